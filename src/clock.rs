@@ -1,0 +1,172 @@
+//! Where the time comes from, and how to turn it by hand in a test.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
+
+/// An instant, in whole microseconds since the Unix epoch.
+///
+/// At most 2<sup>53</sup> − 1 (the year 2255), which a Lua number still holds exactly;
+/// whatever is later is held there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Timestamp(u64);
+
+impl Timestamp {
+    /// The latest instant there is.
+    pub const MAX: Self = Self((1 << 53) - 1);
+
+    /// The instant so many microseconds after the Unix epoch, or [`MAX`](Self::MAX) if that is earlier.
+    ///
+    /// # Example: the far future is held at the last instant
+    ///
+    /// ```
+    /// use tollgate::Timestamp;
+    ///
+    /// assert_eq!(Timestamp::from_micros(1_500).as_micros(), 1_500);
+    /// assert_eq!(Timestamp::from_micros(u64::MAX), Timestamp::MAX);
+    /// ```
+    pub const fn from_micros(micros: u64) -> Self {
+        if micros > Self::MAX.0 {
+            Self::MAX
+        } else {
+            Self(micros)
+        }
+    }
+
+    /// Microseconds since the Unix epoch.
+    pub const fn as_micros(self) -> u64 {
+        self.0
+    }
+
+    /// This instant moved forward, rounded down to whole microseconds, never past [`MAX`](Self::MAX).
+    pub fn saturating_add(self, duration: Duration) -> Self {
+        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        Self::from_micros(self.0.saturating_add(micros))
+    }
+}
+
+/// Tells the time of a store's decisions.
+///
+/// # What an implementor must do
+///
+/// Answer quickly and without blocking: it is asked once for every decision. Steps back in time are
+/// allowed (they count as no time passed), but a clock that stands still refills no bucket.
+pub trait Clock: Clone + Send + Sync + 'static {
+    /// The instant it is.
+    fn now(&self) -> Timestamp;
+}
+
+/// The wall time at its creation plus the monotonic time since: it never steps back.
+///
+/// A correction of the machine's clock is not followed until the process starts again.
+///
+/// # Example: it moves forward only
+///
+/// ```
+/// use tollgate::clock::{Clock, SystemClock};
+///
+/// let clock = SystemClock::new();
+/// let earlier = clock.now();
+/// assert!(clock.now() >= earlier);
+/// ```
+#[derive(Debug, Clone)]
+pub struct SystemClock {
+    counter: quanta::Clock,
+    counter_at_start: u64,
+    wall_micros_at_start: u64,
+}
+
+impl SystemClock {
+    /// A clock that starts from the machine's wall time.
+    ///
+    /// The first one in a process measures the processor's counter, for a fifth of a second at most.
+    pub fn new() -> Self {
+        let counter = quanta::Clock::new();
+        let wall = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |wall| {
+            u64::try_from(wall.as_micros()).unwrap_or(u64::MAX)
+        });
+        Self {
+            counter_at_start: counter.raw(),
+            counter,
+            wall_micros_at_start: wall.min(Timestamp::MAX.as_micros()),
+        }
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for SystemClock {
+    #[inline]
+    fn now(&self) -> Timestamp {
+        let nanos = self
+            .counter
+            .delta_as_nanos(self.counter_at_start, self.counter.raw());
+        Timestamp::from_micros(self.wall_micros_at_start + nanos / 1_000)
+    }
+}
+
+/// A clock that stands still until it is turned by hand; its clones show the same time.
+///
+/// # Example: a refused caller is let in again when its wait is over
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{Quota, RateLimiter, Timestamp};
+/// use tollgate::{algorithm::TokenBucket, clock::ManualClock, store::LocalStore};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let clock = ManualClock::at(Timestamp::from_micros(0));
+/// let store = LocalStore::builder().clock(clock.clone()).build();
+/// let limiter = RateLimiter::new(TokenBucket::new(Quota::per_second(1)), store);
+///
+/// assert!(limiter.check("bob").await?.is_admitted());
+/// let refused = limiter.check("bob").await?;
+/// assert_eq!(refused.retry_after(), Some(Duration::from_secs(1)));
+///
+/// clock.advance(Duration::from_secs(1));
+/// assert!(limiter.check("bob").await?.is_admitted());
+/// # Ok::<(), tollgate::StoreError>(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug, Clone)]
+pub struct ManualClock {
+    micros: Arc<AtomicU64>,
+}
+
+impl ManualClock {
+    /// A clock that shows this instant.
+    pub fn at(now: Timestamp) -> Self {
+        Self {
+            micros: Arc::new(AtomicU64::new(now.as_micros())),
+        }
+    }
+
+    /// Moves the time forward, rounded down to whole microseconds, never past [`Timestamp::MAX`].
+    pub fn advance(&self, duration: Duration) {
+        let later = |micros| Some(Timestamp(micros).saturating_add(duration).as_micros());
+        // The closure always answers `Some`, so there is no failure to look at.
+        let _ = self
+            .micros
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, later);
+    }
+
+    /// Sets the time, forward or back.
+    pub fn set(&self, now: Timestamp) {
+        self.micros.store(now.as_micros(), Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    #[inline]
+    fn now(&self) -> Timestamp {
+        Timestamp(self.micros.load(Ordering::SeqCst))
+    }
+}

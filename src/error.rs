@@ -1,0 +1,190 @@
+//! What can go wrong: a configuration that makes no sense, or a store that could not answer.
+
+use std::{error::Error, fmt, time::Duration};
+
+/// A configuration that was refused when it was built; the message names the bad value.
+///
+/// The constructors that panic do so with this message; their `try_` twins return it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// A period, interval or precision shorter than one microsecond.
+    PeriodTooShort {
+        /// What was asked for.
+        period: Duration,
+    },
+    /// A period that is longer than any quota can be counted over.
+    PeriodTooLong {
+        /// What was asked for.
+        period: Duration,
+        /// The longest period there is.
+        longest: Duration,
+    },
+    /// A quota, burst or capacity that cannot be counted exactly, however coarse the ticks.
+    QuotaTooLarge {
+        /// The units of the quota, the burst or the capacity: whichever is larger.
+        units: u64,
+        /// The period of the quota.
+        period: Duration,
+    },
+    /// A precision that does not divide the period of the quota into equal parts.
+    PrecisionDoesNotDivide {
+        /// What was asked for.
+        precision: Duration,
+        /// The period of the quota.
+        period: Duration,
+    },
+    /// A precision so fine that a key would need more sub-counters than are allowed.
+    TooManySubCounters {
+        /// How many sub-counters the precision asks for.
+        sub_counters: u64,
+        /// The most there may be.
+        most: u64,
+    },
+    /// A policy name that is empty, too long, or has a character other than `A-Z a-z 0-9 _ . -`.
+    InvalidPolicyName {
+        /// What was asked for.
+        name: String,
+    },
+    /// A store that may hold no key at all.
+    NoKeysAllowed,
+    /// A block of addresses that cannot be read as a CIDR.
+    InvalidCidr {
+        /// What was asked for.
+        cidr: String,
+    },
+    /// A block of trusted proxies that holds every address there is: then everyone is a proxy.
+    TrustsEveryone {
+        /// What was asked for.
+        cidr: String,
+    },
+    /// A list of trusted proxies with nobody in it: then the header is never read.
+    NoTrustedProxies,
+    /// An IPv6 prefix that is shorter or longer than makes sense for a client.
+    InvalidPrefixLength {
+        /// What was asked for.
+        bits: u8,
+        /// The shortest prefix there may be.
+        shortest: u8,
+        /// The longest prefix there may be.
+        longest: u8,
+    },
+    /// A header name that HTTP does not allow.
+    InvalidHeaderName {
+        /// What was asked for.
+        name: String,
+    },
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PeriodTooShort { period } => {
+                write!(f, "the period {period:?} is shorter than one microsecond")
+            }
+            Self::PeriodTooLong { period, longest } => {
+                write!(f, "the period {period:?} is longer than {longest:?}")
+            }
+            Self::QuotaTooLarge { units, period } => write!(
+                f,
+                "{units} units with a period of {period:?} cannot be counted exactly"
+            ),
+            Self::PrecisionDoesNotDivide { precision, period } => write!(
+                f,
+                "the precision {precision:?} does not divide the period {period:?}"
+            ),
+            Self::TooManySubCounters { sub_counters, most } => write!(
+                f,
+                "the precision asks for {sub_counters} sub-counters, more than {most}"
+            ),
+            Self::InvalidPolicyName { name } => write!(
+                f,
+                "the policy name {name:?} is not 1 to 64 of the characters A-Z a-z 0-9 _ . -"
+            ),
+            Self::NoKeysAllowed => f.write_str("max_keys is 0: the store could hold no key"),
+            Self::InvalidCidr { cidr } => write!(f, "{cidr:?} is not a CIDR block"),
+            Self::TrustsEveryone { cidr } => write!(
+                f,
+                "the trusted block {cidr:?} holds every address: anyone could write the header"
+            ),
+            Self::NoTrustedProxies => {
+                f.write_str("no trusted proxy is named: the header would never be read")
+            }
+            Self::InvalidPrefixLength {
+                bits,
+                shortest,
+                longest,
+            } => write!(
+                f,
+                "an IPv6 prefix of {bits} bits is not between {shortest} and {longest}"
+            ),
+            Self::InvalidHeaderName { name } => write!(f, "{name:?} is not a header name"),
+        }
+    }
+}
+
+impl Error for ConfigError {}
+
+/// Why a store could not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StoreErrorKind {
+    /// The store could not be reached, or not in time: what follows is the user's choice.
+    Unavailable,
+    /// The store is set up wrongly (rights, password, topology): someone has to mend it.
+    Misconfigured,
+    /// This one request cannot be stored (its key's entry holds something else, say).
+    InvalidInput,
+}
+
+/// A store that could not decide; see [`kind`](Self::kind) for whose fault it is.
+///
+/// A refusal is not an error: it is a [`Decision`](crate::Decision).
+/// The message is for operators and must not be sent to callers.
+#[derive(Debug)]
+pub struct StoreError {
+    kind: StoreErrorKind,
+    source: Box<dyn Error + Send + Sync>,
+}
+
+impl StoreError {
+    /// An error of this kind with what caused it.
+    ///
+    /// # Example: a store that ran out of time
+    ///
+    /// ```
+    /// use tollgate::{StoreError, StoreErrorKind};
+    ///
+    /// let error = StoreError::new(StoreErrorKind::Unavailable, "no answer in 100 ms");
+    /// assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+    /// assert_eq!(error.to_string(), "the rate-limit store is unavailable: no answer in 100 ms");
+    /// ```
+    pub fn new(kind: StoreErrorKind, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self {
+            kind,
+            source: source.into(),
+        }
+    }
+
+    /// Whose fault it is, and so what should be done about it.
+    pub fn kind(&self) -> StoreErrorKind {
+        self.kind
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.kind {
+            StoreErrorKind::Unavailable => "unavailable",
+            StoreErrorKind::Misconfigured => "set up wrongly",
+            StoreErrorKind::InvalidInput => "unable to keep this request's key",
+        };
+        write!(f, "the rate-limit store is {what}: {}", self.source)
+    }
+}
+
+impl Error for StoreError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.source)
+    }
+}

@@ -1,0 +1,17 @@
+//! Rate limiting for tower services.
+
+pub mod algorithm;
+pub mod clock;
+mod cost;
+mod decision;
+mod error;
+pub mod key;
+mod policy;
+mod quota;
+pub mod response;
+pub mod store;
+
+pub use clock::Timestamp;
+pub use decision::{Decision, PolicyDecision};
+pub use error::{ConfigError, StoreError, StoreErrorKind};
+pub use quota::Quota;

@@ -1,0 +1,196 @@
+//! What a policy is called, and whose bucket is whose.
+
+use std::{
+    fmt,
+    hash::{DefaultHasher, Hasher},
+    time::Duration,
+};
+
+use smol_str::{SmolStr, format_smolstr};
+
+use crate::error::ConfigError;
+
+const LONGEST_NAME: usize = 64;
+
+/// Tells one policy's buckets from another's: a bucket is *(policy, key)*, in every store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PolicyId(u64);
+
+impl PolicyId {
+    fn of(namespace: u8, name: &str) -> Self {
+        let mut hasher = DefaultHasher::new();
+        hasher.write_u8(namespace);
+        hasher.write(name.as_bytes());
+        Self(hasher.finish())
+    }
+
+    /// The policy that is all of these together, in this order.
+    #[inline]
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        // An odd multiplier and a rotation: a different order is a different policy.
+        Self(
+            self.0
+                .rotate_left(23)
+                .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+                .wrapping_add(other.0),
+        )
+    }
+}
+
+/// The name of a policy with what is said of it on the wire: the most at once, and the time to win it back.
+///
+/// A policy that is [named](Self::named) *is* its name: it keeps its buckets when its numbers change.
+/// One that is not is its algorithm and its numbers, and its name is made of those.
+///
+/// # Example: two policies that differ in nothing but a number
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::algorithm::Policy;
+///
+/// let slow = Policy::new("my-bucket", &[10], Duration::from_secs(1));
+/// let fast = Policy::new("my-bucket", &[20], Duration::from_secs(1));
+/// assert_eq!(slow.name(), "my-bucket-10-1s");
+/// assert_ne!(slow.id(), fast.id());
+///
+/// let renamed = slow.named("daily").unwrap();
+/// assert_eq!(renamed.name(), "daily");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    name: SmolStr,
+    id: PolicyId,
+    limit: u64,
+    window_micros: u64,
+}
+
+impl Policy {
+    /// The policy of an algorithm without a name of its own: it is known by its numbers, the first of
+    /// which is its limit (0 if there is none), and by the time it takes to win that back.
+    pub fn new(algorithm: &str, numbers: &[u64], window: Duration) -> Self {
+        let window_micros = u64::try_from(window.as_micros()).unwrap_or(u64::MAX);
+        Self::of_micros(algorithm, numbers, window_micros)
+    }
+
+    pub(crate) fn of_micros(algorithm: &str, numbers: &[u64], window_micros: u64) -> Self {
+        use fmt::Write;
+        let mut name = String::from(algorithm);
+        for number in numbers {
+            // Writing to a `String` does not fail.
+            let _ = write!(name, "-{number}");
+        }
+        let name = format_smolstr!("{name}-{}", Span(window_micros));
+        Self {
+            id: PolicyId::of(0, &name),
+            name,
+            limit: numbers.first().copied().unwrap_or(0),
+            window_micros,
+        }
+    }
+
+    /// The same policy under a name of its own.
+    ///
+    /// # Errors
+    ///
+    /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`, which are safe in a header field
+    /// and in a Redis key.
+    pub fn named(mut self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
+        let name = name.as_ref();
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+        if name.is_empty() || name.len() > LONGEST_NAME || !name.bytes().all(allowed) {
+            return Err(ConfigError::InvalidPolicyName {
+                name: name.to_owned(),
+            });
+        }
+        self.name = SmolStr::new(name);
+        self.id = PolicyId::of(1, name);
+        Ok(self)
+    }
+
+    /// The name, in the characters `A-Z a-z 0-9 _ . -`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Tells this policy's buckets from another's.
+    #[inline]
+    pub fn id(&self) -> PolicyId {
+        self.id
+    }
+
+    /// The most that is let through at once: the quota's units, or the burst.
+    #[inline]
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// How long it takes to win the limit back.
+    pub fn window(&self) -> Duration {
+        Duration::from_micros(self.window_micros)
+    }
+
+    pub(crate) fn interned_name(&self) -> &SmolStr {
+        &self.name
+    }
+}
+
+/// A span of time in the largest unit that it is a whole number of: `1m`, `90s`, `100ms`.
+struct Span(u64);
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(u64, &str); 5] = [
+            (86_400_000_000, "d"),
+            (3_600_000_000, "h"),
+            (60_000_000, "m"),
+            (1_000_000, "s"),
+            (1_000, "ms"),
+        ];
+        let whole = |&&(micros, _): &&(u64, &str)| self.0 > 0 && self.0.is_multiple_of(micros);
+        match UNITS.iter().find(whole) {
+            Some((micros, unit)) => write!(f, "{}{unit}", self.0 / micros),
+            None => write!(f, "{}us", self.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_no_header_field_could_carry_is_refused_by_value() {
+        let too_long = "n".repeat(65);
+        for name in ["", "a b", "a\"b", "{a}", "naïve", "a\nb", "a:b", &too_long] {
+            let error = Policy::new("x", &[1], Duration::from_secs(1))
+                .named(name)
+                .unwrap_err();
+            assert!(error.to_string().contains(&format!("{name:?}")), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_order_of_the_members_makes_a_different_policy() {
+        let [a, b] = [1, 2].map(|n| Policy::new("x", &[n], Duration::from_secs(1)).id());
+        assert_ne!(a.and(b), b.and(a));
+        assert_ne!(a.and(b), a);
+        assert_ne!(a.and(a), a);
+    }
+
+    #[test]
+    fn a_span_is_told_in_its_largest_whole_unit() {
+        let told: Vec<String> = [
+            0,
+            1,
+            1_500,
+            2_000,
+            90_000_000,
+            3_600_000_000,
+            172_800_000_000,
+        ]
+        .map(|micros| Span(micros).to_string())
+        .into();
+        assert_eq!(told, ["0us", "1us", "1500us", "2ms", "90s", "1h", "2d"]);
+    }
+}

@@ -1,0 +1,2 @@
+pub struct LocalStore;
+pub struct LocalStoreBuilder;

@@ -1,0 +1,107 @@
+//! The stores: where the state of every bucket is kept.
+
+use std::{future::Future, hash::Hash};
+
+use crate::{algorithm::Algorithm, error::StoreError, key::Key};
+
+pub mod local;
+
+pub use local::{LocalStore, LocalStoreBuilder};
+
+/// What a store decided about one cost.
+#[derive(Debug, Clone)]
+pub struct Verdict<S> {
+    /// Whether it was let through, and so charged.
+    pub admitted: bool,
+    /// How the bucket stood right after.
+    pub snapshot: S,
+}
+
+/// An answer that is there already, or a future that brings it.
+///
+/// A store in memory answers `Now`, so that its path makes no future and never yields.
+#[derive(Debug)]
+pub enum Answer<T, F> {
+    /// It is there.
+    Now(T),
+    /// It is still to come.
+    Later(F),
+}
+
+impl<T, F: Future<Output = T>> Answer<T, F> {
+    /// Waits for the answer, if it is not there.
+    pub async fn wait(self) -> T {
+        match self {
+            Self::Now(answer) => answer,
+            Self::Later(future) => future.await,
+        }
+    }
+}
+
+/// A key as the caller holds it: any borrowed form that `K` can be made from.
+///
+/// `&str` stands for a `String`, and every `Clone` key for itself.
+pub trait AsKey<K>: Hash + Eq + ToOwned<Owned = K> {}
+
+impl<K, Q: Hash + Eq + ToOwned<Owned = K> + ?Sized> AsKey<K> for Q {}
+
+/// Keeps the buckets of an algorithm, one for each *(policy, key)*, and decides atomically.
+///
+/// Its clones share the buckets.
+///
+/// # What an implementor must do
+///
+/// - Decide, charge and read the snapshot as one step that no other call can come between.
+/// - Write nothing when a request is refused, but for [`settle`](Algorithm::settle).
+/// - Keep the buckets of different [policies](Algorithm::policy_id) apart.
+/// - Keep its memory bounded, whatever keys callers send.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot store the buckets of `{A}` for keys of type `{K}`",
+    label = "not a store for this algorithm and key",
+    note = "use `tollgate::store::LocalStore::new()`, a store of its own for each algorithm and key type, or implement `tollgate::store::Store<{A}, {K}>`"
+)]
+pub trait Store<A: Algorithm, K: Key>: Clone {
+    /// Brings a verdict that is not there yet.
+    type Deciding: Future<Output = Result<Verdict<A::Snapshot>, StoreError>>;
+    /// Brings the end of a write that is not done yet.
+    type Writing: Future<Output = Result<(), StoreError>>;
+
+    /// Admits and charges the cost, or refuses it and charges nothing.
+    fn decide<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        cost: u32,
+    ) -> Answer<Result<Verdict<A::Snapshot>, StoreError>, Self::Deciding>;
+
+    /// What would be decided about the cost; charges nothing.
+    fn peek<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        cost: u32,
+    ) -> Answer<Result<Verdict<A::Snapshot>, StoreError>, Self::Deciding>;
+
+    /// Gives units back, never more than were charged.
+    fn refund<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        cost: u32,
+    ) -> Answer<Result<(), StoreError>, Self::Writing>;
+
+    /// Makes the key as good as one that was never seen.
+    fn reset<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+    ) -> Answer<Result<(), StoreError>, Self::Writing>;
+
+    /// Gives back the place of a request that was dropped while it was held back.
+    ///
+    /// It is called while a future is dropped, so it must not block; a store that cannot do it at once may
+    /// do it later or not at all (then the place is lost, and nothing is let through too early).
+    fn withdraw(&self, algorithm: &A, key: &K, admission: &A::Snapshot, cost: u32) {
+        let _ = (algorithm, key, admission, cost);
+    }
+}
