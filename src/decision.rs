@@ -23,6 +23,35 @@ pub struct Standing {
     pub delay_micros: u64,
 }
 
+impl Standing {
+    /// How a policy stands that lets through at most `limit` units at once, has `remaining` of them
+    /// left, and was asked about `cost`.
+    ///
+    /// `wait` tells after how many microseconds a number of units is let through: 0 if it is now, `None` if never.
+    #[inline]
+    pub fn of(
+        limit: u64,
+        remaining: u64,
+        cost: u64,
+        admitted: bool,
+        wait: impl Fn(u64) -> Option<u64>,
+    ) -> Self {
+        let outcome = match admitted {
+            true => Outcome::Admitted,
+            false => wait(cost).map_or(Outcome::NeverFits, Outcome::RefusedForMicros),
+        };
+        let missing = remaining < limit;
+        let when = |units| if missing { wait(units).unwrap_or(0) } else { 0 };
+        Self {
+            remaining,
+            outcome,
+            replenished_after_micros: when(remaining.saturating_add(1)),
+            reset_after_micros: when(limit),
+            delay_micros: 0,
+        }
+    }
+}
+
 /// What one policy says to one cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
@@ -49,7 +78,7 @@ impl PolicyDecision {
         Self {
             policy: policy.interned_name().clone(),
             limit: policy.limit(),
-            window_micros: u64::try_from(policy.window().as_micros()).unwrap_or(u64::MAX),
+            window_micros: policy.window_micros(),
             standing,
         }
     }

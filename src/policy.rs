@@ -8,7 +8,7 @@ use std::{
 
 use smol_str::{SmolStr, format_smolstr};
 
-use crate::error::ConfigError;
+use crate::{error::ConfigError, quota::Quota};
 
 const LONGEST_NAME: usize = 64;
 
@@ -69,24 +69,47 @@ impl Policy {
     /// The policy of an algorithm without a name of its own: it is known by its numbers, the first of
     /// which is its limit (0 if there is none), and by the time it takes to win that back.
     pub fn new(algorithm: &str, numbers: &[u64], window: Duration) -> Self {
-        let window_micros = u64::try_from(window.as_micros()).unwrap_or(u64::MAX);
-        Self::of_micros(algorithm, numbers, window_micros)
-    }
-
-    pub(crate) fn of_micros(algorithm: &str, numbers: &[u64], window_micros: u64) -> Self {
         use fmt::Write;
+        let window_micros = u64::try_from(window.as_micros()).unwrap_or(u64::MAX);
         let mut name = String::from(algorithm);
         for number in numbers {
             // Writing to a `String` does not fail.
             let _ = write!(name, "-{number}");
         }
         let name = format_smolstr!("{name}-{}", Span(window_micros));
+        Self::described(name, numbers.first().copied().unwrap_or(0), window_micros)
+    }
+
+    /// The policy of an algorithm that is known by its quota, and by what else is said of it.
+    pub(crate) fn of_quota(
+        algorithm: &str,
+        quota: Quota,
+        more: impl fmt::Display,
+        limit: u64,
+        window_micros: u64,
+    ) -> Self {
+        let (units, period) = (quota.units(), Span(quota.period_micros()));
+        let name = format_smolstr!("{algorithm}-{units}-{period}{more}");
+        Self::described(name, limit, window_micros)
+    }
+
+    fn described(name: SmolStr, limit: u64, window_micros: u64) -> Self {
         Self {
             id: PolicyId::of(0, &name),
             name,
-            limit: numbers.first().copied().unwrap_or(0),
+            limit,
             window_micros,
         }
+    }
+
+    /// This policy, but under the name of the other one if that has a name of its own.
+    #[must_use]
+    pub(crate) fn named_like(mut self, other: &Self) -> Self {
+        if other.id == PolicyId::of(1, &other.name) {
+            self.name = other.name.clone();
+            self.id = other.id;
+        }
+        self
     }
 
     /// The same policy under a name of its own.
@@ -130,13 +153,17 @@ impl Policy {
         Duration::from_micros(self.window_micros)
     }
 
+    pub(crate) fn window_micros(&self) -> u64 {
+        self.window_micros
+    }
+
     pub(crate) fn interned_name(&self) -> &SmolStr {
         &self.name
     }
 }
 
 /// A span of time in the largest unit that it is a whole number of: `1m`, `90s`, `100ms`.
-struct Span(u64);
+pub(crate) struct Span(pub(crate) u64);
 
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

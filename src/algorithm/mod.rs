@@ -7,8 +7,30 @@ use crate::{
     decision::{Decision, PolicyDecision},
 };
 
+mod fixed_window;
+mod gcra;
+mod leaky_bucket;
+mod log;
+mod meter;
+mod min_interval;
+mod same_rule;
+mod scale;
+mod sliding_buckets;
+mod sliding_log;
+mod sliding_window;
+mod token_bucket;
+mod tuple;
+
 pub use crate::decision::{Outcome, Standing};
 pub use crate::policy::{Policy, PolicyId};
+pub use fixed_window::FixedWindow;
+pub use gcra::Gcra;
+pub use leaky_bucket::{LeakyBucket, LeakyBucketQueue};
+pub use min_interval::MinInterval;
+pub use sliding_buckets::SlidingBuckets;
+pub use sliding_log::SlidingLog;
+pub use sliding_window::SlidingWindow;
+pub use token_bucket::TokenBucket;
 
 /// A rule that admits or refuses costs, as a pure step over the state of one bucket.
 ///
@@ -45,7 +67,7 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     /// becomes `now` and the debt is kept, so that a clock that stepped back locks nobody out.
     fn settle(&self, state: &mut Self::State, now: Timestamp);
 
-    /// Whether the cost is admitted. A cost of 0 is; so is nothing that can never fit.
+    /// Whether the cost is admitted. A cost of 0 always is.
     fn judge(&self, state: &Self::State, cost: u32, now: Timestamp) -> bool;
 
     /// Charges a cost of 1 or more that [`judge`](Self::judge) has admitted at this same instant.
@@ -71,9 +93,18 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
 
     /// The decision that a snapshot stands for.
     fn decision(&self, snapshot: &Self::Snapshot) -> Decision {
-        let mut policies = Vec::new();
-        self.describe(snapshot, &mut |policy| policies.push(policy));
-        Decision::of_all(policies)
+        let mut first = None;
+        let mut others = Vec::new();
+        self.describe(snapshot, &mut |policy| match first {
+            None => first = Some(policy),
+            Some(_) => others.push(policy),
+        });
+        let first = first.expect("an algorithm tells of at least one policy");
+        if others.is_empty() {
+            return Decision::of_one(first);
+        }
+        others.insert(0, first);
+        Decision::of_all(others)
     }
 
     /// How long the admitted request must be held back.

@@ -1,0 +1,106 @@
+use crate::{algorithm::meter::Meter, error::ConfigError, quota::Quota};
+
+use super::same_rule::same_rule;
+
+/// Admits a request that comes no more than the burst tolerance before its theoretical arrival time;
+/// refuses it otherwise.
+///
+/// Each unit moves the theoretical arrival time on by one emission interval, P/n; the tolerance lets
+/// [`burst`](Self::burst) units (by default the quota's) arrive at once. [`TokenBucket`](super::TokenBucket)
+/// is the same rule under another name, and gives the same decisions.
+///
+/// - **Bound**: in any span of one period at most burst + ⌊n(P−1)/P⌋ units.
+///   (One more where ticks are coarser than a microsecond, see [`TokenBucket`](super::TokenBucket).)
+/// - **Memory**: 16 bytes per key.
+/// - **Not for** a quota that must hold in every span of a period exactly: use [`SlidingLog`](super::SlidingLog).
+///
+/// Source: the generic cell rate algorithm of ITU-T I.371.
+///
+/// # Example: one at a time
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{Quota, RateLimiter, Timestamp};
+/// use tollgate::{algorithm::Gcra, clock::ManualClock, store::LocalStore};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let clock = ManualClock::at(Timestamp::from_micros(0));
+/// let store = LocalStore::builder().clock(clock.clone()).build();
+/// let limiter = RateLimiter::new(Gcra::new(Quota::per_second(3)).burst(1), store);
+///
+/// assert!(limiter.check("bob").await?.is_admitted());
+/// let wait = limiter.check("bob").await?.retry_after().unwrap();
+/// assert_eq!(wait, Duration::from_micros(333_334));
+///
+/// clock.advance(wait);
+/// assert!(limiter.check("bob").await?.is_admitted());
+/// # Ok::<(), tollgate::StoreError>(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug, Clone)]
+pub struct Gcra(Meter);
+
+impl Gcra {
+    /// A limit of this rate that lets as many units arrive at once as the quota has.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_new`](Self::try_new) fails, with its error as the message.
+    #[track_caller]
+    pub fn new(quota: Quota) -> Self {
+        Self::try_new(quota).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// A limit of this rate that lets as many units arrive at once as the quota has.
+    ///
+    /// # Errors
+    ///
+    /// The quota is so large that no tick can count it exactly.
+    pub fn try_new(quota: Quota) -> Result<Self, ConfigError> {
+        Meter::new("gcra", quota, quota.units()).map(Self)
+    }
+
+    /// How many units may arrive at once.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_burst`](Self::try_burst) fails, with its error as the message.
+    #[must_use]
+    #[track_caller]
+    pub fn burst(self, units: u64) -> Self {
+        self.try_burst(units)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// How many units may arrive at once.
+    ///
+    /// # Errors
+    ///
+    /// It is so large that no tick can count it exactly.
+    pub fn try_burst(self, units: u64) -> Result<Self, ConfigError> {
+        self.0.with_capacity(units).map(Self)
+    }
+
+    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers change.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_named`](Self::try_named) fails, with its error as the message.
+    #[must_use]
+    #[track_caller]
+    pub fn named(self, name: impl AsRef<str>) -> Self {
+        self.try_named(name)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers change.
+    ///
+    /// # Errors
+    ///
+    /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`.
+    pub fn try_named(self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
+        self.0.named(name).map(Self)
+    }
+}
+
+same_rule!(Gcra, Meter);

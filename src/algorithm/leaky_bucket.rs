@@ -1,0 +1,280 @@
+use std::time::Duration;
+
+use crate::{
+    algorithm::{
+        Algorithm, PolicyId,
+        meter::{Meter, MeterSnapshot},
+        scale::Scaled,
+    },
+    clock::Timestamp,
+    decision::{PolicyDecision, Standing},
+    error::ConfigError,
+    quota::Quota,
+};
+
+use super::same_rule::same_rule;
+
+/// Admits a request if its cost still fits into the bucket; refuses it otherwise.
+///
+/// The bucket starts empty, holds [`capacity`](Self::capacity) units (by default the quota's), and leaks
+/// continuously at the quota's rate. This is the leaky bucket *as a meter*, which is
+/// [`TokenBucket`](super::TokenBucket) seen from the other side and gives the same decisions;
+/// [`queue`](Self::queue) makes it the leaky bucket *as a queue*, which holds requests back instead.
+///
+/// - **Bound**: in any span of one period at most capacity + ⌊n(P−1)/P⌋ units.
+///   (One more where ticks are coarser than a microsecond, see [`TokenBucket`](super::TokenBucket).)
+/// - **Memory**: 16 bytes per key.
+/// - **Not for** a quota that must hold in every span of a period exactly: use [`SlidingLog`](super::SlidingLog).
+///
+/// Source: Turner, *New directions in communications* (1986).
+///
+/// # Example: full, and leaking one unit each half second
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{Quota, RateLimiter, Timestamp};
+/// use tollgate::{algorithm::LeakyBucket, clock::ManualClock, store::LocalStore};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let clock = ManualClock::at(Timestamp::from_micros(0));
+/// let store = LocalStore::builder().clock(clock).build();
+/// let limiter = RateLimiter::new(LeakyBucket::new(Quota::per_second(2)).capacity(5), store);
+///
+/// assert_eq!(limiter.check_cost("bob", 5).await?.remaining(), 0);
+/// let refused = limiter.check("bob").await?;
+/// assert_eq!(refused.retry_after(), Some(Duration::from_millis(500)));
+/// # Ok::<(), tollgate::StoreError>(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug, Clone)]
+pub struct LeakyBucket(Meter);
+
+impl LeakyBucket {
+    /// A bucket that leaks at this rate and holds as many units as the quota has.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_new`](Self::try_new) fails, with its error as the message.
+    #[track_caller]
+    pub fn new(quota: Quota) -> Self {
+        Self::try_new(quota).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// A bucket that leaks at this rate and holds as many units as the quota has.
+    ///
+    /// # Errors
+    ///
+    /// The quota is so large that no tick can count it exactly.
+    pub fn try_new(quota: Quota) -> Result<Self, ConfigError> {
+        Meter::new("leaky-bucket", quota, quota.units()).map(Self)
+    }
+
+    /// How many units the bucket holds.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_capacity`](Self::try_capacity) fails, with its error as the message.
+    #[must_use]
+    #[track_caller]
+    pub fn capacity(self, units: u64) -> Self {
+        self.try_capacity(units)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// How many units the bucket holds.
+    ///
+    /// # Errors
+    ///
+    /// It is so large that no tick can count it exactly.
+    pub fn try_capacity(self, units: u64) -> Result<Self, ConfigError> {
+        self.0.with_capacity(units).map(Self)
+    }
+
+    /// Holds admitted requests back until their turn, one unit every P/n, instead of letting them through at once.
+    #[must_use]
+    pub fn queue(self) -> LeakyBucketQueue {
+        LeakyBucketQueue(self.0.known_as("leaky-bucket-queue"))
+    }
+
+    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers change.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_named`](Self::try_named) fails, with its error as the message.
+    #[must_use]
+    #[track_caller]
+    pub fn named(self, name: impl AsRef<str>) -> Self {
+        self.try_named(name)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers change.
+    ///
+    /// # Errors
+    ///
+    /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`.
+    pub fn try_named(self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
+        self.0.named(name).map(Self)
+    }
+}
+
+same_rule!(LeakyBucket, Meter);
+
+/// Holds an admitted request back until its turn, one unit every P/n; refuses it if the queue is full.
+///
+/// It is made by [`LeakyBucket::queue`]. A request that finds the queue empty goes through at once; the
+/// next waits until the bucket has leaked what the first one cost, and so on. There is room for
+/// [`capacity`](Self::capacity) units (by default the quota's), the one that just went through included.
+/// The layer does the waiting; with a [`RateLimiter`](crate::RateLimiter) of your own, sleep for
+/// [`delay`](crate::Decision::delay).
+///
+/// - **Bound**: in any span of one period at most n + c − 1 units are released, where c is the largest
+///   cost: the output is smooth, whatever the capacity.
+/// - **Memory**: 16 bytes per key.
+/// - **Not for** callers who would rather be told to come back: a queue costs them time and you memory.
+/// - A request that is dropped while it waits gives its place back only if it is the last in line: one
+///   taken out of the middle would let too many through. For the same reason a
+///   [refund](crate::RateLimiter::refund) changes nothing here.
+/// - A request that waits holds the inner service that was made ready for it. Under a concurrency limit
+///   *inside* this layer it holds a permit all that time; put the concurrency limit outside.
+/// - Timers are good to a millisecond: above a thousand units a second requests leave in small groups,
+///   on time on the average and never early.
+///
+/// Source: the leaky bucket as a queue of Tanenbaum's *Computer Networks*.
+///
+/// # Example: three at once leave 100 ms apart, the fourth finds no room
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{Quota, RateLimiter, Timestamp};
+/// use tollgate::{algorithm::LeakyBucket, clock::ManualClock, store::LocalStore};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let clock = ManualClock::at(Timestamp::from_micros(0));
+/// let store = LocalStore::builder().clock(clock).build();
+/// let queue = LeakyBucket::new(Quota::per_second(10)).capacity(3).queue();
+/// let limiter = RateLimiter::new(queue, store);
+///
+/// for milliseconds in [0, 100, 200] {
+///     let delay = limiter.check("bob").await?.delay();
+///     assert_eq!(delay, Duration::from_millis(milliseconds));
+/// }
+/// let refused = limiter.check("bob").await?;
+/// assert_eq!(refused.retry_after(), Some(Duration::from_millis(100)));
+/// # Ok::<(), tollgate::StoreError>(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug, Clone)]
+pub struct LeakyBucketQueue(Meter);
+
+impl LeakyBucketQueue {
+    /// How many units the queue has room for.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_capacity`](Self::try_capacity) fails, with its error as the message.
+    #[must_use]
+    #[track_caller]
+    pub fn capacity(self, units: u64) -> Self {
+        self.try_capacity(units)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// How many units the queue has room for.
+    ///
+    /// # Errors
+    ///
+    /// It is so large that no tick can count it exactly.
+    pub fn try_capacity(self, units: u64) -> Result<Self, ConfigError> {
+        self.0.with_capacity(units).map(Self)
+    }
+
+    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers change.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_named`](Self::try_named) fails, with its error as the message.
+    #[must_use]
+    #[track_caller]
+    pub fn named(self, name: impl AsRef<str>) -> Self {
+        self.try_named(name)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers change.
+    ///
+    /// # Errors
+    ///
+    /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`.
+    pub fn try_named(self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
+        self.0.named(name).map(Self)
+    }
+
+    fn delay_micros(&self, admission: &MeterSnapshot) -> u64 {
+        if !admission.admits_cost() {
+            return 0;
+        }
+        let ahead = self.0.debt_before(admission);
+        self.0.micros_to_pay(admission, ahead).unwrap_or(0)
+    }
+}
+
+impl Algorithm for LeakyBucketQueue {
+    type State = Scaled;
+    type Snapshot = MeterSnapshot;
+
+    #[inline]
+    fn policy_id(&self) -> PolicyId {
+        self.0.policy_id()
+    }
+
+    #[inline]
+    fn fresh(&self, at: Timestamp) -> Scaled {
+        self.0.fresh(at)
+    }
+
+    #[inline]
+    fn settle(&self, state: &mut Scaled, now: Timestamp) {
+        self.0.settle(state, now);
+    }
+
+    #[inline]
+    fn judge(&self, state: &Scaled, cost: u32, now: Timestamp) -> bool {
+        self.0.judge(state, cost, now)
+    }
+
+    #[inline]
+    fn charge(&self, state: &mut Scaled, cost: u32, now: Timestamp) {
+        self.0.charge(state, cost, now);
+    }
+
+    /// Changes nothing: whoever is behind keeps the place that was promised.
+    fn refund(&self, _state: &mut Scaled, _cost: u32, _now: Timestamp) {}
+
+    #[inline]
+    fn is_fresh(&self, state: &Scaled, now: Timestamp) -> bool {
+        self.0.is_fresh(state, now)
+    }
+
+    #[inline]
+    fn snapshot(&self, state: &Scaled, cost: u32, admitted: bool, now: Timestamp) -> MeterSnapshot {
+        self.0.snapshot(state, cost, admitted, now)
+    }
+
+    fn describe(&self, snapshot: &MeterSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+        let standing = Standing {
+            delay_micros: self.delay_micros(snapshot),
+            ..self.0.standing(snapshot)
+        };
+        tell(PolicyDecision::new(self.0.policy(), standing));
+    }
+
+    #[inline]
+    fn delay(&self, snapshot: &MeterSnapshot) -> Duration {
+        Duration::from_micros(self.delay_micros(snapshot))
+    }
+
+    fn withdraw(&self, state: &mut Scaled, admission: &MeterSnapshot, _cost: u32, now: Timestamp) {
+        self.0.take_back(state, admission, now);
+    }
+}

@@ -1,0 +1,321 @@
+//! The rule that token bucket, leaky bucket and GCRA share, in exact integers.
+//!
+//! A bucket owes a *debt* that starts at nothing, grows by what is charged, and is paid off
+//! continuously at the quota's rate. A cost is admitted if the debt does not pass the capacity with it.
+//! (A token bucket holds the capacity less the debt; a leaky bucket's level is the debt; GCRA's
+//! theoretical arrival time is when the debt will be paid.)
+//!
+//! The debt is counted in parts of a unit, and time in ticks, so that each tick pays a whole number of
+//! parts: with *n* units per *P* microseconds and ticks of *T*, a unit is P/g parts and a tick pays
+//! n·T/g, where g = gcd(n·T, P). Nothing is ever rounded. T is the smallest power of ten with which every
+//! number stays below 2^53: almost always one microsecond.
+
+use std::fmt;
+
+use crate::{
+    algorithm::{Algorithm, Policy, PolicyId},
+    clock::Timestamp,
+    decision::{PolicyDecision, Standing},
+    error::ConfigError,
+    quota::Quota,
+};
+
+use super::scale::{Scale, Scaled};
+
+/// The largest number of parts or ticks: what a Lua number holds exactly.
+const LARGEST: u128 = 1 << 53;
+/// The longest time from full debt to none.
+const LONGEST_SPAN_MICROS: u128 = 1 << 52;
+const COARSEST_TICK: u32 = 6;
+
+#[derive(Debug, Clone)]
+pub struct Meter {
+    algorithm: &'static str,
+    quota: Quota,
+    policy: Policy,
+    capacity_units: u64,
+    capacity_parts: u64,
+    parts_per_unit: u64,
+    parts_per_tick: u64,
+    tick_micros: u64,
+    span_ticks: u64,
+    scale: Scale,
+}
+
+impl Meter {
+    pub(super) fn new(
+        algorithm: &'static str,
+        quota: Quota,
+        capacity_units: u64,
+    ) -> Result<Self, ConfigError> {
+        // Without any units nothing is ever paid back, so nothing may be owed.
+        let capacity_units = if quota.units() == 0 {
+            0
+        } else {
+            capacity_units
+        };
+        let too_large = ConfigError::QuotaTooLarge {
+            units: capacity_units.max(quota.units()),
+            period: quota.period(),
+        };
+        (0..=COARSEST_TICK)
+            .find_map(|tick| Self::with_tick(algorithm, quota, capacity_units, tick))
+            .ok_or(too_large)
+    }
+
+    fn with_tick(
+        algorithm: &'static str,
+        quota: Quota,
+        capacity_units: u64,
+        tick_exponent: u32,
+    ) -> Option<Self> {
+        let tick_micros = 10_u64.pow(tick_exponent);
+        let period = u128::from(quota.period_micros());
+        let paid = u128::from(quota.units()) * u128::from(tick_micros);
+        let divisor = greatest_common_divisor(paid, period);
+        let (parts_per_tick, parts_per_unit) = (paid / divisor, period / divisor);
+        let capacity_parts = u128::from(capacity_units) * parts_per_unit;
+        let span_ticks = capacity_parts
+            .checked_div(parts_per_tick)
+            .map_or(0, |floor| {
+                floor + u128::from(!capacity_parts.is_multiple_of(parts_per_tick))
+            });
+        let span_micros = span_ticks * u128::from(tick_micros);
+        if capacity_parts + parts_per_tick > LARGEST || span_micros > LONGEST_SPAN_MICROS {
+            return None;
+        }
+        let exact = |number: u128| u64::try_from(number).ok();
+        let window_micros = match quota.units() {
+            0 => quota.period_micros(),
+            units => exact((u128::from(capacity_units) * period).div_ceil(u128::from(units)))?,
+        };
+        let burst = Burst::of(capacity_units, quota);
+        let policy = Policy::of_quota(algorithm, quota, burst, capacity_units, window_micros);
+        Some(Self {
+            algorithm,
+            quota,
+            policy,
+            capacity_units,
+            capacity_parts: exact(capacity_parts)?,
+            parts_per_unit: exact(parts_per_unit)?,
+            parts_per_tick: exact(parts_per_tick)?,
+            tick_micros,
+            span_ticks: exact(span_ticks)?,
+            scale: Scale::new(exact(parts_per_unit)?, tick_exponent),
+        })
+    }
+
+    pub(super) fn with_capacity(&self, units: u64) -> Result<Self, ConfigError> {
+        let mut meter = Self::new(self.algorithm, self.quota, units)?;
+        meter.policy = meter.policy.named_like(&self.policy);
+        Ok(meter)
+    }
+
+    /// The same rule and numbers, as another algorithm's.
+    pub(super) fn known_as(&self, algorithm: &'static str) -> Self {
+        let (policy, burst) = (&self.policy, Burst::of(self.capacity_units, self.quota));
+        let (limit, window_micros) = (policy.limit(), policy.window_micros());
+        Self {
+            algorithm,
+            policy: Policy::of_quota(algorithm, self.quota, burst, limit, window_micros)
+                .named_like(policy),
+            ..self.clone()
+        }
+    }
+
+    pub(super) fn named(mut self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
+        self.policy = self.policy.named(name)?;
+        Ok(self)
+    }
+
+    #[inline]
+    fn tick_of(&self, now: Timestamp) -> u64 {
+        match self.tick_micros {
+            1 => now.as_micros(),
+            tick => now.as_micros() / tick,
+        }
+    }
+
+    /// What is owed, and at which tick: now, or the state's own if that is later.
+    #[inline]
+    fn level(&self, state: &Scaled, now: Timestamp) -> Level {
+        let tick = self.tick_of(now).max(state.ticks());
+        let elapsed = (tick - state.ticks()).min(self.span_ticks);
+        let debt = state.parts().saturating_sub(elapsed * self.parts_per_tick);
+        Level { tick, debt }
+    }
+
+    /// The parts that a cost adds, if it fits into an empty bucket at all.
+    #[inline]
+    fn parts(&self, units: u64) -> Option<u64> {
+        (units <= self.capacity_units).then(|| units * self.parts_per_unit)
+    }
+
+    pub(super) fn standing(&self, snapshot: &MeterSnapshot) -> Standing {
+        let Level { debt, .. } = snapshot.level;
+        let remaining = self.capacity_parts.saturating_sub(debt) / self.parts_per_unit;
+        let (limit, cost) = (self.capacity_units, u64::from(snapshot.cost));
+        Standing::of(limit, remaining, cost, snapshot.admitted, |units| {
+            let parts = self.parts(units)?;
+            let excess = (debt + parts).saturating_sub(self.capacity_parts);
+            self.micros_to_pay(snapshot, excess)
+        })
+    }
+
+    /// Microseconds until so many parts are paid; `None` if they never are.
+    #[inline]
+    pub(super) fn micros_to_pay(&self, snapshot: &MeterSnapshot, parts: u64) -> Option<u64> {
+        if parts == 0 {
+            return Some(0);
+        }
+        let ticks = match self.parts_per_tick {
+            0 => return None,
+            1 => parts,
+            per_tick => parts.div_ceil(per_tick),
+        };
+        let paid_at = (snapshot.level.tick + ticks) * self.tick_micros;
+        Some(paid_at - snapshot.now.as_micros())
+    }
+
+    /// What was owed before the snapshot's cost was charged.
+    #[inline]
+    pub(super) fn debt_before(&self, snapshot: &MeterSnapshot) -> u64 {
+        let charged = u64::from(snapshot.cost) * self.parts_per_unit;
+        snapshot.level.debt - charged
+    }
+
+    /// Takes the charge of this snapshot back if nothing was charged after it.
+    pub(super) fn take_back(&self, state: &mut Scaled, admission: &MeterSnapshot, now: Timestamp) {
+        let paid_at = |tick: u64, debt: u64| {
+            u128::from(tick) * u128::from(self.parts_per_tick) + u128::from(debt)
+        };
+        let Level { tick, debt } = admission.level;
+        if paid_at(tick, debt) == paid_at(state.ticks(), state.parts()) {
+            self.pay(state, admission.cost, now);
+        }
+    }
+
+    fn pay(&self, state: &mut Scaled, cost: u32, now: Timestamp) {
+        let Level { tick, debt } = self.level(state, now);
+        let paid = u64::from(cost).saturating_mul(self.parts_per_unit);
+        *state = Scaled::new(debt.saturating_sub(paid), tick, self.scale);
+    }
+}
+
+/// How a bucket stood right after a decision, in the meter's parts and ticks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MeterSnapshot {
+    level: Level,
+    now: Timestamp,
+    cost: u32,
+    admitted: bool,
+}
+
+impl MeterSnapshot {
+    #[inline]
+    pub(super) fn admits_cost(&self) -> bool {
+        self.admitted && self.cost > 0
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Level {
+    tick: u64,
+    debt: u64,
+}
+
+impl Algorithm for Meter {
+    type State = Scaled;
+    type Snapshot = MeterSnapshot;
+
+    #[inline]
+    fn policy_id(&self) -> PolicyId {
+        self.policy.id()
+    }
+
+    #[inline]
+    fn fresh(&self, at: Timestamp) -> Scaled {
+        Scaled::new(0, self.tick_of(at), self.scale)
+    }
+
+    #[inline]
+    fn settle(&self, state: &mut Scaled, now: Timestamp) {
+        if state.scale() != self.scale {
+            *state = state.rescaled(self.scale, self.parts_per_unit);
+        }
+        let tick = self.tick_of(now);
+        if state.ticks() > tick + self.span_ticks {
+            *state = Scaled::new(state.parts(), tick, self.scale);
+        }
+    }
+
+    #[inline]
+    fn judge(&self, state: &Scaled, cost: u32, now: Timestamp) -> bool {
+        let Some(parts) = self.parts(u64::from(cost)) else {
+            return false;
+        };
+        cost == 0 || self.level(state, now).debt + parts <= self.capacity_parts
+    }
+
+    #[inline]
+    fn charge(&self, state: &mut Scaled, cost: u32, now: Timestamp) {
+        let Level { tick, debt } = self.level(state, now);
+        let charged = u64::from(cost) * self.parts_per_unit;
+        *state = Scaled::new(debt + charged, tick, self.scale);
+    }
+
+    fn refund(&self, state: &mut Scaled, cost: u32, now: Timestamp) {
+        self.pay(state, cost, now);
+    }
+
+    #[inline]
+    fn is_fresh(&self, state: &Scaled, now: Timestamp) -> bool {
+        state.scale() == self.scale
+            && self.tick_of(now) >= state.ticks()
+            && self.level(state, now).debt == 0
+    }
+
+    #[inline]
+    fn snapshot(&self, state: &Scaled, cost: u32, admitted: bool, now: Timestamp) -> MeterSnapshot {
+        MeterSnapshot {
+            level: self.level(state, now),
+            now,
+            cost,
+            admitted,
+        }
+    }
+
+    #[inline]
+    fn describe(&self, snapshot: &MeterSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+        tell(PolicyDecision::new(&self.policy, self.standing(snapshot)));
+    }
+}
+
+impl Meter {
+    #[inline]
+    pub(super) fn policy(&self) -> &Policy {
+        &self.policy
+    }
+}
+
+/// A burst that is not the quota's own, as it stands in a policy's name.
+struct Burst(Option<u64>);
+
+impl Burst {
+    fn of(capacity_units: u64, quota: Quota) -> Self {
+        Self((capacity_units != quota.units()).then_some(capacity_units))
+    }
+}
+
+impl fmt::Display for Burst {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |units| write!(f, "-b{units}"))
+    }
+}
+
+fn greatest_common_divisor(mut a: u128, mut b: u128) -> u128 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}

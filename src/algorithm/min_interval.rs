@@ -1,0 +1,198 @@
+use std::time::Duration;
+
+use crate::{
+    algorithm::{Algorithm, Policy, PolicyId},
+    clock::Timestamp,
+    decision::{PolicyDecision, Standing},
+    error::ConfigError,
+    quota::Quota,
+};
+
+/// Admits a request if the interval has passed since the last one that was admitted; refuses it otherwise.
+///
+/// It counts requests: a cost of 1 or more is one.
+///
+/// - **Bound**: in any span of one period P at most ⌈P/d⌉ requests, where d is the interval.
+/// - **Memory**: 8 bytes per key.
+/// - **Not for** callers that come in bursts: use [`TokenBucket`](super::TokenBucket). Combined with another
+///   algorithm in a tuple it keeps that one's bursts apart.
+///
+/// # Example: not twice within a hundred milliseconds
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{RateLimiter, Timestamp};
+/// use tollgate::{algorithm::MinInterval, clock::ManualClock, store::LocalStore};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let clock = ManualClock::at(Timestamp::from_micros(0));
+/// let store = LocalStore::builder().clock(clock.clone()).build();
+/// let limiter = RateLimiter::new(MinInterval::new(Duration::from_millis(100)), store);
+///
+/// assert!(limiter.check("bob").await?.is_admitted());
+/// clock.advance(Duration::from_millis(99));
+/// let refused = limiter.check("bob").await?;
+/// assert_eq!(refused.retry_after(), Some(Duration::from_millis(1)));
+/// # Ok::<(), tollgate::StoreError>(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug, Clone)]
+pub struct MinInterval {
+    policy: Policy,
+    interval_micros: u64,
+}
+
+impl MinInterval {
+    /// At least this long between two admitted requests; whole microseconds, rounded up.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_new`](Self::try_new) fails, with its error as the message.
+    #[track_caller]
+    pub fn new(interval: Duration) -> Self {
+        Self::try_new(interval).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// At least this long between two admitted requests; whole microseconds, rounded up.
+    ///
+    /// # Errors
+    ///
+    /// The interval is shorter than 1 µs or longer than [`Quota::LONGEST_PERIOD`].
+    pub fn try_new(interval: Duration) -> Result<Self, ConfigError> {
+        let interval = Quota::try_one_every(interval)?;
+        let interval_micros = interval.period_micros();
+        Ok(Self {
+            policy: Policy::of_quota("min-interval", interval, "", 1, interval_micros),
+            interval_micros,
+        })
+    }
+
+    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers change.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_named`](Self::try_named) fails, with its error as the message.
+    #[must_use]
+    #[track_caller]
+    pub fn named(self, name: impl AsRef<str>) -> Self {
+        self.try_named(name)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers change.
+    ///
+    /// # Errors
+    ///
+    /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`.
+    pub fn try_named(mut self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
+        self.policy = self.policy.named(name)?;
+        Ok(self)
+    }
+
+    /// Microseconds until the next request is admitted.
+    #[inline]
+    fn wait_micros(&self, state: LastAdmitted, now: Timestamp) -> u64 {
+        match state.was_admitted() {
+            true => (state.stamp() + self.interval_micros).saturating_sub(now.as_micros()),
+            false => 0,
+        }
+    }
+}
+
+/// When the last request was admitted, or, if none was, when the key was first seen; in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LastAdmitted(u64);
+
+impl LastAdmitted {
+    #[inline]
+    fn new(stamp: u64, was_admitted: bool) -> Self {
+        Self((stamp << 1) | u64::from(was_admitted))
+    }
+
+    #[inline]
+    fn stamp(self) -> u64 {
+        self.0 >> 1
+    }
+
+    #[inline]
+    fn was_admitted(self) -> bool {
+        self.0 & 1 == 1
+    }
+}
+
+/// How long the wait was right after a decision.
+#[derive(Debug, Clone, Copy)]
+pub struct IntervalSnapshot {
+    wait_micros: u64,
+    cost: u32,
+    admitted: bool,
+}
+
+impl Algorithm for MinInterval {
+    type State = LastAdmitted;
+    type Snapshot = IntervalSnapshot;
+
+    #[inline]
+    fn policy_id(&self) -> PolicyId {
+        self.policy.id()
+    }
+
+    #[inline]
+    fn fresh(&self, at: Timestamp) -> LastAdmitted {
+        LastAdmitted::new(at.as_micros(), false)
+    }
+
+    #[inline]
+    fn settle(&self, state: &mut LastAdmitted, now: Timestamp) {
+        let now = now.as_micros();
+        if state.stamp() > now + self.interval_micros {
+            *state = LastAdmitted::new(now, state.was_admitted());
+        }
+    }
+
+    #[inline]
+    fn judge(&self, state: &LastAdmitted, cost: u32, now: Timestamp) -> bool {
+        cost == 0 || self.wait_micros(*state, now) == 0
+    }
+
+    #[inline]
+    fn charge(&self, state: &mut LastAdmitted, _cost: u32, now: Timestamp) {
+        *state = LastAdmitted::new(now.as_micros().max(state.stamp()), true);
+    }
+
+    fn refund(&self, state: &mut LastAdmitted, cost: u32, _now: Timestamp) {
+        if cost > 0 {
+            *state = LastAdmitted::new(state.stamp(), false);
+        }
+    }
+
+    #[inline]
+    fn is_fresh(&self, state: &LastAdmitted, now: Timestamp) -> bool {
+        state.stamp() <= now.as_micros() && self.wait_micros(*state, now) == 0
+    }
+
+    #[inline]
+    fn snapshot(
+        &self,
+        state: &LastAdmitted,
+        cost: u32,
+        admitted: bool,
+        now: Timestamp,
+    ) -> IntervalSnapshot {
+        IntervalSnapshot {
+            wait_micros: self.wait_micros(*state, now),
+            cost,
+            admitted,
+        }
+    }
+
+    #[inline]
+    fn describe(&self, snapshot: &IntervalSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+        let remaining = u64::from(snapshot.wait_micros == 0);
+        let cost = u64::from(snapshot.cost);
+        let standing = Standing::of(1, remaining, cost, snapshot.admitted, |_| {
+            Some(snapshot.wait_micros)
+        });
+        tell(PolicyDecision::new(&self.policy, standing));
+    }
+}

@@ -1,0 +1,72 @@
+//! One rule under several names.
+
+/// Makes a newtype the algorithm that it holds: users look for a rule under more than one name, and a
+/// function cannot implement a trait for each of them.
+macro_rules! same_rule {
+    ($name:ty, $rule:ty) => {
+        $crate::algorithm::same_rule::same_rule!($name, $rule, 0);
+    };
+    ($name:ty, $rule:ty, $field:tt) => {
+        impl $crate::algorithm::Algorithm for $name {
+            type State = <$rule as $crate::algorithm::Algorithm>::State;
+            type Snapshot = <$rule as $crate::algorithm::Algorithm>::Snapshot;
+
+            #[inline]
+            fn policy_id(&self) -> $crate::algorithm::PolicyId {
+                self.$field.policy_id()
+            }
+
+            #[inline]
+            fn fresh(&self, at: $crate::clock::Timestamp) -> Self::State {
+                self.$field.fresh(at)
+            }
+
+            #[inline]
+            fn settle(&self, state: &mut Self::State, now: $crate::clock::Timestamp) {
+                self.$field.settle(state, now);
+            }
+
+            #[inline]
+            fn judge(&self, state: &Self::State, cost: u32, now: $crate::clock::Timestamp) -> bool {
+                self.$field.judge(state, cost, now)
+            }
+
+            #[inline]
+            fn charge(&self, state: &mut Self::State, cost: u32, now: $crate::clock::Timestamp) {
+                self.$field.charge(state, cost, now);
+            }
+
+            #[inline]
+            fn refund(&self, state: &mut Self::State, cost: u32, now: $crate::clock::Timestamp) {
+                self.$field.refund(state, cost, now);
+            }
+
+            #[inline]
+            fn is_fresh(&self, state: &Self::State, now: $crate::clock::Timestamp) -> bool {
+                self.$field.is_fresh(state, now)
+            }
+
+            #[inline]
+            fn snapshot(
+                &self,
+                state: &Self::State,
+                cost: u32,
+                admitted: bool,
+                now: $crate::clock::Timestamp,
+            ) -> Self::Snapshot {
+                self.$field.snapshot(state, cost, admitted, now)
+            }
+
+            #[inline]
+            fn describe(
+                &self,
+                snapshot: &Self::Snapshot,
+                tell: &mut dyn FnMut($crate::decision::PolicyDecision),
+            ) {
+                self.$field.describe(snapshot, tell);
+            }
+        }
+    };
+}
+
+pub(super) use same_rule;

@@ -1,0 +1,143 @@
+use std::time::Duration;
+
+use crate::{
+    algorithm::{Policy, log::Log},
+    error::ConfigError,
+    policy::Span,
+    quota::{Quota, micros_rounded_up},
+};
+
+use super::same_rule::same_rule;
+
+const MOST_SUB_COUNTERS: u64 = 1024;
+
+/// Admits a request if the units admitted in the last sub-counters leave room for its cost; refuses it otherwise.
+///
+/// The period is cut into sub-counters of `precision`; the last P/precision of them count, the running
+/// one included. With [`strict`](Self::strict) one more counts.
+///
+/// - **Bound**: n units in any span of P − precision; in a span of a whole period up to 2n (all of it in
+///   the sub-counter that was just dropped). With `strict`, n in any span of a period, and room comes
+///   back at worst one precision late.
+/// - **Memory**: 48 bytes per key, and 16 to 32 for each sub-counter in which something was admitted.
+/// - **Not for** a handful of units: [`SlidingLog`](super::SlidingLog) is exact and as small.
+///
+/// Source: the sliding window with sub-counters, as known from Redis's documentation.
+///
+/// # Example: strict, in steps of a tenth
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{Quota, RateLimiter, Timestamp};
+/// use tollgate::{algorithm::SlidingBuckets, clock::ManualClock, store::LocalStore};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let clock = ManualClock::at(Timestamp::from_micros(50_000));
+/// let store = LocalStore::builder().clock(clock).build();
+/// let precision = Duration::from_millis(100);
+/// let rule = SlidingBuckets::new(Quota::per_second(5), precision).strict();
+/// let limiter = RateLimiter::new(rule, store);
+///
+/// assert!(limiter.check_cost("bob", 5).await?.is_admitted());
+/// let refused = limiter.check("bob").await?;
+/// assert_eq!(refused.retry_after(), Some(Duration::from_millis(1_050)));
+/// # Ok::<(), tollgate::StoreError>(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug, Clone)]
+pub struct SlidingBuckets {
+    rule: Log,
+    precision_micros: u64,
+}
+
+impl SlidingBuckets {
+    /// Sub-counters of this precision; at most 1 024 to the period.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_new`](Self::try_new) fails, with its error as the message.
+    #[track_caller]
+    pub fn new(quota: Quota, precision: Duration) -> Self {
+        Self::try_new(quota, precision).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Sub-counters of this precision; at most 1 024 to the period.
+    ///
+    /// # Errors
+    ///
+    /// The precision is shorter than 1 µs, does not divide the period, or cuts it into more than 1 024; or the
+    /// quota is of more than 2<sup>53</sup> − 2<sup>32</sup> units.
+    pub fn try_new(quota: Quota, precision: Duration) -> Result<Self, ConfigError> {
+        let period = quota.period();
+        if precision < Duration::from_micros(1) {
+            return Err(ConfigError::PeriodTooShort { period: precision });
+        }
+        let does_not_divide = ConfigError::PrecisionDoesNotDivide { precision, period };
+        if precision > period || !precision.subsec_nanos().is_multiple_of(1_000) {
+            return Err(does_not_divide);
+        }
+        let precision_micros = micros_rounded_up(precision);
+        let sub_counters = quota.period_micros() / precision_micros;
+        if !quota.period_micros().is_multiple_of(precision_micros) {
+            return Err(does_not_divide);
+        }
+        if sub_counters > MOST_SUB_COUNTERS {
+            return Err(ConfigError::TooManySubCounters {
+                sub_counters,
+                most: MOST_SUB_COUNTERS,
+            });
+        }
+        let policy = Self::policy("sliding-buckets", quota, precision_micros);
+        let rule = Log::new(policy, quota, precision_micros, quota.period_micros())?;
+        Ok(Self {
+            rule,
+            precision_micros,
+        })
+    }
+
+    /// Keeps one more sub-counter: then the quota holds in any span of a period.
+    #[must_use]
+    pub fn strict(self) -> Self {
+        let (quota, precision) = (self.rule.quota(), self.precision_micros);
+        let policy = Self::policy("strict-buckets", quota, precision);
+        let policy = policy.named_like(self.rule.policy());
+        let rule = Log::new(policy, quota, precision, quota.period_micros() + precision)
+            .expect("the quota was accepted before");
+        Self { rule, ..self }
+    }
+
+    fn policy(algorithm: &str, quota: Quota, precision_micros: u64) -> Policy {
+        let precision = format_args!("-{}", Span(precision_micros)).to_string();
+        Policy::of_quota(
+            algorithm,
+            quota,
+            precision,
+            quota.units(),
+            quota.period_micros(),
+        )
+    }
+
+    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers change.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_named`](Self::try_named) fails, with its error as the message.
+    #[must_use]
+    #[track_caller]
+    pub fn named(self, name: impl AsRef<str>) -> Self {
+        self.try_named(name)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers change.
+    ///
+    /// # Errors
+    ///
+    /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`.
+    pub fn try_named(mut self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
+        self.rule = self.rule.named(name)?;
+        Ok(self)
+    }
+}
+
+same_rule!(SlidingBuckets, Log, rule);

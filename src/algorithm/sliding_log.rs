@@ -1,0 +1,88 @@
+use crate::{
+    algorithm::{Policy, log::Log},
+    error::ConfigError,
+    quota::Quota,
+};
+
+use super::same_rule::same_rule;
+
+/// Admits a request if the units admitted in the period up to now leave room for its cost; refuses it otherwise.
+///
+/// It remembers each admission, so it is exact.
+///
+/// - **Bound**: in any span of one period at most n units.
+/// - **Memory**: 48 bytes per key, and 16 to 32 for each instant at which something was admitted in the
+///   last period: up to 32 n.
+/// - **Not for** large quotas with many callers: use [`SlidingBuckets`](super::SlidingBuckets), strict, for
+///   the same bound in bounded memory.
+///
+/// Source: the sliding window log; RFC 6585 leaves the way of counting to the server.
+///
+/// # Example: room again as soon as the oldest admission is a period old
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{Quota, RateLimiter, Timestamp};
+/// use tollgate::{algorithm::SlidingLog, clock::ManualClock, store::LocalStore};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let clock = ManualClock::at(Timestamp::from_micros(0));
+/// let store = LocalStore::builder().clock(clock.clone()).build();
+/// let limiter = RateLimiter::new(SlidingLog::new(Quota::per_second(2)), store);
+///
+/// assert!(limiter.check("bob").await?.is_admitted());
+/// clock.advance(Duration::from_millis(700));
+/// assert!(limiter.check("bob").await?.is_admitted());
+/// let refused = limiter.check("bob").await?;
+/// assert_eq!(refused.retry_after(), Some(Duration::from_millis(300)));
+/// # Ok::<(), tollgate::StoreError>(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug, Clone)]
+pub struct SlidingLog(Log);
+
+impl SlidingLog {
+    /// A log of what was admitted in the last period.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_new`](Self::try_new) fails, with its error as the message.
+    #[track_caller]
+    pub fn new(quota: Quota) -> Self {
+        Self::try_new(quota).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// A log of what was admitted in the last period.
+    ///
+    /// # Errors
+    ///
+    /// The quota is of more than 2<sup>53</sup> − 2<sup>32</sup> units.
+    pub fn try_new(quota: Quota) -> Result<Self, ConfigError> {
+        let period = quota.period_micros();
+        let policy = Policy::of_quota("sliding-log", quota, "", quota.units(), period);
+        Log::new(policy, quota, 1, period).map(Self)
+    }
+
+    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers change.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_named`](Self::try_named) fails, with its error as the message.
+    #[must_use]
+    #[track_caller]
+    pub fn named(self, name: impl AsRef<str>) -> Self {
+        self.try_named(name)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers change.
+    ///
+    /// # Errors
+    ///
+    /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`.
+    pub fn try_named(self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
+        self.0.named(name).map(Self)
+    }
+}
+
+same_rule!(SlidingLog, Log);

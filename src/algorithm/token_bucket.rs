@@ -1,0 +1,109 @@
+use crate::{algorithm::meter::Meter, error::ConfigError, quota::Quota};
+
+use super::same_rule::same_rule;
+
+/// Admits a request if the bucket holds a token for each unit of its cost; refuses it otherwise.
+///
+/// The bucket starts full, with [`burst`](Self::burst) tokens (by default the quota's units), and fills
+/// up continuously at the quota's rate. [`LeakyBucket`](super::LeakyBucket) and [`Gcra`](super::Gcra)
+/// are the same rule under other names.
+///
+/// - **Bound**: in any span of one period at most burst + ⌊n(P−1)/P⌋ units: a whole burst, and what
+///   refills meanwhile. (One more where ticks are coarser than a microsecond, see below.)
+/// - **Memory**: 16 bytes per key.
+/// - **Not for** a quota that must hold in every span of a period exactly: use [`SlidingLog`](super::SlidingLog).
+///
+/// Refills are exact to the microsecond and never drift. Quotas whose numbers are very large and share
+/// few factors with their period are counted in ticks of 10 µs, 100 µs and so on. With a burst of 1,
+/// what refills beyond one token between two ticks is lost: above some ten thousand a second use a burst of 2.
+///
+/// Source: the token bucket of RFC 2697 and Turner's *New directions in communications* (1986).
+///
+/// # Example: a burst, then one token each 50 ms
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{Quota, RateLimiter, Timestamp};
+/// use tollgate::{algorithm::TokenBucket, clock::ManualClock, store::LocalStore};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let clock = ManualClock::at(Timestamp::from_micros(0));
+/// let store = LocalStore::builder().clock(clock.clone()).build();
+/// let limiter = RateLimiter::new(TokenBucket::new(Quota::per_second(20)).burst(40), store);
+///
+/// assert!(limiter.check_cost("bob", 40).await?.is_admitted());
+/// let refused = limiter.check("bob").await?;
+/// assert_eq!(refused.retry_after(), Some(Duration::from_millis(50)));
+///
+/// clock.advance(Duration::from_millis(50));
+/// assert!(limiter.check("bob").await?.is_admitted());
+/// # Ok::<(), tollgate::StoreError>(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug, Clone)]
+pub struct TokenBucket(Meter);
+
+impl TokenBucket {
+    /// A bucket that refills at this rate and holds as many tokens as the quota has units.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_new`](Self::try_new) fails, with its error as the message.
+    #[track_caller]
+    pub fn new(quota: Quota) -> Self {
+        Self::try_new(quota).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// A bucket that refills at this rate and holds as many tokens as the quota has units.
+    ///
+    /// # Errors
+    ///
+    /// The quota is so large that no tick can count it exactly.
+    pub fn try_new(quota: Quota) -> Result<Self, ConfigError> {
+        Meter::new("token-bucket", quota, quota.units()).map(Self)
+    }
+
+    /// How many tokens the bucket holds when it is full.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_burst`](Self::try_burst) fails, with its error as the message.
+    #[must_use]
+    #[track_caller]
+    pub fn burst(self, units: u64) -> Self {
+        self.try_burst(units)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// How many tokens the bucket holds when it is full.
+    ///
+    /// # Errors
+    ///
+    /// The burst is so large that no tick can count it exactly.
+    pub fn try_burst(self, units: u64) -> Result<Self, ConfigError> {
+        self.0.with_capacity(units).map(Self)
+    }
+
+    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers change.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_named`](Self::try_named) fails, with its error as the message.
+    #[must_use]
+    #[track_caller]
+    pub fn named(self, name: impl AsRef<str>) -> Self {
+        self.try_named(name)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers change.
+    ///
+    /// # Errors
+    ///
+    /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`.
+    pub fn try_named(self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
+        self.0.named(name).map(Self)
+    }
+}
+
+same_rule!(TokenBucket, Meter);

@@ -1,0 +1,111 @@
+//! Several algorithms as one: every member admits, or none is charged.
+
+use std::time::Duration;
+
+use crate::{
+    algorithm::{Algorithm, PolicyId},
+    clock::Timestamp,
+    decision::PolicyDecision,
+};
+
+/// Implements [`Algorithm`] for tuples: Rust has no other way to say "a tuple of any length".
+macro_rules! tuple {
+    ($first:ident . $zero:tt, $($member:ident . $index:tt),+) => {
+        /// Admits a request if every member does; otherwise charges none of them.
+        ///
+        /// The wait and the delay are the longest member's, what remains is the least.
+        impl<$first: Algorithm, $($member: Algorithm),+> Algorithm for ($first, $($member),+) {
+            type State = ($first::State, $($member::State),+);
+            type Snapshot = ($first::Snapshot, $($member::Snapshot),+);
+
+            #[inline]
+            fn policy_id(&self) -> PolicyId {
+                self.$zero.policy_id()$(.and(self.$index.policy_id()))+
+            }
+
+            #[inline]
+            fn fresh(&self, at: Timestamp) -> Self::State {
+                (self.$zero.fresh(at), $(self.$index.fresh(at)),+)
+            }
+
+            #[inline]
+            fn settle(&self, state: &mut Self::State, now: Timestamp) {
+                self.$zero.settle(&mut state.$zero, now);
+                $(self.$index.settle(&mut state.$index, now);)+
+            }
+
+            #[inline]
+            fn judge(&self, state: &Self::State, cost: u32, now: Timestamp) -> bool {
+                self.$zero.judge(&state.$zero, cost, now)
+                    $(&& self.$index.judge(&state.$index, cost, now))+
+            }
+
+            #[inline]
+            fn charge(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
+                self.$zero.charge(&mut state.$zero, cost, now);
+                $(self.$index.charge(&mut state.$index, cost, now);)+
+            }
+
+            fn refund(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
+                self.$zero.refund(&mut state.$zero, cost, now);
+                $(self.$index.refund(&mut state.$index, cost, now);)+
+            }
+
+            #[inline]
+            fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool {
+                self.$zero.is_fresh(&state.$zero, now)
+                    $(&& self.$index.is_fresh(&state.$index, now))+
+            }
+
+            #[inline]
+            fn snapshot(
+                &self,
+                state: &Self::State,
+                cost: u32,
+                admitted: bool,
+                now: Timestamp,
+            ) -> Self::Snapshot {
+                (
+                    {
+                        let admits = admitted || self.$zero.judge(&state.$zero, cost, now);
+                        self.$zero.snapshot(&state.$zero, cost, admits, now)
+                    },
+                    $({
+                        let admits = admitted || self.$index.judge(&state.$index, cost, now);
+                        self.$index.snapshot(&state.$index, cost, admits, now)
+                    }),+
+                )
+            }
+
+            fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+                self.$zero.describe(&snapshot.$zero, tell);
+                $(self.$index.describe(&snapshot.$index, tell);)+
+            }
+
+            #[inline]
+            fn delay(&self, snapshot: &Self::Snapshot) -> Duration {
+                self.$zero.delay(&snapshot.$zero)
+                    $(.max(self.$index.delay(&snapshot.$index)))+
+            }
+
+            fn withdraw(
+                &self,
+                state: &mut Self::State,
+                admission: &Self::Snapshot,
+                cost: u32,
+                now: Timestamp,
+            ) {
+                self.$zero.withdraw(&mut state.$zero, &admission.$zero, cost, now);
+                $(self.$index.withdraw(&mut state.$index, &admission.$index, cost, now);)+
+            }
+        }
+    };
+}
+
+tuple!(A.0, B.1);
+tuple!(A.0, B.1, C.2);
+tuple!(A.0, B.1, C.2, D.3);
+tuple!(A.0, B.1, C.2, D.3, E.4);
+tuple!(A.0, B.1, C.2, D.3, E.4, F.5);
+tuple!(A.0, B.1, C.2, D.3, E.4, F.5, G.6);
+tuple!(A.0, B.1, C.2, D.3, E.4, F.5, G.6, H.7);

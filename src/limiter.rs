@@ -1,0 +1,179 @@
+//! Checks by hand, for what is not a request; the layer is built on it too.
+
+use crate::{
+    algorithm::Algorithm,
+    decision::Decision,
+    error::StoreError,
+    key::Key,
+    store::{Answer, AsKey, Store, Verdict},
+};
+
+/// Decides by key, without a request: an [algorithm](crate::algorithm) and a [store](crate::store).
+///
+/// It is what [`RateLimitLayer`](crate::RateLimitLayer) is built on. Keys are taken in any borrowed form:
+/// `check("bob")` finds the bucket of the `String` key `bob`. Clones share their buckets.
+///
+/// # Example: three logins a minute
+///
+/// ```
+/// use tollgate::{Quota, RateLimiter, algorithm::SlidingLog, store::LocalStore};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let logins = RateLimiter::new(SlidingLog::new(Quota::per_minute(3)), LocalStore::new());
+/// for _ in 0..3 {
+///     assert!(logins.check("bob").await?.is_admitted());
+/// }
+/// assert!(!logins.check("bob").await?.is_admitted());
+/// assert!(logins.check("alice").await?.is_admitted());
+///
+/// logins.reset("bob").await?;
+/// assert!(logins.check("bob").await?.is_admitted());
+/// # Ok::<(), tollgate::StoreError>(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug, Clone)]
+pub struct RateLimiter<Algo, Store> {
+    algorithm: Algo,
+    store: Store,
+}
+
+impl<A, S> RateLimiter<A, S> {
+    /// Decides by this rule, and keeps the buckets in this store.
+    pub const fn new(algorithm: A, store: S) -> Self {
+        Self { algorithm, store }
+    }
+}
+
+impl<A: Algorithm, S> RateLimiter<A, S> {
+    /// Admits a cost of 1 and charges it, or refuses it and charges nothing.
+    ///
+    /// # Errors
+    ///
+    /// The store could not decide.
+    #[inline]
+    pub async fn check<K, Q>(&self, key: &Q) -> Result<Decision, StoreError>
+    where
+        K: Key,
+        Q: AsKey<K> + ?Sized,
+        S: Store<A, K>,
+    {
+        self.check_cost(key, 1).await
+    }
+
+    /// Admits the cost and charges it, or refuses it and charges nothing.
+    ///
+    /// A cost of 0 is admitted and charges nothing.
+    ///
+    /// # Errors
+    ///
+    /// The store could not decide.
+    #[inline]
+    pub async fn check_cost<K, Q>(&self, key: &Q, cost: u32) -> Result<Decision, StoreError>
+    where
+        K: Key,
+        Q: AsKey<K> + ?Sized,
+        S: Store<A, K>,
+    {
+        let verdict = self.decide(key, cost).wait().await?;
+        Ok(self.algorithm.decision(&verdict.snapshot))
+    }
+
+    /// What a cost of 1 would be told; charges nothing.
+    ///
+    /// # Errors
+    ///
+    /// The store could not look.
+    ///
+    /// # Example: looking does not cost anything
+    ///
+    /// ```
+    /// use tollgate::{Quota, RateLimiter, algorithm::FixedWindow, store::LocalStore};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let limiter = RateLimiter::new(FixedWindow::new(Quota::per_day(5)), LocalStore::new());
+    /// assert_eq!(limiter.peek("bob").await?.remaining(), 5);
+    /// assert_eq!(limiter.peek("bob").await?.remaining(), 5);
+    /// # Ok::<(), tollgate::StoreError>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn peek<K, Q>(&self, key: &Q) -> Result<Decision, StoreError>
+    where
+        K: Key,
+        Q: AsKey<K> + ?Sized,
+        S: Store<A, K>,
+    {
+        let verdict = self.store.peek(&self.algorithm, key, 1).wait().await?;
+        Ok(self.algorithm.decision(&verdict.snapshot))
+    }
+
+    /// Gives units back that were charged for something that did not happen; never more than are owed.
+    ///
+    /// [`LeakyBucket::queue`](crate::algorithm::LeakyBucket::queue) gives nothing back: those behind keep
+    /// the places that were promised.
+    ///
+    /// # Errors
+    ///
+    /// The store could not write; the charge stands.
+    ///
+    /// # Example: a failed delivery is not counted
+    ///
+    /// ```
+    /// use tollgate::{Quota, RateLimiter, algorithm::TokenBucket, store::LocalStore};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let limiter = RateLimiter::new(TokenBucket::new(Quota::per_day(5)), LocalStore::new());
+    /// assert_eq!(limiter.check_cost("bob", 4).await?.remaining(), 1);
+    /// limiter.refund("bob", 4).await?;
+    /// assert_eq!(limiter.peek("bob").await?.remaining(), 5);
+    /// # Ok::<(), tollgate::StoreError>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn refund<K, Q>(&self, key: &Q, cost: u32) -> Result<(), StoreError>
+    where
+        K: Key,
+        Q: AsKey<K> + ?Sized,
+        S: Store<A, K>,
+    {
+        self.store.refund(&self.algorithm, key, cost).wait().await
+    }
+
+    /// Forgets the key: it is as good as one that was never seen.
+    ///
+    /// # Errors
+    ///
+    /// The store could not write; the bucket stands.
+    pub async fn reset<K, Q>(&self, key: &Q) -> Result<(), StoreError>
+    where
+        K: Key,
+        Q: AsKey<K> + ?Sized,
+        S: Store<A, K>,
+    {
+        self.store.reset(&self.algorithm, key).wait().await
+    }
+
+    #[inline]
+    pub(crate) fn decide<K, Q>(
+        &self,
+        key: &Q,
+        cost: u32,
+    ) -> Answer<Result<Verdict<A::Snapshot>, StoreError>, S::Deciding>
+    where
+        K: Key,
+        Q: AsKey<K> + ?Sized,
+        S: Store<A, K>,
+    {
+        self.store.decide(&self.algorithm, key, cost)
+    }
+
+    pub(crate) fn withdraw<K: Key>(&self, key: &K, admission: &A::Snapshot, cost: u32)
+    where
+        S: Store<A, K>,
+    {
+        self.store.withdraw(&self.algorithm, key, admission, cost);
+    }
+
+    #[inline]
+    pub(crate) const fn algorithm(&self) -> &A {
+        &self.algorithm
+    }
+}

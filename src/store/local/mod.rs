@@ -1,0 +1,253 @@
+//! The store in memory: bounded, without a task, and decided under one shard lock.
+//!
+//! Each policy has a [table](table) of its own, cut into shards. A decision hashes the key once, locks one shard, and
+//! steps the state in place. Keys whose state says no more than a fresh one are
+//! dropped in slices of a few buckets inside ordinary calls, so that no call ever sweeps everything. When
+//! [`max_keys`](LocalStoreBuilder::max_keys) keys are all alive, new ones share one overflow bucket.
+
+mod overflow;
+mod policies;
+mod shard;
+mod table;
+
+use std::{fmt, future::Ready, sync::Arc};
+
+use crate::{
+    algorithm::Algorithm,
+    clock::{Clock, SystemClock},
+    error::{ConfigError, StoreError},
+    key::Key,
+    store::{Answer, AsKey, Store, Verdict},
+};
+
+use self::{policies::Policies, table::Table};
+
+const DEFAULT_MAX_KEYS: usize = 1_000_000;
+
+/// Keeps the buckets in this process's memory; decides at once, without a future, and never fails.
+///
+/// - **Shared by clones**: cloning a store, a layer or a service never clones a budget.
+/// - **Bounded**: at most [`max_keys`](LocalStoreBuilder::max_keys) keys per policy. Idle keys leave inside
+///   ordinary calls, a few buckets at a time. A key that was charged and still says so is never evicted; while the
+///   table is full of such keys, *new* keys share one overflow bucket ([`usage`](Self::usage) counts its decisions), and
+///   a key that gets an entry later starts from that bucket's state.
+/// - **Memory** per key: the key and the algorithm's state, plus one byte, at a load between 7/16 and 7/8.
+/// - **Hashing** is seeded at random for each store and policy.
+///
+/// One store serves one type of algorithm and one type of key; both are inferred from the layer. Two
+/// policies on one store have buckets of their own.
+///
+/// # Example: two layers that share their buckets
+///
+/// ```
+/// use tollgate::{Quota, RateLimiter};
+/// use tollgate::{algorithm::TokenBucket, store::LocalStore};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let store = LocalStore::new();
+/// let one = RateLimiter::new(TokenBucket::new(Quota::per_day(1)), store.clone());
+/// let other = RateLimiter::new(TokenBucket::new(Quota::per_day(1)), store.clone());
+///
+/// assert!(one.check("bob").await?.is_admitted());
+/// assert!(!other.check("bob").await?.is_admitted());
+/// assert_eq!(store.usage().keys, 1);
+/// # Ok::<(), tollgate::StoreError>(())
+/// # }).unwrap();
+/// ```
+pub struct LocalStore<A: Algorithm, K, C = SystemClock> {
+    policies: Arc<Policies<K, A::State>>,
+    clock: C,
+}
+
+impl<A: Algorithm, K> LocalStore<A, K> {
+    /// An empty store for up to a million keys per policy, with the system's clock.
+    pub fn new() -> Self {
+        Self::builder().build()
+    }
+
+    /// A store with another clock or another bound.
+    ///
+    /// # Example: at most ten thousand keys
+    ///
+    /// ```
+    /// use tollgate::{Quota, RateLimiter, algorithm::Gcra, store::LocalStore};
+    ///
+    /// let store = LocalStore::builder().max_keys(10_000).build();
+    /// let limiter = RateLimiter::new(Gcra::new(Quota::per_second(5)), store.clone());
+    /// # let _ = limiter.check("bob");
+    /// assert_eq!(store.usage().keys, 0);
+    /// ```
+    pub fn builder() -> LocalStoreBuilder<A, K> {
+        LocalStoreBuilder {
+            clock: SystemClock::new(),
+            max_keys: DEFAULT_MAX_KEYS,
+            builds: std::marker::PhantomData,
+        }
+    }
+}
+
+impl<A: Algorithm, K> Default for LocalStore<A, K> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// How full a [`LocalStore`] is, over all its policies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Usage {
+    /// How many keys have an entry, idle ones that have not left yet included.
+    pub keys: usize,
+    /// How many decisions were made by an overflow bucket, because the store was full of live keys.
+    pub overflow_decisions: u64,
+}
+
+impl<A: Algorithm, K, C> LocalStore<A, K, C> {
+    /// How full the store is.
+    pub fn usage(&self) -> Usage {
+        let mut usage = Usage {
+            keys: 0,
+            overflow_decisions: 0,
+        };
+        for table in self.policies.tables() {
+            usage.keys += table.keys();
+            usage.overflow_decisions += table.overflow_decisions();
+        }
+        usage
+    }
+
+    #[inline]
+    fn table(&self, algorithm: &A) -> &Table<K, A::State> {
+        self.policies.table(algorithm.policy_id())
+    }
+}
+
+impl<A: Algorithm, K, C: Clone> Clone for LocalStore<A, K, C> {
+    fn clone(&self) -> Self {
+        Self {
+            policies: Arc::clone(&self.policies),
+            clock: self.clock.clone(),
+        }
+    }
+}
+
+impl<A: Algorithm, K, C> fmt::Debug for LocalStore<A, K, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalStore")
+            .field("usage", &self.usage())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Builds a [`LocalStore`] with another clock or another bound.
+pub struct LocalStoreBuilder<A, K, C = SystemClock> {
+    clock: C,
+    max_keys: usize,
+    builds: std::marker::PhantomData<fn() -> (A, K)>,
+}
+
+impl<A: Algorithm, K, C> LocalStoreBuilder<A, K, C> {
+    /// Reads the time from this clock: a [`ManualClock`](crate::clock::ManualClock) in tests.
+    #[must_use]
+    pub fn clock<D: Clock>(self, clock: D) -> LocalStoreBuilder<A, K, D> {
+        LocalStoreBuilder {
+            clock,
+            max_keys: self.max_keys,
+            builds: self.builds,
+        }
+    }
+
+    /// The most keys that have a bucket of their own, for each policy; by default a million.
+    ///
+    /// # Panics
+    ///
+    /// If it is 0; see [`try_max_keys`](Self::try_max_keys).
+    #[must_use]
+    #[track_caller]
+    pub fn max_keys(self, keys: usize) -> Self {
+        self.try_max_keys(keys)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The most keys that have a bucket of their own, for each policy; by default a million.
+    ///
+    /// # Errors
+    ///
+    /// It is 0.
+    pub fn try_max_keys(self, keys: usize) -> Result<Self, ConfigError> {
+        match keys {
+            0 => Err(ConfigError::NoKeysAllowed),
+            max_keys => Ok(Self { max_keys, ..self }),
+        }
+    }
+
+    /// The store.
+    pub fn build(self) -> LocalStore<A, K, C> {
+        LocalStore {
+            policies: Arc::new(Policies::new(self.max_keys)),
+            clock: self.clock,
+        }
+    }
+}
+
+impl<A, K, C: fmt::Debug> fmt::Debug for LocalStoreBuilder<A, K, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalStoreBuilder")
+            .field("clock", &self.clock)
+            .field("max_keys", &self.max_keys)
+            .finish()
+    }
+}
+
+impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for LocalStore<A, K, C> {
+    type Deciding = Ready<Result<Verdict<A::Snapshot>, StoreError>>;
+    type Writing = Ready<Result<(), StoreError>>;
+
+    #[inline]
+    fn decide<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        cost: u32,
+    ) -> Answer<Result<Verdict<A::Snapshot>, StoreError>, Self::Deciding> {
+        let now = self.clock.now();
+        Answer::Now(Ok(self.table(algorithm).decide(algorithm, key, cost, now)))
+    }
+
+    #[inline]
+    fn peek<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        cost: u32,
+    ) -> Answer<Result<Verdict<A::Snapshot>, StoreError>, Self::Deciding> {
+        let now = self.clock.now();
+        Answer::Now(Ok(self.table(algorithm).peek(algorithm, key, cost, now)))
+    }
+
+    fn refund<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        cost: u32,
+    ) -> Answer<Result<(), StoreError>, Self::Writing> {
+        let now = self.clock.now();
+        self.table(algorithm).refund(algorithm, key, cost, now);
+        Answer::Now(Ok(()))
+    }
+
+    fn reset<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+    ) -> Answer<Result<(), StoreError>, Self::Writing> {
+        self.table(algorithm).remove(key);
+        Answer::Now(Ok(()))
+    }
+
+    fn withdraw(&self, algorithm: &A, key: &K, admission: &A::Snapshot, cost: u32) {
+        let now = self.clock.now();
+        self.table(algorithm)
+            .withdraw(algorithm, key, admission, cost, now);
+    }
+}

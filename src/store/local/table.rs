@@ -1,0 +1,252 @@
+//! The buckets of one policy, in shards.
+
+use std::{
+    borrow::Borrow,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use ahash::RandomState;
+
+use crate::{
+    algorithm::Algorithm,
+    clock::Timestamp,
+    key::Key,
+    store::{AsKey, Verdict},
+};
+
+use super::{
+    overflow::Overflow,
+    shard::{Shard, step},
+};
+
+/// A full shard has about so many keys, so that growing one is short.
+const KEYS_PER_SHARD: usize = 4_096;
+const FEWEST_SHARDS: usize = 32;
+const MOST_SHARDS: usize = 4_096;
+/// How many buckets are visited when a new key gets an entry: more than the one it takes.
+const SLICE_OF_A_NEW_KEY: usize = 4;
+/// How many buckets a new key looks at in search of room when the table is full.
+const SLICE_OF_A_FULL_TABLE: usize = 32;
+
+pub(super) struct Table<K, S> {
+    hasher: RandomState,
+    shards: Box<[Aligned<Mutex<Shard<K, S>>>]>,
+    max_keys: usize,
+    keys: AtomicUsize,
+    overflow: Overflow<S>,
+    /// The shard that is searched next when the table is full.
+    search: AtomicUsize,
+}
+
+/// On a cache line of its own.
+#[repr(align(64))]
+struct Aligned<T>(T);
+
+impl<K, S> Table<K, S> {
+    pub(super) fn new(max_keys: usize) -> Self {
+        let shards = (max_keys / KEYS_PER_SHARD)
+            .clamp(FEWEST_SHARDS, MOST_SHARDS)
+            .next_power_of_two();
+        Self {
+            hasher: RandomState::new(),
+            shards: (0..shards)
+                .map(|_| Aligned(Mutex::new(Shard::new())))
+                .collect(),
+            max_keys,
+            keys: AtomicUsize::new(0),
+            overflow: Overflow::new(),
+            search: AtomicUsize::new(0),
+        }
+    }
+
+    pub(super) fn keys(&self) -> usize {
+        self.keys.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn overflow_decisions(&self) -> u64 {
+        self.overflow.decisions()
+    }
+
+    #[inline]
+    fn lock(&self, hash: u64) -> MutexGuard<'_, Shard<K, S>> {
+        // The table inside a shard takes the low bits for its buckets and the highest seven for its tags.
+        let shard = (hash >> 40) as usize & (self.shards.len() - 1);
+        // A panic in a key's own `Eq` leaves nothing half written behind it.
+        (self.shards[shard].0.lock()).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts one more key, if there is room.
+    fn take_place(&self) -> bool {
+        let place = self.keys.fetch_add(1, Ordering::Relaxed);
+        if place >= self.max_keys {
+            self.keys.fetch_sub(1, Ordering::Relaxed);
+        }
+        place < self.max_keys
+    }
+
+    fn give_places(&self, places: usize) {
+        if places > 0 {
+            self.keys.fetch_sub(places, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<K: Key, S: Clone> Table<K, S> {
+    #[inline]
+    pub(super) fn decide<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        cost: u32,
+        now: Timestamp,
+    ) -> Verdict<A::Snapshot> {
+        let hash = self.hasher.hash_one(key);
+        let mut shard = self.lock(hash);
+        let Some((_, state)) = shard.entries.find_mut(hash, is(key)) else {
+            return self.decide_new(shard, hash, algorithm, key, cost, now);
+        };
+        let verdict = step(algorithm, state, cost, now);
+        let due = shard.slice_due();
+        if due > 0 {
+            self.forget_idle(&mut shard, algorithm, now, due);
+        }
+        verdict
+    }
+
+    /// Decides for a key without an entry; it gets one if it is charged and there is room.
+    #[inline(never)]
+    fn decide_new<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
+        &self,
+        mut shard: MutexGuard<'_, Shard<K, S>>,
+        hash: u64,
+        algorithm: &A,
+        key: &Q,
+        cost: u32,
+        now: Timestamp,
+    ) -> Verdict<A::Snapshot> {
+        let mut state = self.overflow.or_fresh(algorithm, shard.forgot_at, now);
+        let verdict = step(algorithm, &mut state, cost, now);
+        if !verdict.admitted || cost == 0 {
+            return verdict;
+        }
+        self.forget_idle(&mut shard, algorithm, now, SLICE_OF_A_NEW_KEY);
+        if !self.take_place() && !(self.make_room(&mut shard, algorithm, now) && self.take_place())
+        {
+            return self.overflow.decide(algorithm, cost, shard.forgot_at, now);
+        }
+        let entry = (key.to_owned(), state);
+        let hash_of = |(key, _): &(K, S)| self.hash(key);
+        shard.entries.insert_unique(hash, entry, hash_of);
+        verdict
+    }
+
+    pub(super) fn peek<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        cost: u32,
+        now: Timestamp,
+    ) -> Verdict<A::Snapshot> {
+        let hash = self.hasher.hash_one(key);
+        let shard = self.lock(hash);
+        let mut state = match shard.entries.find(hash, is(key)) {
+            Some((_, state)) => state.clone(),
+            None => self.overflow.or_fresh(algorithm, shard.forgot_at, now),
+        };
+        drop(shard);
+        algorithm.settle(&mut state, now);
+        let admitted = algorithm.judge(&state, cost, now);
+        Verdict {
+            admitted,
+            snapshot: algorithm.snapshot(&state, cost, admitted, now),
+        }
+    }
+
+    pub(super) fn refund<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        cost: u32,
+        now: Timestamp,
+    ) {
+        let hash = self.hasher.hash_one(key);
+        if let Some((_, state)) = self.lock(hash).entries.find_mut(hash, is(key)) {
+            algorithm.settle(state, now);
+            algorithm.refund(state, cost, now);
+        }
+    }
+
+    pub(super) fn remove<Q: AsKey<K> + ?Sized>(&self, key: &Q) {
+        let hash = self.hasher.hash_one(key);
+        let mut shard = self.lock(hash);
+        if let Ok(entry) = shard.entries.find_entry(hash, is(key)) {
+            entry.remove();
+            self.give_places(1);
+        }
+    }
+
+    pub(super) fn withdraw<A: Algorithm<State = S>>(
+        &self,
+        algorithm: &A,
+        key: &K,
+        admission: &A::Snapshot,
+        cost: u32,
+        now: Timestamp,
+    ) {
+        let hash = self.hasher.hash_one(key);
+        match self.lock(hash).entries.find_mut(hash, is(key)) {
+            Some((_, state)) => algorithm.withdraw(state, admission, cost, now),
+            None => self.overflow.withdraw(algorithm, admission, cost, now),
+        }
+    }
+
+    fn hash(&self, key: &K) -> u64 {
+        self.hasher.hash_one(key)
+    }
+
+    fn forget_idle<A: Algorithm<State = S>>(
+        &self,
+        shard: &mut Shard<K, S>,
+        algorithm: &A,
+        now: Timestamp,
+        buckets: usize,
+    ) -> usize {
+        let gone = shard.forget_idle(algorithm, now, buckets, |key| self.hash(key));
+        self.give_places(gone);
+        gone
+    }
+
+    /// Looks for idle keys in this shard, and then in others that nobody holds; says whether any went.
+    #[cold]
+    fn make_room<A: Algorithm<State = S>>(
+        &self,
+        shard: &mut Shard<K, S>,
+        algorithm: &A,
+        now: Timestamp,
+    ) -> bool {
+        if self.forget_idle(shard, algorithm, now, SLICE_OF_A_FULL_TABLE) > 0 {
+            return true;
+        }
+        (0..SLICE_OF_A_FULL_TABLE).any(|_| {
+            let next = self.search.fetch_add(1, Ordering::Relaxed) & (self.shards.len() - 1);
+            // Waiting here for a second lock could wait for ever.
+            (self.shards[next].0.try_lock()).is_ok_and(|mut other| {
+                self.forget_idle(&mut other, algorithm, now, SLICE_OF_A_NEW_KEY) > 0
+            })
+        })
+    }
+}
+
+#[inline]
+fn is<K: Key, S, Q: AsKey<K> + ?Sized>(key: &Q) -> impl Fn(&(K, S)) -> bool + '_ {
+    move |(known, _)| same(key, known)
+}
+
+#[inline]
+fn same<Q: ToOwned + Eq + ?Sized>(key: &Q, known: &Q::Owned) -> bool {
+    let known: &Q = known.borrow();
+    known == key
+}
