@@ -1,0 +1,217 @@
+//! The answer in HTTP: 429, when to come again, and what is left.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+
+use super::{
+    PlainText, ProblemJson, Refusal, Render, Respond, body::FromBytes, fields::Fields, grpc::Form,
+    retry_after,
+};
+use crate::{decision::Decision, error::StoreError};
+
+/// Answers a refused request with 429 Too Many Requests, and tells every caller what is left of its limits.
+///
+/// It is what a layer does unless told otherwise. The numbers of what is sent:
+///
+/// 1. A refusal has status 429 (RFC 6585, section 4) and `Cache-Control: no-store`, as no cache may keep it.
+/// 2. `Retry-After` is the exact wait in seconds (RFC 9110, section 10.2.3), rounded up, never 0 and never cut
+///    short; it is left out if the cost can never fit. A longer one that an inner layer or a renderer has set is
+///    kept; a shorter one is lengthened, where whoever kept it would be refused again.
+/// 3. `RateLimit-Policy` and `RateLimit` are on responses to admitted and refused requests alike, in the form of
+///    draft-ietf-httpapi-ratelimit-headers-11, after the lines of inner layers; see [`Fields`] for other dialects.
+/// 4. The body is an `application/problem+json` (RFC 9457), or what a [renderer](Self::render) makes of it. It is
+///    left out for `HEAD`, with its length in `Content-Length`.
+/// 5. A gRPC or gRPC-Web request, told by its content type, is answered in [its own form](super::Grpc) instead.
+/// 6. The [`Decision`] is among the extensions of the refusing response, for outer layers.
+/// 7. A request that the store could not decide about, if it is not let through, is answered with 503 (gRPC:
+///    `UNAVAILABLE`), without a number: nobody knows any.
+/// 8. A rejection of the key extractor is sent as it is (gRPC: as the code that stands for its status).
+///
+/// Nothing that is sent tells the key, an address or what went wrong with the store. Errors of the inner service
+/// pass through.
+///
+/// A browser's script sees these fields only if the CORS layer sends
+/// `Access-Control-Expose-Headers: RateLimit, RateLimit-Policy, Retry-After`. Whether preflight requests are
+/// limited depends on which of the two layers is outside the other: the CORS layer, for most.
+///
+/// # Example: the default
+///
+/// ```
+/// # use std::{convert::Infallible, time::Duration};
+/// # use bytes::Bytes;
+/// # use http::{Request, Response};
+/// # use tollgate::{Decision, PolicyDecision, algorithm::{Outcome, Policy, Standing}};
+/// use tollgate::response::{Http, Respond};
+///
+/// # let policy = Policy::new("window", &[5], Duration::from_secs(60)).named("trial").unwrap();
+/// # let decision = Decision::of_one(PolicyDecision::new(&policy, Standing {
+/// #     remaining: 0, outcome: Outcome::RefusedForMicros(1_500_000), replenished_after_micros: 1_500_000,
+/// #     reset_after_micros: 1_500_000, delay_micros: 0,
+/// # }));
+/// # let request = Request::new(());
+/// let refused: Result<Response<Bytes>, Infallible> = Http::new().refuse(&request, decision);
+/// let response = refused.unwrap();
+/// assert_eq!(response.status(), 429);
+/// assert_eq!(response.headers()["Retry-After"], "2");
+/// assert_eq!(response.headers()["RateLimit-Policy"], r#""trial";q=5;w=60"#);
+/// assert_eq!(response.headers()["RateLimit"], r#""trial";r=0;t=2"#);
+/// assert_eq!(response.headers()["Content-Type"], "application/problem+json");
+/// ```
+///
+/// # Example: customised
+///
+/// ```
+/// use tollgate::response::{Fields, Http, ProblemJson};
+///
+/// let terse = Http::new().fields(Fields::Off).plain_text();
+/// let typed = Http::new().fields(Fields::XRateLimit).problem_type(ProblemJson::QUOTA_EXCEEDED);
+/// # let _ = (terse, typed);
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Http<R = ProblemJson> {
+    fields: Fields,
+    renderer: R,
+}
+
+impl Http {
+    /// The default: the [fields](Fields::Draft11) of draft 11, and a body of problem+json.
+    pub const fn new() -> Self {
+        Self {
+            fields: Fields::Draft11,
+            renderer: ProblemJson::new(),
+        }
+    }
+
+    /// Names the type of problem in the body of a 429: a URI. By default there is none, which means `about:blank`.
+    #[must_use]
+    pub fn problem_type(mut self, uri: impl Into<Cow<'static, str>>) -> Self {
+        self.renderer = ProblemJson::of_type(uri.into());
+        self
+    }
+}
+
+impl<R> Http<R> {
+    /// Which rate-limit fields are sent, to admitted and refused callers alike.
+    #[must_use]
+    pub fn fields(mut self, fields: Fields) -> Self {
+        self.fields = fields;
+        self
+    }
+
+    /// Answers a 429 with one line of text instead of JSON.
+    #[must_use]
+    pub fn plain_text(self) -> Http<PlainText> {
+        self.render(PlainText)
+    }
+
+    /// Lets a renderer of one's own, a closure say, write the response to a refused request; see [`Render`].
+    #[must_use]
+    pub fn render<F: Render>(self, renderer: F) -> Http<F> {
+        Http {
+            fields: self.fields,
+            renderer,
+        }
+    }
+
+    /// Adds the rate-limit fields that tell of a decision which a handler got itself.
+    pub fn add_fields(&self, decision: &Decision, headers: &mut HeaderMap) {
+        self.fields.add(decision, headers);
+        retry_after::lengthen(decision, headers);
+    }
+}
+
+impl<R: Render> Http<R> {
+    /// The 429 for a refusing decision that a handler got itself; 200 without a body for one that admits.
+    ///
+    /// It knows nothing of the request, so it is in the form of HTTP and always has its body; servers leave out the
+    /// body of an answer to `HEAD` themselves.
+    pub fn response<B: FromBytes>(&self, decision: &Decision) -> Response<B> {
+        if !decision.is_admitted() {
+            return self
+                .refusal(&Refusal::of_decision(decision))
+                .map(B::from_bytes);
+        }
+        let mut response = Response::new(B::from_bytes(Bytes::new()));
+        self.fields.add(decision, response.headers_mut());
+        response
+    }
+
+    fn refusal(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
+        let mut response = self.renderer.render(refusal);
+        let headers = response.headers_mut();
+        retry_after::set(refusal.decision(), headers);
+        self.fields.add_unless_rendered(refusal.decision(), headers);
+        let no_store = HeaderValue::from_static("no-store");
+        headers.entry(header::CACHE_CONTROL).or_insert(no_store);
+        response.extensions_mut().insert(refusal.decision().clone());
+        response
+    }
+}
+
+impl<ReqB, ResB: FromBytes, E, R: Render> Respond<Request<ReqB>, Response<ResB>, E> for Http<R> {
+    type Error = E;
+
+    fn refuse(&self, request: &Request<ReqB>, decision: Decision) -> Result<Response<ResB>, E> {
+        Ok(match Form::of(request.headers()) {
+            Some(form) => form.refuse(decision, self.fields),
+            None => {
+                let response = self.refusal(&Refusal::of_request(&decision, request));
+                for_method(request.method(), response)
+            }
+        })
+    }
+
+    fn reject(
+        &self,
+        request: &Request<ReqB>,
+        rejection: Response<Bytes>,
+    ) -> Result<Response<ResB>, E> {
+        Ok(match Form::of(request.headers()) {
+            Some(form) => form.reject(rejection),
+            None => for_method(request.method(), rejection),
+        })
+    }
+
+    fn unavailable(&self, request: &Request<ReqB>, _: &StoreError) -> Result<Response<ResB>, E> {
+        if let Some(form) = Form::of(request.headers()) {
+            return Ok(form.unavailable());
+        }
+        let mut response = self.renderer.unavailable();
+        let no_store = HeaderValue::from_static("no-store");
+        let headers = response.headers_mut();
+        headers.entry(header::CACHE_CONTROL).or_insert(no_store);
+        Ok(for_method(request.method(), response))
+    }
+
+    fn inner_error(&self, error: E) -> E {
+        error
+    }
+
+    #[inline]
+    fn annotates(&self) -> bool {
+        self.fields != Fields::Off
+    }
+
+    fn annotate(&self, decision: &Decision, response: &mut Response<ResB>) {
+        self.add_fields(decision, response.headers_mut());
+    }
+}
+
+/// For `HEAD`, the length of the body is sent instead of it (RFC 9110, section 9.3.2).
+fn for_method<B: FromBytes>(method: &Method, mut response: Response<Bytes>) -> Response<B> {
+    if method != Method::HEAD {
+        return response.map(B::from_bytes);
+    }
+    let may_have_length = !matches!(
+        response.status(),
+        StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
+    );
+    if may_have_length && !response.status().is_informational() {
+        let length = HeaderValue::from(response.body().len());
+        let headers = response.headers_mut();
+        headers.entry(header::CONTENT_LENGTH).or_insert(length);
+    }
+    response.map(|_| B::from_bytes(Bytes::new()))
+}
