@@ -47,6 +47,8 @@ mod problem_json;
 mod protobuf;
 mod render;
 mod retry_after;
+#[cfg(test)]
+mod sample;
 
 use ::http::Response;
 use bytes::Bytes;

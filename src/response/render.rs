@@ -1,5 +1,7 @@
 //! What a refusal looks like to whoever reads its body.
 
+use std::fmt;
+
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header};
 
@@ -56,13 +58,13 @@ impl<F: Fn(&Refusal<'_>) -> Response<Bytes>> Render for F {
 }
 
 /// What was refused, and why: what a [renderer](Render) has to go by.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Refusal<'a> {
     decision: &'a Decision,
     request: Option<Head<'a>>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 struct Head<'a> {
     method: &'a Method,
     uri: &'a Uri,
@@ -128,6 +130,16 @@ impl<'a> Refusal<'a> {
     }
 }
 
+/// Tells the decision only: the request may hold credentials.
+impl fmt::Debug for Refusal<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut refusal = f.debug_struct("Refusal");
+        refusal
+            .field("decision", self.decision)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Answers a refused request with 429 and one line of plain text.
 ///
 /// # Example: what a person with `curl` reads
@@ -172,4 +184,28 @@ fn plain_text(status: StatusCode, text: String) -> Response<Bytes> {
         .headers_mut()
         .insert(header::CONTENT_TYPE, content_type);
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::response::sample::{hopeless, refused_for};
+
+    #[test]
+    fn the_debug_form_of_a_refusal_keeps_the_request_to_itself() {
+        let request = http::Request::get("/?token=s3cret").header("authorization", "s3cret");
+        let request = request.body(()).unwrap();
+        let decision = hopeless();
+        let told = format!("{:?}", Refusal::of_request(&decision, &request));
+        assert!(told.contains("api") && !told.contains("s3cret"), "{told}");
+    }
+
+    #[test]
+    fn the_sentence_says_the_wait_or_that_there_is_none() {
+        use std::time::Duration;
+        let said = |decision: Decision| Refusal::of_decision(&decision).sentence();
+        assert!(said(refused_for(Duration::from_micros(1))).ends_with("in 1 second."));
+        assert!(said(refused_for(Duration::from_millis(1_001))).ends_with("in 2 seconds."));
+        assert!(said(hopeless()).ends_with("than can ever be let through at once."));
+    }
 }
