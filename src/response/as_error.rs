@@ -157,3 +157,63 @@ impl fmt::Display for Undecided {
 }
 
 impl Error for Undecided {}
+
+#[cfg(test)]
+mod tests {
+    use std::{io, time::Duration};
+
+    use super::*;
+    use crate::response::sample::{hopeless, refused_for};
+
+    type Answer = Result<(), BoxError>;
+
+    fn respond() -> impl Respond<u32, (), io::Error, Error = BoxError> {
+        AsError::new()
+    }
+
+    fn error<E: Error + 'static>(answer: Answer) -> E {
+        *answer.unwrap_err().downcast().unwrap()
+    }
+
+    #[test]
+    fn a_refusal_is_an_error_with_the_decision_in_it() {
+        let refused: RateLimited = error(respond().refuse(&7, hopeless()));
+        assert_eq!(*refused.decision(), hopeless());
+        assert!(
+            refused
+                .to_string()
+                .contains("costs more than the rate limit \"api\"")
+        );
+        let refused = respond().refuse(&7, refused_for(Duration::from_secs(3)));
+        assert!(
+            refused
+                .unwrap_err()
+                .to_string()
+                .ends_with("try again in 3s")
+        );
+    }
+
+    #[test]
+    fn a_rejection_is_an_error_with_the_answer_in_it() {
+        let rejection = Response::builder()
+            .status(400)
+            .body(Bytes::from_static(b"no key"));
+        let rejected: KeyRejected = error(respond().reject(&7, rejection.unwrap()));
+        assert_eq!(rejected.status(), 400);
+        assert_eq!(rejected.into_rejection().into_body(), "no key");
+    }
+
+    #[test]
+    fn a_store_that_cannot_decide_is_an_error_without_its_reasons() {
+        let failure = StoreError::new(StoreErrorKind::Misconfigured, "redis://s3cret");
+        let undecided: Undecided = error(respond().unavailable(&7, &failure));
+        assert_eq!(undecided.kind(), StoreErrorKind::Misconfigured);
+        assert!(!format!("{undecided:?} {undecided}").contains("s3cret"));
+    }
+
+    #[test]
+    fn an_error_of_the_inner_service_stays_what_it_was() {
+        let inner = respond().inner_error(io::Error::other("disk"));
+        assert_eq!(inner.downcast::<io::Error>().unwrap().to_string(), "disk");
+    }
+}

@@ -1,28 +1,10 @@
 //! The answer in gRPC's own form: a status in the header fields, and no body.
 
-use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
+use http::{Request, Response};
 
-use super::{
-    Respond,
-    body::FromBytes,
-    fields::Fields,
-    protobuf::{self, Violation},
-    retry_after,
-};
+use super::{Respond, body::FromBytes, fields::Fields, grpc_form::Form, retry_after};
 use crate::{decision::Decision, error::StoreError};
-
-const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
-const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
-const GRPC_DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
-const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
-
-const RESOURCE_EXHAUSTED: u8 = 8;
-const UNAVAILABLE: u8 = 14;
-
-/// More of a rejection's text than this is not worth a place in the header fields.
-const LONGEST_MESSAGE: usize = 1_024;
 
 /// Answers a refused request with `RESOURCE_EXHAUSTED` (8), whatever the request: for a service that speaks only gRPC.
 ///
@@ -119,148 +101,119 @@ impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Grp
     }
 }
 
-/// Which of gRPC's forms a caller speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
-    Grpc,
-    Web,
-    WebText,
-}
+#[cfg(test)]
+mod tests {
+    use std::{convert::Infallible, time::Duration};
 
-impl Form {
-    /// The form that the content type of a request asks for: none, if it is not gRPC.
-    pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
-        let content_type = headers.get(header::CONTENT_TYPE)?.as_bytes();
-        let subtype = strip_prefix(content_type, b"application/grpc")?;
-        // `application/grpc`, with `+proto` or another encoding, or with parameters.
-        let ends = |rest: &[u8]| matches!(rest.first(), None | Some(b'+' | b';' | b' ' | b'\t'));
-        if ends(subtype) {
-            return Some(Self::Grpc);
-        }
-        let subtype = strip_prefix(subtype, b"-web")?;
-        if ends(subtype) {
-            return Some(Self::Web);
-        }
-        ends(strip_prefix(subtype, b"-text")?).then_some(Self::WebText)
-    }
+    use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
+    use http::HeaderValue;
 
-    /// `RESOURCE_EXHAUSTED`, with the decision in the extensions.
-    pub(super) fn refuse<B: FromBytes>(self, decision: Decision, fields: Fields) -> Response<B> {
-        let text = match decision.retry_after() {
-            Some(_) => "rate limit exceeded",
-            None => "the request costs more than can ever be let through at once",
-        };
-        let mut response = self.status(RESOURCE_EXHAUSTED, HeaderValue::from_static(text));
-        let headers = response.headers_mut();
-        let details = STANDARD_NO_PAD.encode(details(&decision, text));
-        // Base64 is ASCII, so that there always is a value.
-        if let Ok(details) = HeaderValue::try_from(details) {
-            headers.insert(GRPC_DETAILS, details);
-        }
-        headers.insert(GRPC_PUSHBACK, HeaderValue::from(pushback_millis(&decision)));
-        retry_after::set(&decision, headers);
-        fields.add(&decision, headers);
-        response.extensions_mut().insert(decision);
-        response
-    }
-
-    /// The code that stands for the status of a rejection; its body is the message, if that is plain text.
-    pub(super) fn reject<B: FromBytes>(self, rejection: Response<Bytes>) -> Response<B> {
-        let (parts, body) = rejection.into_parts();
-        let message = message_of(&parts.headers, &body).unwrap_or_else(|| {
-            HeaderValue::from_static(parts.status.canonical_reason().unwrap_or("rejected"))
-        });
-        let mut response = self.status(code_of(parts.status), message);
-        *response.extensions_mut() = parts.extensions;
-        response
-    }
-
-    /// `UNAVAILABLE`, without a number: nobody knows any.
-    pub(super) fn unavailable<B: FromBytes>(self) -> Response<B> {
-        let text = "rate limiting is temporarily unavailable";
-        self.status(UNAVAILABLE, HeaderValue::from_static(text))
-    }
-
-    fn status<B: FromBytes>(self, code: u8, message: HeaderValue) -> Response<B> {
-        let mut response = Response::new(B::from_bytes(Bytes::new()));
-        let content_type = match self {
-            Self::Grpc => "application/grpc",
-            Self::Web => "application/grpc-web+proto",
-            Self::WebText => "application/grpc-web-text+proto",
-        };
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-        headers.insert(GRPC_STATUS, HeaderValue::from(u16::from(code)));
-        headers.insert(GRPC_MESSAGE, message);
-        response
-    }
-}
-
-/// The bytes of `grpc-status-details-bin`: names of policies and numbers, nothing that a caller has sent.
-fn details(decision: &Decision, text: &str) -> Vec<u8> {
-    let policies = decision.policies().iter();
-    let violations = policies
-        .filter(|policy| !policy.is_admitted())
-        .map(|policy| Violation {
-            policy: policy.policy(),
-            description: if policy.never_fits() {
-                "the cost is more than the limit"
-            } else {
-                "the limit is used up"
-            },
-            limit: policy.limit(),
-        });
-    let quota_failure = protobuf::quota_failure(violations);
-    let details = match decision.retry_after() {
-        Some(wait) => vec![protobuf::retry_info(wait), quota_failure],
-        None => vec![quota_failure],
+    use super::*;
+    use crate::{
+        error::StoreErrorKind,
+        response::sample::{admitted, hopeless, refused_for},
     };
-    protobuf::status(RESOURCE_EXHAUSTED, text, &details)
-}
 
-/// The wait in whole milliseconds, rounded up; negative means never (gRFC A6).
-fn pushback_millis(decision: &Decision) -> i32 {
-    match decision.retry_after() {
-        Some(wait) => i32::try_from(wait.as_micros().div_ceil(1_000)).unwrap_or(i32::MAX),
-        None => -1,
+    fn request(content_type: &str) -> Request<()> {
+        let request = Request::post("/pkg.Service/Call");
+        request
+            .header("content-type", content_type)
+            .body(())
+            .unwrap()
     }
-}
 
-fn code_of(status: StatusCode) -> u8 {
-    match status.as_u16() {
-        400 => 3,  // INVALID_ARGUMENT
-        401 => 16, // UNAUTHENTICATED
-        403 => 7,  // PERMISSION_DENIED
-        404 => 5,  // NOT_FOUND
-        429 => RESOURCE_EXHAUSTED,
-        503 => UNAVAILABLE,
-        500..=599 => 13, // INTERNAL
-        _ => 2,          // UNKNOWN
+    fn refused(content_type: &str, decision: Decision) -> Response<Bytes> {
+        let Ok::<_, Infallible>(response) = Grpc::new().refuse(&request(content_type), decision);
+        response
     }
-}
 
-/// A body of plain text in the encoding of `grpc-message`: whatever is not printable ASCII as `%XX`.
-fn message_of(headers: &HeaderMap, body: &[u8]) -> Option<HeaderValue> {
-    let content_type = headers.get(header::CONTENT_TYPE)?.as_bytes();
-    strip_prefix(content_type, b"text/plain")?;
-    let text = std::str::from_utf8(body).ok()?.trim();
-    if text.is_empty() || text.len() > LONGEST_MESSAGE {
-        return None;
+    #[test]
+    fn a_refused_call_gets_resource_exhausted_in_the_header_fields_and_no_body() {
+        let response = refused(
+            "application/grpc",
+            refused_for(Duration::from_micros(1_500_000)),
+        );
+        assert_eq!(response.status(), 200);
+        assert!(response.body().is_empty());
+        let mut fields: Vec<_> = response.headers().iter().collect();
+        fields.sort_by_key(|(name, _)| name.as_str());
+        // The details were made by another encoder, from the numbers of the fields in the .proto files.
+        let details = "CAgSE3JhdGUgbGltaXQgZXhjZWVkZWQaNgoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5\
+                       SW5mbxIKCggIARCAyrXuARpTCit0eXBlLmdvb2dsZWFwaXMuY29tL2dvb2dsZS5ycGMuUXVvdGFGYWlsdXJl\
+                       EiQKIgoDYXBpEhR0aGUgbGltaXQgaXMgdXNlZCB1cCoDYXBpOCg";
+        let expected = [
+            ("content-type", "application/grpc"),
+            ("grpc-message", "rate limit exceeded"),
+            ("grpc-retry-pushback-ms", "1500"),
+            ("grpc-status", "8"),
+            ("grpc-status-details-bin", details),
+            ("ratelimit", r#""api";r=0;t=2"#),
+            ("ratelimit-policy", r#""api";q=40;w=2"#),
+            ("retry-after", "2"),
+        ];
+        let text = |value: &HeaderValue| value.to_str().unwrap().to_owned();
+        let fields: Vec<_> = fields
+            .iter()
+            .map(|(name, value)| (name.as_str(), text(value)))
+            .collect();
+        let expected = expected.map(|(name, value)| (name, value.to_owned()));
+        assert_eq!(fields, expected);
     }
-    let mut message = Vec::with_capacity(text.len());
-    for byte in text.bytes() {
-        if matches!(byte, b' '..=b'~') && byte != b'%' {
-            message.push(byte);
-        } else {
-            let digit = |nibble: u8| b"0123456789ABCDEF"[usize::from(nibble)];
-            message.extend([b'%', digit(byte >> 4), digit(byte & 0xF)]);
+
+    #[test]
+    fn a_call_that_can_never_fit_is_told_not_to_try_again_and_has_no_retry_info() {
+        let response = refused("application/grpc", hopeless());
+        assert_eq!(response.headers()["grpc-status"], "8");
+        assert_eq!(response.headers()["grpc-retry-pushback-ms"], "-1");
+        assert!(!response.headers().contains_key("retry-after"));
+        let details = response.headers()["grpc-status-details-bin"].as_bytes();
+        let details = STANDARD_NO_PAD.decode(details).unwrap();
+        let holds = |text: &[u8]| details.windows(text.len()).any(|window| window == text);
+        assert!(holds(b"google.rpc.QuotaFailure") && !holds(b"google.rpc.RetryInfo"));
+        assert!(holds(b"the cost is more than the limit"));
+    }
+
+    #[test]
+    fn a_grpc_web_call_is_answered_with_its_own_content_type() {
+        for (asked, answered) in [
+            ("application/grpc-web", "application/grpc-web+proto"),
+            (
+                "application/grpc-web-text",
+                "application/grpc-web-text+proto",
+            ),
+            ("application/json", "application/grpc"),
+        ] {
+            let response = refused(asked, hopeless());
+            assert_eq!(response.headers()["content-type"], answered);
+            assert_eq!(response.headers()["grpc-status"], "8");
         }
     }
-    HeaderValue::from_bytes(&message).ok()
-}
 
-/// Media types know no case (RFC 9110, section 8.3.1).
-fn strip_prefix<'a>(value: &'a [u8], prefix: &[u8]) -> Option<&'a [u8]> {
-    let (start, rest) = value.split_at_checked(prefix.len())?;
-    start.eq_ignore_ascii_case(prefix).then_some(rest)
+    #[test]
+    fn a_store_that_cannot_decide_is_unavailable_and_tells_no_number_and_no_reason() {
+        let error = StoreError::new(StoreErrorKind::Unavailable, "redis://s3cret");
+        let request = request("application/grpc");
+        let Ok::<Response<Bytes>, Infallible>(response) = Grpc::new().unavailable(&request, &error);
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.headers()["grpc-status"], "14");
+        assert_eq!(response.headers().len(), 3, "{:?}", response.headers());
+        assert!(!format!("{response:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn the_decision_rides_along_and_fields_that_are_off_are_not_sent() {
+        let request = request("application/grpc");
+        let responder = Grpc::new().fields(Fields::Off);
+        let Ok::<Response<Bytes>, Infallible>(response) = responder.refuse(&request, hopeless());
+        assert_eq!(response.extensions().get(), Some(&hopeless()));
+        assert!(!response.headers().contains_key("ratelimit"));
+        assert!(!Respond::<Request<()>, Response<Bytes>, Infallible>::annotates(&responder));
+    }
+
+    #[test]
+    fn an_admitted_call_has_the_fields_among_its_metadata() {
+        let mut response = Response::new(Bytes::new());
+        Respond::<Request<()>, _, Infallible>::annotate(&Grpc::new(), &admitted(), &mut response);
+        assert_eq!(response.headers()["ratelimit"], r#""api";r=39;t=1"#);
+    }
 }

@@ -39,10 +39,14 @@
 
 mod as_error;
 mod body;
+mod draft_11;
 mod fields;
 mod grpc;
+mod grpc_form;
+mod head;
 mod http;
 mod line;
+mod older_drafts;
 mod problem_json;
 mod protobuf;
 mod render;

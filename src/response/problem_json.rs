@@ -126,11 +126,36 @@ fn push_string(json: &mut String, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::response::sample::hopeless;
 
     #[test]
     fn whatever_the_problem_type_is_the_body_stays_json() {
         let mut json = String::new();
         push_string(&mut json, "a\"b\\c\n\u{1f}é");
         assert_eq!(json, "\"a\\\"b\\\\c\\u000a\\u001fé\"");
+    }
+
+    #[test]
+    fn the_status_of_the_problem_is_the_status_of_the_response() {
+        let decision = hopeless();
+        let refused = ProblemJson::default().render(&Refusal::of_decision(&decision));
+        for response in [refused, unavailable()] {
+            let body = std::str::from_utf8(response.body()).unwrap();
+            let member = format!("\"status\":{},", response.status().as_u16());
+            assert!(body.contains(&member), "{body}");
+            assert!(body.starts_with('{') && body.ends_with('}'));
+        }
+    }
+
+    #[test]
+    fn a_problem_type_is_sent_only_where_it_was_asked_for() {
+        let decision = hopeless();
+        let refusal = Refusal::of_decision(&decision);
+        let typed = ProblemJson::of_type(ProblemJson::QUOTA_EXCEEDED.into()).render(&refusal);
+        let first =
+            br#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"#;
+        assert!(typed.body().starts_with(first));
+        let untyped = ProblemJson::new().render(&refusal);
+        assert!(untyped.body().starts_with(br#"{"title":"#));
     }
 }

@@ -188,8 +188,25 @@ fn plain_text(status: StatusCode, text: String) -> Response<Bytes> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use crate::response::sample::{hopeless, refused_for};
+    use crate::response::{
+        Http,
+        sample::{hopeless, refused_for},
+    };
+
+    fn own() -> Http<impl Render> {
+        Http::new().render(|refusal: &Refusal<'_>| {
+            let response = Response::builder().status(503).header("retry-after", "9");
+            let response = response.header("cache-control", "private");
+            let policy = refusal.decision().policy().to_owned();
+            response
+                .header("ratelimit", "mine")
+                .body(policy.into())
+                .unwrap()
+        })
+    }
 
     #[test]
     fn the_debug_form_of_a_refusal_keeps_the_request_to_itself() {
@@ -202,10 +219,22 @@ mod tests {
 
     #[test]
     fn the_sentence_says_the_wait_or_that_there_is_none() {
-        use std::time::Duration;
         let said = |decision: Decision| Refusal::of_decision(&decision).sentence();
         assert!(said(refused_for(Duration::from_micros(1))).ends_with("in 1 second."));
         assert!(said(refused_for(Duration::from_millis(1_001))).ends_with("in 2 seconds."));
         assert!(said(hopeless()).ends_with("than can ever be let through at once."));
+    }
+
+    #[test]
+    fn what_a_renderer_has_set_itself_is_kept() {
+        let response: Response<Bytes> = own().response(&refused_for(Duration::from_secs(2)));
+        assert_eq!(
+            (response.status().as_u16(), &**response.body()),
+            (503, &b"api"[..])
+        );
+        assert_eq!(response.headers()["retry-after"], "9");
+        assert_eq!(response.headers()["cache-control"], "private");
+        assert_eq!(response.headers()["ratelimit"], "mine");
+        assert!(!response.headers().contains_key("ratelimit-policy"));
     }
 }

@@ -30,6 +30,16 @@ pub(super) const SECOND: Duration = Duration::from_secs(1);
 pub(super) const API: (&str, u64, Duration) = ("api", 40, Duration::from_secs(2));
 pub(super) const DAILY: (&str, u64, Duration) = ("daily", 1_000, Duration::from_secs(86_400));
 
+/// An admitting decision of a policy of this limit and window, with so much left for so long.
+pub(super) fn standing(limit: u64, window: Duration, left: u64, more_after: Duration) -> Decision {
+    Decision::of_one(policy(
+        ("p", limit, window),
+        left,
+        more_after,
+        Outcome::Admitted,
+    ))
+}
+
 /// A token bucket of 20 a second with burst 40, after the first request.
 pub(super) fn admitted() -> Decision {
     let each = Duration::from_millis(50);
