@@ -1,0 +1,173 @@
+//! The fields of draft-ietf-httpapi-ratelimit-headers-11: lists of strings with parameters (RFC 9651).
+
+use http::{HeaderMap, HeaderValue};
+
+use super::{
+    fields::{LARGEST, POLICY, RATE_LIMIT, window_seconds},
+    line::Line,
+    retry_after::whole_seconds,
+};
+use crate::decision::Decision;
+
+/// Adds both fields after the lines that are there.
+pub(super) fn append(decision: &Decision, headers: &mut HeaderMap) {
+    headers.append(POLICY, policies(decision));
+    if let Some(rates) = rates(decision) {
+        headers.append(RATE_LIMIT, rates);
+    }
+}
+
+/// `"api";q=40;w=2, "daily";q=1000;w=86400`
+fn policies(decision: &Decision) -> HeaderValue {
+    let mut line = Line::new();
+    for policy in decision.policies() {
+        line.separate();
+        line.name(policy.policy());
+        line.text(";q=");
+        line.number(policy.limit().min(LARGEST));
+        if let Some(seconds) = window_seconds(policy) {
+            line.text(";w=");
+            line.number(seconds);
+        }
+    }
+    line.into_value()
+}
+
+/// `"api";r=39;t=1, "daily";r=999;t=87`
+fn rates(decision: &Decision) -> Option<HeaderValue> {
+    let mut line = Line::new();
+    for policy in decision.policies() {
+        if policy.is_admitted() && !decision.is_admitted() {
+            continue;
+        }
+        line.separate();
+        line.name(policy.policy());
+        line.text(";r=");
+        line.number(policy.remaining().min(LARGEST));
+        let seconds = whole_seconds(policy.replenished_after());
+        if seconds > 0 {
+            line.text(";t=");
+            line.number(seconds);
+        }
+    }
+    (!line.is_empty()).then(|| line.into_value())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{
+        algorithm::Outcome,
+        response::sample::{SECOND, admitted, both, standing},
+    };
+
+    /// Reads a list of strings with integer parameters as strictly as RFC 9651 allows, and writes it again.
+    fn read_and_write_again(line: &str) -> String {
+        let integer = |text: &str| {
+            assert!(
+                text.len() <= 15 && text.bytes().all(|byte| byte.is_ascii_digit()),
+                "{text}"
+            );
+            text.parse::<u64>().unwrap()
+        };
+        let members = line.split(", ").map(|member| {
+            let (name, parameters) = member.strip_prefix('"').unwrap().split_once('"').unwrap();
+            assert!(
+                name.bytes()
+                    .all(|byte| matches!(byte, b' '..=b'~') && byte != b'\\')
+            );
+            let parameters = parameters
+                .strip_prefix(';')
+                .unwrap()
+                .split(';')
+                .map(|parameter| {
+                    let (key, value) = parameter.split_once('=').unwrap();
+                    assert!(["q", "w", "r", "t"].contains(&key), "{key}");
+                    assert!(key != "w" || integer(value) >= 1);
+                    format!(";{key}={}", integer(value))
+                });
+            format!("\"{name}\"{}", parameters.collect::<String>())
+        });
+        members.collect::<Vec<_>>().join(", ")
+    }
+
+    /// `RateLimit-Policy` and `RateLimit`.
+    fn told(decision: &Decision) -> [String; 2] {
+        let mut headers = HeaderMap::new();
+        append(decision, &mut headers);
+        assert_eq!(headers.len(), 2);
+        [POLICY, RATE_LIMIT].map(|name| headers[name].to_str().unwrap().to_owned())
+    }
+
+    #[test]
+    fn draft_11_says_what_the_policy_is_and_what_is_left() {
+        let lines = [r#""api";q=40;w=2"#, r#""api";r=39;t=1"#];
+        assert_eq!(told(&admitted()), lines);
+    }
+
+    #[test]
+    fn every_field_of_draft_11_is_a_strict_structured_field() {
+        let extremes = [0, 1, 999_999_999_999_999, 1_000_000_000_000_000, u64::MAX];
+        let spans =
+            [0, 1, 999_999, 1_000_000, 1_000_001, u64::MAX / 10_000].map(Duration::from_micros);
+        for number in extremes {
+            for span in spans {
+                for line in told(&standing(number, span, number, span)) {
+                    assert_eq!(read_and_write_again(&line), line);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_window_below_a_second_is_not_told_and_any_other_is_rounded_up() {
+        for (window, parameter) in [
+            (0, ""),
+            (1, ""),
+            (999, ""),
+            (1_000, ";w=1"),
+            (1_001, ";w=2"),
+        ] {
+            let decision = standing(5, Duration::from_millis(window), 4, SECOND);
+            let lines = told(&decision);
+            assert_eq!(lines[0], format!("\"p\";q=5{parameter}"));
+        }
+    }
+
+    #[test]
+    fn where_nothing_is_missing_no_time_is_told() {
+        let decision = standing(5, SECOND, 5, Duration::ZERO);
+        assert_eq!(told(&decision)[1], r#""p";r=5"#);
+    }
+
+    #[test]
+    fn every_policy_of_an_admitted_tuple_is_told() {
+        let lines = told(&both(Outcome::Admitted, Outcome::Admitted));
+        assert_eq!(lines[0], r#""api";q=40;w=2, "daily";q=1000;w=86400"#);
+        assert_eq!(lines[1], r#""api";r=7;t=1, "daily";r=7;t=87"#);
+    }
+
+    #[test]
+    fn a_refusal_lists_all_policies_but_only_what_is_left_of_the_violated_ones() {
+        let refused = Outcome::RefusedForMicros(87_000_000);
+        let all = r#""api";q=40;w=2, "daily";q=1000;w=86400"#;
+        let lines = told(&both(Outcome::Admitted, refused));
+        assert_eq!([&*lines[0], &*lines[1]], [all, r#""daily";r=0;t=87"#]);
+        let lines = told(&both(refused, refused));
+        let left = r#""api";r=0;t=1, "daily";r=0;t=87"#;
+        assert_eq!([&*lines[0], &*lines[1]], [all, left]);
+    }
+
+    #[test]
+    fn the_lines_of_an_inner_layer_are_kept_before_ours() {
+        let mut headers = HeaderMap::new();
+        headers.insert(POLICY, HeaderValue::from_static("\"inner\";q=1"));
+        headers.insert(RATE_LIMIT, HeaderValue::from_static("\"inner\";r=0"));
+        append(&admitted(), &mut headers);
+        let lines = |name| headers.get_all(name).iter().collect::<Vec<_>>();
+        assert_eq!(lines(POLICY), ["\"inner\";q=1", r#""api";q=40;w=2"#]);
+        assert_eq!(lines(RATE_LIMIT), ["\"inner\";r=0", r#""api";r=39;t=1"#]);
+    }
+}
