@@ -58,12 +58,12 @@ use super::KeyExtractor;
 /// # }
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct MatchedRoute(());
+pub struct MatchedRoute;
 
 impl MatchedRoute {
     /// Charges a request to the pattern of the route that axum matched.
     pub const fn new() -> Self {
-        Self(())
+        Self
     }
 }
 
@@ -75,6 +75,11 @@ impl<B> KeyExtractor<Request<B>> for MatchedRoute {
     fn extract(&self, request: &Request<B>) -> Result<Option<RouteKey>, Infallible> {
         Ok(Some(RouteKey(request.extensions().get().cloned())))
     }
+}
+
+/// The pattern of the route that a request matched, as the router spells it.
+pub(crate) fn matched_route<B>(request: &Request<B>) -> Option<&str> {
+    request.extensions().get().map(MatchedPath::as_str)
 }
 
 /// The bucket of one route: equal for equal patterns, and one for all requests that match no route.

@@ -76,6 +76,8 @@ pub use from_fn::{FromFn, from_fn};
 pub use global::Global;
 pub use header::{Header, HeaderKey};
 #[cfg(feature = "axum")]
+pub(crate) use matched_route::matched_route;
+#[cfg(feature = "axum")]
 pub use matched_route::{MatchedRoute, RouteKey};
 pub use peer_ip::PeerIp;
 pub use rejection::MissingKey;

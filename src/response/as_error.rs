@@ -39,7 +39,6 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 /// assert_eq!(error.to_string(), "the rate limit \"trial\" is exceeded: try again in 1.5s");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
 pub struct AsError;
 
 impl AsError {
@@ -64,7 +63,7 @@ impl<Req, Res, E: Into<BoxError>> Respond<Req, Res, E> for AsError {
         Err(Box::new(Undecided { kind: error.kind() }))
     }
 
-    fn inner_error(&self, error: E) -> BoxError {
+    fn inner_error(error: E) -> BoxError {
         error.into()
     }
 }
@@ -213,7 +212,7 @@ mod tests {
 
     #[test]
     fn an_error_of_the_inner_service_stays_what_it_was() {
-        let inner = respond().inner_error(io::Error::other("disk"));
+        let inner = <AsError as Respond<u32, (), io::Error>>::inner_error(io::Error::other("disk"));
         assert_eq!(inner.downcast::<io::Error>().unwrap().to_string(), "disk");
     }
 }

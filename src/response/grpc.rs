@@ -86,7 +86,7 @@ impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Grp
         Ok(form.unavailable())
     }
 
-    fn inner_error(&self, error: E) -> E {
+    fn inner_error(error: E) -> E {
         error
     }
 

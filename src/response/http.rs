@@ -185,7 +185,7 @@ impl<ReqB, ResB: FromBytes, E, R: Render> Respond<Request<ReqB>, Response<ResB>,
         Ok(for_method(request.method(), response))
     }
 
-    fn inner_error(&self, error: E) -> E {
+    fn inner_error(error: E) -> E {
         error
     }
 

@@ -102,7 +102,7 @@ pub trait Respond<Req, Res, Err> {
     fn unavailable(&self, request: &Req, error: &StoreError) -> Result<Res, Self::Error>;
 
     /// An error of the inner service, as one of the limited service.
-    fn inner_error(&self, error: Err) -> Self::Error;
+    fn inner_error(error: Err) -> Self::Error;
 
     /// Whether [`annotate`](Self::annotate) has anything to add; if not, an admitted request's decision is never made up.
     #[inline]
