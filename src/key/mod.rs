@@ -91,6 +91,8 @@ pub use tuple::TupleRejection;
 )]
 pub trait Key: Clone + Hash + Eq + Send + Sync + 'static {}
 
+// Without this the compiler would ask for `Hash` and for `Eq`, one message each, and never for a key.
+#[diagnostic::do_not_recommend]
 impl<K: Clone + Hash + Eq + Send + Sync + 'static> Key for K {}
 
 /// Says whose bucket a request is charged to.
@@ -114,7 +116,7 @@ impl<K: Clone + Hash + Eq + Send + Sync + 'static> Key for K {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` finds no key in requests of type `{Req}`",
     label = "extracts no key from `{Req}`",
-    note = "implement `tollgate::key::KeyExtractor<{Req}>` for it, or use `tollgate::key::from_fn(|request: &{Req}| Ok(Some(..)))`",
+    note = "implement `tollgate::key::KeyExtractor<{Req}>` for it, or use `tollgate::key::from_fn(|request: &{Req}| Ok::<_, tollgate::key::MissingKey>(Some(..)))`",
     note = "`PeerIp`, `ClientIp`, `Header`, `MatchedRoute` and `FromExtension` need an `http::Request`"
 )]
 pub trait KeyExtractor<Req> {
