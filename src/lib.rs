@@ -53,6 +53,7 @@ mod exempt;
 mod expose;
 mod future;
 mod held;
+mod inner;
 pub mod key;
 mod layer;
 mod limiter;
