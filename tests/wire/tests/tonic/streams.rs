@@ -31,7 +31,7 @@ async fn a_stream_of_answers_is_refused_before_its_first_message() {
     let refused = tokio::time::timeout(SOON, client.watch(ask()))
         .await
         .unwrap();
-    let status = refused.err().expect("it is refused, and not in its stream");
+    let status = refused.expect_err("it is refused, and not in its stream");
     assert_eq!(status.code(), Code::ResourceExhausted);
     assert!(status.get_details_retry_info().is_some());
 }
@@ -83,7 +83,7 @@ async fn a_stream_of_requests_on_one_side_or_on_both_is_refused_before_its_first
     grpc.ready().await.unwrap();
     let call = grpc.streaming(silent(), path(), codec());
     let answer = tokio::time::timeout(SOON, call).await.unwrap();
-    let status = answer.err().expect("it is refused");
+    let status = answer.expect_err("it is refused");
     assert_eq!(status.code(), Code::ResourceExhausted);
 
     // The connection is not the worse for it.
