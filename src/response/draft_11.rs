@@ -23,10 +23,10 @@ fn policies(decision: &Decision) -> HeaderValue {
     for policy in decision.policies() {
         line.separate();
         line.name(policy.policy());
-        line.text(";q=");
+        line.text(b";q=");
         line.number(policy.limit().min(LARGEST));
         if let Some(seconds) = window_seconds(policy) {
-            line.text(";w=");
+            line.text(b";w=");
             line.number(seconds);
         }
     }
@@ -42,11 +42,11 @@ fn rates(decision: &Decision) -> Option<HeaderValue> {
         }
         line.separate();
         line.name(policy.policy());
-        line.text(";r=");
+        line.text(b";r=");
         line.number(policy.remaining().min(LARGEST));
         let seconds = whole_seconds(policy.replenished_after());
         if seconds > 0 {
-            line.text(";t=");
+            line.text(b";t=");
             line.number(seconds);
         }
     }

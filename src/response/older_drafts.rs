@@ -25,7 +25,7 @@ pub(super) fn append_policies(decision: &Decision, headers: &mut HeaderMap) {
         if let Some(seconds) = window_seconds(policy) {
             line.separate();
             line.number(policy.limit().min(LARGEST));
-            line.text(";w=");
+            line.text(b";w=");
             line.number(seconds);
         }
     }
@@ -38,11 +38,11 @@ pub(super) fn append_policies(decision: &Decision, headers: &mut HeaderMap) {
 fn dictionary(decision: &Decision) -> HeaderValue {
     let [limit, remaining, reset] = three_numbers(decision);
     let mut line = Line::new();
-    line.text("limit=");
+    line.text(b"limit=");
     line.number(limit);
-    line.text(", remaining=");
+    line.text(b", remaining=");
     line.number(remaining);
-    line.text(", reset=");
+    line.text(b", reset=");
     line.number(reset);
     line.into_value()
 }
