@@ -1,29 +1,36 @@
-//! The value of one field, written in place: a single allocation of the right size, at the end.
+//! The value of one field, written into memory of exactly its size: a single allocation, and no copy.
 
+use bytes::Bytes;
 use http::HeaderValue;
 
-/// A policy with the longest name fits; what is longer moves to the heap.
-const IN_PLACE: usize = 128;
-
-pub(super) struct Line {
-    in_place: [u8; IN_PLACE],
-    len: usize,
-    moved: Vec<u8>,
+/// How many bytes a string of a structured field takes.
+#[inline]
+pub(super) fn string_len(text: &str) -> usize {
+    text.len() + 2
 }
+
+/// How many digits a number has.
+#[inline]
+pub(super) fn number_len(number: u64) -> usize {
+    match number {
+        0..10 => 1,
+        10..100 => 2,
+        _ => number.ilog10() as usize + 1,
+    }
+}
+
+/// A value that is being written. If it is not as long as was said, it is still right, but slower.
+pub(super) struct Line(Vec<u8>);
 
 impl Line {
     #[inline]
-    pub(super) fn new() -> Self {
-        Self {
-            in_place: [0; IN_PLACE],
-            len: 0,
-            moved: Vec::new(),
-        }
+    pub(super) fn of_len(len: usize) -> Self {
+        Self(Vec::with_capacity(len))
     }
 
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.len == 0
+        self.0.is_empty()
     }
 
     /// What stands between two members of a list.
@@ -36,9 +43,9 @@ impl Line {
 
     /// A policy's name as a string. Its characters need no escape: see [`Policy::name`](crate::algorithm::Policy::name).
     #[inline]
-    pub(super) fn name(&mut self, name: &str) {
+    pub(super) fn string(&mut self, name: &str) {
         self.text(b"\"");
-        self.write(name.as_bytes());
+        self.0.extend_from_slice(name.as_bytes());
         self.text(b"\"");
     }
 
@@ -47,54 +54,24 @@ impl Line {
         match number {
             0..10 => self.text(&[b'0' + number as u8]),
             10..100 => self.text(&[b'0' + (number / 10) as u8, b'0' + (number % 10) as u8]),
-            _ => self.write(itoa::Buffer::new().format(number).as_bytes()),
+            _ => {
+                let mut digits = itoa::Buffer::new();
+                self.0.extend_from_slice(digits.format(number).as_bytes());
+            }
         }
     }
 
     /// A text whose length the compiler knows, so that it is a store and not a call.
     #[inline]
     pub(super) fn text<const N: usize>(&mut self, text: &[u8; N]) {
-        match self
-            .in_place
-            .get_mut(self.len..)
-            .and_then(<[u8]>::first_chunk_mut)
-        {
-            Some(room) if self.moved.is_empty() => {
-                *room = *text;
-                self.len += N;
-            }
-            _ => self.write_on_the_heap(text),
-        }
+        self.0.extend_from_slice(text);
     }
 
     /// The value. Nothing but ASCII is ever written, so that there always is one.
     #[inline]
     pub(super) fn into_value(self) -> HeaderValue {
-        let written = if self.moved.is_empty() {
-            &self.in_place[..self.len]
-        } else {
-            &self.moved
-        };
-        HeaderValue::from_bytes(written).unwrap_or(HeaderValue::from_static(""))
-    }
-
-    #[inline]
-    fn write(&mut self, bytes: &[u8]) {
-        match self.in_place.get_mut(self.len..self.len + bytes.len()) {
-            Some(room) if self.moved.is_empty() => {
-                room.copy_from_slice(bytes);
-                self.len += bytes.len();
-            }
-            _ => self.write_on_the_heap(bytes),
-        }
-    }
-
-    #[cold]
-    fn write_on_the_heap(&mut self, bytes: &[u8]) {
-        if self.moved.is_empty() {
-            self.moved.extend_from_slice(&self.in_place[..self.len]);
-        }
-        self.moved.extend_from_slice(bytes);
+        let value = HeaderValue::from_maybe_shared(Bytes::from(self.0));
+        value.unwrap_or(HeaderValue::from_static(""))
     }
 }
 
@@ -103,17 +80,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_any_length_is_kept_whole() {
-        for members in 1..100 {
-            let mut line = Line::new();
-            for _ in 0..members {
-                line.separate();
-                line.name("a-rather-long-name");
-                line.text(b";q=");
-                line.number(u64::MAX);
-            }
-            let member = "\"a-rather-long-name\";q=18446744073709551615";
-            assert_eq!(line.into_value(), vec![member; members].join(", "));
+    fn a_line_of_the_length_that_was_said_is_kept_where_it_was_written() {
+        for number in [0, 9, 10, 99, 100, 999, 1_000, u64::MAX] {
+            let len = string_len("api") + ";q=".len() + number_len(number);
+            let mut line = Line::of_len(len);
+            line.string("api");
+            line.text(b";q=");
+            line.number(number);
+            assert_eq!((line.0.len(), line.0.capacity()), (len, len));
+            assert_eq!(line.into_value(), format!("\"api\";q={number}"));
+        }
+    }
+
+    #[test]
+    fn a_line_of_any_other_length_is_kept_whole() {
+        for said in [0, 1, 100] {
+            let mut line = Line::of_len(said);
+            line.separate();
+            line.string("a");
+            line.separate();
+            line.string("b");
+            assert_eq!(line.into_value(), r#""a", "b""#);
         }
     }
 }
