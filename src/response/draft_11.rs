@@ -4,53 +4,65 @@ use http::{HeaderMap, HeaderValue};
 
 use super::{
     fields::{LARGEST, POLICY, RATE_LIMIT, window_seconds},
-    line::Line,
+    line::{Line, number_len, string_len},
     retry_after::whole_seconds,
 };
-use crate::decision::Decision;
+use crate::decision::{Decision, PolicyDecision};
 
 /// Adds both fields after the lines that are there.
 pub(super) fn append(decision: &Decision, headers: &mut HeaderMap) {
     headers.append(POLICY, policies(decision));
-    if let Some(rates) = rates(decision) {
-        headers.append(RATE_LIMIT, rates);
-    }
+    // A list cannot be empty: a refusal has a policy that refuses.
+    headers.append(RATE_LIMIT, rates(decision));
 }
 
 /// `"api";q=40;w=2, "daily";q=1000;w=86400`
 fn policies(decision: &Decision) -> HeaderValue {
-    let mut line = Line::new();
-    for policy in decision.policies() {
+    let numbers = |policy: &PolicyDecision| (policy.limit().min(LARGEST), window_seconds(policy));
+    list(decision, [b";q=", b";w="], |_| true, numbers)
+}
+
+/// `"api";r=39;t=1, "daily";r=999;t=87`
+fn rates(decision: &Decision) -> HeaderValue {
+    let told = |policy: &PolicyDecision| decision.is_admitted() || !policy.is_admitted();
+    let numbers = |policy: &PolicyDecision| {
+        let seconds = whole_seconds(policy.replenished_after());
+        (
+            policy.remaining().min(LARGEST),
+            (seconds > 0).then_some(seconds),
+        )
+    };
+    list(decision, [b";r=", b";t="], told, numbers)
+}
+
+/// A list of the policies that are told, each with one parameter or two.
+#[inline]
+fn list(
+    decision: &Decision,
+    [first, second]: [&[u8; 3]; 2],
+    told: impl Fn(&PolicyDecision) -> bool,
+    numbers: impl Fn(&PolicyDecision) -> (u64, Option<u64>),
+) -> HeaderValue {
+    let members = || decision.policies().iter().filter(|policy| told(policy));
+    let len = |policy: &PolicyDecision| {
+        let (number, seconds) = numbers(policy);
+        let seconds = seconds.map_or(0, |seconds| second.len() + number_len(seconds));
+        string_len(policy.policy()) + first.len() + number_len(number) + seconds
+    };
+    let separated = |policy: &PolicyDecision| ", ".len() + len(policy);
+    let mut line = Line::of_len(members().map(separated).sum::<usize>().saturating_sub(2));
+    for policy in members() {
+        let (number, seconds) = numbers(policy);
         line.separate();
-        line.name(policy.policy());
-        line.text(";q=");
-        line.number(policy.limit().min(LARGEST));
-        if let Some(seconds) = window_seconds(policy) {
-            line.text(";w=");
+        line.string(policy.policy());
+        line.text(first);
+        line.number(number);
+        if let Some(seconds) = seconds {
+            line.text(second);
             line.number(seconds);
         }
     }
     line.into_value()
-}
-
-/// `"api";r=39;t=1, "daily";r=999;t=87`
-fn rates(decision: &Decision) -> Option<HeaderValue> {
-    let mut line = Line::new();
-    for policy in decision.policies() {
-        if policy.is_admitted() && !decision.is_admitted() {
-            continue;
-        }
-        line.separate();
-        line.name(policy.policy());
-        line.text(";r=");
-        line.number(policy.remaining().min(LARGEST));
-        let seconds = whole_seconds(policy.replenished_after());
-        if seconds > 0 {
-            line.text(";t=");
-            line.number(seconds);
-        }
-    }
-    (!line.is_empty()).then(|| line.into_value())
 }
 
 #[cfg(test)]

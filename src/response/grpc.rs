@@ -216,4 +216,15 @@ mod tests {
         Respond::<Request<()>, _, Infallible>::annotate(&Grpc::new(), &admitted(), &mut response);
         assert_eq!(response.headers()["ratelimit"], r#""api";r=39;t=1"#);
     }
+
+    #[cfg(feature = "tonic")]
+    #[test]
+    fn tonic_reads_the_status_and_its_details() {
+        let response = refused("application/grpc", hopeless());
+        let status = tonic::Status::from_header_map(response.headers()).unwrap();
+        assert_eq!(status.code(), tonic::Code::ResourceExhausted);
+        let message = "the request costs more than can ever be let through at once";
+        assert_eq!(status.message(), message);
+        assert!(status.details().starts_with(b"\x08\x08\x12\x3Bthe request"));
+    }
 }

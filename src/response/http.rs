@@ -29,8 +29,7 @@ use crate::{decision::Decision, error::StoreError};
 ///    `UNAVAILABLE`), without a number: nobody knows any.
 /// 8. A rejection of the key extractor is sent as it is (gRPC: as the code that stands for its status).
 ///
-/// Nothing that is sent tells the key, an address or what went wrong with the store. Errors of the inner service
-/// pass through.
+/// Nothing that is sent tells the key, an address or what ails the store. The inner service's errors pass through.
 ///
 /// A browser's script sees these fields only if the CORS layer sends
 /// `Access-Control-Expose-Headers: RateLimit, RateLimit-Policy, Retry-After`. Whether preflight requests are

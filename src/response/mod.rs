@@ -116,3 +116,23 @@ pub trait Respond<Req, Res, Err> {
         let _ = (decision, response);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_public_can_be_shared_between_threads() {
+        fn shared<T: Send + Sync + 'static>() {}
+        fn cloned<T: Clone + Send + Sync + 'static>() {}
+        cloned::<Http>();
+        cloned::<Http<PlainText>>();
+        cloned::<Grpc>();
+        cloned::<AsError>();
+        cloned::<Fields>();
+        cloned::<Refusal<'static>>();
+        cloned::<RateLimited>();
+        cloned::<Undecided>();
+        shared::<KeyRejected>();
+    }
+}

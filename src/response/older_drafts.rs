@@ -20,12 +20,12 @@ pub(super) fn set_dictionary(decision: &Decision, headers: &mut HeaderMap) {
 
 /// `40;w=2, 1000;w=86400`; these drafts know no policy without a window.
 pub(super) fn append_policies(decision: &Decision, headers: &mut HeaderMap) {
-    let mut line = Line::new();
+    let mut line = Line::of_len(64);
     for policy in decision.policies() {
         if let Some(seconds) = window_seconds(policy) {
             line.separate();
             line.number(policy.limit().min(LARGEST));
-            line.text(";w=");
+            line.text(b";w=");
             line.number(seconds);
         }
     }
@@ -37,12 +37,12 @@ pub(super) fn append_policies(decision: &Decision, headers: &mut HeaderMap) {
 /// `limit=40, remaining=39, reset=1`
 fn dictionary(decision: &Decision) -> HeaderValue {
     let [limit, remaining, reset] = three_numbers(decision);
-    let mut line = Line::new();
-    line.text("limit=");
+    let mut line = Line::of_len(64);
+    line.text(b"limit=");
     line.number(limit);
-    line.text(", remaining=");
+    line.text(b", remaining=");
     line.number(remaining);
-    line.text(", reset=");
+    line.text(b", reset=");
     line.number(reset);
     line.into_value()
 }
