@@ -112,7 +112,7 @@ impl<K: Clone + Hash + Eq + Send + Sync + 'static> Key for K {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` finds no key in requests of type `{Req}`",
     label = "extracts no key from `{Req}`",
-    note = "implement `tollgate::key::KeyExtractor<{Req}>` for it, or use `tollgate::key::from_fn(|request: &{Req}| Ok(Some(..)))`",
+    note = "implement `tollgate::key::KeyExtractor<{Req}>` for it, or use `tollgate::key::from_fn(|request: &{Req}| Ok::<_, std::convert::Infallible>(Some(..)))`",
     note = "`PeerIp`, `ClientIp`, `Header`, `MatchedRoute` and `FromExtension` need an `http::Request`"
 )]
 pub trait KeyExtractor<Req> {
