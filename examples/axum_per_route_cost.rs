@@ -11,7 +11,7 @@ use std::error::Error;
 use axum::{Router, body::Body, response::Response, routing::get};
 use http::{Method, Request};
 use tollgate::{Quota, RateLimitLayer, RouteCosts};
-use tollgate::{algorithm::FixedWindow, key::Header, store::LocalStore};
+use tollgate::{algorithm::TokenBucket, key::Header, store::LocalStore};
 use tower::ServiceExt;
 
 /// A table: the routes need not know what they cost.
@@ -19,7 +19,7 @@ fn by_table() -> Router {
     let costs = RouteCosts::new(1)
         .on("/search", 5)
         .on_method(Method::POST, "/files/{name}", 10);
-    let quota = FixedWindow::new(Quota::per_day(20)).named("daily");
+    let quota = TokenBucket::new(Quota::per_day(20)).named("daily");
     let limit = RateLimitLayer::new(quota, LocalStore::new(), Header::new("x-api-key"));
     Router::new()
         .route("/read", get(|| async {}))
@@ -30,7 +30,7 @@ fn by_table() -> Router {
 
 /// Clones of one layer: each route says what it costs, and all of them share the buckets.
 fn by_clone() -> Router {
-    let quota = FixedWindow::new(Quota::per_day(20)).named("daily");
+    let quota = TokenBucket::new(Quota::per_day(20)).named("daily");
     let limit = RateLimitLayer::new(quota, LocalStore::new(), Header::new("x-api-key"));
     let read = get(|| async {}).layer(limit.clone());
     let search = get(|| async {}).layer(limit.clone().cost(5));
@@ -58,7 +58,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
         for (method, path, status, remaining) in &visit {
             let response = send(&app, method, path).await?;
             let field = response.headers()["ratelimit"].to_str()?;
-            println!("  {method:<4} {path:<15} {}  {field}", response.status());
+            println!(
+                "  {:<4} {path:<15} {}  {field}",
+                method.as_str(),
+                response.status()
+            );
             assert_eq!(response.status(), *status);
             assert!(field.starts_with(&format!(r#""daily";r={remaining};"#)));
         }

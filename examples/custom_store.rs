@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::{error::Error, future::Future, pin::Pin, time::Duration};
 
-use axum::{Router, http::Request, routing::get};
+use axum::{Router, body::Body, routing::get};
+use http::Request;
 use tokio::time::{sleep, timeout};
 use tollgate::algorithm::{Algorithm, TokenBucket};
 use tollgate::key::{Global, Key};
@@ -84,12 +85,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let limit = RateLimitLayer::new(TokenBucket::new(Quota::per_hour(2)), store, Global);
     let app = Router::new().route("/", get(|| async {})).layer(limit);
     for status in [200, 200, 429] {
-        let response = app.clone().oneshot(Request::default()).await?;
+        let response = app.clone().oneshot(Request::new(Body::empty())).await?;
         println!("the server answers: {}", response.status());
         assert_eq!(response.status(), status);
     }
     is_reachable.store(false, SeqCst);
-    let response = app.oneshot(Request::default()).await?;
+    let response = app.oneshot(Request::new(Body::empty())).await?;
     println!("it does not, so nobody knows: {}", response.status());
     assert_eq!(response.status(), 503); // unless `.on_store_error(..)` says otherwise
     Ok(())

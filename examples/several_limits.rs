@@ -10,7 +10,7 @@
 
 use std::{collections::BTreeMap, error::Error, time::Duration};
 
-use tollgate::algorithm::{FixedWindow, MinInterval, SlidingLog, TokenBucket};
+use tollgate::algorithm::{FixedWindow, MinInterval, SlidingBuckets, SlidingLog};
 use tollgate::{Quota, RateLimiter, Timestamp, clock::ManualClock, store::LocalStore};
 
 #[tokio::main]
@@ -21,7 +21,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let limits = (
         MinInterval::new(Duration::from_millis(100)).named("spacing"),
         SlidingLog::new(Quota::per_second(10)).named("second"),
-        TokenBucket::new(Quota::per_minute(120)).named("minute"),
+        SlidingBuckets::new(Quota::per_minute(120), Duration::from_secs(1))
+            .strict()
+            .named("minute"),
         FixedWindow::new(Quota::per_hour(240)).named("hour"),
     );
     let limiter = RateLimiter::new(limits, store);
