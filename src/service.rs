@@ -11,7 +11,6 @@ use tower_service::Service;
 use crate::{
     algorithm::Algorithm,
     cost::Cost,
-    decision::Decision,
     error::StoreError,
     exempt::Exempt,
     expose::Expose,
@@ -125,7 +124,7 @@ where
             Answer::Now(Ok(verdict)) if verdict.admitted => {
                 let delay = settings.limiter.algorithm().delay(&verdict.snapshot);
                 if delay.is_zero() {
-                    let (service, admission) = (&mut self.inner, &verdict.snapshot);
+                    let (service, admission) = (&mut self.inner, verdict.snapshot);
                     let (future, note) = admit(&self.settings, service, request, admission);
                     return ResponseFuture::inner(future, note);
                 }
@@ -158,19 +157,20 @@ impl<Svc: Clone, A, S, F, O> RateLimit<Svc, A, S, F, O> {
     }
 }
 
-/// What the response of an admitted request is to be told.
-pub struct Annotation<A, S, F, O> {
+/// What the response of an admitted request is to be told: kept small, as every future has room for it.
+pub struct Annotation<A: Algorithm, S, F, O> {
     settings: Arc<Settings<A, S, F, O>>,
-    decision: Decision,
+    admission: A::Snapshot,
 }
 
-impl<A, S, F, C, R, X, E, D> Annotation<A, S, F, Options<C, R, X, E, D>> {
+impl<A: Algorithm, S, F, C, R, X, E, D> Annotation<A, S, F, Options<C, R, X, E, D>> {
     pub(crate) fn write<Req, Res, Err>(&self, response: &mut Res)
     where
         R: Respond<Req, Res, Err>,
     {
+        let decision = self.settings.limiter.algorithm().decision(&self.admission);
         let respond = &self.settings.options.respond;
-        respond.annotate(&self.decision, response);
+        respond.annotate(&decision, response);
     }
 }
 
@@ -184,7 +184,7 @@ pub(crate) fn admit<Svc, Req, A, S, F, C, R, X, E, D>(
     settings: &Arc<Settings<A, S, F, Options<C, R, X, E, D>>>,
     service: &mut Svc,
     mut request: Req,
-    admission: &A::Snapshot,
+    admission: A::Snapshot,
 ) -> (
     Svc::Future,
     Option<Annotation<A, S, F, Options<C, R, X, E, D>>>,
@@ -195,15 +195,14 @@ where
     R: Respond<Req, Svc::Response, Svc::Error>,
     D: Expose<Req>,
 {
-    let annotates = settings.options.respond.annotates();
-    if !annotates && !D::EXPOSES {
-        return (service.call(request), None);
+    if D::EXPOSES {
+        let decision = settings.limiter.algorithm().decision(&admission);
+        settings.options.expose.expose(&mut request, decision);
     }
-    let decision = settings.limiter.algorithm().decision(admission);
-    settings.options.expose.expose(&mut request, &decision);
+    let annotates = settings.options.respond.annotates();
     let note = annotates.then(|| Annotation {
         settings: Arc::clone(settings),
-        decision,
+        admission,
     });
     (service.call(request), note)
 }
