@@ -193,7 +193,7 @@ where
                     }
                     let delay = settings.limiter.algorithm().delay(&verdict.snapshot);
                     if delay.is_zero() {
-                        let (future, note) = admit(settings, service, request, verdict.snapshot);
+                        let (future, note) = admit(settings, service, request, &verdict.snapshot);
                         return Poll::Ready(Next::Inner(future, note));
                     }
                     *this.request = Some(request);
@@ -205,8 +205,7 @@ where
                     ready!(sleep.poll(cx));
                     place.is_taken = true;
                     let request = this.request.take().expect("polled after it was ready");
-                    let admission = place.admission.clone();
-                    let (future, note) = admit(settings, service, request, admission);
+                    let (future, note) = admit(settings, service, request, &place.admission);
                     return Poll::Ready(Next::Inner(future, note));
                 }
             }

@@ -124,7 +124,7 @@ where
             Answer::Now(Ok(verdict)) if verdict.admitted => {
                 let delay = settings.limiter.algorithm().delay(&verdict.snapshot);
                 if delay.is_zero() {
-                    let (service, admission) = (&mut self.inner, verdict.snapshot);
+                    let (service, admission) = (&mut self.inner, &verdict.snapshot);
                     let (future, note) = admit(&self.settings, service, request, admission);
                     return ResponseFuture::inner(future, note);
                 }
@@ -184,7 +184,7 @@ pub(crate) fn admit<Svc, Req, A, S, F, C, R, X, E, D>(
     settings: &Arc<Settings<A, S, F, Options<C, R, X, E, D>>>,
     service: &mut Svc,
     mut request: Req,
-    admission: A::Snapshot,
+    admission: &A::Snapshot,
 ) -> (
     Svc::Future,
     Option<Annotation<A, S, F, Options<C, R, X, E, D>>>,
@@ -196,13 +196,13 @@ where
     D: Expose<Req>,
 {
     if D::EXPOSES {
-        let decision = settings.limiter.algorithm().decision(&admission);
+        let decision = settings.limiter.algorithm().decision(admission);
         settings.options.expose.expose(&mut request, decision);
     }
     let annotates = settings.options.respond.annotates();
     let note = annotates.then(|| Annotation {
         settings: Arc::clone(settings),
-        admission,
+        admission: admission.clone(),
     });
     (service.call(request), note)
 }
