@@ -112,15 +112,17 @@ where
             return ResponseFuture::inner(self.inner.call(request), None);
         }
         let key = match settings.key.extract(&request) {
-            Ok(Some(key)) => key,
-            Ok(None) => return ResponseFuture::inner(self.inner.call(request), None),
+            Ok(key) => key,
             Err(rejection) => {
-                let rejection = rejection.into_response();
-                return ResponseFuture::answer(options.respond.reject(&request, rejection));
+                return ResponseFuture::answer(reject(settings, &request, rejection));
             }
         };
+        // By reference: a key is not moved about on the way of most requests.
+        let Some(key) = &key else {
+            return ResponseFuture::inner(self.inner.call(request), None);
+        };
         let cost = options.cost.cost(&request);
-        match settings.limiter.decide(&key, cost) {
+        match settings.limiter.decide(key, cost) {
             Answer::Now(Ok(verdict)) if verdict.admitted => {
                 let delay = settings.limiter.algorithm().delay(&verdict.snapshot);
                 if delay.is_zero() {
@@ -130,7 +132,7 @@ where
                 }
                 let (service, settings) = (self.take_ready(), Arc::clone(&self.settings));
                 let turn = (verdict.snapshot, delay);
-                let held = Held::until_its_turn(settings, service, request, (key, cost), turn);
+                let held = Held::until_its_turn(settings, service, request, (key.clone(), cost), turn);
                 ResponseFuture::held(held)
             }
             Answer::Now(Ok(verdict)) => {
@@ -142,7 +144,7 @@ where
             },
             Answer::Later(deciding) => {
                 let (service, settings) = (self.take_ready(), Arc::clone(&self.settings));
-                let held = Held::until_decided(settings, service, request, (key, cost), deciding);
+                let held = Held::until_decided(settings, service, request, (key.clone(), cost), deciding);
                 ResponseFuture::held(held)
             }
         }
@@ -205,6 +207,21 @@ where
         admission: admission.clone(),
     });
     (service.call(request), note)
+}
+
+/// Answers a request whose key extractor rejected it.
+#[cold]
+fn reject<Req, Res, Err, A, S, F, C, R, X, E, D>(
+    settings: &Settings<A, S, F, Options<C, R, X, E, D>>,
+    request: &Req,
+    rejection: F::Rejection,
+) -> Result<Res, R::Error>
+where
+    F: KeyExtractor<Req>,
+    R: Respond<Req, Res, Err>,
+{
+    let rejection = rejection.into_response();
+    settings.options.respond.reject(request, rejection)
 }
 
 /// Answers a request that was refused.
