@@ -132,7 +132,8 @@ where
                 }
                 let (service, settings) = (self.take_ready(), Arc::clone(&self.settings));
                 let turn = (verdict.snapshot, delay);
-                let held = Held::until_its_turn(settings, service, request, (key.clone(), cost), turn);
+                let held =
+                    Held::until_its_turn(settings, service, request, (key.clone(), cost), turn);
                 ResponseFuture::held(held)
             }
             Answer::Now(Ok(verdict)) => {
@@ -144,7 +145,8 @@ where
             },
             Answer::Later(deciding) => {
                 let (service, settings) = (self.take_ready(), Arc::clone(&self.settings));
-                let held = Held::until_decided(settings, service, request, (key.clone(), cost), deciding);
+                let held =
+                    Held::until_decided(settings, service, request, (key.clone(), cost), deciding);
                 ResponseFuture::held(held)
             }
         }

@@ -136,6 +136,9 @@ struct Entry {
     total: u64,
 }
 
+#[cfg(test)]
+pub(super) const BYTES_PER_ENTRY: usize = size_of::<Entry>();
+
 /// The entries that still count.
 struct Counted {
     first: usize,

@@ -4,13 +4,14 @@
 //! |---|---|---|---|
 //! | a steady rate with bursts (the usual choice) | [`TokenBucket`], [`Gcra`], [`LeakyBucket`] | burst + ⌊n(P−1)/P⌋ | 16 bytes |
 //! | "n per day", as on a price list | [`FixedWindow`] | 2n; 2n − 1 from the first request | 16 bytes |
-//! | n in *every* span, exactly | [`SlidingLog`] | n | 40 bytes, and 16 to 32 per admission |
-//! | n in every span, in bounded memory | [`SlidingBuckets`], [strict](SlidingBuckets::strict) | n | 40 bytes, and 16 to 32 per sub-counter |
+//! | n in *every* span, exactly | [`SlidingLog`] | n | 48 bytes, and 16 to 32 per admission |
+//! | n in every span, in bounded memory | [`SlidingBuckets`], [strict](SlidingBuckets::strict) | n | 48 bytes, and 16 to 32 per sub-counter |
 //! | n in every span, nearly, in little memory | [`SlidingWindow`] | n + ⌊n(P−2)/P⌋ | 24 bytes |
 //! | a smooth flow towards something slow | [`LeakyBucket::queue`] | n + c − 1, as released | 16 bytes |
 //! | not twice in a moment | [`MinInterval`] | ⌈P/d⌉ | 8 bytes |
 //! | all of several at once | a tuple: `(TokenBucket, FixedWindow)` | the tightest | the sum |
 //!
+//! (The sizes are those of the states, held by `memory_per_key_is_what_the_table_says`; a store adds the key.)
 //! n is the quota's units, c the largest cost, d the interval, in whole microseconds; a span is half-open, (t − P, t],
 //! on the limiter's own never-decreasing clock. Everything is counted in exact integers: no rate drifts,
 //! and an announced wait is exact.
@@ -199,5 +200,32 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
         _cost: u32,
         _now: Timestamp,
     ) {
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_per_key_is_what_the_table_says() {
+        fn bytes<A: Algorithm>() -> usize {
+            size_of::<A::State>()
+        }
+        assert_eq!(
+            [
+                bytes::<TokenBucket>(),
+                bytes::<Gcra>(),
+                bytes::<LeakyBucket>(),
+                bytes::<LeakyBucketQueue>(),
+                bytes::<FixedWindow>(),
+            ],
+            [16; 5]
+        );
+        assert_eq!([bytes::<SlidingLog>(), bytes::<SlidingBuckets>()], [48; 2]);
+        assert_eq!(log::BYTES_PER_ENTRY, 16);
+        assert_eq!(bytes::<SlidingWindow>(), 24);
+        assert_eq!(bytes::<MinInterval>(), 8);
+        assert_eq!(bytes::<(TokenBucket, FixedWindow)>(), 32);
     }
 }
