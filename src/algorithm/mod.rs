@@ -168,7 +168,7 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     /// Tells what each policy decided: one call for each.
     fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision));
 
-    /// The decision that a snapshot stands for.
+    /// The decision that a snapshot stands for: what is [described](Self::describe), together.
     fn decision(&self, snapshot: &Self::Snapshot) -> Decision {
         let mut first = None;
         let mut others = Vec::new();

@@ -1,7 +1,7 @@
 use crate::{
     algorithm::{Algorithm, Policy, PolicyId},
     clock::Timestamp,
-    decision::{PolicyDecision, Standing},
+    decision::{Decision, PolicyDecision, Standing},
     error::ConfigError,
     quota::Quota,
 };
@@ -174,6 +174,22 @@ impl SlidingWindow {
         let elapsed = (self.ticks_per_period - covered) * self.tick_micros;
         Some(window_start + elapsed - now.as_micros())
     }
+
+    #[inline]
+    fn told(&self, snapshot: &TwoWindowsSnapshot) -> PolicyDecision {
+        let counters = &snapshot.counters;
+        let limit = self.quota.units();
+        let weighed = counters
+            .previous
+            .saturating_mul(counters.ticks_covered)
+            .div_ceil(self.ticks_per_period);
+        let remaining = limit.saturating_sub(counters.current.saturating_add(weighed));
+        let (cost, admitted) = (u64::from(snapshot.cost), snapshot.admitted);
+        let standing = Standing::of(limit, remaining, cost, admitted, |units| {
+            self.wait_micros(counters, units)
+        });
+        PolicyDecision::new(&self.policy, standing)
+    }
 }
 
 /// The counts of the window that the stamp is in, and of the one before.
@@ -280,17 +296,11 @@ impl Algorithm for SlidingWindow {
 
     #[inline]
     fn describe(&self, snapshot: &TwoWindowsSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        let counters = &snapshot.counters;
-        let limit = self.quota.units();
-        let weighed = counters
-            .previous
-            .saturating_mul(counters.ticks_covered)
-            .div_ceil(self.ticks_per_period);
-        let remaining = limit.saturating_sub(counters.current.saturating_add(weighed));
-        let (cost, admitted) = (u64::from(snapshot.cost), snapshot.admitted);
-        let standing = Standing::of(limit, remaining, cost, admitted, |units| {
-            self.wait_micros(counters, units)
-        });
-        tell(PolicyDecision::new(&self.policy, standing));
+        tell(self.told(snapshot));
+    }
+
+    #[inline]
+    fn decision(&self, snapshot: &TwoWindowsSnapshot) -> Decision {
+        Decision::of_one(self.told(snapshot))
     }
 }
