@@ -113,7 +113,8 @@ impl<A: Algorithm> Bucket for Pure<A> {
         let mut state = self.state.clone();
         rule.settle(&mut state, now);
         let admitted = rule.judge(&state, cost, now);
-        rule.decision(&rule.snapshot(&state, cost, admitted, now))
+        let charged_or_refused = if admitted { 0 } else { cost };
+        rule.decision(&rule.snapshot(&state, charged_or_refused, admitted, now))
     }
 
     fn refund(&mut self, cost: u32, now: i128) {
