@@ -28,7 +28,7 @@ pub fn every_algorithm(numbers: &Numbers) -> Vec<Subject> {
         Subject::new("min interval", MinInterval::new(gap), [min_interval(d)]),
         Subject::new("(token bucket, min interval)", (TokenBucket::new(quota), MinInterval::new(gap)), [meter(n, p, n), min_interval(d)]),
         Subject::new("(fixed window, sliding log)", (FixedWindow::new(quota), SlidingLog::new(other)), [fixed_window(n, p), sliding_log(m, o)]),
-        Subject::new("(gcra, sliding window)", (Gcra::new(other).burst(b), SlidingWindow::new(quota)), [meter(m, o, b), sliding_window(n, p)]),
+        Subject::new("(gcra, sliding window)", (Gcra::new(quota).burst(b), SlidingWindow::new(other)), [meter(n, p, b), sliding_window(m, o)]),
         Subject::new(
             "(queue, window from first, strict)",
             (LeakyBucket::new(other).queue(), FixedWindow::new(quota).from_first_request(), SlidingBuckets::new(quota, step).strict()),
