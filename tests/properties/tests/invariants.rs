@@ -74,13 +74,18 @@ fn the_printed_bound_is_never_passed() {
         let clock = ManualClock::at(instant(history.start));
         let limiter = subject.bucket.limiter(clock.clone());
         let mut admitted: Vec<Admitted> = Vec::new();
+        // The limiter's own clock: never before an admission, nor before the store dropped an idle key.
+        let mut own = 0;
         without_mending(subject, history, &clock, |now, cost| {
+            let was_known = limiter.is_known();
             let decision = limiter.check(cost);
             if decision.is_admitted() && cost > 0 {
                 let delay = i128::try_from(decision.delay().as_micros()).unwrap();
-                // The limiter's own clock: not before the last admission.
-                let own = admitted.last().map_or(now, |last| now.max(last.0));
+                own = own.max(now);
                 admitted.push((own, now + delay, cost.into()));
+            }
+            if was_known && !limiter.is_known() {
+                own = own.max(now);
             }
             Ok(wait_of(&decision))
         })?;
