@@ -82,7 +82,7 @@ fn the_printed_bound_is_never_passed() {
             if decision.is_admitted() && cost > 0 {
                 let delay = i128::try_from(decision.delay().as_micros()).unwrap();
                 own = own.max(now);
-                admitted.push((own, now + delay, cost.into()));
+                admitted.push((own, own.max(now + delay), cost.into()));
             }
             if was_known && !limiter.is_known() {
                 own = own.max(now);
