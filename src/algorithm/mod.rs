@@ -156,7 +156,8 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     /// Whether the state says no more than a fresh one, so that it may be forgotten.
     fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool;
 
-    /// How the bucket stands, after the decision about this cost.
+    /// How the bucket stands, after the decision about this cost; if it was admitted, after its charge. What
+    /// would be admitted but was charged nothing is told as a cost of 0.
     fn snapshot(
         &self,
         state: &Self::State,
