@@ -74,7 +74,10 @@ impl<A: Algorithm, S> RateLimiter<A, S> {
         Q: AsKey<K> + ?Sized,
         S: Store<A, K>,
     {
-        let verdict = self.decide(key, cost).wait().await?;
+        let verdict = match self.decide(key, cost) {
+            Answer::Now(verdict) => verdict?,
+            Answer::Later(verdict) => verdict.await?,
+        };
         Ok(self.algorithm.decision(&verdict.snapshot))
     }
 

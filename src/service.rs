@@ -11,7 +11,6 @@ use tower_service::Service;
 use crate::{
     algorithm::Algorithm,
     cost::Cost,
-    decision::Decision,
     error::StoreError,
     exempt::Exempt,
     expose::Expose,
@@ -113,15 +112,17 @@ where
             return ResponseFuture::inner(self.inner.call(request), None);
         }
         let key = match settings.key.extract(&request) {
-            Ok(Some(key)) => key,
-            Ok(None) => return ResponseFuture::inner(self.inner.call(request), None),
+            Ok(key) => key,
             Err(rejection) => {
-                let rejection = rejection.into_response();
-                return ResponseFuture::answer(options.respond.reject(&request, rejection));
+                return ResponseFuture::answer(reject(settings, &request, rejection));
             }
         };
+        // By reference: a key is not moved about on the way of most requests.
+        let Some(key) = &key else {
+            return ResponseFuture::inner(self.inner.call(request), None);
+        };
         let cost = options.cost.cost(&request);
-        match settings.limiter.decide(&key, cost) {
+        match settings.limiter.decide(key, cost) {
             Answer::Now(Ok(verdict)) if verdict.admitted => {
                 let delay = settings.limiter.algorithm().delay(&verdict.snapshot);
                 if delay.is_zero() {
@@ -131,7 +132,8 @@ where
                 }
                 let (service, settings) = (self.take_ready(), Arc::clone(&self.settings));
                 let turn = (verdict.snapshot, delay);
-                let held = Held::until_its_turn(settings, service, request, (key, cost), turn);
+                let held =
+                    Held::until_its_turn(settings, service, request, (key.clone(), cost), turn);
                 ResponseFuture::held(held)
             }
             Answer::Now(Ok(verdict)) => {
@@ -143,7 +145,8 @@ where
             },
             Answer::Later(deciding) => {
                 let (service, settings) = (self.take_ready(), Arc::clone(&self.settings));
-                let held = Held::until_decided(settings, service, request, (key, cost), deciding);
+                let held =
+                    Held::until_decided(settings, service, request, (key.clone(), cost), deciding);
                 ResponseFuture::held(held)
             }
         }
@@ -158,19 +161,20 @@ impl<Svc: Clone, A, S, F, O> RateLimit<Svc, A, S, F, O> {
     }
 }
 
-/// What the response of an admitted request is to be told.
-pub struct Annotation<A, S, F, O> {
+/// What the response of an admitted request is to be told: kept small, as every future has room for it.
+pub struct Annotation<A: Algorithm, S, F, O> {
     settings: Arc<Settings<A, S, F, O>>,
-    decision: Decision,
+    admission: A::Snapshot,
 }
 
-impl<A, S, F, C, R, X, E, D> Annotation<A, S, F, Options<C, R, X, E, D>> {
+impl<A: Algorithm, S, F, C, R, X, E, D> Annotation<A, S, F, Options<C, R, X, E, D>> {
     pub(crate) fn write<Req, Res, Err>(&self, response: &mut Res)
     where
         R: Respond<Req, Res, Err>,
     {
+        let decision = self.settings.limiter.algorithm().decision(&self.admission);
         let respond = &self.settings.options.respond;
-        respond.annotate(&self.decision, response);
+        respond.annotate(&decision, response);
     }
 }
 
@@ -195,17 +199,31 @@ where
     R: Respond<Req, Svc::Response, Svc::Error>,
     D: Expose<Req>,
 {
-    let annotates = settings.options.respond.annotates();
-    if !annotates && !D::EXPOSES {
-        return (service.call(request), None);
+    if D::EXPOSES {
+        let decision = settings.limiter.algorithm().decision(admission);
+        settings.options.expose.expose(&mut request, decision);
     }
-    let decision = settings.limiter.algorithm().decision(admission);
-    settings.options.expose.expose(&mut request, &decision);
+    let annotates = settings.options.respond.annotates();
     let note = annotates.then(|| Annotation {
         settings: Arc::clone(settings),
-        decision,
+        admission: admission.clone(),
     });
     (service.call(request), note)
+}
+
+/// Answers a request whose key extractor rejected it.
+#[cold]
+fn reject<Req, Res, Err, A, S, F, C, R, X, E, D>(
+    settings: &Settings<A, S, F, Options<C, R, X, E, D>>,
+    request: &Req,
+    rejection: F::Rejection,
+) -> Result<Res, R::Error>
+where
+    F: KeyExtractor<Req>,
+    R: Respond<Req, Res, Err>,
+{
+    let rejection = rejection.into_response();
+    settings.options.respond.reject(request, rejection)
 }
 
 /// Answers a request that was refused.

@@ -7,7 +7,7 @@ use crate::{
         scale::Scaled,
     },
     clock::Timestamp,
-    decision::{PolicyDecision, Standing},
+    decision::{Decision, PolicyDecision, Standing},
     error::ConfigError,
     quota::Quota,
 };
@@ -217,6 +217,15 @@ impl LeakyBucketQueue {
         let ahead = self.0.debt_before(admission);
         self.0.micros_to_pay(admission, ahead).unwrap_or(0)
     }
+
+    #[inline]
+    fn told(&self, snapshot: &MeterSnapshot) -> PolicyDecision {
+        let standing = Standing {
+            delay_micros: self.delay_micros(snapshot),
+            ..self.0.standing(snapshot)
+        };
+        PolicyDecision::new(self.0.policy(), standing)
+    }
 }
 
 impl Algorithm for LeakyBucketQueue {
@@ -261,12 +270,14 @@ impl Algorithm for LeakyBucketQueue {
         self.0.snapshot(state, cost, admitted, now)
     }
 
+    #[inline]
     fn describe(&self, snapshot: &MeterSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        let standing = Standing {
-            delay_micros: self.delay_micros(snapshot),
-            ..self.0.standing(snapshot)
-        };
-        tell(PolicyDecision::new(self.0.policy(), standing));
+        tell(self.told(snapshot));
+    }
+
+    #[inline]
+    fn decision(&self, snapshot: &MeterSnapshot) -> Decision {
+        Decision::of_one(self.told(snapshot))
     }
 
     #[inline]

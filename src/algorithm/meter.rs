@@ -15,7 +15,7 @@ use std::fmt;
 use crate::{
     algorithm::{Algorithm, Policy, PolicyId},
     clock::Timestamp,
-    decision::{PolicyDecision, Standing},
+    decision::{Decision, PolicyDecision, Standing},
     error::ConfigError,
     quota::Quota,
 };
@@ -287,7 +287,12 @@ impl Algorithm for Meter {
 
     #[inline]
     fn describe(&self, snapshot: &MeterSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(PolicyDecision::new(&self.policy, self.standing(snapshot)));
+        tell(self.told(snapshot));
+    }
+
+    #[inline]
+    fn decision(&self, snapshot: &MeterSnapshot) -> Decision {
+        Decision::of_one(self.told(snapshot))
     }
 }
 
@@ -295,6 +300,11 @@ impl Meter {
     #[inline]
     pub(super) fn policy(&self) -> &Policy {
         &self.policy
+    }
+
+    #[inline]
+    fn told(&self, snapshot: &MeterSnapshot) -> PolicyDecision {
+        PolicyDecision::new(&self.policy, self.standing(snapshot))
     }
 }
 

@@ -65,6 +65,11 @@ macro_rules! same_rule {
             ) {
                 self.$field.describe(snapshot, tell);
             }
+
+            #[inline]
+            fn decision(&self, snapshot: &Self::Snapshot) -> $crate::decision::Decision {
+                self.$field.decision(snapshot)
+            }
         }
     };
 }

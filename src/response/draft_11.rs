@@ -1,29 +1,22 @@
 //! The fields of draft-ietf-httpapi-ratelimit-headers-11: lists of strings with parameters (RFC 9651).
 
-use http::{HeaderMap, HeaderValue};
+use http::HeaderValue;
 
 use super::{
-    fields::{LARGEST, POLICY, RATE_LIMIT, window_seconds},
+    fields::{LARGEST, window_seconds},
     line::{Line, number_len, string_len},
     retry_after::whole_seconds,
 };
 use crate::decision::{Decision, PolicyDecision};
 
-/// Adds both fields after the lines that are there.
-pub(super) fn append(decision: &Decision, headers: &mut HeaderMap) {
-    headers.append(POLICY, policies(decision));
-    // A list cannot be empty: a refusal has a policy that refuses.
-    headers.append(RATE_LIMIT, rates(decision));
-}
-
 /// `"api";q=40;w=2, "daily";q=1000;w=86400`
-fn policies(decision: &Decision) -> HeaderValue {
+pub(super) fn policies(decision: &Decision) -> HeaderValue {
     let numbers = |policy: &PolicyDecision| (policy.limit().min(LARGEST), window_seconds(policy));
     list(decision, [b";q=", b";w="], |_| true, numbers)
 }
 
 /// `"api";r=39;t=1, "daily";r=999;t=87`
-fn rates(decision: &Decision) -> HeaderValue {
+pub(super) fn rates(decision: &Decision) -> HeaderValue {
     let told = |policy: &PolicyDecision| decision.is_admitted() || !policy.is_admitted();
     let numbers = |policy: &PolicyDecision| {
         let seconds = whole_seconds(policy.replenished_after());
@@ -107,10 +100,7 @@ mod tests {
 
     /// `RateLimit-Policy` and `RateLimit`.
     fn told(decision: &Decision) -> [String; 2] {
-        let mut headers = HeaderMap::new();
-        append(decision, &mut headers);
-        assert_eq!(headers.len(), 2);
-        [POLICY, RATE_LIMIT].map(|name| headers[name].to_str().unwrap().to_owned())
+        [policies(decision), rates(decision)].map(|line| line.to_str().unwrap().to_owned())
     }
 
     #[test]
@@ -170,16 +160,5 @@ mod tests {
         let lines = told(&both(refused, refused));
         let left = r#""api";r=0;t=1, "daily";r=0;t=87"#;
         assert_eq!([&*lines[0], &*lines[1]], [all, left]);
-    }
-
-    #[test]
-    fn the_lines_of_an_inner_layer_are_kept_before_ours() {
-        let mut headers = HeaderMap::new();
-        headers.insert(POLICY, HeaderValue::from_static("\"inner\";q=1"));
-        headers.insert(RATE_LIMIT, HeaderValue::from_static("\"inner\";r=0"));
-        append(&admitted(), &mut headers);
-        let lines = |name| headers.get_all(name).iter().collect::<Vec<_>>();
-        assert_eq!(lines(POLICY), ["\"inner\";q=1", r#""api";q=40;w=2"#]);
-        assert_eq!(lines(RATE_LIMIT), ["\"inner\";r=0", r#""api";r=39;t=1"#]);
     }
 }

@@ -40,6 +40,7 @@
 mod as_error;
 mod body;
 mod draft_11;
+mod field_writer;
 mod fields;
 mod grpc;
 mod grpc_form;

@@ -93,13 +93,14 @@ mod tests {
         algorithm::Outcome,
         response::{
             Fields,
+            field_writer::FieldWriter,
             sample::{API, SECOND, admitted, both, hopeless, policy, refused_for, standing},
         },
     };
 
     fn told(fields: Fields, decision: &Decision) -> Vec<(String, String)> {
         let mut headers = HeaderMap::new();
-        fields.add(decision, &mut headers);
+        FieldWriter::new(fields).add(decision, &mut headers);
         let text = |value: &HeaderValue| value.to_str().unwrap().to_owned();
         let told = headers
             .iter()
@@ -170,8 +171,8 @@ mod tests {
         ] {
             for [inner, outer] in [[3, 5], [5, 3]] {
                 let mut headers = HeaderMap::new();
-                fields.add(&left(inner), &mut headers);
-                fields.add(&left(outer), &mut headers);
+                FieldWriter::new(fields).add(&left(inner), &mut headers);
+                FieldWriter::new(fields).add(&left(outer), &mut headers);
                 assert_eq!(headers.get_all(name).iter().count(), 1);
                 let told = headers[name].to_str().unwrap();
                 assert!(

@@ -82,7 +82,7 @@ impl<K, S> Shard<K, S> {
 }
 
 /// Decides about a cost on one state, in place.
-#[inline]
+#[inline(always)]
 pub(super) fn step<A: Algorithm>(
     algorithm: &A,
     state: &mut A::State,
