@@ -3,7 +3,7 @@
 use std::{
     borrow::Borrow,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Mutex, MutexGuard, PoisonError, TryLockError,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -37,8 +37,23 @@ pub(super) struct Table<K, S> {
     max_keys: usize,
     keys: AtomicUsize,
     overflow: Overflow<S>,
-    /// The shard that is searched next when the table is full.
-    search: AtomicUsize,
+    /// The shard whose turn it is to be searched for idle keys.
+    next: AtomicUsize,
+}
+
+/// A place for a key, given back if a panic in the key's own `Clone` or `Hash` keeps the key from taking it.
+struct Place<'a>(&'a AtomicUsize);
+
+impl Place<'_> {
+    fn keep(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// On a cache line of its own.
@@ -58,7 +73,7 @@ impl<K, S> Table<K, S> {
             max_keys,
             keys: AtomicUsize::new(0),
             overflow: Overflow::new(),
-            search: AtomicUsize::new(0),
+            next: AtomicUsize::new(0),
         }
     }
 
@@ -78,13 +93,20 @@ impl<K, S> Table<K, S> {
         (self.shards[shard].0.lock()).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts one more key, if there is room.
-    fn take_place(&self) -> bool {
-        let place = self.keys.fetch_add(1, Ordering::Relaxed);
-        if place >= self.max_keys {
-            self.keys.fetch_sub(1, Ordering::Relaxed);
+    /// The next shard in turn, if nobody holds it: waiting for it while another is held could wait for ever.
+    fn lock_next(&self) -> Option<MutexGuard<'_, Shard<K, S>>> {
+        let next = self.next.fetch_add(1, Ordering::Relaxed) & (self.shards.len() - 1);
+        match self.shards[next].0.try_lock() {
+            Ok(shard) => Some(shard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
         }
-        place < self.max_keys
+    }
+
+    /// Counts one more key, if there is room.
+    fn take_place(&self) -> Option<Place<'_>> {
+        let place = Place(&self.keys);
+        (self.keys.fetch_add(1, Ordering::Relaxed) < self.max_keys).then_some(place)
     }
 
     fn give_places(&self, places: usize) {
@@ -133,13 +155,17 @@ impl<K: Key, S: Clone> Table<K, S> {
             return verdict;
         }
         self.forget_idle(&mut shard, algorithm, now, SLICE_OF_A_NEW_KEY);
-        if !self.take_place() && !(self.make_room(&mut shard, algorithm, now) && self.take_place())
-        {
-            return self.overflow.decide(algorithm, cost, shard.forgot_at, now);
+        let mut place = self.take_place();
+        if place.is_none() && self.make_room(&mut shard, algorithm, now) {
+            place = self.take_place();
         }
+        let Some(place) = place else {
+            return self.overflow.decide(algorithm, cost, shard.forgot_at, now);
+        };
         let entry = (key.to_owned(), state);
         let hash_of = |(key, _): &(K, S)| self.hash(key);
         shard.entries.insert_unique(hash, entry, hash_of);
+        place.keep();
         verdict
     }
 
@@ -231,9 +257,7 @@ impl<K: Key, S: Clone> Table<K, S> {
             return true;
         }
         (0..SLICE_OF_A_FULL_TABLE).any(|_| {
-            let next = self.search.fetch_add(1, Ordering::Relaxed) & (self.shards.len() - 1);
-            // Waiting here for a second lock could wait for ever.
-            (self.shards[next].0.try_lock()).is_ok_and(|mut other| {
+            self.lock_next().is_some_and(|mut other| {
                 self.forget_idle(&mut other, algorithm, now, SLICE_OF_A_NEW_KEY) > 0
             })
         })
