@@ -26,6 +26,8 @@ use super::{
 const KEYS_PER_SHARD: usize = 4_096;
 const FEWEST_SHARDS: usize = 32;
 const MOST_SHARDS: usize = 4_096;
+/// How many buckets are visited once in a while when keys are known.
+const SLICE_OF_A_KNOWN_KEY: usize = 8;
 /// How many buckets are visited when a new key gets an entry: more than the one it takes.
 const SLICE_OF_A_NEW_KEY: usize = 4;
 /// How many buckets a new key looks at in search of room when the table is full.
@@ -131,9 +133,10 @@ impl<K: Key, S: Clone> Table<K, S> {
             return self.decide_new(shard, hash, algorithm, key, cost, now);
         };
         let verdict = step(algorithm, state, cost, now);
-        let due = shard.slice_due();
-        if due > 0 {
-            self.forget_idle(&mut shard, algorithm, now, due);
+        let is_due = shard.slice_is_due();
+        drop(shard);
+        if is_due {
+            self.forget_idle_in_turn(algorithm, now);
         }
         verdict
     }
@@ -245,6 +248,14 @@ impl<K: Key, S: Clone> Table<K, S> {
         gone
     }
 
+    /// Visits a few buckets of the next shard in turn, so that idle keys leave wherever the calls go.
+    #[cold]
+    fn forget_idle_in_turn<A: Algorithm<State = S>>(&self, algorithm: &A, now: Timestamp) {
+        if let Some(mut shard) = self.lock_next() {
+            self.forget_idle(&mut shard, algorithm, now, SLICE_OF_A_KNOWN_KEY);
+        }
+    }
+
     /// Looks for idle keys in this shard, and then in others that nobody holds; says whether any went.
     #[cold]
     fn make_room<A: Algorithm<State = S>>(
@@ -273,4 +284,87 @@ fn is<K: Key, S, Q: AsKey<K> + ?Sized>(key: &Q) -> impl Fn(&(K, S)) -> bool + '_
 fn same<Q: ToOwned + Eq + ?Sized>(key: &Q, known: &Q::Owned) -> bool {
     let known: &Q = known.borrow();
     known == key
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::{Quota, algorithm::FixedWindow, algorithm::MinInterval};
+
+    use super::*;
+
+    const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
+
+    fn buckets<K, S>(table: &Table<K, S>) -> usize {
+        let shards = table.shards.iter();
+        shards
+            .map(|shard| shard.0.lock().unwrap().entries.num_buckets())
+            .sum()
+    }
+
+    #[test]
+    fn a_table_whose_keys_have_left_is_small_again() {
+        for left in [0, 1, 100] {
+            let algorithm = MinInterval::new(Duration::from_secs(1));
+            let table = Table::new(1_000_000);
+            for key in 0..200_000_u64 {
+                assert!(table.decide(&algorithm, &key, 1, START).admitted);
+            }
+            let at_most = buckets(&table);
+            assert!(at_most >= 200_000);
+            let later = START.saturating_add(Duration::from_secs(1));
+            for call in 0..4_000_000 {
+                if call < left {
+                    assert!(table.decide(&algorithm, &call, 1, later).admitted);
+                }
+                table.decide(&algorithm, &0, 1, later);
+            }
+            assert!(table.keys() <= 101);
+            assert!(
+                buckets(&table) * 20 < at_most,
+                "{} of {at_most}",
+                buckets(&table)
+            );
+        }
+    }
+
+    #[test]
+    fn a_slice_visits_a_few_buckets_and_no_more() {
+        let algorithm = FixedWindow::new(Quota::per_minute(5));
+        let table = Table::new(1_000_000);
+        for key in 0..100_000_u64 {
+            table.decide(&algorithm, &key, 1, START);
+        }
+        let idle = START.saturating_add(Duration::from_secs(120));
+        let mut keys = table.keys();
+        for key in 0..200_000 {
+            table.decide(&algorithm, &(key % 3_000), 1, idle);
+            let gone = keys.saturating_sub(table.keys());
+            assert!(gone <= SLICE_OF_A_KNOWN_KEY, "{gone} in one call");
+            keys = table.keys();
+        }
+    }
+
+    #[test]
+    fn a_newcomer_to_a_full_table_visits_a_bounded_number_of_buckets() {
+        const KEYS: usize = 100_000;
+        let algorithm = FixedWindow::new(Quota::per_minute(5));
+        let table = Table::new(KEYS);
+        for key in 0..KEYS as u64 {
+            table.decide(&algorithm, &key, 1, START);
+        }
+        let idle = START.saturating_add(Duration::from_secs(120));
+        table.decide(&algorithm, &u64::MAX, 1, idle);
+        let most = SLICE_OF_A_FULL_TABLE * (1 + SLICE_OF_A_NEW_KEY) + SLICE_OF_A_NEW_KEY;
+        assert!(table.keys() < KEYS && table.keys() >= KEYS - most);
+        assert_eq!(table.overflow_decisions(), 0);
+    }
+
+    #[test]
+    fn hashes_are_seeded_at_random_for_each_table() {
+        let [one, other] = [(); 2].map(|()| Table::<u64, ()>::new(10));
+        let same = (0..1_000).filter(|key| one.hash(key) == other.hash(key));
+        assert_eq!(same.count(), 0);
+    }
 }
