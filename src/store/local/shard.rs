@@ -15,9 +15,6 @@ pub(super) struct Shard<K, S> {
     /// The bucket that the next slice begins with.
     hand: usize,
     calls: u32,
-    /// The latest instant at which a state was dropped here: a key that comes back after the clock has
-    /// stepped back is as if last seen then, so that the step opens nothing.
-    pub(super) forgot_at: Timestamp,
 }
 
 impl<K, S> Shard<K, S> {
@@ -26,7 +23,6 @@ impl<K, S> Shard<K, S> {
             entries: HashTable::new(),
             hand: 0,
             calls: 0,
-            forgot_at: Timestamp::default(),
         }
     }
 
@@ -67,11 +63,7 @@ impl<K, S> Shard<K, S> {
                 }
             }
         }
-        let gone = before - self.entries.len();
-        if gone > 0 {
-            self.forgot_at = self.forgot_at.max(now);
-        }
-        gone
+        before - self.entries.len()
     }
 }
 

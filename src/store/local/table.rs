@@ -110,12 +110,6 @@ impl<K, S> Table<K, S> {
         let place = Place(&self.keys);
         (self.keys.fetch_add(1, Ordering::Relaxed) < self.max_keys).then_some(place)
     }
-
-    fn give_places(&self, places: usize) {
-        if places > 0 {
-            self.keys.fetch_sub(places, Ordering::Relaxed);
-        }
-    }
 }
 
 impl<K: Key, S: Clone> Table<K, S> {
@@ -152,7 +146,7 @@ impl<K: Key, S: Clone> Table<K, S> {
         cost: u32,
         now: Timestamp,
     ) -> Verdict<A::Snapshot> {
-        let mut state = self.overflow.or_fresh(algorithm, shard.forgot_at, now);
+        let mut state = self.overflow.or_fresh(algorithm, now);
         let verdict = step(algorithm, &mut state, cost, now);
         if !verdict.admitted || cost == 0 {
             return verdict;
@@ -163,7 +157,7 @@ impl<K: Key, S: Clone> Table<K, S> {
             place = self.take_place();
         }
         let Some(place) = place else {
-            return self.overflow.decide(algorithm, cost, shard.forgot_at, now);
+            return self.overflow.decide(algorithm, cost, now);
         };
         let entry = (key.to_owned(), state);
         let hash_of = |(key, _): &(K, S)| self.hash(key);
@@ -183,7 +177,7 @@ impl<K: Key, S: Clone> Table<K, S> {
         let shard = self.lock(hash);
         let mut state = match shard.entries.find(hash, is(key)) {
             Some((_, state)) => state.clone(),
-            None => self.overflow.or_fresh(algorithm, shard.forgot_at, now),
+            None => self.overflow.or_fresh(algorithm, now),
         };
         drop(shard);
         algorithm.settle(&mut state, now);
@@ -213,7 +207,7 @@ impl<K: Key, S: Clone> Table<K, S> {
         let mut shard = self.lock(hash);
         if let Ok(entry) = shard.entries.find_entry(hash, is(key)) {
             entry.remove();
-            self.give_places(1);
+            self.keys.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
@@ -244,7 +238,10 @@ impl<K: Key, S: Clone> Table<K, S> {
         buckets: usize,
     ) -> usize {
         let gone = shard.forget_idle(algorithm, now, buckets, |key| self.hash(key));
-        self.give_places(gone);
+        if gone > 0 {
+            self.keys.fetch_sub(gone, Ordering::Relaxed);
+            self.overflow.forgot(now);
+        }
         gone
     }
 
