@@ -89,6 +89,13 @@ impl<S> Overflow<S> {
         }
     }
 
+    /// A new key was refused: because of what this bucket owes, if it owes anything.
+    pub(super) fn count_if_charged(&self) {
+        if self.is_charged.load(Ordering::Relaxed) {
+            self.decisions.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     /// Some state was dropped now.
     pub(super) fn forgot(&self, now: Timestamp) {
         self.forgot_at.fetch_max(now.as_micros(), Ordering::Relaxed);

@@ -35,7 +35,7 @@ const SLICE_OF_A_FULL_TABLE: usize = 32;
 
 pub(super) struct Table<K, S> {
     hasher: RandomState,
-    shards: Box<[Aligned<Mutex<Shard<K, S>>>]>,
+    shards: Box<[Locked<Shard<K, S>>]>,
     max_keys: usize,
     keys: AtomicUsize,
     overflow: Overflow<S>,
@@ -58,9 +58,9 @@ impl Drop for Place<'_> {
     }
 }
 
-/// On a cache line of its own.
+/// Under a lock of its own, on a cache line of its own.
 #[repr(align(64))]
-struct Aligned<T>(T);
+struct Locked<T>(Mutex<T>);
 
 impl<K, S> Table<K, S> {
     pub(super) fn new(max_keys: usize) -> Self {
@@ -70,7 +70,7 @@ impl<K, S> Table<K, S> {
         Self {
             hasher: RandomState::new(),
             shards: (0..shards)
-                .map(|_| Aligned(Mutex::new(Shard::new())))
+                .map(|_| Locked(Mutex::new(Shard::new())))
                 .collect(),
             max_keys,
             keys: AtomicUsize::new(0),
@@ -148,7 +148,11 @@ impl<K: Key, S: Clone> Table<K, S> {
     ) -> Verdict<A::Snapshot> {
         let mut state = self.overflow.or_fresh(algorithm, now);
         let verdict = step(algorithm, &mut state, cost, now);
-        if !verdict.admitted || cost == 0 {
+        if !verdict.admitted {
+            self.overflow.count_if_charged();
+            return verdict;
+        }
+        if cost == 0 {
             return verdict;
         }
         self.forget_idle(&mut shard, algorithm, now, SLICE_OF_A_NEW_KEY);
