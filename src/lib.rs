@@ -1,5 +1,7 @@
 //! Rate limiting for tower services.
 
+#![forbid(unsafe_code)]
+
 pub mod algorithm;
 pub mod clock;
 mod cost;
