@@ -327,10 +327,11 @@ fn row<A, K, Q>(
         LocalStore::builder().max_keys(2_000_000).build(),
     );
     let store = LocalStore::builder().max_keys(2_000_000).build();
+    let borrow: fn(&K) -> &Q = K::borrow;
     let [governor, check, bare] = take_turns([
         Subject::new(keys, |key| governor.check_key(key).is_ok()),
-        Subject::new(keys, |key| check(&limiter, key.borrow())),
-        Subject::new(keys, |key| bare(&store, algorithm, key.borrow())),
+        Subject::new(keys, |key| check(&limiter, borrow(key))),
+        Subject::new(keys, |key| bare(&store, algorithm, borrow(key))),
     ]);
     let (check, bare) = (check / governor, bare / governor);
     println!("| {keys_name} | {case:?} | {name} | {governor:.1} | {check:.2} | {bare:.2} |");
