@@ -327,7 +327,7 @@ fn row<A, K, Q>(
         LocalStore::builder().max_keys(2_000_000).build(),
     );
     let store = LocalStore::builder().max_keys(2_000_000).build();
-    let borrow: fn(&K) -> &Q = K::borrow;
+    let borrow = <K as Borrow<Q>>::borrow;
     let [governor, check, bare] = take_turns([
         Subject::new(keys, |key| governor.check_key(key).is_ok()),
         Subject::new(keys, |key| check(&limiter, borrow(key))),
