@@ -177,7 +177,8 @@ where
     K: Key,
     Q: AsKey<K> + ?Sized,
 {
-    black_box(ready(limiter.check(key)).expect("a store in memory does not fail")).is_admitted()
+    let decision = ready(limiter.check(key)).expect("a store in memory does not fail");
+    black_box(&decision).is_admitted()
 }
 
 /// What the layer does for an admitted request without header fields.
@@ -189,7 +190,7 @@ where
     Q: AsKey<K> + ?Sized,
 {
     match store.decide(algorithm, key, 1) {
-        Answer::Now(Ok(verdict)) => black_box(verdict).admitted,
+        Answer::Now(Ok(verdict)) => black_box(&verdict).admitted,
         _ => unreachable!("a store in memory answers now"),
     }
 }
@@ -319,7 +320,7 @@ fn row<A, K, Q>(
     algorithm: &A,
 ) where
     A: Algorithm,
-    K: Key,
+    K: Key + Borrow<Q>,
     Q: AsKey<K> + ?Sized,
 {
     let limiter = RateLimiter::new(

@@ -43,6 +43,12 @@ pub(super) struct Table<K, S> {
     next: AtomicUsize,
 }
 
+/// A key without an entry: its hash, and the shard that it would be in.
+pub(super) struct Unknown<'a, K, S> {
+    shard: MutexGuard<'a, Shard<K, S>>,
+    hash: u64,
+}
+
 /// A place for a key, given back if a panic in the key's own `Clone` or `Hash` keeps the key from taking it.
 struct Place<'a>(&'a AtomicUsize);
 
@@ -113,18 +119,33 @@ impl<K, S> Table<K, S> {
 }
 
 impl<K: Key, S: Clone> Table<K, S> {
-    #[inline]
-    pub(super) fn decide<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
+    #[cfg(test)]
+    fn decide<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
         algorithm: &A,
         key: &Q,
         cost: u32,
         now: Timestamp,
     ) -> Verdict<A::Snapshot> {
+        self.decide_known(algorithm, key, cost, now)
+            .unwrap_or_else(|unknown| self.decide_new(unknown, algorithm, key, cost, now))
+    }
+
+    /// Decides for a key with an entry; one without is for [`decide_new`](Self::decide_new).
+    ///
+    /// They are two so that this verdict can stay in registers.
+    #[inline(always)]
+    pub(super) fn decide_known<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        cost: u32,
+        now: Timestamp,
+    ) -> Result<Verdict<A::Snapshot>, Unknown<'_, K, S>> {
         let hash = self.hasher.hash_one(key);
         let mut shard = self.lock(hash);
         let Some((_, state)) = shard.entries.find_mut(hash, is(key)) else {
-            return self.decide_new(shard, hash, algorithm, key, cost, now);
+            return Err(Unknown { shard, hash });
         };
         let verdict = step(algorithm, state, cost, now);
         let is_due = shard.slice_is_due();
@@ -132,15 +153,14 @@ impl<K: Key, S: Clone> Table<K, S> {
         if is_due {
             self.forget_idle_in_turn(algorithm, now);
         }
-        verdict
+        Ok(verdict)
     }
 
     /// Decides for a key without an entry; it gets one if it is charged and there is room.
     #[inline(never)]
-    fn decide_new<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
+    pub(super) fn decide_new<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
-        mut shard: MutexGuard<'_, Shard<K, S>>,
-        hash: u64,
+        Unknown { mut shard, hash }: Unknown<'_, K, S>,
         algorithm: &A,
         key: &Q,
         cost: u32,
