@@ -79,3 +79,8 @@ pub use limiter::RateLimiter;
 pub use quota::Quota;
 pub use service::{LocalRateLimit, RateLimit};
 pub use store_error::{HandleStoreError, OnStoreError};
+
+/// The code in the README, which is compiled and run with the doc tests.
+#[cfg(all(doctest, feature = "axum"))]
+#[doc = include_str!("../README.md")]
+struct ReadmeDoctests;
