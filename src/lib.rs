@@ -44,6 +44,8 @@
 //!   matched path, and refusals become axum bodies.
 //! - `tonic`: [`key::PeerIp`] reads tonic's connect info, and refusals become tonic bodies.
 
+#![forbid(unsafe_code)]
+
 pub mod algorithm;
 pub mod clock;
 mod cost;

@@ -177,7 +177,8 @@ where
     K: Key,
     Q: AsKey<K> + ?Sized,
 {
-    black_box(ready(limiter.check(key)).expect("a store in memory does not fail")).is_admitted()
+    let decision = ready(limiter.check(key)).expect("a store in memory does not fail");
+    black_box(&decision).is_admitted()
 }
 
 /// What the layer does for an admitted request without header fields.
@@ -189,7 +190,7 @@ where
     Q: AsKey<K> + ?Sized,
 {
     match store.decide(algorithm, key, 1) {
-        Answer::Now(Ok(verdict)) => black_box(verdict).admitted,
+        Answer::Now(Ok(verdict)) => black_box(&verdict).admitted,
         _ => unreachable!("a store in memory answers now"),
     }
 }
@@ -319,7 +320,7 @@ fn row<A, K, Q>(
     algorithm: &A,
 ) where
     A: Algorithm,
-    K: Key,
+    K: Key + Borrow<Q>,
     Q: AsKey<K> + ?Sized,
 {
     let limiter = RateLimiter::new(
@@ -327,10 +328,11 @@ fn row<A, K, Q>(
         LocalStore::builder().max_keys(2_000_000).build(),
     );
     let store = LocalStore::builder().max_keys(2_000_000).build();
+    let borrow = <K as Borrow<Q>>::borrow;
     let [governor, check, bare] = take_turns([
         Subject::new(keys, |key| governor.check_key(key).is_ok()),
-        Subject::new(keys, |key| check(&limiter, key.borrow())),
-        Subject::new(keys, |key| bare(&store, algorithm, key.borrow())),
+        Subject::new(keys, |key| check(&limiter, borrow(key))),
+        Subject::new(keys, |key| bare(&store, algorithm, borrow(key))),
     ]);
     let (check, bare) = (check / governor, bare / governor);
     println!("| {keys_name} | {case:?} | {name} | {governor:.1} | {check:.2} | {bare:.2} |");

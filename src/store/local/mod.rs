@@ -211,7 +211,11 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for LocalStore<A, K, C> {
         cost: u32,
     ) -> Answer<Result<Verdict<A::Snapshot>, StoreError>, Self::Deciding> {
         let now = self.clock.now();
-        Answer::Now(Ok(self.table(algorithm).decide(algorithm, key, cost, now)))
+        let table = self.table(algorithm);
+        match table.decide_known(algorithm, key, cost, now) {
+            Ok(verdict) => Answer::Now(Ok(verdict)),
+            Err(unknown) => Answer::Now(Ok(table.decide_new(unknown, algorithm, key, cost, now))),
+        }
     }
 
     #[inline]
