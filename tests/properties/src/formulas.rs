@@ -38,17 +38,25 @@ pub fn meter(burst: i128, n: i128, period: i128, tick: i128) -> i128 {
     if n == 0 {
         return 0;
     }
-    let ticks = (period - 1 + tick - 1) / tick;
+    let ticks = rounded_up(period - 1, tick);
     burst + n * tick * ticks / period
 }
 
-/// ⌊n(P−1)/P⌋ + c by scheduled time of release, where c is the largest cost: n + c − 1 if n ≤ P. With ticks of
-/// T µs as for [`meter`].
+/// n + c − 1 by scheduled time of release, where c is the largest cost. With ticks of T µs the span holds the
+/// releases of ⌈P/T⌉ of them: the same if T divides the period.
 pub fn queue(n: i128, period: i128, tick: i128, largest_cost: i128) -> i128 {
-    meter(largest_cost, n, period, tick)
+    if n == 0 {
+        return 0;
+    }
+    let ticks = rounded_up(period, tick);
+    rounded_up(n * tick * ticks, period) - 1 + largest_cost
 }
 
 /// ⌈P/d⌉ requests.
 pub fn min_interval(interval: i128, period: i128) -> i128 {
-    (period + interval - 1) / interval
+    rounded_up(period, interval)
+}
+
+fn rounded_up(number: i128, divisor: i128) -> i128 {
+    (number + divisor - 1) / divisor
 }

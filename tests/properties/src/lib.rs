@@ -5,6 +5,7 @@ pub mod formulas;
 pub mod history;
 pub mod model;
 pub mod numbers;
+pub mod replay;
 pub mod subject;
 pub mod told;
 pub mod world;
