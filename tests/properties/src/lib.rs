@@ -6,6 +6,7 @@ pub mod history;
 pub mod model;
 pub mod numbers;
 pub mod replay;
+pub mod search;
 pub mod subject;
 pub mod told;
 pub mod world;

@@ -1,7 +1,7 @@
 //! Token bucket, leaky bucket and GCRA, and the leaky bucket as a queue.
 
 use super::{Bound, Counts, Model};
-use crate::formulas;
+use crate::formulas::{self, greatest_common_divisor, rounded_up};
 
 #[derive(Debug, Clone)]
 struct Meter {
@@ -48,18 +48,6 @@ fn tick(n: i128, period: i128, capacity: i128) -> i128 {
     };
     let mut ticks = (0..=6).map(|exponent| 10_i128.pow(exponent));
     ticks.find(fits).expect("numbers that some tick can hold")
-}
-
-fn greatest_common_divisor(a: i128, b: i128) -> i128 {
-    if b == 0 {
-        a
-    } else {
-        greatest_common_divisor(b, a % b)
-    }
-}
-
-fn rounded_up(number: i128, divisor: i128) -> i128 {
-    (number + divisor - 1) / divisor
 }
 
 impl Meter {
