@@ -1,6 +1,7 @@
 //! An algorithm with its model, made so that all algorithms fit into one list.
 
 use std::{
+    any::Any,
     future::Future,
     pin::pin,
     task::{Context, Poll, Waker},
@@ -79,6 +80,10 @@ pub trait Bucket: std::fmt::Debug {
     fn forget(&mut self, at: i128);
     /// A limiter of this algorithm over an empty store.
     fn limiter(&self, clock: ManualClock) -> Box<dyn Limiter>;
+    /// This state, but the numbers of another algorithm of the same type.
+    fn with_the_numbers_of(&self, other: &dyn Bucket) -> Box<dyn Bucket>;
+    /// To be recognised by another one.
+    fn as_any(&self) -> &dyn Any;
 }
 
 #[derive(Clone)]
@@ -136,6 +141,18 @@ impl<A: Algorithm> Bucket for Pure<A> {
             limiter: RateLimiter::new(self.algorithm.clone(), store.clone()),
             store,
         })
+    }
+
+    fn with_the_numbers_of(&self, other: &dyn Bucket) -> Box<dyn Bucket> {
+        let other = other.as_any().downcast_ref::<Self>();
+        Box::new(Self {
+            algorithm: other.expect("the same type").algorithm.clone(),
+            state: self.state.clone(),
+        })
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
 
