@@ -183,6 +183,7 @@ fn admit<A: Algorithm>(
         }),
     }
     next.history.push(Event::Admitted(now, cost));
+    assert!(next.history.len() < 1_000, "no end of admissions at {now}");
     Some(next)
 }
 
