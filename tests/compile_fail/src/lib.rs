@@ -1,0 +1,1 @@
+//! What the compiler says to the likeliest mistakes; see the tests.
