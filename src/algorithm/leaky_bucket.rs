@@ -22,7 +22,7 @@ use super::same_rule::same_rule;
 /// [`queue`](Self::queue) makes it the leaky bucket *as a queue*, which holds requests back instead.
 ///
 /// - **Bound**: in any span of one period at most capacity + ⌊n(P−1)/P⌋ units.
-///   (One more where ticks are coarser than a microsecond, see [`TokenBucket`](super::TokenBucket).)
+///   (A little more where ticks are coarser than a microsecond, see [`TokenBucket`](super::TokenBucket).)
 /// - **Memory**: 16 bytes per key.
 /// - **Not for** a quota that must hold in every span of a period exactly: use [`SlidingLog`](super::SlidingLog).
 ///

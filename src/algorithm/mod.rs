@@ -11,9 +11,11 @@
 //! | not twice in a moment | [`MinInterval`] | ⌈P/d⌉ | 8 bytes |
 //! | all of several at once | a tuple: `(TokenBucket, FixedWindow)` | the tightest | the sum |
 //!
-//! (The sizes are those of the states, held by `memory_per_key_is_what_the_table_says`; a store adds the key.)
+//! (The sizes are those of the states, held to this by `memory_per_key_is_what_the_table_says`; a store adds the key.)
 //! n is the quota's units, c the largest cost, d the interval, in whole microseconds; a span is half-open, (t − P, t],
-//! on the limiter's own never-decreasing clock. Everything is counted in exact integers: no rate drifts,
+//! on the limiter's own never-decreasing clock. (With a period of 1 µs both windows admit at most n, and without
+//! units or burst nothing is admitted.) The bounds are reached, not only kept: `tests/properties` searches for the worst
+//! case. Everything is counted in exact integers: no rate drifts,
 //! and an announced wait is exact.
 //!
 //! # A name, or numbers

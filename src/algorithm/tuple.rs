@@ -13,7 +13,8 @@ macro_rules! tuple {
     ($first:ident . $zero:tt, $($member:ident . $index:tt),+) => {
         /// Admits a request if every member does; otherwise charges none of them.
         ///
-        /// The wait and the delay are the longest member's, what remains is the least.
+        /// The wait and the delay are the longest member's, what remains is the least. Beside a queue the bounds of
+        /// the other members hold for what is admitted, not for what is released.
         impl<$first: Algorithm, $($member: Algorithm),+> Algorithm for ($first, $($member),+) {
             type State = ($first::State, $($member::State),+);
             type Snapshot = ($first::Snapshot, $($member::Snapshot),+);
