@@ -218,7 +218,7 @@ impl LeakyBucketQueue {
         self.0.micros_to_pay(admission, ahead).unwrap_or(0)
     }
 
-    #[inline]
+    #[inline(always)]
     fn told(&self, snapshot: &MeterSnapshot) -> PolicyDecision {
         let standing = Standing {
             delay_micros: self.delay_micros(snapshot),
@@ -275,7 +275,7 @@ impl Algorithm for LeakyBucketQueue {
         tell(self.told(snapshot));
     }
 
-    #[inline]
+    #[inline(always)]
     fn decision(&self, snapshot: &MeterSnapshot) -> Decision {
         Decision::of_one(self.told(snapshot))
     }

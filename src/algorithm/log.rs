@@ -108,7 +108,7 @@ impl Log {
         entry.slot + self.span_micros - now.as_micros()
     }
 
-    #[inline]
+    #[inline(always)]
     fn told(&self, snapshot: &Standing) -> PolicyDecision {
         PolicyDecision::new(&self.policy, *snapshot)
     }
@@ -255,7 +255,7 @@ impl Algorithm for Log {
         tell(self.told(snapshot));
     }
 
-    #[inline]
+    #[inline(always)]
     fn decision(&self, snapshot: &Standing) -> Decision {
         Decision::of_one(self.told(snapshot))
     }

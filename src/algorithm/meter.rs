@@ -151,6 +151,7 @@ impl Meter {
         (units <= self.capacity_units).then(|| units * self.parts_per_unit)
     }
 
+    #[inline(always)]
     pub(super) fn standing(&self, snapshot: &MeterSnapshot) -> Standing {
         let Level { debt, .. } = snapshot.level;
         let remaining = self.capacity_parts.saturating_sub(debt) / self.parts_per_unit;
@@ -290,7 +291,7 @@ impl Algorithm for Meter {
         tell(self.told(snapshot));
     }
 
-    #[inline]
+    #[inline(always)]
     fn decision(&self, snapshot: &MeterSnapshot) -> Decision {
         Decision::of_one(self.told(snapshot))
     }
@@ -302,7 +303,7 @@ impl Meter {
         &self.policy
     }
 
-    #[inline]
+    #[inline(always)]
     fn told(&self, snapshot: &MeterSnapshot) -> PolicyDecision {
         PolicyDecision::new(&self.policy, self.standing(snapshot))
     }

@@ -66,7 +66,7 @@ macro_rules! same_rule {
                 self.$field.describe(snapshot, tell);
             }
 
-            #[inline]
+            #[inline(always)]
             fn decision(&self, snapshot: &Self::Snapshot) -> $crate::decision::Decision {
                 self.$field.decision(snapshot)
             }
