@@ -270,6 +270,11 @@ impl Algorithm for LeakyBucketQueue {
         self.0.snapshot(state, cost, admitted, now)
     }
 
+    #[inline(always)]
+    fn step(&self, state: &mut Scaled, cost: u32, now: Timestamp) -> (bool, MeterSnapshot) {
+        self.0.step(state, cost, now)
+    }
+
     #[inline]
     fn describe(&self, snapshot: &MeterSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
         tell(self.told(snapshot));

@@ -57,6 +57,16 @@ macro_rules! same_rule {
                 self.$field.snapshot(state, cost, admitted, now)
             }
 
+            #[inline(always)]
+            fn step(
+                &self,
+                state: &mut Self::State,
+                cost: u32,
+                now: $crate::clock::Timestamp,
+            ) -> (bool, Self::Snapshot) {
+                self.$field.step(state, cost, now)
+            }
+
             #[inline]
             fn describe(
                 &self,
