@@ -1,1 +1,124 @@
 //! What a request costs: a number, a closure over the request, or a table by method and route.
+
+/// Says how many units a request is charged.
+///
+/// A `u32` charges each request that much; a closure `|request: &Request| …` looks at it;
+/// [`RouteCosts`] is a table by method and matched route.
+///
+/// # Example: an upload weighs more
+///
+/// ```
+/// use http::{Method, Request};
+/// use tollgate::Cost;
+///
+/// let cost = |request: &Request<()>| if request.method() == Method::POST { 10 } else { 1 };
+/// let upload = Request::post("/files").body(()).unwrap();
+/// assert_eq!(cost.cost(&upload), 10);
+/// assert_eq!(3_u32.cost(&upload), 3);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say what a request of type `{Req}` costs",
+    label = "not a cost for `{Req}`",
+    note = "use a number (`5_u32`), a closure (`|request: &{Req}| 5_u32`) or `RouteCosts`"
+)]
+pub trait Cost<Req> {
+    /// How many units the request is charged; 0 is admitted, and charges nothing.
+    fn cost(&self, request: &Req) -> u32;
+}
+
+impl<Req> Cost<Req> for u32 {
+    #[inline]
+    fn cost(&self, _request: &Req) -> u32 {
+        *self
+    }
+}
+
+impl<Req, F: Fn(&Req) -> u32> Cost<Req> for F {
+    #[inline]
+    fn cost(&self, request: &Req) -> u32 {
+        self(request)
+    }
+}
+
+#[cfg(feature = "axum")]
+pub use route_costs::RouteCosts;
+
+#[cfg(feature = "axum")]
+mod route_costs {
+    use std::collections::HashMap;
+
+    use http::{Method, Request};
+
+    use crate::key::matched_route;
+
+    use super::Cost;
+
+    /// Charges a request by its method and the route it matched, as the router spells it (`/users/{id}`).
+    ///
+    /// A line for a method comes before a line for any method, whatever their order. Requests that match
+    /// no line, or no route at all, cost the default. As in [`MatchedRoute`](crate::key::MatchedRoute), there is
+    /// no matched route outside of the router.
+    ///
+    /// # Example: searching is five times as dear as reading
+    ///
+    /// ```
+    /// use http::{Method, Request};
+    /// use tollgate::{Cost, RouteCosts};
+    ///
+    /// let costs = RouteCosts::new(1)
+    ///     .on("/search", 5)
+    ///     .on_method(Method::POST, "/files/{name}", 20);
+    /// let unmatched = Request::get("/search").body(()).unwrap();
+    /// assert_eq!(costs.cost(&unmatched), 1);
+    /// ```
+    #[derive(Debug, Clone, Default)]
+    pub struct RouteCosts {
+        default: u32,
+        routes: HashMap<String, RouteCost>,
+    }
+
+    #[derive(Debug, Clone, Default)]
+    struct RouteCost {
+        any_method: Option<u32>,
+        methods: Vec<(Method, u32)>,
+    }
+
+    impl RouteCosts {
+        /// Charges this much where no line says otherwise.
+        pub fn new(default: u32) -> Self {
+            Self {
+                default,
+                routes: HashMap::new(),
+            }
+        }
+
+        /// Charges this much for any method on the route.
+        #[must_use]
+        pub fn on(mut self, route: impl Into<String>, cost: u32) -> Self {
+            self.routes.entry(route.into()).or_default().any_method = Some(cost);
+            self
+        }
+
+        /// Charges this much for one method on the route; the last line for it counts.
+        #[must_use]
+        pub fn on_method(mut self, method: Method, route: impl Into<String>, cost: u32) -> Self {
+            let methods = &mut self.routes.entry(route.into()).or_default().methods;
+            methods.retain(|(known, _)| *known != method);
+            methods.push((method, cost));
+            self
+        }
+    }
+
+    impl<B> Cost<Request<B>> for RouteCosts {
+        fn cost(&self, request: &Request<B>) -> u32 {
+            let route = matched_route(request).and_then(|route| self.routes.get(route));
+            let cost = route.and_then(|route| {
+                let of_method = (route.methods.iter())
+                    .find(|(method, _)| method == request.method())
+                    .map(|(_, cost)| *cost);
+                of_method.or(route.any_method)
+            });
+            cost.unwrap_or(self.default)
+        }
+    }
+}

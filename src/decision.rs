@@ -89,6 +89,12 @@ impl PolicyDecision {
         &self.policy
     }
 
+    /// Whether both are of one policy with the same numbers.
+    pub(crate) fn is_of_the_same_policy(&self, other: &Self) -> bool {
+        (self.limit, self.window_micros) == (other.limit, other.window_micros)
+            && self.policy == other.policy
+    }
+
     /// Whether this policy alone lets the request through.
     #[inline]
     pub fn is_admitted(&self) -> bool {

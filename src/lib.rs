@@ -1,4 +1,48 @@
-//! Rate limiting for tower services.
+//! Rate limiting for tower services: axum, tonic, hyper, or any [`Service`](tower_service::Service) at all.
+//!
+//! Three words make a limit: an [algorithm] says how much, a [store] keeps count, a [key] says of whom.
+//! Each is changed without touching the others.
+//!
+//! ```
+//! use axum::{Router, routing::get};
+//! use tollgate::{Quota, RateLimitLayer};
+//! use tollgate::{algorithm::TokenBucket, key::PeerIp, store::LocalStore};
+//!
+//! let limit = RateLimitLayer::new(
+//!     TokenBucket::new(Quota::per_second(20)).burst(40),
+//!     LocalStore::new(),
+//!     PeerIp::new(),
+//! );
+//! let app: Router = Router::new().route("/", get(|| async { "hello" })).layer(limit);
+//! # let _ = app;
+//! ```
+//!
+//! A caller who asks for more is answered with 429, with the exact time to wait in `Retry-After`; a gRPC
+//! caller with `RESOURCE_EXHAUSTED` and a `RetryInfo`. Admitted callers see in the `RateLimit` fields what they have left.
+//!
+//! # Where to look
+//!
+//! | question | answer |
+//! |---|---|
+//! | Which algorithm for what? Is the formula right? | [`algorithm`] |
+//! | Why does memory not grow? | [`store::LocalStore`] |
+//! | Can the address be spoofed? | [`key::ClientIp`] |
+//! | What is sent on a refusal? | [`response`] |
+//! | Can some requests cost more, or nothing? | [`RateLimitLayer::cost`], [`RateLimitLayer::exempt`] |
+//! | What if the store is down? | [`RateLimitLayer::on_store_error`] |
+//! | How do I limit what is not a request? | [`RateLimiter`] |
+//! | How do I test my limits? | [`clock::ManualClock`] |
+//!
+//! # What it is not
+//!
+//! A limiter inside the process does not stop a flood that fills the network: by the time it sees a
+//! request, the bytes have arrived. It protects the work behind it.
+//!
+//! # Features
+//!
+//! - `axum` (on by default): [`key::PeerIp`] reads axum's `ConnectInfo`, [`key::MatchedRoute`] and [`RouteCosts`] its
+//!   matched path, and refusals become axum bodies.
+//! - `tonic`: [`key::PeerIp`] reads tonic's connect info, and refusals become tonic bodies.
 
 #![forbid(unsafe_code)]
 
@@ -7,15 +51,36 @@ pub mod clock;
 mod cost;
 mod decision;
 mod error;
+mod exempt;
+mod expose;
+mod future;
+mod held;
 pub mod key;
+mod layer;
 mod limiter;
 mod policy;
 mod quota;
 pub mod response;
+mod service;
 pub mod store;
+mod store_error;
 
 pub use clock::Timestamp;
+pub use cost::Cost;
+#[cfg(feature = "axum")]
+pub use cost::RouteCosts;
 pub use decision::{Decision, PolicyDecision};
 pub use error::{ConfigError, StoreError, StoreErrorKind};
+pub use exempt::{Exempt, NoExemption};
+pub use expose::{Expose, Exposed, Hidden};
+pub use future::ResponseFuture;
+pub use layer::{LocalRateLimitLayer, Options, RateLimitLayer};
 pub use limiter::RateLimiter;
 pub use quota::Quota;
+pub use service::{LocalRateLimit, RateLimit};
+pub use store_error::{HandleStoreError, OnStoreError};
+
+/// The code in the README, which is compiled and run with the doc tests.
+#[cfg(all(doctest, feature = "axum"))]
+#[doc = include_str!("../README.md")]
+struct ReadmeDoctests;

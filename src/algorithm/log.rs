@@ -105,7 +105,13 @@ impl Log {
     }
 
     fn micros_until_over(&self, entry: &Entry, now: Timestamp) -> u64 {
-        entry.slot + self.span_micros - now.as_micros()
+        let over_at = entry.slot + self.span_micros;
+        // An entry of an older precision may have begun in the middle of a slot of today's.
+        let over_at = match self.slot_micros {
+            1 => over_at,
+            slot => over_at.next_multiple_of(slot),
+        };
+        over_at - now.as_micros()
     }
 
     #[inline(always)]
@@ -140,6 +146,9 @@ struct Entry {
     /// All units ever admitted, so that a sum over entries is one subtraction.
     total: u64,
 }
+
+#[cfg(test)]
+pub(super) const BYTES_PER_ENTRY: usize = size_of::<Entry>();
 
 /// The entries that still count.
 struct Counted {

@@ -140,8 +140,10 @@ impl Meter {
     #[inline]
     fn level(&self, state: &Scaled, now: Timestamp) -> Level {
         let tick = self.tick_of(now).max(state.ticks());
-        let elapsed = (tick - state.ticks()).min(self.span_ticks);
-        let debt = state.parts().saturating_sub(elapsed * self.parts_per_tick);
+        let elapsed = tick - state.ticks();
+        // Under an older, larger capacity more may be owed than is paid in the whole span.
+        let paid = elapsed.saturating_mul(self.parts_per_tick);
+        let debt = state.parts().saturating_sub(paid);
         Level { tick, debt }
     }
 

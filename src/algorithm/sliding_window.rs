@@ -134,6 +134,13 @@ impl SlidingWindow {
         }
     }
 
+    /// What the previous window still weighs, rounded up to whole units.
+    #[inline]
+    fn weighed(&self, counters: &Counters) -> u64 {
+        let weighed = counters.previous.saturating_mul(counters.ticks_covered);
+        weighed.div_ceil(self.ticks_per_period)
+    }
+
     #[inline]
     fn admits(&self, counters: &Counters, units: u64) -> bool {
         let room = self.quota.units().checked_sub(counters.current);
@@ -180,10 +187,7 @@ impl SlidingWindow {
     fn told(&self, snapshot: &TwoWindowsSnapshot) -> PolicyDecision {
         let counters = &snapshot.counters;
         let limit = self.quota.units();
-        let weighed = counters
-            .previous
-            .saturating_mul(counters.ticks_covered)
-            .div_ceil(self.ticks_per_period);
+        let weighed = self.weighed(counters);
         let remaining = limit.saturating_sub(counters.current.saturating_add(weighed));
         let (cost, admitted) = (u64::from(snapshot.cost), snapshot.admitted);
         let standing = Standing::of(limit, remaining, cost, admitted, |units| {
@@ -239,11 +243,18 @@ impl Algorithm for SlidingWindow {
     }
 
     /// A full span is two periods here: so long does a window's count weigh in.
+    ///
+    /// Now is elsewhere in its window than the stamp was, where the previous count may weigh less: the whole
+    /// estimate becomes the running window's count, so that the step opens nothing.
     #[inline]
     fn settle(&self, state: &mut TwoWindows, now: Timestamp) {
-        let now = now.as_micros();
-        if state.stamp > now + 2 * self.quota.period_micros() {
-            state.stamp = now;
+        if state.stamp > now.as_micros() + 2 * self.quota.period_micros() {
+            let counters = self.counters(state, now);
+            *state = TwoWindows {
+                stamp: now.as_micros(),
+                previous: 0,
+                current: counters.current.saturating_add(self.weighed(&counters)),
+            };
         }
     }
 

@@ -66,14 +66,8 @@ macro_rules! tuple {
                 now: Timestamp,
             ) -> Self::Snapshot {
                 (
-                    {
-                        let admits = admitted || self.$zero.judge(&state.$zero, cost, now);
-                        self.$zero.snapshot(&state.$zero, cost, admits, now)
-                    },
-                    $({
-                        let admits = admitted || self.$index.judge(&state.$index, cost, now);
-                        self.$index.snapshot(&state.$index, cost, admits, now)
-                    }),+
+                    stands(&self.$zero, &state.$zero, cost, admitted, now),
+                    $(stands(&self.$index, &state.$index, cost, admitted, now)),+
                 )
             }
 
@@ -109,3 +103,18 @@ tuple!(A.0, B.1, C.2, D.3, E.4);
 tuple!(A.0, B.1, C.2, D.3, E.4, F.5);
 tuple!(A.0, B.1, C.2, D.3, E.4, F.5, G.6);
 tuple!(A.0, B.1, C.2, D.3, E.4, F.5, G.6, H.7);
+
+/// How a member stands. One that admits what another refuses was charged nothing, as by a cost of 0.
+#[inline]
+fn stands<A: Algorithm>(
+    member: &A,
+    state: &A::State,
+    cost: u32,
+    all_admit: bool,
+    now: Timestamp,
+) -> A::Snapshot {
+    match !all_admit && member.judge(state, cost, now) {
+        true => member.snapshot(state, 0, true, now),
+        false => member.snapshot(state, cost, all_admit, now),
+    }
+}

@@ -1,9 +1,87 @@
 //! The keys: whose bucket a request is charged to.
+//!
+//! | extractor | one bucket per | without a key |
+//! |---|---|---|
+//! | [`Global`] | nothing: one for everyone | there always is one |
+//! | [`PeerIp`] | address at the other end of the connection | 500: the server does not say |
+//! | [`ClientIp`] | address that a trusted proxy names | 500, as above |
+//! | [`Header`] | value of a header field | 400, or your choice |
+//! | `MatchedRoute` (feature `axum`) | route pattern, and one for no route | there always is one |
+//! | [`FromExtension`] | what an outer layer found out: a user, a plan | 500, or no limit |
+//! | [`from_fn()`] | what a closure finds | the closure says |
+//! | `(A, B)` and longer tuples | combination of the members' keys | the first member without one says |
+//!
+//! # An extractor of your own
+//!
+//! ```
+//! use http::{Request, StatusCode};
+//! use tollgate::key::KeyExtractor;
+//!
+//! #[derive(Clone)]
+//! struct Tenant(String);
+//!
+//! #[derive(Debug, Clone)]
+//! struct ByTenant;
+//!
+//! impl<B> KeyExtractor<Request<B>> for ByTenant {
+//!     type Key = String;
+//!     type Rejection = (StatusCode, &'static str);
+//!     fn extract(&self, request: &Request<B>) -> Result<Option<String>, Self::Rejection> {
+//!         let tenant = request.extensions().get::<Tenant>().ok_or((StatusCode::UNAUTHORIZED, "sign in first"))?;
+//!         Ok(Some(tenant.0.to_lowercase()))
+//!     }
+//! }
+//!
+//! let request = Request::builder().extension(Tenant("Acme".to_owned())).body(()).unwrap();
+//! assert_eq!(ByTenant.extract(&request), Ok(Some("acme".to_owned())));
+//! ```
+//!
+//! What it must and must not do is said at [`KeyExtractor`].
+//!
+//! # A key must be hard to change
+//!
+//! Whoever can choose a key freely has a fresh bucket in each request, so a limit is as good as its key.
+//!
+//! - **Addresses.** A header that names an address is written by whoever sends the request. `PeerIp` reads none.
+//!   `ClientIp` reads one, and only from the proxies that you name: a block too large is an open door, and a block
+//!   too small puts all users of the forgotten proxy into one bucket. One caller may well have many addresses (an
+//!   IPv6 prefix: see [`PeerIp::ipv6_prefix`]), and many callers one (a company, a mobile network).
+//! - **Credentials.** An API key that nobody has checked yet is only a word. Put the limiter behind the check, or
+//!   limit by address as well, so that the guessing of keys is bounded too.
+//! - **Paths.** Take `MatchedRoute` and not the path: `/login`, `//login` and `/%6cogin` may mean the same.
+//! - **Spelling.** Extractors here compare bytes. Whether `Bob` is `bob`, and whether an `é` made of one code point
+//!   is one made of two (Unicode's NFC and NFD), is known only to what checks the name: fold and normalise in your
+//!   extractor just as it does, or take the name from it with [`FromExtension`].
 
-use std::{convert::Infallible, hash::Hash};
+use std::hash::Hash;
 
 use bytes::Bytes;
 use http::Response;
+
+mod address;
+mod client_ip;
+mod from_extension;
+mod from_fn;
+mod global;
+mod header;
+#[cfg(feature = "axum")]
+mod matched_route;
+mod peer_ip;
+mod rejection;
+mod tuple;
+
+pub use client_ip::ClientIp;
+pub use from_extension::FromExtension;
+pub use from_fn::{FromFn, from_fn};
+pub use global::Global;
+pub use header::{Header, HeaderKey};
+#[cfg(feature = "axum")]
+pub(crate) use matched_route::matched_route;
+#[cfg(feature = "axum")]
+pub use matched_route::{MatchedRoute, RouteKey};
+pub use peer_ip::PeerIp;
+pub use rejection::MissingKey;
+pub use tuple::TupleRejection;
 
 /// What a bucket can be found by: any `Clone + Hash + Eq` value that can be sent between threads.
 #[diagnostic::on_unimplemented(
@@ -16,10 +94,27 @@ pub trait Key: Clone + Hash + Eq + Send + Sync + 'static {}
 impl<K: Clone + Hash + Eq + Send + Sync + 'static> Key for K {}
 
 /// Says whose bucket a request is charged to.
+///
+/// A full implementation is in the [module's documentation](self).
+///
+/// # What an implementor must do
+///
+/// - Answer the same key for the same caller, however the request is spelled: unmap addresses, fold what has no case.
+/// - Keep the parts of a compound key apart: a tuple or a struct, not `format!("{a}:{b}")`.
+/// - Keep the key small: the store holds on to it. Digest what callers can make long.
+/// - Say `Err` where there is no key but should be one, and `None` only for requests that nobody wants limited.
+///
+/// # What an implementor must not do
+///
+/// - Panic on what a caller sends. (A panic goes on to the caller of the service; nothing has been charged.)
+/// - Block or wait: it runs inside of `Service::call`. What takes time belongs into an outer layer, and its result
+///   into the request's extensions.
+/// - Keep a slice of the request (a `Bytes`, a `HeaderValue`) in the key: it keeps the whole buffer alive.
+/// - Put what the request says into the rejection.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` finds no key in requests of type `{Req}`",
     label = "extracts no key from `{Req}`",
-    note = "implement `tollgate::key::KeyExtractor<{Req}>` for it, or use `tollgate::key::from_fn(|request: &{Req}| Ok(Some(..)))`",
+    note = "implement `tollgate::key::KeyExtractor<{Req}>` for it, or use `tollgate::key::from_fn(|request: &{Req}| Ok::<_, std::convert::Infallible>(Some(..)))`",
     note = "`PeerIp`, `ClientIp`, `Header`, `MatchedRoute` and `FromExtension` need an `http::Request`"
 )]
 pub trait KeyExtractor<Req> {
@@ -37,20 +132,67 @@ pub trait KeyExtractor<Req> {
 }
 
 /// What becomes of a request that has no key but should have one.
+///
+/// A status, a status with a text, and a whole response are rejections, and so is [`MissingKey`].
+/// [`Infallible`](std::convert::Infallible) is the one of extractors that always find a key.
+///
+/// # Example: a rejection of one's own
+///
+/// ```
+/// use bytes::Bytes;
+/// use http::Response;
+/// use tollgate::key::Rejection;
+///
+/// struct SignInFirst;
+///
+/// impl Rejection for SignInFirst {
+///     fn into_response(self) -> Response<Bytes> {
+///         let response = Response::builder().status(401).header("www-authenticate", "Bearer");
+///         response.body(Bytes::new()).expect("the parts are fixed and valid")
+///     }
+/// }
+///
+/// assert_eq!(SignInFirst.into_response().status(), 401);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no answer to a request without a key",
+    label = "not a rejection",
+    note = "answer with a `http::StatusCode`, a `(http::StatusCode, &'static str)` or a `tollgate::key::MissingKey`, or implement `tollgate::key::Rejection`"
+)]
 pub trait Rejection {
     /// The answer to an HTTP caller. A gRPC caller gets the code that stands for the status, with a body of
     /// plain text as its message.
     fn into_response(self) -> Response<Bytes>;
 }
 
-impl Rejection for Infallible {
-    fn into_response(self) -> Response<Bytes> {
-        match self {}
-    }
-}
+#[cfg(test)]
+mod tests {
+    use std::{fmt::Debug, net::IpAddr};
 
-impl Rejection for Response<Bytes> {
-    fn into_response(self) -> Response<Bytes> {
-        self
+    use super::*;
+
+    fn usable<T: Debug + Clone + Send + Sync + 'static>() {}
+
+    #[test]
+    fn everything_can_be_cloned_printed_and_sent_between_threads() {
+        usable::<Global>();
+        usable::<PeerIp>();
+        usable::<ClientIp>();
+        usable::<Header>();
+        usable::<HeaderKey>();
+        usable::<FromExtension<IpAddr>>();
+        usable::<FromFn<fn(&u32) -> Result<Option<u32>, MissingKey>>>();
+        usable::<MissingKey>();
+        #[cfg(feature = "axum")]
+        usable::<MatchedRoute>();
+        #[cfg(feature = "axum")]
+        usable::<RouteKey>();
+    }
+
+    #[test]
+    fn an_extension_that_only_its_own_thread_may_have_costs_nobody_the_send() {
+        fn send<T: Send + Sync>() {}
+        send::<FromExtension<std::rc::Rc<u8>>>();
+        send::<TupleRejection>();
     }
 }

@@ -1,11 +1,82 @@
 //! The answers: what a refused caller is told, and what an admitted one sees.
+//!
+//! | responder | a refused request | for |
+//! |---|---|---|
+//! | [`Http`] | 429, or gRPC's own form if the request is gRPC or gRPC-Web | axum, hyper, tonic: the default |
+//! | [`Grpc`] | `RESOURCE_EXHAUSTED` (8) in HTTP status 200 | services that speak only gRPC |
+//! | [`AsError`] | an error that can be downcast | any other `Service` |
+//!
+//! What exactly is sent, and which standards say so, is with each of them; [`Fields`] has the dialects of the
+//! rate-limit fields, [`Render`] is for a body of one's own, and [`FromBytes`] for a body *type* of one's own.
+//!
+//! # Example: a handler that asks for itself
+//!
+//! ```
+//! # use std::time::Duration;
+//! # use tollgate::{PolicyDecision, algorithm::{Outcome, Policy, Standing}};
+//! use bytes::Bytes;
+//! use http::Response;
+//! use tollgate::{Decision, response::Http};
+//!
+//! fn answer(decision: &Decision) -> Response<Bytes> {
+//!     if !decision.is_admitted() {
+//!         return Http::new().response(decision);
+//!     }
+//!     let mut response = Response::new(Bytes::from_static(b"hello"));
+//!     Http::new().add_fields(decision, response.headers_mut());
+//!     response
+//! }
+//! # let policy = Policy::new("window", &[5], Duration::from_secs(60)).named("trial").unwrap();
+//! # let standing = |remaining, outcome| Decision::of_one(PolicyDecision::new(&policy, Standing {
+//! #     remaining, outcome, replenished_after_micros: 1_500_000, reset_after_micros: 1_500_000, delay_micros: 0,
+//! # }));
+//! # let admitted = standing(4, Outcome::Admitted);
+//! # let refused = standing(0, Outcome::RefusedForMicros(1_500_000));
+//!
+//! assert_eq!(answer(&admitted).headers()["RateLimit"], r#""trial";r=4;t=2"#);
+//! assert_eq!(answer(&refused).status(), 429);
+//! ```
 
+mod as_error;
+mod body;
+mod draft_11;
+mod field_writer;
+mod fields;
+mod grpc;
+mod grpc_form;
+mod head;
+mod http;
+mod line;
+mod older_drafts;
+mod problem_json;
+mod protobuf;
+mod render;
+mod retry_after;
+#[cfg(test)]
+mod sample;
+
+use ::http::Response;
 use bytes::Bytes;
-use http::Response;
 
 use crate::{decision::Decision, error::StoreError};
 
+pub use self::{
+    as_error::{AsError, BoxError, KeyRejected, RateLimited, Undecided},
+    body::FromBytes,
+    fields::Fields,
+    grpc::Grpc,
+    http::Http,
+    problem_json::ProblemJson,
+    render::{PlainText, Refusal, Render},
+};
+
 /// Turns decisions into answers of the service's own type.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot answer requests of type `{Req}` with `{Res}`",
+    label = "no answer to `{Req}` with `{Res}`",
+    note = "`Http`, the default, and `Grpc` answer an `http::Request` with an `http::Response`; for a service that speaks no HTTP use `.respond_with(tollgate::response::AsError::new())`",
+    note = "or implement `tollgate::response::Respond<{Req}, {Res}, {Err}>`"
+)]
 pub trait Respond<Req, Res, Err> {
     /// The error of the limited service.
     type Error;
@@ -32,7 +103,7 @@ pub trait Respond<Req, Res, Err> {
     fn unavailable(&self, request: &Req, error: &StoreError) -> Result<Res, Self::Error>;
 
     /// An error of the inner service, as one of the limited service.
-    fn inner_error(&self, error: Err) -> Self::Error;
+    fn inner_error(error: Err) -> Self::Error;
 
     /// Whether [`annotate`](Self::annotate) has anything to add; if not, an admitted request's decision is never made up.
     #[inline]
@@ -44,5 +115,25 @@ pub trait Respond<Req, Res, Err> {
     #[inline]
     fn annotate(&self, decision: &Decision, response: &mut Res) {
         let _ = (decision, response);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_public_can_be_shared_between_threads() {
+        fn shared<T: Send + Sync + 'static>() {}
+        fn cloned<T: Clone + Send + Sync + 'static>() {}
+        cloned::<Http>();
+        cloned::<Http<PlainText>>();
+        cloned::<Grpc>();
+        cloned::<AsError>();
+        cloned::<Fields>();
+        cloned::<Refusal<'static>>();
+        cloned::<RateLimited>();
+        cloned::<Undecided>();
+        shared::<KeyRejected>();
     }
 }

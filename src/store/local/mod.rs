@@ -1,6 +1,6 @@
 //! The store in memory: bounded, without a task, and decided under one shard lock.
 //!
-//! Each policy has a [table](table) of its own, cut into shards. A decision hashes the key once, locks one shard, and
+//! Each policy has a table of its own, cut into shards. A decision hashes the key once, locks one shard, and
 //! steps the state in place. Keys whose state says no more than a fresh one are
 //! dropped in slices of a few buckets inside ordinary calls, so that no call ever sweeps everything. When
 //! [`max_keys`](LocalStoreBuilder::max_keys) keys are all alive, new ones share one overflow bucket.

@@ -206,9 +206,11 @@ impl<K: Key, S: Clone> Table<K, S> {
         drop(shard);
         algorithm.settle(&mut state, now);
         let admitted = algorithm.judge(&state, cost, now);
+        // What would be admitted was charged nothing, as by a cost of 0.
+        let charged_or_refused = if admitted { 0 } else { cost };
         Verdict {
             admitted,
-            snapshot: algorithm.snapshot(&state, cost, admitted, now),
+            snapshot: algorithm.snapshot(&state, charged_or_refused, admitted, now),
         }
     }
 

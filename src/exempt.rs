@@ -1,0 +1,32 @@
+//! Requests that pass without being counted.
+
+/// Says which requests pass without a key, a count or a header.
+///
+/// A closure `|request: &Request| …` that answers `bool` is one.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say which requests of type `{Req}` are exempt",
+    label = "not an exemption for `{Req}`",
+    note = "use a closure that names its type: `|request: &{Req}| request.uri().path() == \"/health\"`"
+)]
+pub trait Exempt<Req> {
+    /// Whether the request passes without being counted.
+    fn is_exempt(&self, request: &Req) -> bool;
+}
+
+/// Counts every request: the default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NoExemption;
+
+impl<Req> Exempt<Req> for NoExemption {
+    #[inline]
+    fn is_exempt(&self, _request: &Req) -> bool {
+        false
+    }
+}
+
+impl<Req, F: Fn(&Req) -> bool> Exempt<Req> for F {
+    #[inline]
+    fn is_exempt(&self, request: &Req) -> bool {
+        self(request)
+    }
+}

@@ -1,0 +1,116 @@
+//! The future of a limited service: the inner one, or an answer in its place, or a request that is held.
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use pin_project_lite::pin_project;
+use tower_service::Service;
+
+use crate::{
+    algorithm::Algorithm,
+    expose::Expose,
+    held::{Held, Next},
+    key::KeyExtractor,
+    layer::Options,
+    response::Respond,
+    service::Annotation,
+    store::Store,
+    store_error::HandleStoreError,
+};
+
+pin_project! {
+    /// Brings the inner service's response, or the answer in its place.
+    ///
+    /// It has room for the inner future or an answer only: a request that has to wait, for its turn or
+    /// for a store that is far away, waits in a box.
+    #[must_use = "futures do nothing unless polled"]
+    pub struct ResponseFuture<Fut, Res, Err, Note, Wait> {
+        #[pin]
+        state: State<Fut, Res, Err, Note, Wait>,
+    }
+}
+
+pin_project! {
+    #[project = StateProjection]
+    enum State<Fut, Res, Err, Note, Wait> {
+        Inner { #[pin] future: Fut, note: Option<Note> },
+        Answer { answer: Option<Result<Res, Err>> },
+        Held { held: Pin<Box<Wait>> },
+    }
+}
+
+impl<Fut, Res, Err, Note, Wait> ResponseFuture<Fut, Res, Err, Note, Wait> {
+    #[inline]
+    pub(crate) fn inner(future: Fut, note: Option<Note>) -> Self {
+        let state = State::Inner { future, note };
+        Self { state }
+    }
+
+    pub(crate) fn answer(answer: Result<Res, Err>) -> Self {
+        let answer = Some(answer);
+        let state = State::Answer { answer };
+        Self { state }
+    }
+
+    pub(crate) fn held(held: Wait) -> Self {
+        let held = Box::pin(held);
+        let state = State::Held { held };
+        Self { state }
+    }
+}
+
+impl<Fut, Res, Err, Note, Wait> fmt::Debug for ResponseFuture<Fut, Res, Err, Note, Wait> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResponseFuture").finish_non_exhaustive()
+    }
+}
+
+impl<Svc, Req, A, S, F, C, R, X, E, D> Future
+    for ResponseFuture<
+        Svc::Future,
+        Svc::Response,
+        R::Error,
+        Annotation<A, S, F, Options<C, R, X, E, D>>,
+        Held<Svc, Req, A, S, F, Options<C, R, X, E, D>>,
+    >
+where
+    Svc: Service<Req>,
+    A: Algorithm,
+    F: KeyExtractor<Req>,
+    S: Store<A, F::Key>,
+    R: Respond<Req, Svc::Response, Svc::Error>,
+    E: HandleStoreError,
+    D: Expose<Req>,
+{
+    type Output = Result<Svc::Response, R::Error>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.project().state;
+        loop {
+            let next = match state.as_mut().project() {
+                StateProjection::Inner { future, note } => {
+                    let mut response = ready!(future.poll(cx)).map_err(R::inner_error);
+                    if let (Ok(response), Some(note)) = (&mut response, note) {
+                        note.write::<Req, _, Svc::Error>(response);
+                    }
+                    return Poll::Ready(response);
+                }
+                StateProjection::Answer { answer } => {
+                    return Poll::Ready(answer.take().expect("polled after it was ready"));
+                }
+                StateProjection::Held { held } => ready!(held.as_mut().poll_next(cx)),
+            };
+            state.set(match next {
+                Next::Inner(future, note) => State::Inner { future, note },
+                Next::Answer(answer) => State::Answer {
+                    answer: Some(answer),
+                },
+            });
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! One address for one caller, however it is written: canonical first, masked last.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Once,
+};
+
+use http::{Extensions, StatusCode};
+
+use crate::error::ConfigError;
+
+use super::MissingKey;
+
+/// The IPv4 address inside an IPv4-mapped one (`::ffff:0:0/96`) or inside one that a translator made
+/// (`64:ff9b::/96`, RFC 6052); every other address as it is.
+#[inline]
+pub(super) fn canonical(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V6(v6) => embedded_ipv4(v6).map_or(ip, IpAddr::V4),
+        IpAddr::V4(_) => ip,
+    }
+}
+
+/// How much of an IPv6 address tells one caller from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ipv6Prefix(u8);
+
+impl Ipv6Prefix {
+    const SHORTEST: u8 = 32;
+    const LONGEST: u8 = 128;
+
+    pub(super) const DEFAULT: Self = Self(64);
+
+    pub(super) fn try_new(bits: u8) -> Result<Self, ConfigError> {
+        if (Self::SHORTEST..=Self::LONGEST).contains(&bits) {
+            Ok(Self(bits))
+        } else {
+            Err(ConfigError::InvalidPrefixLength {
+                bits,
+                shortest: Self::SHORTEST,
+                longest: Self::LONGEST,
+            })
+        }
+    }
+
+    /// The key for a canonical address: masked if, having been unmapped, it is still an IPv6 one.
+    pub(super) fn mask(self, canonical: IpAddr) -> IpAddr {
+        match canonical {
+            IpAddr::V4(_) => canonical,
+            IpAddr::V6(v6) => {
+                let network = v6.to_bits() & (u128::MAX << (Self::LONGEST - self.0));
+                IpAddr::V6(Ipv6Addr::from_bits(network))
+            }
+        }
+    }
+
+    /// The key for the peer of a connection: canonical, then masked.
+    ///
+    /// The short way of an IPv4 peer has no address written in parts and read as a whole, which processors
+    /// are slow at.
+    #[inline]
+    pub(super) fn key_of(self, peer: &SocketAddr) -> IpAddr {
+        match peer {
+            SocketAddr::V4(v4) => IpAddr::V4(*v4.ip()),
+            SocketAddr::V6(_) => self.mask(canonical(peer.ip())),
+        }
+    }
+}
+
+/// The canonical address of the peer of the connection that the request came on.
+pub(super) fn peer(extensions: &Extensions) -> Result<IpAddr, MissingKey> {
+    peer_address(extensions).map(|address| canonical(address.ip()))
+}
+
+/// A peer that nobody put into the extensions is a mistake of the server's, so it is logged, once.
+#[cold]
+fn missing_peer() -> MissingKey {
+    static LOGGED: Once = Once::new();
+
+    LOGGED.call_once(|| {
+        tracing::error!(
+            target: "tollgate::peer_ip",
+            "requests carry no peer address and are answered with 500: serve axum's router with \
+             `into_make_service_with_connect_info::<SocketAddr>()`, or put a `SocketAddr` into the \
+             extensions of each request; a Unix socket has no peer address and needs another key"
+        );
+    });
+    MissingKey::new(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "the address of the peer is not known",
+    )
+}
+
+/// The peer of the connection that the request came on, as it was put into the extensions.
+#[inline]
+pub(super) fn peer_address(extensions: &Extensions) -> Result<&SocketAddr, MissingKey> {
+    #[cfg(feature = "axum")]
+    if let Some(axum::extract::ConnectInfo(address)) = extensions.get() {
+        return Ok(address);
+    }
+    other_peer_address(extensions).ok_or_else(missing_peer)
+}
+
+fn other_peer_address(extensions: &Extensions) -> Option<&SocketAddr> {
+    // Under TLS, tonic puts this one into the extensions too, beside its `TlsConnectInfo`.
+    #[cfg(feature = "tonic")]
+    if let Some(address) = extensions
+        .get::<tonic::transport::server::TcpConnectInfo>()
+        .and_then(|info| info.remote_addr.as_ref())
+    {
+        return Some(address);
+    }
+    if let Some(address) = extensions.get::<SocketAddr>() {
+        return Some(address);
+    }
+    // What axum's users put into their tests; as in axum, a real peer goes before it.
+    #[cfg(feature = "axum")]
+    if let Some(axum::extract::connect_info::MockConnectInfo(address)) = extensions.get() {
+        return Some(address);
+    }
+    None
+}
+
+fn embedded_ipv4(v6: Ipv6Addr) -> Option<Ipv4Addr> {
+    const WELL_KNOWN_PREFIX: [u8; 12] = [0, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0];
+
+    v6.to_ipv4_mapped().or_else(|| {
+        let octets = v6.octets();
+        let (prefix, [a, b, c, d]) = octets.split_last_chunk::<4>()?;
+        (prefix == WELL_KNOWN_PREFIX).then(|| Ipv4Addr::new(*a, *b, *c, *d))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn every_spelling_of_an_ipv4_address_is_that_address() {
+        for spelling in [
+            "1.2.3.4",
+            "::ffff:1.2.3.4",
+            "::FFFF:102:304",
+            "0:0:0:0:0:ffff:0102:0304",
+            "64:ff9b::1.2.3.4",
+            "64:FF9B::102:304",
+        ] {
+            assert_eq!(canonical(ip(spelling)), ip("1.2.3.4"), "{spelling}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_taken_for_ipv4_by_its_bits_and_not_by_its_dots() {
+        for other in [
+            "2001:db8::1.2.3.4",
+            "::1.2.3.4",
+            "64:ff9b:1::1.2.3.4",
+            "::1",
+        ] {
+            assert_eq!(canonical(ip(other)), ip(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_mask_never_touches_an_ipv4_address() {
+        let coarsest = Ipv6Prefix::try_new(32).unwrap();
+        let mapped = canonical(ip("::ffff:1.2.3.4"));
+        assert_eq!(coarsest.mask(mapped), ip("1.2.3.4"));
+    }
+
+    #[test]
+    fn a_mask_keeps_exactly_its_bits() {
+        let address = ip("2001:db8:1111:2222:3333:4444:5555:6666");
+        for (bits, kept) in [
+            (32, "2001:db8::"),
+            (56, "2001:db8:1111:2200::"),
+            (64, "2001:db8:1111:2222::"),
+            (65, "2001:db8:1111:2222::"),
+            (127, "2001:db8:1111:2222:3333:4444:5555:6666"),
+            (128, "2001:db8:1111:2222:3333:4444:5555:6666"),
+        ] {
+            assert_eq!(Ipv6Prefix::try_new(bits).unwrap().mask(address), ip(kept));
+        }
+    }
+
+    #[test]
+    fn a_prefix_that_makes_no_sense_is_refused_with_its_bits_named() {
+        for bits in [0, 31, 129, 255] {
+            let error = Ipv6Prefix::try_new(bits).unwrap_err();
+            assert!(error.to_string().contains(&bits.to_string()), "{error}");
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! `Forwarded`, RFC 7239: elements between commas, each of pairs between semicolons.
+
+use std::{iter, net::IpAddr};
+
+use super::{
+    node::{self, Unreadable},
+    x_forwarded_for::trim,
+};
+
+/// What the elements of one line say in `for`, from the right; empty ones are left out.
+///
+/// It is read from the right in every sense: the quotes, too, are matched from there. In a valid line that makes
+/// no difference, since the quote that opens a string is the first one on the way back without a backslash.
+/// In an invalid one, a quote that a caller left open cannot swallow what the proxy wrote behind it.
+pub(super) fn from_the_right(line: &[u8]) -> impl Iterator<Item = Result<IpAddr, Unreadable>> {
+    let mut rest = Some(line);
+    iter::from_fn(move || {
+        let (before, element) = split_last_element(rest?);
+        rest = before;
+        Some(element)
+    })
+    .map(|element| element.map(trim))
+    .filter(|element| *element != Ok(b""))
+    .map(|element| client_of(element?))
+}
+
+type Split<'a> = (Option<&'a [u8]>, Result<&'a [u8], Unreadable>);
+
+/// The last element, and what is before its comma, if there is one.
+fn split_last_element(line: &[u8]) -> Split<'_> {
+    let mut end = line.len();
+    while let Some(at) = end.checked_sub(1) {
+        end = match line[at] {
+            b',' => return (Some(&line[..at]), Ok(&line[at + 1..])),
+            b'"' => match opening_quote(&line[..at]) {
+                Some(opening) => opening,
+                None => return (None, Err(Unreadable)),
+            },
+            _ => at,
+        };
+    }
+    (None, Ok(line))
+}
+
+/// Where the string was opened of which this is the inside, with what is before it.
+fn opening_quote(mut before: &[u8]) -> Option<usize> {
+    loop {
+        let at = before.iter().rposition(|&byte| byte == b'"')?;
+        before = &before[..at];
+        let backslashes = before.iter().rev().take_while(|&&byte| byte == b'\\');
+        let backslashes = backslashes.count();
+        if backslashes % 2 == 0 {
+            return Some(at);
+        }
+        before = &before[..at - backslashes];
+    }
+}
+
+/// The address in the one `for` of an element.
+fn client_of(element: &[u8]) -> Result<IpAddr, Unreadable> {
+    let mut client = None;
+    let mut rest = Some(element);
+    while let Some(pairs) = rest {
+        let pairs = trim(pairs);
+        // RFC 7239 lets the pairs between two semicolons be empty.
+        if pairs.is_empty() || pairs[0] == b';' {
+            rest = pairs.get(1..);
+            continue;
+        }
+        let (name, value, after) = split_first_pair(pairs)?;
+        if name.eq_ignore_ascii_case(b"for") && client.replace(value).is_some() {
+            return Err(Unreadable);
+        }
+        rest = match trim(after) {
+            [] => None,
+            [b';', after @ ..] => Some(after),
+            _ => return Err(Unreadable),
+        };
+    }
+    match client.ok_or(Unreadable)? {
+        Value::Token(token) => node::rfc7239(token),
+        Value::Quoted(inside) => {
+            // The longest there is: an IPv6 address with an IPv4 tail (45), brackets, and a port.
+            let mut buffer = [0; 64];
+            node::rfc7239(unescape(inside, &mut buffer)?)
+        }
+    }
+}
+
+enum Value<'a> {
+    Token(&'a [u8]),
+    /// What is between the quotes, with its backslashes.
+    Quoted(&'a [u8]),
+}
+
+type Pair<'a> = (&'a [u8], Value<'a>, &'a [u8]);
+
+fn split_first_pair(pairs: &[u8]) -> Result<Pair<'_>, Unreadable> {
+    let (name, rest) = split_token(pairs)?;
+    match rest {
+        [b'=', b'"', rest @ ..] => {
+            let closing = closing_quote(rest).ok_or(Unreadable)?;
+            Ok((name, Value::Quoted(&rest[..closing]), &rest[closing + 1..]))
+        }
+        [b'=', rest @ ..] => {
+            let (value, rest) = split_token(rest)?;
+            Ok((name, Value::Token(value), rest))
+        }
+        _ => Err(Unreadable),
+    }
+}
+
+fn split_token(text: &[u8]) -> Result<(&[u8], &[u8]), Unreadable> {
+    let length = text.iter().take_while(|&&byte| is_token_char(byte)).count();
+    match text.split_at(length) {
+        ([], _) => Err(Unreadable),
+        split => Ok(split),
+    }
+}
+
+fn closing_quote(inside: &[u8]) -> Option<usize> {
+    let mut escaped = false;
+    inside.iter().position(|&byte| {
+        let closes = byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        closes
+    })
+}
+
+fn unescape<'a>(inside: &[u8], buffer: &'a mut [u8; 64]) -> Result<&'a [u8], Unreadable> {
+    let mut length = 0;
+    let mut bytes = inside.iter();
+    while let Some(mut byte) = bytes.next() {
+        if *byte == b'\\' {
+            byte = bytes.next().ok_or(Unreadable)?;
+        }
+        *buffer.get_mut(length).ok_or(Unreadable)? = *byte;
+        length += 1;
+    }
+    Ok(&buffer[..length])
+}
+
+/// `tchar` of RFC 9110.
+fn is_token_char(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Vec<Option<String>> {
+        from_the_right(line.as_bytes())
+            .map(|client| client.ok().map(|ip| ip.to_string()))
+            .collect()
+    }
+
+    fn all(ips: &[&str]) -> Vec<Option<String>> {
+        ips.iter().map(|ip| Some((*ip).to_owned())).collect()
+    }
+
+    #[test]
+    fn the_examples_of_the_standard_are_read() {
+        assert_eq!(read(r#"for="_gazonk""#), [None]);
+        assert_eq!(
+            read(r#"For="[2001:db8:cafe::17]:4711""#),
+            all(&["2001:db8:cafe::17"])
+        );
+        assert_eq!(
+            read("for=192.0.2.60;proto=http;by=203.0.113.43"),
+            all(&["192.0.2.60"])
+        );
+        assert_eq!(
+            read("for=192.0.2.43, for=198.51.100.17"),
+            all(&["198.51.100.17", "192.0.2.43"])
+        );
+        assert_eq!(
+            read(r#"for=192.0.2.43,for="[2001:db8:cafe::17]",for=unknown"#)[1..],
+            all(&["2001:db8:cafe::17", "192.0.2.43"])
+        );
+        assert_eq!(read("for=_hidden, for=_SEVKISEK"), [None, None]);
+    }
+
+    #[test]
+    fn names_have_no_case_and_other_pairs_do_not_matter() {
+        assert_eq!(read("FOR=9.9.9.9;proto=wss"), all(&["9.9.9.9"]));
+        assert_eq!(read("secret=x;;fOr=9.9.9.9;"), all(&["9.9.9.9"]));
+        assert_eq!(read("proto=http; for=9.9.9.9 ;by=x"), all(&["9.9.9.9"]));
+        assert_eq!(read(r#"by="";for=9.9.9.9"#), all(&["9.9.9.9"]));
+    }
+
+    #[test]
+    fn commas_semicolons_and_quotes_inside_quotes_are_text() {
+        assert_eq!(
+            read(r#"for=1.1.1.1;host="a,b", for=9.9.9.9"#),
+            all(&["9.9.9.9", "1.1.1.1"])
+        );
+        assert_eq!(
+            read(r#"for=1.1.1.1;host="a;for=6.6.6.6,\",for=7.7.7.7,\\", for=9.9.9.9"#),
+            all(&["9.9.9.9", "1.1.1.1"])
+        );
+        assert_eq!(read(r#"for="1\.2.3.\4""#), all(&["1.2.3.4"]));
+    }
+
+    #[test]
+    fn an_open_quote_swallows_nothing_to_its_right() {
+        assert_eq!(
+            read(r#"for=6.6.6.6;host=", for=9.9.9.9;host="a""#)[..1],
+            all(&["9.9.9.9"])
+        );
+        assert_eq!(
+            read(r#"for=6.6.6.6;host="\, for="9.9.9.9""#)[..1],
+            all(&["9.9.9.9"])
+        );
+    }
+
+    #[test]
+    fn malformed_elements_name_nobody() {
+        for line in [
+            r#"for=1.2.3.4;host=""#,
+            r#"for=""#,
+            "for=[",
+            r#"for="[::1""#,
+            r#"="x""#,
+            ";;;",
+            ";",
+            "for",
+            "for=",
+            "=",
+            "for=;proto=http",
+            "proto=http",
+            "for=1.2.3.4;for=1.2.3.4",
+            "for=1.2.3.4;FOR=5.6.7.8",
+            "for =1.2.3.4",
+            "for= 1.2.3.4",
+            "for=1.2.3.4:80",
+            "for=[2001:db8::1]",
+            "for=2001:db8::1",
+            r#"for="2001:db8::1""#,
+            r#"for="1.2.3.4"x"#,
+            r#"for="1.2.3.4""5.6.7.8""#,
+            r#"for="1.2.3.4\"#,
+            r#"for="1.2.3.4 ""#,
+            "for=1.2.3.4 by=x",
+            "for=1.2.3.4;b@d=x",
+            r#"""#,
+            r#"\""#,
+        ] {
+            assert_eq!(read(line).first(), Some(&None), "{line}");
+        }
+        let long = format!(r#"for="{}1.2.3.4""#, " ".repeat(100));
+        assert_eq!(read(&long), [None]);
+    }
+
+    #[test]
+    fn a_line_without_elements_says_nothing() {
+        for line in ["", " ", ",", ", ,\t,"] {
+            assert!(read(line).is_empty(), "{line:?}");
+        }
+    }
+}

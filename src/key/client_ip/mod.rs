@@ -1,0 +1,355 @@
+//! The address of the client, behind proxies that are trusted to tell it.
+
+use std::net::IpAddr;
+
+use http::{HeaderMap, HeaderName, Request, StatusCode, header};
+
+use crate::error::ConfigError;
+
+use super::{
+    KeyExtractor, MissingKey,
+    address::{self, Ipv6Prefix, canonical},
+    header::parse_name,
+};
+
+use found::Found;
+use node::Unreadable;
+use trusted::TrustedProxies;
+
+mod forwarded;
+mod found;
+mod node;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod tests_hostile;
+mod trusted;
+mod x_forwarded_for;
+
+/// Charges a request to the IP address of the client that a trusted proxy names in **one** header; answers 500 if
+/// the server does not say who the peer is.
+///
+/// # The rule
+///
+/// 1. The peer is found as by [`PeerIp`](super::PeerIp). If it is not in a trusted block, it is the client and
+///    the header is not looked at: whoever connects directly cannot choose a key.
+/// 2. Else the header is read from the right, over all its lines. Addresses in trusted blocks are proxies and
+///    passed over; the first other one is the client. If all are trusted, the leftmost is. Empty items do not
+///    count.
+/// 3. At anything that is not an address (`unknown`, `_hidden`, a zone, a syntax error) reading stops, and the
+///    request is charged to the last proxy that was passed. Nothing further left can be vouched for, and nobody
+///    gets a free pass.
+/// 4. A request whose header is missing, longer than 8 KiB, or goes through more than 32 proxies, is charged to
+///    the peer: the proxy has a bucket as well.
+/// 5. Addresses are canonical before they are compared, and IPv6 is masked last, as by `PeerIp`.
+///
+/// Nothing else is read: a second header that would say something else has no say, and `X_Forwarded_For` is not
+/// `X-Forwarded-For`. Extraction takes no allocation.
+///
+/// # What is yours to see to
+///
+/// - Name the proxies, and only those: a block that clients can connect from lets them choose their keys. The
+///   constructors refuse lists that hold the whole Internet.
+/// - The outermost proxy must append to this header, or set it. One that passes on what clients send in a header
+///   that it does not know itself (`X-Real-IP`, say) lets them choose.
+/// - A load balancer that checks the service's health does so without the header, so it has the proxy's bucket.
+///
+/// # What is traced
+///
+/// Target `tollgate::client_ip`, level debug, with only the peer's address: `client_ip.header_missing` (from a
+/// trusted peer: the proxy is set up wrongly, or a client has had the header removed),
+/// `client_ip.header_unreadable` and `client_ip.header_too_long`, each by its name. The first missing header is
+/// logged as a warning as well.
+///
+/// # Example: what a client writes itself does not count
+///
+/// ```
+/// use std::net::SocketAddr;
+/// use http::Request;
+/// use tollgate::key::{ClientIp, KeyExtractor};
+///
+/// let by_client = ClientIp::x_forwarded_for(["10.0.0.0/8"]);
+/// let key = |peer: &str, header: &str| {
+///     let peer: SocketAddr = peer.parse().unwrap();
+///     let request = Request::builder().extension(peer).header("x-forwarded-for", header);
+///     by_client.extract(&request.body(()).unwrap()).unwrap().unwrap().to_string()
+/// };
+///
+/// assert_eq!(key("10.0.0.1:443", "6.6.6.6, 192.0.2.1"), "192.0.2.1");
+/// assert_eq!(key("10.0.0.1:443", "6.6.6.6, 192.0.2.1, 10.0.0.2"), "192.0.2.1");
+/// assert_eq!(key("10.0.0.1:443", "6.6.6.6, garbage"), "10.0.0.1");
+/// assert_eq!(key("192.0.2.9:443", "6.6.6.6"), "192.0.2.9");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientIp {
+    header: HeaderName,
+    form: Form,
+    trusted: TrustedProxies,
+    prefix: Ipv6Prefix,
+}
+
+impl ClientIp {
+    /// Charges a request to the client that trusted proxies name in `X-Forwarded-For`.
+    ///
+    /// A proxy is a block in CIDR notation, or an address. Items are addresses with or without a port, and IPv6
+    /// with or without brackets.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_x_forwarded_for`](Self::try_x_forwarded_for) fails, with its error as the message.
+    #[track_caller]
+    pub fn x_forwarded_for<I>(trusted: I) -> Self
+    where
+        I: IntoIterator<Item: AsRef<str>>,
+    {
+        Self::try_x_forwarded_for(trusted).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Charges a request to the client that trusted proxies name in `X-Forwarded-For`.
+    ///
+    /// # Errors
+    ///
+    /// A block is not one, there is none, or they hold everyone: all of IPv4 or of IPv6, together or alone, with or
+    /// without the parts that nobody can connect from.
+    ///
+    /// # Example: trusting everyone is trusting no header
+    ///
+    /// ```
+    /// use tollgate::{ConfigError, key::ClientIp};
+    ///
+    /// for everyone in [&["0.0.0.0/0"][..], &["::/0"], &["0.0.0.0/1", "128.0.0.0/1"]] {
+    ///     let error = ClientIp::try_x_forwarded_for(everyone).unwrap_err();
+    ///     assert!(matches!(error, ConfigError::TrustsEveryone { .. }));
+    /// }
+    /// ```
+    pub fn try_x_forwarded_for<I>(trusted: I) -> Result<Self, ConfigError>
+    where
+        I: IntoIterator<Item: AsRef<str>>,
+    {
+        Self::try_new(
+            HeaderName::from_static("x-forwarded-for"),
+            Form::XForwardedFor,
+            trusted,
+        )
+    }
+
+    /// Charges a request to the client that trusted proxies name in `Forwarded` (RFC 7239).
+    ///
+    /// Each element must have exactly one `for`, with the address quoted and in brackets if it is IPv6; else
+    /// reading stops there.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_forwarded`](Self::try_forwarded) fails, with its error as the message.
+    #[track_caller]
+    pub fn forwarded<I>(trusted: I) -> Self
+    where
+        I: IntoIterator<Item: AsRef<str>>,
+    {
+        Self::try_forwarded(trusted).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Charges a request to the client that trusted proxies name in `Forwarded` (RFC 7239).
+    ///
+    /// # Errors
+    ///
+    /// As [`try_x_forwarded_for`](Self::try_x_forwarded_for).
+    ///
+    /// # Example: an IPv6 client is its /64
+    ///
+    /// ```
+    /// use std::net::SocketAddr;
+    /// use http::Request;
+    /// use tollgate::key::{ClientIp, KeyExtractor};
+    ///
+    /// let by_client = ClientIp::try_forwarded(["10.0.0.0/8"])?;
+    /// let request = Request::builder()
+    ///     .extension(SocketAddr::from(([10, 0, 0, 1], 443)))
+    ///     .header("forwarded", r#"for=6.6.6.6, for="[2001:db8::17]:4711";proto=https"#)
+    ///     .body(())
+    ///     .unwrap();
+    /// assert_eq!(by_client.extract(&request), Ok(Some("2001:db8::".parse().unwrap())));
+    /// # Ok::<_, tollgate::ConfigError>(())
+    /// ```
+    pub fn try_forwarded<I>(trusted: I) -> Result<Self, ConfigError>
+    where
+        I: IntoIterator<Item: AsRef<str>>,
+    {
+        Self::try_new(header::FORWARDED, Form::Forwarded, trusted)
+    }
+
+    /// Charges a request to the client that a trusted proxy names in this header; answers 400 if it is there twice.
+    ///
+    /// It holds one address, with or without a port, and the proxy must *set* it, not add to it.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_header`](Self::try_header) fails, with its error as the message.
+    #[track_caller]
+    pub fn header<I>(name: impl AsRef<str>, trusted: I) -> Self
+    where
+        I: IntoIterator<Item: AsRef<str>>,
+    {
+        Self::try_header(name, trusted).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Charges a request to the client that a trusted proxy names in this header; answers 400 if it is there twice.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_x_forwarded_for`](Self::try_x_forwarded_for), or the name is not one that HTTP allows.
+    ///
+    /// # Example: two answers are none
+    ///
+    /// ```
+    /// use std::net::SocketAddr;
+    /// use http::Request;
+    /// use tollgate::key::{ClientIp, KeyExtractor};
+    ///
+    /// let by_client = ClientIp::try_header("x-real-ip", ["10.0.0.1"])?;
+    /// let request = || {
+    ///     let peer = SocketAddr::from(([10, 0, 0, 1], 443));
+    ///     Request::builder().extension(peer).header("x-real-ip", "192.0.2.1")
+    /// };
+    /// let once = request().body(()).unwrap();
+    /// assert_eq!(by_client.extract(&once), Ok(Some("192.0.2.1".parse().unwrap())));
+    ///
+    /// let twice = request().header("x-real-ip", "6.6.6.6").body(()).unwrap();
+    /// assert_eq!(by_client.extract(&twice).unwrap_err().status(), 400);
+    /// # Ok::<_, tollgate::ConfigError>(())
+    /// ```
+    pub fn try_header<I>(name: impl AsRef<str>, trusted: I) -> Result<Self, ConfigError>
+    where
+        I: IntoIterator<Item: AsRef<str>>,
+    {
+        Self::try_new(parse_name(name.as_ref())?, Form::OneAddress, trusted)
+    }
+
+    /// Makes all IPv6 clients whose first so many bits are the same share one bucket (default: 64).
+    ///
+    /// Whoever has a shorter prefix than /64 can take a fresh bucket in each of its /64s: a second limit with a
+    /// prefix of 48 stops that.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_ipv6_prefix`](Self::try_ipv6_prefix) fails, with its error as the message.
+    #[must_use]
+    #[track_caller]
+    pub fn ipv6_prefix(self, bits: u8) -> Self {
+        self.try_ipv6_prefix(bits)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Makes all IPv6 clients whose first so many bits are the same share one bucket (default: 64).
+    ///
+    /// # Errors
+    ///
+    /// The prefix is shorter than 32 bits or longer than 128.
+    ///
+    /// # Example: out of range
+    ///
+    /// ```
+    /// use tollgate::key::ClientIp;
+    ///
+    /// let by_client = ClientIp::x_forwarded_for(["10.0.0.0/8"]);
+    /// assert!(by_client.clone().try_ipv6_prefix(56).is_ok());
+    /// assert!(by_client.try_ipv6_prefix(129).is_err());
+    /// ```
+    pub fn try_ipv6_prefix(mut self, bits: u8) -> Result<Self, ConfigError> {
+        self.prefix = Ipv6Prefix::try_new(bits)?;
+        Ok(self)
+    }
+
+    fn try_new<I>(header: HeaderName, form: Form, trusted: I) -> Result<Self, ConfigError>
+    where
+        I: IntoIterator<Item: AsRef<str>>,
+    {
+        Ok(Self {
+            header,
+            form,
+            trusted: TrustedProxies::try_new(trusted)?,
+            prefix: Ipv6Prefix::DEFAULT,
+        })
+    }
+
+    fn find(&self, headers: &HeaderMap, peer: IpAddr) -> Result<Found, MissingKey> {
+        let mut length = 0_usize;
+        for (line, lines) in headers.get_all(&self.header).iter().zip(1..) {
+            // One more for the comma, so that many empty lines are long, too.
+            length += line.len() + 1;
+            if length > MOST_BYTES {
+                return Ok(Found::TooLong);
+            }
+            if lines > 1 && self.form == Form::OneAddress {
+                return Err(MissingKey::new(
+                    StatusCode::BAD_REQUEST,
+                    "a header field that must be there once is there more than once",
+                ));
+            }
+        }
+        let lines = headers
+            .get_all(&self.header)
+            .iter()
+            .rev()
+            .map(|line| line.as_bytes());
+        Ok(match self.form {
+            Form::XForwardedFor => self.walk(peer, lines.flat_map(x_forwarded_for::from_the_right)),
+            Form::Forwarded => self.walk(peer, lines.flat_map(forwarded::from_the_right)),
+            Form::OneAddress => {
+                let values = lines.map(x_forwarded_for::trim);
+                self.walk(
+                    peer,
+                    values.filter(|value| !value.is_empty()).map(node::lenient),
+                )
+            }
+        })
+    }
+
+    /// Passes over the proxies, from the nearest on, to the first that is not one.
+    fn walk(&self, peer: IpAddr, hops: impl Iterator<Item = Result<IpAddr, Unreadable>>) -> Found {
+        let mut vouched_for = None;
+        for (hop, passed) in hops.zip(0..) {
+            if passed == MOST_HOPS {
+                return Found::TooLong;
+            }
+            match hop.map(canonical) {
+                Ok(proxy) if self.trusted.contains(proxy) => vouched_for = Some(proxy),
+                Ok(client) => return Found::Client(client),
+                Err(Unreadable) => return Found::Unreadable(vouched_for.unwrap_or(peer)),
+            }
+        }
+        vouched_for.map_or(Found::Missing, Found::Client)
+    }
+}
+
+impl<B> KeyExtractor<Request<B>> for ClientIp {
+    type Key = IpAddr;
+    type Rejection = MissingKey;
+
+    fn extract(&self, request: &Request<B>) -> Result<Option<IpAddr>, MissingKey> {
+        let peer = address::peer(request.extensions())?;
+        let client = if self.trusted.contains(peer) {
+            let found = self.find(request.headers(), peer)?;
+            found.trace(peer, &self.header);
+            match found {
+                Found::Client(client) | Found::Unreadable(client) => client,
+                Found::Missing | Found::TooLong => peer,
+            }
+        } else {
+            peer
+        };
+        Ok(Some(self.prefix.mask(client)))
+    }
+}
+
+/// How much of the header is read: more than any honest chain of proxies writes.
+const MOST_BYTES: usize = 8 * 1024;
+const MOST_HOPS: usize = 32;
+
+/// How the one header that is read is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    XForwardedFor,
+    Forwarded,
+    OneAddress,
+}

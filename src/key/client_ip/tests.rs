@@ -1,0 +1,336 @@
+//! The claims of `ClientIp`; unless said otherwise `10.0.0.0/8` is trusted, and the peer is in it.
+
+use std::{collections::HashSet, net::SocketAddr};
+
+use http::HeaderValue;
+
+use super::*;
+
+const PROXY: &str = "10.0.0.1";
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+fn request(peer: &str, headers: &[(&str, &str)]) -> Request<()> {
+    let mut request = Request::new(());
+    let peer = SocketAddr::new(ip(peer), 443);
+    request.extensions_mut().insert(peer);
+    for (name, value) in headers {
+        let name: HeaderName = name.parse().unwrap();
+        let value = HeaderValue::from_bytes(value.as_bytes()).unwrap();
+        request.headers_mut().append(name, value);
+    }
+    request
+}
+
+fn key(by: &ClientIp, peer: &str, headers: &[(&str, &str)]) -> IpAddr {
+    by.extract(&request(peer, headers)).unwrap().unwrap()
+}
+
+fn by_xff() -> ClientIp {
+    ClientIp::x_forwarded_for(["10.0.0.0/8"])
+}
+
+/// The key for a value of `X-Forwarded-For` that the proxy sends.
+fn xff(value: &str) -> IpAddr {
+    key(&by_xff(), PROXY, &[("x-forwarded-for", value)])
+}
+
+/// The key for a value of `Forwarded` that the proxy sends.
+fn forwarded(value: &str) -> IpAddr {
+    let by = ClientIp::forwarded(["10.0.0.0/8"]);
+    key(&by, PROXY, &[("forwarded", value)])
+}
+
+#[test]
+fn an_untrusted_peer_cannot_choose_its_key() {
+    let headers = [
+        ("x-forwarded-for", "1.2.3.4"),
+        ("forwarded", "for=1.2.3.4"),
+        ("x-real-ip", "1.2.3.4"),
+        ("x-real-ip", "5.6.7.8"),
+    ];
+    let trusted = ["10.0.0.0/8"];
+    for by in [
+        by_xff(),
+        ClientIp::forwarded(trusted),
+        ClientIp::header("x-real-ip", trusted),
+    ] {
+        assert_eq!(key(&by, "203.0.113.9", &headers), ip("203.0.113.9"));
+    }
+}
+
+#[test]
+fn a_request_without_a_peer_is_rejected_whatever_it_says() {
+    let mut request = request(PROXY, &[("x-forwarded-for", "1.2.3.4")]);
+    request.extensions_mut().clear();
+    let rejection = by_xff().extract(&request).unwrap_err();
+    assert_eq!(rejection.status(), 500);
+}
+
+#[test]
+fn the_rightmost_untrusted_address_is_the_client() {
+    assert_eq!(xff("6.6.6.6, 1.2.3.4"), ip("1.2.3.4"));
+    assert_eq!(xff("1.2.3.4, 10.0.0.2"), ip("1.2.3.4"));
+    assert_eq!(xff("6.6.6.6, 1.2.3.4, 10.0.0.3, 10.0.0.2"), ip("1.2.3.4"));
+    assert_eq!(forwarded("for=6.6.6.6, for=1.2.3.4;by=x"), ip("1.2.3.4"));
+    assert_eq!(forwarded("for=1.2.3.4, for=10.0.0.2"), ip("1.2.3.4"));
+}
+
+#[test]
+fn a_thousand_made_up_addresses_on_the_left_are_one_client() {
+    let keys: HashSet<_> = (0..1000)
+        .map(|made_up| xff(&format!("6.6.{}.{}, 1.2.3.4", made_up / 256, made_up % 256)))
+        .collect();
+    assert_eq!(keys, HashSet::from([ip("1.2.3.4")]));
+}
+
+#[test]
+fn where_all_are_trusted_the_leftmost_is_the_client() {
+    assert_eq!(xff("10.0.0.9, 10.0.0.8"), ip("10.0.0.9"));
+    assert_eq!(forwarded("for=10.0.0.9, for=10.0.0.8"), ip("10.0.0.9"));
+}
+
+#[test]
+fn all_lines_of_the_header_are_read_from_the_last_one_on() {
+    let lines = |first, second| {
+        let headers = [("x-forwarded-for", first), ("x-forwarded-for", second)];
+        key(&by_xff(), PROXY, &headers)
+    };
+    assert_eq!(lines("6.6.6.6", "1.2.3.4"), ip("1.2.3.4"));
+    assert_eq!(lines("1.2.3.4", "10.0.0.2"), ip("1.2.3.4"));
+    assert_eq!(lines("garbage", "1.2.3.4"), ip("1.2.3.4"));
+    assert_eq!(lines("1.2.3.4", ","), ip("1.2.3.4"));
+
+    let by = ClientIp::forwarded(["10.0.0.0/8"]);
+    let headers = [
+        ("forwarded", r#"for=6.6.6.6;host=""#),
+        ("forwarded", "for=1.2.3.4"),
+    ];
+    assert_eq!(key(&by, PROXY, &headers), ip("1.2.3.4"));
+}
+
+#[test]
+fn a_port_does_not_make_another_client() {
+    for port in [1, 5555, 65_535] {
+        assert_eq!(xff(&format!("1.2.3.4:{port}")), ip("1.2.3.4"));
+        let quoted = format!(r#"for="1.2.3.4:{port}""#);
+        assert_eq!(forwarded(&quoted), ip("1.2.3.4"));
+    }
+    assert_eq!(xff("[2001:db8::1]:443"), ip("2001:db8::"));
+}
+
+#[test]
+fn every_spelling_of_an_address_is_one_client() {
+    for spelling in [
+        "::ffff:1.2.3.4",
+        "::FFFF:102:304",
+        "1.2.3.4",
+        "64:ff9b::1.2.3.4",
+    ] {
+        assert_eq!(xff(spelling), ip("1.2.3.4"), "{spelling}");
+    }
+    for spelling in ["2001:db8::1", "2001:DB8:0:0::1", "2001:0db8::ffff:1.2.3.4"] {
+        assert_eq!(xff(spelling), ip("2001:db8::"), "{spelling}");
+    }
+}
+
+#[test]
+fn all_addresses_of_one_64_are_one_client_and_a_coarser_second_limit_is_possible() {
+    let clients = |by: &ClientIp, addresses: &[String]| -> usize {
+        let keys: HashSet<_> = addresses
+            .iter()
+            .map(|address| key(by, PROXY, &[("x-forwarded-for", address)]))
+            .collect();
+        keys.len()
+    };
+    let hosts: Vec<_> = (0..=u16::MAX)
+        .step_by(97)
+        .map(|host| format!("2001:db8::{host:x}"))
+        .collect();
+    let nets: Vec<_> = (0..300)
+        .map(|net| format!("2001:db8:7:{net:x}::1"))
+        .collect();
+    assert_eq!(clients(&by_xff(), &hosts), 1);
+    assert_eq!(clients(&by_xff(), &nets), 300);
+    assert_eq!(clients(&by_xff().ipv6_prefix(48), &nets), 1);
+}
+
+#[test]
+fn reading_stops_at_whatever_names_no_address() {
+    for garbage in [
+        "garbage",
+        "unknown",
+        "_hidden",
+        "fe80::1%eth0",
+        "1.2.3.4 5.6.7.8",
+        "\"1.2.3.4\"",
+        "for=1.2.3.4",
+        "1.2.3.4/8",
+        "ü",
+        "-",
+    ] {
+        assert_eq!(xff(garbage), ip(PROXY), "{garbage}");
+        assert_eq!(xff(&format!("1.2.3.4, {garbage}")), ip(PROXY), "{garbage}");
+    }
+}
+
+#[test]
+fn where_reading_stops_the_last_proxy_that_was_passed_is_charged() {
+    assert_eq!(xff("1.2.3.4, garbage, 10.0.0.2"), ip("10.0.0.2"));
+    assert_eq!(
+        forwarded("for=1.2.3.4, for=unknown, for=10.0.0.2"),
+        ip("10.0.0.2")
+    );
+}
+
+#[test]
+fn a_malformed_forwarded_header_stops_the_reading() {
+    for value in [
+        r#"for=1.2.3.4;host=""#,
+        r#"for=""#,
+        "for=[",
+        r#"for="[::1""#,
+        r#"="x""#,
+        ";;;",
+        "for=unknown",
+        "for=_hidden",
+        "for=1.2.3.4;for=5.6.7.8",
+        "proto=https",
+    ] {
+        assert_eq!(forwarded(value), ip(PROXY), "{value}");
+        let behind = format!("for=1.2.3.4, {value}");
+        assert_eq!(forwarded(&behind), ip(PROXY), "{behind}");
+    }
+}
+
+#[test]
+fn forwarded_is_read_with_its_quotes_and_without_case() {
+    let quoted = r#"for=1.1.1.1;host="a,b", for=9.9.9.9"#;
+    assert_eq!(forwarded(quoted), ip("9.9.9.9"));
+    assert_eq!(forwarded("FOR=9.9.9.9;proto=wss"), ip("9.9.9.9"));
+    assert_eq!(forwarded(r#"for="[2001:db8::1]:_x""#), ip("2001:db8::"));
+}
+
+#[test]
+fn empty_items_do_not_count() {
+    assert_eq!(xff("1.2.3.4,,"), ip("1.2.3.4"));
+    assert_eq!(xff(", 1.2.3.4 ,\t,"), ip("1.2.3.4"));
+    assert_eq!(xff(", ,"), ip(PROXY));
+    assert_eq!(xff(""), ip(PROXY));
+    assert_eq!(forwarded("for=1.2.3.4, ,"), ip("1.2.3.4"));
+}
+
+#[test]
+fn a_header_without_end_is_charged_to_the_proxy() {
+    assert_eq!(xff(&"1.2.3.4, ".repeat(10_000)), ip(PROXY));
+    assert_eq!(xff(&"10.0.0.2,".repeat(10_000)), ip(PROXY));
+    assert_eq!(xff(&"x".repeat(100 * 1024)), ip(PROXY));
+    assert_eq!(xff(&",".repeat(100 * 1024)), ip(PROXY));
+    assert_eq!(forwarded(&"for=1.2.3.4,".repeat(10_000)), ip(PROXY));
+    assert_eq!(forwarded(&r#"for="\"\\\"#.repeat(10_000)), ip(PROXY));
+
+    let lines = vec![("x-forwarded-for", ""); 10_000];
+    assert_eq!(key(&by_xff(), PROXY, &lines), ip(PROXY));
+    let lines = vec![("x-forwarded-for", "10.0.0.2"); 1000];
+    assert_eq!(key(&by_xff(), PROXY, &lines), ip(PROXY));
+}
+
+#[test]
+fn thirty_two_proxies_are_passed_and_no_more() {
+    let through = |proxies| xff(&format!("1.2.3.4{}", ", 10.0.0.2".repeat(proxies)));
+    assert_eq!(through(MOST_HOPS - 1), ip("1.2.3.4"));
+    assert_eq!(through(MOST_HOPS), ip(PROXY));
+    let all_trusted = format!("10.0.0.3{}", ",10.0.0.2".repeat(MOST_HOPS - 1));
+    assert_eq!(xff(&all_trusted), ip("10.0.0.3"));
+}
+
+#[test]
+fn eight_kibibytes_are_read_and_no_more() {
+    let padded = |length: usize| xff(&format!("{:>length$}", "1.2.3.4"));
+    assert_eq!(padded(MOST_BYTES - 1), ip("1.2.3.4"));
+    assert_eq!(padded(MOST_BYTES), ip(PROXY));
+}
+
+#[test]
+fn proxies_are_recognised_in_every_spelling() {
+    let headers = [(
+        "x-forwarded-for",
+        "1.2.3.4, ::ffff:10.0.0.2, 64:ff9b::10.0.0.3",
+    )];
+    for trusted in ["10.0.0.0/8", "::ffff:10.0.0.0/104"] {
+        let by = ClientIp::x_forwarded_for([trusted]);
+        for peer in [PROXY, "::ffff:10.0.0.1"] {
+            assert_eq!(key(&by, peer, &headers), ip("1.2.3.4"));
+        }
+    }
+}
+
+#[test]
+fn two_untrusted_peers_on_a_dual_stack_socket_have_two_buckets() {
+    let a = key(&by_xff(), "::ffff:192.0.2.1", &[]);
+    let b = key(&by_xff(), "::ffff:192.0.2.2", &[]);
+    assert_eq!((a, b), (ip("192.0.2.1"), ip("192.0.2.2")));
+}
+
+#[test]
+fn no_header_but_the_chosen_one_is_read() {
+    let trusted = ["10.0.0.0/8"];
+    let headers = [
+        ("x-forwarded-for", "1.1.1.1"),
+        ("forwarded", "for=2.2.2.2"),
+        ("x-real-ip", "3.3.3.3"),
+        ("x_forwarded_for", "6.6.6.6"),
+        ("x_real_ip", "6.6.6.6"),
+    ];
+    let chosen = [
+        (by_xff(), "1.1.1.1"),
+        (ClientIp::forwarded(trusted), "2.2.2.2"),
+        (ClientIp::header("X-Real-IP", trusted), "3.3.3.3"),
+    ];
+    for (by, client) in chosen {
+        assert_eq!(key(&by, PROXY, &headers), ip(client));
+        assert_eq!(key(&by, PROXY, &headers[3..]), ip(PROXY));
+    }
+}
+
+#[test]
+fn a_header_of_one_address_must_be_there_once_and_hold_one() {
+    let by = ClientIp::header("x-real-ip", ["10.0.0.0/8"]);
+    let real = |values: &[&str]| {
+        let headers: Vec<_> = values.iter().map(|value| ("x-real-ip", *value)).collect();
+        by.extract(&request(PROXY, &headers))
+    };
+    assert_eq!(real(&[" 1.2.3.4:80 "]), Ok(Some(ip("1.2.3.4"))));
+    assert_eq!(real(&["10.0.0.7"]), Ok(Some(ip("10.0.0.7"))));
+    assert_eq!(real(&["1.2.3.4, 5.6.7.8"]), Ok(Some(ip(PROXY))));
+    assert_eq!(real(&[""]), Ok(Some(ip(PROXY))));
+    assert_eq!(real(&[]), Ok(Some(ip(PROXY))));
+    for twice in [
+        ["1.2.3.4", "5.6.7.8"],
+        ["1.2.3.4", "1.2.3.4"],
+        ["1.2.3.4", ""],
+    ] {
+        assert_eq!(real(&twice).unwrap_err().status(), 400);
+    }
+}
+
+#[test]
+fn whatever_makes_no_sense_is_refused_when_it_is_built() {
+    let trusts_everyone = ClientIp::try_forwarded(["0.0.0.0/0"]).unwrap_err();
+    assert!(matches!(
+        trusts_everyone,
+        ConfigError::TrustsEveryone { .. }
+    ));
+    let nobody = ClientIp::try_x_forwarded_for(Vec::<String>::new()).unwrap_err();
+    assert_eq!(nobody, ConfigError::NoTrustedProxies);
+    let name = ClientIp::try_header("x real ip", ["10.0.0.1"]).unwrap_err();
+    assert!(matches!(name, ConfigError::InvalidHeaderName { .. }));
+}
+
+#[test]
+#[should_panic(expected = "\"0.0.0.0/0\" holds every address")]
+fn trusting_everyone_panics_with_the_block_named() {
+    let _ = ClientIp::x_forwarded_for(["0.0.0.0/0"]);
+}

@@ -1,0 +1,257 @@
+//! What holds for any bytes at all, and what is told of them.
+
+use std::{
+    fmt::{self, Write},
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+};
+
+use http::HeaderValue;
+use tracing::{
+    Event, Metadata, Subscriber,
+    field::{Field, Visit},
+    span,
+};
+
+use super::*;
+
+const PROXY: &str = "10.0.0.1";
+
+fn request(name: &'static str, lines: &[Vec<u8>]) -> Option<Request<()>> {
+    let mut request = Request::new(());
+    let peer = SocketAddr::new(PROXY.parse().unwrap(), 443);
+    request.extensions_mut().insert(peer);
+    for line in lines {
+        let value = HeaderValue::from_bytes(line).ok()?;
+        request.headers_mut().append(name, value);
+    }
+    Some(request)
+}
+
+/// A sequence that looks random and is the same in every run (xorshift).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, most: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 16) as usize % most
+    }
+
+    /// Pieces of valid headers in no order, with some bytes that are anything.
+    fn line(&mut self) -> Vec<u8> {
+        const PIECES: [&str; 41] = [
+            "1.2.3.4",
+            "9.9.9.9",
+            "10.0.0.2",
+            "10.0.0.3",
+            "2001:db8::1",
+            "[2001:db8::2]",
+            "::ffff:10.0.0.4",
+            "::ffff:5.6.7.8",
+            "64:ff9b::8.8.8.8",
+            "fe80::1%eth0",
+            "unknown",
+            "_hidden",
+            ":80",
+            ":_p",
+            ":",
+            ",",
+            ", ",
+            ",",
+            ";",
+            "; ",
+            "=",
+            "for=",
+            "For=",
+            "for=\"",
+            "for=\"[",
+            "]\"",
+            "\"",
+            "\"",
+            "\\",
+            "\\\"",
+            "host=\"a,b\"",
+            "for=7.7.7.7",
+            "for=10.0.0.5",
+            ",for=9.8.7.6",
+            "for=\"[2001:db8::7]:_p\"",
+            "for=\"1\\.2.3.5\"",
+            "proto=http",
+            " ",
+            "\t",
+            "[",
+            "]",
+        ];
+
+        let mut line = Vec::new();
+        for _ in 0..self.below(7) {
+            if self.below(8) == 0 {
+                line.push(self.below(256) as u8);
+            } else {
+                line.extend(PIECES[self.below(PIECES.len())].bytes());
+            }
+        }
+        line
+    }
+}
+
+/// Whether some part of some line is this address, as it is written or once it is canonical and masked.
+fn is_in(lines: &[Vec<u8>], key: IpAddr) -> bool {
+    lines.iter().any(|line| {
+        // Inside of quotes a backslash stands for what is behind it.
+        let line: Vec<u8> = line.iter().copied().filter(|&byte| byte != b'\\').collect();
+        (0..line.len()).any(|start| {
+            let longest = line.len().min(start + 45);
+            (start + 2..=longest).any(|end| {
+                let part = str::from_utf8(&line[start..end]).ok();
+                part.and_then(|part| part.parse().ok())
+                    .is_some_and(|ip| Ipv6Prefix::DEFAULT.mask(canonical(ip)) == key)
+            })
+        })
+    })
+}
+
+#[test]
+fn whatever_the_bytes_the_key_is_the_peer_or_an_address_that_was_sent() {
+    let proxy: IpAddr = PROXY.parse().unwrap();
+    let trusted = ["10.0.0.0/8"];
+    let sources = [
+        ("x-forwarded-for", ClientIp::x_forwarded_for(trusted)),
+        ("forwarded", ClientIp::forwarded(trusted)),
+        ("x-real-ip", ClientIp::header("x-real-ip", trusted)),
+    ];
+    let mut dice = Dice(0x9E37_79B9_7F4A_7C15);
+    let mut clients = [0; 3];
+    for _ in 0..20_000 {
+        let lines: Vec<_> = (0..=dice.below(3)).map(|_| dice.line()).collect();
+        for ((name, by), clients) in sources.iter().zip(&mut clients) {
+            let Some(request) = request(name, &lines) else {
+                continue;
+            };
+            match by.extract(&request) {
+                Ok(Some(key)) if key == proxy => {}
+                Ok(Some(key)) => {
+                    assert!(is_in(&lines, key), "{key} is not in {lines:?}");
+                    *clients += 1;
+                }
+                Ok(None) => panic!("a free pass for {lines:?}"),
+                Err(rejection) => {
+                    assert_eq!((*name, rejection.status().as_u16()), ("x-real-ip", 400))
+                }
+            }
+        }
+    }
+    // The loop would prove nothing if hardly anything were readable.
+    assert!(clients.iter().all(|&clients| clients > 100), "{clients:?}");
+}
+
+#[test]
+fn the_parsers_panic_on_no_bytes_even_those_that_http_does_not_allow() {
+    let mut dice = Dice(0xD1B5_4A32_D192_ED03);
+    for _ in 0..20_000 {
+        let line = dice.line();
+        let _ = x_forwarded_for::from_the_right(&line).count();
+        let _ = forwarded::from_the_right(&line).count();
+        for end in 0..line.len() {
+            let _ = node::lenient(&line[..end]);
+            let _ = node::rfc7239(&line[..end]);
+        }
+    }
+}
+
+#[test]
+fn what_the_proxy_appends_decides_whatever_the_client_wrote_before_it() {
+    let mut dice = Dice(0x2545_F491_4F6C_DD1D);
+    let client: IpAddr = "192.0.2.77".parse().unwrap();
+    for (name, by, appended) in [
+        (
+            "x-forwarded-for",
+            ClientIp::x_forwarded_for([PROXY]),
+            "192.0.2.77",
+        ),
+        (
+            "forwarded",
+            ClientIp::forwarded([PROXY]),
+            "for=192.0.2.77;proto=http",
+        ),
+        (
+            "forwarded",
+            ClientIp::forwarded([PROXY]),
+            r#"for="192.0.2.77:80";host="a,\"b""#,
+        ),
+    ] {
+        for _ in 0..3000 {
+            let mut line = dice.line();
+            line.extend_from_slice(b", ");
+            line.extend_from_slice(appended.as_bytes());
+            if let Some(request) = request(name, &[line]) {
+                assert_eq!(by.extract(&request), Ok(Some(client)), "{request:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_goes_wrong_is_traced_by_a_name_of_its_own_and_without_what_was_sent() {
+    let by = ClientIp::x_forwarded_for([PROXY]);
+    let log = Log::default();
+    let told = |lines: &[&str]| {
+        let lines: Vec<_> = lines.iter().map(|line| line.as_bytes().to_vec()).collect();
+        let request = request("x-forwarded-for", &lines).unwrap();
+        tracing::subscriber::with_default(log.clone(), || by.extract(&request)).unwrap();
+        std::mem::take(&mut *log.0.lock().unwrap())
+    };
+    assert_eq!(told(&["1.2.3.4"]), "");
+    for (lines, name) in [
+        (&[][..], "client_ip.header_missing"),
+        (&[", ,"], "client_ip.header_missing"),
+        (&["secret"], "client_ip.header_unreadable"),
+        (
+            &["secret".repeat(2000).as_str()],
+            "client_ip.header_too_long",
+        ),
+    ] {
+        let told = told(lines);
+        assert!(told.contains(name), "{told}");
+        assert!(
+            told.contains("peer=10.0.0.1 header=x-forwarded-for"),
+            "{told}"
+        );
+        assert!(!told.contains("secret"), "{told}");
+    }
+}
+
+/// Writes down the events of this crate.
+#[derive(Debug, Clone, Default)]
+struct Log(Arc<Mutex<String>>);
+
+impl Subscriber for Log {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "tollgate::client_ip"
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        struct Fields<'a>(&'a mut String);
+
+        impl Visit for Fields<'_> {
+            fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+                write!(self.0, " {field}={value:?}").unwrap();
+            }
+        }
+
+        let mut log = self.0.lock().unwrap();
+        log.push_str(event.metadata().name());
+        event.record(&mut Fields(&mut log));
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn enter(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {}
+}

@@ -1,0 +1,199 @@
+//! Whose word is taken: the addresses of the proxies.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    sync::Arc,
+};
+
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+
+use crate::{error::ConfigError, key::address::canonical};
+
+/// The blocks of the trusted proxies, in canonical form: an IPv4 block is never written as an IPv6 one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct TrustedProxies(Arc<[IpNet]>);
+
+impl TrustedProxies {
+    pub(super) fn try_new<I>(cidrs: I) -> Result<Self, ConfigError>
+    where
+        I: IntoIterator<Item: AsRef<str>>,
+    {
+        let mut nets = Vec::new();
+        let mut names = Vec::new();
+        for cidr in cidrs {
+            let cidr = cidr.as_ref();
+            nets.extend(parse(cidr)?);
+            names.push(cidr.to_owned());
+        }
+        if nets.is_empty() {
+            return Err(ConfigError::NoTrustedProxies);
+        }
+        let nets = IpNet::aggregate(&nets);
+        if holds_everyone(&nets) {
+            return Err(ConfigError::TrustsEveryone {
+                cidr: names.join(", "),
+            });
+        }
+        Ok(Self(nets.into()))
+    }
+
+    /// Whether this address, which must be canonical, is a proxy's.
+    pub(super) fn contains(&self, canonical: IpAddr) -> bool {
+        self.0.iter().any(|net| net.contains(&canonical))
+    }
+}
+
+/// The prefixes under which an IPv6 address is an IPv4 one: mapped, and translated (RFC 6052).
+const IPV4_IN_IPV6: [Ipv6Net; 2] = [
+    Ipv6Net::new_assert(Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96),
+    Ipv6Net::new_assert(Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96),
+];
+
+/// The block in canonical form; it is two if it holds all of IPv4 beside some of IPv6.
+fn parse(cidr: &str) -> Result<Vec<IpNet>, ConfigError> {
+    let net = cidr
+        .parse::<IpNet>()
+        .or_else(|_| cidr.parse::<IpAddr>().map(IpNet::from))
+        .map_err(|_| ConfigError::InvalidCidr {
+            cidr: cidr.to_owned(),
+        })?
+        .trunc();
+    let IpNet::V6(v6) = net else {
+        return Ok(vec![net]);
+    };
+    if let Some(prefix) = IPV4_IN_IPV6.iter().find(|prefix| prefix.contains(&v6))
+        && let IpAddr::V4(v4) = canonical(IpAddr::V6(v6.addr()))
+    {
+        let bits = v6.prefix_len() - prefix.prefix_len();
+        return Ok(vec![Ipv4Net::new_assert(v4, bits).into()]);
+    }
+    if IPV4_IN_IPV6.iter().any(|prefix| v6.contains(prefix)) {
+        return Ok(vec![net, Ipv4Net::default().into()]);
+    }
+    Ok(vec![net])
+}
+
+/// Whether no caller from the Internet, over IPv4 or over IPv6, is left to distrust.
+///
+/// The blocks that no such caller comes from may be missing: private ones, loopback, multicast and, in IPv6,
+/// whatever is not global unicast.
+fn holds_everyone(nets: &[IpNet]) -> bool {
+    const NOBODY_V4: [Ipv4Net; 8] = [
+        Ipv4Net::new_assert(Ipv4Addr::new(0, 0, 0, 0), 8),
+        Ipv4Net::new_assert(Ipv4Addr::new(10, 0, 0, 0), 8),
+        Ipv4Net::new_assert(Ipv4Addr::new(100, 64, 0, 0), 10),
+        Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8),
+        Ipv4Net::new_assert(Ipv4Addr::new(169, 254, 0, 0), 16),
+        Ipv4Net::new_assert(Ipv4Addr::new(172, 16, 0, 0), 12),
+        Ipv4Net::new_assert(Ipv4Addr::new(192, 168, 0, 0), 16),
+        Ipv4Net::new_assert(Ipv4Addr::new(224, 0, 0, 0), 3),
+    ];
+    const NOBODY_V6: [Ipv6Net; 3] = [
+        Ipv6Net::new_assert(Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 0), 3),
+        Ipv6Net::new_assert(Ipv6Addr::new(0x4000, 0, 0, 0, 0, 0, 0, 0), 2),
+        Ipv6Net::new_assert(Ipv6Addr::new(0x8000, 0, 0, 0, 0, 0, 0, 0), 1),
+    ];
+
+    let mut nets = nets.to_vec();
+    nets.extend(NOBODY_V4.map(IpNet::from));
+    nets.extend(NOBODY_V6.map(IpNet::from));
+    IpNet::aggregate(&nets)
+        .iter()
+        .any(|net| net.prefix_len() == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trusts(cidrs: &[&str], ip: &str) -> bool {
+        let trusted = TrustedProxies::try_new(cidrs).unwrap();
+        trusted.contains(canonical(ip.parse().unwrap()))
+    }
+
+    #[test]
+    fn blocks_and_addresses_are_compared_in_canonical_form() {
+        for cidrs in [
+            &["10.0.0.0/8"][..],
+            &["10.9.9.9/8"],
+            &["::ffff:10.0.0.0/104"],
+            &["64:ff9b::10.0.0.0/104"],
+            &["10.0.0.0/9", "10.128.0.0/9"],
+        ] {
+            assert!(trusts(cidrs, "10.0.0.1"), "{cidrs:?}");
+            assert!(trusts(cidrs, "::ffff:10.0.0.1"), "{cidrs:?}");
+            assert!(!trusts(cidrs, "11.0.0.1"), "{cidrs:?}");
+            assert!(!trusts(cidrs, "::a00:1"), "{cidrs:?}");
+        }
+    }
+
+    #[test]
+    fn an_address_alone_is_a_block_of_one() {
+        assert!(trusts(&["10.0.0.1", "2001:db8::1"], "10.0.0.1"));
+        assert!(trusts(&["10.0.0.1", "2001:db8::1"], "2001:db8::1"));
+        assert!(trusts(&["::ffff:10.0.0.1"], "10.0.0.1"));
+        assert!(!trusts(&["10.0.0.1"], "10.0.0.2"));
+        assert!(!trusts(&["2001:db8::1"], "2001:db8::2"));
+    }
+
+    #[test]
+    fn whoever_trusts_everyone_is_refused_however_it_is_said() {
+        for cidrs in [
+            &["0.0.0.0/0"][..],
+            &["10.0.0.0/8", "1.2.3.4/0"],
+            &["::/0"],
+            &["0.0.0.0/1", "128.0.0.0/1"],
+            &["128.0.0.0/2", "0.0.0.0/1", "192.0.0.0/2"],
+            &["::/1", "8000::/1"],
+            &["2000::/3"],
+            &["2000::/4", "3000::/4"],
+            &["0.0.0.0/1", "128.0.0.0/2", "192.0.0.0/3"],
+            &["::ffff:0:0/96"],
+            &["::ffff:0:0/95"],
+            &["::ffff:0.0.0.0/97", "128.0.0.0/1"],
+            &["64:ff9b::/96"],
+            &["64:ff9b::/64"],
+            &["::/64"],
+        ] {
+            let error = TrustedProxies::try_new(cidrs).unwrap_err();
+            let cidr = cidrs.join(", ");
+            assert_eq!(error, ConfigError::TrustsEveryone { cidr });
+        }
+    }
+
+    #[test]
+    fn large_private_blocks_are_not_everyone() {
+        for cidrs in [
+            &[
+                "10.0.0.0/8",
+                "172.16.0.0/12",
+                "192.168.0.0/16",
+                "127.0.0.0/8",
+            ][..],
+            &["fc00::/7", "::1", "fe80::/10"],
+            &["0.0.0.0/1"],
+            &["2001:db8::/32"],
+        ] {
+            assert!(TrustedProxies::try_new(cidrs).is_ok(), "{cidrs:?}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_nobody_and_a_block_that_is_none_are_refused() {
+        let nobody = TrustedProxies::try_new::<[&str; 0]>([]);
+        assert_eq!(nobody, Err(ConfigError::NoTrustedProxies));
+        for cidr in [
+            "",
+            "10",
+            "10.0.0.0/33",
+            "10.0.0.0/",
+            "a.b.c.d/8",
+            "::/129",
+            " 10.0.0.0/8",
+        ] {
+            let error = TrustedProxies::try_new([cidr]).unwrap_err();
+            let cidr = cidr.to_owned();
+            assert_eq!(error, ConfigError::InvalidCidr { cidr });
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! A key that a closure finds.
+
+use std::fmt;
+
+use super::{Key, KeyExtractor, Rejection};
+
+/// Charges a request to the key that the closure finds; what it answers otherwise is up to the closure.
+///
+/// `Ok(Some(key))` is the key, `Ok(None)` says that no limit applies, and an error answers the request with
+/// whatever [`Rejection`] it is. A closure is not a key extractor by itself, so that a type that is none is called
+/// one in the compiler's message, and not "expected a closure". If the closure panics, the panic goes on to the
+/// caller of the service; nothing has been charged by then.
+///
+/// # Example: one bucket per user, whatever the case of the name
+///
+/// ```
+/// use http::{Request, StatusCode};
+/// use tollgate::key::{KeyExtractor, from_fn};
+///
+/// let by_user = from_fn(|request: &Request<()>| {
+///     let user = request.headers().get("x-user").ok_or(StatusCode::UNAUTHORIZED)?;
+///     let user = user.to_str().map_err(|_| StatusCode::BAD_REQUEST)?;
+///     Ok::<_, StatusCode>((user != "admin").then(|| user.to_lowercase()))
+/// });
+///
+/// let from = |user: &str| Request::builder().header("x-user", user).body(()).unwrap();
+/// assert_eq!(by_user.extract(&from("Bob")), Ok(Some("bob".to_owned())));
+/// assert_eq!(by_user.extract(&from("admin")), Ok(None));
+/// assert_eq!(by_user.extract(&Request::new(())), Err(StatusCode::UNAUTHORIZED));
+/// ```
+///
+/// # Example: a closure that never fails has to say so
+///
+/// ```
+/// use std::convert::Infallible;
+/// use tollgate::key::{KeyExtractor, from_fn};
+///
+/// let by_parity = from_fn(|number: &u32| Ok::<_, Infallible>(Some(number % 2)));
+/// assert_eq!(by_parity.extract(&7), Ok(Some(1)));
+/// ```
+pub fn from_fn<F, Req, K, R>(find: F) -> FromFn<F>
+where
+    F: Fn(&Req) -> Result<Option<K>, R>,
+{
+    FromFn { find }
+}
+
+/// What [`from_fn`] makes of a closure.
+#[derive(Clone, Copy)]
+pub struct FromFn<F> {
+    find: F,
+}
+
+impl<Req, F, K, R> KeyExtractor<Req> for FromFn<F>
+where
+    F: Fn(&Req) -> Result<Option<K>, R>,
+    K: Key,
+    R: Rejection,
+{
+    type Key = K;
+    type Rejection = R;
+
+    #[inline]
+    fn extract(&self, request: &Req) -> Result<Option<K>, R> {
+        (self.find)(request)
+    }
+}
+
+impl<F> fmt::Debug for FromFn<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FromFn").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use http::{Request, StatusCode};
+
+    use super::*;
+
+    fn by_path<B>(request: &Request<B>) -> Result<Option<String>, StatusCode> {
+        Ok(Some(request.uri().path().to_owned()))
+    }
+
+    #[test]
+    fn a_function_over_any_body_serves_whichever_the_layer_has() {
+        let by = from_fn(by_path::<u8>);
+        let request = Request::builder().uri("/a").body(1_u8).unwrap();
+        assert_eq!(by.extract(&request), Ok(Some("/a".to_owned())));
+    }
+
+    #[test]
+    fn the_closure_s_own_rejection_is_the_answer() {
+        let by = from_fn(|_: &u32| Err::<Option<u8>, _>((StatusCode::IM_A_TEAPOT, "short")));
+        let response = by.extract(&1).unwrap_err().into_response();
+        assert_eq!(response.status(), StatusCode::IM_A_TEAPOT);
+    }
+
+    #[test]
+    fn a_panic_in_the_closure_goes_on_and_the_extractor_stays_usable() {
+        let by = from_fn(|number: &u32| {
+            assert_ne!(*number, 13, "unlucky");
+            Ok::<_, StatusCode>(Some(*number))
+        });
+        assert!(catch_unwind(AssertUnwindSafe(|| by.extract(&13))).is_err());
+        assert_eq!(by.extract(&14), Ok(Some(14)));
+    }
+}

@@ -1,0 +1,380 @@
+//! The value of a header field: an API key, a tenant.
+
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+};
+
+use http::{HeaderName, HeaderValue, Request, StatusCode};
+use sha2::{Digest, Sha256};
+
+use crate::error::ConfigError;
+
+use super::{KeyExtractor, MissingKey};
+
+/// Charges a request to the value of a header field; answers 400 if the field is missing or there twice.
+///
+/// The value is taken byte by byte as it came: nothing is trimmed, decoded or folded, so `Bob` and `bob` have
+/// two buckets. An empty value is a value. **Anyone can send any value**: put the limiter behind what checks
+/// the credential, or limit by address too, else a caller takes a fresh bucket by making one up.
+///
+/// What happens to a request without the field can be chosen: [`or_skip`](Self::or_skip),
+/// [`or_shared`](Self::or_shared). One that has several lines of it is always answered with 400, since two
+/// readers may pick different ones.
+///
+/// # Example: one bucket per API key
+///
+/// ```
+/// use http::Request;
+/// use tollgate::key::{Header, KeyExtractor};
+///
+/// let by_api_key = Header::new("x-api-key");
+/// let with = |key: &str| Request::builder().header("x-api-key", key).body(()).unwrap();
+///
+/// let ann = by_api_key.extract(&with("ann's")).unwrap();
+/// assert_eq!(by_api_key.extract(&with("ann's")).unwrap(), ann);
+/// assert_ne!(by_api_key.extract(&with("bob's")).unwrap(), ann);
+///
+/// let rejection = by_api_key.extract(&Request::new(())).unwrap_err();
+/// assert_eq!(rejection.status(), 400);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Header {
+    name: HeaderName,
+    missing: Missing,
+}
+
+impl Header {
+    /// Charges a request to the value of this field.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_new`](Self::try_new) fails, with its error as the message.
+    #[track_caller]
+    pub fn new(name: impl AsRef<str>) -> Self {
+        Self::try_new(name).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Charges a request to the value of this field.
+    ///
+    /// # Errors
+    ///
+    /// The name is not one that HTTP allows.
+    ///
+    /// # Example: a name with a space
+    ///
+    /// ```
+    /// use tollgate::key::Header;
+    ///
+    /// assert!(Header::try_new(http::header::AUTHORIZATION).is_ok());
+    /// let error = Header::try_new("api key").unwrap_err();
+    /// assert_eq!(error.to_string(), r#""api key" is not a header name"#);
+    /// ```
+    pub fn try_new(name: impl AsRef<str>) -> Result<Self, ConfigError> {
+        Ok(Self {
+            name: parse_name(name.as_ref())?,
+            missing: Missing::Reject,
+        })
+    }
+
+    /// Lets a request without the field pass: no limit applies to it.
+    ///
+    /// Only where something else bounds such requests: leaving the field out is the caller's choice.
+    ///
+    /// # Example: only those with a key are limited
+    ///
+    /// ```
+    /// use http::Request;
+    /// use tollgate::key::{Header, KeyExtractor};
+    ///
+    /// let by_api_key = Header::new("x-api-key").or_skip();
+    /// assert_eq!(by_api_key.extract(&Request::new(())), Ok(None));
+    /// ```
+    #[must_use]
+    pub fn or_skip(mut self) -> Self {
+        self.missing = Missing::Skip;
+        self
+    }
+
+    /// Charges all requests without the field to one bucket of their own, which no value of the field shares.
+    ///
+    /// # Example: the anonymous have a bucket together
+    ///
+    /// ```
+    /// use http::Request;
+    /// use tollgate::key::{Header, HeaderKey, KeyExtractor};
+    ///
+    /// let by_api_key = Header::new("x-api-key").or_shared();
+    /// let anonymous = by_api_key.extract(&Request::new(())).unwrap();
+    /// assert!(anonymous.is_some());
+    /// assert_ne!(anonymous, Some(HeaderKey::from("")));
+    /// ```
+    #[must_use]
+    pub fn or_shared(mut self) -> Self {
+        self.missing = Missing::Share;
+        self
+    }
+}
+
+impl<B> KeyExtractor<Request<B>> for Header {
+    type Key = HeaderKey;
+    type Rejection = MissingKey;
+
+    #[inline]
+    fn extract(&self, request: &Request<B>) -> Result<Option<HeaderKey>, MissingKey> {
+        let mut lines = request.headers().get_all(&self.name).iter();
+        match (lines.next(), lines.next(), self.missing) {
+            (Some(value), None, _) => Ok(Some(HeaderKey::of(value.as_bytes()))),
+            (Some(_), Some(_), _) => Err(MissingKey::new(
+                StatusCode::BAD_REQUEST,
+                "a header field that must be there once is there more than once",
+            )),
+            (None, _, Missing::Reject) => Err(MissingKey::new(
+                StatusCode::BAD_REQUEST,
+                "a required header field is missing",
+            )),
+            (None, _, Missing::Skip) => Ok(None),
+            (None, _, Missing::Share) => Ok(Some(HeaderKey::SHARED)),
+        }
+    }
+}
+
+/// The bucket of one value of a header field: up to 62 bytes as they are, more than that as their SHA-256 digest.
+///
+/// It takes 63 bytes, no allocation, and keeps nothing of the request alive. No digest equals a short value.
+/// What it prints is for logs: the length with a few escaped bytes from the start, never the whole value.
+///
+/// # Example: giving a caller a fresh start takes the key of its value
+///
+/// ```
+/// use http::Request;
+/// use tollgate::key::{Header, HeaderKey, KeyExtractor};
+///
+/// let request = Request::builder().header("x-api-key", "sk-live-12345678").body(()).unwrap();
+/// let key = Header::new("x-api-key").extract(&request).unwrap().unwrap();
+/// assert_eq!(key, HeaderKey::from("sk-live-12345678"));
+/// assert_eq!(key.to_string(), "sk-l… (16 bytes)");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct HeaderKey {
+    /// How many of the bytes are the value, or one of the tags below. What is past the value is zero.
+    length_or_tag: u8,
+    bytes: [u8; Self::IN_PLACE],
+}
+
+impl HeaderKey {
+    const IN_PLACE: usize = 62;
+    const DIGEST: u8 = 0xFE;
+    const NO_VALUE: u8 = 0xFF;
+    const SHARED: Self = Self {
+        length_or_tag: Self::NO_VALUE,
+        bytes: [0; Self::IN_PLACE],
+    };
+
+    fn of(value: &[u8]) -> Self {
+        let mut bytes = [0; Self::IN_PLACE];
+        let length_or_tag = match bytes.get_mut(..value.len()) {
+            Some(place) => {
+                place.copy_from_slice(value);
+                value.len() as u8
+            }
+            None => {
+                let digest = Sha256::digest(value);
+                bytes[..digest.len()].copy_from_slice(&digest);
+                Self::DIGEST
+            }
+        };
+        Self {
+            length_or_tag,
+            bytes,
+        }
+    }
+
+    fn significant(&self) -> &[u8] {
+        match self.length_or_tag {
+            Self::DIGEST => &self.bytes[..<Sha256 as Digest>::output_size()],
+            Self::NO_VALUE => &[],
+            length => &self.bytes[..usize::from(length)],
+        }
+    }
+}
+
+impl From<&str> for HeaderKey {
+    fn from(value: &str) -> Self {
+        Self::of(value.as_bytes())
+    }
+}
+
+impl From<&[u8]> for HeaderKey {
+    fn from(value: &[u8]) -> Self {
+        Self::of(value)
+    }
+}
+
+impl From<&HeaderValue> for HeaderKey {
+    fn from(value: &HeaderValue) -> Self {
+        Self::of(value.as_bytes())
+    }
+}
+
+impl Hash for HeaderKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u8(self.length_or_tag);
+        state.write(self.significant());
+    }
+}
+
+impl fmt::Display for HeaderKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MOST_SHOWN: usize = 4;
+
+        let value = self.significant();
+        match self.length_or_tag {
+            Self::NO_VALUE => f.write_str("no value"),
+            Self::DIGEST => {
+                f.write_str("sha-256 ")?;
+                for byte in &value[..MOST_SHOWN] {
+                    write!(f, "{byte:02x}")?;
+                }
+                f.write_str("…")
+            }
+            length => {
+                // A quarter of it at most, so that a short secret is not told either.
+                let shown = &value[..MOST_SHOWN.min(value.len() / 4)];
+                write!(f, "{}… ({length} bytes)", shown.escape_ascii())
+            }
+        }
+    }
+}
+
+impl fmt::Debug for HeaderKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HeaderKey({self})")
+    }
+}
+
+/// What becomes of a request without the field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    Reject,
+    Skip,
+    Share,
+}
+
+pub(super) fn parse_name(name: &str) -> Result<HeaderName, ConfigError> {
+    HeaderName::from_bytes(name.as_bytes()).map_err(|_| ConfigError::InvalidHeaderName {
+        name: name.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        collections::HashSet,
+        hash::{BuildHasher, RandomState},
+    };
+
+    use super::*;
+
+    fn with(values: &[&[u8]]) -> Request<()> {
+        let mut request = Request::new(());
+        for value in values {
+            let value = HeaderValue::from_bytes(value).unwrap();
+            request.headers_mut().append("x-api-key", value);
+        }
+        request
+    }
+
+    fn key(value: &[u8]) -> HeaderKey {
+        let request = with(&[value]);
+        Header::new("X-Api-Key").extract(&request).unwrap().unwrap()
+    }
+
+    #[test]
+    fn values_of_every_length_are_distinct_and_bounded() {
+        let values: Vec<Vec<u8>> = [0, 1, 2, 31, 32, 33, 61, 62, 63, 64, 4096, 65_536]
+            .iter()
+            .flat_map(|&length| [vec![b'a'; length], vec![b'b'; length]])
+            .collect();
+        let keys: HashSet<_> = values.iter().map(|value| key(value)).collect();
+        // The empty value is there twice.
+        assert_eq!(keys.len(), values.len() - 1);
+        assert_eq!(size_of::<HeaderKey>(), 63);
+    }
+
+    #[test]
+    fn no_short_value_equals_a_digest_or_the_shared_bucket() {
+        let long = [b'x'; 63];
+        let digest = Sha256::digest(long);
+        assert_ne!(HeaderKey::of(&long), HeaderKey::of(&digest));
+        assert_ne!(HeaderKey::of(b""), HeaderKey::SHARED);
+        assert_ne!(HeaderKey::of(b""), HeaderKey::of(b"\0"));
+        assert_ne!(HeaderKey::of(&[0; 62]), HeaderKey::SHARED);
+    }
+
+    #[test]
+    fn equal_keys_hash_alike() {
+        let hasher = RandomState::new();
+        for value in [&b""[..], b"a", &[b'a'; 62], &[b'a'; 63]] {
+            assert_eq!(hasher.hash_one(key(value)), hasher.hash_one(key(value)));
+        }
+    }
+
+    #[test]
+    fn a_missing_field_is_rejected_unless_another_choice_was_made() {
+        let none = with(&[]);
+        let header = Header::new("x-api-key");
+        assert_eq!(header.extract(&none).unwrap_err().status(), 400);
+        assert_eq!(header.clone().or_skip().extract(&none), Ok(None));
+        let shared = header.or_shared().extract(&none);
+        assert_eq!(shared, Ok(Some(HeaderKey::SHARED)));
+    }
+
+    #[test]
+    fn a_field_that_is_there_twice_is_rejected_whatever_was_chosen() {
+        let twice = with(&[b"a", b"a"]);
+        let header = Header::new("x-api-key");
+        for header in [header.clone(), header.clone().or_skip(), header.or_shared()] {
+            assert_eq!(header.extract(&twice).unwrap_err().status(), 400);
+        }
+    }
+
+    #[test]
+    fn case_and_spaces_are_kept_apart() {
+        assert_ne!(key(b"Bob"), key(b"bob"));
+        assert_ne!(key(b"a b"), key(b"ab"));
+    }
+
+    #[test]
+    fn what_is_printed_is_one_line_and_never_the_whole_value() {
+        for value in [
+            &b"sk"[..],
+            b"secret-token-0123456789",
+            b"\x1b[31m\nred\r\n\0\xff\xfe ............",
+            &[0xff; 62],
+            &[b'k'; 200],
+        ] {
+            for printed in [
+                HeaderKey::of(value).to_string(),
+                format!("{:?}", HeaderKey::of(value)),
+            ] {
+                assert!(!printed.contains(char::is_control), "{printed:?}");
+                let whole = value.escape_ascii().to_string();
+                assert!(!printed.contains(&whole), "{printed:?}");
+                assert!(printed.len() < 50, "{printed:?}");
+            }
+        }
+        assert_eq!(
+            HeaderKey::of(b"\x1b[31mabc").to_string(),
+            r"\x1b[… (8 bytes)"
+        );
+        assert_eq!(HeaderKey::of(b"k").to_string(), "… (1 bytes)");
+        assert_eq!(HeaderKey::SHARED.to_string(), "no value");
+    }
+
+    #[test]
+    #[should_panic(expected = "\"x api key\" is not a header name")]
+    fn a_name_that_http_does_not_allow_panics_with_the_name() {
+        let _ = Header::new("x api key");
+    }
+}

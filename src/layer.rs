@@ -1,0 +1,244 @@
+//! The layer: an algorithm, a store and a key, and what else a user may choose.
+
+use std::sync::Arc;
+
+use tower_layer::Layer;
+
+use crate::{
+    exempt::NoExemption,
+    expose::{Exposed, Hidden},
+    limiter::RateLimiter,
+    response::Http,
+    service::RateLimit,
+    store::LocalStore,
+    store_error::OnStoreError,
+};
+
+/// Lets a request through to the inner service, or answers it with 429 (gRPC: `RESOURCE_EXHAUSTED`).
+///
+/// Three words: the [algorithm](crate::algorithm) says how much, the [store](crate::store) keeps count, the
+/// [key](crate::key) says of whom. Each is changed without touching the others. The rest has defaults: every
+/// request costs 1, refusals are told in [HTTP](Http) (or gRPC, if the request is), nothing is exempt.
+///
+/// Cloning a layer shares its buckets. So two routes share one quota with different weights:
+/// `.layer(limit.clone())` and `.layer(limit.cost(5))`.
+///
+/// # What it asks of the service
+///
+/// The inner service must be `Clone` (axum's and tonic's are): while a decision is waited for, the service
+/// that was made ready goes with the request, and a clone takes its place. With [`LocalStore`] that never
+/// happens, except for a request that is [held back](crate::algorithm::LeakyBucket::queue).
+///
+/// For services that don't speak HTTP choose another answer, as
+/// [`.respond_with(AsError)`](Self::respond_with).
+///
+/// # Example: twenty a second with bursts of forty, for each peer address
+///
+/// ```
+/// use std::net::SocketAddr;
+/// use axum::{Router, body::Body, extract::ConnectInfo, http::Request, routing::get};
+/// use tollgate::{Quota, RateLimitLayer};
+/// use tollgate::{algorithm::TokenBucket, key::PeerIp, store::LocalStore};
+/// use tower::ServiceExt;
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let limit = RateLimitLayer::new(
+///     TokenBucket::new(Quota::per_second(20)).burst(40),
+///     LocalStore::new(),
+///     PeerIp::new(),
+/// );
+/// let app: Router = Router::new().route("/", get(|| async { "hello" })).layer(limit);
+///
+/// let peer = ConnectInfo(SocketAddr::from(([192, 0, 2, 1], 4711)));
+/// let request = Request::get("/").extension(peer).body(Body::empty()).unwrap();
+/// let response = app.oneshot(request).await.unwrap();
+/// assert_eq!(response.status(), 200);
+/// assert_eq!(response.headers()["ratelimit"], r#""token-bucket-20-1s-b40";r=39;t=1"#);
+/// # });
+/// ```
+#[derive(Debug, Clone)]
+pub struct RateLimitLayer<Algo, Store, KeyFn, Opts = Options> {
+    pub(crate) settings: Settings<Algo, Store, KeyFn, Opts>,
+}
+
+/// A layer with a [`LocalStore`], whose type would name the algorithm twice.
+///
+/// # Example: a layer in a function's signature
+///
+/// ```
+/// use std::net::IpAddr;
+/// use tollgate::{LocalRateLimitLayer, Quota, RateLimitLayer};
+/// use tollgate::{algorithm::Gcra, key::PeerIp, store::LocalStore};
+///
+/// fn limit() -> LocalRateLimitLayer<Gcra, IpAddr, PeerIp> {
+///     RateLimitLayer::new(Gcra::new(Quota::per_second(5)), LocalStore::new(), PeerIp::new())
+/// }
+/// # let _ = limit();
+/// ```
+pub type LocalRateLimitLayer<Algo, Key, KeyFn, Opts = Options> =
+    RateLimitLayer<Algo, LocalStore<Algo, Key>, KeyFn, Opts>;
+
+/// What a layer and its services share.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings<Algo, Store, KeyFn, Opts> {
+    pub(crate) limiter: RateLimiter<Algo, Store>,
+    pub(crate) key: KeyFn,
+    pub(crate) options: Opts,
+}
+
+/// What a layer does besides counting; the layer's setters change it.
+#[derive(Debug, Clone, Default)]
+pub struct Options<
+    CostFn = u32,
+    Resp = Http,
+    ExemptFn = NoExemption,
+    OnError = OnStoreError,
+    Expose = Hidden,
+> {
+    pub(crate) cost: CostFn,
+    pub(crate) respond: Resp,
+    pub(crate) exempt: ExemptFn,
+    pub(crate) on_store_error: OnError,
+    pub(crate) expose: Expose,
+}
+
+impl<A, S, F> RateLimitLayer<A, S, F> {
+    /// Limits by this algorithm, keeping count in this store, for each key that this extractor finds.
+    pub fn new(algorithm: A, store: S, key: F) -> Self {
+        Self {
+            settings: Settings {
+                limiter: RateLimiter::new(algorithm, store),
+                key,
+                options: Options {
+                    cost: 1,
+                    ..Options::default()
+                },
+            },
+        }
+    }
+}
+
+impl<A, S, F, C, R, X, E, D> RateLimitLayer<A, S, F, Options<C, R, X, E, D>> {
+    fn with<Opts>(
+        self,
+        change: impl FnOnce(Options<C, R, X, E, D>) -> Opts,
+    ) -> RateLimitLayer<A, S, F, Opts> {
+        let Settings {
+            limiter,
+            key,
+            options,
+        } = self.settings;
+        RateLimitLayer {
+            settings: Settings {
+                limiter,
+                key,
+                options: change(options),
+            },
+        }
+    }
+
+    /// Charges each request this much: a number, a closure over the request, or a table by route.
+    ///
+    /// See [`Cost`](crate::Cost). A request of cost 0 is admitted and charges nothing. Closures must name
+    /// the type that they look at: `|request: &Request| …`.
+    pub fn cost<C2>(self, cost: C2) -> RateLimitLayer<A, S, F, Options<C2, R, X, E, D>> {
+        self.with(|options| Options {
+            cost,
+            respond: options.respond,
+            exempt: options.exempt,
+            on_store_error: options.on_store_error,
+            expose: options.expose,
+        })
+    }
+
+    /// Answers refused requests in this way, and tells admitted ones this much.
+    ///
+    /// See [`response`](crate::response): [`Http`] by default, [`Grpc`](crate::response::Grpc),
+    /// [`AsError`](crate::response::AsError), or your own.
+    pub fn respond_with<R2>(self, respond: R2) -> RateLimitLayer<A, S, F, Options<C, R2, X, E, D>> {
+        self.with(|options| Options {
+            cost: options.cost,
+            respond,
+            exempt: options.exempt,
+            on_store_error: options.on_store_error,
+            expose: options.expose,
+        })
+    }
+
+    /// Lets the requests of which this closure says `true` pass without a key, a count or a header.
+    ///
+    /// For health checks, internal addresses, the operator's own keys.
+    ///
+    /// # Example: the health check is never refused
+    ///
+    /// ```
+    /// use axum::extract::Request;
+    /// use tollgate::{Quota, RateLimitLayer};
+    /// use tollgate::{algorithm::FixedWindow, key::Global, store::LocalStore};
+    /// # use tower::{Layer, Service, ServiceExt};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let nothing = FixedWindow::new(Quota::per_day(0));
+    /// let limit = RateLimitLayer::new(nothing, LocalStore::new(), Global)
+    ///     .exempt(|request: &Request| request.uri().path() == "/health");
+    /// # let app = axum::Router::new()
+    /// #     .route("/{*path}", axum::routing::get(|| async {}))
+    /// #     .layer(limit);
+    /// # for (path, status) in [("/health", 200), ("/other", 429)] {
+    /// #     let request = Request::get(path).body(axum::body::Body::empty()).unwrap();
+    /// #     assert_eq!(app.clone().oneshot(request).await.unwrap().status(), status);
+    /// # }
+    /// # });
+    /// ```
+    pub fn exempt<X2>(self, exempt: X2) -> RateLimitLayer<A, S, F, Options<C, R, X2, E, D>> {
+        self.with(|options| Options {
+            cost: options.cost,
+            respond: options.respond,
+            exempt,
+            on_store_error: options.on_store_error,
+            expose: options.expose,
+        })
+    }
+
+    /// Chooses what becomes of a request while the store is unavailable: an [`OnStoreError`], or a closure
+    /// `|error: &StoreError| …` that answers one. By default it is refused with 503 (gRPC: `UNAVAILABLE`).
+    pub fn on_store_error<E2>(
+        self,
+        on_store_error: E2,
+    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E2, D>> {
+        self.with(|options| Options {
+            cost: options.cost,
+            respond: options.respond,
+            exempt: options.exempt,
+            on_store_error,
+            expose: options.expose,
+        })
+    }
+
+    /// Puts the [`Decision`](crate::Decision) about an admitted request into its extensions, for handlers and inner layers.
+    ///
+    /// It costs an allocation and about as much time as the decision itself, so it is only done when asked for.
+    pub fn expose_decision(self) -> RateLimitLayer<A, S, F, Options<C, R, X, E, Exposed>> {
+        self.with(|options| Options {
+            cost: options.cost,
+            respond: options.respond,
+            exempt: options.exempt,
+            on_store_error: options.on_store_error,
+            expose: Exposed,
+        })
+    }
+}
+
+impl<Svc, A, S, F, O> Layer<Svc> for RateLimitLayer<A, S, F, O>
+where
+    A: Clone,
+    S: Clone,
+    F: Clone,
+    O: Clone,
+{
+    type Service = RateLimit<Svc, A, S, F, O>;
+
+    fn layer(&self, inner: Svc) -> Self::Service {
+        RateLimit::new(inner, Arc::new(self.settings.clone()))
+    }
+}

@@ -1,0 +1,218 @@
+//! The answer of a service that speaks no HTTP: an error that can be told from others.
+
+use std::{error::Error, fmt};
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+
+use super::Respond;
+use crate::{
+    decision::Decision,
+    error::{StoreError, StoreErrorKind},
+};
+
+/// The error of a service that is limited with [`AsError`]; tower's `BoxError` is the same type.
+pub type BoxError = Box<dyn Error + Send + Sync>;
+
+/// Fails a refused request with a [`RateLimited`] error, for services that don't speak HTTP: there is no status code.
+///
+/// The error of the service becomes [`BoxError`]; errors of the inner service can be downcast to what they were,
+/// refusals to [`RateLimited`], rejections of the key extractor to [`KeyRejected`], and requests that the store
+/// could not decide about and that are not let through to [`Undecided`].
+///
+/// # Example: a caller that waits as long as it is told to
+///
+/// ```
+/// # use std::{convert::Infallible, time::Duration};
+/// # use tollgate::{Decision, PolicyDecision, algorithm::{Outcome, Policy, Standing}};
+/// use tollgate::response::{AsError, RateLimited, Respond};
+///
+/// # let policy = Policy::new("window", &[5], Duration::from_secs(60)).named("trial").unwrap();
+/// # let decision = Decision::of_one(PolicyDecision::new(&policy, Standing {
+/// #     remaining: 0, outcome: Outcome::RefusedForMicros(1_500_000), replenished_after_micros: 1_500_000,
+/// #     reset_after_micros: 1_500_000, delay_micros: 0,
+/// # }));
+/// # let answer: Result<(), _> = Respond::<u32, (), Infallible>::refuse(&AsError::new(), &7, decision);
+/// let error = answer.unwrap_err();
+/// let refused: &RateLimited = error.downcast_ref().unwrap();
+/// assert_eq!(refused.decision().retry_after(), Some(Duration::from_millis(1_500)));
+/// assert_eq!(error.to_string(), "the rate limit \"trial\" is exceeded: try again in 1.5s");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AsError;
+
+impl AsError {
+    /// Tells refusals as errors.
+    pub const fn new() -> Self {
+        Self
+    }
+}
+
+impl<Req, Res, E: Into<BoxError>> Respond<Req, Res, E> for AsError {
+    type Error = BoxError;
+
+    fn refuse(&self, _: &Req, decision: Decision) -> Result<Res, BoxError> {
+        Err(Box::new(RateLimited { decision }))
+    }
+
+    fn reject(&self, _: &Req, rejection: Response<Bytes>) -> Result<Res, BoxError> {
+        Err(Box::new(KeyRejected { rejection }))
+    }
+
+    fn unavailable(&self, _: &Req, error: &StoreError) -> Result<Res, BoxError> {
+        Err(Box::new(Undecided { kind: error.kind() }))
+    }
+
+    fn inner_error(error: E) -> BoxError {
+        error.into()
+    }
+}
+
+/// The request was refused: it is over its limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RateLimited {
+    decision: Decision,
+}
+
+impl RateLimited {
+    /// The decision, with the wait and the policies that refuse.
+    pub fn decision(&self) -> &Decision {
+        &self.decision
+    }
+
+    /// The decision, without a copy of it.
+    pub fn into_decision(self) -> Decision {
+        self.decision
+    }
+}
+
+impl fmt::Display for RateLimited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let policy = self.decision.policy();
+        match self.decision.retry_after() {
+            Some(wait) => write!(
+                f,
+                "the rate limit {policy:?} is exceeded: try again in {wait:?}"
+            ),
+            None => write!(
+                f,
+                "the request costs more than the rate limit {policy:?} can ever let through"
+            ),
+        }
+    }
+}
+
+impl Error for RateLimited {}
+
+/// The request was rejected: its key extractor found no key where there should be one.
+#[derive(Debug)]
+pub struct KeyRejected {
+    rejection: Response<Bytes>,
+}
+
+impl KeyRejected {
+    /// What an HTTP caller would have been answered.
+    pub fn rejection(&self) -> &Response<Bytes> {
+        &self.rejection
+    }
+
+    /// What an HTTP caller would have been answered, without a copy of it.
+    pub fn into_rejection(self) -> Response<Bytes> {
+        self.rejection
+    }
+
+    /// Its status: 400 for a missing credential, 500 for a missing peer address.
+    pub fn status(&self) -> StatusCode {
+        self.rejection.status()
+    }
+}
+
+impl fmt::Display for KeyRejected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let status = self.rejection.status();
+        write!(f, "the request has no key for its rate limit ({status})")
+    }
+}
+
+impl Error for KeyRejected {}
+
+/// The request was not let through, as the store could not decide about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Undecided {
+    kind: StoreErrorKind,
+}
+
+impl Undecided {
+    /// Whose fault it is. What exactly went wrong is for the operator's log, not for callers.
+    pub fn kind(&self) -> StoreErrorKind {
+        self.kind
+    }
+}
+
+impl fmt::Display for Undecided {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the rate limit could not be checked")
+    }
+}
+
+impl Error for Undecided {}
+
+#[cfg(test)]
+mod tests {
+    use std::{io, time::Duration};
+
+    use super::*;
+    use crate::response::sample::{hopeless, refused_for};
+
+    type Answer = Result<(), BoxError>;
+
+    fn respond() -> impl Respond<u32, (), io::Error, Error = BoxError> {
+        AsError::new()
+    }
+
+    fn error<E: Error + 'static>(answer: Answer) -> E {
+        *answer.unwrap_err().downcast().unwrap()
+    }
+
+    #[test]
+    fn a_refusal_is_an_error_with_the_decision_in_it() {
+        let refused: RateLimited = error(respond().refuse(&7, hopeless()));
+        assert_eq!(*refused.decision(), hopeless());
+        assert!(
+            refused
+                .to_string()
+                .contains("costs more than the rate limit \"api\"")
+        );
+        let refused = respond().refuse(&7, refused_for(Duration::from_secs(3)));
+        assert!(
+            refused
+                .unwrap_err()
+                .to_string()
+                .ends_with("try again in 3s")
+        );
+    }
+
+    #[test]
+    fn a_rejection_is_an_error_with_the_answer_in_it() {
+        let rejection = Response::builder()
+            .status(400)
+            .body(Bytes::from_static(b"no key"));
+        let rejected: KeyRejected = error(respond().reject(&7, rejection.unwrap()));
+        assert_eq!(rejected.status(), 400);
+        assert_eq!(rejected.into_rejection().into_body(), "no key");
+    }
+
+    #[test]
+    fn a_store_that_cannot_decide_is_an_error_without_its_reasons() {
+        let failure = StoreError::new(StoreErrorKind::Misconfigured, "redis://s3cret");
+        let undecided: Undecided = error(respond().unavailable(&7, &failure));
+        assert_eq!(undecided.kind(), StoreErrorKind::Misconfigured);
+        assert!(!format!("{undecided:?} {undecided}").contains("s3cret"));
+    }
+
+    #[test]
+    fn an_error_of_the_inner_service_stays_what_it_was() {
+        let inner = <AsError as Respond<u32, (), io::Error>>::inner_error(io::Error::other("disk"));
+        assert_eq!(inner.downcast::<io::Error>().unwrap().to_string(), "disk");
+    }
+}

@@ -1,0 +1,116 @@
+//! The rate-limit fields of a response, in the dialect that was chosen.
+
+use http::HeaderName;
+
+use super::retry_after::whole_seconds;
+use crate::decision::PolicyDecision;
+
+pub(super) const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+pub(super) const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+pub(super) const DRAFT_6: [HeaderName; 3] = [
+    HeaderName::from_static("ratelimit-limit"),
+    HeaderName::from_static("ratelimit-remaining"),
+    HeaderName::from_static("ratelimit-reset"),
+];
+pub(super) const LEGACY: [HeaderName; 3] = [
+    HeaderName::from_static("x-ratelimit-limit"),
+    HeaderName::from_static("x-ratelimit-remaining"),
+    HeaderName::from_static("x-ratelimit-reset"),
+];
+
+/// The largest integer of a structured field (RFC 9651, section 3.3.1).
+pub(super) const LARGEST: u64 = 999_999_999_999_999;
+
+/// Which fields tell a caller about its limits, on responses to admitted and refused requests alike.
+///
+/// Every number of seconds is rounded up, and is a number of seconds *from now*: none is a time of day.
+/// A number of more than 15 digits is sent as 999 999 999 999 999. A browser's script reads these fields only if
+/// the response also has `Access-Control-Expose-Headers: RateLimit, RateLimit-Policy, Retry-After`, which is for
+/// the CORS layer to say.
+///
+/// # Example: one answer in two dialects
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tollgate::{Decision, PolicyDecision, algorithm::{Outcome, Policy, Standing}};
+/// use tollgate::response::{Fields, Http};
+///
+/// # let policy = Policy::new("token-bucket", &[40], Duration::from_secs(2)).named("api").unwrap();
+/// # let decision = Decision::of_one(PolicyDecision::new(&policy, Standing {
+/// #     remaining: 39, outcome: Outcome::Admitted, replenished_after_micros: 50_000,
+/// #     reset_after_micros: 50_000, delay_micros: 0,
+/// # }));
+/// let mut headers = http::HeaderMap::new();
+/// Http::new().add_fields(&decision, &mut headers);
+/// assert_eq!(headers["RateLimit-Policy"], r#""api";q=40;w=2"#);
+/// assert_eq!(headers["RateLimit"], r#""api";r=39;t=1"#);
+///
+/// let mut headers = http::HeaderMap::new();
+/// Http::new().fields(Fields::XRateLimit).add_fields(&decision, &mut headers);
+/// assert_eq!(headers["X-RateLimit-Remaining"], "39");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Fields {
+    /// `RateLimit-Policy: "api";q=40;w=2` and `RateLimit: "api";r=39;t=1`, the structured form of
+    /// draft-ietf-httpapi-ratelimit-headers-11 (the same bytes since draft 08).
+    ///
+    /// `q` is the most at once, `w` the seconds to win it back (left out below one second, which the draft cannot
+    /// say); `r` is what is left, `t` the seconds until it is more (left out if nothing is missing). A tuple of
+    /// algorithms has a member for each policy; on a refusal `RateLimit` has only those that refuse. Lines that an
+    /// inner layer wrote are kept before these.
+    #[default]
+    Draft11,
+    /// `RateLimit: limit=40, remaining=39, reset=1` and `RateLimit-Policy: 40;w=2`, as in draft 07.
+    ///
+    /// It speaks of the [binding](crate::Decision::policy) policy; `reset` is the seconds until all is won back, on a
+    /// refusal those of `Retry-After`. If an inner layer has told of less remaining, that is left as it is.
+    /// A policy with a window below one second is not listed.
+    Draft7,
+    /// `RateLimit-Limit`, `RateLimit-Remaining`, `RateLimit-Reset` and `RateLimit-Policy: 40;w=2`, as in
+    /// draft 06; otherwise like [`Draft7`](Self::Draft7).
+    Draft6,
+    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, as many APIs have them; otherwise
+    /// like [`Draft7`](Self::Draft7).
+    ///
+    /// Peers differ in what `X-RateLimit-Reset` counts (GitHub sends a Unix time, Envoy seconds from now); here it
+    /// is **seconds from now**, which a caller can use whose clock is wrong.
+    XRateLimit,
+    /// None of them. `Retry-After` is not one of them: a refusal has it still.
+    Off,
+}
+
+/// The window in seconds, if it has any: less than one cannot be said.
+pub(super) fn window_seconds(policy: &PolicyDecision) -> Option<u64> {
+    let window = policy.window();
+    (window.as_secs() > 0).then(|| whole_seconds(window))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderMap;
+
+    use super::*;
+    use crate::response::{
+        field_writer::FieldWriter,
+        sample::{SECOND, standing},
+    };
+
+    #[test]
+    fn a_number_that_no_structured_field_can_hold_is_clamped_to_fifteen_digits() {
+        let decision = standing(u64::MAX, SECOND, u64::MAX, SECOND);
+        for fields in [
+            Fields::Draft11,
+            Fields::Draft7,
+            Fields::Draft6,
+            Fields::XRateLimit,
+        ] {
+            let mut headers = HeaderMap::new();
+            FieldWriter::new(fields).add(&decision, &mut headers);
+            for line in headers.values().map(|line| line.to_str().unwrap()) {
+                let digits = line.split(|character: char| !character.is_ascii_digit());
+                assert!(digits.clone().all(|digits| digits.len() <= 15), "{line}");
+            }
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The answer in gRPC's own form: a status in the header fields, and no body.
+
+use bytes::Bytes;
+use http::{Request, Response};
+
+use super::{
+    Respond, body::FromBytes, field_writer::FieldWriter, fields::Fields, grpc_form::Form,
+    retry_after,
+};
+use crate::{decision::Decision, error::StoreError};
+
+/// Answers a refused request with `RESOURCE_EXHAUSTED` (8), whatever the request: for a service that speaks only gRPC.
+///
+/// [`Http`](super::Http) answers gRPC requests in the same way, and others as HTTP does. The answer is HTTP status
+/// 200 with everything in one block of header fields (*Trailers-Only*) and no message:
+///
+/// - `grpc-status: 8`. `UNAVAILABLE` (14) is for a store that could not decide and requests that are then not let
+///   through: client libraries take 14 for leave to try again at once.
+/// - `grpc-status-details-bin`: a `google.rpc.Status` with `RetryInfo`, unless the cost can never fit, and
+///   `QuotaFailure`, which names each policy that refuses and its limit.
+/// - `grpc-retry-pushback-ms` (gRFC A6): the wait in milliseconds, or `-1` (do not try again) if the cost can never fit.
+/// - `Retry-After` and the rate-limit [fields](Self::fields); an admitted call has these among its initial metadata.
+///
+/// A gRPC-Web request is answered with its own content type. In front of `tonic-web` or behind it, the caller sees
+/// the same code; its CORS layer must expose `grpc-status`, `grpc-message` and `grpc-status-details-bin`.
+///
+/// # Example: what a caller over its limit receives
+///
+/// ```
+/// # use std::{convert::Infallible, time::Duration};
+/// # use bytes::Bytes;
+/// # use http::{Request, Response};
+/// # use tollgate::{Decision, PolicyDecision, algorithm::{Outcome, Policy, Standing}};
+/// use tollgate::response::{Grpc, Respond};
+///
+/// # let policy = Policy::new("window", &[5], Duration::from_secs(60)).named("trial").unwrap();
+/// # let decision = Decision::of_one(PolicyDecision::new(&policy, Standing {
+/// #     remaining: 0, outcome: Outcome::RefusedForMicros(1_500_000), replenished_after_micros: 1_500_000,
+/// #     reset_after_micros: 1_500_000, delay_micros: 0,
+/// # }));
+/// # let request = Request::new(());
+/// let refused: Result<Response<Bytes>, Infallible> = Grpc::new().refuse(&request, decision);
+/// let response = refused.unwrap();
+/// assert_eq!(response.status(), 200);
+/// assert_eq!(response.headers()["grpc-status"], "8");
+/// assert_eq!(response.headers()["grpc-retry-pushback-ms"], "1500");
+/// assert!(response.body().is_empty());
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Grpc {
+    fields: FieldWriter,
+}
+
+impl Grpc {
+    /// The default: with the [fields](Fields::Draft11) of draft 11 among the metadata.
+    pub const fn new() -> Self {
+        Self {
+            fields: FieldWriter::new(Fields::Draft11),
+        }
+    }
+
+    /// Which rate-limit fields are sent, to admitted and refused callers alike.
+    #[must_use]
+    pub fn fields(mut self, fields: Fields) -> Self {
+        self.fields = FieldWriter::new(fields);
+        self
+    }
+}
+
+impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Grpc {
+    type Error = E;
+
+    fn refuse(&self, request: &Request<ReqB>, decision: Decision) -> Result<Response<ResB>, E> {
+        let form = Form::of(request.headers()).unwrap_or(Form::Grpc);
+        Ok(form.refuse(decision, &self.fields))
+    }
+
+    fn reject(
+        &self,
+        request: &Request<ReqB>,
+        rejection: Response<Bytes>,
+    ) -> Result<Response<ResB>, E> {
+        let form = Form::of(request.headers()).unwrap_or(Form::Grpc);
+        Ok(form.reject(rejection))
+    }
+
+    fn unavailable(&self, request: &Request<ReqB>, _: &StoreError) -> Result<Response<ResB>, E> {
+        let form = Form::of(request.headers()).unwrap_or(Form::Grpc);
+        Ok(form.unavailable())
+    }
+
+    fn inner_error(error: E) -> E {
+        error
+    }
+
+    #[inline]
+    fn annotates(&self) -> bool {
+        !self.fields.is_off()
+    }
+
+    fn annotate(&self, decision: &Decision, response: &mut Response<ResB>) {
+        self.fields.add(decision, response.headers_mut());
+        retry_after::lengthen(decision, response.headers_mut());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{convert::Infallible, time::Duration};
+
+    use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
+    use http::HeaderValue;
+
+    use super::*;
+    use crate::{
+        error::StoreErrorKind,
+        response::sample::{admitted, hopeless, refused_for},
+    };
+
+    fn request(content_type: &str) -> Request<()> {
+        let request = Request::post("/pkg.Service/Call");
+        request
+            .header("content-type", content_type)
+            .body(())
+            .unwrap()
+    }
+
+    fn refused(content_type: &str, decision: Decision) -> Response<Bytes> {
+        let Ok::<_, Infallible>(response) = Grpc::new().refuse(&request(content_type), decision);
+        response
+    }
+
+    #[test]
+    fn a_refused_call_gets_resource_exhausted_in_the_header_fields_and_no_body() {
+        let response = refused(
+            "application/grpc",
+            refused_for(Duration::from_micros(1_500_000)),
+        );
+        assert_eq!(response.status(), 200);
+        assert!(response.body().is_empty());
+        let mut fields: Vec<_> = response.headers().iter().collect();
+        fields.sort_by_key(|(name, _)| name.as_str());
+        // The details were made by another encoder, from the numbers of the fields in the .proto files.
+        let details = "CAgSE3JhdGUgbGltaXQgZXhjZWVkZWQaNgoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5\
+                       SW5mbxIKCggIARCAyrXuARpTCit0eXBlLmdvb2dsZWFwaXMuY29tL2dvb2dsZS5ycGMuUXVvdGFGYWlsdXJl\
+                       EiQKIgoDYXBpEhR0aGUgbGltaXQgaXMgdXNlZCB1cCoDYXBpOCg";
+        let expected = [
+            ("content-type", "application/grpc"),
+            ("grpc-message", "rate limit exceeded"),
+            ("grpc-retry-pushback-ms", "1500"),
+            ("grpc-status", "8"),
+            ("grpc-status-details-bin", details),
+            ("ratelimit", r#""api";r=0;t=2"#),
+            ("ratelimit-policy", r#""api";q=40;w=2"#),
+            ("retry-after", "2"),
+        ];
+        let text = |value: &HeaderValue| value.to_str().unwrap().to_owned();
+        let fields: Vec<_> = fields
+            .iter()
+            .map(|(name, value)| (name.as_str(), text(value)))
+            .collect();
+        let expected = expected.map(|(name, value)| (name, value.to_owned()));
+        assert_eq!(fields, expected);
+    }
+
+    #[test]
+    fn a_call_that_can_never_fit_is_told_not_to_try_again_and_has_no_retry_info() {
+        let response = refused("application/grpc", hopeless());
+        assert_eq!(response.headers()["grpc-status"], "8");
+        assert_eq!(response.headers()["grpc-retry-pushback-ms"], "-1");
+        assert!(!response.headers().contains_key("retry-after"));
+        let details = response.headers()["grpc-status-details-bin"].as_bytes();
+        let details = STANDARD_NO_PAD.decode(details).unwrap();
+        let holds = |text: &[u8]| details.windows(text.len()).any(|window| window == text);
+        assert!(holds(b"google.rpc.QuotaFailure") && !holds(b"google.rpc.RetryInfo"));
+        assert!(holds(b"the cost is more than the limit"));
+    }
+
+    #[test]
+    fn a_grpc_web_call_is_answered_with_its_own_content_type() {
+        for (asked, answered) in [
+            ("application/grpc-web", "application/grpc-web+proto"),
+            (
+                "application/grpc-web-text",
+                "application/grpc-web-text+proto",
+            ),
+            ("application/json", "application/grpc"),
+        ] {
+            let response = refused(asked, hopeless());
+            assert_eq!(response.headers()["content-type"], answered);
+            assert_eq!(response.headers()["grpc-status"], "8");
+        }
+    }
+
+    #[test]
+    fn a_store_that_cannot_decide_is_unavailable_and_tells_no_number_and_no_reason() {
+        let error = StoreError::new(StoreErrorKind::Unavailable, "redis://s3cret");
+        let request = request("application/grpc");
+        let Ok::<Response<Bytes>, Infallible>(response) = Grpc::new().unavailable(&request, &error);
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.headers()["grpc-status"], "14");
+        assert_eq!(response.headers().len(), 3, "{:?}", response.headers());
+        assert!(!format!("{response:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn the_decision_rides_along_and_fields_that_are_off_are_not_sent() {
+        let request = request("application/grpc");
+        let responder = Grpc::new().fields(Fields::Off);
+        let Ok::<Response<Bytes>, Infallible>(response) = responder.refuse(&request, hopeless());
+        assert_eq!(response.extensions().get(), Some(&hopeless()));
+        assert!(!response.headers().contains_key("ratelimit"));
+        assert!(!Respond::<Request<()>, Response<Bytes>, Infallible>::annotates(&responder));
+    }
+
+    #[test]
+    fn an_admitted_call_has_the_fields_among_its_metadata() {
+        let mut response = Response::new(Bytes::new());
+        Respond::<Request<()>, _, Infallible>::annotate(&Grpc::new(), &admitted(), &mut response);
+        assert_eq!(response.headers()["ratelimit"], r#""api";r=39;t=1"#);
+    }
+
+    #[cfg(feature = "tonic")]
+    #[test]
+    fn tonic_reads_the_status_and_its_details() {
+        let response = refused("application/grpc", hopeless());
+        let status = tonic::Status::from_header_map(response.headers()).unwrap();
+        assert_eq!(status.code(), tonic::Code::ResourceExhausted);
+        let message = "the request costs more than can ever be let through at once";
+        assert_eq!(status.message(), message);
+        assert!(status.details().starts_with(b"\x08\x08\x12\x3Bthe request"));
+    }
+}

@@ -1,0 +1,274 @@
+//! The forms that gRPC comes in, and the answers in them: a status in the header fields, and no body.
+
+use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
+
+use super::{
+    body::FromBytes,
+    field_writer::FieldWriter,
+    protobuf::{self, Violation},
+    retry_after,
+};
+use crate::decision::Decision;
+
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+const GRPC_DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
+const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
+
+const RESOURCE_EXHAUSTED: u8 = 8;
+const UNAVAILABLE: u8 = 14;
+
+/// More of a rejection's text than this is not worth a place in the header fields.
+const LONGEST_MESSAGE: usize = 1_024;
+
+/// Which of gRPC's forms a caller speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Grpc,
+    Web,
+    WebText,
+}
+
+impl Form {
+    /// The form that the content type of a request asks for: none, if it is not gRPC.
+    pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
+        let content_type = headers.get(header::CONTENT_TYPE)?.as_bytes();
+        let subtype = strip_prefix(content_type, b"application/grpc")?;
+        // `application/grpc`, with `+proto` or another encoding, or with parameters.
+        let ends = |rest: &[u8]| matches!(rest.first(), None | Some(b'+' | b';' | b' ' | b'\t'));
+        if ends(subtype) {
+            return Some(Self::Grpc);
+        }
+        let subtype = strip_prefix(subtype, b"-web")?;
+        if ends(subtype) {
+            return Some(Self::Web);
+        }
+        ends(strip_prefix(subtype, b"-text")?).then_some(Self::WebText)
+    }
+
+    /// `RESOURCE_EXHAUSTED`, with the decision in the extensions.
+    pub(super) fn refuse<B: FromBytes>(
+        self,
+        decision: Decision,
+        fields: &FieldWriter,
+    ) -> Response<B> {
+        let text = match decision.retry_after() {
+            Some(_) => "rate limit exceeded",
+            None => "the request costs more than can ever be let through at once",
+        };
+        let mut response = self.status(RESOURCE_EXHAUSTED, HeaderValue::from_static(text));
+        let headers = response.headers_mut();
+        let details = STANDARD_NO_PAD.encode(details(&decision, text));
+        // Base64 is ASCII, so that there always is a value.
+        if let Ok(details) = HeaderValue::try_from(details) {
+            headers.insert(GRPC_DETAILS, details);
+        }
+        headers.insert(GRPC_PUSHBACK, HeaderValue::from(pushback_millis(&decision)));
+        retry_after::set(&decision, headers);
+        fields.add(&decision, headers);
+        response.extensions_mut().insert(decision);
+        response
+    }
+
+    /// The code that stands for the status of a rejection; its body is the message, if that is plain text.
+    pub(super) fn reject<B: FromBytes>(self, rejection: Response<Bytes>) -> Response<B> {
+        let (parts, body) = rejection.into_parts();
+        let message = message_of(&parts.headers, &body).unwrap_or_else(|| {
+            HeaderValue::from_static(parts.status.canonical_reason().unwrap_or("rejected"))
+        });
+        let mut response = self.status(code_of(parts.status), message);
+        *response.extensions_mut() = parts.extensions;
+        response
+    }
+
+    /// `UNAVAILABLE`, without a number: nobody knows any.
+    pub(super) fn unavailable<B: FromBytes>(self) -> Response<B> {
+        let text = "rate limiting is temporarily unavailable";
+        self.status(UNAVAILABLE, HeaderValue::from_static(text))
+    }
+
+    fn status<B: FromBytes>(self, code: u8, message: HeaderValue) -> Response<B> {
+        let mut response = Response::new(B::from_bytes(Bytes::new()));
+        let content_type = match self {
+            Self::Grpc => "application/grpc",
+            Self::Web => "application/grpc-web+proto",
+            Self::WebText => "application/grpc-web-text+proto",
+        };
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+        headers.insert(GRPC_STATUS, HeaderValue::from(u16::from(code)));
+        headers.insert(GRPC_MESSAGE, message);
+        response
+    }
+}
+
+/// The bytes of `grpc-status-details-bin`: names of policies and numbers, nothing that a caller has sent.
+fn details(decision: &Decision, text: &str) -> Vec<u8> {
+    let policies = decision.policies().iter();
+    let violations = policies
+        .filter(|policy| !policy.is_admitted())
+        .map(|policy| Violation {
+            policy: policy.policy(),
+            description: if policy.never_fits() {
+                "the cost is more than the limit"
+            } else {
+                "the limit is used up"
+            },
+            limit: policy.limit(),
+        });
+    let quota_failure = protobuf::quota_failure(violations);
+    let details = match decision.retry_after() {
+        Some(wait) => vec![protobuf::retry_info(wait), quota_failure],
+        None => vec![quota_failure],
+    };
+    protobuf::status(RESOURCE_EXHAUSTED, text, &details)
+}
+
+/// The wait in whole milliseconds, rounded up; negative means never (gRFC A6).
+fn pushback_millis(decision: &Decision) -> i32 {
+    match decision.retry_after() {
+        Some(wait) => i32::try_from(wait.as_micros().div_ceil(1_000)).unwrap_or(i32::MAX),
+        None => -1,
+    }
+}
+
+fn code_of(status: StatusCode) -> u8 {
+    match status.as_u16() {
+        400 => 3,  // INVALID_ARGUMENT
+        401 => 16, // UNAUTHENTICATED
+        403 => 7,  // PERMISSION_DENIED
+        404 => 5,  // NOT_FOUND
+        429 => RESOURCE_EXHAUSTED,
+        503 => UNAVAILABLE,
+        500..=599 => 13, // INTERNAL
+        _ => 2,          // UNKNOWN
+    }
+}
+
+/// A body of plain text in the encoding of `grpc-message`: whatever is not printable ASCII as `%XX`.
+fn message_of(headers: &HeaderMap, body: &[u8]) -> Option<HeaderValue> {
+    let content_type = headers.get(header::CONTENT_TYPE)?.as_bytes();
+    strip_prefix(content_type, b"text/plain")?;
+    let text = std::str::from_utf8(body).ok()?.trim();
+    if text.is_empty() || text.len() > LONGEST_MESSAGE {
+        return None;
+    }
+    let mut message = Vec::with_capacity(text.len());
+    for byte in text.bytes() {
+        if matches!(byte, b' '..=b'~') && byte != b'%' {
+            message.push(byte);
+        } else {
+            let digit = |nibble: u8| b"0123456789ABCDEF"[usize::from(nibble)];
+            message.extend([b'%', digit(byte >> 4), digit(byte & 0xF)]);
+        }
+    }
+    HeaderValue::from_bytes(&message).ok()
+}
+
+/// Media types know no case (RFC 9110, section 8.3.1).
+fn strip_prefix<'a>(value: &'a [u8], prefix: &[u8]) -> Option<&'a [u8]> {
+    let (start, rest) = value.split_at_checked(prefix.len())?;
+    start.eq_ignore_ascii_case(prefix).then_some(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::response::sample::refused_for;
+
+    fn rejected(status: u16, content_type: &str, text: &'static str) -> Response<Bytes> {
+        let rejection = Response::builder()
+            .status(status)
+            .header("content-type", content_type);
+        let rejection = rejection.body(Bytes::from_static(text.as_bytes())).unwrap();
+        Form::Grpc.reject(rejection)
+    }
+
+    #[test]
+    fn the_pushback_is_rounded_up_to_milliseconds_and_stays_an_int32() {
+        let pushback = |micros| pushback_millis(&refused_for(Duration::from_micros(micros)));
+        assert_eq!([1, 1_000, 1_001].map(pushback), [1, 1, 2]);
+        assert_eq!(pushback(i32::MAX as u64 * 1_000), i32::MAX);
+        assert_eq!(pushback(i32::MAX as u64 * 1_000 + 1), i32::MAX);
+    }
+
+    #[test]
+    fn the_form_is_told_by_the_content_type_alone() {
+        let form = |content_type| {
+            let value = HeaderValue::from_static(content_type);
+            Form::of(&HeaderMap::from_iter([(header::CONTENT_TYPE, value)]))
+        };
+        for content_type in [
+            "application/grpc",
+            "application/grpc+proto",
+            "Application/gRPC;v=1",
+        ] {
+            assert_eq!(form(content_type), Some(Form::Grpc), "{content_type}");
+        }
+        for content_type in [
+            "application/grpc-web",
+            "application/grpc-web+proto",
+            "application/grpc-web; v=1",
+        ] {
+            assert_eq!(form(content_type), Some(Form::Web), "{content_type}");
+        }
+        for content_type in [
+            "application/grpc-web-text",
+            "application/grpc-web-text+proto",
+        ] {
+            assert_eq!(form(content_type), Some(Form::WebText), "{content_type}");
+        }
+        for content_type in [
+            "",
+            "application/json",
+            "application/grpcx",
+            "application/grpc-webs",
+            "application/grpc-web-texts",
+            "text/plain",
+        ] {
+            assert_eq!(form(content_type), None, "{content_type}");
+        }
+        assert_eq!(Form::of(&HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn a_rejection_becomes_the_code_that_stands_for_its_status() {
+        for (status, code) in [
+            (400, "3"),
+            (401, "16"),
+            (403, "7"),
+            (404, "5"),
+            (418, "2"),
+            (429, "8"),
+            (500, "13"),
+            (503, "14"),
+        ] {
+            let response = rejected(status, "text/plain", "no");
+            assert_eq!(response.status(), 200);
+            assert_eq!(response.headers()["grpc-status"], code, "{status}");
+            assert!(response.body().is_empty());
+        }
+    }
+
+    #[test]
+    fn the_message_of_a_rejection_is_its_plain_text_percent_encoded() {
+        let message = |content_type, text| {
+            let response = rejected(400, content_type, text);
+            response.headers()["grpc-message"]
+                .to_str()
+                .unwrap()
+                .to_owned()
+        };
+        assert_eq!(message("text/plain; charset=utf-8", "no key\n"), "no key");
+        assert_eq!(
+            message("text/plain", "100 % ü\r\nx"),
+            "100 %25 %C3%BC%0D%0Ax"
+        );
+        assert_eq!(message("application/json", "{}"), "Bad Request");
+        assert_eq!(message("text/plain", ""), "Bad Request");
+    }
+}

@@ -1,0 +1,185 @@
+//! The fields as they were before draft 08, and the legacy ones: one number each, of the binding policy.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::{
+    fields::{LARGEST, POLICY, RATE_LIMIT, window_seconds},
+    line::Line,
+    retry_after::whole_seconds,
+};
+use crate::decision::Decision;
+
+/// Sets `RateLimit`, unless what is there leaves less, and adds to `RateLimit-Policy`.
+pub(super) fn set_dictionary(decision: &Decision, headers: &mut HeaderMap) {
+    append_policies(decision, headers);
+    let told = headers.get(RATE_LIMIT);
+    if is_tightest(decision, told.map(remaining_of_dictionary)) {
+        headers.insert(RATE_LIMIT, dictionary(decision));
+    }
+}
+
+/// `40;w=2, 1000;w=86400`; these drafts know no policy without a window.
+pub(super) fn append_policies(decision: &Decision, headers: &mut HeaderMap) {
+    let mut line = Line::of_len(64);
+    for policy in decision.policies() {
+        if let Some(seconds) = window_seconds(policy) {
+            line.separate();
+            line.number(policy.limit().min(LARGEST));
+            line.text(b";w=");
+            line.number(seconds);
+        }
+    }
+    if !line.is_empty() {
+        headers.append(POLICY, line.into_value());
+    }
+}
+
+/// `limit=40, remaining=39, reset=1`
+fn dictionary(decision: &Decision) -> HeaderValue {
+    let [limit, remaining, reset] = three_numbers(decision);
+    let mut line = Line::of_len(64);
+    line.text(b"limit=");
+    line.number(limit);
+    line.text(b", remaining=");
+    line.number(remaining);
+    line.text(b", reset=");
+    line.number(reset);
+    line.into_value()
+}
+
+/// Sets the fields of these names to limit, remaining and reset, unless those that are there leave less.
+pub(super) fn set_three(names: &[HeaderName; 3], decision: &Decision, headers: &mut HeaderMap) {
+    let told = headers.get(&names[1]);
+    if is_tightest(
+        decision,
+        told.map(|value| value.to_str().ok()?.parse().ok()),
+    ) {
+        for (name, number) in names.iter().zip(three_numbers(decision)) {
+            headers.insert(name, HeaderValue::from(number));
+        }
+    }
+}
+
+/// Limit, remaining and reset of the binding policy.
+fn three_numbers(decision: &Decision) -> [u64; 3] {
+    // Where both are sent, `Retry-After` and the reset should be the same moment (drafts 03 to 07).
+    let reset = decision.retry_after().unwrap_or(decision.reset_after());
+    [
+        decision.limit().min(LARGEST),
+        decision.remaining().min(LARGEST),
+        whole_seconds(reset),
+    ]
+}
+
+/// Whether what is told already leaves more than this decision does. What cannot be read is left alone.
+fn is_tightest(decision: &Decision, told: Option<Option<u64>>) -> bool {
+    match told {
+        None => true,
+        Some(remaining) => remaining.is_some_and(|told| decision.remaining() < told),
+    }
+}
+
+fn remaining_of_dictionary(value: &HeaderValue) -> Option<u64> {
+    let mut members = value.to_str().ok()?.split(',');
+    members.find_map(|member| member.trim().strip_prefix("remaining=")?.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{
+        algorithm::Outcome,
+        response::{
+            Fields,
+            field_writer::FieldWriter,
+            sample::{API, SECOND, admitted, both, hopeless, policy, refused_for, standing},
+        },
+    };
+
+    fn told(fields: Fields, decision: &Decision) -> Vec<(String, String)> {
+        let mut headers = HeaderMap::new();
+        FieldWriter::new(fields).add(decision, &mut headers);
+        let text = |value: &HeaderValue| value.to_str().unwrap().to_owned();
+        let told = headers
+            .iter()
+            .map(|(name, value)| (name.to_string(), text(value)));
+        told.collect()
+    }
+
+    #[test]
+    fn draft_7_is_a_dictionary_of_the_binding_policy() {
+        let lines = told(Fields::Draft7, &both(Outcome::Admitted, Outcome::Admitted));
+        assert_eq!(
+            lines[0],
+            ("ratelimit-policy".into(), "40;w=2, 1000;w=86400".into())
+        );
+        assert_eq!(
+            lines[1],
+            (
+                "ratelimit".into(),
+                "limit=40, remaining=7, reset=86391".into()
+            )
+        );
+        let below_a_second = standing(5, SECOND / 2, 4, SECOND);
+        let lines = told(Fields::Draft7, &below_a_second);
+        assert_eq!(
+            lines,
+            [("ratelimit".into(), "limit=5, remaining=4, reset=1".into())]
+        );
+    }
+
+    #[test]
+    fn draft_6_has_a_field_for_each_number() {
+        let expected = [
+            ("ratelimit-policy", "40;w=2"),
+            ("ratelimit-limit", "40"),
+            ("ratelimit-remaining", "39"),
+            ("ratelimit-reset", "1"),
+        ];
+        let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(told(Fields::Draft6, &admitted()), expected);
+    }
+
+    #[test]
+    fn the_reset_is_in_seconds_from_now_and_on_a_refusal_that_of_retry_after() {
+        let lines = told(
+            Fields::XRateLimit,
+            &refused_for(Duration::from_millis(2_100)),
+        );
+        let expected = [
+            ("x-ratelimit-limit", "40"),
+            ("x-ratelimit-remaining", "0"),
+            ("x-ratelimit-reset", "3"),
+        ];
+        assert_eq!(
+            lines,
+            expected.map(|(name, value)| (name.to_owned(), value.to_owned()))
+        );
+        let lines = told(Fields::XRateLimit, &hopeless());
+        assert_eq!(lines[2].1, "1");
+    }
+
+    #[test]
+    fn of_two_layers_the_single_valued_dialects_tell_the_tighter_one() {
+        let left = |remaining| Decision::of_one(policy(API, remaining, SECOND, Outcome::Admitted));
+        for (fields, name) in [
+            (Fields::Draft7, "ratelimit"),
+            (Fields::Draft6, "ratelimit-remaining"),
+            (Fields::XRateLimit, "x-ratelimit-remaining"),
+        ] {
+            for [inner, outer] in [[3, 5], [5, 3]] {
+                let mut headers = HeaderMap::new();
+                FieldWriter::new(fields).add(&left(inner), &mut headers);
+                FieldWriter::new(fields).add(&left(outer), &mut headers);
+                assert_eq!(headers.get_all(name).iter().count(), 1);
+                let told = headers[name].to_str().unwrap();
+                assert!(
+                    told == "3" || told.contains("remaining=3"),
+                    "{name}: {told}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! The default body of a refusal: a problem in JSON, as RFC 9457 has it.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header};
+
+use super::render::{Refusal, Render};
+
+/// Answers a refused request with 429 and an `application/problem+json` body (RFC 9457): the default.
+///
+/// The body names the policies that refuse, in the extension member that draft-ietf-httpapi-ratelimit-headers-11
+/// has for it. It tells nothing of the key, the address or the store.
+///
+/// # Example: what a program reads
+///
+/// ```
+/// # use std::time::Duration;
+/// # use bytes::Bytes;
+/// # use http::Response;
+/// # use tollgate::{Decision, PolicyDecision, algorithm::{Outcome, Policy, Standing}};
+/// use tollgate::response::Http;
+///
+/// # let policy = Policy::new("window", &[5], Duration::from_secs(60)).named("trial").unwrap();
+/// # let decision = Decision::of_one(PolicyDecision::new(&policy, Standing {
+/// #     remaining: 0, outcome: Outcome::RefusedForMicros(1_000_000), replenished_after_micros: 1_000_000,
+/// #     reset_after_micros: 1_000_000, delay_micros: 0,
+/// # }));
+/// let response: Response<Bytes> = Http::new().response(&decision);
+/// assert_eq!(response.headers()["Content-Type"], "application/problem+json");
+/// assert_eq!(
+///     response.body(),
+///     concat!(
+///         r#"{"title":"Too Many Requests","status":429,"#,
+///         r#""detail":"The rate limit is exceeded. Try again in 1 second.","violated-policies":["trial"]}"#,
+///     ),
+/// );
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ProblemJson {
+    problem_type: Option<Cow<'static, str>>,
+}
+
+impl ProblemJson {
+    /// The type that draft-ietf-httpapi-ratelimit-headers-11 asks to be registered for a quota that is exceeded.
+    ///
+    /// It is not registered yet, so it is sent only where [asked for](super::Http::problem_type).
+    pub const QUOTA_EXCEEDED: &'static str =
+        "https://iana.org/assignments/http-problem-types#quota-exceeded";
+
+    pub(super) const fn new() -> Self {
+        Self { problem_type: None }
+    }
+
+    pub(super) fn of_type(problem_type: Cow<'static, str>) -> Self {
+        Self {
+            problem_type: Some(problem_type),
+        }
+    }
+}
+
+impl Render for ProblemJson {
+    fn render(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
+        let mut json = String::with_capacity(256);
+        json.push('{');
+        if let Some(problem_type) = &self.problem_type {
+            json.push_str("\"type\":");
+            push_string(&mut json, problem_type);
+            json.push(',');
+        }
+        json.push_str("\"title\":\"Too Many Requests\",\"status\":");
+        json.push_str(refusal.status().as_str());
+        json.push_str(",\"detail\":");
+        push_string(&mut json, &refusal.sentence());
+        json.push_str(",\"violated-policies\":[");
+        let policies = refusal.decision().policies().iter();
+        let violated = policies.filter(|policy| !policy.is_admitted());
+        for (index, policy) in violated.enumerate() {
+            if index > 0 {
+                json.push(',');
+            }
+            push_string(&mut json, policy.policy());
+        }
+        json.push_str("]}");
+        problem(refusal.status(), Bytes::from(json))
+    }
+}
+
+/// The problem of a store that could not decide. It has no numbers: nobody knows them.
+pub(super) fn unavailable() -> Response<Bytes> {
+    problem(
+        StatusCode::SERVICE_UNAVAILABLE,
+        Bytes::from_static(
+            br#"{"title":"Service Unavailable","status":503,"detail":"Rate limiting is temporarily unavailable."}"#,
+        ),
+    )
+}
+
+fn problem(status: StatusCode, json: Bytes) -> Response<Bytes> {
+    let mut response = Response::new(json);
+    *response.status_mut() = status;
+    let content_type = HeaderValue::from_static("application/problem+json");
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, content_type);
+    response
+}
+
+/// Writes a string of JSON (RFC 8259, section 7).
+fn push_string(json: &mut String, text: &str) {
+    use std::fmt::Write;
+    json.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => json.push_str("\\\""),
+            '\\' => json.push_str("\\\\"),
+            // Writing to a `String` does not fail.
+            '\0'..='\x1F' => drop(write!(json, "\\u{:04x}", u32::from(character))),
+            _ => json.push(character),
+        }
+    }
+    json.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::response::sample::hopeless;
+
+    #[test]
+    fn whatever_the_problem_type_is_the_body_stays_json() {
+        let mut json = String::new();
+        push_string(&mut json, "a\"b\\c\n\u{1f}é");
+        assert_eq!(json, "\"a\\\"b\\\\c\\u000a\\u001fé\"");
+    }
+
+    #[test]
+    fn the_status_of_the_problem_is_the_status_of_the_response() {
+        let decision = hopeless();
+        let refused = ProblemJson::default().render(&Refusal::of_decision(&decision));
+        for response in [refused, unavailable()] {
+            let body = std::str::from_utf8(response.body()).unwrap();
+            let member = format!("\"status\":{},", response.status().as_u16());
+            assert!(body.contains(&member), "{body}");
+            assert!(body.starts_with('{') && body.ends_with('}'));
+        }
+    }
+
+    #[test]
+    fn a_problem_type_is_sent_only_where_it_was_asked_for() {
+        let decision = hopeless();
+        let refusal = Refusal::of_decision(&decision);
+        let typed = ProblemJson::of_type(ProblemJson::QUOTA_EXCEEDED.into()).render(&refusal);
+        let first =
+            br#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"#;
+        assert!(typed.body().starts_with(first));
+        let untyped = ProblemJson::new().render(&refusal);
+        assert!(untyped.body().starts_with(br#"{"title":"#));
+    }
+}

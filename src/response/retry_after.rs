@@ -1,0 +1,132 @@
+//! `Retry-After` (RFC 9110, section 10.2.3): whole seconds, never too few.
+
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderValue, header::RETRY_AFTER};
+
+use crate::decision::Decision;
+
+/// Sets the wait of a refusal. If a longer one is there already, that is kept: the field has one value only.
+pub(super) fn set(decision: &Decision, headers: &mut HeaderMap) {
+    if let Some(wait) = decision.retry_after() {
+        let seconds = whole_seconds(wait).max(1);
+        if headers
+            .get(RETRY_AFTER)
+            .is_none_or(|told| is_sooner(told, seconds))
+        {
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+    }
+}
+
+/// Lengthens the wait that an inner layer announced, where whoever kept it would be refused by this one.
+pub(super) fn lengthen(decision: &Decision, headers: &mut HeaderMap) {
+    if decision.remaining() > 0 {
+        return;
+    }
+    let Some(told) = headers.get(RETRY_AFTER) else {
+        return;
+    };
+    let policies = decision.policies().iter();
+    let exhausted = policies.filter(|policy| policy.remaining() == 0);
+    let longest = exhausted.map(|policy| whole_seconds(policy.replenished_after()));
+    let seconds = longest.max().unwrap_or(0);
+    if is_sooner(told, seconds) {
+        headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+}
+
+/// Whole seconds, rounded up.
+#[inline]
+pub(super) fn whole_seconds(duration: Duration) -> u64 {
+    duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
+}
+
+/// Whether a number of seconds is told that is smaller; a date is left alone.
+fn is_sooner(told: &HeaderValue, seconds: u64) -> bool {
+    let told = told.to_str().ok().and_then(|told| told.parse::<u64>().ok());
+    told.is_some_and(|told| told < seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        algorithm::Outcome,
+        response::sample::{admitted, both, hopeless, refused_for},
+    };
+
+    fn told(decision: &Decision) -> Option<HeaderValue> {
+        let mut headers = HeaderMap::new();
+        set(decision, &mut headers);
+        headers.remove(RETRY_AFTER)
+    }
+
+    #[test]
+    fn retry_after_is_rounded_up_and_never_zero() {
+        for (wait, seconds) in [
+            (Duration::ZERO, "1"),
+            (Duration::from_micros(1), "1"),
+            (Duration::from_millis(999), "1"),
+            (Duration::from_secs(1), "1"),
+            (Duration::from_micros(1_000_100), "2"),
+            (Duration::from_secs(60), "60"),
+        ] {
+            assert_eq!(told(&refused_for(wait)).unwrap(), seconds, "{wait:?}");
+        }
+    }
+
+    #[test]
+    fn retry_after_is_never_capped() {
+        let century = Duration::from_secs(100 * 365 * 86_400);
+        let decision = both(
+            Outcome::RefusedForMicros(u64::MAX),
+            Outcome::RefusedForMicros(u64::try_from(century.as_micros()).unwrap()),
+        );
+        assert_eq!(told(&decision).unwrap(), "18446744073710");
+    }
+
+    #[test]
+    fn what_can_never_fit_and_what_is_admitted_have_no_retry_after() {
+        assert_eq!(told(&hopeless()), None);
+        assert_eq!(told(&admitted()), None);
+        let decision = both(Outcome::RefusedForMicros(1), Outcome::NeverFits);
+        assert_eq!(told(&decision), None);
+    }
+
+    #[test]
+    fn of_two_violated_policies_the_longer_wait_is_told() {
+        let [short, long] = [3_000_000, 7_000_001].map(Outcome::RefusedForMicros);
+        assert_eq!(told(&both(short, long)).unwrap(), "8");
+        assert_eq!(told(&both(long, short)).unwrap(), "8");
+    }
+
+    #[test]
+    fn a_longer_wait_or_a_date_that_is_there_is_kept() {
+        let date = "Fri, 31 Dec 1999 23:59:59 GMT";
+        for (there, then) in [("1", "5"), ("5", "5"), ("9", "9"), (date, date)] {
+            let mut headers = HeaderMap::new();
+            headers.insert(RETRY_AFTER, HeaderValue::from_static(there));
+            set(&refused_for(Duration::from_secs(5)), &mut headers);
+            assert_eq!(headers.get_all(RETRY_AFTER).iter().count(), 1);
+            assert_eq!(headers[RETRY_AFTER], then);
+        }
+    }
+
+    #[test]
+    fn an_inner_wait_is_lengthened_only_where_this_layer_would_refuse_again() {
+        let lengthened = |decision: &Decision, told: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(RETRY_AFTER, HeaderValue::from_static(told));
+            lengthen(decision, &mut headers);
+            headers[RETRY_AFTER].to_str().unwrap().to_owned()
+        };
+        let used_up = refused_for(Duration::from_millis(4_500));
+        assert_eq!(lengthened(&used_up, "3"), "5");
+        assert_eq!(lengthened(&used_up, "6"), "6");
+        assert_eq!(lengthened(&admitted(), "3"), "3");
+        let mut none = HeaderMap::new();
+        lengthen(&used_up, &mut none);
+        assert!(none.is_empty());
+    }
+}

@@ -1,0 +1,67 @@
+//! Decisions for the tests of the answers.
+
+use std::time::Duration;
+
+use crate::{
+    algorithm::{Outcome, Policy, Standing},
+    decision::{Decision, PolicyDecision},
+};
+
+/// What one policy decided: its name, limit and window; what is left; when there is more; and what it said.
+pub(super) fn policy(
+    (name, limit, window): (&str, u64, Duration),
+    remaining: u64,
+    replenished_after: Duration,
+    outcome: Outcome,
+) -> PolicyDecision {
+    let policy = Policy::new("sample", &[limit], window).named(name);
+    let micros = |duration: Duration| u64::try_from(duration.as_micros()).unwrap();
+    let standing = Standing {
+        remaining,
+        outcome,
+        replenished_after_micros: micros(replenished_after),
+        reset_after_micros: micros(replenished_after) * (limit.min(1_000) - remaining.min(1_000)),
+        delay_micros: 0,
+    };
+    PolicyDecision::new(&policy.unwrap(), standing)
+}
+
+pub(super) const SECOND: Duration = Duration::from_secs(1);
+pub(super) const API: (&str, u64, Duration) = ("api", 40, Duration::from_secs(2));
+pub(super) const DAILY: (&str, u64, Duration) = ("daily", 1_000, Duration::from_secs(86_400));
+
+/// An admitting decision of a policy of this limit and window, with so much left for so long.
+pub(super) fn standing(limit: u64, window: Duration, left: u64, more_after: Duration) -> Decision {
+    Decision::of_one(policy(
+        ("p", limit, window),
+        left,
+        more_after,
+        Outcome::Admitted,
+    ))
+}
+
+/// A token bucket of 20 a second with burst 40, after the first request.
+pub(super) fn admitted() -> Decision {
+    let each = Duration::from_millis(50);
+    Decision::of_one(policy(API, 39, each, Outcome::Admitted))
+}
+
+/// The same, with nothing left for so long.
+pub(super) fn refused_for(wait: Duration) -> Decision {
+    let micros = u64::try_from(wait.as_micros()).unwrap();
+    Decision::of_one(policy(API, 0, wait, Outcome::RefusedForMicros(micros)))
+}
+
+/// The same, with something left, but never as much as was asked for.
+pub(super) fn hopeless() -> Decision {
+    Decision::of_one(policy(API, 39, SECOND, Outcome::NeverFits))
+}
+
+/// A tuple whose members said these things, in this order.
+pub(super) fn both(api: Outcome, daily: Outcome) -> Decision {
+    let left = |outcome| if outcome == Outcome::Admitted { 7 } else { 0 };
+    Decision::of_all(vec![
+        policy(API, left(api), SECOND / 2, api),
+        policy(DAILY, left(daily), SECOND * 87, daily),
+    ])
+}

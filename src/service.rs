@@ -1,0 +1,260 @@
+//! The service: decides, then calls the inner service or answers in its place.
+
+use std::{
+    fmt, mem,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use tower_service::Service;
+
+use crate::{
+    algorithm::Algorithm,
+    cost::Cost,
+    error::StoreError,
+    exempt::Exempt,
+    expose::Expose,
+    future::ResponseFuture,
+    held::Held,
+    key::{KeyExtractor, Rejection},
+    layer::{Options, Settings},
+    response::Respond,
+    store::{Answer, LocalStore, Store, Verdict},
+    store_error::{self, HandleStoreError},
+};
+
+/// Lets a request through to the inner service, or answers it in its place; made by a
+/// [`RateLimitLayer`](crate::RateLimitLayer).
+///
+/// It is ready when the inner service is, and charges nothing for that: the decision is made in `call`,
+/// once per request, and the inner service is called only after it. A request that is refused never
+/// reaches the inner service. Dropping a response does not give units back.
+pub struct RateLimit<Svc, Algo, Store, KeyFn, Opts = Options> {
+    inner: Svc,
+    settings: Arc<Settings<Algo, Store, KeyFn, Opts>>,
+}
+
+/// A service with a [`LocalStore`], whose type would name the algorithm twice.
+pub type LocalRateLimit<Svc, Algo, Key, KeyFn, Opts = Options> =
+    RateLimit<Svc, Algo, LocalStore<Algo, Key>, KeyFn, Opts>;
+
+impl<Svc, A, S, F, O> RateLimit<Svc, A, S, F, O> {
+    pub(crate) fn new(inner: Svc, settings: Arc<Settings<A, S, F, O>>) -> Self {
+        Self { inner, settings }
+    }
+
+    /// The inner service.
+    pub fn get_ref(&self) -> &Svc {
+        &self.inner
+    }
+
+    /// The inner service. What is called on it directly is not counted.
+    pub fn get_mut(&mut self) -> &mut Svc {
+        &mut self.inner
+    }
+
+    /// The inner service, without the limit.
+    pub fn into_inner(self) -> Svc {
+        self.inner
+    }
+}
+
+impl<Svc: Clone, A, S, F, O> Clone for RateLimit<Svc, A, S, F, O> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: self.inner.clone(),
+            settings: Arc::clone(&self.settings),
+        }
+    }
+}
+
+impl<Svc: fmt::Debug, A, S, F, O> fmt::Debug for RateLimit<Svc, A, S, F, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RateLimit")
+            .field("inner", &self.inner)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<Svc, Req, A, S, F, C, R, X, E, D> Service<Req>
+    for RateLimit<Svc, A, S, F, Options<C, R, X, E, D>>
+where
+    Svc: Service<Req> + Clone,
+    A: Algorithm,
+    F: KeyExtractor<Req>,
+    S: Store<A, F::Key>,
+    C: Cost<Req>,
+    R: Respond<Req, Svc::Response, Svc::Error>,
+    X: Exempt<Req>,
+    E: HandleStoreError,
+    D: Expose<Req>,
+{
+    type Response = Svc::Response;
+    type Error = R::Error;
+    type Future = ResponseFuture<
+        Svc::Future,
+        Svc::Response,
+        R::Error,
+        Annotation<A, S, F, Options<C, R, X, E, D>>,
+        Held<Svc, Req, A, S, F, Options<C, R, X, E, D>>,
+    >;
+
+    #[inline]
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx).map_err(R::inner_error)
+    }
+
+    #[inline]
+    fn call(&mut self, request: Req) -> Self::Future {
+        let settings = &*self.settings;
+        let options = &settings.options;
+        if options.exempt.is_exempt(&request) {
+            return ResponseFuture::inner(self.inner.call(request), None);
+        }
+        let key = match settings.key.extract(&request) {
+            Ok(key) => key,
+            Err(rejection) => {
+                return ResponseFuture::answer(reject(settings, &request, rejection));
+            }
+        };
+        // By reference: a key is not moved about on the way of most requests.
+        let Some(key) = &key else {
+            return ResponseFuture::inner(self.inner.call(request), None);
+        };
+        let cost = options.cost.cost(&request);
+        match settings.limiter.decide(key, cost) {
+            Answer::Now(Ok(verdict)) if verdict.admitted => {
+                let delay = settings.limiter.algorithm().delay(&verdict.snapshot);
+                if delay.is_zero() {
+                    let (service, admission) = (&mut self.inner, &verdict.snapshot);
+                    let (future, note) = admit(&self.settings, service, request, admission);
+                    return ResponseFuture::inner(future, note);
+                }
+                let (service, settings) = (self.take_ready(), Arc::clone(&self.settings));
+                let turn = (verdict.snapshot, delay);
+                let held =
+                    Held::until_its_turn(settings, service, request, (key.clone(), cost), turn);
+                ResponseFuture::held(held)
+            }
+            Answer::Now(Ok(verdict)) => {
+                ResponseFuture::answer(refuse(settings, &request, &verdict))
+            }
+            Answer::Now(Err(error)) => match undecided(settings, &request, &error) {
+                Some(answer) => ResponseFuture::answer(answer),
+                None => ResponseFuture::inner(self.inner.call(request), None),
+            },
+            Answer::Later(deciding) => {
+                let (service, settings) = (self.take_ready(), Arc::clone(&self.settings));
+                let held =
+                    Held::until_decided(settings, service, request, (key.clone(), cost), deciding);
+                ResponseFuture::held(held)
+            }
+        }
+    }
+}
+
+impl<Svc: Clone, A, S, F, O> RateLimit<Svc, A, S, F, O> {
+    /// The service that was made ready, to go with a request; a clone takes its place.
+    fn take_ready(&mut self) -> Svc {
+        let clone = self.inner.clone();
+        mem::replace(&mut self.inner, clone)
+    }
+}
+
+/// What the response of an admitted request is to be told: kept small, as every future has room for it.
+pub struct Annotation<A: Algorithm, S, F, O> {
+    settings: Arc<Settings<A, S, F, O>>,
+    admission: A::Snapshot,
+}
+
+impl<A: Algorithm, S, F, C, R, X, E, D> Annotation<A, S, F, Options<C, R, X, E, D>> {
+    pub(crate) fn write<Req, Res, Err>(&self, response: &mut Res)
+    where
+        R: Respond<Req, Res, Err>,
+    {
+        let decision = self.settings.limiter.algorithm().decision(&self.admission);
+        let respond = &self.settings.options.respond;
+        respond.annotate(&decision, response);
+    }
+}
+
+/// Calls the inner service with a request that was admitted.
+#[inline]
+#[expect(
+    clippy::type_complexity,
+    reason = "a future and what is to be added to its response"
+)]
+pub(crate) fn admit<Svc, Req, A, S, F, C, R, X, E, D>(
+    settings: &Arc<Settings<A, S, F, Options<C, R, X, E, D>>>,
+    service: &mut Svc,
+    mut request: Req,
+    admission: &A::Snapshot,
+) -> (
+    Svc::Future,
+    Option<Annotation<A, S, F, Options<C, R, X, E, D>>>,
+)
+where
+    Svc: Service<Req>,
+    A: Algorithm,
+    R: Respond<Req, Svc::Response, Svc::Error>,
+    D: Expose<Req>,
+{
+    if D::EXPOSES {
+        let decision = settings.limiter.algorithm().decision(admission);
+        settings.options.expose.expose(&mut request, decision);
+    }
+    let annotates = settings.options.respond.annotates();
+    let note = annotates.then(|| Annotation {
+        settings: Arc::clone(settings),
+        admission: admission.clone(),
+    });
+    (service.call(request), note)
+}
+
+/// Answers a request whose key extractor rejected it.
+#[cold]
+fn reject<Req, Res, Err, A, S, F, C, R, X, E, D>(
+    settings: &Settings<A, S, F, Options<C, R, X, E, D>>,
+    request: &Req,
+    rejection: F::Rejection,
+) -> Result<Res, R::Error>
+where
+    F: KeyExtractor<Req>,
+    R: Respond<Req, Res, Err>,
+{
+    let rejection = rejection.into_response();
+    settings.options.respond.reject(request, rejection)
+}
+
+/// Answers a request that was refused.
+#[cold]
+pub(crate) fn refuse<Req, Res, Err, A, S, F, C, R, X, E, D>(
+    settings: &Settings<A, S, F, Options<C, R, X, E, D>>,
+    request: &Req,
+    verdict: &Verdict<A::Snapshot>,
+) -> Result<Res, R::Error>
+where
+    A: Algorithm,
+    R: Respond<Req, Res, Err>,
+{
+    let decision = settings.limiter.algorithm().decision(&verdict.snapshot);
+    settings.options.respond.refuse(request, decision)
+}
+
+/// What becomes of a request that the store could not decide about: `None` lets it through.
+#[cold]
+pub(crate) fn undecided<Req, Res, Err, A, S, F, C, R, X, E, D>(
+    settings: &Settings<A, S, F, Options<C, R, X, E, D>>,
+    request: &Req,
+    error: &StoreError,
+) -> Option<Result<Res, R::Error>>
+where
+    R: Respond<Req, Res, Err>,
+    E: HandleStoreError,
+{
+    let options = &settings.options;
+    match store_error::admits(&options.on_store_error, error) {
+        true => None,
+        false => Some(options.respond.unavailable(request, error)),
+    }
+}

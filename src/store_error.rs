@@ -1,0 +1,47 @@
+//! What becomes of a request that the store could not decide about.
+
+use crate::error::{StoreError, StoreErrorKind};
+
+/// What becomes of a request while the store is unavailable.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OnStoreError {
+    /// It is refused: 503, gRPC `UNAVAILABLE`. The default.
+    #[default]
+    Refuse,
+    /// It is let through, uncounted and without rate-limit fields.
+    Admit,
+}
+
+/// Chooses what becomes of a request while the store is unavailable.
+///
+/// An [`OnStoreError`] is one, and so is a closure `|error: &StoreError| …` that answers one.
+pub trait HandleStoreError {
+    /// The choice. It is asked for [`StoreErrorKind::Unavailable`] only: a store that is set up wrongly, or a
+    /// request that cannot be stored, is always refused, or callers could choose to be let through.
+    fn handle(&self, error: &StoreError) -> OnStoreError;
+}
+
+impl HandleStoreError for OnStoreError {
+    fn handle(&self, _error: &StoreError) -> OnStoreError {
+        *self
+    }
+}
+
+impl<F: Fn(&StoreError) -> OnStoreError> HandleStoreError for F {
+    fn handle(&self, error: &StoreError) -> OnStoreError {
+        self(error)
+    }
+}
+
+/// Whether the request passes undecided; what is not the caller's fault is told to the operator.
+#[cold]
+pub(crate) fn admits(handler: &impl HandleStoreError, error: &StoreError) -> bool {
+    match error.kind() {
+        StoreErrorKind::Unavailable => handler.handle(error) == OnStoreError::Admit,
+        StoreErrorKind::Misconfigured => {
+            tracing::error!(target: "tollgate::store", %error, "requests are refused until this is mended");
+            false
+        }
+        StoreErrorKind::InvalidInput => false,
+    }
+}

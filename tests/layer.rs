@@ -1,0 +1,447 @@
+//! The layer around a service that is not HTTP at all: readiness, order, sharing, waiting and failing.
+
+mod support;
+
+use std::{
+    convert::Infallible,
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tollgate::{
+    LocalRateLimit, LocalRateLimitLayer, OnStoreError, Options, Quota, RateLimitLayer, RateLimiter,
+    StoreError, StoreErrorKind,
+    algorithm::{FixedWindow, Gcra, LeakyBucket, LeakyBucketQueue, TokenBucket},
+    clock::ManualClock,
+    key::{Global, from_fn},
+    response::{AsError, RateLimited, Undecided},
+    store::{LocalStore, Store},
+};
+use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
+
+use support::{Broken, Echo, Remote, by_hand};
+
+type NumberLayer<A, S> = RateLimitLayer<A, S, Global, Options<u32, AsError>>;
+
+fn numbers<A, S>(algorithm: A, store: S) -> NumberLayer<A, S> {
+    RateLimitLayer::new(algorithm, store, Global).respond_with(AsError)
+}
+
+fn two_a_day() -> FixedWindow {
+    FixedWindow::new(Quota::per_day(2)).named("two-a-day")
+}
+
+fn was_refused<T: std::fmt::Debug>(answer: Result<T, BoxError>) -> bool {
+    answer.is_err_and(|error| error.is::<RateLimited>())
+}
+
+/// One body for a store that answers at once and for one that does not.
+async fn a_refused_request_never_reaches_the_inner_service<S>(store: S)
+where
+    S: Store<FixedWindow, (), Deciding: Send> + Send + Sync + 'static,
+{
+    let echo = Echo::default();
+    let calls = Arc::clone(&echo.calls);
+    let mut service = numbers(two_a_day(), store).layer(echo);
+    for number in [7, 8] {
+        assert_eq!(
+            service.ready().await.unwrap().call(number).await.unwrap(),
+            number
+        );
+    }
+    let error = service.ready().await.unwrap().call(9).await.unwrap_err();
+    let refusal = error.downcast::<RateLimited>().unwrap();
+    assert_eq!(refusal.decision().policy(), "two-a-day");
+    assert!(!refusal.decision().is_admitted());
+    assert_eq!(calls.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn a_refused_request_never_reaches_the_inner_service_of_a_local_store() {
+    a_refused_request_never_reaches_the_inner_service(by_hand().1).await;
+}
+
+#[tokio::test]
+async fn a_refused_request_never_reaches_the_inner_service_of_a_remote_store() {
+    a_refused_request_never_reaches_the_inner_service(Remote(by_hand().1)).await;
+}
+
+#[tokio::test]
+async fn waiting_for_readiness_charges_nothing() {
+    let (_clock, store) = by_hand();
+    let mut service = numbers(two_a_day(), store.clone()).layer(Echo::pending_for(5));
+    service.ready().await.unwrap();
+    service.ready().await.unwrap();
+    let limiter = RateLimiter::new(two_a_day(), store);
+    assert_eq!(limiter.peek(&()).await.unwrap().remaining(), 2);
+    service.call(1).await.unwrap();
+    assert_eq!(limiter.peek(&()).await.unwrap().remaining(), 1);
+}
+
+#[tokio::test]
+async fn an_inner_service_that_is_never_ready_fails_before_anything_is_charged() {
+    let (_clock, store) = by_hand();
+    let inner = tower::service_fn(|_: u32| async { Ok::<u32, BoxError>(1) });
+    let inner = ServiceBuilder::new()
+        .map_err(|_: BoxError| BoxError::from("down"))
+        .service(tower::util::MapRequest::new(
+            Failing(inner),
+            |number: u32| number,
+        ));
+    let mut service = numbers(two_a_day(), store.clone()).layer(inner);
+    let error = service.ready().await.map(|_| ()).unwrap_err();
+    assert_eq!(error.to_string(), "down");
+    let limiter = RateLimiter::new(two_a_day(), store);
+    assert_eq!(limiter.peek(&()).await.unwrap().remaining(), 2);
+}
+
+#[derive(Clone)]
+struct Failing<S>(S);
+
+impl<S: Service<u32, Error = BoxError>> Service<u32> for Failing<S> {
+    type Response = S::Response;
+    type Error = BoxError;
+    type Future = S::Future;
+
+    fn poll_ready(
+        &mut self,
+        _cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Result<(), BoxError>> {
+        std::task::Poll::Ready(Err("broken".into()))
+    }
+
+    fn call(&mut self, request: u32) -> S::Future {
+        self.0.call(request)
+    }
+}
+
+#[tokio::test]
+async fn clones_of_a_layer_and_of_its_services_share_one_budget() {
+    let (_clock, store) = by_hand();
+    let layer = numbers(two_a_day(), store);
+    let one = layer.clone().layer(Echo::default());
+    let other = layer.layer(Echo::default());
+    assert!(one.clone().oneshot(1).await.is_ok());
+    assert!(other.clone().oneshot(1).await.is_ok());
+    for service in [one.clone(), one, other] {
+        assert!(was_refused(service.oneshot(1).await));
+    }
+}
+
+#[tokio::test]
+async fn two_routes_share_one_quota_with_different_weights() {
+    let (_clock, store) = by_hand();
+    let limit = numbers(FixedWindow::new(Quota::per_day(6)), store);
+    let light = limit.clone().layer(Echo::default());
+    let heavy = limit.cost(5_u32).layer(Echo::default());
+    assert!(heavy.clone().oneshot(1).await.is_ok());
+    assert!(was_refused(heavy.oneshot(1).await));
+    assert!(light.clone().oneshot(1).await.is_ok());
+    assert!(was_refused(light.oneshot(1).await));
+}
+
+#[tokio::test]
+async fn a_closure_may_look_at_the_request_for_its_cost_key_and_exemption() {
+    let (_clock, store) = by_hand();
+    let parity = from_fn(|number: &u32| Ok::<_, Infallible>(Some(number % 2)));
+    let service = RateLimitLayer::new(FixedWindow::new(Quota::per_day(10)), store.clone(), parity)
+        .respond_with(AsError)
+        .cost(|number: &u32| *number)
+        .exempt(|number: &u32| *number > 100)
+        .layer(Echo::default());
+    for number in [8, 1_000, 9, 1_001] {
+        assert!(service.clone().oneshot(number).await.is_ok(), "{number}");
+    }
+    assert!(was_refused(service.clone().oneshot(4).await));
+    assert!(was_refused(service.clone().oneshot(3).await));
+    let limiter = RateLimiter::new(FixedWindow::new(Quota::per_day(10)), store);
+    assert_eq!(limiter.peek(&0).await.unwrap().remaining(), 2);
+    assert_eq!(limiter.peek(&1).await.unwrap().remaining(), 1);
+}
+
+#[tokio::test]
+async fn a_request_to_which_no_limit_applies_passes() {
+    let none = from_fn(|_: &u32| Ok::<Option<u32>, Infallible>(None));
+    let service = RateLimitLayer::new(FixedWindow::new(Quota::per_day(0)), by_hand().1, none)
+        .respond_with(AsError)
+        .layer(Echo::default());
+    assert!(service.oneshot(1).await.is_ok());
+}
+
+#[tokio::test]
+async fn an_outer_layer_stays_charged_when_an_inner_one_refuses() {
+    let (_clock, store) = by_hand();
+    let outer = numbers(
+        FixedWindow::new(Quota::per_day(10)).named("outer"),
+        store.clone(),
+    );
+    let inner = numbers(two_a_day(), store.clone());
+    let service = outer.layer(inner.layer(Echo::default()));
+    for _ in 0..5 {
+        let _ = service.clone().oneshot(1).await;
+    }
+    let left = |algorithm| {
+        let limiter = RateLimiter::new(algorithm, store.clone());
+        async move { limiter.peek(&()).await.unwrap().remaining() }
+    };
+    assert_eq!(
+        left(FixedWindow::new(Quota::per_day(10)).named("outer")).await,
+        5
+    );
+    assert_eq!(left(two_a_day()).await, 0);
+}
+
+#[tokio::test]
+async fn a_key_extractor_that_panics_leaves_the_limiter_as_it_was() {
+    let (_clock, store) = by_hand();
+    let key = from_fn(|number: &u32| {
+        assert!(*number < 100, "no key for this");
+        Ok::<_, Infallible>(Some(()))
+    });
+    let service = RateLimitLayer::new(two_a_day(), store, key)
+        .respond_with(AsError)
+        .layer(Echo::default());
+    let mut panics = service.clone();
+    let call = AssertUnwindSafe(|| drop(panics.call(100)));
+    assert!(std::panic::catch_unwind(call).is_err());
+    assert!(service.clone().oneshot(1).await.is_ok());
+    assert!(service.clone().oneshot(1).await.is_ok());
+    assert!(was_refused(service.oneshot(1).await));
+}
+
+#[tokio::test]
+async fn the_readied_service_is_the_one_that_is_called_however_late_the_store_decides() {
+    // `Echo` panics when a service is called that was not made ready; its clones are not.
+    let mut service = numbers(two_a_day(), Remote(by_hand().1)).layer(Echo::default());
+    let first = service.ready().await.unwrap().call(1);
+    let second = service.ready().await.unwrap().call(2);
+    assert_eq!(second.await.unwrap(), 2);
+    assert_eq!(first.await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_future_that_is_dropped_while_the_store_decides_leaves_nothing_behind() {
+    let (_clock, store) = by_hand();
+    let inner = ServiceBuilder::new()
+        .concurrency_limit(1)
+        .service(Echo::default());
+    let mut service = numbers(two_a_day(), Remote(store)).layer(inner);
+    drop(service.ready().await.unwrap().call(1));
+    let next = tokio::time::timeout(Duration::from_secs(5), service.ready()).await;
+    let response = next.expect("the permit is back").unwrap().call(2).await;
+    assert_eq!(response.unwrap(), 2);
+}
+
+#[tokio::test]
+async fn a_thousand_tasks_on_one_key_get_exactly_the_limit() {
+    let layer = numbers(TokenBucket::new(Quota::per_day(100)), by_hand().1);
+    let service = layer.layer(Echo::default());
+    let admitted = Arc::new(AtomicUsize::new(0));
+    let mut tasks = tokio::task::JoinSet::new();
+    for number in 0..1_000 {
+        let (service, admitted) = (service.clone(), Arc::clone(&admitted));
+        tasks.spawn(async move {
+            if service.oneshot(number).await.is_ok() {
+                admitted.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+    }
+    tasks.join_all().await;
+    assert_eq!(admitted.load(Ordering::SeqCst), 100);
+}
+
+async fn broken(kind: StoreErrorKind, choice: OnStoreError) -> Result<u32, BoxError> {
+    let layer = numbers(two_a_day(), Broken(kind)).on_store_error(choice);
+    layer.layer(Echo::default()).oneshot(1).await
+}
+
+#[tokio::test]
+async fn an_unavailable_store_is_answered_as_the_user_chose() {
+    let refused = broken(StoreErrorKind::Unavailable, OnStoreError::Refuse).await;
+    assert!(refused.unwrap_err().is::<Undecided>());
+    assert!(
+        broken(StoreErrorKind::Unavailable, OnStoreError::Admit)
+            .await
+            .is_ok()
+    );
+
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let layer = numbers(two_a_day(), Broken(StoreErrorKind::Unavailable)).on_store_error(
+        move |error: &StoreError| {
+            assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+            count.fetch_add(1, Ordering::SeqCst);
+            OnStoreError::Admit
+        },
+    );
+    assert!(layer.layer(Echo::default()).oneshot(1).await.is_ok());
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn nobody_is_let_through_because_of_what_he_sent_or_of_a_wrong_set_up() {
+    for kind in [StoreErrorKind::Misconfigured, StoreErrorKind::InvalidInput] {
+        let answer = broken(kind, OnStoreError::Admit).await;
+        assert!(answer.unwrap_err().is::<Undecided>(), "{kind:?}");
+    }
+}
+
+fn queue_of(capacity: u64) -> LeakyBucketQueue {
+    LeakyBucket::new(Quota::per_second(10))
+        .capacity(capacity)
+        .queue()
+}
+
+/// The time of a queue's store must be the time that its sleeps are in.
+#[derive(Clone, Debug)]
+struct TokioClock(tokio::time::Instant);
+
+impl tollgate::clock::Clock for TokioClock {
+    fn now(&self) -> tollgate::Timestamp {
+        tollgate::Timestamp::from_micros(0).saturating_add(self.0.elapsed())
+    }
+}
+
+fn queue_store<K>() -> LocalStore<LeakyBucketQueue, K, TokioClock> {
+    LocalStore::builder()
+        .clock(TokioClock(tokio::time::Instant::now()))
+        .build()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_releases_one_request_at_a_time_and_blocks_nobody_else() {
+    let key = from_fn(|number: &u32| Ok::<_, Infallible>(Some(number / 100)));
+    let mut service = RateLimitLayer::new(queue_of(3), queue_store(), key)
+        .respond_with(AsError)
+        .layer(Echo::default());
+    let start = tokio::time::Instant::now();
+    let mut waiting = Vec::new();
+    for number in [1, 2, 3, 4, 101] {
+        waiting.push(service.ready().await.unwrap().call(number));
+    }
+    let released = waiting.into_iter().map(|response| async move {
+        response
+            .await
+            .map(|number| (number, start.elapsed().as_millis()))
+    });
+    let mut released: Vec<_> = join_all(released).await;
+    let refused = released.remove(3);
+    assert!(was_refused(refused));
+    let released: Vec<_> = released.into_iter().map(Result::unwrap).collect();
+    let tolerated = |milliseconds: u128| milliseconds..=milliseconds + 2;
+    for ((number, at), (expected, due)) in
+        released
+            .into_iter()
+            .zip([(1, 0), (2, 100), (3, 200), (101, 0)])
+    {
+        assert_eq!(number, expected);
+        assert!(tolerated(due).contains(&at), "{number} left after {at} ms");
+    }
+}
+
+async fn join_all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
+    let mut futures: Vec<_> = futures.map(Box::pin).collect();
+    let mut outputs: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();
+    std::future::poll_fn(|cx| {
+        for (future, output) in futures.iter_mut().zip(&mut outputs) {
+            if output.is_none()
+                && let std::task::Poll::Ready(value) = future.as_mut().poll(cx)
+            {
+                *output = Some(value);
+            }
+        }
+        match outputs.iter().all(Option::is_some) {
+            true => std::task::Poll::Ready(()),
+            false => std::task::Poll::Pending,
+        }
+    })
+    .await;
+    outputs.into_iter().flatten().collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_in_line_gives_its_place_back_when_it_is_dropped() {
+    let mut service = numbers(queue_of(3), queue_store()).layer(Echo::default());
+    let first = service.ready().await.unwrap().call(1);
+    let second = service.ready().await.unwrap().call(2);
+    let last = service.ready().await.unwrap().call(3);
+    assert!(was_refused(service.ready().await.unwrap().call(4).await));
+    drop(last);
+    let in_its_place = service.ready().await.unwrap().call(5);
+    assert!(was_refused(service.ready().await.unwrap().call(6).await));
+    for (response, number) in [(first, 1), (second, 2), (in_its_place, 5)] {
+        assert_eq!(response.await.unwrap(), number);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_in_the_middle_is_lost_when_its_request_is_dropped() {
+    let mut service = numbers(queue_of(3), queue_store()).layer(Echo::default());
+    let first = service.ready().await.unwrap().call(1);
+    let middle = service.ready().await.unwrap().call(2);
+    let last = service.ready().await.unwrap().call(3);
+    drop(middle);
+    assert!(was_refused(service.ready().await.unwrap().call(4).await));
+    assert_eq!(first.await.unwrap(), 1);
+    assert_eq!(last.await.unwrap(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_released_request_keeps_its_place_although_its_future_is_dropped_later() {
+    let store = queue_store();
+    let mut service = numbers(queue_of(2), store.clone()).layer(Echo::default());
+    service.ready().await.unwrap().call(1).await.unwrap();
+    service.ready().await.unwrap().call(2).await.unwrap();
+    let limiter = RateLimiter::new(queue_of(2), store);
+    assert_eq!(limiter.peek(&()).await.unwrap().remaining(), 1);
+}
+
+/// A queue behind a store that decides later waits for the store first, then for its turn.
+#[tokio::test(start_paused = true)]
+async fn a_remote_queue_releases_in_turn_too() {
+    let mut service = numbers(queue_of(2), Remote(queue_store())).layer(Echo::default());
+    let start = tokio::time::Instant::now();
+    let first = service.ready().await.unwrap().call(1);
+    let second = service.ready().await.unwrap().call(2);
+    first.await.unwrap();
+    second.await.unwrap();
+    assert!((100..=102).contains(&start.elapsed().as_millis()));
+}
+
+/// The types can be written down.
+struct Limited {
+    layer: LocalRateLimitLayer<Gcra, (), Global, Options<u32, AsError>>,
+    service: LocalRateLimit<Echo, Gcra, (), Global, Options<u32, AsError>>,
+}
+
+fn limited() -> Limited {
+    let gcra = Gcra::new(Quota::per_second(5));
+    let layer = RateLimitLayer::new(gcra, LocalStore::new(), Global).respond_with(AsError);
+    let service = layer.layer(Echo::default());
+    Limited { layer, service }
+}
+
+#[tokio::test]
+async fn a_user_can_write_down_the_types_of_the_layer_and_of_the_service() {
+    let Limited { layer, service } = limited();
+    assert!(service.oneshot(1).await.is_ok());
+    assert!(layer.layer(Echo::default()).oneshot(1).await.is_ok());
+}
+
+#[test]
+fn public_types_are_send_sync_and_clone() {
+    fn check<T: Send + Sync + Clone>() {}
+    fn check_future<T: Send>(_: &T) {}
+    check::<LocalRateLimitLayer<Gcra, String, Global>>();
+    check::<LocalRateLimit<Echo, (Gcra, FixedWindow), String, Global>>();
+    check::<RateLimiter<TokenBucket, LocalStore<TokenBucket, u64>>>();
+    check::<tollgate::Decision>();
+    check::<ManualClock>();
+    let mut service = limited().service;
+    let ready = service.ready();
+    check_future(&ready);
+}

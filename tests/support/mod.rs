@@ -1,0 +1,201 @@
+//! What several tests need: a store that answers later, one that fails, and a service that watches its readiness.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use std::{
+    convert::Infallible,
+    future::{Future, Ready, ready},
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
+};
+
+use tollgate::{
+    StoreError, StoreErrorKind,
+    algorithm::Algorithm,
+    key::Key,
+    store::{Answer, AsKey, LocalStore, Store, Verdict},
+};
+use tower::Service;
+
+/// Decides like the store it wraps, but never at once: as one behind a network does.
+#[derive(Clone, Debug)]
+pub(crate) struct Remote<S>(pub(crate) S);
+
+type Later<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
+
+fn later<T: Send + 'static, F>(answer: Answer<Result<T, StoreError>, F>) -> Later<T>
+where
+    F: Future<Output = Result<T, StoreError>> + Send + 'static,
+{
+    Box::pin(async {
+        tokio::task::yield_now().await;
+        answer.wait().await
+    })
+}
+
+impl<A, K, S> Store<A, K> for Remote<S>
+where
+    A: Algorithm,
+    K: Key,
+    S: Store<A, K, Deciding: Send + 'static, Writing: Send + 'static>,
+{
+    type Deciding = Later<Verdict<A::Snapshot>>;
+    type Writing = Later<()>;
+
+    fn decide<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        cost: u32,
+    ) -> Answer<Result<Verdict<A::Snapshot>, StoreError>, Self::Deciding> {
+        Answer::Later(later(self.0.decide(algorithm, key, cost)))
+    }
+
+    fn peek<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        cost: u32,
+    ) -> Answer<Result<Verdict<A::Snapshot>, StoreError>, Self::Deciding> {
+        Answer::Later(later(self.0.peek(algorithm, key, cost)))
+    }
+
+    fn refund<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        cost: u32,
+    ) -> Answer<Result<(), StoreError>, Self::Writing> {
+        Answer::Later(later(self.0.refund(algorithm, key, cost)))
+    }
+
+    fn reset<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+    ) -> Answer<Result<(), StoreError>, Self::Writing> {
+        Answer::Later(later(self.0.reset(algorithm, key)))
+    }
+
+    fn withdraw(&self, algorithm: &A, key: &K, admission: &A::Snapshot, cost: u32) {
+        self.0.withdraw(algorithm, key, admission, cost);
+    }
+}
+
+/// Fails to decide about anything.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Broken(pub(crate) StoreErrorKind);
+
+impl Broken {
+    fn fail<T>(self) -> Result<T, StoreError> {
+        Err(StoreError::new(self.0, "broken on purpose: redis://s3cret"))
+    }
+}
+
+impl<A: Algorithm, K: Key> Store<A, K> for Broken {
+    type Deciding = Ready<Result<Verdict<A::Snapshot>, StoreError>>;
+    type Writing = Ready<Result<(), StoreError>>;
+
+    fn decide<Q: AsKey<K> + ?Sized>(
+        &self,
+        _algorithm: &A,
+        _key: &Q,
+        _cost: u32,
+    ) -> Answer<Result<Verdict<A::Snapshot>, StoreError>, Self::Deciding> {
+        Answer::Now(self.fail())
+    }
+
+    fn peek<Q: AsKey<K> + ?Sized>(
+        &self,
+        _algorithm: &A,
+        _key: &Q,
+        _cost: u32,
+    ) -> Answer<Result<Verdict<A::Snapshot>, StoreError>, Self::Deciding> {
+        Answer::Later(ready(self.fail()))
+    }
+
+    fn refund<Q: AsKey<K> + ?Sized>(
+        &self,
+        _algorithm: &A,
+        _key: &Q,
+        _cost: u32,
+    ) -> Answer<Result<(), StoreError>, Self::Writing> {
+        Answer::Now(self.fail())
+    }
+
+    fn reset<Q: AsKey<K> + ?Sized>(
+        &self,
+        _algorithm: &A,
+        _key: &Q,
+    ) -> Answer<Result<(), StoreError>, Self::Writing> {
+        Answer::Now(self.fail())
+    }
+}
+
+/// Answers each number with itself, counts its calls, and panics when it is called without having been
+/// made ready: a clone starts out unready, as a clone of a concurrency limit does.
+#[derive(Debug, Default)]
+pub(crate) struct Echo {
+    pub(crate) calls: Arc<AtomicUsize>,
+    is_ready: bool,
+    pending_polls: usize,
+}
+
+impl Echo {
+    pub(crate) fn pending_for(polls: usize) -> Self {
+        Self {
+            pending_polls: polls,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn calls(&self) -> usize {
+        self.calls.load(Ordering::SeqCst)
+    }
+}
+
+impl Clone for Echo {
+    fn clone(&self) -> Self {
+        Self {
+            calls: Arc::clone(&self.calls),
+            is_ready: false,
+            pending_polls: self.pending_polls,
+        }
+    }
+}
+
+impl Service<u32> for Echo {
+    type Response = u32;
+    type Error = Infallible;
+    type Future = Ready<Result<u32, Infallible>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        if self.pending_polls > 0 {
+            self.pending_polls -= 1;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.is_ready = true;
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: u32) -> Self::Future {
+        assert!(self.is_ready, "called without having been made ready");
+        self.is_ready = false;
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        ready(Ok(request))
+    }
+}
+
+/// A store whose time stands still at zero until it is turned.
+pub(crate) fn by_hand<A: Algorithm, K>() -> (
+    tollgate::clock::ManualClock,
+    LocalStore<A, K, tollgate::clock::ManualClock>,
+) {
+    let clock = tollgate::clock::ManualClock::at(tollgate::Timestamp::from_micros(0));
+    (clock.clone(), LocalStore::builder().clock(clock).build())
+}
