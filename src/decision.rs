@@ -28,7 +28,7 @@ impl Standing {
     /// left, and was asked about `cost`.
     ///
     /// `wait` tells after how many microseconds a number of units is let through: 0 if it is now, `None` if never.
-    #[inline]
+    #[inline(always)]
     pub fn of(
         limit: u64,
         remaining: u64,
@@ -74,7 +74,7 @@ pub struct PolicyDecision {
 
 impl PolicyDecision {
     /// What this policy decided, from how it stands.
-    #[inline]
+    #[inline(always)]
     pub fn new(policy: &Policy, standing: Standing) -> Self {
         Self {
             policy: policy.interned_name().clone(),
@@ -212,7 +212,7 @@ struct Several {
 
 impl Decision {
     /// The decision of a single policy.
-    #[inline]
+    #[inline(always)]
     pub fn of_one(policy: PolicyDecision) -> Self {
         Self(Policies::One(policy))
     }

@@ -323,11 +323,8 @@ fn row<A, K, Q>(
     K: Key + Borrow<Q>,
     Q: AsKey<K> + ?Sized,
 {
-    let limiter = RateLimiter::new(
-        algorithm.clone(),
-        LocalStore::builder().max_keys(2_000_000).build(),
-    );
-    let store = LocalStore::builder().max_keys(2_000_000).build();
+    let limiter = RateLimiter::new(algorithm.clone(), LocalStore::new());
+    let store = LocalStore::new();
     let borrow = <K as Borrow<Q>>::borrow;
     let [governor, check, bare] = take_turns([
         Subject::new(keys, |key| governor.check_key(key).is_ok()),

@@ -147,7 +147,7 @@ impl FixedWindow {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn told(&self, snapshot: &WindowSnapshot) -> PolicyDecision {
         let Window { start, used } = snapshot.window;
         let units = self.quota.units();
@@ -247,7 +247,7 @@ impl Algorithm for FixedWindow {
         tell(self.told(snapshot));
     }
 
-    #[inline]
+    #[inline(always)]
     fn decision(&self, snapshot: &WindowSnapshot) -> Decision {
         Decision::of_one(self.told(snapshot))
     }

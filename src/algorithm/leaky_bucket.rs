@@ -218,7 +218,7 @@ impl LeakyBucketQueue {
         self.0.micros_to_pay(admission, ahead).unwrap_or(0)
     }
 
-    #[inline]
+    #[inline(always)]
     fn told(&self, snapshot: &MeterSnapshot) -> PolicyDecision {
         let standing = Standing {
             delay_micros: self.delay_micros(snapshot),
@@ -270,12 +270,17 @@ impl Algorithm for LeakyBucketQueue {
         self.0.snapshot(state, cost, admitted, now)
     }
 
+    #[inline(always)]
+    fn step(&self, state: &mut Scaled, cost: u32, now: Timestamp) -> (bool, MeterSnapshot) {
+        self.0.step(state, cost, now)
+    }
+
     #[inline]
     fn describe(&self, snapshot: &MeterSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
         tell(self.told(snapshot));
     }
 
-    #[inline]
+    #[inline(always)]
     fn decision(&self, snapshot: &MeterSnapshot) -> Decision {
         Decision::of_one(self.told(snapshot))
     }

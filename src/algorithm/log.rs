@@ -114,7 +114,7 @@ impl Log {
         over_at - now.as_micros()
     }
 
-    #[inline]
+    #[inline(always)]
     fn told(&self, snapshot: &Standing) -> PolicyDecision {
         PolicyDecision::new(&self.policy, *snapshot)
     }
@@ -264,7 +264,7 @@ impl Algorithm for Log {
         tell(self.told(snapshot));
     }
 
-    #[inline]
+    #[inline(always)]
     fn decision(&self, snapshot: &Standing) -> Decision {
         Decision::of_one(self.told(snapshot))
     }

@@ -153,6 +153,7 @@ impl Meter {
         (units <= self.capacity_units).then(|| units * self.parts_per_unit)
     }
 
+    #[inline(always)]
     pub(super) fn standing(&self, snapshot: &MeterSnapshot) -> Standing {
         let Level { debt, .. } = snapshot.level;
         let remaining = self.capacity_parts.saturating_sub(debt) / self.parts_per_unit;
@@ -287,12 +288,35 @@ impl Algorithm for Meter {
         }
     }
 
+    /// The level is worked out once.
+    #[inline(always)]
+    fn step(&self, state: &mut Scaled, cost: u32, now: Timestamp) -> (bool, MeterSnapshot) {
+        self.settle(state, now);
+        let mut level = self.level(state, now);
+        let parts = self.parts(u64::from(cost));
+        let parts = parts.filter(|parts| cost == 0 || level.debt + parts <= self.capacity_parts);
+        if let Some(parts) = parts
+            && cost > 0
+        {
+            level.debt += parts;
+            *state = Scaled::new(level.debt, level.tick, self.scale);
+        }
+        let admitted = parts.is_some();
+        let snapshot = MeterSnapshot {
+            level,
+            now,
+            cost,
+            admitted,
+        };
+        (admitted, snapshot)
+    }
+
     #[inline]
     fn describe(&self, snapshot: &MeterSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
         tell(self.told(snapshot));
     }
 
-    #[inline]
+    #[inline(always)]
     fn decision(&self, snapshot: &MeterSnapshot) -> Decision {
         Decision::of_one(self.told(snapshot))
     }
@@ -304,7 +328,7 @@ impl Meter {
         &self.policy
     }
 
-    #[inline]
+    #[inline(always)]
     fn told(&self, snapshot: &MeterSnapshot) -> PolicyDecision {
         PolicyDecision::new(&self.policy, self.standing(snapshot))
     }
@@ -330,4 +354,37 @@ fn greatest_common_divisor(mut a: u128, mut b: u128) -> u128 {
         (a, b) = (b, a % b);
     }
     a
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_step_is_what_its_parts_are() {
+        let quota = Quota::new(7, Duration::from_micros(100));
+        for capacity in [0, 1, 7, 20] {
+            let meter = Meter::new("meter", quota, capacity).unwrap();
+            let mut state = meter.fresh(Timestamp::from_micros(1_000));
+            let mut other = state;
+            let mut random = 1_u64;
+            for _ in 0..100_000 {
+                random = random
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                let now = Timestamp::from_micros(1_000 + (random >> 40) % 1_500);
+                let cost = u32::try_from((random >> 33) % 23).unwrap();
+                let step = meter.step(&mut state, cost, now);
+                meter.settle(&mut other, now);
+                let admitted = meter.judge(&other, cost, now);
+                if admitted && cost > 0 {
+                    meter.charge(&mut other, cost, now);
+                }
+                let snapshot = meter.snapshot(&other, cost, admitted, now);
+                assert_eq!((step, state), ((admitted, snapshot), other));
+            }
+        }
+    }
 }

@@ -98,7 +98,7 @@ impl MinInterval {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn told(&self, snapshot: &IntervalSnapshot) -> PolicyDecision {
         let remaining = u64::from(snapshot.wait_micros == 0);
         let cost = u64::from(snapshot.cost);
@@ -201,7 +201,7 @@ impl Algorithm for MinInterval {
         tell(self.told(snapshot));
     }
 
-    #[inline]
+    #[inline(always)]
     fn decision(&self, snapshot: &IntervalSnapshot) -> Decision {
         Decision::of_one(self.told(snapshot))
     }

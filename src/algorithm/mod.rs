@@ -168,6 +168,19 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
         now: Timestamp,
     ) -> Self::Snapshot;
 
+    /// All of it, as a store does it: settles, judges, charges if admitted, and reads the snapshot.
+    ///
+    /// Override it only to say the same in fewer steps.
+    #[inline(always)]
+    fn step(&self, state: &mut Self::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
+        self.settle(state, now);
+        let admitted = self.judge(state, cost, now);
+        if admitted && cost > 0 {
+            self.charge(state, cost, now);
+        }
+        (admitted, self.snapshot(state, cost, admitted, now))
+    }
+
     /// Tells what each policy decided: one call for each.
     fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision));
 

@@ -151,6 +151,7 @@ impl SlidingWindow {
     }
 
     /// Microseconds until so many units are admitted.
+    #[inline]
     fn wait_micros(&self, counters: &Counters, units: u64) -> Option<u64> {
         let Counters {
             start,
@@ -182,7 +183,7 @@ impl SlidingWindow {
         Some(window_start + elapsed - now.as_micros())
     }
 
-    #[inline]
+    #[inline(always)]
     fn told(&self, snapshot: &TwoWindowsSnapshot) -> PolicyDecision {
         let counters = &snapshot.counters;
         let limit = self.quota.units();
@@ -310,7 +311,7 @@ impl Algorithm for SlidingWindow {
         tell(self.told(snapshot));
     }
 
-    #[inline]
+    #[inline(always)]
     fn decision(&self, snapshot: &TwoWindowsSnapshot) -> Decision {
         Decision::of_one(self.told(snapshot))
     }

@@ -75,13 +75,6 @@ pub(super) fn step<A: Algorithm>(
     cost: u32,
     now: Timestamp,
 ) -> Verdict<A::Snapshot> {
-    algorithm.settle(state, now);
-    let admitted = algorithm.judge(state, cost, now);
-    if admitted && cost > 0 {
-        algorithm.charge(state, cost, now);
-    }
-    Verdict {
-        admitted,
-        snapshot: algorithm.snapshot(state, cost, admitted, now),
-    }
+    let (admitted, snapshot) = algorithm.step(state, cost, now);
+    Verdict { admitted, snapshot }
 }
