@@ -111,15 +111,14 @@ where
         if options.exempt.is_exempt(&request) {
             return ResponseFuture::inner(self.inner.call(request), None);
         }
-        let key = match settings.key.extract(&request) {
-            Ok(key) => key,
+        // The key stays where it was extracted: it is not moved about on the way of most requests.
+        let extracted = settings.key.extract(&request);
+        let key = match extracted {
+            Ok(Some(ref key)) => key,
+            Ok(None) => return ResponseFuture::inner(self.inner.call(request), None),
             Err(rejection) => {
                 return ResponseFuture::answer(reject(settings, &request, rejection));
             }
-        };
-        // By reference: a key is not moved about on the way of most requests.
-        let Some(key) = &key else {
-            return ResponseFuture::inner(self.inner.call(request), None);
         };
         let cost = options.cost.cost(&request);
         match settings.limiter.decide(key, cost) {
