@@ -105,7 +105,7 @@ where
     }
 
     #[inline]
-    fn call(&mut self, request: Req) -> Self::Future {
+    fn call(&mut self, mut request: Req) -> Self::Future {
         let settings = &*self.settings;
         let options = &settings.options;
         if options.exempt.is_exempt(&request) {
@@ -125,9 +125,9 @@ where
             Answer::Now(Ok(verdict)) if verdict.admitted => {
                 let delay = settings.limiter.algorithm().delay(&verdict.snapshot);
                 if delay.is_zero() {
-                    let (service, admission) = (&mut self.inner, &verdict.snapshot);
-                    let (future, note) = admit(&self.settings, service, request, admission);
-                    return ResponseFuture::inner(future, note);
+                    let (admission, annotates) = (&verdict.snapshot, options.respond.annotates());
+                    let note = annotate(&self.settings, &mut request, admission, annotates);
+                    return ResponseFuture::inner(self.inner.call(request), note);
                 }
                 let (service, settings) = (self.take_ready(), Arc::clone(&self.settings));
                 let turn = (verdict.snapshot, delay);
@@ -177,37 +177,28 @@ impl<A: Algorithm, S, F, C, R, X, E, D> Annotation<A, S, F, Options<C, R, X, E, 
     }
 }
 
-/// Calls the inner service with a request that was admitted.
+/// Shows the decision to an admitted request, and says what its response is to be told.
+///
+/// It takes the request by reference, so that it is moved once only: into the inner service.
 #[inline]
-#[expect(
-    clippy::type_complexity,
-    reason = "a future and what is to be added to its response"
-)]
-pub(crate) fn admit<Svc, Req, A, S, F, C, R, X, E, D>(
+pub(crate) fn annotate<Req, A, S, F, C, R, X, E, D>(
     settings: &Arc<Settings<A, S, F, Options<C, R, X, E, D>>>,
-    service: &mut Svc,
-    mut request: Req,
+    request: &mut Req,
     admission: &A::Snapshot,
-) -> (
-    Svc::Future,
-    Option<Annotation<A, S, F, Options<C, R, X, E, D>>>,
-)
+    annotates: bool,
+) -> Option<Annotation<A, S, F, Options<C, R, X, E, D>>>
 where
-    Svc: Service<Req>,
     A: Algorithm,
-    R: Respond<Req, Svc::Response, Svc::Error>,
     D: Expose<Req>,
 {
     if D::EXPOSES {
         let decision = settings.limiter.algorithm().decision(admission);
-        settings.options.expose.expose(&mut request, decision);
+        settings.options.expose.expose(request, decision);
     }
-    let annotates = settings.options.respond.annotates();
-    let note = annotates.then(|| Annotation {
+    annotates.then(|| Annotation {
         settings: Arc::clone(settings),
         admission: admission.clone(),
-    });
-    (service.call(request), note)
+    })
 }
 
 /// Answers a request whose key extractor rejected it.
