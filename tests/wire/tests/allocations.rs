@@ -75,14 +75,13 @@ fn off() -> Http {
     Http::new().fields(Fields::Off)
 }
 
+type Limit<A, K, F, R> = RateLimitLayer<A, LocalStore<A, K, ManualClock>, F, Options<u32, R>>;
+
 fn limit<A: Algorithm, F, R>(
     algorithm: A,
     key: F,
     respond: R,
-) -> (
-    ManualClock,
-    RateLimitLayer<A, LocalStore<A, F::Key, ManualClock>, F, Options<u32, R>>,
-)
+) -> (ManualClock, Limit<A, F::Key, F, R>)
 where
     F: KeyExtractor<Request<()>, Key: Key>,
 {
