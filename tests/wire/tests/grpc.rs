@@ -4,19 +4,18 @@ mod frames;
 #[path = "../../support/mod.rs"]
 mod support;
 
-use std::{convert::Infallible, net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
 use bytes::Bytes;
 use frames::{END_HEADERS, END_STREAM, HEADERS};
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, Request};
 use http_body_util::{BodyExt, Full};
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use tokio::{net::TcpListener, time::timeout};
 use tollgate::{
-    Decision, LocalRateLimitLayer, PolicyDecision, Quota, RateLimitLayer, StoreErrorKind,
-    algorithm::{Algorithm, FixedWindow, Gcra, Outcome, Policy, Standing, TokenBucket},
+    LocalRateLimitLayer, Quota, RateLimitLayer, StoreErrorKind,
+    algorithm::{Algorithm, FixedWindow, Gcra, TokenBucket},
     key::{Global, Header, PeerIp},
-    response::{Grpc, Respond},
     store::LocalStore,
 };
 use tonic::{
@@ -24,7 +23,7 @@ use tonic::{
     transport::{Channel, Endpoint, Server, server::TcpIncoming},
 };
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
-use tonic_types::{ErrorDetails, QuotaViolation, StatusExt};
+use tonic_types::StatusExt;
 use tonic_web::{GrpcWebClientLayer, GrpcWebLayer};
 use tower::Layer;
 
@@ -96,10 +95,7 @@ async fn a_call_over_the_limit_is_resource_exhausted_with_the_wait_said_three_ti
     };
     let pushback = Duration::from_millis(number("grpc-retry-pushback-ms"));
     assert!(pushback >= delay && pushback - delay < Duration::from_millis(1));
-    assert_eq!(
-        Duration::from_secs(number("retry-after")),
-        Duration::from_secs(1_200)
-    );
+    assert!((1_190..=1_200).contains(&number("retry-after")));
 }
 
 #[tokio::test]
@@ -327,74 +323,6 @@ async fn what_a_caller_sends_is_not_in_the_answer() {
     let named = refused.get_details_quota_failure().unwrap();
     assert_eq!(named.violations[0].subject, "none");
     assert!(refused.get_details_retry_info().is_none());
-}
-
-/// The status that tonic reads from what is sent about a decision.
-fn read(decision: Decision) -> Status {
-    let request = Request::new(());
-    let answer: Result<Response<Bytes>, Infallible> = Grpc::new().refuse(&request, decision);
-    Status::from_header_map(answer.unwrap().headers()).unwrap()
-}
-
-#[test]
-fn the_details_are_byte_for_byte_what_tonic_types_writes() {
-    let micros = [1, 999_999, 1_000_000, 1_500_000, 86_400_000_000, u64::MAX];
-    let outcomes = micros.map(Outcome::RefusedForMicros);
-    for limit in [
-        0,
-        1,
-        127,
-        128,
-        u64::from(u32::MAX),
-        i64::MAX as u64,
-        u64::MAX,
-    ] {
-        for outcome in outcomes.into_iter().chain([Outcome::NeverFits]) {
-            let of = |name: &str, outcome| {
-                let policy = Policy::new("policy", &[limit], Duration::from_secs(60));
-                let standing = Standing {
-                    remaining: 0,
-                    outcome,
-                    replenished_after_micros: 1,
-                    reset_after_micros: 1,
-                    delay_micros: 0,
-                };
-                PolicyDecision::new(&policy.named(name).unwrap(), standing)
-            };
-            let second = Outcome::RefusedForMicros(5);
-            let decision = Decision::of_all(vec![
-                of("first", outcome),
-                of("admits", Outcome::Admitted),
-                of("second", second),
-            ]);
-            let status = read(decision.clone());
-
-            let violations = decision
-                .policies()
-                .iter()
-                .filter(|policy| !policy.is_admitted());
-            let violations: Vec<_> = violations
-                .map(|policy| QuotaViolation {
-                    subject: policy.policy().to_owned(),
-                    description: match policy.never_fits() {
-                        true => "the cost is more than the limit".to_owned(),
-                        false => "the limit is used up".to_owned(),
-                    },
-                    quota_id: policy.policy().to_owned(),
-                    quota_value: i64::try_from(limit).unwrap_or(i64::MAX),
-                    ..QuotaViolation::default()
-                })
-                .collect();
-            let mut details = ErrorDetails::with_quota_failure(violations);
-            if let Some(wait) = decision.retry_after() {
-                details.set_retry_info(Some(wait));
-            }
-            let code = Code::ResourceExhausted;
-            let theirs = Status::with_error_details(code, status.message(), details);
-            assert_eq!(status.details(), theirs.details());
-            assert_eq!(status.code(), code);
-        }
-    }
 }
 
 #[tokio::test]
