@@ -1,0 +1,330 @@
+//! What an admitted request costs on the heap: nothing, unless its caller is told something.
+
+#![allow(unsafe_code, reason = "an allocator that counts is an unsafe trait")]
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    cell::Cell,
+    convert::Infallible,
+    future::{Future, Ready, ready},
+    net::SocketAddr,
+    pin::pin,
+    sync::mpsc,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use axum::{
+    Router,
+    extract::{ConnectInfo, MatchedPath},
+    routing::get,
+};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
+use http_body_util::Full;
+use tollgate::{
+    Options, Quota, RateLimitLayer, Timestamp,
+    algorithm::{
+        Algorithm, FixedWindow, Gcra, LeakyBucket, MinInterval, SlidingBuckets, SlidingLog,
+        SlidingWindow, TokenBucket,
+    },
+    clock::ManualClock,
+    key::{ClientIp, Global, Header, Key, KeyExtractor, MatchedRoute, PeerIp},
+    response::{Fields, Grpc, Http},
+    store::LocalStore,
+};
+use tower::{Layer, Service, ServiceExt};
+
+/// Counts what each thread allocates: each test is one.
+struct Counting;
+
+thread_local! {
+    static CALLS: Cell<usize> = const { Cell::new(0) };
+}
+
+// SAFETY: every call is passed on to the system's allocator as it is.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        CALLS.set(CALLS.get() + 1);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+type Body = Full<Bytes>;
+type Answer = Ready<Result<Response<Body>, Infallible>>;
+
+/// Answers at once, from its stack.
+fn hello(_: Request<()>) -> Answer {
+    ready(Ok(Response::new(Body::new(Bytes::from_static(b"hello")))))
+}
+
+/// As many as any algorithm needs to have seen everything that it keeps.
+const UNTIL_STEADY: usize = 200;
+const COUNTED: usize = 1_000;
+
+fn off() -> Http {
+    Http::new().fields(Fields::Off)
+}
+
+type Limit<A, K, F, R> = RateLimitLayer<A, LocalStore<A, K, ManualClock>, F, Options<u32, R>>;
+
+fn limit<A: Algorithm, F, R>(
+    algorithm: A,
+    key: F,
+    respond: R,
+) -> (ManualClock, Limit<A, F::Key, F, R>)
+where
+    F: KeyExtractor<Request<()>, Key: Key>,
+{
+    let clock = ManualClock::at(Timestamp::from_micros(5));
+    let store = LocalStore::builder().clock(clock.clone()).build();
+    let layer = RateLimitLayer::new(algorithm, store, key).respond_with(respond);
+    (clock, layer)
+}
+
+fn now<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("nothing here has anything to wait for"),
+    }
+}
+
+/// The most that one of many calls allocates, one each second; the requests were there before.
+fn most<S>(clock: &ManualClock, service: &mut S, request: impl Fn() -> Request<()>) -> usize
+where
+    S: Service<Request<()>, Response = Response<Body>, Error = Infallible>,
+{
+    let requests: Vec<_> = (0..UNTIL_STEADY + COUNTED).map(|_| request()).collect();
+    let mut most = 0;
+    for (number, request) in requests.into_iter().enumerate() {
+        clock.advance(Duration::from_secs(1));
+        let before = CALLS.get();
+        let Ok(response) = now(service.call(request));
+        let allocated = CALLS.get() - before;
+        assert_eq!(response.status(), 200);
+        if number >= UNTIL_STEADY {
+            most = most.max(allocated);
+        }
+    }
+    most
+}
+
+fn most_of<A: Algorithm>(algorithm: A) -> usize {
+    let (clock, layer) = limit(algorithm, PeerIp::new(), off());
+    most(
+        &clock,
+        &mut layer.layer(tower::service_fn(hello)),
+        from_peer,
+    )
+}
+
+fn most_by<F>(key: F, request: impl Fn() -> Request<()>) -> usize
+where
+    F: KeyExtractor<Request<()>, Key: Key> + Clone,
+{
+    let (clock, layer) = limit(Gcra::new(ten()), key, off());
+    most(&clock, &mut layer.layer(tower::service_fn(hello)), request)
+}
+
+/// One a second is always admitted, and always has something to forget.
+fn ten() -> Quota {
+    Quota::new(10, Duration::from_secs(10))
+}
+
+fn from_peer() -> Request<()> {
+    let mut request = Request::get("/users/7").body(()).unwrap();
+    let peer = ConnectInfo(SocketAddr::from(([192, 0, 2, 1], 4711)));
+    request.extensions_mut().insert(peer);
+    request
+}
+
+fn with_header(name: &'static str, value: &str) -> Request<()> {
+    let mut request = from_peer();
+    let value = HeaderValue::from_str(value).unwrap();
+    let name = HeaderName::from_static(name);
+    request.headers_mut().insert(name, value);
+    request
+}
+
+/// What only a router can make.
+fn matched_path() -> MatchedPath {
+    let (sender, receiver) = mpsc::channel();
+    let handler = get(async move |path: MatchedPath| drop(sender.send(path)));
+    let app: Router = Router::new().route("/users/{id}", handler);
+    let request = Request::get("/users/7").body(axum::body::Body::empty());
+    now(app.oneshot(request.unwrap())).unwrap();
+    receiver.recv().unwrap()
+}
+
+#[test]
+fn the_allocator_counts() {
+    let before = CALLS.get();
+    drop(std::hint::black_box(Box::new(7)));
+    assert_eq!(CALLS.get() - before, 1);
+}
+
+#[test]
+fn no_algorithm_allocates_for_a_known_key() {
+    let second = Duration::from_secs(1);
+    assert_eq!(most_of(TokenBucket::new(ten())), 0);
+    assert_eq!(most_of(Gcra::new(ten())), 0);
+    assert_eq!(most_of(LeakyBucket::new(ten())), 0);
+    assert_eq!(most_of(LeakyBucket::new(ten()).queue()), 0);
+    assert_eq!(most_of(FixedWindow::new(ten())), 0);
+    assert_eq!(most_of(FixedWindow::new(ten()).from_first_request()), 0);
+    // These two look back a little further than their window, where ten would be too few.
+    let twenty = Quota::new(20, ten().period());
+    assert_eq!(most_of(SlidingWindow::new(twenty)), 0);
+    assert_eq!(most_of(SlidingBuckets::new(twenty, second)), 0);
+    assert_eq!(most_of(SlidingBuckets::new(twenty, second).strict()), 0);
+    assert_eq!(most_of(SlidingLog::new(ten())), 0);
+    assert_eq!(most_of(MinInterval::new(second)), 0);
+}
+
+#[test]
+fn no_tuple_of_algorithms_allocates_for_a_known_key() {
+    let hourly = FixedWindow::new(Quota::per_hour(10_000));
+    assert_eq!(most_of((Gcra::new(ten()), hourly.clone())), 0);
+    assert_eq!(
+        most_of((TokenBucket::new(ten()), SlidingLog::new(ten()), hourly)),
+        0
+    );
+}
+
+#[test]
+fn no_key_is_found_with_an_allocation() {
+    assert_eq!(most_by(Global, from_peer), 0);
+    assert_eq!(most_by(PeerIp::new(), from_peer), 0);
+    for length in [0, 1, 62, 63, 5_000] {
+        let value = "k".repeat(length);
+        let by = Header::new("x-api-key");
+        assert_eq!(most_by(by, || with_header("x-api-key", &value)), 0);
+    }
+    let by = ClientIp::x_forwarded_for(["192.0.2.0/24"]);
+    let hops = "6.6.6.6, 198.51.100.7, 192.0.2.3";
+    assert_eq!(most_by(by, || with_header("x-forwarded-for", hops)), 0);
+}
+
+#[test]
+fn a_route_and_a_tuple_of_keys_are_found_without_an_allocation() {
+    let route = matched_path();
+    let routed = || {
+        let mut request = with_header("x-api-key", "sk-live-12345678");
+        request.extensions_mut().insert(route.clone());
+        request
+    };
+    assert_eq!(
+        MatchedRoute::new()
+            .extract(&routed())
+            .unwrap()
+            .unwrap()
+            .pattern(),
+        Some("/users/{id}")
+    );
+    assert_eq!(most_by(MatchedRoute::new(), routed), 0);
+    let by = (PeerIp::new(), MatchedRoute::new());
+    assert_eq!(most_by(by, routed), 0);
+    let by = (Header::new("x-api-key"), PeerIp::new(), MatchedRoute::new());
+    assert_eq!(most_by(by, routed), 0);
+}
+
+#[test]
+fn exempt_requests_and_requests_of_cost_0_allocate_nothing() {
+    let (clock, layer) = limit(Gcra::new(ten()), PeerIp::new(), off());
+    let exempt = layer.clone().exempt(|_: &Request<()>| true);
+    let mut exempt = exempt.layer(tower::service_fn(hello));
+    assert_eq!(most(&clock, &mut exempt, from_peer), 0);
+    let mut free = layer.cost(0).layer(tower::service_fn(hello));
+    assert_eq!(most(&clock, &mut free, from_peer), 0);
+}
+
+/// One for the values, and two for the first entries of a map of header fields.
+const TOLD: usize = 3;
+
+#[test]
+fn the_fields_of_draft_11_take_one_allocation_besides_the_map() {
+    let (clock, layer) = limit(Gcra::new(ten()), PeerIp::new(), Http::new());
+    let empty = most(
+        &clock,
+        &mut layer.layer(tower::service_fn(hello)),
+        from_peer,
+    );
+    let mut roomy = layer.layer(tower::service_fn(|request| {
+        let Ok(mut response) = hello(request).into_inner();
+        let headers = response.headers_mut();
+        *headers = HeaderMap::with_capacity(8);
+        ready(Ok::<_, Infallible>(response))
+    }));
+    let before = CALLS.get();
+    drop(HeaderMap::<HeaderValue>::with_capacity(8));
+    let of_map = CALLS.get() - before;
+    let with_room = most(&clock, &mut roomy, from_peer) - of_map;
+    println!("draft 11: {empty} allocations, {with_room} of them for the values");
+    assert_eq!((empty, with_room), (TOLD, 1));
+
+    let (clock, layer) = limit(Gcra::new(ten()), PeerIp::new(), Grpc::new());
+    let grpc = most(
+        &clock,
+        &mut layer.layer(tower::service_fn(hello)),
+        from_peer,
+    );
+    assert_eq!(grpc, TOLD);
+}
+
+#[test]
+fn a_refusal_takes_a_bounded_number_of_allocations() {
+    let nothing = || FixedWindow::new(Quota::per_day(0));
+    let one_a_year = FixedWindow::new(Quota::new(1, Duration::from_secs(365 * 86_400)));
+    let (_clock, layer) = limit(one_a_year, PeerIp::new(), Http::new());
+    let mut service = layer.layer(tower::service_fn(hello));
+    let Ok(admitted) = now(service.call(from_peer()));
+    assert_eq!(admitted.status(), 200);
+    let refused = |service: &mut dyn FnMut(Request<()>) -> Response<Body>| {
+        let request = from_peer();
+        let before = CALLS.get();
+        let response = service(request);
+        let allocated = CALLS.get() - before;
+        assert_eq!(response.status(), 429);
+        allocated
+    };
+    let waiting = refused(&mut |request| now(service.call(request)).unwrap());
+    let (_clock, layer) = limit(nothing(), PeerIp::new(), off());
+    let mut service = layer.layer(tower::service_fn(hello));
+    let terse = refused(&mut |request| now(service.call(request)).unwrap());
+    println!("refused: {waiting} allocations with fields, {terse} without");
+    assert!(waiting <= 14 && terse <= 12);
+}
+
+#[test]
+fn the_future_of_a_response_is_small() {
+    /// What it adds to the larger of the inner future and an answer.
+    fn added<A: Algorithm>(algorithm: A, respond: Http) -> usize {
+        let (_clock, layer) = limit(algorithm, PeerIp::new(), respond);
+        let mut service = layer.layer(tower::service_fn(hello));
+        let future = service.call(from_peer());
+        size_of_val(&future) - size_of::<Answer>()
+    }
+    let gcra = added(Gcra::new(ten()), Http::new());
+    let window = added(FixedWindow::new(ten()), Http::new());
+    let sliding = added(SlidingWindow::new(ten()), Http::new());
+    let three = added(
+        (
+            Gcra::new(ten()),
+            FixedWindow::new(ten()),
+            SlidingLog::new(ten()),
+        ),
+        Http::new(),
+    );
+    println!("the inner future is {} bytes", size_of::<Answer>());
+    println!("added: Gcra {gcra}, FixedWindow {window}, SlidingWindow {sliding}, three {three}");
+    assert!(gcra <= 64 && window <= 64 && sliding <= 80 && three <= 160);
+}

@@ -1,0 +1,391 @@
+//! Every rate-limit field is what another's parser of structured fields (RFC 9651) understands, byte for byte.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, Response};
+use sfv::{BareItem, Dictionary, FieldType, Item, List, ListEntry, Parameters, Parser};
+use tollgate::{
+    Decision, PolicyDecision, Quota, RateLimiter, Timestamp,
+    algorithm::{
+        FixedWindow, Gcra, MinInterval, Outcome, Policy, SlidingBuckets, SlidingLog, SlidingWindow,
+        Standing, TokenBucket,
+    },
+    clock::ManualClock,
+    response::{Fields, Http},
+    store::LocalStore,
+};
+
+const LARGEST: i64 = 999_999_999_999_999;
+const UNITS: [u64; 8] = [
+    0,
+    1,
+    39,
+    u32::MAX as u64,
+    999_999_999_999_999,
+    1_000_000_000_000_000,
+    i64::MAX as u64,
+    u64::MAX,
+];
+const MICROS: [u64; 8] = [
+    0,
+    1,
+    999_999,
+    1_000_000,
+    1_000_001,
+    86_400_000_000,
+    1 << 60,
+    u64::MAX,
+];
+/// Each character that a name may have.
+const NAMES: [&str; 5] = [
+    "a",
+    "-",
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZ_.-",
+    "abcdefghijklmnopqrstuvwxyz0123456789",
+    "0123456789012345678901234567890123456789012345678901234567890123",
+];
+
+/// Random numbers enough for this (xorshift), the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[(self.roll() % choices.len() as u64) as usize]
+    }
+
+    /// One at an edge, or a number with any count of bits.
+    fn number(&mut self, edges: &[u64]) -> u64 {
+        match self.roll() % 2 {
+            0 => self.one_of(edges),
+            _ => self.roll() >> (self.roll() % 64),
+        }
+    }
+
+    fn policy(&mut self) -> PolicyDecision {
+        let window = match self.roll() % 16 {
+            0 => Duration::MAX,
+            _ => Duration::from_micros(self.number(&MICROS)),
+        };
+        let numbers = [self.number(&UNITS), self.number(&UNITS)];
+        let policy = Policy::new("some-algorithm", &numbers, window);
+        let name = self.one_of(&NAMES);
+        let policy = match self.roll() % 4 {
+            0 => policy,
+            _ => policy.named(name).unwrap(),
+        };
+        let outcome = match self.roll() % 4 {
+            0 => Outcome::RefusedForMicros(self.number(&MICROS)),
+            1 => Outcome::NeverFits,
+            _ => Outcome::Admitted,
+        };
+        let standing = Standing {
+            remaining: self.number(&UNITS),
+            outcome,
+            replenished_after_micros: self.number(&MICROS),
+            reset_after_micros: self.number(&MICROS),
+            delay_micros: self.number(&MICROS),
+        };
+        PolicyDecision::new(&policy, standing)
+    }
+
+    fn decision(&mut self) -> Decision {
+        match self.roll() % 4 {
+            0 => Decision::of_one(self.policy()),
+            more => Decision::of_all((0..more).map(|_| self.policy()).collect()),
+        }
+    }
+}
+
+fn each_of_many(mut check: impl FnMut(&Decision)) {
+    let mut dice = Dice(0x9E37_79B9_7F4A_7C15);
+    let mut refused = 0;
+    for _ in 0..20_000 {
+        let decision = dice.decision();
+        refused += u32::from(!decision.is_admitted());
+        check(&decision);
+    }
+    assert!((5_000..19_000).contains(&refused), "{refused}");
+}
+
+/// The fields as they are added to a response, and as they are on a refusal.
+fn told(fields: Fields, decision: &Decision) -> Vec<HeaderMap> {
+    let http = Http::new().fields(fields);
+    let mut added = HeaderMap::new();
+    http.add_fields(decision, &mut added);
+    let response: Response<Bytes> = http.response(decision);
+    vec![added, response.headers().clone()]
+}
+
+/// The one line of a field, read; it is written again to the same bytes.
+fn read<T: FieldType<SerializeResult = Option<String>>>(line: &[u8]) -> T {
+    let line = std::str::from_utf8(line).unwrap();
+    let field: T = Parser::new(line)
+        .parse()
+        .unwrap_or_else(|error| panic!("{error}: {line}"));
+    assert_eq!(field.serialize().as_deref(), Some(line));
+    field
+}
+
+fn lines<T: FieldType<SerializeResult = Option<String>>>(
+    headers: &HeaderMap,
+    name: &HeaderName,
+) -> Vec<T> {
+    let lines = headers.get_all(name).iter();
+    lines.map(|line| read(line.as_bytes())).collect()
+}
+
+fn item(entry: &ListEntry) -> &Item {
+    match entry {
+        ListEntry::Item(item) => item,
+        ListEntry::InnerList(list) => panic!("no member is a list: {list:?}"),
+    }
+}
+
+fn integer(item: &BareItem) -> i64 {
+    let integer = item.as_integer().expect("an integer");
+    let integer = i64::from(integer);
+    assert!((0..=LARGEST).contains(&integer));
+    integer
+}
+
+fn parameter(parameters: &Parameters, name: &str) -> Option<i64> {
+    parameters.get(name).map(integer)
+}
+
+fn clamped(number: u64) -> i64 {
+    i64::try_from(number).map_or(LARGEST, |number| number.min(LARGEST))
+}
+
+fn rounded_up(duration: Duration) -> i64 {
+    clamped(duration.as_secs() + u64::from(duration.subsec_nanos() > 0))
+}
+
+const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+
+#[test]
+fn draft_11_lists_each_policy_by_name_with_its_quota_and_its_window() {
+    each_of_many(|decision| {
+        for headers in told(Fields::Draft11, decision) {
+            let [ref list] = lines::<List>(&headers, &POLICY)[..] else {
+                panic!("one line of {headers:?}")
+            };
+            assert_eq!(list.len(), decision.policies().len());
+            for (entry, policy) in list.iter().zip(decision.policies()) {
+                let entry = item(entry);
+                let name = entry.bare_item.as_string().unwrap();
+                assert_eq!(name.as_str(), policy.policy());
+                let quota = parameter(&entry.params, "q");
+                assert_eq!(quota, Some(clamped(policy.limit())));
+                let window = parameter(&entry.params, "w");
+                let can_be_told = policy.window() >= Duration::from_secs(1);
+                assert_eq!(window, can_be_told.then(|| rounded_up(policy.window())));
+                assert_eq!(entry.params.len(), 1 + usize::from(can_be_told));
+            }
+        }
+    });
+}
+
+#[test]
+fn draft_11_tells_what_is_left_of_each_policy_and_on_a_refusal_of_those_that_refuse() {
+    each_of_many(|decision| {
+        for headers in told(Fields::Draft11, decision) {
+            let [ref list] = lines::<List>(&headers, &RATE_LIMIT)[..] else {
+                panic!("one line of {headers:?}")
+            };
+            let told = decision.policies().iter();
+            let told = told.filter(|policy| decision.is_admitted() || !policy.is_admitted());
+            assert_eq!(list.len(), told.clone().count());
+            for (entry, policy) in list.iter().zip(told) {
+                let entry = item(entry);
+                let name = entry.bare_item.as_string().unwrap();
+                assert_eq!(name.as_str(), policy.policy());
+                let left = parameter(&entry.params, "r").unwrap();
+                assert_eq!(left, clamped(policy.remaining()));
+                let seconds = parameter(&entry.params, "t");
+                assert_eq!(entry.params.len(), 1 + usize::from(seconds.is_some()));
+            }
+        }
+    });
+}
+
+/// Decisions of real algorithms about random costs at random times.
+async fn each_of_real(mut check: impl FnMut(&Decision)) {
+    let clock = ManualClock::at(Timestamp::from_micros(3));
+    let store = LocalStore::builder().clock(clock.clone()).build();
+    let ten = Quota::new(10, Duration::from_millis(2_500));
+    let short = Duration::from_millis(70);
+    let algorithm = (
+        (Gcra::new(ten).burst(7), FixedWindow::new(ten)),
+        (SlidingWindow::new(ten), SlidingLog::new(ten)),
+        (
+            SlidingBuckets::new(ten, Duration::from_millis(500)),
+            MinInterval::new(short),
+        ),
+        TokenBucket::new(Quota::per_hour(9_000)),
+    );
+    let limiter = RateLimiter::new(algorithm, store);
+    let mut dice = Dice(11);
+    let mut refused = 0;
+    for _ in 0..5_000 {
+        clock.advance(Duration::from_millis(dice.roll() % 400));
+        let cost = dice.one_of(&[0, 1, 1, 1, 2, 5, 8, 100]);
+        let decision = limiter.check_cost(&(), cost).await.unwrap();
+        refused += u32::from(!decision.is_admitted());
+        check(&decision);
+    }
+    assert!((500..4_500).contains(&refused), "{refused}");
+}
+
+#[tokio::test]
+async fn real_decisions_never_tell_a_longer_wait_than_retry_after() {
+    each_of_real(|decision| {
+        for headers in told(Fields::Draft11, decision) {
+            let entries = lines::<List>(&headers, &RATE_LIMIT).concat();
+            let Some(retry_after) = headers.get("retry-after") else {
+                continue;
+            };
+            let retry_after = retry_after.to_str().unwrap();
+            assert!(retry_after.bytes().all(|byte| byte.is_ascii_digit()));
+            let retry_after: u64 = retry_after.parse().unwrap();
+            assert!(retry_after >= 1);
+            for entry in &entries {
+                let seconds = parameter(&item(entry).params, "t").unwrap_or(0);
+                assert!(seconds <= clamped(retry_after), "{headers:?}");
+            }
+        }
+    })
+    .await;
+}
+
+/// As RFC 9110 lets a proxy combine the lines of a field.
+fn joined(headers: &HeaderMap, name: &HeaderName) -> Vec<u8> {
+    let lines = headers.get_all(name).iter();
+    let lines: Vec<_> = lines.map(|line| line.as_bytes()).collect();
+    lines.join(&b", "[..])
+}
+
+#[test]
+fn the_lines_of_two_layers_are_one_list_of_both() {
+    let mut dice = Dice(7);
+    for _ in 0..2_000 {
+        let [inner, outer] = [dice.decision(), dice.decision()];
+        let mut headers = HeaderMap::new();
+        Http::new().add_fields(&inner, &mut headers);
+        Http::new().add_fields(&outer, &mut headers);
+        for name in [POLICY, RATE_LIMIT] {
+            let each = lines::<List>(&headers, &name);
+            assert_eq!(each.len(), 2);
+            assert_eq!(read::<List>(&joined(&headers, &name)), each.concat());
+        }
+    }
+}
+
+#[test]
+fn draft_7_is_a_dictionary_of_three_integers_and_a_list_of_quotas() {
+    each_of_many(|decision| {
+        for headers in told(Fields::Draft7, decision) {
+            let [ref dictionary] = lines::<Dictionary>(&headers, &RATE_LIMIT)[..] else {
+                panic!("one line of {headers:?}")
+            };
+            let names: Vec<_> = dictionary.keys().map(|name| name.as_str()).collect();
+            assert_eq!(names, ["limit", "remaining", "reset"]);
+            let number = |name: &str| integer(&item(&dictionary[name]).bare_item);
+            assert_eq!(number("limit"), clamped(decision.limit()));
+            assert_eq!(number("remaining"), clamped(decision.remaining()));
+            number("reset");
+            quotas(decision, &headers);
+        }
+    });
+}
+
+/// The list of quotas in drafts 06 and 07: those with a window that can be told.
+fn quotas(decision: &Decision, headers: &HeaderMap) {
+    let tellable = decision.policies().iter();
+    let tellable = tellable.filter(|policy| policy.window() >= Duration::from_secs(1));
+    let entries = lines::<List>(headers, &POLICY).concat();
+    assert_eq!(entries.len(), tellable.clone().count());
+    for (entry, policy) in entries.iter().zip(tellable) {
+        let entry = item(entry);
+        assert_eq!(integer(&entry.bare_item), clamped(policy.limit()));
+        assert_eq!(
+            parameter(&entry.params, "w"),
+            Some(rounded_up(policy.window()))
+        );
+        assert_eq!(entry.params.len(), 1);
+    }
+}
+
+#[test]
+fn draft_6_and_the_legacy_fields_are_three_integers() {
+    for (fields, prefix) in [
+        (Fields::Draft6, "ratelimit"),
+        (Fields::XRateLimit, "x-ratelimit"),
+    ] {
+        each_of_many(|decision| {
+            for headers in told(fields, decision) {
+                let number = |name: &str| {
+                    let line = &headers[&format!("{prefix}-{name}")];
+                    let item: Item = Parser::new(line).parse().unwrap();
+                    assert_eq!(item.serialize().as_bytes(), line.as_bytes());
+                    assert!(item.params.is_empty());
+                    integer(&item.bare_item)
+                };
+                assert_eq!(number("limit"), clamped(decision.limit()));
+                assert_eq!(number("remaining"), clamped(decision.remaining()));
+                number("reset");
+                if fields == Fields::Draft6 {
+                    quotas(decision, &headers);
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn every_edge_is_told_in_every_dialect() {
+    for units in UNITS {
+        for micros in MICROS {
+            let policy = Policy::new("edge", &[units], Duration::from_micros(micros));
+            for outcome in [
+                Outcome::Admitted,
+                Outcome::RefusedForMicros(micros),
+                Outcome::NeverFits,
+            ] {
+                let decision = Decision::of_one(PolicyDecision::new(
+                    &policy,
+                    Standing {
+                        remaining: units,
+                        outcome,
+                        replenished_after_micros: micros,
+                        reset_after_micros: micros,
+                        delay_micros: 0,
+                    },
+                ));
+                for headers in told(Fields::Draft11, &decision) {
+                    assert_eq!(lines::<List>(&headers, &RATE_LIMIT).concat().len(), 1);
+                    assert_eq!(lines::<List>(&headers, &POLICY).concat().len(), 1);
+                }
+                for headers in told(Fields::Draft7, &decision) {
+                    assert_eq!(lines::<Dictionary>(&headers, &RATE_LIMIT).len(), 1);
+                    quotas(&decision, &headers);
+                }
+                for headers in told(Fields::Off, &decision) {
+                    assert!(
+                        !headers
+                            .keys()
+                            .any(|name| name.as_str().contains("ratelimit"))
+                    );
+                }
+            }
+        }
+    }
+}
