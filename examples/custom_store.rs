@@ -16,13 +16,12 @@ use http::Request;
 use tokio::time::{sleep, timeout};
 use tollgate::algorithm::{Algorithm, TokenBucket};
 use tollgate::key::{Global, Key};
-use tollgate::store::{Answer, AsKey, LocalStore, Store, Verdict};
+use tollgate::store::{Answer, AsKey, Decided, LocalStore, Store, Written};
 use tollgate::{Quota, RateLimitLayer, StoreError, StoreErrorKind};
 use tower::ServiceExt;
 
-type Later<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
-type Reply<T> = Answer<Result<T, StoreError>, Later<T>>;
-type Decided<A> = Reply<Verdict<<A as Algorithm>::Snapshot>>;
+type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type Reply<T> = Answer<T, Later<T>>;
 
 /// Its clones share the server, and so the buckets.
 #[derive(Clone)]
@@ -36,7 +35,7 @@ impl<A: Algorithm, K: Key> FarAway<A, K> {
     fn ask<T: Send + 'static>(
         &self,
         question: impl Future<Output = Result<T, StoreError>> + Send + 'static,
-    ) -> Reply<T> {
+    ) -> Reply<Result<T, StoreError>> {
         let is_reachable = Arc::clone(&self.is_reachable);
         let exchange = async move {
             let there_and_back = if is_reachable.load(SeqCst) { 2 } else { 60_000 };
@@ -53,22 +52,22 @@ impl<A: Algorithm, K: Key> FarAway<A, K> {
 }
 
 impl<A: Algorithm, K: Key> Store<A, K> for FarAway<A, K> {
-    type Deciding = Later<Verdict<A::Snapshot>>;
-    type Writing = Later<()>;
+    type Deciding = Later<Decided<A>>;
+    type Writing = Later<Written>;
 
-    fn decide<Q: AsKey<K> + ?Sized>(&self, rule: &A, key: &Q, cost: u32) -> Decided<A> {
+    fn decide<Q: AsKey<K> + ?Sized>(&self, rule: &A, key: &Q, cost: u32) -> Reply<Decided<A>> {
         let (server, rule, key) = (self.server.clone(), rule.clone(), key.to_owned());
         self.ask(async move { server.decide(&rule, &key, cost).wait().await })
     }
-    fn peek<Q: AsKey<K> + ?Sized>(&self, rule: &A, key: &Q, cost: u32) -> Decided<A> {
+    fn peek<Q: AsKey<K> + ?Sized>(&self, rule: &A, key: &Q, cost: u32) -> Reply<Decided<A>> {
         let (server, rule, key) = (self.server.clone(), rule.clone(), key.to_owned());
         self.ask(async move { server.peek(&rule, &key, cost).wait().await })
     }
-    fn refund<Q: AsKey<K> + ?Sized>(&self, rule: &A, key: &Q, cost: u32) -> Reply<()> {
+    fn refund<Q: AsKey<K> + ?Sized>(&self, rule: &A, key: &Q, cost: u32) -> Reply<Written> {
         let (server, rule, key) = (self.server.clone(), rule.clone(), key.to_owned());
         self.ask(async move { server.refund(&rule, &key, cost).wait().await })
     }
-    fn reset<Q: AsKey<K> + ?Sized>(&self, rule: &A, key: &Q) -> Reply<()> {
+    fn reset<Q: AsKey<K> + ?Sized>(&self, rule: &A, key: &Q) -> Reply<Written> {
         let (server, rule, key) = (self.server.clone(), rule.clone(), key.to_owned());
         self.ask(async move { server.reset(&rule, &key).wait().await })
     }

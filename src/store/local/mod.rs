@@ -15,9 +15,9 @@ use std::{fmt, future::Ready, sync::Arc};
 use crate::{
     algorithm::Algorithm,
     clock::{Clock, SystemClock},
-    error::{ConfigError, StoreError},
+    error::ConfigError,
     key::Key,
-    store::{Answer, AsKey, Store, Verdict},
+    store::{Answer, AsKey, Decided, Store, Written},
 };
 
 use self::{policies::Policies, table::Table};
@@ -200,8 +200,8 @@ impl<A, K, C: fmt::Debug> fmt::Debug for LocalStoreBuilder<A, K, C> {
 }
 
 impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for LocalStore<A, K, C> {
-    type Deciding = Ready<Result<Verdict<A::Snapshot>, StoreError>>;
-    type Writing = Ready<Result<(), StoreError>>;
+    type Deciding = Ready<Decided<A>>;
+    type Writing = Ready<Written>;
 
     #[inline]
     fn decide<Q: AsKey<K> + ?Sized>(
@@ -209,7 +209,7 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for LocalStore<A, K, C> {
         algorithm: &A,
         key: &Q,
         cost: u32,
-    ) -> Answer<Result<Verdict<A::Snapshot>, StoreError>, Self::Deciding> {
+    ) -> Answer<Decided<A>, Self::Deciding> {
         let now = self.clock.now();
         let table = self.table(algorithm);
         match table.decide_known(algorithm, key, cost, now) {
@@ -224,7 +224,7 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for LocalStore<A, K, C> {
         algorithm: &A,
         key: &Q,
         cost: u32,
-    ) -> Answer<Result<Verdict<A::Snapshot>, StoreError>, Self::Deciding> {
+    ) -> Answer<Decided<A>, Self::Deciding> {
         let now = self.clock.now();
         Answer::Now(Ok(self.table(algorithm).peek(algorithm, key, cost, now)))
     }
@@ -234,7 +234,7 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for LocalStore<A, K, C> {
         algorithm: &A,
         key: &Q,
         cost: u32,
-    ) -> Answer<Result<(), StoreError>, Self::Writing> {
+    ) -> Answer<Written, Self::Writing> {
         let now = self.clock.now();
         self.table(algorithm).refund(algorithm, key, cost, now);
         Answer::Now(Ok(()))
@@ -244,7 +244,7 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for LocalStore<A, K, C> {
         &self,
         algorithm: &A,
         key: &Q,
-    ) -> Answer<Result<(), StoreError>, Self::Writing> {
+    ) -> Answer<Written, Self::Writing> {
         self.table(algorithm).remove(key);
         Answer::Now(Ok(()))
     }
