@@ -181,6 +181,10 @@ impl<A: Algorithm, S, F, C, R, X, E, D> Annotation<A, S, F, Options<C, R, X, E, 
 ///
 /// It takes the request by reference, so that it is moved once only: into the inner service.
 #[inline]
+#[expect(
+    clippy::type_complexity,
+    reason = "the settings and the note of a service, whose types have all of its parameters"
+)]
 pub(crate) fn annotate<Req, A, S, F, C, R, X, E, D>(
     settings: &Arc<Settings<A, S, F, Options<C, R, X, E, D>>>,
     request: &mut Req,
