@@ -76,7 +76,7 @@ mod route_costs {
     #[derive(Debug, Clone, Default)]
     pub struct RouteCosts {
         default: u32,
-        routes: HashMap<String, RouteCost, ahash::RandomState>,
+        routes: HashMap<String, RouteCost>,
     }
 
     #[derive(Debug, Clone, Default)]
@@ -90,7 +90,7 @@ mod route_costs {
         pub fn new(default: u32) -> Self {
             Self {
                 default,
-                routes: HashMap::default(),
+                routes: HashMap::new(),
             }
         }
 

@@ -28,7 +28,7 @@ impl Standing {
     /// left, and was asked about `cost`.
     ///
     /// `wait` tells after how many microseconds a number of units is let through: 0 if it is now, `None` if never.
-    #[inline]
+    #[inline(always)]
     pub fn of(
         limit: u64,
         remaining: u64,
@@ -74,6 +74,7 @@ pub struct PolicyDecision {
 
 impl PolicyDecision {
     /// What this policy decided, from how it stands.
+    #[inline(always)]
     pub fn new(policy: &Policy, standing: Standing) -> Self {
         Self {
             policy: policy.interned_name().clone(),
@@ -88,7 +89,14 @@ impl PolicyDecision {
         &self.policy
     }
 
+    /// Whether both are of one policy with the same numbers.
+    pub(crate) fn is_of_the_same_policy(&self, other: &Self) -> bool {
+        (self.limit, self.window_micros) == (other.limit, other.window_micros)
+            && self.policy == other.policy
+    }
+
     /// Whether this policy alone lets the request through.
+    #[inline]
     pub fn is_admitted(&self) -> bool {
         self.standing.outcome == Outcome::Admitted
     }
@@ -184,32 +192,29 @@ impl fmt::Debug for PolicyDecision {
 /// # }).unwrap();
 /// ```
 #[derive(Clone, PartialEq, Eq)]
-pub struct Decision {
-    admitted: bool,
-    binding: u32,
-    remaining: u64,
-    reset_after_micros: u64,
-    delay_micros: u64,
-    policies: Policies,
-}
+pub struct Decision(Policies);
 
 #[derive(Clone, PartialEq, Eq)]
 enum Policies {
     One(PolicyDecision),
-    Several(Box<[PolicyDecision]>),
+    Several(Box<Several>),
+}
+
+#[derive(Clone, PartialEq, Eq)]
+struct Several {
+    binding: usize,
+    /// What all of them together let through and ask for.
+    remaining: u64,
+    reset_after_micros: u64,
+    delay_micros: u64,
+    policies: Vec<PolicyDecision>,
 }
 
 impl Decision {
     /// The decision of a single policy.
+    #[inline(always)]
     pub fn of_one(policy: PolicyDecision) -> Self {
-        Self {
-            admitted: policy.is_admitted(),
-            binding: 0,
-            remaining: policy.standing.remaining,
-            reset_after_micros: policy.standing.reset_after_micros,
-            delay_micros: policy.standing.delay_micros,
-            policies: Policies::One(policy),
-        }
+        Self(Policies::One(policy))
     }
 
     /// The decision of several policies together: admitted if all of them admit.
@@ -218,29 +223,29 @@ impl Decision {
     ///
     /// If there is none.
     pub fn of_all(policies: Vec<PolicyDecision>) -> Self {
-        let admitted = policies.iter().all(PolicyDecision::is_admitted);
         let largest = |of: fn(&Standing) -> u64| {
             let values = policies.iter().map(|policy| of(&policy.standing));
             values.max().unwrap_or(0)
         };
         let remaining = policies.iter().map(PolicyDecision::remaining).min();
-        Self {
-            admitted,
+        let is_admitted = policies.iter().all(PolicyDecision::is_admitted);
+        Self(Policies::Several(Box::new(Several {
             binding: binding(&policies),
             remaining: remaining.expect("at least one policy"),
             reset_after_micros: largest(|standing| standing.reset_after_micros),
-            delay_micros: if admitted {
-                largest(|standing| standing.delay_micros)
-            } else {
-                0
+            delay_micros: match is_admitted {
+                true => largest(|standing| standing.delay_micros),
+                false => 0,
             },
-            policies: Policies::Several(policies.into_boxed_slice()),
-        }
+            policies,
+        })))
     }
 
     /// Whether the request is let through; if not, nothing was charged.
+    #[inline]
     pub fn is_admitted(&self) -> bool {
-        self.admitted
+        // One that refuses binds those that do not.
+        self.binding().is_admitted()
     }
 
     /// The most the [binding policy](Self::policy) lets through at once: the quota's units, or the burst.
@@ -250,7 +255,10 @@ impl Decision {
 
     /// How many further requests of cost 1 are let through at this same instant.
     pub fn remaining(&self) -> u64 {
-        self.remaining
+        match &self.0 {
+            Policies::One(policy) => policy.remaining(),
+            Policies::Several(several) => several.remaining,
+        }
     }
 
     /// How long until the same cost is let through, if nothing else happens till then.
@@ -268,12 +276,18 @@ impl Decision {
 
     /// How long until the state is as good as fresh.
     pub fn reset_after(&self) -> Duration {
-        Duration::from_micros(self.reset_after_micros)
+        match &self.0 {
+            Policies::One(policy) => policy.reset_after(),
+            Policies::Several(several) => Duration::from_micros(several.reset_after_micros),
+        }
     }
 
     /// How long an admitted request must be held back; the layer does it by itself.
     pub fn delay(&self) -> Duration {
-        Duration::from_micros(self.delay_micros)
+        match &self.0 {
+            Policies::One(policy) => policy.delay(),
+            Policies::Several(several) => Duration::from_micros(several.delay_micros),
+        }
     }
 
     /// The name of the policy that binds: of an admitted request, the one with the least left; of a
@@ -284,22 +298,26 @@ impl Decision {
 
     /// What each policy decided: one, or each member of a tuple in its order.
     pub fn policies(&self) -> &[PolicyDecision] {
-        match &self.policies {
+        match &self.0 {
             Policies::One(policy) => std::slice::from_ref(policy),
-            Policies::Several(policies) => policies,
+            Policies::Several(several) => &several.policies,
         }
     }
 
+    #[inline]
     fn binding(&self) -> &PolicyDecision {
-        &self.policies()[self.binding as usize]
+        match &self.0 {
+            Policies::One(policy) => policy,
+            Policies::Several(several) => &several.policies[several.binding],
+        }
     }
 }
 
 impl fmt::Debug for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Decision")
-            .field("is_admitted", &self.admitted)
-            .field("remaining", &self.remaining)
+            .field("is_admitted", &self.is_admitted())
+            .field("remaining", &self.remaining())
             .field("retry_after", &self.retry_after())
             .field("reset_after", &self.reset_after())
             .field("delay", &self.delay())
@@ -309,7 +327,7 @@ impl fmt::Debug for Decision {
 }
 
 /// The first of the policies with the longest wait, or if none refuses, with the least left.
-fn binding(policies: &[PolicyDecision]) -> u32 {
+fn binding(policies: &[PolicyDecision]) -> usize {
     let severity = |policy: &PolicyDecision| match policy.standing.outcome {
         Outcome::Admitted => (0, u64::MAX - policy.standing.remaining),
         Outcome::RefusedForMicros(micros) => (1, micros),
@@ -321,5 +339,5 @@ fn binding(policies: &[PolicyDecision]) -> u32 {
             binding = index;
         }
     }
-    u32::try_from(binding).expect("fewer than 2^32 policies")
+    binding
 }

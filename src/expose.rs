@@ -11,11 +11,11 @@ use crate::decision::Decision;
     note = "leave `.expose_decision()` out: only an `http::Request` has extensions"
 )]
 pub trait Expose<Req> {
-    /// Whether there is anything to do; if not, the decision need not be made up.
+    /// Whether there is anything to do; if not, the decision is never made up.
     const EXPOSES: bool;
 
     /// Puts the decision into the request.
-    fn expose(&self, request: &mut Req, decision: &Decision);
+    fn expose(&self, request: &mut Req, decision: Decision);
 }
 
 /// Handlers don't see the decision: the default.
@@ -26,7 +26,7 @@ impl<Req> Expose<Req> for Hidden {
     const EXPOSES: bool = false;
 
     #[inline]
-    fn expose(&self, _request: &mut Req, _decision: &Decision) {}
+    fn expose(&self, _request: &mut Req, _decision: Decision) {}
 }
 
 /// Handlers find the [`Decision`] in the request's extensions.
@@ -36,7 +36,7 @@ pub struct Exposed;
 impl<B> Expose<Request<B>> for Exposed {
     const EXPOSES: bool = true;
 
-    fn expose(&self, request: &mut Request<B>, decision: &Decision) {
-        request.extensions_mut().insert(decision.clone());
+    fn expose(&self, request: &mut Request<B>, decision: Decision) {
+        request.extensions_mut().insert(decision);
     }
 }

@@ -93,9 +93,15 @@ where
         let mut state = self.project().state;
         loop {
             let next = match state.as_mut().project() {
-                StateProjection::Inner { future, note } => {
+                StateProjection::Inner { future, note: None } => {
+                    return future.poll(cx).map_err(R::inner_error);
+                }
+                StateProjection::Inner {
+                    future,
+                    note: Some(note),
+                } => {
                     let mut response = ready!(future.poll(cx)).map_err(R::inner_error);
-                    if let (Ok(response), Some(note)) = (&mut response, note) {
+                    if let Ok(response) = &mut response {
                         note.write::<Req, _, Svc::Error>(response);
                     }
                     return Poll::Ready(response);

@@ -19,7 +19,7 @@ use crate::{
     layer::{Options, Settings},
     limiter::RateLimiter,
     response::Respond,
-    service::{Annotation, admit, refuse, undecided},
+    service::{Annotation, annotate, refuse, undecided},
     store::Store,
     store_error::HandleStoreError,
 };
@@ -178,7 +178,7 @@ where
                     cost,
                 } => {
                     let verdict = ready!(deciding.poll(cx));
-                    let request = this.request.take().expect("polled after it was ready");
+                    let mut request = this.request.take().expect("polled after it was ready");
                     let verdict = match verdict {
                         Ok(verdict) => verdict,
                         Err(error) => {
@@ -193,8 +193,10 @@ where
                     }
                     let delay = settings.limiter.algorithm().delay(&verdict.snapshot);
                     if delay.is_zero() {
-                        let (future, note) = admit(settings, service, request, &verdict.snapshot);
-                        return Poll::Ready(Next::Inner(future, note));
+                        let annotates = settings.options.respond.annotates();
+                        let admission = &verdict.snapshot;
+                        let note = annotate(settings, &mut request, admission, annotates);
+                        return Poll::Ready(Next::Inner(service.call(request), note));
                     }
                     *this.request = Some(request);
                     let key = key.take().expect("it is taken once");
@@ -204,9 +206,10 @@ where
                 WaitProjection::Turn { sleep, place } => {
                     ready!(sleep.poll(cx));
                     place.is_taken = true;
-                    let request = this.request.take().expect("polled after it was ready");
-                    let (future, note) = admit(settings, service, request, &place.admission);
-                    return Poll::Ready(Next::Inner(future, note));
+                    let mut request = this.request.take().expect("polled after it was ready");
+                    let annotates = settings.options.respond.annotates();
+                    let note = annotate(settings, &mut request, &place.admission, annotates);
+                    return Poll::Ready(Next::Inner(service.call(request), note));
                 }
             }
         }

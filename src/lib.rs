@@ -44,6 +44,8 @@
 //!   matched path, and refusals become axum bodies.
 //! - `tonic`: [`key::PeerIp`] reads tonic's connect info, and refusals become tonic bodies.
 
+#![forbid(unsafe_code)]
+
 pub mod algorithm;
 pub mod clock;
 mod cost;
@@ -78,3 +80,8 @@ pub use limiter::RateLimiter;
 pub use quota::Quota;
 pub use service::{LocalRateLimit, RateLimit};
 pub use store_error::{HandleStoreError, OnStoreError};
+
+/// The code in the README, which is compiled and run with the doc tests.
+#[cfg(all(doctest, feature = "axum"))]
+#[doc = include_str!("../README.md")]
+struct ReadmeDoctests;

@@ -5,7 +5,7 @@ use crate::{
     decision::Decision,
     error::StoreError,
     key::Key,
-    store::{Answer, AsKey, Store, Verdict},
+    store::{Answer, AsKey, Decided, Store},
 };
 
 /// Decides by key, without a request: an [algorithm](crate::algorithm) and a [store](crate::store).
@@ -74,7 +74,10 @@ impl<A: Algorithm, S> RateLimiter<A, S> {
         Q: AsKey<K> + ?Sized,
         S: Store<A, K>,
     {
-        let verdict = self.decide(key, cost).wait().await?;
+        let verdict = match self.decide(key, cost) {
+            Answer::Now(verdict) => verdict?,
+            Answer::Later(verdict) => verdict.await?,
+        };
         Ok(self.algorithm.decision(&verdict.snapshot))
     }
 
@@ -152,11 +155,7 @@ impl<A: Algorithm, S> RateLimiter<A, S> {
     }
 
     #[inline]
-    pub(crate) fn decide<K, Q>(
-        &self,
-        key: &Q,
-        cost: u32,
-    ) -> Answer<Result<Verdict<A::Snapshot>, StoreError>, S::Deciding>
+    pub(crate) fn decide<K, Q>(&self, key: &Q, cost: u32) -> Answer<Decided<A>, S::Deciding>
     where
         K: Key,
         Q: AsKey<K> + ?Sized,

@@ -153,10 +153,12 @@ impl Policy {
         Duration::from_micros(self.window_micros)
     }
 
+    #[inline]
     pub(crate) fn window_micros(&self) -> u64 {
         self.window_micros
     }
 
+    #[inline]
     pub(crate) fn interned_name(&self) -> &SmolStr {
         &self.name
     }

@@ -11,12 +11,12 @@ use tower_service::Service;
 use crate::{
     algorithm::Algorithm,
     cost::Cost,
-    decision::Decision,
     error::StoreError,
     exempt::Exempt,
     expose::Expose,
     future::ResponseFuture,
     held::Held,
+    inner::InnerService,
     key::{KeyExtractor, Rejection},
     layer::{Options, Settings},
     response::Respond,
@@ -87,7 +87,7 @@ impl<Svc: fmt::Debug, A, S, F, O> fmt::Debug for RateLimit<Svc, A, S, F, O> {
 impl<Svc, Req, A, S, F, C, R, X, E, D> Service<Req>
     for RateLimit<Svc, A, S, F, Options<C, R, X, E, D>>
 where
-    Svc: Service<Req> + Clone,
+    Svc: Service<Req> + InnerService,
     A: Algorithm,
     F: KeyExtractor<Req>,
     S: Store<A, F::Key>,
@@ -113,32 +113,34 @@ where
     }
 
     #[inline]
-    fn call(&mut self, request: Req) -> Self::Future {
+    fn call(&mut self, mut request: Req) -> Self::Future {
         let settings = &*self.settings;
         let options = &settings.options;
         if options.exempt.is_exempt(&request) {
             return ResponseFuture::inner(self.inner.call(request), None);
         }
-        let key = match settings.key.extract(&request) {
-            Ok(Some(key)) => key,
+        // The key stays where it was extracted: it is not moved about on the way of most requests.
+        let extracted = settings.key.extract(&request);
+        let key = match extracted {
+            Ok(Some(ref key)) => key,
             Ok(None) => return ResponseFuture::inner(self.inner.call(request), None),
             Err(rejection) => {
-                let rejection = rejection.into_response();
-                return ResponseFuture::answer(options.respond.reject(&request, rejection));
+                return ResponseFuture::answer(reject(settings, &request, rejection));
             }
         };
         let cost = options.cost.cost(&request);
-        match settings.limiter.decide(&key, cost) {
+        match settings.limiter.decide(key, cost) {
             Answer::Now(Ok(verdict)) if verdict.admitted => {
                 let delay = settings.limiter.algorithm().delay(&verdict.snapshot);
                 if delay.is_zero() {
-                    let (service, admission) = (&mut self.inner, &verdict.snapshot);
-                    let (future, note) = admit(&self.settings, service, request, admission);
-                    return ResponseFuture::inner(future, note);
+                    let (admission, annotates) = (&verdict.snapshot, options.respond.annotates());
+                    let note = annotate(&self.settings, &mut request, admission, annotates);
+                    return ResponseFuture::inner(self.inner.call(request), note);
                 }
                 let (service, settings) = (self.take_ready(), Arc::clone(&self.settings));
                 let turn = (verdict.snapshot, delay);
-                let held = Held::until_its_turn(settings, service, request, (key, cost), turn);
+                let held =
+                    Held::until_its_turn(settings, service, request, (key.clone(), cost), turn);
                 ResponseFuture::held(held)
             }
             Answer::Now(Ok(verdict)) => {
@@ -150,7 +152,8 @@ where
             },
             Answer::Later(deciding) => {
                 let (service, settings) = (self.take_ready(), Arc::clone(&self.settings));
-                let held = Held::until_decided(settings, service, request, (key, cost), deciding);
+                let held =
+                    Held::until_decided(settings, service, request, (key.clone(), cost), deciding);
                 ResponseFuture::held(held)
             }
         }
@@ -165,54 +168,64 @@ impl<Svc: Clone, A, S, F, O> RateLimit<Svc, A, S, F, O> {
     }
 }
 
-/// What the response of an admitted request is to be told.
-pub struct Annotation<A, S, F, O> {
+/// What the response of an admitted request is to be told: kept small, as every future has room for it.
+pub struct Annotation<A: Algorithm, S, F, O> {
     settings: Arc<Settings<A, S, F, O>>,
-    decision: Decision,
+    admission: A::Snapshot,
 }
 
-impl<A, S, F, C, R, X, E, D> Annotation<A, S, F, Options<C, R, X, E, D>> {
+impl<A: Algorithm, S, F, C, R, X, E, D> Annotation<A, S, F, Options<C, R, X, E, D>> {
     pub(crate) fn write<Req, Res, Err>(&self, response: &mut Res)
     where
         R: Respond<Req, Res, Err>,
     {
+        let decision = self.settings.limiter.algorithm().decision(&self.admission);
         let respond = &self.settings.options.respond;
-        respond.annotate(&self.decision, response);
+        respond.annotate(&decision, response);
     }
 }
 
-/// Calls the inner service with a request that was admitted.
+/// Shows the decision to an admitted request, and says what its response is to be told.
+///
+/// It takes the request by reference, so that it is moved once only: into the inner service.
 #[inline]
 #[expect(
     clippy::type_complexity,
-    reason = "a future and what is to be added to its response"
+    reason = "the settings and the note of a service, whose types have all of its parameters"
 )]
-pub(crate) fn admit<Svc, Req, A, S, F, C, R, X, E, D>(
+pub(crate) fn annotate<Req, A, S, F, C, R, X, E, D>(
     settings: &Arc<Settings<A, S, F, Options<C, R, X, E, D>>>,
-    service: &mut Svc,
-    mut request: Req,
+    request: &mut Req,
     admission: &A::Snapshot,
-) -> (
-    Svc::Future,
-    Option<Annotation<A, S, F, Options<C, R, X, E, D>>>,
-)
+    annotates: bool,
+) -> Option<Annotation<A, S, F, Options<C, R, X, E, D>>>
 where
-    Svc: Service<Req>,
     A: Algorithm,
-    R: Respond<Req, Svc::Response, Svc::Error>,
     D: Expose<Req>,
 {
-    let annotates = settings.options.respond.annotates();
-    if !annotates && !D::EXPOSES {
-        return (service.call(request), None);
+    if D::EXPOSES {
+        let decision = settings.limiter.algorithm().decision(admission);
+        settings.options.expose.expose(request, decision);
     }
-    let decision = settings.limiter.algorithm().decision(admission);
-    settings.options.expose.expose(&mut request, &decision);
-    let note = annotates.then(|| Annotation {
+    annotates.then(|| Annotation {
         settings: Arc::clone(settings),
-        decision,
-    });
-    (service.call(request), note)
+        admission: admission.clone(),
+    })
+}
+
+/// Answers a request whose key extractor rejected it.
+#[cold]
+fn reject<Req, Res, Err, A, S, F, C, R, X, E, D>(
+    settings: &Settings<A, S, F, Options<C, R, X, E, D>>,
+    request: &Req,
+    rejection: F::Rejection,
+) -> Result<Res, R::Error>
+where
+    F: KeyExtractor<Req>,
+    R: Respond<Req, Res, Err>,
+{
+    let rejection = rejection.into_response();
+    settings.options.respond.reject(request, rejection)
 }
 
 /// Answers a request that was refused.

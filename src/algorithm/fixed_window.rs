@@ -3,7 +3,7 @@ use std::cmp::max;
 use crate::{
     algorithm::{Algorithm, Policy, PolicyId},
     clock::Timestamp,
-    decision::{PolicyDecision, Standing},
+    decision::{Decision, PolicyDecision, Standing},
     error::ConfigError,
     quota::Quota,
 };
@@ -146,6 +146,22 @@ impl FixedWindow {
             used: 0,
         }
     }
+
+    #[inline(always)]
+    fn told(&self, snapshot: &WindowSnapshot) -> PolicyDecision {
+        let Window { start, used } = snapshot.window;
+        let units = self.quota.units();
+        let remaining = units.saturating_sub(used);
+        let until_next = start + self.quota.period_micros() - snapshot.now.as_micros();
+        let (cost, admitted) = (u64::from(snapshot.cost), snapshot.admitted);
+        let standing = Standing::of(units, remaining, cost, admitted, |wanted| {
+            match wanted <= remaining {
+                true => Some(0),
+                false => (wanted <= units).then_some(until_next),
+            }
+        });
+        PolicyDecision::new(&self.policy, standing)
+    }
 }
 
 /// A window and the units taken in it.
@@ -228,17 +244,11 @@ impl Algorithm for FixedWindow {
 
     #[inline]
     fn describe(&self, snapshot: &WindowSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        let Window { start, used } = snapshot.window;
-        let units = self.quota.units();
-        let remaining = units.saturating_sub(used);
-        let until_next = start + self.quota.period_micros() - snapshot.now.as_micros();
-        let (cost, admitted) = (u64::from(snapshot.cost), snapshot.admitted);
-        let standing = Standing::of(units, remaining, cost, admitted, |wanted| {
-            match wanted <= remaining {
-                true => Some(0),
-                false => (wanted <= units).then_some(until_next),
-            }
-        });
-        tell(PolicyDecision::new(&self.policy, standing));
+        tell(self.told(snapshot));
+    }
+
+    #[inline(always)]
+    fn decision(&self, snapshot: &WindowSnapshot) -> Decision {
+        Decision::of_one(self.told(snapshot))
     }
 }

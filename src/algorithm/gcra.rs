@@ -10,7 +10,7 @@ use super::same_rule::same_rule;
 /// is the same rule under another name, and gives the same decisions.
 ///
 /// - **Bound**: in any span of one period at most burst + ⌊n(P−1)/P⌋ units.
-///   (One more where ticks are coarser than a microsecond, see [`TokenBucket`](super::TokenBucket).)
+///   (A little more where ticks are coarser than a microsecond, see [`TokenBucket`](super::TokenBucket).)
 /// - **Memory**: 16 bytes per key.
 /// - **Not for** a quota that must hold in every span of a period exactly: use [`SlidingLog`](super::SlidingLog).
 ///

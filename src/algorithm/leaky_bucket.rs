@@ -7,7 +7,7 @@ use crate::{
         scale::Scaled,
     },
     clock::Timestamp,
-    decision::{PolicyDecision, Standing},
+    decision::{Decision, PolicyDecision, Standing},
     error::ConfigError,
     quota::Quota,
 };
@@ -22,7 +22,7 @@ use super::same_rule::same_rule;
 /// [`queue`](Self::queue) makes it the leaky bucket *as a queue*, which holds requests back instead.
 ///
 /// - **Bound**: in any span of one period at most capacity + ⌊n(P−1)/P⌋ units.
-///   (One more where ticks are coarser than a microsecond, see [`TokenBucket`](super::TokenBucket).)
+///   (A little more where ticks are coarser than a microsecond, see [`TokenBucket`](super::TokenBucket).)
 /// - **Memory**: 16 bytes per key.
 /// - **Not for** a quota that must hold in every span of a period exactly: use [`SlidingLog`](super::SlidingLog).
 ///
@@ -217,6 +217,15 @@ impl LeakyBucketQueue {
         let ahead = self.0.debt_before(admission);
         self.0.micros_to_pay(admission, ahead).unwrap_or(0)
     }
+
+    #[inline(always)]
+    fn told(&self, snapshot: &MeterSnapshot) -> PolicyDecision {
+        let standing = Standing {
+            delay_micros: self.delay_micros(snapshot),
+            ..self.0.standing(snapshot)
+        };
+        PolicyDecision::new(self.0.policy(), standing)
+    }
 }
 
 impl Algorithm for LeakyBucketQueue {
@@ -261,12 +270,19 @@ impl Algorithm for LeakyBucketQueue {
         self.0.snapshot(state, cost, admitted, now)
     }
 
+    #[inline(always)]
+    fn step(&self, state: &mut Scaled, cost: u32, now: Timestamp) -> (bool, MeterSnapshot) {
+        self.0.step(state, cost, now)
+    }
+
+    #[inline]
     fn describe(&self, snapshot: &MeterSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        let standing = Standing {
-            delay_micros: self.delay_micros(snapshot),
-            ..self.0.standing(snapshot)
-        };
-        tell(PolicyDecision::new(self.0.policy(), standing));
+        tell(self.told(snapshot));
+    }
+
+    #[inline(always)]
+    fn decision(&self, snapshot: &MeterSnapshot) -> Decision {
+        Decision::of_one(self.told(snapshot))
     }
 
     #[inline]

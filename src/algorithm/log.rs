@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::{
     algorithm::{Algorithm, Policy, PolicyId},
     clock::Timestamp,
-    decision::{PolicyDecision, Standing},
+    decision::{Decision, PolicyDecision, Standing},
     error::ConfigError,
     quota::Quota,
 };
@@ -105,7 +105,18 @@ impl Log {
     }
 
     fn micros_until_over(&self, entry: &Entry, now: Timestamp) -> u64 {
-        entry.slot + self.span_micros - now.as_micros()
+        let over_at = entry.slot + self.span_micros;
+        // An entry of an older precision may have begun in the middle of a slot of today's.
+        let over_at = match self.slot_micros {
+            1 => over_at,
+            slot => over_at.next_multiple_of(slot),
+        };
+        over_at - now.as_micros()
+    }
+
+    #[inline(always)]
+    fn told(&self, snapshot: &Standing) -> PolicyDecision {
+        PolicyDecision::new(&self.policy, *snapshot)
     }
 }
 
@@ -135,6 +146,9 @@ struct Entry {
     /// All units ever admitted, so that a sum over entries is one subtraction.
     total: u64,
 }
+
+#[cfg(test)]
+pub(super) const BYTES_PER_ENTRY: usize = size_of::<Entry>();
 
 /// The entries that still count.
 struct Counted {
@@ -247,6 +261,11 @@ impl Algorithm for Log {
 
     #[inline]
     fn describe(&self, snapshot: &Standing, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(PolicyDecision::new(&self.policy, *snapshot));
+        tell(self.told(snapshot));
+    }
+
+    #[inline(always)]
+    fn decision(&self, snapshot: &Standing) -> Decision {
+        Decision::of_one(self.told(snapshot))
     }
 }

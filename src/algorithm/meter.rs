@@ -15,7 +15,7 @@ use std::fmt;
 use crate::{
     algorithm::{Algorithm, Policy, PolicyId},
     clock::Timestamp,
-    decision::{PolicyDecision, Standing},
+    decision::{Decision, PolicyDecision, Standing},
     error::ConfigError,
     quota::Quota,
 };
@@ -140,8 +140,10 @@ impl Meter {
     #[inline]
     fn level(&self, state: &Scaled, now: Timestamp) -> Level {
         let tick = self.tick_of(now).max(state.ticks());
-        let elapsed = (tick - state.ticks()).min(self.span_ticks);
-        let debt = state.parts().saturating_sub(elapsed * self.parts_per_tick);
+        let elapsed = tick - state.ticks();
+        // Under an older, larger capacity more may be owed than is paid in the whole span.
+        let paid = elapsed.saturating_mul(self.parts_per_tick);
+        let debt = state.parts().saturating_sub(paid);
         Level { tick, debt }
     }
 
@@ -151,6 +153,7 @@ impl Meter {
         (units <= self.capacity_units).then(|| units * self.parts_per_unit)
     }
 
+    #[inline(always)]
     pub(super) fn standing(&self, snapshot: &MeterSnapshot) -> Standing {
         let Level { debt, .. } = snapshot.level;
         let remaining = self.capacity_parts.saturating_sub(debt) / self.parts_per_unit;
@@ -285,9 +288,37 @@ impl Algorithm for Meter {
         }
     }
 
+    /// The level is worked out once.
+    #[inline(always)]
+    fn step(&self, state: &mut Scaled, cost: u32, now: Timestamp) -> (bool, MeterSnapshot) {
+        self.settle(state, now);
+        let mut level = self.level(state, now);
+        let parts = self.parts(u64::from(cost));
+        let parts = parts.filter(|parts| cost == 0 || level.debt + parts <= self.capacity_parts);
+        if let Some(parts) = parts
+            && cost > 0
+        {
+            level.debt += parts;
+            *state = Scaled::new(level.debt, level.tick, self.scale);
+        }
+        let admitted = parts.is_some();
+        let snapshot = MeterSnapshot {
+            level,
+            now,
+            cost,
+            admitted,
+        };
+        (admitted, snapshot)
+    }
+
     #[inline]
     fn describe(&self, snapshot: &MeterSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(PolicyDecision::new(&self.policy, self.standing(snapshot)));
+        tell(self.told(snapshot));
+    }
+
+    #[inline(always)]
+    fn decision(&self, snapshot: &MeterSnapshot) -> Decision {
+        Decision::of_one(self.told(snapshot))
     }
 }
 
@@ -295,6 +326,11 @@ impl Meter {
     #[inline]
     pub(super) fn policy(&self) -> &Policy {
         &self.policy
+    }
+
+    #[inline(always)]
+    fn told(&self, snapshot: &MeterSnapshot) -> PolicyDecision {
+        PolicyDecision::new(&self.policy, self.standing(snapshot))
     }
 }
 
@@ -318,4 +354,37 @@ fn greatest_common_divisor(mut a: u128, mut b: u128) -> u128 {
         (a, b) = (b, a % b);
     }
     a
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_step_is_what_its_parts_are() {
+        let quota = Quota::new(7, Duration::from_micros(100));
+        for capacity in [0, 1, 7, 20] {
+            let meter = Meter::new("meter", quota, capacity).unwrap();
+            let mut state = meter.fresh(Timestamp::from_micros(1_000));
+            let mut other = state;
+            let mut random = 1_u64;
+            for _ in 0..100_000 {
+                random = random
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                let now = Timestamp::from_micros(1_000 + (random >> 40) % 1_500);
+                let cost = u32::try_from((random >> 33) % 23).unwrap();
+                let step = meter.step(&mut state, cost, now);
+                meter.settle(&mut other, now);
+                let admitted = meter.judge(&other, cost, now);
+                if admitted && cost > 0 {
+                    meter.charge(&mut other, cost, now);
+                }
+                let snapshot = meter.snapshot(&other, cost, admitted, now);
+                assert_eq!((step, state), ((admitted, snapshot), other));
+            }
+        }
+    }
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use crate::{
     algorithm::{Algorithm, Policy, PolicyId},
     clock::Timestamp,
-    decision::{PolicyDecision, Standing},
+    decision::{Decision, PolicyDecision, Standing},
     error::ConfigError,
     quota::Quota,
 };
@@ -97,6 +97,16 @@ impl MinInterval {
             false => 0,
         }
     }
+
+    #[inline(always)]
+    fn told(&self, snapshot: &IntervalSnapshot) -> PolicyDecision {
+        let remaining = u64::from(snapshot.wait_micros == 0);
+        let cost = u64::from(snapshot.cost);
+        let standing = Standing::of(1, remaining, cost, snapshot.admitted, |_| {
+            Some(snapshot.wait_micros)
+        });
+        PolicyDecision::new(&self.policy, standing)
+    }
 }
 
 /// When the last request was admitted, or, if none was, when the key was first seen; in one word.
@@ -188,11 +198,11 @@ impl Algorithm for MinInterval {
 
     #[inline]
     fn describe(&self, snapshot: &IntervalSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        let remaining = u64::from(snapshot.wait_micros == 0);
-        let cost = u64::from(snapshot.cost);
-        let standing = Standing::of(1, remaining, cost, snapshot.admitted, |_| {
-            Some(snapshot.wait_micros)
-        });
-        tell(PolicyDecision::new(&self.policy, standing));
+        tell(self.told(snapshot));
+    }
+
+    #[inline(always)]
+    fn decision(&self, snapshot: &IntervalSnapshot) -> Decision {
+        Decision::of_one(self.told(snapshot))
     }
 }

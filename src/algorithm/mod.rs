@@ -1,4 +1,32 @@
 //! The algorithms: pure rules that say what is let through, and when.
+//!
+//! | for | use | most units in any span of one period P | memory per key |
+//! |---|---|---|---|
+//! | a steady rate with bursts (the usual choice) | [`TokenBucket`], [`Gcra`], [`LeakyBucket`] | burst + ⌊n(P−1)/P⌋ | 16 bytes |
+//! | "n per day", as on a price list | [`FixedWindow`] | 2n; 2n − 1 from the first request | 16 bytes |
+//! | n in *every* span, exactly | [`SlidingLog`] | n | 48 bytes, and 16 to 32 per admission |
+//! | n in every span, in bounded memory | [`SlidingBuckets`], [strict](SlidingBuckets::strict) | n | 48 bytes, and 16 to 32 per sub-counter |
+//! | n in every span, nearly, in little memory | [`SlidingWindow`] | n + ⌊n(P−2)/P⌋ | 24 bytes |
+//! | a smooth flow towards something slow | [`LeakyBucket::queue`] | n + c − 1, as released | 16 bytes |
+//! | not twice in a moment | [`MinInterval`] | ⌈P/d⌉ | 8 bytes |
+//! | all of several at once | a tuple: `(TokenBucket, FixedWindow)` | the tightest | the sum |
+//!
+//! (The sizes are those of the states, held to this by `memory_per_key_is_what_the_table_says`; a store adds the key.)
+//! n is the quota's units, c the largest cost, d the interval, in whole microseconds; a span is half-open, (t − P, t],
+//! on the limiter's own never-decreasing clock. (With a period of 1 µs both windows admit at most n, and without
+//! units or burst nothing is admitted.) The bounds are reached, not only kept: `tests/properties` searches for the worst
+//! case. Everything is counted in exact integers: no rate drifts,
+//! and an announced wait is exact.
+//!
+//! # A name, or numbers
+//!
+//! A bucket belongs to a policy and a key. A policy with a [name](TokenBucket::named) *is* its name: it
+//! keeps its buckets when its numbers change. One without is its algorithm and its numbers.
+//!
+//! # When time steps back
+//!
+//! A step back counts as no time passed: it opens nothing. A bucket that was last touched more than one full span
+//! in the future is moved to now with its debt kept, so that a step locks nobody out for more than two spans.
 
 use std::time::Duration;
 
@@ -38,6 +66,57 @@ pub use token_bucket::TokenBucket;
 /// *(policy, key)* and calls these methods in this order, with nothing in between:
 /// [`settle`](Self::settle), [`judge`](Self::judge), [`charge`](Self::charge) if admitted,
 /// [`snapshot`](Self::snapshot).
+///
+/// # Example: an allowance that never comes back
+///
+/// ```
+/// use tollgate::algorithm::{Algorithm, Policy, PolicyId, Standing};
+/// use tollgate::{PolicyDecision, Quota, RateLimiter, Timestamp, store::LocalStore};
+/// use std::time::Duration;
+///
+/// #[derive(Debug, Clone)]
+/// struct Allowance(Policy);
+///
+/// impl Algorithm for Allowance {
+///     type State = u64;
+///     type Snapshot = Standing;
+///
+///     fn policy_id(&self) -> PolicyId {
+///         self.0.id()
+///     }
+///     fn fresh(&self, _at: Timestamp) -> u64 {
+///         0
+///     }
+///     fn settle(&self, _used: &mut u64, _now: Timestamp) {}
+///     fn judge(&self, used: &u64, cost: u32, _now: Timestamp) -> bool {
+///         used + u64::from(cost) <= self.0.limit()
+///     }
+///     fn charge(&self, used: &mut u64, cost: u32, _now: Timestamp) {
+///         *used += u64::from(cost);
+///     }
+///     fn refund(&self, used: &mut u64, cost: u32, _now: Timestamp) {
+///         *used = used.saturating_sub(u64::from(cost));
+///     }
+///     fn is_fresh(&self, used: &u64, _now: Timestamp) -> bool {
+///         *used == 0
+///     }
+///     fn snapshot(&self, used: &u64, cost: u32, admitted: bool, _now: Timestamp) -> Standing {
+///         let (limit, left) = (self.0.limit(), self.0.limit() - used);
+///         Standing::of(limit, left, u64::from(cost), admitted, |units| (units <= left).then_some(0))
+///     }
+///     fn describe(&self, standing: &Standing, tell: &mut dyn FnMut(PolicyDecision)) {
+///         tell(PolicyDecision::new(&self.0, *standing));
+///     }
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let trial = Allowance(Policy::new("allowance", &[3], Duration::from_secs(0)));
+/// let limiter = RateLimiter::new(trial, LocalStore::new());
+/// assert_eq!(limiter.check_cost("bob", 2).await?.remaining(), 1);
+/// assert!(limiter.check_cost("bob", 2).await?.never_fits());
+/// # Ok::<(), tollgate::StoreError>(())
+/// # }).unwrap();
+/// ```
 ///
 /// # What an implementor must do
 ///
@@ -79,7 +158,8 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     /// Whether the state says no more than a fresh one, so that it may be forgotten.
     fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool;
 
-    /// How the bucket stands, after the decision about this cost.
+    /// How the bucket stands, after the decision about this cost; if it was admitted, after its charge. What
+    /// would be admitted but was charged nothing is told as a cost of 0.
     fn snapshot(
         &self,
         state: &Self::State,
@@ -88,10 +168,23 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
         now: Timestamp,
     ) -> Self::Snapshot;
 
+    /// All of it, as a store does it: settles, judges, charges if admitted, and reads the snapshot.
+    ///
+    /// Override it only to say the same in fewer steps.
+    #[inline(always)]
+    fn step(&self, state: &mut Self::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
+        self.settle(state, now);
+        let admitted = self.judge(state, cost, now);
+        if admitted && cost > 0 {
+            self.charge(state, cost, now);
+        }
+        (admitted, self.snapshot(state, cost, admitted, now))
+    }
+
     /// Tells what each policy decided: one call for each.
     fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision));
 
-    /// The decision that a snapshot stands for.
+    /// The decision that a snapshot stands for: what is [described](Self::describe), together.
     fn decision(&self, snapshot: &Self::Snapshot) -> Decision {
         let mut first = None;
         let mut others = Vec::new();
@@ -123,5 +216,32 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
         _cost: u32,
         _now: Timestamp,
     ) {
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_per_key_is_what_the_table_says() {
+        fn bytes<A: Algorithm>() -> usize {
+            size_of::<A::State>()
+        }
+        assert_eq!(
+            [
+                bytes::<TokenBucket>(),
+                bytes::<Gcra>(),
+                bytes::<LeakyBucket>(),
+                bytes::<LeakyBucketQueue>(),
+                bytes::<FixedWindow>(),
+            ],
+            [16; 5]
+        );
+        assert_eq!([bytes::<SlidingLog>(), bytes::<SlidingBuckets>()], [48; 2]);
+        assert_eq!(log::BYTES_PER_ENTRY, 16);
+        assert_eq!(bytes::<SlidingWindow>(), 24);
+        assert_eq!(bytes::<MinInterval>(), 8);
+        assert_eq!(bytes::<(TokenBucket, FixedWindow)>(), 32);
     }
 }

@@ -57,6 +57,16 @@ macro_rules! same_rule {
                 self.$field.snapshot(state, cost, admitted, now)
             }
 
+            #[inline(always)]
+            fn step(
+                &self,
+                state: &mut Self::State,
+                cost: u32,
+                now: $crate::clock::Timestamp,
+            ) -> (bool, Self::Snapshot) {
+                self.$field.step(state, cost, now)
+            }
+
             #[inline]
             fn describe(
                 &self,
@@ -64,6 +74,11 @@ macro_rules! same_rule {
                 tell: &mut dyn FnMut($crate::decision::PolicyDecision),
             ) {
                 self.$field.describe(snapshot, tell);
+            }
+
+            #[inline(always)]
+            fn decision(&self, snapshot: &Self::Snapshot) -> $crate::decision::Decision {
+                self.$field.decision(snapshot)
             }
         }
     };

@@ -41,7 +41,7 @@ impl Scaled {
         Scale((half(self.debt) << HALF_BITS) | half(self.stamp))
     }
 
-    /// The same debt and instant in another scale, the debt rounded up by at most one part in 4096.
+    /// The same debt and instant in another scale, the debt kept to one part in 4096.
     #[cold]
     pub(super) fn rescaled(self, scale: Scale, parts_per_unit: u64) -> Self {
         let old = self.scale();

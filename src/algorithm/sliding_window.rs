@@ -1,7 +1,7 @@
 use crate::{
     algorithm::{Algorithm, Policy, PolicyId},
     clock::Timestamp,
-    decision::{PolicyDecision, Standing},
+    decision::{Decision, PolicyDecision, Standing},
     error::ConfigError,
     quota::Quota,
 };
@@ -134,6 +134,13 @@ impl SlidingWindow {
         }
     }
 
+    /// What the previous window still weighs, rounded up to whole units.
+    #[inline]
+    fn weighed(&self, counters: &Counters) -> u64 {
+        let weighed = counters.previous.saturating_mul(counters.ticks_covered);
+        weighed.div_ceil(self.ticks_per_period)
+    }
+
     #[inline]
     fn admits(&self, counters: &Counters, units: u64) -> bool {
         let room = self.quota.units().checked_sub(counters.current);
@@ -144,6 +151,7 @@ impl SlidingWindow {
     }
 
     /// Microseconds until so many units are admitted.
+    #[inline]
     fn wait_micros(&self, counters: &Counters, units: u64) -> Option<u64> {
         let Counters {
             start,
@@ -173,6 +181,19 @@ impl SlidingWindow {
         };
         let elapsed = (self.ticks_per_period - covered) * self.tick_micros;
         Some(window_start + elapsed - now.as_micros())
+    }
+
+    #[inline(always)]
+    fn told(&self, snapshot: &TwoWindowsSnapshot) -> PolicyDecision {
+        let counters = &snapshot.counters;
+        let limit = self.quota.units();
+        let weighed = self.weighed(counters);
+        let remaining = limit.saturating_sub(counters.current.saturating_add(weighed));
+        let (cost, admitted) = (u64::from(snapshot.cost), snapshot.admitted);
+        let standing = Standing::of(limit, remaining, cost, admitted, |units| {
+            self.wait_micros(counters, units)
+        });
+        PolicyDecision::new(&self.policy, standing)
     }
 }
 
@@ -222,11 +243,18 @@ impl Algorithm for SlidingWindow {
     }
 
     /// A full span is two periods here: so long does a window's count weigh in.
+    ///
+    /// Now is elsewhere in its window than the stamp was, where the previous count may weigh less: the whole
+    /// estimate becomes the running window's count, so that the step opens nothing.
     #[inline]
     fn settle(&self, state: &mut TwoWindows, now: Timestamp) {
-        let now = now.as_micros();
-        if state.stamp > now + 2 * self.quota.period_micros() {
-            state.stamp = now;
+        if state.stamp > now.as_micros() + 2 * self.quota.period_micros() {
+            let counters = self.counters(state, now);
+            *state = TwoWindows {
+                stamp: now.as_micros(),
+                previous: 0,
+                current: counters.current.saturating_add(self.weighed(&counters)),
+            };
         }
     }
 
@@ -280,17 +308,11 @@ impl Algorithm for SlidingWindow {
 
     #[inline]
     fn describe(&self, snapshot: &TwoWindowsSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        let counters = &snapshot.counters;
-        let limit = self.quota.units();
-        let weighed = counters
-            .previous
-            .saturating_mul(counters.ticks_covered)
-            .div_ceil(self.ticks_per_period);
-        let remaining = limit.saturating_sub(counters.current.saturating_add(weighed));
-        let (cost, admitted) = (u64::from(snapshot.cost), snapshot.admitted);
-        let standing = Standing::of(limit, remaining, cost, admitted, |units| {
-            self.wait_micros(counters, units)
-        });
-        tell(PolicyDecision::new(&self.policy, standing));
+        tell(self.told(snapshot));
+    }
+
+    #[inline(always)]
+    fn decision(&self, snapshot: &TwoWindowsSnapshot) -> Decision {
+        Decision::of_one(self.told(snapshot))
     }
 }

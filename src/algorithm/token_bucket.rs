@@ -9,7 +9,8 @@ use super::same_rule::same_rule;
 /// are the same rule under other names.
 ///
 /// - **Bound**: in any span of one period at most burst + ⌊n(P−1)/P⌋ units: a whole burst, and what
-///   refills meanwhile. (One more where ticks are coarser than a microsecond, see below.)
+///   refills meanwhile. (With ticks of T µs, see below: burst + ⌊n·T·⌈(P−1)/T⌉/P⌋, at most one unit more where T
+///   divides the period and n ≤ P.)
 /// - **Memory**: 16 bytes per key.
 /// - **Not for** a quota that must hold in every span of a period exactly: use [`SlidingLog`](super::SlidingLog).
 ///

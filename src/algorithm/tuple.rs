@@ -13,7 +13,8 @@ macro_rules! tuple {
     ($first:ident . $zero:tt, $($member:ident . $index:tt),+) => {
         /// Admits a request if every member does; otherwise charges none of them.
         ///
-        /// The wait and the delay are the longest member's, what remains is the least.
+        /// The wait and the delay are the longest member's, what remains is the least. Beside a queue the bounds of
+        /// the other members hold for what is admitted, not for what is released.
         impl<$first: Algorithm, $($member: Algorithm),+> Algorithm for ($first, $($member),+) {
             type State = ($first::State, $($member::State),+);
             type Snapshot = ($first::Snapshot, $($member::Snapshot),+);
@@ -66,14 +67,8 @@ macro_rules! tuple {
                 now: Timestamp,
             ) -> Self::Snapshot {
                 (
-                    {
-                        let admits = admitted || self.$zero.judge(&state.$zero, cost, now);
-                        self.$zero.snapshot(&state.$zero, cost, admits, now)
-                    },
-                    $({
-                        let admits = admitted || self.$index.judge(&state.$index, cost, now);
-                        self.$index.snapshot(&state.$index, cost, admits, now)
-                    }),+
+                    stands(&self.$zero, &state.$zero, cost, admitted, now),
+                    $(stands(&self.$index, &state.$index, cost, admitted, now)),+
                 )
             }
 
@@ -109,3 +104,18 @@ tuple!(A.0, B.1, C.2, D.3, E.4);
 tuple!(A.0, B.1, C.2, D.3, E.4, F.5);
 tuple!(A.0, B.1, C.2, D.3, E.4, F.5, G.6);
 tuple!(A.0, B.1, C.2, D.3, E.4, F.5, G.6, H.7);
+
+/// How a member stands. One that admits what another refuses was charged nothing, as by a cost of 0.
+#[inline]
+fn stands<A: Algorithm>(
+    member: &A,
+    state: &A::State,
+    cost: u32,
+    all_admit: bool,
+    now: Timestamp,
+) -> A::Snapshot {
+    match !all_admit && member.judge(state, cost, now) {
+        true => member.snapshot(state, 0, true, now),
+        false => member.snapshot(state, cost, all_admit, now),
+    }
+}

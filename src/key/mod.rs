@@ -116,7 +116,7 @@ impl<K: Clone + Hash + Eq + Send + Sync + 'static> Key for K {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` finds no key in requests of type `{Req}`",
     label = "extracts no key from `{Req}`",
-    note = "implement `tollgate::key::KeyExtractor<{Req}>` for it, or use `tollgate::key::from_fn(|request: &{Req}| Ok::<_, tollgate::key::MissingKey>(Some(..)))`",
+    note = "implement `tollgate::key::KeyExtractor<{Req}>` for it, or use `tollgate::key::from_fn(|request: &{Req}| Ok::<_, std::convert::Infallible>(Some(..)))`",
     note = "`PeerIp`, `ClientIp`, `Header`, `MatchedRoute` and `FromExtension` need an `http::Request`"
 )]
 pub trait KeyExtractor<Req> {
@@ -165,4 +165,36 @@ pub trait Rejection {
     /// The answer to an HTTP caller. A gRPC caller gets the code that stands for the status, with a body of
     /// plain text as its message.
     fn into_response(self) -> Response<Bytes>;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fmt::Debug, net::IpAddr};
+
+    use super::*;
+
+    fn usable<T: Debug + Clone + Send + Sync + 'static>() {}
+
+    #[test]
+    fn everything_can_be_cloned_printed_and_sent_between_threads() {
+        usable::<Global>();
+        usable::<PeerIp>();
+        usable::<ClientIp>();
+        usable::<Header>();
+        usable::<HeaderKey>();
+        usable::<FromExtension<IpAddr>>();
+        usable::<FromFn<fn(&u32) -> Result<Option<u32>, MissingKey>>>();
+        usable::<MissingKey>();
+        #[cfg(feature = "axum")]
+        usable::<MatchedRoute>();
+        #[cfg(feature = "axum")]
+        usable::<RouteKey>();
+    }
+
+    #[test]
+    fn an_extension_that_only_its_own_thread_may_have_costs_nobody_the_send() {
+        fn send<T: Send + Sync>() {}
+        send::<FromExtension<std::rc::Rc<u8>>>();
+        send::<TupleRejection>();
+    }
 }

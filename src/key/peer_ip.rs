@@ -115,8 +115,8 @@ impl<B> KeyExtractor<Request<B>> for PeerIp {
 
     #[inline]
     fn extract(&self, request: &Request<B>) -> Result<Option<IpAddr>, MissingKey> {
-        let peer = address::peer(request.extensions())?;
-        Ok(Some(self.prefix.mask(peer)))
+        let peer = address::peer_address(request.extensions())?;
+        Ok(Some(self.prefix.key_of(peer)))
     }
 }
 

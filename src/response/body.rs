@@ -128,9 +128,9 @@ mod tests {
         }};
     }
 
-    #[cfg(feature = "axum")]
     #[test]
     fn a_body_of_no_bytes_has_ended_and_any_other_sends_them() {
+        #[cfg(feature = "axum")]
         assert_body!(axum::body::Body);
         #[cfg(feature = "tonic")]
         assert_body!(tonic::body::Body);

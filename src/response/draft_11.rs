@@ -1,56 +1,61 @@
 //! The fields of draft-ietf-httpapi-ratelimit-headers-11: lists of strings with parameters (RFC 9651).
 
-use http::{HeaderMap, HeaderValue};
+use http::HeaderValue;
 
 use super::{
-    fields::{LARGEST, POLICY, RATE_LIMIT, window_seconds},
-    line::Line,
+    fields::{LARGEST, window_seconds},
+    line::{Line, number_len, string_len},
     retry_after::whole_seconds,
 };
-use crate::decision::Decision;
-
-/// Adds both fields after the lines that are there.
-pub(super) fn append(decision: &Decision, headers: &mut HeaderMap) {
-    headers.append(POLICY, policies(decision));
-    if let Some(rates) = rates(decision) {
-        headers.append(RATE_LIMIT, rates);
-    }
-}
+use crate::decision::{Decision, PolicyDecision};
 
 /// `"api";q=40;w=2, "daily";q=1000;w=86400`
-fn policies(decision: &Decision) -> HeaderValue {
-    let mut line = Line::new();
-    for policy in decision.policies() {
+pub(super) fn policies(decision: &Decision) -> HeaderValue {
+    let numbers = |policy: &PolicyDecision| (policy.limit().min(LARGEST), window_seconds(policy));
+    list(decision, [b";q=", b";w="], |_| true, numbers)
+}
+
+/// `"api";r=39;t=1, "daily";r=999;t=87`
+pub(super) fn rates(decision: &Decision) -> HeaderValue {
+    let told = |policy: &PolicyDecision| decision.is_admitted() || !policy.is_admitted();
+    let numbers = |policy: &PolicyDecision| {
+        let seconds = whole_seconds(policy.replenished_after());
+        (
+            policy.remaining().min(LARGEST),
+            (seconds > 0).then_some(seconds),
+        )
+    };
+    list(decision, [b";r=", b";t="], told, numbers)
+}
+
+/// A list of the policies that are told, each with one parameter or two.
+#[inline]
+fn list(
+    decision: &Decision,
+    [first, second]: [&[u8; 3]; 2],
+    told: impl Fn(&PolicyDecision) -> bool,
+    numbers: impl Fn(&PolicyDecision) -> (u64, Option<u64>),
+) -> HeaderValue {
+    let members = || decision.policies().iter().filter(|policy| told(policy));
+    let len = |policy: &PolicyDecision| {
+        let (number, seconds) = numbers(policy);
+        let seconds = seconds.map_or(0, |seconds| second.len() + number_len(seconds));
+        string_len(policy.policy()) + first.len() + number_len(number) + seconds
+    };
+    let separated = |policy: &PolicyDecision| ", ".len() + len(policy);
+    let mut line = Line::of_len(members().map(separated).sum::<usize>().saturating_sub(2));
+    for policy in members() {
+        let (number, seconds) = numbers(policy);
         line.separate();
-        line.name(policy.policy());
-        line.text(";q=");
-        line.number(policy.limit().min(LARGEST));
-        if let Some(seconds) = window_seconds(policy) {
-            line.text(";w=");
+        line.string(policy.policy());
+        line.text(first);
+        line.number(number);
+        if let Some(seconds) = seconds {
+            line.text(second);
             line.number(seconds);
         }
     }
     line.into_value()
-}
-
-/// `"api";r=39;t=1, "daily";r=999;t=87`
-fn rates(decision: &Decision) -> Option<HeaderValue> {
-    let mut line = Line::new();
-    for policy in decision.policies() {
-        if policy.is_admitted() && !decision.is_admitted() {
-            continue;
-        }
-        line.separate();
-        line.name(policy.policy());
-        line.text(";r=");
-        line.number(policy.remaining().min(LARGEST));
-        let seconds = whole_seconds(policy.replenished_after());
-        if seconds > 0 {
-            line.text(";t=");
-            line.number(seconds);
-        }
-    }
-    (!line.is_empty()).then(|| line.into_value())
 }
 
 #[cfg(test)]
@@ -95,10 +100,7 @@ mod tests {
 
     /// `RateLimit-Policy` and `RateLimit`.
     fn told(decision: &Decision) -> [String; 2] {
-        let mut headers = HeaderMap::new();
-        append(decision, &mut headers);
-        assert_eq!(headers.len(), 2);
-        [POLICY, RATE_LIMIT].map(|name| headers[name].to_str().unwrap().to_owned())
+        [policies(decision), rates(decision)].map(|line| line.to_str().unwrap().to_owned())
     }
 
     #[test]
@@ -158,16 +160,5 @@ mod tests {
         let lines = told(&both(refused, refused));
         let left = r#""api";r=0;t=1, "daily";r=0;t=87"#;
         assert_eq!([&*lines[0], &*lines[1]], [all, left]);
-    }
-
-    #[test]
-    fn the_lines_of_an_inner_layer_are_kept_before_ours() {
-        let mut headers = HeaderMap::new();
-        headers.insert(POLICY, HeaderValue::from_static("\"inner\";q=1"));
-        headers.insert(RATE_LIMIT, HeaderValue::from_static("\"inner\";r=0"));
-        append(&admitted(), &mut headers);
-        let lines = |name| headers.get_all(name).iter().collect::<Vec<_>>();
-        assert_eq!(lines(POLICY), ["\"inner\";q=1", r#""api";q=40;w=2"#]);
-        assert_eq!(lines(RATE_LIMIT), ["\"inner\";r=0", r#""api";r=39;t=1"#]);
     }
 }

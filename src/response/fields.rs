@@ -1,18 +1,18 @@
 //! The rate-limit fields of a response, in the dialect that was chosen.
 
-use http::{HeaderMap, HeaderName};
+use http::HeaderName;
 
-use super::{draft_11, older_drafts, retry_after::whole_seconds};
-use crate::decision::{Decision, PolicyDecision};
+use super::retry_after::whole_seconds;
+use crate::decision::PolicyDecision;
 
 pub(super) const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 pub(super) const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
-const DRAFT_6: [HeaderName; 3] = [
+pub(super) const DRAFT_6: [HeaderName; 3] = [
     HeaderName::from_static("ratelimit-limit"),
     HeaderName::from_static("ratelimit-remaining"),
     HeaderName::from_static("ratelimit-reset"),
 ];
-const LEGACY: [HeaderName; 3] = [
+pub(super) const LEGACY: [HeaderName; 3] = [
     HeaderName::from_static("x-ratelimit-limit"),
     HeaderName::from_static("x-ratelimit-remaining"),
     HeaderName::from_static("x-ratelimit-reset"),
@@ -63,7 +63,7 @@ pub enum Fields {
     Draft11,
     /// `RateLimit: limit=40, remaining=39, reset=1` and `RateLimit-Policy: 40;w=2`, as in draft 07.
     ///
-    /// It speaks of the [binding](Decision::policy) policy; `reset` is the seconds until all is won back, on a
+    /// It speaks of the [binding](crate::Decision::policy) policy; `reset` is the seconds until all is won back, on a
     /// refusal those of `Retry-After`. If an inner layer has told of less remaining, that is left as it is.
     /// A policy with a window below one second is not listed.
     Draft7,
@@ -80,35 +80,6 @@ pub enum Fields {
     Off,
 }
 
-impl Fields {
-    /// Adds the fields to those of a response; [`Fields::Draft11`] never takes one away.
-    pub(super) fn add(self, decision: &Decision, headers: &mut HeaderMap) {
-        match self {
-            Self::Draft11 => draft_11::append(decision, headers),
-            Self::Draft7 => older_drafts::set_dictionary(decision, headers),
-            Self::Draft6 => {
-                older_drafts::append_policies(decision, headers);
-                older_drafts::set_three(&DRAFT_6, decision, headers);
-            }
-            Self::XRateLimit => older_drafts::set_three(&LEGACY, decision, headers),
-            Self::Off => {}
-        }
-    }
-
-    /// Adds the fields, unless one of the same name is there: then the renderer has written its own.
-    pub(super) fn add_unless_rendered(self, decision: &Decision, headers: &mut HeaderMap) {
-        let names: &[HeaderName] = match self {
-            Self::Draft11 | Self::Draft7 => &[RATE_LIMIT, POLICY],
-            Self::Draft6 => &DRAFT_6,
-            Self::XRateLimit => &LEGACY,
-            Self::Off => &[],
-        };
-        if !names.iter().any(|name| headers.contains_key(name)) {
-            self.add(decision, headers);
-        }
-    }
-}
-
 /// The window in seconds, if it has any: less than one cannot be said.
 pub(super) fn window_seconds(policy: &PolicyDecision) -> Option<u64> {
     let window = policy.window();
@@ -117,8 +88,13 @@ pub(super) fn window_seconds(policy: &PolicyDecision) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderMap;
+
     use super::*;
-    use crate::response::sample::{SECOND, admitted, standing};
+    use crate::response::{
+        field_writer::FieldWriter,
+        sample::{SECOND, standing},
+    };
 
     #[test]
     fn a_number_that_no_structured_field_can_hold_is_clamped_to_fifteen_digits() {
@@ -130,18 +106,11 @@ mod tests {
             Fields::XRateLimit,
         ] {
             let mut headers = HeaderMap::new();
-            fields.add(&decision, &mut headers);
+            FieldWriter::new(fields).add(&decision, &mut headers);
             for line in headers.values().map(|line| line.to_str().unwrap()) {
                 let digits = line.split(|character: char| !character.is_ascii_digit());
                 assert!(digits.clone().all(|digits| digits.len() <= 15), "{line}");
             }
         }
-    }
-
-    #[test]
-    fn fields_that_are_off_leave_the_response_as_it_is() {
-        let mut headers = HeaderMap::new();
-        Fields::Off.add(&admitted(), &mut headers);
-        assert!(headers.is_empty());
     }
 }

@@ -3,7 +3,10 @@
 use bytes::Bytes;
 use http::{Request, Response};
 
-use super::{Respond, body::FromBytes, fields::Fields, grpc_form::Form, retry_after};
+use super::{
+    Respond, body::FromBytes, field_writer::FieldWriter, fields::Fields, grpc_form::Form,
+    retry_after,
+};
 use crate::{decision::Decision, error::StoreError};
 
 /// Answers a refused request with `RESOURCE_EXHAUSTED` (8), whatever the request: for a service that speaks only gRPC.
@@ -43,23 +46,23 @@ use crate::{decision::Decision, error::StoreError};
 /// assert_eq!(response.headers()["grpc-retry-pushback-ms"], "1500");
 /// assert!(response.body().is_empty());
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Grpc {
-    fields: Fields,
+    fields: FieldWriter,
 }
 
 impl Grpc {
     /// The default: with the [fields](Fields::Draft11) of draft 11 among the metadata.
     pub const fn new() -> Self {
         Self {
-            fields: Fields::Draft11,
+            fields: FieldWriter::new(Fields::Draft11),
         }
     }
 
     /// Which rate-limit fields are sent, to admitted and refused callers alike.
     #[must_use]
-    pub const fn fields(mut self, fields: Fields) -> Self {
-        self.fields = fields;
+    pub fn fields(mut self, fields: Fields) -> Self {
+        self.fields = FieldWriter::new(fields);
         self
     }
 }
@@ -69,7 +72,7 @@ impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Grp
 
     fn refuse(&self, request: &Request<ReqB>, decision: Decision) -> Result<Response<ResB>, E> {
         let form = Form::of(request.headers()).unwrap_or(Form::Grpc);
-        Ok(form.refuse(decision, self.fields))
+        Ok(form.refuse(decision, &self.fields))
     }
 
     fn reject(
@@ -92,7 +95,7 @@ impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Grp
 
     #[inline]
     fn annotates(&self) -> bool {
-        self.fields != Fields::Off
+        !self.fields.is_off()
     }
 
     fn annotate(&self, decision: &Decision, response: &mut Response<ResB>) {
@@ -215,5 +218,16 @@ mod tests {
         let mut response = Response::new(Bytes::new());
         Respond::<Request<()>, _, Infallible>::annotate(&Grpc::new(), &admitted(), &mut response);
         assert_eq!(response.headers()["ratelimit"], r#""api";r=39;t=1"#);
+    }
+
+    #[cfg(feature = "tonic")]
+    #[test]
+    fn tonic_reads_the_status_and_its_details() {
+        let response = refused("application/grpc", hopeless());
+        let status = tonic::Status::from_header_map(response.headers()).unwrap();
+        assert_eq!(status.code(), tonic::Code::ResourceExhausted);
+        let message = "the request costs more than can ever be let through at once";
+        assert_eq!(status.message(), message);
+        assert!(status.details().starts_with(b"\x08\x08\x12\x3Bthe request"));
     }
 }

@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 
 use super::{
     body::FromBytes,
-    fields::Fields,
+    field_writer::FieldWriter,
     protobuf::{self, Violation},
     retry_after,
 };
@@ -49,7 +49,11 @@ impl Form {
     }
 
     /// `RESOURCE_EXHAUSTED`, with the decision in the extensions.
-    pub(super) fn refuse<B: FromBytes>(self, decision: Decision, fields: Fields) -> Response<B> {
+    pub(super) fn refuse<B: FromBytes>(
+        self,
+        decision: Decision,
+        fields: &FieldWriter,
+    ) -> Response<B> {
         let text = match decision.retry_after() {
             Some(_) => "rate limit exceeded",
             None => "the request costs more than can ever be let through at once",

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, header};
 
 use super::{
-    PlainText, ProblemJson, Refusal, Render, Respond, body::FromBytes, fields::Fields,
-    grpc_form::Form, head::for_method, retry_after,
+    PlainText, ProblemJson, Refusal, Render, Respond, body::FromBytes, field_writer::FieldWriter,
+    fields::Fields, grpc_form::Form, head::for_method, retry_after,
 };
 use crate::{decision::Decision, error::StoreError};
 
@@ -29,8 +29,7 @@ use crate::{decision::Decision, error::StoreError};
 ///    `UNAVAILABLE`), without a number: nobody knows any.
 /// 8. A rejection of the key extractor is sent as it is (gRPC: as the code that stands for its status).
 ///
-/// Nothing that is sent tells the key, an address or what went wrong with the store. Errors of the inner service
-/// pass through.
+/// Nothing that is sent tells the key, an address or what ails the store. The inner service's errors pass through.
 ///
 /// A browser's script sees these fields only if the CORS layer sends
 /// `Access-Control-Expose-Headers: RateLimit, RateLimit-Policy, Retry-After`. Whether preflight requests are
@@ -69,9 +68,9 @@ use crate::{decision::Decision, error::StoreError};
 /// let typed = Http::new().fields(Fields::XRateLimit).problem_type(ProblemJson::QUOTA_EXCEEDED);
 /// # let _ = (terse, typed);
 /// ```
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct Http<R = ProblemJson> {
-    fields: Fields,
+    fields: FieldWriter,
     renderer: R,
 }
 
@@ -79,7 +78,7 @@ impl Http {
     /// The default: the [fields](Fields::Draft11) of draft 11, and a body of problem+json.
     pub const fn new() -> Self {
         Self {
-            fields: Fields::Draft11,
+            fields: FieldWriter::new(Fields::Draft11),
             renderer: ProblemJson::new(),
         }
     }
@@ -96,7 +95,7 @@ impl<R> Http<R> {
     /// Which rate-limit fields are sent, to admitted and refused callers alike.
     #[must_use]
     pub fn fields(mut self, fields: Fields) -> Self {
-        self.fields = fields;
+        self.fields = FieldWriter::new(fields);
         self
     }
 
@@ -155,7 +154,7 @@ impl<ReqB, ResB: FromBytes, E, R: Render> Respond<Request<ReqB>, Response<ResB>,
 
     fn refuse(&self, request: &Request<ReqB>, decision: Decision) -> Result<Response<ResB>, E> {
         Ok(match Form::of(request.headers()) {
-            Some(form) => form.refuse(decision, self.fields),
+            Some(form) => form.refuse(decision, &self.fields),
             None => {
                 let response = self.refusal(&Refusal::of_request(&decision, request));
                 for_method(request.method(), response)
@@ -191,7 +190,7 @@ impl<ReqB, ResB: FromBytes, E, R: Render> Respond<Request<ReqB>, Response<ResB>,
 
     #[inline]
     fn annotates(&self) -> bool {
-        self.fields != Fields::Off
+        !self.fields.is_off()
     }
 
     fn annotate(&self, decision: &Decision, response: &mut Response<ResB>) {

@@ -40,6 +40,7 @@
 mod as_error;
 mod body;
 mod draft_11;
+mod field_writer;
 mod fields;
 mod grpc;
 mod grpc_form;
@@ -114,5 +115,25 @@ pub trait Respond<Req, Res, Err> {
     #[inline]
     fn annotate(&self, decision: &Decision, response: &mut Res) {
         let _ = (decision, response);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_public_can_be_shared_between_threads() {
+        fn shared<T: Send + Sync + 'static>() {}
+        fn cloned<T: Clone + Send + Sync + 'static>() {}
+        cloned::<Http>();
+        cloned::<Http<PlainText>>();
+        cloned::<Grpc>();
+        cloned::<AsError>();
+        cloned::<Fields>();
+        cloned::<Refusal<'static>>();
+        cloned::<RateLimited>();
+        cloned::<Undecided>();
+        shared::<KeyRejected>();
     }
 }

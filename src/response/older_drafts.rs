@@ -20,12 +20,12 @@ pub(super) fn set_dictionary(decision: &Decision, headers: &mut HeaderMap) {
 
 /// `40;w=2, 1000;w=86400`; these drafts know no policy without a window.
 pub(super) fn append_policies(decision: &Decision, headers: &mut HeaderMap) {
-    let mut line = Line::new();
+    let mut line = Line::of_len(64);
     for policy in decision.policies() {
         if let Some(seconds) = window_seconds(policy) {
             line.separate();
             line.number(policy.limit().min(LARGEST));
-            line.text(";w=");
+            line.text(b";w=");
             line.number(seconds);
         }
     }
@@ -37,12 +37,12 @@ pub(super) fn append_policies(decision: &Decision, headers: &mut HeaderMap) {
 /// `limit=40, remaining=39, reset=1`
 fn dictionary(decision: &Decision) -> HeaderValue {
     let [limit, remaining, reset] = three_numbers(decision);
-    let mut line = Line::new();
-    line.text("limit=");
+    let mut line = Line::of_len(64);
+    line.text(b"limit=");
     line.number(limit);
-    line.text(", remaining=");
+    line.text(b", remaining=");
     line.number(remaining);
-    line.text(", reset=");
+    line.text(b", reset=");
     line.number(reset);
     line.into_value()
 }
@@ -93,13 +93,14 @@ mod tests {
         algorithm::Outcome,
         response::{
             Fields,
+            field_writer::FieldWriter,
             sample::{API, SECOND, admitted, both, hopeless, policy, refused_for, standing},
         },
     };
 
     fn told(fields: Fields, decision: &Decision) -> Vec<(String, String)> {
         let mut headers = HeaderMap::new();
-        fields.add(decision, &mut headers);
+        FieldWriter::new(fields).add(decision, &mut headers);
         let text = |value: &HeaderValue| value.to_str().unwrap().to_owned();
         let told = headers
             .iter()
@@ -170,8 +171,8 @@ mod tests {
         ] {
             for [inner, outer] in [[3, 5], [5, 3]] {
                 let mut headers = HeaderMap::new();
-                fields.add(&left(inner), &mut headers);
-                fields.add(&left(outer), &mut headers);
+                FieldWriter::new(fields).add(&left(inner), &mut headers);
+                FieldWriter::new(fields).add(&left(outer), &mut headers);
                 assert_eq!(headers.get_all(name).iter().count(), 1);
                 let told = headers[name].to_str().unwrap();
                 assert!(

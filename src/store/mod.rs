@@ -17,6 +17,12 @@ pub struct Verdict<S> {
     pub snapshot: S,
 }
 
+/// How a store tells a decision: a verdict, or why there is none.
+pub type Decided<A> = Result<Verdict<<A as Algorithm>::Snapshot>, StoreError>;
+
+/// How a store tells the end of a write.
+pub type Written = Result<(), StoreError>;
+
 /// An answer that is there already, or a future that brings it.
 ///
 /// A store in memory answers `Now`, so that its path makes no future and never yields.
@@ -53,7 +59,8 @@ impl<K, Q: Hash + Eq + ToOwned<Owned = K> + ?Sized> AsKey<K> for Q {}
 ///
 /// - Decide, charge and read the snapshot as one step that no other call can come between.
 /// - Write nothing when a request is refused, but for [`settle`](Algorithm::settle).
-/// - Keep the buckets of different [policies](Algorithm::policy_id) apart.
+/// - Keep the buckets of different [policies](Algorithm::policy_id) apart, and forget a state only when the algorithm
+///   of its own policy says that it [is fresh](Algorithm::is_fresh).
 /// - Keep its memory bounded, whatever keys callers send.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot store the buckets of `{A}` for keys of type `{K}`",
@@ -62,9 +69,9 @@ impl<K, Q: Hash + Eq + ToOwned<Owned = K> + ?Sized> AsKey<K> for Q {}
 )]
 pub trait Store<A: Algorithm, K: Key>: Clone {
     /// Brings a verdict that is not there yet.
-    type Deciding: Future<Output = Result<Verdict<A::Snapshot>, StoreError>>;
+    type Deciding: Future<Output = Decided<A>>;
     /// Brings the end of a write that is not done yet.
-    type Writing: Future<Output = Result<(), StoreError>>;
+    type Writing: Future<Output = Written>;
 
     /// Admits and charges the cost, or refuses it and charges nothing.
     fn decide<Q: AsKey<K> + ?Sized>(
@@ -72,7 +79,7 @@ pub trait Store<A: Algorithm, K: Key>: Clone {
         algorithm: &A,
         key: &Q,
         cost: u32,
-    ) -> Answer<Result<Verdict<A::Snapshot>, StoreError>, Self::Deciding>;
+    ) -> Answer<Decided<A>, Self::Deciding>;
 
     /// What would be decided about the cost; charges nothing.
     fn peek<Q: AsKey<K> + ?Sized>(
@@ -80,7 +87,7 @@ pub trait Store<A: Algorithm, K: Key>: Clone {
         algorithm: &A,
         key: &Q,
         cost: u32,
-    ) -> Answer<Result<Verdict<A::Snapshot>, StoreError>, Self::Deciding>;
+    ) -> Answer<Decided<A>, Self::Deciding>;
 
     /// Gives units back, never more than were charged.
     fn refund<Q: AsKey<K> + ?Sized>(
@@ -88,14 +95,11 @@ pub trait Store<A: Algorithm, K: Key>: Clone {
         algorithm: &A,
         key: &Q,
         cost: u32,
-    ) -> Answer<Result<(), StoreError>, Self::Writing>;
+    ) -> Answer<Written, Self::Writing>;
 
     /// Makes the key as good as one that was never seen.
-    fn reset<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-    ) -> Answer<Result<(), StoreError>, Self::Writing>;
+    fn reset<Q: AsKey<K> + ?Sized>(&self, algorithm: &A, key: &Q)
+    -> Answer<Written, Self::Writing>;
 
     /// Gives back the place of a request that was dropped while it was held back.
     ///

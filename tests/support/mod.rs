@@ -17,7 +17,7 @@ use tollgate::{
     StoreError, StoreErrorKind,
     algorithm::Algorithm,
     key::Key,
-    store::{Answer, AsKey, LocalStore, Store, Verdict},
+    store::{Answer, AsKey, Decided, LocalStore, Store, Written},
 };
 use tower::Service;
 
@@ -25,9 +25,11 @@ use tower::Service;
 #[derive(Clone, Debug)]
 pub(crate) struct Remote<S>(pub(crate) S);
 
-type Later<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
+type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-fn later<T: Send + 'static, F>(answer: Answer<Result<T, StoreError>, F>) -> Later<T>
+fn later<T: Send + 'static, F>(
+    answer: Answer<Result<T, StoreError>, F>,
+) -> Later<Result<T, StoreError>>
 where
     F: Future<Output = Result<T, StoreError>> + Send + 'static,
 {
@@ -43,15 +45,15 @@ where
     K: Key,
     S: Store<A, K, Deciding: Send + 'static, Writing: Send + 'static>,
 {
-    type Deciding = Later<Verdict<A::Snapshot>>;
-    type Writing = Later<()>;
+    type Deciding = Later<Decided<A>>;
+    type Writing = Later<Written>;
 
     fn decide<Q: AsKey<K> + ?Sized>(
         &self,
         algorithm: &A,
         key: &Q,
         cost: u32,
-    ) -> Answer<Result<Verdict<A::Snapshot>, StoreError>, Self::Deciding> {
+    ) -> Answer<Decided<A>, Self::Deciding> {
         Answer::Later(later(self.0.decide(algorithm, key, cost)))
     }
 
@@ -60,7 +62,7 @@ where
         algorithm: &A,
         key: &Q,
         cost: u32,
-    ) -> Answer<Result<Verdict<A::Snapshot>, StoreError>, Self::Deciding> {
+    ) -> Answer<Decided<A>, Self::Deciding> {
         Answer::Later(later(self.0.peek(algorithm, key, cost)))
     }
 
@@ -69,7 +71,7 @@ where
         algorithm: &A,
         key: &Q,
         cost: u32,
-    ) -> Answer<Result<(), StoreError>, Self::Writing> {
+    ) -> Answer<Written, Self::Writing> {
         Answer::Later(later(self.0.refund(algorithm, key, cost)))
     }
 
@@ -77,7 +79,7 @@ where
         &self,
         algorithm: &A,
         key: &Q,
-    ) -> Answer<Result<(), StoreError>, Self::Writing> {
+    ) -> Answer<Written, Self::Writing> {
         Answer::Later(later(self.0.reset(algorithm, key)))
     }
 
@@ -97,15 +99,15 @@ impl Broken {
 }
 
 impl<A: Algorithm, K: Key> Store<A, K> for Broken {
-    type Deciding = Ready<Result<Verdict<A::Snapshot>, StoreError>>;
-    type Writing = Ready<Result<(), StoreError>>;
+    type Deciding = Ready<Decided<A>>;
+    type Writing = Ready<Written>;
 
     fn decide<Q: AsKey<K> + ?Sized>(
         &self,
         _algorithm: &A,
         _key: &Q,
         _cost: u32,
-    ) -> Answer<Result<Verdict<A::Snapshot>, StoreError>, Self::Deciding> {
+    ) -> Answer<Decided<A>, Self::Deciding> {
         Answer::Now(self.fail())
     }
 
@@ -114,7 +116,7 @@ impl<A: Algorithm, K: Key> Store<A, K> for Broken {
         _algorithm: &A,
         _key: &Q,
         _cost: u32,
-    ) -> Answer<Result<Verdict<A::Snapshot>, StoreError>, Self::Deciding> {
+    ) -> Answer<Decided<A>, Self::Deciding> {
         Answer::Later(ready(self.fail()))
     }
 
@@ -123,7 +125,7 @@ impl<A: Algorithm, K: Key> Store<A, K> for Broken {
         _algorithm: &A,
         _key: &Q,
         _cost: u32,
-    ) -> Answer<Result<(), StoreError>, Self::Writing> {
+    ) -> Answer<Written, Self::Writing> {
         Answer::Now(self.fail())
     }
 
@@ -131,7 +133,7 @@ impl<A: Algorithm, K: Key> Store<A, K> for Broken {
         &self,
         _algorithm: &A,
         _key: &Q,
-    ) -> Answer<Result<(), StoreError>, Self::Writing> {
+    ) -> Answer<Written, Self::Writing> {
         Answer::Now(self.fail())
     }
 }

@@ -1,6 +1,6 @@
 //! The address of the client, behind proxies that are trusted to tell it.
 
-use std::{net::IpAddr, sync::Once};
+use std::net::IpAddr;
 
 use http::{HeaderMap, HeaderName, Request, StatusCode, header};
 
@@ -12,10 +12,12 @@ use super::{
     header::parse_name,
 };
 
+use found::Found;
 use node::Unreadable;
 use trusted::TrustedProxies;
 
 mod forwarded;
+mod found;
 mod node;
 #[cfg(test)]
 mod tests;
@@ -350,57 +352,4 @@ enum Form {
     XForwardedFor,
     Forwarded,
     OneAddress,
-}
-
-/// What the header of a trusted peer says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Found {
-    Client(IpAddr),
-    /// Reading stopped before a client was found; this is the last proxy that was passed.
-    Unreadable(IpAddr),
-    Missing,
-    TooLong,
-}
-
-impl Found {
-    #[inline]
-    fn trace(self, peer: IpAddr, header: &HeaderName) {
-        static WARNED: Once = Once::new();
-
-        match self {
-            Self::Client(_) => {}
-            Self::Unreadable(_) => tracing::debug!(
-                name: "client_ip.header_unreadable",
-                target: "tollgate::client_ip",
-                %peer,
-                %header,
-                "the header of a trusted proxy names no address where the client should be"
-            ),
-            Self::TooLong => tracing::debug!(
-                name: "client_ip.header_too_long",
-                target: "tollgate::client_ip",
-                %peer,
-                %header,
-                "the header of a trusted proxy is too long: the proxy's bucket is charged"
-            ),
-            Self::Missing => {
-                WARNED.call_once(|| {
-                    tracing::warn!(
-                        target: "tollgate::client_ip",
-                        %peer,
-                        %header,
-                        "a trusted proxy sent a request without the header that names the client; such requests \
-                         share the proxy's bucket, and this is said only once: see `client_ip.header_missing`"
-                    );
-                });
-                tracing::debug!(
-                    name: "client_ip.header_missing",
-                    target: "tollgate::client_ip",
-                    %peer,
-                    %header,
-                    "the header of a trusted proxy is missing: the proxy's bucket is charged"
-                );
-            }
-        }
-    }
 }

@@ -10,8 +10,11 @@ pub(super) struct Unreadable;
 /// `v4`, `v4:port`, `v6`, `[v6]` or `[v6]:port`.
 pub(super) fn lenient(text: &[u8]) -> Result<IpAddr, Unreadable> {
     let text = str::from_utf8(text).map_err(|_| Unreadable)?;
-    if let Ok(v6) = text.parse::<Ipv6Addr>() {
-        return Ok(IpAddr::V6(v6));
+    // One colon goes before a port; only an IPv6 address has more, and a bracket says where that ends.
+    let colons = text.bytes().filter(|&byte| byte == b':').count();
+    if colons > 1 && !text.starts_with('[') {
+        let v6 = text.parse::<Ipv6Addr>();
+        return v6.map(IpAddr::V6).map_err(|_| Unreadable);
     }
     with_port(text, is_port)
 }

@@ -41,7 +41,7 @@ impl Dice {
 
     /// Pieces of valid headers in no order, with some bytes that are anything.
     fn line(&mut self) -> Vec<u8> {
-        const PIECES: [&str; 36] = [
+        const PIECES: [&str; 41] = [
             "1.2.3.4",
             "9.9.9.9",
             "10.0.0.2",
@@ -73,6 +73,11 @@ impl Dice {
             "\\",
             "\\\"",
             "host=\"a,b\"",
+            "for=7.7.7.7",
+            "for=10.0.0.5",
+            ",for=9.8.7.6",
+            "for=\"[2001:db8::7]:_p\"",
+            "for=\"1\\.2.3.5\"",
             "proto=http",
             " ",
             "\t",
@@ -81,7 +86,7 @@ impl Dice {
         ];
 
         let mut line = Vec::new();
-        for _ in 0..self.below(9) {
+        for _ in 0..self.below(7) {
             if self.below(8) == 0 {
                 line.push(self.below(256) as u8);
             } else {
@@ -119,7 +124,7 @@ fn whatever_the_bytes_the_key_is_the_peer_or_an_address_that_was_sent() {
     ];
     let mut dice = Dice(0x9E37_79B9_7F4A_7C15);
     let mut clients = [0; 3];
-    for _ in 0..6000 {
+    for _ in 0..20_000 {
         let lines: Vec<_> = (0..=dice.below(3)).map(|_| dice.line()).collect();
         for ((name, by), clients) in sources.iter().zip(&mut clients) {
             let Some(request) = request(name, &lines) else {

@@ -1,6 +1,6 @@
 //! The store in memory: bounded, without a task, and decided under one shard lock.
 //!
-//! Each policy has a [table](table) of its own, cut into shards. A decision hashes the key once, locks one shard, and
+//! Each policy has a table of its own, cut into shards. A decision hashes the key once, locks one shard, and
 //! steps the state in place. Keys whose state says no more than a fresh one are
 //! dropped in slices of a few buckets inside ordinary calls, so that no call ever sweeps everything. When
 //! [`max_keys`](LocalStoreBuilder::max_keys) keys are all alive, new ones share one overflow bucket.
@@ -15,9 +15,9 @@ use std::{fmt, future::Ready, sync::Arc};
 use crate::{
     algorithm::Algorithm,
     clock::{Clock, SystemClock},
-    error::{ConfigError, StoreError},
+    error::ConfigError,
     key::Key,
-    store::{Answer, AsKey, Store, Verdict},
+    store::{Answer, AsKey, Decided, Store, Written},
 };
 
 use self::{policies::Policies, table::Table};
@@ -200,8 +200,8 @@ impl<A, K, C: fmt::Debug> fmt::Debug for LocalStoreBuilder<A, K, C> {
 }
 
 impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for LocalStore<A, K, C> {
-    type Deciding = Ready<Result<Verdict<A::Snapshot>, StoreError>>;
-    type Writing = Ready<Result<(), StoreError>>;
+    type Deciding = Ready<Decided<A>>;
+    type Writing = Ready<Written>;
 
     #[inline]
     fn decide<Q: AsKey<K> + ?Sized>(
@@ -209,9 +209,13 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for LocalStore<A, K, C> {
         algorithm: &A,
         key: &Q,
         cost: u32,
-    ) -> Answer<Result<Verdict<A::Snapshot>, StoreError>, Self::Deciding> {
+    ) -> Answer<Decided<A>, Self::Deciding> {
         let now = self.clock.now();
-        Answer::Now(Ok(self.table(algorithm).decide(algorithm, key, cost, now)))
+        let table = self.table(algorithm);
+        match table.decide_known(algorithm, key, cost, now) {
+            Ok(verdict) => Answer::Now(Ok(verdict)),
+            Err(unknown) => Answer::Now(Ok(table.decide_new(unknown, algorithm, key, cost, now))),
+        }
     }
 
     #[inline]
@@ -220,7 +224,7 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for LocalStore<A, K, C> {
         algorithm: &A,
         key: &Q,
         cost: u32,
-    ) -> Answer<Result<Verdict<A::Snapshot>, StoreError>, Self::Deciding> {
+    ) -> Answer<Decided<A>, Self::Deciding> {
         let now = self.clock.now();
         Answer::Now(Ok(self.table(algorithm).peek(algorithm, key, cost, now)))
     }
@@ -230,7 +234,7 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for LocalStore<A, K, C> {
         algorithm: &A,
         key: &Q,
         cost: u32,
-    ) -> Answer<Result<(), StoreError>, Self::Writing> {
+    ) -> Answer<Written, Self::Writing> {
         let now = self.clock.now();
         self.table(algorithm).refund(algorithm, key, cost, now);
         Answer::Now(Ok(()))
@@ -240,7 +244,7 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for LocalStore<A, K, C> {
         &self,
         algorithm: &A,
         key: &Q,
-    ) -> Answer<Result<(), StoreError>, Self::Writing> {
+    ) -> Answer<Written, Self::Writing> {
         self.table(algorithm).remove(key);
         Answer::Now(Ok(()))
     }

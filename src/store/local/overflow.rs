@@ -7,18 +7,22 @@ use std::sync::{
 
 use crate::{algorithm::Algorithm, clock::Timestamp, store::Verdict};
 
+/// It also says what a key without an entry starts from.
 pub(super) struct Overflow<S> {
     /// Whether the bucket owes anything; read before the lock is taken.
     is_charged: AtomicBool,
     bucket: Mutex<Option<S>>,
     decisions: AtomicU64,
+    /// The latest instant at which any state of the table was dropped, in microseconds: a key that comes back after
+    /// the clock has stepped back is as if last seen then, so that the step opens nothing.
+    forgot_at: AtomicU64,
 }
 
 impl<S: Clone> Overflow<S> {
     /// The state that a key without an entry starts from: this bucket's while it is charged, since the key
     /// may be one of those who charged it.
     #[inline]
-    pub(super) fn or_fresh<A>(&self, algorithm: &A, at: Timestamp, now: Timestamp) -> S
+    pub(super) fn or_fresh<A>(&self, algorithm: &A, now: Timestamp) -> S
     where
         A: Algorithm<State = S>,
     {
@@ -26,13 +30,18 @@ impl<S: Clone> Overflow<S> {
             true => self.charged(algorithm, now),
             false => None,
         }
-        .unwrap_or_else(|| algorithm.fresh(at))
+        .unwrap_or_else(|| algorithm.fresh(self.forgot_at()))
     }
 
     #[cold]
     fn charged<A: Algorithm<State = S>>(&self, algorithm: &A, now: Timestamp) -> Option<S> {
         let mut bucket = self.lock();
-        bucket.take_if(|state| algorithm.is_fresh(state, now));
+        if bucket
+            .take_if(|state| algorithm.is_fresh(state, now))
+            .is_some()
+        {
+            self.forgot(now);
+        }
         self.is_charged.store(bucket.is_some(), Ordering::Release);
         bucket.clone()
     }
@@ -42,12 +51,11 @@ impl<S: Clone> Overflow<S> {
         &self,
         algorithm: &A,
         cost: u32,
-        at: Timestamp,
         now: Timestamp,
     ) -> Verdict<A::Snapshot> {
         self.decisions.fetch_add(1, Ordering::Relaxed);
         let mut bucket = self.lock();
-        let state = bucket.get_or_insert_with(|| algorithm.fresh(at));
+        let state = bucket.get_or_insert_with(|| algorithm.fresh(self.forgot_at()));
         let verdict = super::shard::step(algorithm, state, cost, now);
         if !self.is_charged.swap(true, Ordering::Release) {
             tracing::warn!(
@@ -77,7 +85,24 @@ impl<S> Overflow<S> {
             is_charged: AtomicBool::new(false),
             bucket: Mutex::new(None),
             decisions: AtomicU64::new(0),
+            forgot_at: AtomicU64::new(0),
         }
+    }
+
+    /// A new key was refused: because of what this bucket owes, if it owes anything.
+    pub(super) fn count_if_charged(&self) {
+        if self.is_charged.load(Ordering::Relaxed) {
+            self.decisions.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Some state was dropped now.
+    pub(super) fn forgot(&self, now: Timestamp) {
+        self.forgot_at.fetch_max(now.as_micros(), Ordering::Relaxed);
+    }
+
+    fn forgot_at(&self) -> Timestamp {
+        Timestamp::from_micros(self.forgot_at.load(Ordering::Relaxed))
     }
 
     pub(super) fn decisions(&self) -> u64 {

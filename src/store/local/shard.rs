@@ -6,8 +6,6 @@ use crate::{algorithm::Algorithm, clock::Timestamp, store::Verdict};
 
 /// How many calls for known keys go by between two slices.
 const CALLS_PER_SLICE: u32 = 32;
-/// How many buckets such a slice visits.
-const SLICE_OF_A_KNOWN_KEY: usize = 8;
 /// A table this much larger than its entries is made smaller.
 const SPARSE: usize = 8;
 const SMALLEST: usize = 64;
@@ -17,9 +15,6 @@ pub(super) struct Shard<K, S> {
     /// The bucket that the next slice begins with.
     hand: usize,
     calls: u32,
-    /// The latest instant at which a state was dropped here: a key that comes back after the clock has
-    /// stepped back is as if last seen then, so that the step opens nothing.
-    pub(super) forgot_at: Timestamp,
 }
 
 impl<K, S> Shard<K, S> {
@@ -28,19 +23,14 @@ impl<K, S> Shard<K, S> {
             entries: HashTable::new(),
             hand: 0,
             calls: 0,
-            forgot_at: Timestamp::default(),
         }
     }
 
-    /// How many buckets a call for a known key should visit: mostly none.
+    /// Whether a call for a known key should visit a few buckets: mostly not.
     #[inline]
-    pub(super) fn slice_due(&mut self) -> usize {
-        self.calls += 1;
-        if self.calls < CALLS_PER_SLICE {
-            return 0;
-        }
-        self.calls = 0;
-        SLICE_OF_A_KNOWN_KEY
+    pub(super) fn slice_is_due(&mut self) -> bool {
+        self.calls = self.calls.wrapping_add(1);
+        self.calls.is_multiple_of(CALLS_PER_SLICE)
     }
 
     /// Visits so many buckets and drops the states that say no more than fresh ones; says how many went.
@@ -53,10 +43,10 @@ impl<K, S> Shard<K, S> {
         hash: impl Fn(&K) -> u64,
     ) -> usize {
         let before = self.entries.len();
-        if before == 0 {
+        let all = self.entries.num_buckets();
+        if before == 0 && all <= SMALLEST {
             return 0;
         }
-        let all = self.entries.num_buckets();
         for _ in 0..buckets.min(all) {
             if let Ok(entry) = self.entries.get_bucket_entry(self.hand)
                 && algorithm.is_fresh(&entry.get().1, now)
@@ -73,29 +63,18 @@ impl<K, S> Shard<K, S> {
                 }
             }
         }
-        let gone = before - self.entries.len();
-        if gone > 0 {
-            self.forgot_at = self.forgot_at.max(now);
-        }
-        gone
+        before - self.entries.len()
     }
 }
 
 /// Decides about a cost on one state, in place.
-#[inline]
+#[inline(always)]
 pub(super) fn step<A: Algorithm>(
     algorithm: &A,
     state: &mut A::State,
     cost: u32,
     now: Timestamp,
 ) -> Verdict<A::Snapshot> {
-    algorithm.settle(state, now);
-    let admitted = algorithm.judge(state, cost, now);
-    if admitted && cost > 0 {
-        algorithm.charge(state, cost, now);
-    }
-    Verdict {
-        admitted,
-        snapshot: algorithm.snapshot(state, cost, admitted, now),
-    }
+    let (admitted, snapshot) = algorithm.step(state, cost, now);
+    Verdict { admitted, snapshot }
 }

@@ -3,7 +3,7 @@
 use std::{
     borrow::Borrow,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Mutex, MutexGuard, PoisonError, TryLockError,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -26,6 +26,8 @@ use super::{
 const KEYS_PER_SHARD: usize = 4_096;
 const FEWEST_SHARDS: usize = 32;
 const MOST_SHARDS: usize = 4_096;
+/// How many buckets are visited once in a while when keys are known.
+const SLICE_OF_A_KNOWN_KEY: usize = 8;
 /// How many buckets are visited when a new key gets an entry: more than the one it takes.
 const SLICE_OF_A_NEW_KEY: usize = 4;
 /// How many buckets a new key looks at in search of room when the table is full.
@@ -33,17 +35,38 @@ const SLICE_OF_A_FULL_TABLE: usize = 32;
 
 pub(super) struct Table<K, S> {
     hasher: RandomState,
-    shards: Box<[Aligned<Mutex<Shard<K, S>>>]>,
+    shards: Box<[Locked<Shard<K, S>>]>,
     max_keys: usize,
     keys: AtomicUsize,
     overflow: Overflow<S>,
-    /// The shard that is searched next when the table is full.
-    search: AtomicUsize,
+    /// The shard whose turn it is to be searched for idle keys.
+    next: AtomicUsize,
 }
 
-/// On a cache line of its own.
+/// A key without an entry: its hash, and the shard that it would be in.
+pub(super) struct Unknown<'a, K, S> {
+    shard: MutexGuard<'a, Shard<K, S>>,
+    hash: u64,
+}
+
+/// A place for a key, given back if a panic in the key's own `Clone` or `Hash` keeps the key from taking it.
+struct Place<'a>(&'a AtomicUsize);
+
+impl Place<'_> {
+    fn keep(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Under a lock of its own, on a cache line of its own.
 #[repr(align(64))]
-struct Aligned<T>(T);
+struct Locked<T>(Mutex<T>);
 
 impl<K, S> Table<K, S> {
     pub(super) fn new(max_keys: usize) -> Self {
@@ -53,12 +76,12 @@ impl<K, S> Table<K, S> {
         Self {
             hasher: RandomState::new(),
             shards: (0..shards)
-                .map(|_| Aligned(Mutex::new(Shard::new())))
+                .map(|_| Locked(Mutex::new(Shard::new())))
                 .collect(),
             max_keys,
             keys: AtomicUsize::new(0),
             overflow: Overflow::new(),
-            search: AtomicUsize::new(0),
+            next: AtomicUsize::new(0),
         }
     }
 
@@ -78,68 +101,92 @@ impl<K, S> Table<K, S> {
         (self.shards[shard].0.lock()).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts one more key, if there is room.
-    fn take_place(&self) -> bool {
-        let place = self.keys.fetch_add(1, Ordering::Relaxed);
-        if place >= self.max_keys {
-            self.keys.fetch_sub(1, Ordering::Relaxed);
+    /// The next shard in turn, if nobody holds it: waiting for it while another is held could wait for ever.
+    fn lock_next(&self) -> Option<MutexGuard<'_, Shard<K, S>>> {
+        let next = self.next.fetch_add(1, Ordering::Relaxed) & (self.shards.len() - 1);
+        match self.shards[next].0.try_lock() {
+            Ok(shard) => Some(shard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
         }
-        place < self.max_keys
     }
 
-    fn give_places(&self, places: usize) {
-        if places > 0 {
-            self.keys.fetch_sub(places, Ordering::Relaxed);
-        }
+    /// Counts one more key, if there is room.
+    fn take_place(&self) -> Option<Place<'_>> {
+        let place = Place(&self.keys);
+        (self.keys.fetch_add(1, Ordering::Relaxed) < self.max_keys).then_some(place)
     }
 }
 
 impl<K: Key, S: Clone> Table<K, S> {
-    #[inline]
-    pub(super) fn decide<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
+    #[cfg(test)]
+    fn decide<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
         algorithm: &A,
         key: &Q,
         cost: u32,
         now: Timestamp,
     ) -> Verdict<A::Snapshot> {
+        self.decide_known(algorithm, key, cost, now)
+            .unwrap_or_else(|unknown| self.decide_new(unknown, algorithm, key, cost, now))
+    }
+
+    /// Decides for a key with an entry; one without is for [`decide_new`](Self::decide_new).
+    ///
+    /// They are two so that this verdict can stay in registers.
+    #[inline(always)]
+    pub(super) fn decide_known<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        cost: u32,
+        now: Timestamp,
+    ) -> Result<Verdict<A::Snapshot>, Unknown<'_, K, S>> {
         let hash = self.hasher.hash_one(key);
         let mut shard = self.lock(hash);
         let Some((_, state)) = shard.entries.find_mut(hash, is(key)) else {
-            return self.decide_new(shard, hash, algorithm, key, cost, now);
+            return Err(Unknown { shard, hash });
         };
         let verdict = step(algorithm, state, cost, now);
-        let due = shard.slice_due();
-        if due > 0 {
-            self.forget_idle(&mut shard, algorithm, now, due);
+        let is_due = shard.slice_is_due();
+        drop(shard);
+        if is_due {
+            self.forget_idle_in_turn(algorithm, now);
         }
-        verdict
+        Ok(verdict)
     }
 
     /// Decides for a key without an entry; it gets one if it is charged and there is room.
     #[inline(never)]
-    fn decide_new<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
+    pub(super) fn decide_new<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
-        mut shard: MutexGuard<'_, Shard<K, S>>,
-        hash: u64,
+        Unknown { mut shard, hash }: Unknown<'_, K, S>,
         algorithm: &A,
         key: &Q,
         cost: u32,
         now: Timestamp,
     ) -> Verdict<A::Snapshot> {
-        let mut state = self.overflow.or_fresh(algorithm, shard.forgot_at, now);
+        let mut state = self.overflow.or_fresh(algorithm, now);
         let verdict = step(algorithm, &mut state, cost, now);
-        if !verdict.admitted || cost == 0 {
+        if !verdict.admitted {
+            self.overflow.count_if_charged();
+            return verdict;
+        }
+        if cost == 0 {
             return verdict;
         }
         self.forget_idle(&mut shard, algorithm, now, SLICE_OF_A_NEW_KEY);
-        if !self.take_place() && !(self.make_room(&mut shard, algorithm, now) && self.take_place())
-        {
-            return self.overflow.decide(algorithm, cost, shard.forgot_at, now);
+        let mut place = self.take_place();
+        if place.is_none() && self.make_room(&mut shard, algorithm, now) {
+            place = self.take_place();
         }
+        let Some(place) = place else {
+            return self.overflow.decide(algorithm, cost, now);
+        };
         let entry = (key.to_owned(), state);
         let hash_of = |(key, _): &(K, S)| self.hash(key);
         shard.entries.insert_unique(hash, entry, hash_of);
+        place.keep();
         verdict
     }
 
@@ -154,14 +201,16 @@ impl<K: Key, S: Clone> Table<K, S> {
         let shard = self.lock(hash);
         let mut state = match shard.entries.find(hash, is(key)) {
             Some((_, state)) => state.clone(),
-            None => self.overflow.or_fresh(algorithm, shard.forgot_at, now),
+            None => self.overflow.or_fresh(algorithm, now),
         };
         drop(shard);
         algorithm.settle(&mut state, now);
         let admitted = algorithm.judge(&state, cost, now);
+        // What would be admitted was charged nothing, as by a cost of 0.
+        let charged_or_refused = if admitted { 0 } else { cost };
         Verdict {
             admitted,
-            snapshot: algorithm.snapshot(&state, cost, admitted, now),
+            snapshot: algorithm.snapshot(&state, charged_or_refused, admitted, now),
         }
     }
 
@@ -184,7 +233,7 @@ impl<K: Key, S: Clone> Table<K, S> {
         let mut shard = self.lock(hash);
         if let Ok(entry) = shard.entries.find_entry(hash, is(key)) {
             entry.remove();
-            self.give_places(1);
+            self.keys.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
@@ -215,8 +264,19 @@ impl<K: Key, S: Clone> Table<K, S> {
         buckets: usize,
     ) -> usize {
         let gone = shard.forget_idle(algorithm, now, buckets, |key| self.hash(key));
-        self.give_places(gone);
+        if gone > 0 {
+            self.keys.fetch_sub(gone, Ordering::Relaxed);
+            self.overflow.forgot(now);
+        }
         gone
+    }
+
+    /// Visits a few buckets of the next shard in turn, so that idle keys leave wherever the calls go.
+    #[cold]
+    fn forget_idle_in_turn<A: Algorithm<State = S>>(&self, algorithm: &A, now: Timestamp) {
+        if let Some(mut shard) = self.lock_next() {
+            self.forget_idle(&mut shard, algorithm, now, SLICE_OF_A_KNOWN_KEY);
+        }
     }
 
     /// Looks for idle keys in this shard, and then in others that nobody holds; says whether any went.
@@ -231,9 +291,7 @@ impl<K: Key, S: Clone> Table<K, S> {
             return true;
         }
         (0..SLICE_OF_A_FULL_TABLE).any(|_| {
-            let next = self.search.fetch_add(1, Ordering::Relaxed) & (self.shards.len() - 1);
-            // Waiting here for a second lock could wait for ever.
-            (self.shards[next].0.try_lock()).is_ok_and(|mut other| {
+            self.lock_next().is_some_and(|mut other| {
                 self.forget_idle(&mut other, algorithm, now, SLICE_OF_A_NEW_KEY) > 0
             })
         })
@@ -249,4 +307,87 @@ fn is<K: Key, S, Q: AsKey<K> + ?Sized>(key: &Q) -> impl Fn(&(K, S)) -> bool + '_
 fn same<Q: ToOwned + Eq + ?Sized>(key: &Q, known: &Q::Owned) -> bool {
     let known: &Q = known.borrow();
     known == key
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::{Quota, algorithm::FixedWindow, algorithm::MinInterval};
+
+    use super::*;
+
+    const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
+
+    fn buckets<K, S>(table: &Table<K, S>) -> usize {
+        let shards = table.shards.iter();
+        shards
+            .map(|shard| shard.0.lock().unwrap().entries.num_buckets())
+            .sum()
+    }
+
+    #[test]
+    fn a_table_whose_keys_have_left_is_small_again() {
+        for left in [0, 1, 100] {
+            let algorithm = MinInterval::new(Duration::from_secs(1));
+            let table = Table::new(1_000_000);
+            for key in 0..200_000_u64 {
+                assert!(table.decide(&algorithm, &key, 1, START).admitted);
+            }
+            let at_most = buckets(&table);
+            assert!(at_most >= 200_000);
+            let later = START.saturating_add(Duration::from_secs(1));
+            for call in 0..4_000_000 {
+                if call < left {
+                    assert!(table.decide(&algorithm, &call, 1, later).admitted);
+                }
+                table.decide(&algorithm, &0, 1, later);
+            }
+            assert!(table.keys() <= 101);
+            assert!(
+                buckets(&table) * 20 < at_most,
+                "{} of {at_most}",
+                buckets(&table)
+            );
+        }
+    }
+
+    #[test]
+    fn a_slice_visits_a_few_buckets_and_no_more() {
+        let algorithm = FixedWindow::new(Quota::per_minute(5));
+        let table = Table::new(1_000_000);
+        for key in 0..100_000_u64 {
+            table.decide(&algorithm, &key, 1, START);
+        }
+        let idle = START.saturating_add(Duration::from_secs(120));
+        let mut keys = table.keys();
+        for key in 0..200_000 {
+            table.decide(&algorithm, &(key % 3_000), 1, idle);
+            let gone = keys.saturating_sub(table.keys());
+            assert!(gone <= SLICE_OF_A_KNOWN_KEY, "{gone} in one call");
+            keys = table.keys();
+        }
+    }
+
+    #[test]
+    fn a_newcomer_to_a_full_table_visits_a_bounded_number_of_buckets() {
+        const KEYS: usize = 100_000;
+        let algorithm = FixedWindow::new(Quota::per_minute(5));
+        let table = Table::new(KEYS);
+        for key in 0..KEYS as u64 {
+            table.decide(&algorithm, &key, 1, START);
+        }
+        let idle = START.saturating_add(Duration::from_secs(120));
+        table.decide(&algorithm, &u64::MAX, 1, idle);
+        let most = SLICE_OF_A_FULL_TABLE * (1 + SLICE_OF_A_NEW_KEY) + SLICE_OF_A_NEW_KEY;
+        assert!(table.keys() < KEYS && table.keys() >= KEYS - most);
+        assert_eq!(table.overflow_decisions(), 0);
+    }
+
+    #[test]
+    fn hashes_are_seeded_at_random_for_each_table() {
+        let [one, other] = [(); 2].map(|()| Table::<u64, ()>::new(10));
+        let same = (0..1_000).filter(|key| one.hash(key) == other.hash(key));
+        assert_eq!(same.count(), 0);
+    }
 }

@@ -1,346 +1,391 @@
-//! Every field that is sent, in every dialect, is read and written again by another's parser of structured fields.
+//! Every rate-limit field is what another's parser of structured fields (RFC 9651) understands, byte for byte.
 
-use std::{collections::HashSet, time::Duration};
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Response};
-use sfv::{BareItem, Dictionary, FieldType, Item, List, ListEntry, Parser};
+use http::{HeaderMap, HeaderName, Response};
+use sfv::{BareItem, Dictionary, FieldType, Item, List, ListEntry, Parameters, Parser};
 use tollgate::{
-    Decision, PolicyDecision,
-    algorithm::{Outcome, Policy, Standing},
+    Decision, PolicyDecision, Quota, RateLimiter, Timestamp,
+    algorithm::{
+        FixedWindow, Gcra, MinInterval, Outcome, Policy, SlidingBuckets, SlidingLog, SlidingWindow,
+        Standing, TokenBucket,
+    },
+    clock::ManualClock,
     response::{Fields, Http},
+    store::LocalStore,
 };
-use tollgate_wire::Rng;
 
-const DIALECTS: [Fields; 5] = [
-    Fields::Draft11,
-    Fields::Draft7,
-    Fields::Draft6,
-    Fields::XRateLimit,
-    Fields::Off,
-];
 const LARGEST: i64 = 999_999_999_999_999;
+const UNITS: [u64; 8] = [
+    0,
+    1,
+    39,
+    u32::MAX as u64,
+    999_999_999_999_999,
+    1_000_000_000_000_000,
+    i64::MAX as u64,
+    u64::MAX,
+];
+const MICROS: [u64; 8] = [
+    0,
+    1,
+    999_999,
+    1_000_000,
+    1_000_001,
+    86_400_000_000,
+    1 << 60,
+    u64::MAX,
+];
+/// Each character that a name may have.
+const NAMES: [&str; 5] = [
+    "a",
+    "-",
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZ_.-",
+    "abcdefghijklmnopqrstuvwxyz0123456789",
+    "0123456789012345678901234567890123456789012345678901234567890123",
+];
 
-/// Reads the field as this type, writes it again and compares the bytes.
-#[track_caller]
-fn read<T: FieldType>(line: &str) -> T {
-    let value: T = Parser::new(line)
-        .parse()
-        .unwrap_or_else(|error| panic!("{line}: {error}"));
-    let written: Option<String> = value.serialize().into();
-    assert_eq!(written.as_deref(), Some(line));
-    value
+/// Random numbers enough for this (xorshift), the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[(self.roll() % choices.len() as u64) as usize]
+    }
+
+    /// One at an edge, or a number with any count of bits.
+    fn number(&mut self, edges: &[u64]) -> u64 {
+        match self.roll() % 2 {
+            0 => self.one_of(edges),
+            _ => self.roll() >> (self.roll() % 64),
+        }
+    }
+
+    fn policy(&mut self) -> PolicyDecision {
+        let window = match self.roll() % 16 {
+            0 => Duration::MAX,
+            _ => Duration::from_micros(self.number(&MICROS)),
+        };
+        let numbers = [self.number(&UNITS), self.number(&UNITS)];
+        let policy = Policy::new("some-algorithm", &numbers, window);
+        let name = self.one_of(&NAMES);
+        let policy = match self.roll() % 4 {
+            0 => policy,
+            _ => policy.named(name).unwrap(),
+        };
+        let outcome = match self.roll() % 4 {
+            0 => Outcome::RefusedForMicros(self.number(&MICROS)),
+            1 => Outcome::NeverFits,
+            _ => Outcome::Admitted,
+        };
+        let standing = Standing {
+            remaining: self.number(&UNITS),
+            outcome,
+            replenished_after_micros: self.number(&MICROS),
+            reset_after_micros: self.number(&MICROS),
+            delay_micros: self.number(&MICROS),
+        };
+        PolicyDecision::new(&policy, standing)
+    }
+
+    fn decision(&mut self) -> Decision {
+        match self.roll() % 4 {
+            0 => Decision::of_one(self.policy()),
+            more => Decision::of_all((0..more).map(|_| self.policy()).collect()),
+        }
+    }
 }
 
-#[track_caller]
+fn each_of_many(mut check: impl FnMut(&Decision)) {
+    let mut dice = Dice(0x9E37_79B9_7F4A_7C15);
+    let mut refused = 0;
+    for _ in 0..20_000 {
+        let decision = dice.decision();
+        refused += u32::from(!decision.is_admitted());
+        check(&decision);
+    }
+    assert!((5_000..19_000).contains(&refused), "{refused}");
+}
+
+/// The fields as they are added to a response, and as they are on a refusal.
+fn told(fields: Fields, decision: &Decision) -> Vec<HeaderMap> {
+    let http = Http::new().fields(fields);
+    let mut added = HeaderMap::new();
+    http.add_fields(decision, &mut added);
+    let response: Response<Bytes> = http.response(decision);
+    vec![added, response.headers().clone()]
+}
+
+/// The one line of a field, read; it is written again to the same bytes.
+fn read<T: FieldType<SerializeResult = Option<String>>>(line: &[u8]) -> T {
+    let line = std::str::from_utf8(line).unwrap();
+    let field: T = Parser::new(line)
+        .parse()
+        .unwrap_or_else(|error| panic!("{error}: {line}"));
+    assert_eq!(field.serialize().as_deref(), Some(line));
+    field
+}
+
+fn lines<T: FieldType<SerializeResult = Option<String>>>(
+    headers: &HeaderMap,
+    name: &HeaderName,
+) -> Vec<T> {
+    let lines = headers.get_all(name).iter();
+    lines.map(|line| read(line.as_bytes())).collect()
+}
+
+fn item(entry: &ListEntry) -> &Item {
+    match entry {
+        ListEntry::Item(item) => item,
+        ListEntry::InnerList(list) => panic!("no member is a list: {list:?}"),
+    }
+}
+
 fn integer(item: &BareItem) -> i64 {
-    let BareItem::Integer(integer) = item else {
-        panic!("{item:?} is no integer");
-    };
-    let integer = i64::from(*integer);
-    assert!((0..=LARGEST).contains(&integer), "{integer}");
+    let integer = item.as_integer().expect("an integer");
+    let integer = i64::from(integer);
+    assert!((0..=LARGEST).contains(&integer));
     integer
 }
 
-#[track_caller]
-fn item(entry: &ListEntry) -> &Item {
-    let ListEntry::Item(item) = entry else {
-        panic!("{entry:?} is an inner list");
-    };
-    item
-}
-
-/// The parameters of an item, in their order.
-fn parameters(item: &Item) -> Vec<(&str, i64)> {
-    let parameters = item.params.iter();
-    parameters
-        .map(|(key, value)| (key.as_str(), integer(value)))
-        .collect()
-}
-
-/// The whole field as a recipient sees it: its lines joined.
-fn joined(headers: &HeaderMap, name: &str) -> Option<String> {
-    let lines: Vec<_> = (headers.get_all(name).iter())
-        .map(|line| line.to_str().unwrap())
-        .collect();
-    (!lines.is_empty()).then(|| lines.join(", "))
+fn parameter(parameters: &Parameters, name: &str) -> Option<i64> {
+    parameters.get(name).map(integer)
 }
 
 fn clamped(number: u64) -> i64 {
-    number.min(LARGEST as u64) as i64
+    i64::try_from(number).map_or(LARGEST, |number| number.min(LARGEST))
 }
 
 fn rounded_up(duration: Duration) -> i64 {
-    clamped(duration.as_micros().div_ceil(1_000_000) as u64)
+    clamped(duration.as_secs() + u64::from(duration.subsec_nanos() > 0))
 }
 
-fn whole_window(policy: &PolicyDecision) -> Option<i64> {
-    (policy.window() >= Duration::from_secs(1)).then(|| rounded_up(policy.window()))
-}
+const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
-/// A list of named policies with `q` and `w`, and one with `r` and `t`: the numbers are those of the decision.
-fn assert_draft_11(decision: &Decision, headers: &HeaderMap) {
-    let policies: List = read(&joined(headers, "ratelimit-policy").unwrap());
-    assert_eq!(policies.len(), decision.policies().len());
-    for (entry, policy) in policies.iter().zip(decision.policies()) {
-        let item = item(entry);
-        assert_eq!(
-            item.bare_item.as_string().unwrap().as_str(),
-            policy.policy()
-        );
-        let mut expected = vec![("q", clamped(policy.limit()))];
-        expected.extend(whole_window(policy).map(|seconds| ("w", seconds)));
-        assert_eq!(parameters(item), expected);
-    }
-    let rates: List = read(&joined(headers, "ratelimit").unwrap());
-    let told = (decision.policies().iter())
-        .filter(|policy| decision.is_admitted() || !policy.is_admitted());
-    assert_eq!(rates.len(), told.clone().count());
-    for (entry, policy) in rates.iter().zip(told) {
-        let item = item(entry);
-        assert_eq!(
-            item.bare_item.as_string().unwrap().as_str(),
-            policy.policy()
-        );
-        let seconds = rounded_up(policy.replenished_after());
-        let mut expected = vec![("r", clamped(policy.remaining()))];
-        expected.extend((seconds > 0).then_some(("t", seconds)));
-        assert_eq!(parameters(item), expected);
-    }
-}
-
-/// `40;w=2, 1000;w=86400` of drafts 6 and 7: a list of integers, one for each policy with a window to tell.
-fn assert_older_policies(decision: &Decision, headers: &HeaderMap) {
-    let expected: Vec<_> = (decision.policies().iter())
-        .filter_map(|policy| Some((clamped(policy.limit()), whole_window(policy)?)))
-        .collect();
-    let Some(line) = joined(headers, "ratelimit-policy") else {
-        assert!(expected.is_empty());
-        return;
-    };
-    let policies: List = read(&line);
-    let told = policies.iter().map(|entry| {
-        let [("w", seconds)] = parameters(item(entry))[..] else {
-            panic!("{line}");
-        };
-        (integer(&item(entry).bare_item), seconds)
+#[test]
+fn draft_11_lists_each_policy_by_name_with_its_quota_and_its_window() {
+    each_of_many(|decision| {
+        for headers in told(Fields::Draft11, decision) {
+            let [ref list] = lines::<List>(&headers, &POLICY)[..] else {
+                panic!("one line of {headers:?}")
+            };
+            assert_eq!(list.len(), decision.policies().len());
+            for (entry, policy) in list.iter().zip(decision.policies()) {
+                let entry = item(entry);
+                let name = entry.bare_item.as_string().unwrap();
+                assert_eq!(name.as_str(), policy.policy());
+                let quota = parameter(&entry.params, "q");
+                assert_eq!(quota, Some(clamped(policy.limit())));
+                let window = parameter(&entry.params, "w");
+                let can_be_told = policy.window() >= Duration::from_secs(1);
+                assert_eq!(window, can_be_told.then(|| rounded_up(policy.window())));
+                assert_eq!(entry.params.len(), 1 + usize::from(can_be_told));
+            }
+        }
     });
-    assert_eq!(told.collect::<Vec<_>>(), expected);
 }
 
-fn assert_draft_7(decision: &Decision, headers: &HeaderMap) {
-    assert_older_policies(decision, headers);
-    let told: Dictionary = read(&joined(headers, "ratelimit").unwrap());
-    let members = told.iter().map(|(key, entry)| {
-        assert!(item(entry).params.is_empty());
-        (key.as_str(), integer(&item(entry).bare_item))
+#[test]
+fn draft_11_tells_what_is_left_of_each_policy_and_on_a_refusal_of_those_that_refuse() {
+    each_of_many(|decision| {
+        for headers in told(Fields::Draft11, decision) {
+            let [ref list] = lines::<List>(&headers, &RATE_LIMIT)[..] else {
+                panic!("one line of {headers:?}")
+            };
+            let told = decision.policies().iter();
+            let told = told.filter(|policy| decision.is_admitted() || !policy.is_admitted());
+            assert_eq!(list.len(), told.clone().count());
+            for (entry, policy) in list.iter().zip(told) {
+                let entry = item(entry);
+                let name = entry.bare_item.as_string().unwrap();
+                assert_eq!(name.as_str(), policy.policy());
+                let left = parameter(&entry.params, "r").unwrap();
+                assert_eq!(left, clamped(policy.remaining()));
+                let seconds = parameter(&entry.params, "t");
+                assert_eq!(entry.params.len(), 1 + usize::from(seconds.is_some()));
+            }
+        }
     });
-    let names = ["limit", "remaining", "reset"];
-    let expected = names.into_iter().zip(three(decision));
-    assert!(members.eq(expected), "{told:?}");
 }
 
-/// Limit, remaining and reset of the whole decision.
-fn three(decision: &Decision) -> [i64; 3] {
-    let reset = decision.retry_after().unwrap_or(decision.reset_after());
-    [
-        clamped(decision.limit()),
-        clamped(decision.remaining()),
-        rounded_up(reset),
-    ]
-}
-
-fn assert_three(decision: &Decision, headers: &HeaderMap, prefix: &str) {
-    let names = ["limit", "remaining", "reset"];
-    for (name, expected) in names.into_iter().zip(three(decision)) {
-        let name = format!("{prefix}-{name}");
-        assert_eq!(headers.get_all(&name).iter().count(), 1);
-        let told: Item = read(&joined(headers, &name).unwrap());
-        assert!(told.params.is_empty());
-        assert_eq!(integer(&told.bare_item), expected, "{name}");
-    }
-}
-
-fn assert_dialect(fields: Fields, decision: &Decision, headers: &HeaderMap) {
-    let mut names: HashSet<&str> = headers.keys().map(http::HeaderName::as_str).collect();
-    let mut only = |expected: &[&str]| {
-        for name in ["content-type", "cache-control", "retry-after"] {
-            names.remove(name);
-        }
-        let expected: HashSet<&str> = expected.iter().copied().collect();
-        assert!(names.is_subset(&expected), "{names:?}");
-    };
-    match fields {
-        Fields::Draft11 => {
-            assert_draft_11(decision, headers);
-            only(&["ratelimit", "ratelimit-policy"]);
-        }
-        Fields::Draft7 => {
-            assert_draft_7(decision, headers);
-            only(&["ratelimit", "ratelimit-policy"]);
-        }
-        Fields::Draft6 => {
-            assert_older_policies(decision, headers);
-            assert_three(decision, headers, "ratelimit");
-            only(&[
-                "ratelimit-policy",
-                "ratelimit-limit",
-                "ratelimit-remaining",
-                "ratelimit-reset",
-            ]);
-        }
-        Fields::XRateLimit => {
-            assert_three(decision, headers, "x-ratelimit");
-            only(&[
-                "x-ratelimit-limit",
-                "x-ratelimit-remaining",
-                "x-ratelimit-reset",
-            ]);
-        }
-        _ => only(&[]),
-    }
-}
-
-/// `Retry-After` is the exact wait in whole seconds, rounded up, at least 1; or it is not there.
-fn assert_retry_after(decision: &Decision, headers: &HeaderMap) {
-    let told = joined(headers, "retry-after");
-    match decision.retry_after() {
-        None => assert_eq!(told, None),
-        Some(wait) => {
-            let told: Item = read(&told.unwrap());
-            assert!(told.params.is_empty());
-            assert_eq!(integer(&told.bare_item), rounded_up(wait).max(1));
-        }
-    }
-}
-
-/// The body is JSON, its status is the real one, and it names the policies that refuse, in their order.
-fn assert_problem(decision: &Decision, response: &Response<Bytes>) {
-    assert_eq!(
-        response.headers()["content-type"],
-        "application/problem+json"
+/// Decisions of real algorithms about random costs at random times.
+async fn each_of_real(mut check: impl FnMut(&Decision)) {
+    let clock = ManualClock::at(Timestamp::from_micros(3));
+    let store = LocalStore::builder().clock(clock.clone()).build();
+    let ten = Quota::new(10, Duration::from_millis(2_500));
+    let short = Duration::from_millis(70);
+    let algorithm = (
+        (Gcra::new(ten).burst(7), FixedWindow::new(ten)),
+        (SlidingWindow::new(ten), SlidingLog::new(ten)),
+        (
+            SlidingBuckets::new(ten, Duration::from_millis(500)),
+            MinInterval::new(short),
+        ),
+        TokenBucket::new(Quota::per_hour(9_000)),
     );
-    let problem: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
-    assert_eq!(problem["status"], response.status().as_u16());
-    assert!(problem["title"].is_string() && problem["detail"].is_string());
-    let refusing: Vec<_> = (decision.policies().iter())
-        .filter(|policy| !policy.is_admitted())
-        .map(PolicyDecision::policy)
-        .collect();
-    assert_eq!(problem["violated-policies"], serde_json::json!(refusing));
+    let limiter = RateLimiter::new(algorithm, store);
+    let mut dice = Dice(11);
+    let mut refused = 0;
+    for _ in 0..5_000 {
+        clock.advance(Duration::from_millis(dice.roll() % 400));
+        let cost = dice.one_of(&[0, 1, 1, 1, 2, 5, 8, 100]);
+        let decision = limiter.check_cost(&(), cost).await.unwrap();
+        refused += u32::from(!decision.is_admitted());
+        check(&decision);
+    }
+    assert!((500..4_500).contains(&refused), "{refused}");
 }
 
-fn assert_all_dialects(decision: &Decision) {
-    for fields in DIALECTS {
-        let http = Http::new().fields(fields);
+#[tokio::test]
+async fn real_decisions_never_tell_a_longer_wait_than_retry_after() {
+    each_of_real(|decision| {
+        for headers in told(Fields::Draft11, decision) {
+            let entries = lines::<List>(&headers, &RATE_LIMIT).concat();
+            let Some(retry_after) = headers.get("retry-after") else {
+                continue;
+            };
+            let retry_after = retry_after.to_str().unwrap();
+            assert!(retry_after.bytes().all(|byte| byte.is_ascii_digit()));
+            let retry_after: u64 = retry_after.parse().unwrap();
+            assert!(retry_after >= 1);
+            for entry in &entries {
+                let seconds = parameter(&item(entry).params, "t").unwrap_or(0);
+                assert!(seconds <= clamped(retry_after), "{headers:?}");
+            }
+        }
+    })
+    .await;
+}
+
+/// As RFC 9110 lets a proxy combine the lines of a field.
+fn joined(headers: &HeaderMap, name: &HeaderName) -> Vec<u8> {
+    let lines = headers.get_all(name).iter();
+    let lines: Vec<_> = lines.map(|line| line.as_bytes()).collect();
+    lines.join(&b", "[..])
+}
+
+#[test]
+fn the_lines_of_two_layers_are_one_list_of_both() {
+    let mut dice = Dice(7);
+    for _ in 0..2_000 {
+        let [inner, outer] = [dice.decision(), dice.decision()];
         let mut headers = HeaderMap::new();
-        http.add_fields(decision, &mut headers);
-        assert_dialect(fields, decision, &headers);
-        let response: Response<Bytes> = http.response(decision);
-        assert_dialect(fields, decision, response.headers());
-        assert_retry_after(decision, response.headers());
-        match decision.is_admitted() {
-            true => assert_eq!(response.status(), 200),
-            false => {
-                assert_eq!(response.status(), 429);
-                assert_problem(decision, &response);
+        Http::new().add_fields(&inner, &mut headers);
+        Http::new().add_fields(&outer, &mut headers);
+        for name in [POLICY, RATE_LIMIT] {
+            let each = lines::<List>(&headers, &name);
+            assert_eq!(each.len(), 2);
+            assert_eq!(read::<List>(&joined(&headers, &name)), each.concat());
+        }
+    }
+}
+
+#[test]
+fn draft_7_is_a_dictionary_of_three_integers_and_a_list_of_quotas() {
+    each_of_many(|decision| {
+        for headers in told(Fields::Draft7, decision) {
+            let [ref dictionary] = lines::<Dictionary>(&headers, &RATE_LIMIT)[..] else {
+                panic!("one line of {headers:?}")
+            };
+            let names: Vec<_> = dictionary.keys().map(|name| name.as_str()).collect();
+            assert_eq!(names, ["limit", "remaining", "reset"]);
+            let number = |name: &str| integer(&item(&dictionary[name]).bare_item);
+            assert_eq!(number("limit"), clamped(decision.limit()));
+            assert_eq!(number("remaining"), clamped(decision.remaining()));
+            number("reset");
+            quotas(decision, &headers);
+        }
+    });
+}
+
+/// The list of quotas in drafts 06 and 07: those with a window that can be told.
+fn quotas(decision: &Decision, headers: &HeaderMap) {
+    let tellable = decision.policies().iter();
+    let tellable = tellable.filter(|policy| policy.window() >= Duration::from_secs(1));
+    let entries = lines::<List>(headers, &POLICY).concat();
+    assert_eq!(entries.len(), tellable.clone().count());
+    for (entry, policy) in entries.iter().zip(tellable) {
+        let entry = item(entry);
+        assert_eq!(integer(&entry.bare_item), clamped(policy.limit()));
+        assert_eq!(
+            parameter(&entry.params, "w"),
+            Some(rounded_up(policy.window()))
+        );
+        assert_eq!(entry.params.len(), 1);
+    }
+}
+
+#[test]
+fn draft_6_and_the_legacy_fields_are_three_integers() {
+    for (fields, prefix) in [
+        (Fields::Draft6, "ratelimit"),
+        (Fields::XRateLimit, "x-ratelimit"),
+    ] {
+        each_of_many(|decision| {
+            for headers in told(fields, decision) {
+                let number = |name: &str| {
+                    let line = &headers[&format!("{prefix}-{name}")];
+                    let item: Item = Parser::new(line).parse().unwrap();
+                    assert_eq!(item.serialize().as_bytes(), line.as_bytes());
+                    assert!(item.params.is_empty());
+                    integer(&item.bare_item)
+                };
+                assert_eq!(number("limit"), clamped(decision.limit()));
+                assert_eq!(number("remaining"), clamped(decision.remaining()));
+                number("reset");
+                if fields == Fields::Draft6 {
+                    quotas(decision, &headers);
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn every_edge_is_told_in_every_dialect() {
+    for units in UNITS {
+        for micros in MICROS {
+            let policy = Policy::new("edge", &[units], Duration::from_micros(micros));
+            for outcome in [
+                Outcome::Admitted,
+                Outcome::RefusedForMicros(micros),
+                Outcome::NeverFits,
+            ] {
+                let decision = Decision::of_one(PolicyDecision::new(
+                    &policy,
+                    Standing {
+                        remaining: units,
+                        outcome,
+                        replenished_after_micros: micros,
+                        reset_after_micros: micros,
+                        delay_micros: 0,
+                    },
+                ));
+                for headers in told(Fields::Draft11, &decision) {
+                    assert_eq!(lines::<List>(&headers, &RATE_LIMIT).concat().len(), 1);
+                    assert_eq!(lines::<List>(&headers, &POLICY).concat().len(), 1);
+                }
+                for headers in told(Fields::Draft7, &decision) {
+                    assert_eq!(lines::<Dictionary>(&headers, &RATE_LIMIT).len(), 1);
+                    quotas(&decision, &headers);
+                }
+                for headers in told(Fields::Off, &decision) {
+                    assert!(
+                        !headers
+                            .keys()
+                            .any(|name| name.as_str().contains("ratelimit"))
+                    );
+                }
             }
         }
     }
-}
-
-fn any_name(rng: &mut Rng) -> String {
-    const ALLOWED: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
-    let length = match rng.below(4) {
-        0 => 64,
-        1 => 1,
-        _ => 1 + rng.below(64),
-    };
-    let characters = (0..length).map(|_| ALLOWED[rng.below(ALLOWED.len() as u64) as usize]);
-    characters.map(char::from).collect()
-}
-
-fn any_policy(rng: &mut Rng) -> PolicyDecision {
-    let (limit, window) = (rng.edgy(), Duration::from_micros(rng.edgy().max(1)));
-    let policy = Policy::new("any", &[limit], window);
-    let policy = policy
-        .named(any_name(rng))
-        .expect("its characters are allowed");
-    let standing = Standing {
-        remaining: rng.edgy(),
-        outcome: match rng.below(5) {
-            0..3 => Outcome::Admitted,
-            3 => Outcome::RefusedForMicros(rng.edgy()),
-            _ => Outcome::NeverFits,
-        },
-        replenished_after_micros: rng.edgy(),
-        reset_after_micros: rng.edgy(),
-        delay_micros: 0,
-    };
-    PolicyDecision::new(&policy, standing)
-}
-
-#[test]
-fn every_field_of_any_decision_is_read_and_written_again_to_the_same_bytes() {
-    let mut rng = Rng::new(45);
-    let (mut admitted, mut refused) = (0, 0);
-    for _ in 0..4_000 {
-        let decision = match rng.below(2) {
-            0 => Decision::of_one(any_policy(&mut rng)),
-            _ => {
-                let members = 1 + rng.below(6);
-                Decision::of_all((0..members).map(|_| any_policy(&mut rng)).collect())
-            }
-        };
-        match decision.is_admitted() {
-            true => admitted += 1,
-            false => refused += 1,
-        }
-        assert_all_dialects(&decision);
-    }
-    assert!(
-        admitted > 500 && refused > 500,
-        "{admitted} admitted, {refused} refused"
-    );
-}
-
-#[test]
-fn every_character_that_a_name_may_have_is_sent_as_it_is() {
-    for byte in 0..=u8::MAX {
-        let name = String::from_utf8_lossy(&[b'x', byte]).into_owned();
-        let policy = Policy::new("any", &[1], Duration::from_secs(1)).named(&name);
-        let allowed = byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
-        assert_eq!(policy.is_ok(), allowed, "{name:?}");
-        if let Ok(policy) = policy {
-            let standing = Standing::of(1, 0, 1, true, |_| Some(0));
-            assert_all_dialects(&Decision::of_one(PolicyDecision::new(&policy, standing)));
-        }
-    }
-}
-
-#[test]
-fn lines_of_several_layers_are_one_list_to_whoever_joins_them() {
-    let mut rng = Rng::new(60);
-    for _ in 0..500 {
-        let decisions = [any_policy(&mut rng), any_policy(&mut rng)].map(Decision::of_one);
-        let mut headers = HeaderMap::new();
-        for decision in &decisions {
-            Http::new().add_fields(decision, &mut headers);
-        }
-        for name in ["ratelimit", "ratelimit-policy"] {
-            let list: List = read(&joined(&headers, name).unwrap());
-            assert_eq!(list.len(), 2);
-        }
-    }
-}
-
-#[test]
-fn a_window_below_a_second_has_no_w() {
-    let policy = Policy::new("any", &[5], Duration::from_millis(999));
-    let standing = Standing::of(5, 4, 1, true, |_| Some(1));
-    let decision = Decision::of_one(PolicyDecision::new(&policy, standing));
-    let mut headers = HeaderMap::new();
-    Http::new().add_fields(&decision, &mut headers);
-    assert_eq!(headers["ratelimit-policy"], "\"any-5-999ms\";q=5");
-    assert_eq!(headers["ratelimit"], "\"any-5-999ms\";r=4;t=1");
 }

@@ -1,0 +1,395 @@
+//! One keyed decision in memory, against governor's `check_key`.
+//!
+//! `cargo bench -p tollgate-benches --bench decision` prints a table of ratios: batches of both take turns in one
+//! run, and the medians of their times are divided. Then come criterion's groups for single cases;
+//! `-- --ratios` leaves them out, `-- --profile` makes ten million decisions of one kind and no comparison.
+
+use std::{
+    borrow::Borrow,
+    future::Future,
+    hash::Hash,
+    hint::black_box,
+    net::{IpAddr, Ipv4Addr},
+    num::NonZeroU32,
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    time::{Duration, Instant},
+};
+
+use criterion::{Criterion, Throughput};
+use governor::DefaultKeyedRateLimiter;
+use tollgate::{
+    Quota, RateLimiter,
+    algorithm::{
+        Algorithm, FixedWindow, Gcra, LeakyBucket, MinInterval, SlidingBuckets, SlidingLog,
+        SlidingWindow, TokenBucket,
+    },
+    key::Key,
+    store::{Answer, AsKey, LocalStore, Store},
+};
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let asks_for = |flag: &str| arguments.iter().any(|argument| argument == flag);
+    if asks_for("--test") {
+        return;
+    }
+    if asks_for("--profile") {
+        return profile(&arguments);
+    }
+    ratios();
+    if !asks_for("--ratios") {
+        let mut criterion = Criterion::default()
+            .warm_up_time(Duration::from_millis(300))
+            .measurement_time(Duration::from_secs(1));
+        groups(&mut criterion);
+        criterion.final_summary();
+    }
+}
+
+/// Does something generic with every algorithm, in the given case.
+macro_rules! for_every_algorithm {
+    ($case:expr, |$name:ident, $algorithm:ident| $body:expr) => {{
+        let quota = $case.quota();
+        for_every_algorithm!(@ $name, $algorithm, $body;
+            "TokenBucket" = TokenBucket::new(quota);
+            "Gcra" = Gcra::new(quota);
+            "LeakyBucket" = LeakyBucket::new(quota);
+            "LeakyBucket queue" = LeakyBucket::new(quota).queue();
+            "FixedWindow" = FixedWindow::new(quota);
+            "FixedWindow first" = FixedWindow::new(quota).from_first_request();
+            "SlidingWindow" = SlidingWindow::new(quota);
+            "SlidingLog" = SlidingLog::new($case.log_quota());
+            "SlidingBuckets" = SlidingBuckets::new(quota, quota.period() / 10);
+            "MinInterval" = MinInterval::new($case.interval());
+        );
+    }};
+    (@ $name:ident, $algorithm:ident, $body:expr; $($text:literal = $value:expr;)+) => {
+        $({
+            let ($name, $algorithm) = ($text, $value);
+            $body
+        })+
+    };
+}
+
+/// What is decided, about so many keys.
+#[derive(Clone, Copy)]
+struct Case {
+    answer: Answered,
+    keys: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answered {
+    Admitted,
+    Refused,
+}
+
+const HOUR: Duration = Duration::from_secs(3_600);
+const DAY: Duration = Duration::from_secs(86_400);
+
+impl Case {
+    fn all(keys: u32) -> [Self; 2] {
+        [Answered::Admitted, Answered::Refused].map(|answer| Self { answer, keys })
+    }
+
+    /// So large that it is never used up, and so slow that no key becomes idle between two visits.
+    fn admitting_units(self) -> u32 {
+        match self.keys {
+            1 => 2_000_000,
+            1_000_000 => 1_000,
+            _ => 1_000_000,
+        }
+    }
+
+    fn quota(self) -> Quota {
+        match self.answer {
+            Answered::Admitted => Quota::per_hour(self.admitting_units().into()),
+            Answered::Refused => Quota::per_day(1),
+        }
+    }
+
+    /// A log keeps what it admitted for a period: a short one where there are few keys, so that it keeps a few
+    /// entries for each.
+    fn log_quota(self) -> Quota {
+        match self.answer {
+            Answered::Admitted if self.keys < 1_000_000 => {
+                Quota::new(1_000_000, Duration::from_millis(1))
+            }
+            _ => self.quota(),
+        }
+    }
+
+    /// The shortest there is. A single key in a tight loop is still refused most of the time, and many keys are
+    /// idle, so that they leave and come back.
+    fn interval(self) -> Duration {
+        match self.answer {
+            Answered::Admitted => Duration::from_micros(1),
+            Answered::Refused => DAY,
+        }
+    }
+
+    fn governor<K: Hash + Eq + Clone>(self) -> DefaultKeyedRateLimiter<K> {
+        let most = NonZeroU32::new(self.admitting_units()).expect("not zero");
+        let quota = match self.answer {
+            Answered::Admitted => {
+                governor::Quota::with_period(HOUR / most.get()).map(|quota| quota.allow_burst(most))
+            }
+            Answered::Refused => governor::Quota::with_period(DAY),
+        };
+        governor::RateLimiter::keyed(quota.expect("not zero"))
+    }
+}
+
+/// Keys in an order that no prefetcher knows from their hashes.
+fn ip_keys(count: u32) -> Arc<[IpAddr]> {
+    let scattered = |n: u32| n.wrapping_mul(0x9E37_79B1);
+    (0..count)
+        .map(|n| IpAddr::V4(Ipv4Addr::from(scattered(n))))
+        .collect()
+}
+
+fn number_keys(count: u32) -> Arc<[u64]> {
+    (0..u64::from(count))
+        .map(|n| n.wrapping_mul(0x9E37_79B9_7F4A_7C15))
+        .collect()
+}
+
+fn text_keys(count: u32) -> Arc<[String]> {
+    (0..count)
+        .map(|n| format!("customer-{:08x}", n.wrapping_mul(0x9E37_79B1)))
+        .collect()
+}
+
+fn ready<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => unreachable!("a store in memory is never pending"),
+    }
+}
+
+/// One whole `Decision`.
+#[inline]
+fn check<A, K, Q>(limiter: &RateLimiter<A, LocalStore<A, K>>, key: &Q) -> bool
+where
+    A: Algorithm,
+    K: Key,
+    Q: AsKey<K> + ?Sized,
+{
+    let decision = ready(limiter.check(key)).expect("a store in memory does not fail");
+    black_box(&decision).is_admitted()
+}
+
+/// What the layer does for an admitted request without header fields.
+#[inline]
+fn bare<A, K, Q>(store: &LocalStore<A, K>, algorithm: &A, key: &Q) -> bool
+where
+    A: Algorithm,
+    K: Key,
+    Q: AsKey<K> + ?Sized,
+{
+    match store.decide(algorithm, key, 1) {
+        Answer::Now(Ok(verdict)) => black_box(&verdict).admitted,
+        _ => unreachable!("a store in memory answers now"),
+    }
+}
+
+/// Makes decisions about one key after the other, in batches.
+struct Subject<'a> {
+    decide: Box<dyn FnMut(&mut Keys) + 'a>,
+    keys: Keys,
+    nanos: Vec<f64>,
+}
+
+/// Where in the keys a subject is.
+struct Keys {
+    next: usize,
+    count: usize,
+    batch: usize,
+}
+
+impl<'a> Subject<'a> {
+    fn new<K>(keys: &'a [K], mut decide: impl FnMut(&K) -> bool + 'a) -> Self {
+        for key in keys {
+            decide(key);
+        }
+        let run = move |at: &mut Keys| {
+            for _ in 0..at.batch {
+                black_box(decide(&keys[at.next]));
+                at.next += 1;
+                if at.next == at.count {
+                    at.next = 0;
+                }
+            }
+        };
+        let batch = if keys.len() > 100_000 { 20_000 } else { 4_000 };
+        Self {
+            decide: Box::new(run),
+            keys: Keys {
+                next: 0,
+                count: keys.len(),
+                batch,
+            },
+            nanos: Vec::new(),
+        }
+    }
+
+    fn run(&mut self) {
+        let start = Instant::now();
+        (self.decide)(&mut self.keys);
+        self.nanos
+            .push(start.elapsed().as_nanos() as f64 / self.keys.batch as f64);
+    }
+
+    fn median(&mut self) -> f64 {
+        self.nanos.sort_by(f64::total_cmp);
+        self.nanos[self.nanos.len() / 2]
+    }
+}
+
+/// The medians of subjects that took turns.
+fn take_turns<const N: usize>(mut subjects: [Subject<'_>; N]) -> [f64; N] {
+    let rounds = if subjects[0].keys.count > 100_000 {
+        60
+    } else {
+        150
+    };
+    for _ in 0..rounds {
+        subjects.iter_mut().for_each(Subject::run);
+    }
+    subjects.map(|mut subject| subject.median())
+}
+
+fn ratios() {
+    println!(
+        "One keyed decision, as a multiple of governor's `check_key` (medians of batches that take turns)."
+    );
+    println!(
+        "`check` makes the whole `Decision`; `bare` is what the layer does without header fields.\n"
+    );
+    println!("| keys | case | algorithm | governor ns | check | bare |");
+    println!("|---|---|---|---|---|---|");
+    for count in [1, 1_000, 1_000_000] {
+        for case in Case::all(count) {
+            let keys = ip_keys(count);
+            let governor = case.governor();
+            for_every_algorithm!(case, |name, algorithm| {
+                row::<_, _, IpAddr>(
+                    &format!("{count} IpAddr"),
+                    case.answer,
+                    name,
+                    &keys,
+                    &governor,
+                    &algorithm,
+                );
+            });
+        }
+    }
+    for count in [1, 1_000, 1_000_000] {
+        for case in Case::all(count) {
+            let algorithm = TokenBucket::new(case.quota());
+            let (keys, governor) = (number_keys(count), case.governor());
+            row::<_, _, u64>(
+                &format!("{count} u64"),
+                case.answer,
+                "TokenBucket",
+                &keys,
+                &governor,
+                &algorithm,
+            );
+            let (keys, governor) = (text_keys(count), case.governor());
+            row::<_, _, str>(
+                &format!("{count} &str"),
+                case.answer,
+                "TokenBucket",
+                &keys,
+                &governor,
+                &algorithm,
+            );
+        }
+    }
+}
+
+fn row<A, K, Q>(
+    keys_name: &str,
+    case: Answered,
+    name: &str,
+    keys: &[K],
+    governor: &DefaultKeyedRateLimiter<K>,
+    algorithm: &A,
+) where
+    A: Algorithm,
+    K: Key + Borrow<Q>,
+    Q: AsKey<K> + ?Sized,
+{
+    let limiter = RateLimiter::new(algorithm.clone(), LocalStore::new());
+    let store = LocalStore::new();
+    let borrow = <K as Borrow<Q>>::borrow;
+    let [governor, check, bare] = take_turns([
+        Subject::new(keys, |key| governor.check_key(key).is_ok()),
+        Subject::new(keys, |key| check(&limiter, borrow(key))),
+        Subject::new(keys, |key| bare(&store, algorithm, borrow(key))),
+    ]);
+    let (check, bare) = (check / governor, bare / governor);
+    println!("| {keys_name} | {case:?} | {name} | {governor:.1} | {check:.2} | {bare:.2} |");
+}
+
+fn groups(criterion: &mut Criterion) {
+    for case in Case::all(1_000) {
+        let keys = ip_keys(1_000);
+        let mut group = criterion.benchmark_group(format!("1000 IpAddr, {:?}", case.answer));
+        group.throughput(Throughput::Elements(1));
+        let mut keys_in_turn = keys.iter().cycle();
+        let governor = case.governor();
+        group.bench_function("governor", |bencher| {
+            bencher.iter(|| governor.check_key(keys_in_turn.next().expect("endless")));
+        });
+        for_every_algorithm!(case, |name, algorithm| {
+            let limiter = RateLimiter::new(algorithm.clone(), LocalStore::new());
+            group.bench_function(format!("{name}, check"), |bencher| {
+                bencher.iter(|| check(&limiter, keys_in_turn.next().expect("endless")));
+            });
+            let store = LocalStore::new();
+            group.bench_function(format!("{name}, bare"), |bencher| {
+                bencher.iter(|| bare(&store, &algorithm, keys_in_turn.next().expect("endless")));
+            });
+        });
+        group.finish();
+    }
+}
+
+/// Ten million decisions of one kind, for a profiler: `--profile [governor|check|bare] [keys]`.
+fn profile(arguments: &[String]) {
+    let mut rest = arguments
+        .iter()
+        .skip_while(|argument| *argument != "--profile")
+        .skip(1);
+    let kind = rest.next().map_or("bare", String::as_str);
+    let count = rest
+        .next()
+        .and_then(|count| count.parse().ok())
+        .unwrap_or(1_000);
+    let times = rest
+        .next()
+        .and_then(|times| times.parse().ok())
+        .unwrap_or(10_000_000);
+    let keys = ip_keys(count);
+    let [case, _] = Case::all(count);
+    let algorithm = TokenBucket::new(case.quota());
+    let store = LocalStore::new();
+    let limiter = RateLimiter::new(algorithm.clone(), store.clone());
+    let governor = case.governor();
+    let start = Instant::now();
+    for key in keys.iter().cycle().take(times) {
+        black_box(match kind {
+            "governor" => governor.check_key(key).is_ok(),
+            "check" => check(&limiter, key),
+            _ => bare(&store, &algorithm, key),
+        });
+    }
+    println!(
+        "{kind}: {:.1} ns",
+        start.elapsed().as_nanos() as f64 / times as f64
+    );
+}

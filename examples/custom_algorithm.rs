@@ -1,0 +1,100 @@
+//! A rule of your own: three tries, then none until a minute after the last of them.
+//!
+//! The rule is a value plus a pure step over its state: no clock, no lock, nothing async. Every store, the layer and
+//! tuples with other algorithms take it as they take the crate's own.
+//!
+//! ```text
+//! cargo run --example custom_algorithm
+//! ```
+
+use std::{error::Error, time::Duration};
+
+use tollgate::algorithm::{Algorithm, Policy, PolicyId, Standing};
+use tollgate::{PolicyDecision, RateLimiter, Timestamp, clock::ManualClock, store::LocalStore};
+
+/// Admits the policy's limit of units; then none until a pause (in microseconds) after the last admitted one.
+///
+/// In any span of one pause that is the most: two runs lie at least a pause apart.
+#[derive(Debug, Clone)]
+struct Tries {
+    policy: Policy,
+    pause: u64,
+}
+
+/// The units taken in a row, and when the last ones were.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    taken: u64,
+    last: u64,
+}
+
+impl Tries {
+    /// The units taken since the last pause, and how long it is until the next one is over.
+    fn look(&self, run: &Run, now: Timestamp) -> (u64, u64) {
+        let until_over = (run.last + self.pause).saturating_sub(now.as_micros());
+        (if until_over > 0 { run.taken } else { 0 }, until_over)
+    }
+}
+
+impl Algorithm for Tries {
+    type State = Run;
+    type Snapshot = Standing;
+
+    fn policy_id(&self) -> PolicyId {
+        self.policy.id()
+    }
+    fn fresh(&self, at: Timestamp) -> Run {
+        let (taken, last) = (0, at.as_micros());
+        Run { taken, last }
+    }
+    fn settle(&self, run: &mut Run, now: Timestamp) {
+        if run.last > now.as_micros() + self.pause {
+            run.last = now.as_micros(); // the clock stepped back far: nobody is locked out for longer
+        }
+    }
+    fn judge(&self, run: &Run, cost: u32, now: Timestamp) -> bool {
+        cost == 0 || self.look(run, now).0 + u64::from(cost) <= self.policy.limit()
+    }
+    fn charge(&self, run: &mut Run, cost: u32, now: Timestamp) {
+        run.taken = self.look(run, now).0 + u64::from(cost);
+        run.last = run.last.max(now.as_micros()); // the clock stepped back a little: no time has passed
+    }
+    fn refund(&self, run: &mut Run, cost: u32, now: Timestamp) {
+        run.taken = self.look(run, now).0.saturating_sub(cost.into());
+    }
+    fn is_fresh(&self, run: &Run, now: Timestamp) -> bool {
+        run.last <= now.as_micros() && self.look(run, now).0 == 0
+    }
+    fn snapshot(&self, run: &Run, cost: u32, admitted: bool, now: Timestamp) -> Standing {
+        let (taken, until_over) = self.look(run, now);
+        let left = self.policy.limit().saturating_sub(taken);
+        let fits_after = |units| match units <= left {
+            true => Some(0),
+            false => (units <= self.policy.limit()).then_some(until_over),
+        };
+        Standing::of(self.policy.limit(), left, cost.into(), admitted, fits_after)
+    }
+    fn describe(&self, standing: &Standing, tell: &mut dyn FnMut(PolicyDecision)) {
+        tell(PolicyDecision::new(&self.policy, *standing));
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let clock = ManualClock::at(Timestamp::from_micros(0));
+    let store = LocalStore::builder().clock(clock.clone()).build();
+    let policy = Policy::new("tries", &[3], Duration::from_secs(60));
+    let pause = 60_000_000;
+    let logins = RateLimiter::new(Tries { policy, pause }, store);
+    for remaining in [2, 1, 0] {
+        assert_eq!(logins.check("bob").await?.remaining(), remaining);
+        clock.advance(Duration::from_secs(10));
+    }
+    let wait = logins.check("bob").await?.retry_after();
+    println!("three tries; the fourth in {wait:?}");
+    assert_eq!(wait, Some(Duration::from_secs(50)));
+
+    clock.advance(Duration::from_secs(50));
+    assert_eq!(logins.check("bob").await?.remaining(), 2);
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! A key of your own: one bucket for each tenant, found by the host name that the request is for.
+//!
+//! Only hosts that are known have a bucket. A caller that makes one up gets no fresh bucket, but an answer that
+//! this program has chosen.
+//!
+//! ```text
+//! cargo run --example custom_key
+//! ```
+
+use std::{collections::HashMap, error::Error, sync::Arc};
+
+use axum::{Router, body::Body, routing::get};
+use bytes::Bytes;
+use http::{Request, Response, header::HOST};
+use tollgate::key::{KeyExtractor, Rejection};
+use tollgate::{Quota, RateLimitLayer, algorithm::TokenBucket, store::LocalStore};
+use tower::ServiceExt;
+
+/// The tenants, by host name.
+#[derive(Clone)]
+struct ByTenant(Arc<HashMap<&'static str, TenantId>>);
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct TenantId(u32);
+
+impl<B> KeyExtractor<Request<B>> for ByTenant {
+    type Key = TenantId;
+    type Rejection = NoSuchTenant;
+
+    fn extract(&self, request: &Request<B>) -> Result<Option<TenantId>, NoSuchTenant> {
+        let host = request
+            .headers()
+            .get(HOST)
+            .and_then(|host| host.to_str().ok());
+        let tenant = host.and_then(|host| self.0.get(&*host.to_ascii_lowercase()));
+        tenant.copied().map(Some).ok_or(NoSuchTenant)
+    }
+}
+
+/// What is answered to a request for nobody: 421 Misdirected Request.
+///
+/// (A `StatusCode`, or one with a text, is a rejection as well; this is for those who want more.)
+struct NoSuchTenant;
+
+impl Rejection for NoSuchTenant {
+    fn into_response(self) -> Response<Bytes> {
+        let response = Response::builder()
+            .status(421)
+            .header("cache-control", "no-store");
+        let body = Bytes::from_static(b"nobody lives here\n");
+        response.body(body).expect("the parts are fixed and valid")
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    // Two names of one tenant are one key, so they share a bucket.
+    let tenants = HashMap::from([
+        ("acme.example", TenantId(1)),
+        ("www.acme.example", TenantId(1)),
+        ("umbrella.example", TenantId(2)),
+    ]);
+    let limit = RateLimitLayer::new(
+        TokenBucket::new(Quota::per_hour(2)),
+        LocalStore::new(),
+        ByTenant(Arc::new(tenants)),
+    );
+    let app = Router::new()
+        .route("/", get(|| async { "hello" }))
+        .layer(limit);
+
+    for (host, status) in [
+        ("acme.example", 200),
+        ("WWW.Acme.example", 200),
+        ("acme.example", 429),
+        ("umbrella.example", 200),
+        ("made-up.example", 421),
+    ] {
+        let request = Request::get("/").header(HOST, host).body(Body::empty())?;
+        let response = app.clone().oneshot(request).await?;
+        println!("{host:<17} {}", response.status());
+        assert_eq!(response.status(), status);
+    }
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! What the header of a trusted proxy says, and what operators are told of it.
+
+use std::{net::IpAddr, sync::Once};
+
+use http::HeaderName;
+
+/// What the header of a trusted peer says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    Client(IpAddr),
+    /// Reading stopped before a client was found; this is the last proxy that was passed.
+    Unreadable(IpAddr),
+    Missing,
+    TooLong,
+}
+
+impl Found {
+    /// Tells operators of everything but a client, by a name for each; never what was sent.
+    #[inline]
+    pub(super) fn trace(self, peer: IpAddr, header: &HeaderName) {
+        static WARNED: Once = Once::new();
+
+        match self {
+            Self::Client(_) => {}
+            Self::Unreadable(_) => tracing::debug!(
+                name: "client_ip.header_unreadable",
+                target: "tollgate::client_ip",
+                %peer,
+                %header,
+                "the header of a trusted proxy names no address where the client should be"
+            ),
+            Self::TooLong => tracing::debug!(
+                name: "client_ip.header_too_long",
+                target: "tollgate::client_ip",
+                %peer,
+                %header,
+                "the header of a trusted proxy is too long: the proxy's bucket is charged"
+            ),
+            Self::Missing => {
+                WARNED.call_once(|| {
+                    tracing::warn!(
+                        target: "tollgate::client_ip",
+                        %peer,
+                        %header,
+                        "a trusted proxy sent a request without the header that names the client; such requests \
+                         share the proxy's bucket, and this is said only once: see `client_ip.header_missing`"
+                    );
+                });
+                tracing::debug!(
+                    name: "client_ip.header_missing",
+                    target: "tollgate::client_ip",
+                    %peer,
+                    %header,
+                    "the header of a trusted proxy is missing: the proxy's bucket is charged"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Writes the rate-limit fields, and remembers the one that hardly ever changes.
+
+use std::sync::OnceLock;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::{
+    draft_11,
+    fields::{DRAFT_6, Fields, LEGACY, POLICY, RATE_LIMIT},
+    older_drafts,
+};
+use crate::decision::{Decision, PolicyDecision};
+
+/// A dialect with the `RateLimit-Policy` line that was written first: a responder mostly serves one policy.
+#[derive(Debug, Clone, Default)]
+pub(super) struct FieldWriter {
+    dialect: Fields,
+    policy_line: OnceLock<PolicyLine>,
+}
+
+impl FieldWriter {
+    pub(super) const fn new(dialect: Fields) -> Self {
+        Self {
+            dialect,
+            policy_line: OnceLock::new(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_off(&self) -> bool {
+        self.dialect == Fields::Off
+    }
+
+    /// Adds the fields to those of a response; [`Fields::Draft11`] never takes one away.
+    pub(super) fn add(&self, decision: &Decision, headers: &mut HeaderMap) {
+        match self.dialect {
+            Fields::Draft11 => {
+                headers.reserve(2);
+                headers.append(POLICY, self.policy_line(decision));
+                // A list cannot be empty: a refusal has a policy that refuses.
+                headers.append(RATE_LIMIT, draft_11::rates(decision));
+            }
+            Fields::Draft7 => older_drafts::set_dictionary(decision, headers),
+            Fields::Draft6 => {
+                older_drafts::append_policies(decision, headers);
+                older_drafts::set_three(&DRAFT_6, decision, headers);
+            }
+            Fields::XRateLimit => older_drafts::set_three(&LEGACY, decision, headers),
+            Fields::Off => {}
+        }
+    }
+
+    /// Adds the fields, unless one of the same name is there: then the renderer has written its own.
+    pub(super) fn add_unless_rendered(&self, decision: &Decision, headers: &mut HeaderMap) {
+        let names: &[HeaderName] = match self.dialect {
+            Fields::Draft11 | Fields::Draft7 => &[RATE_LIMIT, POLICY],
+            Fields::Draft6 => &DRAFT_6,
+            Fields::XRateLimit => &LEGACY,
+            Fields::Off => &[],
+        };
+        if !names.iter().any(|name| headers.contains_key(name)) {
+            self.add(decision, headers);
+        }
+    }
+
+    fn policy_line(&self, decision: &Decision) -> HeaderValue {
+        let policies = decision.policies();
+        let known = self.policy_line.get_or_init(|| PolicyLine {
+            policies: policies.to_vec(),
+            line: draft_11::policies(decision),
+        });
+        match known.is_of(policies) {
+            true => known.line.clone(),
+            false => draft_11::policies(decision),
+        }
+    }
+}
+
+/// A line with the policies that it tells of.
+#[derive(Debug, Clone)]
+struct PolicyLine {
+    policies: Vec<PolicyDecision>,
+    line: HeaderValue,
+}
+
+impl PolicyLine {
+    fn is_of(&self, policies: &[PolicyDecision]) -> bool {
+        let same = |(known, policy): (&PolicyDecision, &PolicyDecision)| {
+            known.is_of_the_same_policy(policy)
+        };
+        self.policies.len() == policies.len() && self.policies.iter().zip(policies).all(same)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        algorithm::Outcome,
+        response::sample::{SECOND, admitted, both, standing},
+    };
+
+    #[test]
+    fn a_remembered_line_is_sent_for_its_own_policies_only() {
+        let writer = FieldWriter::default();
+        for _ in 0..2 {
+            for decision in [
+                admitted(),
+                both(Outcome::Admitted, Outcome::Admitted),
+                standing(5, SECOND, 5, SECOND),
+                standing(6, SECOND, 5, SECOND),
+                standing(5, SECOND * 2, 5, SECOND),
+            ] {
+                let mut headers = HeaderMap::new();
+                writer.add(&decision, &mut headers);
+                assert_eq!(headers[POLICY], draft_11::policies(&decision));
+            }
+        }
+    }
+
+    #[test]
+    fn fields_that_are_off_leave_the_response_as_it_is() {
+        let mut headers = HeaderMap::new();
+        FieldWriter::new(Fields::Off).add(&admitted(), &mut headers);
+        assert!(headers.is_empty());
+    }
+
+    #[test]
+    fn the_lines_of_an_inner_layer_are_kept_before_ours() {
+        let mut headers = HeaderMap::new();
+        headers.insert(POLICY, HeaderValue::from_static("\"inner\";q=1"));
+        headers.insert(RATE_LIMIT, HeaderValue::from_static("\"inner\";r=0"));
+        FieldWriter::default().add(&admitted(), &mut headers);
+        let lines = |name| headers.get_all(name).iter().collect::<Vec<_>>();
+        assert_eq!(lines(POLICY), ["\"inner\";q=1", r#""api";q=40;w=2"#]);
+        assert_eq!(lines(RATE_LIMIT), ["\"inner\";r=0", r#""api";r=39;t=1"#]);
+    }
+}

@@ -1,0 +1,213 @@
+//! A flood of new keys crowds newcomers, and nobody else: memory stays bounded, who was over the limit stays
+//! refused, who is known and under it is never locked out, and no call sweeps everything.
+//!
+//! `TOLLGATE_FLOOD_KEYS` sets another number of keys than five million.
+
+#![allow(unsafe_code, reason = "an allocator that counts is an unsafe trait")]
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    cell::Cell,
+    future::Future,
+    net::{IpAddr, Ipv6Addr},
+    pin::pin,
+    task::{Context, Poll, Waker},
+    time::{Duration, Instant},
+};
+
+use tollgate::{
+    Quota, RateLimiter, Timestamp, algorithm::TokenBucket, clock::ManualClock, store::LocalStore,
+};
+
+/// Counts what each thread allocates: each test is one.
+struct Counting;
+
+thread_local! {
+    static CALLS: Cell<usize> = const { Cell::new(0) };
+    static BYTES: Cell<usize> = const { Cell::new(0) };
+    static MOST_BYTES: Cell<usize> = const { Cell::new(0) };
+}
+
+// SAFETY: every call is passed on to the system's allocator as it is.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        CALLS.set(CALLS.get() + 1);
+        BYTES.set(BYTES.get().wrapping_add(layout.size()));
+        MOST_BYTES.set(MOST_BYTES.get().max(BYTES.get()));
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        BYTES.set(BYTES.get().wrapping_sub(layout.size()));
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const MAX_KEYS: usize = 100_000;
+/// A key is 17 bytes and a state 16, in a table that is at least 7/16 full; while a shard grows it is there twice.
+const MOST_BYTES_PER_KEY: usize = 150;
+/// Much longer than a call ever takes, and much shorter than a sweep through everything, again and again, would be.
+const LONGEST_CALL: Duration = Duration::from_millis(250);
+const CALLER_EVERY: u64 = 1_000;
+
+type Store = LocalStore<TokenBucket, IpAddr, ManualClock>;
+
+fn flood_keys() -> u64 {
+    let keys = std::env::var("TOLLGATE_FLOOD_KEYS").ok();
+    keys.map_or(5_000_000, |keys| keys.parse().expect("a number of keys"))
+}
+
+fn key(number: u64) -> IpAddr {
+    IpAddr::V6(Ipv6Addr::from(u128::from(number) << 64))
+}
+
+fn ready<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("a store in memory is never pending"),
+    }
+}
+
+struct Flood {
+    limiter: RateLimiter<TokenBucket, Store>,
+    store: Store,
+    clock: ManualClock,
+    nanos: Vec<u32>,
+    bytes_before: usize,
+    admitted: u64,
+    most_keys: usize,
+}
+
+impl Flood {
+    /// A hundred callers who are over their limit, and a hundred who are known and under it.
+    fn new(quota: Quota) -> Self {
+        let calls = usize::try_from(flood_keys()).unwrap();
+        let nanos = Vec::with_capacity(calls);
+        let bytes_before = BYTES.get();
+        MOST_BYTES.set(bytes_before);
+        let clock = ManualClock::at(Timestamp::from_micros(1_700_000_000_000_000));
+        let store = LocalStore::builder()
+            .clock(clock.clone())
+            .max_keys(MAX_KEYS)
+            .build();
+        let flood = Self {
+            limiter: RateLimiter::new(TokenBucket::new(quota), store.clone()),
+            store,
+            clock,
+            nanos,
+            bytes_before,
+            admitted: 0,
+            most_keys: 0,
+        };
+        for caller in 0..100 {
+            assert!(flood.admits(key(caller), u32::try_from(quota.units()).unwrap()));
+            assert!(flood.admits(key(100 + caller), 1));
+        }
+        flood
+    }
+
+    fn admits(&self, key: IpAddr, cost: u32) -> bool {
+        ready(self.limiter.check_cost(&key, cost))
+            .unwrap()
+            .is_admitted()
+    }
+
+    /// One more key after the other; `step` between them, and now and then `callers`.
+    fn run(&mut self, step: Duration, callers: impl Fn(&Self, u64)) {
+        for number in 0..flood_keys() {
+            let newcomer = key(1_000 + number);
+            let start = Instant::now();
+            let admitted = self.admits(newcomer, 1);
+            self.nanos
+                .push(u32::try_from(start.elapsed().as_nanos()).unwrap_or(u32::MAX));
+            self.admitted += u64::from(admitted);
+            self.clock.advance(step);
+            if number % CALLER_EVERY == 0 {
+                callers(self, number / CALLER_EVERY % 100);
+                self.most_keys = self.most_keys.max(self.store.usage().keys);
+            }
+        }
+    }
+
+    fn report(&mut self, name: &str) {
+        let most = MOST_BYTES.get() - self.bytes_before;
+        self.nanos.sort_unstable();
+        let at = |share: f64| self.nanos[((self.nanos.len() - 1) as f64 * share) as usize];
+        let (median, p9999, worst) = (at(0.5), at(0.9999), at(1.0));
+        println!(
+            "{name}: {} new keys, at most {} kept, at most {most} bytes ({} allowed); one call took {median} ns, \
+             p99.99 {p9999} ns, at worst {worst} ns; {:?}",
+            flood_keys(),
+            self.most_keys,
+            MAX_KEYS * MOST_BYTES_PER_KEY,
+            self.store.usage(),
+        );
+        assert!(most <= MAX_KEYS * MOST_BYTES_PER_KEY);
+        assert!(Duration::from_nanos(worst.into()) < LONGEST_CALL);
+        assert!(self.most_keys <= MAX_KEYS);
+    }
+}
+
+#[test]
+fn a_flood_of_keys_that_stay_alive_crowds_newcomers_only() {
+    // Nothing comes back while the flood lasts.
+    let quota = Quota::per_day(100_000);
+    let mut flood = Flood::new(quota);
+    flood.run(Duration::ZERO, |flood, caller| {
+        assert!(
+            !flood.admits(key(caller), 1),
+            "over its limit before the flood"
+        );
+        assert!(
+            flood.admits(key(100 + caller), 1),
+            "known, and under its limit"
+        );
+    });
+    flood.report("alive");
+    let usage = flood.store.usage();
+    assert_eq!(usage.keys, MAX_KEYS.min(200 + flood.nanos.len()));
+    // Newcomers without a place share one quota.
+    let with_a_place = (MAX_KEYS - 200) as u64;
+    assert_eq!(
+        flood.admitted,
+        flood_keys().min(with_a_place + quota.units())
+    );
+    let without_a_place = flood_keys().saturating_sub(with_a_place);
+    assert_eq!(usage.overflow_decisions, without_a_place);
+}
+
+#[test]
+fn a_flood_of_keys_that_become_idle_leaves_as_it_comes() {
+    // One unit takes 10 ms to come back, in which a thousand newcomers come.
+    let quota = Quota::new(100_000, Duration::from_secs(1_000));
+    let mut flood = Flood::new(quota);
+    flood.run(Duration::from_micros(10), |flood, caller| {
+        // It takes what has come back, at once: it is over its limit at any time.
+        while flood.admits(key(caller), 1) {}
+        assert!(
+            flood.admits(key(100 + caller), 1),
+            "known, and under its limit"
+        );
+    });
+    flood.report("idle");
+    let usage = flood.store.usage();
+    assert_eq!(usage.overflow_decisions, 0);
+    assert_eq!(flood.admitted, flood_keys());
+    assert!(flood.most_keys < MAX_KEYS / 10, "{}", flood.most_keys);
+}
+
+#[test]
+fn a_known_key_is_decided_about_without_an_allocation() {
+    let flood = Flood::new(Quota::per_day(1_000_000));
+    let calls_before = CALLS.get();
+    for _ in 0..10_000 {
+        assert!(flood.admits(key(100), 1));
+        assert!(!flood.admits(key(0), 1));
+    }
+    assert_eq!(CALLS.get(), calls_before);
+}

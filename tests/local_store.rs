@@ -1,0 +1,465 @@
+//! What `LocalStore` promises: idle keys leave, the rest stays, and nothing that goes wrong opens a limit.
+
+use std::{
+    cell::Cell,
+    future::Future,
+    hash::{Hash, Hasher},
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use tollgate::{
+    Quota, RateLimiter, Timestamp,
+    algorithm::{
+        Algorithm, FixedWindow, Gcra, LeakyBucket, SlidingLog, SlidingWindow, TokenBucket,
+    },
+    clock::ManualClock,
+    key::Key,
+    store::{AsKey, LocalStore},
+};
+
+const START: Timestamp = Timestamp::from_micros(1_700_000_040_000_000);
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn ready<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("a store in memory is never pending"),
+    }
+}
+
+type Store<A, K> = LocalStore<A, K, ManualClock>;
+type Limiter<A, K> = RateLimiter<A, Store<A, K>>;
+
+fn store<A: Algorithm, K>(max_keys: usize) -> (Store<A, K>, ManualClock) {
+    let clock = ManualClock::at(START);
+    let store = LocalStore::builder()
+        .clock(clock.clone())
+        .max_keys(max_keys)
+        .build();
+    (store, clock)
+}
+
+fn admits<A, K, Q>(limiter: &Limiter<A, K>, key: &Q) -> bool
+where
+    A: Algorithm,
+    K: Key,
+    Q: AsKey<K> + ?Sized,
+{
+    ready(limiter.check(key)).unwrap().is_admitted()
+}
+
+fn admits_cost<A: Algorithm, K: Key>(limiter: &Limiter<A, K>, key: &K, cost: u32) -> bool {
+    ready(limiter.check_cost(key, cost)).unwrap().is_admitted()
+}
+
+fn remaining<A: Algorithm, K: Key>(limiter: &Limiter<A, K>, key: &K) -> u64 {
+    ready(limiter.peek(key)).unwrap().remaining()
+}
+
+#[test]
+fn idle_keys_leave_when_only_one_known_caller_is_left() {
+    let (store, clock) = store(1_000_000);
+    let limiter = RateLimiter::new(TokenBucket::new(Quota::per_second(1_000)), store.clone());
+    for key in 0..100_000_u64 {
+        assert!(admits(&limiter, &key));
+    }
+    assert_eq!(store.usage().keys, 100_000);
+    clock.advance(SECOND);
+    // It asks for more than it gets, so it never becomes idle itself.
+    for _ in 0..2_000_000 {
+        clock.advance(Duration::from_micros(900));
+        admits(&limiter, &0);
+    }
+    assert_eq!(store.usage().keys, 1);
+}
+
+#[test]
+fn a_refused_caller_makes_idle_keys_leave_too() {
+    let (store, clock) = store(10_000);
+    let limiter = RateLimiter::new(FixedWindow::new(Quota::per_minute(1)), store.clone());
+    for key in 0..5_000_u64 {
+        assert!(admits(&limiter, &key));
+    }
+    clock.advance(MINUTE);
+    assert!(admits(&limiter, &0));
+    for _ in 0..200_000 {
+        assert!(!admits(&limiter, &0));
+    }
+    assert_eq!(store.usage().keys, 1);
+}
+
+#[test]
+fn keys_that_say_something_stay_however_long_others_sweep() {
+    let (store, clock) = store(1_000_000);
+    let limiter = RateLimiter::new(SlidingWindow::new(Quota::per_hour(5)), store.clone());
+    for key in 0..10_000_u64 {
+        assert!(admits_cost(&limiter, &key, 5));
+    }
+    for round in 0..50 {
+        clock.advance(MINUTE);
+        for key in 0..10_000 {
+            assert!(!admits(&limiter, &key), "round {round}, key {key}");
+        }
+    }
+    assert_eq!(store.usage().keys, 10_000);
+}
+
+#[test]
+fn a_clock_that_steps_back_after_forgetting_opens_nothing() {
+    fn run<A: Algorithm>(name: &str, algorithm: A) {
+        let (store, clock) = store(1_000);
+        let limiter = RateLimiter::new(algorithm.clone(), store.clone());
+        assert!(admits_cost(&limiter, &7_u64, 10));
+        // All is forgotten at an instant in the third minute, or the first where a longer memory allows.
+        let forgotten = START.saturating_add(3 * MINUTE);
+        clock.set(forgotten);
+        for key in 1_000..3_000 {
+            admits(&limiter, &key);
+        }
+        // Back by a little. What is granted from here on is compared with a key that was never forgotten.
+        let kept = {
+            let (kept, kept_clock) = self::store(1_000);
+            let kept = RateLimiter::new(algorithm, kept);
+            kept_clock.set(forgotten);
+            admits_cost(&kept, &7, 10);
+            ready(kept.refund(&7_u64, 10)).unwrap();
+            (kept, kept_clock)
+        };
+        let (mut granted, mut due) = (0, 0);
+        for back in (0..=8).rev() {
+            for clock in [&clock, &kept.1] {
+                clock.set(Timestamp::from_micros(
+                    forgotten.as_micros() - back * 7_000_000,
+                ));
+            }
+            for _ in 0..20 {
+                granted += u64::from(admits(&limiter, &7));
+                due += u64::from(admits(&kept.0, &7));
+            }
+            assert!(
+                granted <= due,
+                "{name}: {granted} of {due}, {back} steps before"
+            );
+        }
+    }
+    let quota = Quota::per_minute(10);
+    run("TokenBucket", TokenBucket::new(quota));
+    run("Gcra", Gcra::new(quota));
+    run("FixedWindow", FixedWindow::new(quota));
+    run(
+        "FixedWindow first",
+        FixedWindow::new(quota).from_first_request(),
+    );
+    run("SlidingLog", SlidingLog::new(quota));
+    run("SlidingWindow", SlidingWindow::new(quota));
+    run("LeakyBucketQueue", LeakyBucket::new(quota).queue());
+}
+
+/// A store of one place, which is taken for an hour.
+fn full_store(
+    quota: Quota,
+) -> (
+    Limiter<FixedWindow, u64>,
+    Store<FixedWindow, u64>,
+    ManualClock,
+) {
+    let (store, clock) = store(1);
+    let limiter = RateLimiter::new(FixedWindow::new(quota), store.clone());
+    assert!(admits(&limiter, &0));
+    assert_eq!(store.usage().overflow_decisions, 0);
+    (limiter, store, clock)
+}
+
+#[test]
+fn newcomers_to_a_full_store_are_limited_together() {
+    let (limiter, store, _clock) = full_store(Quota::per_hour(10));
+    let granted = (1..=100).filter(|key| admits(&limiter, key)).count();
+    assert_eq!(granted, 10);
+    // Those that it refused are decisions too.
+    assert_eq!(store.usage().overflow_decisions, 100);
+    assert_eq!(store.usage().keys, 1);
+    // The one that is known is not.
+    assert_eq!((0..100).filter(|_| admits(&limiter, &0)).count(), 9);
+}
+
+#[test]
+fn a_key_that_gets_an_entry_later_starts_from_the_overflow_bucket() {
+    let (limiter, store, _clock) = full_store(Quota::per_hour(10));
+    for _ in 0..6 {
+        assert!(admits(&limiter, &1));
+    }
+    ready(limiter.reset(&0)).unwrap();
+    assert_eq!(remaining(&limiter, &1), 4);
+    assert!(admits(&limiter, &1));
+    assert_eq!((remaining(&limiter, &1), store.usage().keys), (3, 1));
+    assert_eq!((0..10).filter(|_| admits(&limiter, &1)).count(), 3);
+}
+
+#[test]
+fn an_idle_overflow_bucket_is_forgotten() {
+    let (limiter, store, clock) = full_store(Quota::per_hour(10));
+    assert_eq!((0..20).filter(|_| admits(&limiter, &1)).count(), 10);
+    clock.advance(60 * MINUTE);
+    assert_eq!((0..20).filter(|_| admits(&limiter, &1)).count(), 10);
+    // The second hour began with a place of its own.
+    assert_eq!(store.usage().overflow_decisions, 20);
+}
+
+#[test]
+fn a_clock_that_steps_back_after_the_overflow_bucket_was_forgotten_opens_nothing() {
+    let (limiter, _store, clock) = full_store(Quota::per_minute(10));
+    clock.set(START.saturating_add(59 * SECOND));
+    assert_eq!((0..20).filter(|_| admits(&limiter, &1)).count(), 10);
+    let next_window = START.saturating_add(61 * SECOND);
+    clock.set(next_window);
+    // Whatever forgets it, forgets it here.
+    assert_eq!(remaining(&limiter, &1), 10);
+    clock.set(START.saturating_add(59 * SECOND));
+    let granted_before = (0..20).filter(|_| admits(&limiter, &1)).count();
+    clock.set(next_window);
+    let granted_after = (0..20).filter(|_| admits(&limiter, &1)).count();
+    assert!(
+        granted_before + granted_after <= 10,
+        "{granted_before} and {granted_after}"
+    );
+}
+
+#[test]
+fn a_full_store_takes_newcomers_again_as_soon_as_keys_are_idle() {
+    let (store, clock) = store(100);
+    let limiter = RateLimiter::new(TokenBucket::new(Quota::per_second(10)), store.clone());
+    for key in 0..200_u64 {
+        admits(&limiter, &key);
+    }
+    let overflowed = store.usage().overflow_decisions;
+    assert!(overflowed > 0);
+    clock.advance(10 * SECOND);
+    for key in 1_000..1_100 {
+        assert!(admits(&limiter, &key));
+    }
+    assert_eq!(store.usage().overflow_decisions, overflowed);
+}
+
+#[test]
+fn two_policies_on_one_store_are_independent() {
+    let (store, _clock) = store(2);
+    let daily = RateLimiter::new(TokenBucket::new(Quota::per_day(1)), store.clone());
+    let hourly = RateLimiter::new(TokenBucket::new(Quota::per_hour(1)), store.clone());
+    let named = RateLimiter::new(
+        TokenBucket::new(Quota::per_day(1)).named("mine"),
+        store.clone(),
+    );
+    for limiter in [&daily, &hourly, &named] {
+        assert!(admits(limiter, "bob") && !admits(limiter, "bob"));
+        // The bound is each policy's own.
+        assert!(admits(limiter, "alice"));
+    }
+    ready(hourly.reset("bob")).unwrap();
+    assert!(!admits(&daily, "bob") && admits(&hourly, "bob") && !admits(&named, "bob"));
+    assert_eq!(
+        (store.usage().keys, store.usage().overflow_decisions),
+        (6, 0)
+    );
+}
+
+#[test]
+fn a_named_policy_keeps_its_buckets_when_its_numbers_change() {
+    let (store, _clock) = store(10);
+    let before = RateLimiter::new(
+        FixedWindow::new(Quota::per_day(5)).named("daily"),
+        store.clone(),
+    );
+    let after = RateLimiter::new(FixedWindow::new(Quota::per_day(8)).named("daily"), store);
+    for _ in 0..5 {
+        assert!(admits(&before, "bob"));
+    }
+    assert!(!admits(&before, "bob"));
+    assert_eq!((0..9).filter(|_| admits(&after, "bob")).count(), 3);
+}
+
+#[test]
+fn clones_share_their_buckets() {
+    let (store, _clock) = store(10);
+    let limiter = RateLimiter::new(Gcra::new(Quota::per_day(3)), store.clone());
+    let other_handle = RateLimiter::new(Gcra::new(Quota::per_day(3)), store.clone());
+    assert!(admits(&limiter, "bob"));
+    assert!(admits(&limiter.clone(), "bob"));
+    assert!(admits(&other_handle, "bob"));
+    assert!(!admits(&limiter, "bob"));
+    assert_eq!(store.usage().keys, 1);
+}
+
+#[test]
+fn peeking_and_refusing_leave_no_trace() {
+    let (store, _clock) = store::<TokenBucket, String>(10);
+    let limiter = RateLimiter::new(TokenBucket::new(Quota::per_day(5)), store.clone());
+    for _ in 0..10 {
+        assert_eq!(ready(limiter.peek("bob")).unwrap().remaining(), 5);
+        assert!(!ready(limiter.check_cost("bob", 6)).unwrap().is_admitted());
+        assert!(ready(limiter.check_cost("bob", 0)).unwrap().is_admitted());
+        ready(limiter.refund("bob", 5)).unwrap();
+        ready(limiter.reset("bob")).unwrap();
+    }
+    assert_eq!(store.usage().keys, 0);
+}
+
+#[test]
+fn a_refund_gives_back_no_more_than_was_charged() {
+    let (store, _clock) = store(10);
+    let limiter = RateLimiter::new(TokenBucket::new(Quota::per_day(5)), store);
+    assert!(admits_cost(&limiter, &1_u64, 3));
+    ready(limiter.refund(&1, 1)).unwrap();
+    assert_eq!(remaining(&limiter, &1), 3);
+    ready(limiter.refund(&1, u32::MAX)).unwrap();
+    assert_eq!(remaining(&limiter, &1), 5);
+    assert!(admits_cost(&limiter, &1, 5) && !admits(&limiter, &1));
+}
+
+#[test]
+fn a_reset_key_leaves_its_place_to_another() {
+    let (limiter, store, _clock) = full_store(Quota::per_hour(10));
+    ready(limiter.reset(&0)).unwrap();
+    assert_eq!(store.usage().keys, 0);
+    assert!(admits(&limiter, &1));
+    assert_eq!(
+        (store.usage().keys, store.usage().overflow_decisions),
+        (1, 0)
+    );
+}
+
+#[test]
+fn keys_of_any_length_and_content_are_told_apart() {
+    let (store, _clock) = store::<FixedWindow, String>(100);
+    let limiter = RateLimiter::new(FixedWindow::new(Quota::per_day(1)), store.clone());
+    let long = "x".repeat(64 * 1024);
+    let longer = format!("{long}y");
+    let keys = [
+        "", "x", &long, &longer, "a\r\nb", "a\0b", "{x}", "{}", "*", " ", "\u{ff}", "X",
+    ];
+    for key in keys {
+        assert!(admits(&limiter, key), "{:?}", &key[..key.len().min(8)]);
+        assert!(!admits(&limiter, key), "{:?}", &key[..key.len().min(8)]);
+    }
+    assert_eq!(store.usage().keys, keys.len());
+
+    let (store, _clock) = self::store(100);
+    let limiter = RateLimiter::new(FixedWindow::new(Quota::per_day(1)), store);
+    let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+    assert!(admits(&limiter, &pair("a:b", "c")) && admits(&limiter, &pair("a", "b:c")));
+    assert!(admits(&limiter, &pair("ab", "c")) && admits(&limiter, &pair("a", "bc")));
+}
+
+/// A key whose own code panics when it is told to, and that falls where its group does.
+#[derive(Debug, Clone)]
+struct Rigged {
+    group: u8,
+    number: u8,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PanicsIn {
+    Nothing,
+    Eq,
+    Hash,
+    Clone,
+}
+
+thread_local! {
+    static PANICS_IN: Cell<PanicsIn> = const { Cell::new(PanicsIn::Nothing) };
+}
+
+fn panic_if_told(place: PanicsIn) {
+    assert!(PANICS_IN.get() != place, "the key's own code panics");
+}
+
+/// Runs it while keys panic there; says whether it did panic.
+fn while_keys_panic(place: PanicsIn, run: impl FnOnce()) -> bool {
+    PANICS_IN.set(place);
+    let result = catch_unwind(AssertUnwindSafe(run));
+    PANICS_IN.set(PanicsIn::Nothing);
+    result.is_err()
+}
+
+impl PartialEq for Rigged {
+    fn eq(&self, other: &Self) -> bool {
+        panic_if_told(PanicsIn::Eq);
+        (self.group, self.number) == (other.group, other.number)
+    }
+}
+
+impl Eq for Rigged {}
+
+impl Hash for Rigged {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        panic_if_told(PanicsIn::Hash);
+        self.group.hash(state);
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct RiggedClone(Rigged);
+
+impl Clone for RiggedClone {
+    fn clone(&self) -> Self {
+        panic_if_told(PanicsIn::Clone);
+        Self(self.0.clone())
+    }
+}
+
+fn rigged(group: u8, number: u8) -> RiggedClone {
+    RiggedClone(Rigged { group, number })
+}
+
+#[test]
+fn a_key_that_panics_leaves_every_bucket_as_it_was() {
+    let (store, _clock) = store(2);
+    let limiter = RateLimiter::new(FixedWindow::new(Quota::per_day(3)), store.clone());
+    assert!(admits(&limiter, &rigged(1, 1)));
+    for place in [PanicsIn::Eq, PanicsIn::Hash] {
+        assert!(while_keys_panic(place, || {
+            admits(&limiter, &rigged(1, 1));
+        }));
+        assert!(while_keys_panic(place, || {
+            ready(limiter.reset(&rigged(1, 1))).unwrap();
+        }));
+    }
+    for _ in 0..5 {
+        // A newcomer whose key cannot be cloned takes no place.
+        assert!(while_keys_panic(PanicsIn::Clone, || {
+            admits(&limiter, &rigged(1, 2));
+        }));
+    }
+    assert_eq!(store.usage().keys, 1);
+    assert_eq!(
+        (0..5).filter(|_| admits(&limiter, &rigged(1, 1))).count(),
+        2
+    );
+    assert_eq!(
+        (0..5).filter(|_| admits(&limiter, &rigged(1, 2))).count(),
+        3
+    );
+    assert_eq!(
+        (store.usage().keys, store.usage().overflow_decisions),
+        (2, 0)
+    );
+}
+
+#[test]
+fn idle_keys_beside_one_that_panicked_still_make_room() {
+    let (store, clock) = store(1);
+    let limiter = RateLimiter::new(FixedWindow::new(Quota::per_minute(1)), store.clone());
+    assert!(admits(&limiter, &rigged(0, 0)));
+    assert!(while_keys_panic(PanicsIn::Eq, || {
+        admits(&limiter, &rigged(0, 0));
+    }));
+    clock.advance(MINUTE);
+    assert!(admits(&limiter, &rigged(1, 0)));
+    assert_eq!(
+        (store.usage().keys, store.usage().overflow_decisions),
+        (1, 0)
+    );
+}

@@ -1,0 +1,81 @@
+//! The printed bounds: the most units in any half-open span (t−P, t] of one period.
+//!
+//! `tests/bounds.rs` reaches each of them by exhaustive search in small numbers; `tests/invariants.rs` never
+//! passes them with random ones. `n` is the quota's units, `period` its microseconds.
+
+/// 2n; n where the window is a single microsecond, since then the span is that window.
+pub fn fixed_window(n: i128, period: i128) -> i128 {
+    if period == 1 { n } else { 2 * n }
+}
+
+/// 2n − 1: the window was opened by a unit that the span has left behind.
+pub fn window_from_first_request(n: i128, period: i128) -> i128 {
+    if period == 1 || n == 0 { n } else { 2 * n - 1 }
+}
+
+/// n.
+pub fn sliding_log(n: i128) -> i128 {
+    n
+}
+
+/// n + ⌊n(P−2)/P⌋, and n where the window is a single microsecond.
+pub fn sliding_window(n: i128, period: i128) -> i128 {
+    if period == 1 {
+        n
+    } else {
+        n + n * (period - 2) / period
+    }
+}
+
+/// 2n; n where a sub-counter is a single microsecond, since then nothing is rounded.
+pub fn sliding_buckets(n: i128, precision: i128) -> i128 {
+    if precision == 1 { n } else { 2 * n }
+}
+
+/// The burst, and what refills between the first and the last instant of the span: n(P−1)/P, rounded down;
+/// with ticks of T µs what refills in ⌈(P−1)/T⌉ of them, which is n if T divides the period. Nothing if n or the
+/// burst is 0.
+pub fn meter(burst: i128, n: i128, period: i128, tick: i128) -> i128 {
+    if n == 0 || burst == 0 {
+        return 0;
+    }
+    let ticks = rounded_up(period - 1, tick);
+    burst + n * tick * ticks / period
+}
+
+/// Whether the burst (or a queue's capacity) holds what refills in a microsecond beside the largest fraction of a
+/// unit, so that nothing is lost and the bounds of [`meter`] and [`queue`] are reached.
+///
+/// A burst of 1 does only if the period is a multiple of n; otherwise it is a [`min_interval`] of ⌈P/n⌉.
+pub fn holds_what_refills(burst: i128, n: i128, period: i128) -> bool {
+    let divisor = greatest_common_divisor(n, period);
+    let (paid, unit) = (n / divisor, period / divisor);
+    n > 0 && burst * unit >= paid + unit - 1
+}
+
+/// n + c − 1 by scheduled time of release, where c is the largest cost. With ticks of T µs the span holds the
+/// releases of ⌈P/T⌉ of them: the same if T divides the period.
+pub fn queue(n: i128, period: i128, tick: i128, largest_cost: i128) -> i128 {
+    if n == 0 || largest_cost == 0 {
+        return 0;
+    }
+    let ticks = rounded_up(period, tick);
+    rounded_up(n * tick * ticks, period) - 1 + largest_cost
+}
+
+/// ⌈P/d⌉ requests.
+pub fn min_interval(interval: i128, period: i128) -> i128 {
+    rounded_up(period, interval)
+}
+
+pub(crate) fn greatest_common_divisor(a: i128, b: i128) -> i128 {
+    if b == 0 {
+        a
+    } else {
+        greatest_common_divisor(b, a % b)
+    }
+}
+
+pub(crate) fn rounded_up(number: i128, divisor: i128) -> i128 {
+    (number + divisor - 1) / divisor
+}

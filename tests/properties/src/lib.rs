@@ -1,0 +1,40 @@
+//! What the property tests share: numbers, histories, a slow model of every rule, and the list of algorithms.
+
+pub mod conformance;
+pub mod formulas;
+pub mod history;
+pub mod model;
+pub mod numbers;
+pub mod replay;
+pub mod search;
+pub mod subject;
+pub mod told;
+pub mod world;
+
+use proptest::test_runner::{Config, TestRunner};
+
+/// How many cases each property runs: `TOLLGATE_CASES`, or 10 000.
+pub fn cases() -> u32 {
+    let asked = std::env::var("TOLLGATE_CASES").ok();
+    asked.map_or(10_000, |cases| {
+        cases
+            .parse()
+            .unwrap_or_else(|_| panic!("TOLLGATE_CASES={cases:?} is not a number"))
+    })
+}
+
+/// Runs a property on so many random values; a failure is shrunk and printed, and nothing is written to disk.
+pub fn for_all<S: proptest::strategy::Strategy>(
+    values: S,
+    property: impl Fn(S::Value) -> Result<(), proptest::test_runner::TestCaseError>,
+) {
+    let config = Config {
+        cases: cases(),
+        failure_persistence: None,
+        max_shrink_iters: 20_000,
+        ..Config::default()
+    };
+    if let Err(failure) = TestRunner::new(config).run(&values, property) {
+        panic!("{failure}");
+    }
+}

@@ -1,0 +1,99 @@
+//! A slow model of every rule: what was admitted, and when, in plain lists and exact fractions.
+//!
+//! A model only says whether a cost is admitted at an instant, and what an admission changes. What a caller is
+//! told follows from that by search, in [`told`](crate::told).
+
+mod counters;
+mod intervals;
+mod logs;
+mod meters;
+
+pub use counters::{fixed_window, sliding_window, window_from_first_request};
+pub use intervals::min_interval;
+pub use logs::{sliding_buckets, sliding_log, strict_buckets};
+pub use meters::{meter, queue};
+
+use std::fmt;
+
+/// What a bound counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counts {
+    /// Units, at the instant of their admission.
+    Units,
+    /// Units, at the instant of their scheduled release.
+    Releases,
+    /// Requests, at the instant of their admission.
+    Requests,
+}
+
+/// The most in any half-open span of so many microseconds.
+#[derive(Debug, Clone, Copy)]
+pub struct Bound {
+    /// The length of the span.
+    pub span: i128,
+    /// The most in it.
+    pub most: i128,
+    /// What is counted.
+    pub counts: Counts,
+}
+
+/// One rule, slow and plain. Times are microseconds, and each knows its own last instant (the stamp).
+pub trait Model: fmt::Debug {
+    /// The same, to try something on.
+    fn fork(&self) -> Box<dyn Model>;
+
+    /// Becomes a state that was never charged, as if last seen at `at`.
+    fn forget(&mut self, at: i128);
+
+    /// The most that is let through at once.
+    fn limit(&self) -> i128;
+
+    /// From most charged to fresh, in microseconds.
+    fn span(&self) -> i128;
+
+    /// The rule about a clock that stepped back by more than one span.
+    fn settle(&mut self, now: i128);
+
+    /// Whether the cost is admitted.
+    fn admits(&self, cost: i128, now: i128) -> bool;
+
+    /// Charges an admitted cost.
+    fn charge(&mut self, cost: i128, now: i128);
+
+    /// Takes back the newest units that still count.
+    fn refund(&mut self, cost: i128, now: i128);
+
+    /// How long an admitted cost is held back, asked before it is charged.
+    fn delay(&self, _cost: i128, _now: i128) -> i128 {
+        0
+    }
+
+    /// The printed bound, if no cost is larger than this.
+    fn bound(&self, largest_cost: i128) -> Bound;
+}
+
+/// Units that were admitted at an instant.
+#[derive(Debug, Clone, Copy)]
+struct Admitted {
+    at: i128,
+    units: i128,
+}
+
+fn units_of(admitted: &[Admitted], counts: impl Fn(&Admitted) -> bool) -> i128 {
+    let counted = admitted.iter().filter(|entry| counts(entry));
+    counted.map(|entry| entry.units).sum()
+}
+
+/// Takes units out of the newest entries that match; says how many are left to take.
+fn take_newest(
+    admitted: &mut [Admitted],
+    mut units: i128,
+    counts: impl Fn(&Admitted) -> bool,
+) -> i128 {
+    for entry in admitted.iter_mut().rev().filter(|entry| counts(entry)) {
+        let taken = units.min(entry.units);
+        entry.units -= taken;
+        units -= taken;
+    }
+    units
+}

@@ -1,0 +1,114 @@
+//! Random numbers for policies: small ones, where boundaries are hit all the time, and real ones.
+
+use std::time::Duration;
+
+use proptest::{prelude::*, sample::Index};
+use tollgate::Quota;
+
+/// The numbers that every algorithm of the list is built from; times are in microseconds.
+#[derive(Debug, Clone, Copy)]
+pub struct Numbers {
+    /// The quota's units.
+    pub units: u64,
+    /// The quota's period.
+    pub period: u64,
+    /// A burst or capacity of its own.
+    pub burst: u64,
+    /// A divisor of the period.
+    pub precision: u64,
+    /// The interval between two requests.
+    pub interval: u64,
+    /// The units of a second quota, for tuples.
+    pub other_units: u64,
+    /// The period of the second quota.
+    pub other_period: u64,
+}
+
+impl Numbers {
+    /// The quota.
+    pub fn quota(&self) -> Quota {
+        Quota::new(self.units, Duration::from_micros(self.period))
+    }
+
+    /// The second quota.
+    pub fn other_quota(&self) -> Quota {
+        Quota::new(self.other_units, Duration::from_micros(self.other_period))
+    }
+
+    /// The precision.
+    pub fn precision(&self) -> Duration {
+        Duration::from_micros(self.precision)
+    }
+
+    /// The interval.
+    pub fn interval(&self) -> Duration {
+        Duration::from_micros(self.interval)
+    }
+}
+
+const SECOND: u64 = 1_000_000;
+const DAY: u64 = 86_400 * SECOND;
+
+/// Quotas as people write them, and some whose large primes force ticks of 10 µs and more.
+const REAL: [(u64, u64); 14] = [
+    (1, SECOND),
+    (3, SECOND),
+    (20, SECOND),
+    (997, SECOND),
+    (60, 60 * SECOND),
+    (61, 60 * SECOND),
+    (1_000, 3_600 * SECOND),
+    (4_999, 3_600 * SECOND),
+    (1, DAY),
+    (259_200, DAY),
+    (999_983, DAY),
+    (10_000_019, DAY),
+    (1_000_000_007, DAY),
+    (15_485_863, 999 * SECOND),
+];
+
+/// Up to 8 units in up to 60 µs.
+pub fn small() -> impl Strategy<Value = Numbers> {
+    let quota = || (0..=8_u64, 1..=60_u64);
+    (quota(), 0..=9_u64, any::<Index>(), 1..=40_u64, quota()).prop_map(
+        |((units, period), burst, divisor, interval, (other_units, other_period))| {
+            let divisors: Vec<u64> = (1..=period).filter(|d| period.is_multiple_of(*d)).collect();
+            Numbers {
+                units,
+                period,
+                burst,
+                precision: *divisor.get(&divisors),
+                interval,
+                other_units,
+                other_period,
+            }
+        },
+    )
+}
+
+/// Quotas as people write them.
+pub fn real() -> impl Strategy<Value = Numbers> {
+    let quota = || prop::sample::select(&REAL[..]);
+    let slices = prop::sample::select(&[1_u64, 2, 10, 60, 1_000][..]);
+    let intervals = prop::sample::select(&[1_u64, 999, 100_000, SECOND, 60 * SECOND][..]);
+    (quota(), 0..4_u8, slices, intervals, quota()).prop_map(
+        |((units, period), burst, slices, interval, (other_units, other_period))| Numbers {
+            units,
+            period,
+            burst: [1, 2, units / 2 + 1, units * 2][usize::from(burst)],
+            precision: if period.is_multiple_of(slices) {
+                period / slices
+            } else {
+                period
+            },
+            interval,
+            other_units,
+            other_period,
+        },
+    )
+}
+
+/// Mostly small numbers.
+pub fn numbers() -> impl Strategy<Value = Numbers> {
+    prop_oneof![3 => small(), 1 => real()]
+}

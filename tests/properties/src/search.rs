@@ -1,0 +1,201 @@
+//! The worst case of a rule in small numbers, by looking at every state that any caller can bring about.
+
+use std::{
+    collections::HashMap,
+    fmt::{self, Debug},
+};
+
+use tollgate::algorithm::Algorithm;
+
+use crate::{model::Counts, subject::instant};
+
+/// What the callers may do, and what is counted.
+#[derive(Debug, Clone, Copy)]
+pub struct Search {
+    /// The length of the half-open span, in microseconds.
+    pub span: u64,
+    /// Costs of 1 up to this.
+    pub largest_cost: u32,
+    /// How long anything may happen before the span begins.
+    pub before: u64,
+    /// What is counted.
+    pub counts: Counts,
+    /// Whether requests that are held back may be dropped.
+    pub withdrawals: bool,
+}
+
+impl Search {
+    /// Units at the instant of their admission, in a span of this length.
+    pub fn units(span: u64, largest_cost: u64) -> Self {
+        Self {
+            span,
+            largest_cost: u32::try_from(largest_cost).expect("a small cost"),
+            before: 2 * span + 1,
+            counts: Counts::Units,
+            withdrawals: false,
+        }
+    }
+}
+
+/// The most that was counted, and a history that leads to it: `(instant, cost)`, with what was dropped.
+#[derive(Debug, Clone, Default)]
+pub struct Worst {
+    /// The most.
+    pub most: u64,
+    /// When the span begins.
+    pub from: u64,
+    /// How it comes about.
+    pub history: Vec<Event>,
+}
+
+/// What callers did.
+#[derive(Clone, Copy)]
+pub enum Event {
+    /// At this instant this cost was admitted.
+    Admitted(u64, u32),
+    /// At this instant a request of this cost was dropped while it waited.
+    Dropped(u64, u32),
+}
+
+impl Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Admitted(at, cost) => write!(f, "{cost} at {at}"),
+            Self::Dropped(at, cost) => write!(f, "{cost} dropped at {at}"),
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Waiting<A: Algorithm> {
+    release: u64,
+    cost: u32,
+    admission: A::Snapshot,
+}
+
+#[derive(Clone)]
+struct Node<A: Algorithm> {
+    state: A::State,
+    waiting: Vec<Waiting<A>>,
+    counted: u64,
+    history: Vec<Event>,
+}
+
+type Layer<A> = HashMap<String, Node<A>>;
+
+/// The worst case over all spans that begin within `before` of a fresh state.
+pub fn worst<A>(rule: &A, search: Search) -> Worst
+where
+    A: Algorithm<State: Debug, Snapshot: Debug>,
+{
+    let mut worst = Worst::default();
+    for from in 0..=search.before {
+        let begin = Node {
+            state: rule.fresh(instant(0)),
+            waiting: Vec::new(),
+            counted: 0,
+            history: Vec::new(),
+        };
+        let mut layer: Layer<A> = HashMap::from([(String::new(), begin)]);
+        for now in 0..from + search.span {
+            layer = tick(rule, search, layer, from, now);
+        }
+        let most = layer.into_values().max_by_key(|node| node.counted);
+        let most = most.expect("at least one state");
+        if most.counted > worst.most {
+            worst = Worst {
+                most: most.counted,
+                from,
+                history: most.history,
+            };
+        }
+    }
+    worst
+}
+
+/// All states at the end of this microsecond, each with the most that was counted on any way to it.
+fn tick<A>(rule: &A, search: Search, before: Layer<A>, from: u64, now: u64) -> Layer<A>
+where
+    A: Algorithm<State: Debug, Snapshot: Debug>,
+{
+    let counts = now >= from;
+    let weight = |cost: u32| match search.counts {
+        _ if !counts => 0,
+        Counts::Requests => 1,
+        Counts::Units | Counts::Releases => u64::from(cost),
+    };
+    let mut layer: Layer<A> = HashMap::new();
+    let mut open: Vec<Node<A>> = Vec::new();
+    for mut node in before.into_values() {
+        let released = node.waiting.iter().filter(|waiting| waiting.release <= now);
+        node.counted += released.map(|waiting| weight(waiting.cost)).sum::<u64>();
+        node.waiting.retain(|waiting| waiting.release > now);
+        if rule.is_fresh(&node.state, instant(now.into())) {
+            node.state = rule.fresh(instant(now.into()));
+        }
+        open.push(node);
+    }
+    while let Some(node) = open.pop() {
+        let waiting = node
+            .waiting
+            .iter()
+            .map(|it| (it.release, it.cost, &it.admission));
+        let key = format!("{:?}{:?}", node.state, waiting.collect::<Vec<_>>());
+        if layer
+            .get(&key)
+            .is_some_and(|known| known.counted >= node.counted)
+        {
+            continue;
+        }
+        for cost in 1..=search.largest_cost {
+            open.extend(admit(rule, &node, cost, now, weight(cost)));
+        }
+        if search.withdrawals {
+            open.extend((0..node.waiting.len()).map(|index| withdraw(rule, &node, index, now)));
+        }
+        layer.insert(key, node);
+    }
+    layer
+}
+
+fn admit<A: Algorithm>(
+    rule: &A,
+    node: &Node<A>,
+    cost: u32,
+    now: u64,
+    weight: u64,
+) -> Option<Node<A>> {
+    let at = instant(now.into());
+    let mut next = node.clone();
+    rule.settle(&mut next.state, at);
+    if !rule.judge(&next.state, cost, at) {
+        return None;
+    }
+    rule.charge(&mut next.state, cost, at);
+    let admission = rule.snapshot(&next.state, cost, true, at);
+    let delay = u64::try_from(rule.delay(&admission).as_micros()).expect("a short delay");
+    match delay {
+        0 => next.counted += weight,
+        _ => next.waiting.push(Waiting {
+            release: now + delay,
+            cost,
+            admission,
+        }),
+    }
+    next.history.push(Event::Admitted(now, cost));
+    assert!(next.history.len() < 1_000, "no end of admissions at {now}");
+    Some(next)
+}
+
+fn withdraw<A: Algorithm>(rule: &A, node: &Node<A>, index: usize, now: u64) -> Node<A> {
+    let mut next = node.clone();
+    let dropped = next.waiting.remove(index);
+    rule.withdraw(
+        &mut next.state,
+        &dropped.admission,
+        dropped.cost,
+        instant(now.into()),
+    );
+    next.history.push(Event::Dropped(now, dropped.cost));
+    next
+}

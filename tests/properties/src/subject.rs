@@ -1,0 +1,208 @@
+//! An algorithm with its model, made so that all algorithms fit into one list.
+
+use std::{
+    any::Any,
+    future::Future,
+    pin::pin,
+    task::{Context, Poll, Waker},
+};
+
+use tollgate::{
+    Decision, RateLimiter, Timestamp, algorithm::Algorithm, clock::ManualClock, store::LocalStore,
+};
+
+use crate::model::Model;
+
+/// An algorithm and what it should do.
+#[derive(Debug)]
+pub struct Subject {
+    /// What a failure calls it.
+    pub name: &'static str,
+    /// The model of each member; of one that is no tuple, its own.
+    pub models: Vec<Box<dyn Model>>,
+    /// A state of the real algorithm that was never charged.
+    pub bucket: Box<dyn Bucket>,
+}
+
+impl Subject {
+    /// An algorithm, and the models of its members.
+    pub fn new<A>(name: &'static str, algorithm: A, models: impl Into<Vec<Box<dyn Model>>>) -> Self
+    where
+        A: Algorithm,
+    {
+        Self {
+            name,
+            models: models.into(),
+            bucket: Box::new(Pure {
+                state: algorithm.fresh(Timestamp::default()),
+                algorithm,
+            }),
+        }
+    }
+
+    /// The shortest of the members' spans.
+    pub fn shortest_span(&self) -> i128 {
+        let spans = self.models.iter().map(|model| model.span());
+        spans.min().unwrap_or(0)
+    }
+
+    /// The longest of the members' spans.
+    pub fn longest_span(&self) -> i128 {
+        let spans = self.models.iter().map(|model| model.span());
+        spans.max().unwrap_or(0)
+    }
+
+    /// The least of the members' limits.
+    pub fn limit(&self) -> u64 {
+        let limits = self.models.iter().map(|model| model.limit());
+        u64::try_from(limits.min().unwrap_or(0)).expect("a limit of 64 bits")
+    }
+}
+
+/// The instant so many microseconds after the epoch.
+pub fn instant(micros: i128) -> Timestamp {
+    Timestamp::from_micros(u64::try_from(micros).expect("not before the epoch"))
+}
+
+/// One state of one algorithm, without a store.
+pub trait Bucket: std::fmt::Debug {
+    /// The same, to try something on.
+    fn fork(&self) -> Box<dyn Bucket>;
+    /// Decides, as a store does.
+    fn check(&mut self, cost: u32, now: i128) -> Decision;
+    /// Looks, as a store does.
+    fn peek(&self, cost: u32, now: i128) -> Decision;
+    /// Gives back, as a store does.
+    fn refund(&mut self, cost: u32, now: i128);
+    /// Whether it says no more than a fresh one.
+    fn is_fresh(&self, now: i128) -> bool;
+    /// Becomes a fresh one, as if last seen at `at`.
+    fn forget(&mut self, at: i128);
+    /// A limiter of this algorithm over an empty store.
+    fn limiter(&self, clock: ManualClock) -> Box<dyn Limiter>;
+    /// This state, but the numbers of another algorithm of the same type.
+    fn with_the_numbers_of(&self, other: &dyn Bucket) -> Box<dyn Bucket>;
+    /// To be recognised by another one.
+    fn as_any(&self) -> &dyn Any;
+}
+
+#[derive(Clone)]
+struct Pure<A: Algorithm> {
+    algorithm: A,
+    state: A::State,
+}
+
+impl<A: Algorithm> std::fmt::Debug for Pure<A> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pure").finish_non_exhaustive()
+    }
+}
+
+impl<A: Algorithm> Bucket for Pure<A> {
+    fn fork(&self) -> Box<dyn Bucket> {
+        Box::new(self.clone())
+    }
+
+    fn check(&mut self, cost: u32, now: i128) -> Decision {
+        let (rule, now) = (&self.algorithm, instant(now));
+        rule.settle(&mut self.state, now);
+        let admitted = rule.judge(&self.state, cost, now);
+        if admitted && cost > 0 {
+            rule.charge(&mut self.state, cost, now);
+        }
+        rule.decision(&rule.snapshot(&self.state, cost, admitted, now))
+    }
+
+    fn peek(&self, cost: u32, now: i128) -> Decision {
+        let (rule, now) = (&self.algorithm, instant(now));
+        let mut state = self.state.clone();
+        rule.settle(&mut state, now);
+        let admitted = rule.judge(&state, cost, now);
+        let charged_or_refused = if admitted { 0 } else { cost };
+        rule.decision(&rule.snapshot(&state, charged_or_refused, admitted, now))
+    }
+
+    fn refund(&mut self, cost: u32, now: i128) {
+        self.algorithm.settle(&mut self.state, instant(now));
+        self.algorithm.refund(&mut self.state, cost, instant(now));
+    }
+
+    fn is_fresh(&self, now: i128) -> bool {
+        self.algorithm.is_fresh(&self.state, instant(now))
+    }
+
+    fn forget(&mut self, at: i128) {
+        self.state = self.algorithm.fresh(instant(at));
+    }
+
+    fn limiter(&self, clock: ManualClock) -> Box<dyn Limiter> {
+        let store = LocalStore::builder().clock(clock).max_keys(16).build();
+        Box::new(Keyed {
+            limiter: RateLimiter::new(self.algorithm.clone(), store.clone()),
+            store,
+        })
+    }
+
+    fn with_the_numbers_of(&self, other: &dyn Bucket) -> Box<dyn Bucket> {
+        let other = other.as_any().downcast_ref::<Self>();
+        Box::new(Self {
+            algorithm: other.expect("the same type").algorithm.clone(),
+            state: self.state.clone(),
+        })
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// The public face, for one key.
+pub trait Limiter {
+    /// `check_cost`.
+    fn check(&self, cost: u32) -> Decision;
+    /// `peek`.
+    fn peek(&self) -> Decision;
+    /// `refund`.
+    fn refund(&self, cost: u32);
+    /// `reset`.
+    fn reset(&self);
+    /// Whether the store has an entry for the key.
+    fn is_known(&self) -> bool;
+}
+
+struct Keyed<A: Algorithm> {
+    limiter: RateLimiter<A, LocalStore<A, String, ManualClock>>,
+    store: LocalStore<A, String, ManualClock>,
+}
+
+const KEY: &str = "bob";
+
+impl<A: Algorithm> Limiter for Keyed<A> {
+    fn check(&self, cost: u32) -> Decision {
+        at_once(self.limiter.check_cost(KEY, cost)).expect("a store that never fails")
+    }
+
+    fn peek(&self) -> Decision {
+        at_once(self.limiter.peek(KEY)).expect("a store that never fails")
+    }
+
+    fn refund(&self, cost: u32) {
+        at_once(self.limiter.refund(KEY, cost)).expect("a store that never fails");
+    }
+
+    fn reset(&self) {
+        at_once(self.limiter.reset(KEY)).expect("a store that never fails");
+    }
+
+    fn is_known(&self) -> bool {
+        self.store.usage().keys > 0
+    }
+}
+
+/// What a future brings that is there at once: the store in memory never waits.
+pub fn at_once<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("the store in memory waited"),
+    }
+}

@@ -1,0 +1,167 @@
+//! What a caller is told, by the real thing and by the model, in one form that can be compared.
+
+use std::time::Duration;
+
+use tollgate::{Decision, PolicyDecision};
+
+use crate::model::Model;
+
+/// What one policy says; times are in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Told {
+    /// Whether it lets the request through.
+    pub admitted: bool,
+    /// The most at once.
+    pub limit: u64,
+    /// How many more.
+    pub remaining: u64,
+    /// How long to wait.
+    pub retry_after: Option<u64>,
+    /// Whether it is hopeless.
+    pub never_fits: bool,
+    /// How long until there is more.
+    pub replenished_after: u64,
+    /// How long until all is there.
+    pub reset_after: u64,
+    /// How long it is held back.
+    pub delay: u64,
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).expect("a wait of less than 2^64 µs")
+}
+
+impl From<&PolicyDecision> for Told {
+    fn from(policy: &PolicyDecision) -> Self {
+        Self {
+            admitted: policy.is_admitted(),
+            limit: policy.limit(),
+            remaining: policy.remaining(),
+            retry_after: policy.retry_after().map(micros),
+            never_fits: policy.never_fits(),
+            replenished_after: micros(policy.replenished_after()),
+            reset_after: micros(policy.reset_after()),
+            delay: micros(policy.delay()),
+        }
+    }
+}
+
+/// What every policy says, and what all together mean for the caller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToldAll {
+    /// All together; the limit is the binding policy's and not compared (0).
+    pub all: Told,
+    /// Each.
+    pub each: Vec<Told>,
+}
+
+impl From<&Decision> for ToldAll {
+    fn from(decision: &Decision) -> Self {
+        let each: Vec<Told> = decision.policies().iter().map(Told::from).collect();
+        let all = Told {
+            admitted: decision.is_admitted(),
+            limit: 0,
+            remaining: decision.remaining(),
+            retry_after: decision.retry_after().map(micros),
+            never_fits: decision.never_fits(),
+            replenished_after: 0,
+            reset_after: micros(decision.reset_after()),
+            delay: micros(decision.delay()),
+        };
+        Self { all, each }
+    }
+}
+
+impl ToldAll {
+    /// What several policies mean together: all must admit, the longest wait counts, the least remains.
+    pub fn of_each(each: Vec<Told>) -> Self {
+        let admitted = each.iter().all(|told| told.admitted);
+        let never_fits = each.iter().any(|told| told.never_fits);
+        let longest = |of: fn(&Told) -> u64| each.iter().map(of).max().unwrap_or(0);
+        let all = Told {
+            admitted,
+            limit: 0,
+            remaining: each.iter().map(|told| told.remaining).min().unwrap_or(0),
+            retry_after: match admitted || never_fits {
+                true => None,
+                false => each.iter().filter_map(|told| told.retry_after).max(),
+            },
+            never_fits,
+            replenished_after: 0,
+            reset_after: longest(|told| told.reset_after),
+            delay: if admitted {
+                longest(|told| told.delay)
+            } else {
+                0
+            },
+        };
+        Self { all, each }
+    }
+}
+
+/// What the model says after a decision about a cost, found by looking for it: at which instant is it first
+/// admitted, and what is the most that is admitted now?
+pub fn by_search(model: &dyn Model, cost: u32, admitted: bool, delay: i128, now: i128) -> Told {
+    let cost = i128::from(cost);
+    let remaining = most_admitted(model, now);
+    let wait = |cost: i128| first_admitted(model, cost, now).map(|at| narrow(at - now));
+    let retry_after = if admitted { None } else { wait(cost) };
+    let limit = model.limit();
+    let until = |units: i128| {
+        if remaining < limit {
+            wait(units).unwrap_or(0)
+        } else {
+            0
+        }
+    };
+    Told {
+        admitted,
+        limit: narrow(limit),
+        remaining: narrow(remaining),
+        retry_after,
+        never_fits: !admitted && retry_after.is_none(),
+        replenished_after: until(remaining + 1),
+        reset_after: until(limit),
+        delay: narrow(delay),
+    }
+}
+
+fn narrow(number: i128) -> u64 {
+    u64::try_from(number).expect("a number of 64 bits")
+}
+
+fn most_admitted(model: &dyn Model, now: i128) -> i128 {
+    let (mut admitted, mut refused) = (0, model.limit() + 1);
+    while refused - admitted > 1 {
+        let middle = (admitted + refused) / 2;
+        match model.admits(middle, now) {
+            true => admitted = middle,
+            false => refused = middle,
+        }
+    }
+    admitted
+}
+
+fn first_admitted(model: &dyn Model, cost: i128, now: i128) -> Option<i128> {
+    if model.admits(cost, now) {
+        return Some(now);
+    }
+    let mut refused = now;
+    let mut step = 1;
+    while !model.admits(cost, now + step) {
+        refused = now + step;
+        step *= 2;
+        if step > 1 << 60 {
+            return None;
+        }
+    }
+    let mut admitted = now + step;
+    while admitted - refused > 1 {
+        let middle = (admitted + refused) / 2;
+        match model.admits(cost, middle) {
+            true => admitted = middle,
+            false => refused = middle,
+        }
+    }
+    Some(admitted)
+}

@@ -1,0 +1,283 @@
+//! Each printed bound is reached in small numbers, and never passed: every state that any caller can bring about
+//! is looked at. Where a formula needs a condition, the test says so.
+
+use std::{fmt::Debug, time::Duration};
+
+use tollgate::{
+    Quota,
+    algorithm::{
+        Algorithm, FixedWindow, Gcra, LeakyBucket, MinInterval, SlidingBuckets, SlidingLog,
+        SlidingWindow, TokenBucket,
+    },
+};
+use tollgate_properties::{
+    formulas,
+    model::Counts,
+    search::{Search, worst},
+};
+
+fn micros(micros: u64) -> Duration {
+    Duration::from_micros(micros)
+}
+
+fn quota(n: u64, period: u64) -> Quota {
+    Quota::new(n, micros(period))
+}
+
+/// The most that the search finds is what the formula says.
+#[track_caller]
+fn reaches<A>(what: &str, rule: &A, search: Search, bound: i128)
+where
+    A: Algorithm<State: Debug, Snapshot: Debug>,
+{
+    let worst = worst(rule, search);
+    let most = i128::from(worst.most);
+    assert_eq!(most, bound, "{what}: {search:?}: {worst:?}");
+}
+
+/// The search finds no more than the formula says; says whether it finds as much.
+#[track_caller]
+fn stays_within<A>(what: &str, rule: &A, search: Search, bound: i128) -> bool
+where
+    A: Algorithm<State: Debug, Snapshot: Debug>,
+{
+    let worst = worst(rule, search);
+    let most = i128::from(worst.most);
+    assert!(
+        most <= bound,
+        "{what}: more than {bound}: {search:?}: {worst:?}"
+    );
+    most == bound
+}
+
+/// Quotas of up to 4 units in up to so many microseconds.
+fn quotas(longest: u64) -> impl Iterator<Item = (u64, u64)> {
+    (1..=longest).flat_map(|period| (0..=4).map(move |n| (n, period)))
+}
+
+#[test]
+fn a_fixed_window_lets_through_2n() {
+    for (n, period) in quotas(7) {
+        let bound = formulas::fixed_window(n.into(), period.into());
+        let rule = FixedWindow::new(quota(n, period));
+        reaches(
+            &format!("{n} in {period}"),
+            &rule,
+            Search::units(period, n + 1),
+            bound,
+        );
+    }
+}
+
+#[test]
+fn a_window_from_the_first_request_lets_through_2n_minus_1() {
+    for (n, period) in quotas(7) {
+        let bound = formulas::window_from_first_request(n.into(), period.into());
+        let rule = FixedWindow::new(quota(n, period)).from_first_request();
+        reaches(
+            &format!("{n} in {period}"),
+            &rule,
+            Search::units(period, n + 1),
+            bound,
+        );
+    }
+}
+
+#[test]
+fn a_sliding_log_lets_through_n() {
+    for (n, period) in quotas(5) {
+        let rule = SlidingLog::new(quota(n, period));
+        reaches(
+            &format!("{n} in {period}"),
+            &rule,
+            Search::units(period, n + 1),
+            n.into(),
+        );
+    }
+}
+
+#[test]
+fn a_sliding_window_lets_through_n_and_what_a_previous_window_of_two_microseconds_less_gives() {
+    for (n, period) in quotas(7) {
+        let bound = formulas::sliding_window(n.into(), period.into());
+        let rule = SlidingWindow::new(quota(n, period));
+        reaches(
+            &format!("{n} in {period}"),
+            &rule,
+            Search::units(period, n + 1),
+            bound,
+        );
+    }
+}
+
+#[test]
+fn sliding_buckets_let_through_2n_and_n_in_a_span_of_one_precision_less() {
+    for (n, period) in quotas(6) {
+        for precision in (1..=period).filter(|precision| period % precision == 0) {
+            let rule = SlidingBuckets::new(quota(n, period), micros(precision));
+            let bound = formulas::sliding_buckets(n.into(), precision.into());
+            reaches(
+                &format!("{n} in {period}, precision {precision}"),
+                &rule,
+                Search::units(period, n + 1),
+                bound,
+            );
+            let shorter = period - precision + 1;
+            reaches(
+                &format!("{n} in {period}, precision {precision}"),
+                &rule,
+                Search::units(shorter, n + 1),
+                n.into(),
+            );
+        }
+    }
+}
+
+#[test]
+fn strict_buckets_let_through_n() {
+    for (n, period) in quotas(6) {
+        for precision in (1..=period).filter(|precision| period % precision == 0) {
+            let rule = SlidingBuckets::new(quota(n, period), micros(precision)).strict();
+            reaches(
+                &format!("{n} in {period}, precision {precision}"),
+                &rule,
+                Search::units(period, n + 1),
+                n.into(),
+            );
+            reaches(
+                &format!("{n} in {period}, precision {precision}"),
+                &rule,
+                Search::units(period + 1, n + 1),
+                n.into(),
+            );
+        }
+    }
+}
+
+/// Reached wherever the burst holds what refills in a microsecond; a burst of 1 that does not is a least interval.
+#[test]
+fn meters_let_through_the_burst_and_what_refills_between_the_first_and_the_last_microsecond() {
+    for (n, period) in quotas(7) {
+        for burst in 0..=4 {
+            let numbers = (i128::from(burst), i128::from(n), i128::from(period));
+            let bound = match formulas::holds_what_refills(numbers.0, numbers.1, numbers.2) {
+                _ if burst == 0 || n == 0 => 0,
+                false if burst == 1 => {
+                    formulas::min_interval(period.div_ceil(n).into(), period.into())
+                }
+                _ => formulas::meter(numbers.0, numbers.1, numbers.2, 1),
+            };
+            let what = format!("{n} in {period}, burst {burst}");
+            let search = Search::units(period, burst + 1);
+            let quota = quota(n, period);
+            reaches(&what, &TokenBucket::new(quota).burst(burst), search, bound);
+            reaches(
+                &what,
+                &LeakyBucket::new(quota).capacity(burst),
+                search,
+                bound,
+            );
+            reaches(&what, &Gcra::new(quota).burst(burst), search, bound);
+        }
+    }
+}
+
+#[test]
+fn a_queue_releases_n_and_the_largest_cost_less_1_whoever_gives_up() {
+    for (n, period) in quotas(5) {
+        for capacity in 1..=4 {
+            for largest_cost in 1..=capacity {
+                queue_releases(n, period, capacity, largest_cost);
+            }
+        }
+    }
+}
+
+/// Reached wherever the capacity holds what is paid in a microsecond.
+fn queue_releases(n: u64, period: u64, capacity: u64, largest_cost: u64) {
+    let rule = LeakyBucket::new(quota(n, period))
+        .capacity(capacity)
+        .queue();
+    let bound = formulas::queue(n.into(), period.into(), 1, largest_cost.into());
+    for withdrawals in [false, true] {
+        let search = Search {
+            counts: Counts::Releases,
+            withdrawals,
+            before: period + 1,
+            ..Search::units(period, largest_cost)
+        };
+        let what = format!("{n} in {period}, capacity {capacity}");
+        let reached = stays_within(&what, &rule, search, bound);
+        let holds = formulas::holds_what_refills(capacity.into(), n.into(), period.into());
+        assert!(reached || !holds, "{what}: {bound} is not reached");
+    }
+}
+
+#[test]
+fn a_min_interval_lets_through_the_period_over_the_interval_rounded_up() {
+    for period in 1..=9 {
+        for interval in 1..=9 {
+            let bound = formulas::min_interval(interval.into(), period.into());
+            let search = Search {
+                counts: Counts::Requests,
+                ..Search::units(period, 2)
+            };
+            reaches(
+                &format!("{interval} in {period}"),
+                &MinInterval::new(micros(interval)),
+                search,
+                bound,
+            );
+        }
+    }
+}
+
+/// What is in tuples here: each with its bound in a span of the period, of units with costs up to `c`.
+fn bounds_of(n: u64, period: u64, burst: u64, interval: u64, c: u64) -> [i128; 4] {
+    let (n, period, c) = (i128::from(n), i128::from(period), i128::from(c));
+    [
+        formulas::meter(burst.into(), n, period, 1),
+        formulas::min_interval(interval.into(), period) * c,
+        formulas::fixed_window(n, period),
+        formulas::sliding_window(n, period),
+    ]
+}
+
+/// Never more than the tightest member's; as much in most cases, but not in all: two rules may not be at their
+/// worst in one and the same span.
+#[test]
+fn tuples_let_through_no_more_than_their_tightest_member() {
+    let (mut cases, mut reached) = (0, 0);
+    let mut count = |was_reached: bool| {
+        cases += 1;
+        reached += usize::from(was_reached);
+    };
+    for (n, period) in quotas(5).filter(|(n, _)| *n > 0) {
+        for (burst, interval) in [(1, 1), (2, 2), (3, 1), (4, 3)] {
+            let what = format!("{n} in {period}, burst {burst}, interval {interval}");
+            let quota = quota(n, period);
+            let (bucket, gap) = (
+                TokenBucket::new(quota).burst(burst),
+                MinInterval::new(micros(interval)),
+            );
+            let (window, sliding) = (FixedWindow::new(quota), SlidingWindow::new(quota));
+            let search = Search::units(period, 2);
+            let [b, g, w, s] = bounds_of(n, period, burst, interval, 2);
+            let two = (bucket.clone(), gap.clone());
+            count(stays_within(&what, &two, search, b.min(g)));
+            let two = (window.clone(), bucket.clone());
+            count(stays_within(&what, &two, search, w.min(b)));
+            let three = (window.clone(), sliding.clone(), bucket.clone());
+            count(stays_within(&what, &three, search, w.min(s).min(b)));
+            let log = SlidingLog::new(quota);
+            let four = (bucket, gap, window, log);
+            count(stays_within(
+                &what,
+                &four,
+                search,
+                b.min(g).min(w).min(n.into()),
+            ));
+        }
+    }
+    assert!(reached * 4 > cases * 3, "{reached} of {cases}");
+}

@@ -1,0 +1,165 @@
+//! Nothing is ever rounded away: rates hold over a day, and coarse ticks lose nothing.
+
+use std::time::Duration;
+
+use tollgate::{
+    Quota,
+    algorithm::{
+        FixedWindow, Gcra, LeakyBucket, MinInterval, SlidingBuckets, SlidingLog, SlidingWindow,
+        TokenBucket,
+    },
+    clock::ManualClock,
+};
+use tollgate_properties::{
+    formulas,
+    replay::wait_of,
+    subject::{Bucket, Subject, instant},
+};
+
+const SECOND: i128 = 1_000_000;
+const DAY: i128 = 86_400 * SECOND;
+
+/// How many units an impatient caller gets in `span` microseconds: it comes again exactly when it is told to.
+fn taken_in(subject: &Subject, from: i128, span: i128) -> u64 {
+    let clock = ManualClock::at(instant(from));
+    let limiter = subject.bucket.limiter(clock.clone());
+    let (mut now, mut taken) = (from, 0);
+    loop {
+        let decision = limiter.check(1);
+        match decision.is_admitted() {
+            true => taken += 1,
+            false => now += wait_of(&decision).max(1),
+        }
+        if now >= from + span {
+            return taken;
+        }
+        clock.set(instant(now));
+    }
+}
+
+/// From a midnight of long ago.
+const MIDNIGHT: i128 = 19_675 * DAY;
+
+#[test]
+fn three_per_second_is_259_200_in_a_day_and_30_000_in_ten_thousand_seconds() {
+    let quota = Quota::per_second(3);
+    let tenth = Duration::from_millis(100);
+    let subjects = [
+        (Subject::new("fixed window", FixedWindow::new(quota), []), 0),
+        (
+            Subject::new(
+                "from first",
+                FixedWindow::new(quota).from_first_request(),
+                [],
+            ),
+            0,
+        ),
+        (Subject::new("log", SlidingLog::new(quota), []), 0),
+        (
+            Subject::new("buckets", SlidingBuckets::new(quota, tenth), []),
+            0,
+        ),
+        // What the bucket holds at first; what refills by the end of the last second comes right after it.
+        (Subject::new("token bucket", TokenBucket::new(quota), []), 2),
+        (
+            Subject::new("burst of 7", TokenBucket::new(quota).burst(7), []),
+            6,
+        ),
+        (
+            Subject::new("leaky bucket", LeakyBucket::new(quota).capacity(1), []),
+            0,
+        ),
+        (Subject::new("gcra", Gcra::new(quota).burst(2), []), 1),
+        (
+            Subject::new("queue", LeakyBucket::new(quota).queue(), []),
+            2,
+        ),
+        (
+            Subject::new(
+                "tuple",
+                (TokenBucket::new(quota), SlidingLog::new(quota)),
+                [],
+            ),
+            0,
+        ),
+    ];
+    for (subject, more) in subjects {
+        for (span, units) in [(10_000 * SECOND, 30_000), (DAY, 259_200)] {
+            let taken = taken_in(&subject, MIDNIGHT, span);
+            assert_eq!(taken, units + more, "{}", subject.name);
+        }
+    }
+}
+
+#[test]
+fn a_min_interval_keeps_its_rate_all_day() {
+    let gap = Subject::new("interval", MinInterval::new(Duration::from_millis(250)), []);
+    assert_eq!(taken_in(&gap, MIDNIGHT, DAY), 345_600);
+}
+
+/// The estimate rounds against a caller who always comes as early as it may: it gets the quota once, and then
+/// less in each period: one less of a few units, one in two periods of a quota of 1.
+#[test]
+fn a_sliding_window_gives_an_impatient_caller_a_little_less_than_its_quota() {
+    for (n, taken) in [(1, 500), (2, 1_001), (3, 2_001), (10, 9_001), (100, 99_001)] {
+        let rule = SlidingWindow::new(Quota::per_second(n));
+        let window = Subject::new("window", rule, []);
+        assert_eq!(taken_in(&window, MIDNIGHT, 1_000 * SECOND), taken, "{n}");
+    }
+}
+
+/// A quota per day of a large prime number is counted in ticks of 10 µs.
+#[test]
+fn a_quota_in_coarse_ticks_loses_nothing_all_day() {
+    let quota = Quota::per_day(999_983);
+    let bucket = Subject::new("token bucket", TokenBucket::new(quota).burst(5), []);
+    assert_eq!(taken_in(&bucket, MIDNIGHT, DAY), 999_983 + 4);
+}
+
+/// Takes all there is; says how many units that was.
+fn take_all(bucket: &mut dyn Bucket, now: i128) -> i128 {
+    let mut taken = 0;
+    loop {
+        let left = bucket.peek(0, now).remaining();
+        if left == 0 {
+            return taken;
+        }
+        let cost = u32::try_from(left).unwrap_or(u32::MAX);
+        assert!(bucket.check(cost, now).is_admitted());
+        taken += i128::from(cost);
+    }
+}
+
+/// The most in a span of one period: a whole burst in the last microsecond of a tick, and what refills after it.
+fn worst_in_coarse_ticks(n: u64, period: i128, tick: i128, burst: u64) -> i128 {
+    let quota = Quota::new(n, Duration::from_micros(u64::try_from(period).unwrap()));
+    let rule = Gcra::new(quota).burst(burst);
+    let mut bucket = Subject::new("gcra", rule, []).bucket.fork();
+    let first = tick - 1;
+    let instants = [first, first + period / 2, first + period - 1];
+    instants.map(|now| take_all(&mut *bucket, now)).iter().sum()
+}
+
+/// One more than with ticks of a microsecond, if the ticks divide the period and n is less than its microseconds.
+#[test]
+fn with_ticks_that_divide_the_period_the_bound_is_the_burst_and_n() {
+    for (n, tick) in [(999_983, 10), (10_000_019, 100)] {
+        for burst in [n, 2 * n] {
+            let most = worst_in_coarse_ticks(n, DAY, tick, burst);
+            let (burst, n) = (i128::from(burst), i128::from(n));
+            assert_eq!(most, burst + n);
+            assert_eq!(most, formulas::meter(burst, n, DAY, tick));
+            assert_eq!(most, formulas::meter(burst, n, DAY, 1) + 1);
+        }
+    }
+}
+
+/// With ticks that do not divide the period it is more: what refills in the ticks that the span touches.
+#[test]
+fn with_ticks_that_do_not_divide_the_period_the_bound_is_what_whole_ticks_refill() {
+    let (n, period, tick) = (9_100_000_007, 1_000_018, 10);
+    let most = worst_in_coarse_ticks(n, period, tick, n);
+    let n = i128::from(n);
+    assert_eq!(most, formulas::meter(n, n, period, tick));
+    assert_eq!(most - 2 * n, n * 2 / period);
+}

@@ -1,0 +1,357 @@
+//! Hostile numbers: every algorithm at the ends of what there is, and with clocks that misbehave.
+
+use std::time::Duration;
+
+use tollgate::{
+    ConfigError, Quota,
+    algorithm::{
+        FixedWindow, Gcra, LeakyBucket, MinInterval, SlidingBuckets, SlidingLog, SlidingWindow,
+        TokenBucket,
+    },
+    clock::ManualClock,
+};
+use tollgate_properties::{
+    conformance::every_algorithm,
+    history::LAST,
+    numbers::Numbers,
+    replay::wait_of,
+    subject::{Limiter, Subject, instant},
+};
+
+const SECOND: u64 = 1_000_000;
+const HOUR: i128 = 3_600 * SECOND as i128;
+const START: i128 = 1_700_000_000_000_000;
+
+/// Ten a minute, 12 at once, in steps of a second, one every 10 ms; beside it a hundred an hour.
+const USUAL: Numbers = Numbers {
+    units: 10,
+    period: 60 * SECOND,
+    burst: 12,
+    precision: SECOND,
+    interval: SECOND / 100,
+    other_units: 100,
+    other_period: 3_600 * SECOND,
+};
+
+fn at(subject: &Subject, now: i128) -> (ManualClock, Box<dyn Limiter>) {
+    let clock = ManualClock::at(instant(now));
+    let limiter = subject.bucket.limiter(clock.clone());
+    (clock, limiter)
+}
+
+/// Takes units one by one until it is refused; says how many there were.
+fn drain(limiter: &dyn Limiter) -> u64 {
+    (0..)
+        .find(|_| !limiter.check(1).is_admitted())
+        .expect("an end")
+}
+
+/// Those that count units: all without a `MinInterval`.
+fn counting(numbers: &Numbers) -> impl Iterator<Item = Subject> {
+    every_algorithm(numbers)
+        .into_iter()
+        .filter(|subject| !subject.name.contains("interval"))
+}
+
+#[test]
+fn a_quota_of_0_refuses_everything_without_a_wait() {
+    let none = Numbers {
+        units: 0,
+        other_units: 0,
+        ..USUAL
+    };
+    for subject in counting(&none) {
+        let (_, limiter) = at(&subject, START);
+        for cost in [1, 2, u32::MAX] {
+            let decision = limiter.check(cost);
+            assert!(
+                !decision.is_admitted() && decision.never_fits(),
+                "{}",
+                subject.name
+            );
+            assert_eq!((decision.remaining(), decision.retry_after()), (0, None));
+            assert!(decision.reset_after().is_zero());
+        }
+        assert!(limiter.check(0).is_admitted(), "{}", subject.name);
+    }
+}
+
+#[test]
+fn a_cost_beyond_the_limit_never_fits_and_takes_nothing() {
+    for subject in counting(&USUAL) {
+        let (_, limiter) = at(&subject, START);
+        let before = limiter.peek();
+        for cost in [u32::try_from(subject.limit()).unwrap() + 1, u32::MAX] {
+            let decision = limiter.check(cost);
+            assert!(
+                decision.never_fits() && decision.retry_after().is_none(),
+                "{}",
+                subject.name
+            );
+            assert_eq!(limiter.peek(), before, "{}", subject.name);
+        }
+        assert_eq!(drain(&*limiter), subject.limit(), "{}", subject.name);
+    }
+}
+
+#[test]
+fn the_first_and_the_last_instant_are_instants_like_others() {
+    for start in [0, 1, LAST - 1, LAST] {
+        for subject in every_algorithm(&USUAL) {
+            let (clock, limiter) = at(&subject, start);
+            assert_eq!(
+                drain(&*limiter),
+                subject.limit(),
+                "{} at {start}",
+                subject.name
+            );
+            let decision = limiter.check(1);
+            assert!(
+                decision.retry_after().is_some(),
+                "{} at {start}",
+                subject.name
+            );
+            limiter.refund(u32::MAX);
+            limiter.check(u32::MAX);
+            clock.set(instant(LAST));
+            limiter.check(1);
+            clock.set(instant(0));
+            let locked = i128::try_from(limiter.peek().reset_after().as_micros()).unwrap();
+            assert!(
+                locked <= 2 * subject.longest_span(),
+                "{} at {start}",
+                subject.name
+            );
+        }
+    }
+}
+
+#[test]
+fn whatever_is_given_back_there_is_never_more_than_the_limit() {
+    for subject in every_algorithm(&USUAL) {
+        let (clock, limiter) = at(&subject, START);
+        let gives_back = !subject.name.contains("queue");
+        limiter.refund(3);
+        limiter.check(1);
+        limiter.reset();
+        limiter.refund(5);
+        assert_eq!(
+            limiter.peek().remaining(),
+            subject.limit(),
+            "{}",
+            subject.name
+        );
+        limiter.check(2);
+        limiter.refund(u32::MAX);
+        clock.advance(Duration::from_secs(1));
+        limiter.refund(1);
+        if gives_back {
+            assert_eq!(
+                limiter.peek().remaining(),
+                subject.limit(),
+                "{}",
+                subject.name
+            );
+            assert_eq!(drain(&*limiter), subject.limit(), "{}", subject.name);
+        }
+    }
+}
+
+#[test]
+fn a_step_back_of_an_hour_opens_nothing_and_locks_nobody_for_more_than_two_spans() {
+    for subject in every_algorithm(&USUAL) {
+        let (clock, limiter) = at(&subject, START);
+        drain(&*limiter);
+        clock.set(instant(START - HOUR));
+        let decision = limiter.check(1);
+        assert!(!decision.is_admitted(), "{}", subject.name);
+        let wait = wait_of(&decision);
+        assert!(
+            wait <= 2 * subject.longest_span(),
+            "{}: {wait}",
+            subject.name
+        );
+        clock.set(instant(START - HOUR + wait));
+        assert!(limiter.check(1).is_admitted(), "{}", subject.name);
+    }
+}
+
+#[test]
+fn a_leap_second_counts_as_no_time_passed() {
+    for subject in every_algorithm(&USUAL) {
+        let (clock, limiter) = at(&subject, START + 999_999);
+        drain(&*limiter);
+        let before = limiter.peek();
+        clock.set(instant(START));
+        let repeated = limiter.peek();
+        assert!(
+            repeated.remaining() <= before.remaining(),
+            "{}",
+            subject.name
+        );
+        clock.set(instant(START + 999_999));
+        assert_eq!(limiter.peek(), before, "{}", subject.name);
+    }
+}
+
+#[test]
+fn an_hour_of_sleep_brings_no_more_than_the_limit() {
+    for subject in every_algorithm(&USUAL) {
+        let (clock, limiter) = at(&subject, START);
+        drain(&*limiter);
+        clock.advance(Duration::from_secs(100 * 3_600));
+        assert_eq!(drain(&*limiter), subject.limit(), "{}", subject.name);
+    }
+}
+
+#[test]
+fn the_instant_at_which_a_window_ends_is_the_next_ones() {
+    let window = FixedWindow::new(Quota::per_minute(10));
+    let rules = [window.clone(), window.from_first_request()];
+    for rule in rules {
+        let subject = Subject::new("window", rule, []);
+        let edge = START - START % (60 * i128::from(SECOND));
+        let (clock, limiter) = at(&subject, edge);
+        assert_eq!(drain(&*limiter), 10);
+        clock.set(instant(edge + 60 * i128::from(SECOND) - 1));
+        assert_eq!(drain(&*limiter), 0);
+        clock.set(instant(edge + 60 * i128::from(SECOND)));
+        assert_eq!(drain(&*limiter), 10);
+        clock.set(instant(edge + 60 * i128::from(SECOND) + 1));
+        assert_eq!(drain(&*limiter), 0);
+    }
+}
+
+#[test]
+fn periods_that_are_none_are_refused_by_value() {
+    let too_short = [Duration::ZERO, Duration::from_nanos(999)];
+    for period in too_short {
+        let error = ConfigError::PeriodTooShort { period };
+        assert_eq!(Quota::try_new(5, period), Err(error.clone()));
+        assert_eq!(Quota::try_one_every(period), Err(error.clone()));
+        assert_eq!(MinInterval::try_new(period).err(), Some(error.clone()));
+        let precision = SlidingBuckets::try_new(Quota::per_second(5), period);
+        assert_eq!(precision.err(), Some(error));
+    }
+    for period in [
+        Duration::MAX,
+        Quota::LONGEST_PERIOD + Duration::from_nanos(1),
+    ] {
+        let longest = Quota::LONGEST_PERIOD;
+        let error = ConfigError::PeriodTooLong { period, longest };
+        assert_eq!(Quota::try_new(5, period), Err(error.clone()));
+        assert_eq!(MinInterval::try_new(period).err(), Some(error));
+    }
+    assert!(Quota::try_new(5, Quota::LONGEST_PERIOD).is_ok());
+}
+
+#[test]
+fn a_quota_that_cannot_be_counted_is_refused_by_value_and_never_wraps() {
+    let quota = Quota::per_day(u64::MAX);
+    let error = Some(ConfigError::QuotaTooLarge {
+        units: u64::MAX,
+        period: quota.period(),
+    });
+    assert_eq!(FixedWindow::try_new(quota).err(), error);
+    assert_eq!(SlidingLog::try_new(quota).err(), error);
+    assert_eq!(SlidingWindow::try_new(quota).err(), error);
+    assert_eq!(
+        SlidingBuckets::try_new(quota, Duration::from_secs(3_600)).err(),
+        error
+    );
+    assert_eq!(TokenBucket::try_new(quota).err(), error);
+    assert_eq!(LeakyBucket::try_new(quota).err(), error);
+    assert_eq!(Gcra::try_new(quota).err(), error);
+    let quota = Quota::per_day(1);
+    let error = Some(ConfigError::QuotaTooLarge {
+        units: u64::MAX,
+        period: quota.period(),
+    });
+    assert_eq!(TokenBucket::new(quota).try_burst(u64::MAX).err(), error);
+    assert_eq!(LeakyBucket::new(quota).try_capacity(u64::MAX).err(), error);
+    assert_eq!(
+        LeakyBucket::new(quota).queue().try_capacity(u64::MAX).err(),
+        error
+    );
+}
+
+/// Of every power of two and its neighbours, in every kind of period, those that are accepted count exactly.
+#[test]
+fn the_largest_quotas_that_are_accepted_do_not_wrap() {
+    let periods = [
+        1,
+        7,
+        SECOND,
+        3_600 * SECOND,
+        86_400 * SECOND,
+        999_983 * SECOND,
+        1 << 51,
+    ];
+    for exponent in 0..64 {
+        for units in [(1_u64 << exponent) - 1, 1 << exponent, (1 << exponent) | 1] {
+            for period in periods {
+                counts_if_accepted(Quota::new(units, Duration::from_micros(period)));
+            }
+        }
+    }
+}
+
+fn counts_if_accepted(quota: Quota) {
+    let accepted = [
+        FixedWindow::try_new(quota)
+            .ok()
+            .map(|rule| Subject::new("fixed window", rule, [])),
+        SlidingLog::try_new(quota)
+            .ok()
+            .map(|rule| Subject::new("sliding log", rule, [])),
+        SlidingWindow::try_new(quota)
+            .ok()
+            .map(|rule| Subject::new("sliding window", rule, [])),
+        SlidingBuckets::try_new(quota, quota.period())
+            .ok()
+            .map(|rule| Subject::new("buckets", rule.strict(), [])),
+        TokenBucket::try_new(quota)
+            .ok()
+            .map(|rule| Subject::new("token bucket", rule, [])),
+        LeakyBucket::try_new(quota)
+            .ok()
+            .map(|rule| Subject::new("queue", rule.queue(), [])),
+        TokenBucket::try_new(quota)
+            .and_then(|rule| rule.try_burst(1))
+            .ok()
+            .map(|rule| Subject::new("burst of 1", rule, [])),
+    ];
+    for subject in accepted.into_iter().flatten() {
+        for now in [0, START, LAST] {
+            let (_, limiter) = at(&subject, now);
+            let limit = limiter.peek().remaining();
+            let expected = if subject.name == "burst of 1" {
+                quota.units().min(1)
+            } else {
+                quota.units()
+            };
+            assert_eq!(limit, expected, "{} {quota:?}", subject.name);
+            let cost = u32::try_from(limit).unwrap_or(u32::MAX);
+            assert!(
+                limiter.check(cost).is_admitted(),
+                "{} {quota:?}",
+                subject.name
+            );
+            let left = limit - u64::from(cost);
+            let decision = limiter.check(u32::MAX);
+            assert_eq!(
+                decision.is_admitted(),
+                left >= u64::from(u32::MAX),
+                "{} {quota:?}",
+                subject.name
+            );
+            let refused = limiter.check(1);
+            assert_eq!(
+                refused.is_admitted(),
+                left > 0,
+                "{} {quota:?}",
+                subject.name
+            );
+        }
+    }
+}

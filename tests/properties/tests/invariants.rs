@@ -1,0 +1,332 @@
+//! What must always hold, for every algorithm and tuple, over random histories.
+
+use proptest::{prelude::*, strategy::Strategy};
+use tollgate::clock::ManualClock;
+use tollgate_properties::{
+    conformance::every_algorithm,
+    for_all,
+    history::{History, LAST, Op, any_history, checks, forward_history},
+    model::{Bound, Counts},
+    numbers::numbers,
+    replay::{Seen, replay, wait_of},
+    subject::{Bucket, Subject, instant},
+};
+
+type Held = Result<(), TestCaseError>;
+
+fn for_every_algorithm(
+    histories: impl Strategy<Value = History>,
+    holds: impl Fn(&Subject, &History) -> Held,
+) {
+    for_all((numbers(), histories), |(numbers, history)| {
+        let subjects = every_algorithm(&numbers);
+        subjects.iter().try_for_each(|subject| {
+            holds(subject, &history)
+                .map_err(|error| TestCaseError::fail(format!("{}: {error}", subject.name)))
+        })
+    });
+}
+
+/// Turns the clock through a history whose steps back stay within the shortest span, so that no stamp is mended.
+/// `step` gets the time and the cost, and says how long to wait.
+fn without_mending(
+    subject: &Subject,
+    history: &History,
+    clock: &ManualClock,
+    mut step: impl FnMut(i128, u32) -> Result<i128, TestCaseError>,
+) -> Held {
+    let (mut now, mut wait, mut latest) = (history.start, 0, history.start);
+    for entry in &history.steps {
+        let earliest = latest - subject.shortest_span();
+        now = entry.turn.of(now, wait, subject).max(earliest);
+        latest = latest.max(now);
+        clock.set(instant(now));
+        if let Op::Check(cost) = entry.op {
+            wait = step(now, cost.of(subject.limit()))?;
+        }
+    }
+    Ok(())
+}
+
+/// What was let through: when admitted, when released, how many units.
+type Admitted = (i128, i128, i128);
+
+fn most_in_a_span(admitted: &[Admitted], bound: Bound) -> i128 {
+    let at = |entry: &Admitted| match bound.counts {
+        Counts::Releases => entry.1,
+        Counts::Units | Counts::Requests => entry.0,
+    };
+    let weight = |entry: &Admitted| match bound.counts {
+        Counts::Requests => 1,
+        Counts::Units | Counts::Releases => entry.2,
+    };
+    let in_span_until = |end: i128| {
+        let inside = move |entry: &&Admitted| at(entry) <= end && at(entry) > end - bound.span;
+        admitted.iter().filter(inside).map(weight).sum()
+    };
+    let ends = admitted.iter().map(at);
+    ends.map(in_span_until).max().unwrap_or(0)
+}
+
+#[test]
+fn the_printed_bound_is_never_passed() {
+    for_every_algorithm(checks(), |subject, history| {
+        let clock = ManualClock::at(instant(history.start));
+        let limiter = subject.bucket.limiter(clock.clone());
+        let mut admitted: Vec<Admitted> = Vec::new();
+        // The limiter's own clock: never before an admission, nor before the store dropped an idle key.
+        let mut own = 0;
+        without_mending(subject, history, &clock, |now, cost| {
+            let was_known = limiter.is_known();
+            let decision = limiter.check(cost);
+            if decision.is_admitted() && cost > 0 {
+                let delay = i128::try_from(decision.delay().as_micros()).unwrap();
+                own = own.max(now);
+                admitted.push((own, own.max(now + delay), cost.into()));
+            }
+            if was_known && !limiter.is_known() {
+                own = own.max(now);
+            }
+            Ok(wait_of(&decision))
+        })?;
+        let largest_cost = admitted.iter().map(|entry| entry.2).max().unwrap_or(0);
+        for bound in subject.models.iter().map(|model| model.bound(largest_cost)) {
+            let most = most_in_a_span(&admitted, bound);
+            prop_assert!(most <= bound.most, "{most} in {bound:?}: {admitted:?}");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_refused_request_a_cost_of_0_and_a_look_change_nothing() {
+    for_every_algorithm(forward_history(), |subject, history| {
+        let clock = ManualClock::at(instant(history.start));
+        let saw_all = subject.bucket.limiter(clock.clone());
+        let saw_the_admitted = subject.bucket.limiter(clock.clone());
+        without_mending(subject, history, &clock, |_, cost| {
+            saw_all.peek();
+            let decision = saw_all.check(cost);
+            if decision.is_admitted() && cost > 0 {
+                prop_assert_eq!(&decision, &saw_the_admitted.check(cost));
+            }
+            prop_assert_eq!(saw_all.peek(), saw_the_admitted.peek());
+            Ok(wait_of(&decision))
+        })
+    });
+}
+
+#[test]
+fn the_announced_wait_is_exact() {
+    for_every_algorithm(any_history(), |subject, history| {
+        replay(subject, history, |seen| {
+            let (Some(cost), Some(decision)) = (seen.cost, &seen.decision) else {
+                return Ok(());
+            };
+            let wait = wait_of(decision);
+            if decision.retry_after().is_none() || seen.now + wait > LAST {
+                return Ok(());
+            }
+            prop_assert!(wait > 0, "refused and told to come at once");
+            let all = 0..wait;
+            let some = [0, 1, wait / 3, wait / 2, wait - 2, wait - 1];
+            let ticks: Vec<i128> = if wait <= 64 {
+                all.collect()
+            } else {
+                some.into()
+            };
+            for tick in ticks {
+                let early = seen.bucket.fork().check(cost, seen.now + tick);
+                prop_assert!(!early.is_admitted(), "after {tick} of {wait}");
+                prop_assert_eq!(wait_of(&early), wait - tick);
+            }
+            let in_time = seen.bucket.fork().check(cost, seen.now + wait);
+            prop_assert!(in_time.is_admitted(), "not admitted after {wait}");
+            Ok(())
+        })
+    });
+}
+
+#[test]
+fn a_caller_who_waits_exactly_as_long_as_announced_is_admitted_by_the_limiter() {
+    for_every_algorithm(any_history(), |subject, history| {
+        let clock = ManualClock::at(instant(history.start));
+        let limiter = subject.bucket.limiter(clock.clone());
+        let (mut now, mut wait) = (history.start, 0);
+        for step in &history.steps {
+            now = step.turn.of(now, wait, subject);
+            clock.set(instant(now));
+            let Op::Check(cost) = step.op else { continue };
+            let cost = cost.of(subject.limit());
+            let decision = limiter.check(cost);
+            wait = wait_of(&decision);
+            if decision.retry_after().is_some() && now + wait <= LAST {
+                clock.set(instant(now + wait - 1));
+                prop_assert!(!limiter.check(cost).is_admitted(), "one µs before {wait}");
+                clock.set(instant(now + wait));
+                prop_assert!(limiter.check(cost).is_admitted(), "after {wait}");
+                now += wait;
+            }
+        }
+        Ok(())
+    });
+}
+
+/// Takes so many units at once; those that no single cost can carry, in several.
+fn take(bucket: &mut dyn Bucket, mut units: u64, now: i128) -> Held {
+    let one_by_one = units <= 300;
+    while units > 0 {
+        let most = if one_by_one { 1 } else { u32::MAX };
+        let cost = most.min(u32::try_from(units).unwrap_or(u32::MAX));
+        let decision = bucket.check(cost, now);
+        prop_assert!(decision.is_admitted(), "{cost} of {units}: {decision:?}");
+        units -= u64::from(cost);
+    }
+    Ok(())
+}
+
+#[test]
+fn exactly_the_remaining_units_are_admitted_at_the_same_instant() {
+    for_every_algorithm(any_history(), |subject, history| {
+        replay(subject, history, |seen| {
+            let Some(decision) = &seen.decision else {
+                return Ok(());
+            };
+            let mut bucket = seen.bucket.fork();
+            take(&mut *bucket, decision.remaining(), seen.now)?;
+            prop_assert!(!bucket.check(1, seen.now).is_admitted(), "one too many");
+            // Of each member too: what it says is left does not depend on the others.
+            let least = decision.policies().iter().map(|policy| policy.remaining());
+            prop_assert_eq!(least.min(), Some(decision.remaining()));
+            Ok(())
+        })
+    });
+}
+
+#[test]
+fn a_cost_never_fits_if_and_only_if_a_fresh_bucket_refuses_it() {
+    for_every_algorithm(any_history(), |subject, history| {
+        replay(subject, history, |seen| {
+            let (Some(cost), Some(decision)) = (seen.cost, &seen.decision) else {
+                return Ok(());
+            };
+            let fits = subject.bucket.fork().check(cost, seen.now).is_admitted();
+            let refused = !decision.is_admitted();
+            prop_assert_eq!(decision.never_fits(), !fits);
+            prop_assert_eq!(decision.retry_after().is_some(), refused && fits);
+            Ok(())
+        })
+    });
+}
+
+#[test]
+fn a_cost_of_0_is_admitted_and_reports_and_no_cost_wraps() {
+    for_every_algorithm(any_history(), |subject, history| {
+        replay(subject, history, |Seen { bucket, now, .. }| {
+            let look = bucket.peek(1, now);
+            let mut charged_nothing = bucket.fork();
+            let nothing = charged_nothing.check(0, now);
+            prop_assert!(nothing.is_admitted() && nothing.delay().is_zero());
+            prop_assert_eq!(nothing.remaining(), look.remaining());
+            prop_assert_eq!(nothing.reset_after(), look.reset_after());
+            prop_assert_eq!(charged_nothing.peek(1, now), look);
+            for huge in [u32::MAX, u32::MAX - 1, 1 << 31] {
+                let mut bucket = bucket.fork();
+                let decision = bucket.check(huge, now);
+                let counts_units = subject
+                    .models
+                    .iter()
+                    .any(|model| model.bound(1).counts != Counts::Requests);
+                if counts_units {
+                    let fits = u64::from(huge) <= nothing.remaining();
+                    prop_assert_eq!(decision.is_admitted(), fits, "{}", huge);
+                }
+                prop_assert!(decision.remaining() <= nothing.remaining());
+            }
+            Ok(())
+        })
+    });
+}
+
+#[test]
+fn a_step_back_in_time_opens_nothing_and_locks_nobody_for_more_than_two_spans() {
+    let back = (1..4_i128, 0..=255_i128);
+    for_all(
+        (numbers(), any_history(), back),
+        |(numbers, history, (spans, part))| {
+            every_algorithm(&numbers).iter().try_for_each(|subject| {
+                let span = subject.longest_span();
+                replay(subject, &history, |Seen { bucket, now, .. }| {
+                    let before = bucket.peek(1, now);
+                    for by in [
+                        1,
+                        span * part / 255,
+                        span + 1,
+                        2 * span + 1,
+                        spans * span + part + 1,
+                    ] {
+                        let back = (now - by).max(0);
+                        let after = bucket.peek(1, back);
+                        prop_assert!(after.remaining() <= before.remaining(), "{by} back");
+                        let locked = i128::try_from(after.reset_after().as_micros()).unwrap();
+                        prop_assert!(locked <= 2 * span, "{by} back: {locked} > 2 · {span}");
+                    }
+                    Ok(())
+                })
+            })
+        },
+    );
+}
+
+#[test]
+fn a_forgotten_key_is_a_fresh_key() {
+    for_every_algorithm(forward_history(), |subject, history| {
+        let mut forgotten: Vec<Box<dyn Bucket>> = Vec::new();
+        replay(subject, history, |seen| {
+            let now = seen.now;
+            for twin in &mut forgotten {
+                match (seen.cost, &seen.decision) {
+                    (Some(cost), Some(decision)) => {
+                        prop_assert_eq!(&twin.check(cost, now), decision);
+                    }
+                    _ => twin.refund(seen.refunded, now),
+                }
+            }
+            if seen.bucket.is_fresh(now) {
+                for last_seen in [0, now] {
+                    let mut twin = seen.bucket.fork();
+                    twin.forget(last_seen);
+                    forgotten.push(twin);
+                }
+            }
+            Ok(())
+        })
+    });
+}
+
+#[test]
+fn a_key_may_be_forgotten_exactly_when_its_reset_is_over() {
+    for_every_algorithm(forward_history(), |subject, history| {
+        replay(
+            subject,
+            history,
+            |Seen {
+                 bucket,
+                 now,
+                 decision,
+                 ..
+             }| {
+                let Some(decision) = decision else {
+                    return Ok(());
+                };
+                let reset = i128::try_from(decision.reset_after().as_micros()).unwrap();
+                prop_assert!(bucket.is_fresh(now + reset), "not fresh after {reset}");
+                prop_assert!(
+                    reset == 0 || !bucket.is_fresh(now + reset - 1),
+                    "fresh before {reset}"
+                );
+                Ok(())
+            },
+        )
+    });
+}

@@ -1,0 +1,340 @@
+//! A limit in front of gRPC servers, seen by real clients over loopback.
+
+mod frames;
+#[path = "../../support/mod.rs"]
+mod support;
+
+use std::{net::SocketAddr, time::Duration};
+
+use bytes::Bytes;
+use frames::{END_HEADERS, END_STREAM, HEADERS};
+use http::{HeaderMap, Request};
+use http_body_util::{BodyExt, Full};
+use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+use tokio::{net::TcpListener, time::timeout};
+use tollgate::{
+    LocalRateLimitLayer, Quota, RateLimitLayer, StoreErrorKind,
+    algorithm::{Algorithm, FixedWindow, Gcra, TokenBucket},
+    key::{Global, Header, PeerIp},
+    store::LocalStore,
+};
+use tonic::{
+    Code, Status,
+    transport::{Channel, Endpoint, Server, server::TcpIncoming},
+};
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+use tonic_types::StatusExt;
+use tonic_web::{GrpcWebClientLayer, GrpcWebLayer};
+use tower::Layer;
+
+const CHECK: &str = "/grpc.health.v1.Health/Check";
+const WATCH: &str = "/grpc.health.v1.Health/Watch";
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// Serves tonic's health service behind the layers of a builder; says where.
+macro_rules! serve {
+    ($server:expr) => {{
+        let incoming = TcpIncoming::bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let address = incoming.local_addr().unwrap();
+        let (_reporter, health) = tonic_health::server::health_reporter();
+        let server = $server.add_service(health);
+        tokio::spawn(server.serve_with_incoming(incoming));
+        address
+    }};
+}
+
+fn none() -> FixedWindow {
+    FixedWindow::new(Quota::per_day(0)).named("none")
+}
+
+fn three() -> TokenBucket {
+    TokenBucket::new(Quota::per_hour(3)).named("three")
+}
+
+fn by_peer<A: Algorithm>(algorithm: A) -> LocalRateLimitLayer<A, std::net::IpAddr, PeerIp> {
+    RateLimitLayer::new(algorithm, LocalStore::new(), PeerIp::new())
+}
+
+async fn client(server: SocketAddr) -> HealthClient<Channel> {
+    let endpoint = Endpoint::from_shared(format!("http://{server}")).unwrap();
+    HealthClient::new(endpoint.timeout(LONGEST).connect().await.unwrap())
+}
+
+fn check() -> HealthCheckRequest {
+    HealthCheckRequest::default()
+}
+
+#[tokio::test]
+async fn a_call_over_the_limit_is_resource_exhausted_with_the_wait_said_three_times() {
+    let server = serve!(Server::builder().layer(by_peer(three())));
+    let mut client = client(server).await;
+    for left in ["2", "1", "0"] {
+        let response = client.check(check()).await.unwrap();
+        let told = response.metadata().get("ratelimit").unwrap();
+        assert!(
+            told.to_str()
+                .unwrap()
+                .starts_with(&format!("\"three\";r={left};t="))
+        );
+    }
+    let refused = client.check(check()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    assert_eq!(refused.message(), "rate limit exceeded");
+
+    let retry = refused.get_details_retry_info().unwrap();
+    let delay = retry.retry_delay.unwrap();
+    assert!(delay > Duration::from_secs(1_190) && delay <= Duration::from_secs(1_200));
+    let quota = refused.get_details_quota_failure().unwrap();
+    assert_eq!(quota.violations.len(), 1);
+    assert_eq!(quota.violations[0].subject, "three");
+    assert_eq!(quota.violations[0].quota_value, 3);
+
+    let number = |name: &str| -> u64 {
+        let value = refused.metadata().get(name).unwrap();
+        value.to_str().unwrap().parse().unwrap()
+    };
+    let pushback = Duration::from_millis(number("grpc-retry-pushback-ms"));
+    assert!(pushback >= delay && pushback - delay < Duration::from_millis(1));
+    assert!((1_190..=1_200).contains(&number("retry-after")));
+}
+
+#[tokio::test]
+async fn a_refusal_is_one_frame_of_header_fields_that_ends_the_stream_before_any_message() {
+    let server = serve!(Server::builder().layer(by_peer(none())));
+    for path in [CHECK, WATCH] {
+        let frames = timeout(LONGEST, frames::of_an_open_call(server, path))
+            .await
+            .unwrap();
+        assert_eq!(frames[0].kind, HEADERS);
+        assert_eq!(
+            frames[0].flags & (END_STREAM | END_HEADERS),
+            END_STREAM | END_HEADERS
+        );
+        // What may follow is a reset: no message is waited for any more.
+        assert!(
+            frames[1..].iter().all(|frame| frame.kind == 3),
+            "{frames:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_grpc_call_to_an_axum_server_is_refused_in_one_frame_as_well() {
+    let app: axum::Router = axum::Router::new()
+        .route(CHECK, axum::routing::post(async || "never"))
+        .layer(RateLimitLayer::new(none(), LocalStore::new(), Global));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    let frames = timeout(LONGEST, frames::of_an_open_call(server, CHECK))
+        .await
+        .unwrap();
+    assert_eq!(
+        (frames[0].kind, frames[0].flags),
+        (HEADERS, END_STREAM | END_HEADERS)
+    );
+    let refused = client(server).await.check(check()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+}
+
+#[tokio::test]
+async fn a_stream_is_refused_before_its_first_message_and_one_that_runs_is_not_charged_again() {
+    let server = serve!(Server::builder().layer(by_peer(three()).cost(3)));
+    let mut client = client(server).await;
+    let mut running = client.watch(check()).await.unwrap().into_inner();
+    let refused = client.watch(check()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    let first = timeout(LONGEST, running.message()).await.unwrap();
+    assert!(first.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn each_peer_has_a_bucket_of_its_own_by_what_tonic_says_of_the_connection() {
+    let server = serve!(Server::builder().layer(by_peer(three())));
+    for local in [[127, 0, 0, 1], [127, 0, 0, 2]] {
+        let endpoint = Endpoint::from_shared(format!("http://{server}")).unwrap();
+        let endpoint = endpoint.local_address(Some(local.into())).timeout(LONGEST);
+        let mut codes = Vec::new();
+        for _ in 0..2 {
+            // Neither a new connection nor a field of its own helps.
+            let mut client = HealthClient::new(endpoint.connect().await.unwrap());
+            for spoofed in ["6.6.6.6", "7.7.7.7"] {
+                let mut request = tonic::Request::new(check());
+                let spoofed = spoofed.parse().unwrap();
+                request.metadata_mut().insert("x-forwarded-for", spoofed);
+                let answer = client.check(request).await;
+                codes.push(answer.map_or_else(|status| status.code(), |_| Code::Ok));
+            }
+        }
+        assert_eq!(
+            codes,
+            [Code::Ok, Code::Ok, Code::Ok, Code::ResourceExhausted]
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_is_down_is_unavailable_and_not_resource_exhausted() {
+    let broken = support::Broken(StoreErrorKind::Unavailable);
+    let closed = RateLimitLayer::new(three(), broken, Global);
+    let server = serve!(Server::builder().layer(closed));
+    let refused = client(server).await.check(check()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unavailable);
+    assert!(!format!("{refused:?}").contains("s3cret"));
+    assert!(!refused.metadata().contains_key("ratelimit"));
+    assert!(!refused.metadata().contains_key("grpc-retry-pushback-ms"));
+
+    let open = RateLimitLayer::new(three(), broken, Global);
+    let open = open.on_store_error(tollgate::OnStoreError::Admit);
+    let server = serve!(Server::builder().layer(open));
+    let admitted = client(server).await.check(check()).await.unwrap();
+    assert!(!admitted.metadata().contains_key("ratelimit"));
+}
+
+#[tokio::test]
+async fn a_call_without_its_key_gets_the_code_of_its_rejection() {
+    let by_key = RateLimitLayer::new(three(), LocalStore::new(), Header::new("x-api-key"));
+    let server = serve!(Server::builder().layer(by_key));
+    let mut client = client(server).await;
+    let refused = client.check(check()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    assert_eq!(refused.message(), "a required header field is missing");
+    let mut request = tonic::Request::new(check());
+    let key = "k1".parse().unwrap();
+    request.metadata_mut().insert("x-api-key", key);
+    client.check(request).await.unwrap();
+}
+
+/// Sends what a browser would: a call with an empty message, over HTTP/1.1.
+async fn web_call(server: SocketAddr, content_type: &str, more: &[(&str, &str)]) -> HeaderMap {
+    let client = Client::builder(TokioExecutor::new()).build_http::<Full<Bytes>>();
+    let mut request = Request::post(format!("http://{server}{CHECK}"));
+    for (name, value) in more {
+        request = request.header(*name, *value);
+    }
+    let message = if content_type.contains("text") {
+        Bytes::from_static(b"AAAAAAA=")
+    } else {
+        Bytes::from_static(&[0; 5])
+    };
+    let request = request
+        .header("content-type", content_type)
+        .header("accept", content_type);
+    let answer = client.request(request.body(Full::new(message)).unwrap());
+    let response = timeout(LONGEST, answer).await.unwrap().unwrap();
+    assert_eq!(response.status(), 200);
+    let (head, body) = response.into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    assert_eq!(body.is_empty(), head.headers.contains_key("grpc-status"));
+    head.headers
+}
+
+#[tokio::test]
+async fn a_grpc_web_call_sees_the_code_outside_of_tonic_web_and_inside() {
+    let web = GrpcWebLayer::new;
+    let limit = || RateLimitLayer::new(three(), LocalStore::new(), Global);
+    let outside = serve!(
+        Server::builder()
+            .accept_http1(true)
+            .layer(limit())
+            .layer(web())
+    );
+    let inside = serve!(
+        Server::builder()
+            .accept_http1(true)
+            .layer(web())
+            .layer(limit())
+    );
+    for server in [outside, inside] {
+        for content_type in [
+            "application/grpc-web",
+            "application/grpc-web-text",
+            "application/grpc-web+proto",
+        ] {
+            let admitted = web_call(server, content_type, &[]).await;
+            assert!(!admitted.contains_key("grpc-status"));
+            assert!(admitted.contains_key("ratelimit"));
+        }
+        for (asked, answered) in [
+            ("application/grpc-web", "application/grpc-web+proto"),
+            ("application/grpc-web+proto", "application/grpc-web+proto"),
+            (
+                "application/grpc-web-text",
+                "application/grpc-web-text+proto",
+            ),
+            (
+                "application/grpc-web-text+proto",
+                "application/grpc-web-text+proto",
+            ),
+        ] {
+            let refused = web_call(server, asked, &[]).await;
+            assert_eq!(refused["grpc-status"], "8");
+            assert_eq!(refused["content-type"], answered);
+            let status = Status::from_header_map(&refused).unwrap();
+            assert!(status.get_details_retry_info().is_some());
+        }
+        // Plain gRPC passes tonic-web by.
+        let refused = client(server).await.check(check()).await.unwrap_err();
+        assert_eq!(refused.code(), Code::ResourceExhausted);
+        // And a client that speaks gRPC-Web itself.
+        let http = Client::builder(TokioExecutor::new()).build_http();
+        let http = GrpcWebClientLayer::new().layer(http);
+        let origin = format!("http://{server}").parse().unwrap();
+        let mut client = HealthClient::with_origin(http, origin);
+        let refused = timeout(LONGEST, client.check(check()))
+            .await
+            .unwrap()
+            .unwrap_err();
+        assert_eq!(refused.code(), Code::ResourceExhausted);
+    }
+}
+
+#[tokio::test]
+async fn what_a_caller_sends_is_not_in_the_answer() {
+    let server = serve!(
+        Server::builder()
+            .accept_http1(true)
+            .layer(RateLimitLayer::new(none(), LocalStore::new(), Global))
+            .layer(GrpcWebLayer::new())
+    );
+    let sent = [
+        ("grpc-status-details-bin", "AAAA"),
+        ("grpc-status", "0"),
+        ("grpc-message", "s3cret"),
+        ("grpc-retry-pushback-ms", "1"),
+        ("ratelimit", "\"s3cret\";r=9"),
+    ];
+    let content_type = "application/grpc-web";
+    let mut plain = web_call(server, content_type, &[]).await;
+    let mut injected = web_call(server, content_type, &sent).await;
+    for headers in [&mut plain, &mut injected] {
+        headers.remove("date");
+        assert_eq!(headers["grpc-status"], "8");
+        assert_eq!(headers["grpc-retry-pushback-ms"], "-1");
+    }
+    assert_eq!(plain, injected);
+
+    let mut request = tonic::Request::new(check());
+    let details = tonic::metadata::MetadataValue::from_bytes(b"\xFF not protobuf");
+    request
+        .metadata_mut()
+        .insert_bin("grpc-status-details-bin", details);
+    let refused = client(server).await.check(request).await.unwrap_err();
+    let named = refused.get_details_quota_failure().unwrap();
+    assert_eq!(named.violations[0].subject, "none");
+    assert!(refused.get_details_retry_info().is_none());
+}
+
+#[tokio::test]
+async fn a_tuple_names_only_the_policies_that_refuse() {
+    let burst = Gcra::new(Quota::per_second(1_000)).named("burst");
+    let server = serve!(Server::builder().layer(by_peer((burst, three()))));
+    let mut client = client(server).await;
+    for _ in 0..3 {
+        client.check(check()).await.unwrap();
+    }
+    let refused = client.check(check()).await.unwrap_err();
+    let named = refused.get_details_quota_failure().unwrap().violations;
+    assert_eq!(named.len(), 1);
+    assert_eq!(named[0].subject, "three");
+}

@@ -1,0 +1,81 @@
+//! The details of a gRPC status, which are written by hand: another's encoder writes the same bytes.
+
+use std::{convert::Infallible, time::Duration};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use tollgate::{
+    Decision, PolicyDecision,
+    algorithm::{Outcome, Policy, Standing},
+    response::{Grpc, Respond},
+};
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, QuotaViolation, StatusExt};
+
+/// The status that tonic reads from what is sent about a decision.
+fn read(decision: Decision) -> Status {
+    let request = Request::new(());
+    let answer: Result<Response<Bytes>, Infallible> = Grpc::new().refuse(&request, decision);
+    Status::from_header_map(answer.unwrap().headers()).unwrap()
+}
+
+#[test]
+fn the_details_are_byte_for_byte_what_tonic_types_writes() {
+    let micros = [1, 999_999, 1_000_000, 1_500_000, 86_400_000_000, u64::MAX];
+    let outcomes = micros.map(Outcome::RefusedForMicros);
+    for limit in [
+        0,
+        1,
+        127,
+        128,
+        u64::from(u32::MAX),
+        i64::MAX as u64,
+        u64::MAX,
+    ] {
+        for outcome in outcomes.into_iter().chain([Outcome::NeverFits]) {
+            let of = |name: &str, outcome| {
+                let policy = Policy::new("policy", &[limit], Duration::from_secs(60));
+                let standing = Standing {
+                    remaining: 0,
+                    outcome,
+                    replenished_after_micros: 1,
+                    reset_after_micros: 1,
+                    delay_micros: 0,
+                };
+                PolicyDecision::new(&policy.named(name).unwrap(), standing)
+            };
+            let second = Outcome::RefusedForMicros(5);
+            let decision = Decision::of_all(vec![
+                of("first", outcome),
+                of("admits", Outcome::Admitted),
+                of("second", second),
+            ]);
+            let status = read(decision.clone());
+
+            let violations = decision
+                .policies()
+                .iter()
+                .filter(|policy| !policy.is_admitted());
+            let violations: Vec<_> = violations
+                .map(|policy| QuotaViolation {
+                    subject: policy.policy().to_owned(),
+                    description: match policy.never_fits() {
+                        true => "the cost is more than the limit".to_owned(),
+                        false => "the limit is used up".to_owned(),
+                    },
+                    quota_id: policy.policy().to_owned(),
+                    quota_value: i64::try_from(limit).unwrap_or(i64::MAX),
+                    ..QuotaViolation::default()
+                })
+                .collect();
+            let mut details = ErrorDetails::with_quota_failure(violations);
+            if let Some(wait) = decision.retry_after() {
+                details.set_retry_info(Some(wait));
+            }
+            let code = Code::ResourceExhausted;
+            let theirs = Status::with_error_details(code, status.message(), details);
+            assert_eq!(status.details(), theirs.details());
+            assert_eq!(status.code(), code);
+        }
+    }
+}

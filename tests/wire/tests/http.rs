@@ -1,0 +1,295 @@
+//! A limit in front of a real axum server, seen over HTTP/1.1 and HTTP/2.
+
+mod loopback;
+#[path = "../../support/mod.rs"]
+mod support;
+
+use std::{
+    net::IpAddr,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use axum::{
+    Extension, Router,
+    extract::Request,
+    middleware::{self, Next},
+    routing::get,
+};
+use http::Method;
+use loopback::{Http1, Http2, lines, serve};
+use tokio::task::JoinSet;
+use tollgate::{
+    Decision, OnStoreError, Quota, RateLimitLayer, StoreErrorKind,
+    algorithm::{
+        Algorithm, FixedWindow, Gcra, LeakyBucket, MinInterval, SlidingBuckets, SlidingLog,
+        SlidingWindow, TokenBucket,
+    },
+    clock::ManualClock,
+    key::{Global, PeerIp},
+    store::LocalStore,
+};
+
+fn hourly(units: u64) -> TokenBucket {
+    TokenBucket::new(Quota::per_hour(units)).named("hourly")
+}
+
+type ByPeer<A> = RateLimitLayer<A, LocalStore<A, IpAddr, ManualClock>, PeerIp>;
+
+/// Time stands still for it, so that a busy machine changes nothing.
+fn by_peer<A: Algorithm>(algorithm: A) -> ByPeer<A> {
+    RateLimitLayer::new(algorithm, support::by_hand().1, PeerIp::new())
+}
+
+fn hello() -> Router {
+    Router::new().route("/", get(async || "hello"))
+}
+
+#[tokio::test]
+async fn a_burst_over_http_1_gets_the_limit_and_then_the_wait() {
+    let server = serve(hello().layer(by_peer(hourly(5)))).await;
+    for number in 1..=8_u64 {
+        // A new connection is no new caller.
+        let answer = Http1::connect(server).await.get("/").await;
+        let left = 5_u64.saturating_sub(number);
+        assert!(lines(&answer, "ratelimit")[0].starts_with(&format!("\"hourly\";r={left};t=")));
+        assert_eq!(
+            lines(&answer, "ratelimit-policy"),
+            ["\"hourly\";q=5;w=3600"]
+        );
+        if number <= 5 {
+            assert_eq!(answer.status(), 200);
+            assert_eq!(answer.body(), "hello");
+            assert!(!answer.headers().contains_key("retry-after"));
+        } else {
+            assert_eq!(answer.status(), 429);
+            assert_eq!(lines(&answer, "retry-after"), ["720"]);
+            assert_eq!(lines(&answer, "cache-control"), ["no-store"]);
+            assert_eq!(lines(&answer, "content-type"), ["application/problem+json"]);
+            assert_eq!(
+                lines(&answer, "content-length"),
+                [answer.body().len().to_string()]
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_burst_over_http_2_gets_the_limit_and_then_the_wait() {
+    let server = serve(hello().layer(by_peer(hourly(5)))).await;
+    let mut client = Http2::connect(server).await;
+    let mut statuses = Vec::new();
+    for _ in 0..7 {
+        statuses.push(client.get("/").await.status().as_u16());
+    }
+    assert_eq!(statuses, [200, 200, 200, 200, 200, 429, 429]);
+    assert_eq!(lines(&client.get("/").await, "retry-after"), ["720"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_streams_at_once_on_one_connection_get_exactly_the_limit() {
+    let reached = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&reached);
+    let handler = get(async move || {
+        count.fetch_add(1, Ordering::SeqCst);
+        tokio::task::yield_now().await;
+    });
+    let app = Router::new().route("/", handler).layer(by_peer(hourly(37)));
+    let client = Http2::connect(serve(app).await).await;
+    let mut streams = JoinSet::new();
+    for _ in 0..100 {
+        let mut stream = client.clone();
+        streams.spawn(async move { stream.get("/").await.status().as_u16() });
+    }
+    let statuses = streams.join_all().await;
+    let with = |status| statuses.iter().filter(|had| **had == status).count();
+    assert_eq!((with(200), with(429)), (37, 63));
+    assert_eq!(reached.load(Ordering::SeqCst), 37);
+}
+
+#[tokio::test]
+async fn who_waits_as_long_as_retry_after_says_is_admitted() {
+    let a_second = TokenBucket::new(Quota::per_second(1));
+    let limit = RateLimitLayer::new(a_second, LocalStore::new(), PeerIp::new());
+    let mut client = Http1::connect(serve(hello().layer(limit)).await).await;
+    let mut refused = client.get("/").await;
+    assert_eq!(refused.status(), 200);
+    while refused.status() == 200 {
+        refused = client.get("/").await;
+    }
+    let received = Instant::now();
+    assert_eq!(lines(&refused, "retry-after"), ["1"]);
+    tokio::time::sleep_until((received + Duration::from_secs(1)).into()).await;
+    assert_eq!(client.status("/").await, 200);
+}
+
+/// The same for an algorithm whose time is turned by hand, to the second that is told and no further.
+async fn retry_after_is_kept_by<A: Algorithm>(algorithm: A) {
+    let (clock, store) = support::by_hand();
+    clock.advance(Duration::from_micros(86_400_123_456));
+    let app = hello().layer(RateLimitLayer::new(algorithm, store, PeerIp::new()));
+    let mut client = Http1::connect(serve(app).await).await;
+    for _ in 0..20 {
+        let mut answer = client.get("/").await;
+        while answer.status() == 200 {
+            clock.advance(Duration::from_micros(7_001));
+            answer = client.get("/").await;
+        }
+        let wait: u64 = lines(&answer, "retry-after")[0].parse().unwrap();
+        assert!((1..=10).contains(&wait));
+        clock.advance(Duration::from_secs(wait));
+        assert_eq!(client.status("/").await, 200);
+    }
+}
+
+#[tokio::test]
+async fn every_algorithm_keeps_the_promise_of_retry_after() {
+    let three = Quota::new(3, Duration::from_millis(2_500));
+    let half = Duration::from_millis(500);
+    retry_after_is_kept_by(TokenBucket::new(three)).await;
+    retry_after_is_kept_by(Gcra::new(three)).await;
+    retry_after_is_kept_by(LeakyBucket::new(three)).await;
+    retry_after_is_kept_by(FixedWindow::new(three)).await;
+    retry_after_is_kept_by(FixedWindow::new(three).from_first_request()).await;
+    retry_after_is_kept_by(SlidingWindow::new(three)).await;
+    retry_after_is_kept_by(SlidingBuckets::new(three, half)).await;
+    retry_after_is_kept_by(SlidingBuckets::new(three, half).strict()).await;
+    retry_after_is_kept_by(SlidingLog::new(three)).await;
+    retry_after_is_kept_by(MinInterval::new(half)).await;
+    retry_after_is_kept_by((Gcra::new(three), SlidingLog::new(three))).await;
+}
+
+#[tokio::test]
+async fn a_refused_head_has_no_body_and_the_length_of_the_one_that_get_has() {
+    let server = serve(hello().layer(by_peer(hourly(0)))).await;
+    let get = Http1::connect(server).await.get("/").await;
+    assert_eq!(get.status(), 429);
+    let request = |uri: &str| {
+        let request = Request::builder().method(Method::HEAD);
+        request.uri(uri).body(()).unwrap()
+    };
+    let mut http1 = Http1::connect(server).await;
+    let one = http1.send(request("/")).await;
+    let two = Http2::connect(server)
+        .await
+        .send(request("http://localhost/"))
+        .await;
+    for head in [one, two] {
+        assert_eq!(head.status(), 429);
+        assert!(head.body().is_empty());
+        assert_eq!(
+            lines(&head, "content-length"),
+            [get.body().len().to_string()]
+        );
+        assert_eq!(lines(&head, "content-type"), ["application/problem+json"]);
+    }
+    // Nothing of a body is left on the connection.
+    assert_eq!(http1.status("/").await, 429);
+}
+
+#[tokio::test]
+async fn two_layers_keep_both_lines_and_the_longer_wait() {
+    let inner = Gcra::new(Quota::per_hour(1)).named("inner");
+    let outer = Gcra::new(Quota::per_day(2)).named("outer");
+    let app = hello().layer(by_peer(inner)).layer(by_peer(outer));
+    let mut client = Http1::connect(serve(app).await).await;
+    let policies = ["\"inner\";q=1;w=3600", "\"outer\";q=2;w=86400"];
+
+    let admitted = client.get("/").await;
+    assert_eq!(admitted.status(), 200);
+    assert_eq!(lines(&admitted, "ratelimit-policy"), policies);
+    assert_eq!(
+        lines(&admitted, "ratelimit"),
+        ["\"inner\";r=0;t=3600", "\"outer\";r=1;t=43200"]
+    );
+    // The outer layer admits it and charges it, the inner one refuses it.
+    let by_inner = client.get("/").await;
+    assert_eq!(by_inner.status(), 429);
+    assert_eq!(lines(&by_inner, "ratelimit-policy"), policies);
+    assert_eq!(
+        lines(&by_inner, "ratelimit"),
+        ["\"inner\";r=0;t=3600", "\"outer\";r=0;t=43200"]
+    );
+    // Who comes back when the inner layer says so would be refused by the outer one.
+    assert_eq!(lines(&by_inner, "retry-after"), ["43200"]);
+    // The outer layer refuses it, the inner one never sees it.
+    let by_outer = client.get("/").await;
+    assert_eq!(
+        lines(&by_outer, "ratelimit-policy"),
+        ["\"outer\";q=2;w=86400"]
+    );
+    assert_eq!(lines(&by_outer, "retry-after"), ["43200"]);
+}
+
+#[tokio::test]
+async fn a_handler_reads_the_decision_that_let_it_run() {
+    async fn left(Extension(decision): Extension<Decision>) -> String {
+        format!("{} of {}", decision.remaining(), decision.policy())
+    }
+    let app = Router::new().route("/", get(left));
+    let app = app.layer(by_peer(hourly(9)).expose_decision());
+    let mut client = Http1::connect(serve(app).await).await;
+    assert_eq!(client.get("/").await.body(), "8 of hourly");
+    assert_eq!(client.get("/").await.body(), "7 of hourly");
+}
+
+#[tokio::test]
+async fn an_outer_layer_reads_the_decision_in_a_refusal_only() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&seen);
+    let outer = middleware::from_fn(move |request: Request, next: Next| {
+        let log = Arc::clone(&log);
+        async move {
+            let response = next.run(request).await;
+            let decision = response.extensions().get::<Decision>();
+            let admitted = decision.map(Decision::is_admitted);
+            log.lock().unwrap().push(admitted);
+            response
+        }
+    });
+    let app = hello().layer(by_peer(hourly(1))).layer(outer);
+    let mut client = Http1::connect(serve(app).await).await;
+    assert_eq!(
+        [client.status("/").await, client.status("/").await],
+        [200, 429]
+    );
+    assert_eq!(*seen.lock().unwrap(), [None, Some(false)]);
+}
+
+#[tokio::test]
+async fn an_exempt_request_is_neither_counted_nor_told_nor_refused() {
+    let limit = by_peer(hourly(1)).exempt(|request: &Request| request.uri().path() == "/health");
+    let app = hello().route("/health", get(async || "ok")).layer(limit);
+    let mut client = Http1::connect(serve(app).await).await;
+    for _ in 0..5 {
+        let answer = client.get("/health").await;
+        assert_eq!(answer.status(), 200);
+        assert!(!answer.headers().contains_key("ratelimit"));
+    }
+    assert_eq!(
+        [client.status("/").await, client.status("/").await],
+        [200, 429]
+    );
+    assert_eq!(client.status("/health").await, 200);
+}
+
+#[tokio::test]
+async fn a_store_that_is_down_is_503_or_a_pass_without_numbers() {
+    let broken = support::Broken(StoreErrorKind::Unavailable);
+    let limit = || RateLimitLayer::new(hourly(1), broken, Global);
+    let closed = serve(hello().layer(limit())).await;
+    let answer = Http1::connect(closed).await.get("/").await;
+    assert_eq!(answer.status(), 503);
+    assert!(!String::from_utf8_lossy(answer.body()).contains("s3cret"));
+    let open = limit().on_store_error(OnStoreError::Admit);
+    let open = serve(hello().layer(open)).await;
+    let passed = Http1::connect(open).await.get("/").await;
+    assert_eq!(passed.status(), 200);
+    for answer in [answer, passed] {
+        assert!(!answer.headers().contains_key("ratelimit"));
+        assert!(!answer.headers().contains_key("ratelimit-policy"));
+    }
+}

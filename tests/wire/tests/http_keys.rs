@@ -1,0 +1,238 @@
+//! Whose bucket a request is charged to, from a real connection and real header fields.
+
+mod loopback;
+#[path = "../../support/mod.rs"]
+mod support;
+
+use axum::{Router, extract::Request, routing::get};
+use http::HeaderValue;
+use loopback::{Http1, Http2, lines, serve};
+use tokio::net::TcpListener;
+use tollgate::{
+    Quota, RateLimitLayer,
+    algorithm::FixedWindow,
+    clock::ManualClock,
+    key::{ClientIp, Header, Key, KeyExtractor, PeerIp},
+    store::LocalStore,
+};
+
+type Limit<K, F> = RateLimitLayer<FixedWindow, LocalStore<FixedWindow, K, ManualClock>, F>;
+
+/// Two for each key, for ever: time stands still.
+fn two_by<F: KeyExtractor<Request, Key: Key>>(key: F) -> Limit<F::Key, F> {
+    let two = FixedWindow::new(Quota::per_day(2));
+    RateLimitLayer::new(two, support::by_hand().1, key)
+}
+
+fn hello() -> Router {
+    Router::new().route("/", get(async || "hello"))
+}
+
+fn with(name: &str, value: &[u8]) -> http::Request<()> {
+    let value = HeaderValue::from_bytes(value).unwrap();
+    let request = http::Request::get("/").header(name, value);
+    request.body(()).unwrap()
+}
+
+async fn statuses(client: &mut Http1, name: &str, values: &[&[u8]]) -> Vec<u16> {
+    let mut statuses = Vec::new();
+    for value in values {
+        statuses.push(client.send(with(name, value)).await.status().as_u16());
+    }
+    statuses
+}
+
+#[tokio::test]
+async fn each_peer_has_a_bucket_whatever_its_header_fields_say() {
+    let server = serve(hello().layer(two_by(PeerIp::new()))).await;
+    for local in [[127, 0, 0, 1], [127, 0, 0, 2], [127, 0, 0, 3]] {
+        let mut told = Vec::new();
+        for name in ["x-forwarded-for", "forwarded", "x-real-ip"] {
+            let mut client = Http1::connect_from(server, local).await;
+            told.extend(statuses(&mut client, name, &[b"for=6.6.6.6"]).await);
+        }
+        assert_eq!(told, [200, 200, 429]);
+    }
+}
+
+#[tokio::test]
+async fn without_connect_info_nobody_has_a_free_pass_and_no_reason_is_told() {
+    let app = hello().layer(two_by(PeerIp::new()));
+    let by_client = two_by(ClientIp::x_forwarded_for(["127.0.0.1"]));
+    for app in [app, hello().layer(by_client)] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = listener.local_addr().unwrap();
+        tokio::spawn(async move { axum::serve(listener, app).await });
+        let mut client = Http1::connect(server).await;
+        for _ in 0..5 {
+            let answer = client.send(with("x-forwarded-for", b"6.6.6.6")).await;
+            assert_eq!(answer.status(), 500);
+            assert_ne!(answer.body(), "hello");
+            assert!(!String::from_utf8_lossy(answer.body()).contains("6.6.6.6"));
+        }
+        assert_eq!(Http2::connect(server).await.get("/").await.status(), 500);
+    }
+}
+
+#[tokio::test]
+async fn an_untrusted_peer_gets_no_bucket_by_naming_an_address() {
+    let by = ClientIp::x_forwarded_for(["127.0.0.1"]);
+    let server = serve(hello().layer(two_by(by))).await;
+    let mut client = Http1::connect_from(server, [127, 0, 0, 2]).await;
+    let spoofed: [&[u8]; 4] = [b"6.6.6.6", b"7.7.7.7", b"127.0.0.1", b"8.8.8.8, 127.0.0.1"];
+    let told = statuses(&mut client, "x-forwarded-for", &spoofed).await;
+    assert_eq!(told, [200, 200, 429, 429]);
+    // Nor was anything charged to those it named.
+    let mut proxy = Http1::connect(server).await;
+    let told = statuses(&mut proxy, "x-forwarded-for", &[b"6.6.6.6", b"7.7.7.7"]).await;
+    assert_eq!(told, [200, 200]);
+}
+
+#[tokio::test]
+async fn a_thousand_leftmost_values_through_a_trusted_proxy_are_one_bucket() {
+    let by = ClientIp::x_forwarded_for(["127.0.0.1", "10.0.0.0/8"]);
+    let server = serve(hello().layer(two_by(by))).await;
+    let mut proxy = Http1::connect(server).await;
+    let mut admitted = 0;
+    for number in 0..1_000_u32 {
+        let spoofed = std::net::Ipv4Addr::from(0x0600_0000 + number);
+        let hops = match number % 3 {
+            0 => format!("{spoofed}, 198.51.100.7"),
+            1 => format!("{spoofed}, 198.51.100.7:{}", 1_024 + number),
+            _ => format!("unknown, {spoofed}, [::ffff:198.51.100.7]:443, 10.1.2.3"),
+        };
+        let answer = proxy.send(with("x-forwarded-for", hops.as_bytes())).await;
+        admitted += u32::from(answer.status() == 200);
+    }
+    assert_eq!(admitted, 2);
+    // Another client behind the same proxy is another caller.
+    let told = statuses(&mut proxy, "x-forwarded-for", &[b"198.51.100.8"]).await;
+    assert_eq!(told, [200]);
+}
+
+#[tokio::test]
+async fn what_is_not_an_address_is_charged_to_the_proxy() {
+    let by = ClientIp::x_forwarded_for(["127.0.0.1"]);
+    let server = serve(hello().layer(two_by(by))).await;
+    let mut proxy = Http1::connect(server).await;
+    let odd: [&[u8]; 6] = [
+        b"6.6.6.6, garbage",
+        b"6.6.6.6, unknown",
+        b"fe80::1%eth0",
+        b"",
+        b"6.6.6.6, \xFF\xFE",
+        b"6.6.6.6, \"198.51.100.7",
+    ];
+    let told = statuses(&mut proxy, "x-forwarded-for", &odd).await;
+    assert_eq!(told, [200, 200, 429, 429, 429, 429]);
+    let long = "6.6.6.6, ".repeat(7_000);
+    let told = statuses(&mut proxy, "x-forwarded-for", &[long.as_bytes()]).await;
+    assert_eq!(told, [429]);
+}
+
+#[tokio::test]
+async fn the_last_of_two_lines_is_nearest_to_the_proxy() {
+    let by = ClientIp::x_forwarded_for(["127.0.0.1"]);
+    let server = serve(hello().layer(two_by(by))).await;
+    let mut proxy = Http1::connect(server).await;
+    let mut told = Vec::new();
+    for spoofed in ["6.6.6.6", "7.7.7.7", "8.8.8.8"] {
+        let request = http::Request::get("/").header("x-forwarded-for", spoofed);
+        let request = request.header("x-forwarded-for", "198.51.100.7");
+        let answer = proxy.send(request.body(()).unwrap()).await;
+        told.push(answer.status().as_u16());
+    }
+    assert_eq!(told, [200, 200, 429]);
+}
+
+#[tokio::test]
+async fn values_of_odd_bytes_are_each_a_key_of_their_own() {
+    let server = serve(hello().layer(two_by(Header::new("x-api-key")))).await;
+    let mut client = Http1::connect(server).await;
+    let long = "k".repeat(8_000);
+    let longer = format!("{long}k");
+    let odd: [&[u8]; 14] = [
+        b"",
+        b"k",
+        b"K",
+        b"\xFF",
+        b"\xFE\x80",
+        b"a:b",
+        b"a b",
+        b"a\tb",
+        b"{}",
+        b"*",
+        b"\"quoted\"",
+        b"%0d%0a",
+        long.as_bytes(),
+        longer.as_bytes(),
+    ];
+    for expected in [200, 200, 429] {
+        let told = statuses(&mut client, "x-api-key", &odd).await;
+        assert_eq!(told, [expected; 14]);
+    }
+    // Spaces around a value are not part of it.
+    let told = statuses(&mut client, "x-api-key", &[b" k", b"k\t ", b" "]).await;
+    assert_eq!(told, [429; 3]);
+}
+
+#[tokio::test]
+async fn a_refusal_echoes_nothing_of_the_key() {
+    let server = serve(hello().layer(two_by(Header::new("x-api-key")))).await;
+    let mut client = Http1::connect(server).await;
+    for expected in [200, 200, 429] {
+        let answer = client.send(with("x-api-key", b"s3cret")).await;
+        assert_eq!(answer.status(), expected);
+        assert!(!format!("{answer:?}").contains("s3cret"));
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_is_missing_or_there_twice_is_a_bad_request() {
+    let server = serve(hello().layer(two_by(Header::new("x-api-key")))).await;
+    let mut client = Http1::connect(server).await;
+    for _ in 0..4 {
+        let missing = client.get("/").await;
+        assert_eq!(missing.status(), 400);
+        assert!(lines(&missing, "ratelimit").is_empty());
+    }
+    let mut twice = with("x-api-key", b"one");
+    let two = HeaderValue::from_static("two");
+    twice.headers_mut().append("x-api-key", two);
+    assert_eq!(client.send(twice).await.status(), 400);
+    let told = statuses(&mut client, "x-api-key", &[b"one"]).await;
+    assert_eq!(told, [200]);
+}
+
+#[tokio::test]
+async fn the_anonymous_share_a_bucket_or_have_no_limit_as_was_chosen() {
+    let shared = two_by(Header::new("x-api-key").or_shared());
+    let mut client = Http1::connect(serve(hello().layer(shared)).await).await;
+    let mut told = Vec::new();
+    for _ in 0..3 {
+        told.push(client.status("/").await);
+    }
+    assert_eq!(told, [200, 200, 429]);
+    let told = statuses(&mut client, "x-api-key", &[b""]).await;
+    assert_eq!(told, [200], "an empty key is not a missing one");
+
+    let skipped = two_by(Header::new("x-api-key").or_skip());
+    let mut client = Http1::connect(serve(hello().layer(skipped)).await).await;
+    for _ in 0..5 {
+        assert_eq!(client.status("/").await, 200);
+    }
+}
+
+#[tokio::test]
+async fn members_of_a_compound_key_keep_apart() {
+    let by = (Header::new("x-tenant"), Header::new("x-user"));
+    let server = serve(hello().layer(two_by(by))).await;
+    let mut client = Http1::connect(server).await;
+    for expected in [200, 200, 429] {
+        for (tenant, user) in [("a:b", "c"), ("a", "b:c"), ("", "a:b:c"), ("a:b:c", "")] {
+            let request = http::Request::get("/").header("x-tenant", tenant);
+            let request = request.header("x-user", user).body(()).unwrap();
+            assert_eq!(client.send(request).await.status(), expected);
+        }
+    }
+}
