@@ -91,6 +91,8 @@ pub use tuple::TupleRejection;
 )]
 pub trait Key: Clone + Hash + Eq + Send + Sync + 'static {}
 
+// Without this the compiler would ask for `Hash` and for `Eq`, one message each, and never for a key.
+#[diagnostic::do_not_recommend]
 impl<K: Clone + Hash + Eq + Send + Sync + 'static> Key for K {}
 
 /// Says whose bucket a request is charged to.
