@@ -33,6 +33,8 @@ impl<Req> Cost<Req> for u32 {
     }
 }
 
+// Without this the compiler would say "expected a closure" of whatever is no cost.
+#[diagnostic::do_not_recommend]
 impl<Req, F: Fn(&Req) -> u32> Cost<Req> for F {
     #[inline]
     fn cost(&self, request: &Req) -> u32 {

@@ -24,6 +24,8 @@ impl<Req> Exempt<Req> for NoExemption {
     }
 }
 
+// Without this the compiler would say "expected a closure" of whatever is no exemption.
+#[diagnostic::do_not_recommend]
 impl<Req, F: Fn(&Req) -> bool> Exempt<Req> for F {
     #[inline]
     fn is_exempt(&self, request: &Req) -> bool {

@@ -15,6 +15,11 @@ pub enum OnStoreError {
 /// Chooses what becomes of a request while the store is unavailable.
 ///
 /// An [`OnStoreError`] is one, and so is a closure `|error: &StoreError| …` that answers one.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say what becomes of a request while the store is unavailable",
+    label = "no choice between `OnStoreError::Refuse` and `OnStoreError::Admit`",
+    note = "use one of the two, or a closure: `|error: &StoreError| OnStoreError::Refuse`"
+)]
 pub trait HandleStoreError {
     /// The choice. It is asked for [`StoreErrorKind::Unavailable`] only: a store that is set up wrongly, or a
     /// request that cannot be stored, is always refused, or callers could choose to be let through.
@@ -27,6 +32,8 @@ impl HandleStoreError for OnStoreError {
     }
 }
 
+// Without this the compiler would say "expected a closure" of whatever is no choice.
+#[diagnostic::do_not_recommend]
 impl<F: Fn(&StoreError) -> OnStoreError> HandleStoreError for F {
     fn handle(&self, error: &StoreError) -> OnStoreError {
         self(error)

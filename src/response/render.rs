@@ -41,6 +41,11 @@ use crate::decision::Decision;
 /// assert_eq!(response.headers()["Retry-After"], "1");
 /// assert_eq!(response.body(), "<p>Slow down: trial allows no more.");
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not render refusals",
+    label = "not a renderer",
+    note = "use a closure: `|refusal: &Refusal<'_>| -> Response<Bytes> {{ .. }}`, or implement `tollgate::response::Render`"
+)]
 pub trait Render {
     /// The response to a request that was refused.
     fn render(&self, refusal: &Refusal<'_>) -> Response<Bytes>;
@@ -51,6 +56,8 @@ pub trait Render {
     }
 }
 
+// Without this the compiler would say "expected a closure" of whatever is no renderer.
+#[diagnostic::do_not_recommend]
 impl<F: Fn(&Refusal<'_>) -> Response<Bytes>> Render for F {
     fn render(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
         self(refusal)
