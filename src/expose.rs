@@ -5,6 +5,11 @@ use http::Request;
 use crate::decision::Decision;
 
 /// Puts the decision about an admitted request where handlers find it.
+#[diagnostic::on_unimplemented(
+    message = "the decision about a request of type `{Req}` cannot be exposed",
+    label = "`{Req}` has no extensions to put a decision into",
+    note = "leave `.expose_decision()` out: only an `http::Request` has extensions"
+)]
 pub trait Expose<Req> {
     /// Whether there is anything to do; if not, the decision is never made up.
     const EXPOSES: bool;
