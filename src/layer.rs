@@ -7,6 +7,7 @@ use tower_layer::Layer;
 use crate::{
     exempt::NoExemption,
     expose::{Exposed, Hidden},
+    inner::InnerService,
     limiter::RateLimiter,
     response::Http,
     service::RateLimit,
@@ -231,6 +232,7 @@ impl<A, S, F, C, R, X, E, D> RateLimitLayer<A, S, F, Options<C, R, X, E, D>> {
 
 impl<Svc, A, S, F, O> Layer<Svc> for RateLimitLayer<A, S, F, O>
 where
+    Svc: InnerService,
     A: Clone,
     S: Clone,
     F: Clone,

@@ -55,6 +55,7 @@ mod exempt;
 mod expose;
 mod future;
 mod held;
+mod inner;
 pub mod key;
 mod layer;
 mod limiter;
