@@ -29,6 +29,13 @@ use crate::{
 /// It is ready when the inner service is, and charges nothing for that: the decision is made in `call`,
 /// once per request, and the inner service is called only after it. A request that is refused never
 /// reaches the inner service. Dropping a response does not give units back.
+///
+/// # When it is no service
+///
+/// axum, tonic and every function that asks for a service make the compiler say what is missing: a key for this type
+/// of request, a store for this algorithm, a body that a refusal can be written in. Where a *method* is called on it,
+/// the compiler says no more than that `ready` or `oneshot` "exists, but its trait bounds were not satisfied".
+/// Write `tower::ServiceExt::oneshot(service, request)` in its place to be told which.
 pub struct RateLimit<Svc, Algo, Store, KeyFn, Opts = Options> {
     inner: Svc,
     settings: Arc<Settings<Algo, Store, KeyFn, Opts>>,
