@@ -1,0 +1,15 @@
+//! A cost that is a number, but no whole one.
+
+use axum::{Router, routing::get};
+use tollgate::{Quota, RateLimitLayer};
+use tollgate::{algorithm::TokenBucket, key::PeerIp, store::LocalStore};
+
+fn main() {
+    let limit = RateLimitLayer::new(
+        TokenBucket::new(Quota::per_second(20)),
+        LocalStore::new(),
+        PeerIp::new(),
+    )
+    .cost(2.5);
+    let _: Router = Router::new().route("/", get(async || "hello")).layer(limit);
+}

@@ -1,0 +1,21 @@
+//! A decision that is to be put into a request that has no place for it.
+
+use tollgate::{Quota, RateLimitLayer};
+use tollgate::{algorithm::TokenBucket, key::Global, response::AsError, store::LocalStore};
+use tower::{BoxError, Service, ServiceBuilder, service_fn};
+
+/// What a server asks for.
+fn serve(_: impl Service<u32>) {}
+
+fn main() {
+    let limit = RateLimitLayer::new(
+        TokenBucket::new(Quota::per_second(20)),
+        LocalStore::new(),
+        Global,
+    )
+    .respond_with(AsError::new())
+    .expose_decision();
+    let echo = service_fn(|number: u32| async move { Ok::<u32, BoxError>(number) });
+    let service = ServiceBuilder::new().layer(limit).service(echo);
+    serve(service);
+}
