@@ -35,7 +35,7 @@ const MODULES: &[(&str, &[&str])] = &[
 ];
 
 /// The only tower code. These may name each other and everything else.
-const TOWER: &[&str] = &["layer", "service", "future", "held"];
+const TOWER: &[&str] = &["layer", "service", "future", "held", "inner"];
 
 /// Each dependency with the files and folders that may name it.
 const OUTSIDE: &[(&str, &[&str])] = &[
