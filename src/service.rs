@@ -16,7 +16,6 @@ use crate::{
     expose::Expose,
     future::ResponseFuture,
     held::Held,
-    inner::InnerService,
     key::{KeyExtractor, Rejection},
     layer::{Options, Settings},
     response::Respond,
@@ -87,7 +86,7 @@ impl<Svc: fmt::Debug, A, S, F, O> fmt::Debug for RateLimit<Svc, A, S, F, O> {
 impl<Svc, Req, A, S, F, C, R, X, E, D> Service<Req>
     for RateLimit<Svc, A, S, F, Options<C, R, X, E, D>>
 where
-    Svc: Service<Req> + InnerService,
+    Svc: Service<Req> + Clone,
     A: Algorithm,
     F: KeyExtractor<Req>,
     S: Store<A, F::Key>,

@@ -162,6 +162,7 @@ fn text_keys(count: u32) -> Arc<[String]> {
         .collect()
 }
 
+#[inline]
 fn ready<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,

@@ -1,16 +1,17 @@
 //! The rule that the sliding log and the sliding buckets share: what was admitted, and when.
 
-use std::collections::VecDeque;
-
 use crate::{
     algorithm::{Algorithm, Policy, PolicyId},
     clock::Timestamp,
-    decision::{Decision, PolicyDecision, Standing},
+    decision::{Decision, Outcome, PolicyDecision, Standing},
     error::ConfigError,
     quota::Quota,
 };
 
-use super::fixed_window::MOST_UNITS;
+use super::{
+    admissions::{Admissions, Counted},
+    fixed_window::MOST_UNITS,
+};
 
 /// Counts what was admitted in a span that ends now, in slots of a fixed length.
 #[derive(Debug, Clone)]
@@ -71,41 +72,81 @@ impl Log {
         self.slot_of(now).max(state.stamp)
     }
 
-    /// How many entries no longer count.
-    #[inline]
-    fn expired(&self, state: &Admissions, now: Timestamp) -> usize {
-        let slot = self.slot(state, now);
-        let is_over = |entry: &Entry| entry.slot + self.span_micros <= slot;
-        match state.entries.front() {
-            Some(first) if is_over(first) => state.entries.partition_point(is_over),
-            _ => 0,
-        }
+    /// The entries that still count in this slot.
+    #[inline(always)]
+    fn counted(&self, state: &Admissions, slot: u64) -> Counted {
+        state.counted(|entry| entry.slot + self.span_micros <= slot)
     }
 
     #[inline]
-    fn counted(&self, state: &Admissions, now: Timestamp) -> Counted {
-        let first = self.expired(state, now);
-        let before = match first.checked_sub(1) {
-            Some(last_expired) => state.entries[last_expired].total,
-            None => state.forgotten,
-        };
-        Counted {
-            first,
-            before,
-            units: state.total() - before,
+    fn has_room(&self, counted: &Counted, cost: u32) -> bool {
+        let cost = u64::from(cost);
+        cost == 0 || counted.units.saturating_add(cost) <= self.quota.units()
+    }
+
+    /// Mends the slots of a state that lies more than a span after this slot.
+    #[inline]
+    fn settle_in(&self, state: &mut Admissions, slot: u64) {
+        if state.stamp > slot + self.span_micros {
+            self.move_back(state, slot);
         }
     }
 
-    fn forget_expired(&self, state: &mut Admissions, now: Timestamp) {
-        let expired = self.expired(state, now);
-        if let Some(last) = expired.checked_sub(1) {
-            state.forgotten = state.entries[last].total;
-            state.entries.drain(..expired);
+    #[cold]
+    fn move_back(&self, state: &mut Admissions, slot: u64) {
+        let counted = self.counted(state, state.stamp);
+        state.forget(&counted);
+        let back = state.stamp - slot;
+        for entry in &mut state.entries {
+            entry.slot = entry.slot.saturating_sub(back);
+        }
+        state.stamp = slot;
+    }
+
+    #[inline(always)]
+    fn stands(
+        &self,
+        state: &Admissions,
+        counted: &Counted,
+        (cost, admitted): (u32, bool),
+        now: Timestamp,
+    ) -> LogSnapshot {
+        let limit = self.quota.units();
+        let (mut more_after, mut all_after, mut cost_after) = (0, 0, 0);
+        if let (Some(first), Some(last)) = (state.entries.get(counted.first), state.entries.back())
+        {
+            // Until so many units are over there is no room for these.
+            let after = |units: u64| {
+                let units = (counted.units + units).saturating_sub(limit);
+                match first.total - counted.before >= units {
+                    true => first.slot,
+                    false => state.slot_of_unit(counted, units),
+                }
+            };
+            // A quota that was made smaller may be exceeded by more than the first entry.
+            more_after = if counted.units <= limit {
+                first.slot
+            } else {
+                after(1)
+            };
+            all_after = last.slot;
+            if !admitted && u64::from(cost) <= limit {
+                cost_after = after(u64::from(cost));
+            }
+        }
+        LogSnapshot {
+            units: counted.units,
+            more_after,
+            all_after,
+            cost_after,
+            now,
+            cost,
+            admitted,
         }
     }
 
-    fn micros_until_over(&self, entry: &Entry, now: Timestamp) -> u64 {
-        let over_at = entry.slot + self.span_micros;
+    fn micros_until_over(&self, slot: u64, now: Timestamp) -> u64 {
+        let over_at = slot + self.span_micros;
         // An entry of an older precision may have begun in the middle of a slot of today's.
         let over_at = match self.slot_micros {
             1 => over_at,
@@ -115,52 +156,44 @@ impl Log {
     }
 
     #[inline(always)]
-    fn told(&self, snapshot: &Standing) -> PolicyDecision {
-        PolicyDecision::new(&self.policy, *snapshot)
+    fn told(&self, snapshot: &LogSnapshot) -> PolicyDecision {
+        let limit = self.quota.units();
+        let until_over = |slot| self.micros_until_over(slot, snapshot.now);
+        let remaining = limit.saturating_sub(snapshot.units);
+        let is_missing = remaining < limit;
+        let when = |slot| if is_missing { until_over(slot) } else { 0 };
+        let standing = Standing {
+            remaining,
+            outcome: match snapshot.admitted {
+                true => Outcome::Admitted,
+                false if u64::from(snapshot.cost) > limit => Outcome::NeverFits,
+                false => Outcome::RefusedForMicros(until_over(snapshot.cost_after)),
+            },
+            replenished_after_micros: when(snapshot.more_after),
+            reset_after_micros: when(snapshot.all_after),
+            delay_micros: 0,
+        };
+        PolicyDecision::new(&self.policy, standing)
     }
 }
 
-/// What was admitted, oldest first.
-#[derive(Debug, Clone)]
-pub struct Admissions {
-    entries: VecDeque<Entry>,
-    /// The running total when the entries began.
-    forgotten: u64,
-    /// The slot that the log was last written in.
-    stamp: u64,
-}
-
-impl Admissions {
-    #[inline]
-    fn total(&self) -> u64 {
-        self.entries
-            .back()
-            .map_or(self.forgotten, |last| last.total)
-    }
-}
-
-/// What was admitted up to the end of a slot.
-#[derive(Debug, Clone, Copy)]
-struct Entry {
-    slot: u64,
-    /// All units ever admitted, so that a sum over entries is one subtraction.
-    total: u64,
-}
-
-#[cfg(test)]
-pub(super) const BYTES_PER_ENTRY: usize = size_of::<Entry>();
-
-/// The entries that still count.
-struct Counted {
-    first: usize,
-    /// The running total before them.
-    before: u64,
+/// How a log stood right after a decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogSnapshot {
     units: u64,
+    /// The slots of the entries that have to be over before there is room for one unit more, for all of them,
+    /// and for the cost, if it was refused.
+    more_after: u64,
+    all_after: u64,
+    cost_after: u64,
+    now: Timestamp,
+    cost: u32,
+    admitted: bool,
 }
 
 impl Algorithm for Log {
     type State = Admissions;
-    type Snapshot = Standing;
+    type Snapshot = LogSnapshot;
 
     #[inline]
     fn policy_id(&self) -> PolicyId {
@@ -169,57 +202,31 @@ impl Algorithm for Log {
 
     #[inline]
     fn fresh(&self, at: Timestamp) -> Admissions {
-        Admissions {
-            entries: VecDeque::new(),
-            forgotten: 0,
-            stamp: self.slot_of(at),
-        }
+        Admissions::since(self.slot_of(at))
     }
 
     #[inline]
     fn settle(&self, state: &mut Admissions, now: Timestamp) {
-        let slot = self.slot_of(now);
-        if state.stamp > slot + self.span_micros {
-            self.forget_expired(state, now);
-            let back = state.stamp - slot;
-            for entry in &mut state.entries {
-                entry.slot = entry.slot.saturating_sub(back);
-            }
-            state.stamp = slot;
-        }
+        self.settle_in(state, self.slot_of(now));
     }
 
     #[inline]
     fn judge(&self, state: &Admissions, cost: u32, now: Timestamp) -> bool {
-        let cost = u64::from(cost);
-        cost == 0
-            || cost <= self.quota.units()
-                && self.counted(state, now).units + cost <= self.quota.units()
+        self.has_room(&self.counted(state, self.slot(state, now)), cost)
     }
 
     #[inline]
     fn charge(&self, state: &mut Admissions, cost: u32, now: Timestamp) {
-        self.forget_expired(state, now);
         let slot = self.slot(state, now);
-        let total = state.total() + u64::from(cost);
-        state.stamp = slot;
-        match state.entries.back_mut() {
-            Some(last) if last.slot == slot => last.total = total,
-            _ => state.entries.push_back(Entry { slot, total }),
-        }
+        let counted = self.counted(state, slot);
+        state.append(&counted, cost, slot);
     }
 
     /// Takes the newest units out again.
     fn refund(&self, state: &mut Admissions, cost: u32, now: Timestamp) {
-        self.forget_expired(state, now);
-        let left = (state.total() - state.forgotten).saturating_sub(u64::from(cost));
-        let total = state.forgotten + left;
-        while let Some(last) = state.entries.pop_back() {
-            if state.total() < total {
-                state.entries.push_back(Entry { total, ..last });
-                break;
-            }
-        }
+        let counted = self.counted(state, self.slot(state, now));
+        state.forget(&counted);
+        state.take_out(u64::from(cost));
     }
 
     #[inline]
@@ -230,42 +237,81 @@ impl Algorithm for Log {
     }
 
     #[inline]
-    fn snapshot(&self, state: &Admissions, cost: u32, admitted: bool, now: Timestamp) -> Standing {
-        let counted = self.counted(state, now);
-        let limit = self.quota.units();
-        let remaining = limit.saturating_sub(counted.units);
-        let wait = |units: u64| {
-            if units > limit {
-                return None;
-            }
-            let too_many = (counted.units + units).saturating_sub(limit);
-            if too_many == 0 {
-                return Some(0);
-            }
-            // The first and the last are asked for each time, the others only after a refusal.
-            let is_enough = |entry: &Entry| entry.total - counted.before >= too_many;
-            let first = &state.entries[counted.first];
-            let entry = match is_enough(first) {
-                true => first,
-                false if too_many == counted.units => state.entries.back()?,
-                false => {
-                    &state.entries[state
-                        .entries
-                        .partition_point(|entry| entry.total < counted.before || !is_enough(entry))]
-                }
-            };
-            Some(self.micros_until_over(entry, now))
-        };
-        Standing::of(limit, remaining, u64::from(cost), admitted, wait)
+    fn snapshot(
+        &self,
+        state: &Admissions,
+        cost: u32,
+        admitted: bool,
+        now: Timestamp,
+    ) -> LogSnapshot {
+        let counted = self.counted(state, self.slot(state, now));
+        self.stands(state, &counted, (cost, admitted), now)
+    }
+
+    /// The entries that no longer count are searched for once.
+    #[inline(always)]
+    fn step(&self, state: &mut Admissions, cost: u32, now: Timestamp) -> (bool, LogSnapshot) {
+        let slot = self.slot_of(now);
+        self.settle_in(state, slot);
+        let slot = slot.max(state.stamp);
+        let mut counted = self.counted(state, slot);
+        let admitted = self.has_room(&counted, cost);
+        if admitted && cost > 0 {
+            state.append(&counted, cost, slot);
+            counted.first = 0;
+            counted.units += u64::from(cost);
+        }
+        (
+            admitted,
+            self.stands(state, &counted, (cost, admitted), now),
+        )
     }
 
     #[inline]
-    fn describe(&self, snapshot: &Standing, tell: &mut dyn FnMut(PolicyDecision)) {
+    fn describe(&self, snapshot: &LogSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
         tell(self.told(snapshot));
     }
 
     #[inline(always)]
-    fn decision(&self, snapshot: &Standing) -> Decision {
+    fn decision(&self, snapshot: &LogSnapshot) -> Decision {
         Decision::of_one(self.told(snapshot))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_step_is_what_its_parts_are() {
+        let logs = [(0, 1), (1, 1), (7, 1), (20, 10), (20, 50)].map(|(units, slot)| {
+            let quota = Quota::new(units, Duration::from_micros(100));
+            let policy = Policy::new("log", &[units], quota.period());
+            Log::new(policy, quota, slot, 100 + slot).unwrap()
+        });
+        let mut state = logs[0].fresh(Timestamp::from_micros(1_000));
+        let mut other = state.clone();
+        let mut random = 1_u64;
+        for turn in 0..500_000 {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            // Under one log after the other, on a clock that goes both ways.
+            let log = &logs[turn / 1_000 % logs.len()];
+            let width = [1_500, 30][turn / 100 % 2];
+            let now = Timestamp::from_micros(1_000 + turn as u64 / 10 + (random >> 40) % width);
+            let cost = u32::try_from((random >> 33) % 23 / 3).unwrap();
+            let step = log.step(&mut state, cost, now);
+            log.settle(&mut other, now);
+            let admitted = log.judge(&other, cost, now);
+            if admitted && cost > 0 {
+                log.charge(&mut other, cost, now);
+            }
+            let snapshot = log.snapshot(&other, cost, admitted, now);
+            assert_eq!(step, (admitted, snapshot));
+            assert_eq!(format!("{state:?}"), format!("{other:?}"));
+        }
     }
 }

@@ -35,6 +35,7 @@ use crate::{
     decision::{Decision, PolicyDecision},
 };
 
+mod admissions;
 mod fixed_window;
 mod gcra;
 mod leaky_bucket;
@@ -239,7 +240,7 @@ mod tests {
             [16; 5]
         );
         assert_eq!([bytes::<SlidingLog>(), bytes::<SlidingBuckets>()], [48; 2]);
-        assert_eq!(log::BYTES_PER_ENTRY, 16);
+        assert_eq!(admissions::BYTES_PER_ENTRY, 16);
         assert_eq!(bytes::<SlidingWindow>(), 24);
         assert_eq!(bytes::<MinInterval>(), 8);
         assert_eq!(bytes::<(TokenBucket, FixedWindow)>(), 32);

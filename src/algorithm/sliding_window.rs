@@ -115,10 +115,9 @@ impl SlidingWindow {
         let period = self.quota.period_micros();
         let micros = now.as_micros().max(state.stamp);
         let start = micros - micros % period;
-        let state_start = state.stamp - state.stamp % period;
-        let (previous, current) = match (start - state_start) / period {
-            0 => (state.previous, state.current),
-            1 => (state.current, 0),
+        let (previous, current) = match state.stamp {
+            stamp if stamp >= start => (state.previous, state.current),
+            stamp if stamp + period >= start => (state.current, 0),
             _ => (0, 0),
         };
         let elapsed = match self.tick_micros {
@@ -205,7 +204,7 @@ pub struct TwoWindows {
     current: u64,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Counters {
     /// When the running window began.
     start: u64,
@@ -216,8 +215,27 @@ struct Counters {
     now: Timestamp,
 }
 
+impl Counters {
+    #[inline]
+    fn with(self, cost: u32) -> Self {
+        let current = self.current + u64::from(cost);
+        Self { current, ..self }
+    }
+}
+
+impl TwoWindows {
+    #[inline]
+    fn become_those_of(&mut self, counters: &Counters) {
+        *self = Self {
+            stamp: counters.now.as_micros().max(self.stamp),
+            previous: counters.previous,
+            current: counters.current,
+        };
+    }
+}
+
 /// The counters as they were right after a decision.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TwoWindowsSnapshot {
     counters: Counters,
     cost: u32,
@@ -265,12 +283,8 @@ impl Algorithm for SlidingWindow {
 
     #[inline]
     fn charge(&self, state: &mut TwoWindows, cost: u32, now: Timestamp) {
-        let counters = self.counters(state, now);
-        *state = TwoWindows {
-            stamp: now.as_micros().max(state.stamp),
-            previous: counters.previous,
-            current: counters.current + u64::from(cost),
-        };
+        let counters = self.counters(state, now).with(cost);
+        state.become_those_of(&counters);
     }
 
     /// Takes the units out of the running window, then out of the previous one.
@@ -306,6 +320,29 @@ impl Algorithm for SlidingWindow {
         }
     }
 
+    /// The counters are worked out once.
+    #[inline(always)]
+    fn step(
+        &self,
+        state: &mut TwoWindows,
+        cost: u32,
+        now: Timestamp,
+    ) -> (bool, TwoWindowsSnapshot) {
+        self.settle(state, now);
+        let mut counters = self.counters(state, now);
+        let admitted = cost == 0 || self.admits(&counters, u64::from(cost));
+        if admitted && cost > 0 {
+            counters = counters.with(cost);
+            state.become_those_of(&counters);
+        }
+        let snapshot = TwoWindowsSnapshot {
+            counters,
+            cost,
+            admitted,
+        };
+        (admitted, snapshot)
+    }
+
     #[inline]
     fn describe(&self, snapshot: &TwoWindowsSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
         tell(self.told(snapshot));
@@ -314,5 +351,38 @@ impl Algorithm for SlidingWindow {
     #[inline(always)]
     fn decision(&self, snapshot: &TwoWindowsSnapshot) -> Decision {
         Decision::of_one(self.told(snapshot))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_step_is_what_its_parts_are() {
+        for units in [0, 1, 7, 20] {
+            let rule = SlidingWindow::new(Quota::new(units, Duration::from_micros(100)));
+            let mut state = rule.fresh(Timestamp::from_micros(1_000));
+            let mut other = state;
+            let mut random = 1_u64;
+            for turn in 0..100_000 {
+                random = random
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                let width = [1_500, 90][turn / 100 % 2];
+                let now = Timestamp::from_micros(1_000 + turn as u64 / 4 + (random >> 40) % width);
+                let cost = u32::try_from((random >> 33) % 23 / 3).unwrap();
+                let step = rule.step(&mut state, cost, now);
+                rule.settle(&mut other, now);
+                let admitted = rule.judge(&other, cost, now);
+                if admitted && cost > 0 {
+                    rule.charge(&mut other, cost, now);
+                }
+                let snapshot = rule.snapshot(&other, cost, admitted, now);
+                assert_eq!((step, state), ((admitted, snapshot), other));
+            }
+        }
     }
 }

@@ -10,7 +10,7 @@ mod policies;
 mod shard;
 mod table;
 
-use std::{fmt, future::Ready, sync::Arc};
+use std::{fmt, future::Pending, sync::Arc};
 
 use crate::{
     algorithm::Algorithm,
@@ -200,10 +200,10 @@ impl<A, K, C: fmt::Debug> fmt::Debug for LocalStoreBuilder<A, K, C> {
 }
 
 impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for LocalStore<A, K, C> {
-    type Deciding = Ready<Decided<A>>;
-    type Writing = Ready<Written>;
+    type Deciding = Pending<Decided<A>>;
+    type Writing = Pending<Written>;
 
-    #[inline]
+    #[inline(always)]
     fn decide<Q: AsKey<K> + ?Sized>(
         &self,
         algorithm: &A,

@@ -1,1 +1,1 @@
-//! What the compiler says to the likeliest mistakes; see the tests.
+//! What the compiler says to the likeliest mistakes; the mistakes are in `tests/`.

@@ -1,10 +1,9 @@
-//! The likeliest mistakes, each with a message that says what to write instead.
+//! What the compiler says to the likeliest mistakes: each message must say what to write instead.
 //!
-//! The snapshots are of the declared toolchain; after a change of it, look at the new messages before
-//! taking them over with `TRYBUILD=overwrite`.
+//! The snapshots are of one compiler, since every release words its messages a little differently; with another,
+//! look at the differences and, if what is said is still good, write them again with `TRYBUILD=overwrite`.
 
 #[test]
-fn every_likely_mistake_is_answered_with_what_to_write() {
-    let cases = trybuild::TestCases::new();
-    cases.compile_fail("cases/*.rs");
+fn each_mistake_is_answered_with_what_to_write() {
+    trybuild::TestCases::new().compile_fail("tests/mistakes/*.rs");
 }
