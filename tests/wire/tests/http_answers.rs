@@ -1,0 +1,161 @@
+//! What is left of an answer where others have their say: handlers, statuses without a body, hostile bytes.
+
+mod loopback;
+#[path = "../../support/mod.rs"]
+mod support;
+
+use std::net::SocketAddr;
+
+use axum::{Router, extract::Request, middleware, routing::get};
+use http::StatusCode;
+use loopback::{Http1, Http2, lines, serve};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+use tollgate::{
+    Quota, RateLimitLayer,
+    algorithm::{Algorithm, FixedWindow, TokenBucket},
+    clock::ManualClock,
+    key::{ClientIp, FromExtension, Global, Header, Key},
+    store::LocalStore,
+};
+
+fn by<A: Algorithm, K: Key, F>(
+    algorithm: A,
+    key: F,
+) -> RateLimitLayer<A, LocalStore<A, K, ManualClock>, F> {
+    RateLimitLayer::new(algorithm, support::by_hand().1, key)
+}
+
+fn one_a_day() -> FixedWindow {
+    FixedWindow::new(Quota::per_day(1))
+}
+
+fn hello() -> Router {
+    Router::new().route("/", get(|| async { "hello" }))
+}
+
+/// Sends bytes as they are and reads until the server closes.
+async fn exchange(server: SocketAddr, bytes: &[u8]) -> Vec<u8> {
+    let mut stream = TcpStream::connect(server).await.unwrap();
+    stream.write_all(bytes).await.unwrap();
+    let mut answer = Vec::new();
+    // A server that refuses what it reads may reset the connection; what came before that counts.
+    let _ = stream.read_to_end(&mut answer).await;
+    answer
+}
+
+#[tokio::test]
+async fn a_limit_of_nothing_refuses_all_and_announces_no_wait() {
+    let nothing = FixedWindow::new(Quota::per_day(0)).named("nothing");
+    let server = serve(hello().layer(by(nothing, Global))).await;
+    let answer = Http1::connect(server).await.get("/").await;
+    assert_eq!(answer.status(), 429);
+    assert!(lines(&answer, "retry-after").is_empty());
+    assert_eq!(
+        lines(&answer, "ratelimit-policy"),
+        ["\"nothing\";q=0;w=86400"]
+    );
+    assert_eq!(lines(&answer, "ratelimit"), ["\"nothing\";r=0"]);
+}
+
+#[tokio::test]
+async fn a_refused_head_is_a_head_and_nothing_after_it_on_the_wire() {
+    let nothing = FixedWindow::new(Quota::per_day(0));
+    let server = serve(hello().layer(by(nothing, Global))).await;
+    let request = b"HEAD / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    let answer = exchange(server, request).await;
+    assert!(answer.starts_with(b"HTTP/1.1 429 "));
+    assert!(answer.ends_with(b"\r\n\r\n"), "{}", answer.escape_ascii());
+}
+
+#[tokio::test]
+async fn fields_that_the_handler_has_set_are_kept() {
+    let handler = || async { [("ratelimit", "\"mine\";r=3"), ("retry-after", "9")] };
+    let limit = by(TokenBucket::new(Quota::per_minute(5)).named("ours"), Global);
+    let server = serve(Router::new().route("/", get(handler)).layer(limit)).await;
+    let answer = Http1::connect(server).await.get("/").await;
+    assert_eq!(
+        lines(&answer, "ratelimit"),
+        ["\"mine\";r=3", "\"ours\";r=4;t=12"]
+    );
+    assert_eq!(lines(&answer, "retry-after"), ["9"]);
+}
+
+#[tokio::test]
+async fn a_status_that_has_no_body_gets_the_fields_and_still_no_body() {
+    let found = || async { (StatusCode::FOUND, [("location", "/204")]) };
+    let app = Router::new()
+        .route("/204", get(|| async { StatusCode::NO_CONTENT }))
+        .route("/304", get(|| async { StatusCode::NOT_MODIFIED }))
+        .route("/302", get(found));
+    let limit = by(FixedWindow::new(Quota::per_day(9)).named("day"), Global);
+    let server = serve(app.layer(limit)).await;
+    let (mut one, mut two) = (Http1::connect(server).await, Http2::connect(server).await);
+    for (path, status) in [("/204", 204), ("/304", 304), ("/302", 302)] {
+        for answer in [one.get(path).await, two.get(path).await] {
+            let told = lines(&answer, "ratelimit");
+            assert!(told[0].starts_with("\"day\";r="), "{told:?}");
+            assert_eq!((answer.status().as_u16(), answer.body().len()), (status, 0));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_key_with_a_line_break_or_a_nul_makes_no_bucket_of_its_own() {
+    let server = serve(hello().layer(by(one_a_day(), Header::new("x-api-key")))).await;
+    let status = async |key: &[u8]| {
+        let start = b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\nx-api-key: ";
+        let answer = exchange(server, &[start, key, b"\r\n\r\n"].concat()).await;
+        String::from_utf8_lossy(&answer)[9..12].to_owned()
+    };
+    // hyper takes none of these for a value.
+    for key in [&b"a\0b"[..], b"a\rb", b"a\x7Fb"] {
+        assert_eq!(status(key).await, "400");
+    }
+    assert_eq!(status(b"a").await, "200");
+    // A line break ends the value; what follows is another field, or another value: then there are two.
+    assert_eq!(status(b"a\r\nx-other: b").await, "429");
+    assert_eq!(status(b"c\r\nx-api-key: d").await, "400");
+    assert_eq!(status(b"c").await, "200");
+}
+
+#[tokio::test]
+async fn only_the_configured_field_names_the_client() {
+    let key = ClientIp::forwarded(["127.0.0.0/8"]);
+    let server = serve(hello().layer(by(one_a_day(), key))).await;
+    let mut client = Http1::connect(server).await;
+    let mut status = async |forwarded: &'static str, others: &'static str| {
+        let request = http::Request::get("/")
+            .header("forwarded", forwarded)
+            .header("x-forwarded-for", others)
+            .header("x_forwarded_for", others)
+            .header("x-real-ip", others);
+        client.send(request.body(()).unwrap()).await.status()
+    };
+    assert_eq!(status("for=9.9.9.9;proto=https", "1.1.1.1").await, 200);
+    let quoted = "for=1.1.1.1;host=\"a,b\", For=9.9.9.9";
+    assert_eq!(status(quoted, "2.2.2.2").await, 429);
+    assert_eq!(status("for=9.9.9.8", "1.1.1.1").await, 200);
+}
+
+#[tokio::test]
+async fn a_user_whom_an_outer_layer_has_found_is_charged() {
+    #[derive(Clone, PartialEq, Eq, Hash)]
+    struct User(String);
+
+    async fn sign_in(mut request: Request) -> Request {
+        let user = User(request.uri().path().to_owned());
+        request.extensions_mut().insert(user);
+        request
+    }
+    let app = Router::new()
+        .route("/{user}", get(|| async {}))
+        .layer(by(one_a_day(), FromExtension::<User>::new()))
+        .layer(middleware::map_request(sign_in));
+    let mut client = Http1::connect(serve(app).await).await;
+    for (path, status) in [("/ann", 200), ("/ann", 429), ("/bob", 200), ("/ann", 429)] {
+        assert_eq!(client.status(path).await, status, "{path}");
+    }
+}
