@@ -16,6 +16,7 @@ use crate::{
     expose::Expose,
     future::ResponseFuture,
     held::Held,
+    inner::InnerService,
     key::{KeyExtractor, Rejection},
     layer::{Options, Settings},
     response::Respond,
@@ -86,7 +87,7 @@ impl<Svc: fmt::Debug, A, S, F, O> fmt::Debug for RateLimit<Svc, A, S, F, O> {
 impl<Svc, Req, A, S, F, C, R, X, E, D> Service<Req>
     for RateLimit<Svc, A, S, F, Options<C, R, X, E, D>>
 where
-    Svc: Service<Req> + Clone,
+    Svc: Service<Req> + InnerService,
     A: Algorithm,
     F: KeyExtractor<Req>,
     S: Store<A, F::Key>,
