@@ -40,12 +40,16 @@ impl Standing {
             true => Outcome::Admitted,
             false => wait(cost).map_or(Outcome::NeverFits, Outcome::RefusedForMicros),
         };
-        let missing = remaining < limit;
+        let (missing, next) = (remaining < limit, remaining.saturating_add(1));
         let when = |units| if missing { wait(units).unwrap_or(0) } else { 0 };
         Self {
             remaining,
             outcome,
-            replenished_after_micros: when(remaining.saturating_add(1)),
+            replenished_after_micros: match outcome {
+                // Mostly one unit is refused where none is left, and waits for the same.
+                Outcome::RefusedForMicros(micros) if missing && cost == next => micros,
+                _ => when(next),
+            },
             reset_after_micros: when(limit),
             delay_micros: 0,
         }

@@ -136,8 +136,10 @@ impl SlidingWindow {
     /// What the previous window still weighs, rounded up to whole units.
     #[inline]
     fn weighed(&self, counters: &Counters) -> u64 {
-        let weighed = counters.previous.saturating_mul(counters.ticks_covered);
-        weighed.div_ceil(self.ticks_per_period)
+        match counters.previous.saturating_mul(counters.ticks_covered) {
+            0 => 0,
+            weighed => weighed.div_ceil(self.ticks_per_period),
+        }
     }
 
     #[inline]
@@ -167,9 +169,10 @@ impl SlidingWindow {
             return Some(0);
         }
         // With so much room beside it, how many ticks of a window may the period still cover?
-        let may_cover = |room: u64, window: u64| match window {
-            0 => self.ticks_per_period,
-            window => (room * self.ticks_per_period / window).min(self.ticks_per_period),
+        let may_cover = |room: u64, window: u64| match (room, window) {
+            (_, 0) => self.ticks_per_period,
+            (0, _) => 0,
+            (_, window) => (room * self.ticks_per_period / window).min(self.ticks_per_period),
         };
         let (window_start, covered) = match limit.checked_sub(current + units) {
             Some(room) => (start, may_cover(room, previous).min(ticks_covered)),
