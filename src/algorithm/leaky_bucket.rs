@@ -129,7 +129,8 @@ same_rule!(LeakyBucket, Meter);
 /// [`delay`](crate::Decision::delay).
 ///
 /// - **Bound**: in any span of one period at most n + c − 1 units are released, where c is the largest
-///   cost: the output is smooth, whatever the capacity.
+///   cost: the output is smooth, whatever the capacity. (A little more where ticks are coarser than a
+///   microsecond, see [`TokenBucket`](super::TokenBucket).)
 /// - **Memory**: 16 bytes per key.
 /// - **Not for** callers who would rather be told to come back: a queue costs them time and you memory.
 /// - A request that is dropped while it waits gives its place back only if it is the last in line: one
@@ -137,6 +138,8 @@ same_rule!(LeakyBucket, Meter);
 ///   [refund](crate::RateLimiter::refund) changes nothing here.
 /// - A request that waits holds the inner service that was made ready for it. Under a concurrency limit
 ///   *inside* this layer it holds a permit all that time; put the concurrency limit outside.
+/// - The layer waits with tokio's timer: a request that has to wait panics outside of a tokio runtime, or in
+///   one whose time is not enabled.
 /// - Timers are good to a millisecond: above a thousand units a second requests leave in small groups,
 ///   on time on the average and never early.
 ///

@@ -153,6 +153,15 @@ impl Meter {
         (units <= self.capacity_units).then(|| units * self.parts_per_unit)
     }
 
+    /// The state, in the parts and ticks of these numbers.
+    #[inline]
+    fn in_own_scale(&self, state: &Scaled) -> Scaled {
+        match state.scale() == self.scale {
+            true => *state,
+            false => state.rescaled(self.scale, self.parts_per_unit),
+        }
+    }
+
     #[inline(always)]
     pub(super) fn standing(&self, snapshot: &MeterSnapshot) -> Standing {
         let Level { debt, .. } = snapshot.level;
@@ -243,9 +252,7 @@ impl Algorithm for Meter {
 
     #[inline]
     fn settle(&self, state: &mut Scaled, now: Timestamp) {
-        if state.scale() != self.scale {
-            *state = state.rescaled(self.scale, self.parts_per_unit);
-        }
+        *state = self.in_own_scale(state);
         let tick = self.tick_of(now);
         if state.ticks() > tick + self.span_ticks {
             *state = Scaled::new(state.parts(), tick, self.scale);
@@ -273,9 +280,9 @@ impl Algorithm for Meter {
 
     #[inline]
     fn is_fresh(&self, state: &Scaled, now: Timestamp) -> bool {
-        state.scale() == self.scale
-            && self.tick_of(now) >= state.ticks()
-            && self.level(state, now).debt == 0
+        // A state in the numbers that the policy had before must be able to leave, too.
+        let state = &self.in_own_scale(state);
+        self.tick_of(now) >= state.ticks() && self.level(state, now).debt == 0
     }
 
     #[inline]

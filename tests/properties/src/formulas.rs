@@ -53,13 +53,13 @@ pub fn holds_what_refills(burst: i128, n: i128, period: i128) -> bool {
     n > 0 && burst * unit >= paid + unit - 1
 }
 
-/// n + c − 1 by scheduled time of release, where c is the largest cost. With ticks of T µs the span holds the
-/// releases of ⌈P/T⌉ of them: the same if T divides the period.
+/// n + c − 1 by scheduled time of release, where c is the largest cost. With ticks of T µs the span touches
+/// ⌈(P−1)/T⌉ + 1 of them (P if T is 1), and a request that goes through at once may do so at the end of the first.
 pub fn queue(n: i128, period: i128, tick: i128, largest_cost: i128) -> i128 {
     if n == 0 || largest_cost == 0 {
         return 0;
     }
-    let ticks = rounded_up(period, tick);
+    let ticks = rounded_up(period - 1, tick) + 1;
     rounded_up(n * tick * ticks, period) - 1 + largest_cost
 }
 
