@@ -78,15 +78,11 @@ impl Admissions {
         }
     }
 
-    /// Takes so many of the newest units out again, of those that are not forgotten.
+    /// Takes so many of the oldest units out again, of those that are not forgotten.
     pub(super) fn take_out(&mut self, units: u64) {
-        let left = (self.total() - self.forgotten).saturating_sub(units);
-        let total = self.forgotten + left;
-        while let Some(last) = self.entries.pop_back() {
-            if self.total() < total {
-                self.entries.push_back(Entry { total, ..last });
-                break;
-            }
+        self.forgotten = self.forgotten.saturating_add(units).min(self.total());
+        while (self.entries.front()).is_some_and(|first| first.total <= self.forgotten) {
+            self.entries.pop_front();
         }
     }
 

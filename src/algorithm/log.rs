@@ -222,7 +222,7 @@ impl Algorithm for Log {
         state.append(&counted, cost, slot);
     }
 
-    /// Takes the newest units out again.
+    /// Takes the oldest units out again: whichever were meant, those that stay are counted for as long or longer.
     fn refund(&self, state: &mut Admissions, cost: u32, now: Timestamp) {
         let counted = self.counted(state, self.slot(state, now));
         state.forget(&counted);

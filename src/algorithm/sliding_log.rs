@@ -12,7 +12,7 @@ use super::same_rule::same_rule;
 ///
 /// - **Bound**: in any span of one period at most n units.
 /// - **Memory**: 48 bytes per key, and 16 to 32 for each instant at which something was admitted in the
-///   last period: up to 32 n.
+///   last period, at its busiest so far: up to 32 n.
 /// - **Not for** large quotas with many callers: use [`SlidingBuckets`](super::SlidingBuckets), strict, for
 ///   the same bound in bounded memory.
 ///

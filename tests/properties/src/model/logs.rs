@@ -1,6 +1,6 @@
 //! The sliding log, and the sliding buckets, which are a log of coarse instants.
 
-use super::{Admitted, Bound, Counts, Model, take_newest, units_of};
+use super::{Admitted, Bound, Counts, Model, take_oldest, units_of};
 use crate::formulas;
 
 #[derive(Debug, Clone)]
@@ -103,7 +103,7 @@ impl Model for Log {
     fn refund(&mut self, cost: i128, now: i128) {
         let counts = self.counts(now);
         self.admitted.retain(&counts);
-        take_newest(&mut self.admitted, cost, counts);
+        take_oldest(&mut self.admitted, cost);
     }
 
     fn bound(&self, _largest_cost: i128) -> Bound {

@@ -84,6 +84,15 @@ fn units_of(admitted: &[Admitted], counts: impl Fn(&Admitted) -> bool) -> i128 {
     counted.map(|entry| entry.units).sum()
 }
 
+/// Takes units out of the oldest entries.
+fn take_oldest(admitted: &mut [Admitted], mut units: i128) {
+    for entry in admitted {
+        let taken = units.min(entry.units);
+        entry.units -= taken;
+        units -= taken;
+    }
+}
+
 /// Takes units out of the newest entries that match; says how many are left to take.
 fn take_newest(
     admitted: &mut [Admitted],
