@@ -57,7 +57,8 @@ mod route_costs {
 
     /// Charges a request by its method and the route it matched, as the router spells it (`/users/{id}`).
     ///
-    /// A line for a method comes before a line for any method, whatever their order. Requests that match
+    /// A line for a method comes before a line for any method, whatever their order. `HEAD` costs what `GET` does,
+    /// unless it has a line of its own: routers serve it with the same handler. Requests that match
     /// no line, or no route at all, cost the default. As in [`MatchedRoute`](crate::key::MatchedRoute), there is
     /// no matched route outside of the router.
     ///
@@ -83,6 +84,15 @@ mod route_costs {
     struct RouteCost {
         any_method: Option<u32>,
         methods: Vec<(Method, u32)>,
+    }
+
+    impl RouteCost {
+        fn of_method(&self, method: &Method) -> Option<u32> {
+            let lines = &mut self.methods.iter();
+            lines
+                .find(|(known, _)| known == method)
+                .map(|(_, cost)| *cost)
+        }
     }
 
     impl RouteCosts {
@@ -115,10 +125,10 @@ mod route_costs {
         fn cost(&self, request: &Request<B>) -> u32 {
             let route = matched_route(request).and_then(|route| self.routes.get(route));
             let cost = route.and_then(|route| {
-                let of_method = (route.methods.iter())
-                    .find(|(method, _)| method == request.method())
-                    .map(|(_, cost)| *cost);
-                of_method.or(route.any_method)
+                let head_as_get = (request.method() == Method::HEAD).then_some(&Method::GET);
+                (route.of_method(request.method()))
+                    .or_else(|| route.of_method(head_as_get?))
+                    .or(route.any_method)
             });
             cost.unwrap_or(self.default)
         }

@@ -1,0 +1,41 @@
+//! The table of costs by method and route, on a real router.
+
+use axum::{Router, body::Body, extract::Request, routing::get};
+use tollgate::{
+    Quota, RateLimitLayer, RouteCosts, algorithm::FixedWindow, key::Global, store::LocalStore,
+};
+use tower::ServiceExt;
+
+async fn remaining(costs: RouteCosts, method: &str) -> String {
+    let quota = FixedWindow::new(Quota::per_day(100)).named("daily");
+    let limit = RateLimitLayer::new(quota, LocalStore::new(), Global).cost(costs);
+    let app: Router = Router::new()
+        .route("/report", get(|| async { "dear" }).post(|| async {}))
+        .layer(limit);
+    let request = Request::builder().method(method).uri("/report");
+    let response = app.oneshot(request.body(Body::empty()).unwrap()).await;
+    let fields = response.unwrap().headers()["ratelimit"].clone();
+    let field = fields.to_str().unwrap();
+    field.split([';', '=']).nth(2).unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_head_request_costs_what_the_get_does_whose_handler_it_runs() {
+    let costs = || RouteCosts::new(1).on_method(http::Method::GET, "/report", 50);
+    assert_eq!(remaining(costs(), "GET").await, "50");
+    assert_eq!(remaining(costs(), "HEAD").await, "50");
+    assert_eq!(remaining(costs(), "POST").await, "99");
+    let own_line = costs().on_method(http::Method::HEAD, "/report", 2);
+    assert_eq!(remaining(own_line, "HEAD").await, "98");
+}
+
+#[tokio::test]
+async fn a_line_for_a_method_comes_before_a_line_for_any() {
+    let costs = || {
+        RouteCosts::new(1)
+            .on_method(http::Method::POST, "/report", 20)
+            .on("/report", 5)
+    };
+    assert_eq!(remaining(costs(), "POST").await, "80");
+    assert_eq!(remaining(costs(), "GET").await, "95");
+}
