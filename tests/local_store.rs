@@ -463,3 +463,30 @@ fn idle_keys_beside_one_that_panicked_still_make_room() {
         (1, 0)
     );
 }
+
+#[test]
+fn idle_keys_of_a_policy_leave_although_its_numbers_have_changed() {
+    let (store, clock) = store::<TokenBucket, u64>(1_000);
+    let named = |units| TokenBucket::new(Quota::per_second(units)).named("api");
+    let before = RateLimiter::new(named(20), store.clone());
+    for key in 0..1_000 {
+        assert!(admits(&before, &key));
+    }
+    let after = RateLimiter::new(named(50), store.clone());
+    clock.advance(60 * MINUTE);
+    for key in 1_000..2_000_u64 {
+        assert!(admits(&after, &key), "{key}");
+    }
+    assert_eq!(store.usage().overflow_decisions, 0);
+}
+
+#[test]
+fn a_key_that_is_reset_while_the_store_is_full_does_not_pay_for_newcomers() {
+    let (store, _clock) = store::<FixedWindow, u64>(1);
+    let limiter = RateLimiter::new(FixedWindow::new(Quota::per_day(2)), store);
+    assert!(admits(&limiter, &0));
+    while admits(&limiter, &1) {}
+    ready(limiter.reset(&0)).unwrap();
+    assert_eq!(remaining(&limiter, &0), 2);
+    assert!(admits(&limiter, &0));
+}

@@ -34,6 +34,10 @@ const DEFAULT_MAX_KEYS: usize = 1_000_000;
 /// - **Memory** per key: the key and the algorithm's state, plus one byte, at a load between 7/16 and 7/8.
 /// - **Hashing** is seeded at random for each store and policy.
 ///
+/// - **Policies**: each that was ever used with a store keeps its table, and calls sweep the table of their own policy.
+///   So give a policy that is reloaded with new numbers a name, under which it stays one, and don't make
+///   policies up from requests.
+///
 /// One store serves one type of algorithm and one type of key; both are inferred from the layer. Two
 /// policies on one store have buckets of their own.
 ///
@@ -245,7 +249,7 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for LocalStore<A, K, C> {
         algorithm: &A,
         key: &Q,
     ) -> Answer<Written, Self::Writing> {
-        self.table(algorithm).remove(key);
+        self.table(algorithm).reset(algorithm, key);
         Answer::Now(Ok(()))
     }
 

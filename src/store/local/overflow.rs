@@ -1,7 +1,7 @@
 //! The bucket that new keys share while a table is full of live ones.
 
 use std::sync::{
-    Mutex, MutexGuard, PoisonError,
+    Mutex, MutexGuard, Once, PoisonError,
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
@@ -13,12 +13,64 @@ pub(super) struct Overflow<S> {
     is_charged: AtomicBool,
     bucket: Mutex<Option<S>>,
     decisions: AtomicU64,
+    warned: Once,
     /// The latest instant at which any state of the table was dropped, in microseconds: a key that comes back after
     /// the clock has stepped back is as if last seen then, so that the step opens nothing.
     forgot_at: AtomicU64,
 }
 
+/// What a key without an entry begins with.
+pub(super) enum Start<S, V> {
+    /// A state to decide about.
+    From(S),
+    /// A decision already, which charged nothing.
+    Decided(V),
+}
+
 impl<S: Clone> Overflow<S> {
+    /// What a cost begins with whose key has no entry: [`or_fresh`](Self::or_fresh), unless this bucket refuses it
+    /// already. So a refusal, which a flood consists of, copies no state, however large.
+    #[inline]
+    pub(super) fn start<A>(
+        &self,
+        algorithm: &A,
+        cost: u32,
+        now: Timestamp,
+    ) -> Start<S, Verdict<A::Snapshot>>
+    where
+        A: Algorithm<State = S>,
+    {
+        match self.is_charged.load(Ordering::Acquire) {
+            true => self.start_charged(algorithm, cost, now),
+            false => Start::From(algorithm.fresh(self.forgot_at())),
+        }
+    }
+
+    #[cold]
+    fn start_charged<A: Algorithm<State = S>>(
+        &self,
+        algorithm: &A,
+        cost: u32,
+        now: Timestamp,
+    ) -> Start<S, Verdict<A::Snapshot>> {
+        let mut bucket = self.charged(algorithm, now);
+        let Some(state) = &mut *bucket else {
+            return Start::From(algorithm.fresh(self.forgot_at()));
+        };
+        algorithm.settle(state, now);
+        let admitted = algorithm.judge(state, cost, now);
+        if admitted && cost > 0 {
+            return Start::From(state.clone());
+        }
+        if !admitted {
+            self.decisions.fetch_add(1, Ordering::Relaxed);
+        }
+        Start::Decided(Verdict {
+            admitted,
+            snapshot: algorithm.snapshot(state, cost, admitted, now),
+        })
+    }
+
     /// The state that a key without an entry starts from: this bucket's while it is charged, since the key
     /// may be one of those who charged it.
     #[inline]
@@ -27,14 +79,19 @@ impl<S: Clone> Overflow<S> {
         A: Algorithm<State = S>,
     {
         match self.is_charged.load(Ordering::Acquire) {
-            true => self.charged(algorithm, now),
+            true => self.charged(algorithm, now).clone(),
             false => None,
         }
         .unwrap_or_else(|| algorithm.fresh(self.forgot_at()))
     }
 
+    /// The bucket, empty if it owes nothing.
     #[cold]
-    fn charged<A: Algorithm<State = S>>(&self, algorithm: &A, now: Timestamp) -> Option<S> {
+    fn charged<A: Algorithm<State = S>>(
+        &self,
+        algorithm: &A,
+        now: Timestamp,
+    ) -> MutexGuard<'_, Option<S>> {
         let mut bucket = self.lock();
         if bucket
             .take_if(|state| algorithm.is_fresh(state, now))
@@ -43,7 +100,7 @@ impl<S: Clone> Overflow<S> {
             self.forgot(now);
         }
         self.is_charged.store(bucket.is_some(), Ordering::Release);
-        bucket.clone()
+        bucket
     }
 
     /// Decides for a key that has no room.
@@ -57,12 +114,7 @@ impl<S: Clone> Overflow<S> {
         let mut bucket = self.lock();
         let state = bucket.get_or_insert_with(|| algorithm.fresh(self.forgot_at()));
         let verdict = super::shard::step(algorithm, state, cost, now);
-        if !self.is_charged.swap(true, Ordering::Release) {
-            tracing::warn!(
-                target: "tollgate::local_store",
-                "the store is full of live keys: new keys share one bucket; raise `max_keys` if they are real callers"
-            );
-        }
+        self.is_charged.store(true, Ordering::Release);
         verdict
     }
 
@@ -85,15 +137,25 @@ impl<S> Overflow<S> {
             is_charged: AtomicBool::new(false),
             bucket: Mutex::new(None),
             decisions: AtomicU64::new(0),
+            warned: Once::new(),
             forgot_at: AtomicU64::new(0),
         }
     }
 
-    /// A new key was refused: because of what this bucket owes, if it owes anything.
-    pub(super) fn count_if_charged(&self) {
-        if self.is_charged.load(Ordering::Relaxed) {
-            self.decisions.fetch_add(1, Ordering::Relaxed);
-        }
+    /// Tells the operator, once, that new keys share a bucket. To be called without a lock: a subscriber may be
+    /// slow, or ask the same store.
+    pub(super) fn warn_once(&self) {
+        self.warned.call_once(|| {
+            tracing::warn!(
+                target: "tollgate::local_store",
+                "the store is full of live keys: new keys share one bucket; raise `max_keys` if they are real callers"
+            );
+        });
+    }
+
+    /// Whether the bucket owes anything.
+    pub(super) fn is_charged(&self) -> bool {
+        self.is_charged.load(Ordering::Acquire)
     }
 
     /// Some state was dropped now.
@@ -101,7 +163,7 @@ impl<S> Overflow<S> {
         self.forgot_at.fetch_max(now.as_micros(), Ordering::Relaxed);
     }
 
-    fn forgot_at(&self) -> Timestamp {
+    pub(super) fn forgot_at(&self) -> Timestamp {
         Timestamp::from_micros(self.forgot_at.load(Ordering::Relaxed))
     }
 

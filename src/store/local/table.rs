@@ -18,7 +18,7 @@ use crate::{
 };
 
 use super::{
-    overflow::Overflow,
+    overflow::{Overflow, Start},
     shard::{Shard, step},
 };
 
@@ -166,13 +166,12 @@ impl<K: Key, S: Clone> Table<K, S> {
         cost: u32,
         now: Timestamp,
     ) -> Verdict<A::Snapshot> {
-        let mut state = self.overflow.or_fresh(algorithm, now);
+        let mut state = match self.overflow.start(algorithm, cost, now) {
+            Start::From(state) => state,
+            Start::Decided(verdict) => return verdict,
+        };
         let verdict = step(algorithm, &mut state, cost, now);
-        if !verdict.admitted {
-            self.overflow.count_if_charged();
-            return verdict;
-        }
-        if cost == 0 {
+        if !verdict.admitted || cost == 0 {
             return verdict;
         }
         self.forget_idle(&mut shard, algorithm, now, SLICE_OF_A_NEW_KEY);
@@ -181,7 +180,10 @@ impl<K: Key, S: Clone> Table<K, S> {
             place = self.take_place();
         }
         let Some(place) = place else {
-            return self.overflow.decide(algorithm, cost, now);
+            let verdict = self.overflow.decide(algorithm, cost, now);
+            drop(shard);
+            self.overflow.warn_once();
+            return verdict;
         };
         let entry = (key.to_owned(), state);
         let hash_of = |(key, _): &(K, S)| self.hash(key);
@@ -228,10 +230,20 @@ impl<K: Key, S: Clone> Table<K, S> {
         }
     }
 
-    pub(super) fn remove<Q: AsKey<K> + ?Sized>(&self, key: &Q) {
+    /// Makes a key as good as one that was never seen. While the overflow bucket is charged it keeps its entry:
+    /// without one it would start from what that bucket owes.
+    pub(super) fn reset<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+    ) {
         let hash = self.hasher.hash_one(key);
         let mut shard = self.lock(hash);
-        if let Ok(entry) = shard.entries.find_entry(hash, is(key)) {
+        if self.overflow.is_charged() {
+            if let Some((_, state)) = shard.entries.find_mut(hash, is(key)) {
+                *state = algorithm.fresh(self.overflow.forgot_at());
+            }
+        } else if let Ok(entry) = shard.entries.find_entry(hash, is(key)) {
             entry.remove();
             self.keys.fetch_sub(1, Ordering::Relaxed);
         }
@@ -310,84 +322,4 @@ fn same<Q: ToOwned + Eq + ?Sized>(key: &Q, known: &Q::Owned) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use crate::{Quota, algorithm::FixedWindow, algorithm::MinInterval};
-
-    use super::*;
-
-    const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
-
-    fn buckets<K, S>(table: &Table<K, S>) -> usize {
-        let shards = table.shards.iter();
-        shards
-            .map(|shard| shard.0.lock().unwrap().entries.num_buckets())
-            .sum()
-    }
-
-    #[test]
-    fn a_table_whose_keys_have_left_is_small_again() {
-        for left in [0, 1, 100] {
-            let algorithm = MinInterval::new(Duration::from_secs(1));
-            let table = Table::new(1_000_000);
-            for key in 0..200_000_u64 {
-                assert!(table.decide(&algorithm, &key, 1, START).admitted);
-            }
-            let at_most = buckets(&table);
-            assert!(at_most >= 200_000);
-            let later = START.saturating_add(Duration::from_secs(1));
-            for call in 0..4_000_000 {
-                if call < left {
-                    assert!(table.decide(&algorithm, &call, 1, later).admitted);
-                }
-                table.decide(&algorithm, &0, 1, later);
-            }
-            assert!(table.keys() <= 101);
-            assert!(
-                buckets(&table) * 20 < at_most,
-                "{} of {at_most}",
-                buckets(&table)
-            );
-        }
-    }
-
-    #[test]
-    fn a_slice_visits_a_few_buckets_and_no_more() {
-        let algorithm = FixedWindow::new(Quota::per_minute(5));
-        let table = Table::new(1_000_000);
-        for key in 0..100_000_u64 {
-            table.decide(&algorithm, &key, 1, START);
-        }
-        let idle = START.saturating_add(Duration::from_secs(120));
-        let mut keys = table.keys();
-        for key in 0..200_000 {
-            table.decide(&algorithm, &(key % 3_000), 1, idle);
-            let gone = keys.saturating_sub(table.keys());
-            assert!(gone <= SLICE_OF_A_KNOWN_KEY, "{gone} in one call");
-            keys = table.keys();
-        }
-    }
-
-    #[test]
-    fn a_newcomer_to_a_full_table_visits_a_bounded_number_of_buckets() {
-        const KEYS: usize = 100_000;
-        let algorithm = FixedWindow::new(Quota::per_minute(5));
-        let table = Table::new(KEYS);
-        for key in 0..KEYS as u64 {
-            table.decide(&algorithm, &key, 1, START);
-        }
-        let idle = START.saturating_add(Duration::from_secs(120));
-        table.decide(&algorithm, &u64::MAX, 1, idle);
-        let most = SLICE_OF_A_FULL_TABLE * (1 + SLICE_OF_A_NEW_KEY) + SLICE_OF_A_NEW_KEY;
-        assert!(table.keys() < KEYS && table.keys() >= KEYS - most);
-        assert_eq!(table.overflow_decisions(), 0);
-    }
-
-    #[test]
-    fn hashes_are_seeded_at_random_for_each_table() {
-        let [one, other] = [(); 2].map(|()| Table::<u64, ()>::new(10));
-        let same = (0..1_000).filter(|key| one.hash(key) == other.hash(key));
-        assert_eq!(same.count(), 0);
-    }
-}
+mod tests;

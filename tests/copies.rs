@@ -1,0 +1,92 @@
+//! What a flood of newcomers costs a store whose states are dear to copy, as logs are.
+
+use std::{
+    future::Future,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use tollgate::{
+    PolicyDecision, RateLimiter, Timestamp,
+    algorithm::{Algorithm, Policy, PolicyId, Standing},
+    store::LocalStore,
+};
+
+fn ready<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("a store in memory is never pending"),
+    }
+}
+
+/// Counts how often it is copied.
+#[derive(Debug)]
+struct Copied(u64, Arc<AtomicUsize>);
+
+impl Clone for Copied {
+    fn clone(&self) -> Self {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        Self(self.0, Arc::clone(&self.1))
+    }
+}
+
+/// So many units, for ever; its state is dear to copy.
+#[derive(Debug, Clone)]
+struct Ever(u64, Arc<AtomicUsize>);
+
+impl Algorithm for Ever {
+    type State = Copied;
+    type Snapshot = Standing;
+
+    fn policy_id(&self) -> PolicyId {
+        Policy::new("ever", &[self.0], Duration::ZERO).id()
+    }
+    fn fresh(&self, _at: Timestamp) -> Copied {
+        Copied(0, Arc::clone(&self.1))
+    }
+    fn settle(&self, _state: &mut Copied, _now: Timestamp) {}
+    fn judge(&self, state: &Copied, cost: u32, _now: Timestamp) -> bool {
+        state.0 + u64::from(cost) <= self.0
+    }
+    fn charge(&self, state: &mut Copied, cost: u32, _now: Timestamp) {
+        state.0 += u64::from(cost);
+    }
+    fn refund(&self, _state: &mut Copied, _cost: u32, _now: Timestamp) {}
+    fn is_fresh(&self, state: &Copied, _now: Timestamp) -> bool {
+        state.0 == 0
+    }
+    fn snapshot(
+        &self,
+        state: &Copied,
+        cost: u32,
+        admitted: bool,
+        _now: Timestamp,
+    ) -> Self::Snapshot {
+        let left = self.0 - state.0;
+        Self::Snapshot::of(self.0, left, u64::from(cost), admitted, |_| None)
+    }
+    fn describe(&self, standing: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+        let policy = Policy::new("ever", &[self.0], Duration::ZERO);
+        tell(PolicyDecision::new(&policy, *standing));
+    }
+}
+
+#[test]
+fn refusing_newcomers_copies_no_state_however_large() {
+    let copies = Arc::default();
+    let store = LocalStore::builder().max_keys(1).build();
+    let limiter = RateLimiter::new(Ever(3, Arc::clone(&copies)), store);
+    let admits = |key: u64| ready(limiter.check(&key)).unwrap().is_admitted();
+    assert!(admits(0));
+    while admits(1) {}
+    let before = copies.load(Ordering::Relaxed);
+    for key in 2..1_000_u64 {
+        assert!(!admits(key));
+    }
+    assert_eq!(copies.load(Ordering::Relaxed), before);
+}
