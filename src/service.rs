@@ -29,7 +29,8 @@ use crate::{
 ///
 /// It is ready when the inner service is, and charges nothing for that: the decision is made in `call`,
 /// once per request, and the inner service is called only after it. A request that is refused never
-/// reaches the inner service. Dropping a response does not give units back.
+/// reaches the inner service, and what that had reserved to be ready is let go. Dropping a response does not
+/// give units back.
 ///
 /// # When it is no service
 ///
@@ -125,7 +126,8 @@ where
             Ok(Some(ref key)) => key,
             Ok(None) => return ResponseFuture::inner(self.inner.call(request), None),
             Err(rejection) => {
-                return ResponseFuture::answer(reject(settings, &request, rejection));
+                let answer = reject(settings, &request, rejection);
+                return self.answer(answer);
             }
         };
         let cost = options.cost.cost(&request);
@@ -144,10 +146,11 @@ where
                 ResponseFuture::held(held)
             }
             Answer::Now(Ok(verdict)) => {
-                ResponseFuture::answer(refuse(settings, &request, &verdict))
+                let answer = refuse(settings, &request, &verdict);
+                self.answer(answer)
             }
             Answer::Now(Err(error)) => match undecided(settings, &request, &error) {
-                Some(answer) => ResponseFuture::answer(answer),
+                Some(answer) => self.answer(answer),
                 None => ResponseFuture::inner(self.inner.call(request), None),
             },
             Answer::Later(deciding) => {
@@ -161,6 +164,17 @@ where
 }
 
 impl<Svc: Clone, A, S, F, O> RateLimit<Svc, A, S, F, O> {
+    /// Answers in the place of the inner service, which lets go of what it had reserved to be ready (a permit of a
+    /// concurrency limit, say): nobody knows when this one is called again.
+    #[cold]
+    fn answer<Fut, Res, Err, Note, Wait>(
+        &mut self,
+        answer: Result<Res, Err>,
+    ) -> ResponseFuture<Fut, Res, Err, Note, Wait> {
+        drop(self.take_ready());
+        ResponseFuture::answer(answer)
+    }
+
     /// The service that was made ready, to go with a request; a clone takes its place.
     fn take_ready(&mut self) -> Svc {
         let clone = self.inner.clone();

@@ -445,3 +445,17 @@ fn public_types_are_send_sync_and_clone() {
     let ready = service.ready();
     check_future(&ready);
 }
+
+#[tokio::test]
+async fn a_refusal_lets_go_of_what_the_inner_service_had_reserved() {
+    let (_clock, store) = by_hand();
+    let none = FixedWindow::new(Quota::per_day(0));
+    let inner = ServiceBuilder::new()
+        .concurrency_limit(1)
+        .service(Echo::default());
+    let mut one = numbers(none, store).layer(inner);
+    let mut other = one.clone();
+    assert!(was_refused(one.ready().await.unwrap().call(1).await));
+    let ready = tokio::time::timeout(Duration::from_secs(5), other.ready()).await;
+    assert!(ready.expect("the permit is back").is_ok());
+}
