@@ -309,7 +309,7 @@ impl Decision {
     }
 
     #[inline]
-    fn binding(&self) -> &PolicyDecision {
+    pub(crate) fn binding(&self) -> &PolicyDecision {
         match &self.0 {
             Policies::One(policy) => policy,
             Policies::Several(several) => &several.policies[several.binding],

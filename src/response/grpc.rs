@@ -5,9 +5,12 @@ use http::{Request, Response};
 
 use super::{
     Respond, body::FromBytes, field_writer::FieldWriter, fields::Fields, grpc_form::Form,
-    retry_after,
+    problem_json::not_counted, retry_after,
 };
-use crate::{decision::Decision, error::StoreError};
+use crate::{
+    decision::Decision,
+    error::{StoreError, StoreErrorKind},
+};
 
 /// Answers a refused request with `RESOURCE_EXHAUSTED` (8), whatever the request: for a service that speaks only gRPC.
 ///
@@ -84,9 +87,16 @@ impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Grp
         Ok(form.reject(rejection))
     }
 
-    fn unavailable(&self, request: &Request<ReqB>, _: &StoreError) -> Result<Response<ResB>, E> {
+    fn unavailable(
+        &self,
+        request: &Request<ReqB>,
+        error: &StoreError,
+    ) -> Result<Response<ResB>, E> {
         let form = Form::of(request.headers()).unwrap_or(Form::Grpc);
-        Ok(form.unavailable())
+        Ok(match error.kind() {
+            StoreErrorKind::Unavailable => form.unavailable(),
+            _ => form.reject(not_counted()),
+        })
     }
 
     fn inner_error(error: E) -> E {
@@ -112,10 +122,7 @@ mod tests {
     use http::HeaderValue;
 
     use super::*;
-    use crate::{
-        error::StoreErrorKind,
-        response::sample::{admitted, hopeless, refused_for},
-    };
+    use crate::response::sample::{admitted, hopeless, refused_for};
 
     fn request(content_type: &str) -> Request<()> {
         let request = Request::post("/pkg.Service/Call");
@@ -189,6 +196,18 @@ mod tests {
             let response = refused(asked, hopeless());
             assert_eq!(response.headers()["content-type"], answered);
             assert_eq!(response.headers()["grpc-status"], "8");
+        }
+    }
+
+    #[test]
+    fn what_coming_again_does_not_mend_is_internal_and_not_unavailable() {
+        for kind in [StoreErrorKind::Misconfigured, StoreErrorKind::InvalidInput] {
+            let error = StoreError::new(kind, "redis://s3cret");
+            let request = request("application/grpc");
+            let Ok::<Response<Bytes>, Infallible>(response) =
+                Grpc::new().unavailable(&request, &error);
+            assert_eq!(response.headers()["grpc-status"], "13");
+            assert!(!format!("{response:?}").contains("s3cret"));
         }
     }
 

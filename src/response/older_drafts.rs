@@ -63,10 +63,11 @@ pub(super) fn set_three(names: &[HeaderName; 3], decision: &Decision, headers: &
 /// Limit, remaining and reset of the binding policy.
 fn three_numbers(decision: &Decision) -> [u64; 3] {
     // Where both are sent, `Retry-After` and the reset should be the same moment (drafts 03 to 07).
-    let reset = decision.retry_after().unwrap_or(decision.reset_after());
+    let binding = decision.binding();
+    let reset = binding.retry_after().unwrap_or(binding.reset_after());
     [
-        decision.limit().min(LARGEST),
-        decision.remaining().min(LARGEST),
+        binding.limit().min(LARGEST),
+        binding.remaining().min(LARGEST),
         whole_seconds(reset),
     ]
 }
@@ -117,10 +118,7 @@ mod tests {
         );
         assert_eq!(
             lines[1],
-            (
-                "ratelimit".into(),
-                "limit=40, remaining=7, reset=86391".into()
-            )
+            ("ratelimit".into(), "limit=40, remaining=7, reset=17".into())
         );
         let below_a_second = standing(5, SECOND / 2, 4, SECOND);
         let lines = told(Fields::Draft7, &below_a_second);

@@ -97,6 +97,16 @@ pub(super) fn unavailable() -> Response<Bytes> {
     )
 }
 
+/// The problem of a request that could not be counted for a reason that coming again does not mend.
+pub(super) fn not_counted() -> Response<Bytes> {
+    problem(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        Bytes::from_static(
+            br#"{"title":"Internal Server Error","status":500,"detail":"The request could not be counted."}"#,
+        ),
+    )
+}
+
 fn problem(status: StatusCode, json: Bytes) -> Response<Bytes> {
     let mut response = Response::new(json);
     *response.status_mut() = status;
