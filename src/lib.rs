@@ -76,7 +76,7 @@ pub use exempt::{Exempt, NoExemption};
 pub use expose::{Expose, Exposed, Hidden};
 pub use future::ResponseFuture;
 pub use layer::{LocalRateLimitLayer, Options, RateLimitLayer};
-pub use limiter::RateLimiter;
+pub use limiter::{LocalRateLimiter, RateLimiter};
 pub use quota::Quota;
 pub use service::{LocalRateLimit, RateLimit};
 pub use store_error::{HandleStoreError, OnStoreError};

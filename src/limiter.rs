@@ -37,6 +37,23 @@ pub struct RateLimiter<Algo, Store> {
     store: Store,
 }
 
+/// A limiter with a [`LocalStore`](crate::store::LocalStore), whose type would name the algorithm twice.
+///
+/// # Example: a limiter in a struct
+///
+/// ```
+/// use tollgate::{LocalRateLimiter, Quota, RateLimiter, algorithm::Gcra, store::LocalStore};
+///
+/// struct Mailer {
+///     limit: LocalRateLimiter<Gcra, String>,
+/// }
+///
+/// let limit = RateLimiter::new(Gcra::new(Quota::per_hour(100)), LocalStore::new());
+/// let mailer = Mailer { limit };
+/// # let _ = mailer.limit.check("bob");
+/// ```
+pub type LocalRateLimiter<Algo, Key> = RateLimiter<Algo, crate::store::LocalStore<Algo, Key>>;
+
 impl<A, S> RateLimiter<A, S> {
     /// Decides by this rule, and keeps the buckets in this store.
     pub const fn new(algorithm: A, store: S) -> Self {
@@ -81,7 +98,7 @@ impl<A: Algorithm, S> RateLimiter<A, S> {
         Ok(self.algorithm.decision(&verdict.snapshot))
     }
 
-    /// What a cost of 1 would be told; charges nothing.
+    /// What a cost of 1 would be told; charges nothing. A queue tells no [delay](Decision::delay), as nothing waits.
     ///
     /// # Errors
     ///
@@ -110,6 +127,9 @@ impl<A: Algorithm, S> RateLimiter<A, S> {
     }
 
     /// Gives units back that were charged for something that did not happen; never more than are owed.
+    ///
+    /// Units whose time is up, so that they are no longer owed, cannot be given back: a refund as late as that
+    /// gives back what was charged since. A key that has no entry of its own, because the store was full, gets nothing.
     ///
     /// [`LeakyBucket::queue`](crate::algorithm::LeakyBucket::queue) gives nothing back: those behind keep
     /// the places that were promised.

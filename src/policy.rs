@@ -68,10 +68,16 @@ pub struct Policy {
 impl Policy {
     /// The policy of an algorithm without a name of its own: it is known by its numbers, the first of
     /// which is its limit (0 if there is none), and by the time it takes to win that back.
+    ///
+    /// A character of the algorithm's name that a policy's name cannot have becomes `_`.
     pub fn new(algorithm: &str, numbers: &[u64], window: Duration) -> Self {
         use fmt::Write;
         let window_micros = u64::try_from(window.as_micros()).unwrap_or(u64::MAX);
-        let mut name = String::from(algorithm);
+        let allowed = |character: char| match character {
+            'A'..='Z' | 'a'..='z' | '0'..='9' | '_' | '.' | '-' => character,
+            _ => '_',
+        };
+        let mut name: String = algorithm.chars().map(allowed).collect();
         for number in numbers {
             // Writing to a `String` does not fail.
             let _ = write!(name, "-{number}");
@@ -197,6 +203,12 @@ mod tests {
                 .unwrap_err();
             assert!(error.to_string().contains(&format!("{name:?}")), "{error}");
         }
+    }
+
+    #[test]
+    fn whatever_an_algorithm_is_called_its_policy_has_a_name_that_can_be_sent() {
+        let policy = Policy::new("a\nb\"ü", &[1], Duration::from_secs(1));
+        assert_eq!(policy.name(), "a_b__-1-1s");
     }
 
     #[test]
