@@ -60,14 +60,14 @@ pub(super) fn set_three(names: &[HeaderName; 3], decision: &Decision, headers: &
     }
 }
 
-/// Limit, remaining and reset of the binding policy.
+/// Limit and reset of the binding policy, and what remains of all.
 fn three_numbers(decision: &Decision) -> [u64; 3] {
     // Where both are sent, `Retry-After` and the reset should be the same moment (drafts 03 to 07).
     let binding = decision.binding();
     let reset = binding.retry_after().unwrap_or(binding.reset_after());
     [
         binding.limit().min(LARGEST),
-        binding.remaining().min(LARGEST),
+        decision.remaining().min(LARGEST),
         whole_seconds(reset),
     ]
 }
