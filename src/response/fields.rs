@@ -63,7 +63,7 @@ pub enum Fields {
     Draft11,
     /// `RateLimit: limit=40, remaining=39, reset=1` and `RateLimit-Policy: 40;w=2`, as in draft 07.
     ///
-    /// It speaks of the [binding](crate::Decision::policy) policy; `reset` is the seconds until all is won back, on a
+    /// It speaks of the [binding](crate::Decision::policy) policy, with `remaining` of all; `reset` is the seconds until all is won back, on a
     /// refusal those of `Retry-After`. If an inner layer has told of less remaining, that is left as it is.
     /// A policy with a window below one second is not listed.
     Draft7,
