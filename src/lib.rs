@@ -43,6 +43,7 @@
 //! - `axum` (on by default): [`key::PeerIp`] reads axum's `ConnectInfo`, [`key::MatchedRoute`] and [`RouteCosts`] its
 //!   matched path, and refusals become axum bodies.
 //! - `tonic`: [`key::PeerIp`] reads tonic's connect info, and refusals become tonic bodies.
+//! - `redis`: `key::PortableKey`, the keys of a store that many processes share.
 
 #![forbid(unsafe_code)]
 

@@ -224,6 +224,18 @@ impl Hash for HeaderKey {
     }
 }
 
+/// The value is a secret; that there is none is `n;`.
+#[cfg(feature = "redis")]
+impl super::PortableKey for HeaderKey {
+    fn write_to(&self, parts: &mut super::KeyParts) {
+        match self.length_or_tag {
+            Self::NO_VALUE => parts.absent(),
+            Self::DIGEST => parts.digested_secret(self.significant()),
+            _ => parts.secret(self.significant()),
+        };
+    }
+}
+
 impl fmt::Display for HeaderKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const MOST_SHOWN: usize = 4;

@@ -140,6 +140,17 @@ impl Hash for RouteKey {
     }
 }
 
+/// The pattern as text; that there is none is `n;`.
+#[cfg(feature = "redis")]
+impl super::PortableKey for RouteKey {
+    fn write_to(&self, parts: &mut super::KeyParts) {
+        match self.pattern() {
+            Some(pattern) => parts.text(pattern),
+            None => parts.absent(),
+        };
+    }
+}
+
 impl fmt::Display for RouteKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.pattern().unwrap_or("no route"))

@@ -36,7 +36,9 @@
 //! assert_eq!(ByTenant.extract(&request), Ok(Some("acme".to_owned())));
 //! ```
 //!
-//! What it must and must not do is said at [`KeyExtractor`].
+//! What it must and must not do is said at [`KeyExtractor`]. Its key can be any value that is `Clone`, `Hash` and `Eq`.
+//! In a store that many processes share it has to be a `PortableKey` (feature `redis`) as well; the keys that the
+//! extractors here make themselves are, and so are text, numbers and tuples of such.
 //!
 //! # A key must be hard to change
 //!
@@ -67,6 +69,8 @@ mod header;
 #[cfg(feature = "axum")]
 mod matched_route;
 mod peer_ip;
+#[cfg(feature = "redis")]
+mod portable;
 mod rejection;
 mod tuple;
 
@@ -80,6 +84,8 @@ pub(crate) use matched_route::matched_route;
 #[cfg(feature = "axum")]
 pub use matched_route::{MatchedRoute, RouteKey};
 pub use peer_ip::PeerIp;
+#[cfg(feature = "redis")]
+pub use portable::{DigestKey, KeyParts, PortableKey};
 pub use rejection::MissingKey;
 pub use tuple::TupleRejection;
 
@@ -189,6 +195,8 @@ mod tests {
         usable::<MatchedRoute>();
         #[cfg(feature = "axum")]
         usable::<RouteKey>();
+        #[cfg(feature = "redis")]
+        usable::<(DigestKey, KeyParts)>();
     }
 
     #[test]

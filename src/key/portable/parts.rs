@@ -1,0 +1,278 @@
+//! The bytes of a portable key, part after part.
+
+use std::{
+    fmt,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    ops::Range,
+};
+
+use super::DigestKey;
+
+/// The parts of a portable key, written one after the other as bytes that a store can find a bucket by.
+///
+/// | part | as bytes |
+/// |---|---|
+/// | [`text`](Self::text) | `s:bob;`, or `S:` and a digest if it is long |
+/// | [`bytes`](Self::bytes) | `b:%00%FFok;`, or `B:` and a digest if there are many |
+/// | [`number`](Self::number) | `u:42;` |
+/// | [`signed`](Self::signed) | `i:-5;` |
+/// | [`address`](Self::address) | `4:192.0.2.1;` or `6:2001:db8::1;` |
+/// | [`secret`](Self::secret) | `x:` and a digest, always |
+/// | [`absent`](Self::absent), [`present`](Self::present) | `n;`, `o;` |
+///
+/// - **Distinct**: no two different sequences of parts give the same bytes, since each part ends at its only `;`. That
+///   two digests of 128 bits are the same is possible, and not to be expected.
+/// - **Bounded**: a part takes at most [`LONGEST_PART`](Self::LONGEST_PART) bytes, whatever is in it.
+/// - **Plain**: a part is made of ASCII letters and digits and `-._~/:@+=,%;`. So it is one line in every log, and holds
+///   no brace that Redis Cluster would take for a hash tag and no `*` that a pattern would.
+/// - **Stable**: the bytes of a part change in no release without its line in the changelog, as that is a fresh bucket
+///   for everybody.
+///
+/// # Example: what an implementation writes is tested
+///
+/// ```
+/// use tollgate::key::{KeyParts, PortableKey};
+///
+/// let mut parts = KeyParts::new();
+/// ("a b", Some(7_u16), None::<u16>).write_to(&mut parts);
+/// assert_eq!(parts.as_bytes(), b"s:a%20b;o;u:7;n;");
+/// ```
+#[derive(Clone)]
+pub struct KeyParts {
+    bytes: Vec<u8>,
+    digest_key: DigestKey,
+}
+
+impl KeyParts {
+    /// How many bytes one part takes at most.
+    pub const LONGEST_PART: usize = "s:;".len() + Self::LONGEST_VALUE;
+
+    /// How many bytes of text stand between the `:` and the `;`; a digest is there instead of more.
+    const LONGEST_VALUE: usize = 64;
+
+    /// No parts yet; digests are made under a key that is published in the source.
+    pub fn new() -> Self {
+        Self::after(Vec::new(), &DigestKey::default())
+    }
+
+    /// No parts yet; digests are made under this key.
+    pub fn keyed(digest_key: &[u8; 32]) -> Self {
+        Self::after(Vec::new(), &DigestKey::new(digest_key))
+    }
+
+    /// Appends the parts to what a store has written already.
+    ///
+    /// Nothing is allocated as long as the parts fit into the capacity of these bytes.
+    ///
+    /// # Example: the prefix of a store
+    ///
+    /// ```
+    /// use tollgate::key::{DigestKey, KeyParts};
+    ///
+    /// let mut parts = KeyParts::after(b"app:".to_vec(), &DigestKey::new(&[7; 32]));
+    /// assert_eq!(parts.text("bob").as_bytes(), b"app:s:bob;");
+    /// ```
+    pub fn after(prefix: Vec<u8>, digest_key: &DigestKey) -> Self {
+        Self {
+            bytes: prefix,
+            digest_key: digest_key.clone(),
+        }
+    }
+
+    /// Appends text: as it is with all but plain characters as `%20`, or its digest if that is longer than 64 bytes.
+    ///
+    /// # Example: what is not plain, and what is long
+    ///
+    /// ```
+    /// use tollgate::key::KeyParts;
+    ///
+    /// assert_eq!(KeyParts::new().text("/users/{id}").as_bytes(), b"s:/users/%7Bid%7D;");
+    /// assert_eq!(KeyParts::new().text(&"a".repeat(64)).as_bytes().len(), 67);
+    /// assert_eq!(KeyParts::new().text(&"a".repeat(65)).as_bytes(), b"S:IDvz06rRpbBrv1TzOF79Dg;");
+    /// ```
+    pub fn text(&mut self, text: &str) -> &mut Self {
+        self.readable(b's', text.as_bytes())
+    }
+
+    /// Appends bytes: as text is, but never the same as text.
+    pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        self.readable(b'b', bytes)
+    }
+
+    /// Appends an unsigned integer: the same for all its types.
+    ///
+    /// A `usize` goes in `as u128`, and is the same whatever its size.
+    pub fn number(&mut self, number: impl Into<u128>) -> &mut Self {
+        let mut digits = itoa::Buffer::new();
+        self.part(b'u', digits.format(number.into()).as_bytes())
+    }
+
+    /// Appends a signed integer: the same for all its types, but never the same as an unsigned one.
+    pub fn signed(&mut self, number: impl Into<i128>) -> &mut Self {
+        let mut digits = itoa::Buffer::new();
+        self.part(b'i', digits.format(number.into()).as_bytes())
+    }
+
+    /// Appends an address: an IPv4 address is never the same as an IPv6 one.
+    ///
+    /// The extractors here unmap addresses before. An address from elsewhere may have to be.
+    pub fn address(&mut self, ip: impl Into<IpAddr>) -> &mut Self {
+        match ip.into() {
+            IpAddr::V4(ip) => {
+                self.bytes.extend_from_slice(b"4:");
+                push_ipv4(&mut self.bytes, ip);
+            }
+            IpAddr::V6(ip) => {
+                self.bytes.extend_from_slice(b"6:");
+                push_ipv6(&mut self.bytes, ip);
+            }
+        }
+        self.bytes.push(b';');
+        self
+    }
+
+    /// Appends the digest of what must not be read in the store: a credential, however short.
+    pub fn secret(&mut self, secret: &[u8]) -> &mut Self {
+        self.digest(b'x', secret)
+    }
+
+    /// Appends that something is not there: `None`.
+    pub fn absent(&mut self) -> &mut Self {
+        self.bytes.extend_from_slice(b"n;");
+        self
+    }
+
+    /// Appends that something is there, and its own parts follow: `Some`.
+    pub fn present(&mut self) -> &mut Self {
+        self.bytes.extend_from_slice(b"o;");
+        self
+    }
+
+    /// What was written so far, from the start of the prefix.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// What was written, from the start of the prefix.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// Appends a secret of which only another digest is known; it is never the same as a secret.
+    pub(in crate::key) fn digested_secret(&mut self, digest: &[u8]) -> &mut Self {
+        self.digest(b'X', digest)
+    }
+
+    fn readable(&mut self, kind: u8, value: &[u8]) -> &mut Self {
+        let is_short = value.len() <= Self::LONGEST_VALUE
+            && value.iter().map(|&byte| plain_len(byte)).sum::<usize>() <= Self::LONGEST_VALUE;
+        if is_short {
+            self.bytes.extend_from_slice(&[kind, b':']);
+            push_plain(&mut self.bytes, value);
+            self.bytes.push(b';');
+            return self;
+        }
+        self.digest(kind.to_ascii_uppercase(), value)
+    }
+
+    fn digest(&mut self, kind: u8, value: &[u8]) -> &mut Self {
+        let digest = self.digest_key.digest(kind, value);
+        self.part(kind, &digest)
+    }
+
+    fn part(&mut self, kind: u8, value: &[u8]) -> &mut Self {
+        self.bytes.extend_from_slice(&[kind, b':']);
+        self.bytes.extend_from_slice(value);
+        self.bytes.push(b';');
+        self
+    }
+}
+
+impl Default for KeyParts {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for KeyParts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeyParts({})", self.bytes.escape_ascii())
+    }
+}
+
+/// Not what ends a part, and nothing that Redis, its patterns, a shell or a terminal could take for something else.
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~/:@+=,".contains(&byte)
+}
+
+fn plain_len(byte: u8) -> usize {
+    if is_plain(byte) { 1 } else { "%XX".len() }
+}
+
+/// Everything that is not plain as `%` and two digits.
+fn push_plain(bytes: &mut Vec<u8>, value: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+
+    for &byte in value {
+        if is_plain(byte) {
+            bytes.push(byte);
+        } else {
+            let [high, low] = [byte >> 4, byte & 15].map(|digit| DIGITS[usize::from(digit)]);
+            bytes.extend_from_slice(&[b'%', high, low]);
+        }
+    }
+}
+
+fn push_ipv4(bytes: &mut Vec<u8>, ip: Ipv4Addr) {
+    for (index, octet) in ip.octets().into_iter().enumerate() {
+        if index > 0 {
+            bytes.push(b'.');
+        }
+        bytes.extend_from_slice(itoa::Buffer::new().format(octet).as_bytes());
+    }
+}
+
+/// As RFC 5952 has it, with every group as hexadecimal digits. The standard library writes some of them as an IPv4
+/// address, and which those are has changed.
+fn push_ipv6(bytes: &mut Vec<u8>, ip: Ipv6Addr) {
+    let groups = ip.segments();
+    let zeros = longest_zeros(&groups);
+    for (index, &group) in groups.iter().enumerate() {
+        if zeros.contains(&index) {
+            if index == zeros.start {
+                bytes.push(b':');
+            }
+            continue;
+        }
+        if index > 0 {
+            bytes.push(b':');
+        }
+        push_hex(bytes, group);
+    }
+    if zeros.end == groups.len() {
+        bytes.push(b':');
+    }
+}
+
+/// The first of the longest runs of two zeros or more.
+fn longest_zeros(groups: &[u16; 8]) -> Range<usize> {
+    let mut longest = 0..0;
+    let mut start = 0;
+    for (index, &group) in groups.iter().enumerate() {
+        if group != 0 {
+            start = index + 1;
+        } else if index + 1 - start > longest.len().max(1) {
+            longest = start..index + 1;
+        }
+    }
+    longest
+}
+
+fn push_hex(bytes: &mut Vec<u8>, group: u16) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+
+    let most = group.checked_ilog2().unwrap_or(0) / 4;
+    for digit in (0..=most).rev() {
+        bytes.push(DIGITS[usize::from((group >> (digit * 4)) & 15)]);
+    }
+}

@@ -1,0 +1,202 @@
+use std::{
+    borrow::Cow,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    num::NonZero,
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use http::{Method, Request};
+use sha2::{Digest, Sha256};
+
+use super::*;
+use crate::key::{Header, HeaderKey, KeyExtractor};
+
+/// The bytes of a key, which are text.
+pub(super) fn written(key: impl PortableKey) -> String {
+    let mut parts = KeyParts::new();
+    key.write_to(&mut parts);
+    String::from_utf8(parts.into_bytes()).unwrap()
+}
+
+fn shared() -> HeaderKey {
+    let anonymous = Header::new("x-api-key").or_shared();
+    anonymous.extract(&Request::new(())).unwrap().unwrap()
+}
+
+#[test]
+fn each_type_writes_these_bytes_and_no_others() {
+    let v4 = Ipv4Addr::new(192, 0, 2, 1);
+    let v6: Ipv6Addr = "2001:db8::1".parse().unwrap();
+    for (found, pinned) in [
+        (written("bob"), "s:bob;"),
+        (written("bob".to_owned()), "s:bob;"),
+        (written(Box::<str>::from("bob")), "s:bob;"),
+        (written(Arc::<str>::from("bob")), "s:bob;"),
+        (written(Cow::Borrowed("bob")), "s:bob;"),
+        (written(Cow::<str>::Owned("bob".to_owned())), "s:bob;"),
+        (written((&"bob", &1_u8)), "s:bob;u:1;"),
+        (written(""), "s:;"),
+        (
+            written("Bob@example.com,a=b+c~/x:y_z-."),
+            "s:Bob@example.com,a=b+c~/x:y_z-.;",
+        ),
+        (written('é'), "s:%C3%A9;"),
+        (written(Method::GET), "s:GET;"),
+        (written([0, 0xFF, b'a']), "b:%00%FFa;"),
+        (written(&[b'a'][..]), "b:a;"),
+        (written(vec![b'a']), "b:a;"),
+        (written(Bytes::from_static(b"a")), "b:a;"),
+        (written([]), "b:;"),
+        (written(()), "n;"),
+        (written(false), "u:0;"),
+        (written(true), "u:1;"),
+        (written(42_u8), "u:42;"),
+        (written(42_u16), "u:42;"),
+        (written(42_u32), "u:42;"),
+        (written(42_u64), "u:42;"),
+        (written(42_u128), "u:42;"),
+        (written(42_usize), "u:42;"),
+        (
+            written(u128::MAX),
+            "u:340282366920938463463374607431768211455;",
+        ),
+        (written(NonZero::new(42_u64).unwrap()), "u:42;"),
+        (written(-5_i8), "i:-5;"),
+        (written(-5_i16), "i:-5;"),
+        (written(-5_i32), "i:-5;"),
+        (written(-5_i64), "i:-5;"),
+        (written(-5_i128), "i:-5;"),
+        (written(-5_isize), "i:-5;"),
+        (written(42_i32), "i:42;"),
+        (
+            written(i128::MIN),
+            "i:-170141183460469231731687303715884105728;",
+        ),
+        (written(NonZero::new(-5_i64).unwrap()), "i:-5;"),
+        (written(v4), "4:192.0.2.1;"),
+        (written(IpAddr::V4(v4)), "4:192.0.2.1;"),
+        (written(v6), "6:2001:db8::1;"),
+        (written(IpAddr::V6(v6)), "6:2001:db8::1;"),
+        (written(v4.to_ipv6_mapped()), "6:::ffff:c000:201;"),
+        (written(v4.to_ipv6_compatible()), "6:::c000:201;"),
+        (written(None::<u8>), "n;"),
+        (written(Some(1_u8)), "o;u:1;"),
+        (written(Some(None::<u8>)), "o;n;"),
+        (written(("a", 1_u8)), "s:a;u:1;"),
+        (
+            written((1_u8, (), "b", 'c', -1_i8, v4)),
+            "u:1;n;s:b;s:c;i:-1;4:192.0.2.1;",
+        ),
+        (written((1_u8, (2_u8, 3_u8), 4_u8)), "u:1;u:2;u:3;u:4;"),
+        (written(shared()), "n;"),
+        (written(Some(shared())), "o;n;"),
+        (written(HeaderKey::from("")), "x:9odHaANIGTttOxb2Z2haHg;"),
+        (
+            written(HeaderKey::from("sk-live-1")),
+            "x:Yr8uNvS_17etIlh-Nr-TUw;",
+        ),
+        (
+            written(HeaderKey::from(&[b'x'; 63][..])),
+            "X:B6K0cB58qvsYIqCD8C2NDQ;",
+        ),
+        (written("a".repeat(65)), "S:IDvz06rRpbBrv1TzOF79Dg;"),
+        (written([b'a'; 65]), "B:VvyMoRcSNwSXML_wRqNqpg;"),
+        (written("a".repeat(65_536)), "S:YcS2As2c9VT1ST250y-W8A;"),
+        (written(" ".repeat(22)), "S:pu2OEoiRcTXPdBikTlM6vg;"),
+    ] {
+        assert_eq!(found, pinned);
+    }
+}
+
+#[cfg(feature = "axum")]
+#[test]
+fn a_route_is_its_pattern_and_no_route_is_none_of_them() {
+    use crate::key::RouteKey;
+
+    assert_eq!(written(RouteKey::from("/users/{id}")), "s:/users/%7Bid%7D;");
+    assert_eq!(written(RouteKey::from("")), "s:;");
+    assert_eq!(written(RouteKey::unmatched()), "n;");
+}
+
+#[test]
+fn a_digest_depends_on_its_key_alone() {
+    let with = |key: &[u8; 32]| {
+        KeyParts::keyed(key)
+            .secret(b"sk-live-1")
+            .clone()
+            .into_bytes()
+    };
+    assert_eq!(with(&[7; 32]), b"x:9yK7OmANwq0JKjl_uprD8w;");
+    assert_eq!(with(&[7; 32]), with(&[7; 32]));
+    assert_ne!(with(&[7; 32]), with(&[8; 32]));
+
+    // One state serves any number of keys.
+    let ours = DigestKey::new(&[7; 32]);
+    for _ in 0..3 {
+        let mut parts = KeyParts::after(Vec::new(), &ours);
+        assert_eq!(parts.secret(b"sk-live-1").as_bytes(), with(&[7; 32]));
+    }
+}
+
+#[test]
+fn parts_that_were_written_stay_and_more_come_after() {
+    let mut parts = KeyParts::after(b"app:{".to_vec(), &DigestKey::default());
+    assert_eq!(parts.as_bytes(), b"app:{");
+    parts.text("a").number(1_u8);
+    assert_eq!(parts.as_bytes(), b"app:{s:a;u:1;");
+    assert_eq!(format!("{parts:?}"), "KeyParts(app:{s:a;u:1;)");
+}
+
+#[test]
+fn the_three_forms_of_a_header_key_stay_apart() {
+    let long = [b'x'; 63];
+    let digest = Sha256::digest(long);
+    let forms = [
+        written(shared()),
+        written(HeaderKey::from("")),
+        written(HeaderKey::from("\0")),
+        written(HeaderKey::from(&[0; 62][..])),
+        written(HeaderKey::from(&long[..])),
+        written(HeaderKey::from(&long[1..])),
+        written(HeaderKey::from(&digest[..])),
+        written(HeaderKey::from("no value")),
+        written(HeaderKey::from("n;")),
+    ];
+    for (index, form) in forms.iter().enumerate() {
+        assert!(!forms[..index].contains(form), "{form}");
+    }
+}
+
+#[test]
+fn an_ipv6_address_is_written_as_it_is_read() {
+    for (ip, pinned) in [
+        ("::", "6:::;"),
+        ("::1", "6:::1;"),
+        ("1::", "6:1::;"),
+        ("2001:db8:7:1234::", "6:2001:db8:7:1234::;"),
+        ("1:0:2:3:4:5:6:7", "6:1:0:2:3:4:5:6:7;"),
+        ("1:0:0:2:0:0:0:3", "6:1:0:0:2::3;"),
+        ("1:0:0:2:3:0:0:4", "6:1::2:3:0:0:4;"),
+        ("0:0:1:0:0:0:1:0", "6:0:0:1::1:0;"),
+        (
+            "ffff:0fff:00ff:000f:f000:ff00:fff0:ffff",
+            "6:ffff:fff:ff:f:f000:ff00:fff0:ffff;",
+        ),
+    ] {
+        assert_eq!(written(ip.parse::<Ipv6Addr>().unwrap()), pinned);
+    }
+    // Each place zero or not: all runs there are.
+    for zeros in 0..=255_u8 {
+        let ip = Ipv6Addr::from(std::array::from_fn::<u16, 8, _>(|group| {
+            if zeros >> group & 1 == 1 {
+                0
+            } else {
+                0x102 << group
+            }
+        }));
+        let text = written(ip);
+        let text = text.strip_prefix("6:").unwrap().strip_suffix(';').unwrap();
+        assert_eq!(text.parse(), Ok(ip), "{text}");
+    }
+}

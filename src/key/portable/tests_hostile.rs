@@ -1,0 +1,240 @@
+//! Keys that somebody chose in order to be taken for others, to be long, or to be read by something else than a store.
+
+use std::{
+    collections::HashMap,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
+
+use super::{tests::written, *};
+use crate::key::HeaderKey;
+
+#[test]
+fn where_one_part_ends_and_the_next_begins_makes_a_difference() {
+    for (one, other) in [
+        (written(("a:b", "c")), written(("a", "b:c"))),
+        (written(("ab", "")), written(("", "ab"))),
+        (written(("a;s:b", "c")), written(("a", "b;s:c"))),
+        (written("a;s:b"), written(("a", "b"))),
+        (written(("a", "b", "c")), written(("a", "b"))),
+        (written((1_u8, 23_u8)), written((12_u8, 3_u8))),
+        (written("%20"), written(" ")),
+        (written("a"), written(b"a")),
+        (written("1"), written(1_u8)),
+        (written(1_i8), written(1_u8)),
+        (written("192.0.2.1"), written(Ipv4Addr::new(192, 0, 2, 1))),
+        (written("n;"), written(())),
+    ] {
+        assert_ne!(one, other);
+    }
+}
+
+#[test]
+fn text_and_bytes_of_every_length_are_bounded_and_distinct() {
+    let mut seen = HashMap::new();
+    for length in [0, 1, 2, 21, 22, 31, 32, 63, 64, 65, 66, 4096, 65_536] {
+        for letter in ["a", "b", "\0", " ", "}"] {
+            let text = letter.repeat(length);
+            for bytes in [written(text.as_str()), written(text.as_bytes())] {
+                assert!(bytes.len() <= KeyParts::LONGEST_PART, "{bytes}");
+                let same = seen.insert(bytes, (length, letter));
+                assert!(length == 0 || same.is_none(), "{same:?}");
+            }
+        }
+    }
+    let long = "é".repeat(32_768);
+    let six = (
+        &long,
+        &long,
+        [0xFF; 999],
+        u128::MAX,
+        i128::MIN,
+        Ipv6Addr::from([0xFF; 16]),
+    );
+    assert!(written(six).len() <= 6 * KeyParts::LONGEST_PART);
+}
+
+#[test]
+fn every_kind_of_part_keeps_to_the_longest_and_the_longest_is_reached() {
+    assert_eq!(KeyParts::LONGEST_PART, 67);
+    assert_eq!(written("a".repeat(64)).len(), KeyParts::LONGEST_PART);
+    for part in [
+        written(u128::MAX),
+        written(i128::MIN),
+        written(Ipv6Addr::from([0xFF; 16])),
+        written("a".repeat(65)),
+        written(HeaderKey::from("a")),
+    ] {
+        assert!(part.len() <= KeyParts::LONGEST_PART, "{part}");
+    }
+}
+
+#[test]
+fn whatever_is_in_a_key_its_bytes_are_plain() {
+    let hostile = [
+        "\r\n", "\0", "{x}", "{}", "}", "{", "*", "a b", " ", "?", "[a-z]", "\\", "\"", "'", "$x",
+        "`", "\x1b[31m", "\u{202e}", "é", "e\u{301}", "%", ";", "|", "&", "#",
+    ];
+    let mut seen = HashMap::new();
+    for text in hostile {
+        for bytes in [
+            written(text),
+            written((text, text)),
+            written(text.as_bytes()),
+        ] {
+            assert_plain(&bytes);
+            assert_eq!(seen.insert(bytes, text), None);
+        }
+    }
+    for byte in 0..=255_u8 {
+        let bytes = written([byte]);
+        assert_plain(&bytes);
+        let same = seen.insert(bytes, "a byte alone");
+        assert!(
+            same.is_none_or(|text| text.as_bytes() == [byte]),
+            "{same:?}"
+        );
+    }
+}
+
+fn assert_plain(bytes: &str) {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._~/:@+=,%;".contains(c);
+    assert!(bytes.chars().all(is_plain), "{bytes:?}");
+}
+
+#[test]
+fn nothing_of_a_secret_is_in_its_bytes() {
+    for secret in [
+        "k",
+        "0000",
+        "sk-live-12345678",
+        &"secret".repeat(10),
+        &"secret".repeat(99),
+    ] {
+        for bytes in [
+            written(HeaderKey::from(secret)),
+            written((HeaderKey::from(secret), Some(HeaderKey::from(secret)))),
+            String::from_utf8(
+                KeyParts::new()
+                    .secret(secret.as_bytes())
+                    .clone()
+                    .into_bytes(),
+            )
+            .unwrap(),
+        ] {
+            assert_plain(&bytes);
+            let digests: Vec<_> = bytes
+                .split_terminator(';')
+                .filter(|part| *part != "o")
+                .collect();
+            assert!(digests.iter().all(|part| part.len() == 24), "{bytes}");
+            // One character may be in a digest by chance.
+            assert!(secret.len() == 1 || !bytes.contains(secret), "{bytes}");
+        }
+    }
+    let key = *b"a key that must not be printed..";
+    assert_eq!(format!("{:?}", DigestKey::new(&key)), "DigestKey { .. }");
+    let printed = format!("{:?}", KeyParts::keyed(&key).secret(b"sk-live-1"));
+    assert!(
+        !printed.contains("sk-live") && !printed.contains("printed"),
+        "{printed}"
+    );
+}
+
+/// One call of a method of [`KeyParts`].
+#[derive(Debug, Clone, PartialEq)]
+enum Part {
+    Text(String),
+    Bytes(Vec<u8>),
+    Number(u128),
+    Signed(i128),
+    Address(IpAddr),
+    Secret(Vec<u8>),
+    Absent,
+    Present,
+}
+
+impl Part {
+    fn write_to(&self, parts: &mut KeyParts) {
+        match self {
+            Self::Text(text) => parts.text(text),
+            Self::Bytes(bytes) => parts.bytes(bytes),
+            Self::Number(number) => parts.number(*number),
+            Self::Signed(number) => parts.signed(*number),
+            Self::Address(ip) => parts.address(*ip),
+            Self::Secret(secret) => parts.secret(secret),
+            Self::Absent => parts.absent(),
+            Self::Present => parts.present(),
+        };
+    }
+}
+
+/// Random numbers that are the same in each run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        ((self.0 >> 33) as usize) % n
+    }
+
+    /// Text of what has a meaning in the format, so that one part may look like two, or like another.
+    fn text(&mut self) -> String {
+        const PIECES: [&str; 16] = [
+            "", "a", "b", ":", ";", "%", "%3B", "s:", "u:1;", "n;", "o", "x:", "-", "1", "é", "::",
+        ];
+        let pieces = if self.below(8) == 0 { 40 } else { 3 };
+        (0..self.below(pieces))
+            .map(|_| PIECES[self.below(PIECES.len())])
+            .collect()
+    }
+
+    fn part(&mut self) -> Part {
+        match self.below(8) {
+            0 | 1 => Part::Text(self.text()),
+            2 => Part::Bytes(self.text().into_bytes()),
+            3 => Part::Number(self.below(13) as u128),
+            4 => Part::Signed(self.below(13) as i128 - 6),
+            5 if self.below(2) == 0 => Part::Address(Ipv4Addr::from(self.below(300) as u32).into()),
+            5 => Part::Address(Ipv6Addr::from(self.below(300) as u128).into()),
+            6 => Part::Secret(self.text().into_bytes()),
+            _ if self.below(2) == 0 => Part::Absent,
+            _ => Part::Present,
+        }
+    }
+}
+
+#[test]
+fn no_two_sequences_of_parts_give_the_same_bytes() {
+    let mut dice = Dice(0x9E37_79B9_7F4A_7C15);
+    let mut seen = HashMap::<Vec<u8>, Vec<Part>>::new();
+    let mut again = 0;
+    for _ in 0..100_000 {
+        let sequence: Vec<_> = (0..dice.below(4)).map(|_| dice.part()).collect();
+        let mut parts = KeyParts::new();
+        for part in &sequence {
+            part.write_to(&mut parts);
+        }
+        let bytes = parts.into_bytes();
+        assert!(bytes.len() <= sequence.len() * KeyParts::LONGEST_PART);
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        assert_plain(&text);
+        // What the proof stands on: each part ends at its only semicolon.
+        assert_eq!(
+            text.matches(';').count(),
+            sequence.len(),
+            "{text} {sequence:?}"
+        );
+        if let Some(other) = seen.insert(bytes, sequence.clone()) {
+            assert_eq!(other, sequence, "{text}");
+            again += 1;
+        }
+    }
+    // The loop would prove little if nothing came twice, or hardly anything else.
+    assert!(
+        again > 1000 && seen.len() > 10_000,
+        "{again} of {}",
+        seen.len()
+    );
+}
