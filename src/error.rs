@@ -46,6 +46,11 @@ pub enum ConfigError {
         /// What was asked for.
         name: String,
     },
+    /// A prefix of Redis keys that is empty, too long, or has a character other than `A-Z a-z 0-9 _ . : -`.
+    InvalidKeyPrefix {
+        /// What was asked for.
+        prefix: String,
+    },
     /// A store that may hold no key at all.
     NoKeysAllowed,
     /// A block of addresses that cannot be read as a CIDR.
@@ -100,6 +105,10 @@ impl fmt::Display for ConfigError {
             Self::InvalidPolicyName { name } => write!(
                 f,
                 "the policy name {name:?} is not 1 to 64 of the characters A-Z a-z 0-9 _ . -"
+            ),
+            Self::InvalidKeyPrefix { prefix } => write!(
+                f,
+                "the key prefix {prefix:?} is not 1 to 64 of the characters A-Z a-z 0-9 _ . : -"
             ),
             Self::NoKeysAllowed => f.write_str("max_keys is 0: the store could hold no key"),
             Self::InvalidCidr { cidr } => write!(f, "{cidr:?} is not a CIDR block"),

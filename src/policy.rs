@@ -1,11 +1,8 @@
 //! What a policy is called, and whose bucket is whose.
 
-use std::{
-    fmt,
-    hash::{DefaultHasher, Hasher},
-    time::Duration,
-};
+use std::{fmt, time::Duration};
 
+use sha2::{Digest, Sha256};
 use smol_str::{SmolStr, format_smolstr};
 
 use crate::{error::ConfigError, quota::Quota};
@@ -18,10 +15,13 @@ pub struct PolicyId(u64);
 
 impl PolicyId {
     fn of(namespace: u8, name: &str) -> Self {
-        let mut hasher = DefaultHasher::new();
-        hasher.write_u8(namespace);
-        hasher.write(name.as_bytes());
-        Self(hasher.finish())
+        // Processes of other builds must come to the same number.
+        let digest = Sha256::new()
+            .chain_update([namespace])
+            .chain_update(name)
+            .finalize();
+        let first = digest.first_chunk().expect("32 bytes are 8 or more");
+        Self(u64::from_be_bytes(*first))
     }
 
     /// The policy that is all of these together, in this order.
@@ -35,6 +35,12 @@ impl PolicyId {
                 .wrapping_mul(0x9E37_79B9_7F4A_7C15)
                 .wrapping_add(other.0),
         )
+    }
+}
+
+impl fmt::LowerHex for PolicyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
     }
 }
 

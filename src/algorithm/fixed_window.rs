@@ -1,7 +1,7 @@
 use std::cmp::max;
 
 use crate::{
-    algorithm::{Algorithm, Policy, PolicyId},
+    algorithm::{Algorithm, Policy, PolicyId, Script, Scripted},
     clock::Timestamp,
     decision::{Decision, PolicyDecision, Standing},
     error::ConfigError,
@@ -250,5 +250,26 @@ impl Algorithm for FixedWindow {
     #[inline(always)]
     fn decision(&self, snapshot: &WindowSnapshot) -> Decision {
         Decision::of_one(self.told(snapshot))
+    }
+}
+
+impl Scripted for FixedWindow {
+    fn script() -> Script {
+        Script::new("fixed-window", include_str!("fixed_window.lua"))
+            .parameters(&["units", "period", "opens_at_first"])
+            .state(&["start", "used"])
+    }
+
+    fn parameters(&self, tell: &mut dyn FnMut(u64)) {
+        tell(self.quota.units());
+        tell(self.quota.period_micros());
+        tell(u64::from(self.opens == Opens::AtTheFirstRequest));
+    }
+
+    fn state(&self, numbers: &[u64]) -> Option<Window> {
+        match *numbers {
+            [start, used] => Some(Window { start, used }),
+            _ => None,
+        }
     }
 }

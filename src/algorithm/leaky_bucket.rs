@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use crate::{
     algorithm::{
-        Algorithm, PolicyId,
+        Algorithm, PolicyId, Script, Scripted,
         meter::{Meter, MeterSnapshot},
         scale::Scaled,
     },
@@ -295,5 +295,19 @@ impl Algorithm for LeakyBucketQueue {
 
     fn withdraw(&self, state: &mut Scaled, admission: &MeterSnapshot, _cost: u32, now: Timestamp) {
         self.0.take_back(state, admission, now);
+    }
+}
+
+impl Scripted for LeakyBucketQueue {
+    fn script() -> Script {
+        Meter::script().without_refund()
+    }
+
+    fn parameters(&self, tell: &mut dyn FnMut(u64)) {
+        self.0.parameters(tell);
+    }
+
+    fn state(&self, numbers: &[u64]) -> Option<Scaled> {
+        self.0.state(numbers)
     }
 }

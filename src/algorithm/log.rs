@@ -1,7 +1,7 @@
 //! The rule that the sliding log and the sliding buckets share: what was admitted, and when.
 
 use crate::{
-    algorithm::{Algorithm, Policy, PolicyId},
+    algorithm::{Algorithm, Policy, PolicyId, Script, Scripted, Told},
     clock::Timestamp,
     decision::{Decision, Outcome, PolicyDecision, Standing},
     error::ConfigError,
@@ -275,6 +275,57 @@ impl Algorithm for Log {
     #[inline(always)]
     fn decision(&self, snapshot: &LogSnapshot) -> Decision {
         Decision::of_one(self.told(snapshot))
+    }
+}
+
+impl Scripted for Log {
+    fn script() -> Script {
+        Script::new("log", include_str!("log.lua"))
+            .parameters(&["units", "slot_micros", "span_micros"])
+            .state(&[
+                "stamp",
+                "shift",
+                "forgotten",
+                "flushed",
+                "total",
+                "first",
+                "first_total",
+                "last",
+                "ring_first",
+                "blocks",
+                "capacity",
+            ])
+            .strings(&["front", "back"])
+            .keys(&["ring"])
+            .tells(&["counted", "more_after", "all_after", "cost_after"])
+    }
+
+    fn parameters(&self, tell: &mut dyn FnMut(u64)) {
+        tell(self.quota.units());
+        tell(self.slot_micros);
+        tell(self.span_micros);
+    }
+
+    /// The state stays where it is: see [`read`](Self::read).
+    fn state(&self, _numbers: &[u64]) -> Option<Admissions> {
+        None
+    }
+
+    fn read(&self, told: &mut Told<'_>) -> Option<LogSnapshot> {
+        let now = told.now();
+        let member = told.next_member()?;
+        match *member.numbers {
+            [units, more_after, all_after, cost_after] => Some(LogSnapshot {
+                units,
+                more_after,
+                all_after,
+                cost_after,
+                now,
+                cost: member.cost,
+                admitted: member.admitted,
+            }),
+            _ => None,
+        }
     }
 }
 

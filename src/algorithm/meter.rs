@@ -13,7 +13,7 @@
 use std::fmt;
 
 use crate::{
-    algorithm::{Algorithm, Policy, PolicyId},
+    algorithm::{Algorithm, Policy, PolicyId, Script, Scripted},
     clock::Timestamp,
     decision::{Decision, PolicyDecision, Standing},
     error::ConfigError,
@@ -326,6 +326,37 @@ impl Algorithm for Meter {
     #[inline(always)]
     fn decision(&self, snapshot: &MeterSnapshot) -> Decision {
         Decision::of_one(self.told(snapshot))
+    }
+}
+
+impl Scripted for Meter {
+    fn script() -> Script {
+        Script::new("meter", include_str!("meter.lua"))
+            .parameters(&[
+                "capacity_parts",
+                "parts_per_unit",
+                "parts_per_tick",
+                "tick_micros",
+                "span_ticks",
+                "own_scale",
+            ])
+            .state(&["debt", "at", "scale"])
+    }
+
+    fn parameters(&self, tell: &mut dyn FnMut(u64)) {
+        tell(self.capacity_parts);
+        tell(self.parts_per_unit);
+        tell(self.parts_per_tick);
+        tell(self.tick_micros);
+        tell(self.span_ticks);
+        tell(self.scale.bits().into());
+    }
+
+    fn state(&self, numbers: &[u64]) -> Option<Scaled> {
+        match *numbers {
+            [debt, at, _] => Some(Scaled::new(debt, at, self.scale)),
+            _ => None,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{Algorithm, Policy, PolicyId},
+    algorithm::{Algorithm, Policy, PolicyId, Script, Scripted},
     clock::Timestamp,
     decision::{Decision, PolicyDecision, Standing},
     error::ConfigError,
@@ -204,5 +204,24 @@ impl Algorithm for MinInterval {
     #[inline(always)]
     fn decision(&self, snapshot: &IntervalSnapshot) -> Decision {
         Decision::of_one(self.told(snapshot))
+    }
+}
+
+impl Scripted for MinInterval {
+    fn script() -> Script {
+        Script::new("min-interval", include_str!("min_interval.lua"))
+            .parameters(&["interval"])
+            .state(&["stamp", "was_admitted"])
+    }
+
+    fn parameters(&self, tell: &mut dyn FnMut(u64)) {
+        tell(self.interval_micros);
+    }
+
+    fn state(&self, numbers: &[u64]) -> Option<LastAdmitted> {
+        match *numbers {
+            [stamp, was_admitted] => Some(LastAdmitted::new(stamp, was_admitted == 1)),
+            _ => None,
+        }
     }
 }

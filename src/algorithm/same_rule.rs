@@ -81,6 +81,24 @@ macro_rules! same_rule {
                 self.$field.decision(snapshot)
             }
         }
+
+        impl $crate::algorithm::Scripted for $name {
+            fn script() -> $crate::algorithm::Script {
+                <$rule as $crate::algorithm::Scripted>::script()
+            }
+
+            fn parameters(&self, tell: &mut dyn FnMut(u64)) {
+                self.$field.parameters(tell);
+            }
+
+            fn state(&self, numbers: &[u64]) -> Option<Self::State> {
+                self.$field.state(numbers)
+            }
+
+            fn read(&self, told: &mut $crate::algorithm::Told<'_>) -> Option<Self::Snapshot> {
+                self.$field.read(told)
+            }
+        }
     };
 }
 

@@ -45,12 +45,12 @@ impl Scaled {
     #[cold]
     pub(super) fn rescaled(self, scale: Scale, parts_per_unit: u64) -> Self {
         let old = self.scale();
-        let parts = u128::from(self.parts()) * u128::from(parts_per_unit);
-        let parts = parts.div_ceil(u128::from(old.parts_per_unit_at_most()));
-        let micros = u128::from(self.ticks()) * u128::from(old.tick_micros());
-        let number = |number: u128| u64::try_from(number).unwrap_or(u64::MAX).min(NUMBER_MASK);
-        let ticks = number(micros / u128::from(scale.tick_micros()));
-        Self::new(number(parts), ticks, scale)
+        // As a Lua number counts, so that every store says the same.
+        let parts = self.parts() as f64 * parts_per_unit as f64;
+        let parts = (parts / old.parts_per_unit_at_most() as f64).ceil();
+        let micros = self.ticks() * old.tick_micros();
+        let ticks = (micros / scale.tick_micros()).min(NUMBER_MASK);
+        Self::new((parts as u64).min(NUMBER_MASK), ticks, scale)
     }
 }
 
@@ -72,6 +72,10 @@ impl Scale {
                 | (exponent << FRACTION_BITS)
                 | fraction,
         )
+    }
+
+    pub(super) fn bits(self) -> u32 {
+        self.0
     }
 
     fn parts_per_unit_at_most(self) -> u64 {

@@ -1,5 +1,5 @@
 use crate::{
-    algorithm::{Algorithm, Policy, PolicyId},
+    algorithm::{Algorithm, Policy, PolicyId, Script, Scripted},
     clock::Timestamp,
     decision::{Decision, PolicyDecision, Standing},
     error::ConfigError,
@@ -354,6 +354,32 @@ impl Algorithm for SlidingWindow {
     #[inline(always)]
     fn decision(&self, snapshot: &TwoWindowsSnapshot) -> Decision {
         Decision::of_one(self.told(snapshot))
+    }
+}
+
+impl Scripted for SlidingWindow {
+    fn script() -> Script {
+        Script::new("sliding-window", include_str!("sliding_window.lua"))
+            .parameters(&["units", "period", "tick_micros", "ticks"])
+            .state(&["stamp", "previous", "current"])
+    }
+
+    fn parameters(&self, tell: &mut dyn FnMut(u64)) {
+        tell(self.quota.units());
+        tell(self.quota.period_micros());
+        tell(self.tick_micros);
+        tell(self.ticks_per_period);
+    }
+
+    fn state(&self, numbers: &[u64]) -> Option<TwoWindows> {
+        match *numbers {
+            [stamp, previous, current] => Some(TwoWindows {
+                stamp,
+                previous,
+                current,
+            }),
+            _ => None,
+        }
     }
 }
 

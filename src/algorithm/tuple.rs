@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{Algorithm, PolicyId},
+    algorithm::{Algorithm, PolicyId, Script, Scripted, Told},
     clock::Timestamp,
     decision::PolicyDecision,
 };
@@ -92,6 +92,26 @@ macro_rules! tuple {
             ) {
                 self.$zero.withdraw(&mut state.$zero, &admission.$zero, cost, now);
                 $(self.$index.withdraw(&mut state.$index, &admission.$index, cost, now);)+
+            }
+        }
+
+        impl<$first: Scripted, $($member: Scripted),+> Scripted for ($first, $($member),+) {
+            fn script() -> Script {
+                $first::script()$(.and($member::script()))+
+            }
+
+            fn parameters(&self, tell: &mut dyn FnMut(u64)) {
+                self.$zero.parameters(tell);
+                $(self.$index.parameters(tell);)+
+            }
+
+            /// A tuple is read member by member: see [`read`](Self::read).
+            fn state(&self, _numbers: &[u64]) -> Option<Self::State> {
+                None
+            }
+
+            fn read(&self, told: &mut Told<'_>) -> Option<Self::Snapshot> {
+                Some((self.$zero.read(told)?, $(self.$index.read(told)?),+))
             }
         }
     };

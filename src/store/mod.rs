@@ -5,8 +5,12 @@ use std::{future::Future, hash::Hash};
 use crate::{algorithm::Algorithm, error::StoreError, key::Key};
 
 pub mod local;
+#[cfg(feature = "redis")]
+pub mod redis;
 
 pub use local::{LocalStore, LocalStoreBuilder};
+#[cfg(feature = "redis")]
+pub use redis::{RedisConnection, RedisStore, RedisStoreBuilder};
 
 /// What a store decided about one cost.
 #[derive(Debug, Clone)]

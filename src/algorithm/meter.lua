@@ -1,0 +1,34 @@
+--- judge
+m.tick = now
+if m.tick_micros > 1 then m.tick = math.floor(now / m.tick_micros) end
+if m.scale ~= m.own_scale then
+  -- Kept under other numbers, or never: 3 bits of tick, 6 of exponent, 13 of fraction. See scale.rs.
+  if m.debt > 0 then
+    local fraction = m.scale % 8192
+    local exponent = math.floor(m.scale / 8192) % 64
+    local parts_per_unit = math.floor(2 ^ exponent * (1 + fraction / 8192))
+    m.debt = math.min(math.ceil(m.debt * m.parts_per_unit / parts_per_unit), 2 ^ 53 - 1)
+  end
+  m.at = math.floor(m.at * 10 ^ math.floor(m.scale / 524288) / m.tick_micros)
+  m.scale = m.own_scale
+end
+if m.at > m.tick + m.span_ticks then
+  m.at = m.tick
+  mends = true
+end
+m.owed, m.seen = m.debt, m.at
+if m.tick > m.at then
+  m.owed, m.seen = m.debt - (m.tick - m.at) * m.parts_per_tick, m.tick
+  if m.owed < 0 then m.owed = 0 end
+end
+m.fits = cost == 0 or cost * m.parts_per_unit <= m.capacity_parts - m.owed
+--- charge
+m.debt, m.at = m.owed + cost * m.parts_per_unit, m.seen
+--- refund
+m.debt, m.at = m.owed - cost * m.parts_per_unit, m.seen
+if m.debt < 0 then m.debt = 0 end
+--- forget
+m.over = m.at * m.tick_micros
+if m.parts_per_tick > 0 then
+  m.over = (m.at + math.ceil(m.debt / m.parts_per_tick)) * m.tick_micros
+end
