@@ -7,9 +7,11 @@
 
 mod binary;
 mod client;
+mod cluster;
 mod inspect;
 mod port;
 mod process;
+mod seen;
 mod sentinels;
 mod server;
 mod tls;
@@ -17,6 +19,7 @@ mod wait;
 
 pub use crate::{
     client::{connect, connect_to},
+    cluster::{Cluster, SLOTS, slot_of},
     sentinels::Sentinels,
     server::Server,
     tls::TlsServer,

@@ -13,7 +13,9 @@ use fred::{
     interfaces::{ClientLike, KeysInterface},
     types::{Builder, Expiration, config::Config},
 };
-use tollgate_redis_tests::{Sentinels, Server, TlsServer, connect, until, within};
+use tollgate_redis_tests::{
+    Cluster, SLOTS, Sentinels, Server, TlsServer, connect, slot_of, until, within,
+};
 
 #[tokio::test]
 async fn a_server_serves_and_is_gone_when_it_is_dropped() {
@@ -261,6 +263,81 @@ async fn sentinels_put_the_replica_in_the_place_of_a_dead_primary() {
     for port in ports {
         assert!(TcpStream::connect(("127.0.0.1", port)).is_err());
     }
+}
+
+#[tokio::test]
+async fn a_replica_takes_the_place_of_a_primary_of_the_cluster() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client().await;
+    for number in 0..300 {
+        set(&client, &format!("a:{number}"), "value").await;
+    }
+    assert_eq!(cluster.primaries().await, [0, 1, 2]);
+    assert_eq!(cluster.keys("a:").await.len(), 300);
+    assert_eq!(cluster.keys_without_ttl("a:").await.len(), 300);
+    assert_eq!(cluster.command_calls("set").await, 300);
+    for slot in [0, 5_000, 10_000, SLOTS - 1] {
+        assert!(cluster.owner_of(slot).await < 3);
+    }
+
+    let slot = slot_of("a:1");
+    let first = cluster.kill_owner_of(slot).await;
+    let second = cluster.wait_for_failover(slot, first).await;
+    assert_eq!(second, first + 3);
+    until("a write to the new primary", async || {
+        let written: Result<(), _> = client.set("a:1", "other", None, None, false).await;
+        written.ok()
+    })
+    .await;
+    let by_url = connect(Config::from_url(&cluster.url()).unwrap()).await;
+    assert_eq!(get(&by_url, "a:1").await, "other");
+
+    cluster.nodes()[first].restart().await;
+    cluster.wait_until_ok().await;
+    assert_eq!(cluster.owner_of(slot).await, second);
+    let nodes = cluster.nodes().iter();
+    let nodes: Vec<_> = nodes
+        .map(|node| (node.port(), node.process_id().unwrap()))
+        .collect();
+    assert_eq!(nodes.len(), 6);
+    drop(cluster);
+    for (port, id) in nodes {
+        assert_gone(port, id);
+        assert!(TcpStream::connect(("127.0.0.1", port + 10_000)).is_err());
+    }
+}
+
+#[tokio::test]
+async fn a_slot_moves_with_its_keys() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client().await;
+    for number in 0..250 {
+        set(&client, &format!("{{a}}:{number}"), "value").await;
+    }
+    let slot = slot_of("{a}:1");
+    assert_eq!(slot, slot_of("a"));
+    let from = cluster.owner_of_key("{a}:1").await;
+    let to = (from + 1) % 3;
+
+    cluster.begin_migration(slot, from, to).await;
+    let (old, new) = (&cluster.nodes()[from], &cluster.nodes()[to]);
+    let asked: Result<Option<String>, _> = old.try_command("GET", &["{a}:new"]).await;
+    let asked = asked.unwrap_err();
+    assert!(asked.details().starts_with("ASK "), "{asked}");
+    assert_eq!(get(&client, "{a}:249").await, "value");
+    cluster.move_keys(slot, from, to).await;
+    assert_eq!(
+        (old.keys("").await.len(), new.keys("").await.len()),
+        (0, 250)
+    );
+    assert_eq!(cluster.owner_of(slot).await, from);
+    cluster.end_migration(slot, from, to).await;
+    assert_eq!(cluster.owner_of(slot).await, to);
+    assert_eq!(get(&client, "{a}:249").await, "value");
+
+    cluster.migrate_slot(slot, to, from).await;
+    assert_eq!(cluster.owner_of(slot).await, from);
+    assert_eq!(get(&client, "{a}:249").await, "value");
 }
 
 #[tokio::test]
