@@ -71,7 +71,7 @@ impl Process {
                 Ok(()) => return process,
                 // Something that is no fixture was given the port in the meantime.
                 Err(printed) if printed.contains("in use") => log = printed,
-                Err(printed) => panic!("the server ended: {printed}"),
+                Err(printed) => panic!("the server ended{}: {printed}", kind.may_lack()),
             }
         }
         panic!("the server found no port: {log}")
@@ -221,6 +221,13 @@ impl Drop for Running {
 }
 
 impl Kind {
+    fn may_lack(self) -> &'static str {
+        match self {
+            Self::Plain | Self::Sentinel => "",
+            Self::Tls => " (was it built with TLS? if not, name one that was in REDIS_SERVER)",
+        }
+    }
+
     fn is_ready(self) -> &'static str {
         match self {
             Self::Plain | Self::Tls => "Ready to accept connections",
