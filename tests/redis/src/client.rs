@@ -49,6 +49,9 @@ pub(crate) async fn try_connect(config: Config) -> Result<Client, fred::error::E
             config.connection_timeout = Duration::from_secs(5);
             config.internal_command_timeout = Duration::from_secs(5);
             config.max_command_attempts = 3;
+            // Fewer than the attempts, or the first `ASK` ends the client for good: fred 10.1 does not follow it, and
+            // stops its connections when the attempts run out first.
+            config.max_redirections = 2;
         })
         .with_performance_config(|config| {
             config.default_command_timeout = Duration::from_secs(5);

@@ -167,8 +167,8 @@ impl Cluster {
 
     /// Opens a slot on both sides: from now on the one answers `ASK` for keys that it does not have.
     ///
-    /// fred 10.1 does not follow this answer: it says `ASKING` to the new owner and sends the command to the old one
-    /// again, until it has no attempts left.
+    /// fred 10.1 follows this answer in a transaction alone. Else it says `ASKING` to the new owner and sends the
+    /// command to the old one again, until it has no redirections left.
     pub async fn begin_migration(&self, slot: u16, from: usize, to: usize) {
         let slot = slot.to_string();
         for (node, word, other) in [(to, "IMPORTING", from), (from, "MIGRATING", to)] {

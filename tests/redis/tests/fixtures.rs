@@ -324,6 +324,8 @@ async fn a_slot_moves_with_its_keys() {
     let asked: Result<Option<String>, _> = old.try_command("GET", &["{a}:new"]).await;
     let asked = asked.unwrap_err();
     assert!(asked.details().starts_with("ASK "), "{asked}");
+    let asked: Result<Option<String>, _> = client.get("{a}:new").await;
+    assert!(asked.is_err(), "fred follows `ASK` now: {asked:?}");
     assert_eq!(get(&client, "{a}:249").await, "value");
     cluster.move_keys(slot, from, to).await;
     assert_eq!(
