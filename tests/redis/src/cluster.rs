@@ -1,0 +1,333 @@
+//! A cluster of three primaries, each with a replica.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use fred::{
+    clients::Client,
+    error::Error,
+    types::{
+        Value,
+        config::{Config, ServerConfig},
+    },
+};
+
+use crate::{
+    client::{connect, host},
+    inspect,
+    port::TO_BUS,
+    seen::Seen,
+    server::Server,
+    wait::until,
+};
+
+/// How many slots a cluster has.
+pub const SLOTS: u16 = 16_384;
+
+/// Beside their replicas.
+const PRIMARIES: usize = 3;
+
+/// What every node is started with.
+const NODE: &[&str] = &[
+    "--cluster-enabled",
+    "yes",
+    "--cluster-node-timeout",
+    "1500",
+    "--cluster-replica-validity-factor",
+    "0",
+    "--cluster-allow-replica-migration",
+    "no",
+    "--repl-diskless-sync-delay",
+    "0",
+];
+
+/// The slot of a key.
+pub fn slot_of(key: impl AsRef<[u8]>) -> u16 {
+    fred::util::redis_keyslot(key.as_ref())
+}
+
+/// Six nodes: in the beginning the first three are primaries, and node `i + 3` is the replica of node `i`.
+#[derive(Debug)]
+pub struct Cluster {
+    nodes: Vec<Server>,
+    ids: Vec<String>,
+}
+
+impl Cluster {
+    /// Starts the nodes, and waits until they agree that the cluster is whole and each replica is in step.
+    pub async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// Starts the nodes with these arguments, each word apart.
+    pub async fn start_with(args: &[&str]) -> Self {
+        let args = [NODE, args].concat();
+        let (mut nodes, mut ids) = (Vec::new(), Vec::new());
+        for epoch in 1..=2 * PRIMARIES {
+            let node = Server::start_with(&args).await;
+            let epoch = epoch.to_string();
+            // Epochs that differ from the start on: nothing has to be settled when the nodes meet.
+            let () = node.command("CLUSTER", &["SET-CONFIG-EPOCH", &epoch]).await;
+            ids.push(node.command("CLUSTER", &["MYID"]).await);
+            nodes.push(node);
+        }
+        let cluster = Self { nodes, ids };
+        cluster.deal_slots().await;
+        cluster.meet().await;
+        for (replica, primary) in cluster.nodes[PRIMARIES..].iter().zip(&cluster.ids) {
+            let words = ["REPLICATE", primary];
+            let () = replica.command("CLUSTER", &words).await;
+        }
+        cluster.wait_until_ok().await;
+        until("replicas in step", async || {
+            cluster.replicas_are_in_step().await
+        })
+        .await;
+        cluster
+    }
+
+    /// All six, those that are down too.
+    pub fn nodes(&self) -> &[Server] {
+        &self.nodes
+    }
+
+    /// `redis-cluster://` with all nodes, as fred reads it.
+    pub fn url(&self) -> String {
+        let rest = self.nodes[1..].iter().map(Server::port);
+        let rest: Vec<_> = rest.map(|port| format!("node={}:{port}", host())).collect();
+        let first = self.nodes[0].port();
+        format!("redis-cluster://{}:{first}?{}", host(), rest.join("&"))
+    }
+
+    /// What a client needs to connect; it is told all nodes.
+    pub fn config(&self) -> Config {
+        let hosts = self.nodes.iter().map(|node| (host(), node.port()));
+        Config {
+            server: ServerConfig::new_clustered(hosts.collect()),
+            ..Config::default()
+        }
+    }
+
+    /// A client of the cluster.
+    pub async fn client(&self) -> Client {
+        connect(self.config()).await
+    }
+
+    /// The index of the node that owns this slot and says so itself.
+    pub async fn owner_of(&self, slot: u16) -> usize {
+        until("an owner of the slot", async || {
+            let primaries = self.claims().await?;
+            let mut owners = primaries.iter().filter(|(_, seen)| seen.owns(slot));
+            owners.next().map(|(index, _)| *index)
+        })
+        .await
+    }
+
+    /// The index of the node that owns the slot of this key.
+    pub async fn owner_of_key(&self, key: impl AsRef<[u8]>) -> usize {
+        self.owner_of(slot_of(key)).await
+    }
+
+    /// The indices of the nodes that own slots.
+    pub async fn primaries(&self) -> Vec<usize> {
+        let primaries = until("the primaries", async || self.claims().await).await;
+        primaries.into_iter().map(|(index, _)| index).collect()
+    }
+
+    /// Kills the node that owns this slot and tells which it was; its replica sees it after a second and a half.
+    pub async fn kill_owner_of(&self, slot: u16) -> usize {
+        let owner = self.owner_of(slot).await;
+        self.nodes[owner].kill();
+        owner
+    }
+
+    /// Waits until all nodes that are up say that the cluster is, and agree on the owner of each slot, one that is up.
+    pub async fn wait_until_ok(&self) {
+        until("a cluster that is whole", async || self.is_ok().await).await;
+    }
+
+    /// Waits until another node that is up owns this slot, and the cluster is whole again; tells which it is.
+    pub async fn wait_for_failover(&self, slot: u16, from: usize) -> usize {
+        until("a failover", async || {
+            let primaries = self.claims().await?;
+            let owner = primaries.iter().find(|(_, seen)| seen.owns(slot))?.0;
+            (owner != from).then_some(())
+        })
+        .await;
+        self.wait_until_ok().await;
+        self.owner_of(slot).await
+    }
+
+    /// Moves a slot with its keys to another primary, and waits until all nodes know.
+    pub async fn migrate_slot(&self, slot: u16, from: usize, to: usize) {
+        self.begin_migration(slot, from, to).await;
+        self.move_keys(slot, from, to).await;
+        self.end_migration(slot, from, to).await;
+    }
+
+    /// Opens a slot on both sides: from now on the one answers `ASK` for keys that it does not have.
+    ///
+    /// fred 10.1 follows this answer in a transaction alone. Else it says `ASKING` to the new owner and sends the
+    /// command to the old one again, until it has no redirections left.
+    pub async fn begin_migration(&self, slot: u16, from: usize, to: usize) {
+        let slot = slot.to_string();
+        for (node, word, other) in [(to, "IMPORTING", from), (from, "MIGRATING", to)] {
+            let words = ["SETSLOT", &slot, word, &self.ids[other]];
+            let () = self.nodes[node].command("CLUSTER", &words).await;
+        }
+    }
+
+    /// Moves all keys of an open slot.
+    pub async fn move_keys(&self, slot: u16, from: usize, to: usize) {
+        let (host, port) = (host(), self.nodes[to].port().to_string());
+        let (from, slot) = (&self.nodes[from], slot.to_string());
+        loop {
+            let words = ["GETKEYSINSLOT", &slot, "100"];
+            let keys: Vec<Bytes> = from.command("CLUSTER", &words).await;
+            if keys.is_empty() {
+                return;
+            }
+            let words = [&host, &*port, "", "0", "5000", "REPLACE", "KEYS"];
+            let words = words.into_iter().map(Value::from);
+            let words = words.chain(keys.into_iter().map(Value::from)).collect();
+            let moved: Result<String, Error> = from.try_custom("MIGRATE", words).await;
+            moved.unwrap_or_else(|error| panic!("MIGRATE of slot {slot}: {error}"));
+        }
+    }
+
+    /// Gives an open slot to its new owner, and waits until all nodes know.
+    pub async fn end_migration(&self, slot: u16, from: usize, to: usize) {
+        let words = ["SETSLOT", &slot.to_string(), "NODE", &self.ids[to]];
+        // The new owner first: should the old one give up the slot before, nobody would have it.
+        for node in [to, from] {
+            let () = self.nodes[node].command("CLUSTER", &words).await;
+        }
+        until("the new owner of the slot", async || {
+            for node in self.nodes.iter().filter(|node| node.is_up()) {
+                let all = Seen::by(node).await?;
+                let owner = all.iter().find(|seen| seen.owns(slot))?;
+                (owner.id == self.ids[to]).then_some(())?;
+            }
+            Some(())
+        })
+        .await;
+        self.wait_until_ok().await;
+    }
+
+    /// All keys of all primaries that begin so, in order.
+    pub async fn keys(&self, prefix: &str) -> Vec<Bytes> {
+        let mut keys = Vec::new();
+        for primary in self.primaries().await {
+            keys.extend(self.nodes[primary].keys(prefix).await);
+        }
+        keys.sort();
+        keys
+    }
+
+    /// Those of them that would stay for ever.
+    pub async fn keys_without_ttl(&self, prefix: &str) -> Vec<Bytes> {
+        let mut keys = Vec::new();
+        for primary in self.primaries().await {
+            keys.extend(self.nodes[primary].keys_without_ttl(prefix).await);
+        }
+        keys.sort();
+        keys
+    }
+
+    /// How often this command was called on those nodes that are primaries now.
+    pub async fn command_calls(&self, name: &str) -> u64 {
+        let mut calls = 0;
+        for primary in self.primaries().await {
+            calls += self.nodes[primary].command_calls(name).await;
+        }
+        calls
+    }
+
+    async fn deal_slots(&self) {
+        for primary in 0..PRIMARIES {
+            let bound = |index: usize| usize::from(SLOTS) * index / PRIMARIES;
+            let (first, end) = (bound(primary), bound(primary + 1));
+            let node = &self.nodes[primary];
+            let range = [first.to_string(), (end - 1).to_string()];
+            let words = ["ADDSLOTSRANGE", &range[0], &range[1]];
+            if node.try_command::<()>("CLUSTER", &words).await.is_err() {
+                // Before version 7.
+                let slots: Vec<_> = (first..end).map(|slot| slot.to_string()).collect();
+                let mut words = vec!["ADDSLOTS"];
+                words.extend(slots.iter().map(String::as_str));
+                let () = node.command("CLUSTER", &words).await;
+            }
+        }
+    }
+
+    async fn meet(&self) {
+        for node in &self.nodes[1..] {
+            let (port, bus) = (node.port().to_string(), (node.port() + TO_BUS).to_string());
+            let words = ["MEET", &host(), &port, &bus];
+            let () = self.nodes[0].command("CLUSTER", &words).await;
+        }
+        until("nodes that know each other", async || {
+            let all: BTreeSet<_> = self.ids.iter().collect();
+            for node in &self.nodes {
+                let seen = Seen::by(node).await?;
+                let known = seen.iter().filter(|seen| !seen.is("handshake"));
+                (known.map(|seen| &seen.id).collect::<BTreeSet<_>>() == all).then_some(())?;
+            }
+            Some(())
+        })
+        .await;
+    }
+
+    /// What each node that owns slots, and is up, says about itself.
+    async fn claims(&self) -> Option<Vec<(usize, Seen)>> {
+        let mut claims = Vec::new();
+        for (index, node) in self.nodes.iter().enumerate() {
+            if node.is_up() {
+                let seen = Seen::by(node).await?;
+                let own = seen.into_iter().find(|seen| seen.is("myself"))?;
+                claims.extend((own.is("master") && !own.slots.is_empty()).then_some((index, own)));
+            }
+        }
+        Some(claims)
+    }
+
+    async fn is_ok(&self) -> Option<()> {
+        let mut agreed = None;
+        let mut up = self.nodes.iter().zip(&self.ids).collect::<Vec<_>>();
+        up.retain(|(node, _)| node.is_up());
+        for (node, _) in &up {
+            let info: String = node.try_command("CLUSTER", &["INFO"]).await.ok()?;
+            (inspect::field(&info, "cluster_state") == Some("ok")).then_some(())?;
+            let mut owners = Seen::by(node).await?;
+            owners.retain(|seen| !seen.slots.is_empty());
+            let are_up = owners
+                .iter()
+                .all(|owner| owner.is("master") && up.iter().any(|(_, id)| **id == owner.id));
+            let mut owned: Vec<_> = owners
+                .into_iter()
+                .map(|seen| (seen.id, seen.slots))
+                .collect();
+            owned.sort();
+            let number: usize = owned
+                .iter()
+                .flat_map(|(_, slots)| slots)
+                .map(|(first, last)| usize::from(last - first) + 1)
+                .sum();
+            (are_up && number == usize::from(SLOTS)).then_some(())?;
+            (*agreed.get_or_insert_with(|| owned.clone()) == owned).then_some(())?;
+        }
+        Some(())
+    }
+
+    async fn replicas_are_in_step(&self) -> Option<()> {
+        for (primary, replica) in self.nodes.iter().zip(&self.nodes[PRIMARIES..]) {
+            (replica.attached_to().await? == primary.port()).then_some(())?;
+        }
+        for node in &self.nodes {
+            let seen = Seen::by(node).await?;
+            let replicas = seen.iter().filter(|seen| seen.is("slave")).count();
+            (replicas == PRIMARIES).then_some(())?;
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,27 @@
+//! Real servers for tests, and what may befall them.
+//!
+//! Each is a child process on loopback, on a port and in a directory of its own, and is gone when its fixture is
+//! dropped or the test process ends in whatever way. Every wait has its end, and says what did not come.
+//!
+//! The server is the one that `REDIS_SERVER` names, or `redis-server`, or `valkey-server`.
+
+mod binary;
+mod client;
+mod cluster;
+mod inspect;
+mod port;
+mod process;
+mod seen;
+mod sentinels;
+mod server;
+mod tls;
+mod wait;
+
+pub use crate::{
+    client::{connect, connect_to},
+    cluster::{Cluster, SLOTS, slot_of},
+    sentinels::Sentinels,
+    server::Server,
+    tls::TlsServer,
+    wait::{until, within},
+};

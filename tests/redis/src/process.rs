@@ -1,0 +1,259 @@
+//! A server as a child process: started, stopped, killed, started again, and never left behind.
+
+use std::{
+    fmt, fs,
+    fs::File,
+    io,
+    net::Ipv4Addr,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{Mutex, MutexGuard, PoisonError},
+    thread,
+    time::Duration,
+};
+
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::{Instant, sleep, timeout},
+};
+
+use crate::{binary, port::Port, wait::PATIENCE};
+
+/// Waits until the test process is gone, in whatever way, and then ends the server that it left behind.
+///
+/// A test process that is killed drops nothing, and neither does one with its servers in a `static`.
+const WATCHDOG: &str =
+    r#"trap "" HUP INT TERM; read -r _; kill -s KILL "$1" 2>/dev/null; rm -rf -- "$2""#;
+
+/// What a server prints once it listens, and how to ask it whether it answers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    /// Answers `PING`.
+    Plain,
+    /// Takes connections; whether it answers can only be asked through TLS.
+    Tls,
+    /// Answers `PING`.
+    Sentinel,
+}
+
+/// One server with its port and its directory, which stay the same when it starts again.
+pub(crate) struct Process {
+    kind: Kind,
+    args: Vec<String>,
+    running: Mutex<Option<Running>>,
+    port: Port,
+    folder: TempDir,
+}
+
+struct Running {
+    server: Child,
+    watchdog: Child,
+    is_stopped: bool,
+}
+
+impl Process {
+    /// Starts a server and waits until it answers; `args` are of its directory and its port.
+    pub(crate) async fn start(kind: Kind, args: impl Fn(&Path, u16) -> Vec<String>) -> Self {
+        let mut log = String::new();
+        for _ in 0..5 {
+            let port = Port::reserve();
+            let folder = tempfile::tempdir().expect("a directory for the server");
+            let process = Self {
+                kind,
+                args: args(folder.path(), port.number),
+                running: Mutex::default(),
+                port,
+                folder,
+            };
+            match process.begin().await {
+                Ok(()) => return process,
+                // Something that is no fixture was given the port in the meantime.
+                Err(printed) if printed.contains("in use") => log = printed,
+                Err(printed) => panic!("the server ended{}: {printed}", kind.may_lack()),
+            }
+        }
+        panic!("the server found no port: {log}")
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port.number
+    }
+
+    pub(crate) fn id(&self) -> Option<u32> {
+        let running = self.running();
+        running.as_ref().map(|running| running.server.id())
+    }
+
+    /// Whether it was neither killed nor stopped.
+    pub(crate) fn is_up(&self) -> bool {
+        let running = self.running();
+        running.as_ref().is_some_and(|running| !running.is_stopped)
+    }
+
+    /// Leaves the process and its connections in place, and lets it do nothing.
+    pub(crate) fn pause(&self) {
+        let mut running = self.running();
+        let running = running.as_mut().expect("a server that runs");
+        signal(&running.server, "STOP");
+        running.is_stopped = true;
+        wait_until_stopped(running.server.id());
+    }
+
+    /// Lets it go on.
+    pub(crate) fn resume(&self) {
+        let mut running = self.running();
+        let running = running.as_mut().expect("a server that runs");
+        signal(&running.server, "CONT");
+        running.is_stopped = false;
+    }
+
+    /// Ends it at once, as a crash would; it may be stopped or have ended.
+    pub(crate) fn kill(&self) {
+        self.running().take();
+    }
+
+    /// Ends it if it runs, starts it with the same port and directory, and waits until it answers.
+    pub(crate) async fn restart(&self) {
+        self.kill();
+        if let Err(log) = self.begin().await {
+            panic!("the server ended: {log}");
+        }
+    }
+
+    async fn begin(&self) -> Result<(), String> {
+        let running = self.spawn().expect("a server and `sh` that start");
+        *self.running() = Some(running);
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end {
+            if self.has_ended() {
+                self.kill();
+                return Err(self.log());
+            }
+            if self.log().contains(self.kind.is_ready()) && self.answers().await {
+                return Ok(());
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+        panic!(
+            "the server did not answer after {PATIENCE:?}: {}",
+            self.log()
+        )
+    }
+
+    fn spawn(&self) -> io::Result<Running> {
+        let output = File::create(self.log_file())?;
+        let mut server = Command::new(binary::program());
+        server.args(&self.args).stdin(Stdio::null());
+        server.stdout(output.try_clone()?).stderr(output);
+        let server = server.spawn().map_err(|error| {
+            let program = binary::program().display();
+            io::Error::new(error.kind(), format!("{program}: {error}"))
+        })?;
+        let mut watchdog = Command::new("sh");
+        watchdog.args(["-c", WATCHDOG, "sh", &server.id().to_string()]);
+        watchdog.arg(self.folder.path()).stdin(Stdio::piped());
+        watchdog.stdout(Stdio::null()).stderr(Stdio::null());
+        let watchdog = watchdog.spawn()?;
+        Ok(Running {
+            server,
+            watchdog,
+            is_stopped: false,
+        })
+    }
+
+    fn has_ended(&self) -> bool {
+        let mut running = self.running();
+        let running = running.as_mut().expect("a server that was started");
+        !matches!(running.server.try_wait(), Ok(None))
+    }
+
+    async fn answers(&self) -> bool {
+        let asked = async {
+            let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port())).await?;
+            if let Kind::Tls = self.kind {
+                return Ok(true);
+            }
+            stream.write_all(b"PING\r\n").await?;
+            // Who has to say a password first is told so: that is an answer.
+            let mut answer = [0; 32];
+            let length = stream.read(&mut answer).await?;
+            Ok::<_, io::Error>(
+                answer[..length].starts_with(b"+PONG") || answer[..length].starts_with(b"-NOAUTH"),
+            )
+        };
+        matches!(timeout(Duration::from_secs(1), asked).await, Ok(Ok(true)))
+    }
+
+    /// What it has printed since it was last started.
+    pub(crate) fn log(&self) -> String {
+        let log = fs::read(self.log_file()).unwrap_or_default();
+        String::from_utf8_lossy(&log).into_owned()
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+
+    fn running(&self) -> MutexGuard<'_, Option<Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut f = f.debug_struct("Process");
+        f.field("kind", &self.kind).field("port", &self.port());
+        f.field("id", &self.id()).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // The watchdog first: it must not act on a number that the system may give to another. The signal ends a
+        // stopped server too.
+        for child in [&mut self.watchdog, &mut self.server] {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Kind {
+    fn may_lack(self) -> &'static str {
+        match self {
+            Self::Plain | Self::Sentinel => "",
+            Self::Tls => " (was it built with TLS? if not, name one that was in REDIS_SERVER)",
+        }
+    }
+
+    fn is_ready(self) -> &'static str {
+        match self {
+            Self::Plain | Self::Tls => "Ready to accept connections",
+            Self::Sentinel => "Sentinel ID is",
+        }
+    }
+}
+
+fn signal(child: &Child, name: &str) {
+    let id = child.id().to_string();
+    let status = Command::new("sh")
+        .args(["-c", r#"kill -s "$1" "$2""#, "sh", name, &id])
+        .status();
+    assert!(
+        status.is_ok_and(|status| status.success()),
+        "no {name} for {id}"
+    );
+}
+
+/// The signal is on its way when it is sent; where the system tells, this waits until it has come.
+fn wait_until_stopped(id: u32) {
+    for _ in 0..1000 {
+        match fs::read_to_string(format!("/proc/{id}/stat")) {
+            Ok(stat) if !stat.contains(") T ") => thread::sleep(Duration::from_millis(1)),
+            _ => return,
+        }
+    }
+    panic!("the server did not stop")
+}

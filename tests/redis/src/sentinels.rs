@@ -1,0 +1,226 @@
+//! A primary with a replica, and three sentinels that put the one in the place of the other.
+
+use std::{collections::HashMap, fs, path::Path};
+
+use bytes::Bytes;
+use fred::{
+    clients::Client,
+    interfaces::ClientLike,
+    types::{
+        FromValue,
+        config::{Config, ServerConfig},
+    },
+};
+
+use crate::{
+    client::{centralized, connect, host, try_connect},
+    inspect,
+    process::{Kind, Process},
+    server::Server,
+    wait::until,
+};
+
+/// What the sentinels call the two servers.
+const SERVICE: &str = "tollgate";
+
+/// Milliseconds between the words of sentinels, in the place of seconds.
+///
+/// They must see a server's first answer well before they hold it for down, or they will turn back what they did.
+const HASTE: &[&str] = &[
+    "DEBUG",
+    "PING-PERIOD",
+    "200",
+    "PUBLISH-PERIOD",
+    "200",
+    "INFO-PERIOD",
+    "500",
+    "ASK-PERIOD",
+    "200",
+];
+
+/// Two servers and three sentinels; two of these must agree.
+#[derive(Debug)]
+pub struct Sentinels {
+    servers: Vec<Server>,
+    sentinels: Vec<Process>,
+}
+
+impl Sentinels {
+    /// Starts them all, and waits until each sentinel knows the others and the replica.
+    pub async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// Starts them all, both servers with these arguments, each word apart.
+    pub async fn start_with(args: &[&str]) -> Self {
+        let args = [&["--repl-diskless-sync-delay", "0"], args].concat();
+        let primary = Server::start_with(&args).await;
+        let port = primary.port().to_string();
+        let host = host();
+        let args = [&args[..], &["--replicaof", &host, &port]].concat();
+        let replica = Server::start_with(&args).await;
+        until("the replica's link", async || replica.attached_to().await).await;
+        let mut sentinels = Vec::new();
+        for _ in 0..3 {
+            let sentinel = Process::start(Kind::Sentinel, |folder, port| {
+                sentinel_args(folder, port, primary.port())
+            });
+            let sentinel = sentinel.await;
+            // From version 7 on; before it a sentinel takes some seconds for what takes one.
+            let _: Option<String> = ask(&sentinel, HASTE).await;
+            sentinels.push(sentinel);
+        }
+        let all = Self {
+            servers: vec![primary, replica],
+            sentinels,
+        };
+        until("sentinels that know each other", async || {
+            for sentinel in &all.sentinels {
+                let knows = seen_by(sentinel).await?;
+                let is = |name: &str, value: &str| knows.get(name).is_some_and(|is| is == value);
+                if !is("num-other-sentinels", "2") || !is("num-slaves", "1") {
+                    return None;
+                }
+            }
+            Some(())
+        })
+        .await;
+        all
+    }
+
+    /// The servers: the first is the primary in the beginning.
+    pub fn servers(&self) -> &[Server] {
+        &self.servers
+    }
+
+    /// What the sentinels call the servers.
+    pub fn service(&self) -> &'static str {
+        SERVICE
+    }
+
+    /// The ports of the sentinels.
+    pub fn ports(&self) -> Vec<u16> {
+        self.sentinels.iter().map(Process::port).collect()
+    }
+
+    /// `redis-sentinel://` with all sentinels, as fred reads it.
+    pub fn url(&self) -> String {
+        let (first, rest) = (self.ports()[0], &self.ports()[1..]);
+        let nodes: Vec<_> = rest
+            .iter()
+            .map(|port| format!("node={}:{port}", host()))
+            .collect();
+        format!(
+            "redis-sentinel://{}:{first}?{}&sentinelServiceName={SERVICE}",
+            host(),
+            nodes.join("&")
+        )
+    }
+
+    /// What a client needs to ask the sentinels for the primary.
+    pub fn config(&self) -> Config {
+        let hosts = self.ports().into_iter().map(|port| (host(), port));
+        Config {
+            server: ServerConfig::new_sentinel(hosts.collect(), SERVICE),
+            ..Config::default()
+        }
+    }
+
+    /// A client of the primary, whichever it is.
+    pub async fn client(&self) -> Client {
+        connect(self.config()).await
+    }
+
+    /// The server that all sentinels name, once it says so itself.
+    pub async fn primary(&self) -> &Server {
+        until("one primary", async || self.agreed().await).await
+    }
+
+    /// Kills the primary and tells which it was; the sentinels see it after a second and a half.
+    pub async fn kill_primary(&self) -> &Server {
+        let primary = self.primary().await;
+        primary.kill();
+        primary
+    }
+
+    /// Waits until all sentinels name a server that is up and says that it is the primary.
+    pub async fn wait_for_failover(&self) -> &Server {
+        until("a failover", async || {
+            self.agreed().await.filter(|primary| primary.is_up())
+        })
+        .await
+    }
+
+    /// Waits until the primary has a replica: after a restart of the one that was killed.
+    pub async fn wait_until_replicated(&self) {
+        until("a replica", async || {
+            let primary = self.agreed().await?;
+            let mut replicas = self
+                .servers
+                .iter()
+                .filter(|server| server.port() != primary.port());
+            let port = replicas.next()?.attached_to().await?;
+            (port == primary.port()).then_some(())
+        })
+        .await;
+    }
+
+    /// All keys of the primary that begin so, in order.
+    pub async fn keys(&self, prefix: &str) -> Vec<Bytes> {
+        self.primary().await.keys(prefix).await
+    }
+
+    /// Those of them that would stay for ever.
+    pub async fn keys_without_ttl(&self, prefix: &str) -> Vec<Bytes> {
+        self.primary().await.keys_without_ttl(prefix).await
+    }
+
+    async fn agreed(&self) -> Option<&Server> {
+        let mut named = Vec::new();
+        for sentinel in &self.sentinels {
+            named.push(seen_by(sentinel).await?.remove("port")?);
+        }
+        named.dedup();
+        let [port] = &named[..] else {
+            return None;
+        };
+        let server = self
+            .servers
+            .iter()
+            .find(|server| server.port().to_string() == *port)?;
+        // One that is down cannot be asked: it was the last that they agreed upon.
+        if server.is_up() && server.role().await? != "master" {
+            return None;
+        }
+        Some(server)
+    }
+}
+
+fn sentinel_args(folder: &Path, port: u16, primary: u16) -> Vec<String> {
+    let file = folder.join("sentinel.conf");
+    let (host, folder) = (host(), folder.display());
+    let text = format!(
+        "port {port}\n\
+         bind {host}\n\
+         dir {folder}\n\
+         sentinel monitor {SERVICE} {host} {primary} 2\n\
+         sentinel down-after-milliseconds {SERVICE} 1500\n\
+         sentinel failover-timeout {SERVICE} 3000\n\
+         sentinel parallel-syncs {SERVICE} 1\n"
+    );
+    fs::write(&file, text).expect("a file beside the sentinel");
+    let file = file.to_str().expect("a directory with a plain name");
+    vec![file.to_owned(), "--sentinel".to_owned()]
+}
+
+/// What this sentinel knows about the primary.
+async fn seen_by(sentinel: &Process) -> Option<HashMap<String, String>> {
+    ask(sentinel, &["MASTER", SERVICE]).await
+}
+
+async fn ask<R: FromValue>(sentinel: &Process, words: &[&str]) -> Option<R> {
+    let client = try_connect(centralized(sentinel.port())).await.ok()?;
+    let answer = inspect::command(&client, "SENTINEL", words).await;
+    let _ = client.quit().await;
+    answer.ok()
+}

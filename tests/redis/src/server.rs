@@ -1,0 +1,243 @@
+//! One server alone.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use fred::{
+    clients::Client,
+    error::Error,
+    interfaces::ClientLike,
+    types::{
+        FromValue, Value,
+        config::{Config, TlsConfig},
+    },
+};
+
+use crate::{
+    client::{centralized, connect, host, try_connect},
+    inspect,
+    process::{Kind, Process},
+};
+
+/// The user that the fixtures look into a server as, whatever others may do there; also its password.
+const FIXTURE: &str = "fixture";
+
+/// A server without persistence, which ends when it is dropped.
+#[derive(Debug)]
+pub struct Server {
+    process: Process,
+    tls: Option<TlsConfig>,
+}
+
+impl Server {
+    /// Starts a server and waits until it answers.
+    pub async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// Starts a server with arguments of its own, each word apart: `&["--maxmemory", "1mb"]`.
+    ///
+    /// # Panics
+    ///
+    /// When it ends at once: the message has what it printed.
+    pub async fn start_with(args: &[&str]) -> Self {
+        Self::launch(Kind::Plain, None, |_| owned(args)).await
+    }
+
+    pub(crate) async fn launch(
+        kind: Kind,
+        tls: Option<TlsConfig>,
+        args: impl Fn(&Path) -> Vec<String>,
+    ) -> Self {
+        let process = Process::start(kind, |folder, port| {
+            let port = port.to_string();
+            let port_option = match kind {
+                Kind::Tls => "--tls-port",
+                Kind::Plain | Kind::Sentinel => "--port",
+            };
+            let folder_name = folder.to_str().expect("a directory with a plain name");
+            let mut all = owned(&[port_option, &port]);
+            all.extend(owned(&["--bind", &host(), "--dir", folder_name]));
+            all.extend(owned(&["--save", "", "--appendonly", "no"]));
+            all.extend(owned(&["--user", FIXTURE, "on"]));
+            all.extend(owned(&[&format!(">{FIXTURE}"), "~*", "&*", "+@all"]));
+            all.extend(args(folder));
+            all
+        });
+        Self {
+            process: process.await,
+            tls,
+        }
+    }
+
+    /// Stays the same when the server starts again.
+    pub fn port(&self) -> u16 {
+        self.process.port()
+    }
+
+    /// `redis://127.0.0.1:` and the port, or `rediss` with TLS.
+    pub fn url(&self) -> String {
+        let scheme = if self.tls.is_some() {
+            "rediss"
+        } else {
+            "redis"
+        };
+        format!("{scheme}://{}:{}", host(), self.port())
+    }
+
+    /// What a client needs to connect, as the default user.
+    pub fn config(&self) -> Config {
+        Config {
+            tls: self.tls.clone(),
+            ..centralized(self.port())
+        }
+    }
+
+    /// What a client needs to connect as this user.
+    pub fn config_of(&self, user: &str, password: &str) -> Config {
+        Config {
+            username: Some(user.to_owned()),
+            password: Some(password.to_owned()),
+            ..self.config()
+        }
+    }
+
+    /// A client that is connected, as the default user.
+    pub async fn client(&self) -> Client {
+        connect(self.config()).await
+    }
+
+    /// A client that is connected, as this user.
+    pub async fn client_of(&self, user: &str, password: &str) -> Client {
+        connect(self.config_of(user, password)).await
+    }
+
+    /// The number of the process, while there is one.
+    pub fn process_id(&self) -> Option<u32> {
+        self.process.id()
+    }
+
+    /// Whether it was neither killed nor stopped.
+    pub fn is_up(&self) -> bool {
+        self.process.is_up()
+    }
+
+    /// Lets the server do nothing: connections stay open, and no answer comes.
+    pub fn stop_process(&self) {
+        self.process.pause();
+    }
+
+    /// Lets a stopped server go on.
+    pub fn continue_process(&self) {
+        self.process.resume();
+    }
+
+    /// Ends the server at once, as a crash would.
+    pub fn kill(&self) {
+        self.process.kill();
+    }
+
+    /// Starts the server again, empty, on the same port, and waits until it answers.
+    pub async fn restart(&self) {
+        self.process.restart().await;
+    }
+
+    /// What the server has printed since it was last started.
+    pub fn log(&self) -> String {
+        self.process.log()
+    }
+
+    /// The answer to `INFO` and this section.
+    pub async fn info(&self, section: &str) -> String {
+        self.command("INFO", &[section]).await
+    }
+
+    /// One line of `INFO` and this section: `info_field("server", "redis_version")`.
+    pub async fn info_field(&self, section: &str, name: &str) -> Option<String> {
+        let info = self.info(section).await;
+        inspect::field(&info, name).map(str::to_owned)
+    }
+
+    /// How often this command was called since the server started; those of scripts count too.
+    pub async fn command_calls(&self, name: &str) -> u64 {
+        inspect::stat(&self.info("commandstats").await, name, "calls")
+    }
+
+    /// The microseconds that the server has spent in this command.
+    pub async fn command_usec(&self, name: &str) -> u64 {
+        inspect::stat(&self.info("commandstats").await, name, "usec")
+    }
+
+    /// All keys that begin so, in order.
+    pub async fn keys(&self, prefix: &str) -> Vec<Bytes> {
+        let client = self.own_client().await;
+        let keys = inspect::keys(&client, prefix).await;
+        let _ = client.quit().await;
+        self.answer("SCAN", keys)
+    }
+
+    /// Those of them that would stay for ever.
+    pub async fn keys_without_ttl(&self, prefix: &str) -> Vec<Bytes> {
+        let client = self.own_client().await;
+        let keys = inspect::keys_without_ttl(&client, prefix).await;
+        let _ = client.quit().await;
+        self.answer("SCAN and PTTL", keys)
+    }
+
+    /// Any command, by a user who may do all: `command("CONFIG", &["RESETSTAT"])`.
+    ///
+    /// # Panics
+    ///
+    /// When the answer is an error.
+    pub async fn command<R: FromValue>(&self, name: &'static str, args: &[&str]) -> R {
+        let answer = self.try_command(name, args).await;
+        self.answer(name, answer)
+    }
+
+    /// Any command, by a user who may do all.
+    pub async fn try_command<R: FromValue>(
+        &self,
+        name: &'static str,
+        args: &[&str],
+    ) -> Result<R, Error> {
+        let args = args.iter().map(|arg| Value::from(*arg)).collect();
+        self.try_custom(name, args).await
+    }
+
+    pub(crate) async fn try_custom<R: FromValue>(
+        &self,
+        name: &'static str,
+        args: Vec<Value>,
+    ) -> Result<R, Error> {
+        let client = try_connect(self.config_of(FIXTURE, FIXTURE)).await?;
+        let answer = inspect::custom(&client, name, args).await;
+        let _ = client.quit().await;
+        answer
+    }
+
+    /// The port of the primary, of a replica in step with it.
+    pub(crate) async fn attached_to(&self) -> Option<u16> {
+        let info: String = self.try_command("INFO", &["replication"]).await.ok()?;
+        let is = |name| inspect::field(&info, name);
+        (is("master_link_status") == Some("up")).then_some(())?;
+        is("master_port")?.parse().ok()
+    }
+
+    /// `master` or `slave`.
+    pub(crate) async fn role(&self) -> Option<String> {
+        let info: String = self.try_command("INFO", &["replication"]).await.ok()?;
+        inspect::field(&info, "role").map(str::to_owned)
+    }
+
+    async fn own_client(&self) -> Client {
+        self.client_of(FIXTURE, FIXTURE).await
+    }
+
+    fn answer<T>(&self, name: &str, answer: Result<T, Error>) -> T {
+        answer.unwrap_or_else(|error| panic!("{name} of {}: {error}", self.url()))
+    }
+}
+
+pub(crate) fn owned(args: &[&str]) -> Vec<String> {
+    args.iter().map(|arg| (*arg).to_owned()).collect()
+}

@@ -1,0 +1,36 @@
+//! Waits that end.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+
+/// How long anything may take on a machine that has much else to do.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Asks every 20 ms until there is an answer.
+///
+/// # Panics
+///
+/// When a minute has gone by: `what` did not come.
+pub async fn until<T>(what: &str, ask: impl AsyncFn() -> Option<T>) -> T {
+    let end = Instant::now() + PATIENCE;
+    while let Some(left) = end.checked_duration_since(Instant::now()) {
+        if let Ok(Some(answer)) = timeout(left, ask()).await {
+            return answer;
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+    panic!("{what}: not after {PATIENCE:?}")
+}
+
+/// The answer, if it comes in time.
+///
+/// # Panics
+///
+/// When the time has gone by.
+pub async fn within<T>(limit: Duration, what: &str, answer: impl Future<Output = T>) -> T {
+    match timeout(limit, answer).await {
+        Ok(answer) => answer,
+        Err(_) => panic!("{what}: not after {limit:?}"),
+    }
+}
