@@ -286,17 +286,13 @@ impl Scripted for Log {
                 "stamp",
                 "shift",
                 "forgotten",
-                "flushed",
                 "total",
                 "first",
                 "first_total",
                 "last",
-                "ring_first",
-                "blocks",
-                "capacity",
+                "count",
             ])
-            .strings(&["front", "back"])
-            .keys(&["ring"])
+            .keys(&["list"])
             .tells(&["counted", "more_after", "all_after", "cost_after"])
     }
 
@@ -314,18 +310,25 @@ impl Scripted for Log {
     fn read(&self, told: &mut Told<'_>) -> Option<LogSnapshot> {
         let now = told.now();
         let member = told.next_member()?;
-        match *member.numbers {
-            [units, more_after, all_after, cost_after] => Some(LogSnapshot {
-                units,
-                more_after,
-                all_after,
-                cost_after,
-                now,
-                cost: member.cost,
-                admitted: member.admitted,
-            }),
-            _ => None,
-        }
+        let [units, more_after, all_after, cost_after] = match *member.numbers {
+            [_, shift, forgotten, total, first, _, last, _] if member.charged => {
+                let (first, last) = (first.saturating_sub(shift), last.saturating_sub(shift));
+                [total.checked_sub(forgotten)?, first, last, 0]
+            }
+            [units, more_after, all_after, cost_after] => {
+                [units, more_after, all_after, cost_after]
+            }
+            _ => return None,
+        };
+        Some(LogSnapshot {
+            units,
+            more_after,
+            all_after,
+            cost_after,
+            now,
+            cost: member.cost,
+            admitted: member.admitted,
+        })
     }
 }
 

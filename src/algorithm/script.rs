@@ -119,11 +119,9 @@ pub struct Member {
     pub parameters: &'static [&'static str],
     /// The names of the numbers of its state.
     pub state: &'static [&'static str],
-    /// The names of strings that follow them.
-    pub strings: &'static [&'static str],
     /// The names of keys of its own, beside that of the state.
     pub keys: &'static [&'static str],
-    /// The names of the numbers that it tells, if they are not those of the state.
+    /// The names of the numbers that it tells where nothing was charged, if they are not those of the state.
     pub tells: Option<&'static [&'static str]>,
     /// Whether units can be given back.
     pub refunds: bool,
@@ -138,7 +136,6 @@ impl Script {
             source,
             parameters: &[],
             state: &[],
-            strings: &[],
             keys: &[],
             tells: None,
             refunds: true,
@@ -160,19 +157,13 @@ impl Script {
         self.with(|member| member.state = names)
     }
 
-    /// Names strings that follow the numbers of its state; each is of at most 65 535 bytes.
-    #[must_use]
-    pub(super) fn strings(self, names: &'static [&'static str]) -> Self {
-        self.with(|member| member.strings = names)
-    }
-
     /// Names further keys of its own.
     #[must_use]
     pub(super) fn keys(self, names: &'static [&'static str]) -> Self {
         self.with(|member| member.keys = names)
     }
 
-    /// Names the numbers that it tells instead of its state; the part `--- tell` sets them.
+    /// Names the numbers that it tells, where nothing was charged, instead of its state; the part `--- tell` sets them.
     #[must_use]
     pub(super) fn tells(self, names: &'static [&'static str]) -> Self {
         self.with(|member| member.tells = Some(names))
@@ -210,6 +201,7 @@ pub struct Told<'a> {
     all_admit: bool,
     /// One bit for each member that admits, the next one's the lowest.
     fitting: u64,
+    charges: bool,
     members: std::slice::Iter<'a, Member>,
     numbers: &'a [u64],
 }
@@ -222,6 +214,8 @@ pub struct MemberTold<'a> {
     pub cost: u32,
     /// Whether this member admits it.
     pub admitted: bool,
+    /// Whether it was charged: then the numbers are those of its state, whatever it [tells](Script::tells) otherwise.
+    pub charged: bool,
     /// The numbers of its state right after the decision.
     pub numbers: &'a [u64],
 }
@@ -235,10 +229,12 @@ impl<'a> Told<'a> {
         (cost, charges): (u32, bool),
     ) -> Self {
         let all_admit = fitting.count_ones() as usize == members.len();
+        let charges = all_admit && charges && cost > 0;
         Self {
             now,
             cost: if all_admit && !charges { 0 } else { cost },
             all_admit,
+            charges,
             fitting,
             members: members.iter(),
             numbers,
@@ -257,7 +253,7 @@ impl<'a> Told<'a> {
 
     /// What the next member told.
     pub fn next_member(&mut self) -> Option<MemberTold<'a>> {
-        let told = self.members.next()?.told();
+        let told = self.members.next()?.told(self.charges);
         let (numbers, others) = self.numbers.split_at_checked(told.len())?;
         let admitted = self.fitting & 1 == 1;
         self.fitting >>= 1;
@@ -267,14 +263,18 @@ impl<'a> Told<'a> {
         Some(MemberTold {
             cost: if charged_or_refused { self.cost } else { 0 },
             admitted,
+            charged: self.charges,
             numbers,
         })
     }
 }
 
 impl Member {
-    /// The numbers that it tells.
-    pub fn told(&self) -> &'static [&'static str] {
-        self.tells.unwrap_or(self.state)
+    /// The names of the numbers that it tells of a charge, or of anything else.
+    pub fn told(&self, charged: bool) -> &'static [&'static str] {
+        match self.tells {
+            Some(tells) if !charged => tells,
+            _ => self.state,
+        }
     }
 }

@@ -56,7 +56,7 @@ fn names(member: &Member) -> Vec<&str> {
 }
 
 fn declared(member: &Member) -> impl Iterator<Item = &'static str> {
-    let all = [member.parameters, member.state, member.strings, member.keys];
+    let all = [member.parameters, member.state, member.keys];
     all.into_iter().flatten().copied()
 }
 
@@ -156,90 +156,77 @@ impl Composer<'_> {
     /// Reads the numbers and the keys, and the time.
     fn arguments(&self) -> String {
         let parameters = self.all(|member| member.parameters);
-        let mut names = vec!["now".to_owned(), "cost".to_owned(), "looks".to_owned()];
+        let mut names = vec!["now".to_owned(), "cost".to_owned(), "changes".to_owned()];
         let format = "d".repeat(names.len() + parameters.len());
         names.extend(parameters);
-        let keys = self.all(|member| member.keys);
-        let keys = keys.iter().zip(2..);
-        let keys: String = keys
-            .map(|(key, at)| format!("{key} = KEYS[{at}]\n"))
+        let keys: String = (self.further_keys().iter())
+            .map(|(name, key)| format!("{name} = {key}\n"))
             .collect();
         format!(
-            "local now, cost, looks\n{}{} = struct.unpack('<{format}', ARGV[1])\n{keys}{}",
+            "local now, cost, changes\n{}{} = struct.unpack('<{format}', ARGV[1])\n{keys}{}",
             self.each(|member| member.declaration()),
             names.join(", "),
             include_str!("time.lua"),
         )
     }
 
-    /// The numbers of the state that are kept: when, until when, who admitted, and those of the members.
-    fn layout(&self) -> (Vec<String>, String) {
-        let names = self.all(|member| member.state);
-        let format = format!("<dd{}{}", self.bits_format(), "d".repeat(names.len()));
-        (names, format)
+    /// The keys beside that of the state, each with its name.
+    fn further_keys(&self) -> Vec<(String, String)> {
+        let names = self.all(|member| member.keys).into_iter();
+        names
+            .zip(2..)
+            .map(|(name, at)| (name, format!("KEYS[{at}]")))
+            .collect()
     }
 
-    fn bits_format(&self) -> char {
-        if self.members.len() > 8 { 'd' } else { 'B' }
+    /// One bit for each member that admits: a byte, or a number of eight.
+    fn bits(&self) -> (char, usize) {
+        if self.members.len() > 8 {
+            ('d', 8)
+        } else {
+            ('B', 1)
+        }
     }
 
-    fn bytes_of_the_numbers(&self, numbers: usize) -> usize {
-        let bits = if self.members.len() > 8 { 8 } else { 1 };
-        16 + bits + 8 * numbers
+    /// What is kept, and what is answered to a charge: when, who admitted, until when it is kept (all in
+    /// microseconds), and the numbers of the members' states.
+    fn packed(&self, kept_until: &str, numbers: &[String]) -> String {
+        let format = "d".repeat(1 + numbers.len());
+        let (bits, _) = self.bits();
+        let mut values = vec![
+            "now".to_owned(),
+            "fitting".to_owned(),
+            kept_until.to_owned(),
+        ];
+        values.extend_from_slice(numbers);
+        format!("struct.pack('<d{bits}{format}', {})", values.join(", "))
     }
 
     /// Reads what is kept under the key: all zeros if nothing is.
     fn state(&self) -> String {
-        let (numbers, format) = self.layout();
-        let strings = self.all(|member| member.strings);
-        let bytes = self.bytes_of_the_numbers(numbers.len());
-        let mut fresh = vec!["0"; numbers.len()];
-        fresh.extend(vec!["''"; strings.len()]);
-        let kept: Vec<_> = numbers.iter().chain(&strings).map(String::as_str).collect();
-        let unreadable = format!("return redis.error_reply('{UNREADABLE} state')");
-        let mut lengths: Vec<_> = (1..=strings.len())
-            .map(|at| format!("length{at}"))
-            .collect();
-        let mut read = vec!["_".to_owned(), "kept_until".to_owned(), "_".to_owned()];
-        read.extend(numbers.iter().cloned());
-        let mut text = format!(
-            "local state = redis.call('GET', KEYS[1])\nlocal kept_until = 0\n{} = {}\nif state then\n",
-            kept.join(", "),
-            fresh.join(", "),
-        );
-        match strings.is_empty() {
-            true => {
-                text += &format!("  if #state ~= {bytes} then {unreadable} end\n  local _\n");
-                text += &format!("  {} = struct.unpack('{format}', state)\n", read.join(", "));
-            }
-            false => {
-                let fewest = bytes + 2 * strings.len();
-                read.append(&mut lengths.clone());
-                text += &format!(
-                    "  if #state < {fewest} then {unreadable} end\n  local _, at, {}\n",
-                    lengths.join(", ")
-                );
-                text += &format!(
-                    "  {} = struct.unpack('{format}{}', state)\n  at = {}\n",
-                    read.join(", "),
-                    "H".repeat(strings.len()),
-                    fewest + 1,
-                );
-                for (string, length) in strings.iter().zip(lengths.drain(..)) {
-                    text += &format!(
-                        "  {string} = string.sub(state, at, at + {length} - 1)\n  at = at + {length}\n"
-                    );
-                }
-                text += &format!("  if at ~= #state + 1 then {unreadable} end\n");
-            }
-        }
+        let numbers = self.all(|member| member.state);
+        let names = numbers.join(", ");
+        let zeros = vec!["0"; numbers.len()].join(", ");
         let checks: Vec<_> = numbers.iter().map(|name| format!("{name} >= 0")).collect();
-        text += &format!(
-            "  if not ({}) then {unreadable} end\nend\n",
-            checks.join(" and ")
+        let skipped = 8 + self.bits().1;
+        let bytes = skipped + 8 * (1 + numbers.len());
+        let unreadable = format!("return redis.error_reply('{UNREADABLE} state')");
+        let mut text = format!(
+            "local state = redis.call('GET', KEYS[1])
+local kept_until, moves = 0, false
+{names} = {zeros}
+if state then
+  if #state ~= {bytes} then {unreadable} end
+  kept_until, {names} = struct.unpack('<{}', state, {})
+  if not ({}) then {unreadable} end
+end
+",
+            "d".repeat(1 + numbers.len()),
+            skipped + 1,
+            checks.join(" and "),
         );
         if self.task == Task::Refund {
-            text += "if not state then return '' end\n";
+            text += "if not state then return '' end\nmoves = true\n";
         }
         text
     }
@@ -248,11 +235,9 @@ impl Composer<'_> {
         let mut bit = 1_u64;
         let mut text = String::from("local mends, fitting = false, 0\n");
         for member in &self.members {
+            let fits = member.name("fits");
             text += &member.part("judge");
-            text += &format!(
-                "if {} then fitting = fitting + {bit} end\n",
-                member.name("fits")
-            );
+            text += &format!("if {fits} then fitting = fitting + {bit} end\n");
             bit <<= 1;
         }
         text
@@ -260,76 +245,47 @@ impl Composer<'_> {
 
     /// Changes the state, and writes it.
     fn change(&self) -> String {
-        let charge = match self.task {
+        let all = (1_u64 << self.members.len()) - 1;
+        let mut text = match self.task {
             Task::Decide => format!(
-                "local charges = fitting == {} and cost > 0 and looks == 0\nif charges then\n{}end\nif charges or mends and looks == 0 then\n",
-                (1_u64 << self.members.len()) - 1,
+                "local charges = fitting == {all} and cost > 0 and changes == 1\nif charges then\n{}end\nif charges or mends and changes == 1 then\n",
                 self.each(|member| member.part("charge")),
             ),
             Task::Refund => format!(
-                "local charges = false\nif state then\n{}",
+                "do\n{}",
                 self.each(|member| match member.member.refunds {
                     true => member.part("refund"),
                     false => String::new(),
                 }),
             ),
         };
-        let forget = self.each(|member| {
+        for (index, member) in self.members.iter().enumerate() {
             let over = member.name("over");
-            format!(
-                "{}if {over} > over then over = {over} end\n",
-                member.part("forget")
-            )
-        });
-        let kept = format!("  local kept = {}\n", self.packed_state("kept_until"));
-        let answer = match (self.task, self.is_plain()) {
-            (Task::Decide, true) => "  if charges then return kept end\n",
-            _ => "",
-        };
-        format!(
-            "{charge}  local over = 0\n{forget}{}{kept}{}{answer}end\n",
-            include_str!("expiry.lua"),
-            include_str!("keep.lua"),
-        )
-    }
-
-    /// Whether what is told is what is kept.
-    fn is_plain(&self) -> bool {
-        self.members
-            .iter()
-            .all(|member| member.member.tells.is_none())
-    }
-
-    fn packed_state(&self, kept_until: &str) -> String {
-        let (numbers, mut format) = self.layout();
-        let strings = self.all(|member| member.strings);
-        let mut values = vec![
-            "now".to_owned(),
-            kept_until.to_owned(),
-            "fitting".to_owned(),
-        ];
-        values.extend(numbers);
-        format += &"H".repeat(strings.len());
-        values.extend(strings.iter().map(|string| format!("#{string}")));
-        let mut packed = format!("struct.pack('{format}', {})", values.join(", "));
-        for string in strings {
-            packed += &format!(" .. {string}");
+            text += &member.part("forget");
+            text += &match index {
+                0 => format!("local over = {over}\n"),
+                _ => format!("if {over} > over then over = {over} end\n"),
+            };
         }
-        packed
+        let numbers = self.all(|member| member.state);
+        let further: String = (self.further_keys().iter())
+            .map(|(_, key)| format!("    redis.call('PEXPIRE' .. at, {key}, expires)\n"))
+            .collect();
+        text += include_str!("expiry.lua");
+        text += &format!("  local kept = {}\n", self.packed("kept_until", &numbers));
+        text += &include_str!("keep.lua").replace("    -- further keys\n", &further);
+        if self.task == Task::Decide {
+            text += "  if charges then return kept end\n";
+        }
+        text + "end\n"
     }
 
     fn answer(&self) -> String {
         if self.task == Task::Refund {
             return "return ''\n".to_owned();
         }
-        let told = self.all(Member::told);
-        let mut values = vec!["now".to_owned(), "0".to_owned(), "fitting".to_owned()];
-        let format = format!("<dd{}{}", self.bits_format(), "d".repeat(told.len()));
-        values.extend(told);
         let tell = self.each(|member| member.part("tell"));
-        format!(
-            "{tell}return struct.pack('{format}', {})\n",
-            values.join(", ")
-        )
+        let told = self.all(|member| member.told(false));
+        format!("{tell}return {}\n", self.packed("0", &told))
     }
 }

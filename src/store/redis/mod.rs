@@ -217,13 +217,13 @@ impl Shared {
     }
 
     /// The numbers that a script is given, as doubles.
-    fn arguments<A: Scripted>(&self, algorithm: &A, cost: u32, looks: bool) -> Bytes {
+    fn arguments<A: Scripted>(&self, algorithm: &A, cost: u32, changes: bool) -> Bytes {
         let mut bytes = Vec::with_capacity(128);
         let now = (self.clock.as_ref()).map_or(-1.0, |now| now().as_micros() as f64);
         let mut push = |number: f64| bytes.extend_from_slice(&number.to_le_bytes());
         push(now);
         push(cost.into());
-        push(u8::from(looks).into());
+        push(u8::from(changes).into());
         algorithm.parameters(&mut |parameter| push(parameter as f64));
         Bytes::from(bytes)
     }
@@ -378,7 +378,7 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         let shared = Arc::clone(&self.shared);
         let scripts = shared.library.scripts::<A>();
         let keys = shared.keys(algorithm, &scripts, &key.to_owned());
-        let arguments = shared.arguments(algorithm, cost, false);
+        let arguments = shared.arguments(algorithm, cost, true);
         Answer::Later(Box::pin(async move {
             shared.run(&scripts.refund, keys, arguments).await?;
             Ok(())
@@ -418,7 +418,7 @@ impl RedisStore {
         let shared = Arc::clone(&self.shared);
         let scripts = shared.library.scripts::<A>();
         let keys = shared.keys(algorithm, &scripts, key);
-        let arguments = shared.arguments(algorithm, cost, !charges);
+        let arguments = shared.arguments(algorithm, cost, charges);
         let algorithm = algorithm.clone();
         Box::pin(async move {
             let answer = shared.run(&scripts.decide, keys, arguments).await?;

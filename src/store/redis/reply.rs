@@ -16,14 +16,18 @@ pub(super) fn read<A: Scripted>(
     (cost, charges): (u32, bool),
 ) -> Option<Verdict<A::Snapshot>> {
     let (now, rest) = number(answer)?;
-    let (_kept_until, rest) = number(rest)?;
-    let (fitting, mut rest) = match members.len() {
-        ..=8 => rest
-            .split_first()
-            .map(|(bits, rest)| (u64::from(*bits), rest))?,
+    let (fitting, rest) = match members.len() {
+        ..=8 => {
+            let (bits, rest) = rest.split_first()?;
+            (u64::from(*bits), rest)
+        }
         _ => number(rest)?,
     };
-    let told = members.iter().map(|member| member.told().len()).sum();
+    let (_kept_until, mut rest) = number(rest)?;
+    let charged = charges && cost > 0 && fitting.count_ones() as usize == members.len();
+    let told = (members.iter())
+        .map(|member| member.told(charged).len())
+        .sum();
     let mut numbers = Vec::with_capacity(told);
     for _ in 0..told {
         let (next, others) = number(rest)?;
