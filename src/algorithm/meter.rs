@@ -337,7 +337,6 @@ impl Scripted for Meter {
                 "parts_per_unit",
                 "parts_per_tick",
                 "tick_micros",
-                "span_ticks",
                 "own_scale",
             ])
             .state(&["debt", "at", "scale"])
@@ -348,7 +347,6 @@ impl Scripted for Meter {
         tell(self.parts_per_unit);
         tell(self.parts_per_tick);
         tell(self.tick_micros);
-        tell(self.span_ticks);
         tell(self.scale.bits().into());
     }
 

@@ -30,6 +30,7 @@ use crate::{
 };
 
 use self::{
+    compose::Task,
     connection::Line,
     failure::{NOSCRIPT, READONLY},
     scripts::{Library, Loadable, Scripts},
@@ -109,13 +110,12 @@ impl Shared {
     }
 
     /// The numbers that a script is given, as doubles.
-    fn arguments<A: Scripted>(&self, algorithm: &A, cost: u32, changes: bool) -> Bytes {
+    fn arguments<A: Scripted>(&self, algorithm: &A, cost: u32) -> Bytes {
         let mut bytes = Vec::with_capacity(128);
         let now = (self.clock.as_ref()).map_or(-1.0, |now| now().as_micros() as f64);
         let mut push = |number: f64| bytes.extend_from_slice(&number.to_le_bytes());
         push(now);
         push(cost.into());
-        push(u8::from(changes).into());
         algorithm.parameters(&mut |parameter| push(parameter as f64));
         Bytes::from(bytes)
     }
@@ -249,7 +249,7 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         key: &Q,
         cost: u32,
     ) -> Answer<Decided<A>, Self::Deciding> {
-        Answer::Later(self.judged(algorithm, &key.to_owned(), cost, true))
+        Answer::Later(self.judged(algorithm, &key.to_owned(), cost, Task::Decide))
     }
 
     fn peek<Q: AsKey<K> + ?Sized>(
@@ -258,7 +258,7 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         key: &Q,
         cost: u32,
     ) -> Answer<Decided<A>, Self::Deciding> {
-        Answer::Later(self.judged(algorithm, &key.to_owned(), cost, false))
+        Answer::Later(self.judged(algorithm, &key.to_owned(), cost, Task::Peek))
     }
 
     fn refund<Q: AsKey<K> + ?Sized>(
@@ -270,9 +270,11 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         let shared = Arc::clone(&self.shared);
         let scripts = shared.library.scripts::<A>();
         let keys = shared.keys(algorithm, &scripts, &key.to_owned());
-        let arguments = shared.arguments(algorithm, cost, true);
+        let arguments = shared.arguments(algorithm, cost);
         Answer::Later(Box::pin(async move {
-            shared.run(&scripts.refund, keys, arguments).await?;
+            shared
+                .run(scripts.of_task(Task::Refund), keys, arguments)
+                .await?;
             Ok(())
         }))
     }
@@ -305,17 +307,16 @@ impl RedisStore {
         algorithm: &A,
         key: &K,
         cost: u32,
-        charges: bool,
+        task: Task,
     ) -> Later<Decided<A>> {
         let shared = Arc::clone(&self.shared);
         let scripts = shared.library.scripts::<A>();
         let keys = shared.keys(algorithm, &scripts, key);
-        let arguments = shared.arguments(algorithm, cost, charges);
+        let arguments = shared.arguments(algorithm, cost);
         let algorithm = algorithm.clone();
         Box::pin(async move {
-            let answer = shared.run(&scripts.decide, keys, arguments).await?;
-            reply::read(&algorithm, &scripts.members, &answer, (cost, charges))
-                .ok_or_else(failure::unreadable)
+            let answer = shared.run(scripts.of_task(task), keys, arguments).await?;
+            reply::read(&algorithm, &scripts.members, &answer, cost).ok_or_else(failure::unreadable)
         })
     }
 }
