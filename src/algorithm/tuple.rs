@@ -110,6 +110,11 @@ macro_rules! tuple {
                 None
             }
 
+            fn admission(&self, admission: &Self::Snapshot, tell: &mut dyn FnMut(u64)) {
+                self.$zero.admission(&admission.$zero, tell);
+                $(self.$index.admission(&admission.$index, tell);)+
+            }
+
             fn read(&self, told: &mut Told<'_>) -> Option<Self::Snapshot> {
                 Some((self.$zero.read(told)?, $(self.$index.read(told)?),+))
             }

@@ -30,7 +30,6 @@ use crate::{
 };
 
 use self::{
-    compose::Task,
     connection::Line,
     failure::{NOSCRIPT, READONLY},
     scripts::{Library, Loadable, Scripts},
@@ -110,21 +109,20 @@ impl Shared {
     }
 
     /// The numbers that a script is given, as doubles.
-    fn arguments<A: Scripted>(&self, algorithm: &A, cost: u32) -> Bytes {
-        let mut bytes = Vec::with_capacity(128);
+    fn arguments<A: Scripted>(&self, algorithm: &A, cost: u32) -> Vec<u8> {
+        let mut arguments = Vec::with_capacity(128);
         let now = (self.clock.as_ref()).map_or(-1.0, |now| now().as_micros() as f64);
-        let mut push = |number: f64| bytes.extend_from_slice(&number.to_le_bytes());
-        push(now);
-        push(cost.into());
-        algorithm.parameters(&mut |parameter| push(parameter as f64));
-        Bytes::from(bytes)
+        push(&mut arguments, now);
+        push(&mut arguments, cost.into());
+        algorithm.parameters(&mut |parameter| push(&mut arguments, parameter as f64));
+        arguments
     }
 
     async fn run(
         &self,
         script: &Loadable,
         keys: Vec<Bytes>,
-        arguments: Bytes,
+        arguments: Vec<u8>,
     ) -> Result<Bytes, StoreError> {
         match tokio::time::timeout(self.deadline, self.run_loaded(script, keys, arguments)).await {
             Ok(answer) => answer,
@@ -140,13 +138,13 @@ impl Shared {
         &self,
         script: &Loadable,
         keys: Vec<Bytes>,
-        arguments: Bytes,
+        arguments: Vec<u8>,
     ) -> Result<Bytes, StoreError> {
         let mut values = Vec::with_capacity(3 + keys.len());
         values.push(Value::from(script.sha1.as_str()));
         values.push(Value::from(keys.len() as i64));
         values.extend(keys.into_iter().map(Value::Bytes));
-        values.push(Value::Bytes(arguments));
+        values.push(Value::Bytes(arguments.into()));
         let mut seen = script.loads.load(Ordering::Acquire);
         // The first time somebody else may have loaded it meanwhile, in a cluster to another node.
         for _ in 0..2 {
@@ -249,7 +247,7 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         key: &Q,
         cost: u32,
     ) -> Answer<Decided<A>, Self::Deciding> {
-        Answer::Later(self.judged(algorithm, &key.to_owned(), cost, Task::Decide))
+        Answer::Later(self.judged(algorithm, &key.to_owned(), cost, |scripts| &scripts.decide))
     }
 
     fn peek<Q: AsKey<K> + ?Sized>(
@@ -258,7 +256,7 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         key: &Q,
         cost: u32,
     ) -> Answer<Decided<A>, Self::Deciding> {
-        Answer::Later(self.judged(algorithm, &key.to_owned(), cost, Task::Peek))
+        Answer::Later(self.judged(algorithm, &key.to_owned(), cost, |scripts| &scripts.peek))
     }
 
     fn refund<Q: AsKey<K> + ?Sized>(
@@ -272,9 +270,7 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         let keys = shared.keys(algorithm, &scripts, &key.to_owned());
         let arguments = shared.arguments(algorithm, cost);
         Answer::Later(Box::pin(async move {
-            shared
-                .run(scripts.of_task(Task::Refund), keys, arguments)
-                .await?;
+            shared.run(&scripts.refund, keys, arguments).await?;
             Ok(())
         }))
     }
@@ -299,6 +295,28 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
             }
         }))
     }
+
+    /// Sends it without waiting for the answer: where it fails, the place is lost.
+    fn withdraw(&self, algorithm: &A, key: &K, admission: &A::Snapshot, cost: u32) {
+        let shared = Arc::clone(&self.shared);
+        let scripts = shared.library.scripts::<A>();
+        let runtime = tokio::runtime::Handle::try_current();
+        let (Some(_), Ok(runtime)) = (&scripts.withdraw, runtime) else {
+            return;
+        };
+        let keys = shared.keys(algorithm, &scripts, key);
+        let mut arguments = shared.arguments(algorithm, cost);
+        algorithm.admission(admission, &mut |number| push(&mut arguments, number as f64));
+        runtime.spawn(async move {
+            let script = scripts.withdraw.as_ref().expect("it was there");
+            // The place is lost, and nothing is let through too early.
+            let _ = shared.run(script, keys, arguments).await;
+        });
+    }
+}
+
+fn push(arguments: &mut Vec<u8>, number: f64) {
+    arguments.extend_from_slice(&number.to_le_bytes());
 }
 
 impl RedisStore {
@@ -307,7 +325,7 @@ impl RedisStore {
         algorithm: &A,
         key: &K,
         cost: u32,
-        task: Task,
+        script: fn(&Scripts) -> &Loadable,
     ) -> Later<Decided<A>> {
         let shared = Arc::clone(&self.shared);
         let scripts = shared.library.scripts::<A>();
@@ -315,7 +333,7 @@ impl RedisStore {
         let arguments = shared.arguments(algorithm, cost);
         let algorithm = algorithm.clone();
         Box::pin(async move {
-            let answer = shared.run(scripts.of_task(task), keys, arguments).await?;
+            let answer = shared.run(script(&scripts), keys, arguments).await?;
             reply::read(&algorithm, &scripts.members, &answer, cost).ok_or_else(failure::unreadable)
         })
     }

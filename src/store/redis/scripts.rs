@@ -18,9 +18,11 @@ pub(super) struct Scripts {
     /// The layouts of the members' states: a part of every key.
     pub(super) layout: String,
     pub(super) further_keys: usize,
-    decide: Loadable,
-    peek: Loadable,
-    refund: Loadable,
+    pub(super) decide: Loadable,
+    pub(super) peek: Loadable,
+    pub(super) refund: Loadable,
+    /// Only where a request can be held back.
+    pub(super) withdraw: Option<Loadable>,
 }
 
 /// A script with the name that Redis knows it by.
@@ -56,15 +58,9 @@ impl Scripts {
             decide: Loadable::new(compose(&script, Task::Decide)),
             peek: Loadable::new(compose(&script, Task::Peek)),
             refund: Loadable::new(compose(&script, Task::Refund)),
+            withdraw: (members.iter().any(|member| !member.withdraws.is_empty()))
+                .then(|| Loadable::new(compose(&script, Task::Withdraw))),
             members,
-        }
-    }
-
-    pub(super) fn of_task(&self, task: Task) -> &Loadable {
-        match task {
-            Task::Decide => &self.decide,
-            Task::Peek => &self.peek,
-            Task::Refund => &self.refund,
         }
     }
 }
