@@ -46,7 +46,7 @@ m.counted = m.total - m.forgotten
 m.fits = cost == 0 or (m.counted + cost <= m.units and m.total + cost < 2 ^ 53)
 --- charge
 if m.counted == 0 then
-  m.first, m.last = m.slot + m.shift, m.slot + m.shift
+  m.first, m.last, m.shift = m.slot, m.slot, 0
   m.first_total, m.forgotten, m.total = cost, 0, 0
 elseif m.last - m.shift ~= m.slot and (m.last > m.shift or m.slot > 0) then
   if m.first_total < m.total then
