@@ -56,6 +56,8 @@ elseif m.last - m.shift ~= m.slot and (m.last > m.shift or m.slot > 0) then
       moves = true
     end
     m.count = redis.call('RPUSH', m.list, struct.pack('<I7I7', m.last, m.total))
+    -- The list was evicted: the new one has no expiry yet.
+    if m.count == 1 then moves = true end
   end
   m.last = m.slot + m.shift
 elseif m.first_total == m.total then
