@@ -1,13 +1,17 @@
 --- library
 -- What was admitted, oldest first, is entries of a slot and all units ever admitted up to its end. The first entry
 -- and the last are numbers of the state; those between them are in a list, 14 bytes each.
--- Here: the first of the list, from `index` on, of at least this slot and total, and the total before it.
-local function seek(list, index, count, before, least_slot, least_total)
+-- Here: the first of the list, from `index` on, of at least this slot and total, and the total before it. Totals that
+-- fall, or pass `most`, are a stranger's.
+local function seek(list, index, count, before, least_slot, least_total, most)
   local low, high, probe, slot, total = index, count, index, nil, nil
   while low < high do
     local entry = redis.call('LINDEX', list, probe)
-    local its_slot, its_total = -1, 0
-    if entry then its_slot, its_total = struct.unpack('<I7I7', entry) end
+    local its_slot, its_total = -1, -1
+    if entry then
+      if #entry == 14 then its_slot, its_total = struct.unpack('<I7I7', entry) end
+      if its_total < before or its_total > most then error('UNREADABLE list', 0) end
+    end
     if not entry then
       high, slot = probe, nil
     elseif its_slot >= least_slot and its_total >= least_total then
@@ -30,7 +34,7 @@ if m.first < m.least_slot and m.total > m.forgotten then
   if m.last < m.least_slot then
     m.forgotten, m.dropped = m.total, m.count
   else
-    local index, before, slot, total = seek(m.list, 0, m.count, m.first_total, m.least_slot, 0)
+    local index, before, slot, total = seek(m.list, 0, m.count, m.first_total, m.least_slot, 0, m.total)
     m.forgotten, m.dropped, m.first, m.first_total = before, index, m.last, m.total
     if slot then
       m.first, m.first_total, m.dropped = slot, total, index + 1
@@ -67,7 +71,7 @@ m.total, m.stamp = m.total + cost, m.slot
 --- refund
 m.forgotten = math.min(m.forgotten + cost, m.total)
 if m.first_total <= m.forgotten then
-  local index, _, slot, total = seek(m.list, m.dropped, m.count, 0, 0, m.forgotten + 1)
+  local index, _, slot, total = seek(m.list, m.dropped, m.count, 0, 0, m.forgotten + 1, m.total)
   m.dropped, m.first, m.first_total = index, m.last, m.total
   if slot then
     m.first, m.first_total, m.dropped = slot, total, index + 1
@@ -90,13 +94,13 @@ if m.counted > 0 then
   m.all_after = math.max(m.last - m.shift, 0)
   -- Until so many units are over there is no room for one more, or for the cost.
   if m.first_total < m.total + 1 - m.units then
-    local _, _, slot = seek(m.list, m.dropped, m.count, 0, 0, m.total + 1 - m.units)
+    local _, _, slot = seek(m.list, m.dropped, m.count, 0, 0, m.total + 1 - m.units, m.total)
     m.more_after = math.max((slot or m.last) - m.shift, 0)
   end
   if not m.fits and cost <= m.units then
     m.cost_after = math.max(m.first - m.shift, 0)
     if m.first_total < m.total + cost - m.units then
-      local _, _, slot = seek(m.list, m.dropped, m.count, 0, 0, m.total + cost - m.units)
+      local _, _, slot = seek(m.list, m.dropped, m.count, 0, 0, m.total + cost - m.units, m.total)
       m.cost_after = math.max((slot or m.last) - m.shift, 0)
     end
   end
