@@ -11,6 +11,7 @@ mod cluster;
 mod inspect;
 mod port;
 mod process;
+mod raw;
 mod seen;
 mod sentinels;
 mod server;

@@ -72,9 +72,9 @@ impl Redis {
         builder.deadline(Duration::from_secs(20)).build()
     }
 
-    /// A store that is patient, and reads the time from the server.
-    pub fn store_by_the_servers_clock(&self) -> RedisStore {
-        let builder = RedisStore::builder(self.client.clone());
+    /// A patient store with the server's clock, and keys that begin so.
+    pub fn store_with_prefix(&self, prefix: &str) -> RedisStore {
+        let builder = RedisStore::builder(self.client.clone()).prefix(prefix);
         builder.deadline(Duration::from_secs(20)).build()
     }
 

@@ -1,10 +1,13 @@
 //! A named policy whose numbers change decides over Redis as the rule does.
 
+use std::time::Duration;
+
 use proptest::{prelude::*, test_runner::TestCaseError};
-use tollgate::clock::ManualClock;
+use tollgate::{Quota, algorithm::SlidingWindow, clock::ManualClock};
 use tollgate_properties::{
     conformance::every_algorithm,
-    history::any_history,
+    history::{Cost, Op, any_history},
+    model::sliding_window,
     numbers::numbers,
     subject::{Subject, instant},
 };
@@ -44,4 +47,41 @@ fn a_policy_whose_numbers_change_is_the_pure_rules() {
             Ok(())
         })
     });
+}
+
+#[test]
+fn a_window_of_a_far_larger_old_quota_weighs_the_same_after_a_long_step_back() {
+    let redis = Redis::start();
+    let day = 86_400_000_000_u64;
+    let window = |units: u64| {
+        let rule = SlidingWindow::new(Quota::new(units, Duration::from_micros(day)));
+        Subject::new("window", rule, [sliding_window(units, day)])
+    };
+    let start = 1_700_000_000_000_000;
+    let (old, news) = (
+        window(1_000_000_007),
+        [1, 7, 50_000, 10_000_019].map(window),
+    );
+    for new in &news {
+        let clock = ManualClock::at(instant(start));
+        let (store, key) = (redis.store(clock.clone()), redis.new_key());
+        let open = |subject: &Subject| {
+            let bucket = &subject.bucket;
+            redis.blocking(bucket.limiter_over(store.clone(), key.clone(), &*old.bucket))
+        };
+        let mut twin = Twin::of(&*old.bucket);
+        let mut steps = |subject: &Subject, now: i128, cost: u32| {
+            clock.set(instant(now));
+            twin.renumber(&*subject.bucket);
+            let op = Op::Check(Cost::Units(cost));
+            twin.steps_as(&*open(subject), op, 0, now).unwrap();
+        };
+        steps(&old, start, 999_999_937);
+        steps(&old, start + i128::from(day), 1);
+        steps(new, start + 1, 1);
+        steps(new, start - 3 * i128::from(day) - 12_345, 1);
+        steps(new, start - 3 * i128::from(day), 1);
+        steps(&old, start - 3 * i128::from(day), 1);
+        steps(&old, start, 100);
+    }
 }
