@@ -42,7 +42,8 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("ahash", &["store/local/"]),
     ("axum", &["key/", "response/"]),
     ("base64", &["key/portable/", "response/"]),
-    ("bytes", &["key/", "response/"]),
+    ("bytes", &["key/", "response/", "store/redis/"]),
+    ("fred", &["store/redis/"]),
     ("hashbrown", &["store/local/"]),
     ("hmac", &["key/portable/"]),
     ("http", &["cost.rs", "expose.rs", "key/", "response/"]),
@@ -51,9 +52,10 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("itoa", &["key/portable/", "response/"]),
     ("pin_project_lite", &["future.rs", "held.rs"]),
     ("quanta", &["clock.rs"]),
-    ("sha2", &["key/"]),
+    ("sha1", &["store/redis/"]),
+    ("sha2", &["key/", "policy.rs"]),
     ("smol_str", &["decision.rs", "policy.rs"]),
-    ("tokio", &["held.rs"]),
+    ("tokio", &["held.rs", "store/redis/"]),
     ("tonic", &["key/", "response/"]),
     ("tower_layer", &["layer.rs"]),
     ("tower_service", &["future.rs", "held.rs", "service.rs"]),
@@ -72,6 +74,9 @@ const IMPURE: &[&str] = &[
     "SystemTime",
     "thread",
 ];
+
+/// What `algorithm` exports beside its rules: how a rule is told to Redis.
+const NO_RULES: &[&str] = &["Member", "Script"];
 
 const MOST_LINES: usize = 400;
 
@@ -117,7 +122,8 @@ fn an_algorithm_is_a_pure_rule() {
 
 #[test]
 fn every_algorithm_tells_its_bound_its_memory_and_what_it_is_not_for() {
-    let names = exported(&Source::read("algorithm/mod.rs"));
+    let mut names = exported(&Source::read("algorithm/mod.rs"));
+    names.retain(|name| !NO_RULES.contains(&name.as_str()));
     assert!(names.len() >= 9, "only {names:?} were found");
     let mut wrong = Vec::new();
     for source in sources() {

@@ -1,17 +1,23 @@
 --- library
 -- What was admitted, oldest first, is entries of a slot and all units ever admitted up to its end. The first entry
--- and the last are numbers of the state; those between them are in a list, 14 bytes each.
--- Here: the first of the list, from `index` on, of at least this slot and total, and the total before it. Totals that
--- fall, or pass `most`, are a stranger's.
-local function seek(list, index, count, before, least_slot, least_total, most)
+-- and the last are numbers of the state; those between them are in a list, as the low 6 and 4 bytes of the two, which
+-- are enough to tell them from the last's (or 7 each, where spans or units are so large that they are not).
+-- Here: the first of the list, from `index` on, of at least this slot and total, and the total before it.
+local function seek(list, index, count, before, last, last_total, least_slot, least_total)
   local low, high, probe, slot, total = index, count, index, nil, nil
   while low < high do
     local entry = redis.call('LINDEX', list, probe)
-    local its_slot, its_total = -1, -1
-    if entry then
-      if #entry == 14 then its_slot, its_total = struct.unpack('<I7I7', entry) end
-      if its_total < before or its_total > most then error('UNREADABLE list', 0) end
+    local its_slot, its_total = -1, 0
+    if entry and #entry == 10 then
+      its_slot, its_total = struct.unpack('<I6I4', entry)
+      its_slot = last - (last - its_slot) % 2 ^ 48
+      its_total = last_total - (last_total - its_total) % 2 ^ 32
+    elseif entry then
+      if #entry ~= 14 then error('UNREADABLE entry') end
+      its_slot, its_total = struct.unpack('<I7I7', entry)
     end
+    -- Totals grow, up to the last's; those of a stranger mostly don't.
+    if entry and (its_total < before or its_total > last_total) then error('UNREADABLE entry') end
     if not entry then
       high, slot = probe, nil
     elseif its_slot >= least_slot and its_total >= least_total then
@@ -34,7 +40,8 @@ if m.first < m.least_slot and m.total > m.forgotten then
   if m.last < m.least_slot then
     m.forgotten, m.dropped = m.total, m.count
   else
-    local index, before, slot, total = seek(m.list, 0, m.count, m.first_total, m.least_slot, 0, m.total)
+    local index, before, slot, total = seek(
+      m.list, 0, m.count, m.first_total, m.last, m.total, m.least_slot, 0)
     m.forgotten, m.dropped, m.first, m.first_total = before, index, m.last, m.total
     if slot then
       m.first, m.first_total, m.dropped = slot, total, index + 1
@@ -59,7 +66,9 @@ elseif m.last - m.shift ~= m.slot and (m.last > m.shift or m.slot > 0) then
       redis.call('PEXPIRE' .. at, m.list, '0')
       moves = true
     end
-    m.count = redis.call('RPUSH', m.list, struct.pack('<I7I7', m.last, m.total))
+    m.entry = struct.pack('<I6I4', m.last % 2 ^ 48, m.total % 2 ^ 32)
+    if m.units >= 2 ^ 31 or m.span_micros >= 2 ^ 47 then m.entry = struct.pack('<I7I7', m.last, m.total) end
+    m.count = redis.call('RPUSH', m.list, m.entry)
     -- The list was evicted: the new one has no expiry yet.
     if m.count == 1 then moves = true end
   end
@@ -71,7 +80,7 @@ m.total, m.stamp = m.total + cost, m.slot
 --- refund
 m.forgotten = math.min(m.forgotten + cost, m.total)
 if m.first_total <= m.forgotten then
-  local index, _, slot, total = seek(m.list, m.dropped, m.count, 0, 0, m.forgotten + 1, m.total)
+  local index, _, slot, total = seek(m.list, m.dropped, m.count, 0, m.last, m.total, 0, m.forgotten + 1)
   m.dropped, m.first, m.first_total = index, m.last, m.total
   if slot then
     m.first, m.first_total, m.dropped = slot, total, index + 1
@@ -94,13 +103,13 @@ if m.counted > 0 then
   m.all_after = math.max(m.last - m.shift, 0)
   -- Until so many units are over there is no room for one more, or for the cost.
   if m.first_total < m.total + 1 - m.units then
-    local _, _, slot = seek(m.list, m.dropped, m.count, 0, 0, m.total + 1 - m.units, m.total)
+    local _, _, slot = seek(m.list, m.dropped, m.count, 0, m.last, m.total, 0, m.total + 1 - m.units)
     m.more_after = math.max((slot or m.last) - m.shift, 0)
   end
   if not m.fits and cost <= m.units then
     m.cost_after = math.max(m.first - m.shift, 0)
     if m.first_total < m.total + cost - m.units then
-      local _, _, slot = seek(m.list, m.dropped, m.count, 0, 0, m.total + cost - m.units, m.total)
+      local _, _, slot = seek(m.list, m.dropped, m.count, 0, m.last, m.total, 0, m.total + cost - m.units)
       m.cost_after = math.max((slot or m.last) - m.shift, 0)
     end
   end

@@ -12,14 +12,12 @@ if m.scale ~= m.own_scale then
   m.at = math.floor(m.at * 10 ^ math.floor(m.scale / 524288) / m.tick_micros)
   m.scale = m.own_scale
 end
-if m.at > m.tick + m.span_ticks then
-  m.at = m.tick
-  mends = true
-end
 m.owed, m.seen = m.debt, m.at
 if m.tick > m.at then
   m.owed, m.seen = m.debt - (m.tick - m.at) * m.parts_per_tick, m.tick
   if m.owed < 0 then m.owed = 0 end
+elseif m.tick < m.at and m.at > m.tick + math.ceil(m.capacity_parts / m.parts_per_tick) then
+  m.at, m.seen, mends = m.tick, m.tick, true
 end
 m.fits = cost == 0 or cost * m.parts_per_unit <= m.capacity_parts - m.owed
 --- charge
@@ -28,7 +26,6 @@ m.debt, m.at = m.owed + cost * m.parts_per_unit, m.seen
 m.debt, m.at = m.owed - cost * m.parts_per_unit, m.seen
 if m.debt < 0 then m.debt = 0 end
 --- forget
-m.over = m.at * m.tick_micros
-if m.parts_per_tick > 0 then
-  m.over = (m.at + math.ceil(m.debt / m.parts_per_tick)) * m.tick_micros
-end
+m.over = m.at + m.debt / m.parts_per_tick
+if m.tick_micros > 1 then m.over = math.ceil(m.over) * m.tick_micros end
+if m.parts_per_tick == 0 then m.over = m.at * m.tick_micros end

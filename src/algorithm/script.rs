@@ -201,7 +201,7 @@ pub struct Told<'a> {
     all_admit: bool,
     /// One bit for each member that admits, the next one's the lowest.
     fitting: u64,
-    charges: bool,
+    charged: bool,
     members: std::slice::Iter<'a, Member>,
     numbers: &'a [u64],
 }
@@ -221,20 +221,19 @@ pub struct MemberTold<'a> {
 }
 
 impl<'a> Told<'a> {
-    /// What these members told of a cost, `fitting` with one bit for each that admits it; if all do, `charges` says
-    /// whether it was charged or only looked at.
+    /// What these members told of a cost, `fitting` with one bit for each that admits it; `charged` says whether it was
+    /// charged, which it can only be if all do.
     pub fn new(
         (members, numbers): (&'a [Member], &'a [u64]),
         (fitting, now): (u64, Timestamp),
-        (cost, charges): (u32, bool),
+        (cost, charged): (u32, bool),
     ) -> Self {
         let all_admit = fitting.count_ones() as usize == members.len();
-        let charges = all_admit && charges && cost > 0;
         Self {
             now,
-            cost: if all_admit && !charges { 0 } else { cost },
+            cost: if all_admit && !charged { 0 } else { cost },
             all_admit,
-            charges,
+            charged,
             fitting,
             members: members.iter(),
             numbers,
@@ -253,7 +252,7 @@ impl<'a> Told<'a> {
 
     /// What the next member told.
     pub fn next_member(&mut self) -> Option<MemberTold<'a>> {
-        let told = self.members.next()?.told(self.charges);
+        let told = self.members.next()?.told(self.charged);
         let (numbers, others) = self.numbers.split_at_checked(told.len())?;
         let admitted = self.fitting & 1 == 1;
         self.fitting >>= 1;
@@ -263,7 +262,7 @@ impl<'a> Told<'a> {
         Some(MemberTold {
             cost: if charged_or_refused { self.cost } else { 0 },
             admitted,
-            charged: self.charges,
+            charged: self.charged,
             numbers,
         })
     }

@@ -394,34 +394,4 @@ impl Scripted for SlidingWindow {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    #[test]
-    fn a_step_is_what_its_parts_are() {
-        for units in [0, 1, 7, 20] {
-            let rule = SlidingWindow::new(Quota::new(units, Duration::from_micros(100)));
-            let mut state = rule.fresh(Timestamp::from_micros(1_000));
-            let mut other = state;
-            let mut random = 1_u64;
-            for turn in 0..100_000 {
-                random = random
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1);
-                let width = [1_500, 90][turn / 100 % 2];
-                let now = Timestamp::from_micros(1_000 + turn as u64 / 4 + (random >> 40) % width);
-                let cost = u32::try_from((random >> 33) % 23 / 3).unwrap();
-                let step = rule.step(&mut state, cost, now);
-                rule.settle(&mut other, now);
-                let admitted = rule.judge(&other, cost, now);
-                if admitted && cost > 0 {
-                    rule.charge(&mut other, cost, now);
-                }
-                let snapshot = rule.snapshot(&other, cost, admitted, now);
-                assert_eq!((step, state), ((admitted, snapshot), other));
-            }
-        }
-    }
-}
+mod tests;

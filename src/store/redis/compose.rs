@@ -11,8 +11,10 @@ pub(super) const UNREADABLE: &str = "UNREADABLE";
 /// What a script does with the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Task {
-    /// Judges, and charges if asked to.
+    /// Judges, and charges what all members admit.
     Decide,
+    /// Judges, and charges nothing.
+    Peek,
     /// Gives units back.
     Refund,
 }
@@ -156,14 +158,14 @@ impl Composer<'_> {
     /// Reads the numbers and the keys, and the time.
     fn arguments(&self) -> String {
         let parameters = self.all(|member| member.parameters);
-        let mut names = vec!["now".to_owned(), "cost".to_owned(), "changes".to_owned()];
+        let mut names = vec!["now".to_owned(), "cost".to_owned()];
         let format = "d".repeat(names.len() + parameters.len());
         names.extend(parameters);
         let keys: String = (self.further_keys().iter())
             .map(|(name, key)| format!("{name} = {key}\n"))
             .collect();
         format!(
-            "local now, cost, changes\n{}{} = struct.unpack('<{format}', ARGV[1])\n{keys}{}",
+            "local now, cost\n{}{} = struct.unpack('<{format}', ARGV[1])\n{keys}{}",
             self.each(|member| member.declaration()),
             names.join(", "),
             include_str!("time.lua"),
@@ -179,27 +181,15 @@ impl Composer<'_> {
             .collect()
     }
 
-    /// One bit for each member that admits: a byte, or a number of eight.
-    fn bits(&self) -> (char, usize) {
-        if self.members.len() > 8 {
-            ('d', 8)
-        } else {
-            ('B', 1)
-        }
-    }
-
-    /// What is kept, and what is answered to a charge: when, who admitted, until when it is kept (all in
-    /// microseconds), and the numbers of the members' states.
-    fn packed(&self, kept_until: &str, numbers: &[String]) -> String {
-        let format = "d".repeat(1 + numbers.len());
-        let (bits, _) = self.bits();
-        let mut values = vec![
-            "now".to_owned(),
-            "fitting".to_owned(),
-            kept_until.to_owned(),
-        ];
-        values.extend_from_slice(numbers);
-        format!("struct.pack('<d{bits}{format}', {})", values.join(", "))
+    /// What is kept, and what is answered to a charge: when, until when it is kept (both in microseconds), and the
+    /// numbers of the members' states. Any other answer has, as a negative number, one bit for each member that
+    /// admits in the place of the second.
+    fn packed(&self, second: &str, numbers: &[String]) -> String {
+        let format = "d".repeat(2 + numbers.len());
+        format!(
+            "struct.pack('<{format}', now, {second}, {})",
+            numbers.join(", ")
+        )
     }
 
     /// Reads what is kept under the key: all zeros if nothing is.
@@ -211,21 +201,19 @@ impl Composer<'_> {
         let whole = |name: &str| format!("{name} >= 0 and {name} < 2 ^ 55 and {name} % 1 == 0");
         let mut checks = vec![whole("kept_until")];
         checks.extend(numbers.iter().map(|name| whole(name)));
-        let skipped = 8 + self.bits().1;
-        let bytes = skipped + 8 * (1 + numbers.len());
+        let bytes = 8 * (2 + numbers.len());
         let unreadable = format!("return redis.error_reply('{UNREADABLE} state')");
         let mut text = format!(
             "local state = redis.call('GET', KEYS[1])
-local kept_until, moves = 0, false
+local kept_until = 0
 {names} = {zeros}
 if state then
   if #state ~= {bytes} then {unreadable} end
-  kept_until, {names} = struct.unpack('<{}', state, {})
+  kept_until, {names} = struct.unpack('<{}', state, 9)
   if not ({}) then {unreadable} end
 end
 ",
             "d".repeat(1 + numbers.len()),
-            skipped + 1,
             checks.join(" and "),
         );
         if self.task == Task::Refund {
@@ -235,23 +223,22 @@ end
     }
 
     fn judgement(&self) -> String {
-        let mut bit = 1_u64;
-        let mut text = String::from("local mends, fitting = false, 0\n");
-        for member in &self.members {
-            let fits = member.name("fits");
-            text += &member.part("judge");
-            text += &format!("if {fits} then fitting = fitting + {bit} end\n");
-            bit <<= 1;
-        }
-        text
+        format!(
+            "local mends = false\n{}",
+            self.each(|member| member.part("judge"))
+        )
     }
 
     /// Changes the state, and writes it.
     fn change(&self) -> String {
-        let all = (1_u64 << self.members.len()) - 1;
+        let fits: Vec<_> = (self.members.iter())
+            .map(|member| member.name("fits"))
+            .collect();
         let mut text = match self.task {
+            Task::Peek => return String::new(),
             Task::Decide => format!(
-                "local charges = fitting == {all} and cost > 0 and changes == 1\nif charges then\n{}end\nif charges or mends and changes == 1 then\n",
+                "local charges = cost > 0 and {}\nif charges then\n{}end\nif charges or mends then\n",
+                fits.join(" and "),
                 self.each(|member| member.part("charge")),
             ),
             Task::Refund => format!(
@@ -289,6 +276,16 @@ end
         }
         let tell = self.each(|member| member.part("tell"));
         let told = self.all(|member| member.told(false));
-        format!("{tell}return {}\n", self.packed("0", &told))
+        let mut admits = String::new();
+        let mut bit = 1_u64;
+        for member in &self.members {
+            let fits = member.name("fits");
+            admits += &format!("if {fits} then admits = admits + {bit} end\n");
+            bit <<= 1;
+        }
+        format!(
+            "{tell}local admits = 0\n{admits}return {}\n",
+            self.packed("-1 - admits", &told)
+        )
     }
 }

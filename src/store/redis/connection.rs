@@ -19,6 +19,8 @@ use fred::{
     types::{ClusterHash, CustomCommand, Resp3Frame, config::Options},
 };
 
+use super::Later;
+
 /// The connections to Redis that a [`RedisStore`](super::RedisStore) sends its scripts over: a `fred` client or a pool of
 /// them, with whatever TLS, users, sockets and topology they were built with.
 #[derive(Clone)]
@@ -68,7 +70,8 @@ impl RedisConnection {
 
     /// Drops the connections and makes new ones: the server is no longer a primary.
     pub(super) fn reconnect(&self) {
-        for client in self.clients.iter().cloned() {
+        for client in &*self.clients {
+            let client = client.clone();
             tokio::spawn(async move { client.force_reconnection().await });
         }
     }
@@ -139,7 +142,7 @@ impl Drop for Place {
 /// Dropping it does not take it back. It still holds its place among the unanswered until Redis or the client has
 /// answered it, so that what waits behind a stalled connection stays bounded.
 pub(super) struct Question {
-    answer: Option<Pin<Box<dyn Future<Output = Result<Resp3Frame, Error>> + Send>>>,
+    answer: Option<Later<Result<Resp3Frame, Error>>>,
     is_sent: bool,
 }
 

@@ -1,5 +1,6 @@
 //! The store in Redis: the same decisions for a whole fleet, in one script and one round trip each.
 
+mod builder;
 mod compose;
 mod connection;
 mod failure;
@@ -22,26 +23,21 @@ use fred::{
 
 use crate::{
     algorithm::Scripted,
-    clock::{Clock, Timestamp},
-    error::{ConfigError, StoreError, StoreErrorKind},
+    clock::Timestamp,
+    error::{StoreError, StoreErrorKind},
     key::{DigestKey, Key, KeyParts, PortableKey},
     store::{Answer, AsKey, Decided, Store, Written},
 };
 
 use self::{
+    compose::Task,
     connection::Line,
     failure::{NOSCRIPT, READONLY},
     scripts::{Library, Loadable, Scripts},
 };
 
+pub use builder::RedisStoreBuilder;
 pub use connection::RedisConnection;
-
-const DEFAULT_DEADLINE: Duration = Duration::from_millis(100);
-const DEFAULT_MOST_UNANSWERED: usize = 10_000;
-const DEFAULT_PREFIX: &str = "tollgate";
-const LONGEST_PREFIX: usize = 64;
-/// What the keys are called by; a state that is laid out in another way gets another one.
-const VERSION: &str = "v1";
 
 /// Keeps the buckets in Redis or Valkey, where all processes share them; decides in one script and one round trip.
 #[derive(Clone)]
@@ -72,14 +68,7 @@ impl RedisStore {
 
     /// A store with another prefix, deadline or clock.
     pub fn builder(connection: impl Into<RedisConnection>) -> RedisStoreBuilder {
-        RedisStoreBuilder {
-            connection: connection.into(),
-            prefix: DEFAULT_PREFIX.to_owned(),
-            digest_key: DigestKey::default(),
-            deadline: DEFAULT_DEADLINE,
-            most_unanswered: DEFAULT_MOST_UNANSWERED,
-            clock: None,
-        }
+        RedisStoreBuilder::of(connection.into())
     }
 }
 
@@ -88,102 +77,6 @@ impl fmt::Debug for RedisStore {
         f.debug_struct("RedisStore")
             .field("keys", &self.shared.key_start.escape_ascii().to_string())
             .field("deadline", &self.shared.deadline)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Builds a [`RedisStore`] with another prefix, deadline or clock.
-pub struct RedisStoreBuilder {
-    connection: RedisConnection,
-    prefix: String,
-    digest_key: DigestKey,
-    deadline: Duration,
-    most_unanswered: usize,
-    clock: Option<Now>,
-}
-
-impl RedisStoreBuilder {
-    /// What all keys begin with; `tollgate` by default.
-    ///
-    /// # Panics
-    ///
-    /// Where [`try_prefix`](Self::try_prefix) fails, with its error as the message.
-    #[must_use]
-    #[track_caller]
-    pub fn prefix(self, prefix: impl Into<String>) -> Self {
-        self.try_prefix(prefix)
-            .unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// What all keys begin with; `tollgate` by default.
-    ///
-    /// # Errors
-    ///
-    /// It is not 1 to 64 of the characters `A-Z a-z 0-9 _ . : -`.
-    pub fn try_prefix(self, prefix: impl Into<String>) -> Result<Self, ConfigError> {
-        let prefix = prefix.into();
-        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte);
-        if prefix.is_empty() || prefix.len() > LONGEST_PREFIX || !prefix.bytes().all(allowed) {
-            return Err(ConfigError::InvalidKeyPrefix { prefix });
-        }
-        Ok(Self { prefix, ..self })
-    }
-
-    /// The key under which secret and long parts of keys are digested; a published one by default.
-    ///
-    /// All processes that share buckets need the same one.
-    #[must_use]
-    pub fn digest_key(self, key: &[u8; 32]) -> Self {
-        Self {
-            digest_key: DigestKey::new(key),
-            ..self
-        }
-    }
-
-    /// How long a decision may take, whatever the client's own settings are; by default 100 ms.
-    #[must_use]
-    pub fn deadline(self, deadline: Duration) -> Self {
-        Self { deadline, ..self }
-    }
-
-    /// How many decisions may wait for Redis at once; by default 10 000. One more is not sent, and fails at once.
-    #[must_use]
-    pub fn most_unanswered(self, decisions: usize) -> Self {
-        Self {
-            most_unanswered: decisions,
-            ..self
-        }
-    }
-
-    /// Reads the time from this clock instead of the server's.
-    #[must_use]
-    pub fn clock(self, clock: impl Clock) -> Self {
-        Self {
-            clock: Some(Box::new(move || clock.now())),
-            ..self
-        }
-    }
-
-    /// The store.
-    pub fn build(self) -> RedisStore {
-        RedisStore {
-            shared: Arc::new(Shared {
-                line: Line::new(self.connection, self.most_unanswered),
-                key_start: format!("{}:{VERSION}:{{", self.prefix).into_bytes(),
-                digest_key: self.digest_key,
-                deadline: self.deadline,
-                clock: self.clock,
-                library: Library::default(),
-            }),
-        }
-    }
-}
-
-impl fmt::Debug for RedisStoreBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisStoreBuilder")
-            .field("prefix", &self.prefix)
-            .field("deadline", &self.deadline)
             .finish_non_exhaustive()
     }
 }
@@ -217,13 +110,12 @@ impl Shared {
     }
 
     /// The numbers that a script is given, as doubles.
-    fn arguments<A: Scripted>(&self, algorithm: &A, cost: u32, changes: bool) -> Bytes {
+    fn arguments<A: Scripted>(&self, algorithm: &A, cost: u32) -> Bytes {
         let mut bytes = Vec::with_capacity(128);
         let now = (self.clock.as_ref()).map_or(-1.0, |now| now().as_micros() as f64);
         let mut push = |number: f64| bytes.extend_from_slice(&number.to_le_bytes());
         push(now);
         push(cost.into());
-        push(u8::from(changes).into());
         algorithm.parameters(&mut |parameter| push(parameter as f64));
         Bytes::from(bytes)
     }
@@ -357,7 +249,7 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         key: &Q,
         cost: u32,
     ) -> Answer<Decided<A>, Self::Deciding> {
-        Answer::Later(self.judged(algorithm, &key.to_owned(), cost, true))
+        Answer::Later(self.judged(algorithm, &key.to_owned(), cost, Task::Decide))
     }
 
     fn peek<Q: AsKey<K> + ?Sized>(
@@ -366,7 +258,7 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         key: &Q,
         cost: u32,
     ) -> Answer<Decided<A>, Self::Deciding> {
-        Answer::Later(self.judged(algorithm, &key.to_owned(), cost, false))
+        Answer::Later(self.judged(algorithm, &key.to_owned(), cost, Task::Peek))
     }
 
     fn refund<Q: AsKey<K> + ?Sized>(
@@ -378,9 +270,11 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         let shared = Arc::clone(&self.shared);
         let scripts = shared.library.scripts::<A>();
         let keys = shared.keys(algorithm, &scripts, &key.to_owned());
-        let arguments = shared.arguments(algorithm, cost, true);
+        let arguments = shared.arguments(algorithm, cost);
         Answer::Later(Box::pin(async move {
-            shared.run(&scripts.refund, keys, arguments).await?;
+            shared
+                .run(scripts.of_task(Task::Refund), keys, arguments)
+                .await?;
             Ok(())
         }))
     }
@@ -413,17 +307,16 @@ impl RedisStore {
         algorithm: &A,
         key: &K,
         cost: u32,
-        charges: bool,
+        task: Task,
     ) -> Later<Decided<A>> {
         let shared = Arc::clone(&self.shared);
         let scripts = shared.library.scripts::<A>();
         let keys = shared.keys(algorithm, &scripts, key);
-        let arguments = shared.arguments(algorithm, cost, charges);
+        let arguments = shared.arguments(algorithm, cost);
         let algorithm = algorithm.clone();
         Box::pin(async move {
-            let answer = shared.run(&scripts.decide, keys, arguments).await?;
-            reply::read(&algorithm, &scripts.members, &answer, (cost, charges))
-                .ok_or_else(failure::unreadable)
+            let answer = shared.run(scripts.of_task(task), keys, arguments).await?;
+            reply::read(&algorithm, &scripts.members, &answer, cost).ok_or_else(failure::unreadable)
         })
     }
 }

@@ -13,18 +13,16 @@ pub(super) fn read<A: Scripted>(
     algorithm: &A,
     members: &[Member],
     answer: &Bytes,
-    (cost, charges): (u32, bool),
+    cost: u32,
 ) -> Option<Verdict<A::Snapshot>> {
     let (now, rest) = number(answer)?;
-    let (fitting, rest) = match members.len() {
-        ..=8 => {
-            let (bits, rest) = rest.split_first()?;
-            (u64::from(*bits), rest)
-        }
-        _ => number(rest)?,
+    let (second, mut rest) = double(rest)?;
+    // Until when it is kept, if it was charged; else who admits, counted down from -1.
+    let charged = second >= 0.0;
+    let admitting = match charged {
+        true => (1 << members.len()) - 1,
+        false => whole(-1.0 - second)?,
     };
-    let (_kept_until, mut rest) = number(rest)?;
-    let charged = charges && cost > 0 && fitting.count_ones() as usize == members.len();
     let told = (members.iter())
         .map(|member| member.told(charged).len())
         .sum();
@@ -35,18 +33,26 @@ pub(super) fn read<A: Scripted>(
         rest = others;
     }
     let now = Timestamp::from_micros(now);
-    let mut told = Told::new((members, &numbers), (fitting, now), (cost, charges));
+    let mut told = Told::new((members, &numbers), (admitting, now), (cost, charged));
     Some(Verdict {
         admitted: told.is_admitted(),
         snapshot: algorithm.read(&mut told)?,
     })
 }
 
-/// A whole number that a double holds exactly.
 fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    const TOO_LARGE: f64 = (1_u64 << 54) as f64;
+    let (number, rest) = double(bytes)?;
+    Some((whole(number)?, rest))
+}
+
+fn double(bytes: &[u8]) -> Option<(f64, &[u8])> {
     let (bytes, rest) = bytes.split_first_chunk()?;
-    let number = f64::from_le_bytes(*bytes);
+    Some((f64::from_le_bytes(*bytes), rest))
+}
+
+/// A whole number, so small that a double holds it exactly.
+fn whole(number: f64) -> Option<u64> {
+    const TOO_LARGE: f64 = (1_u64 << 54) as f64;
     let is_whole = (0.0..TOO_LARGE).contains(&number) && number.fract() == 0.0;
-    is_whole.then_some((number as u64, rest))
+    is_whole.then_some(number as u64)
 }

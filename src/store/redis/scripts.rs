@@ -1,4 +1,4 @@
-//! The scripts that were composed so far: one pair for each type of algorithm.
+//! The scripts that were composed so far: one of each kind for each type of algorithm.
 
 use std::{
     any::TypeId,
@@ -18,8 +18,9 @@ pub(super) struct Scripts {
     /// The layouts of the members' states: a part of every key.
     pub(super) layout: String,
     pub(super) further_keys: usize,
-    pub(super) decide: Loadable,
-    pub(super) refund: Loadable,
+    decide: Loadable,
+    peek: Loadable,
+    refund: Loadable,
 }
 
 /// A script with the name that Redis knows it by.
@@ -53,8 +54,17 @@ impl Scripts {
             layout: layouts.join("+"),
             further_keys: members.iter().map(|member| member.keys.len()).sum(),
             decide: Loadable::new(compose(&script, Task::Decide)),
+            peek: Loadable::new(compose(&script, Task::Peek)),
             refund: Loadable::new(compose(&script, Task::Refund)),
             members,
+        }
+    }
+
+    pub(super) fn of_task(&self, task: Task) -> &Loadable {
+        match task {
+            Task::Decide => &self.decide,
+            Task::Peek => &self.peek,
+            Task::Refund => &self.refund,
         }
     }
 }

@@ -1,6 +1,8 @@
 -- The server's clock, or the caller's: then the expiry, which the server runs, is relative.
-local at = ''
+local at, moves = 'AT', false
 if now < 0 then
   local time = redis.call('TIME')
-  now, at = time[1] * 1000000 + time[2], 'AT'
+  now = time[1] * 1000000 + time[2]
+else
+  at, moves = '', true
 end

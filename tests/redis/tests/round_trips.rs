@@ -42,8 +42,9 @@ fn a_decision_is_one_command_and_nothing_else() {
         let store = redis.store_with_prefix("t");
         let bucket = &*subject.bucket;
         let limiter = bucket.limiter_over(store, redis.new_key(), bucket);
-        // The first one loads the script.
+        // The first ones load the scripts.
         redis.wait(limiter.check(1)).unwrap();
+        redis.wait(limiter.peek()).unwrap();
         redis.wait(limiter.refund(1)).unwrap();
         redis.ask::<()>("CONFIG", &[b"RESETSTAT"]);
         for cost in [0, 1, 1, 2, 0, 100, 1, u32::MAX] {

@@ -1,0 +1,125 @@
+//! How a store is set up: its prefix, its digests, its deadline, its bound and its clock.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use crate::{clock::Clock, error::ConfigError, key::DigestKey};
+
+use super::{
+    Now, RedisStore, Shared,
+    connection::{Line, RedisConnection},
+    scripts::Library,
+};
+
+const DEFAULT_DEADLINE: Duration = Duration::from_millis(100);
+const DEFAULT_MOST_UNANSWERED: usize = 10_000;
+const DEFAULT_PREFIX: &str = "tollgate";
+const LONGEST_PREFIX: usize = 64;
+/// What the keys are called by; a state that is laid out in another way gets another one.
+const VERSION: &str = "v1";
+
+/// Builds a [`RedisStore`] with another prefix, deadline or clock.
+pub struct RedisStoreBuilder {
+    connection: RedisConnection,
+    prefix: String,
+    digest_key: DigestKey,
+    deadline: Duration,
+    most_unanswered: usize,
+    clock: Option<Now>,
+}
+
+impl RedisStoreBuilder {
+    pub(super) fn of(connection: RedisConnection) -> Self {
+        Self {
+            connection,
+            prefix: DEFAULT_PREFIX.to_owned(),
+            digest_key: DigestKey::default(),
+            deadline: DEFAULT_DEADLINE,
+            most_unanswered: DEFAULT_MOST_UNANSWERED,
+            clock: None,
+        }
+    }
+
+    /// What all keys begin with; `tollgate` by default.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_prefix`](Self::try_prefix) fails, with its error as the message.
+    #[must_use]
+    #[track_caller]
+    pub fn prefix(self, prefix: impl Into<String>) -> Self {
+        self.try_prefix(prefix)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// What all keys begin with; `tollgate` by default.
+    ///
+    /// # Errors
+    ///
+    /// It is not 1 to 64 of the characters `A-Z a-z 0-9 _ . : -`.
+    pub fn try_prefix(self, prefix: impl Into<String>) -> Result<Self, ConfigError> {
+        let prefix = prefix.into();
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte);
+        if prefix.is_empty() || prefix.len() > LONGEST_PREFIX || !prefix.bytes().all(allowed) {
+            return Err(ConfigError::InvalidKeyPrefix { prefix });
+        }
+        Ok(Self { prefix, ..self })
+    }
+
+    /// The key under which secret and long parts of keys are digested; a published one by default.
+    ///
+    /// All processes that share buckets need the same one.
+    #[must_use]
+    pub fn digest_key(self, key: &[u8; 32]) -> Self {
+        Self {
+            digest_key: DigestKey::new(key),
+            ..self
+        }
+    }
+
+    /// How long a decision may take, whatever the client's own settings are; by default 100 ms.
+    #[must_use]
+    pub fn deadline(self, deadline: Duration) -> Self {
+        Self { deadline, ..self }
+    }
+
+    /// How many decisions may wait for Redis at once; by default 10 000. One more is not sent, and fails at once.
+    #[must_use]
+    pub fn most_unanswered(self, decisions: usize) -> Self {
+        Self {
+            most_unanswered: decisions,
+            ..self
+        }
+    }
+
+    /// Reads the time from this clock instead of the server's.
+    #[must_use]
+    pub fn clock(self, clock: impl Clock) -> Self {
+        Self {
+            clock: Some(Box::new(move || clock.now())),
+            ..self
+        }
+    }
+
+    /// The store.
+    pub fn build(self) -> RedisStore {
+        RedisStore {
+            shared: Arc::new(Shared {
+                line: Line::new(self.connection, self.most_unanswered),
+                key_start: format!("{}:{VERSION}:{{", self.prefix).into_bytes(),
+                digest_key: self.digest_key,
+                deadline: self.deadline,
+                clock: self.clock,
+                library: Library::default(),
+            }),
+        }
+    }
+}
+
+impl fmt::Debug for RedisStoreBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisStoreBuilder")
+            .field("prefix", &self.prefix)
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
+    }
+}
