@@ -16,6 +16,8 @@ local function seek(list, index, count, before, last, last_total, least_slot, le
       if #entry ~= 14 then error('UNREADABLE entry') end
       its_slot, its_total = struct.unpack('<I7I7', entry)
     end
+    -- Totals grow, up to the last's; those of a stranger mostly don't.
+    if entry and (its_total < before or its_total > last_total) then error('UNREADABLE entry') end
     if not entry then
       high, slot = probe, nil
     elseif its_slot >= least_slot and its_total >= least_total then
@@ -55,7 +57,7 @@ m.counted = m.total - m.forgotten
 m.fits = cost == 0 or (m.counted + cost <= m.units and m.total + cost < 2 ^ 53)
 --- charge
 if m.counted == 0 then
-  m.first, m.last = m.slot + m.shift, m.slot + m.shift
+  m.first, m.last, m.shift = m.slot, m.slot, 0
   m.first_total, m.forgotten, m.total = cost, 0, 0
 elseif m.last - m.shift ~= m.slot and (m.last > m.shift or m.slot > 0) then
   if m.first_total < m.total then
@@ -67,6 +69,8 @@ elseif m.last - m.shift ~= m.slot and (m.last > m.shift or m.slot > 0) then
     m.entry = struct.pack('<I6I4', m.last % 2 ^ 48, m.total % 2 ^ 32)
     if m.units >= 2 ^ 31 or m.span_micros >= 2 ^ 47 then m.entry = struct.pack('<I7I7', m.last, m.total) end
     m.count = redis.call('RPUSH', m.list, m.entry)
+    -- The list was evicted: the new one has no expiry yet.
+    if m.count == 1 then moves = true end
   end
   m.last = m.slot + m.shift
 elseif m.first_total == m.total then

@@ -136,9 +136,19 @@ impl SlidingWindow {
     /// What the previous window still weighs, rounded up to whole units.
     #[inline]
     fn weighed(&self, counters: &Counters) -> u64 {
-        match counters.previous.saturating_mul(counters.ticks_covered) {
+        let Counters {
+            previous,
+            ticks_covered,
+            ..
+        } = *counters;
+        match previous.saturating_mul(ticks_covered) {
             0 => 0,
-            weighed => weighed.div_ceil(self.ticks_per_period),
+            weighed if u128::from(weighed) <= LARGEST => weighed.div_ceil(self.ticks_per_period),
+            // Counted under a larger quota of the same name; as a Lua number counts, so that every store says the same.
+            _ => {
+                let weighed = previous as f64 * ticks_covered as f64;
+                (weighed / self.ticks_per_period as f64).ceil() as u64
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! What the property tests share: numbers, histories, a slow model of every rule, and the list of algorithms.
 
+pub mod claims;
 pub mod conformance;
 pub mod formulas;
 pub mod history;
@@ -7,6 +8,7 @@ pub mod model;
 pub mod numbers;
 pub mod replay;
 pub mod search;
+pub mod shared;
 pub mod subject;
 pub mod told;
 pub mod world;
@@ -28,10 +30,20 @@ pub fn for_all<S: proptest::strategy::Strategy>(
     values: S,
     property: impl Fn(S::Value) -> Result<(), proptest::test_runner::TestCaseError>,
 ) {
+    for_so_many(cases(), values, property);
+}
+
+/// Runs a property on this many random values instead of [`cases`].
+pub fn for_so_many<S: proptest::strategy::Strategy>(
+    cases: u32,
+    values: S,
+    property: impl Fn(S::Value) -> Result<(), proptest::test_runner::TestCaseError>,
+) {
     let config = Config {
-        cases: cases(),
+        cases,
         failure_persistence: None,
         max_shrink_iters: 20_000,
+        max_shrink_time: 60_000,
         ..Config::default()
     };
     if let Err(failure) = TestRunner::new(config).run(&values, property) {

@@ -8,10 +8,16 @@ use std::{
 };
 
 use tollgate::{
-    Decision, RateLimiter, Timestamp, algorithm::Algorithm, clock::ManualClock, store::LocalStore,
+    Decision, RateLimiter, Timestamp,
+    algorithm::{Algorithm, Scripted},
+    clock::ManualClock,
+    store::{LocalStore, RedisStore},
 };
 
-use crate::model::Model;
+use crate::{
+    model::Model,
+    shared::{SharedLimiter, limiter_over},
+};
 
 /// An algorithm and what it should do.
 #[derive(Debug)]
@@ -28,7 +34,7 @@ impl Subject {
     /// An algorithm, and the models of its members.
     pub fn new<A>(name: &'static str, algorithm: A, models: impl Into<Vec<Box<dyn Model>>>) -> Self
     where
-        A: Algorithm,
+        A: Scripted,
     {
         Self {
             name,
@@ -80,6 +86,14 @@ pub trait Bucket: std::fmt::Debug {
     fn forget(&mut self, at: i128);
     /// A limiter of this algorithm over an empty store.
     fn limiter(&self, clock: ManualClock) -> Box<dyn Limiter>;
+    /// A limiter of this algorithm for this key of a store that others share, in the buckets of the policy of `owner`,
+    /// an algorithm of the same type.
+    fn limiter_over(
+        &self,
+        store: RedisStore,
+        key: String,
+        owner: &dyn Bucket,
+    ) -> Box<dyn SharedLimiter>;
     /// This state, but the numbers of another algorithm of the same type.
     fn with_the_numbers_of(&self, other: &dyn Bucket) -> Box<dyn Bucket>;
     /// To be recognised by another one.
@@ -98,7 +112,7 @@ impl<A: Algorithm> std::fmt::Debug for Pure<A> {
     }
 }
 
-impl<A: Algorithm> Bucket for Pure<A> {
+impl<A: Scripted> Bucket for Pure<A> {
     fn fork(&self) -> Box<dyn Bucket> {
         Box::new(self.clone())
     }
@@ -143,16 +157,32 @@ impl<A: Algorithm> Bucket for Pure<A> {
         })
     }
 
+    fn limiter_over(
+        &self,
+        store: RedisStore,
+        key: String,
+        owner: &dyn Bucket,
+    ) -> Box<dyn SharedLimiter> {
+        let owner = Self::of_the_same_type(owner).algorithm.policy_id();
+        limiter_over(self.algorithm.clone(), owner, store, key)
+    }
+
     fn with_the_numbers_of(&self, other: &dyn Bucket) -> Box<dyn Bucket> {
-        let other = other.as_any().downcast_ref::<Self>();
         Box::new(Self {
-            algorithm: other.expect("the same type").algorithm.clone(),
+            algorithm: Self::of_the_same_type(other).algorithm.clone(),
             state: self.state.clone(),
         })
     }
 
     fn as_any(&self) -> &dyn Any {
         self
+    }
+}
+
+impl<A: Scripted> Pure<A> {
+    fn of_the_same_type(other: &dyn Bucket) -> &Self {
+        let other = other.as_any().downcast_ref();
+        other.expect("the same type")
     }
 }
 

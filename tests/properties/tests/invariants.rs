@@ -1,18 +1,16 @@
 //! What must always hold, for every algorithm and tuple, over random histories.
 
 use proptest::{prelude::*, strategy::Strategy};
-use tollgate::clock::ManualClock;
 use tollgate_properties::{
+    claims::{self, Held, in_memory},
     conformance::every_algorithm,
     for_all,
-    history::{History, LAST, Op, any_history, checks, forward_history},
-    model::{Bound, Counts},
+    history::{History, LAST, any_history, checks, forward_history},
+    model::Counts,
     numbers::numbers,
     replay::{Seen, replay, wait_of},
-    subject::{Bucket, Subject, instant},
+    subject::{Bucket, Subject},
 };
-
-type Held = Result<(), TestCaseError>;
 
 fn for_every_algorithm(
     histories: impl Strategy<Value = History>,
@@ -27,92 +25,17 @@ fn for_every_algorithm(
     });
 }
 
-/// Turns the clock through a history whose steps back stay within the shortest span, so that no stamp is mended.
-/// `step` gets the time and the cost, and says how long to wait.
-fn without_mending(
-    subject: &Subject,
-    history: &History,
-    clock: &ManualClock,
-    mut step: impl FnMut(i128, u32) -> Result<i128, TestCaseError>,
-) -> Held {
-    let (mut now, mut wait, mut latest) = (history.start, 0, history.start);
-    for entry in &history.steps {
-        let earliest = latest - subject.shortest_span();
-        now = entry.turn.of(now, wait, subject).max(earliest);
-        latest = latest.max(now);
-        clock.set(instant(now));
-        if let Op::Check(cost) = entry.op {
-            wait = step(now, cost.of(subject.limit()))?;
-        }
-    }
-    Ok(())
-}
-
-/// What was let through: when admitted, when released, how many units.
-type Admitted = (i128, i128, i128);
-
-fn most_in_a_span(admitted: &[Admitted], bound: Bound) -> i128 {
-    let at = |entry: &Admitted| match bound.counts {
-        Counts::Releases => entry.1,
-        Counts::Units | Counts::Requests => entry.0,
-    };
-    let weight = |entry: &Admitted| match bound.counts {
-        Counts::Requests => 1,
-        Counts::Units | Counts::Releases => entry.2,
-    };
-    let in_span_until = |end: i128| {
-        let inside = move |entry: &&Admitted| at(entry) <= end && at(entry) > end - bound.span;
-        admitted.iter().filter(inside).map(weight).sum()
-    };
-    let ends = admitted.iter().map(at);
-    ends.map(in_span_until).max().unwrap_or(0)
-}
-
 #[test]
 fn the_printed_bound_is_never_passed() {
     for_every_algorithm(checks(), |subject, history| {
-        let clock = ManualClock::at(instant(history.start));
-        let limiter = subject.bucket.limiter(clock.clone());
-        let mut admitted: Vec<Admitted> = Vec::new();
-        // The limiter's own clock: never before an admission, nor before the store dropped an idle key.
-        let mut own = 0;
-        without_mending(subject, history, &clock, |now, cost| {
-            let was_known = limiter.is_known();
-            let decision = limiter.check(cost);
-            if decision.is_admitted() && cost > 0 {
-                let delay = i128::try_from(decision.delay().as_micros()).unwrap();
-                own = own.max(now);
-                admitted.push((own, own.max(now + delay), cost.into()));
-            }
-            if was_known && !limiter.is_known() {
-                own = own.max(now);
-            }
-            Ok(wait_of(&decision))
-        })?;
-        let largest_cost = admitted.iter().map(|entry| entry.2).max().unwrap_or(0);
-        for bound in subject.models.iter().map(|model| model.bound(largest_cost)) {
-            let most = most_in_a_span(&admitted, bound);
-            prop_assert!(most <= bound.most, "{most} in {bound:?}: {admitted:?}");
-        }
-        Ok(())
+        claims::the_bound_is_never_passed(subject, history, &in_memory)
     });
 }
 
 #[test]
 fn a_refused_request_a_cost_of_0_and_a_look_change_nothing() {
     for_every_algorithm(forward_history(), |subject, history| {
-        let clock = ManualClock::at(instant(history.start));
-        let saw_all = subject.bucket.limiter(clock.clone());
-        let saw_the_admitted = subject.bucket.limiter(clock.clone());
-        without_mending(subject, history, &clock, |_, cost| {
-            saw_all.peek();
-            let decision = saw_all.check(cost);
-            if decision.is_admitted() && cost > 0 {
-                prop_assert_eq!(&decision, &saw_the_admitted.check(cost));
-            }
-            prop_assert_eq!(saw_all.peek(), saw_the_admitted.peek());
-            Ok(wait_of(&decision))
-        })
+        claims::a_refused_request_changes_nothing(subject, history, &in_memory)
     });
 }
 
@@ -150,25 +73,14 @@ fn the_announced_wait_is_exact() {
 #[test]
 fn a_caller_who_waits_exactly_as_long_as_announced_is_admitted_by_the_limiter() {
     for_every_algorithm(any_history(), |subject, history| {
-        let clock = ManualClock::at(instant(history.start));
-        let limiter = subject.bucket.limiter(clock.clone());
-        let (mut now, mut wait) = (history.start, 0);
-        for step in &history.steps {
-            now = step.turn.of(now, wait, subject);
-            clock.set(instant(now));
-            let Op::Check(cost) = step.op else { continue };
-            let cost = cost.of(subject.limit());
-            let decision = limiter.check(cost);
-            wait = wait_of(&decision);
-            if decision.retry_after().is_some() && now + wait <= LAST {
-                clock.set(instant(now + wait - 1));
-                prop_assert!(!limiter.check(cost).is_admitted(), "one µs before {wait}");
-                clock.set(instant(now + wait));
-                prop_assert!(limiter.check(cost).is_admitted(), "after {wait}");
-                now += wait;
-            }
-        }
-        Ok(())
+        claims::the_announced_wait_is_exact(subject, history, &in_memory)
+    });
+}
+
+#[test]
+fn the_limiter_admits_exactly_what_it_says_remains() {
+    for_every_algorithm(any_history(), |subject, history| {
+        claims::what_remains_is_true(subject, history, &in_memory)
     });
 }
 

@@ -11,10 +11,13 @@ mod cluster;
 mod inspect;
 mod port;
 mod process;
+mod raw;
 mod seen;
 mod sentinels;
 mod server;
+mod store;
 mod tls;
+mod twin;
 mod wait;
 
 pub use crate::{
@@ -22,6 +25,8 @@ pub use crate::{
     cluster::{Cluster, SLOTS, slot_of},
     sentinels::Sentinels,
     server::Server,
+    store::Redis,
     tls::TlsServer,
+    twin::{Twin, the_decisions_are_the_rules},
     wait::{until, within},
 };

@@ -1,0 +1,197 @@
+//! What must hold of a limiter over any store, step by step through a history.
+
+use proptest::prelude::*;
+use tollgate::clock::ManualClock;
+
+use crate::{
+    history::{History, LAST, Op},
+    model::{Bound, Counts},
+    replay::wait_of,
+    subject::{Bucket, Limiter, Subject, instant},
+    told::ToldAll,
+    world::World,
+};
+
+/// Whether a claim holds.
+pub type Held = Result<(), TestCaseError>;
+
+/// A limiter over a store of its own with this clock.
+pub type Open<'a> = &'a dyn Fn(&dyn Bucket, ManualClock) -> Box<dyn Limiter>;
+
+/// Over the store in memory.
+pub fn in_memory(bucket: &dyn Bucket, clock: ManualClock) -> Box<dyn Limiter> {
+    bucket.limiter(clock)
+}
+
+/// Every decision is the slow model's, in every field.
+pub fn every_decision_is_the_models(subject: &Subject, history: &History, open: Open<'_>) -> Held {
+    let clock = ManualClock::at(instant(history.start));
+    let limiter = open(&*subject.bucket, clock.clone());
+    let mut world = World::new(&subject.models);
+    let (mut now, mut wait) = (history.start, 0);
+    for (index, step) in history.steps.iter().enumerate() {
+        now = step.turn.of(now, wait, subject);
+        clock.set(instant(now));
+        let answers = match step.op {
+            Op::Check(cost) => {
+                let cost = cost.of(subject.limit());
+                Some((limiter.check(cost), world.check(cost, now)))
+            }
+            Op::Peek => Some((limiter.peek(), world.peek(now))),
+            Op::Refund(cost) => {
+                let cost = cost.of(subject.limit());
+                limiter.refund(cost);
+                world.refund(cost, now);
+                None
+            }
+            Op::Reset => {
+                limiter.reset();
+                world.reset();
+                None
+            }
+        };
+        if let Some((real, model)) = answers {
+            let real = ToldAll::from(&real);
+            wait = real.all.retry_after.map_or(0, i128::from);
+            prop_assert_eq!(real, model, "{} at {}, step {}", subject.name, now, index);
+        }
+        if world.is_known() && !limiter.is_known() {
+            world.was_forgotten(now);
+        }
+        prop_assert_eq!(world.is_known(), limiter.is_known(), "{}", subject.name);
+    }
+    Ok(())
+}
+
+/// Turns the clock through a history whose steps back stay within the shortest span, so that no stamp is mended.
+/// `step` gets the time and the cost, and says how long to wait.
+fn without_mending(
+    subject: &Subject,
+    history: &History,
+    clock: &ManualClock,
+    mut step: impl FnMut(i128, u32) -> Result<i128, TestCaseError>,
+) -> Held {
+    let (mut now, mut wait, mut latest) = (history.start, 0, history.start);
+    for entry in &history.steps {
+        let earliest = latest - subject.shortest_span();
+        now = entry.turn.of(now, wait, subject).max(earliest);
+        latest = latest.max(now);
+        clock.set(instant(now));
+        if let Op::Check(cost) = entry.op {
+            wait = step(now, cost.of(subject.limit()))?;
+        }
+    }
+    Ok(())
+}
+
+/// What was let through: when admitted, when released, how many units.
+type Admitted = (i128, i128, i128);
+
+fn most_in_a_span(admitted: &[Admitted], bound: Bound) -> i128 {
+    let at = |entry: &Admitted| match bound.counts {
+        Counts::Releases => entry.1,
+        Counts::Units | Counts::Requests => entry.0,
+    };
+    let weight = |entry: &Admitted| match bound.counts {
+        Counts::Requests => 1,
+        Counts::Units | Counts::Releases => entry.2,
+    };
+    let in_span_until = |end: i128| {
+        let inside = move |entry: &&Admitted| at(entry) <= end && at(entry) > end - bound.span;
+        admitted.iter().filter(inside).map(weight).sum()
+    };
+    let ends = admitted.iter().map(at);
+    ends.map(in_span_until).max().unwrap_or(0)
+}
+
+/// In no span is more let through than the printed bound.
+pub fn the_bound_is_never_passed(subject: &Subject, history: &History, open: Open<'_>) -> Held {
+    let clock = ManualClock::at(instant(history.start));
+    let limiter = open(&*subject.bucket, clock.clone());
+    let mut admitted: Vec<Admitted> = Vec::new();
+    // The limiter's own clock: never before an admission, nor before the store dropped an idle key.
+    let mut own = 0;
+    without_mending(subject, history, &clock, |now, cost| {
+        let was_known = limiter.is_known();
+        let decision = limiter.check(cost);
+        if decision.is_admitted() && cost > 0 {
+            let delay = i128::try_from(decision.delay().as_micros()).unwrap();
+            own = own.max(now);
+            admitted.push((own, own.max(now + delay), cost.into()));
+        }
+        if was_known && !limiter.is_known() {
+            own = own.max(now);
+        }
+        Ok(wait_of(&decision))
+    })?;
+    let largest_cost = admitted.iter().map(|entry| entry.2).max().unwrap_or(0);
+    for bound in subject.models.iter().map(|model| model.bound(largest_cost)) {
+        let most = most_in_a_span(&admitted, bound);
+        prop_assert!(most <= bound.most, "{most} in {bound:?}: {admitted:?}");
+    }
+    Ok(())
+}
+
+/// A refused request, a cost of 0 and a look change nothing.
+pub fn a_refused_request_changes_nothing(
+    subject: &Subject,
+    history: &History,
+    open: Open<'_>,
+) -> Held {
+    let clock = ManualClock::at(instant(history.start));
+    let saw_all = open(&*subject.bucket, clock.clone());
+    let saw_the_admitted = open(&*subject.bucket, clock.clone());
+    without_mending(subject, history, &clock, |_, cost| {
+        saw_all.peek();
+        let decision = saw_all.check(cost);
+        if decision.is_admitted() && cost > 0 {
+            prop_assert_eq!(&decision, &saw_the_admitted.check(cost));
+        }
+        prop_assert_eq!(saw_all.peek(), saw_the_admitted.peek());
+        Ok(wait_of(&decision))
+    })
+}
+
+/// Who waits as long as announced is admitted, and who waits a microsecond less is not.
+pub fn the_announced_wait_is_exact(subject: &Subject, history: &History, open: Open<'_>) -> Held {
+    let clock = ManualClock::at(instant(history.start));
+    let limiter = open(&*subject.bucket, clock.clone());
+    let (mut now, mut wait) = (history.start, 0);
+    for step in &history.steps {
+        now = step.turn.of(now, wait, subject);
+        clock.set(instant(now));
+        let Op::Check(cost) = step.op else { continue };
+        let cost = cost.of(subject.limit());
+        let decision = limiter.check(cost);
+        wait = wait_of(&decision);
+        if decision.retry_after().is_some() && now + wait <= LAST {
+            clock.set(instant(now + wait - 1));
+            prop_assert!(!limiter.check(cost).is_admitted(), "one µs before {wait}");
+            clock.set(instant(now + wait));
+            prop_assert!(limiter.check(cost).is_admitted(), "after {wait}");
+            now += wait;
+        }
+    }
+    Ok(())
+}
+
+/// Exactly the remaining units are admitted at the same instant; tried at every other step, where they are few.
+pub fn what_remains_is_true(subject: &Subject, history: &History, open: Open<'_>) -> Held {
+    let clock = ManualClock::at(instant(history.start));
+    let limiter = open(&*subject.bucket, clock.clone());
+    let (mut now, mut wait) = (history.start, 0);
+    for (index, step) in history.steps.iter().enumerate() {
+        now = step.turn.of(now, wait, subject);
+        clock.set(instant(now));
+        let Op::Check(cost) = step.op else { continue };
+        let decision = limiter.check(cost.of(subject.limit()));
+        wait = wait_of(&decision);
+        if decision.remaining() < 10 && index % 2 == 0 {
+            for left in (0..decision.remaining()).rev() {
+                prop_assert_eq!(limiter.check(1).remaining(), left);
+            }
+            prop_assert!(!limiter.check(1).is_admitted(), "one too many");
+        }
+    }
+    Ok(())
+}

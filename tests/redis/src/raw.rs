@@ -1,0 +1,60 @@
+//! Words to a server and back, in bytes.
+
+use bytes::Bytes;
+use fred::types::Value;
+
+use crate::{inspect, store::Redis};
+
+impl Redis {
+    /// Any command, by the client of the limiters.
+    ///
+    /// # Panics
+    ///
+    /// When the answer is an error.
+    pub fn ask<R: fred::types::FromValue>(&self, name: &'static str, args: &[&[u8]]) -> R {
+        let args = args
+            .iter()
+            .map(|arg| Value::Bytes(Bytes::copy_from_slice(arg)));
+        let answer = inspect::custom(self.client(), name, args.collect());
+        let answer = self.wait(answer);
+        answer.unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    /// All keys that begin so, in order.
+    pub fn keys(&self, prefix: &str) -> Vec<Bytes> {
+        let keys = self.wait(inspect::keys(self.client(), prefix));
+        keys.unwrap_or_else(|error| panic!("SCAN: {error}"))
+    }
+
+    /// The keys that begin so, each with its value as Redis keeps it and the millisecond at which it expires.
+    pub fn everything(&self, prefix: &str) -> Vec<(Bytes, Bytes, i64)> {
+        let whole = |key: Bytes| {
+            let dump = self.ask("DUMP", &[&key]);
+            (key.clone(), dump, self.expires_at(&key))
+        };
+        self.keys(prefix).into_iter().map(whole).collect()
+    }
+
+    /// The millisecond at which a key expires, by the server's clock; a key for ever has a negative one.
+    pub fn expires_at(&self, key: &[u8]) -> i64 {
+        self.ask("PEXPIRETIME", &[key])
+    }
+
+    /// The server's clock, in microseconds.
+    pub fn now(&self) -> i64 {
+        let (seconds, micros): (i64, i64) = self.ask("TIME", &[]);
+        seconds * 1_000_000 + micros
+    }
+
+    /// The commands that were called since `CONFIG RESETSTAT`, each with how often.
+    pub fn calls(&self) -> Vec<(String, u64)> {
+        let info: String = self.ask("INFO", &[b"commandstats"]);
+        let names = info
+            .lines()
+            .filter_map(|line| line.strip_prefix("cmdstat_"));
+        let names = names.filter_map(|line| Some(line.split_once(':')?.0));
+        names
+            .map(|name| (name.to_owned(), inspect::stat(&info, name, "calls")))
+            .collect()
+    }
+}

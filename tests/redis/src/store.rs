@@ -1,0 +1,151 @@
+//! A store over a real server, for tests that are not async: it has the face of the store in memory.
+
+use std::{
+    cell::Cell,
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+    time::Duration,
+};
+
+use fred::clients::Client;
+use proptest::{strategy::Strategy, test_runner::TestCaseResult};
+use tokio::runtime::{Builder, Handle, Runtime};
+use tollgate::{Decision, clock::ManualClock, store::RedisStore};
+use tollgate_properties::{
+    for_so_many,
+    shared::SharedLimiter,
+    subject::{Bucket, Limiter},
+};
+
+use crate::server::Server;
+
+/// So many histories are under way at once.
+const WORKERS: u32 = 12;
+
+/// A server with one client, and limiters over it, each with a key of its own.
+#[derive(Debug)]
+pub struct Redis {
+    server: Server,
+    client: Client,
+    keys: AtomicU64,
+    runtime: Runtime,
+}
+
+impl Redis {
+    /// Starts a server.
+    ///
+    /// # Panics
+    ///
+    /// When there is no thread for the client.
+    pub fn start() -> Self {
+        let mut runtime = Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(1).enable_all().build();
+        let runtime = runtime.expect("a thread for the client");
+        let server = runtime.block_on(Server::start());
+        let client = runtime.block_on(server.client());
+        Self {
+            server,
+            client,
+            keys: AtomicU64::new(0),
+            runtime,
+        }
+    }
+
+    /// The server.
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// The client of all limiters.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// What a future brings.
+    pub fn wait<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
+    }
+
+    /// A store that is patient, and reads the time from this clock.
+    pub fn store(&self, clock: ManualClock) -> RedisStore {
+        let builder = RedisStore::builder(self.client.clone()).clock(clock);
+        builder.deadline(Duration::from_secs(20)).build()
+    }
+
+    /// A patient store with the server's clock, and keys that begin so.
+    pub fn store_with_prefix(&self, prefix: &str) -> RedisStore {
+        let builder = RedisStore::builder(self.client.clone()).prefix(prefix);
+        builder.deadline(Duration::from_secs(20)).build()
+    }
+
+    /// A key that was never used.
+    pub fn new_key(&self) -> String {
+        format!("key {}", self.keys.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A limiter for a key that was never used.
+    pub fn limiter(&self, bucket: &dyn Bucket, clock: ManualClock) -> Box<dyn Limiter> {
+        let limiter = bucket.limiter_over(self.store(clock), self.new_key(), bucket);
+        self.blocking(limiter)
+    }
+
+    /// A limiter that waits for each answer.
+    pub fn blocking(&self, limiter: Box<dyn SharedLimiter>) -> Box<dyn Limiter> {
+        Box::new(Blocking {
+            limiter,
+            runtime: self.runtime.handle().clone(),
+            is_known: Cell::new(false),
+        })
+    }
+
+    /// Runs a property on so many random values, several at once.
+    pub fn for_all<S: Strategy>(
+        &self,
+        cases: u32,
+        values: impl Fn() -> S + Sync,
+        property: impl Fn(S::Value) -> TestCaseResult + Sync,
+    ) {
+        thread::scope(|scope| {
+            for _ in 0..WORKERS {
+                scope.spawn(|| for_so_many(cases.div_ceil(WORKERS), values(), &property));
+            }
+        });
+    }
+}
+
+struct Blocking {
+    limiter: Box<dyn SharedLimiter>,
+    runtime: Handle,
+    is_known: Cell<bool>,
+}
+
+impl Limiter for Blocking {
+    fn check(&self, cost: u32) -> Decision {
+        let decision = self.runtime.block_on(self.limiter.check(cost));
+        let decision = decision.unwrap_or_else(|error| panic!("a decision: {error:?}"));
+        let charged = decision.is_admitted() && cost > 0;
+        self.is_known.set(self.is_known.get() || charged);
+        decision
+    }
+
+    fn peek(&self) -> Decision {
+        let decision = self.runtime.block_on(self.limiter.peek());
+        decision.unwrap_or_else(|error| panic!("a look: {error:?}"))
+    }
+
+    fn refund(&self, cost: u32) {
+        let refunded = self.runtime.block_on(self.limiter.refund(cost));
+        refunded.unwrap_or_else(|error| panic!("a refund: {error:?}"));
+    }
+
+    fn reset(&self) {
+        let reset = self.runtime.block_on(self.limiter.reset());
+        reset.unwrap_or_else(|error| panic!("a reset: {error:?}"));
+        self.is_known.set(false);
+    }
+
+    /// With a clock of the caller's every key stays for a minute at least.
+    fn is_known(&self) -> bool {
+        self.is_known.get()
+    }
+}

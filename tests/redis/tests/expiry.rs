@@ -1,0 +1,183 @@
+//! By the server's clock: every key leaves when it says no more than a fresh one, and none stays for ever.
+
+use std::{thread, time::Duration};
+
+use tollgate::{Quota, algorithm::SlidingBuckets};
+use tollgate_properties::{
+    conformance::every_algorithm,
+    model::sliding_buckets,
+    numbers::Numbers,
+    subject::{Limiter, Subject},
+};
+use tollgate_redis_tests::Redis;
+
+const SECOND: u64 = 1_000_000;
+
+/// So few units in so little time that each is waited for.
+const SOON: Numbers = Numbers {
+    units: 12,
+    period: 600_000,
+    burst: 20,
+    precision: 50_000,
+    interval: 30_000,
+    other_units: 9,
+    other_period: 400_000,
+};
+
+/// Numbers that nothing comes back of while a test lasts.
+const LATER: Numbers = Numbers {
+    units: 5,
+    period: 36_000 * SECOND,
+    burst: 4,
+    precision: 3_600 * SECOND,
+    interval: 7_200 * SECOND,
+    other_units: 7,
+    other_period: 18_000 * SECOND,
+};
+
+fn limiter(redis: &Redis, subject: &Subject, prefix: &str) -> Box<dyn Limiter> {
+    let store = redis.store_with_prefix(prefix);
+    let bucket = &*subject.bucket;
+    redis.blocking(bucket.limiter_over(store, redis.new_key(), bucket))
+}
+
+/// Each subject has a thread and a prefix of its own.
+fn with_each(numbers: Numbers, test: impl Fn(&Redis, &Subject, &str) + Sync) {
+    let redis = Redis::start();
+    thread::scope(|scope| {
+        for index in 0..every_algorithm(&numbers).len() {
+            let (redis, test) = (&redis, &test);
+            scope.spawn(move || {
+                let subject = every_algorithm(&numbers).swap_remove(index);
+                test(redis, &subject, &format!("t{index}-"));
+            });
+        }
+    });
+    assert_eq!(redis.wait(redis.server().keys_without_ttl("")), [""; 0]);
+}
+
+#[test]
+fn a_charged_key_stays_until_it_is_fresh_and_little_longer() {
+    with_each(SOON, |redis, subject, prefix| {
+        let limiter = limiter(redis, subject, prefix);
+        let mut latest = 0;
+        for turn in 0..16_u64 {
+            thread::sleep(Duration::from_millis(turn * 7 % 40));
+            let before = redis.now();
+            let decision = limiter.check(1);
+            let (keys, after) = (redis.keys(prefix), redis.now());
+            if !decision.is_admitted() {
+                continue;
+            }
+            let reset = i64::try_from(decision.reset_after().as_micros()).unwrap();
+            latest = latest.max(after + reset * 65 / 64 + 2_000);
+            for key in keys {
+                let expires = redis.expires_at(&key) * 1_000;
+                // It may have gone before it was looked at.
+                if expires > 0 {
+                    let name = subject.name;
+                    assert!(
+                        expires >= before + reset,
+                        "{name}: {expires} {before} {reset}"
+                    );
+                    // A window's end stays where it was at its first charge, and so does the expiry.
+                    assert!(expires <= latest, "{name}: {expires} {latest}");
+                }
+            }
+        }
+        assert!(latest > 0 && redis.keys(prefix).len() <= 4);
+        let left = u64::try_from(latest - redis.now()).unwrap_or(0);
+        thread::sleep(Duration::from_micros(left));
+        assert_eq!(redis.keys(prefix), [""; 0], "{}", subject.name);
+    });
+}
+
+#[test]
+fn a_request_that_is_not_charged_changes_neither_value_nor_expiry() {
+    with_each(LATER, |redis, subject, prefix| {
+        let limiter = limiter(redis, subject, prefix);
+        limiter.peek();
+        limiter.check(0);
+        assert!(!limiter.check(u32::MAX).is_admitted() || subject.limit() == 1);
+        if limiter.is_known() {
+            limiter.reset();
+        }
+        assert_eq!(redis.keys(prefix), [""; 0]);
+        while limiter.check(1).is_admitted() {}
+        let before = redis.everything(prefix);
+        assert!(!before.is_empty());
+        for _ in 0..3 {
+            thread::sleep(Duration::from_millis(2));
+            assert!(!limiter.check(1).is_admitted());
+            limiter.check(u32::MAX);
+            limiter.check(0);
+            limiter.peek();
+            assert_eq!(redis.everything(prefix), before, "{}", subject.name);
+        }
+    });
+}
+
+#[test]
+fn a_key_that_was_reset_is_gone() {
+    with_each(LATER, |redis, subject, prefix| {
+        let limiter = limiter(redis, subject, prefix);
+        while limiter.check(1).is_admitted() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert!(!redis.keys(prefix).is_empty());
+        limiter.reset();
+        assert_eq!(redis.keys(prefix), [""; 0], "{}", subject.name);
+        assert!(limiter.check(1).is_admitted());
+    });
+}
+
+#[test]
+fn what_is_given_back_leaves_a_key_that_expires_or_none() {
+    with_each(LATER, |redis, subject, prefix| {
+        let limiter = limiter(redis, subject, prefix);
+        for _ in 0..4 {
+            while limiter.check(1).is_admitted() {
+                thread::sleep(Duration::from_millis(1));
+            }
+            limiter.refund(1);
+            limiter.refund(u32::MAX);
+            assert!(redis.keys(prefix).len() <= 4);
+        }
+    });
+}
+
+#[test]
+fn a_log_that_began_with_the_epoch_can_be_given_back() {
+    let redis = Redis::start();
+    let decades = 70 * 365 * 86_400 * SECOND;
+    let rule = SlidingBuckets::new(
+        Quota::new(5, Duration::from_micros(decades)),
+        Duration::from_micros(decades),
+    );
+    let model = sliding_buckets(5, decades, decades);
+    let subject = Subject::new("decades", rule, [model]);
+    let limiter = limiter(&redis, &subject, "decades");
+    assert!(limiter.check(2).is_admitted());
+    limiter.refund(2);
+    assert_eq!(limiter.peek().remaining(), 5);
+    assert!(limiter.check(5).is_admitted());
+}
+
+#[test]
+fn a_flushed_server_has_fresh_buckets() {
+    with_each(LATER, |redis, subject, prefix| {
+        let limiter = limiter(redis, subject, prefix);
+        while limiter.check(1).is_admitted() {}
+        for key in redis.keys(prefix) {
+            redis.ask::<()>("DEL", &[&key]);
+        }
+        assert!(limiter.check(1).is_admitted());
+    });
+    let redis = Redis::start();
+    let subject = every_algorithm(&LATER).swap_remove(2);
+    let limiter = limiter(&redis, &subject, "t");
+    while limiter.check(1).is_admitted() {}
+    redis.ask::<()>("FLUSHALL", &[]);
+    redis.ask::<()>("SCRIPT", &[b"FLUSH"]);
+    assert_eq!(limiter.check(1).remaining(), 4);
+}

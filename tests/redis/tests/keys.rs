@@ -1,0 +1,157 @@
+//! Whatever a caller's key is, its bucket is its own, and lies under the prefix.
+
+use std::time::Duration;
+
+use tollgate::{
+    Quota, RateLimiter,
+    algorithm::{FixedWindow, MinInterval, SlidingLog, TokenBucket},
+    store::RedisStore,
+};
+use tollgate_redis_tests::Redis;
+
+const LONG: Duration = Duration::from_secs(86_400);
+
+#[test]
+fn hostile_keys_have_buckets_of_their_own_under_the_prefix() {
+    let redis = Redis::start();
+    redis.ask::<()>("SET", &[b"another's", b"value"]);
+    let limiter = RateLimiter::new(MinInterval::new(LONG), redis.store_with_prefix("mine"));
+    let long = "k".repeat(1 << 16);
+    let longer = format!("{long}!");
+    let keys = [
+        "",
+        "a",
+        "A",
+        &long,
+        &longer,
+        "\r\n",
+        "\0",
+        "\0\0",
+        "{x}",
+        "{}",
+        "}",
+        "*",
+        "?",
+        "[a-z]",
+        " ",
+        "  ",
+        "a:b",
+        "a;b",
+        "s:a;",
+        "tollgate:v1:{",
+        "é",
+        "e\u{301}",
+        "\u{202e}",
+        "GET",
+        "\x1b[31m",
+    ];
+    for key in keys {
+        assert!(
+            redis.wait(limiter.check(key)).unwrap().is_admitted(),
+            "{key:.20?}"
+        );
+    }
+    for key in keys {
+        assert!(
+            !redis.wait(limiter.check(key)).unwrap().is_admitted(),
+            "{key:.20?}"
+        );
+    }
+    let bytes = RateLimiter::new(MinInterval::new(LONG), redis.store_with_prefix("mine"));
+    for key in [&[0xFF_u8][..], &[0xFF, 0xFE], &[0], &[]] {
+        assert!(
+            redis.wait(bytes.check(key)).unwrap().is_admitted(),
+            "{key:?}"
+        );
+        assert!(
+            !redis.wait(bytes.check(key)).unwrap().is_admitted(),
+            "{key:?}"
+        );
+    }
+    let pairs = RateLimiter::new(MinInterval::new(LONG), redis.store_with_prefix("mine"));
+    for (left, right) in [
+        ("a:b", "c"),
+        ("a", "b:c"),
+        ("a;b", "c"),
+        ("", ""),
+        ("", "a"),
+        ("a", ""),
+    ] {
+        let key = (left.to_owned(), right.to_owned());
+        assert!(
+            redis.wait(pairs.check(&key)).unwrap().is_admitted(),
+            "{key:?}"
+        );
+        assert!(
+            !redis.wait(pairs.check(&key)).unwrap().is_admitted(),
+            "{key:?}"
+        );
+    }
+    let found = redis.keys("");
+    let (mine, others): (Vec<_>, Vec<_>) =
+        found.iter().partition(|key| key.starts_with(b"mine:v1:{"));
+    assert_eq!(others, ["another's"]);
+    assert_eq!(mine.len(), keys.len() + 4 + 6);
+    assert!(
+        mine.iter()
+            .all(|key| key.len() < 200 && !key.contains(&b'\n') && !key.contains(&0))
+    );
+    assert_eq!(redis.wait(redis.server().keys_without_ttl("mine")), [""; 0]);
+}
+
+#[test]
+fn one_key_under_two_policies_algorithms_or_prefixes_is_several_buckets() {
+    let redis = Redis::start();
+    let store = redis.store_with_prefix("one");
+    let quota = Quota::new(1, LONG);
+    macro_rules! admits_once {
+        ($rule:expr, $store:expr) => {{
+            let limiter = RateLimiter::new($rule, $store.clone());
+            assert!(redis.wait(limiter.check("bob")).unwrap().is_admitted());
+            assert!(!redis.wait(limiter.check("bob")).unwrap().is_admitted());
+        }};
+    }
+    admits_once!(FixedWindow::new(quota), store);
+    admits_once!(FixedWindow::new(quota).named("a"), store);
+    admits_once!(FixedWindow::new(quota).named("b"), store);
+    // One name is one bucket only for one kind of state.
+    admits_once!(SlidingLog::new(quota).named("a"), store);
+    admits_once!(TokenBucket::new(quota).named("a"), store);
+    admits_once!(
+        (
+            SlidingLog::new(quota).named("a"),
+            TokenBucket::new(quota).named("a")
+        ),
+        store
+    );
+    admits_once!(
+        (
+            TokenBucket::new(quota).named("a"),
+            SlidingLog::new(quota).named("a")
+        ),
+        store
+    );
+    admits_once!(FixedWindow::new(quota), redis.store_with_prefix("two"));
+    // What another version kept is not read.
+    for key in redis.keys("one:v1:") {
+        let other = String::from_utf8(key.to_vec())
+            .unwrap()
+            .replace(":v1:", ":v2:");
+        redis.ask::<()>("RENAME", &[&key, other.as_bytes()]);
+    }
+    admits_once!(FixedWindow::new(quota), store);
+}
+
+#[test]
+fn a_prefix_is_short_and_plain() {
+    let redis = Redis::start();
+    let long = "x".repeat(65);
+    for prefix in ["", "{", "a}b", "a\"", "é", "a b", "a*", "\n", &long] {
+        let builder = RedisStore::builder(redis.client().clone());
+        assert!(builder.try_prefix(prefix).is_err(), "{prefix:?}");
+    }
+    for prefix in ["a", "my-app.limits:1_a", &long[..64]] {
+        let builder = RedisStore::builder(redis.client().clone());
+        assert!(builder.try_prefix(prefix).is_ok(), "{prefix:?}");
+    }
+}

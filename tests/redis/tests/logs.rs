@@ -1,0 +1,172 @@
+//! A log in Redis is cut into blocks, most of them in a ring under a key of its own: long histories through all of it.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tollgate::{
+    Quota,
+    algorithm::{SlidingBuckets, SlidingLog},
+    clock::ManualClock,
+};
+use tollgate_properties::{
+    history::{Cost, History, Op, Step, Turn},
+    model::{sliding_buckets, sliding_log},
+    subject::{Subject, instant},
+};
+use tollgate_redis_tests::{Redis, Twin, the_decisions_are_the_rules};
+
+/// How the time goes, and what is asked: an admission at almost every step, at instants of their own.
+#[derive(Debug, Clone, Copy)]
+enum Mood {
+    Crowded,
+    Restless,
+    Generous,
+}
+
+fn turn(mood: Mood) -> BoxedStrategy<Turn> {
+    let gaps = match mood {
+        Mood::Crowded => 1,
+        Mood::Restless | Mood::Generous => 6,
+    };
+    prop_oneof![
+        400 => (1..4_u8).prop_map(Turn::Ticks),
+        40 => Just(Turn::Still),
+        gaps => (0..140_u8).prop_map(Turn::Part),
+        gaps => Just(Turn::Spans(1)),
+        gaps => Just(Turn::ToTheEndOfTheWait),
+        2 * gaps => (1..30_u8).prop_map(Turn::BackTicks),
+        gaps => any::<u8>().prop_map(Turn::BackPart),
+        gaps => (0..3_u8).prop_map(Turn::BackSpans),
+    ]
+    .boxed()
+}
+
+fn op(mood: Mood) -> BoxedStrategy<Op> {
+    let refunds = match mood {
+        Mood::Crowded | Mood::Restless => 1,
+        Mood::Generous => 30,
+    };
+    prop_oneof![
+        200 => Just(Op::Check(Cost::Units(1))),
+        20 => (0..9_u32).prop_map(|units| Op::Check(Cost::Units(units))),
+        2 => (0..60_u8).prop_map(|part| Op::Check(Cost::Part(part))),
+        2 => Just(Op::Check(Cost::Limit)),
+        5 => Just(Op::Peek),
+        refunds => (1..20_u32).prop_map(|units| Op::Refund(Cost::Units(units))),
+        refunds => (0..100_u8).prop_map(|part| Op::Refund(Cost::Part(part))),
+    ]
+    .boxed()
+}
+
+fn long_history(steps: std::ops::Range<usize>) -> impl Strategy<Value = History> {
+    let moods = prop::sample::select(&[Mood::Crowded, Mood::Restless, Mood::Generous][..]);
+    let start = prop::sample::select(&[0_i128, 5_000, 1_700_000_000_000_000][..]);
+    (moods, start).prop_flat_map(move |(mood, start)| {
+        let step = (turn(mood), op(mood)).prop_map(|(turn, op)| Step { turn, op });
+        prop::collection::vec(step, steps.clone()).prop_map(move |steps| History { start, steps })
+    })
+}
+
+fn micros(micros: u64) -> Duration {
+    Duration::from_micros(micros)
+}
+
+/// Logs of many units in spans that hold most, some or few of the steps.
+fn logs(units: u64, period: u64) -> Vec<Subject> {
+    let (quota, other) = (
+        Quota::new(units, micros(period)),
+        Quota::new(units / 2 + 1, micros(period / 3 + 1)),
+    );
+    let cut = Quota::new(units, micros(1_024 * 4));
+    vec![
+        Subject::new("log", SlidingLog::new(quota), [sliding_log(units, period)]),
+        Subject::new(
+            "many sub-counters",
+            SlidingBuckets::new(cut, micros(4)),
+            [sliding_buckets(units, 1_024 * 4, 4)],
+        ),
+        Subject::new(
+            "two logs",
+            (SlidingLog::new(quota), SlidingLog::new(other)),
+            [
+                sliding_log(units, period),
+                sliding_log(units / 2 + 1, period / 3 + 1),
+            ],
+        ),
+    ]
+}
+
+#[test]
+fn thousands_of_admissions_at_instants_of_their_own_are_the_pure_rules() {
+    let redis = Redis::start();
+    let numbers = || {
+        (
+            prop_oneof![30..300_u64, 1_000..3_000_u64],
+            prop_oneof![300..3_000_u64, 5_000..20_000_u64],
+        )
+    };
+    let values = || (numbers(), long_history(300..2_000));
+    redis.for_all(36, values, |((units, period), history)| {
+        logs(units, period).iter().try_for_each(|subject| {
+            let clock = ManualClock::at(instant(history.start));
+            let limiter = redis.limiter(&*subject.bucket, clock.clone());
+            the_decisions_are_the_rules(subject, &history, &*limiter, &clock)
+        })
+    });
+    assert_eq!(redis.wait(redis.server().keys_without_ttl("")), [""; 0]);
+}
+
+#[test]
+fn a_log_whose_quota_and_span_change_is_the_pure_rules() {
+    let redis = Redis::start();
+    let numbers = || (20..1_500_u64, 300..9_000_u64);
+    let values = || (numbers(), numbers(), long_history(300..1_200));
+    redis.for_all(36, values, |(old, new, history)| {
+        let (olds, news) = (logs(old.0, old.1), logs(new.0, new.1));
+        olds.iter().zip(&news).try_for_each(|(old, new)| {
+            let clock = ManualClock::at(instant(history.start));
+            let (store, key) = (redis.store(clock.clone()), redis.new_key());
+            let open = |subject: &Subject| {
+                let limiter = subject
+                    .bucket
+                    .limiter_over(store.clone(), key.clone(), &*old.bucket);
+                redis.blocking(limiter)
+            };
+            let (mut twin, limiters) = (Twin::of(&*old.bucket), [open(old), open(new)]);
+            let (mut now, mut wait) = (history.start, 0);
+            for (index, step) in history.steps.iter().enumerate() {
+                let which = index / 100 % 2;
+                let subject = [old, new][which];
+                now = step.turn.of(now, wait, subject);
+                clock.set(instant(now));
+                twin.renumber(&*subject.bucket);
+                let stepped = twin.steps_as(&*limiters[which], step.op, subject.limit(), now);
+                wait = stepped
+                    .map_err(|error| TestCaseError::fail(format!("step {index}: {error}")))?
+                    .unwrap_or(wait);
+            }
+            Ok(())
+        })
+    });
+}
+
+#[test]
+fn a_clock_that_swings_from_end_to_end_is_the_pure_rules() {
+    let redis = Redis::start();
+    let subject = &logs(100, 1_000)[0];
+    let mut twin = Twin::of(&*subject.bucket);
+    let clock = ManualClock::at(instant(0));
+    let limiter = redis.limiter(&*subject.bucket, clock.clone());
+    // A step back by as much again still fits below the last instant.
+    let last = tollgate_properties::history::LAST / 2;
+    for round in 0..40 {
+        for (end, step) in [(0, 1), (last, -1), (last / 2, 1), (last - 5_000, 1)] {
+            for turn in 0..60 {
+                let now = (end + step * (turn * 3 + round)).clamp(0, last);
+                clock.set(instant(now));
+                let op = Op::Check(Cost::Units(1));
+                twin.steps_as(&*limiter, op, 100, now).unwrap();
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Many processes at one key: together they are admitted exactly the limit.
+
+use std::{
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use tollgate::store::RedisStore;
+use tollgate_properties::{conformance::every_algorithm, numbers::Numbers};
+use tollgate_redis_tests::{Redis, connect_to};
+
+const YEAR: u64 = 365 * 86_400 * 1_000_000;
+
+/// Nothing comes back while the test lasts.
+const NUMBERS: Numbers = Numbers {
+    units: 100,
+    period: YEAR,
+    burst: 60,
+    precision: YEAR / 5,
+    interval: YEAR,
+    other_units: 80,
+    other_period: YEAR,
+};
+
+const PROCESSES: usize = 4;
+const TASKS: usize = 16;
+const CHECKS_OF_EACH: usize = 4;
+const PORT: &str = "TOLLGATE_TEST_PORT";
+
+#[test]
+fn many_processes_at_one_key_are_admitted_exactly_the_limit() {
+    let redis = Redis::start();
+    let children = (0..PROCESSES).map(|_| {
+        Command::new(std::env::current_exe().unwrap())
+            .args([
+                "one_of_many_processes",
+                "--exact",
+                "--ignored",
+                "--nocapture",
+            ])
+            .env(PORT, redis.server().port().to_string())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap()
+    });
+    let children: Vec<_> = children.collect();
+    let subjects = every_algorithm(&NUMBERS);
+    let mut admitted = vec![0; subjects.len()];
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        let printed = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{printed}");
+        let line = printed
+            .lines()
+            .find_map(|line| Some(line.split_once("admitted: ")?.1.to_owned()));
+        let line = line.expect("the line of one of many processes");
+        for (all, its) in admitted.iter_mut().zip(line.split(' ')) {
+            *all += its.parse::<u64>().unwrap();
+        }
+    }
+    for (subject, admitted) in subjects.iter().zip(admitted) {
+        assert_eq!(admitted, subject.limit(), "{}", subject.name);
+    }
+    assert_eq!(redis.wait(redis.server().keys_without_ttl("")), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "the test of many processes runs it, several times at once"]
+async fn one_of_many_processes() {
+    let port = std::env::var(PORT).unwrap().parse().unwrap();
+    let client = connect_to(port).await;
+    let store = RedisStore::builder(client)
+        .deadline(Duration::from_secs(30))
+        .build();
+    let mut counts = Vec::new();
+    for subject in every_algorithm(&NUMBERS) {
+        let bucket = &*subject.bucket;
+        let tasks = (0..TASKS).map(|_| {
+            let limiter = bucket.limiter_over(store.clone(), "bob".to_owned(), bucket);
+            tokio::spawn(async move {
+                let mut admitted = 0;
+                for _ in 0..CHECKS_OF_EACH {
+                    admitted += u64::from(limiter.check(1).await.unwrap().is_admitted());
+                }
+                admitted
+            })
+        });
+        let tasks: Vec<_> = tasks.collect();
+        let mut admitted = 0;
+        for task in tasks {
+            admitted += task.await.unwrap();
+        }
+        counts.push(admitted.to_string());
+    }
+    println!("admitted: {}", counts.join(" "));
+}

@@ -1,0 +1,87 @@
+//! A named policy whose numbers change decides over Redis as the rule does.
+
+use std::time::Duration;
+
+use proptest::{prelude::*, test_runner::TestCaseError};
+use tollgate::{Quota, algorithm::SlidingWindow, clock::ManualClock};
+use tollgate_properties::{
+    conformance::every_algorithm,
+    history::{Cost, Op, any_history},
+    model::sliding_window,
+    numbers::numbers,
+    subject::{Subject, instant},
+};
+use tollgate_redis_tests::{Redis, Twin};
+
+const HISTORIES: u32 = 480;
+
+#[test]
+fn a_policy_whose_numbers_change_is_the_pure_rules() {
+    let redis = Redis::start();
+    let values = || (numbers(), numbers(), any_history(), any::<u8>());
+    redis.for_all(HISTORIES, values, |(old, new, history, part)| {
+        let change = history.steps.len() * usize::from(part) / 255;
+        let (olds, news) = (every_algorithm(&old), every_algorithm(&new));
+        olds.iter().zip(&news).try_for_each(|(old, new)| {
+            let clock = ManualClock::at(instant(history.start));
+            let (store, key) = (redis.store(clock.clone()), redis.new_key());
+            let open = |subject: &Subject| {
+                let bucket = &subject.bucket;
+                redis.blocking(bucket.limiter_over(store.clone(), key.clone(), &*old.bucket))
+            };
+            let mut twin = Twin::of(&*old.bucket);
+            let (mut subject, mut limiter) = (old, open(old));
+            let (mut now, mut wait) = (history.start, 0);
+            for (index, step) in history.steps.iter().enumerate() {
+                if index == change {
+                    (subject, limiter) = (new, open(new));
+                    twin.renumber(&*new.bucket);
+                }
+                now = step.turn.of(now, wait, subject);
+                clock.set(instant(now));
+                let stepped = twin.steps_as(&*limiter, step.op, subject.limit(), now);
+                let place = format!("{} at {now}, step {index}, changed at {change}", new.name);
+                let failed = |error| TestCaseError::fail(format!("{place}: {error}"));
+                wait = stepped.map_err(failed)?.unwrap_or(wait);
+            }
+            Ok(())
+        })
+    });
+}
+
+#[test]
+fn a_window_of_a_far_larger_old_quota_weighs_the_same_after_a_long_step_back() {
+    let redis = Redis::start();
+    let day = 86_400_000_000_u64;
+    let window = |units: u64| {
+        let rule = SlidingWindow::new(Quota::new(units, Duration::from_micros(day)));
+        Subject::new("window", rule, [sliding_window(units, day)])
+    };
+    let start = 1_700_000_000_000_000;
+    let (old, news) = (
+        window(1_000_000_007),
+        [1, 7, 50_000, 10_000_019].map(window),
+    );
+    for new in &news {
+        let clock = ManualClock::at(instant(start));
+        let (store, key) = (redis.store(clock.clone()), redis.new_key());
+        let open = |subject: &Subject| {
+            let bucket = &subject.bucket;
+            redis.blocking(bucket.limiter_over(store.clone(), key.clone(), &*old.bucket))
+        };
+        let mut twin = Twin::of(&*old.bucket);
+        let mut steps = |subject: &Subject, now: i128, cost: u32| {
+            clock.set(instant(now));
+            twin.renumber(&*subject.bucket);
+            let op = Op::Check(Cost::Units(cost));
+            twin.steps_as(&*open(subject), op, 0, now).unwrap();
+        };
+        steps(&old, start, 999_999_937);
+        steps(&old, start + i128::from(day), 1);
+        steps(new, start + 1, 1);
+        steps(new, start - 3 * i128::from(day) - 12_345, 1);
+        steps(new, start - 3 * i128::from(day), 1);
+        steps(&old, start - 3 * i128::from(day), 1);
+        steps(&old, start, 100);
+    }
+}

@@ -1,0 +1,124 @@
+//! What goes over the wire: one command for each decision, and nothing else.
+
+use std::time::Duration;
+
+use fred::types::RespVersion;
+use tollgate::{Decision, clock::ManualClock, store::RedisStore};
+use tollgate_properties::{
+    conformance::every_algorithm, numbers::Numbers, shared::SharedLimiter, subject::instant,
+};
+use tollgate_redis_tests::{Redis, connect};
+
+const SECOND: u64 = 1_000_000;
+
+const NUMBERS: Numbers = Numbers {
+    units: 7,
+    period: 60 * SECOND,
+    burst: 9,
+    precision: SECOND,
+    interval: 2 * SECOND,
+    other_units: 11,
+    other_period: 90 * SECOND,
+};
+
+/// What a script may call.
+const INNER: [&str; 10] = [
+    "get",
+    "lindex",
+    "ltrim",
+    "pexpire",
+    "pexpireat",
+    "rpush",
+    "set",
+    "setrange",
+    "time",
+    "lrange",
+];
+
+#[test]
+fn a_decision_is_one_command_and_nothing_else() {
+    let redis = Redis::start();
+    for subject in every_algorithm(&NUMBERS) {
+        let store = redis.store_with_prefix("t");
+        let bucket = &*subject.bucket;
+        let limiter = bucket.limiter_over(store, redis.new_key(), bucket);
+        // The first ones load the scripts.
+        redis.wait(limiter.check(1)).unwrap();
+        redis.wait(limiter.peek()).unwrap();
+        redis.wait(limiter.refund(1)).unwrap();
+        redis.ask::<()>("CONFIG", &[b"RESETSTAT"]);
+        for cost in [0, 1, 1, 2, 0, 100, 1, u32::MAX] {
+            redis.wait(limiter.check(cost)).unwrap();
+            redis.wait(limiter.peek()).unwrap();
+            redis.wait(limiter.refund(1)).unwrap();
+        }
+        let calls = redis.calls();
+        let of = |name: &str| {
+            calls
+                .iter()
+                .find(|call| call.0 == name)
+                .map_or(0, |call| call.1)
+        };
+        assert_eq!(
+            [of("evalsha"), of("get")],
+            [24, 24],
+            "{}: {calls:?}",
+            subject.name
+        );
+        let others: Vec<_> = calls
+            .iter()
+            .filter(|call| !INNER.contains(&&*call.0))
+            .collect();
+        let allowed = |name: &str| ["evalsha", "config|resetstat"].contains(&name);
+        assert!(
+            others.iter().all(|call| allowed(&call.0)),
+            "{}: {calls:?}",
+            subject.name
+        );
+        redis.ask::<()>("CONFIG", &[b"RESETSTAT"]);
+        redis.wait(limiter.reset()).unwrap();
+        let calls = redis.calls();
+        assert_eq!(calls.len(), 2, "{calls:?}");
+        assert!(calls.contains(&("del".to_owned(), 1)), "{calls:?}");
+    }
+}
+
+/// One recorded trace, as this protocol tells it.
+fn trace(redis: &Redis, version: RespVersion, prefix: &str) -> Vec<Decision> {
+    let config = fred::types::config::Config {
+        version,
+        ..redis.server().config()
+    };
+    let client = redis.wait(connect(config));
+    let clock = ManualClock::at(instant(1_700_000_000_000_000));
+    let store = RedisStore::builder(client)
+        .clock(clock.clone())
+        .prefix(prefix);
+    let store = store.deadline(Duration::from_secs(20)).build();
+    let mut told = Vec::new();
+    for subject in every_algorithm(&NUMBERS) {
+        let bucket = &*subject.bucket;
+        let limiter: Box<dyn SharedLimiter> =
+            bucket.limiter_over(store.clone(), "bob".to_owned(), bucket);
+        let mut now = 1_700_000_000_000_000;
+        for turn in 0..60_u32 {
+            now +=
+                i128::from(turn * 7_919 % 5_000) * 1_000 - i128::from(turn % 9 / 8) * 200_000_000;
+            clock.set(instant(now));
+            told.push(redis.wait(limiter.check(turn * 31 % 5)).unwrap());
+            told.push(redis.wait(limiter.peek()).unwrap());
+            if turn % 5 == 4 {
+                redis.wait(limiter.refund(turn % 3)).unwrap();
+            }
+        }
+    }
+    told
+}
+
+#[test]
+fn both_protocols_tell_the_same_decisions() {
+    let redis = Redis::start();
+    let two = trace(&redis, RespVersion::RESP2, "two");
+    assert_eq!(two.len(), 17 * 120);
+    assert_eq!(two, trace(&redis, RespVersion::RESP3, "three"));
+}

@@ -1,0 +1,235 @@
+//! What no script wrote is never read as a state: the request fails, and is not let through.
+
+use bytes::Bytes;
+use tollgate::{StoreError, StoreErrorKind, clock::ManualClock};
+use tollgate_properties::{
+    conformance::every_algorithm, numbers::Numbers, shared::SharedLimiter, subject::instant,
+};
+use tollgate_redis_tests::Redis;
+
+const NUMBERS: Numbers = Numbers {
+    units: 50,
+    period: 10_000,
+    burst: 40,
+    precision: 100,
+    interval: 1,
+    other_units: 60,
+    other_period: 20_000,
+};
+
+const START: i128 = 1_700_000_000_000_000;
+
+fn is_refused<T: std::fmt::Debug>(answer: Result<T, StoreError>, what: &str) {
+    let error = answer.expect_err(what);
+    assert_eq!(
+        error.kind(),
+        StoreErrorKind::InvalidInput,
+        "{what}: {error:?}"
+    );
+}
+
+/// Every question about it fails.
+fn nothing_is_read(redis: &Redis, limiter: &dyn SharedLimiter, what: &str) {
+    is_refused(redis.wait(limiter.check(1)), what);
+    is_refused(redis.wait(limiter.check(0)), what);
+    is_refused(redis.wait(limiter.peek()), what);
+    is_refused(redis.wait(limiter.refund(1)), what);
+}
+
+/// Calls with each algorithm: a limiter with several admissions, and the keys of its bucket, the state's first.
+fn with_each(test: impl Fn(&Redis, &ManualClock, &dyn SharedLimiter, &[Bytes], &str)) {
+    let redis = Redis::start();
+    for (index, subject) in every_algorithm(&NUMBERS).iter().enumerate() {
+        let clock = ManualClock::at(instant(START));
+        let prefix = format!("t{index}-");
+        let store = tollgate::store::RedisStore::builder(redis.client().clone());
+        let store = store.clock(clock.clone()).prefix(&prefix).build();
+        let bucket = &*subject.bucket;
+        let limiter = bucket.limiter_over(store, redis.new_key(), bucket);
+        for turn in 0..12 {
+            clock.set(instant(START + 200 * turn));
+            redis.wait(limiter.check(1)).unwrap();
+        }
+        let keys = redis.keys(&prefix);
+        test(&redis, &clock, &*limiter, &keys, subject.name);
+        redis.wait(limiter.reset()).unwrap();
+        assert!(redis.wait(limiter.check(1)).unwrap().is_admitted());
+    }
+}
+
+#[test]
+fn a_key_of_another_type_fails() {
+    with_each(|redis, _, limiter, keys, name| {
+        let key = &keys[0];
+        for (command, args) in [
+            ("HSET", &[&b"field"[..], b"value"][..]),
+            ("RPUSH", &[b"a"]),
+            ("SADD", &[b"a"]),
+            ("ZADD", &[b"1", b"a"]),
+            ("XADD", &[b"*", b"field", b"value"]),
+        ] {
+            redis.ask::<()>("DEL", &[key]);
+            let words: Vec<&[u8]> = [&key[..]].into_iter().chain(args.iter().copied()).collect();
+            redis.ask::<fred::types::Value>(command, &words);
+            nothing_is_read(redis, limiter, &format!("{name}: {command}"));
+        }
+    });
+}
+
+#[test]
+fn a_state_of_another_length_fails() {
+    with_each(|redis, _, limiter, keys, name| {
+        let state: Bytes = redis.ask("GET", &[&keys[0]]);
+        let longer = [&state[..], b"\0"].concat();
+        for length in (0..state.len()).chain([state.len() + 1]) {
+            redis.ask::<()>("SET", &[&keys[0], &longer[..length], b"PX", b"60000"]);
+            nothing_is_read(redis, limiter, &format!("{name}: {length} bytes"));
+        }
+        let long = vec![b'x'; 1 << 20];
+        redis.ask::<()>("SET", &[&keys[0], &long, b"PX", b"60000"]);
+        nothing_is_read(redis, limiter, &format!("{name}: a megabyte"));
+    });
+}
+
+#[test]
+fn garbage_of_the_right_length_fails() {
+    with_each(|redis, _, limiter, keys, name| {
+        let state: Bytes = redis.ask("GET", &[&keys[0]]);
+        for byte in [0x2A, 0x40, 0x7F, 0x80, 0xBF, 0xFF] {
+            let garbage = vec![byte; state.len()];
+            redis.ask::<()>("SET", &[&keys[0], &garbage, b"PX", b"60000"]);
+            nothing_is_read(redis, limiter, &format!("{name}: {byte:#x}"));
+        }
+        let mut random = 1_u64;
+        for turn in 0..100 {
+            let mut garbage = state.to_vec();
+            for byte in &mut garbage {
+                random = random
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                *byte = (random >> 56) as u8;
+            }
+            redis.ask::<()>("SET", &[&keys[0], &garbage, b"PX", b"60000"]);
+            nothing_is_read(redis, limiter, &format!("{name}: random {turn}"));
+        }
+    });
+}
+
+#[test]
+fn a_number_that_no_script_wrote_fails_wherever_it_stands() {
+    with_each(|redis, _, limiter, keys, name| {
+        let state: Bytes = redis.ask("GET", &[&keys[0]]);
+        // When it was written is only for the answer.
+        for at in (8..state.len()).step_by(8) {
+            for number in [
+                f64::NAN,
+                -f64::NAN,
+                -1.0,
+                f64::INFINITY,
+                f64::NEG_INFINITY,
+                0.5,
+                f64::MIN_POSITIVE,
+                f64::MAX,
+                1e18,
+            ] {
+                let mut changed = state.to_vec();
+                changed[at..at + 8].copy_from_slice(&number.to_le_bytes());
+                redis.ask::<()>("SET", &[&keys[0], &changed, b"PX", b"60000"]);
+                nothing_is_read(redis, limiter, &format!("{name}: {number} at {at}"));
+            }
+        }
+    });
+}
+
+/// A log of twelve admissions 200 µs apart in a span of 10 ms, of which the first three are over now.
+fn log_to_be_read() -> (Redis, Box<dyn SharedLimiter>, Bytes, Bytes) {
+    let redis = Redis::start();
+    let clock = ManualClock::at(instant(START));
+    let store = redis.store(clock.clone());
+    let subject = every_algorithm(&NUMBERS).swap_remove(2);
+    let limiter = subject
+        .bucket
+        .limiter_over(store, redis.new_key(), &*subject.bucket);
+    for turn in 0..12 {
+        clock.set(instant(START + 200 * turn));
+        redis.wait(limiter.check(1)).unwrap();
+    }
+    clock.set(instant(START + 10_000 + 500));
+    let mut keys = redis.keys("");
+    assert_eq!(keys.len(), 2, "a state and a list");
+    let list = keys.pop().unwrap();
+    (redis, limiter, keys.pop().unwrap(), list)
+}
+
+#[test]
+fn a_log_whose_list_is_a_strangers_fails() {
+    let (redis, limiter, _, list) = log_to_be_read();
+    assert_eq!(redis.wait(limiter.peek()).unwrap().remaining(), 41);
+    let entries: Vec<Bytes> = redis.ask("LRANGE", &[&list, b"0", b"-1"]);
+    let length = entries[0].len();
+    let of_one_byte = |byte, length| vec![byte; length];
+    for garbage in [
+        of_one_byte(0, 0),
+        of_one_byte(b'x', 1),
+        of_one_byte(0, length - 1),
+        of_one_byte(0, length),
+        of_one_byte(0x7F, length),
+        of_one_byte(0xFF, length),
+        of_one_byte(0, length + 1),
+        of_one_byte(0, 1_000),
+    ] {
+        redis.ask::<()>("DEL", &[&list]);
+        for _ in &entries {
+            redis.ask::<()>("RPUSH", &[&list, &garbage]);
+        }
+        redis.ask::<()>("PEXPIRE", &[&list, b"60000"]);
+        nothing_is_read(&redis, &*limiter, &format!("{garbage:?}"));
+    }
+    for (command, args) in [
+        ("SET", &[&b"value"[..]][..]),
+        ("HSET", &[b"field", b"value"]),
+    ] {
+        redis.ask::<()>("DEL", &[&list]);
+        let words: Vec<&[u8]> = [&list[..]]
+            .into_iter()
+            .chain(args.iter().copied())
+            .collect();
+        redis.ask::<fred::types::Value>(command, &words);
+        nothing_is_read(&redis, &*limiter, command);
+    }
+}
+
+#[test]
+fn a_log_whose_list_was_evicted_admits_no_more_and_leaves_no_key_for_ever() {
+    let (redis, limiter, _, list) = log_to_be_read();
+    let honest = redis.wait(limiter.peek()).unwrap().remaining();
+    redis.ask::<()>("DEL", &[&list]);
+    assert!(redis.wait(limiter.peek()).unwrap().remaining() <= honest);
+    assert!(redis.wait(limiter.check(1)).unwrap().remaining() < honest);
+    assert_eq!(redis.wait(redis.server().keys_without_ttl("")), [""; 0]);
+}
+
+#[test]
+fn by_the_servers_clock_too_an_evicted_list_comes_back_with_an_expiry() {
+    let redis = Redis::start();
+    let subject = every_algorithm(&Numbers {
+        period: 3_600_000_000,
+        ..NUMBERS
+    })
+    .swap_remove(2);
+    let store = redis.store_with_prefix("t");
+    let limiter = subject
+        .bucket
+        .limiter_over(store, redis.new_key(), &*subject.bucket);
+    for _ in 0..10 {
+        redis.wait(limiter.check(1)).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let keys = redis.keys("t");
+    redis.ask::<()>("DEL", &[&keys[1]]);
+    for left in (30..40).rev() {
+        assert_eq!(redis.wait(limiter.check(1)).unwrap().remaining(), left);
+        assert_eq!(redis.wait(redis.server().keys_without_ttl("")), [""; 0]);
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
