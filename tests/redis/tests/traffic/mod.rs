@@ -56,6 +56,8 @@ pub(crate) enum Answer {
     Refused,
     /// 503: there was no decision.
     Unavailable,
+    /// 500: somebody has to mend it.
+    Misconfigured,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -185,6 +187,7 @@ fn read(response: &Response<Bytes>) -> Answer {
         (StatusCode::OK, false) => Answer::Undecided,
         (StatusCode::TOO_MANY_REQUESTS, true) => Answer::Refused,
         (StatusCode::SERVICE_UNAVAILABLE, false) => Answer::Unavailable,
+        (StatusCode::INTERNAL_SERVER_ERROR, false) => Answer::Misconfigured,
         (status, is_told) => panic!("{status}, with fields: {is_told}"),
     }
 }
