@@ -7,6 +7,7 @@ use crate::{clock::Clock, error::ConfigError, key::DigestKey};
 use super::{
     Now, RedisStore, Shared,
     connection::{Line, RedisConnection},
+    moving::LastMove,
     scripts::Library,
 };
 
@@ -110,6 +111,7 @@ impl RedisStoreBuilder {
                 deadline: self.deadline,
                 clock: self.clock,
                 library: Library::default(),
+                last_move: LastMove::default(),
             }),
         }
     }

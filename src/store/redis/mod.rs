@@ -4,34 +4,26 @@ mod builder;
 mod compose;
 mod connection;
 mod failure;
+mod loads;
+mod moving;
+mod peer;
 mod reply;
+mod run;
 mod scripts;
 
-use std::{
-    fmt,
-    future::Future,
-    pin::Pin,
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
-
-use bytes::Bytes;
-use fred::{
-    prelude::Value,
-    types::{ClusterHash, Resp3Frame},
-};
+use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use crate::{
     algorithm::Scripted,
     clock::Timestamp,
-    error::{StoreError, StoreErrorKind},
     key::{DigestKey, Key, KeyParts, PortableKey},
     store::{Answer, AsKey, Decided, Store, Written},
 };
+use bytes::Bytes;
 
 use self::{
     connection::Line,
-    failure::{NOSCRIPT, READONLY},
+    moving::LastMove,
     scripts::{Library, Loadable, Scripts},
 };
 
@@ -52,6 +44,7 @@ struct Shared {
     deadline: Duration,
     clock: Option<Now>,
     library: Library,
+    last_move: LastMove,
 }
 
 type Now = Box<dyn Fn() -> Timestamp + Send + Sync>;
@@ -117,124 +110,6 @@ impl Shared {
         algorithm.parameters(&mut |parameter| push(&mut arguments, parameter as f64));
         arguments
     }
-
-    async fn run(
-        &self,
-        script: &Loadable,
-        keys: Vec<Bytes>,
-        arguments: Vec<u8>,
-    ) -> Result<Bytes, StoreError> {
-        match tokio::time::timeout(self.deadline, self.run_loaded(script, keys, arguments)).await {
-            Ok(answer) => answer,
-            Err(_) => Err(failure::unavailable(format!(
-                "no answer in {:?}",
-                self.deadline
-            ))),
-        }
-    }
-
-    /// Runs the script; one that Redis does not have is not run, so it is loaded and run again.
-    async fn run_loaded(
-        &self,
-        script: &Loadable,
-        keys: Vec<Bytes>,
-        arguments: Vec<u8>,
-    ) -> Result<Bytes, StoreError> {
-        let mut values = Vec::with_capacity(3 + keys.len());
-        values.push(Value::from(script.sha1.as_str()));
-        values.push(Value::from(keys.len() as i64));
-        values.extend(keys.into_iter().map(Value::Bytes));
-        values.push(Value::Bytes(arguments.into()));
-        let mut seen = script.loads.load(Ordering::Acquire);
-        // The first time somebody else may have loaded it meanwhile, in a cluster to another node.
-        for _ in 0..2 {
-            match self
-                .ask("EVALSHA", ClusterHash::Offset(2), values.clone())
-                .await
-            {
-                Err(Refused::NoScript) => seen = self.load(script, seen, &values[2]).await?,
-                Err(Refused::Other(error)) => return Err(error),
-                Ok(answer) => return Ok(answer),
-            }
-        }
-        match self.ask("EVALSHA", ClusterHash::Offset(2), values).await {
-            Ok(answer) => Ok(answer),
-            Err(refused) => Err(refused.into_error()),
-        }
-    }
-
-    async fn load(&self, script: &Loadable, seen: u64, key: &Value) -> Result<u64, StoreError> {
-        let _alone = script.loading.lock().await;
-        let loads = script.loads.load(Ordering::Acquire);
-        if loads != seen {
-            return Ok(loads);
-        }
-        let slot = match key {
-            Value::Bytes(key) => fred::util::redis_keyslot(key),
-            _ => 0,
-        };
-        let values = vec![
-            Value::from_static_str("LOAD"),
-            Value::from(script.text.as_str()),
-        ];
-        self.ask("SCRIPT", ClusterHash::Custom(slot), values)
-            .await
-            .map_err(Refused::into_error)?;
-        script.loads.store(loads + 1, Ordering::Release);
-        Ok(loads + 1)
-    }
-
-    async fn ask(
-        &self,
-        command: &'static str,
-        hash: ClusterHash,
-        values: Vec<Value>,
-    ) -> Result<Bytes, Refused> {
-        let question = self
-            .line
-            .ask(command, hash, values)
-            .map_err(|connection::Busy| {
-                Refused::Other(failure::unavailable(
-                    "too many decisions wait for an answer",
-                ))
-            })?;
-        let message = match question
-            .await
-            .map_err(failure::unanswered)
-            .map_err(Refused::Other)?
-        {
-            Resp3Frame::BlobString { data, .. } | Resp3Frame::SimpleString { data, .. } => {
-                return Ok(data);
-            }
-            Resp3Frame::SimpleError { data, .. } => data.to_string(),
-            Resp3Frame::BlobError { data, .. } => String::from_utf8_lossy(&data).into_owned(),
-            Resp3Frame::Number { .. } => return Ok(Bytes::new()),
-            _ => "an answer of an unexpected kind".to_owned(),
-        };
-        match failure::code(&message) {
-            NOSCRIPT => return Err(Refused::NoScript),
-            READONLY => self.line.connection().reconnect(),
-            _ => {}
-        }
-        Err(Refused::Other(failure::answered(&message)))
-    }
-}
-
-enum Refused {
-    NoScript,
-    Other(StoreError),
-}
-
-impl Refused {
-    fn into_error(self) -> StoreError {
-        match self {
-            Self::NoScript => StoreError::new(
-                StoreErrorKind::Misconfigured,
-                "Redis forgets the script as soon as it is loaded",
-            ),
-            Self::Other(error) => error,
-        }
-    }
 }
 
 impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
@@ -270,7 +145,7 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         let keys = shared.keys(algorithm, &scripts, &key.to_owned());
         let arguments = shared.arguments(algorithm, cost);
         Answer::Later(Box::pin(async move {
-            shared.run(&scripts.refund, keys, arguments).await?;
+            shared.run(&scripts.refund, keys, arguments.into()).await?;
             Ok(())
         }))
     }
@@ -283,17 +158,7 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         let shared = Arc::clone(&self.shared);
         let scripts = shared.library.scripts::<A>();
         let keys = shared.keys(algorithm, &scripts, &key.to_owned());
-        let values = keys.into_iter().map(Value::Bytes).collect();
-        Answer::Later(Box::pin(async move {
-            let deleting = shared.ask("DEL", ClusterHash::FirstKey, values);
-            match tokio::time::timeout(shared.deadline, deleting).await {
-                Ok(deleted) => deleted.map(drop).map_err(Refused::into_error),
-                Err(_) => Err(failure::unavailable(format!(
-                    "no answer in {:?}",
-                    shared.deadline
-                ))),
-            }
-        }))
+        Answer::Later(Box::pin(async move { shared.delete(keys).await }))
     }
 
     /// Sends it without waiting for the answer: where it fails, the place is lost.
@@ -310,7 +175,7 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         runtime.spawn(async move {
             let script = scripts.withdraw.as_ref().expect("it was there");
             // The place is lost, and nothing is let through too early.
-            let _ = shared.run(script, keys, arguments).await;
+            let _ = shared.run(script, keys, arguments.into()).await;
         });
     }
 }
@@ -333,7 +198,7 @@ impl RedisStore {
         let arguments = shared.arguments(algorithm, cost);
         let algorithm = algorithm.clone();
         Box::pin(async move {
-            let answer = shared.run(script(&scripts), keys, arguments).await?;
+            let answer = shared.run(script(&scripts), keys, arguments.into()).await?;
             reply::read(&algorithm, &scripts.members, &answer, cost).ok_or_else(failure::unreadable)
         })
     }

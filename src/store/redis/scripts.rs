@@ -3,14 +3,17 @@
 use std::{
     any::TypeId,
     collections::HashMap,
-    sync::{Arc, PoisonError, RwLock, atomic::AtomicU64},
+    sync::{Arc, PoisonError, RwLock},
 };
 
 use sha1::{Digest, Sha1};
 
 use crate::algorithm::{Member, Scripted};
 
-use super::compose::{Task, compose};
+use super::{
+    compose::{Task, compose},
+    loads::Loads,
+};
 
 /// What Redis runs for a type of algorithm.
 pub(super) struct Scripts {
@@ -30,9 +33,7 @@ pub(super) struct Loadable {
     pub(super) text: String,
     /// In hexadecimal digits.
     pub(super) sha1: String,
-    /// How often it was loaded; whoever finds it gone loads it while the others wait.
-    pub(super) loads: AtomicU64,
-    pub(super) loading: tokio::sync::Mutex<()>,
+    pub(super) loads: Loads,
 }
 
 impl Loadable {
@@ -41,8 +42,7 @@ impl Loadable {
         Self {
             sha1: sha1.iter().map(|byte| format!("{byte:02x}")).collect(),
             text,
-            loads: AtomicU64::new(0),
-            loading: tokio::sync::Mutex::new(()),
+            loads: Loads::default(),
         }
     }
 }
