@@ -21,8 +21,12 @@ use fred::{
 
 use super::Later;
 
-/// The connections to Redis that a [`RedisStore`](super::RedisStore) sends its scripts over: a `fred` client or a pool of
-/// them, with whatever TLS, users, sockets and topology they were built with.
+/// What a [`RedisStore`](super::RedisStore) sends its scripts over: a `fred` client, or a pool of them that take turns,
+/// with whatever TLS, users, sockets and topology (one server, Sentinel, Cluster) they were built with.
+///
+/// The store's commands have settings of their own, whatever the client's are: each is sent once, fails at once while
+/// there is no connection, and ends with the store's deadline. Everything else is the client's: how it reconnects, and
+/// when it takes a connection for dead.
 #[derive(Clone)]
 pub struct RedisConnection {
     clients: Arc<[WithOptions<Client>]>,
