@@ -227,7 +227,7 @@ pub struct MemberTold<'a> {
     pub cost: u32,
     /// Whether this member admits it.
     pub admitted: bool,
-    /// Whether it was charged: then the numbers are those of its state, whatever it [tells](Script::tells) otherwise.
+    /// Whether it was charged: then the numbers are those of its state, whatever it tells otherwise.
     pub charged: bool,
     /// The numbers of its state right after the decision.
     pub numbers: &'a [u64],

@@ -105,7 +105,7 @@ macro_rules! tuple {
                 $(self.$index.parameters(tell);)+
             }
 
-            /// A tuple is read member by member: see [`read`](Self::read).
+            /// A tuple is read member by member: see [`read`](Scripted::read).
             fn state(&self, _numbers: &[u64]) -> Option<Self::State> {
                 None
             }

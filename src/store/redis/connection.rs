@@ -18,11 +18,15 @@ use fred::{
 
 use super::{Later, peer::Peer};
 
-/// The connections to Redis that a [`RedisStore`](super::RedisStore) sends its scripts over: a `fred` client or a pool of
-/// them, with whatever TLS, users, sockets and topology they were built with.
+/// What a [`RedisStore`](super::RedisStore) sends its scripts over: a `fred` client, or a pool of them that take turns,
+/// with whatever TLS, users, sockets and topology (one server, Sentinel, Cluster) they were built with.
 ///
 /// The client must be connected before the first decision (`init()`), and needs a reconnect policy, or it ends with the
 /// first connection that it loses. It may serve other commands too.
+///
+/// The store's commands have settings of their own, whatever the client's are: each is sent once, fails at once while
+/// there is no connection, and ends with the store's deadline. Everything else is the client's: how it reconnects, and
+/// when it takes a connection for dead.
 ///
 /// Of a client of a cluster only the settings are used: the store makes connections of its own, at the first decision,
 /// since fred 10.1 mixes up answers when it follows a slot that moves.

@@ -1,4 +1,7 @@
 //! The store in Redis: the same decisions for a whole fleet, in one script and one round trip each.
+//!
+//! What Redis runs is put together from the `.lua` files beside the algorithms and those here: time.lua, expiry.lua and
+//! keep.lua stand around the rules, which [`Scripted`] describes.
 
 mod builder;
 mod compose;
@@ -30,7 +33,69 @@ use self::{
 pub use builder::RedisStoreBuilder;
 pub use connection::RedisConnection;
 
-/// Keeps the buckets in Redis or Valkey, where all processes share them; decides in one script and one round trip.
+/// Asks Redis or Valkey about each request, so that all processes with the same store share one limit: it is charged
+/// and passes, or is refused with 429, or, when no answer comes in time, with 503.
+///
+/// A decision is one script and one round trip, for a tuple too. Any algorithm that is [`Scripted`] and any key that is a
+/// [`PortableKey`] will do: all of the crate's are, and a store serves any number of them at the same time.
+///
+/// # Example: one limit for a fleet
+///
+/// ```no_run
+/// use axum::{Router, routing::get};
+/// use fred::{prelude::*, types::Builder};
+/// use tollgate::{Quota, RateLimitLayer};
+/// use tollgate::{algorithm::TokenBucket, key::PeerIp, store::RedisStore};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let config = Config::from_url("redis://127.0.0.1:6379")?;
+/// let client = Builder::from_config(config)
+///     .set_policy(ReconnectPolicy::new_exponential(0, 100, 5_000, 2))
+///     .build()?;
+/// client.init().await?;
+/// let limit = RateLimitLayer::new(
+///     TokenBucket::new(Quota::per_second(20)).burst(40),
+///     RedisStore::new(client),
+///     PeerIp::new(),
+/// );
+/// let app: Router = Router::new().route("/", get(|| async { "hello" })).layer(limit);
+/// # let _ = app;
+/// # Ok::<(), fred::error::Error>(())
+/// # }).unwrap();
+/// ```
+///
+/// # What is shared
+///
+/// A bucket is *(prefix, policy, key)*: processes whose prefixes, [digest keys](RedisStoreBuilder::digest_key), policies and
+/// keys are the same share it. A policy without a name is its numbers, so two releases with different numbers count apart;
+/// one with a name is its name, and keeps its buckets. Clones share the client and its bound.
+///
+/// # Time
+///
+/// It is the server's, read once in each script; the processes' clocks do not matter. A step back counts as no time
+/// passed, and locks nobody out for more than two spans. [`clock`](RedisStoreBuilder::clock) is for tests.
+///
+/// # When Redis is slow or down
+///
+/// A decision fails with [`Unavailable`](crate::StoreErrorKind::Unavailable) when there is no answer before the
+/// [deadline](RedisStoreBuilder::deadline), when there is no connection, or when
+/// [too many](RedisStoreBuilder::most_unanswered) wait already. Nothing is queued for a connection to come back, and what
+/// was sent is not sent again: it may have been charged. What becomes of such a request is said by
+/// [`on_store_error`](crate::RateLimitLayer::on_store_error): it is refused with 503 (by default), admitted uncounted, or what a
+/// closure chooses. Missing rights and wrong passwords, and what another program has written under a key, are never a
+/// reason to admit: they are answered with 500.
+///
+/// A script that Redis does not have, after a restart, say (`NOSCRIPT`), did not run: it is loaded and run again.
+///
+/// # What is kept
+///
+/// - **Keys** are `tollgate:v1:{layout:policy:key}`, and the same with a number behind it for the entries of a log. All
+///   of a bucket are in one slot of a cluster. Short text stands in a key as it is; secrets and what is long stand there as
+///   digests under the [`digest_key`](RedisStoreBuilder::digest_key).
+/// - **Expiry**: every key has one, from the first write on: when the state says no more than a fresh one, or at most a
+///   sixty-fourth of that time later. Refused requests write nothing.
+/// - **A failover** forgets what was not replicated yet, since replication is asynchronous: about its lag times the rate
+///   is admitted once more. An eviction forgets a whole bucket: let Redis evict nothing (`maxmemory-policy noeviction`).
 #[derive(Clone)]
 pub struct RedisStore {
     shared: Arc<Shared>,
@@ -53,12 +118,30 @@ type Now = Box<dyn Fn() -> Timestamp + Send + Sync>;
 pub type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 impl RedisStore {
-    /// A store behind this client or pool, with the server's clock.
+    /// A store behind this `fred` client or pool: with the server's clock, prefix `tollgate`, and 100 ms for a decision.
+    ///
+    /// The client must be connected, or be about to: the store asks it, and never connects it.
     pub fn new(connection: impl Into<RedisConnection>) -> Self {
         Self::builder(connection).build()
     }
 
-    /// A store with another prefix, deadline or clock.
+    /// A store with another prefix, digest key, deadline, bound or clock.
+    ///
+    /// # Example: a staging system beside the real one, and callers who would rather wait than be refused
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use fred::types::{Builder, config::Config};
+    /// use tollgate::store::RedisStore;
+    ///
+    /// let client = Builder::from_config(Config::from_url("redis://127.0.0.1:6379")?).build()?;
+    /// let store = RedisStore::builder(client)
+    ///     .prefix("staging")
+    ///     .deadline(Duration::from_millis(250))
+    ///     .build();
+    /// assert!(format!("{store:?}").contains("staging:v1:"));
+    /// # Ok::<(), fred::error::Error>(())
+    /// ```
     pub fn builder(connection: impl Into<RedisConnection>) -> RedisStoreBuilder {
         RedisStoreBuilder::of(connection.into())
     }
