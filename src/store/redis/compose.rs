@@ -207,10 +207,9 @@ impl Composer<'_> {
         let numbers = self.all(|member| member.state);
         let names = numbers.join(", ");
         let zeros = vec!["0"; numbers.len()].join(", ");
-        // Not a number, infinity and what is between whole numbers are a stranger's, too.
-        let whole = |name: &str| format!("{name} >= 0 and {name} < 2 ^ 55 and {name} % 1 == 0");
-        let mut checks = vec![whole("kept_until")];
-        checks.extend(numbers.iter().map(|name| whole(name)));
+        // What is not a number or infinite is a stranger's, too; what is not whole is found in the answer.
+        let mut checks: Vec<_> = numbers.iter().map(|name| format!("{name} >= 0")).collect();
+        checks.push(format!("kept_until + {} < 2 ^ 58", numbers.join(" + ")));
         let bytes = 8 * (2 + numbers.len());
         let unreadable = format!("return redis.error_reply('{UNREADABLE} state')");
         let mut text = format!(
