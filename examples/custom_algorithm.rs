@@ -1,7 +1,7 @@
 //! A rule of your own: three tries, then none until a minute after the last of them.
 //!
-//! The rule is a value plus a pure step over its state: no clock, no lock, nothing async. Every store, the layer and
-//! tuples with other algorithms take it as they take the crate's own.
+//! The rule is a value plus a pure step over its state: no clock, no lock, nothing async. Layers, stores and tuples take
+//! it as one of the crate's own; for Redis it is said in Lua too: `examples/redis/src/bin/redis_custom_algorithm.rs`.
 //!
 //! ```text
 //! cargo run --example custom_algorithm
@@ -16,16 +16,16 @@ use tollgate::{PolicyDecision, RateLimiter, Timestamp, clock::ManualClock, store
 ///
 /// In any span of one pause that is the most: two runs lie at least a pause apart.
 #[derive(Debug, Clone)]
-struct Tries {
-    policy: Policy,
-    pause: u64,
+pub(crate) struct Tries {
+    pub(crate) policy: Policy,
+    pub(crate) pause: u64,
 }
 
 /// The units taken in a row, and when the last ones were.
 #[derive(Debug, Clone, Copy)]
-struct Run {
-    taken: u64,
-    last: u64,
+pub(crate) struct Run {
+    pub(crate) taken: u64,
+    pub(crate) last: u64,
 }
 
 impl Tries {

@@ -30,6 +30,8 @@
 //! | What is sent on a refusal? | [`response`] |
 //! | Can some requests cost more, or nothing? | [`RateLimitLayer::cost`], [`RateLimitLayer::exempt`] |
 //! | What if the store is down? | [`RateLimitLayer::on_store_error`] |
+//! | How do several processes share a limit? What if Redis is down? | `store::RedisStore` (feature `redis`) |
+//! | What does Redis run? | [`algorithm::Scripted`], and the `.lua` files beside the algorithms |
 //! | How do I limit what is not a request? | [`RateLimiter`] |
 //! | How do I test my limits? | [`clock::ManualClock`] |
 //!
@@ -43,7 +45,7 @@
 //! - `axum` (on by default): [`key::PeerIp`] reads axum's `ConnectInfo`, [`key::MatchedRoute`] and [`RouteCosts`] its
 //!   matched path, and refusals become axum bodies.
 //! - `tonic`: [`key::PeerIp`] reads tonic's connect info, and refusals become tonic bodies.
-//! - `redis`: `key::PortableKey`, the keys of a store that many processes share.
+//! - `redis`: `store::RedisStore`, one limit for many processes over Redis or Valkey, and `key::PortableKey`, its keys.
 
 #![forbid(unsafe_code)]
 

@@ -300,7 +300,15 @@ impl Algorithm for LeakyBucketQueue {
 
 impl Scripted for LeakyBucketQueue {
     fn script() -> Script {
-        Meter::script().without_refund()
+        Meter::script()
+            .without_refund()
+            .withdraws(&["admitted_at", "debt_then"])
+    }
+
+    fn admission(&self, admission: &MeterSnapshot, tell: &mut dyn FnMut(u64)) {
+        let (tick, debt) = admission.level();
+        tell(tick);
+        tell(debt);
     }
 
     fn parameters(&self, tell: &mut dyn FnMut(u64)) {

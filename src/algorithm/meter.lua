@@ -25,6 +25,11 @@ m.debt, m.at = m.owed + cost * m.parts_per_unit, m.seen
 --- refund
 m.debt, m.at = m.owed - cost * m.parts_per_unit, m.seen
 if m.debt < 0 then m.debt = 0 end
+--- withdraw
+if m.debt + (m.at - m.admitted_at) * m.parts_per_tick == m.debt_then then
+  m.debt, m.at = m.owed - cost * m.parts_per_unit, m.seen
+  if m.debt < 0 then m.debt = 0 end
+end
 --- forget
 m.over = m.at + m.debt / m.parts_per_tick
 if m.tick_micros > 1 then m.over = math.ceil(m.over) * m.tick_micros end

@@ -228,6 +228,11 @@ impl MeterSnapshot {
     pub(super) fn admits_cost(&self) -> bool {
         self.admitted && self.cost > 0
     }
+
+    /// At which tick, and what was owed then.
+    pub(super) fn level(&self) -> (u64, u64) {
+        (self.level.tick, self.level.debt)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,6 +18,7 @@ use super::Algorithm;
 /// - `--- judge` sets `m.fits`. If a state of the future had to be settled, it changes the state and sets `mends = true`.
 /// - `--- charge` changes the state; it runs in the same script, right after the judgement.
 /// - `--- refund` gives `cost` units back.
+/// - `--- withdraw`, which few have, takes back the charge of a request that was dropped while it was held back.
 /// - `--- forget` sets `m.over`: the instant from which on the state says no more than a fresh one.
 ///
 /// The numbers of a state that was never charged are all 0.
@@ -91,6 +92,9 @@ pub trait Scripted: Algorithm {
     /// The state that these numbers stand for, in the order of [`Script::state`]; `None` if they make no sense.
     fn state(&self, numbers: &[u64]) -> Option<Self::State>;
 
+    /// Tells the numbers of an admission that `--- withdraw` needs, in the order of [`Script::withdraws`].
+    fn admission(&self, _admission: &Self::Snapshot, _tell: &mut dyn FnMut(u64)) {}
+
     /// How the bucket stands, read from what the script told; `None` if it makes no sense.
     ///
     /// Override it only for a script that tells more than its state.
@@ -125,6 +129,8 @@ pub struct Member {
     pub tells: Option<&'static [&'static str]>,
     /// Whether units can be given back.
     pub refunds: bool,
+    /// The names of the numbers of an admission, if it can be taken back.
+    pub withdraws: &'static [&'static str],
 }
 
 impl Script {
@@ -139,6 +145,7 @@ impl Script {
             keys: &[],
             tells: None,
             refunds: true,
+            withdraws: &[],
         };
         Self {
             members: vec![member],
@@ -173,6 +180,12 @@ impl Script {
     #[must_use]
     pub fn without_refund(self) -> Self {
         self.with(|member| member.refunds = false)
+    }
+
+    /// Names the numbers of an admission by which it can be taken back: see [`Algorithm::withdraw`].
+    #[must_use]
+    pub fn withdraws(self, names: &'static [&'static str]) -> Self {
+        self.with(|member| member.withdraws = names)
     }
 
     fn with(mut self, change: impl Fn(&mut Member)) -> Self {
@@ -214,7 +227,7 @@ pub struct MemberTold<'a> {
     pub cost: u32,
     /// Whether this member admits it.
     pub admitted: bool,
-    /// Whether it was charged: then the numbers are those of its state, whatever it [tells](Script::tells) otherwise.
+    /// Whether it was charged: then the numbers are those of its state, whatever it tells otherwise.
     pub charged: bool,
     /// The numbers of its state right after the decision.
     pub numbers: &'a [u64],

@@ -105,9 +105,14 @@ macro_rules! tuple {
                 $(self.$index.parameters(tell);)+
             }
 
-            /// A tuple is read member by member: see [`read`](Self::read).
+            /// A tuple is read member by member: see [`read`](Scripted::read).
             fn state(&self, _numbers: &[u64]) -> Option<Self::State> {
                 None
+            }
+
+            fn admission(&self, admission: &Self::Snapshot, tell: &mut dyn FnMut(u64)) {
+                self.$zero.admission(&admission.$zero, tell);
+                $(self.$index.admission(&admission.$index, tell);)+
             }
 
             fn read(&self, told: &mut Told<'_>) -> Option<Self::Snapshot> {

@@ -7,6 +7,7 @@ use crate::{clock::Clock, error::ConfigError, key::DigestKey};
 use super::{
     Now, RedisStore, Shared,
     connection::{Line, RedisConnection},
+    moving::LastMove,
     scripts::Library,
 };
 
@@ -17,7 +18,7 @@ const LONGEST_PREFIX: usize = 64;
 /// What the keys are called by; a state that is laid out in another way gets another one.
 const VERSION: &str = "v1";
 
-/// Builds a [`RedisStore`] with another prefix, deadline or clock.
+/// Builds a [`RedisStore`] with another prefix, digest key, deadline, bound or clock.
 pub struct RedisStoreBuilder {
     connection: RedisConnection,
     prefix: String,
@@ -39,7 +40,7 @@ impl RedisStoreBuilder {
         }
     }
 
-    /// What all keys begin with; `tollgate` by default.
+    /// What all keys begin with; `tollgate` by default. Stores with other prefixes share nothing.
     ///
     /// # Panics
     ///
@@ -51,7 +52,7 @@ impl RedisStoreBuilder {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// What all keys begin with; `tollgate` by default.
+    /// What all keys begin with; `tollgate` by default. Stores with other prefixes share nothing.
     ///
     /// # Errors
     ///
@@ -67,7 +68,8 @@ impl RedisStoreBuilder {
 
     /// The key under which secret and long parts of keys are digested; a published one by default.
     ///
-    /// All processes that share buckets need the same one.
+    /// All processes that share buckets need the same one, and it should be random: with the published key whoever reads
+    /// the keys in Redis can try out guesses of a short secret. Another key means fresh buckets for all that is digested.
     #[must_use]
     pub fn digest_key(self, key: &[u8; 32]) -> Self {
         Self {
@@ -76,13 +78,18 @@ impl RedisStoreBuilder {
         }
     }
 
-    /// How long a decision may take, whatever the client's own settings are; by default 100 ms.
+    /// How long a decision may take, whatever the client's own settings are; by default 100 ms. Later it fails as
+    /// [`Unavailable`](crate::StoreErrorKind::Unavailable), though Redis may still charge it.
     #[must_use]
     pub fn deadline(self, deadline: Duration) -> Self {
         Self { deadline, ..self }
     }
 
-    /// How many decisions may wait for Redis at once; by default 10 000. One more is not sent, and fails at once.
+    /// How many decisions may wait for Redis at once; by default 10 000. One more is not sent, and fails at once as
+    /// [`Unavailable`](crate::StoreErrorKind::Unavailable).
+    ///
+    /// One that has missed its deadline still counts until Redis or the client has answered it, so that what piles up
+    /// behind a connection that stalls is bounded.
     #[must_use]
     pub fn most_unanswered(self, decisions: usize) -> Self {
         Self {
@@ -91,7 +98,9 @@ impl RedisStoreBuilder {
         }
     }
 
-    /// Reads the time from this clock instead of the server's.
+    /// Reads the time from this clock instead of the server's: a [`ManualClock`](crate::clock::ManualClock) in tests.
+    ///
+    /// With a clock of each process's own, the one that is ahead decides for all.
     #[must_use]
     pub fn clock(self, clock: impl Clock) -> Self {
         Self {
@@ -110,6 +119,7 @@ impl RedisStoreBuilder {
                 deadline: self.deadline,
                 clock: self.clock,
                 library: Library::default(),
+                last_move: LastMove::default(),
             }),
         }
     }

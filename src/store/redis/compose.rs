@@ -17,6 +17,8 @@ pub(super) enum Task {
     Peek,
     /// Gives units back.
     Refund,
+    /// Takes back the charge of a request that was dropped while it was held back.
+    Withdraw,
 }
 
 /// The script of these members, in Lua 5.1.
@@ -58,7 +60,12 @@ fn names(member: &Member) -> Vec<&str> {
 }
 
 fn declared(member: &Member) -> impl Iterator<Item = &'static str> {
-    let all = [member.parameters, member.state, member.keys];
+    let all = [
+        member.parameters,
+        member.state,
+        member.keys,
+        member.withdraws,
+    ];
     all.into_iter().flatten().copied()
 }
 
@@ -157,7 +164,10 @@ impl Composer<'_> {
 
     /// Reads the numbers and the keys, and the time.
     fn arguments(&self) -> String {
-        let parameters = self.all(|member| member.parameters);
+        let mut parameters = self.all(|member| member.parameters);
+        if self.task == Task::Withdraw {
+            parameters.extend(self.all(|member| member.withdraws));
+        }
         let mut names = vec!["now".to_owned(), "cost".to_owned()];
         let format = "d".repeat(names.len() + parameters.len());
         names.extend(parameters);
@@ -216,10 +226,15 @@ end
             "d".repeat(1 + numbers.len()),
             checks.join(" and "),
         );
-        if self.task == Task::Refund {
+        if self.gives_back() {
             text += "if not state then return '' end\nmoves = true\n";
         }
         text
+    }
+
+    /// Whether it needs a state to work on, and answers nothing.
+    fn gives_back(&self) -> bool {
+        matches!(self.task, Task::Refund | Task::Withdraw)
     }
 
     fn judgement(&self) -> String {
@@ -248,6 +263,13 @@ end
                     false => String::new(),
                 }),
             ),
+            Task::Withdraw => format!(
+                "do\n{}",
+                self.each(|member| match member.member.withdraws {
+                    [] => String::new(),
+                    _ => member.part("withdraw"),
+                }),
+            ),
         };
         for (index, member) in self.members.iter().enumerate() {
             let over = member.name("over");
@@ -271,7 +293,7 @@ end
     }
 
     fn answer(&self) -> String {
-        if self.task == Task::Refund {
+        if self.gives_back() {
             return "return ''\n".to_owned();
         }
         let tell = self.each(|member| member.part("tell"));

@@ -8,24 +8,31 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     task::{Context, Poll},
-    time::Duration,
 };
 
 use fred::{
-    clients::{Client, Pool, WithOptions},
+    clients::{Client, Pool},
     error::Error,
-    interfaces::ClientLike,
-    prelude::Value,
-    types::{ClusterHash, CustomCommand, Resp3Frame, config::Options},
+    types::Resp3Frame,
 };
 
-use super::Later;
+use super::{Later, peer::Peer};
 
-/// The connections to Redis that a [`RedisStore`](super::RedisStore) sends its scripts over: a `fred` client or a pool of
-/// them, with whatever TLS, users, sockets and topology they were built with.
+/// What a [`RedisStore`](super::RedisStore) sends its scripts over: a `fred` client, or a pool of them that take turns,
+/// with whatever TLS, users, sockets and topology (one server, Sentinel, Cluster) they were built with.
+///
+/// The client must be connected before the first decision (`init()`), and needs a reconnect policy, or it ends with the
+/// first connection that it loses. It may serve other commands too.
+///
+/// The store's commands have settings of their own, whatever the client's are: each is sent once, fails at once while
+/// there is no connection, and ends with the store's deadline. Everything else is the client's: how it reconnects, and
+/// when it takes a connection for dead.
+///
+/// Of a client of a cluster only the settings are used: the store makes connections of its own, at the first decision,
+/// since fred 10.1 mixes up answers when it follows a slot that moves.
 #[derive(Clone)]
 pub struct RedisConnection {
-    clients: Arc<[WithOptions<Client>]>,
+    peers: Arc<[Peer]>,
     next: Arc<AtomicUsize>,
 }
 
@@ -43,42 +50,14 @@ impl From<Pool> for RedisConnection {
 
 impl RedisConnection {
     fn of(clients: impl IntoIterator<Item = Client>) -> Self {
-        let options = Options {
-            // A command that was sent may have been charged: it is never sent again.
-            max_attempts: Some(1),
-            // While there is no connection nothing waits for one.
-            fail_fast: true,
-            // The deadline is the store's own; a command is watched until it is answered.
-            timeout: Some(Duration::ZERO),
-            ..Options::default()
-        };
-        let clients = clients.into_iter();
         Self {
-            clients: clients
-                .map(|client| client.with_options(&options))
-                .collect(),
+            peers: clients.into_iter().map(Peer::of).collect(),
             next: Arc::new(AtomicUsize::new(0)),
-        }
-    }
-
-    fn client(&self) -> &WithOptions<Client> {
-        match &*self.clients {
-            [only] => only,
-            several => &several[self.next.fetch_add(1, Ordering::Relaxed) % several.len()],
-        }
-    }
-
-    /// Drops the connections and makes new ones: the server is no longer a primary.
-    pub(super) fn reconnect(&self) {
-        for client in &*self.clients {
-            let client = client.clone();
-            tokio::spawn(async move { client.force_reconnection().await });
         }
     }
 }
 
 /// Asks Redis, and knows how many questions are not answered yet.
-#[derive(Clone)]
 pub(super) struct Line {
     connection: RedisConnection,
     most_unanswered: usize,
@@ -97,22 +76,25 @@ impl Line {
         }
     }
 
-    pub(super) fn connection(&self) -> &RedisConnection {
-        &self.connection
+    /// The client whose turn it is.
+    pub(super) fn peer(&self) -> &Peer {
+        match &*self.connection.peers {
+            [only] => only,
+            several => {
+                let turn = self.connection.next.fetch_add(1, Ordering::Relaxed);
+                &several[turn % several.len()]
+            }
+        }
     }
 
-    /// Sends a command to the node that holds the slot.
-    pub(super) fn ask(
-        &self,
-        command: &'static str,
-        hash: ClusterHash,
-        arguments: Vec<Value>,
-    ) -> Result<Question, Busy> {
+    /// Sends what a peer has made ready.
+    pub(super) fn ask<Sent>(&self, sent: Sent) -> Result<Question, Busy>
+    where
+        Sent: Future<Output = Result<Resp3Frame, Error>> + Send + 'static,
+    {
         let place = self.take_place().ok_or(Busy)?;
-        let client = self.connection.client().clone();
-        let command = CustomCommand::new_static(command, hash, false);
         let answer = async move {
-            let answer = client.custom_raw(command, arguments).await;
+            let answer = sent.await;
             drop(place);
             answer
         };

@@ -1,45 +1,101 @@
 //! The store in Redis: the same decisions for a whole fleet, in one script and one round trip each.
+//!
+//! What Redis runs is put together from the `.lua` files beside the algorithms and those here: time.lua, expiry.lua and
+//! keep.lua stand around the rules, which [`Scripted`] describes.
 
 mod builder;
 mod compose;
 mod connection;
 mod failure;
+mod loads;
+mod moving;
+mod peer;
 mod reply;
+mod run;
 mod scripts;
 
-use std::{
-    fmt,
-    future::Future,
-    pin::Pin,
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
-
-use bytes::Bytes;
-use fred::{
-    prelude::Value,
-    types::{ClusterHash, Resp3Frame},
-};
+use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use crate::{
     algorithm::Scripted,
     clock::Timestamp,
-    error::{StoreError, StoreErrorKind},
     key::{DigestKey, Key, KeyParts, PortableKey},
     store::{Answer, AsKey, Decided, Store, Written},
 };
+use bytes::Bytes;
 
 use self::{
-    compose::Task,
     connection::Line,
-    failure::{NOSCRIPT, READONLY},
+    moving::LastMove,
     scripts::{Library, Loadable, Scripts},
 };
 
 pub use builder::RedisStoreBuilder;
 pub use connection::RedisConnection;
 
-/// Keeps the buckets in Redis or Valkey, where all processes share them; decides in one script and one round trip.
+/// Asks Redis or Valkey about each request, so that all processes with the same store share one limit: it is charged
+/// and passes, or is refused with 429, or, when no answer comes in time, with 503.
+///
+/// A decision is one script and one round trip, for a tuple too. Any algorithm that is [`Scripted`] and any key that is a
+/// [`PortableKey`] will do: all of the crate's are, and a store serves any number of them at the same time.
+///
+/// # Example: one limit for a fleet
+///
+/// ```no_run
+/// use axum::{Router, routing::get};
+/// use fred::{prelude::*, types::Builder};
+/// use tollgate::{Quota, RateLimitLayer};
+/// use tollgate::{algorithm::TokenBucket, key::PeerIp, store::RedisStore};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let config = Config::from_url("redis://127.0.0.1:6379")?;
+/// let client = Builder::from_config(config)
+///     .set_policy(ReconnectPolicy::new_exponential(0, 100, 5_000, 2))
+///     .build()?;
+/// client.init().await?;
+/// let limit = RateLimitLayer::new(
+///     TokenBucket::new(Quota::per_second(20)).burst(40),
+///     RedisStore::new(client),
+///     PeerIp::new(),
+/// );
+/// let app: Router = Router::new().route("/", get(|| async { "hello" })).layer(limit);
+/// # let _ = app;
+/// # Ok::<(), fred::error::Error>(())
+/// # }).unwrap();
+/// ```
+///
+/// # What is shared
+///
+/// A bucket is *(prefix, policy, key)*: processes whose prefixes, [digest keys](RedisStoreBuilder::digest_key), policies and
+/// keys are the same share it. A policy without a name is its numbers, so two releases with different numbers count apart;
+/// one with a name is its name, and keeps its buckets. Clones share the client and its bound.
+///
+/// # Time
+///
+/// It is the server's, read once in each script; the processes' clocks do not matter. A step back counts as no time
+/// passed, and locks nobody out for more than two spans. [`clock`](RedisStoreBuilder::clock) is for tests.
+///
+/// # When Redis is slow or down
+///
+/// A decision fails with [`Unavailable`](crate::StoreErrorKind::Unavailable) when there is no answer before the
+/// [deadline](RedisStoreBuilder::deadline), when there is no connection, or when
+/// [too many](RedisStoreBuilder::most_unanswered) wait already. Nothing is queued for a connection to come back, and what
+/// was sent is not sent again: it may have been charged. What becomes of such a request is said by
+/// [`on_store_error`](crate::RateLimitLayer::on_store_error): it is refused with 503 (by default), admitted uncounted, or what a
+/// closure chooses. Missing rights and wrong passwords, and what another program has written under a key, are never a
+/// reason to admit: they are answered with 500.
+///
+/// A script that Redis does not have, after a restart, say (`NOSCRIPT`), did not run: it is loaded and run again.
+///
+/// # What is kept
+///
+/// - **Keys** are `tollgate:v1:{layout:policy:key}`, and the same with a number behind it for the entries of a log. All
+///   of a bucket are in one slot of a cluster. Short text stands in a key as it is; secrets and what is long stand there as
+///   digests under the [`digest_key`](RedisStoreBuilder::digest_key).
+/// - **Expiry**: every key has one, from the first write on: when the state says no more than a fresh one, or at most a
+///   sixty-fourth of that time later. Refused requests write nothing.
+/// - **A failover** forgets what was not replicated yet, since replication is asynchronous: about its lag times the rate
+///   is admitted once more. An eviction forgets a whole bucket: let Redis evict nothing (`maxmemory-policy noeviction`).
 #[derive(Clone)]
 pub struct RedisStore {
     shared: Arc<Shared>,
@@ -53,6 +109,7 @@ struct Shared {
     deadline: Duration,
     clock: Option<Now>,
     library: Library,
+    last_move: LastMove,
 }
 
 type Now = Box<dyn Fn() -> Timestamp + Send + Sync>;
@@ -61,12 +118,30 @@ type Now = Box<dyn Fn() -> Timestamp + Send + Sync>;
 pub type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 impl RedisStore {
-    /// A store behind this client or pool, with the server's clock.
+    /// A store behind this `fred` client or pool: with the server's clock, prefix `tollgate`, and 100 ms for a decision.
+    ///
+    /// The client must be connected, or be about to: the store asks it, and never connects it.
     pub fn new(connection: impl Into<RedisConnection>) -> Self {
         Self::builder(connection).build()
     }
 
-    /// A store with another prefix, deadline or clock.
+    /// A store with another prefix, digest key, deadline, bound or clock.
+    ///
+    /// # Example: a staging system beside the real one, and callers who would rather wait than be refused
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use fred::types::{Builder, config::Config};
+    /// use tollgate::store::RedisStore;
+    ///
+    /// let client = Builder::from_config(Config::from_url("redis://127.0.0.1:6379")?).build()?;
+    /// let store = RedisStore::builder(client)
+    ///     .prefix("staging")
+    ///     .deadline(Duration::from_millis(250))
+    ///     .build();
+    /// assert!(format!("{store:?}").contains("staging:v1:"));
+    /// # Ok::<(), fred::error::Error>(())
+    /// ```
     pub fn builder(connection: impl Into<RedisConnection>) -> RedisStoreBuilder {
         RedisStoreBuilder::of(connection.into())
     }
@@ -110,132 +185,13 @@ impl Shared {
     }
 
     /// The numbers that a script is given, as doubles.
-    fn arguments<A: Scripted>(&self, algorithm: &A, cost: u32) -> Bytes {
-        let mut bytes = Vec::with_capacity(128);
+    fn arguments<A: Scripted>(&self, algorithm: &A, cost: u32) -> Vec<u8> {
+        let mut arguments = Vec::with_capacity(128);
         let now = (self.clock.as_ref()).map_or(-1.0, |now| now().as_micros() as f64);
-        let mut push = |number: f64| bytes.extend_from_slice(&number.to_le_bytes());
-        push(now);
-        push(cost.into());
-        algorithm.parameters(&mut |parameter| push(parameter as f64));
-        Bytes::from(bytes)
-    }
-
-    async fn run(
-        &self,
-        script: &Loadable,
-        keys: Vec<Bytes>,
-        arguments: Bytes,
-    ) -> Result<Bytes, StoreError> {
-        match tokio::time::timeout(self.deadline, self.run_loaded(script, keys, arguments)).await {
-            Ok(answer) => answer,
-            Err(_) => Err(failure::unavailable(format!(
-                "no answer in {:?}",
-                self.deadline
-            ))),
-        }
-    }
-
-    /// Runs the script; one that Redis does not have is not run, so it is loaded and run again.
-    async fn run_loaded(
-        &self,
-        script: &Loadable,
-        keys: Vec<Bytes>,
-        arguments: Bytes,
-    ) -> Result<Bytes, StoreError> {
-        let mut values = Vec::with_capacity(3 + keys.len());
-        values.push(Value::from(script.sha1.as_str()));
-        values.push(Value::from(keys.len() as i64));
-        values.extend(keys.into_iter().map(Value::Bytes));
-        values.push(Value::Bytes(arguments));
-        let mut seen = script.loads.load(Ordering::Acquire);
-        // The first time somebody else may have loaded it meanwhile, in a cluster to another node.
-        for _ in 0..2 {
-            match self
-                .ask("EVALSHA", ClusterHash::Offset(2), values.clone())
-                .await
-            {
-                Err(Refused::NoScript) => seen = self.load(script, seen, &values[2]).await?,
-                Err(Refused::Other(error)) => return Err(error),
-                Ok(answer) => return Ok(answer),
-            }
-        }
-        match self.ask("EVALSHA", ClusterHash::Offset(2), values).await {
-            Ok(answer) => Ok(answer),
-            Err(refused) => Err(refused.into_error()),
-        }
-    }
-
-    async fn load(&self, script: &Loadable, seen: u64, key: &Value) -> Result<u64, StoreError> {
-        let _alone = script.loading.lock().await;
-        let loads = script.loads.load(Ordering::Acquire);
-        if loads != seen {
-            return Ok(loads);
-        }
-        let slot = match key {
-            Value::Bytes(key) => fred::util::redis_keyslot(key),
-            _ => 0,
-        };
-        let values = vec![
-            Value::from_static_str("LOAD"),
-            Value::from(script.text.as_str()),
-        ];
-        self.ask("SCRIPT", ClusterHash::Custom(slot), values)
-            .await
-            .map_err(Refused::into_error)?;
-        script.loads.store(loads + 1, Ordering::Release);
-        Ok(loads + 1)
-    }
-
-    async fn ask(
-        &self,
-        command: &'static str,
-        hash: ClusterHash,
-        values: Vec<Value>,
-    ) -> Result<Bytes, Refused> {
-        let question = self
-            .line
-            .ask(command, hash, values)
-            .map_err(|connection::Busy| {
-                Refused::Other(failure::unavailable(
-                    "too many decisions wait for an answer",
-                ))
-            })?;
-        let message = match question
-            .await
-            .map_err(failure::unanswered)
-            .map_err(Refused::Other)?
-        {
-            Resp3Frame::BlobString { data, .. } | Resp3Frame::SimpleString { data, .. } => {
-                return Ok(data);
-            }
-            Resp3Frame::SimpleError { data, .. } => data.to_string(),
-            Resp3Frame::BlobError { data, .. } => String::from_utf8_lossy(&data).into_owned(),
-            Resp3Frame::Number { .. } => return Ok(Bytes::new()),
-            _ => "an answer of an unexpected kind".to_owned(),
-        };
-        match failure::code(&message) {
-            NOSCRIPT => return Err(Refused::NoScript),
-            READONLY => self.line.connection().reconnect(),
-            _ => {}
-        }
-        Err(Refused::Other(failure::answered(&message)))
-    }
-}
-
-enum Refused {
-    NoScript,
-    Other(StoreError),
-}
-
-impl Refused {
-    fn into_error(self) -> StoreError {
-        match self {
-            Self::NoScript => StoreError::new(
-                StoreErrorKind::Misconfigured,
-                "Redis forgets the script as soon as it is loaded",
-            ),
-            Self::Other(error) => error,
-        }
+        push(&mut arguments, now);
+        push(&mut arguments, cost.into());
+        algorithm.parameters(&mut |parameter| push(&mut arguments, parameter as f64));
+        arguments
     }
 }
 
@@ -249,7 +205,7 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         key: &Q,
         cost: u32,
     ) -> Answer<Decided<A>, Self::Deciding> {
-        Answer::Later(self.judged(algorithm, &key.to_owned(), cost, Task::Decide))
+        Answer::Later(self.judged(algorithm, &key.to_owned(), cost, |scripts| &scripts.decide))
     }
 
     fn peek<Q: AsKey<K> + ?Sized>(
@@ -258,7 +214,7 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         key: &Q,
         cost: u32,
     ) -> Answer<Decided<A>, Self::Deciding> {
-        Answer::Later(self.judged(algorithm, &key.to_owned(), cost, Task::Peek))
+        Answer::Later(self.judged(algorithm, &key.to_owned(), cost, |scripts| &scripts.peek))
     }
 
     fn refund<Q: AsKey<K> + ?Sized>(
@@ -272,9 +228,7 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         let keys = shared.keys(algorithm, &scripts, &key.to_owned());
         let arguments = shared.arguments(algorithm, cost);
         Answer::Later(Box::pin(async move {
-            shared
-                .run(scripts.of_task(Task::Refund), keys, arguments)
-                .await?;
+            shared.run(&scripts.refund, keys, arguments.into()).await?;
             Ok(())
         }))
     }
@@ -287,18 +241,30 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         let shared = Arc::clone(&self.shared);
         let scripts = shared.library.scripts::<A>();
         let keys = shared.keys(algorithm, &scripts, &key.to_owned());
-        let values = keys.into_iter().map(Value::Bytes).collect();
-        Answer::Later(Box::pin(async move {
-            let deleting = shared.ask("DEL", ClusterHash::FirstKey, values);
-            match tokio::time::timeout(shared.deadline, deleting).await {
-                Ok(deleted) => deleted.map(drop).map_err(Refused::into_error),
-                Err(_) => Err(failure::unavailable(format!(
-                    "no answer in {:?}",
-                    shared.deadline
-                ))),
-            }
-        }))
+        Answer::Later(Box::pin(async move { shared.delete(keys).await }))
     }
+
+    /// Sends it without waiting for the answer: where it fails, the place is lost.
+    fn withdraw(&self, algorithm: &A, key: &K, admission: &A::Snapshot, cost: u32) {
+        let shared = Arc::clone(&self.shared);
+        let scripts = shared.library.scripts::<A>();
+        let runtime = tokio::runtime::Handle::try_current();
+        let (Some(_), Ok(runtime)) = (&scripts.withdraw, runtime) else {
+            return;
+        };
+        let keys = shared.keys(algorithm, &scripts, key);
+        let mut arguments = shared.arguments(algorithm, cost);
+        algorithm.admission(admission, &mut |number| push(&mut arguments, number as f64));
+        runtime.spawn(async move {
+            let script = scripts.withdraw.as_ref().expect("it was there");
+            // The place is lost, and nothing is let through too early.
+            let _ = shared.run(script, keys, arguments.into()).await;
+        });
+    }
+}
+
+fn push(arguments: &mut Vec<u8>, number: f64) {
+    arguments.extend_from_slice(&number.to_le_bytes());
 }
 
 impl RedisStore {
@@ -307,7 +273,7 @@ impl RedisStore {
         algorithm: &A,
         key: &K,
         cost: u32,
-        task: Task,
+        script: fn(&Scripts) -> &Loadable,
     ) -> Later<Decided<A>> {
         let shared = Arc::clone(&self.shared);
         let scripts = shared.library.scripts::<A>();
@@ -315,7 +281,7 @@ impl RedisStore {
         let arguments = shared.arguments(algorithm, cost);
         let algorithm = algorithm.clone();
         Box::pin(async move {
-            let answer = shared.run(scripts.of_task(task), keys, arguments).await?;
+            let answer = shared.run(script(&scripts), keys, arguments.into()).await?;
             reply::read(&algorithm, &scripts.members, &answer, cost).ok_or_else(failure::unreadable)
         })
     }

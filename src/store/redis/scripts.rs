@@ -3,14 +3,17 @@
 use std::{
     any::TypeId,
     collections::HashMap,
-    sync::{Arc, PoisonError, RwLock, atomic::AtomicU64},
+    sync::{Arc, PoisonError, RwLock},
 };
 
 use sha1::{Digest, Sha1};
 
 use crate::algorithm::{Member, Scripted};
 
-use super::compose::{Task, compose};
+use super::{
+    compose::{Task, compose},
+    loads::Loads,
+};
 
 /// What Redis runs for a type of algorithm.
 pub(super) struct Scripts {
@@ -18,9 +21,11 @@ pub(super) struct Scripts {
     /// The layouts of the members' states: a part of every key.
     pub(super) layout: String,
     pub(super) further_keys: usize,
-    decide: Loadable,
-    peek: Loadable,
-    refund: Loadable,
+    pub(super) decide: Loadable,
+    pub(super) peek: Loadable,
+    pub(super) refund: Loadable,
+    /// Only where a request can be held back.
+    pub(super) withdraw: Option<Loadable>,
 }
 
 /// A script with the name that Redis knows it by.
@@ -28,9 +33,7 @@ pub(super) struct Loadable {
     pub(super) text: String,
     /// In hexadecimal digits.
     pub(super) sha1: String,
-    /// How often it was loaded; whoever finds it gone loads it while the others wait.
-    pub(super) loads: AtomicU64,
-    pub(super) loading: tokio::sync::Mutex<()>,
+    pub(super) loads: Loads,
 }
 
 impl Loadable {
@@ -39,8 +42,7 @@ impl Loadable {
         Self {
             sha1: sha1.iter().map(|byte| format!("{byte:02x}")).collect(),
             text,
-            loads: AtomicU64::new(0),
-            loading: tokio::sync::Mutex::new(()),
+            loads: Loads::default(),
         }
     }
 }
@@ -56,15 +58,9 @@ impl Scripts {
             decide: Loadable::new(compose(&script, Task::Decide)),
             peek: Loadable::new(compose(&script, Task::Peek)),
             refund: Loadable::new(compose(&script, Task::Refund)),
+            withdraw: (members.iter().any(|member| !member.withdraws.is_empty()))
+                .then(|| Loadable::new(compose(&script, Task::Withdraw))),
             members,
-        }
-    }
-
-    pub(super) fn of_task(&self, task: Task) -> &Loadable {
-        match task {
-            Task::Decide => &self.decide,
-            Task::Peek => &self.peek,
-            Task::Refund => &self.refund,
         }
     }
 }

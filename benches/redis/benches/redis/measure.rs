@@ -1,0 +1,205 @@
+//! Runs the cases in turns, and reads what Redis has counted.
+
+use std::{future::Future, pin::Pin, task::Poll, time::Duration};
+
+use bytes::Bytes;
+use fred::{
+    clients::Client,
+    interfaces::ClientLike,
+    prelude::Value,
+    types::{ClusterHash, CustomCommand},
+};
+use tollgate::{RateLimiter, algorithm::Scripted, store::RedisStore};
+use tollgate_redis_tests::Server;
+
+/// How many tasks ask at the same time, each for a key of its own.
+pub(crate) const TASKS: u64 = 64;
+
+/// What is measured: one turn of so many calls.
+pub(crate) type Turn = Box<dyn Fn() -> Pin<Box<dyn Future<Output = ()>>>>;
+
+pub(crate) struct Case {
+    pub(crate) name: String,
+    turn: Turn,
+    pub(crate) best: Cost,
+}
+
+/// What Redis spent on a call of a script.
+#[derive(Clone, Copy)]
+pub(crate) struct Cost {
+    pub(crate) micros: f64,
+    /// How many commands the script called.
+    pub(crate) commands: f64,
+}
+
+impl Case {
+    pub(crate) fn new(name: impl Into<String>, turn: Turn) -> Self {
+        Self {
+            name: name.into(),
+            turn,
+            best: Cost {
+                micros: f64::INFINITY,
+                commands: 0.0,
+            },
+        }
+    }
+}
+
+/// Lets all cases take turns; the first turns warm up.
+pub(crate) async fn alternate(server: &Server, cases: &mut [Case], rounds: u32) {
+    for round in 0..=rounds {
+        for case in &mut *cases {
+            let () = server.command("CONFIG", &["RESETSTAT"]).await;
+            (case.turn)().await;
+            let cost = counted(&server.info("commandstats").await);
+            if round > 0 && cost.micros < case.best.micros {
+                case.best = cost;
+            }
+        }
+    }
+}
+
+/// What `INFO commandstats` says of the scripts that ran.
+fn counted(stats: &str) -> Cost {
+    const OF_SCRIPTS: [&str; 18] = [
+        "time",
+        "get",
+        "set",
+        "setrange",
+        "getrange",
+        "pexpire",
+        "pexpireat",
+        "del",
+        "lindex",
+        "llen",
+        "lpop",
+        "rpop",
+        "rpush",
+        "ltrim",
+        "lrange",
+        "zadd",
+        "zcard",
+        "zremrangebyscore",
+    ];
+    let (mut calls, mut micros, mut commands) = (0.0, 0.0, 0.0);
+    for line in stats.lines() {
+        let Some((name, numbers)) = line.split_once(':') else {
+            continue;
+        };
+        let name = name.trim_start_matches("cmdstat_");
+        let number = |wanted: &str| {
+            let mut pairs = numbers.split(',').filter_map(|pair| pair.split_once('='));
+            let found = pairs.find(|(name, _)| *name == wanted);
+            found.map_or(0.0, |(_, number)| number.parse::<f64>().expect("a number"))
+        };
+        if name == "evalsha" {
+            (calls, micros) = (number("calls"), number("usec"));
+        } else if OF_SCRIPTS.contains(&name) || name == "zrange" {
+            commands += number("calls");
+        }
+    }
+    Cost {
+        micros: micros / calls,
+        commands: commands / calls,
+    }
+}
+
+/// A turn of decisions: every task asks so often, and must get this answer.
+pub(crate) fn decisions<A: Scripted>(
+    algorithm: A,
+    store: RedisStore,
+    keys: u64,
+    (times, admitted): (u32, bool),
+) -> Turn {
+    let limiter = RateLimiter::new(algorithm, store);
+    Box::new(move || {
+        let limiter = limiter.clone();
+        Box::pin(all(move |task| {
+            let (limiter, key) = (limiter.clone(), task % keys);
+            async move {
+                for _ in 0..times {
+                    let decision = limiter.check(&key).await.expect("a decision");
+                    assert_eq!(decision.is_admitted(), admitted, "{decision:?}");
+                }
+            }
+        }))
+    })
+}
+
+/// A turn of a script of one's own: every task calls it so often with these arguments.
+pub(crate) fn script(
+    client: &Client,
+    sha1: String,
+    times: u32,
+    arguments: impl Fn(u64) -> Vec<Value> + Clone + Send + 'static,
+) -> Turn {
+    let client = client.clone();
+    Box::new(move || {
+        let (client, sha1, arguments) = (client.clone(), sha1.clone(), arguments.clone());
+        Box::pin(all(move |task| {
+            let (client, sha1, arguments) = (client.clone(), sha1.clone(), arguments.clone());
+            async move {
+                for _ in 0..times {
+                    let mut values = vec![Value::from(&sha1)];
+                    values.extend(arguments(task));
+                    evalsha(&client, values).await;
+                }
+            }
+        }))
+    })
+}
+
+/// Drives these by turns on this task.
+pub(crate) async fn join<F: Future<Output = ()> + Unpin>(mut all: Vec<F>) {
+    std::future::poll_fn(|cx| {
+        all.retain_mut(|one| Pin::new(one).poll(cx).is_pending());
+        if all.is_empty() {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await;
+}
+
+async fn all<F: Future<Output = ()> + Send + 'static>(task: impl Fn(u64) -> F) {
+    let tasks: Vec<_> = (0..TASKS)
+        .map(|number| tokio::spawn(task(number)))
+        .collect();
+    for task in tasks {
+        task.await.expect("a task that does not panic");
+    }
+}
+
+pub(crate) async fn evalsha(client: &Client, values: Vec<Value>) -> Value {
+    let command = CustomCommand::new_static("EVALSHA", ClusterHash::Custom(0), false);
+    client.custom(command, values).await.expect("an answer")
+}
+
+/// Loads a script, and tells the name that Redis knows it by.
+pub(crate) async fn load(client: &Client, text: &str) -> String {
+    let command = CustomCommand::new_static("SCRIPT", ClusterHash::Custom(0), false);
+    let loaded = client.custom(command, vec![Value::from("LOAD"), Value::from(text)]);
+    loaded.await.expect("a script that can be loaded")
+}
+
+/// A store that waits: what is measured is not how long an answer takes.
+pub(crate) fn store(client: &Client, prefix: &str) -> tollgate::store::RedisStoreBuilder {
+    RedisStore::builder(client.clone())
+        .prefix(prefix)
+        .deadline(Duration::from_secs(30))
+}
+
+/// A key of the scripts of one's own.
+pub(crate) fn key(prefix: &str, number: u64) -> Value {
+    Value::Bytes(Bytes::from(format!("{prefix}:{number}")))
+}
+
+/// A number, and what it should be at most, if it should be anything.
+pub(crate) fn at_most(number: f64, most: f64) -> String {
+    if most.is_nan() {
+        return format!("{number:>6.2}         ");
+    }
+    let mark = if number <= most { ' ' } else { '!' };
+    format!("{number:>6.2}{mark}(≤ {most:.2})")
+}

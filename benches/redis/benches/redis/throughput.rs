@@ -1,0 +1,108 @@
+//! Requests through a layer over one connection, beside bare calls of the script that the layer runs.
+
+use std::{convert::Infallible, future::Future, time::Instant};
+
+use bytes::Bytes;
+use fred::{clients::Client, prelude::Value};
+use http::{Request, Response};
+use http_body_util::Full;
+use tollgate::{Quota, RateLimitLayer, RateLimiter, algorithm::TokenBucket, key::Global};
+use tollgate_redis_tests::Server;
+use tower::{Layer, ServiceExt, service_fn};
+
+use crate::measure::{evalsha, store};
+
+/// How many requests wait for an answer at the same time.
+const IN_FLIGHT: u64 = 256;
+const TIMES: u32 = 100;
+const ROUNDS: u32 = 9;
+
+pub(crate) async fn compare(server: &Server, client: &Client) {
+    let rule = || TokenBucket::new(Quota::per_minute(1_000_000_000));
+    let store = store(client, "throughput").build();
+    let arguments = arguments(server, || async {
+        let limiter = RateLimiter::new(rule(), store.clone());
+        let decision = limiter.check(&()).await.expect("a decision");
+        assert!(decision.is_admitted());
+    })
+    .await;
+    let layer = RateLimitLayer::new(rule(), store.clone(), Global);
+    let service = layer.layer(service_fn(|_: Request<()>| async {
+        Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
+    }));
+
+    let (mut layered, mut bare) = (0.0_f64, 0.0_f64);
+    for _ in 0..ROUNDS {
+        let service = service.clone();
+        let through = per_second(move || {
+            let service = service.clone();
+            async move {
+                let response = service.oneshot(Request::new(())).await;
+                assert_eq!(response.expect("no error").status(), 200);
+            }
+        });
+        layered = layered.max(through.await);
+        let (client, arguments) = (client.clone(), arguments.clone());
+        let called = per_second(move || {
+            let (client, arguments) = (client.clone(), arguments.clone());
+            async move {
+                let answer = evalsha(&client, arguments).await;
+                assert!(answer.as_bytes().is_some());
+            }
+        });
+        bare = bare.max(called.await);
+    }
+    let ratio = layered / bare;
+    let mark = if ratio >= 0.9 { ' ' } else { '!' };
+    println!(
+        "\nRequests a second through a layer, {IN_FLIGHT} in flight on one connection: {layered:.0}"
+    );
+    println!("Bare calls of its script: {bare:.0}; ratio {ratio:.2}{mark}(≥ 0.90)");
+}
+
+/// How often this is done in a second, by all tasks together.
+async fn per_second<F: Future<Output = ()> + Send + 'static>(
+    once: impl Fn() -> F + Clone + Send + Sync + 'static,
+) -> f64 {
+    let start = Instant::now();
+    let tasks: Vec<_> = (0..IN_FLIGHT)
+        .map(|_| {
+            let once = once.clone();
+            tokio::spawn(async move {
+                for _ in 0..TIMES {
+                    once().await;
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.expect("a task that does not panic");
+    }
+    (IN_FLIGHT * u64::from(TIMES)) as f64 / start.elapsed().as_secs_f64()
+}
+
+/// What the store sends for a decision after the first, as the server has seen it: the script's name and all that follows.
+async fn arguments<F: Future<Output = ()>>(server: &Server, decide: impl Fn() -> F) -> Vec<Value> {
+    decide().await;
+    let () = server
+        .command("CONFIG", &["SET", "slowlog-log-slower-than", "0"])
+        .await;
+    decide().await;
+    let () = server
+        .command("CONFIG", &["SET", "slowlog-log-slower-than", "-1"])
+        .await;
+    let entries: Vec<Value> = server.command("SLOWLOG", &["GET", "100"]).await;
+    let commands = entries.into_iter().filter_map(|entry| {
+        let Value::Array(fields) = entry else {
+            return None;
+        };
+        let Some(Value::Array(words)) = fields.into_iter().nth(3) else {
+            return None;
+        };
+        let is_script = words[0]
+            .as_str()
+            .is_some_and(|name| name.eq_ignore_ascii_case("evalsha"));
+        is_script.then(|| words[1..].to_vec())
+    });
+    commands.last().expect("a script that was logged")
+}

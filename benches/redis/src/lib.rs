@@ -1,0 +1,1 @@
+//! Redis at work; see the bench.

@@ -1,0 +1,91 @@
+//! A rule of your own in Redis: that of `examples/custom_algorithm.rs`, said once more in Lua.
+//!
+//! Redis reads the state, judges, charges and writes in one script; the methods of `Algorithm` tell what came of it.
+//! So the rule is there twice, and both must give the same decisions: here they do, in both stores.
+//!
+//! ```text
+//! cargo run -p redis_examples --bin redis_custom_algorithm
+//! ```
+
+use std::time::Duration;
+
+use fred::{prelude::*, types::Builder};
+use redis_examples::{Failure, Server};
+use tollgate::algorithm::{Policy, Script, Scripted};
+use tollgate::store::{LocalStore, RedisStore, Store};
+use tollgate::{RateLimiter, Timestamp, clock::ManualClock};
+
+#[path = "../../../custom_algorithm.rs"]
+#[expect(dead_code, reason = "an example of its own, with a `main`")]
+mod custom_algorithm;
+
+use custom_algorithm::{Run, Tries};
+
+/// `now` and `cost` are given; the state of a caller who was never charged is all zeros.
+const TRIES: &str = "\
+--- judge
+if m.last > now + m.pause then
+  m.last = now
+  mends = true
+end
+m.before = 0
+if m.last + m.pause > now then m.before = m.taken end
+m.fits = cost == 0 or m.before + cost <= m.limit
+--- charge
+m.taken, m.last = m.before + cost, math.max(m.last, now)
+--- refund
+m.taken = math.max(m.before - cost, 0)
+--- forget
+m.over = m.last + m.pause
+";
+
+impl Scripted for Tries {
+    fn script() -> Script {
+        Script::new("tries", TRIES)
+            .parameters(&["limit", "pause"])
+            .state(&["taken", "last"])
+    }
+    fn parameters(&self, tell: &mut dyn FnMut(u64)) {
+        tell(self.policy.limit());
+        tell(self.pause);
+    }
+    fn state(&self, numbers: &[u64]) -> Option<Run> {
+        let [taken, last] = *numbers else { return None };
+        Some(Run { taken, last })
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let server = Server::start(&[])?;
+    let redis = Builder::from_config(Config::from_url(&server.url())?).build()?;
+    redis.init().await?;
+    let clock = ManualClock::at(Timestamp::from_micros(0));
+    let local = LocalStore::builder().clock(clock.clone()).build();
+    try_until_refused("in memory", local, &clock).await?;
+    let shared = RedisStore::builder(redis).clock(clock.clone()).build();
+    try_until_refused("in Redis", shared, &clock).await
+}
+
+async fn try_until_refused(
+    place: &str,
+    store: impl Store<Tries, String>,
+    clock: &ManualClock,
+) -> Result<(), Failure> {
+    let policy = Policy::new("tries", &[3], Duration::from_secs(60));
+    let pause = 60_000_000;
+    let logins = RateLimiter::new(Tries { policy, pause }, store);
+    for remaining in [2, 1, 0] {
+        assert_eq!(logins.check("bob").await?.remaining(), remaining);
+        clock.advance(Duration::from_secs(10));
+    }
+    let wait = logins.check("bob").await?.retry_after();
+    println!("{place}: three tries; the fourth in {wait:?}");
+    assert_eq!(wait, Some(Duration::from_secs(50)));
+
+    logins.refund("bob", 1).await?;
+    assert_eq!(logins.peek("bob").await?.remaining(), 1);
+    clock.advance(Duration::from_secs(50));
+    assert_eq!(logins.check("bob").await?.remaining(), 2);
+    Ok(())
+}

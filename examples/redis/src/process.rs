@@ -1,0 +1,36 @@
+//! The example once more, as a process of its own.
+
+use std::io::{BufRead, BufReader, Lines};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use crate::Failure;
+
+/// Another process of the same program, which ends when this is dropped.
+pub struct Process {
+    process: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Process {
+    /// Starts this program once more, with these arguments.
+    pub fn start(arguments: &[&str]) -> Result<Self, Failure> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(arguments).stdout(Stdio::piped());
+        let mut process = command.spawn()?;
+        let output = process.stdout.take().ok_or("no output")?;
+        let lines = BufReader::new(output).lines();
+        Ok(Self { process, lines })
+    }
+
+    /// The next line that it prints.
+    pub fn line(&mut self) -> Result<String, Failure> {
+        Ok(self.lines.next().ok_or("the process has ended")??)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

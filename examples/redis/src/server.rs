@@ -1,0 +1,79 @@
+//! One Redis server without persistence, on a free port of this machine.
+
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::{env, fs, io, path::PathBuf, thread::sleep, time::Duration};
+
+use crate::Failure;
+
+/// A Redis server, which ends when this is dropped.
+pub struct Server {
+    process: Child,
+    folder: PathBuf,
+    /// Where it listens.
+    pub port: u16,
+}
+
+impl Server {
+    /// Starts the server that `REDIS_SERVER` names, or `redis-server`, or `valkey-server`, and waits until it listens.
+    pub fn start(arguments: &[&str]) -> Result<Self, Failure> {
+        let named = env::var("REDIS_SERVER").into_iter();
+        let known = ["redis-server", "valkey-server"].map(str::to_owned);
+        for program in named.chain(known) {
+            match Self::spawn(&program, arguments) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                started => return Ok(started?),
+            }
+        }
+        Err("no Redis server: install one, or name a program in REDIS_SERVER".into())
+    }
+
+    /// `redis://127.0.0.1:` and its port.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    fn spawn(program: &str, arguments: &[&str]) -> io::Result<Self> {
+        let port = free_port()?;
+        let folder = env::temp_dir().join(format!("tollgate-example-{port}"));
+        let mut command = Command::new(program);
+        command.args(["--bind", "127.0.0.1", "--port", &port.to_string()]);
+        command.args(["--save", "", "--appendonly", "no", "--dir"]);
+        command.arg(&folder).args(arguments).stdout(Stdio::null());
+        fs::create_dir_all(&folder)?;
+        let mut server = Self {
+            process: command.spawn()?,
+            folder,
+            port,
+        };
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+            if let Some(status) = server.process.try_wait()? {
+                let ended = format!("{program} ended at once: {status}");
+                return Err(io::Error::other(ended));
+            }
+            sleep(Duration::from_millis(10));
+        }
+        Ok(server)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A port that is free, and the one that the nodes of a cluster use beside it.
+fn free_port() -> io::Result<u16> {
+    loop {
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let port = free.local_addr()?.port();
+        if let Some(bus) = port.checked_add(10_000)
+            && TcpListener::bind((Ipv4Addr::LOCALHOST, bus)).is_ok()
+        {
+            return Ok(port);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! A rule of one's own that Redis has never heard of.
+
+use std::time::Duration;
+
+use axum::{Router, routing::get};
+use tollgate::algorithm::{Algorithm, Policy, PolicyId, Standing};
+use tollgate::{PolicyDecision, RateLimitLayer, Timestamp};
+use tollgate::{key::PeerIp, store::RedisStore};
+
+#[derive(Debug, Clone)]
+struct Allowance(Policy);
+
+impl Algorithm for Allowance {
+    type State = u64;
+    type Snapshot = Standing;
+
+    fn policy_id(&self) -> PolicyId {
+        self.0.id()
+    }
+    fn fresh(&self, _at: Timestamp) -> u64 {
+        0
+    }
+    fn settle(&self, _used: &mut u64, _now: Timestamp) {}
+    fn judge(&self, used: &u64, cost: u32, _now: Timestamp) -> bool {
+        used + u64::from(cost) <= self.0.limit()
+    }
+    fn charge(&self, used: &mut u64, cost: u32, _now: Timestamp) {
+        *used += u64::from(cost);
+    }
+    fn refund(&self, used: &mut u64, cost: u32, _now: Timestamp) {
+        *used = used.saturating_sub(u64::from(cost));
+    }
+    fn is_fresh(&self, used: &u64, _now: Timestamp) -> bool {
+        *used == 0
+    }
+    fn snapshot(&self, used: &u64, cost: u32, admitted: bool, _now: Timestamp) -> Standing {
+        let left = self.0.limit() - used;
+        Standing::of(self.0.limit(), left, cost.into(), admitted, |_| None)
+    }
+    fn describe(&self, standing: &Standing, tell: &mut dyn FnMut(PolicyDecision)) {
+        tell(PolicyDecision::new(&self.0, *standing));
+    }
+}
+
+fn app(redis: fred::clients::Client) -> Router {
+    let policy = Policy::new("allowance", &[3], Duration::ZERO);
+    let limit = RateLimitLayer::new(Allowance(policy), RedisStore::new(redis), PeerIp::new());
+    Router::new().route("/", get(async || "hello")).layer(limit)
+}
+
+fn main() {
+    let _ = app;
+}

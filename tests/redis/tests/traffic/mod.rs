@@ -1,0 +1,193 @@
+//! Requests that keep coming while something befalls Redis, and what each was answered and when.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use std::{
+    convert::Infallible,
+    future::Future,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{HeaderName, Request, Response, StatusCode};
+use tokio::time::{Instant, sleep};
+use tollgate::{
+    HandleStoreError, Quota, RateLimitLayer,
+    algorithm::{Gcra, Scripted},
+    key::from_fn,
+    store::{RedisConnection, RedisStore},
+};
+use tollgate_redis_tests::{until, within};
+use tower::{Layer, Service, ServiceExt, service_fn};
+
+/// The deadline of every store here.
+pub(crate) const DEADLINE: Duration = Duration::from_millis(250);
+
+/// How much later than its deadline an answer may be seen on a machine that has much else to do.
+const SLACK: Duration = Duration::from_millis(750);
+
+/// What the keys of a test begin with.
+pub(crate) const PREFIX: &str = "tollgate";
+
+const TASKS: u32 = 32;
+
+/// A store with the deadline of these tests.
+pub(crate) fn store(connection: impl Into<RedisConnection>) -> RedisStore {
+    RedisStore::builder(connection).deadline(DEADLINE).build()
+}
+
+/// A limit that nobody meets here, with buckets that stay.
+pub(crate) fn plenty() -> Gcra {
+    Gcra::new(Quota::per_day(10_000_000))
+}
+
+/// What a request was answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Let through, with the fields of a decision.
+    Admitted,
+    /// Let through without a decision.
+    Undecided,
+    /// 429.
+    Refused,
+    /// 503: there was no decision.
+    Unavailable,
+    /// 500: somebody has to mend it.
+    Misconfigured,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seen {
+    pub(crate) answer: Answer,
+    pub(crate) at: Instant,
+    pub(crate) took: Duration,
+}
+
+/// Many tasks that send one request after the other.
+pub(crate) struct Traffic {
+    seen: Arc<Mutex<Vec<Seen>>>,
+    is_over: Arc<AtomicBool>,
+    tasks: Vec<tokio::task::JoinHandle<()>>,
+}
+
+impl Traffic {
+    /// Through a layer with this rule, which does this while there is no decision.
+    pub(crate) fn through<A, E>(store: &RedisStore, rule: A, on_error: E) -> Self
+    where
+        A: Scripted<Snapshot: Send + Sync> + Clone + Send + Sync + 'static,
+        E: HandleStoreError + Clone + Send + Sync + 'static,
+    {
+        let traffic = Self {
+            seen: Arc::default(),
+            is_over: Arc::default(),
+            tasks: Vec::new(),
+        };
+        let key = |request: &Request<u32>| Ok::<_, Infallible>(Some(*request.body() % 24));
+        let layer = RateLimitLayer::new(rule, store.clone(), from_fn(key)).on_store_error(on_error);
+        let tasks = (0..TASKS).map(|number| {
+            let inner = service_fn(async |_: Request<u32>| {
+                Ok::<_, Infallible>(Response::new(Bytes::new()))
+            });
+            let service = layer.layer(inner);
+            let (seen, is_over) = (Arc::clone(&traffic.seen), Arc::clone(&traffic.is_over));
+            tokio::spawn(send(service, number, seen, is_over))
+        });
+        let tasks = tasks.collect();
+        Self { tasks, ..traffic }
+    }
+
+    /// Waits until decisions come.
+    pub(crate) async fn is_decided(&self) {
+        let since = Instant::now();
+        until("decisions", async || {
+            let admitted = |seen: &Seen| seen.at > since && seen.answer == Answer::Admitted;
+            let number = self.since(since).filter(admitted).count();
+            (number > 2 * TASKS as usize).then_some(())
+        })
+        .await;
+    }
+
+    /// Waits until this has been answered to many requests.
+    pub(crate) async fn is_answered(&self, answer: Answer) {
+        let since = Instant::now();
+        until("an answer", async || {
+            let number = self
+                .since(since)
+                .filter(|seen| seen.answer == answer)
+                .count();
+            (number > 2 * TASKS as usize).then_some(())
+        })
+        .await;
+    }
+
+    /// What was answered so far, from some time on.
+    pub(crate) fn since(&self, since: Instant) -> impl Iterator<Item = Seen> + use<> {
+        let seen = self.seen.lock().unwrap().clone();
+        seen.into_iter().filter(move |seen| seen.at > since)
+    }
+
+    /// Ends it. Every request was answered within the deadline.
+    pub(crate) async fn end(self) -> Vec<Seen> {
+        self.is_over.store(true, Ordering::Relaxed);
+        for task in self.tasks {
+            let end = within(DEADLINE + SLACK, "the last answer", task).await;
+            end.expect("a task that ends");
+        }
+        let seen = std::mem::take(&mut *self.seen.lock().unwrap());
+        let slowest = seen.iter().map(|seen| seen.took).max();
+        assert!(slowest < Some(DEADLINE + SLACK), "{slowest:?}");
+        seen
+    }
+}
+
+/// Whether this was ever answered.
+pub(crate) fn has(seen: &[Seen], answer: Answer) -> bool {
+    seen.iter().any(|seen| seen.answer == answer)
+}
+
+/// How long it took from then on until a request was admitted, and its answers were no others after it.
+pub(crate) fn recovery(seen: &[Seen], from: Instant) -> Duration {
+    let failed = |seen: &&Seen| seen.at > from && seen.answer != Answer::Admitted;
+    let last = seen.iter().filter(failed).map(|seen| seen.at).max();
+    last.map_or(Duration::ZERO, |last| last - from)
+}
+
+async fn send<Svc>(
+    mut service: Svc,
+    number: u32,
+    log: Arc<Mutex<Vec<Seen>>>,
+    is_over: Arc<AtomicBool>,
+) where
+    Svc: Service<Request<u32>, Response = Response<Bytes>, Error = Infallible>,
+    Svc::Future: Future,
+{
+    while !is_over.load(Ordering::Relaxed) {
+        let start = Instant::now();
+        let ready = service.ready().await.unwrap();
+        let response = ready.call(Request::new(number)).await.unwrap();
+        let seen = Seen {
+            answer: read(&response),
+            at: Instant::now(),
+            took: start.elapsed(),
+        };
+        log.lock().unwrap().push(seen);
+        sleep(Duration::from_millis(2)).await;
+    }
+}
+
+fn read(response: &Response<Bytes>) -> Answer {
+    let is_told = |name: &HeaderName| name.as_str().contains("ratelimit");
+    let is_told = response.headers().keys().any(is_told);
+    match (response.status(), is_told) {
+        (StatusCode::OK, true) => Answer::Admitted,
+        (StatusCode::OK, false) => Answer::Undecided,
+        (StatusCode::TOO_MANY_REQUESTS, true) => Answer::Refused,
+        (StatusCode::SERVICE_UNAVAILABLE, false) => Answer::Unavailable,
+        (StatusCode::INTERNAL_SERVER_ERROR, false) => Answer::Misconfigured,
+        (status, is_told) => panic!("{status}, with fields: {is_told}"),
+    }
+}
