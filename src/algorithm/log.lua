@@ -37,6 +37,7 @@ if m.stamp > m.slot then m.slot = m.stamp end
 m.least_slot = m.slot - m.span_micros + m.shift + 1
 if m.slot < m.span_micros then m.least_slot = 0 end
 if m.first < m.least_slot and m.total > m.forgotten then
+  m.old_forgotten, m.old_first, m.old_first_total = m.forgotten, m.first, m.first_total
   if m.last < m.least_slot then
     m.forgotten, m.dropped = m.total, m.count
   else
@@ -51,11 +52,12 @@ end
 if m.stamp > m.now_slot + m.span_micros then
   m.shift = m.shift + m.stamp - m.now_slot
   m.stamp, m.slot = m.now_slot, m.now_slot
-  mends = true
+  mends, m.old_first = true, nil
 end
 m.counted = m.total - m.forgotten
 m.fits = cost == 0 or (m.counted + cost <= m.units and m.total + cost < 2 ^ 53)
 --- charge
+m.old_first = nil
 if m.counted == 0 then
   m.first, m.last, m.shift = m.slot, m.slot, 0
   m.first_total, m.forgotten, m.total = cost, 0, 0
@@ -78,6 +80,7 @@ elseif m.first_total == m.total then
 end
 m.total, m.stamp = m.total + cost, m.slot
 --- refund
+m.old_first = nil
 m.forgotten = math.min(m.forgotten + cost, m.total)
 if m.first_total <= m.forgotten then
   local index, _, slot, total = seek(m.list, m.dropped, m.count, 0, m.last, m.total, 0, m.forgotten + 1)
@@ -87,6 +90,13 @@ if m.first_total <= m.forgotten then
   end
 end
 --- forget
+if m.old_first then
+  -- Only another member's state is mended: what is over is kept, as a clock that steps back may count it again.
+  m.old_forgotten, m.forgotten = m.forgotten, m.old_forgotten
+  m.old_first, m.first = m.first, m.old_first
+  m.old_first_total, m.first_total = m.first_total, m.old_first_total
+  m.old_dropped, m.dropped = m.dropped, 0
+end
 if m.dropped > 0 then
   redis.call('LTRIM', m.list, m.dropped, '-1')
   m.count = m.count - m.dropped
@@ -97,6 +107,9 @@ if m.total > m.forgotten then
   m.over = math.ceil(m.over / m.slot_micros) * m.slot_micros
 end
 --- tell
+if m.old_dropped then
+  m.forgotten, m.first, m.first_total, m.dropped = m.old_forgotten, m.old_first, m.old_first_total, m.old_dropped
+end
 m.more_after, m.all_after, m.cost_after = 0, 0, 0
 if m.counted > 0 then
   m.more_after = math.max(m.first - m.shift, 0)

@@ -38,11 +38,13 @@ const REJECTED: &[&str] = &["NOAUTH", "NOPERM", "WRONGPASS"];
 
 /// The code of an error that Redis answered: mostly its first word.
 ///
-/// Redis 6.2 puts what went wrong inside of a script behind `ERR Error running script` and where it was.
+/// Redis 6.2 puts what went wrong inside of a script behind `ERR Error running script` and where it was; later ones put
+/// what a script itself raises behind `ERR user_script:` and the line.
 pub(super) fn code(message: &str) -> &str {
     let mut words = message.split(' ');
     let code = words.next().unwrap_or("");
-    if code != "ERR" || !message.starts_with("ERR Error running script") {
+    let of_a_script = ["ERR Error running script", "ERR user_script:"];
+    if !of_a_script.iter().any(|start| message.starts_with(start)) {
         return code;
     }
     let mut before = code;

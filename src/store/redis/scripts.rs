@@ -81,3 +81,6 @@ impl Library {
         Arc::clone(known.entry(TypeId::of::<A>()).or_insert(scripts))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -98,16 +98,19 @@ impl Redis {
         })
     }
 
-    /// Runs a property on so many random values, several at once.
+    /// Runs a property on so many random values, several at once; on more or fewer as `TOLLGATE_CASES` is more or less
+    /// than 10 000.
     pub fn for_all<S: Strategy>(
         &self,
         cases: u32,
         values: impl Fn() -> S + Sync,
         property: impl Fn(S::Value) -> TestCaseResult + Sync,
     ) {
+        let cases = u64::from(cases) * u64::from(tollgate_properties::cases()) / 10_000;
+        let of_each = u32::try_from(cases.div_ceil(WORKERS.into())).unwrap_or(u32::MAX);
         thread::scope(|scope| {
             for _ in 0..WORKERS {
-                scope.spawn(|| for_so_many(cases.div_ceil(WORKERS), values(), &property));
+                scope.spawn(|| for_so_many(of_each.max(1), values(), &property));
             }
         });
     }

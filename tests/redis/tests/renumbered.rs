@@ -8,7 +8,7 @@ use tollgate_properties::{
     conformance::every_algorithm,
     history::{Cost, Op, any_history},
     model::sliding_window,
-    numbers::numbers,
+    numbers::{Numbers, numbers},
     subject::{Subject, instant},
 };
 use tollgate_redis_tests::{Redis, Twin};
@@ -47,6 +47,39 @@ fn a_policy_whose_numbers_change_is_the_pure_rules() {
             Ok(())
         })
     });
+}
+
+#[test]
+fn a_log_beside_a_state_that_is_mended_keeps_what_may_count_again() {
+    let redis = Redis::start();
+    let numbers = |units, period, precision| Numbers {
+        units,
+        period,
+        burst: 1,
+        precision,
+        interval: 1,
+        other_units: units,
+        other_period: precision.min(9),
+    };
+    let the_one = |numbers| every_algorithm(&numbers).swap_remove(15);
+    let old = the_one(Numbers {
+        other_period: 1_000_000,
+        ..numbers(20, 1_000_000, 1_000_000)
+    });
+    let new = the_one(numbers(1, 14, 14));
+    let clock = ManualClock::at(instant(38));
+    let (store, key) = (redis.store(clock.clone()), redis.new_key());
+    let mut twin = Twin::of(&*old.bucket);
+    for (subject, now, cost) in [(&old, 38, 1), (&new, 28, 0), (&new, 27, 0), (&new, 50, 1)] {
+        clock.set(instant(now));
+        twin.renumber(&*subject.bucket);
+        let limiter = subject
+            .bucket
+            .limiter_over(store.clone(), key.clone(), &*old.bucket);
+        let op = Op::Check(Cost::Units(cost));
+        twin.steps_as(&*redis.blocking(limiter), op, 0, now)
+            .unwrap();
+    }
 }
 
 #[test]

@@ -214,6 +214,7 @@ fn by_the_servers_clock_too_an_evicted_list_comes_back_with_an_expiry() {
     let redis = Redis::start();
     let subject = every_algorithm(&Numbers {
         period: 3_600_000_000,
+        precision: 3_600_000_000,
         ..NUMBERS
     })
     .swap_remove(2);

@@ -1,0 +1,107 @@
+//! Tuples of every size, nested ones and many logs together, decide over Redis as they do in memory.
+
+use std::time::Duration;
+
+use tollgate::{
+    Quota,
+    algorithm::{
+        FixedWindow, Gcra, LeakyBucket, MinInterval, Scripted, SlidingBuckets, SlidingLog,
+        SlidingWindow, TokenBucket,
+    },
+    clock::ManualClock,
+};
+use tollgate_properties::{
+    history::any_history,
+    model::sliding_log,
+    subject::{Subject, instant},
+};
+use tollgate_redis_tests::{Redis, the_decisions_are_the_rules};
+
+fn quota(units: u64) -> Quota {
+    Quota::new(units, Duration::from_micros(40 + units))
+}
+
+fn log(units: u64) -> SlidingLog {
+    SlidingLog::new(quota(units))
+}
+
+fn buckets(units: u64) -> SlidingBuckets {
+    SlidingBuckets::new(
+        Quota::new(units, Duration::from_micros(40)),
+        Duration::from_micros(5),
+    )
+}
+
+/// The spans of these models are those of the histories.
+fn tuple<A: Scripted>(name: &'static str, rule: A) -> Subject {
+    Subject::new(name, rule, [sliding_log(5, 45), sliding_log(6, 46)])
+}
+
+fn tuples() -> Vec<Subject> {
+    let others = || {
+        (
+            FixedWindow::new(quota(6)),
+            SlidingWindow::new(quota(7)),
+            TokenBucket::new(quota(8)).burst(5),
+            Gcra::new(quota(9)).burst(6),
+            LeakyBucket::new(quota(6)).queue(),
+            MinInterval::new(Duration::from_micros(2)),
+        )
+    };
+    let (window, two, tokens, gcra, queue, gap) = others();
+    vec![
+        tuple("three logs", (log(5), buckets(6), log(7))),
+        tuple("four logs", (log(5), log(6), buckets(7).strict(), log(8))),
+        tuple("five logs", (log(5), log(6), log(7), log(8), log(9))),
+        tuple(
+            "eight logs",
+            (
+                log(5),
+                log(6),
+                log(7),
+                log(8),
+                log(9),
+                buckets(5),
+                buckets(6),
+                buckets(7),
+            ),
+        ),
+        tuple("six others", others()),
+        tuple(
+            "eight of eight kinds",
+            (
+                window,
+                two,
+                tokens.clone(),
+                gcra,
+                queue,
+                gap.clone(),
+                log(5),
+                buckets(6),
+            ),
+        ),
+        tuple(
+            "nested on the left",
+            ((tokens.clone(), log(5)), gap.clone()),
+        ),
+        tuple("nested on the right", (gap.clone(), (log(5), tokens))),
+        tuple("nine", ((others(), log(5)), (log(6), gap))),
+        tuple(
+            "thirty",
+            ((others(), others()), (others(), others()), others()),
+        ),
+    ]
+}
+
+#[test]
+fn every_decision_of_a_tuple_is_the_pure_rules() {
+    let redis = Redis::start();
+    redis.for_all(180, any_history, |history| {
+        tuples().iter().try_for_each(|subject| {
+            let clock = ManualClock::at(instant(history.start));
+            let limiter = redis.limiter(&*subject.bucket, clock.clone());
+            the_decisions_are_the_rules(subject, &history, &*limiter, &clock)
+        })
+    });
+    assert_eq!(redis.wait(redis.server().keys_without_ttl("")), [""; 0]);
+}
