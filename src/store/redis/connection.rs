@@ -21,15 +21,17 @@ use super::{Later, peer::Peer};
 /// What a [`RedisStore`](super::RedisStore) sends its scripts over: a `fred` client, or a pool of them that take turns,
 /// with whatever TLS, users, sockets and topology (one server, Sentinel, Cluster) they were built with.
 ///
-/// The client must be connected before the first decision (`init()`), and needs a reconnect policy, or it ends with the
-/// first connection that it loses. It may serve other commands too.
-///
 /// The store's commands have settings of their own, whatever the client's are: each is sent once, fails at once while
 /// there is no connection, and ends with the store's deadline. Everything else is the client's: how it reconnects, and
-/// when it takes a connection for dead.
+/// when it takes a connection for dead. It needs a reconnect policy, or it ends with the first connection that it loses;
+/// it may serve other commands too.
 ///
-/// Of a client of a cluster only the settings are used: the store makes connections of its own, at the first decision,
-/// since fred 10.1 mixes up answers when it follows a slot that moves.
+/// # In a cluster
+///
+/// Of a client of a cluster only the settings are used, and it need not be connected: the store makes connections of its
+/// own at the first decision, and ends them when it is dropped. It reconnects after 20 ms at first and 500 ms at most.
+/// fred 10.1 mixes up the answers of all who share a client when it follows a slot that moves (`ASK`); the store's own
+/// does not, and the store follows it itself.
 #[derive(Clone)]
 pub struct RedisConnection {
     peers: Arc<[Peer]>,

@@ -134,3 +134,178 @@ pub(super) fn unreadable() -> StoreError {
         "what is stored under this key is not a state",
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A text of Redis, the code in it, and whose fault it is.
+    const TEXTS: &[(&str, &str, StoreErrorKind)] = {
+        use StoreErrorKind::{InvalidInput, Misconfigured, Unavailable};
+        &[
+            // From version 7 on.
+            (
+                "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+                "BUSY",
+                Unavailable,
+            ),
+            (
+                "LOADING Redis is loading the dataset in memory",
+                "LOADING",
+                Unavailable,
+            ),
+            (
+                "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'. script: 5f6a, on @user_script:6.",
+                "MASTERDOWN",
+                Unavailable,
+            ),
+            (
+                "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. script: 5f6a, on @user_script:33.",
+                "MISCONF",
+                Unavailable,
+            ),
+            (
+                "NOREPLICAS Not enough good replicas to write. script: 5f6a, on @user_script:33.",
+                "NOREPLICAS",
+                Unavailable,
+            ),
+            (
+                "OOM command not allowed when used memory > 'maxmemory'. script: 5f6a, on @user_script:33.",
+                "OOM",
+                Unavailable,
+            ),
+            (
+                "READONLY You can't write against a read only replica. script: 5f6a, on @user_script:33.",
+                "READONLY",
+                Unavailable,
+            ),
+            (
+                "CLUSTERDOWN The cluster is down",
+                "CLUSTERDOWN",
+                Unavailable,
+            ),
+            (
+                "TRYAGAIN Multiple keys request during rehashing of slot",
+                "TRYAGAIN",
+                Unavailable,
+            ),
+            (
+                "WRONGTYPE Operation against a key holding the wrong kind of value script: 5f6a, on @user_script:10.",
+                "WRONGTYPE",
+                InvalidInput,
+            ),
+            ("UNREADABLE state", "UNREADABLE", InvalidInput),
+            ("NOAUTH Authentication required.", "NOAUTH", Misconfigured),
+            (
+                "WRONGPASS invalid username-password pair or user is disabled.",
+                "WRONGPASS",
+                Misconfigured,
+            ),
+            (
+                "NOPERM this user has no permissions to run the 'evalsha' command",
+                "NOPERM",
+                Misconfigured,
+            ),
+            (
+                "NOPERM this user has no permissions to access one of the keys used as arguments",
+                "NOPERM",
+                Misconfigured,
+            ),
+            (
+                "ERR The user executing the script can't run this command or subcommand script: 5f6a, on @user_script:6.",
+                "ERR",
+                Misconfigured,
+            ),
+            (
+                "ERR unknown command 'EVALSHA', with args beginning with: 'OOM' 'BUSY'",
+                "ERR",
+                Misconfigured,
+            ),
+            (
+                "CROSSSLOT Keys in request don't hash to the same slot",
+                "CROSSSLOT",
+                Misconfigured,
+            ),
+            ("MOVED 3999 127.0.0.1:6381", "MOVED", Misconfigured),
+            (
+                "NOSCRIPT No matching script. Please use EVAL.",
+                "NOSCRIPT",
+                Misconfigured,
+            ),
+            ("", "", Misconfigured),
+            // Version 6.2.
+            (
+                "ERR Error running script (call to f_5f6a): @user_script:33: @user_script: 33: -OOM command not allowed when used memory > 'maxmemory'. ",
+                "OOM",
+                Unavailable,
+            ),
+            (
+                "ERR Error running script (call to f_5f6a): @user_script:3: -OOM command not allowed when used memory > 'maxmemory'.",
+                "OOM",
+                Unavailable,
+            ),
+            (
+                "ERR Error running script (call to f_5f6a): @user_script:33: @user_script: 33: -READONLY You can't write against a read only replica. ",
+                "READONLY",
+                Unavailable,
+            ),
+            (
+                "ERR Error running script (call to f_5f6a): @user_script:33: @user_script: 33: -MISCONF Errors writing to the AOF file: No space left on device ",
+                "MISCONF",
+                Unavailable,
+            ),
+            (
+                "ERR Error running script (call to f_5f6a): @user_script:33: @user_script: 33: -NOREPLICAS Not enough good replicas to write. ",
+                "NOREPLICAS",
+                Unavailable,
+            ),
+            (
+                "ERR Error running script (call to f_5f6a): @user_script:10: WRONGTYPE Operation against a key holding the wrong kind of value ",
+                "WRONGTYPE",
+                InvalidInput,
+            ),
+            (
+                "ERR Error running script (call to f_5f6a): @user_script:6: @user_script: 6: The user executing the script can't run this command or subcommand ",
+                "ERR",
+                Misconfigured,
+            ),
+            (
+                "ERR Error running script (call to f_5f6a): @user_script:6: user_script:6: attempt to index global 'BUSY' (a nil value) ",
+                "ERR",
+                Misconfigured,
+            ),
+        ]
+    };
+
+    #[test]
+    fn an_error_is_sorted_by_its_code_wherever_redis_puts_it() {
+        for (text, is, whose) in TEXTS {
+            assert_eq!(code(text), *is, "{text}");
+            assert_eq!(answered(text).kind(), *whose, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_client_that_is_not_let_in_is_set_up_wrongly_and_one_that_is_cut_off_is_not() {
+        use StoreErrorKind::{Misconfigured, Unavailable};
+        for (error, is, whose) in [
+            (ErrorKind::Auth, "WRONGPASS invalid", Misconfigured),
+            (ErrorKind::Unknown, "NOPERM this user", Misconfigured),
+            (ErrorKind::Config, "ERR This instance", Misconfigured),
+            (ErrorKind::IO, "Connection refused", Unavailable),
+            (ErrorKind::Unknown, "LOADING Redis", Unavailable),
+            (ErrorKind::Timeout, "Request timed out.", Unavailable),
+            (ErrorKind::Backpressure, "", Unavailable),
+        ] {
+            assert_eq!(kind(&Error::new(error, is)), whose, "{is}");
+        }
+    }
+
+    #[test]
+    fn a_command_was_sent_elsewhere_only_when_the_client_says_so() {
+        let says = |kind, details| is_redirection(&Error::new(kind, details));
+        assert!(says(ErrorKind::Routing, "Too many redirections."));
+        assert!(!says(ErrorKind::Routing, "Max attempts reached."));
+        assert!(!says(ErrorKind::Unknown, "Too many failed write attempts."));
+    }
+}

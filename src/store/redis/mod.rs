@@ -120,7 +120,8 @@ pub type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 impl RedisStore {
     /// A store behind this `fred` client or pool: with the server's clock, prefix `tollgate`, and 100 ms for a decision.
     ///
-    /// The client must be connected, or be about to: the store asks it, and never connects it.
+    /// The client must be connected, or be about to: the store asks it, and never connects it. Of a cluster's client it takes
+    /// the settings alone, and connects one of its own; see [`RedisConnection`].
     pub fn new(connection: impl Into<RedisConnection>) -> Self {
         Self::builder(connection).build()
     }

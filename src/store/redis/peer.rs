@@ -137,9 +137,10 @@ impl Peer {
             let command = CustomCommand::new_static(command, None, false);
             let _: Value = both.custom(asking, Vec::<Value>::new()).await?;
             let _: Value = both.custom(command, arguments).await?;
-            match both.last::<Value>().await {
-                Ok(answer) => Ok(Resp3Frame::BlobString {
-                    data: answer.convert()?,
+            let answers = both.try_all::<Value>().await;
+            match answers.into_iter().collect::<Result<Vec<_>, _>>() {
+                Ok(mut answers) => Ok(Resp3Frame::BlobString {
+                    data: answers.pop().unwrap_or(Value::Null).convert()?,
                     attributes: None,
                 }),
                 // What the server answers begins with its code; what the client says does not.

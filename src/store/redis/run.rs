@@ -182,6 +182,9 @@ impl Shared {
             Err(Refused::NoScript(_)) => Err(Refused::NoScript(Some(taker))),
             Err(Refused::Elsewhere) => {
                 self.last_move.is_over();
+                // The slot has moved meanwhile; or the right to ask is missing, which the other answer hides.
+                let asking = peer.send_to(taker, "ASKING", Vec::new());
+                self.answer(peer, self.line.ask(asking)).await?;
                 Err(Refused::Elsewhere)
             }
             answer => answer,

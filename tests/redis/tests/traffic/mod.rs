@@ -17,7 +17,7 @@ use http::{HeaderName, Request, Response, StatusCode};
 use tokio::time::{Instant, sleep};
 use tollgate::{
     HandleStoreError, Quota, RateLimitLayer,
-    algorithm::{Gcra, Scripted},
+    algorithm::{FixedWindow, Scripted},
     key::from_fn,
     store::{RedisConnection, RedisStore},
 };
@@ -40,9 +40,12 @@ pub(crate) fn store(connection: impl Into<RedisConnection>) -> RedisStore {
     RedisStore::builder(connection).deadline(DEADLINE).build()
 }
 
-/// A limit that nobody meets here, with buckets that stay.
-pub(crate) fn plenty() -> Gcra {
-    Gcra::new(Quota::per_day(10_000_000))
+/// How much [`plenty`] is.
+pub(crate) const UNITS: u64 = 10_000_000;
+
+/// A limit that nobody meets here, and that gives nothing back for more than a year.
+pub(crate) fn plenty() -> FixedWindow {
+    FixedWindow::new(Quota::new(UNITS, Duration::from_secs(400 * 86_400)))
 }
 
 /// What a request was answered.

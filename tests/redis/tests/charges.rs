@@ -1,0 +1,186 @@
+//! What is charged when scripts, connections or requests are lost: nothing twice, and no script loaded twice.
+
+mod traffic;
+
+use std::time::Duration;
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::watch,
+    time::{Instant, sleep},
+};
+use tollgate::{
+    OnStoreError, Quota, RateLimiter, StoreErrorKind, algorithm::FixedWindow, store::RedisStore,
+};
+use tollgate_redis_tests::{Server, connect_to, until, within};
+
+use traffic::{Answer, PREFIX, Traffic, UNITS, has, plenty, store};
+
+/// What all keys of the traffic were charged.
+async fn charged(store: &RedisStore) -> u64 {
+    let limiter = RateLimiter::new(plenty(), store.clone());
+    let mut charged = 0;
+    for key in 0..24_u32 {
+        charged += UNITS - limiter.peek(&key).await.unwrap().remaining();
+    }
+    charged
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_script_that_is_gone_is_loaded_once_and_nobody_sees_it() {
+    let server = Server::start().await;
+    let store = store(server.client().await);
+    let traffic = Traffic::through(&store, plenty(), OnStoreError::Refuse);
+    traffic.is_decided().await;
+    for _ in 0..5 {
+        let _: String = server.command("SCRIPT", &["FLUSH"]).await;
+        traffic.is_decided().await;
+    }
+    let _: String = server.command("FLUSHALL", &[]).await;
+    traffic.is_decided().await;
+    let seen = traffic.end().await;
+    assert!(seen.iter().all(|seen| seen.answer == Answer::Admitted));
+    assert_eq!(server.command_calls("script|load").await, 6);
+    assert_eq!(server.keys_without_ttl(PREFIX).await, [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_sent_before_a_connection_was_lost_is_not_sent_again() {
+    let server = Server::start().await;
+    let store = store(server.client().await);
+    let traffic = Traffic::through(&store, plenty(), OnStoreError::Refuse);
+    traffic.is_decided().await;
+    for _ in 0..10 {
+        let _: i64 = server.command("CLIENT", &["KILL", "TYPE", "normal"]).await;
+        traffic.is_decided().await;
+    }
+    let seen = traffic.end().await;
+    let admitted = seen.iter().filter(|seen| seen.answer == Answer::Admitted);
+    let (admitted, charged) = (admitted.count() as u64, charged(&store).await);
+    assert!(has(&seen, Answer::Unavailable));
+    assert!(
+        (admitted..=seen.len() as u64).contains(&charged),
+        "{charged}"
+    );
+}
+
+/// Passes on what a client says, and swallows the answers once it is told so.
+async fn swallower(server: u16, is_open: watch::Receiver<bool>) -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        loop {
+            let (client, _) = listener.accept().await.unwrap();
+            let server = TcpStream::connect(("127.0.0.1", server)).await.unwrap();
+            let (mut from_client, mut to_client) = client.into_split();
+            let (mut from_server, mut to_server) = server.into_split();
+            tokio::spawn(async move { tokio::io::copy(&mut from_client, &mut to_server).await });
+            let is_open = is_open.clone();
+            tokio::spawn(async move {
+                let mut bytes = [0; 4096];
+                while let Ok(length @ 1..) = from_server.read(&mut bytes).await {
+                    if !*is_open.borrow() {
+                        // Both halves go: the connection is cut.
+                        return;
+                    }
+                    to_client.write_all(&bytes[..length]).await.unwrap();
+                }
+            });
+        }
+    });
+    port
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_charged_without_an_answer_is_charged_once() {
+    let server = Server::start().await;
+    let (open, is_open) = watch::channel(true);
+    let port = swallower(server.port(), is_open).await;
+    let direct = store(server.client().await);
+    let limiter = RateLimiter::new(plenty(), store(connect_to(port).await));
+    for number in 1..=5 {
+        open.send_replace(true);
+        until("a connection", async || limiter.peek(&7_u32).await.ok()).await;
+        open.send_replace(false);
+        let error = limiter.check(&7_u32).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+        sleep(Duration::from_millis(100)).await;
+        assert_eq!(charged(&direct).await, number);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_more_wait_for_an_answer_than_may_and_dropped_ones_count_among_them() {
+    let server = Server::start().await;
+    let store = RedisStore::builder(server.client().await)
+        .deadline(Duration::from_secs(5))
+        .most_unanswered(50)
+        .build();
+    let limiter = RateLimiter::new(plenty(), store.clone());
+    limiter.check(&7_u32).await.unwrap();
+    server.stop_process();
+    for _ in 0..200 {
+        let asked = limiter.check(&7_u32);
+        let answer = tokio::time::timeout(Duration::from_millis(1), asked).await;
+        if let Ok(answer) = answer {
+            assert_eq!(answer.unwrap_err().kind(), StoreErrorKind::Unavailable);
+        }
+    }
+    let asked = limiter.check(&7_u32);
+    let error = within(Duration::from_secs(1), "an answer at once", asked).await;
+    let error = error.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+    assert!(error.to_string().contains("too many decisions"), "{error}");
+    server.continue_process();
+    let back = Instant::now();
+    let decided = async || limiter.check(&7_u32).await.ok();
+    let decision = until("a decision", decided).await;
+    assert!(back.elapsed() < Duration::from_secs(1));
+    assert!(decision.remaining() >= UNITS - 52, "{decision:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bucket_that_is_full_admits_nobody_more_while_requests_are_dropped() {
+    let server = Server::start().await;
+    let store = store(server.client().await);
+    let rule = FixedWindow::new(Quota::new(300, Duration::from_secs(400 * 86_400)));
+    let limiter = RateLimiter::new(rule, store);
+    let mut admitted = 0;
+    for round in 0..20 {
+        let checks = (0..40).map(|_| {
+            let limiter = limiter.clone();
+            tokio::spawn(async move { limiter.check(&7_u32).await })
+        });
+        for (number, check) in checks.collect::<Vec<_>>().into_iter().enumerate() {
+            match number % 3 == round % 3 {
+                true => check.abort(),
+                false => admitted += u64::from(check.await.unwrap().unwrap().is_admitted()),
+            }
+        }
+    }
+    assert!(admitted <= 300, "{admitted}");
+    assert_eq!(limiter.peek(&7_u32).await.unwrap().remaining(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_stores_on_one_client_do_not_disturb_what_else_it_is_asked() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let traffic = Traffic::through(&store(client.clone()), plenty(), OnStoreError::Refuse);
+    let other = Traffic::through(&store(client.clone()), plenty(), OnStoreError::Refuse);
+    traffic.is_decided().await;
+    for number in 0..1000_u32 {
+        use fred::interfaces::KeysInterface;
+        if number % 100 == 0 {
+            let _: String = server.command("SCRIPT", &["FLUSH"]).await;
+        }
+        let () = client.set("mine", number, None, None, false).await.unwrap();
+        let read: u32 = client.get("mine").await.unwrap();
+        assert_eq!(read, number);
+    }
+    for traffic in [traffic, other] {
+        let seen = traffic.end().await;
+        assert!(seen.iter().all(|seen| seen.answer == Answer::Admitted));
+    }
+}

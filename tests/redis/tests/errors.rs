@@ -1,0 +1,241 @@
+//! Whose fault each error is, in the words of real servers, and that it says so.
+
+mod traffic;
+
+use std::time::Duration;
+
+use fred::{
+    clients::{Client, Pool},
+    interfaces::ClientLike,
+    types::{
+        Builder,
+        config::{Config, ReconnectPolicy},
+    },
+};
+use tollgate::{
+    Quota, RateLimiter, StoreError, StoreErrorKind,
+    algorithm::{Gcra, SlidingLog},
+    store::RedisStore,
+};
+use tollgate_redis_tests::{Cluster, Server, until};
+
+use traffic::{PREFIX, plenty, store};
+
+async fn error_of(store: &RedisStore) -> StoreError {
+    RateLimiter::new(plenty(), store.clone())
+        .check(&7_u32)
+        .await
+        .unwrap_err()
+}
+
+#[track_caller]
+fn assert_says(error: &StoreError, kind: StoreErrorKind, words: &str) {
+    println!("{error}");
+    assert_eq!(error.kind(), kind, "{error}");
+    assert!(error.to_string().contains(words), "{error}");
+}
+
+fn unconnected(config: Config) -> Client {
+    let policy = ReconnectPolicy::new_constant(0, 50);
+    let mut builder = Builder::from_config(config);
+    builder.set_policy(policy).build().unwrap()
+}
+
+#[tokio::test]
+async fn a_client_that_was_never_connected_says_so() {
+    let server = Server::start().await;
+    let client = unconnected(server.config());
+    let store = store(client.clone());
+    let error = error_of(&store).await;
+    assert_says(&error, StoreErrorKind::Misconfigured, "never connected");
+    assert!(error.to_string().contains("`init()`"), "{error}");
+    client.init().await.unwrap();
+    let limiter = RateLimiter::new(plenty(), store);
+    assert!(limiter.check(&7_u32).await.unwrap().is_admitted());
+}
+
+#[tokio::test]
+async fn an_address_where_nobody_answers_says_so() {
+    let server = Server::start().await;
+    let client = unconnected(server.config());
+    let store = store(client.clone());
+    server.kill();
+    client.init().await.unwrap_err();
+    let error = error_of(&store).await;
+    assert_says(
+        &error,
+        StoreErrorKind::Unavailable,
+        "no connection to Redis",
+    );
+    assert!(error.to_string().contains("refused"), "{error}");
+}
+
+#[tokio::test]
+async fn a_wrong_password_says_so() {
+    let server = Server::start_with(&["--requirepass", "secret"]).await;
+    let client = unconnected(server.config_of("default", "other"));
+    let with_a_wrong_one = store(client.clone());
+    client.init().await.unwrap_err();
+    let error = error_of(&with_a_wrong_one).await;
+    assert_says(&error, StoreErrorKind::Misconfigured, "WRONGPASS");
+
+    let client = unconnected(server.config());
+    let without = store(client.clone());
+    let _ = client.init().await;
+    assert_says(
+        &error_of(&without).await,
+        StoreErrorKind::Misconfigured,
+        "NOAUTH",
+    );
+}
+
+#[tokio::test]
+async fn a_key_that_holds_something_else_refuses_its_own_requests_only() {
+    let server = Server::start().await;
+    let store = store(server.client().await);
+    let (state, log) = (
+        Gcra::new(Quota::per_day(9)),
+        SlidingLog::new(Quota::per_day(5)),
+    );
+    let states = RateLimiter::new(state, store.clone());
+    let logs = RateLimiter::new(log, store);
+    for key in [1_u32, 2, 7] {
+        states.check(&key).await.unwrap();
+        logs.check(&key).await.unwrap();
+    }
+    for key in server.keys(PREFIX).await {
+        let key = std::str::from_utf8(&key).unwrap();
+        // Those of 7 stay as they are.
+        if key.ends_with(":1;}") {
+            let _: i64 = server.command("DEL", &[key]).await;
+            let _: i64 = server.command("SADD", &[key, "strange"]).await;
+        } else if key.ends_with(":2;}") {
+            let _: String = server.command("SET", &[key, "strange", "EX", "99"]).await;
+        }
+    }
+    for (key, words) in [(1_u32, "WRONGTYPE"), (2, "UNREADABLE")] {
+        let error = states.check(&key).await.unwrap_err();
+        assert_says(&error, StoreErrorKind::InvalidInput, words);
+        let error = logs.check(&key).await.unwrap_err();
+        assert_says(&error, StoreErrorKind::InvalidInput, words);
+    }
+    states.check(&7_u32).await.unwrap();
+    logs.check(&7_u32).await.unwrap();
+    for key in [1_u32, 2] {
+        states.reset(&key).await.unwrap();
+        logs.reset(&key).await.unwrap();
+        states.check(&key).await.unwrap();
+        logs.check(&key).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_server_says_what_is_the_matter() {
+    use StoreErrorKind::{Misconfigured, Unavailable};
+    let set = |name, value| vec!["CONFIG", "SET", name, value];
+    let user = |rule| vec!["ACL", "SETUSER", "default", rule];
+    for (command, kind, words) in [
+        (set("maxmemory", "1"), Unavailable, "OOM"),
+        (set("min-replicas-to-write", "1"), Unavailable, "NOREPLICAS"),
+        (vec!["REPLICAOF", "127.0.0.1", "1"], Unavailable, "READONLY"),
+        (user("-evalsha"), Misconfigured, "NOPERM"),
+        (user("-script"), Misconfigured, "NOPERM"),
+        (user("resetkeys"), Misconfigured, "NOPERM"),
+        (user("-set"), Misconfigured, "can't run this command"),
+    ] {
+        let server = Server::start().await;
+        let store = store(server.client().await);
+        let _: String = server.command(command[0], &command[1..]).await;
+        assert_says(&error_of(&store).await, kind, words);
+    }
+
+    let server = Server::start().await;
+    let store = store(server.client().await);
+    let replica = ["REPLICAOF", "127.0.0.1", "1"];
+    let _: String = server.command(replica[0], &replica[1..]).await;
+    let stale = set("replica-serve-stale-data", "no");
+    let _: String = server.command(stale[0], &stale[1..]).await;
+    assert_says(&error_of(&store).await, Unavailable, "MASTERDOWN");
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_save_says_so() {
+    let server = Server::start().await;
+    let store = store(server.client().await);
+    let folder: Vec<String> = server.command("CONFIG", &["GET", "dir"]).await;
+    std::fs::remove_dir_all(&folder[1]).unwrap();
+    let set = ["SET", "save", "3600 1"];
+    let _: String = server.command("CONFIG", &set).await;
+    let _: String = server.command("BGSAVE", &[]).await;
+    let error = until("a save that fails", async || {
+        RateLimiter::new(plenty(), store.clone())
+            .check(&7_u32)
+            .await
+            .err()
+    })
+    .await;
+    assert_says(&error, StoreErrorKind::Unavailable, "MISCONF");
+}
+
+#[tokio::test]
+async fn a_server_that_is_loading_says_so() {
+    let args = ["--rdbcompression", "no", "--key-load-delay", "30000"];
+    let server = Server::start_with(&args).await;
+    let store = store(server.client().await);
+    let fill =
+        "for i = 1, 60 do redis.call('SETEX', 'other:' .. i, 999, string.rep('a', 100000)) end";
+    let _: Option<String> = server.command("EVAL", &[fill, "0"]).await;
+    let _: String = server.command("SAVE", &[]).await;
+    let limiter = RateLimiter::new(plenty(), store);
+    limiter.check(&7_u32).await.unwrap();
+    let loading = async {
+        until("a server that loads", async || {
+            let error = limiter.check(&7_u32).await.err()?;
+            assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+            error.to_string().contains("LOADING").then_some(())
+        })
+        .await;
+    };
+    tokio::join!(server.restart(), loading);
+    until("a decision", async || limiter.check(&7_u32).await.ok()).await;
+}
+
+#[tokio::test]
+async fn a_node_of_a_cluster_that_is_taken_for_a_server_alone_says_so() {
+    let cluster = Cluster::start().await;
+    let store = store(cluster.nodes()[0].client().await);
+    let limiter = RateLimiter::new(Gcra::new(Quota::per_day(5)), store);
+    let mut errors = Vec::new();
+    for key in 0..30_u32 {
+        errors.extend(limiter.check(&key).await.err());
+    }
+    assert!(!errors.is_empty());
+    for error in errors {
+        assert_says(&error, StoreErrorKind::Misconfigured, "MOVED");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pool_of_many_connections_decides_together() {
+    let server = Server::start().await;
+    let pool = Pool::new(server.config(), None, None, None, 64).unwrap();
+    pool.init().await.unwrap();
+    let store = RedisStore::builder(pool)
+        .deadline(Duration::from_secs(5))
+        .build();
+    let limiter = RateLimiter::new(Gcra::new(Quota::per_day(500)), store);
+    let clients = server.info_field("clients", "connected_clients").await;
+    assert!(clients.unwrap().parse::<u32>().unwrap() >= 64);
+    let checks: Vec<_> = (0..1000)
+        .map(|_| {
+            let limiter = limiter.clone();
+            tokio::spawn(async move { limiter.check(&7_u32).await })
+        })
+        .collect();
+    let mut admitted = 0;
+    for check in checks {
+        admitted += u32::from(check.await.unwrap().unwrap().is_admitted());
+    }
+    assert_eq!(admitted, 500);
+    assert_eq!(server.command_calls("script|load").await, 1);
+}

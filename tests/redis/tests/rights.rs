@@ -1,0 +1,217 @@
+//! A user who may do only what the store needs, behind TLS and in a cluster; and each right is needed.
+
+mod traffic;
+
+use std::time::Duration;
+
+use fred::{
+    clients::Client,
+    interfaces::ClientLike,
+    types::{
+        Builder,
+        config::{Config, ReconnectPolicy},
+    },
+};
+use tollgate::{
+    Quota, RateLimiter, StoreError, StoreErrorKind,
+    algorithm::{FixedWindow, Gcra, SlidingLog},
+    clock::{ManualClock, Timestamp},
+    store::RedisStore,
+};
+use tollgate_redis_tests::{Cluster, Server, TlsServer, slot_of};
+
+use traffic::PREFIX;
+
+/// What the store needs of one server.
+const RIGHTS: &[&str] = &[
+    "+evalsha",
+    "+script|load",
+    "+time",
+    "+get",
+    "+set",
+    "+setrange",
+    "+pexpireat",
+    "+rpush",
+    "+ltrim",
+    "+lindex",
+    "+del",
+];
+
+/// What it needs where the time is not the server's.
+const OF_A_CLOCK: &[&str] = &["+pexpire"];
+
+/// What the client needs to find the nodes of a cluster, and the store to follow a slot that moves.
+const OF_A_CLUSTER: &[&str] = &[
+    "+cluster|slots",
+    "+cluster|info",
+    "+cluster|nodes",
+    "+asking",
+];
+
+fn user(rights: &[&str]) -> Vec<String> {
+    let words = ["SETUSER", "app", "reset", "on", ">word", "~tollgate:*"];
+    let words = words.iter().chain(rights);
+    words.map(|word| (*word).to_owned()).collect()
+}
+
+async fn set_user(server: &Server, rights: &[&str]) {
+    let words = user(rights);
+    let words: Vec<_> = words.iter().map(String::as_str).collect();
+    let _: String = server.command("ACL", &words).await;
+}
+
+async fn connect(config: Config) -> Client {
+    let policy = ReconnectPolicy::new_constant(0, 50);
+    let client = Builder::from_config(config).set_policy(policy).build();
+    let client = client.unwrap();
+    if !client.is_clustered() {
+        client.init().await.unwrap();
+    }
+    client
+}
+
+fn store(client: Client) -> RedisStore {
+    RedisStore::builder(client)
+        .deadline(Duration::from_secs(5))
+        .build()
+}
+
+/// Everything that a store can be asked, for rules that keep numbers and for one that keeps a log.
+async fn everything(store: &RedisStore, keys: std::ops::Range<u32>) -> Result<(), StoreError> {
+    let gcra = RateLimiter::new(Gcra::new(Quota::per_minute(4)), store.clone());
+    let log = SlidingLog::new(Quota::new(3, Duration::from_millis(30)));
+    let log = RateLimiter::new(log, store.clone());
+    let window = FixedWindow::new(Quota::per_day(3));
+    let both = RateLimiter::new((window, SlidingLog::new(Quota::per_day(3))), store.clone());
+    for key in keys {
+        for _ in 0..5 {
+            gcra.check(&key).await?;
+            log.check(&key).await?;
+            both.check(&key).await?;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        for _ in 0..5 {
+            log.check(&key).await?;
+            tokio::time::sleep(Duration::from_millis(12)).await;
+        }
+        gcra.peek(&key).await?;
+        log.peek(&key).await?;
+        gcra.refund(&key, 1).await?;
+        log.refund(&key, 1).await?;
+        both.refund(&key, 1).await?;
+        gcra.reset(&key).await?;
+        both.reset(&key).await?;
+    }
+    Ok(())
+}
+
+fn without<'a>(rights: &[&'a str], right: &str) -> Vec<&'a str> {
+    let others = rights.iter().filter(|other| **other != right);
+    others.copied().collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn behind_tls_a_user_with_these_rights_is_enough() {
+    let off = ["--user", "default", "off"];
+    let server = TlsServer::start_with(&off).await;
+    set_user(server.server(), RIGHTS).await;
+    let store = store(connect(server.config("app", "word")).await);
+    everything(&store, 0..3).await.unwrap();
+    let keys = server.server().keys("").await;
+    assert!(keys.iter().all(|key| key.starts_with(PREFIX.as_bytes())));
+    assert_eq!(server.server().keys_without_ttl("").await, [""; 0]);
+    server.server().kill();
+    server.server().restart().await;
+    set_user(server.server(), RIGHTS).await;
+    tollgate_redis_tests::until("decisions", async || everything(&store, 0..1).await.ok()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_of_these_rights_is_needed() {
+    let server = Server::start().await;
+    for right in RIGHTS {
+        let _: String = server.command("FLUSHALL", &[]).await;
+        let _: String = server.command("SCRIPT", &["FLUSH"]).await;
+        set_user(&server, &without(RIGHTS, right)).await;
+        let store = store(connect(server.config_of("app", "word")).await);
+        let Err(error) = everything(&store, 0..1).await else {
+            panic!("nobody needs {right}");
+        };
+        assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
+    }
+    set_user(&server, &[RIGHTS, &["resetkeys", "~other:*"]].concat()).await;
+    let store = store(connect(server.config_of("app", "word")).await);
+    let error = everything(&store, 0..1).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_a_clock_of_its_own_a_store_needs_no_time_and_one_right_more() {
+    let server = Server::start().await;
+    let rights = [RIGHTS, OF_A_CLOCK].concat();
+    for (rights, is_enough) in [
+        (without(&without(&rights, "+time"), "+pexpireat"), true),
+        (RIGHTS.to_vec(), false),
+    ] {
+        let _: String = server.command("FLUSHALL", &[]).await;
+        set_user(&server, &rights).await;
+        let client = connect(server.config_of("app", "word")).await;
+        let store = RedisStore::builder(client)
+            .deadline(Duration::from_secs(5))
+            .clock(ManualClock::at(Timestamp::from_micros(
+                1_700_000_000_000_000,
+            )))
+            .build();
+        let done = everything(&store, 0..1).await;
+        assert_eq!(done.is_ok(), is_enough, "{done:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_a_cluster_a_user_with_these_rights_is_enough_and_each_is_needed() {
+    let cluster = Cluster::start().await;
+    let config = || Config {
+        username: Some("app".to_owned()),
+        password: Some("word".to_owned()),
+        ..cluster.config()
+    };
+    let limit = || Gcra::new(Quota::per_day(9));
+    let rights = [RIGHTS, OF_A_CLUSTER].concat();
+    for node in cluster.nodes() {
+        set_user(node, &rights).await;
+    }
+    let with_all = store(connect(config()).await);
+    everything(&with_all, 0..9).await.unwrap();
+
+    RateLimiter::new(limit(), with_all.clone())
+        .check(&7_u32)
+        .await
+        .unwrap();
+    let keys = cluster.keys(PREFIX).await;
+    let key = keys.iter().find(|key| key.ends_with(b":7;}")).unwrap();
+    let slot = slot_of(key);
+    let from = cluster.owner_of(slot).await;
+    let to = (from + 1) % 3;
+    cluster.begin_migration(slot, from, to).await;
+    cluster.move_keys(slot, from, to).await;
+    RateLimiter::new(limit(), with_all)
+        .check(&7_u32)
+        .await
+        .unwrap();
+    for right in OF_A_CLUSTER {
+        for node in cluster.nodes() {
+            set_user(node, &without(&rights, right)).await;
+            let _: String = node.command("SCRIPT", &["FLUSH"]).await;
+        }
+        let store = RedisStore::builder(connect(config()).await)
+            .deadline(Duration::from_secs(2))
+            .build();
+        let done = RateLimiter::new(limit(), store).check(&7_u32).await;
+        let Err(error) = done else {
+            panic!("nobody needs {right}");
+        };
+        println!("{right}: {error}");
+        assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
+    }
+    cluster.end_migration(slot, from, to).await;
+}
