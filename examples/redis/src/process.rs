@@ -1,6 +1,6 @@
 //! The example once more, as a process of its own.
 
-use std::io::{BufRead, BufReader, Lines};
+use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use crate::Failure;
@@ -15,11 +15,20 @@ impl Process {
     /// Starts this program once more, with these arguments.
     pub fn start(arguments: &[&str]) -> Result<Self, Failure> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(arguments).stdout(Stdio::piped());
+        command
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
         let mut process = command.spawn()?;
         let output = process.stdout.take().ok_or("no output")?;
         let lines = BufReader::new(output).lines();
         Ok(Self { process, lines })
+    }
+
+    /// Sends it an empty line.
+    pub fn go(&mut self) -> Result<(), Failure> {
+        let input = self.process.stdin.as_mut().ok_or("no input")?;
+        Ok(writeln!(input)?)
     }
 
     /// The next line that it prints.

@@ -45,7 +45,11 @@ async fn main() -> Result<(), Failure> {
     let prefix = format!("example-{}", std::process::id());
     let start = |_| Process::start(&["worker", &url, &prefix]);
     let mut workers = (0..3).map(start).collect::<Result<Vec<_>, _>>()?;
-
+    // All are connected before any begins.
+    for worker in &mut workers {
+        assert_eq!(worker.line()?, "ready");
+    }
+    workers.iter_mut().try_for_each(Process::go)?;
     println!("{USERS} users, each of whom asks each of three processes {TIMES} times:\n");
     println!("limit                      admitted by each  together");
     for (name, each) in LIMITS {
@@ -71,14 +75,15 @@ async fn work(url: &str, prefix: &str) -> Result<(), Failure> {
         .prefix(prefix)
         .deadline(Duration::from_secs(5))
         .build();
+    println!("ready");
+    std::io::stdin().read_line(&mut String::new())?;
     let (hourly, hour) = (Quota::per_hour(10), Duration::from_secs(3_600));
-    let window = FixedWindow::new(hourly).from_first_request();
     let both = (
         TokenBucket::new(hourly),
         SlidingLog::new(Quota::per_hour(7)),
     );
     admitted(&store, Gcra::new(hourly)).await?;
-    admitted(&store, window).await?;
+    admitted(&store, FixedWindow::new(hourly).from_first_request()).await?;
     admitted(&store, SlidingLog::new(hourly)).await?;
     admitted(&store, MinInterval::new(hour)).await?;
     admitted(&store, both).await
@@ -87,7 +92,7 @@ async fn work(url: &str, prefix: &str) -> Result<(), Failure> {
 async fn admitted<A: Scripted>(store: &RedisStore, algorithm: A) -> Result<(), Failure> {
     let limiter = RateLimiter::new(algorithm, store.clone());
     let mut admitted = 0;
-    for user in (0..USERS).flat_map(|user| [user; TIMES as usize]) {
+    for user in (0..TIMES).flat_map(|_| 0..USERS) {
         admitted += u32::from(limiter.check(&user).await?.is_admitted());
     }
     println!("{admitted}");
