@@ -93,7 +93,7 @@ pub use connection::RedisConnection;
 ///   of a bucket are in one slot of a cluster. Short text stands in a key as it is; secrets and what is long stand there as
 ///   digests under the [`digest_key`](RedisStoreBuilder::digest_key).
 /// - **Expiry**: every key has one, from the first write on: when the state says no more than a fresh one, or at most a
-///   sixty-fourth of that time later. Refused requests write nothing.
+///   sixty-fourth of that time and 16 ms later. Refused requests write nothing.
 /// - **A failover** forgets what was not replicated yet, since replication is asynchronous: about its lag times the rate
 ///   is admitted once more. An eviction forgets a whole bucket: let Redis evict nothing (`maxmemory-policy noeviction`).
 #[derive(Clone)]
