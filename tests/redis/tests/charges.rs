@@ -99,6 +99,8 @@ async fn what_was_charged_without_an_answer_is_charged_once() {
     let port = swallower(server.port(), is_open).await;
     let direct = store(server.client().await);
     let limiter = RateLimiter::new(plenty(), store(connect_to(port).await));
+    // Of another key: the script is there.
+    limiter.check(&99_u32).await.unwrap();
     for number in 1..=5 {
         open.send_replace(true);
         until("a connection", async || limiter.peek(&7_u32).await.ok()).await;

@@ -14,7 +14,7 @@ use tollgate::{
     },
     store::RedisStore,
 };
-use tollgate_redis_tests::{Cluster, slot_of};
+use tollgate_redis_tests::{Cluster, slot_of, until};
 
 use traffic::{Answer, PREFIX, Traffic, UNITS, plenty, recovery, store};
 
@@ -204,4 +204,22 @@ async fn the_callers_own_client_is_left_alone() {
     cluster.end_migration(slot, from, to).await;
     let seen = traffic.end().await;
     assert!(seen.iter().all(|seen| seen.answer == Answer::Admitted));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_of_its_own_end_with_the_store() {
+    let cluster = Cluster::start().await;
+    let connections = async || -> u32 {
+        let clients = cluster.nodes()[0].info_field("clients", "connected_clients");
+        clients.await.unwrap().parse().unwrap()
+    };
+    let before = connections().await;
+    let limiter = RateLimiter::new(plenty(), store(client(&cluster)));
+    until("a decision", async || limiter.check(&7_u32).await.ok()).await;
+    assert!(connections().await > before);
+    drop(limiter);
+    until("the end of the connections", async || {
+        (connections().await <= before).then_some(())
+    })
+    .await;
 }
