@@ -99,7 +99,7 @@ if m.old_first then
 end
 if m.dropped > 0 then
   redis.call('LTRIM', m.list, m.dropped, '-1')
-  m.count = m.count - m.dropped
+  m.count, m.dropped = m.count - m.dropped, 0
 end
 m.over = m.stamp
 if m.total > m.forgotten then

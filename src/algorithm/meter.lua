@@ -1,8 +1,12 @@
 --- judge
-m.tick = now
-if m.tick_micros > 1 then m.tick = math.floor(now / m.tick_micros) end
+-- The scale: 3 bits for the tick, 6 for the exponent of a unit's parts, 13 for their fraction. See scale.rs.
+m.tick, m.tick_micros = now, 1
+if m.own_scale >= 524288 then
+  m.tick_micros = 10 ^ math.floor(m.own_scale / 524288)
+  m.tick = math.floor(now / m.tick_micros)
+end
 if m.scale ~= m.own_scale then
-  -- Kept under other numbers, or never: 3 bits of tick, 6 of exponent, 13 of fraction. See scale.rs.
+  -- Kept under other numbers, or never.
   if m.debt > 0 then
     local fraction = m.scale % 8192
     local exponent = math.floor(m.scale / 8192) % 64

@@ -340,7 +340,6 @@ impl Scripted for Meter {
                 "capacity_parts",
                 "parts_per_unit",
                 "parts_per_tick",
-                "tick_micros",
                 "own_scale",
             ])
             .state(&["debt", "at", "scale"])
@@ -350,7 +349,6 @@ impl Scripted for Meter {
         tell(self.capacity_parts);
         tell(self.parts_per_unit);
         tell(self.parts_per_tick);
-        tell(self.tick_micros);
         tell(self.scale.bits().into());
     }
 

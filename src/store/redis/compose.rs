@@ -175,7 +175,7 @@ impl Composer<'_> {
             .map(|(name, key)| format!("{name} = {key}\n"))
             .collect();
         format!(
-            "local now, cost\n{}{} = struct.unpack('<{format}', ARGV[1])\n{keys}{}",
+            "local call, key = redis.call, KEYS[1]\nlocal now, cost\n{}{} = struct.unpack('<{format}', ARGV[1])\n{keys}{}",
             self.each(|member| member.declaration()),
             names.join(", "),
             include_str!("time.lua"),
@@ -213,13 +213,14 @@ impl Composer<'_> {
         let bytes = 8 * (2 + numbers.len());
         let unreadable = format!("return redis.error_reply('{UNREADABLE} state')");
         let mut text = format!(
-            "local state = redis.call('GET', KEYS[1])
-local kept_until = 0
-{names} = {zeros}
+            "local state = call('GET', key)
+local kept_until
 if state then
   if #state ~= {bytes} then {unreadable} end
   kept_until, {names} = struct.unpack('<{}', state, 9)
   if not ({}) then {unreadable} end
+else
+  kept_until, {names} = 0, {zeros}
 end
 ",
             "d".repeat(1 + numbers.len()),
@@ -280,7 +281,7 @@ end
         }
         let numbers = self.all(|member| member.state);
         let further: String = (self.further_keys().iter())
-            .map(|(_, key)| format!("    redis.call('PEXPIRE' .. at, {key}, expires)\n"))
+            .map(|(_, key)| format!("    call('PEXPIRE' .. at, {key}, expires)\n"))
             .collect();
         text += include_str!("expiry.lua");
         text += &format!("  local kept = {}\n", self.packed("kept_until", &numbers));

@@ -11,7 +11,7 @@ use tollgate::{
 use tollgate_properties::{
     history::{Cost, History, Op, Step, Turn},
     model::{sliding_buckets, sliding_log},
-    subject::{Subject, instant},
+    subject::{Limiter, Subject, instant},
 };
 use tollgate_redis_tests::{Redis, Twin, the_decisions_are_the_rules};
 
@@ -148,6 +148,46 @@ fn a_log_whose_quota_and_span_change_is_the_pure_rules() {
             Ok(())
         })
     });
+}
+
+#[test]
+fn a_refusal_that_mends_a_log_tells_of_what_is_left_of_it() {
+    let redis = Redis::start();
+    let log = |units, period| {
+        let rule = SlidingLog::new(Quota::new(units, micros(period)));
+        Subject::new("log", rule, [sliding_log(units, period)])
+    };
+    let (old, new) = (log(100, 2_000), log(5, 1_000));
+    let clock = ManualClock::at(instant(0));
+    let (store, key) = (redis.store(clock.clone()), redis.new_key());
+    let open = |subject: &Subject| {
+        let bucket = &subject.bucket;
+        redis.blocking(bucket.limiter_over(store.clone(), key.clone(), &*old.bucket))
+    };
+    let (mut twin, [olds, news]) = (Twin::of(&*old.bucket), [open(&old), open(&new)]);
+    let one = Op::Check(Cost::Units(1));
+    let mut step = |subject: &Subject, limiter: &dyn Limiter, now: i128| {
+        let now = 10_000 + now;
+        clock.set(instant(now));
+        twin.renumber(&*subject.bucket);
+        twin.steps_as(limiter, one, 100, now).expect("the same")
+    };
+    for turn in 0..60 {
+        step(
+            &old,
+            &*olds,
+            if turn < 40 {
+                turn * 10
+            } else {
+                600 + turn * 10
+            },
+        );
+    }
+    step(&old, &*olds, 1_900);
+    // The first forty are over; of the others more are owed than the new quota has, and the wait is for a later one.
+    let wait = step(&new, &*news, 100).expect("a wait");
+    assert_eq!(wait, 1_160 + 1_000 - 1_900);
+    step(&new, &*news, 101);
 }
 
 #[test]
