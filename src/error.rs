@@ -51,6 +51,15 @@ pub enum ConfigError {
         /// What was asked for.
         prefix: String,
     },
+    /// A deadline in which no store that is far away can answer.
+    DeadlineTooShort {
+        /// What was asked for.
+        deadline: Duration,
+        /// The shortest deadline there may be.
+        shortest: Duration,
+    },
+    /// A store far away that no decision may wait for.
+    NoDecisionMayWait,
     /// A store that may hold no key at all.
     NoKeysAllowed,
     /// A block of addresses that cannot be read as a CIDR.
@@ -110,6 +119,12 @@ impl fmt::Display for ConfigError {
                 f,
                 "the key prefix {prefix:?} is not 1 to 64 of the characters A-Z a-z 0-9 _ . : -"
             ),
+            Self::DeadlineTooShort { deadline, shortest } => {
+                write!(f, "the deadline {deadline:?} is shorter than {shortest:?}")
+            }
+            Self::NoDecisionMayWait => {
+                f.write_str("most_unanswered is 0: no decision could be asked for")
+            }
             Self::NoKeysAllowed => f.write_str("max_keys is 0: the store could hold no key"),
             Self::InvalidCidr { cidr } => write!(f, "{cidr:?} is not a CIDR block"),
             Self::TrustsEveryone { cidr } => write!(

@@ -12,6 +12,7 @@ use super::{
 };
 
 const DEFAULT_DEADLINE: Duration = Duration::from_millis(100);
+const SHORTEST_DEADLINE: Duration = Duration::from_millis(1);
 const DEFAULT_MOST_UNANSWERED: usize = 10_000;
 const DEFAULT_PREFIX: &str = "tollgate";
 const LONGEST_PREFIX: usize = 64;
@@ -80,9 +81,30 @@ impl RedisStoreBuilder {
 
     /// How long a decision may take, whatever the client's own settings are; by default 100 ms. Later it fails as
     /// [`Unavailable`](crate::StoreErrorKind::Unavailable), though Redis may still charge it.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_deadline`](Self::try_deadline) fails, with its error as the message.
     #[must_use]
+    #[track_caller]
     pub fn deadline(self, deadline: Duration) -> Self {
-        Self { deadline, ..self }
+        self.try_deadline(deadline)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// How long a decision may take: see [`deadline`](Self::deadline).
+    ///
+    /// # Errors
+    ///
+    /// It is shorter than a millisecond, in which no server answers.
+    pub fn try_deadline(self, deadline: Duration) -> Result<Self, ConfigError> {
+        match deadline < SHORTEST_DEADLINE {
+            true => Err(ConfigError::DeadlineTooShort {
+                deadline,
+                shortest: SHORTEST_DEADLINE,
+            }),
+            false => Ok(Self { deadline, ..self }),
+        }
     }
 
     /// How many decisions may wait for Redis at once; by default 10 000. One more is not sent, and fails at once as
@@ -90,11 +112,29 @@ impl RedisStoreBuilder {
     ///
     /// One that has missed its deadline still counts until Redis or the client has answered it, so that what piles up
     /// behind a connection that stalls is bounded.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_most_unanswered`](Self::try_most_unanswered) fails, with its error as the message.
     #[must_use]
+    #[track_caller]
     pub fn most_unanswered(self, decisions: usize) -> Self {
-        Self {
-            most_unanswered: decisions,
-            ..self
+        self.try_most_unanswered(decisions)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// How many decisions may wait for Redis at once: see [`most_unanswered`](Self::most_unanswered).
+    ///
+    /// # Errors
+    ///
+    /// It is 0.
+    pub fn try_most_unanswered(self, decisions: usize) -> Result<Self, ConfigError> {
+        match decisions {
+            0 => Err(ConfigError::NoDecisionMayWait),
+            most_unanswered => Ok(Self {
+                most_unanswered,
+                ..self
+            }),
         }
     }
 
