@@ -5,9 +5,11 @@ use std::{
     time::Duration,
 };
 
+use fred::prelude::Config;
+use tokio::task::spawn_blocking;
 use tollgate::store::RedisStore;
 use tollgate_properties::{conformance::every_algorithm, numbers::Numbers};
-use tollgate_redis_tests::{Redis, connect_to};
+use tollgate_redis_tests::{Cluster, Redis, connect};
 
 const YEAR: u64 = 365 * 86_400 * 1_000_000;
 
@@ -25,20 +27,30 @@ const NUMBERS: Numbers = Numbers {
 const PROCESSES: usize = 4;
 const TASKS: usize = 16;
 const CHECKS_OF_EACH: usize = 4;
-const PORT: &str = "TOLLGATE_TEST_PORT";
+/// Makes a process of these tests one of many, which share the servers at this address.
+const URL: &str = "TOLLGATE_TEST_URL";
 
 #[test]
 fn many_processes_at_one_key_are_admitted_exactly_the_limit() {
     let redis = Redis::start();
+    together_they_are_admitted_the_limit(&redis.server().url());
+    assert_eq!(redis.wait(redis.server().keys_without_ttl("")), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_processes_at_one_key_of_a_cluster_are_admitted_exactly_the_limit() {
+    let cluster = Cluster::start().await;
+    let url = cluster.url();
+    let together = spawn_blocking(move || together_they_are_admitted_the_limit(&url));
+    together.await.unwrap();
+    assert_eq!(cluster.keys_without_ttl("").await, [""; 0]);
+}
+
+fn together_they_are_admitted_the_limit(url: &str) {
     let children = (0..PROCESSES).map(|_| {
         Command::new(std::env::current_exe().unwrap())
-            .args([
-                "one_of_many_processes",
-                "--exact",
-                "--ignored",
-                "--nocapture",
-            ])
-            .env(PORT, redis.server().port().to_string())
+            .args(["one_of_many_processes", "--exact", "--nocapture"])
+            .env(URL, url)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap()
@@ -61,14 +73,14 @@ fn many_processes_at_one_key_are_admitted_exactly_the_limit() {
     for (subject, admitted) in subjects.iter().zip(admitted) {
         assert_eq!(admitted, subject.limit(), "{}", subject.name);
     }
-    assert_eq!(redis.wait(redis.server().keys_without_ttl("")), [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "the test of many processes runs it, several times at once"]
 async fn one_of_many_processes() {
-    let port = std::env::var(PORT).unwrap().parse().unwrap();
-    let client = connect_to(port).await;
+    let Ok(url) = std::env::var(URL) else {
+        return;
+    };
+    let client = connect(Config::from_url(&url).unwrap()).await;
     let store = RedisStore::builder(client)
         .deadline(Duration::from_secs(30))
         .build();
