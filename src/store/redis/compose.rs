@@ -207,9 +207,17 @@ impl Composer<'_> {
         let numbers = self.all(|member| member.state);
         let names = numbers.join(", ");
         let zeros = vec!["0"; numbers.len()].join(", ");
-        // What is not a number or infinite is a stranger's, too; what is not whole is found in the answer.
-        let mut checks: Vec<_> = numbers.iter().map(|name| format!("{name} >= 0")).collect();
-        checks.push(format!("kept_until + {} < 2 ^ 58", numbers.join(" + ")));
+        // Negative or huge numbers, fractions, infinity and what is not a number are a stranger's.
+        let kept: Vec<_> = ["kept_until"]
+            .into_iter()
+            .chain(numbers.iter().map(String::as_str))
+            .collect();
+        let mut checks: Vec<_> = kept
+            .iter()
+            .map(|name| format!("{name} % 2 ^ 55 == {name}"))
+            .collect();
+        let fractions: Vec<_> = kept.iter().map(|name| format!("{name} % 1")).collect();
+        checks.push(format!("{} == 0", fractions.join(" + ")));
         let bytes = 8 * (2 + numbers.len());
         let unreadable = format!("return redis.error_reply('{UNREADABLE} state')");
         let mut text = format!(

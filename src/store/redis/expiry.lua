@@ -1,5 +1,6 @@
   -- Kept a sixty-fourth and 16 ms longer than it matters, so that not every charge moves the expiry.
   if over > kept_until or mends or moves then
-    moves, kept_until = true, over
-    if over > now then kept_until = math.ceil(over + (over - now) / 64) + 16000 end
+    local longer = 0
+    if over > now then longer = (over - now) / 64 + 16000 end
+    moves, kept_until = true, math.ceil(over + longer)
   end
