@@ -20,6 +20,11 @@ pub enum ConfigError {
         /// The longest period there is.
         longest: Duration,
     },
+    /// A text that is not so many units per period.
+    InvalidQuota {
+        /// What stands there.
+        text: String,
+    },
     /// A quota, burst or capacity that cannot be counted exactly, however coarse the ticks.
     QuotaTooLarge {
         /// The units of the quota, the burst or the capacity: whichever is larger.
@@ -99,6 +104,10 @@ impl fmt::Display for ConfigError {
             Self::PeriodTooLong { period, longest } => {
                 write!(f, "the period {period:?} is longer than {longest:?}")
             }
+            Self::InvalidQuota { text } => write!(
+                f,
+                "{text:?} is not a quota, such as \"20/s\", \"3/10s\" or \"5000/day\" (us, ms, s, min, h, day)"
+            ),
             Self::QuotaTooLarge { units, period } => write!(
                 f,
                 "{units} units with a period of {period:?} cannot be counted exactly"
