@@ -190,6 +190,15 @@ impl FromStr for Quota {
     }
 }
 
+/// A span of time as text: `100ms`, `10s`, `1h`.
+#[cfg(any(feature = "serde", test))]
+pub(crate) fn span_of_text(text: &str) -> Result<Duration, ConfigError> {
+    let (many, unit) = number_and_rest(text);
+    span(many, unit).ok_or_else(|| ConfigError::InvalidSpan {
+        text: text.to_owned(),
+    })
+}
+
 /// The digits at the start, and what comes after them.
 fn number_and_rest(text: &str) -> (&str, &str) {
     let rest = text.trim_start_matches(|character: char| character.is_ascii_digit());
@@ -369,6 +378,16 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_span_has_a_number_and_a_unit() {
+        assert_eq!(span_of_text("100ms"), Ok(Duration::from_millis(100)));
+        assert_eq!(span_of_text("2day"), Ok(Duration::from_secs(2 * 86_400)));
+        for text in ["", "s", "10", "10 s", "-1s", "1.5s", "10parsecs", "1/s"] {
+            let text = text.to_owned();
+            assert_eq!(span_of_text(&text), Err(ConfigError::InvalidSpan { text }));
         }
     }
 }
