@@ -20,6 +20,16 @@ pub enum ConfigError {
         /// The longest period there is.
         longest: Duration,
     },
+    /// A text that is not so many units per period.
+    InvalidQuota {
+        /// What stands there.
+        text: String,
+    },
+    /// A text that is not a number and a unit of time.
+    InvalidSpan {
+        /// What stands there.
+        text: String,
+    },
     /// A quota, burst or capacity that cannot be counted exactly, however coarse the ticks.
     QuotaTooLarge {
         /// The units of the quota, the burst or the capacity: whichever is larger.
@@ -90,6 +100,8 @@ pub enum ConfigError {
     },
 }
 
+const UNITS_OF_TIME: &str = "us, ms, s, min, h, day";
+
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -99,6 +111,14 @@ impl fmt::Display for ConfigError {
             Self::PeriodTooLong { period, longest } => {
                 write!(f, "the period {period:?} is longer than {longest:?}")
             }
+            Self::InvalidQuota { text } => write!(
+                f,
+                "{text:?} is not a quota, such as \"20/s\", \"3/10s\" or \"5000/day\" ({UNITS_OF_TIME})"
+            ),
+            Self::InvalidSpan { text } => write!(
+                f,
+                "{text:?} is not a span of time, such as \"100ms\", \"10s\" or \"5min\" ({UNITS_OF_TIME})"
+            ),
             Self::QuotaTooLarge { units, period } => write!(
                 f,
                 "{units} units with a period of {period:?} cannot be counted exactly"

@@ -32,6 +32,7 @@
 //! | What if the store is down? | [`RateLimitLayer::on_store_error`] |
 //! | How do several processes share a limit? What if Redis is down? | `store::RedisStore` (feature `redis`) |
 //! | What does Redis run? | [`algorithm::Scripted`], and the `.lua` files beside the algorithms |
+//! | Can limits stand in a file? | the README, and feature `serde` |
 //! | How do I limit what is not a request? | [`RateLimiter`] |
 //! | How do I test my limits? | [`clock::ManualClock`] |
 //!
@@ -46,11 +47,15 @@
 //!   matched path, and refusals become axum bodies.
 //! - `tonic`: [`key::PeerIp`] reads tonic's connect info, and refusals become tonic bodies.
 //! - `redis`: `store::RedisStore`, one limit for many processes over Redis or Valkey, and `key::PortableKey`, its keys.
+//! - `serde`: every algorithm can be deserialized from a map such as `{ quota = "20/s", burst = 40, name = "api" }`, a tuple
+//!   from a list of such maps, and [`Quota`] from and to its text.
 
 #![forbid(unsafe_code)]
 
 pub mod algorithm;
 pub mod clock;
+#[cfg(feature = "serde")]
+mod config;
 mod cost;
 mod decision;
 mod error;

@@ -27,6 +27,7 @@ const MODULES: &[(&str, &[&str])] = &[
         "algorithm",
         &["clock", "decision", "error", "policy", "quota"],
     ),
+    ("config", &["algorithm", "error", "quota"]),
     ("store", &["algorithm", "clock", "error", "key"]),
     (
         "limiter",
@@ -52,6 +53,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("itoa", &["key/portable/", "response/"]),
     ("pin_project_lite", &["future.rs", "held.rs"]),
     ("quanta", &["clock.rs"]),
+    ("serde", &["config/"]),
     ("sha1", &["store/redis/"]),
     ("sha2", &["key/", "policy.rs"]),
     ("smol_str", &["decision.rs", "policy.rs"]),

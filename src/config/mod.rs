@@ -1,0 +1,26 @@
+//! Limits from configuration: a quota from a text, an algorithm from a map of named fields.
+//!
+//! [`rules`] says for each algorithm which fields it has and how it is built of them; `fields` reads them, `value`
+//! what stands in one.
+//!
+//! ```
+//! use serde::{Deserialize, de::value::{Error, MapDeserializer}};
+//! use tollgate::algorithm::{Algorithm, TokenBucket};
+//!
+//! let read = |fields: [(&'static str, &'static str); 2]| {
+//!     TokenBucket::deserialize(MapDeserializer::<_, Error>::new(fields.into_iter()))
+//! };
+//! let limit = read([("quota", "20/s"), ("name", "api")]).unwrap();
+//! assert_eq!(limit.policy_id(), TokenBucket::new("1/h".parse().unwrap()).named("api").policy_id());
+//!
+//! let error = read([("quota", "20/s"), ("interval", "1s")]).unwrap_err();
+//! assert_eq!(
+//!     error.to_string(),
+//!     "`interval` is not a field of a token-bucket, which has `algorithm`, `quota`, `burst`, `name`"
+//! );
+//! ```
+
+mod fields;
+mod quota;
+mod rules;
+mod value;

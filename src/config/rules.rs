@@ -1,0 +1,132 @@
+use std::marker::PhantomData;
+
+use serde::{Deserialize, Deserializer};
+
+use crate::{
+    algorithm::{
+        FixedWindow, Gcra, LeakyBucket, LeakyBucketQueue, MinInterval, SlidingBuckets, SlidingLog,
+        SlidingWindow, TokenBucket,
+    },
+    error::ConfigError,
+};
+
+use super::fields::{Blames, Fields, OfMap, Rule, Wrong, required};
+
+/// A rule by its name in the field `algorithm`, its fields beside that and `name`, and how it is built of them.
+macro_rules! rule {
+    ($rule:ident, $name:literal, [$($field:literal),+], $of:expr) => {
+        impl Rule for $rule {
+            const NAME: &'static str = $name;
+            const FIELDS: &'static [&'static str] = &[$($field),+];
+
+            fn of(fields: &Fields) -> Result<Self, Wrong> {
+                let of: fn(&Fields) -> Result<Self, Wrong> = $of;
+                of(fields)
+            }
+
+            fn named(self, name: &str) -> Result<Self, ConfigError> {
+                self.try_named(name)
+            }
+        }
+
+        #[doc = concat!("From a map of", $(" `", $field, "`,",)+ " and, if you like, `name` and `algorithm = \"", $name, "\"`.")]
+        ///
+        /// A field that it does not have, that is missing or that has a wrong value is an error that names it.
+        impl<'de> Deserialize<'de> for $rule {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_map(OfMap(PhantomData))
+            }
+        }
+    };
+}
+
+rule!(TokenBucket, "token-bucket", ["quota", "burst"], |fields| {
+    let quota = required::<TokenBucket, _>(fields.quota, "quota")?;
+    let rule = TokenBucket::try_new(quota).blames("quota")?;
+    match fields.burst {
+        Some(units) => rule.try_burst(units).blames("burst"),
+        None => Ok(rule),
+    }
+});
+
+rule!(Gcra, "gcra", ["quota", "burst"], |fields| {
+    let quota = required::<Gcra, _>(fields.quota, "quota")?;
+    let rule = Gcra::try_new(quota).blames("quota")?;
+    match fields.burst {
+        Some(units) => rule.try_burst(units).blames("burst"),
+        None => Ok(rule),
+    }
+});
+
+rule!(
+    LeakyBucket,
+    "leaky-bucket",
+    ["quota", "capacity"],
+    leaky_bucket::<LeakyBucket>
+);
+
+rule!(
+    LeakyBucketQueue,
+    "leaky-bucket-queue",
+    ["quota", "capacity"],
+    |fields| { leaky_bucket::<LeakyBucketQueue>(fields).map(LeakyBucket::queue) }
+);
+
+rule!(
+    FixedWindow,
+    "fixed-window",
+    ["quota", "from-first-request"],
+    |fields| {
+        let quota = required::<FixedWindow, _>(fields.quota, "quota")?;
+        let rule = FixedWindow::try_new(quota).blames("quota")?;
+        match fields.from_first_request {
+            Some(true) => Ok(rule.from_first_request()),
+            _ => Ok(rule),
+        }
+    }
+);
+
+rule!(SlidingLog, "sliding-log", ["quota"], |fields| {
+    let quota = required::<SlidingLog, _>(fields.quota, "quota")?;
+    SlidingLog::try_new(quota).blames("quota")
+});
+
+rule!(SlidingWindow, "sliding-window", ["quota"], |fields| {
+    let quota = required::<SlidingWindow, _>(fields.quota, "quota")?;
+    SlidingWindow::try_new(quota).blames("quota")
+});
+
+rule!(
+    SlidingBuckets,
+    "sliding-buckets",
+    ["quota", "precision", "strict"],
+    |fields| {
+        let quota = required::<SlidingBuckets, _>(fields.quota, "quota")?;
+        let precision = required::<SlidingBuckets, _>(fields.precision, "precision")?;
+        let rule = SlidingBuckets::try_new(quota, precision);
+        let field = match rule {
+            Err(ConfigError::QuotaTooLarge { .. }) => "quota",
+            _ => "precision",
+        };
+        let rule = rule.blames(field)?;
+        match fields.strict {
+            Some(true) => Ok(rule.strict()),
+            _ => Ok(rule),
+        }
+    }
+);
+
+rule!(MinInterval, "min-interval", ["interval"], |fields| {
+    let interval = required::<MinInterval, _>(fields.interval, "interval")?;
+    MinInterval::try_new(interval).blames("interval")
+});
+
+/// What is built of the fields of a leaky bucket, of whatever kind `R` is.
+fn leaky_bucket<R: Rule>(fields: &Fields) -> Result<LeakyBucket, Wrong> {
+    let quota = required::<R, _>(fields.quota, "quota")?;
+    let rule = LeakyBucket::try_new(quota).blames("quota")?;
+    match fields.capacity {
+        Some(units) => rule.try_capacity(units).blames("capacity"),
+        None => Ok(rule),
+    }
+}

@@ -1,0 +1,1 @@
+//! The tests are in `tests/`: what is read, what is said of a mistake, and the code of the README.

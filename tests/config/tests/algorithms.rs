@@ -1,0 +1,217 @@
+//! What is read from configuration is what is built in code.
+
+use std::{fmt::Debug, time::Duration};
+
+use serde::de::DeserializeOwned;
+use tollgate::{Quota, algorithm::*};
+
+/// Both formats read this as the same rule as the one that was built; an algorithm shows all of its numbers.
+fn reads<R: DeserializeOwned + Debug>(json: &str, built: R) {
+    let value: toml::Table = serde_json::from_str(json).unwrap();
+    let toml = toml::to_string(&value).unwrap();
+    let of_json: R = serde_json::from_str(json).unwrap_or_else(|error| panic!("{json}: {error}"));
+    let of_toml: R = toml::from_str(&toml).unwrap_or_else(|error| panic!("{toml}: {error}"));
+    assert_eq!(format!("{of_json:?}"), format!("{built:?}"), "{json}");
+    assert_eq!(format!("{of_toml:?}"), format!("{built:?}"), "{toml}");
+}
+
+const SECOND: Quota = Quota::per_second(20);
+const TENTH: Duration = Duration::from_millis(100);
+
+#[test]
+fn every_algorithm_is_read_as_it_is_built_in_code() {
+    let bucket = || TokenBucket::new(SECOND);
+    reads(r#"{"algorithm":"token-bucket","quota":"20/s"}"#, bucket());
+    reads(
+        r#"{"algorithm":"token-bucket","quota":"20/s","burst":40}"#,
+        bucket().burst(40),
+    );
+    reads(r#"{"quota":"20/s","burst":0}"#, bucket().burst(0));
+
+    reads(r#"{"algorithm":"gcra","quota":"20/s"}"#, Gcra::new(SECOND));
+    reads(
+        r#"{"algorithm":"gcra","quota":"20/s","burst":1}"#,
+        Gcra::new(SECOND).burst(1),
+    );
+
+    let leaky = || LeakyBucket::new(SECOND);
+    reads(r#"{"algorithm":"leaky-bucket","quota":"20/s"}"#, leaky());
+    reads(
+        r#"{"algorithm":"leaky-bucket","quota":"20/s","capacity":5}"#,
+        leaky().capacity(5),
+    );
+    reads(
+        r#"{"algorithm":"leaky-bucket-queue","quota":"20/s"}"#,
+        leaky().queue(),
+    );
+    let queue = r#"{"algorithm":"leaky-bucket-queue","quota":"20/s","capacity":5}"#;
+    reads(queue, leaky().capacity(5).queue());
+    reads(queue, leaky().queue().capacity(5));
+
+    let window = || FixedWindow::new(Quota::per_day(5_000));
+    reads(
+        r#"{"algorithm":"fixed-window","quota":"5000/day"}"#,
+        window(),
+    );
+    reads(
+        r#"{"quota":"5000/day","from-first-request":false}"#,
+        window(),
+    );
+    reads(
+        r#"{"quota":"5000/day","from-first-request":true}"#,
+        window().from_first_request(),
+    );
+
+    reads(
+        r#"{"algorithm":"sliding-log","quota":"20/s"}"#,
+        SlidingLog::new(SECOND),
+    );
+    reads(
+        r#"{"algorithm":"sliding-window","quota":"20/s"}"#,
+        SlidingWindow::new(SECOND),
+    );
+
+    let buckets = || SlidingBuckets::new(SECOND, TENTH);
+    reads(
+        r#"{"algorithm":"sliding-buckets","quota":"20/s","precision":"100ms"}"#,
+        buckets(),
+    );
+    reads(
+        r#"{"quota":"20/s","precision":"100ms","strict":false}"#,
+        buckets(),
+    );
+    reads(
+        r#"{"strict":true,"precision":"100ms","quota":"20/s"}"#,
+        buckets().strict(),
+    );
+
+    reads(
+        r#"{"algorithm":"min-interval","interval":"100ms"}"#,
+        MinInterval::new(TENTH),
+    );
+}
+
+#[test]
+fn every_algorithm_takes_a_name() {
+    let quota = |name: &str| format!(r#"{{"name":"{name}","quota":"20/s"}}"#);
+    reads(&quota("api"), TokenBucket::new(SECOND).named("api"));
+    reads(&quota("api"), Gcra::new(SECOND).named("api"));
+    reads(&quota("api"), LeakyBucket::new(SECOND).named("api"));
+    reads(&quota("api"), LeakyBucket::new(SECOND).queue().named("api"));
+    reads(&quota("api"), FixedWindow::new(SECOND).named("api"));
+    reads(&quota("api"), SlidingLog::new(SECOND).named("api"));
+    reads(&quota("api"), SlidingWindow::new(SECOND).named("api"));
+    let first = r#"{"name":"api","quota":"20/s","from-first-request":true}"#;
+    reads(
+        first,
+        FixedWindow::new(SECOND).from_first_request().named("api"),
+    );
+    let strict = r#"{"name":"api","quota":"20/s","precision":"100ms","strict":true}"#;
+    reads(
+        strict,
+        SlidingBuckets::new(SECOND, TENTH).strict().named("api"),
+    );
+    reads(
+        r#"{"name":"api","interval":"100ms"}"#,
+        MinInterval::new(TENTH).named("api"),
+    );
+}
+
+#[test]
+fn a_tuple_is_a_list() {
+    let json = r#"[{"algorithm":"min-interval","interval":"100ms"},{"algorithm":"token-bucket","quota":"20/s"}]"#;
+    let read: (MinInterval, TokenBucket) = serde_json::from_str(json).unwrap();
+    let built = (MinInterval::new(TENTH), TokenBucket::new(SECOND));
+    assert_eq!(read.policy_id(), built.policy_id());
+
+    let swapped = serde_json::from_str::<(TokenBucket, MinInterval)>(json).unwrap_err();
+    let told = swapped.to_string();
+    assert!(
+        told.starts_with(r#"`algorithm` is "min-interval" where only "token-bucket" is allowed"#),
+        "{told}"
+    );
+    let short = serde_json::from_str::<(MinInterval, TokenBucket, TokenBucket)>(json).unwrap_err();
+    assert!(short.to_string().starts_with("invalid length 2"), "{short}");
+}
+
+#[test]
+fn a_quota_is_written_as_the_text_that_it_is_read_from() {
+    for text in [
+        "20/s",
+        "100/min",
+        "1000/h",
+        "5000/day",
+        "3/10s",
+        "1/100ms",
+        "0/7us",
+        "18446744073709551615/2day",
+    ] {
+        let json = format!("{text:?}");
+        let quota: Quota = serde_json::from_str(&json).unwrap();
+        assert_eq!(quota, text.parse().unwrap());
+        assert_eq!(serde_json::to_string(&quota).unwrap(), json);
+        assert_eq!(serde_json::to_value(quota).unwrap(), text);
+        assert_eq!(serde_json::from_value::<Quota>(text.into()).unwrap(), quota);
+    }
+}
+
+#[derive(serde::Deserialize)]
+struct Config {
+    listen: String,
+    limits: Limits,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Limits {
+    api: TokenBucket,
+    login: (MinInterval, FixedWindow),
+    upstream: LeakyBucketQueue,
+    search: Option<SlidingBuckets>,
+    export: Option<SlidingLog>,
+    new_accounts: Quota,
+}
+
+#[test]
+fn a_whole_file_with_several_limits_is_read() {
+    let Config { listen, limits } = toml::from_str(include_str!("limits.toml")).unwrap();
+    assert_eq!(listen, "127.0.0.1:3000");
+    let api = TokenBucket::new(SECOND).burst(40).named("api");
+    assert_eq!(format!("{:?}", limits.api), format!("{api:?}"));
+    let (spacing, daily) = limits.login;
+    assert_eq!(
+        format!("{spacing:?}"),
+        format!("{:?}", MinInterval::new(TENTH * 5))
+    );
+    let of_day = FixedWindow::new(Quota::per_day(100))
+        .from_first_request()
+        .named("login");
+    assert_eq!(format!("{daily:?}"), format!("{of_day:?}"));
+    let queue = LeakyBucket::new(Quota::per_minute(600))
+        .capacity(30)
+        .queue();
+    assert_eq!(format!("{:?}", limits.upstream), format!("{queue:?}"));
+    let search = SlidingBuckets::new(Quota::per_minute(30), Duration::from_secs(1)).strict();
+    assert_eq!(
+        format!("{:?}", limits.search.unwrap()),
+        format!("{search:?}")
+    );
+    assert!(limits.export.is_none());
+    assert_eq!(limits.new_accounts, Quota::new(3, Duration::from_secs(600)));
+}
+
+#[test]
+fn a_mistake_in_a_whole_file_is_told_with_its_line() {
+    let file = include_str!("limits.toml").replace("30/min", "30/month");
+    let told = toml::from_str::<Config>(&file).err().unwrap().to_string();
+    let line = file
+        .lines()
+        .position(|line| line.contains("30/month"))
+        .unwrap()
+        + 1;
+    assert!(told.contains(&format!("line {line},")), "{told}");
+    assert!(
+        told.contains(r#"`quota`: "30/month" is not a quota"#),
+        "{told}"
+    );
+}
