@@ -61,6 +61,13 @@ pub enum ConfigError {
         /// What was asked for.
         prefix: String,
     },
+    /// A limit that was to be replaced by one of another policy, in which nobody has used anything.
+    OtherPolicy {
+        /// The policies that are in force.
+        old: String,
+        /// Those that were to replace them.
+        new: String,
+    },
     /// A deadline in which no store that is far away can answer.
     DeadlineTooShort {
         /// What was asked for.
@@ -138,6 +145,10 @@ impl fmt::Display for ConfigError {
             Self::InvalidKeyPrefix { prefix } => write!(
                 f,
                 "the key prefix {prefix:?} is not 1 to 64 of the characters A-Z a-z 0-9 _ . : -"
+            ),
+            Self::OtherPolicy { old, new } => write!(
+                f,
+                "the limit {old:?} cannot be replaced by {new:?}, of another policy: give both the same name"
             ),
             Self::DeadlineTooShort { deadline, shortest } => {
                 write!(f, "the deadline {deadline:?} is shorter than {shortest:?}")

@@ -11,10 +11,10 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use crate::{
-    algorithm::Algorithm,
+    choice::Choose,
     expose::Expose,
     held::{Held, Next},
-    key::KeyExtractor,
+    key::Key,
     layer::Options,
     response::Respond,
     service::Annotation,
@@ -69,19 +69,19 @@ impl<Fut, Res, Err, Note, Wait> fmt::Debug for ResponseFuture<Fut, Res, Err, Not
     }
 }
 
-impl<Svc, Req, A, S, F, C, R, X, E, D> Future
+impl<Svc, Req, A, S, F, C, R, X, E, D, K> Future
     for ResponseFuture<
         Svc::Future,
         Svc::Response,
         R::Error,
         Annotation<A, S, F, Options<C, R, X, E, D>>,
-        Held<Svc, Req, A, S, F, Options<C, R, X, E, D>>,
+        Held<Svc, Req, A, S, F, Options<C, R, X, E, D>, K>,
     >
 where
     Svc: Service<Req>,
-    A: Algorithm,
-    F: KeyExtractor<Req>,
-    S: Store<A, F::Key>,
+    A: Choose<Req>,
+    K: Key,
+    S: Store<A::Limit, K>,
     R: Respond<Req, Svc::Response, Svc::Error>,
     E: HandleStoreError,
     D: Expose<Req>,

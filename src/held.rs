@@ -13,30 +13,30 @@ use tokio::time::{Sleep, sleep};
 use tower_service::Service;
 
 use crate::{
-    algorithm::Algorithm,
+    choice::{Choice, Choose},
     expose::Expose,
-    key::{Key, KeyExtractor},
+    key::Key,
     layer::{Options, Settings},
-    limiter::RateLimiter,
+    limit::Limit,
     response::Respond,
-    service::{Annotation, annotate, refuse, undecided},
+    service::{Annotation, expose, refuse, undecided},
     store::Store,
     store_error::HandleStoreError,
 };
 
 pin_project! {
     /// A request that waits, with the inner service that was made ready for it.
-    pub struct Held<Svc, Req, A, S, F, O>
+    pub struct Held<Svc, Req, A, S, F, O, K>
     where
-        A: Algorithm,
-        F: KeyExtractor<Req>,
-        S: Store<A, F::Key>,
+        A: Choice,
+        K: Key,
+        S: Store<A::Limit, K>,
     {
         settings: Arc<Settings<A, S, F, O>>,
         service: Svc,
         request: Option<Req>,
         #[pin]
-        wait: Wait<A, S, F::Key>,
+        wait: Wait<A, S, K>,
     }
 }
 
@@ -44,12 +44,12 @@ pin_project! {
     #[project = WaitProjection]
     enum Wait<A, S, K>
     where
-        A: Algorithm,
+        A: Choice,
         K: Key,
-        S: Store<A, K>,
+        S: Store<A::Limit, K>,
     {
         /// For the store.
-        Decision { #[pin] deciding: S::Deciding, key: Option<K>, cost: u32 },
+        Decision { #[pin] deciding: S::Deciding, asked: Option<(A::Kept, K, u32)> },
         /// For its turn.
         Turn { #[pin] sleep: Sleep, place: Place<A, S, K> },
     }
@@ -63,18 +63,18 @@ pub(crate) enum Next<Fut, Note, Answer> {
     Answer(Answer),
 }
 
-impl<Svc, Req, A, S, F, O> Held<Svc, Req, A, S, F, O>
+impl<Svc, Req, A, S, F, O, K> Held<Svc, Req, A, S, F, O, K>
 where
-    A: Algorithm,
-    F: KeyExtractor<Req>,
-    S: Store<A, F::Key>,
+    A: Choice,
+    K: Key,
+    S: Store<A::Limit, K>,
 {
-    /// Until the store has decided.
+    /// Until the store has decided what it was asked: under which choice, for which key, at which cost.
     pub(crate) fn until_decided(
         settings: Arc<Settings<A, S, F, O>>,
         service: Svc,
         request: Req,
-        (key, cost): (F::Key, u32),
+        asked: (A::Kept, K, u32),
         deciding: S::Deciding,
     ) -> Self {
         Self {
@@ -83,8 +83,7 @@ where
             request: Some(request),
             wait: Wait::Decision {
                 deciding,
-                key: Some(key),
-                cost,
+                asked: Some(asked),
             },
         }
     }
@@ -94,29 +93,33 @@ where
         settings: Arc<Settings<A, S, F, O>>,
         service: Svc,
         request: Req,
-        (key, cost): (F::Key, u32),
-        (admission, delay): (A::Snapshot, Duration),
+        asked: (A::Kept, K, u32),
+        turn: (Admission<A>, Duration),
     ) -> Self {
-        let limiter = settings.limiter.clone();
+        let wait = Wait::turn(&settings, asked, turn);
         Self {
             settings,
             service,
             request: Some(request),
-            wait: Wait::turn(limiter, (key, cost), (admission, delay)),
+            wait,
         }
     }
 }
 
-impl<A: Algorithm, K: Key, S: Store<A, K>> Wait<A, S, K> {
-    fn turn(
-        limiter: RateLimiter<A, S>,
-        (key, cost): (K, u32),
-        (admission, delay): (A::Snapshot, Duration),
+type Admission<A> = <<A as Choice>::Limit as Limit>::Snapshot;
+
+impl<A: Choice, K: Key, S: Store<A::Limit, K>> Wait<A, S, K> {
+    fn turn<F, O>(
+        settings: &Settings<A, S, F, O>,
+        (kept, key, cost): (A::Kept, K, u32),
+        (admission, delay): (Admission<A>, Duration),
     ) -> Self {
         Self::Turn {
             sleep: sleep(delay),
             place: Place {
-                limiter,
+                store: settings.limiter.store().clone(),
+                limit: settings.limiter.choice().kept(&kept).clone(),
+                kept,
                 key,
                 cost,
                 admission,
@@ -127,28 +130,31 @@ impl<A: Algorithm, K: Key, S: Store<A, K>> Wait<A, S, K> {
 }
 
 /// A place in a queue, given back when the request is dropped before its turn.
-struct Place<A: Algorithm, S: Store<A, K>, K: Key> {
-    limiter: RateLimiter<A, S>,
+struct Place<A: Choice, S: Store<A::Limit, K>, K: Key> {
+    store: S,
+    limit: A::Limit,
+    kept: A::Kept,
     key: K,
     cost: u32,
-    admission: A::Snapshot,
+    admission: Admission<A>,
     is_taken: bool,
 }
 
-impl<A: Algorithm, S: Store<A, K>, K: Key> Drop for Place<A, S, K> {
+impl<A: Choice, S: Store<A::Limit, K>, K: Key> Drop for Place<A, S, K> {
     fn drop(&mut self) {
         if !self.is_taken {
-            self.limiter.withdraw(&self.key, &self.admission, self.cost);
+            let (limit, key, admission) = (&self.limit, &self.key, &self.admission);
+            self.store.withdraw(limit, key, admission, self.cost);
         }
     }
 }
 
-impl<Svc, Req, A, S, F, C, R, X, E, D> Held<Svc, Req, A, S, F, Options<C, R, X, E, D>>
+impl<Svc, Req, A, S, F, C, R, X, E, D, K> Held<Svc, Req, A, S, F, Options<C, R, X, E, D>, K>
 where
     Svc: Service<Req>,
-    A: Algorithm,
-    F: KeyExtractor<Req>,
-    S: Store<A, F::Key>,
+    A: Choose<Req>,
+    K: Key,
+    S: Store<A::Limit, K>,
     R: Respond<Req, Svc::Response, Svc::Error>,
     E: HandleStoreError,
     D: Expose<Req>,
@@ -169,14 +175,14 @@ where
     > {
         let this = self.project();
         let (settings, service) = (&*this.settings, this.service);
+        let (choice, annotates) = (
+            settings.limiter.choice(),
+            settings.options.respond.annotates(),
+        );
         let mut wait = this.wait;
         loop {
             match wait.as_mut().project() {
-                WaitProjection::Decision {
-                    deciding,
-                    key,
-                    cost,
-                } => {
+                WaitProjection::Decision { deciding, asked } => {
                     let verdict = ready!(deciding.poll(cx));
                     let mut request = this.request.take().expect("polled after it was ready");
                     let verdict = match verdict {
@@ -188,27 +194,30 @@ where
                             });
                         }
                     };
+                    let (kept, key, cost) = asked.take().expect("it is asked once");
+                    let (limit, snapshot) = (choice.kept(&kept), &verdict.snapshot);
                     if !verdict.admitted {
-                        return Poll::Ready(Next::Answer(refuse(settings, &request, &verdict)));
+                        let answer = refuse(settings, limit, &request, snapshot);
+                        return Poll::Ready(Next::Answer(answer));
                     }
-                    let delay = settings.limiter.algorithm().delay(&verdict.snapshot);
+                    let delay = limit.delay_of(snapshot);
                     if delay.is_zero() {
-                        let annotates = settings.options.respond.annotates();
-                        let admission = &verdict.snapshot;
-                        let note = annotate(settings, &mut request, admission, annotates);
+                        expose(settings, limit, &mut request, snapshot);
+                        let note = |kept| Annotation::of(settings, kept, snapshot);
+                        let note = annotates.then(|| note(kept));
                         return Poll::Ready(Next::Inner(service.call(request), note));
                     }
                     *this.request = Some(request);
-                    let key = key.take().expect("it is taken once");
-                    let (charge, limiter) = ((key, *cost), settings.limiter.clone());
-                    wait.set(Wait::turn(limiter, charge, (verdict.snapshot, delay)));
+                    let turn = (verdict.snapshot, delay);
+                    wait.set(Wait::turn(settings, (kept, key, cost), turn));
                 }
                 WaitProjection::Turn { sleep, place } => {
                     ready!(sleep.poll(cx));
                     place.is_taken = true;
                     let mut request = this.request.take().expect("polled after it was ready");
-                    let annotates = settings.options.respond.annotates();
-                    let note = annotate(settings, &mut request, &place.admission, annotates);
+                    expose(settings, &place.limit, &mut request, &place.admission);
+                    let note = || Annotation::of(settings, place.kept.clone(), &place.admission);
+                    let note = annotates.then(note);
                     return Poll::Ready(Next::Inner(service.call(request), note));
                 }
             }
@@ -216,11 +225,11 @@ where
     }
 }
 
-impl<Svc, Req, A, S, F, O> fmt::Debug for Held<Svc, Req, A, S, F, O>
+impl<Svc, Req, A, S, F, O, K> fmt::Debug for Held<Svc, Req, A, S, F, O, K>
 where
-    A: Algorithm,
-    F: KeyExtractor<Req>,
-    S: Store<A, F::Key>,
+    A: Choice,
+    K: Key,
+    S: Store<A::Limit, K>,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Held").finish_non_exhaustive()

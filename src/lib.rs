@@ -32,6 +32,8 @@
 //! | What if the store is down? | [`RateLimitLayer::on_store_error`] |
 //! | How do several processes share a limit? What if Redis is down? | `store::RedisStore` (feature `redis`) |
 //! | What does Redis run? | [`algorithm::Scripted`], and the `.lua` files beside the algorithms |
+//! | Can a request count against its address *and* its account? | [`EachOf`] |
+//! | Can each plan have numbers of its own? Can they change while the program runs? | [`choice`] |
 //! | Can limits stand in a file? | the README, and feature `serde` |
 //! | How do I limit what is not a request? | [`RateLimiter`] |
 //! | How do I test my limits? | [`clock::ManualClock`] |
@@ -47,17 +49,20 @@
 //!   matched path, and refusals become axum bodies.
 //! - `tonic`: [`key::PeerIp`] reads tonic's connect info, and refusals become tonic bodies.
 //! - `redis`: `store::RedisStore`, one limit for many processes over Redis or Valkey, and `key::PortableKey`, its keys.
+//! - `reload`: `choice::Reloadable`, numbers that are replaced while they are in use.
 //! - `serde`: every algorithm can be deserialized from a map such as `{ quota = "20/s", burst = 40, name = "api" }`, a tuple
 //!   from a list of such maps, and [`Quota`] from and to its text.
 
 #![forbid(unsafe_code)]
 
 pub mod algorithm;
+pub mod choice;
 pub mod clock;
 #[cfg(feature = "serde")]
 mod config;
 mod cost;
 mod decision;
+mod each_of;
 mod error;
 mod exempt;
 mod expose;
@@ -65,7 +70,9 @@ mod future;
 mod held;
 mod inner;
 pub mod key;
+mod keyed;
 mod layer;
+mod limit;
 mod limiter;
 mod policy;
 mod quota;
@@ -79,11 +86,14 @@ pub use cost::Cost;
 #[cfg(feature = "axum")]
 pub use cost::RouteCosts;
 pub use decision::{Decision, PolicyDecision};
+pub use each_of::EachOf;
 pub use error::{ConfigError, StoreError, StoreErrorKind};
 pub use exempt::{Exempt, NoExemption};
 pub use expose::{Expose, Exposed, Hidden};
 pub use future::ResponseFuture;
+pub use keyed::Keyed;
 pub use layer::{LocalRateLimitLayer, Options, RateLimitLayer};
+pub use limit::Limit;
 pub use limiter::{LocalRateLimiter, RateLimiter};
 pub use quota::Quota;
 pub use service::{LocalRateLimit, RateLimit};

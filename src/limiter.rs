@@ -1,10 +1,11 @@
 //! Checks by hand, for what is not a request; the layer is built on it too.
 
 use crate::{
-    algorithm::Algorithm,
+    choice::{Choice, Choose},
     decision::Decision,
     error::StoreError,
     key::Key,
+    limit::Limit,
     store::{Answer, AsKey, Decided, Store},
 };
 
@@ -12,6 +13,9 @@ use crate::{
 ///
 /// It is what [`RateLimitLayer`](crate::RateLimitLayer) is built on. Keys are taken in any borrowed form:
 /// `check("bob")` finds the bucket of the `String` key `bob`. Clones share their buckets.
+///
+/// In the algorithm's place may stand what [chooses](crate::choice) one without a request, as a `Reloadable` does. For a plan
+/// that is known already, make a limiter of that plan's algorithm and a clone of the store: neither costs an allocation.
 ///
 /// # Example: three logins a minute
 ///
@@ -61,7 +65,7 @@ impl<A, S> RateLimiter<A, S> {
     }
 }
 
-impl<A: Algorithm, S> RateLimiter<A, S> {
+impl<C: Choose<()>, S> RateLimiter<C, S> {
     /// Admits a cost of 1 and charges it, or refuses it and charges nothing.
     ///
     /// # Errors
@@ -72,7 +76,7 @@ impl<A: Algorithm, S> RateLimiter<A, S> {
     where
         K: Key,
         Q: AsKey<K> + ?Sized,
-        S: Store<A, K>,
+        S: Store<C::Limit, K>,
     {
         self.check_cost(key, 1).await
     }
@@ -89,13 +93,19 @@ impl<A: Algorithm, S> RateLimiter<A, S> {
     where
         K: Key,
         Q: AsKey<K> + ?Sized,
-        S: Store<A, K>,
+        S: Store<C::Limit, K>,
     {
-        let verdict = match self.decide(key, cost) {
+        let limit = self.algorithm.choose(&());
+        let verdict = match self.decide(&limit, key, cost) {
             Answer::Now(verdict) => verdict?,
-            Answer::Later(verdict) => verdict.await?,
+            Answer::Later(verdict) => {
+                let kept = C::keep(limit);
+                let verdict = verdict.await?;
+                let limit = self.algorithm.kept(&kept);
+                return Ok(limit.decision_of(&verdict.snapshot));
+            }
         };
-        Ok(self.algorithm.decision(&verdict.snapshot))
+        Ok(limit.decision_of(&verdict.snapshot))
     }
 
     /// What a cost of 1 would be told; charges nothing. A queue tells no [delay](Decision::delay), as nothing waits.
@@ -120,10 +130,13 @@ impl<A: Algorithm, S> RateLimiter<A, S> {
     where
         K: Key,
         Q: AsKey<K> + ?Sized,
-        S: Store<A, K>,
+        S: Store<C::Limit, K>,
     {
-        let verdict = self.store.peek(&self.algorithm, key, 1).wait().await?;
-        Ok(self.algorithm.decision(&verdict.snapshot))
+        let limit = self.algorithm.choose(&());
+        let peeking = self.store.peek(&limit, key, 1);
+        let kept = C::keep(limit);
+        let verdict = peeking.wait().await?;
+        Ok(self.algorithm.kept(&kept).decision_of(&verdict.snapshot))
     }
 
     /// Gives units back that were charged for something that did not happen; never more than are owed.
@@ -155,9 +168,10 @@ impl<A: Algorithm, S> RateLimiter<A, S> {
     where
         K: Key,
         Q: AsKey<K> + ?Sized,
-        S: Store<A, K>,
+        S: Store<C::Limit, K>,
     {
-        self.store.refund(&self.algorithm, key, cost).wait().await
+        let refunding = (self.store).refund(&self.algorithm.choose(&()), key, cost);
+        refunding.wait().await
     }
 
     /// Forgets the key: it is as good as one that was never seen.
@@ -169,30 +183,35 @@ impl<A: Algorithm, S> RateLimiter<A, S> {
     where
         K: Key,
         Q: AsKey<K> + ?Sized,
-        S: Store<A, K>,
+        S: Store<C::Limit, K>,
     {
-        self.store.reset(&self.algorithm, key).wait().await
+        let resetting = self.store.reset(&self.algorithm.choose(&()), key);
+        resetting.wait().await
     }
+}
 
+impl<C: Choice, S> RateLimiter<C, S> {
     #[inline]
-    pub(crate) fn decide<K, Q>(&self, key: &Q, cost: u32) -> Answer<Decided<A>, S::Deciding>
+    pub(crate) fn decide<K, Q>(
+        &self,
+        limit: &C::Limit,
+        key: &Q,
+        cost: u32,
+    ) -> Answer<Decided<C::Limit>, S::Deciding>
     where
         K: Key,
         Q: AsKey<K> + ?Sized,
-        S: Store<A, K>,
+        S: Store<C::Limit, K>,
     {
-        self.store.decide(&self.algorithm, key, cost)
-    }
-
-    pub(crate) fn withdraw<K: Key>(&self, key: &K, admission: &A::Snapshot, cost: u32)
-    where
-        S: Store<A, K>,
-    {
-        self.store.withdraw(&self.algorithm, key, admission, cost);
+        self.store.decide(limit, key, cost)
     }
 
     #[inline]
-    pub(crate) const fn algorithm(&self) -> &A {
+    pub(crate) const fn choice(&self) -> &C {
         &self.algorithm
+    }
+
+    pub(crate) const fn store(&self) -> &S {
+        &self.store
     }
 }

@@ -8,6 +8,9 @@ use smol_str::{SmolStr, format_smolstr};
 use crate::{error::ConfigError, quota::Quota};
 
 const LONGEST_NAME: usize = 64;
+/// After so many windows without a charge the state of every algorithm is as good as fresh: two counters need two, and
+/// sub-counters as long as the window three.
+const WINDOWS_THAT_MATTER: u64 = 3;
 
 /// Tells one policy's buckets from another's: a bucket is *(policy, key)*, in every store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -44,6 +47,50 @@ impl fmt::LowerHex for PolicyId {
     }
 }
 
+/// Which numbers a policy has: one with a name may have others later, or for other callers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Numbers {
+    id: PolicyId,
+    matter_for_micros: u64,
+}
+
+impl Numbers {
+    /// Those of a policy that has the same numbers as long as it lives.
+    #[inline]
+    pub const fn unchanging(policy: PolicyId) -> Self {
+        Self {
+            id: policy,
+            matter_for_micros: 0,
+        }
+    }
+
+    /// Tells these numbers, of this policy, from all others.
+    #[inline]
+    pub const fn id(self) -> PolicyId {
+        self.id
+    }
+
+    /// How long after its last charge a state may still say more than a fresh one, at most.
+    #[inline]
+    pub const fn matter_for(self) -> Duration {
+        Duration::from_micros(self.matter_for_micros)
+    }
+
+    /// The numbers of a policy that is these together, in this order.
+    #[inline]
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        let longer = self.matter_for_micros < other.matter_for_micros;
+        Self {
+            id: self.id.and(other.id),
+            matter_for_micros: match longer {
+                true => other.matter_for_micros,
+                false => self.matter_for_micros,
+            },
+        }
+    }
+}
+
 /// The name of a policy with what is said of it on the wire: the most at once, and the time to win it back.
 ///
 /// A policy that is [named](Self::named) *is* its name: it keeps its buckets when its numbers change.
@@ -67,6 +114,9 @@ impl fmt::LowerHex for PolicyId {
 pub struct Policy {
     name: SmolStr,
     id: PolicyId,
+    /// What it is known by without a name: its algorithm and its numbers.
+    unnamed: PolicyId,
+    numbers: PolicyId,
     limit: u64,
     window_micros: u64,
 }
@@ -106,8 +156,11 @@ impl Policy {
     }
 
     fn described(name: SmolStr, limit: u64, window_micros: u64) -> Self {
+        let id = PolicyId::of(0, &name);
         Self {
-            id: PolicyId::of(0, &name),
+            id,
+            unnamed: id,
+            numbers: id,
             name,
             limit,
             window_micros,
@@ -116,10 +169,9 @@ impl Policy {
 
     /// This policy, but under the name of the other one if that has a name of its own.
     #[must_use]
-    pub(crate) fn named_like(mut self, other: &Self) -> Self {
+    pub(crate) fn named_like(self, other: &Self) -> Self {
         if other.id == PolicyId::of(1, &other.name) {
-            self.name = other.name.clone();
-            self.id = other.id;
+            return self.known_as(other.name.clone(), other.id);
         }
         self
     }
@@ -130,7 +182,7 @@ impl Policy {
     ///
     /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`, which are safe in a header field
     /// and in a Redis key.
-    pub fn named(mut self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
+    pub fn named(self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
         let name = name.as_ref();
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
         if name.is_empty() || name.len() > LONGEST_NAME || !name.bytes().all(allowed) {
@@ -138,9 +190,16 @@ impl Policy {
                 name: name.to_owned(),
             });
         }
-        self.name = SmolStr::new(name);
-        self.id = PolicyId::of(1, name);
-        Ok(self)
+        Ok(self.known_as(SmolStr::new(name), PolicyId::of(1, name)))
+    }
+
+    fn known_as(self, name: SmolStr, id: PolicyId) -> Self {
+        Self {
+            name,
+            id,
+            numbers: id.and(self.unnamed),
+            ..self
+        }
     }
 
     /// The name, in the characters `A-Z a-z 0-9 _ . -`.
@@ -152,6 +211,15 @@ impl Policy {
     #[inline]
     pub fn id(&self) -> PolicyId {
         self.id
+    }
+
+    /// Tells its numbers from others that it may have under the same name.
+    #[inline]
+    pub fn numbers(&self) -> Numbers {
+        Numbers {
+            id: self.numbers,
+            matter_for_micros: self.window_micros.saturating_mul(WINDOWS_THAT_MATTER),
+        }
     }
 
     /// The most that is let through at once: the quota's units, or the burst.

@@ -9,7 +9,7 @@ use std::{
 use tower_service::Service;
 
 use crate::{
-    algorithm::Algorithm,
+    choice::{Choice, Choose},
     cost::Cost,
     error::StoreError,
     exempt::Exempt,
@@ -17,10 +17,12 @@ use crate::{
     future::ResponseFuture,
     held::Held,
     inner::InnerService,
-    key::{KeyExtractor, Rejection},
+    key::Rejection,
+    keyed::Keyed,
     layer::{Options, Settings},
+    limit::Limit,
     response::Respond,
-    store::{Answer, LocalStore, Store, Verdict},
+    store::{Answer, LocalStore, Store},
     store_error::{self, HandleStoreError},
 };
 
@@ -89,9 +91,9 @@ impl<Svc, Req, A, S, F, C, R, X, E, D> Service<Req>
     for RateLimit<Svc, A, S, F, Options<C, R, X, E, D>>
 where
     Svc: Service<Req> + InnerService,
-    A: Algorithm,
-    F: KeyExtractor<Req>,
-    S: Store<A, F::Key>,
+    A: Choose<Req>,
+    A::Limit: Keyed<F, Req>,
+    S: Store<A::Limit, <A::Limit as Keyed<F, Req>>::Key>,
     C: Cost<Req>,
     R: Respond<Req, Svc::Response, Svc::Error>,
     X: Exempt<Req>,
@@ -105,7 +107,7 @@ where
         Svc::Response,
         R::Error,
         Annotation<A, S, F, Options<C, R, X, E, D>>,
-        Held<Svc, Req, A, S, F, Options<C, R, X, E, D>>,
+        Held<Svc, Req, A, S, F, Options<C, R, X, E, D>, <A::Limit as Keyed<F, Req>>::Key>,
     >;
 
     #[inline]
@@ -121,7 +123,7 @@ where
             return ResponseFuture::inner(self.inner.call(request), None);
         }
         // The key stays where it was extracted: it is not moved about on the way of most requests.
-        let extracted = settings.key.extract(&request);
+        let extracted = A::Limit::extract(&settings.key, &request);
         let key = match extracted {
             Ok(Some(ref key)) => key,
             Ok(None) => return ResponseFuture::inner(self.inner.call(request), None),
@@ -131,32 +133,41 @@ where
             }
         };
         let cost = options.cost.cost(&request);
-        match settings.limiter.decide(key, cost) {
+        let limit = settings.limiter.choice().choose(&request);
+        match settings.limiter.decide(&limit, key, cost) {
             Answer::Now(Ok(verdict)) if verdict.admitted => {
-                let delay = settings.limiter.algorithm().delay(&verdict.snapshot);
+                let delay = limit.delay_of(&verdict.snapshot);
                 if delay.is_zero() {
                     let (admission, annotates) = (&verdict.snapshot, options.respond.annotates());
-                    let note = annotate(&self.settings, &mut request, admission, annotates);
+                    expose(settings, &*limit, &mut request, admission);
+                    let note = |kept| Annotation::of(&self.settings, kept, admission);
+                    let note = annotates.then(|| note(A::keep(limit)));
                     return ResponseFuture::inner(self.inner.call(request), note);
                 }
-                let (service, settings) = (self.take_ready(), Arc::clone(&self.settings));
+                let (kept, key) = (A::keep(limit), key.clone());
                 let turn = (verdict.snapshot, delay);
+                let (service, settings) = (self.take_ready(), Arc::clone(&self.settings));
                 let held =
-                    Held::until_its_turn(settings, service, request, (key.clone(), cost), turn);
+                    Held::until_its_turn(settings, service, request, (kept, key, cost), turn);
                 ResponseFuture::held(held)
             }
             Answer::Now(Ok(verdict)) => {
-                let answer = refuse(settings, &request, &verdict);
+                let answer = refuse(settings, &*limit, &request, &verdict.snapshot);
+                drop(limit);
                 self.answer(answer)
             }
-            Answer::Now(Err(error)) => match undecided(settings, &request, &error) {
-                Some(answer) => self.answer(answer),
-                None => ResponseFuture::inner(self.inner.call(request), None),
-            },
+            Answer::Now(Err(error)) => {
+                drop(limit);
+                match undecided(settings, &request, &error) {
+                    Some(answer) => self.answer(answer),
+                    None => ResponseFuture::inner(self.inner.call(request), None),
+                }
+            }
             Answer::Later(deciding) => {
+                let (kept, key) = (A::keep(limit), key.clone());
                 let (service, settings) = (self.take_ready(), Arc::clone(&self.settings));
                 let held =
-                    Held::until_decided(settings, service, request, (key.clone(), cost), deciding);
+                    Held::until_decided(settings, service, request, (kept, key, cost), deciding);
                 ResponseFuture::held(held)
             }
         }
@@ -183,48 +194,53 @@ impl<Svc: Clone, A, S, F, O> RateLimit<Svc, A, S, F, O> {
 }
 
 /// What the response of an admitted request is to be told: kept small, as every future has room for it.
-pub struct Annotation<A: Algorithm, S, F, O> {
+pub struct Annotation<A: Choice, S, F, O> {
     settings: Arc<Settings<A, S, F, O>>,
-    admission: A::Snapshot,
+    kept: A::Kept,
+    admission: <A::Limit as Limit>::Snapshot,
 }
 
-impl<A: Algorithm, S, F, C, R, X, E, D> Annotation<A, S, F, Options<C, R, X, E, D>> {
+impl<A: Choice, S, F, O> Annotation<A, S, F, O> {
+    #[inline]
+    pub(crate) fn of(
+        settings: &Arc<Settings<A, S, F, O>>,
+        kept: A::Kept,
+        admission: &<A::Limit as Limit>::Snapshot,
+    ) -> Self {
+        Self {
+            settings: Arc::clone(settings),
+            kept,
+            admission: admission.clone(),
+        }
+    }
+}
+
+impl<A: Choice, S, F, C, R, X, E, D> Annotation<A, S, F, Options<C, R, X, E, D>> {
     pub(crate) fn write<Req, Res, Err>(&self, response: &mut Res)
     where
         R: Respond<Req, Res, Err>,
     {
-        let decision = self.settings.limiter.algorithm().decision(&self.admission);
+        let limit = self.settings.limiter.choice().kept(&self.kept);
+        let decision = limit.decision_of(&self.admission);
         let respond = &self.settings.options.respond;
         respond.annotate(&decision, response);
     }
 }
 
-/// Shows the decision to an admitted request, and says what its response is to be told.
+/// Shows the decision to an admitted request, if that was asked for.
 ///
 /// It takes the request by reference, so that it is moved once only: into the inner service.
 #[inline]
-#[expect(
-    clippy::type_complexity,
-    reason = "the settings and the note of a service, whose types have all of its parameters"
-)]
-pub(crate) fn annotate<Req, A, S, F, C, R, X, E, D>(
-    settings: &Arc<Settings<A, S, F, Options<C, R, X, E, D>>>,
+pub(crate) fn expose<Req, L: Limit, A, S, F, C, R, X, E, D: Expose<Req>>(
+    settings: &Settings<A, S, F, Options<C, R, X, E, D>>,
+    limit: &L,
     request: &mut Req,
-    admission: &A::Snapshot,
-    annotates: bool,
-) -> Option<Annotation<A, S, F, Options<C, R, X, E, D>>>
-where
-    A: Algorithm,
-    D: Expose<Req>,
-{
+    admission: &L::Snapshot,
+) {
     if D::EXPOSES {
-        let decision = settings.limiter.algorithm().decision(admission);
+        let decision = limit.decision_of(admission);
         settings.options.expose.expose(request, decision);
     }
-    annotates.then(|| Annotation {
-        settings: Arc::clone(settings),
-        admission: admission.clone(),
-    })
 }
 
 /// Answers a request whose key extractor rejected it.
@@ -232,10 +248,9 @@ where
 fn reject<Req, Res, Err, A, S, F, C, R, X, E, D>(
     settings: &Settings<A, S, F, Options<C, R, X, E, D>>,
     request: &Req,
-    rejection: F::Rejection,
+    rejection: impl Rejection,
 ) -> Result<Res, R::Error>
 where
-    F: KeyExtractor<Req>,
     R: Respond<Req, Res, Err>,
 {
     let rejection = rejection.into_response();
@@ -244,16 +259,16 @@ where
 
 /// Answers a request that was refused.
 #[cold]
-pub(crate) fn refuse<Req, Res, Err, A, S, F, C, R, X, E, D>(
+pub(crate) fn refuse<Req, Res, Err, L: Limit, A, S, F, C, R, X, E, D>(
     settings: &Settings<A, S, F, Options<C, R, X, E, D>>,
+    limit: &L,
     request: &Req,
-    verdict: &Verdict<A::Snapshot>,
+    refusal: &L::Snapshot,
 ) -> Result<Res, R::Error>
 where
-    A: Algorithm,
     R: Respond<Req, Res, Err>,
 {
-    let decision = settings.limiter.algorithm().decision(&verdict.snapshot);
+    let decision = limit.decision_of(refusal);
     settings.options.respond.refuse(request, decision)
 }
 

@@ -28,10 +28,20 @@ const MODULES: &[(&str, &[&str])] = &[
         &["clock", "decision", "error", "policy", "quota"],
     ),
     ("config", &["algorithm", "error", "quota"]),
-    ("store", &["algorithm", "clock", "error", "key"]),
+    ("limit", &["algorithm", "clock", "decision"]),
+    ("keyed", &["algorithm", "key", "limit"]),
+    (
+        "each_of",
+        &["algorithm", "clock", "decision", "key", "keyed", "limit"],
+    ),
+    ("choice", &["error", "limit"]),
+    (
+        "store",
+        &["algorithm", "clock", "each_of", "error", "key", "limit"],
+    ),
     (
         "limiter",
-        &["algorithm", "decision", "error", "key", "store"],
+        &["choice", "decision", "error", "key", "limit", "store"],
     ),
 ];
 
@@ -41,6 +51,7 @@ const TOWER: &[&str] = &["layer", "service", "future", "held", "inner"];
 /// Each dependency with the files and folders that may name it.
 const OUTSIDE: &[(&str, &[&str])] = &[
     ("ahash", &["store/local/"]),
+    ("arc_swap", &["choice/reloadable.rs"]),
     ("axum", &["key/", "response/"]),
     ("base64", &["key/portable/", "response/"]),
     ("bytes", &["key/", "response/", "store/redis/"]),

@@ -1,7 +1,7 @@
 use std::cmp::max;
 
 use crate::{
-    algorithm::{Algorithm, Policy, PolicyId, Script, Scripted},
+    algorithm::{Algorithm, Numbers, Policy, PolicyId, Script, Scripted},
     clock::Timestamp,
     decision::{Decision, PolicyDecision, Standing},
     error::ConfigError,
@@ -187,6 +187,11 @@ impl Algorithm for FixedWindow {
     #[inline]
     fn policy_id(&self) -> PolicyId {
         self.policy.id()
+    }
+
+    #[inline]
+    fn numbers(&self) -> Numbers {
+        self.policy.numbers()
     }
 
     #[inline]

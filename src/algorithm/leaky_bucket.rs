@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use crate::{
     algorithm::{
-        Algorithm, PolicyId, Script, Scripted,
+        Algorithm, Numbers, PolicyId, Script, Scripted,
         meter::{Meter, MeterSnapshot},
         scale::Scaled,
     },
@@ -238,6 +238,11 @@ impl Algorithm for LeakyBucketQueue {
     #[inline]
     fn policy_id(&self) -> PolicyId {
         self.0.policy_id()
+    }
+
+    #[inline]
+    fn numbers(&self) -> Numbers {
+        self.0.numbers()
     }
 
     #[inline]

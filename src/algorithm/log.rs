@@ -1,7 +1,7 @@
 //! The rule that the sliding log and the sliding buckets share: what was admitted, and when.
 
 use crate::{
-    algorithm::{Algorithm, Policy, PolicyId, Script, Scripted, Told},
+    algorithm::{Algorithm, Numbers, Policy, PolicyId, Script, Scripted, Told},
     clock::Timestamp,
     decision::{Decision, Outcome, PolicyDecision, Standing},
     error::ConfigError,
@@ -198,6 +198,11 @@ impl Algorithm for Log {
     #[inline]
     fn policy_id(&self) -> PolicyId {
         self.policy.id()
+    }
+
+    #[inline]
+    fn numbers(&self) -> Numbers {
+        self.policy.numbers()
     }
 
     #[inline]

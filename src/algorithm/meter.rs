@@ -12,14 +12,14 @@
 use std::fmt;
 
 use crate::{
-    algorithm::{Algorithm, Policy, PolicyId, Script, Scripted},
+    algorithm::{Algorithm, Numbers, Policy, PolicyId, Script, Scripted},
     clock::Timestamp,
     decision::{Decision, PolicyDecision, Standing},
     error::ConfigError,
     quota::Quota,
 };
 
-use super::scale::{Scale, Scaled};
+use super::scale::{Scale, Scaled, greatest_common_divisor};
 
 /// The largest number of parts or ticks: what a Lua number holds exactly.
 const LARGEST: u128 = 1 << 53;
@@ -250,6 +250,11 @@ impl Algorithm for Meter {
     }
 
     #[inline]
+    fn numbers(&self) -> Numbers {
+        self.policy.numbers()
+    }
+
+    #[inline]
     fn fresh(&self, at: Timestamp) -> Scaled {
         Scaled::new(0, self.tick_of(at), self.scale)
     }
@@ -385,13 +390,6 @@ impl fmt::Display for Burst {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.map_or(Ok(()), |units| write!(f, "-b{units}"))
     }
-}
-
-fn greatest_common_divisor(mut a: u128, mut b: u128) -> u128 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
 }
 
 #[cfg(test)]

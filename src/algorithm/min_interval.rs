@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{Algorithm, Policy, PolicyId, Script, Scripted},
+    algorithm::{Algorithm, Numbers, Policy, PolicyId, Script, Scripted},
     clock::Timestamp,
     decision::{Decision, PolicyDecision, Standing},
     error::ConfigError,
@@ -145,6 +145,11 @@ impl Algorithm for MinInterval {
     #[inline]
     fn policy_id(&self) -> PolicyId {
         self.policy.id()
+    }
+
+    #[inline]
+    fn numbers(&self) -> Numbers {
+        self.policy.numbers()
     }
 
     #[inline]

@@ -52,7 +52,7 @@ mod token_bucket;
 mod tuple;
 
 pub use crate::decision::{Outcome, Standing};
-pub use crate::policy::{Policy, PolicyId};
+pub use crate::policy::{Numbers, Policy, PolicyId};
 pub use fixed_window::FixedWindow;
 pub use gcra::Gcra;
 pub use leaky_bucket::{LeakyBucket, LeakyBucketQueue};
@@ -62,6 +62,7 @@ pub use sliding_buckets::SlidingBuckets;
 pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;
 pub use token_bucket::TokenBucket;
+pub(crate) use tuple::stands;
 
 /// A rule that admits or refuses costs, as a pure step over the state of one bucket.
 ///
@@ -141,6 +142,15 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
 
     /// Whose buckets these are.
     fn policy_id(&self) -> PolicyId;
+
+    /// Which numbers they are counted under, where one policy may have several: see [`Policy::numbers`].
+    ///
+    /// A store forgets no state by the numbers of one caller that still matters by those of another. An algorithm whose
+    /// policy can be [named](Policy::named) should say it; by default the numbers never change.
+    #[inline]
+    fn numbers(&self) -> Numbers {
+        Numbers::unchanging(self.policy_id())
+    }
 
     /// The state of a key that was never charged, as if last seen at `at`.
     fn fresh(&self, at: Timestamp) -> Self::State;

@@ -17,6 +17,11 @@ macro_rules! same_rule {
             }
 
             #[inline]
+            fn numbers(&self) -> $crate::algorithm::Numbers {
+                self.$field.numbers()
+            }
+
+            #[inline]
             fn fresh(&self, at: $crate::clock::Timestamp) -> Self::State {
                 self.$field.fresh(at)
             }

@@ -1,5 +1,5 @@
 use crate::{
-    algorithm::{Algorithm, Policy, PolicyId, Script, Scripted},
+    algorithm::{Algorithm, Numbers, Policy, PolicyId, Script, Scripted},
     clock::Timestamp,
     decision::{Decision, PolicyDecision, Standing},
     error::ConfigError,
@@ -238,12 +238,18 @@ impl Counters {
 
 impl TwoWindows {
     #[inline]
+    fn new(stamp: u64, previous: u64, current: u64) -> Self {
+        Self {
+            stamp,
+            previous,
+            current,
+        }
+    }
+
+    #[inline]
     fn become_those_of(&mut self, counters: &Counters) {
-        *self = Self {
-            stamp: counters.now.as_micros().max(self.stamp),
-            previous: counters.previous,
-            current: counters.current,
-        };
+        let stamp = counters.now.as_micros().max(self.stamp);
+        *self = Self::new(stamp, counters.previous, counters.current);
     }
 }
 
@@ -265,12 +271,13 @@ impl Algorithm for SlidingWindow {
     }
 
     #[inline]
+    fn numbers(&self) -> Numbers {
+        self.policy.numbers()
+    }
+
+    #[inline]
     fn fresh(&self, at: Timestamp) -> TwoWindows {
-        TwoWindows {
-            stamp: at.as_micros(),
-            previous: 0,
-            current: 0,
-        }
+        TwoWindows::new(at.as_micros(), 0, 0)
     }
 
     /// A full span is two periods here: so long does a window's count weigh in.
@@ -281,11 +288,8 @@ impl Algorithm for SlidingWindow {
     fn settle(&self, state: &mut TwoWindows, now: Timestamp) {
         if state.stamp > now.as_micros() + 2 * self.quota.period_micros() {
             let counters = self.counters(state, now);
-            *state = TwoWindows {
-                stamp: now.as_micros(),
-                previous: 0,
-                current: counters.current.saturating_add(self.weighed(&counters)),
-            };
+            let current = counters.current.saturating_add(self.weighed(&counters));
+            *state = TwoWindows::new(now.as_micros(), 0, current);
         }
     }
 
@@ -383,11 +387,7 @@ impl Scripted for SlidingWindow {
 
     fn state(&self, numbers: &[u64]) -> Option<TwoWindows> {
         match *numbers {
-            [stamp, previous, current] => Some(TwoWindows {
-                stamp,
-                previous,
-                current,
-            }),
+            [stamp, previous, current] => Some(TwoWindows::new(stamp, previous, current)),
             _ => None,
         }
     }

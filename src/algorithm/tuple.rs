@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{Algorithm, PolicyId, Script, Scripted, Told},
+    algorithm::{Algorithm, Numbers, PolicyId, Script, Scripted, Told},
     clock::Timestamp,
     decision::PolicyDecision,
 };
@@ -22,6 +22,11 @@ macro_rules! tuple {
             #[inline]
             fn policy_id(&self) -> PolicyId {
                 self.$zero.policy_id()$(.and(self.$index.policy_id()))+
+            }
+
+            #[inline]
+            fn numbers(&self) -> Numbers {
+                self.$zero.numbers()$(.and(self.$index.numbers()))+
             }
 
             #[inline]
@@ -132,7 +137,7 @@ tuple!(A.0, B.1, C.2, D.3, E.4, F.5, G.6, H.7);
 
 /// How a member stands. One that admits what another refuses was charged nothing, as by a cost of 0.
 #[inline]
-fn stands<A: Algorithm>(
+pub(crate) fn stands<A: Algorithm>(
     member: &A,
     state: &A::State,
     cost: u32,

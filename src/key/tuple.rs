@@ -22,7 +22,7 @@ pub struct TupleRejection(Box<Response<Bytes>>);
 
 impl TupleRejection {
     #[cold]
-    fn of(rejection: impl Rejection) -> Self {
+    pub(crate) fn of(rejection: impl Rejection) -> Self {
         Self(Box::new(rejection.into_response()))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{future::Future, hash::Hash};
 
-use crate::{algorithm::Algorithm, error::StoreError, key::Key};
+use crate::{error::StoreError, key::Key, limit::Limit};
 
 pub mod local;
 #[cfg(feature = "redis")]
@@ -22,7 +22,7 @@ pub struct Verdict<S> {
 }
 
 /// How a store tells a decision: a verdict, or why there is none.
-pub type Decided<A> = Result<Verdict<<A as Algorithm>::Snapshot>, StoreError>;
+pub type Decided<L> = Result<Verdict<<L as Limit>::Snapshot>, StoreError>;
 
 /// How a store tells the end of a write.
 pub type Written = Result<(), StoreError>;
@@ -62,16 +62,16 @@ impl<K, Q: Hash + Eq + ToOwned<Owned = K> + ?Sized> AsKey<K> for Q {}
 /// # What an implementor must do
 ///
 /// - Decide, charge and read the snapshot as one step that no other call can come between.
-/// - Write nothing when a request is refused, but for [`settle`](Algorithm::settle).
-/// - Keep the buckets of different [policies](Algorithm::policy_id) apart, and forget a state only when the algorithm
-///   of its own policy says that it [is fresh](Algorithm::is_fresh).
+/// - Write nothing when a request is refused, but for [`settle`](crate::algorithm::Algorithm::settle).
+/// - Keep the buckets of different [policies](crate::algorithm::Algorithm::policy_id) apart, and forget a state only when the algorithm
+///   of its own policy says that it [is fresh](crate::algorithm::Algorithm::is_fresh).
 /// - Keep its memory bounded, whatever keys callers send.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot store the buckets of `{A}` for keys of type `{K}`",
     label = "not a store for this algorithm and key",
     note = "use `tollgate::store::LocalStore::new()`, a store of its own for each algorithm and key type, or implement `tollgate::store::Store<{A}, {K}>`"
 )]
-pub trait Store<A: Algorithm, K: Key>: Clone {
+pub trait Store<A: Limit, K: Key>: Clone {
     /// Brings a verdict that is not there yet.
     type Deciding: Future<Output = Decided<A>>;
     /// Brings the end of a write that is not done yet.

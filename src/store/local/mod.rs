@@ -5,6 +5,8 @@
 //! dropped in slices of a few buckets inside ordinary calls, so that no call ever sweeps everything. When
 //! [`max_keys`](LocalStoreBuilder::max_keys) keys are all alive, new ones share one overflow bucket.
 
+mod buckets;
+mod each_of;
 mod overflow;
 mod policies;
 mod shard;
@@ -20,7 +22,9 @@ use crate::{
     store::{Answer, AsKey, Decided, Store, Written},
 };
 
-use self::{policies::Policies, table::Table};
+use self::{buckets::Tables, table::Table};
+
+pub use buckets::LocalBuckets;
 
 const DEFAULT_MAX_KEYS: usize = 1_000_000;
 
@@ -58,12 +62,12 @@ const DEFAULT_MAX_KEYS: usize = 1_000_000;
 /// # Ok::<(), tollgate::StoreError>(())
 /// # }).unwrap();
 /// ```
-pub struct LocalStore<A: Algorithm, K, C = SystemClock> {
-    policies: Arc<Policies<K, A::State>>,
+pub struct LocalStore<A: LocalBuckets<K>, K, C = SystemClock> {
+    tables: Arc<A::Tables>,
     clock: C,
 }
 
-impl<A: Algorithm, K> LocalStore<A, K> {
+impl<A: LocalBuckets<K>, K> LocalStore<A, K> {
     /// An empty store for up to a million keys per policy, with the system's clock.
     pub fn new() -> Self {
         Self::builder().build()
@@ -90,14 +94,14 @@ impl<A: Algorithm, K> LocalStore<A, K> {
     }
 }
 
-impl<A: Algorithm, K> Default for LocalStore<A, K> {
+impl<A: LocalBuckets<K>, K> Default for LocalStore<A, K> {
     fn default() -> Self {
         Self::new()
     }
 }
 
 /// How full a [`LocalStore`] is, over all its policies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {
     /// How many keys have an entry, idle ones that have not left yet included.
@@ -106,36 +110,30 @@ pub struct Usage {
     pub overflow_decisions: u64,
 }
 
-impl<A: Algorithm, K, C> LocalStore<A, K, C> {
+impl<A: LocalBuckets<K>, K, C> LocalStore<A, K, C> {
     /// How full the store is.
     pub fn usage(&self) -> Usage {
-        let mut usage = Usage {
-            keys: 0,
-            overflow_decisions: 0,
-        };
-        for table in self.policies.tables() {
-            usage.keys += table.keys();
-            usage.overflow_decisions += table.overflow_decisions();
-        }
-        usage
-    }
-
-    #[inline]
-    fn table(&self, algorithm: &A) -> &Table<K, A::State> {
-        self.policies.table(algorithm.policy_id())
+        self.tables.usage()
     }
 }
 
-impl<A: Algorithm, K, C: Clone> Clone for LocalStore<A, K, C> {
+impl<A: Algorithm, K, C> LocalStore<A, K, C> {
+    #[inline]
+    fn table(&self, algorithm: &A) -> &Table<K, A::State> {
+        self.tables.table(algorithm)
+    }
+}
+
+impl<A: LocalBuckets<K>, K, C: Clone> Clone for LocalStore<A, K, C> {
     fn clone(&self) -> Self {
         Self {
-            policies: Arc::clone(&self.policies),
+            tables: Arc::clone(&self.tables),
             clock: self.clock.clone(),
         }
     }
 }
 
-impl<A: Algorithm, K, C> fmt::Debug for LocalStore<A, K, C> {
+impl<A: LocalBuckets<K>, K, C> fmt::Debug for LocalStore<A, K, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LocalStore")
             .field("usage", &self.usage())
@@ -150,7 +148,7 @@ pub struct LocalStoreBuilder<A, K, C = SystemClock> {
     builds: std::marker::PhantomData<fn() -> (A, K)>,
 }
 
-impl<A: Algorithm, K, C> LocalStoreBuilder<A, K, C> {
+impl<A: LocalBuckets<K>, K, C> LocalStoreBuilder<A, K, C> {
     /// Reads the time from this clock: a [`ManualClock`](crate::clock::ManualClock) in tests.
     #[must_use]
     pub fn clock<D: Clock>(self, clock: D) -> LocalStoreBuilder<A, K, D> {
@@ -188,7 +186,7 @@ impl<A: Algorithm, K, C> LocalStoreBuilder<A, K, C> {
     /// The store.
     pub fn build(self) -> LocalStore<A, K, C> {
         LocalStore {
-            policies: Arc::new(Policies::new(self.max_keys)),
+            tables: Arc::new(A::Tables::new(self.max_keys)),
             clock: self.clock,
         }
     }

@@ -17,6 +17,9 @@ pub(super) struct Overflow<S> {
     /// The latest instant at which any state of the table was dropped, in microseconds: a key that comes back after
     /// the clock has stepped back is as if last seen then, so that the step opens nothing.
     forgot_at: AtomicU64,
+    /// How long a state has to be left alone before it may be dropped by numbers that it may not be counted under;
+    /// none while the policy has had the same numbers all along.
+    matter_for: AtomicU64,
 }
 
 /// What a key without an entry begins with.
@@ -94,7 +97,7 @@ impl<S: Clone> Overflow<S> {
     ) -> MutexGuard<'_, Option<S>> {
         let mut bucket = self.lock();
         if bucket
-            .take_if(|state| algorithm.is_fresh(state, now))
+            .take_if(|state| algorithm.is_fresh(state, self.idle_since(now)))
             .is_some()
         {
             self.forgot(now);
@@ -118,6 +121,20 @@ impl<S: Clone> Overflow<S> {
         verdict
     }
 
+    /// Calls the closure with the bucket's state, which says whether it was charged.
+    pub(super) fn with_state<A: Algorithm<State = S>, T>(
+        &self,
+        algorithm: &A,
+        then: impl FnOnce(&mut S) -> (bool, T),
+    ) -> T {
+        self.decisions.fetch_add(1, Ordering::Relaxed);
+        let mut bucket = self.lock();
+        let state = bucket.get_or_insert_with(|| algorithm.fresh(self.forgot_at()));
+        let (_, done) = then(state);
+        self.is_charged.store(true, Ordering::Release);
+        done
+    }
+
     pub(super) fn withdraw<A: Algorithm<State = S>>(
         &self,
         algorithm: &A,
@@ -139,6 +156,7 @@ impl<S> Overflow<S> {
             decisions: AtomicU64::new(0),
             warned: Once::new(),
             forgot_at: AtomicU64::new(0),
+            matter_for: AtomicU64::new(0),
         }
     }
 
@@ -161,6 +179,18 @@ impl<S> Overflow<S> {
     /// Some state was dropped now.
     pub(super) fn forgot(&self, now: Timestamp) {
         self.forgot_at.fetch_max(now.as_micros(), Ordering::Relaxed);
+    }
+
+    /// The policy has other numbers too, under which a state matters for so long.
+    #[cold]
+    pub(super) fn matters_for(&self, micros: u64) {
+        self.matter_for.fetch_max(micros, Ordering::Release);
+    }
+
+    /// A state that was as good as fresh at this instant, and not charged since, may be dropped.
+    pub(super) fn idle_since(&self, now: Timestamp) -> Timestamp {
+        let micros = self.matter_for.load(Ordering::Acquire);
+        Timestamp::from_micros(now.as_micros().saturating_sub(micros))
     }
 
     pub(super) fn forgot_at(&self) -> Timestamp {

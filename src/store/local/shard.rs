@@ -33,12 +33,12 @@ impl<K, S> Shard<K, S> {
         self.calls.is_multiple_of(CALLS_PER_SLICE)
     }
 
-    /// Visits so many buckets and drops the states that say no more than fresh ones; says how many went.
+    /// Visits so many buckets and drops the states that said no more than fresh ones then; says how many went.
     #[cold]
     pub(super) fn forget_idle<A: Algorithm<State = S>>(
         &mut self,
         algorithm: &A,
-        now: Timestamp,
+        idle_since: Timestamp,
         buckets: usize,
         hash: impl Fn(&K) -> u64,
     ) -> usize {
@@ -49,7 +49,7 @@ impl<K, S> Shard<K, S> {
         }
         for _ in 0..buckets.min(all) {
             if let Ok(entry) = self.entries.get_bucket_entry(self.hand)
-                && algorithm.is_fresh(&entry.get().1, now)
+                && algorithm.is_fresh(&entry.get().1, idle_since)
             {
                 entry.remove();
             }

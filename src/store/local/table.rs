@@ -11,7 +11,7 @@ use std::{
 use ahash::RandomState;
 
 use crate::{
-    algorithm::Algorithm,
+    algorithm::{Algorithm, Numbers},
     clock::Timestamp,
     key::Key,
     store::{AsKey, Verdict},
@@ -91,6 +91,13 @@ impl<K, S> Table<K, S> {
 
     pub(super) fn overflow_decisions(&self) -> u64 {
         self.overflow.decisions()
+    }
+
+    /// The policy counts under these numbers too.
+    pub(super) fn counts_under(&self, numbers: Numbers) {
+        let micros = numbers.matter_for().as_micros();
+        self.overflow
+            .matters_for(u64::try_from(micros).unwrap_or(u64::MAX));
     }
 
     #[inline]
@@ -174,12 +181,7 @@ impl<K: Key, S: Clone> Table<K, S> {
         if !verdict.admitted || cost == 0 {
             return verdict;
         }
-        self.forget_idle(&mut shard, algorithm, now, SLICE_OF_A_NEW_KEY);
-        let mut place = self.take_place();
-        if place.is_none() && self.make_room(&mut shard, algorithm, now) {
-            place = self.take_place();
-        }
-        let Some(place) = place else {
+        let Some(place) = self.place_for_a_new_key(&mut shard, algorithm, now) else {
             let verdict = self.overflow.decide(algorithm, cost, now);
             drop(shard);
             self.overflow.warn_once();
@@ -190,6 +192,46 @@ impl<K: Key, S: Clone> Table<K, S> {
         shard.entries.insert_unique(hash, entry, hash_of);
         place.keep();
         verdict
+    }
+
+    /// Calls the closure with the state of a key, under its lock; the closure says whether it was charged.
+    ///
+    /// A key without an entry gets one then, if there is room; if there is none, the state is the overflow bucket's,
+    /// and the caller is to [warn](Self::warn_if_full) once it has no lock any more.
+    pub(super) fn with_state<A: Algorithm<State = S>, T>(
+        &self,
+        algorithm: &A,
+        key: &K,
+        (cost, now): (u32, Timestamp),
+        then: impl FnOnce(&mut S) -> (bool, T),
+    ) -> T {
+        let hash = self.hasher.hash_one(key);
+        let mut shard = self.lock(hash);
+        if let Some((_, state)) = shard.entries.find_mut(hash, is(key)) {
+            let (_, done) = then(state);
+            let is_due = shard.slice_is_due();
+            drop(shard);
+            if is_due {
+                self.forget_idle_in_turn(algorithm, now);
+            }
+            return done;
+        }
+        let mut place = None;
+        if cost > 0 {
+            place = self.place_for_a_new_key(&mut shard, algorithm, now);
+            if place.is_none() {
+                return self.overflow.with_state(algorithm, then);
+            }
+        }
+        let mut state = self.overflow.or_fresh(algorithm, now);
+        let (is_charged, done) = then(&mut state);
+        if let (true, Some(place)) = (is_charged, place) {
+            let hash_of = |(key, _): &(K, S)| self.hash(key);
+            let entry = (key.clone(), state);
+            shard.entries.insert_unique(hash, entry, hash_of);
+            place.keep();
+        }
+        done
     }
 
     pub(super) fn peek<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
@@ -275,7 +317,8 @@ impl<K: Key, S: Clone> Table<K, S> {
         now: Timestamp,
         buckets: usize,
     ) -> usize {
-        let gone = shard.forget_idle(algorithm, now, buckets, |key| self.hash(key));
+        let idle_since = self.overflow.idle_since(now);
+        let gone = shard.forget_idle(algorithm, idle_since, buckets, |key| self.hash(key));
         if gone > 0 {
             self.keys.fetch_sub(gone, Ordering::Relaxed);
             self.overflow.forgot(now);
@@ -288,6 +331,28 @@ impl<K: Key, S: Clone> Table<K, S> {
     fn forget_idle_in_turn<A: Algorithm<State = S>>(&self, algorithm: &A, now: Timestamp) {
         if let Some(mut shard) = self.lock_next() {
             self.forget_idle(&mut shard, algorithm, now, SLICE_OF_A_KNOWN_KEY);
+        }
+    }
+
+    /// Counts one more key, if there is room or some can be made.
+    fn place_for_a_new_key<A: Algorithm<State = S>>(
+        &self,
+        shard: &mut Shard<K, S>,
+        algorithm: &A,
+        now: Timestamp,
+    ) -> Option<Place<'_>> {
+        self.forget_idle(shard, algorithm, now, SLICE_OF_A_NEW_KEY);
+        let place = self.take_place();
+        match place {
+            None if self.make_room(shard, algorithm, now) => self.take_place(),
+            place => place,
+        }
+    }
+
+    /// Tells the operator, once, if new keys share a bucket. To be called without a lock.
+    pub(super) fn warn_if_full(&self) {
+        if self.overflow.decisions() > 0 {
+            self.overflow.warn_once();
         }
     }
 

@@ -1,0 +1,129 @@
+//! Numbers that a closure chooses for each request.
+
+use std::{fmt, marker::PhantomData, ops::Deref};
+
+use crate::limit::Limit;
+
+use super::{Choice, Choose};
+
+/// Holds each request to the limit that the closure gives for it: by plan, by tenant, by route.
+///
+/// The closure sees the request with what outer layers left in its extensions. It runs once for each request that has a key,
+/// inside of `Service::call`: it must not block, and if it panics, the panic goes on to the caller of the service and nothing
+/// has been charged. It answers with a limit, by value: a clone costs no allocation (of a policy whose name is longer
+/// than 23 bytes, one atomic count).
+///
+/// Limits of all plans are of one type, and should have [one name](super); callers without any limit are for
+/// [`exempt`](crate::RateLimitLayer::exempt).
+///
+/// # Example: paying callers get more, and keep their count when they begin to pay
+///
+/// ```
+/// use http::Request;
+/// use tollgate::{Quota, RateLimitLayer};
+/// use tollgate::{algorithm::FixedWindow, choice::by_request, key::Header, store::LocalStore};
+///
+/// #[derive(Clone, Copy)]
+/// enum Plan {
+///     Free,
+///     Paid,
+/// }
+///
+/// # use http::Response;
+/// # use tower::{Layer, Service, ServiceExt};
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let free = FixedWindow::new(Quota::per_day(2)).named("daily");
+/// let paid = FixedWindow::new(Quota::per_day(5)).named("daily");
+/// let limit = RateLimitLayer::new(
+///     by_request(move |request: &Request<String>| match request.extensions().get() {
+///         Some(Plan::Paid) => paid.clone(),
+///         _ => free.clone(),
+///     }),
+///     LocalStore::new(),
+///     Header::new("x-user"),
+/// );
+/// # let inner = tower::service_fn(|_| async { Ok::<_, ()>(Response::new(String::new())) });
+/// # let service = limit.layer(inner);
+/// let request = |plan: Plan| Request::get("/").header("x-user", "bob").extension(plan).body(String::new());
+/// for (plan, status) in [
+///     (Plan::Free, 200), (Plan::Free, 200), (Plan::Free, 429),
+///     (Plan::Paid, 200), (Plan::Paid, 200), (Plan::Paid, 200), (Plan::Paid, 429),
+/// ] {
+///     let response = service.clone().oneshot(request(plan).unwrap()).await.unwrap();
+///     assert_eq!(response.status(), status);
+/// }
+/// # });
+/// ```
+pub fn by_request<F, Req, L>(choose: F) -> ByRequest<F, L>
+where
+    F: Fn(&Req) -> L,
+    L: Limit,
+{
+    ByRequest {
+        choose,
+        gives: PhantomData,
+    }
+}
+
+/// What [`by_request`] makes of a closure.
+pub struct ByRequest<F, L> {
+    choose: F,
+    gives: PhantomData<fn() -> L>,
+}
+
+/// A limit that was chosen for one request.
+#[derive(Debug, Clone)]
+pub struct Chosen<L>(L);
+
+impl<L> Deref for Chosen<L> {
+    type Target = L;
+
+    #[inline]
+    fn deref(&self) -> &L {
+        &self.0
+    }
+}
+
+impl<F, L: Limit> Choice for ByRequest<F, L> {
+    type Limit = L;
+    type Kept = L;
+
+    #[inline]
+    fn kept<'a>(&'a self, kept: &'a L) -> &'a L {
+        kept
+    }
+}
+
+impl<Req, F: Fn(&Req) -> L, L: Limit> Choose<Req> for ByRequest<F, L> {
+    type Chosen<'a>
+        = Chosen<L>
+    where
+        Self: 'a;
+
+    #[inline]
+    fn choose(&self, request: &Req) -> Chosen<L> {
+        Chosen((self.choose)(request))
+    }
+
+    #[inline]
+    fn keep(chosen: Chosen<L>) -> L {
+        chosen.0
+    }
+}
+
+impl<F: Clone, L> Clone for ByRequest<F, L> {
+    fn clone(&self) -> Self {
+        Self {
+            choose: self.choose.clone(),
+            gives: PhantomData,
+        }
+    }
+}
+
+impl<F: Copy, L> Copy for ByRequest<F, L> {}
+
+impl<F, L> fmt::Debug for ByRequest<F, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ByRequest").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,124 @@
+//! Numbers that are replaced while they are in use.
+
+use std::{fmt, ops::Deref, sync::Arc};
+
+use arc_swap::{ArcSwap, Guard};
+
+use crate::{error::ConfigError, limit::Limit};
+
+use super::{Choice, Choose};
+
+/// Holds every request to the limit that is in force when it is judged, and lets any thread replace that limit.
+///
+/// Clones share the limit: keep one, and put the other into the layer. Nobody's state is lost or reset, readers never
+/// wait for whoever replaces, and a request that is already judged is told the numbers that it was judged by. What a state
+/// means under the new numbers is said [for each algorithm](super).
+///
+/// # Example: a limit that is raised while it is in use
+///
+/// ```
+/// use tollgate::{ConfigError, Quota, RateLimiter};
+/// use tollgate::{algorithm::FixedWindow, choice::Reloadable, store::LocalStore};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let daily = |units| FixedWindow::new(Quota::per_day(units)).named("daily");
+/// let limit = Reloadable::new(daily(2));
+/// let limiter = RateLimiter::new(limit.clone(), LocalStore::new());
+/// assert_eq!(limiter.check_cost("bob", 2).await?.remaining(), 0);
+///
+/// limit.replace(daily(5)).unwrap();
+/// assert_eq!(limiter.check("bob").await?.remaining(), 2);
+///
+/// // Without the name it would be another policy, in which nobody has used anything.
+/// let error = limit.replace(FixedWindow::new(Quota::per_day(9))).unwrap_err();
+/// assert!(matches!(error, ConfigError::OtherPolicy { .. }));
+/// assert_eq!(limiter.peek("bob").await?.limit(), 5);
+/// # Ok::<(), tollgate::StoreError>(())
+/// # }).unwrap();
+/// ```
+pub struct Reloadable<L> {
+    in_force: Arc<ArcSwap<L>>,
+}
+
+impl<L: Limit> Reloadable<L> {
+    /// Puts this limit in force. To be replaced by other numbers it needs a name: `.named("daily")`.
+    pub fn new(limit: L) -> Self {
+        Self {
+            in_force: Arc::new(ArcSwap::from_pointee(limit)),
+        }
+    }
+
+    /// Puts another limit in force, for the next request on.
+    ///
+    /// # Errors
+    ///
+    /// It is of another policy, so that everyone would begin anew; the old one stays in force.
+    pub fn replace(&self, limit: L) -> Result<(), ConfigError> {
+        let old = self.in_force.load();
+        if old.policies() != limit.policies() {
+            return Err(ConfigError::OtherPolicy {
+                old: old.policy_names(),
+                new: limit.policy_names(),
+            });
+        }
+        self.in_force.store(Arc::new(limit));
+        Ok(())
+    }
+
+    /// The limit that is in force.
+    pub fn in_force(&self) -> Arc<L> {
+        self.in_force.load_full()
+    }
+}
+
+/// The limit that is in force for one request.
+pub struct InForce<L>(Guard<Arc<L>>);
+
+impl<L> Deref for InForce<L> {
+    type Target = L;
+
+    #[inline]
+    fn deref(&self) -> &L {
+        &self.0
+    }
+}
+
+impl<L: Limit> Choice for Reloadable<L> {
+    type Limit = L;
+    type Kept = Arc<L>;
+
+    #[inline]
+    fn kept<'a>(&'a self, kept: &'a Arc<L>) -> &'a L {
+        kept
+    }
+}
+
+impl<Req, L: Limit> Choose<Req> for Reloadable<L> {
+    type Chosen<'a> = InForce<L>;
+
+    #[inline]
+    fn choose(&self, _request: &Req) -> InForce<L> {
+        InForce(self.in_force.load())
+    }
+
+    #[inline]
+    fn keep(chosen: InForce<L>) -> Arc<L> {
+        Guard::into_inner(chosen.0)
+    }
+}
+
+impl<L> Clone for Reloadable<L> {
+    fn clone(&self) -> Self {
+        Self {
+            in_force: Arc::clone(&self.in_force),
+        }
+    }
+}
+
+impl<L: fmt::Debug> fmt::Debug for Reloadable<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reloadable")
+            .field("in_force", &*self.in_force.load())
+            .finish()
+    }
+}

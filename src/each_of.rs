@@ -1,0 +1,162 @@
+//! Several keys in one check: each has an algorithm of its own, and all admit or none is charged.
+
+use std::time::Duration;
+
+use crate::{
+    algorithm::{Algorithm, PolicyId},
+    clock::Timestamp,
+    decision::{Decision, PolicyDecision},
+    key::{KeyExtractor, TupleRejection},
+    keyed::Keyed,
+    limit::Limit,
+};
+
+/// Counts a request against each of several keys, the address *and* the account: it is admitted if all of them have room;
+/// otherwise none is charged, and the answer says which one refused and how long to wait.
+///
+/// It stands in the algorithm's place around one algorithm for each key, and in the key's place around as many
+/// extractors. (A plain tuple of extractors is one bucket per *combination*; a plain tuple of algorithms is several
+/// limits for one key.) There are two to six.
+///
+/// - **Same numbers for each**: clone the algorithm, and give each clone a name, by which a refusal is told.
+/// - **Absent keys**: where an extractor says that [no limit applies](KeyExtractor::extract), that key is left out, and the
+///   others are judged without it; if there is none at all, the request passes. An extractor that *rejects* a request without a
+///   key rejects it here too: to leave anonymous callers out is your choice, not an accident.
+/// - **Buckets** of one place are its own, also where two have the same policy: an account `7` and a tenant `7` never mix.
+/// - **Decision**: [`policies`](Decision::policies) has those of the keys that are there, in their order. It waits for the one with
+///   the longest wait, and what remains is the least.
+/// - **[`LocalStore`](crate::store::LocalStore)**: one lock per key, taken in the order of the places, all held while it is decided:
+///   no other thread sees one key charged and the other not, and no two wait for each other.
+/// - **`RedisStore`**: one script and one round trip, on a single server and wherever the keys share a slot. How a cluster is
+///   asked about keys in several slots is said there.
+///
+/// Two layers, one around the other, limit by two keys as well, but a request that the inner one refuses stays charged to the
+/// outer one.
+///
+/// # Example: twenty a second from an address, a thousand a day for an account
+///
+/// ```
+/// use tollgate::{EachOf, Quota, RateLimiter};
+/// use tollgate::{algorithm::{FixedWindow, TokenBucket}, store::LocalStore};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let limits = EachOf((
+///     TokenBucket::new(Quota::per_second(20)).named("per-address"),
+///     FixedWindow::new(Quota::per_day(2)).named("per-account"),
+/// ));
+/// let limiter = RateLimiter::new(limits, LocalStore::new());
+/// let caller = |address: &str, account: Option<&str>| {
+///     EachOf((Some(address.to_owned()), account.map(str::to_owned)))
+/// };
+///
+/// let bob = caller("192.0.2.1", Some("bob"));
+/// assert!(limiter.check(&bob).await?.is_admitted());
+/// assert!(limiter.check(&bob).await?.is_admitted());
+/// let refused = limiter.check(&bob).await?;
+/// assert_eq!(refused.policy(), "per-account");
+/// // The refused request was not charged to the address.
+/// let anonymous = caller("192.0.2.1", None);
+/// assert_eq!(limiter.check(&anonymous).await?.remaining(), 17);
+/// # Ok::<(), tollgate::StoreError>(())
+/// # }).unwrap();
+/// ```
+///
+/// # Example: in a layer
+///
+/// ```
+/// use axum::{Router, routing::get};
+/// use tollgate::{EachOf, Quota, RateLimitLayer};
+/// use tollgate::{algorithm::TokenBucket, key::{Header, PeerIp}, store::LocalStore};
+///
+/// let bucket = TokenBucket::new(Quota::per_second(20));
+/// let limit = RateLimitLayer::new(
+///     EachOf((bucket.clone().named("per-address"), bucket.named("per-account"))),
+///     LocalStore::new(),
+///     EachOf((PeerIp::new(), Header::new("x-account"))),
+/// );
+/// let app: Router = Router::new().route("/", get(|| async { "hello" })).layer(limit);
+/// # let _ = app;
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct EachOf<T>(pub T);
+
+/// Implements the traits for tuples: Rust has no other way to say "a tuple of any length".
+macro_rules! each_of {
+    ($($Algorithm:ident $Extractor:ident $place:tt),+) => {
+        impl<$($Algorithm: Algorithm),+> Limit for EachOf<($($Algorithm,)+)> {
+            type Snapshot = ($(Option<$Algorithm::Snapshot>,)+);
+
+            fn policies(&self) -> PolicyId {
+                let ids = [$(self.0.$place.policy_id()),+];
+                ids.into_iter().reduce(PolicyId::and).expect("at least one")
+            }
+
+            fn policy_names(&self) -> String {
+                let names = [$(self.0.$place.policy_names()),+];
+                names.join(", ")
+            }
+
+            fn decision_of(&self, snapshot: &Self::Snapshot) -> Decision {
+                let mut policies = Vec::new();
+                $(
+                    if let Some(snapshot) = &snapshot.$place {
+                        self.0.$place.describe(snapshot, &mut |policy| policies.push(policy));
+                    }
+                )+
+                together(policies).unwrap_or_else(|| as_if_fresh(&self.0.0))
+            }
+
+            #[inline]
+            fn delay_of(&self, snapshot: &Self::Snapshot) -> Duration {
+                Duration::ZERO
+                    $(.max(delay(&self.0.$place, snapshot.$place.as_ref())))+
+            }
+        }
+
+        impl<Req, $($Algorithm: Algorithm, $Extractor: KeyExtractor<Req>),+>
+            Keyed<EachOf<($($Extractor,)+)>, Req> for EachOf<($($Algorithm,)+)>
+        {
+            type Key = EachOf<($(Option<$Extractor::Key>,)+)>;
+            type Rejection = TupleRejection;
+
+            #[inline]
+            fn extract(
+                extractors: &EachOf<($($Extractor,)+)>,
+                request: &Req,
+            ) -> Result<Option<Self::Key>, TupleRejection> {
+                let keys = ($(
+                    extractors.0.$place.extract(request).map_err(TupleRejection::of)?,
+                )+);
+                let is_anybody = false $(|| keys.$place.is_some())+;
+                Ok(is_anybody.then_some(EachOf(keys)))
+            }
+        }
+    };
+}
+
+each_of!(A F 0, B G 1);
+each_of!(A F 0, B G 1, C H 2);
+each_of!(A F 0, B G 1, C H 2, D I 3);
+each_of!(A F 0, B G 1, C H 2, D I 3, E J 4);
+each_of!(A F 0, B G 1, C H 2, D I 3, E J 4, K L 5);
+
+/// The decision of these together; `None` if there are none.
+fn together(mut policies: Vec<PolicyDecision>) -> Option<Decision> {
+    match policies.len() {
+        0 => None,
+        1 => policies.pop().map(Decision::of_one),
+        _ => Some(Decision::of_all(policies)),
+    }
+}
+
+/// What a caller without any key is told: that nothing was used.
+fn as_if_fresh<A: Algorithm>(algorithm: &A) -> Decision {
+    let at = Timestamp::from_micros(0);
+    let fresh = algorithm.snapshot(&algorithm.fresh(at), 0, true, at);
+    algorithm.decision(&fresh)
+}
+
+#[inline]
+fn delay<A: Algorithm>(algorithm: &A, snapshot: Option<&A::Snapshot>) -> Duration {
+    snapshot.map_or(Duration::ZERO, |snapshot| algorithm.delay(snapshot))
+}

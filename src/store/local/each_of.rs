@@ -1,0 +1,198 @@
+//! The buckets of several keys, decided together under a lock for each.
+//!
+//! Whoever decides takes the locks in the order of the places, and within a place the shard's before the overflow
+//! bucket's. So no two wait for each other.
+
+use std::future::Pending;
+
+use crate::{
+    algorithm::{Algorithm, stands},
+    clock::{Clock, Timestamp},
+    each_of::EachOf,
+    key::Key,
+    store::{Answer, AsKey, Decided, Store, Verdict, Written},
+};
+
+use super::{LocalBuckets, LocalStore, Usage, buckets::Tables, policies::Policies};
+
+/// What was decided under the locks, and whether it was charged.
+struct Done<V> {
+    is_charged: bool,
+    verdict: V,
+}
+
+/// Calls the closure with the state of this key, under its lock; without a key, with none.
+fn with_state<A: Algorithm, K: Key, V>(
+    policies: &Policies<K, A::State>,
+    (algorithm, key): (&A, Option<&K>),
+    (cost, now): (u32, Timestamp),
+    then: impl FnOnce(Option<&mut A::State>) -> Done<V>,
+) -> Done<V> {
+    let Some(key) = key else {
+        return then(None);
+    };
+    policies
+        .table(algorithm)
+        .with_state(algorithm, key, (cost, now), |state| {
+            let done = then(Some(state));
+            (done.is_charged, done)
+        })
+}
+
+/// Takes the locks of the places one inside the other, and then decides.
+macro_rules! under_locks {
+    ([$($all:ident)+], $decide:expr, $tables:expr, $limits:expr, $keys:expr, $of:expr,) => {
+        $decide($($all),+)
+    };
+    ([$($all:ident)+], $decide:expr, $tables:expr, $limits:expr, $keys:expr, $of:expr,
+     $state:ident $place:tt $($rest:tt)*) => {
+        with_state(&$tables.$place, (&$limits.$place, $keys.$place.as_ref()), $of, |$state| {
+            under_locks!([$($all)+], $decide, $tables, $limits, $keys, $of, $($rest)*)
+        })
+    };
+}
+
+/// Implements [`Store`] for tuples: Rust has no other way to say "a tuple of any length".
+macro_rules! each_of {
+    ($($Algorithm:ident $Key:ident $state:ident $place:tt),+) => {
+        impl<$($Algorithm: Algorithm, $Key),+> LocalBuckets<EachOf<($(Option<$Key>,)+)>>
+            for EachOf<($($Algorithm,)+)>
+        {
+            type Tables = ($(Policies<$Key, $Algorithm::State>,)+);
+        }
+
+        impl<$($Algorithm, $Key),+> Tables for ($(Policies<$Key, $Algorithm>,)+) {
+            fn new(max_keys: usize) -> Self {
+                ($(Policies::<$Key, $Algorithm>::new(max_keys),)+)
+            }
+
+            fn usage(&self) -> Usage {
+                let places = [$(self.$place.usage()),+];
+                Usage {
+                    keys: places.iter().map(|usage| usage.keys).sum(),
+                    overflow_decisions: places.iter().map(|usage| usage.overflow_decisions).sum(),
+                }
+            }
+        }
+
+        // Of a store that does not fit, the compiler's message would list one of these for each length.
+        #[diagnostic::do_not_recommend]
+        impl<$($Algorithm: Algorithm, $Key: Key,)+ Cl: Clock>
+            Store<EachOf<($($Algorithm,)+)>, EachOf<($(Option<$Key>,)+)>>
+            for LocalStore<EachOf<($($Algorithm,)+)>, EachOf<($(Option<$Key>,)+)>, Cl>
+        {
+            type Deciding = Pending<Decided<EachOf<($($Algorithm,)+)>>>;
+            type Writing = Pending<Written>;
+
+            fn decide<Q: AsKey<EachOf<($(Option<$Key>,)+)>> + ?Sized>(
+                &self,
+                EachOf(limits): &EachOf<($($Algorithm,)+)>,
+                keys: &Q,
+                cost: u32,
+            ) -> Answer<Decided<EachOf<($($Algorithm,)+)>>, Self::Deciding> {
+                let now = self.clock.now();
+                let (EachOf(keys), tables) = (keys.to_owned(), &*self.tables);
+                let decide = |$($state: Option<&mut $Algorithm::State>),+| {
+                    $(
+                        let mut $state = $state;
+                        if let Some(state) = &mut $state {
+                            limits.$place.settle(state, now);
+                        }
+                    )+
+                    let admitted = true $(
+                        && $state.as_ref().is_none_or(|state| limits.$place.judge(state, cost, now))
+                    )+;
+                    let is_charged = admitted && cost > 0;
+                    let snapshot = ($(
+                        $state.map(|state| {
+                            if is_charged {
+                                limits.$place.charge(state, cost, now);
+                            }
+                            stands(&limits.$place, state, cost, admitted, now)
+                        }),
+                    )+);
+                    Done { is_charged, verdict: Verdict { admitted, snapshot } }
+                };
+                let done = under_locks!(
+                    [$($state)+], decide, tables, limits, keys, (cost, now), $($state $place)+
+                );
+                $(tables.$place.table(&limits.$place).warn_if_full();)+
+                Answer::Now(Ok(done.verdict))
+            }
+
+            fn peek<Q: AsKey<EachOf<($(Option<$Key>,)+)>> + ?Sized>(
+                &self,
+                EachOf(limits): &EachOf<($($Algorithm,)+)>,
+                keys: &Q,
+                cost: u32,
+            ) -> Answer<Decided<EachOf<($($Algorithm,)+)>>, Self::Deciding> {
+                let now = self.clock.now();
+                let EachOf(keys) = keys.to_owned();
+                let verdicts = ($(
+                    keys.$place.map(|key| {
+                        let limit = &limits.$place;
+                        self.tables.$place.table(limit).peek(limit, &key, cost, now)
+                    }),
+                )+);
+                let admitted = true
+                    $(&& verdicts.$place.as_ref().is_none_or(|verdict| verdict.admitted))+;
+                let snapshot = ($(verdicts.$place.map(|verdict| verdict.snapshot),)+);
+                Answer::Now(Ok(Verdict { admitted, snapshot }))
+            }
+
+            fn refund<Q: AsKey<EachOf<($(Option<$Key>,)+)>> + ?Sized>(
+                &self,
+                EachOf(limits): &EachOf<($($Algorithm,)+)>,
+                keys: &Q,
+                cost: u32,
+            ) -> Answer<Written, Self::Writing> {
+                let now = self.clock.now();
+                let EachOf(keys) = keys.to_owned();
+                $(
+                    if let Some(key) = keys.$place {
+                        let limit = &limits.$place;
+                        self.tables.$place.table(limit).refund(limit, &key, cost, now);
+                    }
+                )+
+                Answer::Now(Ok(()))
+            }
+
+            fn reset<Q: AsKey<EachOf<($(Option<$Key>,)+)>> + ?Sized>(
+                &self,
+                EachOf(limits): &EachOf<($($Algorithm,)+)>,
+                keys: &Q,
+            ) -> Answer<Written, Self::Writing> {
+                let EachOf(keys) = keys.to_owned();
+                $(
+                    if let Some(key) = keys.$place {
+                        let limit = &limits.$place;
+                        self.tables.$place.table(limit).reset(limit, &key);
+                    }
+                )+
+                Answer::Now(Ok(()))
+            }
+
+            fn withdraw(
+                &self,
+                EachOf(limits): &EachOf<($($Algorithm,)+)>,
+                EachOf(keys): &EachOf<($(Option<$Key>,)+)>,
+                admission: &($(Option<$Algorithm::Snapshot>,)+),
+                cost: u32,
+            ) {
+                let now = self.clock.now();
+                $(
+                    if let (Some(key), Some(admission)) = (&keys.$place, &admission.$place) {
+                        let limit = &limits.$place;
+                        self.tables.$place.table(limit).withdraw(limit, key, admission, cost, now);
+                    }
+                )+
+            }
+        }
+    };
+}
+
+each_of!(A K a 0, B L b 1);
+each_of!(A K a 0, B L b 1, C M c 2);
+each_of!(A K a 0, B L b 1, C M c 2, D N d 3);
+each_of!(A K a 0, B L b 1, C M c 2, D N d 3, E O e 4);
+each_of!(A K a 0, B L b 1, C M c 2, D N d 3, E O e 4, F P f 5);
