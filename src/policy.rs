@@ -1,6 +1,9 @@
 //! What a policy is called, and whose bucket is whose.
 
-use std::{fmt, time::Duration};
+use std::{
+    fmt::{self, Write},
+    time::Duration,
+};
 
 use sha2::{Digest, Sha256};
 use smol_str::{SmolStr, format_smolstr};
@@ -39,11 +42,17 @@ impl PolicyId {
                 .wrapping_add(other.0),
         )
     }
+
+    /// Its 16 hexadecimal digits.
+    pub(crate) fn digits(self) -> [u8; 16] {
+        let digit = |place: usize| b"0123456789abcdef"[(self.0 >> (60 - 4 * place)) as usize & 15];
+        std::array::from_fn(digit)
+    }
 }
 
 impl fmt::LowerHex for PolicyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
+        (self.digits().iter()).try_for_each(|&digit| f.write_char(digit.into()))
     }
 }
 
@@ -127,7 +136,6 @@ impl Policy {
     ///
     /// A character of the algorithm's name that a policy's name cannot have becomes `_`.
     pub fn new(algorithm: &str, numbers: &[u64], window: Duration) -> Self {
-        use fmt::Write;
         let window_micros = u64::try_from(window.as_micros()).unwrap_or(u64::MAX);
         let allowed = |character: char| match character {
             'A'..='Z' | 'a'..='z' | '0'..='9' | '_' | '.' | '-' => character,
@@ -276,6 +284,13 @@ mod tests {
                 .named(name)
                 .unwrap_err();
             assert!(error.to_string().contains(&format!("{name:?}")), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_id_is_told_in_all_of_its_digits() {
+        for id in [0, 0x2a, 0x0123_4567_89ab_cdef, u64::MAX] {
+            assert_eq!(format!("{:x}", PolicyId(id)), format!("{id:016x}"));
         }
     }
 

@@ -89,19 +89,14 @@ impl Line {
         }
     }
 
-    /// Sends what a peer has made ready.
-    pub(super) fn ask<Sent>(&self, sent: Sent) -> Result<Question, Busy>
-    where
-        Sent: Future<Output = Result<Resp3Frame, Error>> + Send + 'static,
-    {
+    /// Takes a place for a command, and sends it.
+    pub(super) fn ask(
+        &self,
+        send: impl FnOnce(Place) -> Later<Result<Resp3Frame, Error>>,
+    ) -> Result<Question, Busy> {
         let place = self.take_place().ok_or(Busy)?;
-        let answer = async move {
-            let answer = sent.await;
-            drop(place);
-            answer
-        };
         Ok(Question {
-            answer: Some(Box::pin(answer)),
+            answer: Some(send(place)),
             is_sent: false,
         })
     }
@@ -113,7 +108,8 @@ impl Line {
     }
 }
 
-struct Place(Arc<AtomicUsize>);
+/// A place among the unanswered: it is free again when this is dropped.
+pub(super) struct Place(Arc<AtomicUsize>);
 
 impl Drop for Place {
     fn drop(&mut self) {

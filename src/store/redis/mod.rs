@@ -169,7 +169,9 @@ impl Shared {
         let mut start = Vec::with_capacity(capacity);
         start.extend_from_slice(&self.key_start);
         start.extend_from_slice(scripts.layout.as_bytes());
-        start.extend_from_slice(format!(":{:x}:", algorithm.policy_id()).as_bytes());
+        start.push(b':');
+        start.extend_from_slice(&algorithm.policy_id().digits());
+        start.push(b':');
         let mut parts = KeyParts::after(start, &self.digest_key);
         key.write_to(&mut parts);
         let mut bucket = parts.into_bytes();
@@ -226,9 +228,10 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
     ) -> Answer<Written, Self::Writing> {
         let shared = Arc::clone(&self.shared);
         let scripts = shared.library.scripts::<A>();
-        let keys = shared.keys(algorithm, &scripts, &key.to_owned());
+        let keys = shared.keys(algorithm, scripts, &key.to_owned());
         let arguments = shared.arguments(algorithm, cost);
         Answer::Later(Box::pin(async move {
+            let scripts = shared.library.scripts::<A>();
             shared.run(&scripts.refund, keys, arguments.into()).await?;
             Ok(())
         }))
@@ -241,7 +244,7 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
     ) -> Answer<Written, Self::Writing> {
         let shared = Arc::clone(&self.shared);
         let scripts = shared.library.scripts::<A>();
-        let keys = shared.keys(algorithm, &scripts, &key.to_owned());
+        let keys = shared.keys(algorithm, scripts, &key.to_owned());
         Answer::Later(Box::pin(async move { shared.delete(keys).await }))
     }
 
@@ -253,11 +256,12 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         let (Some(_), Ok(runtime)) = (&scripts.withdraw, runtime) else {
             return;
         };
-        let keys = shared.keys(algorithm, &scripts, key);
+        let keys = shared.keys(algorithm, scripts, key);
         let mut arguments = shared.arguments(algorithm, cost);
         algorithm.admission(admission, &mut |number| push(&mut arguments, number as f64));
         runtime.spawn(async move {
-            let script = scripts.withdraw.as_ref().expect("it was there");
+            let script = shared.library.scripts::<A>().withdraw.as_ref();
+            let script = script.expect("it was there");
             // The place is lost, and nothing is let through too early.
             let _ = shared.run(script, keys, arguments.into()).await;
         });
@@ -278,12 +282,14 @@ impl RedisStore {
     ) -> Later<Decided<A>> {
         let shared = Arc::clone(&self.shared);
         let scripts = shared.library.scripts::<A>();
-        let keys = shared.keys(algorithm, &scripts, key);
+        let keys = shared.keys(algorithm, scripts, key);
         let arguments = shared.arguments(algorithm, cost);
         let algorithm = algorithm.clone();
-        Box::pin(async move {
-            let answer = shared.run(script(&scripts), keys, arguments.into()).await?;
+        let judged = Box::write(Box::new_uninit(), async move {
+            let scripts = shared.library.scripts::<A>();
+            let answer = shared.run(script(scripts), keys, arguments.into()).await?;
             reply::read(&algorithm, &scripts.members, &answer, cost).ok_or_else(failure::unreadable)
-        })
+        });
+        Box::into_pin(judged)
     }
 }

@@ -22,9 +22,11 @@ use tokio::{
     time::sleep,
 };
 
+use super::{Later, connection::Place};
+
 /// A client with the options of a decision.
 pub(super) struct Peer {
-    client: WithOptions<Client>,
+    client: Arc<WithOptions<Client>>,
     /// Where the connections are not the caller's.
     own: Option<Own>,
     trouble: Mutex<Trouble>,
@@ -71,7 +73,7 @@ impl Peer {
             last: None,
         };
         Self {
-            client: client.with_options(&options(None)),
+            client: Arc::new(client.with_options(&options(None))),
             own,
             trouble: Mutex::new(trouble),
             reconnects: Arc::default(),
@@ -97,18 +99,26 @@ impl Peer {
         own.was_connected.store(true, Ordering::Relaxed);
     }
 
-    /// Sends a command to the node that holds the slot.
+    /// Sends a command to the node that holds the slot; `place` is kept until it is answered.
+    ///
+    /// fred's future takes 7 kB. So it is made where it stays: `Box::pin` would make it on the stack, and copy all of it.
     pub(super) fn send(
         &self,
         command: &'static str,
         arguments: Vec<Value>,
         slot: u16,
-    ) -> impl Future<Output = Result<Resp3Frame, Error>> + Send + use<> {
-        let client = self.client.clone();
+        place: Place,
+    ) -> Later<Result<Resp3Frame, Error>> {
+        let client = Arc::clone(&self.client);
         // Of a command that it does not know, fred heeds no other hash.
         let hash = ClusterHash::Custom(slot);
         let command = CustomCommand::new_static(command, hash, false);
-        async move { client.custom_raw(command, arguments).await }
+        let answer = Box::write(Box::new_uninit(), async move {
+            let answer = client.custom_raw(command, arguments).await;
+            drop(place);
+            answer
+        });
+        Box::into_pin(answer)
     }
 
     /// Sends a command to this node.
@@ -117,10 +127,15 @@ impl Peer {
         node: Server,
         command: &'static str,
         arguments: Vec<Value>,
-    ) -> impl Future<Output = Result<Resp3Frame, Error>> + Send + use<> {
-        let client = (*self.client).with_options(&options(Some(node)));
+        place: Place,
+    ) -> Later<Result<Resp3Frame, Error>> {
+        let client = (**self.client).with_options(&options(Some(node)));
         let command = CustomCommand::new_static(command, None, false);
-        async move { client.custom_raw(command, arguments).await }
+        Box::pin(async move {
+            let answer = client.custom_raw(command, arguments).await;
+            drop(place);
+            answer
+        })
     }
 
     /// Sends a command to a node that takes over the slot of its keys.
@@ -129,10 +144,12 @@ impl Peer {
         node: Server,
         command: &'static str,
         arguments: Vec<Value>,
-    ) -> impl Future<Output = Result<Resp3Frame, Error>> + Send + use<> {
+        place: Place,
+    ) -> Later<Result<Resp3Frame, Error>> {
         // One pipeline: nothing else comes between the two on that connection.
         let both = self.client.pipeline().with_options(&options(Some(node)));
-        async move {
+        Box::pin(async move {
+            let _place = place;
             let asking = CustomCommand::new_static("ASKING", None, false);
             let command = CustomCommand::new_static(command, None, false);
             let _: Value = both.custom(asking, Vec::<Value>::new()).await?;
@@ -150,7 +167,7 @@ impl Peer {
                 }),
                 Err(error) => Err(error),
             }
-        }
+        })
     }
 
     /// The node that holds this slot, as far as the client knows; `None` outside of a cluster.

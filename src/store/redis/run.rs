@@ -1,6 +1,9 @@
 //! Runs a script within the deadline: loads it where it is gone, and follows a slot that moves.
 
-use std::future::Future;
+use std::{
+    future::Future,
+    pin::{Pin, pin},
+};
 
 use bytes::Bytes;
 use fred::{
@@ -38,21 +41,53 @@ impl From<StoreError> for Refused {
 }
 
 /// A command for one slot.
-#[derive(Clone)]
-struct Command {
+struct Command<'a> {
     name: &'static str,
-    values: Vec<Value>,
+    script: Option<&'a Loadable>,
+    keys: Vec<Bytes>,
+    arguments: Option<Bytes>,
     /// That of its keys; 0 outside of a cluster, where nobody needs it.
     slot: u16,
 }
 
-impl Command {
-    fn of(peer: &Peer, name: &'static str, values: Vec<Value>, first_key: usize) -> Self {
-        let slot = match values.get(first_key) {
-            Some(Value::Bytes(key)) if peer.is_clustered() => fred::util::redis_keyslot(key),
+impl<'a> Command<'a> {
+    fn evalsha(peer: &Peer, script: &'a Loadable, keys: Vec<Bytes>, arguments: Bytes) -> Self {
+        Self {
+            name: "EVALSHA",
+            script: Some(script),
+            arguments: Some(arguments),
+            ..Self::del(peer, keys)
+        }
+    }
+
+    fn del(peer: &Peer, keys: Vec<Bytes>) -> Self {
+        let slot = match keys.first() {
+            Some(key) if peer.is_clustered() => fred::util::redis_keyslot(key),
             _ => 0,
         };
-        Self { name, values, slot }
+        Self {
+            name: "DEL",
+            script: None,
+            keys,
+            arguments: None,
+            slot,
+        }
+    }
+
+    /// What is sent: made anew each time, as it is nearly always sent once.
+    fn values(&self) -> Vec<Value> {
+        let mut values = Vec::with_capacity(3 + self.keys.len());
+        if let Some(script) = self.script {
+            values.push(script.sha1.clone());
+            values.push(match self.keys.len() {
+                // Not written with digits each time.
+                1 => Value::from_static_str("1"),
+                keys => Value::from(keys as i64),
+            });
+        }
+        values.extend(self.keys.iter().cloned().map(Value::Bytes));
+        values.extend(self.arguments.clone().map(Value::Bytes));
+        values
     }
 }
 
@@ -64,22 +99,16 @@ impl Shared {
         keys: Vec<Bytes>,
         arguments: Bytes,
     ) -> Result<Bytes, StoreError> {
-        let mut values = Vec::with_capacity(3 + keys.len());
-        values.push(Value::from(script.sha1.as_str()));
-        values.push(Value::from(keys.len() as i64));
-        values.extend(keys.into_iter().map(Value::Bytes));
-        values.push(Value::Bytes(arguments));
         let peer = self.line.peer();
-        let command = Command::of(peer, "EVALSHA", values, 2);
-        self.in_time(peer, self.run_loaded(peer, script, command))
-            .await
+        let command = Command::evalsha(peer, script, keys, arguments);
+        let running = pin!(self.run_loaded(peer, script, command));
+        self.in_time(peer, running).await
     }
 
     /// Deletes the keys, all in one slot.
     pub(super) async fn delete(&self, keys: Vec<Bytes>) -> Result<(), StoreError> {
         let peer = self.line.peer();
-        let values = keys.into_iter().map(Value::Bytes).collect();
-        let command = Command::of(peer, "DEL", values, 0);
+        let command = Command::del(peer, keys);
         let deleting = async {
             peer.ready().await;
             match self.follow(peer, &command).await {
@@ -88,13 +117,13 @@ impl Shared {
                 Err(_) => Err(failure::unavailable("the slot of the key moves")),
             }
         };
-        self.in_time(peer, deleting).await
+        self.in_time(peer, pin!(deleting)).await
     }
 
     async fn in_time<T>(
         &self,
         peer: &Peer,
-        work: impl Future<Output = Result<T, StoreError>>,
+        work: Pin<&mut impl Future<Output = Result<T, StoreError>>>,
     ) -> Result<T, StoreError> {
         match tokio::time::timeout(self.deadline, work).await {
             Ok(done) => done,
@@ -106,7 +135,7 @@ impl Shared {
         &self,
         peer: &Peer,
         script: &Loadable,
-        command: Command,
+        command: Command<'_>,
     ) -> Result<Bytes, StoreError> {
         peer.ready().await;
         for _ in 0..ATTEMPTS {
@@ -151,8 +180,8 @@ impl Shared {
             Value::from(script.text.as_str()),
         ];
         let loaded = match taker {
-            Some(node) => self.line.ask(peer.send_to(node, "SCRIPT", values)),
-            None => self.line.ask(peer.send("SCRIPT", values, slot)),
+            Some(node) => (self.line).ask(|place| peer.send_to(node, "SCRIPT", values, place)),
+            None => (self.line).ask(|place| peer.send("SCRIPT", values, slot, place)),
         };
         match self.answer(peer, loaded).await {
             Ok(_) => {
@@ -165,10 +194,11 @@ impl Shared {
     }
 
     /// Sends the command to the node that holds the slot, or to the one that takes it over.
-    async fn follow(&self, peer: &Peer, command: &Command) -> Result<Bytes, Refused> {
+    async fn follow(&self, peer: &Peer, command: &Command<'_>) -> Result<Bytes, Refused> {
         let slot = command.slot;
-        let asked = peer.send(command.name, command.values.clone(), slot);
-        match self.answer(peer, self.line.ask(asked)).await {
+        let (name, values) = (command.name, command.values());
+        let asked = (self.line).ask(|place| peer.send(name, values, slot, place));
+        match self.answer(peer, asked).await {
             Err(Refused::Elsewhere) => {}
             answer => return answer,
         }
@@ -176,15 +206,17 @@ impl Shared {
         let Some(taker) = self.taker_of(peer, slot).await? else {
             return Err(Refused::Elsewhere);
         };
-        let asked = peer.send_asking(taker.clone(), command.name, command.values.clone());
-        let answer = self.answer(peer, self.line.ask(asked)).await;
+        let (node, values) = (taker.clone(), command.values());
+        let asked = (self.line).ask(|place| peer.send_asking(node, name, values, place));
+        let answer = self.answer(peer, asked).await;
         match answer {
             Err(Refused::NoScript(_)) => Err(Refused::NoScript(Some(taker))),
             Err(Refused::Elsewhere) => {
                 self.last_move.is_over();
                 // The slot has moved meanwhile; or the right to ask is missing, which the other answer hides.
-                let asking = peer.send_to(taker, "ASKING", Vec::new());
-                self.answer(peer, self.line.ask(asking)).await?;
+                let asking =
+                    (self.line).ask(|place| peer.send_to(taker, "ASKING", Vec::new(), place));
+                self.answer(peer, asking).await?;
                 Err(Refused::Elsewhere)
             }
             answer => answer,
@@ -197,8 +229,8 @@ impl Shared {
             return Ok(Some(node));
         }
         let values = vec![Value::from_static_str("NODES")];
-        let asked = peer.send("CLUSTER", values, slot);
-        let nodes = self.answer(peer, self.line.ask(asked)).await?;
+        let asked = (self.line).ask(|place| peer.send("CLUSTER", values, slot, place));
+        let nodes = self.answer(peer, asked).await?;
         let nodes = String::from_utf8_lossy(&nodes);
         let Some(destination) = Destination::of(slot, &nodes) else {
             return Ok(None);

@@ -1,11 +1,8 @@
 //! The scripts that were composed so far: one of each kind for each type of algorithm.
 
-use std::{
-    any::TypeId,
-    collections::HashMap,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::{any::TypeId, sync::OnceLock};
 
+use fred::prelude::Value;
 use sha1::{Digest, Sha1};
 
 use crate::algorithm::{Member, Scripted};
@@ -31,16 +28,17 @@ pub(super) struct Scripts {
 /// A script with the name that Redis knows it by.
 pub(super) struct Loadable {
     pub(super) text: String,
-    /// In hexadecimal digits.
-    pub(super) sha1: String,
+    /// In hexadecimal digits; a clone shares them.
+    pub(super) sha1: Value,
     pub(super) loads: Loads,
 }
 
 impl Loadable {
     fn new(text: String) -> Self {
         let sha1 = Sha1::digest(text.as_bytes());
+        let digits: String = sha1.iter().map(|byte| format!("{byte:02x}")).collect();
         Self {
-            sha1: sha1.iter().map(|byte| format!("{byte:02x}")).collect(),
+            sha1: Value::from(digits),
             text,
             loads: Loads::default(),
         }
@@ -65,20 +63,33 @@ impl Scripts {
     }
 }
 
-/// Finds the scripts of an algorithm by its type.
+/// Finds the scripts of an algorithm by its type: a list that only grows, so that nobody who looks waits or counts.
 #[derive(Default)]
-pub(super) struct Library(RwLock<HashMap<TypeId, Arc<Scripts>>>);
+pub(super) struct Library(OnceLock<Box<Shelf>>);
+
+struct Shelf {
+    algorithm: TypeId,
+    scripts: Scripts,
+    next: Library,
+}
 
 impl Library {
-    pub(super) fn scripts<A: Scripted>(&self) -> Arc<Scripts> {
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(scripts) = known.get(&TypeId::of::<A>()) {
-            return Arc::clone(scripts);
+    pub(super) fn scripts<A: Scripted>(&self) -> &Scripts {
+        let algorithm = TypeId::of::<A>();
+        let mut library = self;
+        loop {
+            let shelf = library.0.get_or_init(|| {
+                Box::new(Shelf {
+                    algorithm,
+                    scripts: Scripts::of::<A>(),
+                    next: Self::default(),
+                })
+            });
+            if shelf.algorithm == algorithm {
+                return &shelf.scripts;
+            }
+            library = &shelf.next;
         }
-        drop(known);
-        let scripts = Arc::new(Scripts::of::<A>());
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(known.entry(TypeId::of::<A>()).or_insert(scripts))
     }
 }
 

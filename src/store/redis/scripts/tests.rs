@@ -26,7 +26,7 @@ fn digests_of<A: Scripted>(name: &str) -> String {
     ];
     for (task, script) in tasks {
         if let Some(script) = script {
-            lines += &format!("{} {name}: {task}\n", script.sha1);
+            lines += &format!("{} {name}: {task}\n", script.sha1.as_str().unwrap());
         }
     }
     lines
