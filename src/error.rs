@@ -61,6 +61,11 @@ pub enum ConfigError {
         /// What was asked for.
         prefix: String,
     },
+    /// A hash tag of Redis keys that is empty, too long, or has a character other than `A-Z a-z 0-9 _ . : -`.
+    InvalidHashTag {
+        /// What was asked for.
+        tag: String,
+    },
     /// A limit that was to be replaced by one of another policy, in which nobody has used anything.
     OtherPolicy {
         /// The policies that are in force.
@@ -145,6 +150,10 @@ impl fmt::Display for ConfigError {
             Self::InvalidKeyPrefix { prefix } => write!(
                 f,
                 "the key prefix {prefix:?} is not 1 to 64 of the characters A-Z a-z 0-9 _ . : -"
+            ),
+            Self::InvalidHashTag { tag } => write!(
+                f,
+                "the hash tag {tag:?} is not 1 to 64 of the characters A-Z a-z 0-9 _ . : -"
             ),
             Self::OtherPolicy { old, new } => write!(
                 f,

@@ -23,6 +23,7 @@ const VERSION: &str = "v1";
 pub struct RedisStoreBuilder {
     connection: RedisConnection,
     prefix: String,
+    hash_tag: Option<String>,
     digest_key: DigestKey,
     deadline: Duration,
     most_unanswered: usize,
@@ -34,6 +35,7 @@ impl RedisStoreBuilder {
         Self {
             connection,
             prefix: DEFAULT_PREFIX.to_owned(),
+            hash_tag: None,
             digest_key: DigestKey::default(),
             deadline: DEFAULT_DEADLINE,
             most_unanswered: DEFAULT_MOST_UNANSWERED,
@@ -60,11 +62,42 @@ impl RedisStoreBuilder {
     /// It is not 1 to 64 of the characters `A-Z a-z 0-9 _ . : -`.
     pub fn try_prefix(self, prefix: impl Into<String>) -> Result<Self, ConfigError> {
         let prefix = prefix.into();
-        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte);
-        if prefix.is_empty() || prefix.len() > LONGEST_PREFIX || !prefix.bytes().all(allowed) {
-            return Err(ConfigError::InvalidKeyPrefix { prefix });
+        match is_part_of_a_key(&prefix) {
+            true => Ok(Self { prefix, ..self }),
+            false => Err(ConfigError::InvalidKeyPrefix { prefix }),
         }
-        Ok(Self { prefix, ..self })
+    }
+
+    /// Puts all keys of the store into the slot of a cluster that this tag is in; by default each bucket is in a slot of its own.
+    ///
+    /// A request that counts against [each of several](crate::EachOf) keys is then decided in one script and one round trip in a
+    /// cluster, too. But one node does the work for all of them: take it where that is enough, or a tag and a store for
+    /// each tenant or group of routes.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_hash_tag`](Self::try_hash_tag) fails, with its error as the message.
+    #[must_use]
+    #[track_caller]
+    pub fn hash_tag(self, tag: impl Into<String>) -> Self {
+        self.try_hash_tag(tag)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Puts all keys into one slot of a cluster: see [`hash_tag`](Self::hash_tag).
+    ///
+    /// # Errors
+    ///
+    /// It is not 1 to 64 of the characters `A-Z a-z 0-9 _ . : -`.
+    pub fn try_hash_tag(self, tag: impl Into<String>) -> Result<Self, ConfigError> {
+        let tag = tag.into();
+        match is_part_of_a_key(&tag) {
+            true => Ok(Self {
+                hash_tag: Some(tag),
+                ..self
+            }),
+            false => Err(ConfigError::InvalidHashTag { tag }),
+        }
     }
 
     /// The key under which secret and long parts of keys are digested; a published one by default.
@@ -151,18 +184,28 @@ impl RedisStoreBuilder {
 
     /// The store.
     pub fn build(self) -> RedisStore {
+        // What a cluster looks at is between the first two braces.
+        let tag = self.hash_tag.map(|tag| format!("{{{tag}}}:"));
+        let tag = tag.unwrap_or_default();
         RedisStore {
             shared: Arc::new(Shared {
                 line: Line::new(self.connection, self.most_unanswered),
-                key_start: format!("{}:{VERSION}:{{", self.prefix).into_bytes(),
+                key_start: format!("{}:{VERSION}:{tag}{{", self.prefix).into_bytes(),
                 digest_key: self.digest_key,
                 deadline: self.deadline,
                 clock: self.clock,
                 library: Library::default(),
+                each_library: Library::default(),
                 last_move: LastMove::default(),
             }),
         }
     }
+}
+
+/// Whether a key can have it as a part that is not escaped.
+fn is_part_of_a_key(text: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte);
+    !text.is_empty() && text.len() <= LONGEST_PREFIX && text.bytes().all(allowed)
 }
 
 impl fmt::Debug for RedisStoreBuilder {

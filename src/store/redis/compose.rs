@@ -2,6 +2,10 @@
 
 use crate::algorithm::{Member, Script};
 
+mod each_of;
+
+pub(super) use each_of::compose_each_of;
+
 /// So many locals a Lua function may have, less those that are here anyway.
 const MOST_LOCALS: usize = 160;
 
@@ -15,6 +19,8 @@ pub(super) enum Task {
     Decide,
     /// Judges, and charges nothing.
     Peek,
+    /// The same, but a state of the future is settled, as by a decision that refuses.
+    Settle,
     /// Gives units back.
     Refund,
     /// Takes back the charge of a request that was dropped while it was held back.
@@ -33,7 +39,12 @@ pub(super) fn compose(script: &Script, task: Task) -> String {
             is_wide,
         })
         .collect();
-    Composer { members, task }.text()
+    Composer {
+        members,
+        task,
+        first_further_key: 2,
+    }
+    .text()
 }
 
 fn names_of_all(script: &Script) -> usize {
@@ -124,6 +135,8 @@ fn part<'a>(source: &'a str, name: &str) -> &'a str {
 struct Composer<'a> {
     members: Vec<Named<'a>>,
     task: Task,
+    /// Its number in `KEYS`.
+    first_further_key: usize,
 }
 
 impl Composer<'_> {
@@ -186,7 +199,7 @@ impl Composer<'_> {
     fn further_keys(&self) -> Vec<(String, String)> {
         let names = self.all(|member| member.keys).into_iter();
         names
-            .zip(2..)
+            .zip(self.first_further_key..)
             .map(|(name, at)| (name, format!("KEYS[{at}]")))
             .collect()
     }
@@ -254,15 +267,13 @@ end
 
     /// Changes the state, and writes it.
     fn change(&self) -> String {
-        let fits: Vec<_> = (self.members.iter())
-            .map(|member| member.name("fits"))
-            .collect();
         let mut text = match self.task {
             Task::Peek => return String::new(),
+            Task::Settle => "if mends then\n".to_owned(),
             Task::Decide => format!(
                 "local charges = cost > 0 and {}\nif charges then\n{}end\nif charges or mends then\n",
-                fits.join(" and "),
-                self.each(|member| member.part("charge")),
+                self.all_fit(),
+                self.charge(),
             ),
             Task::Refund => format!(
                 "do\n{}",
@@ -279,6 +290,24 @@ end
                 }),
             ),
         };
+        text += &self.write();
+        if self.task == Task::Decide {
+            text += "  if charges then return kept end\n";
+        }
+        text + "end\n"
+    }
+
+    fn all_fit(&self) -> String {
+        let fits = self.members.iter().map(|member| member.name("fits"));
+        fits.collect::<Vec<_>>().join(" and ")
+    }
+
+    fn charge(&self) -> String {
+        self.each(|member| member.part("charge"))
+    }
+
+    fn write(&self) -> String {
+        let mut text = String::new();
         for (index, member) in self.members.iter().enumerate() {
             let over = member.name("over");
             text += &member.part("forget");
@@ -293,11 +322,7 @@ end
             .collect();
         text += include_str!("expiry.lua");
         text += &format!("  local kept = {}\n", self.packed("kept_until", &numbers));
-        text += &include_str!("keep.lua").replace("    -- further keys\n", &further);
-        if self.task == Task::Decide {
-            text += "  if charges then return kept end\n";
-        }
-        text + "end\n"
+        text + &include_str!("keep.lua").replace("    -- further keys\n", &further)
     }
 
     fn answer(&self) -> String {

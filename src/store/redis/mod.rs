@@ -3,9 +3,11 @@
 //! What Redis runs is put together from the `.lua` files beside the algorithms and those here: time.lua, expiry.lua and
 //! keep.lua stand around the rules, which [`Scripted`] describes.
 
+mod across;
 mod builder;
 mod compose;
 mod connection;
+mod each_of;
 mod failure;
 mod loads;
 mod moving;
@@ -17,7 +19,7 @@ mod scripts;
 use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use crate::{
-    algorithm::Scripted,
+    algorithm::{PolicyId, Scripted},
     clock::Timestamp,
     key::{DigestKey, Key, KeyParts, PortableKey},
     store::{Answer, AsKey, Decided, Store, Written},
@@ -27,7 +29,7 @@ use bytes::Bytes;
 use self::{
     connection::Line,
     moving::LastMove,
-    scripts::{Library, Loadable, Scripts},
+    scripts::{EachScripts, Library, Loadable, Scripts},
 };
 
 pub use builder::RedisStoreBuilder;
@@ -87,6 +89,17 @@ pub use connection::RedisConnection;
 ///
 /// A script that Redis does not have, after a restart, say (`NOSCRIPT`), did not run: it is loaded and run again.
 ///
+/// # Each of several keys
+///
+/// A request that counts against [each of several](crate::EachOf) keys is decided in one script and one round trip on a single
+/// server, and in a cluster where all of its keys share a slot; a [`hash_tag`](RedisStoreBuilder::hash_tag) puts them into one.
+/// Across slots there are two rounds: all keys are looked at, and if all have room, all are charged at the same time. If
+/// one has lost its room in between, what the others were charged is given back, so that nothing is ever admitted too much;
+/// till then others may be refused for it. A process that dies in between, or a node that does not answer in time, leaves the
+/// cost charged to some of the keys until it is over, and no longer.
+///
+/// A bucket is that of its policy and key, so a layer with that policy and that key alone shares it.
+///
 /// # What is kept
 ///
 /// - **Keys** are `tollgate:v1:{layout:policy:key}`, and the same with a number behind it for the entries of a log. All
@@ -108,7 +121,8 @@ struct Shared {
     digest_key: DigestKey,
     deadline: Duration,
     clock: Option<Now>,
-    library: Library,
+    library: Library<Scripts>,
+    each_library: Library<EachScripts>,
     last_move: LastMove,
 }
 
@@ -159,18 +173,13 @@ impl fmt::Debug for RedisStore {
 
 impl Shared {
     /// The key of a bucket, and those that its algorithm needs beside it: all in one slot.
-    fn keys<A: Scripted, K: PortableKey>(
-        &self,
-        algorithm: &A,
-        scripts: &Scripts,
-        key: &K,
-    ) -> Vec<Bytes> {
+    fn keys<K: PortableKey>(&self, policy: PolicyId, scripts: &Scripts, key: &K) -> Vec<Bytes> {
         let capacity = self.key_start.len() + scripts.layout.len() + 96;
         let mut start = Vec::with_capacity(capacity);
         start.extend_from_slice(&self.key_start);
         start.extend_from_slice(scripts.layout.as_bytes());
         start.push(b':');
-        start.extend_from_slice(&algorithm.policy_id().digits());
+        start.extend_from_slice(&policy.digits());
         start.push(b':');
         let mut parts = KeyParts::after(start, &self.digest_key);
         key.write_to(&mut parts);
@@ -187,11 +196,15 @@ impl Shared {
         keys
     }
 
+    /// What a script is told of the time: that of the caller's clock, or that it is the server's.
+    fn now(&self) -> f64 {
+        (self.clock.as_ref()).map_or(-1.0, |now| now().as_micros() as f64)
+    }
+
     /// The numbers that a script is given, as doubles.
     fn arguments<A: Scripted>(&self, algorithm: &A, cost: u32) -> Vec<u8> {
         let mut arguments = Vec::with_capacity(128);
-        let now = (self.clock.as_ref()).map_or(-1.0, |now| now().as_micros() as f64);
-        push(&mut arguments, now);
+        push(&mut arguments, self.now());
         push(&mut arguments, cost.into());
         algorithm.parameters(&mut |parameter| push(&mut arguments, parameter as f64));
         arguments
@@ -228,7 +241,7 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
     ) -> Answer<Written, Self::Writing> {
         let shared = Arc::clone(&self.shared);
         let scripts = shared.library.scripts::<A>();
-        let keys = shared.keys(algorithm, scripts, &key.to_owned());
+        let keys = shared.keys(algorithm.policy_id(), scripts, &key.to_owned());
         let arguments = shared.arguments(algorithm, cost);
         Answer::Later(Box::pin(async move {
             let scripts = shared.library.scripts::<A>();
@@ -244,21 +257,33 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
     ) -> Answer<Written, Self::Writing> {
         let shared = Arc::clone(&self.shared);
         let scripts = shared.library.scripts::<A>();
-        let keys = shared.keys(algorithm, scripts, &key.to_owned());
+        let keys = shared.keys(algorithm.policy_id(), scripts, &key.to_owned());
         Answer::Later(Box::pin(async move { shared.delete(keys).await }))
     }
 
-    /// Sends it without waiting for the answer: where it fails, the place is lost.
     fn withdraw(&self, algorithm: &A, key: &K, admission: &A::Snapshot, cost: u32) {
-        let shared = Arc::clone(&self.shared);
-        let scripts = shared.library.scripts::<A>();
+        let scripts = self.shared.library.scripts::<A>();
+        let keys = self.shared.keys(algorithm.policy_id(), scripts, key);
+        self.shared.withdraw(algorithm, keys, admission, cost);
+    }
+}
+
+impl Shared {
+    /// Sends it without waiting for the answer: where it fails, the place is lost.
+    fn withdraw<A: Scripted>(
+        self: &Arc<Self>,
+        algorithm: &A,
+        keys: Vec<Bytes>,
+        admission: &A::Snapshot,
+        cost: u32,
+    ) {
         let runtime = tokio::runtime::Handle::try_current();
-        let (Some(_), Ok(runtime)) = (&scripts.withdraw, runtime) else {
+        let (Some(_), Ok(runtime)) = (&self.library.scripts::<A>().withdraw, runtime) else {
             return;
         };
-        let keys = shared.keys(algorithm, scripts, key);
-        let mut arguments = shared.arguments(algorithm, cost);
+        let mut arguments = self.arguments(algorithm, cost);
         algorithm.admission(admission, &mut |number| push(&mut arguments, number as f64));
+        let shared = Arc::clone(self);
         runtime.spawn(async move {
             let script = shared.library.scripts::<A>().withdraw.as_ref();
             let script = script.expect("it was there");
@@ -282,7 +307,7 @@ impl RedisStore {
     ) -> Later<Decided<A>> {
         let shared = Arc::clone(&self.shared);
         let scripts = shared.library.scripts::<A>();
-        let keys = shared.keys(algorithm, scripts, key);
+        let keys = shared.keys(algorithm.policy_id(), scripts, key);
         let arguments = shared.arguments(algorithm, cost);
         let algorithm = algorithm.clone();
         let judged = Box::write(Box::new_uninit(), async move {

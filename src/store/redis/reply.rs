@@ -8,13 +8,36 @@ use crate::{
     store::Verdict,
 };
 
-/// Reads the answer of a decision; `None` if it makes no sense.
+/// Reads the answer of a decision about one key; `None` if it makes no sense.
 pub(super) fn read<A: Scripted>(
     algorithm: &A,
     members: &[Member],
     answer: &Bytes,
     cost: u32,
 ) -> Option<Verdict<A::Snapshot>> {
+    read_with(members, answer, cost, |told| algorithm.read(told))
+}
+
+/// Whether a decision has charged its cost.
+pub(super) fn is_charged(answer: &Bytes) -> bool {
+    number(answer)
+        .and_then(|(_, rest)| double(rest))
+        .is_some_and(|(second, _)| second >= 0.0)
+}
+
+/// Whether a decision has let its cost through.
+pub(super) fn is_admitted(members: &[Member], answer: &Bytes) -> bool {
+    let verdict = read_with(members, answer, 0, |_| Some(()));
+    verdict.is_some_and(|verdict| verdict.admitted)
+}
+
+/// Reads the answer of a decision by what these members are told.
+pub(super) fn read_with<T>(
+    members: &[Member],
+    answer: &Bytes,
+    cost: u32,
+    read: impl FnOnce(&mut Told<'_>) -> Option<T>,
+) -> Option<Verdict<T>> {
     let (now, rest) = number(answer)?;
     let (second, mut rest) = double(rest)?;
     // Until when it is kept, if it was charged; else who admits, counted down from -1.
@@ -36,7 +59,7 @@ pub(super) fn read<A: Scripted>(
     let mut told = Told::new((members, &numbers), (admitting, now), (cost, charged));
     Some(Verdict {
         admitted: told.is_admitted(),
-        snapshot: algorithm.read(&mut told)?,
+        snapshot: read(&mut told)?,
     })
 }
 

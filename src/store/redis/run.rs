@@ -102,7 +102,15 @@ impl Shared {
         let peer = self.line.peer();
         let command = Command::evalsha(peer, script, keys, arguments);
         let running = pin!(self.run_loaded(peer, script, command));
-        self.in_time(peer, running).await
+        self.in_time_of(peer, running).await
+    }
+
+    /// The slot of a key; 0 outside of a cluster.
+    pub(super) fn slot_of(&self, key: &[u8]) -> u16 {
+        match self.line.peer().is_clustered() {
+            true => fred::util::redis_keyslot(key),
+            false => 0,
+        }
     }
 
     /// Deletes the keys, all in one slot.
@@ -117,10 +125,18 @@ impl Shared {
                 Err(_) => Err(failure::unavailable("the slot of the key moves")),
             }
         };
-        self.in_time(peer, pin!(deleting)).await
+        self.in_time_of(peer, pin!(deleting)).await
     }
 
-    async fn in_time<T>(
+    /// Waits for the work till the deadline.
+    pub(super) async fn in_time<T>(
+        &self,
+        work: Pin<&mut impl Future<Output = Result<T, StoreError>>>,
+    ) -> Result<T, StoreError> {
+        self.in_time_of(self.line.peer(), work).await
+    }
+
+    async fn in_time_of<T>(
         &self,
         peer: &Peer,
         work: Pin<&mut impl Future<Output = Result<T, StoreError>>>,

@@ -5,10 +5,10 @@ use std::{any::TypeId, sync::OnceLock};
 use fred::prelude::Value;
 use sha1::{Digest, Sha1};
 
-use crate::algorithm::{Member, Scripted};
+use crate::algorithm::{Member, Script, Scripted};
 
 use super::{
-    compose::{Task, compose},
+    compose::{Task, compose, compose_each_of},
     loads::Loads,
 };
 
@@ -20,6 +20,7 @@ pub(super) struct Scripts {
     pub(super) further_keys: usize,
     pub(super) decide: Loadable,
     pub(super) peek: Loadable,
+    pub(super) settle: Loadable,
     pub(super) refund: Loadable,
     /// Only where a request can be held back.
     pub(super) withdraw: Option<Loadable>,
@@ -55,6 +56,7 @@ impl Scripts {
             further_keys: members.iter().map(|member| member.keys.len()).sum(),
             decide: Loadable::new(compose(&script, Task::Decide)),
             peek: Loadable::new(compose(&script, Task::Peek)),
+            settle: Loadable::new(compose(&script, Task::Settle)),
             refund: Loadable::new(compose(&script, Task::Refund)),
             withdraw: (members.iter().any(|member| !member.withdraws.is_empty()))
                 .then(|| Loadable::new(compose(&script, Task::Withdraw))),
@@ -63,33 +65,62 @@ impl Scripts {
     }
 }
 
-/// Finds the scripts of an algorithm by its type: a list that only grows, so that nobody who looks waits or counts.
-#[derive(Default)]
-pub(super) struct Library(OnceLock<Box<Shelf>>);
-
-struct Shelf {
-    algorithm: TypeId,
-    scripts: Scripts,
-    next: Library,
+/// What Redis runs for each of several algorithms together.
+pub(super) struct EachScripts {
+    pub(super) members: Vec<Member>,
+    pub(super) decide: Loadable,
+    pub(super) peek: Loadable,
 }
 
-impl Library {
-    pub(super) fn scripts<A: Scripted>(&self) -> &Scripts {
-        let algorithm = TypeId::of::<A>();
+impl EachScripts {
+    /// For these limits, in the order of their places.
+    pub(super) fn of(limits: Vec<Script>) -> Self {
+        Self {
+            decide: Loadable::new(compose_each_of(&limits, Task::Decide)),
+            peek: Loadable::new(compose_each_of(&limits, Task::Peek)),
+            members: limits.iter().flat_map(Script::members).cloned().collect(),
+        }
+    }
+}
+
+/// Finds the scripts of algorithms by their types, and by which of them are asked: a list that only grows, so that nobody
+/// who looks waits or counts.
+pub(super) struct Library<S>(OnceLock<Box<Shelf<S>>>);
+
+struct Shelf<S> {
+    algorithms: (TypeId, u8),
+    scripts: S,
+    next: Library<S>,
+}
+
+impl<S> Default for Library<S> {
+    fn default() -> Self {
+        Self(OnceLock::new())
+    }
+}
+
+impl<S> Library<S> {
+    pub(super) fn find(&self, algorithms: (TypeId, u8), compose: impl Fn() -> S) -> &S {
         let mut library = self;
         loop {
             let shelf = library.0.get_or_init(|| {
                 Box::new(Shelf {
-                    algorithm,
-                    scripts: Scripts::of::<A>(),
+                    algorithms,
+                    scripts: compose(),
                     next: Self::default(),
                 })
             });
-            if shelf.algorithm == algorithm {
+            if shelf.algorithms == algorithms {
                 return &shelf.scripts;
             }
             library = &shelf.next;
         }
+    }
+}
+
+impl Library<Scripts> {
+    pub(super) fn scripts<A: Scripted>(&self) -> &Scripts {
+        self.find((TypeId::of::<A>(), 1), Scripts::of::<A>)
     }
 }
 

@@ -13,6 +13,7 @@ fn digests_of<A: Scripted>(name: &str) -> String {
     let Scripts {
         decide,
         peek,
+        settle,
         refund,
         withdraw,
         ..
@@ -21,6 +22,7 @@ fn digests_of<A: Scripted>(name: &str) -> String {
     let tasks = [
         ("decide", Some(decide)),
         ("peek", Some(peek)),
+        ("settle", Some(settle)),
         ("refund", Some(refund)),
         ("withdraw", withdraw),
     ];
@@ -48,6 +50,14 @@ fn the_text_of_every_script_is_the_one_that_was_pinned() {
         digests_of::<(LeakyBucketQueue, FixedWindow, MinInterval)>(
             "(LeakyBucketQueue, FixedWindow, MinInterval)",
         ),
+        digests_of_each(
+            "EachOf((TokenBucket, FixedWindow))",
+            vec![TokenBucket::script(), FixedWindow::script()],
+        ),
+        digests_of_each(
+            "EachOf((SlidingLog, (TokenBucket, SlidingLog)))",
+            vec![SlidingLog::script(), <(TokenBucket, SlidingLog)>::script()],
+        ),
     ]
     .concat();
     if std::env::var_os(REFRESH).is_some() {
@@ -64,4 +74,11 @@ fn the_text_of_every_script_is_the_one_that_was_pinned() {
         "a script has changed: if its state is laid out as before, run this test with {REFRESH}=1; if not, give the \
          layout another name first"
     );
+}
+
+fn digests_of_each(name: &str, limits: Vec<Script>) -> String {
+    let EachScripts { decide, peek, .. } = EachScripts::of(limits);
+    let line =
+        |task, script: Loadable| format!("{} {name}: {task}\n", script.sha1.as_str().unwrap());
+    line("decide", decide) + &line("peek", peek)
 }

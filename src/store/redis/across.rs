@@ -1,0 +1,202 @@
+//! A decision about several keys: in one script, or, in a cluster whose slots keep them apart, in one for each.
+
+use std::{any::TypeId, pin::pin, sync::Arc};
+
+use bytes::Bytes;
+use tokio::task::JoinSet;
+
+use crate::{
+    algorithm::{Member, Script},
+    error::StoreError,
+};
+
+use super::{
+    Shared, failure, push, reply,
+    scripts::{EachScripts, Library, Loadable, Scripts},
+};
+
+/// One of the keys, and what is asked about it, whatever its algorithm.
+pub(super) struct Place {
+    pub(super) script: fn() -> Script,
+    pub(super) scripts: fn(&Library<Scripts>) -> &Scripts,
+    /// That of the state, then those that its algorithm needs beside it.
+    pub(super) keys: Vec<Bytes>,
+    pub(super) parameters: Vec<u8>,
+    /// What the withdrawal of a charge needs to know of its answer.
+    pub(super) admission: Admission,
+}
+
+type Admission = Box<dyn Fn(&[Member], &Bytes) -> Vec<u8> + Send + Sync>;
+
+/// A cost that several keys are asked about.
+pub(super) struct Question {
+    pub(super) shared: Arc<Shared>,
+    /// The limits, and which of their places have a key.
+    pub(super) limits: (TypeId, u8),
+    pub(super) places: Vec<Place>,
+    pub(super) now: f64,
+    pub(super) cost: u32,
+}
+
+/// What was answered.
+pub(super) enum Answers {
+    /// By one script about all of them.
+    Together(Bytes),
+    /// By one for each, in their order.
+    Apart(Vec<Bytes>),
+}
+
+impl Question {
+    /// The scripts that decide about all places together.
+    pub(super) fn scripts(&self) -> &EachScripts {
+        let texts = || self.places.iter().map(|place| (place.script)()).collect();
+        (self.shared.each_library).find(self.limits, || EachScripts::of(texts()))
+    }
+
+    pub(super) async fn decide(self: &Arc<Self>) -> Result<Answers, StoreError> {
+        if self.share_a_slot() {
+            return self.ask_together(&self.scripts().decide).await;
+        }
+        let shared = &self.shared;
+        shared.in_time(pin!(self.decide_apart())).await
+    }
+
+    pub(super) async fn peek(self: &Arc<Self>) -> Result<Answers, StoreError> {
+        if self.share_a_slot() {
+            return self.ask_together(&self.scripts().peek).await;
+        }
+        let looked = self.ask_apart(|scripts| &scripts.peek).await;
+        Ok(Answers::Apart(
+            looked.into_iter().collect::<Result<_, _>>()?,
+        ))
+    }
+
+    /// Gives the cost back to all of them.
+    pub(super) async fn refund(self: &Arc<Self>) -> Result<(), StoreError> {
+        let refunded = self.ask_apart(|scripts| &scripts.refund).await;
+        refunded.into_iter().try_for_each(|answer| answer.map(drop))
+    }
+
+    fn share_a_slot(&self) -> bool {
+        let mut slots = self
+            .places
+            .iter()
+            .map(|place| self.shared.slot_of(&place.keys[0]));
+        let first = slots.next();
+        slots.all(|slot| Some(slot) == first)
+    }
+
+    async fn ask_together(&self, script: &Loadable) -> Result<Answers, StoreError> {
+        let [state, states @ ..] = &*self
+            .places
+            .iter()
+            .map(|place| &place.keys[0])
+            .collect::<Vec<_>>()
+        else {
+            return Ok(Answers::Apart(Vec::new()));
+        };
+        let further = self.places.iter().flat_map(|place| &place.keys[1..]);
+        let keys = [*state]
+            .into_iter()
+            .chain(further)
+            .chain(states.iter().copied());
+        let parameters = self.places.iter().flat_map(|place| &place.parameters);
+        let arguments = self.arguments(parameters.copied());
+        let answer = self.shared.run(script, keys.cloned().collect(), arguments);
+        Ok(Answers::Together(answer.await?))
+    }
+
+    fn arguments(&self, parameters: impl Iterator<Item = u8>) -> Bytes {
+        let mut arguments = Vec::with_capacity(128);
+        push(&mut arguments, self.now);
+        push(&mut arguments, self.cost.into());
+        arguments.extend(parameters);
+        arguments.into()
+    }
+
+    /// Looks at all of them, and charges them if all admit: then at once, and if one has changed its mind meanwhile, what
+    /// was charged is given back.
+    async fn decide_apart(self: &Arc<Self>) -> Result<Answers, StoreError> {
+        let looked = self.ask_apart(|scripts| &scripts.settle).await;
+        let looked: Vec<_> = looked.into_iter().collect::<Result<_, _>>()?;
+        let admits = |(place, answer): (&Place, &Bytes)| {
+            let scripts = (place.scripts)(&self.shared.library);
+            reply::is_admitted(&scripts.members, answer)
+        };
+        if self.cost == 0 || !self.places.iter().zip(&looked).all(admits) {
+            return Ok(Answers::Apart(looked));
+        }
+        // On its own, so that what was charged is given back whatever becomes of the request.
+        let charging = tokio::spawn(Arc::clone(self).charge_apart(looked));
+        charging
+            .await
+            .unwrap_or_else(|_| Err(failure::unavailable("the runtime shuts down")))
+    }
+
+    async fn charge_apart(self: Arc<Self>, looked: Vec<Bytes>) -> Result<Answers, StoreError> {
+        let charged = self.ask_apart(|scripts| &scripts.decide).await;
+        let is_charged = |answer: &Result<Bytes, _>| answer.as_ref().is_ok_and(reply::is_charged);
+        if charged.iter().all(is_charged) {
+            let charged = charged.into_iter().collect::<Result<_, _>>()?;
+            return Ok(Answers::Apart(charged));
+        }
+        let mut answers = Vec::with_capacity(charged.len());
+        let mut failed = None;
+        for ((at, answer), looked) in charged.into_iter().enumerate().zip(looked) {
+            match answer {
+                Ok(charge) if reply::is_charged(&charge) => {
+                    self.give_back(at, &charge).await;
+                    answers.push(looked);
+                }
+                Ok(refusal) => answers.push(refusal),
+                // Whether it was charged nobody knows: to give it back could let too much through.
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(Answers::Apart(answers)),
+        }
+    }
+
+    /// Gives a charge back, as a refund or as a place in a queue. Where that fails it stays charged.
+    async fn give_back(&self, at: usize, charge: &Bytes) {
+        let place = &self.places[at];
+        let scripts = (place.scripts)(&self.shared.library);
+        let arguments = self.arguments(place.parameters.iter().copied());
+        if let Some(withdraw) = &scripts.withdraw {
+            let admission = (place.admission)(&scripts.members, charge);
+            let arguments = [&*arguments, &*admission].concat();
+            let _ = (self.shared)
+                .run(withdraw, place.keys.clone(), arguments.into())
+                .await;
+        }
+        let refund = (self.shared).run(&scripts.refund, place.keys.clone(), arguments);
+        let _ = refund.await;
+    }
+
+    /// Asks about each of them at the same time.
+    async fn ask_apart(
+        self: &Arc<Self>,
+        script: fn(&Scripts) -> &Loadable,
+    ) -> Vec<Result<Bytes, StoreError>> {
+        let mut asked = JoinSet::new();
+        for at in 0..self.places.len() {
+            let question = Arc::clone(self);
+            asked.spawn(async move {
+                let (shared, place) = (&question.shared, &question.places[at]);
+                let script = script((place.scripts)(&shared.library));
+                let arguments = question.arguments(place.parameters.iter().copied());
+                (at, shared.run(script, place.keys.clone(), arguments).await)
+            });
+        }
+        let unasked = || Err(failure::unavailable("the runtime shuts down"));
+        let mut answers: Vec<_> = self.places.iter().map(|_| unasked()).collect();
+        while let Some(answer) = asked.join_next().await {
+            if let Ok((at, answer)) = answer {
+                answers[at] = answer;
+            }
+        }
+        answers
+    }
+}

@@ -1,0 +1,316 @@
+//! Each of several keys over Redis: all admit or none is charged, in one script, and in a cluster across its slots.
+
+#[path = "several_keys/rules.rs"]
+mod rules;
+
+use std::{fmt::Debug, sync::Arc, time::Duration};
+
+use proptest::prelude::*;
+use tokio::task::JoinSet;
+use tollgate::{
+    EachOf, Quota, RateLimiter, StoreErrorKind, Timestamp,
+    algorithm::{
+        FixedWindow, Gcra, LeakyBucket, MinInterval, Scripted, SlidingBuckets, SlidingLog,
+        SlidingWindow, TokenBucket,
+    },
+    clock::ManualClock,
+    store::{RedisStore, RedisStoreBuilder},
+};
+use tollgate_redis_tests::{Cluster, Redis, slot_of, until};
+
+use rules::{Ask, Rules, history};
+
+const START: i64 = 1_700_000_000_000_000;
+
+fn quota(units: u64) -> Quota {
+    Quota::new(units, Duration::from_micros(40 + units))
+}
+
+fn buckets() -> SlidingBuckets {
+    let quota = Quota::new(6, Duration::from_micros(40));
+    SlidingBuckets::new(quota, Duration::from_micros(5))
+}
+
+/// The same history over a store and by hand gives the same decisions, in every field.
+fn is_the_rule<A, B, C>(
+    redis: &Redis,
+    cases: u32,
+    store: impl Fn(ManualClock) -> RedisStore + Sync,
+    limits: EachOf<(A, B, C)>,
+) where
+    A: Scripted + Debug,
+    B: Scripted + Debug,
+    C: Scripted + Debug,
+{
+    redis.for_all(cases, history, |history| {
+        let at = |micros: i64| Timestamp::from_micros(micros.unsigned_abs());
+        let (mut micros, clock) = (START, ManualClock::at(at(START)));
+        let limiter = RateLimiter::new(limits.clone(), store(clock.clone()));
+        let mut rules = Rules::of(&limits);
+        for (turn, step) in history.iter().enumerate() {
+            micros += step.after;
+            let (now, keys) = (at(micros), &step.keys);
+            clock.set(now);
+            let (told, should) = match step.ask {
+                Ask::Check(cost) => (
+                    redis.wait(limiter.check_cost(keys, cost)),
+                    rules.decide(keys, cost, true, now),
+                ),
+                Ask::Peek => (
+                    redis.wait(limiter.peek(keys)),
+                    rules.decide(keys, 1, false, now),
+                ),
+                Ask::Refund(cost) => {
+                    redis.wait(limiter.refund(keys, cost)).unwrap();
+                    rules.refund(keys, cost, now);
+                    continue;
+                }
+                Ask::Reset => {
+                    redis.wait(limiter.reset(keys)).unwrap();
+                    rules.reset(keys);
+                    continue;
+                }
+            };
+            prop_assert_eq!(told.unwrap(), should, "turn {}: {:?}", turn, step);
+        }
+        Ok(())
+    });
+}
+
+fn every_place_holds_every_rule(
+    redis: &Redis,
+    cases: u32,
+    builder: impl Fn() -> RedisStoreBuilder + Sync,
+) {
+    let store = |clock: ManualClock| {
+        let prefix = redis.new_key().replace(' ', "-");
+        let builder = builder().prefix(prefix).clock(clock);
+        builder.deadline(Duration::from_secs(20)).build()
+    };
+    let log = || SlidingLog::new(quota(5));
+    let queue = LeakyBucket::new(quota(6)).queue();
+    let gap = MinInterval::new(Duration::from_micros(3));
+    let tokens = || TokenBucket::new(quota(8)).burst(5);
+    is_the_rule(
+        redis,
+        cases,
+        store,
+        EachOf((tokens(), FixedWindow::new(quota(6)), log())),
+    );
+    is_the_rule(redis, cases, store, EachOf((log(), buckets(), log())));
+    is_the_rule(
+        redis,
+        cases,
+        store,
+        EachOf((queue, gap.clone(), SlidingWindow::new(quota(7)))),
+    );
+    // Tuples in a place, and the same policy twice.
+    let both = (tokens(), log());
+    is_the_rule(
+        redis,
+        cases,
+        store,
+        EachOf((both.clone(), (gap, buckets()), both)),
+    );
+    is_the_rule(
+        redis,
+        cases,
+        store,
+        EachOf((tokens(), tokens(), Gcra::new(quota(9)).burst(6))),
+    );
+}
+
+#[test]
+fn random_histories_are_decided_as_by_the_rules() {
+    let redis = Redis::start();
+    let builder = || RedisStore::builder(redis.client().clone());
+    every_place_holds_every_rule(&redis, 240, builder);
+}
+
+#[test]
+fn so_they_are_across_the_slots_of_a_cluster_and_in_one_slot_of_it() {
+    let redis = Redis::start();
+    let cluster = redis.wait(Cluster::start());
+    let client = redis.wait(cluster.client());
+    every_place_holds_every_rule(&redis, 48, || RedisStore::builder(client.clone()));
+    every_place_holds_every_rule(&redis, 48, || {
+        RedisStore::builder(client.clone()).hash_tag("shop")
+    });
+}
+
+#[test]
+fn a_decision_about_several_keys_is_one_command() {
+    let redis = Redis::start();
+    let day = |name| SlidingLog::new(Quota::per_day(9)).named(name);
+    let limits = EachOf((
+        day("address"),
+        TokenBucket::new(Quota::per_day(8)),
+        day("tenant"),
+    ));
+    let limiter = RateLimiter::new(limits, redis.store_with_prefix("t"));
+    let callers = [
+        EachOf((Some(1), Some(2), Some(3))),
+        EachOf((None, Some(2), Some(3))),
+        EachOf((Some(1), None, None)),
+    ];
+    for caller in &callers {
+        redis.wait(limiter.check(caller)).unwrap();
+        redis.wait(limiter.peek(caller)).unwrap();
+    }
+    redis.ask::<()>("CONFIG", &[b"RESETSTAT"]);
+    for _ in 0..4 {
+        for caller in &callers {
+            redis.wait(limiter.check(caller)).unwrap();
+            redis.wait(limiter.peek(caller)).unwrap();
+        }
+    }
+    let calls = redis.calls();
+    let of = |name: &str| {
+        calls
+            .iter()
+            .find(|call| call.0 == name)
+            .map_or(0, |call| call.1)
+    };
+    assert_eq!(of("evalsha"), 24, "{calls:?}");
+    // One state for each key that is there.
+    assert_eq!(of("get"), 8 * (3 + 2 + 1), "{calls:?}");
+    // Nobody at all: nothing is asked.
+    redis.ask::<()>("CONFIG", &[b"RESETSTAT"]);
+    let nobody = redis
+        .wait(limiter.check(&EachOf((None::<i32>, None::<i32>, None::<i32>))))
+        .unwrap();
+    assert!(nobody.is_admitted() && nobody.remaining() == 9);
+    assert_eq!(
+        redis
+            .calls()
+            .iter()
+            .filter(|call| call.0 == "evalsha")
+            .count(),
+        0
+    );
+    assert_eq!(redis.wait(redis.server().keys_without_ttl("t")), [""; 0]);
+}
+
+/// Each caller counts against itself and against all: tasks in any number are admitted exactly what all have room for.
+async fn exactly_the_limit_is_admitted(store: RedisStore) {
+    let all = 60;
+    let limits = EachOf((
+        FixedWindow::new(Quota::new(25, Duration::from_secs(86_400 * 365))).from_first_request(),
+        TokenBucket::new(Quota::new(all, Duration::from_secs(86_400 * 365))),
+    ));
+    let limiter = Arc::new(RateLimiter::new(limits, store));
+    let mut tasks = JoinSet::new();
+    for task in 0..32_u32 {
+        let limiter = Arc::clone(&limiter);
+        tasks.spawn(async move {
+            let caller = EachOf((Some(task % 4), Some("all".to_owned())));
+            let mut admitted = 0;
+            for _ in 0..6 {
+                admitted += u64::from(limiter.check(&caller).await.unwrap().is_admitted());
+            }
+            (task % 4, admitted)
+        });
+    }
+    let mut admitted = [0; 4];
+    while let Some(done) = tasks.join_next().await {
+        let (caller, count) = done.unwrap();
+        admitted[caller as usize] += count;
+    }
+    let together: u64 = admitted.iter().sum();
+    assert!(together <= all, "{admitted:?}");
+    assert!(admitted.iter().all(|&one| one <= 25), "{admitted:?}");
+    // What was refused has been given back: what is left is admitted, one after the other.
+    let mut rest = 0;
+    for caller in 0..4_u32 {
+        let left = limiter
+            .peek(&EachOf((Some(caller), None::<String>)))
+            .await
+            .unwrap();
+        assert_eq!(
+            left.remaining(),
+            25 - admitted[caller as usize],
+            "{admitted:?}"
+        );
+        let both = EachOf((Some(caller), Some("all".to_owned())));
+        while limiter.check(&both).await.unwrap().is_admitted() {
+            rest += 1;
+        }
+    }
+    assert_eq!(together + rest, all, "{admitted:?}");
+}
+
+#[test]
+fn tasks_at_the_same_keys_are_admitted_exactly_the_limit() {
+    let redis = Redis::start();
+    let store = redis.store_with_prefix("t");
+    redis.wait(exactly_the_limit_is_admitted(store));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn across_slots_a_race_gives_back_what_it_charged() {
+    let cluster = Cluster::start().await;
+    let builder = RedisStore::builder(cluster.client().await);
+    let store = builder.deadline(Duration::from_secs(20)).build();
+    exactly_the_limit_is_admitted(store).await;
+    assert_eq!(cluster.keys_without_ttl("").await, [""; 0]);
+}
+
+type TwoKeys = EachOf<(Option<u32>, Option<u32>)>;
+
+/// Limits that nothing comes back under.
+fn two_limits() -> EachOf<(TokenBucket, SlidingLog)> {
+    let day = Quota::per_day(9);
+    EachOf((TokenBucket::new(day), SlidingLog::new(day)))
+}
+
+#[test]
+fn a_stranger_under_one_key_leaves_the_others_uncharged() {
+    let redis = Redis::start();
+    let both: TwoKeys = EachOf((Some(1), Some(2)));
+    let limiter = RateLimiter::new(two_limits(), redis.store_with_prefix("t"));
+    redis.wait(limiter.check(&both)).unwrap();
+    let keys = redis.wait(redis.server().keys("t"));
+    let log = keys
+        .iter()
+        .find(|key| key.windows(5).any(|part| part == b":{log"));
+    redis.ask::<()>("SET", &[log.unwrap(), b"a stranger's"]);
+    let error = redis.wait(limiter.check(&both)).unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::InvalidInput, "{error:?}");
+    let address: TwoKeys = EachOf((Some(1), None));
+    assert_eq!(redis.wait(limiter.peek(&address)).unwrap().remaining(), 8);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_whose_node_is_gone_leaves_the_others_uncharged() {
+    let cluster = Cluster::start().await;
+    let builder = RedisStore::builder(cluster.client().await);
+    let store = builder.deadline(Duration::from_secs(2)).build();
+    let limiter = RateLimiter::new(two_limits(), store);
+    // Keys on different nodes.
+    let (mut second, mut slots) = (0, Vec::new());
+    for key in 0..50_u32 {
+        let both: TwoKeys = EachOf((Some(1), Some(key)));
+        limiter.reset(&both).await.unwrap();
+        limiter.check(&both).await.unwrap();
+        slots = cluster.keys("tollgate").await.iter().map(slot_of).collect();
+        assert_eq!(slots.len(), 2);
+        if cluster.owner_of(slots[0]).await != cluster.owner_of(slots[1]).await {
+            second = key;
+            break;
+        }
+        limiter.reset(&both).await.unwrap();
+    }
+    let keys = cluster.keys("tollgate").await;
+    let is_log = |key: &&bytes::Bytes| key.windows(5).any(|part| part == b":{log");
+    let log = keys.iter().find(is_log).unwrap();
+    cluster.kill_owner_of(slot_of(log)).await;
+    for _ in 0..3 {
+        let both: TwoKeys = EachOf((Some(1), Some(second)));
+        assert!(limiter.check(&both).await.is_err(), "{slots:?}");
+    }
+    let address: TwoKeys = EachOf((Some(1), None));
+    let left = until("the other node answers again", async || {
+        limiter.peek(&address).await.ok()
+    });
+    assert_eq!(left.await.remaining(), 8);
+}
