@@ -51,7 +51,7 @@
 //! - `redis`: `store::RedisStore`, one limit for many processes over Redis or Valkey, and `key::PortableKey`, its keys.
 //! - `reload`: `choice::Reloadable`, numbers that are replaced while they are in use.
 //! - `serde`: every algorithm can be deserialized from a map such as `{ quota = "20/s", burst = 40, name = "api" }`, a tuple
-//!   from a list of such maps, and [`Quota`] from and to its text.
+//!   (and an [`EachOf`] of one) from a list of such maps, and [`Quota`] from and to its text.
 
 #![forbid(unsafe_code)]
 

@@ -27,13 +27,13 @@ const MODULES: &[(&str, &[&str])] = &[
         "algorithm",
         &["clock", "decision", "error", "policy", "quota"],
     ),
-    ("config", &["algorithm", "error", "quota"]),
     ("limit", &["algorithm", "clock", "decision"]),
     ("keyed", &["algorithm", "key", "limit"]),
     (
         "each_of",
         &["algorithm", "clock", "decision", "key", "keyed", "limit"],
     ),
+    ("config", &["algorithm", "each_of", "error", "quota"]),
     ("choice", &["error", "limit"]),
     (
         "store",

@@ -1,5 +1,5 @@
 --- judge
--- The scale: 3 bits for the tick, 6 for the exponent of a unit's parts, 13 for their fraction. See scale.rs.
+-- The scale: 3 bits for the tick, and 19 for how many parts a unit has. See scale.rs.
 m.tick, m.tick_micros = now, 1
 if m.own_scale >= 524288 then
   m.tick_micros = 10 ^ math.floor(m.own_scale / 524288)
@@ -8,10 +8,18 @@ end
 if m.scale ~= m.own_scale then
   -- Kept under other numbers, or never.
   if m.debt > 0 then
-    local fraction = m.scale % 8192
-    local exponent = math.floor(m.scale / 8192) % 64
-    local parts_per_unit = math.floor(2 ^ exponent * (1 + fraction / 8192))
-    m.debt = math.min(math.ceil(m.debt * m.parts_per_unit / parts_per_unit), 2 ^ 53 - 1)
+    local bits, parts = m.scale % 262144, nil
+    if m.scale % 524288 >= 262144 then
+      parts = 2 ^ (bits % 64) * 3 ^ (math.floor(bits / 64) % 16) * 5 ^ (math.floor(bits / 1024) % 32)
+      parts = parts * 7 ^ (math.floor(bits / 32768) % 4) * 73 ^ math.floor(bits / 131072)
+    else
+      parts = math.floor(2 ^ math.floor(bits / 4096) * (1 + bits % 4096 / 4096))
+    end
+    local divisor, rest = m.parts_per_unit, parts
+    while rest > 0 do
+      divisor, rest = rest, math.fmod(divisor, rest)
+    end
+    m.debt = math.min(math.ceil(m.debt * (m.parts_per_unit / divisor) / (parts / divisor)), 2 ^ 53 - 1)
   end
   m.at = math.floor(m.at * 10 ^ math.floor(m.scale / 524288) / m.tick_micros)
   m.scale = m.own_scale

@@ -41,37 +41,40 @@ impl Scaled {
         Scale((half(self.debt) << HALF_BITS) | half(self.stamp))
     }
 
-    /// The same debt and instant in another scale, the debt kept to one part in 4096.
+    /// The same debt and instant in another scale: exactly, if the [`Scale`] knows how many parts a unit had; otherwise the
+    /// debt is kept to one part in 2048.
     #[cold]
     pub(super) fn rescaled(self, scale: Scale, parts_per_unit: u64) -> Self {
         let old = self.scale();
+        let old_parts_per_unit = old.parts_per_unit_at_most();
+        let divisor = greatest_common_divisor(parts_per_unit.into(), old_parts_per_unit.into());
+        let [grows, shrinks] = [parts_per_unit, old_parts_per_unit].map(u128::from);
         // As a Lua number counts, so that every store says the same.
-        let parts = self.parts() as f64 * parts_per_unit as f64;
-        let parts = (parts / old.parts_per_unit_at_most() as f64).ceil();
+        let parts = self.parts() as f64 * (grows / divisor) as f64;
+        let parts = (parts / (shrinks / divisor) as f64).ceil();
         let micros = self.ticks() * old.tick_micros();
         let ticks = (micros / scale.tick_micros()).min(NUMBER_MASK);
         Self::new((parts as u64).min(NUMBER_MASK), ticks, scale)
     }
 }
 
-/// How many parts a unit has (to 13 bits, rounded down), and how long a tick is, in 22 bits.
+/// How many parts a unit has, and how long a tick is, in 22 bits.
+///
+/// A unit has as many parts as divide the period, so that mostly its primes are few and small: then it is known exactly, by
+/// how often it has each of them. Otherwise it is known to 12 bits, rounded down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Scale(u32);
 
-const FRACTION_BITS: u32 = 13;
-const EXPONENT_BITS: u32 = 6;
+const TICK_SHIFT: u32 = 19;
+const IS_A_PRODUCT: u32 = 1 << 18;
+/// The primes of seconds, hours, days, weeks and years, each with the bits that say how often.
+const PRIMES: [(u64, u32); 5] = [(2, 6), (3, 4), (5, 5), (7, 2), (73, 1)];
+const FRACTION_BITS: u32 = 12;
 
 impl Scale {
     pub(super) fn new(parts_per_unit: u64, tick_exponent: u32) -> Self {
-        let exponent = parts_per_unit.ilog2();
-        // The bits after the leading one, at the top of the fraction.
-        let fraction = (parts_per_unit << (63 - exponent) << 1) >> (64 - FRACTION_BITS);
-        let fraction = u32::try_from(fraction).expect("13 bits");
-        Self(
-            (tick_exponent << (EXPONENT_BITS + FRACTION_BITS))
-                | (exponent << FRACTION_BITS)
-                | fraction,
-        )
+        let parts = product(parts_per_unit).unwrap_or_else(|| rounded(parts_per_unit));
+        Self((tick_exponent << TICK_SHIFT) | parts)
     }
 
     pub(super) fn bits(self) -> u32 {
@@ -79,7 +82,16 @@ impl Scale {
     }
 
     fn parts_per_unit_at_most(self) -> u64 {
-        let exponent = (self.0 >> FRACTION_BITS) & ((1 << EXPONENT_BITS) - 1);
+        if self.0 & IS_A_PRODUCT != 0 {
+            let mut bits = self.0;
+            let powers = PRIMES.map(|(prime, width)| {
+                let power = bits & ((1 << width) - 1);
+                bits >>= width;
+                prime.pow(power)
+            });
+            return powers.iter().product();
+        }
+        let exponent = (self.0 >> FRACTION_BITS) & 63;
         let fraction = u64::from(self.0 & ((1 << FRACTION_BITS) - 1));
         let leading_one = 1 << exponent;
         match exponent.checked_sub(FRACTION_BITS) {
@@ -89,8 +101,33 @@ impl Scale {
     }
 
     fn tick_micros(self) -> u64 {
-        10_u64.pow(self.0 >> (EXPONENT_BITS + FRACTION_BITS))
+        10_u64.pow(self.0 >> TICK_SHIFT)
     }
+}
+
+/// How often it has each of the primes; `None` if it has others, or one of them too often.
+fn product(mut number: u64) -> Option<u32> {
+    let (mut bits, mut shift) = (IS_A_PRODUCT, 0);
+    for (prime, width) in PRIMES {
+        let mut power = 0;
+        while number.is_multiple_of(prime) {
+            number /= prime;
+            power += 1;
+        }
+        if power >> width != 0 {
+            return None;
+        }
+        bits |= power << shift;
+        shift += width;
+    }
+    (number == 1).then_some(bits)
+}
+
+/// Its exponent, and the bits after the leading one.
+fn rounded(number: u64) -> u32 {
+    let exponent = number.ilog2();
+    let fraction = (number << (63 - exponent) << 1) >> (64 - FRACTION_BITS);
+    (exponent << FRACTION_BITS) | u32::try_from(fraction).expect("12 bits")
 }
 
 pub(super) fn greatest_common_divisor(mut a: u128, mut b: u128) -> u128 {
@@ -106,7 +143,11 @@ mod tests {
 
     #[test]
     fn a_state_keeps_its_numbers_and_its_scale() {
-        for parts_per_unit in [1, 2, 3, 8_191, 8_192, 86_400_000_000, (1 << 53) - 1] {
+        let large = [11 * 86_400_000_000, 1 << 53, (1 << 53) - 1, 3_u64.pow(16)];
+        for parts_per_unit in [1, 2, 3, 8_191, 8_192, 86_400_000_000]
+            .into_iter()
+            .chain(large)
+        {
             for tick_exponent in 0..=6 {
                 let scale = Scale::new(parts_per_unit, tick_exponent);
                 let state = Scaled::new(NUMBER_MASK, NUMBER_MASK - 1, scale);
@@ -117,21 +158,42 @@ mod tests {
                 assert_eq!(state.scale(), scale);
                 assert_eq!(scale.tick_micros(), 10_u64.pow(tick_exponent));
                 let told = scale.parts_per_unit_at_most();
-                assert!(told <= parts_per_unit && parts_per_unit - told <= parts_per_unit >> 13);
+                assert!(told <= parts_per_unit && parts_per_unit - told <= parts_per_unit >> 12);
             }
         }
     }
 
     #[test]
-    fn another_scale_keeps_the_debt_and_never_forgives_any() {
+    fn the_parts_of_a_unit_are_known_exactly_under_every_usual_period() {
+        let (second, day) = (1_000_000, 86_400_000_000);
+        let periods = [1, 30, 60, 90, 3_600].map(|seconds| seconds * second);
+        for period in periods
+            .into_iter()
+            .chain([1, 7, 30, 365].map(|days| days * day))
+        {
+            for units in [1, 2, 3, 7, 11, 60, 1_000, 4_999, 86_400] {
+                let divisor = greatest_common_divisor(units, period.into());
+                let parts = period / u64::try_from(divisor).unwrap();
+                assert_eq!(Scale::new(parts, 0).parts_per_unit_at_most(), parts);
+            }
+        }
+    }
+
+    #[test]
+    fn another_scale_keeps_the_debt() {
         let (old, new) = (Scale::new(50_000, 0), Scale::new(86_400, 1));
         let seven_units_and_a_half = Scaled::new(375_000, 123_456, old);
         let kept = seven_units_and_a_half.rescaled(new, 86_400);
-        assert_eq!(kept.ticks(), 12_345);
-        let exact = 86_400 * 15 / 2;
-        assert!(
-            kept.parts() >= exact && kept.parts() <= exact + exact / 4_096,
-            "{kept:?}"
-        );
+        assert_eq!((kept.parts(), kept.ticks()), (86_400 * 15 / 2, 12_345));
+    }
+
+    #[test]
+    fn a_debt_in_odd_parts_is_never_forgiven() {
+        // A prime number of them.
+        let (old, new) = (Scale::new(50_021, 0), Scale::new(86_400, 1));
+        let kept = Scaled::new(7 * 50_021, 0, old).rescaled(new, 86_400);
+        let exact = 7 * 86_400;
+        let range = exact..=exact + exact / 2_048;
+        assert!(range.contains(&kept.parts()), "{kept:?}");
     }
 }

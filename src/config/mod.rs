@@ -20,6 +20,7 @@
 //! );
 //! ```
 
+mod each_of;
 mod fields;
 mod quota;
 mod rules;

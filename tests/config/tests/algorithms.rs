@@ -3,7 +3,7 @@
 use std::{fmt::Debug, time::Duration};
 
 use serde::de::DeserializeOwned;
-use tollgate::{Quota, algorithm::*};
+use tollgate::{EachOf, Quota, algorithm::*};
 
 /// Both formats read this as the same rule as the one that was built; an algorithm shows all of its numbers.
 fn reads<R: DeserializeOwned + Debug>(json: &str, built: R) {
@@ -13,6 +13,19 @@ fn reads<R: DeserializeOwned + Debug>(json: &str, built: R) {
     let of_toml: R = toml::from_str(&toml).unwrap_or_else(|error| panic!("{toml}: {error}"));
     assert_eq!(format!("{of_json:?}"), format!("{built:?}"), "{json}");
     assert_eq!(format!("{of_toml:?}"), format!("{built:?}"), "{toml}");
+}
+
+#[test]
+fn the_limits_of_several_keys_are_a_list() {
+    let limits: EachOf<(TokenBucket, FixedWindow)> = serde_json::from_str(
+        r#"[{"quota":"20/s","name":"per-address"},{"quota":"9/day","name":"per-account"}]"#,
+    )
+    .unwrap();
+    let built = EachOf((
+        TokenBucket::new(SECOND).named("per-address"),
+        FixedWindow::new(Quota::per_day(9)).named("per-account"),
+    ));
+    assert_eq!(format!("{limits:?}"), format!("{built:?}"));
 }
 
 const SECOND: Quota = Quota::per_second(20);
