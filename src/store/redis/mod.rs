@@ -93,7 +93,7 @@ pub use connection::RedisConnection;
 ///   of a bucket are in one slot of a cluster. Short text stands in a key as it is; secrets and what is long stand there as
 ///   digests under the [`digest_key`](RedisStoreBuilder::digest_key).
 /// - **Expiry**: every key has one, from the first write on: when the state says no more than a fresh one, or at most a
-///   sixty-fourth of that time and 16 ms later. Refused requests write nothing.
+///   sixty-fourth of that time and a second later. Refused requests write nothing.
 /// - **A failover** forgets what was not replicated yet, since replication is asynchronous: about its lag times the rate
 ///   is admitted once more. An eviction forgets a whole bucket: let Redis evict nothing (`maxmemory-policy noeviction`).
 #[derive(Clone)]
@@ -187,14 +187,22 @@ impl Shared {
         keys
     }
 
-    /// The numbers that a script is given, as doubles.
-    fn arguments<A: Scripted>(&self, algorithm: &A, cost: u32) -> Vec<u8> {
+    /// The numbers that a script is given, as doubles: a cost, the parameters, `more`, and the time if it is not the
+    /// server's.
+    fn arguments<A: Scripted>(
+        &self,
+        algorithm: &A,
+        cost: u32,
+        more: impl FnOnce(&mut Vec<u8>),
+    ) -> Bytes {
         let mut arguments = Vec::with_capacity(128);
-        let now = (self.clock.as_ref()).map_or(-1.0, |now| now().as_micros() as f64);
-        push(&mut arguments, now);
         push(&mut arguments, cost.into());
         algorithm.parameters(&mut |parameter| push(&mut arguments, parameter as f64));
-        arguments
+        more(&mut arguments);
+        if let Some(now) = &self.clock {
+            push(&mut arguments, now().as_micros() as f64);
+        }
+        arguments.into()
     }
 }
 
@@ -229,10 +237,10 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         let shared = Arc::clone(&self.shared);
         let scripts = shared.library.scripts::<A>();
         let keys = shared.keys(algorithm, scripts, &key.to_owned());
-        let arguments = shared.arguments(algorithm, cost);
+        let arguments = shared.arguments(algorithm, cost, |_| {});
         Answer::Later(Box::pin(async move {
             let scripts = shared.library.scripts::<A>();
-            shared.run(&scripts.refund, keys, arguments.into()).await?;
+            shared.run(&scripts.refund, keys, arguments).await?;
             Ok(())
         }))
     }
@@ -257,13 +265,14 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
             return;
         };
         let keys = shared.keys(algorithm, scripts, key);
-        let mut arguments = shared.arguments(algorithm, cost);
-        algorithm.admission(admission, &mut |number| push(&mut arguments, number as f64));
+        let arguments = shared.arguments(algorithm, cost, |arguments| {
+            algorithm.admission(admission, &mut |number| push(arguments, number as f64));
+        });
         runtime.spawn(async move {
             let script = shared.library.scripts::<A>().withdraw.as_ref();
             let script = script.expect("it was there");
             // The place is lost, and nothing is let through too early.
-            let _ = shared.run(script, keys, arguments.into()).await;
+            let _ = shared.run(script, keys, arguments).await;
         });
     }
 }
@@ -283,11 +292,11 @@ impl RedisStore {
         let shared = Arc::clone(&self.shared);
         let scripts = shared.library.scripts::<A>();
         let keys = shared.keys(algorithm, scripts, key);
-        let arguments = shared.arguments(algorithm, cost);
+        let arguments = shared.arguments(algorithm, cost, |_| {});
         let algorithm = algorithm.clone();
         let judged = Box::write(Box::new_uninit(), async move {
             let scripts = shared.library.scripts::<A>();
-            let answer = shared.run(script(scripts), keys, arguments.into()).await?;
+            let answer = shared.run(script(scripts), keys, arguments).await?;
             reply::read(&algorithm, &scripts.members, &answer, cost).ok_or_else(failure::unreadable)
         });
         Box::into_pin(judged)
