@@ -65,12 +65,12 @@ elseif m.last - m.shift ~= m.slot and (m.last > m.shift or m.slot > 0) then
   if m.first_total < m.total then
     if m.count == 0 then
       -- A list must not be left without expiry: whether it may get one is seen before there is one.
-      redis.call('PEXPIRE' .. at, m.list, '0')
+      call('PEXPIRE' .. at, m.list, '0')
       moves = true
     end
     m.entry = struct.pack('<I6I4', m.last % 2 ^ 48, m.total % 2 ^ 32)
     if m.units >= 2 ^ 31 or m.span_micros >= 2 ^ 47 then m.entry = struct.pack('<I7I7', m.last, m.total) end
-    m.count = redis.call('RPUSH', m.list, m.entry)
+    m.count = call('RPUSH', m.list, m.entry)
     -- The list was evicted: the new one has no expiry yet.
     if m.count == 1 then moves = true end
   end
@@ -98,13 +98,16 @@ if m.old_first then
   m.old_dropped, m.dropped = m.dropped, 0
 end
 if m.dropped > 0 then
-  redis.call('LTRIM', m.list, m.dropped, '-1')
+  call('LTRIM', m.list, m.dropped, '-1')
   m.count, m.dropped = m.count - m.dropped, 0
 end
 m.over = m.stamp
 if m.total > m.forgotten then
-  m.over = math.max(m.last - m.shift, 0) + m.span_micros
-  m.over = math.ceil(m.over / m.slot_micros) * m.slot_micros
+  m.over = m.last - m.shift
+  if m.over < 0 then m.over = 0 end
+  m.over = m.over + m.span_micros
+  m.beyond = m.over % m.slot_micros
+  if m.beyond > 0 then m.over = m.over - m.beyond + m.slot_micros end
 end
 --- tell
 if m.old_dropped then

@@ -44,5 +44,10 @@ if m.debt + (m.at - m.admitted_at) * m.parts_per_tick == m.debt_then then
 end
 --- forget
 m.over = m.at + m.debt / m.parts_per_tick
-if m.tick_micros > 1 then m.over = math.ceil(m.over) * m.tick_micros end
+if m.tick_micros > 1 then
+  m.over = math.ceil(m.over) * m.tick_micros
+elseif m.debt > 0 then
+  -- What is owed for less than a microsecond may be lost in the sum.
+  m.over = m.over + 1
+end
 if m.parts_per_tick == 0 then m.over = m.at * m.tick_micros end

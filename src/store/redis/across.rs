@@ -34,7 +34,8 @@ pub(super) struct Question {
     /// The limits, and which of their places have a key.
     pub(super) limits: (TypeId, u8),
     pub(super) places: Vec<Place>,
-    pub(super) now: f64,
+    /// That of the caller's clock; none if it is the server's.
+    pub(super) now: Option<f64>,
     pub(super) cost: u32,
 }
 
@@ -108,9 +109,11 @@ impl Question {
 
     fn arguments(&self, parameters: impl Iterator<Item = u8>) -> Bytes {
         let mut arguments = Vec::with_capacity(128);
-        push(&mut arguments, self.now);
         push(&mut arguments, self.cost.into());
         arguments.extend(parameters);
+        if let Some(now) = self.now {
+            push(&mut arguments, now);
+        }
         arguments.into()
     }
 
@@ -166,9 +169,10 @@ impl Question {
         let arguments = self.arguments(place.parameters.iter().copied());
         if let Some(withdraw) = &scripts.withdraw {
             let admission = (place.admission)(&scripts.members, charge);
-            let arguments = [&*arguments, &*admission].concat();
+            let parameters = place.parameters.iter().copied().chain(admission);
+            let arguments = self.arguments(parameters);
             let _ = (self.shared)
-                .run(withdraw, place.keys.clone(), arguments.into())
+                .run(withdraw, place.keys.clone(), arguments)
                 .await;
         }
         let refund = (self.shared).run(&scripts.refund, place.keys.clone(), arguments);

@@ -181,17 +181,17 @@ impl Composer<'_> {
         if self.task == Task::Withdraw {
             parameters.extend(self.all(|member| member.withdraws));
         }
-        let mut names = vec!["now".to_owned(), "cost".to_owned()];
-        let format = "d".repeat(names.len() + parameters.len());
+        let mut names = vec!["cost".to_owned()];
         names.extend(parameters);
+        let format = "d".repeat(names.len());
         let keys: String = (self.further_keys().iter())
             .map(|(name, key)| format!("{name} = {key}\n"))
             .collect();
         format!(
-            "local call, key = redis.call, KEYS[1]\nlocal now, cost\n{}{} = struct.unpack('<{format}', ARGV[1])\n{keys}{}",
+            "local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]\nlocal now, cost\n{}{} = struct.unpack('<{format}', numbers)\n{keys}{}",
             self.each(|member| member.declaration()),
             names.join(", "),
-            include_str!("time.lua"),
+            include_str!("time.lua").replace("all_but_the_time", &(8 * names.len()).to_string()),
         )
     }
 
@@ -220,15 +220,14 @@ impl Composer<'_> {
         let numbers = self.all(|member| member.state);
         let names = numbers.join(", ");
         let zeros = vec!["0"; numbers.len()].join(", ");
-        // Negative or huge numbers, fractions, infinity and what is not a number are a stranger's.
+        // Negative or huge numbers, fractions, infinity and what is not a number are a stranger's: a remainder of one of
+        // the last two is not a number either.
         let kept: Vec<_> = ["kept_until"]
             .into_iter()
             .chain(numbers.iter().map(String::as_str))
             .collect();
-        let mut checks: Vec<_> = kept
-            .iter()
-            .map(|name| format!("{name} % 2 ^ 55 == {name}"))
-            .collect();
+        let mut checks: Vec<_> = kept.iter().map(|name| format!("{name} >= 0")).collect();
+        checks.push(format!("{} < 2 ^ 58", kept.join(" + ")));
         let fractions: Vec<_> = kept.iter().map(|name| format!("{name} % 1")).collect();
         checks.push(format!("{} == 0", fractions.join(" + ")));
         let bytes = 8 * (2 + numbers.len());

@@ -106,7 +106,7 @@ pub use connection::RedisConnection;
 ///   of a bucket are in one slot of a cluster. Short text stands in a key as it is; secrets and what is long stand there as
 ///   digests under the [`digest_key`](RedisStoreBuilder::digest_key).
 /// - **Expiry**: every key has one, from the first write on: when the state says no more than a fresh one, or at most a
-///   sixty-fourth of that time and 16 ms later. Refused requests write nothing.
+///   sixty-fourth of that time and a second later. Refused requests write nothing.
 /// - **A failover** forgets what was not replicated yet, since replication is asynchronous: about its lag times the rate
 ///   is admitted once more. An eviction forgets a whole bucket: let Redis evict nothing (`maxmemory-policy noeviction`).
 #[derive(Clone)]
@@ -196,18 +196,27 @@ impl Shared {
         keys
     }
 
-    /// What a script is told of the time: that of the caller's clock, or that it is the server's.
-    fn now(&self) -> f64 {
-        (self.clock.as_ref()).map_or(-1.0, |now| now().as_micros() as f64)
+    /// The time that a script is told: that of the caller's clock, none if it is the server's.
+    fn now(&self) -> Option<f64> {
+        (self.clock.as_ref()).map(|now| now().as_micros() as f64)
     }
 
-    /// The numbers that a script is given, as doubles.
-    fn arguments<A: Scripted>(&self, algorithm: &A, cost: u32) -> Vec<u8> {
+    /// The numbers that a script is given, as doubles: a cost, the parameters, `more`, and the time if it is not the
+    /// server's.
+    fn arguments<A: Scripted>(
+        &self,
+        algorithm: &A,
+        cost: u32,
+        more: impl FnOnce(&mut Vec<u8>),
+    ) -> Bytes {
         let mut arguments = Vec::with_capacity(128);
-        push(&mut arguments, self.now());
         push(&mut arguments, cost.into());
         algorithm.parameters(&mut |parameter| push(&mut arguments, parameter as f64));
-        arguments
+        more(&mut arguments);
+        if let Some(now) = self.now() {
+            push(&mut arguments, now);
+        }
+        arguments.into()
     }
 }
 
@@ -242,10 +251,10 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         let shared = Arc::clone(&self.shared);
         let scripts = shared.library.scripts::<A>();
         let keys = shared.keys(algorithm.policy_id(), scripts, &key.to_owned());
-        let arguments = shared.arguments(algorithm, cost);
+        let arguments = shared.arguments(algorithm, cost, |_| {});
         Answer::Later(Box::pin(async move {
             let scripts = shared.library.scripts::<A>();
-            shared.run(&scripts.refund, keys, arguments.into()).await?;
+            shared.run(&scripts.refund, keys, arguments).await?;
             Ok(())
         }))
     }
@@ -281,14 +290,15 @@ impl Shared {
         let (Some(_), Ok(runtime)) = (&self.library.scripts::<A>().withdraw, runtime) else {
             return;
         };
-        let mut arguments = self.arguments(algorithm, cost);
-        algorithm.admission(admission, &mut |number| push(&mut arguments, number as f64));
+        let arguments = self.arguments(algorithm, cost, |arguments| {
+            algorithm.admission(admission, &mut |number| push(arguments, number as f64));
+        });
         let shared = Arc::clone(self);
         runtime.spawn(async move {
             let script = shared.library.scripts::<A>().withdraw.as_ref();
             let script = script.expect("it was there");
             // The place is lost, and nothing is let through too early.
-            let _ = shared.run(script, keys, arguments.into()).await;
+            let _ = shared.run(script, keys, arguments).await;
         });
     }
 }
@@ -308,11 +318,11 @@ impl RedisStore {
         let shared = Arc::clone(&self.shared);
         let scripts = shared.library.scripts::<A>();
         let keys = shared.keys(algorithm.policy_id(), scripts, key);
-        let arguments = shared.arguments(algorithm, cost);
+        let arguments = shared.arguments(algorithm, cost, |_| {});
         let algorithm = algorithm.clone();
         let judged = Box::write(Box::new_uninit(), async move {
             let scripts = shared.library.scripts::<A>();
-            let answer = shared.run(script(scripts), keys, arguments.into()).await?;
+            let answer = shared.run(script(scripts), keys, arguments).await?;
             reply::read(&algorithm, &scripts.members, &answer, cost).ok_or_else(failure::unreadable)
         });
         Box::into_pin(judged)

@@ -42,7 +42,7 @@ impl From<StoreError> for Refused {
 
 /// A command for one slot.
 struct Command<'a> {
-    name: &'static str,
+    /// The script that is run; without one the keys are deleted.
     script: Option<&'a Loadable>,
     keys: Vec<Bytes>,
     arguments: Option<Bytes>,
@@ -53,7 +53,6 @@ struct Command<'a> {
 impl<'a> Command<'a> {
     fn evalsha(peer: &Peer, script: &'a Loadable, keys: Vec<Bytes>, arguments: Bytes) -> Self {
         Self {
-            name: "EVALSHA",
             script: Some(script),
             arguments: Some(arguments),
             ..Self::del(peer, keys)
@@ -66,11 +65,17 @@ impl<'a> Command<'a> {
             _ => 0,
         };
         Self {
-            name: "DEL",
             script: None,
             keys,
             arguments: None,
             slot,
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self.script {
+            Some(_) => "EVALSHA",
+            None => "DEL",
         }
     }
 
@@ -159,7 +164,8 @@ impl Shared {
             match self.follow(peer, &command).await {
                 Ok(answer) => return Ok(answer),
                 Err(Refused::NoScript(taker)) => {
-                    self.load(peer, script, (seen, command.slot, taker)).await?;
+                    // In a box, as it is rare, and would be a part of every decision's future.
+                    Box::pin(self.load(peer, script, (seen, command.slot, taker))).await?;
                 }
                 Err(Refused::Elsewhere) => {}
                 Err(Refused::Failed(error)) => return Err(error),
@@ -212,12 +218,16 @@ impl Shared {
     /// Sends the command to the node that holds the slot, or to the one that takes it over.
     async fn follow(&self, peer: &Peer, command: &Command<'_>) -> Result<Bytes, Refused> {
         let slot = command.slot;
-        let (name, values) = (command.name, command.values());
+        let (name, values) = (command.name(), command.values());
         let asked = (self.line).ask(|place| peer.send(name, values, slot, place));
         match self.answer(peer, asked).await {
-            Err(Refused::Elsewhere) => {}
-            answer => return answer,
+            Err(Refused::Elsewhere) => Box::pin(self.follow_move(peer, command)).await,
+            answer => answer,
         }
+    }
+
+    async fn follow_move(&self, peer: &Peer, command: &Command<'_>) -> Result<Bytes, Refused> {
+        let (name, slot) = (command.name(), command.slot);
         // Either the client knows by now who has the slot, or the slot is on its way.
         let Some(taker) = self.taker_of(peer, slot).await? else {
             return Err(Refused::Elsewhere);

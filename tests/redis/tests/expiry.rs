@@ -70,7 +70,7 @@ fn a_charged_key_stays_until_it_is_fresh_and_little_longer() {
                 continue;
             }
             let reset = i64::try_from(decision.reset_after().as_micros()).unwrap();
-            latest = latest.max(after + reset * 65 / 64 + 18_000);
+            latest = latest.max(after + reset * 65 / 64 + 1_002_000);
             for key in keys {
                 let expires = redis.expires_at(&key) * 1_000;
                 // It may have gone before it was looked at.
