@@ -6,91 +6,71 @@ use smol_str::SmolStr;
 
 use crate::policy::Policy;
 
-/// How one policy stands at one instant, in whole microseconds and units.
-///
-/// An algorithm fills it in; a [`PolicyDecision`] is read from it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
-    /// How many further units are admitted at this instant, one by one.
-    pub remaining: u64,
-    /// What it said to the cost it was asked about.
-    pub outcome: Outcome,
-    /// How long until `remaining` is larger; zero if it is all there.
-    pub replenished_after_micros: u64,
-    /// How long until the state says no more than a fresh one; zero if it does.
-    pub reset_after_micros: u64,
-    /// How long an admitted request must be held back.
-    pub delay_micros: u64,
-}
+mod owed;
+mod standing;
 
-impl Standing {
-    /// How a policy stands that lets through at most `limit` units at once, has `remaining` of them
-    /// left, and was asked about `cost`.
-    ///
-    /// `wait` tells after how many microseconds a number of units is let through: 0 if it is now, `None` if never.
-    #[inline(always)]
-    pub fn of(
-        limit: u64,
-        remaining: u64,
-        cost: u64,
-        admitted: bool,
-        wait: impl Fn(u64) -> Option<u64>,
-    ) -> Self {
-        let outcome = match admitted {
-            true => Outcome::Admitted,
-            false => wait(cost).map_or(Outcome::NeverFits, Outcome::RefusedForMicros),
-        };
-        let (missing, next) = (remaining < limit, remaining.saturating_add(1));
-        let when = |units| if missing { wait(units).unwrap_or(0) } else { 0 };
-        Self {
-            remaining,
-            outcome,
-            replenished_after_micros: match outcome {
-                // Mostly one unit is refused where none is left, and waits for the same.
-                Outcome::RefusedForMicros(micros) if missing && cost == next => micros,
-                _ => when(next),
-            },
-            reset_after_micros: when(limit),
-            delay_micros: 0,
-        }
-    }
-}
-
-/// What one policy says to one cost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// It is let through.
-    Admitted,
-    /// It is let through after so many microseconds, if nothing else happens till then.
-    RefusedForMicros(u64),
-    /// It is more than can ever be let through at once.
-    NeverFits,
-}
+pub(crate) use owed::Owed;
+pub use standing::{Outcome, Standing};
 
 /// What one policy decided; a tuple of algorithms has one for each member.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct PolicyDecision {
     policy: SmolStr,
     limit: u64,
     window_micros: u64,
-    standing: Standing,
+    stands: Stands,
+}
+
+#[derive(Clone, Copy)]
+enum Stands {
+    So(Standing),
+    ByWhatIsOwed(Owed),
 }
 
 impl PolicyDecision {
     /// What this policy decided, from how it stands.
     #[inline(always)]
     pub fn new(policy: &Policy, standing: Standing) -> Self {
+        Self::of(policy, Stands::So(standing))
+    }
+
+    /// What this policy decided, from what is owed.
+    #[inline(always)]
+    pub(crate) fn of_owed(policy: &Policy, owed: Owed) -> Self {
+        Self::of(policy, Stands::ByWhatIsOwed(owed))
+    }
+
+    #[inline(always)]
+    fn of(policy: &Policy, stands: Stands) -> Self {
         Self {
             policy: policy.interned_name().clone(),
             limit: policy.limit(),
             window_micros: policy.window_micros(),
-            standing,
+            stands,
+        }
+    }
+
+    /// Reads its numbers; those that the closure makes no use of are not worked out.
+    #[inline(always)]
+    fn read<T>(&self, read: impl FnOnce(&Standing) -> T) -> T {
+        match &self.stands {
+            Stands::So(standing) => read(standing),
+            Stands::ByWhatIsOwed(owed) => read(&owed.standing(self.limit)),
         }
     }
 
     /// The name of the policy.
     pub fn policy(&self) -> &str {
         &self.policy
+    }
+
+    /// The same with all of its numbers worked out, for whoever asks for most of them.
+    #[inline(always)]
+    pub(crate) fn worked_out(mut self) -> Self {
+        if let Stands::ByWhatIsOwed(owed) = &self.stands {
+            self.stands = Stands::So(owed.standing(self.limit));
+        }
+        self
     }
 
     /// Whether both are of one policy with the same numbers.
@@ -102,7 +82,10 @@ impl PolicyDecision {
     /// Whether this policy alone lets the request through.
     #[inline]
     pub fn is_admitted(&self) -> bool {
-        self.standing.outcome == Outcome::Admitted
+        match &self.stands {
+            Stands::So(standing) => standing.outcome == Outcome::Admitted,
+            Stands::ByWhatIsOwed(owed) => owed.is_admitted,
+        }
     }
 
     /// The most this policy lets through at once: the quota's units, or the burst.
@@ -116,13 +99,15 @@ impl PolicyDecision {
     }
 
     /// How many further units this policy lets through at this instant.
+    #[inline]
     pub fn remaining(&self) -> u64 {
-        self.standing.remaining
+        self.read(|standing| standing.remaining)
     }
 
     /// How long until this policy lets the same cost through; `None` if it does, or never will.
+    #[inline]
     pub fn retry_after(&self) -> Option<Duration> {
-        match self.standing.outcome {
+        match self.read(|standing| standing.outcome) {
             Outcome::RefusedForMicros(micros) => Some(Duration::from_micros(micros)),
             Outcome::Admitted | Outcome::NeverFits => None,
         }
@@ -130,24 +115,35 @@ impl PolicyDecision {
 
     /// Whether the cost is more than this policy can ever let through at once.
     pub fn never_fits(&self) -> bool {
-        self.standing.outcome == Outcome::NeverFits
+        self.read(|standing| standing.outcome) == Outcome::NeverFits
     }
 
     /// How long until more than [`remaining`](Self::remaining) units are let through; zero if all are there.
+    #[inline]
     pub fn replenished_after(&self) -> Duration {
-        Duration::from_micros(self.standing.replenished_after_micros)
+        Duration::from_micros(self.read(|standing| standing.replenished_after_micros))
     }
 
     /// How long until the state is as good as fresh.
+    #[inline]
     pub fn reset_after(&self) -> Duration {
-        Duration::from_micros(self.standing.reset_after_micros)
+        Duration::from_micros(self.read(|standing| standing.reset_after_micros))
     }
 
     /// How long an admitted request must be held back.
     pub fn delay(&self) -> Duration {
-        Duration::from_micros(self.standing.delay_micros)
+        Duration::from_micros(self.read(|standing| standing.delay_micros))
     }
 }
+
+impl PartialEq for PolicyDecision {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_of_the_same_policy(other)
+            && self.read(|standing| *standing) == other.read(|standing| *standing)
+    }
+}
+
+impl Eq for PolicyDecision {}
 
 impl fmt::Debug for PolicyDecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -227,22 +223,37 @@ impl Decision {
     ///
     /// If there is none.
     pub fn of_all(policies: Vec<PolicyDecision>) -> Self {
-        let largest = |of: fn(&Standing) -> u64| {
-            let values = policies.iter().map(|policy| of(&policy.standing));
-            values.max().unwrap_or(0)
-        };
-        let remaining = policies.iter().map(PolicyDecision::remaining).min();
-        let is_admitted = policies.iter().all(PolicyDecision::is_admitted);
+        let first = policies.first().expect("at least one policy");
+        let (mut binding, mut severest) = (0, first.read(severity));
+        let (mut remaining, mut reset_after_micros, mut delay_micros) = (u64::MAX, 0, 0);
+        for (index, policy) in policies.iter().enumerate() {
+            policy.read(|standing| {
+                remaining = remaining.min(standing.remaining);
+                reset_after_micros = reset_after_micros.max(standing.reset_after_micros);
+                delay_micros = delay_micros.max(standing.delay_micros);
+                let severity = severity(standing);
+                if severity > severest {
+                    (binding, severest) = (index, severity);
+                }
+            });
+        }
+        let is_admitted = policies[binding].is_admitted();
         Self(Policies::Several(Box::new(Several {
-            binding: binding(&policies),
-            remaining: remaining.expect("at least one policy"),
-            reset_after_micros: largest(|standing| standing.reset_after_micros),
-            delay_micros: match is_admitted {
-                true => largest(|standing| standing.delay_micros),
-                false => 0,
-            },
+            binding,
+            remaining,
+            reset_after_micros,
+            delay_micros: if is_admitted { delay_micros } else { 0 },
             policies,
         })))
+    }
+
+    /// The same with all of its numbers worked out, for whoever asks for most of them.
+    #[inline(always)]
+    pub(crate) fn worked_out(self) -> Self {
+        match self.0 {
+            Policies::One(policy) => Self::of_one(policy.worked_out()),
+            Policies::Several(_) => self,
+        }
     }
 
     /// Whether the request is let through; if not, nothing was charged.
@@ -330,18 +341,12 @@ impl fmt::Debug for Decision {
     }
 }
 
-/// The first of the policies with the longest wait, or if none refuses, with the least left.
-fn binding(policies: &[PolicyDecision]) -> usize {
-    let severity = |policy: &PolicyDecision| match policy.standing.outcome {
-        Outcome::Admitted => (0, u64::MAX - policy.standing.remaining),
+/// How much a policy binds: the most of those that refuse the one with the longest wait, of others that with the least left.
+#[inline]
+fn severity(standing: &Standing) -> (u8, u64) {
+    match standing.outcome {
+        Outcome::Admitted => (0, u64::MAX - standing.remaining),
         Outcome::RefusedForMicros(micros) => (1, micros),
         Outcome::NeverFits => (2, 0),
-    };
-    let mut binding = 0;
-    for (index, policy) in policies.iter().enumerate() {
-        if severity(policy) > severity(&policies[binding]) {
-            binding = index;
-        }
     }
-    binding
 }

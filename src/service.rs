@@ -268,7 +268,7 @@ pub(crate) fn refuse<Req, Res, Err, L: Limit, A, S, F, C, R, X, E, D>(
 where
     R: Respond<Req, Res, Err>,
 {
-    let decision = limit.decision_of(refusal);
+    let decision = limit.decision_of(refusal).worked_out();
     settings.options.respond.refuse(request, decision)
 }
 

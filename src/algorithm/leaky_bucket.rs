@@ -7,7 +7,7 @@ use crate::{
         scale::Scaled,
     },
     clock::Timestamp,
-    decision::{Decision, PolicyDecision, Standing},
+    decision::{Decision, PolicyDecision},
     error::ConfigError,
     quota::Quota,
 };
@@ -214,20 +214,12 @@ impl LeakyBucketQueue {
     }
 
     fn delay_micros(&self, admission: &MeterSnapshot) -> u64 {
-        if !admission.admits_cost() {
-            return 0;
-        }
-        let ahead = self.0.debt_before(admission);
-        self.0.micros_to_pay(admission, ahead).unwrap_or(0)
+        self.0.owed(admission, true).delay_micros()
     }
 
     #[inline(always)]
     fn told(&self, snapshot: &MeterSnapshot) -> PolicyDecision {
-        let standing = Standing {
-            delay_micros: self.delay_micros(snapshot),
-            ..self.0.standing(snapshot)
-        };
-        PolicyDecision::new(self.0.policy(), standing)
+        PolicyDecision::of_owed(self.0.policy(), self.0.owed(snapshot, true))
     }
 }
 
@@ -285,7 +277,7 @@ impl Algorithm for LeakyBucketQueue {
 
     #[inline]
     fn describe(&self, snapshot: &MeterSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(self.told(snapshot));
+        tell(self.told(snapshot).worked_out());
     }
 
     #[inline(always)]

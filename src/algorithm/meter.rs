@@ -14,7 +14,7 @@ use std::fmt;
 use crate::{
     algorithm::{Algorithm, Numbers, Policy, PolicyId, Script, Scripted},
     clock::Timestamp,
-    decision::{Decision, PolicyDecision, Standing},
+    decision::{Decision, Owed, PolicyDecision},
     error::ConfigError,
     quota::Quota,
 };
@@ -161,38 +161,21 @@ impl Meter {
         }
     }
 
+    /// What is owed after a decision, of a bucket or of a queue.
     #[inline(always)]
-    pub(super) fn standing(&self, snapshot: &MeterSnapshot) -> Standing {
-        let Level { debt, .. } = snapshot.level;
-        let remaining = self.capacity_parts.saturating_sub(debt) / self.parts_per_unit;
-        let (limit, cost) = (self.capacity_units, u64::from(snapshot.cost));
-        Standing::of(limit, remaining, cost, snapshot.admitted, |units| {
-            let parts = self.parts(units)?;
-            let excess = (debt + parts).saturating_sub(self.capacity_parts);
-            self.micros_to_pay(snapshot, excess)
-        })
-    }
-
-    /// Microseconds until so many parts are paid; `None` if they never are.
-    #[inline]
-    pub(super) fn micros_to_pay(&self, snapshot: &MeterSnapshot, parts: u64) -> Option<u64> {
-        if parts == 0 {
-            return Some(0);
+    pub(super) fn owed(&self, snapshot: &MeterSnapshot, is_queue: bool) -> Owed {
+        let Level { debt, tick } = snapshot.level;
+        Owed {
+            debt,
+            tick,
+            now_micros: snapshot.now.as_micros(),
+            parts_per_unit: self.parts_per_unit,
+            parts_per_tick: self.parts_per_tick,
+            tick_micros: self.tick_micros as u32,
+            cost: snapshot.cost,
+            is_admitted: snapshot.admitted,
+            is_queue,
         }
-        let ticks = match self.parts_per_tick {
-            0 => return None,
-            1 => parts,
-            per_tick => parts.div_ceil(per_tick),
-        };
-        let paid_at = (snapshot.level.tick + ticks) * self.tick_micros;
-        Some(paid_at - snapshot.now.as_micros())
-    }
-
-    /// What was owed before the snapshot's cost was charged.
-    #[inline]
-    pub(super) fn debt_before(&self, snapshot: &MeterSnapshot) -> u64 {
-        let charged = u64::from(snapshot.cost) * self.parts_per_unit;
-        snapshot.level.debt - charged
     }
 
     /// Takes the charge of this snapshot back if nothing was charged after it.
@@ -223,11 +206,6 @@ pub struct MeterSnapshot {
 }
 
 impl MeterSnapshot {
-    #[inline]
-    pub(super) fn admits_cost(&self) -> bool {
-        self.admitted && self.cost > 0
-    }
-
     /// At which tick, and what was owed then.
     pub(super) fn level(&self) -> (u64, u64) {
         (self.level.tick, self.level.debt)
@@ -329,7 +307,7 @@ impl Algorithm for Meter {
 
     #[inline]
     fn describe(&self, snapshot: &MeterSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(self.told(snapshot));
+        tell(self.told(snapshot).worked_out());
     }
 
     #[inline(always)]
@@ -373,7 +351,7 @@ impl Meter {
 
     #[inline(always)]
     fn told(&self, snapshot: &MeterSnapshot) -> PolicyDecision {
-        PolicyDecision::new(&self.policy, self.standing(snapshot))
+        PolicyDecision::of_owed(&self.policy, self.owed(snapshot, false))
     }
 }
 

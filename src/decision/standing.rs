@@ -1,0 +1,62 @@
+//! How a policy stands, in numbers.
+
+/// How one policy stands at one instant, in whole microseconds and units.
+///
+/// An algorithm fills it in; a [`PolicyDecision`](super::PolicyDecision) is read from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// How many further units are admitted at this instant, one by one.
+    pub remaining: u64,
+    /// What it said to the cost it was asked about.
+    pub outcome: Outcome,
+    /// How long until `remaining` is larger; zero if it is all there.
+    pub replenished_after_micros: u64,
+    /// How long until the state says no more than a fresh one; zero if it does.
+    pub reset_after_micros: u64,
+    /// How long an admitted request must be held back.
+    pub delay_micros: u64,
+}
+
+impl Standing {
+    /// How a policy stands that lets through at most `limit` units at once, has `remaining` of them
+    /// left, and was asked about `cost`.
+    ///
+    /// `wait` tells after how many microseconds a number of units is let through: 0 if it is now, `None` if never.
+    #[inline(always)]
+    pub fn of(
+        limit: u64,
+        remaining: u64,
+        cost: u64,
+        admitted: bool,
+        wait: impl Fn(u64) -> Option<u64>,
+    ) -> Self {
+        let outcome = match admitted {
+            true => Outcome::Admitted,
+            false => wait(cost).map_or(Outcome::NeverFits, Outcome::RefusedForMicros),
+        };
+        let (missing, next) = (remaining < limit, remaining.saturating_add(1));
+        let when = |units| if missing { wait(units).unwrap_or(0) } else { 0 };
+        Self {
+            remaining,
+            outcome,
+            replenished_after_micros: match outcome {
+                // Mostly one unit is refused where none is left, and waits for the same.
+                Outcome::RefusedForMicros(micros) if missing && cost == next => micros,
+                _ => when(next),
+            },
+            reset_after_micros: when(limit),
+            delay_micros: 0,
+        }
+    }
+}
+
+/// What one policy says to one cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is let through.
+    Admitted,
+    /// It is let through after so many microseconds, if nothing else happens till then.
+    RefusedForMicros(u64),
+    /// It is more than can ever be let through at once.
+    NeverFits,
+}
