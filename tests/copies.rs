@@ -12,7 +12,7 @@ use std::{
 };
 
 use tollgate::{
-    PolicyDecision, RateLimiter, Timestamp,
+    EachOf, PolicyDecision, RateLimiter, Timestamp,
     algorithm::{Algorithm, Policy, PolicyId, Standing},
     store::LocalStore,
 };
@@ -82,6 +82,25 @@ fn refusing_newcomers_copies_no_state_however_large() {
     let store = LocalStore::builder().max_keys(1).build();
     let limiter = RateLimiter::new(Ever(3, Arc::clone(&copies)), store);
     let admits = |key: u64| ready(limiter.check(&key)).unwrap().is_admitted();
+    assert!(admits(0));
+    while admits(1) {}
+    let before = copies.load(Ordering::Relaxed);
+    for key in 2..1_000_u64 {
+        assert!(!admits(key));
+    }
+    assert_eq!(copies.load(Ordering::Relaxed), before);
+}
+
+#[test]
+fn refusing_newcomers_with_several_keys_copies_no_state_either() {
+    let copies = Arc::default();
+    let store = LocalStore::builder().max_keys(1).build();
+    let ever = || Ever(3, Arc::clone(&copies));
+    let limiter = RateLimiter::new(EachOf((ever(), ever())), store);
+    let admits = |key: u64| {
+        let keys = EachOf((Some(key), Some(key)));
+        ready(limiter.check(&keys)).unwrap().is_admitted()
+    };
     assert!(admits(0));
     while admits(1) {}
     let before = copies.load(Ordering::Relaxed);
