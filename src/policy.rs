@@ -70,7 +70,11 @@ impl Numbers {
         self.id
     }
 
-    /// How long after its last charge a state may still say more than a fresh one, at most.
+    /// How long after its last charge a state may still say more than a fresh one, at most: three windows of the policy.
+    ///
+    /// Under a policy with several numbers a store in memory keeps a state for so long (by the slowest of them) after it is
+    /// as good as fresh by those of whoever calls. An algorithm of your own whose states matter for longer should say a
+    /// longer window, or keep to [one set of numbers](Self::unchanging).
     #[inline]
     pub const fn matter_for(self) -> Duration {
         Duration::from_micros(self.matter_for_micros)

@@ -56,7 +56,9 @@ impl Algorithm for Ever {
     fn charge(&self, state: &mut Copied, cost: u32, _now: Timestamp) {
         state.0 += u64::from(cost);
     }
-    fn refund(&self, _state: &mut Copied, _cost: u32, _now: Timestamp) {}
+    fn refund(&self, state: &mut Copied, cost: u32, _now: Timestamp) {
+        state.0 = state.0.saturating_sub(u64::from(cost));
+    }
     fn is_fresh(&self, state: &Copied, _now: Timestamp) -> bool {
         state.0 == 0
     }
@@ -84,11 +86,17 @@ fn refusing_newcomers_copies_no_state_however_large() {
     let admits = |key: u64| ready(limiter.check(&key)).unwrap().is_admitted();
     assert!(admits(0));
     while admits(1) {}
-    let before = copies.load(Ordering::Relaxed);
-    for key in 2..1_000_u64 {
-        assert!(!admits(key));
-    }
-    assert_eq!(copies.load(Ordering::Relaxed), before);
+    let refuses = || {
+        let before = copies.load(Ordering::Relaxed);
+        for key in 2..1_000_u64 {
+            assert!(!admits(key));
+        }
+        assert_eq!(copies.load(Ordering::Relaxed), before);
+    };
+    refuses();
+    // There is room again, where a newcomer would start from what is charged to the shared bucket.
+    ready(limiter.refund(&0, 1)).unwrap();
+    refuses();
 }
 
 #[test]
@@ -103,9 +111,15 @@ fn refusing_newcomers_with_several_keys_copies_no_state_either() {
     };
     assert!(admits(0));
     while admits(1) {}
-    let before = copies.load(Ordering::Relaxed);
-    for key in 2..1_000_u64 {
-        assert!(!admits(key));
-    }
-    assert_eq!(copies.load(Ordering::Relaxed), before);
+    let refuses = || {
+        let before = copies.load(Ordering::Relaxed);
+        for key in 2..1_000_u64 {
+            assert!(!admits(key));
+        }
+        assert_eq!(copies.load(Ordering::Relaxed), before);
+    };
+    refuses();
+    // There is room again, where a newcomer would start from what is charged to the shared bucket.
+    ready(limiter.refund(&EachOf((Some(0), Some(0))), 1)).unwrap();
+    refuses();
 }
