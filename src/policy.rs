@@ -8,8 +8,8 @@ use smol_str::{SmolStr, format_smolstr};
 use crate::{error::ConfigError, quota::Quota};
 
 const LONGEST_NAME: usize = 64;
-/// After so many windows without a charge the state of every algorithm is as good as fresh: two counters need two, and
-/// sub-counters as long as the window three.
+/// After so many windows without a charge the state of every algorithm is as good as fresh: two counters need two, and so do
+/// sub-counters as long as the window, or three if other numbers had begun them elsewhere.
 const WINDOWS_THAT_MATTER: u64 = 3;
 
 /// Tells one policy's buckets from another's: a bucket is *(policy, key)*, in every store.

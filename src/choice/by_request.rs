@@ -13,7 +13,8 @@ use super::{Choice, Choose};
 /// has been charged. It answers with a limit, by value: a clone costs no allocation (of a policy whose name is longer
 /// than 23 bytes, one atomic count), and one that is made anew hashes its name again: keep those that there are a few of.
 ///
-/// Limits of all plans are of one type, and should have [one name](super); callers without any limit are for
+/// Limits of all plans are of one type, and should have [one name](super): without one each set of numbers is a policy whose
+/// table a store in memory keeps for as long as it lives. Callers without any limit are for
 /// [`exempt`](crate::RateLimitLayer::exempt).
 ///
 /// # Example: paying callers get more, and keep their count when they begin to pay

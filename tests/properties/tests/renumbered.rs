@@ -271,3 +271,25 @@ fn a_state_that_was_not_charged_for_as_long_as_its_numbers_matter_is_fresh() {
         Ok(())
     });
 }
+
+#[test]
+fn a_state_that_other_numbers_have_left_is_fresh_as_soon_after_a_charge() {
+    for_all(
+        (numbers(), numbers(), any_history()),
+        |(old, new, history)| {
+            let (olds, news) = (every_algorithm(&old), every_algorithm(&new));
+            olds.iter().zip(&news).try_for_each(|(old, new)| {
+                let mut own = 0;
+                replay(old, &history, |seen| {
+                    own = own.max(seen.now);
+                    let mut bucket = seen.bucket.with_the_numbers_of(&*new.bucket);
+                    if bucket.check(1, seen.now).is_admitted() {
+                        let matters_for = bucket.matters_for();
+                        prop_assert!(bucket.is_fresh(own + matters_for), "after {matters_for} µs");
+                    }
+                    Ok(())
+                })
+            })
+        },
+    );
+}
