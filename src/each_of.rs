@@ -25,8 +25,11 @@ use crate::{
 /// - **Buckets** of one place are its own, also where two have the same policy: an account `7` and a tenant `7` never mix.
 /// - **Decision**: [`policies`](Decision::policies) has those of the keys that are there, in their order. It waits for the one with
 ///   the longest wait, and what remains is the least.
+/// - **Cost**: that of the request is charged to each key.
 /// - **[`LocalStore`](crate::store::LocalStore)**: one lock per key, taken in the order of the places, all held while it is decided:
-///   no other thread sees one key charged and the other not, and no two wait for each other.
+///   no other thread sees one key charged and the other not, and no two wait for each other. (What is given back, or reset, is
+///   so for one key after the other.) A check makes a copy of its keys: that allocates nothing for addresses, numbers and the
+///   values of header fields, and once for each `String`.
 /// - **`RedisStore`**: one script and one round trip, on a single server and wherever the keys share a slot. How a cluster is
 ///   asked about keys in several slots is said there.
 ///

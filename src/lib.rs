@@ -100,6 +100,6 @@ pub use service::{LocalRateLimit, RateLimit};
 pub use store_error::{HandleStoreError, OnStoreError};
 
 /// The code in the README, which is compiled and run with the doc tests.
-#[cfg(all(doctest, feature = "axum", feature = "redis"))]
+#[cfg(all(doctest, feature = "axum", feature = "redis", feature = "reload"))]
 #[doc = include_str!("../README.md")]
 struct ReadmeDoctests;

@@ -11,8 +11,8 @@ use smol_str::{SmolStr, format_smolstr};
 use crate::{error::ConfigError, quota::Quota};
 
 const LONGEST_NAME: usize = 64;
-/// After so many windows without a charge the state of every algorithm is as good as fresh: two counters need two, and
-/// sub-counters as long as the window three.
+/// After so many windows without a charge the state of every algorithm is as good as fresh: two counters need two, and so do
+/// sub-counters as long as the window, or three if other numbers had begun them elsewhere.
 const WINDOWS_THAT_MATTER: u64 = 3;
 
 /// Tells one policy's buckets from another's: a bucket is *(policy, key)*, in every store.
@@ -79,7 +79,11 @@ impl Numbers {
         self.id
     }
 
-    /// How long after its last charge a state may still say more than a fresh one, at most.
+    /// How long after its last charge a state may still say more than a fresh one, at most: three windows of the policy.
+    ///
+    /// Under a policy with several numbers a store in memory keeps a state for so long (by the slowest of them) after it is
+    /// as good as fresh by those of whoever calls. An algorithm of your own whose states matter for longer should say a
+    /// longer window, or keep to [one set of numbers](Self::unchanging).
     #[inline]
     pub const fn matter_for(self) -> Duration {
         Duration::from_micros(self.matter_for_micros)

@@ -12,7 +12,7 @@ use std::{
 };
 
 use tollgate::{
-    PolicyDecision, RateLimiter, Timestamp,
+    EachOf, PolicyDecision, RateLimiter, Timestamp,
     algorithm::{Algorithm, Policy, PolicyId, Standing},
     store::LocalStore,
 };
@@ -56,7 +56,9 @@ impl Algorithm for Ever {
     fn charge(&self, state: &mut Copied, cost: u32, _now: Timestamp) {
         state.0 += u64::from(cost);
     }
-    fn refund(&self, _state: &mut Copied, _cost: u32, _now: Timestamp) {}
+    fn refund(&self, state: &mut Copied, cost: u32, _now: Timestamp) {
+        state.0 = state.0.saturating_sub(u64::from(cost));
+    }
     fn is_fresh(&self, state: &Copied, _now: Timestamp) -> bool {
         state.0 == 0
     }
@@ -84,9 +86,40 @@ fn refusing_newcomers_copies_no_state_however_large() {
     let admits = |key: u64| ready(limiter.check(&key)).unwrap().is_admitted();
     assert!(admits(0));
     while admits(1) {}
-    let before = copies.load(Ordering::Relaxed);
-    for key in 2..1_000_u64 {
-        assert!(!admits(key));
-    }
-    assert_eq!(copies.load(Ordering::Relaxed), before);
+    let refuses = || {
+        let before = copies.load(Ordering::Relaxed);
+        for key in 2..1_000_u64 {
+            assert!(!admits(key));
+        }
+        assert_eq!(copies.load(Ordering::Relaxed), before);
+    };
+    refuses();
+    // There is room again, where a newcomer would start from what is charged to the shared bucket.
+    ready(limiter.refund(&0, 1)).unwrap();
+    refuses();
+}
+
+#[test]
+fn refusing_newcomers_with_several_keys_copies_no_state_either() {
+    let copies = Arc::default();
+    let store = LocalStore::builder().max_keys(1).build();
+    let ever = || Ever(3, Arc::clone(&copies));
+    let limiter = RateLimiter::new(EachOf((ever(), ever())), store);
+    let admits = |key: u64| {
+        let keys = EachOf((Some(key), Some(key)));
+        ready(limiter.check(&keys)).unwrap().is_admitted()
+    };
+    assert!(admits(0));
+    while admits(1) {}
+    let refuses = || {
+        let before = copies.load(Ordering::Relaxed);
+        for key in 2..1_000_u64 {
+            assert!(!admits(key));
+        }
+        assert_eq!(copies.load(Ordering::Relaxed), before);
+    };
+    refuses();
+    // There is room again, where a newcomer would start from what is charged to the shared bucket.
+    ready(limiter.refund(&EachOf((Some(0), Some(0))), 1)).unwrap();
+    refuses();
 }

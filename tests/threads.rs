@@ -1,11 +1,12 @@
-//! Threads in any number never get more than one of them would.
+//! Threads in any number never get more than one of them would, of one key or of several at once.
 
 use std::{
     future::Future,
     pin::pin,
     sync::{
         Barrier,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        mpsc,
     },
     task::{Context, Poll, Waker},
     thread,
@@ -13,7 +14,7 @@ use std::{
 };
 
 use tollgate::{
-    Quota, RateLimiter, Timestamp,
+    Decision, EachOf, Quota, RateLimiter, Timestamp,
     algorithm::{
         Algorithm, FixedWindow, Gcra, LeakyBucket, MinInterval, SlidingBuckets, SlidingLog,
         SlidingWindow, TokenBucket,
@@ -265,4 +266,172 @@ fn a_clock_that_runs_meanwhile_lets_no_thread_through_twice() {
     });
     // A burst, and what one period refills.
     assert!(admitted.into_inner() <= 2 * LIMIT);
+}
+
+type Pair = EachOf<(Option<u64>, Option<u64>)>;
+type PairStore<A> = LocalStore<EachOf<(A, A)>, Pair, ManualClock>;
+
+/// Limits who sends and who receives: a bucket for each, although the numbers are the same.
+struct Transfers<A: Algorithm> {
+    limiter: RateLimiter<EachOf<(A, A)>, PairStore<A>>,
+    store: PairStore<A>,
+}
+
+impl<A: Algorithm> Transfers<A> {
+    fn new(algorithm: A, max_keys: usize) -> Self {
+        let clock = ManualClock::at(START);
+        let store = LocalStore::builder().clock(clock).max_keys(max_keys);
+        let store = store.build();
+        let limits = EachOf((algorithm.clone(), algorithm));
+        Self {
+            limiter: RateLimiter::new(limits, store.clone()),
+            store,
+        }
+    }
+
+    fn admits(&self, from: u64, to: u64) -> bool {
+        let pair = EachOf((Some(from), Some(to)));
+        ready(self.limiter.check(&pair)).unwrap().is_admitted()
+    }
+
+    fn peek(&self, from: Option<u64>, to: Option<u64>) -> Decision {
+        ready(self.limiter.peek(&EachOf((from, to)))).unwrap()
+    }
+}
+
+const PEOPLE: u64 = 6;
+
+/// How often each was admitted as the one who sends, and as the one who receives.
+#[derive(Default)]
+struct Counts {
+    sent: [AtomicU64; PEOPLE as usize],
+    received: [AtomicU64; PEOPLE as usize],
+}
+
+/// All threads send from everybody to everybody, half of them the other way round.
+fn everybody_to_everybody<A: Algorithm>(transfers: &Transfers<A>, rounds: u64) -> Counts {
+    let counts = Counts::default();
+    at_once(|thread| {
+        for n in 0..rounds * PEOPLE * PEOPLE {
+            let n = n + thread * 7;
+            let (mut from, mut to) = (n % PEOPLE, n / PEOPLE % PEOPLE);
+            if thread % 2 == 1 {
+                (from, to) = (to, from);
+            }
+            if transfers.admits(from, to) {
+                for (counts, key) in [(&counts.sent, from), (&counts.received, to)] {
+                    counts[usize::try_from(key).unwrap()].fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+    });
+    counts
+}
+
+/// Fails if it takes as long as only threads do that wait for each other.
+fn in_time(body: impl FnOnce() + Send + 'static) {
+    let (done, is_done) = mpsc::channel();
+    let running = thread::spawn(move || {
+        body();
+        let _ = done.send(());
+    });
+    match is_done.recv_timeout(Duration::from_secs(300)) {
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("threads wait for each other"),
+        Ok(()) | Err(mpsc::RecvTimeoutError::Disconnected) => {
+            if let Err(panic) = running.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+}
+
+#[test]
+fn eight_threads_on_overlapping_pairs_of_keys_charge_each_exactly_what_was_admitted() {
+    struct Pairs;
+    impl Body for Pairs {
+        fn run<A: Algorithm>(&self, name: &str, limit: u64, algorithm: A) {
+            let transfers = Transfers::new(algorithm, 1_000_000);
+            let counts = everybody_to_everybody(&transfers, 2 * limit.max(20));
+            let count = |counts: &[AtomicU64], key: u64| {
+                counts[usize::try_from(key).unwrap()].load(Ordering::Relaxed)
+            };
+            for from in 0..PEOPLE {
+                let (sent, left) = (count(&counts.sent, from), transfers.peek(Some(from), None));
+                assert_eq!(left.remaining(), limit - sent, "{name}: {from} sent {sent}");
+                let received = count(&counts.received, from);
+                let left = transfers.peek(None, Some(from)).remaining();
+                assert_eq!(left, limit - received, "{name}: {from} received {received}");
+                for to in 0..PEOPLE {
+                    let used_up = sent == limit || count(&counts.received, to) == limit;
+                    assert!(used_up, "{name}: {from} to {to} has room left");
+                }
+            }
+        }
+    }
+    in_time(|| for_every_algorithm(&Pairs));
+}
+
+#[test]
+fn eight_threads_on_overlapping_pairs_in_full_tables_never_get_more_than_their_due() {
+    struct FullPairs(usize);
+    impl Body for FullPairs {
+        fn run<A: Algorithm>(&self, name: &str, limit: u64, algorithm: A) {
+            let transfers = Transfers::new(algorithm, self.0);
+            let Counts { sent, received } = everybody_to_everybody(&transfers, 2 * limit.max(20));
+            let usage = transfers.store.usage();
+            assert!(usage.overflow_decisions > 0, "{name} was never full");
+            assert!(usage.keys <= 2 * self.0, "{name}: {usage:?}");
+            // Each key that has an entry, and all others together.
+            let due = (self.0 as u64 + 1) * limit;
+            for counts in [&sent, &received] {
+                let all: u64 = counts
+                    .iter()
+                    .map(|count| count.load(Ordering::Relaxed))
+                    .sum();
+                assert!((limit..=due).contains(&all), "{name}: {all} of {due}");
+            }
+            for (key, (sent, received)) in sent.iter().zip(&received).enumerate() {
+                let key = Some(key as u64);
+                for (count, left) in [
+                    (sent, transfers.peek(key, None)),
+                    (received, transfers.peek(None, key)),
+                ] {
+                    let count = count.load(Ordering::Relaxed);
+                    // What it was admitted is charged to it, or to the bucket that it shares.
+                    assert!(
+                        count + left.remaining() <= limit,
+                        "{name}: {count}, {left:?}"
+                    );
+                }
+            }
+        }
+    }
+    for max_keys in [1, 2] {
+        in_time(move || for_every_algorithm(&FullPairs(max_keys)));
+    }
+}
+
+#[test]
+fn nobody_sees_one_of_two_keys_charged_and_the_other_not() {
+    in_time(|| {
+        let transfers = Transfers::new(TokenBucket::new(Quota::new(100_000, PERIOD)), 10);
+        let is_over = AtomicBool::new(false);
+        at_once(|thread| match thread {
+            0 => {
+                for _ in 0..100_000 {
+                    transfers.admits(1, 2);
+                }
+                is_over.store(true, Ordering::Relaxed);
+            }
+            _ => {
+                while !is_over.load(Ordering::Relaxed) {
+                    let seen = transfers.peek(Some(1), Some(2));
+                    let [one, other] = seen.policies() else {
+                        panic!("two keys: {seen:?}");
+                    };
+                    assert_eq!(one.remaining(), other.remaining());
+                }
+            }
+        });
+    });
 }

@@ -184,7 +184,10 @@ impl Meter {
             u128::from(tick) * u128::from(self.parts_per_tick) + u128::from(debt)
         };
         let Level { tick, debt } = admission.level;
-        if paid_at(tick, debt) == paid_at(state.ticks(), state.parts()) {
+        // Other numbers of the same policy may have come in between.
+        let own = self.in_own_scale(state);
+        if paid_at(tick, debt) == paid_at(own.ticks(), own.parts()) {
+            *state = own;
             self.pay(state, admission.cost, now);
         }
     }

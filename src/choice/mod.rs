@@ -18,13 +18,14 @@
 //! | [`TokenBucket`], [`Gcra`], [`LeakyBucket`] | the units that were owed at the last charge, paid off at the new rate since then |
 //! | [`FixedWindow`] | the units taken in the window, which ends one new period after its start |
 //! | [`SlidingWindow`] | the units of the window in which the last charge was, and of the one before, by the new period |
-//! | [`SlidingLog`], [`SlidingBuckets`] | every admission, for as long as the new period says |
+//! | [`SlidingLog`], [`SlidingBuckets`] | every admission that still counted at the last charge, for as long as the new period says |
 //! | [`MinInterval`] | the instant of the last admission |
 //! | a tuple | each member as above |
 //!
 //! More may have been used than the new numbers allow: then nothing is admitted until enough of it is over. A state may be
-//! forgotten once it is as good as fresh by the numbers that it was charged under (Redis), or has not been charged for as
-//! long as the slowest numbers of its policy take from most charged to fresh (in memory).
+//! forgotten once it is as good as fresh by the numbers that it was charged under (Redis), or has been as good as fresh by the
+//! numbers of whoever calls for [as long](crate::algorithm::Numbers::matter_for) as the slowest of its policy matter (in
+//! memory). The rows are held by `tests/plans.rs`.
 //!
 //! [`TokenBucket`]: crate::algorithm::TokenBucket
 //! [`Gcra`]: crate::algorithm::Gcra

@@ -123,7 +123,8 @@ impl<K: Clone + Hash + Eq + Send + Sync + 'static> Key for K {}
     message = "`{Self}` finds no key in requests of type `{Req}`",
     label = "extracts no key from `{Req}`",
     note = "implement `tollgate::key::KeyExtractor<{Req}>` for it, or use `tollgate::key::from_fn(|request: &{Req}| Ok::<_, std::convert::Infallible>(Some(..)))`",
-    note = "`PeerIp`, `ClientIp`, `Header`, `MatchedRoute` and `FromExtension` need an `http::Request`"
+    note = "`PeerIp`, `ClientIp`, `Header`, `MatchedRoute` and `FromExtension` need an `http::Request`",
+    note = "to limit by each of several keys, write as many of both: `EachOf((.., ..))` in the algorithm's place and `EachOf((.., ..))` in the key's"
 )]
 pub trait KeyExtractor<Req> {
     /// The key.

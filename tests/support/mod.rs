@@ -17,7 +17,7 @@ use tollgate::{
     StoreError, StoreErrorKind,
     algorithm::Algorithm,
     key::Key,
-    store::{Answer, AsKey, Decided, LocalStore, Store, Written},
+    store::{Answer, AsKey, Decided, LocalStore, Store, Written, local::LocalBuckets},
 };
 use tower::Service;
 
@@ -194,9 +194,9 @@ impl Service<u32> for Echo {
 }
 
 /// A store whose time stands still at zero until it is turned.
-pub(crate) fn by_hand<A: Algorithm, K>() -> (
+pub(crate) fn by_hand<L: LocalBuckets<K>, K>() -> (
     tollgate::clock::ManualClock,
-    LocalStore<A, K, tollgate::clock::ManualClock>,
+    LocalStore<L, K, tollgate::clock::ManualClock>,
 ) {
     let clock = tollgate::clock::ManualClock::at(tollgate::Timestamp::from_micros(0));
     (clock.clone(), LocalStore::builder().clock(clock).build())

@@ -15,39 +15,59 @@ use crate::{
 
 use super::{LocalBuckets, LocalStore, Usage, buckets::Tables, policies::Policies};
 
-/// What was decided under the locks, and whether it was charged.
+/// What was decided under the locks.
 struct Done<V> {
+    /// Whether the cost was charged.
     is_charged: bool,
+    /// Whether some idle keys are to leave afterwards.
+    slice_is_due: bool,
     verdict: V,
 }
 
 /// Calls the closure with the state of this key, under its lock; without a key, with none.
 fn with_state<A: Algorithm, K: Key, V>(
     policies: &Policies<K, A::State>,
-    (algorithm, key): (&A, Option<&K>),
+    (algorithm, key): (&A, Option<K>),
     (cost, now): (u32, Timestamp),
     then: impl FnOnce(Option<&mut A::State>) -> Done<V>,
 ) -> Done<V> {
     let Some(key) = key else {
         return then(None);
     };
-    policies
-        .table(algorithm)
-        .with_state(algorithm, key, (cost, now), |state| {
-            let done = then(Some(state));
-            (done.is_charged, done)
-        })
+    let table = policies.table(algorithm);
+    let (done, slice_is_due) = table.with_state(algorithm, key, (cost, now), |state| {
+        let done = then(Some(state));
+        (done.is_charged, done)
+    });
+    Done {
+        slice_is_due: done.slice_is_due || slice_is_due,
+        ..done
+    }
+}
+
+/// Calls the closure with a copy of the state of this key, under its lock; without a key, with none.
+fn with_copy<A: Algorithm, K: Key, V>(
+    policies: &Policies<K, A::State>,
+    (algorithm, key): (&A, Option<K>),
+    (_, now): (u32, Timestamp),
+    then: impl FnOnce(Option<A::State>) -> V,
+) -> V {
+    let Some(key) = key else {
+        return then(None);
+    };
+    let table = policies.table(algorithm);
+    table.with_copy(algorithm, &key, now, |state| then(Some(state)))
 }
 
 /// Takes the locks of the places one inside the other, and then decides.
 macro_rules! under_locks {
-    ([$($all:ident)+], $decide:expr, $tables:expr, $limits:expr, $keys:expr, $of:expr,) => {
+    ($with:ident, [$($all:ident)+], $decide:expr, $tables:expr, $limits:expr, $keys:expr, $of:expr,) => {
         $decide($($all),+)
     };
-    ([$($all:ident)+], $decide:expr, $tables:expr, $limits:expr, $keys:expr, $of:expr,
+    ($with:ident, [$($all:ident)+], $decide:expr, $tables:expr, $limits:expr, $keys:expr, $of:expr,
      $state:ident $place:tt $($rest:tt)*) => {
-        with_state(&$tables.$place, (&$limits.$place, $keys.$place.as_ref()), $of, |$state| {
-            under_locks!([$($all)+], $decide, $tables, $limits, $keys, $of, $($rest)*)
+        $with(&$tables.$place, (&$limits.$place, $keys.$place), $of, |$state| {
+            under_locks!($with, [$($all)+], $decide, $tables, $limits, $keys, $of, $($rest)*)
         })
     };
 }
@@ -111,13 +131,17 @@ macro_rules! each_of {
                             stands(&limits.$place, state, cost, admitted, now)
                         }),
                     )+);
-                    Done { is_charged, verdict: Verdict { admitted, snapshot } }
+                    let verdict = Verdict { admitted, snapshot };
+                    Done { is_charged, slice_is_due: false, verdict }
                 };
-                let done = under_locks!(
-                    [$($state)+], decide, tables, limits, keys, (cost, now), $($state $place)+
+                let Done { slice_is_due, verdict, .. } = under_locks!(
+                    with_state, [$($state)+], decide, tables, limits, keys, (cost, now), $($state $place)+
                 );
-                $(tables.$place.table(&limits.$place).warn_if_full();)+
-                Answer::Now(Ok(done.verdict))
+                $(
+                    let (table, limit) = (tables.$place.table(&limits.$place), &limits.$place);
+                    table.after_a_decision(limit, now, slice_is_due);
+                )+
+                Answer::Now(Ok(verdict))
             }
 
             fn peek<Q: AsKey<EachOf<($(Option<$Key>,)+)>> + ?Sized>(
@@ -127,17 +151,28 @@ macro_rules! each_of {
                 cost: u32,
             ) -> Answer<Decided<EachOf<($($Algorithm,)+)>>, Self::Deciding> {
                 let now = self.clock.now();
-                let EachOf(keys) = keys.to_owned();
-                let verdicts = ($(
-                    keys.$place.map(|key| {
-                        let limit = &limits.$place;
-                        self.tables.$place.table(limit).peek(limit, &key, cost, now)
-                    }),
-                )+);
-                let admitted = true
-                    $(&& verdicts.$place.as_ref().is_none_or(|verdict| verdict.admitted))+;
-                let snapshot = ($(verdicts.$place.map(|verdict| verdict.snapshot),)+);
-                Answer::Now(Ok(Verdict { admitted, snapshot }))
+                let (EachOf(keys), tables) = (keys.to_owned(), &*self.tables);
+                let decide = |$($state: Option<$Algorithm::State>),+| {
+                    $(
+                        let mut $state = $state;
+                        if let Some(state) = &mut $state {
+                            limits.$place.settle(state, now);
+                        }
+                    )+
+                    let admitted = true $(
+                        && $state.as_ref().is_none_or(|state| limits.$place.judge(state, cost, now))
+                    )+;
+                    // What would be admitted was charged nothing, as by a cost of 0.
+                    let cost = if admitted { 0 } else { cost };
+                    let snapshot = ($(
+                        $state.map(|state| stands(&limits.$place, &state, cost, admitted, now)),
+                    )+);
+                    Verdict { admitted, snapshot }
+                };
+                let verdict = under_locks!(
+                    with_copy, [$($state)+], decide, tables, limits, keys, (cost, now), $($state $place)+
+                );
+                Answer::Now(Ok(verdict))
             }
 
             fn refund<Q: AsKey<EachOf<($(Option<$Key>,)+)>> + ?Sized>(

@@ -1,7 +1,7 @@
 //! The bucket that new keys share while a table is full of live ones.
 
 use std::sync::{
-    Mutex, MutexGuard, Once, PoisonError,
+    Mutex, MutexGuard, PoisonError,
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
@@ -13,7 +13,7 @@ pub(super) struct Overflow<S> {
     is_charged: AtomicBool,
     bucket: Mutex<Option<S>>,
     decisions: AtomicU64,
-    warned: Once,
+    warned: AtomicBool,
     /// The latest instant at which any state of the table was dropped, in microseconds: a key that comes back after
     /// the clock has stepped back is as if last seen then, so that the step opens nothing.
     forgot_at: AtomicU64,
@@ -121,7 +121,38 @@ impl<S: Clone> Overflow<S> {
         verdict
     }
 
-    /// Calls the closure with the bucket's state, which says whether it was charged.
+    /// Calls the closure with this bucket's state if a cost whose key has no entry leaves it as it is: it is charged, and
+    /// refuses the cost or has nothing to charge. So a refusal, which a flood consists of, copies no state, however large.
+    #[inline]
+    pub(super) fn if_it_stays<A, T, F>(
+        &self,
+        algorithm: &A,
+        (cost, now): (u32, Timestamp),
+        then: F,
+    ) -> Result<T, F>
+    where
+        A: Algorithm<State = S>,
+        F: FnOnce(&mut S) -> T,
+    {
+        if !self.is_charged() {
+            return Err(then);
+        }
+        let mut bucket = self.charged(algorithm, now);
+        let Some(state) = &mut *bucket else {
+            return Err(then);
+        };
+        algorithm.settle(state, now);
+        let admitted = algorithm.judge(state, cost, now);
+        if admitted && cost > 0 {
+            return Err(then);
+        }
+        if !admitted {
+            self.decisions.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(then(state))
+    }
+
+    /// Calls the closure with the state of this bucket, for a key that has no room; the closure says whether it was charged.
     pub(super) fn with_state<A: Algorithm<State = S>, T>(
         &self,
         algorithm: &A,
@@ -129,9 +160,19 @@ impl<S: Clone> Overflow<S> {
     ) -> T {
         self.decisions.fetch_add(1, Ordering::Relaxed);
         let mut bucket = self.lock();
-        let state = bucket.get_or_insert_with(|| algorithm.fresh(self.forgot_at()));
-        let (_, done) = then(state);
-        self.is_charged.store(true, Ordering::Release);
+        if let Some(state) = &mut *bucket {
+            let (is_charged, done) = then(state);
+            if is_charged {
+                self.is_charged.store(true, Ordering::Release);
+            }
+            return done;
+        }
+        let mut state = algorithm.fresh(self.forgot_at());
+        let (is_charged, done) = then(&mut state);
+        if is_charged {
+            *bucket = Some(state);
+            self.is_charged.store(true, Ordering::Release);
+        }
         done
     }
 
@@ -154,21 +195,29 @@ impl<S> Overflow<S> {
             is_charged: AtomicBool::new(false),
             bucket: Mutex::new(None),
             decisions: AtomicU64::new(0),
-            warned: Once::new(),
+            warned: AtomicBool::new(false),
             forgot_at: AtomicU64::new(0),
             matter_for: AtomicU64::new(0),
         }
     }
 
     /// Tells the operator, once, that new keys share a bucket. To be called without a lock: a subscriber may be
-    /// slow, or ask the same store.
+    /// slow, or ask the same store; then it comes here again while it is being told.
+    #[inline]
     pub(super) fn warn_once(&self) {
-        self.warned.call_once(|| {
+        if !self.warned.load(Ordering::Relaxed) {
+            self.warn();
+        }
+    }
+
+    #[cold]
+    fn warn(&self) {
+        if !self.warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 target: "tollgate::local_store",
                 "the store is full of live keys: new keys share one bucket; raise `max_keys` if they are real callers"
             );
-        });
+        }
     }
 
     /// Whether the bucket owes anything.
@@ -182,9 +231,12 @@ impl<S> Overflow<S> {
     }
 
     /// The policy has other numbers too, under which a state matters for so long.
-    #[cold]
+    #[inline]
     pub(super) fn matters_for(&self, micros: u64) {
-        self.matter_for.fetch_max(micros, Ordering::Release);
+        // Mostly it is known already, and then nobody waits for a word that nobody writes.
+        if self.matter_for.load(Ordering::Acquire) < micros {
+            self.matter_for.fetch_max(micros, Ordering::Release);
+        }
     }
 
     /// A state that was as good as fresh at this instant, and not charged since, may be dropped.

@@ -194,46 +194,6 @@ impl<K: Key, S: Clone> Table<K, S> {
         verdict
     }
 
-    /// Calls the closure with the state of a key, under its lock; the closure says whether it was charged.
-    ///
-    /// A key without an entry gets one then, if there is room; if there is none, the state is the overflow bucket's,
-    /// and the caller is to [warn](Self::warn_if_full) once it has no lock any more.
-    pub(super) fn with_state<A: Algorithm<State = S>, T>(
-        &self,
-        algorithm: &A,
-        key: &K,
-        (cost, now): (u32, Timestamp),
-        then: impl FnOnce(&mut S) -> (bool, T),
-    ) -> T {
-        let hash = self.hasher.hash_one(key);
-        let mut shard = self.lock(hash);
-        if let Some((_, state)) = shard.entries.find_mut(hash, is(key)) {
-            let (_, done) = then(state);
-            let is_due = shard.slice_is_due();
-            drop(shard);
-            if is_due {
-                self.forget_idle_in_turn(algorithm, now);
-            }
-            return done;
-        }
-        let mut place = None;
-        if cost > 0 {
-            place = self.place_for_a_new_key(&mut shard, algorithm, now);
-            if place.is_none() {
-                return self.overflow.with_state(algorithm, then);
-            }
-        }
-        let mut state = self.overflow.or_fresh(algorithm, now);
-        let (is_charged, done) = then(&mut state);
-        if let (true, Some(place)) = (is_charged, place) {
-            let hash_of = |(key, _): &(K, S)| self.hash(key);
-            let entry = (key.clone(), state);
-            shard.entries.insert_unique(hash, entry, hash_of);
-            place.keep();
-        }
-        done
-    }
-
     pub(super) fn peek<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
         algorithm: &A,
@@ -349,13 +309,6 @@ impl<K: Key, S: Clone> Table<K, S> {
         }
     }
 
-    /// Tells the operator, once, if new keys share a bucket. To be called without a lock.
-    pub(super) fn warn_if_full(&self) {
-        if self.overflow.decisions() > 0 {
-            self.overflow.warn_once();
-        }
-    }
-
     /// Looks for idle keys in this shard, and then in others that nobody holds; says whether any went.
     #[cold]
     fn make_room<A: Algorithm<State = S>>(
@@ -385,6 +338,8 @@ fn same<Q: ToOwned + Eq + ?Sized>(key: &Q, known: &Q::Owned) -> bool {
     let known: &Q = known.borrow();
     known == key
 }
+
+mod together;
 
 #[cfg(test)]
 mod tests;

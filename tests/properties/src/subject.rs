@@ -82,6 +82,8 @@ pub trait Bucket: std::fmt::Debug {
     fn refund(&mut self, cost: u32, now: i128);
     /// Whether it says no more than a fresh one.
     fn is_fresh(&self, now: i128) -> bool;
+    /// How many microseconds after its last charge it may still say more than a fresh one.
+    fn matters_for(&self) -> i128;
     /// Becomes a fresh one, as if last seen at `at`.
     fn forget(&mut self, at: i128);
     /// A limiter of this algorithm over an empty store.
@@ -143,6 +145,11 @@ impl<A: Scripted> Bucket for Pure<A> {
 
     fn is_fresh(&self, now: i128) -> bool {
         self.algorithm.is_fresh(&self.state, instant(now))
+    }
+
+    fn matters_for(&self) -> i128 {
+        let matters_for = self.algorithm.numbers().matter_for();
+        i128::try_from(matters_for.as_micros()).expect("less than 2^127 µs")
     }
 
     fn forget(&mut self, at: i128) {

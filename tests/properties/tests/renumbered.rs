@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use tollgate::{
     Decision, Quota, RateLimiter, Timestamp,
     algorithm::{
-        Algorithm, FixedWindow, Gcra, LeakyBucket, MinInterval, SlidingBuckets, SlidingLog,
-        SlidingWindow, TokenBucket,
+        Algorithm, FixedWindow, Gcra, LeakyBucket, LeakyBucketQueue, MinInterval, SlidingBuckets,
+        SlidingLog, SlidingWindow, TokenBucket,
     },
     clock::ManualClock,
     store::LocalStore,
@@ -217,4 +217,77 @@ fn a_caller_in_debt_beyond_a_lowered_burst_is_admitted_again_when_it_is_paid() {
     assert_eq!(refused.retry_after(), Some(Duration::from_secs(41)));
     assert!(!later(Duration::from_millis(90_999)).is_admitted());
     assert!(later(Duration::from_secs(91)).is_admitted());
+}
+
+#[test]
+fn a_place_in_a_queue_is_given_back_under_other_numbers_only_if_it_is_the_last() {
+    let queue = |units| {
+        let bucket = LeakyBucket::new(Quota::per_second(units)).capacity(10);
+        bucket.queue().named("x")
+    };
+    let (slow, fast) = (queue(10), queue(20));
+    let left = |rule: &LeakyBucketQueue, state: &_| {
+        let standing = rule.snapshot(state, 0, true, START);
+        rule.decision(&standing).remaining()
+    };
+    let mut state = slow.fresh(START);
+    assert!(slow.step(&mut state, 1, START).0);
+    let (admitted, last) = slow.step(&mut state, 1, START);
+    assert!(admitted);
+
+    // Somebody was refused under the other numbers meanwhile: the place is still the last.
+    let mut refused = state;
+    assert!(!fast.step(&mut refused, 100, START).0);
+    slow.withdraw(&mut refused, &last, 1, START);
+    assert_eq!(left(&slow, &refused), 9);
+
+    // Two came after it under the other numbers, which count as many parts for four as the old ones for two.
+    assert!(fast.step(&mut state, 1, START).0);
+    assert!(fast.step(&mut state, 1, START).0);
+    let before = left(&fast, &state);
+    slow.withdraw(&mut state, &last, 1, START);
+    fast.settle(&mut state, START);
+    assert_eq!(left(&fast, &state), before);
+}
+
+#[test]
+fn a_state_that_was_not_charged_for_as_long_as_its_numbers_matter_is_fresh() {
+    for_all((numbers(), any_history()), |(numbers, history)| {
+        for subject in every_algorithm(&numbers) {
+            // The time that the limiter goes by never steps back.
+            let mut own = 0;
+            replay(&subject, &history, |seen| {
+                own = own.max(seen.now);
+                let matters_for = seen.bucket.matters_for();
+                prop_assert!(
+                    seen.bucket.is_fresh(own + matters_for),
+                    "after {matters_for} µs"
+                );
+                Ok(())
+            })?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_state_that_other_numbers_have_left_is_fresh_as_soon_after_a_charge() {
+    for_all(
+        (numbers(), numbers(), any_history()),
+        |(old, new, history)| {
+            let (olds, news) = (every_algorithm(&old), every_algorithm(&new));
+            olds.iter().zip(&news).try_for_each(|(old, new)| {
+                let mut own = 0;
+                replay(old, &history, |seen| {
+                    own = own.max(seen.now);
+                    let mut bucket = seen.bucket.with_the_numbers_of(&*new.bucket);
+                    if bucket.check(1, seen.now).is_admitted() {
+                        let matters_for = bucket.matters_for();
+                        prop_assert!(bucket.is_fresh(own + matters_for), "after {matters_for} µs");
+                    }
+                    Ok(())
+                })
+            })
+        },
+    );
 }

@@ -23,15 +23,16 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use http_body_util::Full;
 use tollgate::{
-    Options, Quota, RateLimitLayer, Timestamp,
+    EachOf, Keyed, Options, Quota, RateLimitLayer, RateLimiter, Timestamp,
     algorithm::{
         Algorithm, FixedWindow, Gcra, LeakyBucket, MinInterval, SlidingBuckets, SlidingLog,
         SlidingWindow, TokenBucket,
     },
+    choice::{Choose, Reloadable, by_request},
     clock::ManualClock,
     key::{ClientIp, Global, Header, Key, KeyExtractor, MatchedRoute, PeerIp},
     response::{Fields, Grpc, Http},
-    store::LocalStore,
+    store::{LocalStore, Store, local::LocalBuckets},
 };
 use tower::{Layer, Service, ServiceExt};
 
@@ -245,6 +246,77 @@ fn exempt_requests_and_requests_of_cost_0_allocate_nothing() {
     assert_eq!(most(&clock, &mut exempt, from_peer), 0);
     let mut free = layer.cost(0).layer(tower::service_fn(hello));
     assert_eq!(most(&clock, &mut free, from_peer), 0);
+}
+
+/// The same for a limit that is chosen, or that has several keys.
+fn most_of_choice<C, L, K, F>(choice: C, key: F) -> usize
+where
+    C: Choose<Request<()>, Limit = L> + Clone,
+    L: Keyed<F, Request<()>, Key = K> + LocalBuckets<K>,
+    K: Key,
+    LocalStore<L, K, ManualClock>: Store<L, K>,
+    F: Clone,
+{
+    let clock = ManualClock::at(Timestamp::from_micros(5));
+    let store = LocalStore::builder().clock(clock.clone()).build();
+    let layer = RateLimitLayer::new(choice, store, key).respond_with(off());
+    let mut service = layer.layer(tower::service_fn(hello));
+    let request = || with_header("x-api-key", "sk-live-12345678");
+    most(&clock, &mut service, request)
+}
+
+#[test]
+fn no_choice_of_numbers_allocates_for_a_known_key() {
+    let [one, other] = [ten(), Quota::new(20, ten().period())];
+    let chosen = by_request(move |request: &Request<()>| {
+        let is_other = request.headers().len() > 1;
+        let quota = if is_other { other } else { one };
+        Gcra::new(quota).named("api")
+    });
+    assert_eq!(most_of_choice(chosen, PeerIp::new()), 0);
+    let plans = [one, other].map(|quota| Gcra::new(quota).named("api"));
+    let chosen = by_request(move |request: &Request<()>| {
+        plans[usize::from(request.headers().len() > 1)].clone()
+    });
+    assert_eq!(most_of_choice(chosen, PeerIp::new()), 0);
+
+    let reloadable = Reloadable::new(Gcra::new(one).named("api"));
+    assert_eq!(most_of_choice(reloadable.clone(), PeerIp::new()), 0);
+    reloadable.replace(Gcra::new(other).named("api")).unwrap();
+    assert_eq!(most_of_choice(reloadable.clone(), PeerIp::new()), 0);
+    let both = by_request(move |_: &Request<()>| Gcra::clone(&reloadable.in_force()));
+    assert_eq!(most_of_choice(both, PeerIp::new()), 0);
+}
+
+#[test]
+fn several_keys_are_decided_about_without_an_allocation() {
+    let each = EachOf((Gcra::new(ten()), FixedWindow::new(ten())));
+    let keys = || EachOf((PeerIp::new(), Header::new("x-api-key").or_skip()));
+    assert_eq!(most_of_choice(each.clone(), keys()), 0);
+    let absent = EachOf((PeerIp::new(), Header::new("x-tenant").or_skip()));
+    assert_eq!(most_of_choice(each.clone(), absent), 0);
+    let chosen = by_request(move |_: &Request<()>| each.clone());
+    assert_eq!(most_of_choice(chosen, keys()), 0);
+}
+
+#[test]
+fn each_text_among_several_keys_is_copied_once_for_a_check() {
+    let limits = EachOf((Gcra::new(ten()), FixedWindow::new(ten())));
+    let limiter = RateLimiter::new(limits, LocalStore::new());
+    let counted = |first: Option<&str>, second: Option<u64>| {
+        let keys = EachOf((first.map(str::to_owned), second));
+        let mut allocated = 0;
+        for _ in 0..2 {
+            let before = CALLS.get();
+            assert!(now(limiter.check(&keys)).unwrap().is_admitted());
+            allocated = CALLS.get() - before;
+        }
+        allocated
+    };
+    // A decision about several policies is told in a list.
+    let told = counted(None, Some(7));
+    let with_text = counted(Some("bob"), None);
+    assert_eq!(with_text, told + 1);
 }
 
 /// One for the values, and two for the first entries of a map of header fields.

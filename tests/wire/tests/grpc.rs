@@ -13,7 +13,7 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use tokio::{net::TcpListener, time::timeout};
 use tollgate::{
-    LocalRateLimitLayer, Quota, RateLimitLayer, StoreErrorKind,
+    EachOf, LocalRateLimitLayer, Quota, RateLimitLayer, StoreErrorKind,
     algorithm::{Algorithm, FixedWindow, Gcra, TokenBucket},
     key::{Global, Header, PeerIp},
     store::LocalStore,
@@ -96,6 +96,34 @@ async fn a_call_over_the_limit_is_resource_exhausted_with_the_wait_said_three_ti
     let pushback = Duration::from_millis(number("grpc-retry-pushback-ms"));
     assert!(pushback >= delay && pushback - delay < Duration::from_millis(1));
     assert!((1_190..=1_200).contains(&number("retry-after")));
+}
+
+#[tokio::test]
+async fn a_call_that_one_of_its_keys_refuses_is_told_which_and_the_other_is_not_charged() {
+    let account = FixedWindow::new(Quota::per_day(1)).named("account");
+    let limits = EachOf((three(), account));
+    let keys = EachOf((PeerIp::new(), Header::new("x-account").or_skip()));
+    let limit = RateLimitLayer::new(limits, LocalStore::new(), keys);
+    let mut client = client(serve!(Server::builder().layer(limit))).await;
+    let of = |account: &'static str| {
+        let mut request = tonic::Request::new(check());
+        let account = account.parse().unwrap();
+        request.metadata_mut().insert("x-account", account);
+        request
+    };
+    assert!(client.check(of("bob")).await.is_ok());
+    for _ in 0..5 {
+        let refused = client.check(of("bob")).await.unwrap_err();
+        assert_eq!(refused.code(), Code::ResourceExhausted);
+        let quota = refused.get_details_quota_failure().unwrap();
+        let subjects: Vec<_> = quota.violations.iter().map(|of| &of.subject[..]).collect();
+        assert_eq!(subjects, ["account"]);
+    }
+    assert!(client.check(of("ann")).await.is_ok());
+    assert!(client.check(check()).await.is_ok());
+    let refused = client.check(check()).await.unwrap_err();
+    let quota = refused.get_details_quota_failure().unwrap();
+    assert_eq!(quota.violations[0].subject, "three");
 }
 
 #[tokio::test]

@@ -1,0 +1,100 @@
+//! A limit from a file, read again while it is in use: when the file changes, and on SIGHUP.
+//!
+//! Nobody's count is lost. A file that is wrong is refused with its line, and the old limit stays in force.
+//!
+//! ```text
+//! cargo run -p reload              # serves by examples/reload/limits.toml on port 3000
+//! cargo run -p reload -- --once    # does all of it to itself
+//! ```
+
+use std::{env, error::Error, fs, path::Path, path::PathBuf, process, time::Duration};
+
+use axum::{Router, body::Body, extract::Request, routing::get};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::{net::TcpListener, sync::mpsc};
+use tollgate::{RateLimitLayer, algorithm::TokenBucket, choice::Reloadable, key, store};
+use tower::ServiceExt;
+
+const IN_FORCE: &str = "the limit of the file is in force";
+
+#[derive(serde::Deserialize)]
+struct Limits {
+    api: TokenBucket,
+}
+
+fn parse(text: &str) -> Result<TokenBucket, Box<dyn Error>> {
+    Ok(toml::from_str::<Limits>(text)?.api)
+}
+
+/// Reads the file again whenever it has changed or a SIGHUP comes, and tells how that went.
+async fn follow(file: PathBuf, api: Reloadable<TokenBucket>, told: mpsc::Sender<String>) {
+    let mut hang_up = signal(SignalKind::hangup()).expect("signals can be had");
+    let mut seen = String::new();
+    loop {
+        // Two changes may have one time of modification; so short a file is soon compared.
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        if text == seen {
+            tokio::select! {
+                _ = hang_up.recv() => {}
+                () = tokio::time::sleep(Duration::from_millis(100)) => continue,
+            }
+        }
+        let said = match parse(&text).and_then(|limit| Ok(api.replace(limit)?)) {
+            Ok(()) => IN_FORCE.to_owned(),
+            Err(error) => format!("the old limit stays: {error}"),
+        };
+        seen = text;
+        println!("{said}");
+        let _ = told.try_send(said);
+    }
+}
+
+/// Writes another file and renames it, so that no half of one is ever read.
+fn write(file: &Path, burst: &str) -> Result<(), Box<dyn Error>> {
+    let new = file.with_extension("new");
+    let limit = format!("api = {{ quota = '2/h', burst = {burst}, name = 'api' }}");
+    fs::write(&new, limit)?;
+    Ok(fs::rename(new, file)?)
+}
+
+async fn admitted_of_ten(app: &Router) -> Result<u32, Box<dyn Error>> {
+    let mut admitted = 0;
+    for _ in 0..10 {
+        let response = app.clone().oneshot(Request::new(Body::empty())).await?;
+        admitted += u32::from(response.status() == 200);
+    }
+    Ok(admitted)
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let mut file = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/limits.toml"));
+    let once = env::args().any(|argument| argument == "--once");
+    if once {
+        file = env::temp_dir().join(format!("tollgate-limits-{}.toml", process::id()));
+        write(&file, "2")?;
+    }
+    let api = Reloadable::new(parse(&fs::read_to_string(&file)?)?);
+    let limit = RateLimitLayer::new(api.clone(), store::LocalStore::new(), key::Global);
+    let app = Router::new().route("/", get("hello")).layer(limit);
+    let (told, mut said) = mpsc::channel(100);
+    tokio::spawn(follow(file.clone(), api, told));
+    if !once {
+        return Ok(axum::serve(TcpListener::bind("127.0.0.1:3000").await?, app).await?);
+    }
+    for (burst, says, more) in [
+        ("2", IN_FORCE, 2),
+        // Two of the five were used already.
+        ("5", IN_FORCE, 3),
+        ("'many'", "line 1", 0),
+        ("6", IN_FORCE, 1),
+    ] {
+        write(&file, burst)?;
+        assert!(said.recv().await.unwrap_or_default().contains(says));
+        assert_eq!(admitted_of_ten(&app).await?, more);
+    }
+    let mut kill = process::Command::new("kill");
+    kill.arg("-HUP").arg(process::id().to_string()).status()?;
+    assert_eq!(said.recv().await.as_deref(), Some(IN_FORCE));
+    Ok(fs::remove_file(file)?)
+}

@@ -1,0 +1,82 @@
+//! The state of one key of several that are decided about together: it is handed out under its lock.
+
+use crate::{algorithm::Algorithm, clock::Timestamp, key::Key};
+
+use super::{Table, is};
+
+impl<K: Key, S: Clone> Table<K, S> {
+    /// Calls the closure with the state of a key, under its lock; the closure says whether it was charged. Once no lock is
+    /// held any more, [`after_a_decision`](Self::after_a_decision) is to be called with the flag that is returned.
+    ///
+    /// A key without an entry gets one then, if there is room; if there is none, the state is the overflow bucket's.
+    /// What may panic, the key's own code, runs before the closure, which charges other keys too.
+    pub(in crate::store::local) fn with_state<A: Algorithm<State = S>, T>(
+        &self,
+        algorithm: &A,
+        key: K,
+        (cost, now): (u32, Timestamp),
+        then: impl FnOnce(&mut S) -> (bool, T),
+    ) -> (T, bool) {
+        let hash = self.hasher.hash_one(&key);
+        let mut shard = self.lock(hash);
+        if let Some((_, state)) = shard.entries.find_mut(hash, is(&key)) {
+            let (_, done) = then(state);
+            return (done, shard.slice_is_due());
+        }
+        let then = match self.overflow.if_it_stays(algorithm, (cost, now), then) {
+            Ok((_, done)) => return (done, false),
+            Err(then) => then,
+        };
+        if cost == 0 {
+            let (_, done) = then(&mut self.overflow.or_fresh(algorithm, now));
+            return (done, false);
+        }
+        let Some(place) = self.place_for_a_new_key(&mut shard, algorithm, now) else {
+            return (self.overflow.with_state(algorithm, then), false);
+        };
+        let hash_of = |(key, _): &(K, S)| self.hash(key);
+        shard.entries.reserve(1, hash_of);
+        let mut state = self.overflow.or_fresh(algorithm, now);
+        let (is_charged, done) = then(&mut state);
+        if is_charged {
+            shard.entries.insert_unique(hash, (key, state), hash_of);
+            place.keep();
+        }
+        (done, false)
+    }
+
+    /// Calls the closure with a copy of the state of a key, under its lock.
+    pub(in crate::store::local) fn with_copy<A: Algorithm<State = S>, T>(
+        &self,
+        algorithm: &A,
+        key: &K,
+        now: Timestamp,
+        then: impl FnOnce(S) -> T,
+    ) -> T {
+        let hash = self.hasher.hash_one(key);
+        let shard = self.lock(hash);
+        let state = match shard.entries.find(hash, is(key)) {
+            Some((_, state)) => state.clone(),
+            None => self.overflow.or_fresh(algorithm, now),
+        };
+        let done = then(state);
+        drop(shard);
+        done
+    }
+
+    /// What a decision leaves to be done without a lock: some idle keys leave if it is their turn, and the operator is told
+    /// if new keys share a bucket.
+    pub(in crate::store::local) fn after_a_decision<A: Algorithm<State = S>>(
+        &self,
+        algorithm: &A,
+        now: Timestamp,
+        slice_is_due: bool,
+    ) {
+        if slice_is_due {
+            self.forget_idle_in_turn(algorithm, now);
+        }
+        if self.overflow.decisions() > 0 {
+            self.overflow.warn_once();
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! One algorithm, and two keys of which each should have one.
+
+use axum::{Router, routing::get};
+use tollgate::{EachOf, Quota, RateLimitLayer};
+use tollgate::{
+    algorithm::TokenBucket,
+    key::{Header, PeerIp},
+    store::LocalStore,
+};
+
+fn main() {
+    let limit = RateLimitLayer::new(
+        TokenBucket::new(Quota::per_second(20)),
+        LocalStore::new(),
+        EachOf((PeerIp::new(), Header::new("x-account"))),
+    );
+    let _: Router = Router::new().route("/", get(async || "hello")).layer(limit);
+}

@@ -1,0 +1,451 @@
+//! Several keys in one check do what a plain model says: a map from key to state for each place, stepped by hand.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use tollgate::{
+    Decision, EachOf, PolicyDecision, Quota, RateLimiter,
+    algorithm::{
+        Algorithm, FixedWindow, Gcra, LeakyBucket, MinInterval, SlidingBuckets, SlidingLog,
+        SlidingWindow, TokenBucket,
+    },
+    clock::ManualClock,
+    store::LocalStore,
+};
+use tollgate_properties::{
+    cases, for_so_many,
+    history::LAST,
+    numbers::{Numbers, numbers},
+    replay::wait_of,
+    subject::{at_once, instant},
+};
+
+type Held = Result<(), TestCaseError>;
+type Keys = Vec<Option<u8>>;
+
+/// What one place should do.
+trait Place {
+    /// Whether it admits the cost of this key.
+    fn admits(&self, key: u8, cost: u32, now: i128) -> bool;
+    /// Mends the stamp of a key that has a state: the one write that a refusal may make.
+    fn settle(&mut self, key: u8, now: i128);
+    /// Charges.
+    fn charge(&mut self, key: u8, cost: u32, now: i128);
+    /// What it tells after a decision that all places made together.
+    fn told(&self, key: u8, cost: u32, all_admit: bool, now: i128) -> Vec<PolicyDecision>;
+    /// Gives back.
+    fn refund(&mut self, key: u8, cost: u32, now: i128);
+    /// Forgets.
+    fn reset(&mut self, key: u8);
+}
+
+struct Plain<A: Algorithm> {
+    algorithm: A,
+    states: BTreeMap<u8, A::State>,
+}
+
+impl<A: Algorithm> Plain<A> {
+    fn settled(&self, key: u8, now: i128) -> A::State {
+        let fresh = || self.algorithm.fresh(instant(0));
+        let mut state = self.states.get(&key).cloned().unwrap_or_else(fresh);
+        self.algorithm.settle(&mut state, instant(now));
+        state
+    }
+}
+
+impl<A: Algorithm> Place for Plain<A> {
+    fn admits(&self, key: u8, cost: u32, now: i128) -> bool {
+        let state = self.settled(key, now);
+        self.algorithm.judge(&state, cost, instant(now))
+    }
+
+    fn settle(&mut self, key: u8, now: i128) {
+        if let Some(state) = self.states.get_mut(&key) {
+            self.algorithm.settle(state, instant(now));
+        }
+    }
+
+    fn charge(&mut self, key: u8, cost: u32, now: i128) {
+        let mut state = self.settled(key, now);
+        self.algorithm.charge(&mut state, cost, instant(now));
+        self.states.insert(key, state);
+    }
+
+    fn told(&self, key: u8, cost: u32, all_admit: bool, now: i128) -> Vec<PolicyDecision> {
+        let state = self.settled(key, now);
+        // One that admits what another refuses was charged nothing, as by a cost of 0.
+        let spared = !all_admit && self.admits(key, cost, now);
+        let (cost, admitted) = if spared { (0, true) } else { (cost, all_admit) };
+        let snapshot = (self.algorithm).snapshot(&state, cost, admitted, instant(now));
+        let mut told = Vec::new();
+        (self.algorithm).describe(&snapshot, &mut |policy| told.push(policy));
+        told
+    }
+
+    fn refund(&mut self, key: u8, cost: u32, now: i128) {
+        if let Some(state) = self.states.get_mut(&key) {
+            self.algorithm.settle(state, instant(now));
+            self.algorithm.refund(state, cost, instant(now));
+        }
+    }
+
+    fn reset(&mut self, key: u8) {
+        self.states.remove(&key);
+    }
+}
+
+fn plain<A: Algorithm>(algorithm: A) -> Box<dyn Place> {
+    Box::new(Plain {
+        algorithm,
+        states: BTreeMap::new(),
+    })
+}
+
+struct Model(Vec<Box<dyn Place>>);
+
+impl Model {
+    fn present(&self, keys: &Keys) -> impl Iterator<Item = (&dyn Place, u8)> {
+        let places = self.0.iter().zip(keys.clone());
+        places.filter_map(|(place, key)| Some((&**place, key?)))
+    }
+
+    fn each(&mut self, keys: &Keys, mut write: impl FnMut(&mut dyn Place, u8)) {
+        for (place, key) in self.0.iter_mut().zip(keys) {
+            if let Some(key) = key {
+                write(&mut **place, *key);
+            }
+        }
+    }
+
+    fn admits(&self, keys: &Keys, cost: u32, now: i128) -> bool {
+        (self.present(keys)).all(|(place, key)| place.admits(key, cost, now))
+    }
+
+    fn told(&self, keys: &Keys, cost: u32, all_admit: bool, now: i128) -> Decision {
+        let told = self.present(keys);
+        let told = told.flat_map(|(place, key)| place.told(key, cost, all_admit, now));
+        let mut told: Vec<_> = told.collect();
+        match told.len() {
+            1 => Decision::of_one(told.remove(0)),
+            _ => Decision::of_all(told),
+        }
+    }
+
+    fn check(&mut self, keys: &Keys, cost: u32, now: i128) -> Decision {
+        let admitted = self.admits(keys, cost, now);
+        self.each(keys, |place, key| place.settle(key, now));
+        if admitted && cost > 0 {
+            self.each(keys, |place, key| place.charge(key, cost, now));
+        }
+        self.told(keys, cost, admitted, now)
+    }
+
+    fn peek(&self, keys: &Keys, now: i128) -> Decision {
+        let admitted = self.admits(keys, 1, now);
+        self.told(keys, u32::from(!admitted), admitted, now)
+    }
+}
+
+/// The public face, for any number of places.
+trait Real {
+    fn check(&self, keys: &Keys, cost: u32) -> Decision;
+    fn peek(&self, keys: &Keys) -> Decision;
+    fn refund(&self, keys: &Keys, cost: u32);
+    fn reset(&self, keys: &Keys);
+    /// How many keys have an entry.
+    fn entries(&self) -> usize;
+}
+
+struct InMemory<L, K>(L, K);
+
+/// How a limiter is opened, and what it should do.
+struct Subject {
+    name: &'static str,
+    open: Box<dyn Fn(ManualClock) -> Box<dyn Real>>,
+    model: Box<dyn Fn() -> Model>,
+}
+
+macro_rules! places {
+    ($open:ident, $($A:ident $algorithm:ident $remembers:ident $key:ty, $place:tt);+) => {
+        /// The algorithms, and the same names with numbers that matter for long, or for no longer.
+        fn $open<$($A: Algorithm),+>(name: &'static str, ($($algorithm,)+): ($(($A, $A),)+)) -> Subject {
+            type AllKeys = EachOf<($(Option<$key>,)+)>;
+            type Limits<$($A),+> = EachOf<($($A,)+)>;
+            type Store<$($A),+> = LocalStore<Limits<$($A),+>, AllKeys, ManualClock>;
+            fn keys(keys: &Keys) -> AllKeys {
+                EachOf(($(keys[$place],)+))
+            }
+            impl<$($A: Algorithm),+> Real
+                for InMemory<RateLimiter<Limits<$($A),+>, Store<$($A),+>>, Store<$($A),+>>
+            {
+                fn check(&self, of: &Keys, cost: u32) -> Decision {
+                    at_once(self.0.check_cost(&keys(of), cost)).unwrap()
+                }
+                fn peek(&self, of: &Keys) -> Decision {
+                    at_once(self.0.peek(&keys(of))).unwrap()
+                }
+                fn refund(&self, of: &Keys, cost: u32) {
+                    at_once(self.0.refund(&keys(of), cost)).unwrap();
+                }
+                fn reset(&self, of: &Keys) {
+                    at_once(self.0.reset(&keys(of))).unwrap();
+                }
+                fn entries(&self) -> usize {
+                    self.1.usage().keys
+                }
+            }
+            let ($($remembers,)+) = ($($algorithm.1,)+);
+            let ($($algorithm,)+) = ($($algorithm.0,)+);
+            let limits = EachOf(($($algorithm.clone(),)+));
+            Subject {
+                name,
+                open: Box::new(move |clock| {
+                    let store = LocalStore::builder().clock(clock).max_keys(16).build();
+                    let remembers = EachOf(($($remembers.clone(),)+));
+                    let _ = at_once(RateLimiter::new(remembers, store.clone()).peek(&keys(&vec![Some(0); 3])));
+                    Box::new(InMemory(RateLimiter::new(limits.clone(), store.clone()), store))
+                }),
+                model: Box::new(move || Model(vec![$(plain($algorithm.clone())),+])),
+            }
+        }
+    };
+}
+
+places!(pair, A a x u8, 0; B b y u8, 1);
+places!(triple, A a x u8, 0; B b y u8, 1; C c z u8, 2);
+
+/// Mixes of all algorithms; with `for_ever`, a store forgets nothing, since other numbers of the same names matter so long.
+#[rustfmt::skip]
+fn subjects(numbers: &Numbers, for_ever: bool) -> Vec<Subject> {
+    let (quota, other, burst) = (numbers.quota(), numbers.other_quota(), numbers.burst);
+    let (step, gap) = (numbers.precision(), numbers.interval());
+    let long = Quota::new(1, Quota::LONGEST_PERIOD);
+    // The algorithm with its own numbers, and with those that make the store remember.
+    macro_rules! of {
+        ($name:literal, $own:expr, $long:expr) => {
+            ($own.named($name), if for_ever { $long.named($name) } else { $own.named($name) })
+        };
+    }
+    let fixed = || of!("fixed", FixedWindow::new(quota), FixedWindow::new(long));
+    let first = || of!("first", FixedWindow::new(other).from_first_request(), FixedWindow::new(long));
+    let log = || of!("log", SlidingLog::new(quota), SlidingLog::new(long));
+    let sliding = || of!("sliding", SlidingWindow::new(other), SlidingWindow::new(long));
+    let buckets = || of!("buckets", SlidingBuckets::new(quota, step), SlidingBuckets::new(long, long.period()));
+    let strict = || of!("strict", SlidingBuckets::new(quota, step).strict(), SlidingBuckets::new(long, long.period()));
+    let token = || of!("token", TokenBucket::new(quota).burst(burst), TokenBucket::new(long));
+    let leaky = || of!("leaky", LeakyBucket::new(quota), LeakyBucket::new(long));
+    let queue = || of!("queue", LeakyBucket::new(quota).capacity(burst).queue(), LeakyBucket::new(long).queue());
+    let gcra = || of!("gcra", Gcra::new(other), Gcra::new(long));
+    let gap = || of!("gap", MinInterval::new(gap), MinInterval::new(long.period()));
+    let both = |(a, p), (b, q)| ((a, b), (p, q));
+    vec![
+        pair("token, fixed", (token(), fixed())),
+        pair("the same twice", (log(), log())),
+        pair("queue, log", (queue(), log())),
+        pair("interval, buckets", (gap(), buckets())),
+        pair("(gcra, sliding), first", (both(gcra(), sliding()), first())),
+        pair("leaky, (queue, strict)", (leaky(), { let ((a, p), (b, q)) = (queue(), strict()); ((a, b), (p, q)) })),
+        triple("gcra, log, interval", (gcra(), log(), gap())),
+        triple("queue, sliding, fixed", (queue(), sliding(), fixed())),
+        triple("strict, token, first", (strict(), token(), first())),
+        triple("(fixed, interval), buckets, queue", ({ let ((a, p), (b, q)) = (fixed(), gap()); ((a, b), (p, q)) }, buckets(), queue())),
+    ]
+}
+
+/// One step: the time moves, then something is asked of some keys.
+#[derive(Debug, Clone)]
+struct Step {
+    turn: Turn,
+    op: Op,
+    keys: Keys,
+}
+
+/// How the time moves; parts are of 255, and of twice the longer period.
+#[derive(Debug, Clone, Copy)]
+enum Turn {
+    Ticks(u8),
+    Part(u8),
+    ToTheEndOfTheWait,
+    JustBeforeIt,
+    BackTicks(u8),
+    BackParts(u8, u8),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Op {
+    Check(u32),
+    /// A check; if it is refused, one just before the end of the wait, and one at its end.
+    CheckAndWait(u32),
+    /// A check, then as many of cost 1 as remain, and one more.
+    CheckAndUseUp(u32),
+    Refund(u32),
+    Reset,
+}
+
+fn keys() -> impl Strategy<Value = Keys> {
+    let key = prop_oneof![1 => Just(None), 4 => (0..3_u8).prop_map(Some)];
+    let keys = prop::collection::vec(key, 3);
+    keys.prop_filter("somebody", |keys| keys[..2].iter().any(Option::is_some))
+}
+
+fn cost() -> impl Strategy<Value = u32> {
+    prop_oneof![1 => Just(0), 8 => Just(1_u32), 4 => 2..9_u32, 1 => Just(u32::MAX)]
+}
+
+fn steps(back: bool) -> impl Strategy<Value = Vec<Step>> {
+    let turn = prop_oneof![
+        6 => (0..6_u8).prop_map(Turn::Ticks),
+        3 => any::<u8>().prop_map(Turn::Part),
+        2 => Just(Turn::ToTheEndOfTheWait),
+        1 => Just(Turn::JustBeforeIt),
+        1 => (1..6_u8).prop_map(Turn::BackTicks),
+        1 => (any::<u8>(), 0..3_u8).prop_map(|(part, times)| Turn::BackParts(part, times)),
+    ];
+    let turn = turn.prop_map(move |turn| match turn {
+        Turn::BackTicks(_) | Turn::BackParts(..) if !back => Turn::Ticks(0),
+        turn => turn,
+    });
+    let op = prop_oneof![
+        6 => cost().prop_map(Op::Check),
+        3 => cost().prop_map(Op::CheckAndWait),
+        2 => cost().prop_map(Op::CheckAndUseUp),
+        1 => (0..5_u32).prop_map(Op::Refund),
+        1 => Just(Op::Reset),
+    ];
+    let step = (turn, op, keys())
+        .prop_map(|(turn, op, keys)| Step { turn, op, keys })
+        .boxed();
+    prop_oneof![9 => prop::collection::vec(step.clone(), 1..20), 1 => prop::collection::vec(step, 40..80)]
+}
+
+struct Run {
+    clock: ManualClock,
+    real: Box<dyn Real>,
+    model: Model,
+    now: i128,
+}
+
+impl Run {
+    fn at(&mut self, now: i128) {
+        self.now = now.clamp(0, LAST);
+        self.clock.set(instant(self.now));
+    }
+
+    /// Decides as the model does, and leaves every key that was asked about as the model does.
+    fn check(&mut self, keys: &Keys, cost: u32) -> Result<Decision, TestCaseError> {
+        let decision = self.real.check(keys, cost);
+        prop_assert_eq!(&decision, &self.model.check(keys, cost, self.now));
+        self.looks_alike(keys)?;
+        Ok(decision)
+    }
+
+    fn looks_alike(&self, keys: &Keys) -> Held {
+        prop_assert_eq!(self.real.peek(keys), self.model.peek(keys, self.now));
+        for place in 0..self.model.0.len() {
+            let mut alone = vec![None; 3];
+            alone[place] = keys[place];
+            if alone[place].is_some() {
+                prop_assert_eq!(self.real.peek(&alone), self.model.peek(&alone, self.now));
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, op: Op, keys: &Keys) -> Result<i128, TestCaseError> {
+        let now = self.now;
+        let (Op::Check(cost) | Op::CheckAndWait(cost) | Op::CheckAndUseUp(cost)) = op else {
+            match op {
+                Op::Refund(cost) => {
+                    self.real.refund(keys, cost);
+                    (self.model).each(keys, |place, key| place.refund(key, cost, now));
+                }
+                _ => {
+                    self.real.reset(keys);
+                    self.model.each(keys, |place, key| place.reset(key));
+                }
+            }
+            self.looks_alike(keys)?;
+            return Ok(0);
+        };
+        let before = self.real.entries();
+        let decision = self.check(keys, cost)?;
+        if !decision.is_admitted() {
+            prop_assert!(self.real.entries() <= before, "a refused key took a place");
+        }
+        let wait = wait_of(&decision);
+        match op {
+            Op::CheckAndWait(_) if decision.retry_after().is_some() && now + wait <= LAST => {
+                self.at(now + wait - 1);
+                prop_assert!(!self.check(keys, cost)?.is_admitted(), "1 µs before {wait}");
+                self.at(now + wait);
+                prop_assert!(self.check(keys, cost)?.is_admitted(), "after {wait}");
+            }
+            Op::CheckAndUseUp(_) if decision.remaining() < 10 => {
+                for left in (0..decision.remaining()).rev() {
+                    prop_assert_eq!(self.check(keys, 1)?.remaining(), left);
+                }
+                prop_assert!(!self.check(keys, 1)?.is_admitted(), "one too many");
+            }
+            _ => {}
+        }
+        if decision.never_fits() {
+            prop_assert_eq!(decision.retry_after(), None);
+            self.at(now + (1 << 40));
+            prop_assert!(self.check(keys, cost)?.never_fits());
+        }
+        Ok(wait)
+    }
+}
+
+fn does_what_the_model_says(subject: &Subject, numbers: &Numbers, steps: &[Step]) -> Held {
+    let span = i128::from(numbers.period.max(numbers.other_period));
+    let start = 1_700_000_000_000_000;
+    let clock = ManualClock::at(instant(start));
+    let mut run = Run {
+        real: (subject.open)(clock.clone()),
+        model: (subject.model)(),
+        clock,
+        now: start,
+    };
+    let mut wait = 0;
+    for step in steps {
+        let moved = match step.turn {
+            Turn::Ticks(ticks) => i128::from(ticks),
+            Turn::Part(part) => 2 * span * i128::from(part) / 255,
+            Turn::ToTheEndOfTheWait => wait,
+            Turn::JustBeforeIt => (wait - 1).max(0),
+            Turn::BackTicks(ticks) => -i128::from(ticks),
+            Turn::BackParts(part, times) => {
+                -(span * i128::from(part) * (1 + 2 * i128::from(times)) / 255)
+            }
+        };
+        run.at(run.now + moved);
+        wait = run.step(step.op, &step.keys)?;
+    }
+    Ok(())
+}
+
+fn for_all_subjects(for_ever: bool, back: bool) {
+    for_so_many(
+        cases() / 4 + 1,
+        (numbers(), steps(back)),
+        |(numbers, steps)| {
+            for subject in subjects(&numbers, for_ever) {
+                does_what_the_model_says(&subject, &numbers, &steps)
+                    .map_err(|error| TestCaseError::fail(format!("{}: {error}", subject.name)))?;
+            }
+            Ok(())
+        },
+    );
+}
+
+#[test]
+fn every_decision_is_the_models_whatever_the_clock_does() {
+    // What a clock that steps back after a key was forgotten opens is told of one key; here all are remembered.
+    for_all_subjects(true, true);
+}
+
+#[test]
+fn every_decision_is_the_models_although_idle_keys_leave() {
+    for_all_subjects(false, false);
+}

@@ -1,0 +1,226 @@
+//! A limit that is replaced while it is in use: nobody's count is lost, and everybody is told the numbers that judged.
+#![cfg(feature = "reload")]
+
+use std::{
+    future::Future,
+    pin::pin,
+    sync::{
+        Arc, Barrier,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    task::{Context, Poll, Waker},
+    thread,
+    time::Duration,
+};
+
+use http::{Request, Response};
+use tollgate::{
+    ConfigError, EachOf, Quota, RateLimitLayer, RateLimiter, Timestamp,
+    algorithm::{Algorithm, FixedWindow, LeakyBucket, TokenBucket},
+    choice::{Reloadable, by_request},
+    clock::{Clock, ManualClock},
+    key::{Global, Header},
+    store::LocalStore,
+};
+use tower::{Layer, Service, ServiceExt, service_fn};
+
+const START: Timestamp = Timestamp::from_micros(1_700_006_400_000_000);
+
+fn at_once<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("nothing here has anything to wait for"),
+    }
+}
+
+fn daily(units: u64) -> FixedWindow {
+    FixedWindow::new(Quota::per_day(units)).named("daily")
+}
+
+#[test]
+fn nobodys_count_is_lost_while_a_limit_is_replaced_a_thousand_times() {
+    const LARGEST: u64 = 50_000;
+    let store = LocalStore::builder().clock(ManualClock::at(START)).build();
+    let limit = Reloadable::new(daily(1));
+    let limiter = RateLimiter::new(limit.clone(), store);
+    let (admitted, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let start = Barrier::new(5);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                start.wait();
+                loop {
+                    // Once it is over, only what the last limit leaves is still to be had.
+                    let was_over = is_over.load(Ordering::Acquire);
+                    let decision = at_once(limiter.check("bob")).unwrap();
+                    let so_far = match decision.is_admitted() {
+                        true => 1 + admitted.fetch_add(1, Ordering::Relaxed),
+                        false => admitted.load(Ordering::Relaxed),
+                    };
+                    assert!(so_far <= LARGEST);
+                    if was_over && !decision.is_admitted() {
+                        break;
+                    }
+                }
+            });
+        }
+        scope.spawn(|| {
+            start.wait();
+            for round in 0..1_000 {
+                // Up and down, and never more than the largest, which comes last.
+                let units = if round % 2 == 0 { 40 * round } else { round };
+                limit.replace(daily(units)).unwrap();
+                thread::yield_now();
+            }
+            limit.replace(daily(LARGEST)).unwrap();
+            is_over.store(true, Ordering::Release);
+        });
+    });
+    assert_eq!(admitted.into_inner(), LARGEST);
+    let spent = at_once(limiter.peek("bob")).unwrap();
+    assert_eq!((spent.limit(), spent.remaining()), (LARGEST, 0));
+}
+
+#[test]
+fn another_policy_is_refused_by_both_names_and_the_old_limit_stays() {
+    let limit = Reloadable::new(daily(2));
+    for (other, name) in [
+        (FixedWindow::new(Quota::per_day(9)), "fixed-window-9-1d"),
+        (daily(9).named("hourly"), "hourly"),
+    ] {
+        let error = limit.clone().replace(other).unwrap_err();
+        assert!(matches!(error, ConfigError::OtherPolicy { .. }), "{error}");
+        let said = error.to_string();
+        assert!(said.contains("daily") && said.contains(name), "{said}");
+        assert!(format!("{:?}", limit.in_force()).contains("units: 2"));
+    }
+
+    let both = |first: &str, second: &str| {
+        let bucket = TokenBucket::new(Quota::per_second(5));
+        EachOf((
+            bucket.clone().named(first),
+            (bucket, daily(2).named(second)),
+        ))
+    };
+    let unnamed = "token-bucket-5-1s";
+    let limit = Reloadable::new(both("address", "account"));
+    limit.replace(both("address", "account")).unwrap();
+    let said = limit
+        .replace(both("account", "address"))
+        .unwrap_err()
+        .to_string();
+    for names in [
+        format!("address, {unnamed}, account"),
+        format!("account, {unnamed}, address"),
+    ] {
+        assert!(said.contains(&names), "{said}");
+    }
+}
+
+/// Requests of `bob`, which the service answers after it has replaced the limit.
+fn replacing<A: Algorithm>(
+    limit: &Reloadable<A>,
+    new: A,
+) -> impl Service<
+    Request<String>,
+    Response = Response<String>,
+    Error = std::convert::Infallible,
+    Future: Send,
+> + Clone {
+    let limit = limit.clone();
+    service_fn(move |_: Request<String>| {
+        limit.replace(new.clone()).unwrap();
+        std::future::ready(Ok(Response::new(String::new())))
+    })
+}
+
+fn policy_line<B>(response: &Response<B>) -> &str {
+    let line = &response.headers()["ratelimit-policy"];
+    line.to_str().unwrap()
+}
+
+#[tokio::test]
+async fn a_request_is_told_the_numbers_that_judged_it_although_they_were_replaced_meanwhile() {
+    let limit = Reloadable::new(daily(2));
+    let store = LocalStore::builder().clock(ManualClock::at(START)).build();
+    let layer = RateLimitLayer::new(limit.clone(), store, Global);
+    let service = layer.layer(replacing(&limit, daily(1)));
+    let ask = || service.clone().oneshot(Request::new(String::new()));
+    let admitted = ask().await.unwrap();
+    assert_eq!(policy_line(&admitted), "\"daily\";q=2;w=86400");
+    assert_eq!(admitted.headers()["ratelimit"], "\"daily\";r=1;t=86400");
+    let refused = ask().await.unwrap();
+    assert_eq!(refused.status(), 429);
+    assert_eq!(policy_line(&refused), "\"daily\";q=1;w=86400");
+}
+
+/// The time of a queue's store must be the time that its sleeps are in.
+#[derive(Clone, Debug)]
+struct TokioClock(tokio::time::Instant);
+
+impl Clock for TokioClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(0).saturating_add(self.0.elapsed())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_held_in_a_queue_is_told_the_numbers_that_admitted_it() {
+    let queue = |units| {
+        let bucket = LeakyBucket::new(Quota::per_second(units)).capacity(units);
+        bucket.queue().named("queue")
+    };
+    let limit = Reloadable::new(queue(10));
+    let clock = TokioClock(tokio::time::Instant::now());
+    let store = LocalStore::builder().clock(clock).build();
+    let layer = RateLimitLayer::new(limit.clone(), store, Global);
+    let service = layer.layer(service_fn(|_: Request<String>| async {
+        Ok::<_, std::convert::Infallible>(Response::new(String::new()))
+    }));
+    let mut ready = service.clone();
+    let mut ask = || ready.call(Request::new(String::new()));
+    let (first, second) = (ask(), ask());
+    limit.replace(queue(1)).unwrap();
+    let refused = ask();
+    assert_eq!(policy_line(&first.await.unwrap()), "\"queue\";q=10;w=1");
+    let held = tokio::time::timeout(Duration::from_millis(110), second).await;
+    assert_eq!(policy_line(&held.unwrap().unwrap()), "\"queue\";q=10;w=1");
+    let refused = refused.await.unwrap();
+    assert_eq!(refused.status(), 429);
+    assert_eq!(policy_line(&refused), "\"queue\";q=1;w=1");
+}
+
+#[tokio::test]
+async fn each_plan_of_a_layer_is_replaced_on_its_own() {
+    let [free, paid] = [1, 3].map(|units| Reloadable::new(daily(units)));
+    let by_plan = (free.clone(), paid.clone());
+    let limit = by_request(move |request: &Request<String>| {
+        let is_paid = request.headers().contains_key("x-paid");
+        let (free, paid) = &by_plan;
+        let plan = if is_paid { paid } else { free };
+        FixedWindow::clone(&plan.in_force())
+    });
+    let store = LocalStore::builder().clock(ManualClock::at(START)).build();
+    let layer = RateLimitLayer::new(limit, store, Header::new("x-user"));
+    let service = layer.layer(replacing(&paid, daily(4)));
+    let ask = async |is_paid: bool| {
+        let mut request = Request::get("/").header("x-user", "bob");
+        if is_paid {
+            request = request.header("x-paid", "");
+        }
+        let request = request.body(String::new()).unwrap();
+        let response = service.clone().oneshot(request).await.unwrap();
+        policy_line(&response).to_owned()
+    };
+    assert_eq!(ask(false).await, "\"daily\";q=1;w=86400");
+    assert_eq!(ask(true).await, "\"daily\";q=4;w=86400");
+    assert_eq!(ask(false).await, "\"daily\";q=1;w=86400");
+}
+
+#[test]
+fn clones_share_the_limit_that_is_in_force() {
+    let limit = Reloadable::new(daily(2));
+    let clone = limit.clone();
+    limit.replace(daily(7)).unwrap();
+    assert!(Arc::ptr_eq(&limit.in_force(), &clone.in_force()));
+}
