@@ -4,6 +4,7 @@
 //! compared takes turns in one run, and what is reported is a ratio of medians with the range of the rounds' ratios.
 
 pub mod keys;
+pub mod layers;
 pub mod limit;
 pub mod own;
 pub mod peers;

@@ -1,8 +1,14 @@
 //! `gcra::RateLimiter::req_sync`, what the layer calls; it takes the time, and the key by value.
 
-use std::{hash::Hash, num::NonZeroU64, time::Instant};
+use std::{convert::Infallible, hash::Hash, num::NonZeroU64, time::Instant};
 
-use axum_gcra::gcra::{Quota, RateLimiter};
+use axum_gcra::{
+    RateLimitLayer,
+    gcra::{Quota, RateLimiter},
+    real_ip::RealIp,
+};
+use axum07::{extract::Request, response::Response};
+use tower::{Layer, Service};
 
 use super::Limiter;
 use crate::limit::Limit;
@@ -17,6 +23,19 @@ pub struct AxumGcra<K: Hash + Eq> {
 pub fn quota(limit: Limit) -> Quota {
     let burst = NonZeroU64::new(limit.burst.into()).expect("not zero");
     Quota::new(limit.interval, burst)
+}
+
+/// A service under its layer, by the address that its own extractor finds.
+pub fn layered<S>(
+    limit: Limit,
+    service: S,
+) -> impl Service<Request, Response = Response, Error = Infallible>
+where
+    S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    let layer = RateLimitLayer::<RealIp>::builder().with_default_quota(quota(limit));
+    layer.default_handle_error().layer(service)
 }
 
 impl<K: Hash + Eq> AxumGcra<K> {
