@@ -19,10 +19,13 @@ pub struct Throttlecrab {
 impl Throttlecrab {
     /// Holds all keys to this limit, whose interval is a whole second or more, or divides one.
     pub fn new(limit: Limit) -> Self {
-        Self {
-            limiter: Mutex::new(RateLimiter::new(PeriodicStore::new())),
-            limit,
-        }
+        Self::over(PeriodicStore::new(), limit)
+    }
+
+    /// The same, over a store that was built otherwise.
+    pub fn over(store: PeriodicStore, limit: Limit) -> Self {
+        let limiter = Mutex::new(RateLimiter::new(store));
+        Self { limiter, limit }
     }
 
     /// A request of so many units, at a time of one's own.

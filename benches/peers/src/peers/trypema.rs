@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use trypema::{
     BucketSize, RateLimit, RateLimitDecision, RateLimiterBuilder, WindowSize,
-    local::LocalRateLimiterProvider,
+    local::{LocalRateLimiterBuilder, LocalRateLimiterProvider},
 };
 
 use super::Limiter;
@@ -24,7 +24,12 @@ impl Trypema {
 
     /// Lets so many through in any window of whole seconds.
     pub fn per_window(most: u32, window: Duration) -> Self {
-        let provider = LocalRateLimiterProvider::builder()
+        Self::built_by(LocalRateLimiterProvider::builder(), most, window)
+    }
+
+    /// The same, with what else the builder has.
+    pub fn built_by(builder: LocalRateLimiterBuilder, most: u32, window: Duration) -> Self {
+        let provider = builder
             .window_size(WindowSize::seconds_or_panic(window.as_secs()))
             .bucket_size(BucketSize::milliseconds_or_panic(10))
             .build()
