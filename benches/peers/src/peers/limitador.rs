@@ -24,7 +24,12 @@ impl Limitador {
 
     /// Lets so many through in each window of whole seconds, for each of these.
     pub fn per_window(limits: &[(u32, Duration)]) -> Self {
-        let limiter = RateLimiter::new(2_000_000);
+        Self::with_room_for(2_000_000, limits)
+    }
+
+    /// The same, with room for so many keys.
+    pub fn with_room_for(keys: u64, limits: &[(u32, Duration)]) -> Self {
+        let limiter = RateLimiter::new(keys);
         for (most, window) in limits {
             let key = "key".try_into().expect("a variable");
             let limit = Counted::new("api", (*most).into(), window.as_secs(), vec![], vec![key]);
