@@ -12,6 +12,11 @@ pub fn rounds() -> usize {
 pub struct Series(Vec<f64>);
 
 impl Series {
+    /// Of the rounds that count, where there is one number more for the turn that does not.
+    pub fn without_first(numbers: &[f64]) -> Self {
+        Self(numbers[1..].to_vec())
+    }
+
     /// The middle one.
     pub fn median(&self) -> f64 {
         median(self.0.clone())
@@ -44,6 +49,13 @@ pub struct Ratio {
     pub least: f64,
     /// The greatest ratio of a round.
     pub most: f64,
+}
+
+impl Ratio {
+    /// The same without emphasis: of what is no comparison with a peer.
+    pub fn plain(&self) -> String {
+        format!("{self}").replace('*', "")
+    }
 }
 
 impl fmt::Display for Ratio {
