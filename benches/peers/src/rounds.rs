@@ -74,6 +74,22 @@ impl fmt::Display for Ratio {
 /// One who takes turns: it tells the number of its turn, in nanoseconds or whatever is compared.
 pub type Turn<'a> = Box<dyn FnMut() -> f64 + 'a>;
 
+/// How long a turn takes that does as much as fits.
+const TURN_NANOS: f64 = 2e7;
+
+/// A turn of one who does something as often as it is told, at most so often, and tells the nanoseconds of each.
+pub fn turn_of<'a>(most: usize, mut many: impl FnMut(usize) -> f64 + 'a) -> Turn<'a> {
+    // The first turn does not count, and is the one that tells how often.
+    let mut count = most / 100;
+    Box::new(move || {
+        let nanos = many(count);
+        if count < most {
+            count = (TURN_NANOS / nanos).clamp(most as f64 / 100.0, most as f64) as usize;
+        }
+        nanos
+    })
+}
+
 /// Lets all take turns, A B C A B C, after one turn of each that does not count.
 pub fn take_turns<const N: usize>(mut turns: [Turn<'_>; N]) -> [Series; N] {
     let mut series = [const { Vec::new() }; N];

@@ -19,11 +19,11 @@ use tollgate_peers::{
         AxumGcra, DirectGovernor, Governor, LeakyBucket, Limitador, Limiter, Ratelimit,
         SkpRatelimit, ThrottleKit, ThrottleKitWindow, Throttlecrab, Trypema,
     },
-    rounds::{Turn, take_turns},
+    rounds::{Turn, take_turns, turn_of},
     table,
 };
 
-/// Decisions of each thread in a turn.
+/// The most decisions of each thread in a turn.
 const DECISIONS: usize = 100_000;
 
 const TEXT: &str = "Nanoseconds of one thread for one decision, and tollgate's time as a multiple of the peer's: the \
@@ -246,20 +246,20 @@ fn exhaust<K>(case: Case, keys: &[K], limiters: [&dyn Limiter<K>; 3]) {
 }
 
 fn turn<'a, K: Sync>(limiter: &'a impl Limiter<K>, sequence: &'a [K], threads: usize) -> Turn<'a> {
-    let mut turns = 0;
-    Box::new(move || {
-        turns += 1;
+    let mut next = 0;
+    turn_of(DECISIONS, move |count| {
+        next += count;
         if threads == 1 {
-            return nanos(limiter, sequence, turns * DECISIONS);
+            return nanos(limiter, sequence, next, count);
         }
         let barrier = Barrier::new(threads);
         thread::scope(|scope| {
             let of_thread = |thread: usize| {
-                let from = turns * DECISIONS + thread * (sequence.len() / threads);
+                let from = next + thread * (sequence.len() / threads);
                 let barrier = &barrier;
                 scope.spawn(move || {
                     barrier.wait();
-                    nanos(limiter, sequence, from)
+                    nanos(limiter, sequence, from, count)
                 })
             };
             let all: Vec<_> = (0..threads).map(of_thread).collect();
@@ -271,16 +271,16 @@ fn turn<'a, K: Sync>(limiter: &'a impl Limiter<K>, sequence: &'a [K], threads: u
     })
 }
 
-/// Nanoseconds of a decision, from this place of the sequence on.
-fn nanos<K>(limiter: &impl Limiter<K>, sequence: &[K], from: usize) -> f64 {
+/// Nanoseconds of a decision, for so many from this place of the sequence on.
+fn nanos<K>(limiter: &impl Limiter<K>, sequence: &[K], from: usize, count: usize) -> f64 {
     let mut rest = sequence.iter().cycle();
     let from = from % sequence.len();
     if from > 0 {
         rest.nth(from - 1);
     }
     let start = Instant::now();
-    for key in rest.take(DECISIONS) {
+    for key in rest.take(count) {
         black_box(limiter.admits(key));
     }
-    start.elapsed().as_nanos() as f64 / DECISIONS as f64
+    start.elapsed().as_nanos() as f64 / count as f64
 }

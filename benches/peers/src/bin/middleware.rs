@@ -17,11 +17,12 @@ use tollgate_peers::{
     layers,
     limit::{Answer, Limit},
     peers::axum_gcra,
-    rounds::{Turn, take_turns},
+    rounds::{Turn, take_turns, turn_of},
     table,
 };
 use tower::{Layer, Service};
 
+/// The most of a turn.
 const REQUESTS: usize = 50_000;
 const CALLERS: u32 = 1_000;
 
@@ -198,11 +199,11 @@ where
     for caller in callers.iter().chain(&callers) {
         serve(*caller);
     }
-    Box::new(move || {
+    turn_of(REQUESTS, move |count| {
         let start = Instant::now();
-        for caller in callers.iter().cycle().take(REQUESTS) {
+        for caller in callers.iter().cycle().take(count) {
             assert_eq!(serve(*caller), answer);
         }
-        start.elapsed().as_nanos() as f64 / REQUESTS as f64
+        start.elapsed().as_nanos() as f64 / count as f64
     })
 }

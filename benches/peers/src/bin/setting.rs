@@ -40,7 +40,7 @@ const PACKAGES: [(&str, &str); 13] = [
 ];
 
 fn main() {
-    table::section("The machine", "");
+    table::section("The machine", "Nothing else should have run on it.");
     table::head(&["", ""]);
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     table::row(&[&"cores", &cores]);
