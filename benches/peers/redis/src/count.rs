@@ -6,12 +6,6 @@ use tollgate_redis_tests::Server;
 /// Commands that run scripts: the time of what the scripts call is in theirs.
 const SCRIPTS: [&str; 3] = ["eval", "evalsha", "fcall"];
 
-/// Commands of the measurement itself.
-const OWN: [&str; 4] = ["info", "config|resetstat", "config", "client"];
-
-/// Reads of the measurement itself: four of the time of the process, and two of what was counted.
-const OWN_READS: f64 = 6.0;
-
 /// What some decisions cost the server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cost {
@@ -21,11 +15,29 @@ pub(crate) struct Cost {
     pub(crate) cpu_micros: f64,
     /// Commands, those of scripts included.
     pub(crate) commands: f64,
+    /// Whether there were scripts, whose time is all that `micros` is.
+    of_scripts: bool,
     /// How often the server read from a connection: round trips, where one decision follows the other.
     pub(crate) reads: f64,
 }
 
 impl Cost {
+    /// Without what the measurement itself costs. The time of scripts has nothing of it.
+    pub(crate) fn without(self, measurement: Self) -> Self {
+        let scripts = self.of_scripts;
+        Self {
+            micros: if scripts {
+                self.micros
+            } else {
+                self.micros - measurement.micros
+            },
+            cpu_micros: self.cpu_micros - measurement.cpu_micros,
+            commands: self.commands - measurement.commands,
+            reads: self.reads - measurement.reads,
+            of_scripts: scripts,
+        }
+    }
+
     /// Of one of so many.
     pub(crate) fn of_one(self, count: f64) -> Self {
         Self {
@@ -33,6 +45,7 @@ impl Cost {
             cpu_micros: self.cpu_micros / count,
             commands: self.commands / count,
             reads: self.reads / count,
+            ..self
         }
     }
 }
@@ -62,9 +75,6 @@ pub(crate) async fn cost(server: &Server, cpu_micros_before: f64) -> Cost {
             continue;
         };
         let name = name.trim_start_matches("cmdstat_");
-        if OWN.contains(&name) {
-            continue;
-        }
         let number = |wanted: &str| {
             let mut pairs = numbers.split(',').filter_map(|pair| pair.split_once('='));
             let found = pairs.find(|(name, _)| *name == wanted);
@@ -87,7 +97,8 @@ pub(crate) async fn cost(server: &Server, cpu_micros_before: f64) -> Cost {
         },
         cpu_micros,
         commands,
-        reads: reads - OWN_READS,
+        of_scripts: of_scripts > 0.0,
+        reads,
     }
 }
 

@@ -3,6 +3,7 @@
 mod count;
 mod libraries;
 mod other_languages;
+mod race;
 mod subject;
 
 use std::{cell::RefCell, time::Duration};
@@ -33,7 +34,12 @@ fn main() {
     let runtime = { runtime }.worker_threads(1).enable_all().build();
     let runtime = runtime.expect("a runtime");
     let server = runtime.block_on(Server::start());
+    let measurement = runtime.block_on(async {
+        let before = count::reset(&server).await;
+        count::cost(&server, before).await
+    });
     let bench = Bench {
+        measurement,
         client: runtime.block_on(server.client()),
         url: server.url(),
         server,
@@ -58,6 +64,7 @@ fn main() {
     for admitted in [true, false] {
         bench.rows(admitted, &installed);
     }
+    race::table(&bench.runtime, &bench.server, &bench.client);
     if installed.limits.is_none() {
         println!("\nPython's `limits` could not be installed here: it is left out.");
     }
@@ -71,6 +78,8 @@ struct Bench {
     server: Server,
     client: Client,
     url: String,
+    /// What it costs to look.
+    measurement: count::Cost,
 }
 
 impl Bench {
@@ -200,7 +209,8 @@ impl Bench {
             if let Some(admitted) = admitted {
                 assert_eq!(passed, if admitted { decisions } else { 0 });
             }
-            count::cost(&self.server, before).await
+            let cost = count::cost(&self.server, before).await;
+            cost.without(self.measurement)
         })
     }
 }

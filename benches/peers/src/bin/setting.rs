@@ -5,7 +5,7 @@ use std::{fs, process::Command};
 use tollgate_peers::{table, versions::version_of};
 
 /// Each package, and what of it is compared.
-const PACKAGES: [(&str, &str); 13] = [
+const PACKAGES: [(&str, &str); 14] = [
     ("governor", "`check_key`, `check_key_n`, `check`"),
     ("tower_governor", "`GovernorLayer`, also with `use_headers`"),
     ("axum-governor", "`GovernorLayer`, `stack`"),
@@ -36,6 +36,7 @@ const PACKAGES: [(&str, &str); 13] = [
     ),
     ("ratelimit", "`try_wait`, `try_wait_n`: one bucket, no keys"),
     ("leaky-bucket", "`try_acquire`: one bucket, no keys"),
+    ("tower-rate-limit-fred", "`rate_limit`, in Redis"),
     ("axum", "what the layers stand before"),
 ];
 
@@ -48,8 +49,9 @@ fn main() {
     table::row(&[&"kernel", &said_by("uname", &["-sr"])]);
     table::row(&[&"compiler", &said_by("rustc", &["--version"])]);
 
-    let text =
-        "Each at the version that `benches/peers/Cargo.lock` names, used as its README says.";
+    let text = "Each at the version that `benches/peers/Cargo.lock` names, used as its README says. In \
+        Redis also throttle-kit, skp-ratelimit, trypema, and the newest `limits` of Python and `rate-limiter-flexible` of \
+        npm. Where a package has another store or framework than is named here, that is left out.";
     table::section("What is compared", text);
     table::head(&["package", "version", "used"]);
     for (package, used) in PACKAGES {
