@@ -23,8 +23,11 @@ pub(crate) struct Limit {
     pub(crate) burst: u16,
 }
 
-/// The window of those that count in windows.
-pub(crate) const WINDOW: Duration = Duration::from_secs(3_600);
+/// The window of those that count in windows: some are aligned to a clock, and a day rarely ends during a run.
+pub(crate) const WINDOW: Duration = Duration::from_secs(86_400);
+
+/// The part of a window that is counted by itself.
+pub(crate) const BUCKET: Duration = Duration::from_secs(3_600);
 
 pub(crate) fn tollgate(client: &Client, algorithm: impl Scripted) -> Decide {
     let deadline = Duration::from_secs(30);
@@ -88,10 +91,10 @@ pub(crate) async fn trypema(url: &str, most: u32) -> Option<Decide> {
     let connection = client.get_connection_manager().await.expect("a connection");
     let provider = RedisRateLimiterProvider::builder(connection)
         .window_size(WindowSize::seconds_or_panic(WINDOW.as_secs()))
-        .bucket_size(BucketSize::minutes_or_panic(1))
+        .bucket_size(BucketSize::seconds_or_panic(BUCKET.as_secs()))
         .build();
     let provider: Arc<_> = provider.expect("a valid window");
-    let rate = RateLimit::per_hour_or_panic(most.into());
+    let rate = RateLimit::per_day_or_panic(most.into());
     let key = |caller: String| RedisKey::try_from(caller).expect("a plain key");
     let first = provider
         .absolute()

@@ -18,7 +18,7 @@ use tollgate_peers::{quick, rounds::take_turns, table, versions::version_of};
 use tollgate_redis_tests::Server;
 
 use crate::{
-    libraries::{Limit, WINDOW},
+    libraries::{BUCKET, Limit, WINDOW},
     other_languages::Installed,
     subject::{CALLERS, Decide},
 };
@@ -112,10 +112,10 @@ impl Bench {
         let quota = Quota::new(most.into(), WINDOW);
         match self.runtime.block_on(libraries::trypema(url, most)) {
             Some(its) => {
-                let buckets = SlidingBuckets::new(quota, Duration::from_secs(60));
+                let buckets = SlidingBuckets::new(quota, BUCKET);
                 let ours = libraries::tollgate(client, buckets);
                 self.row(
-                    [&rust("trypema"), "window of 60 buckets"],
+                    [&rust("trypema"), "window of 24 buckets"],
                     admitted,
                     its,
                     ours,

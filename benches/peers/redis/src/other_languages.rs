@@ -46,13 +46,13 @@ impl Installed {
         }
     }
 
-    /// A strategy of `limits`, with so many in an hour.
+    /// A strategy of `limits`, with so many in a day.
     pub(crate) fn limits(&self, url: &str, strategy: &str, most: u32) -> Decide {
         let script = include_str!("limits.py");
         self.process("venv/bin/python", ["-c", script], url, strategy, most)
     }
 
-    /// `RateLimiterRedis`, with so many in an hour.
+    /// `RateLimiterRedis`, with so many in a day.
     pub(crate) fn flexible(&self, url: &str, most: u32) -> Decide {
         let script = include_str!("rate_limiter_flexible.js");
         self.process("node", ["-e", script], url, "RateLimiterRedis", most)

@@ -12,7 +12,7 @@ use tollgate_peers::table;
 use tollgate_redis_tests::Server;
 
 use crate::{
-    libraries::{self, Limit, WINDOW},
+    libraries::{self, BUCKET, Limit, WINDOW},
     subject::Decide,
 };
 
@@ -45,7 +45,7 @@ pub(crate) fn table(runtime: &Runtime, server: &Server, client: &Client) {
     let most = u32::from(LIMIT.burst);
     let gcra = Gcra::new(Quota::one_every(LIMIT.interval)).burst(most.into());
     row("tollgate `Gcra`", libraries::tollgate(client, gcra));
-    let buckets = SlidingBuckets::new(Quota::new(most.into(), WINDOW), Duration::from_secs(60));
+    let buckets = SlidingBuckets::new(Quota::new(most.into(), WINDOW), BUCKET);
     row(
         "tollgate `SlidingBuckets`",
         libraries::tollgate(client, buckets),

@@ -4,7 +4,7 @@ const Redis = require('ioredis');
 const { RateLimiterRedis } = require('rate-limiter-flexible');
 
 const storeClient = new Redis(url);
-const limiter = new RateLimiterRedis({ storeClient, points: Number(most), duration: 3600 });
+const limiter = new RateLimiterRedis({ storeClient, points: Number(most), duration: 86400 });
 
 async function decide(count) {
   let admitted = 0;
