@@ -4,6 +4,7 @@ mod bursts;
 mod limiters;
 mod promises;
 mod rates;
+mod routers;
 mod shared;
 mod subject;
 mod verdict;
@@ -22,4 +23,5 @@ fn main() {
     rates::all();
     windows::all();
     shared::all();
+    routers::all();
 }
