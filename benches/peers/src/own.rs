@@ -1,0 +1,59 @@
+//! tollgate's side of each comparison.
+
+use std::hint::black_box;
+
+use tollgate::{
+    Quota, RateLimiter,
+    algorithm::{Algorithm, TokenBucket},
+    key::Key,
+    store::{Answer, AsKey, LocalStore, Store},
+};
+
+use crate::{limit::Limit, peers::Limiter, ready};
+
+/// The quota and burst of a limit.
+pub fn token_bucket(limit: Limit) -> TokenBucket {
+    TokenBucket::new(Quota::one_every(limit.interval)).burst(limit.burst.into())
+}
+
+/// `RateLimiter::check`: every number of a `Decision`.
+pub struct Check<A: Algorithm, K: Key>(RateLimiter<A, LocalStore<A, K>>);
+
+impl<A: Algorithm, K: Key> Check<A, K> {
+    /// In a store of its own.
+    pub fn new(algorithm: A) -> Self {
+        Self(RateLimiter::new(algorithm, LocalStore::new()))
+    }
+}
+
+impl<A: Algorithm, K: Key + AsKey<K>> Limiter<K> for Check<A, K> {
+    #[inline]
+    fn admits(&self, key: &K) -> bool {
+        let decision = ready(self.0.check(key)).expect("a store in memory does not fail");
+        black_box(&decision).is_admitted()
+    }
+}
+
+/// What the layer does for an admitted request without header fields.
+pub struct Bare<A: Algorithm, K: Key> {
+    algorithm: A,
+    store: LocalStore<A, K>,
+}
+
+impl<A: Algorithm, K: Key> Bare<A, K> {
+    /// In a store of its own.
+    pub fn new(algorithm: A) -> Self {
+        let store = LocalStore::new();
+        Self { algorithm, store }
+    }
+}
+
+impl<A: Algorithm, K: Key + AsKey<K>> Limiter<K> for Bare<A, K> {
+    #[inline]
+    fn admits(&self, key: &K) -> bool {
+        match self.store.decide(&self.algorithm, key, 1) {
+            Answer::Now(Ok(verdict)) => black_box(&verdict).admitted,
+            _ => unreachable!("a store in memory answers now"),
+        }
+    }
+}
