@@ -17,7 +17,7 @@ use crate::measure::{self, Case, TASKS, Turn, alternate, at_most, decisions, key
 
 /// Calls of each task in a turn.
 const TIMES: u32 = 60;
-const ROUNDS: u32 = 5;
+const ROUNDS: u32 = 20;
 
 /// Reads the time and a state, and writes one that is as long as a bucket's.
 const FLOOR: &str = "local time = redis.call('TIME')

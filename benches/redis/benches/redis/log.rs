@@ -14,7 +14,7 @@ use crate::measure::{self, Case, TASKS, alternate, at_most, decisions, key, load
 
 const SIZES: [u64; 4] = [100, 1_000, 10_000, 100_000];
 const TIMES: u32 = 40;
-const ROUNDS: u32 = 4;
+const ROUNDS: u32 = 8;
 /// So many places are free while admissions come and go: tasks overtake each other.
 const FREE: u64 = 2 * TASKS;
 

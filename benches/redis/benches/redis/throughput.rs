@@ -15,7 +15,7 @@ use crate::measure::{evalsha, store};
 /// How many requests wait for an answer at the same time.
 const IN_FLIGHT: u64 = 256;
 const TIMES: u32 = 100;
-const ROUNDS: u32 = 9;
+const ROUNDS: u32 = 20;
 
 pub(crate) async fn compare(server: &Server, client: &Client) {
     let rule = || TokenBucket::new(Quota::per_minute(1_000_000_000));
