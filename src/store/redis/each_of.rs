@@ -113,6 +113,8 @@ macro_rules! each_of {
                 Some(Verdict { admitted, snapshot })
             }
 
+            // Of a store that does not fit, the compiler's message would list one of these for each length.
+            #[diagnostic::do_not_recommend]
             impl<$($Algorithm: Scripted, $Key: Key + PortableKey),+>
                 Store<Limits<$($Algorithm),+>, Keys<$($Key),+>> for RedisStore
             {
