@@ -113,6 +113,21 @@ macro_rules! each_of {
                 Some(Verdict { admitted, snapshot })
             }
 
+            fn judged<$($Algorithm: Scripted),+>(
+                question: Question,
+                limits: Limits<$($Algorithm),+>,
+                charges: bool,
+            ) -> Later<Decided<Limits<$($Algorithm),+>>> {
+                let question = Arc::new(question);
+                Box::pin(async move {
+                    let answers = match charges {
+                        true => question.decide().await?,
+                        false => question.peek().await?,
+                    };
+                    read(&limits, &question, &answers).ok_or_else(failure::unreadable)
+                })
+            }
+
             // Of a store that does not fit, the compiler's message would list one of these for each length.
             #[diagnostic::do_not_recommend]
             impl<$($Algorithm: Scripted, $Key: Key + PortableKey),+>
@@ -128,11 +143,7 @@ macro_rules! each_of {
                     cost: u32,
                 ) -> Answer<Decided<Limits<$($Algorithm),+>>, Self::Deciding> {
                     let question = question(&self.shared, limits, &keys.to_owned(), cost);
-                    let (question, limits) = (Arc::new(question), limits.clone());
-                    Answer::Later(Box::pin(async move {
-                        let answers = question.decide().await?;
-                        read(&limits, &question, &answers).ok_or_else(failure::unreadable)
-                    }))
+                    Answer::Later(judged(question, limits.clone(), true))
                 }
 
                 fn peek<Q: AsKey<Keys<$($Key),+>> + ?Sized>(
@@ -142,11 +153,7 @@ macro_rules! each_of {
                     cost: u32,
                 ) -> Answer<Decided<Limits<$($Algorithm),+>>, Self::Deciding> {
                     let question = question(&self.shared, limits, &keys.to_owned(), cost);
-                    let (question, limits) = (Arc::new(question), limits.clone());
-                    Answer::Later(Box::pin(async move {
-                        let answers = question.peek().await?;
-                        read(&limits, &question, &answers).ok_or_else(failure::unreadable)
-                    }))
+                    Answer::Later(judged(question, limits.clone(), false))
                 }
 
                 fn refund<Q: AsKey<Keys<$($Key),+>> + ?Sized>(
