@@ -56,7 +56,7 @@ impl Question {
 
     pub(super) async fn decide(self: &Arc<Self>) -> Result<Answers, StoreError> {
         if self.share_a_slot() {
-            return self.ask_together(&self.scripts().decide).await;
+            return self.ask_together(|scripts| &scripts.decide).await;
         }
         let shared = &self.shared;
         shared.in_time(pin!(self.decide_apart())).await
@@ -64,7 +64,7 @@ impl Question {
 
     pub(super) async fn peek(self: &Arc<Self>) -> Result<Answers, StoreError> {
         if self.share_a_slot() {
-            return self.ask_together(&self.scripts().peek).await;
+            return self.ask_together(|scripts| &scripts.peek).await;
         }
         let looked = self.ask_apart(|scripts| &scripts.peek).await;
         Ok(Answers::Apart(
@@ -87,13 +87,17 @@ impl Question {
         slots.all(|slot| Some(slot) == first)
     }
 
-    async fn ask_together(&self, script: &Loadable) -> Result<Answers, StoreError> {
+    async fn ask_together(
+        &self,
+        script: fn(&EachScripts) -> &Loadable,
+    ) -> Result<Answers, StoreError> {
         let [state, states @ ..] = &*self
             .places
             .iter()
             .map(|place| &place.keys[0])
             .collect::<Vec<_>>()
         else {
+            // Nobody: there is no script about no key.
             return Ok(Answers::Apart(Vec::new()));
         };
         let further = self.places.iter().flat_map(|place| &place.keys[1..]);
@@ -103,8 +107,9 @@ impl Question {
             .chain(states.iter().copied());
         let parameters = self.places.iter().flat_map(|place| &place.parameters);
         let arguments = self.arguments(parameters.copied());
-        let answer = self.shared.run(script, keys.cloned().collect(), arguments);
-        Ok(Answers::Together(answer.await?))
+        let (script, keys) = (script(self.scripts()), keys.cloned().collect());
+        let answer = self.shared.run(script, keys, arguments).await?;
+        Ok(Answers::Together(answer))
     }
 
     fn arguments(&self, parameters: impl Iterator<Item = u8>) -> Bytes {
