@@ -68,6 +68,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("sha1", &["store/redis/"]),
     ("sha2", &["key/", "policy.rs"]),
     ("smol_str", &["decision.rs", "policy.rs"]),
+    ("spin", &["store/local/"]),
     ("tokio", &["held.rs", "store/redis/"]),
     ("tonic", &["key/", "response/"]),
     ("tower_layer", &["layer.rs"]),

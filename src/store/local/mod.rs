@@ -7,6 +7,7 @@
 
 mod buckets;
 mod each_of;
+mod lock;
 mod overflow;
 mod policies;
 mod shard;

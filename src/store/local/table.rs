@@ -2,10 +2,7 @@
 
 use std::{
     borrow::Borrow,
-    sync::{
-        Mutex, MutexGuard, PoisonError, TryLockError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
 use ahash::RandomState;
@@ -18,6 +15,7 @@ use crate::{
 };
 
 use super::{
+    lock::{Held, Lock},
     overflow::{Overflow, Start},
     shard::{Shard, step},
 };
@@ -35,7 +33,7 @@ const SLICE_OF_A_FULL_TABLE: usize = 32;
 
 pub(super) struct Table<K, S> {
     hasher: RandomState,
-    shards: Box<[Locked<Shard<K, S>>]>,
+    shards: Box<[Lock<Shard<K, S>>]>,
     max_keys: usize,
     keys: AtomicUsize,
     overflow: Overflow<S>,
@@ -45,7 +43,7 @@ pub(super) struct Table<K, S> {
 
 /// A key without an entry: its hash, and the shard that it would be in.
 pub(super) struct Unknown<'a, K, S> {
-    shard: MutexGuard<'a, Shard<K, S>>,
+    shard: Held<'a, Shard<K, S>>,
     hash: u64,
 }
 
@@ -64,10 +62,6 @@ impl Drop for Place<'_> {
     }
 }
 
-/// Under a lock of its own, on a cache line of its own.
-#[repr(align(64))]
-struct Locked<T>(Mutex<T>);
-
 impl<K, S> Table<K, S> {
     pub(super) fn new(max_keys: usize) -> Self {
         let shards = (max_keys / KEYS_PER_SHARD)
@@ -75,9 +69,7 @@ impl<K, S> Table<K, S> {
             .next_power_of_two();
         Self {
             hasher: RandomState::new(),
-            shards: (0..shards)
-                .map(|_| Locked(Mutex::new(Shard::new())))
-                .collect(),
+            shards: (0..shards).map(|_| Lock::new(Shard::new())).collect(),
             max_keys,
             keys: AtomicUsize::new(0),
             overflow: Overflow::new(),
@@ -101,21 +93,16 @@ impl<K, S> Table<K, S> {
     }
 
     #[inline]
-    fn lock(&self, hash: u64) -> MutexGuard<'_, Shard<K, S>> {
+    fn lock(&self, hash: u64) -> Held<'_, Shard<K, S>> {
         // The table inside a shard takes the low bits for its buckets and the highest seven for its tags.
         let shard = (hash >> 40) as usize & (self.shards.len() - 1);
-        // A panic in a key's own `Eq` leaves nothing half written behind it.
-        (self.shards[shard].0.lock()).unwrap_or_else(PoisonError::into_inner)
+        self.shards[shard].lock()
     }
 
     /// The next shard in turn, if nobody holds it: waiting for it while another is held could wait for ever.
-    fn lock_next(&self) -> Option<MutexGuard<'_, Shard<K, S>>> {
+    fn lock_next(&self) -> Option<Held<'_, Shard<K, S>>> {
         let next = self.next.fetch_add(1, Ordering::Relaxed) & (self.shards.len() - 1);
-        match self.shards[next].0.try_lock() {
-            Ok(shard) => Some(shard),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        self.shards[next].try_lock()
     }
 
     /// Counts one more key, if there is room.

@@ -10,9 +10,7 @@ const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 
 fn buckets<K, S>(table: &Table<K, S>) -> usize {
     let shards = table.shards.iter();
-    shards
-        .map(|shard| shard.0.lock().unwrap().entries.num_buckets())
-        .sum()
+    shards.map(|shard| shard.lock().entries.num_buckets()).sum()
 }
 
 #[test]
