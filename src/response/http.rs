@@ -132,9 +132,9 @@ impl<R: Render> Http<R> {
     /// body of an answer to `HEAD` themselves.
     pub fn response<B: FromBytes>(&self, decision: &Decision) -> Response<B> {
         if !decision.is_admitted() {
-            return self
-                .refusal(&Refusal::of_decision(decision))
-                .map(B::from_bytes);
+            let mut response = self.refusal(&Refusal::of_decision(decision));
+            response.extensions_mut().insert(decision.clone());
+            return response.map(B::from_bytes);
         }
         let mut response = Response::new(B::from_bytes(Bytes::new()));
         self.fields.add(decision, response.headers_mut());
@@ -148,7 +148,6 @@ impl<R: Render> Http<R> {
         self.fields.add_unless_rendered(refusal.decision(), headers);
         let no_store = HeaderValue::from_static("no-store");
         headers.entry(header::CACHE_CONTROL).or_insert(no_store);
-        response.extensions_mut().insert(refusal.decision().clone());
         response
     }
 }
@@ -160,7 +159,8 @@ impl<ReqB, ResB: FromBytes, E, R: Render> Respond<Request<ReqB>, Response<ResB>,
         Ok(match Form::of(request.headers()) {
             Some(form) => form.refuse(decision, &self.fields),
             None => {
-                let response = self.refusal(&Refusal::of_request(&decision, request));
+                let mut response = self.refusal(&Refusal::of_request(&decision, request));
+                response.extensions_mut().insert(decision);
                 for_method(request.method(), response)
             }
         })

@@ -58,31 +58,39 @@ impl ProblemJson {
             problem_type: Some(problem_type),
         }
     }
-}
 
-impl Render for ProblemJson {
-    fn render(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
-        let mut json = String::with_capacity(256);
-        json.push('{');
+    /// Tells the body, piece after piece.
+    fn tell(&self, refusal: &Refusal<'_>, mut tell: impl FnMut(&str)) {
+        tell("{");
         if let Some(problem_type) = &self.problem_type {
-            json.push_str("\"type\":");
-            push_string(&mut json, problem_type);
-            json.push(',');
+            tell("\"type\":");
+            tell_string(problem_type, &mut tell);
+            tell(",");
         }
-        json.push_str("\"title\":\"Too Many Requests\",\"status\":");
-        json.push_str(refusal.status().as_str());
-        json.push_str(",\"detail\":");
-        push_string(&mut json, &refusal.sentence());
-        json.push_str(",\"violated-policies\":[");
+        tell("\"title\":\"Too Many Requests\",\"status\":");
+        tell(refusal.status().as_str());
+        tell(",\"detail\":\"");
+        refusal.tell_sentence(&mut tell);
+        tell("\",\"violated-policies\":[");
         let policies = refusal.decision().policies().iter();
         let violated = policies.filter(|policy| !policy.is_admitted());
         for (index, policy) in violated.enumerate() {
             if index > 0 {
-                json.push(',');
+                tell(",");
             }
-            push_string(&mut json, policy.policy());
+            tell_string(policy.policy(), &mut tell);
         }
-        json.push_str("]}");
+        tell("]}");
+    }
+}
+
+impl Render for ProblemJson {
+    fn render(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
+        // Written twice, so that the bytes are allocated once, in their own length.
+        let mut len = 0;
+        self.tell(refusal, |text| len += text.len());
+        let mut json = String::with_capacity(len);
+        self.tell(refusal, |text| json.push_str(text));
         problem(refusal.status(), Bytes::from(json))
     }
 }
@@ -117,20 +125,24 @@ fn problem(status: StatusCode, json: Bytes) -> Response<Bytes> {
     response
 }
 
-/// Writes a string of JSON (RFC 8259, section 7).
-fn push_string(json: &mut String, text: &str) {
-    use std::fmt::Write;
-    json.push('"');
-    for character in text.chars() {
-        match character {
-            '"' => json.push_str("\\\""),
-            '\\' => json.push_str("\\\\"),
-            // Writing to a `String` does not fail.
-            '\0'..='\x1F' => drop(write!(json, "\\u{:04x}", u32::from(character))),
-            _ => json.push(character),
+/// Tells a string of JSON (RFC 8259, section 7): mostly the text as it is.
+fn tell_string(text: &str, tell: &mut impl FnMut(&str)) {
+    tell("\"");
+    let mut rest = text;
+    while let Some(at) = rest.find(|character| matches!(character, '"' | '\\' | '\0'..='\x1F')) {
+        let (plain, special) = rest.split_at(at);
+        // It is of ASCII, and so a byte long.
+        let (special, after) = special.split_at(1);
+        tell(plain);
+        match special {
+            "\"" => tell("\\\""),
+            "\\" => tell("\\\\"),
+            _ => tell(&format!("\\u{:04x}", special.as_bytes()[0])),
         }
+        rest = after;
     }
-    json.push('"');
+    tell(rest);
+    tell("\"");
 }
 
 #[cfg(test)]
@@ -141,8 +153,21 @@ mod tests {
     #[test]
     fn whatever_the_problem_type_is_the_body_stays_json() {
         let mut json = String::new();
-        push_string(&mut json, "a\"b\\c\n\u{1f}é");
+        tell_string("a\"b\\c\n\u{1f}é", &mut |text: &str| json.push_str(text));
         assert_eq!(json, "\"a\\\"b\\\\c\\u000a\\u001fé\"");
+    }
+
+    #[test]
+    fn the_body_is_written_into_memory_of_its_own_length() {
+        let decision = hopeless();
+        let typed = ProblemJson::of_type("a \"quoted\" type".into());
+        for problem in [ProblemJson::new(), typed] {
+            let refusal = Refusal::of_decision(&decision);
+            let body = problem.render(&refusal).into_body();
+            let len = body.len();
+            let bytes = Vec::from(body);
+            assert_eq!((bytes.len(), bytes.capacity()), (len, len));
+        }
     }
 
     #[test]

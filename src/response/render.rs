@@ -125,19 +125,29 @@ impl<'a> Refusal<'a> {
     }
 
     /// What went wrong and what to do about it, in one sentence or two without a line break.
-    pub(super) fn sentence(&self) -> String {
+    pub(super) fn tell_sentence(&self, mut tell: impl FnMut(&str)) {
         match self.decision.retry_after() {
             Some(wait) => {
                 let seconds = whole_seconds(wait).max(1);
-                let plural = if seconds == 1 { "" } else { "s" };
-                format!("The rate limit is exceeded. Try again in {seconds} second{plural}.")
+                tell("The rate limit is exceeded. Try again in ");
+                tell(itoa::Buffer::new().format(seconds));
+                tell(if seconds == 1 {
+                    " second."
+                } else {
+                    " seconds."
+                });
             }
-            None => String::from("The request costs more than can ever be let through at once."),
+            None => tell("The request costs more than can ever be let through at once."),
         }
+    }
+
+    fn sentence(&self) -> String {
+        let mut sentence = String::new();
+        self.tell_sentence(|text| sentence.push_str(text));
+        sentence
     }
 }
 
-/// Tells the decision only: the request may hold credentials.
 impl fmt::Debug for Refusal<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut refusal = f.debug_struct("Refusal");
