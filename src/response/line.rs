@@ -19,6 +19,25 @@ pub(super) fn number_len(number: u64) -> usize {
     }
 }
 
+/// A number alone as a value: without an allocation, if it has two digits at most.
+pub(super) fn number_value(number: u64) -> HeaderValue {
+    let digits = match usize::try_from(number) {
+        Ok(number @ 0..10) => 2 * number + 1..2 * number + 2,
+        Ok(number @ 10..100) => 2 * number..2 * number + 2,
+        _ => {
+            let mut line = Line::of_len(number_len(number));
+            line.number(number);
+            return line.into_value();
+        }
+    };
+    HeaderValue::from_static(&TWO_DIGITS[digits])
+}
+
+/// `00` to `99`.
+static TWO_DIGITS: &str = "\
+    0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849\
+    5051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
+
 /// A value that is being written. If it is not as long as was said, it is still right, but slower.
 pub(super) struct Line(Vec<u8>);
 
@@ -89,6 +108,13 @@ mod tests {
             line.number(number);
             assert_eq!((line.0.len(), line.0.capacity()), (len, len));
             assert_eq!(line.into_value(), format!("\"api\";q={number}"));
+        }
+    }
+
+    #[test]
+    fn a_number_alone_is_its_digits() {
+        for number in (0..1_100).chain([u64::MAX]) {
+            assert_eq!(number_value(number), number.to_string());
         }
     }
 

@@ -4,7 +4,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{
     fields::{LARGEST, POLICY, RATE_LIMIT, window_seconds},
-    line::Line,
+    line::{Line, number_value},
     retry_after::whole_seconds,
 };
 use crate::decision::Decision;
@@ -55,7 +55,7 @@ pub(super) fn set_three(names: &[HeaderName; 3], decision: &Decision, headers: &
         told.map(|value| value.to_str().ok()?.parse().ok()),
     ) {
         for (name, number) in names.iter().zip(three_numbers(decision)) {
-            headers.insert(name, HeaderValue::from(number));
+            headers.insert(name, number_value(number));
         }
     }
 }

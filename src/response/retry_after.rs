@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, header::RETRY_AFTER};
 
-use super::line::{Line, number_len};
+use super::line::number_value;
 use crate::decision::Decision;
 
 /// Sets the wait of a refusal. If a longer one is there already, that is kept: the field has one value only.
@@ -15,7 +15,7 @@ pub(super) fn set(decision: &Decision, headers: &mut HeaderMap) {
             .get(RETRY_AFTER)
             .is_none_or(|told| is_sooner(told, seconds))
         {
-            headers.insert(RETRY_AFTER, value(seconds));
+            headers.insert(RETRY_AFTER, number_value(seconds));
         }
     }
 }
@@ -33,17 +33,11 @@ pub(super) fn lengthen(decision: &Decision, headers: &mut HeaderMap) {
     let longest = exhausted.map(|policy| whole_seconds(policy.replenished_after()));
     let seconds = longest.max().unwrap_or(0);
     if is_sooner(told, seconds) {
-        headers.insert(RETRY_AFTER, value(seconds));
+        headers.insert(RETRY_AFTER, number_value(seconds));
     }
 }
 
 /// Whole seconds, rounded up.
-fn value(seconds: u64) -> HeaderValue {
-    let mut line = Line::of_len(number_len(seconds));
-    line.number(seconds);
-    line.into_value()
-}
-
 #[inline]
 pub(super) fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
