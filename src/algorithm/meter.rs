@@ -161,6 +161,15 @@ impl Meter {
         }
     }
 
+    /// Brings a state of other numbers into these, and one of long after this tick to it.
+    #[cold]
+    fn mend(&self, state: &mut Scaled, tick: u64) {
+        *state = self.in_own_scale(state);
+        if state.ticks() > tick + self.span_ticks {
+            *state = Scaled::new(state.parts(), tick, self.scale);
+        }
+    }
+
     /// What is owed after a decision, of a bucket or of a queue.
     #[inline(always)]
     pub(super) fn owed(&self, snapshot: &MeterSnapshot, is_queue: bool) -> Owed {
@@ -242,10 +251,9 @@ impl Algorithm for Meter {
 
     #[inline]
     fn settle(&self, state: &mut Scaled, now: Timestamp) {
-        *state = self.in_own_scale(state);
         let tick = self.tick_of(now);
-        if state.ticks() > tick + self.span_ticks {
-            *state = Scaled::new(state.parts(), tick, self.scale);
+        if state.scale() != self.scale || state.ticks() > tick + self.span_ticks {
+            self.mend(state, tick);
         }
     }
 
