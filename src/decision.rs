@@ -6,11 +6,16 @@ use smol_str::SmolStr;
 
 use crate::policy::Policy;
 
+mod logged;
 mod owed;
 mod standing;
+mod weighed;
 
+pub(crate) use logged::Logged;
 pub(crate) use owed::Owed;
+pub(crate) use standing::RefusedCost;
 pub use standing::{Outcome, Standing};
+pub(crate) use weighed::Weighed;
 
 /// What one policy decided; a tuple of algorithms has one for each member.
 #[derive(Clone)]
@@ -21,10 +26,13 @@ pub struct PolicyDecision {
     stands: Stands,
 }
 
+/// How a policy stands, or the numbers from which that is worked out: mostly nobody asks for it.
 #[derive(Clone, Copy)]
-enum Stands {
+pub(crate) enum Stands {
     So(Standing),
     ByWhatIsOwed(Owed),
+    ByWindows(Weighed),
+    ByAdmissions(Logged),
 }
 
 impl PolicyDecision {
@@ -34,14 +42,9 @@ impl PolicyDecision {
         Self::of(policy, Stands::So(standing))
     }
 
-    /// What this policy decided, from what is owed.
+    /// What this policy decided, from what its numbers are worked out from.
     #[inline(always)]
-    pub(crate) fn of_owed(policy: &Policy, owed: Owed) -> Self {
-        Self::of(policy, Stands::ByWhatIsOwed(owed))
-    }
-
-    #[inline(always)]
-    fn of(policy: &Policy, stands: Stands) -> Self {
+    pub(crate) fn of(policy: &Policy, stands: Stands) -> Self {
         Self {
             policy: policy.interned_name().clone(),
             limit: policy.limit(),
@@ -56,6 +59,8 @@ impl PolicyDecision {
         match &self.stands {
             Stands::So(standing) => read(standing),
             Stands::ByWhatIsOwed(owed) => read(&owed.standing(self.limit)),
+            Stands::ByWindows(weighed) => read(&weighed.standing(self.limit)),
+            Stands::ByAdmissions(logged) => read(&logged.standing(self.limit)),
         }
     }
 
@@ -67,9 +72,7 @@ impl PolicyDecision {
     /// The same with all of its numbers worked out, for whoever asks for most of them.
     #[inline(always)]
     pub(crate) fn worked_out(mut self) -> Self {
-        if let Stands::ByWhatIsOwed(owed) = &self.stands {
-            self.stands = Stands::So(owed.standing(self.limit));
-        }
+        self.stands = Stands::So(self.read(|standing| *standing));
         self
     }
 
@@ -85,6 +88,8 @@ impl PolicyDecision {
         match &self.stands {
             Stands::So(standing) => standing.outcome == Outcome::Admitted,
             Stands::ByWhatIsOwed(owed) => owed.is_admitted,
+            Stands::ByWindows(weighed) => weighed.is_admitted(),
+            Stands::ByAdmissions(logged) => logged.is_admitted(),
         }
     }
 

@@ -7,7 +7,7 @@ use crate::{
         scale::Scaled,
     },
     clock::Timestamp,
-    decision::{Decision, PolicyDecision},
+    decision::{Decision, PolicyDecision, Stands},
     error::ConfigError,
     quota::Quota,
 };
@@ -219,7 +219,10 @@ impl LeakyBucketQueue {
 
     #[inline(always)]
     fn told(&self, snapshot: &MeterSnapshot) -> PolicyDecision {
-        PolicyDecision::of_owed(self.0.policy(), self.0.owed(snapshot, true))
+        PolicyDecision::of(
+            self.0.policy(),
+            Stands::ByWhatIsOwed(self.0.owed(snapshot, true)),
+        )
     }
 }
 

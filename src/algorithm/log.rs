@@ -3,7 +3,7 @@
 use crate::{
     algorithm::{Algorithm, Numbers, Policy, PolicyId, Script, Scripted, Told},
     clock::Timestamp,
-    decision::{Decision, Outcome, PolicyDecision, Standing},
+    decision::{Decision, Logged, PolicyDecision, RefusedCost, Stands},
     error::ConfigError,
     quota::Quota,
 };
@@ -145,35 +145,19 @@ impl Log {
         }
     }
 
-    fn micros_until_over(&self, slot: u64, now: Timestamp) -> u64 {
-        let over_at = slot + self.span_micros;
-        // An entry of an older precision may have begun in the middle of a slot of today's.
-        let over_at = match self.slot_micros {
-            1 => over_at,
-            slot => over_at.next_multiple_of(slot),
-        };
-        over_at - now.as_micros()
-    }
-
     #[inline(always)]
     fn told(&self, snapshot: &LogSnapshot) -> PolicyDecision {
-        let limit = self.quota.units();
-        let until_over = |slot| self.micros_until_over(slot, snapshot.now);
-        let remaining = limit.saturating_sub(snapshot.units);
-        let is_missing = remaining < limit;
-        let when = |slot| if is_missing { until_over(slot) } else { 0 };
-        let standing = Standing {
-            remaining,
-            outcome: match snapshot.admitted {
-                true => Outcome::Admitted,
-                false if u64::from(snapshot.cost) > limit => Outcome::NeverFits,
-                false => Outcome::RefusedForMicros(until_over(snapshot.cost_after)),
-            },
-            replenished_after_micros: when(snapshot.more_after),
-            reset_after_micros: when(snapshot.all_after),
-            delay_micros: 0,
+        let logged = Logged {
+            units: snapshot.units,
+            more_after: snapshot.more_after,
+            all_after: snapshot.all_after,
+            cost_after: snapshot.cost_after,
+            now_micros: snapshot.now.as_micros(),
+            slot_micros: self.slot_micros,
+            span_micros: self.span_micros,
+            refused_cost: RefusedCost::of(snapshot.cost, snapshot.admitted),
         };
-        PolicyDecision::new(&self.policy, standing)
+        PolicyDecision::of(&self.policy, Stands::ByAdmissions(logged))
     }
 }
 
@@ -274,7 +258,7 @@ impl Algorithm for Log {
 
     #[inline]
     fn describe(&self, snapshot: &LogSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(self.told(snapshot));
+        tell(self.told(snapshot).worked_out());
     }
 
     #[inline(always)]

@@ -14,7 +14,7 @@ use std::fmt;
 use crate::{
     algorithm::{Algorithm, Numbers, Policy, PolicyId, Script, Scripted},
     clock::Timestamp,
-    decision::{Decision, Owed, PolicyDecision},
+    decision::{Decision, Owed, PolicyDecision, Stands},
     error::ConfigError,
     quota::Quota,
 };
@@ -362,7 +362,10 @@ impl Meter {
 
     #[inline(always)]
     fn told(&self, snapshot: &MeterSnapshot) -> PolicyDecision {
-        PolicyDecision::of_owed(&self.policy, self.owed(snapshot, false))
+        PolicyDecision::of(
+            &self.policy,
+            Stands::ByWhatIsOwed(self.owed(snapshot, false)),
+        )
     }
 }
 

@@ -1,7 +1,7 @@
 use crate::{
     algorithm::{Algorithm, Numbers, Policy, PolicyId, Script, Scripted},
     clock::Timestamp,
-    decision::{Decision, PolicyDecision, Standing},
+    decision::{Decision, PolicyDecision, RefusedCost, Stands, Weighed},
     error::ConfigError,
     quota::Quota,
 };
@@ -133,37 +133,9 @@ impl SlidingWindow {
         }
     }
 
-    /// What the previous window still weighs, rounded up to whole units.
-    #[inline]
-    fn weighed(&self, counters: &Counters) -> u64 {
-        let Counters {
-            previous,
-            ticks_covered,
-            ..
-        } = *counters;
-        match previous.saturating_mul(ticks_covered) {
-            0 => 0,
-            weighed if u128::from(weighed) <= LARGEST => weighed.div_ceil(self.ticks_per_period),
-            // Counted under a larger quota of the same name; as a Lua number counts, so that every store says the same.
-            _ => {
-                let weighed = previous as f64 * ticks_covered as f64;
-                (weighed / self.ticks_per_period as f64).ceil() as u64
-            }
-        }
-    }
-
-    #[inline]
-    fn admits(&self, counters: &Counters, units: u64) -> bool {
-        let room = self.quota.units().checked_sub(counters.current);
-        let room = room.and_then(|room| room.checked_sub(units));
-        room.is_some_and(|room| {
-            counters.previous.saturating_mul(counters.ticks_covered) <= room * self.ticks_per_period
-        })
-    }
-
-    /// Microseconds until so many units are admitted.
-    #[inline]
-    fn wait_micros(&self, counters: &Counters, units: u64) -> Option<u64> {
+    /// The counters in the numbers of this limit, after a decision about a cost.
+    #[inline(always)]
+    fn weighed(&self, counters: &Counters, cost: u32, is_admitted: bool) -> Weighed {
         let Counters {
             start,
             ticks_covered,
@@ -171,41 +143,28 @@ impl SlidingWindow {
             current,
             now,
         } = *counters;
-        let limit = self.quota.units();
-        if units > limit {
-            return None;
+        Weighed {
+            start_micros: start,
+            ticks_covered,
+            previous,
+            current,
+            now_micros: now.as_micros(),
+            ticks_per_period: self.ticks_per_period,
+            tick_micros: self.tick_micros,
+            refused_cost: RefusedCost::of(cost, is_admitted),
         }
-        if self.admits(counters, units) {
-            return Some(0);
-        }
-        // With so much room beside it, how many ticks of a window may the period still cover?
-        let may_cover = |room: u64, window: u64| match (room, window) {
-            (_, 0) => self.ticks_per_period,
-            (0, _) => 0,
-            (_, window) => (room * self.ticks_per_period / window).min(self.ticks_per_period),
-        };
-        let (window_start, covered) = match limit.checked_sub(current + units) {
-            Some(room) => (start, may_cover(room, previous).min(ticks_covered)),
-            None => (
-                start + self.quota.period_micros(),
-                may_cover(limit - units, current),
-            ),
-        };
-        let elapsed = (self.ticks_per_period - covered) * self.tick_micros;
-        Some(window_start + elapsed - now.as_micros())
+    }
+
+    #[inline]
+    fn admits(&self, counters: &Counters, cost: u32) -> bool {
+        let weighed = self.weighed(counters, cost, false);
+        cost == 0 || weighed.has_room(self.quota.units(), cost.into())
     }
 
     #[inline(always)]
     fn told(&self, snapshot: &TwoWindowsSnapshot) -> PolicyDecision {
-        let counters = &snapshot.counters;
-        let limit = self.quota.units();
-        let weighed = self.weighed(counters);
-        let remaining = limit.saturating_sub(counters.current.saturating_add(weighed));
-        let (cost, admitted) = (u64::from(snapshot.cost), snapshot.admitted);
-        let standing = Standing::of(limit, remaining, cost, admitted, |units| {
-            self.wait_micros(counters, units)
-        });
-        PolicyDecision::new(&self.policy, standing)
+        let weighed = self.weighed(&snapshot.counters, snapshot.cost, snapshot.admitted);
+        PolicyDecision::of(&self.policy, Stands::ByWindows(weighed))
     }
 }
 
@@ -288,14 +247,14 @@ impl Algorithm for SlidingWindow {
     fn settle(&self, state: &mut TwoWindows, now: Timestamp) {
         if state.stamp > now.as_micros() + 2 * self.quota.period_micros() {
             let counters = self.counters(state, now);
-            let current = counters.current.saturating_add(self.weighed(&counters));
-            *state = TwoWindows::new(now.as_micros(), 0, current);
+            let units = self.weighed(&counters, 0, true).units();
+            *state = TwoWindows::new(now.as_micros(), 0, units);
         }
     }
 
     #[inline]
     fn judge(&self, state: &TwoWindows, cost: u32, now: Timestamp) -> bool {
-        cost == 0 || self.admits(&self.counters(state, now), u64::from(cost))
+        self.admits(&self.counters(state, now), cost)
     }
 
     #[inline]
@@ -347,7 +306,7 @@ impl Algorithm for SlidingWindow {
     ) -> (bool, TwoWindowsSnapshot) {
         self.settle(state, now);
         let mut counters = self.counters(state, now);
-        let admitted = cost == 0 || self.admits(&counters, u64::from(cost));
+        let admitted = self.admits(&counters, cost);
         if admitted && cost > 0 {
             counters = counters.with(cost);
             state.become_those_of(&counters);
@@ -362,7 +321,7 @@ impl Algorithm for SlidingWindow {
 
     #[inline]
     fn describe(&self, snapshot: &TwoWindowsSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(self.told(snapshot));
+        tell(self.told(snapshot).worked_out());
     }
 
     #[inline(always)]
