@@ -2,17 +2,24 @@
 
 use std::collections::VecDeque;
 
-/// So many entries are looked at, and dropped, one by one.
+/// So many entries are looked at one by one.
 const FEW: usize = 4;
 
 /// What was admitted, oldest first.
+///
+/// The first entry and the last stand here, and most logs have no others: so a decision mostly looks nowhere else.
 #[derive(Debug, Clone)]
 pub struct Admissions {
-    pub(super) entries: VecDeque<Entry>,
-    /// The running total when the entries began.
-    forgotten: u64,
-    /// The slot that the log was last written in.
+    /// The slot that the log was last written in: that of the last entry, if there is one.
     pub(super) stamp: u64,
+    /// The running total when the entries began: the same as `total` if there are none.
+    forgotten: u64,
+    /// The running total: that of the last entry.
+    total: u64,
+    /// The last one too, if its running total is `total`.
+    first: Entry,
+    #[expect(clippy::box_collection, reason = "a word, where most logs need none")]
+    between: Option<Box<VecDeque<Entry>>>,
 }
 
 impl Admissions {
@@ -20,78 +27,185 @@ impl Admissions {
     #[inline]
     pub(super) fn since(slot: u64) -> Self {
         Self {
-            entries: VecDeque::new(),
-            forgotten: 0,
             stamp: slot,
+            forgotten: 0,
+            total: 0,
+            first: Entry { slot, total: 0 },
+            between: None,
         }
     }
 
     #[inline]
-    fn total(&self) -> u64 {
-        self.entries
-            .back()
-            .map_or(self.forgotten, |last| last.total)
+    pub(super) fn is_empty(&self) -> bool {
+        self.total == self.forgotten
+    }
+
+    /// The last entry, if there is any.
+    #[inline]
+    fn last(&self) -> Entry {
+        Entry {
+            slot: self.stamp,
+            total: self.total,
+        }
+    }
+
+    #[inline]
+    fn has_one(&self) -> bool {
+        self.first.total == self.total
+    }
+
+    #[inline]
+    fn between(&self) -> Option<&VecDeque<Entry>> {
+        self.between.as_deref()
+    }
+
+    /// All entries, each of which still counts.
+    #[inline]
+    pub(super) fn all(&self) -> Counted {
+        Counted {
+            over: 0,
+            before: self.forgotten,
+            units: self.total - self.forgotten,
+            first_slot: self.first.slot,
+        }
     }
 
     /// The entries of which it is not said that they are over: mostly all but a few of the first.
     #[inline(always)]
     pub(super) fn counted(&self, is_over: impl Fn(&Entry) -> bool) -> Counted {
-        let (mut first, mut before) = (0, self.forgotten);
-        while let Some(entry) = self.entries.get(first).filter(|entry| is_over(entry)) {
-            if first == FEW {
-                first = self.entries.partition_point(is_over);
-                before = self.entries[first - 1].total;
-                break;
+        if self.is_empty() || !is_over(&self.first) {
+            return self.all();
+        }
+        self.counted_after_the_first(is_over)
+    }
+
+    /// The same where the first entry is over.
+    #[inline(never)]
+    fn counted_after_the_first(&self, is_over: impl Fn(&Entry) -> bool) -> Counted {
+        let last = self.last();
+        if is_over(&last) {
+            return Counted {
+                over: usize::MAX,
+                before: self.total,
+                units: 0,
+                first_slot: self.stamp,
+            };
+        }
+        let (mut over, mut before, mut first_slot) = (1, self.first.total, last.slot);
+        if let Some(between) = self.between() {
+            while let Some(entry) = between.get(over - 1) {
+                if !is_over(entry) {
+                    first_slot = entry.slot;
+                    break;
+                }
+                if over == FEW {
+                    over = between.partition_point(is_over) + 1;
+                    before = between[over - 2].total;
+                    first_slot = between.get(over - 1).map_or(last.slot, |entry| entry.slot);
+                    break;
+                }
+                before = entry.total;
+                over += 1;
             }
-            first += 1;
-            before = entry.total;
         }
         Counted {
-            first,
+            over,
             before,
-            units: self.total() - before,
+            units: self.total - before,
+            first_slot,
         }
     }
 
     /// Drops the entries that no longer count.
     #[inline(always)]
     pub(super) fn forget(&mut self, counted: &Counted) {
+        if counted.over > 0 {
+            self.forget_first(counted);
+        }
+    }
+
+    #[inline(never)]
+    fn forget_first(&mut self, counted: &Counted) {
         self.forgotten = counted.before;
-        if counted.first > FEW {
-            self.entries.drain(..counted.first);
-            return;
-        }
-        for _ in 0..counted.first {
-            self.entries.pop_front();
-        }
+        let last = self.last();
+        let next = self.between.as_deref_mut().and_then(|between| {
+            let next = between.get(counted.over - 1).copied();
+            if counted.over <= FEW {
+                for _ in 0..counted.over {
+                    between.pop_front();
+                }
+            } else {
+                between.drain(..counted.over.min(between.len()));
+            }
+            next
+        });
+        self.first = next.unwrap_or(last);
     }
 
     /// Adds what was admitted in this slot, and drops what no longer counts in it.
     #[inline(always)]
     pub(super) fn append(&mut self, counted: &Counted, cost: u32, slot: u64) {
-        let total = self.total() + u64::from(cost);
         self.forget(counted);
-        self.stamp = slot;
-        match self.entries.back_mut() {
-            Some(last) if last.slot == slot => last.total = total,
-            _ => self.entries.push_back(Entry { slot, total }),
+        let total = self.total + u64::from(cost);
+        if self.is_empty() {
+            self.first = Entry { slot, total };
+        } else if self.stamp == slot {
+            if self.has_one() {
+                self.first.total = total;
+            }
+        } else if !self.has_one() {
+            self.push(self.last());
         }
+        self.stamp = slot;
+        self.total = total;
+    }
+
+    #[inline(never)]
+    fn push(&mut self, entry: Entry) {
+        self.between.get_or_insert_default().push_back(entry);
     }
 
     /// Takes so many of the oldest units out again, of those that are not forgotten.
     pub(super) fn take_out(&mut self, units: u64) {
-        self.forgotten = self.forgotten.saturating_add(units).min(self.total());
-        while (self.entries.front()).is_some_and(|first| first.total <= self.forgotten) {
-            self.entries.pop_front();
+        let forgotten = self.forgotten.saturating_add(units).min(self.total);
+        let counted = self.counted(|entry| entry.total <= forgotten);
+        self.forget(&counted);
+        self.forgotten = forgotten;
+    }
+
+    /// Moves all slots back.
+    pub(super) fn move_back(&mut self, by: u64) {
+        self.first.slot = self.first.slot.saturating_sub(by);
+        for entry in self
+            .between
+            .iter_mut()
+            .flat_map(|between| between.iter_mut())
+        {
+            entry.slot = entry.slot.saturating_sub(by);
         }
+        self.stamp = self.stamp.saturating_sub(by);
     }
 
     /// The slot of the unit of this number, of those that count.
-    #[cold]
+    #[inline]
     pub(super) fn slot_of_unit(&self, counted: &Counted, number: u64) -> u64 {
-        let is_earlier = |entry: &Entry| entry.total < counted.before + number;
-        let index = self.entries.partition_point(is_earlier);
-        self.entries.get(index).map_or(0, |entry| entry.slot)
+        let total = counted.before + number;
+        if counted.over == 0 && total <= self.first.total {
+            return self.first.slot;
+        }
+        self.slot_of_total(total)
+    }
+
+    #[cold]
+    fn slot_of_total(&self, total: u64) -> u64 {
+        let between = self
+            .between()
+            .and_then(|between| between.get(between.partition_point(|entry| entry.total < total)));
+        match between {
+            Some(entry) => entry.slot,
+            None if total <= self.total => self.stamp,
+            None => 0,
+        }
     }
 }
 
@@ -108,8 +222,82 @@ pub(super) const BYTES_PER_ENTRY: usize = size_of::<Entry>();
 
 /// The entries that still count.
 pub(super) struct Counted {
-    pub(super) first: usize,
+    /// How many do not, or more if none does.
+    pub(super) over: usize,
     /// The running total before them.
     pub(super) before: u64,
     pub(super) units: u64,
+    /// The slot of the first of them, if there is any.
+    pub(super) first_slot: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The same in one list, as plainly as it can be said.
+    #[derive(Default)]
+    struct Plain {
+        units: Vec<u64>,
+    }
+
+    impl Plain {
+        fn admit(&mut self, cost: u32, slot: u64) {
+            self.units.extend((0..cost).map(|_| slot));
+        }
+
+        fn forget_before(&mut self, slot: u64) {
+            self.units.retain(|admitted| *admitted >= slot);
+        }
+    }
+
+    #[test]
+    fn it_holds_what_a_plain_list_of_units_holds() {
+        let (mut log, mut plain) = (Admissions::since(0), Plain::default());
+        let mut random = 1_u64;
+        let mut next = |below: u64| {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (random >> 33) % below
+        };
+        let mut slot = 0;
+        for turn in 0..200_000 {
+            // Now a few entries, now many, now all over at once.
+            slot += next([1, 2, 3, 40][turn / 500 % 4]);
+            let oldest = slot.saturating_sub([0, 1, 5, 60][turn / 130 % 4]);
+            let counted = log.counted(|entry| entry.slot < oldest);
+            let held = plain.units.iter().filter(|admitted| **admitted >= oldest);
+            let held: Vec<u64> = held.copied().collect();
+            assert_eq!(counted.units, held.len() as u64);
+            for (index, admitted) in held.iter().enumerate() {
+                assert_eq!(log.slot_of_unit(&counted, index as u64 + 1), *admitted);
+            }
+            match next(8) {
+                0 => log.forget(&counted),
+                1 => {
+                    let units = next(6);
+                    log.forget(&counted);
+                    log.take_out(units);
+                    plain.forget_before(oldest);
+                    plain.units.drain(..(units as usize).min(plain.units.len()));
+                    continue;
+                }
+                _ => {
+                    let cost = 1 + next(3) as u32;
+                    log.append(&counted, cost, slot);
+                    plain.admit(cost, slot);
+                }
+            }
+            plain.forget_before(oldest);
+            let all = log.all();
+            assert_eq!(all.units, plain.units.len() as u64);
+            if let Some(first) = plain.units.first() {
+                assert_eq!(
+                    (all.first_slot, log.stamp),
+                    (*first, plain.units[plain.units.len() - 1])
+                );
+            }
+        }
+    }
 }

@@ -96,11 +96,7 @@ impl Log {
     fn move_back(&self, state: &mut Admissions, slot: u64) {
         let counted = self.counted(state, state.stamp);
         state.forget(&counted);
-        let back = state.stamp - slot;
-        for entry in &mut state.entries {
-            entry.slot = entry.slot.saturating_sub(back);
-        }
-        state.stamp = slot;
+        state.move_back(state.stamp - slot);
     }
 
     #[inline(always)]
@@ -113,23 +109,19 @@ impl Log {
     ) -> LogSnapshot {
         let limit = self.quota.units();
         let (mut more_after, mut all_after, mut cost_after) = (0, 0, 0);
-        if let (Some(first), Some(last)) = (state.entries.get(counted.first), state.entries.back())
-        {
+        if counted.units > 0 {
             // Until so many units are over there is no room for these.
             let after = |units: u64| {
                 let units = (counted.units + units).saturating_sub(limit);
-                match first.total - counted.before >= units {
-                    true => first.slot,
-                    false => state.slot_of_unit(counted, units),
-                }
+                state.slot_of_unit(counted, units)
             };
             // A quota that was made smaller may be exceeded by more than the first entry.
             more_after = if counted.units <= limit {
-                first.slot
+                counted.first_slot
             } else {
                 after(1)
             };
-            all_after = last.slot;
+            all_after = state.stamp;
             if !admitted && u64::from(cost) <= limit {
                 cost_after = after(u64::from(cost));
             }
@@ -221,8 +213,7 @@ impl Algorithm for Log {
     #[inline]
     fn is_fresh(&self, state: &Admissions, now: Timestamp) -> bool {
         state.stamp <= self.slot_of(now)
-            && (state.entries.back())
-                .is_none_or(|last| last.slot + self.span_micros <= self.slot_of(now))
+            && (state.is_empty() || state.stamp + self.span_micros <= self.slot_of(now))
     }
 
     #[inline]
@@ -247,8 +238,7 @@ impl Algorithm for Log {
         let admitted = self.has_room(&counted, cost);
         if admitted && cost > 0 {
             state.append(&counted, cost, slot);
-            counted.first = 0;
-            counted.units += u64::from(cost);
+            counted = state.all();
         }
         (
             admitted,

@@ -4,8 +4,8 @@
 //! |---|---|---|---|
 //! | a steady rate with bursts (the usual choice) | [`TokenBucket`], [`Gcra`], [`LeakyBucket`] | burst + ⌊n(P−1)/P⌋ | 16 bytes |
 //! | "n per day", as on a price list | [`FixedWindow`] | 2n; 2n − 1 from the first request | 16 bytes |
-//! | n in *every* span, exactly | [`SlidingLog`] | n | 48 bytes, and 16 to 32 per admission |
-//! | n in every span, in bounded memory | [`SlidingBuckets`], [strict](SlidingBuckets::strict) | n | 48 bytes, and 16 to 32 per sub-counter |
+//! | n in *every* span, exactly | [`SlidingLog`] | n | 48 bytes for two, and 16 to 32 per further admission |
+//! | n in every span, in bounded memory | [`SlidingBuckets`], [strict](SlidingBuckets::strict) | n | 48 bytes for two, and 16 to 32 per further sub-counter |
 //! | n in every span, nearly, in little memory | [`SlidingWindow`] | n + ⌊n(P−2)/P⌋ | 24 bytes |
 //! | a smooth flow towards something slow | [`LeakyBucket::queue`] | n + c − 1, as released | 16 bytes |
 //! | not twice in a moment | [`MinInterval`] | ⌈P/d⌉ | 8 bytes |
