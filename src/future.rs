@@ -93,18 +93,13 @@ where
         let mut state = self.project().state;
         loop {
             let next = match state.as_mut().project() {
-                StateProjection::Inner { future, note: None } => {
-                    return future.poll(cx).map_err(R::inner_error);
-                }
-                StateProjection::Inner {
-                    future,
-                    note: Some(note),
-                } => {
-                    let mut response = ready!(future.poll(cx)).map_err(R::inner_error);
-                    if let Ok(response) = &mut response {
+                StateProjection::Inner { future, note } => {
+                    // It stays where it is written first, which is where the caller wants it.
+                    let mut answer = R::inner_answer(future.poll(cx));
+                    if let (Some(note), Poll::Ready(Ok(response))) = (note, &mut answer) {
                         note.write::<Req, _, Svc::Error>(response);
                     }
-                    return Poll::Ready(response);
+                    return answer;
                 }
                 StateProjection::Answer { answer } => {
                     return Poll::Ready(answer.take().expect("polled after it was ready"));

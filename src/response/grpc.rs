@@ -1,5 +1,7 @@
 //! The answer in gRPC's own form: a status in the header fields, and no body.
 
+use std::task::Poll;
+
 use bytes::Bytes;
 use http::{Request, Response};
 
@@ -101,6 +103,11 @@ impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Grp
 
     fn inner_error(error: E) -> E {
         error
+    }
+
+    #[inline]
+    fn inner_answer(answer: Poll<Result<Response<ResB>, E>>) -> Poll<Result<Response<ResB>, E>> {
+        answer
     }
 
     #[inline]

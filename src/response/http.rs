@@ -1,6 +1,6 @@
 //! The answer in HTTP: 429, when to come again, and what is left.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, task::Poll};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, header};
@@ -197,6 +197,11 @@ impl<ReqB, ResB: FromBytes, E, R: Render> Respond<Request<ReqB>, Response<ResB>,
 
     fn inner_error(error: E) -> E {
         error
+    }
+
+    #[inline]
+    fn inner_answer(answer: Poll<Result<Response<ResB>, E>>) -> Poll<Result<Response<ResB>, E>> {
+        answer
     }
 
     #[inline]
