@@ -129,6 +129,12 @@ impl PolicyDecision {
         Duration::from_micros(self.read(|standing| standing.replenished_after_micros))
     }
 
+    /// How many units remain, and after how many microseconds there are more.
+    #[inline]
+    pub(crate) fn left(&self) -> (u64, u64) {
+        self.read(|standing| (standing.remaining, standing.replenished_after_micros))
+    }
+
     /// How long until the state is as good as fresh.
     #[inline]
     pub fn reset_after(&self) -> Duration {

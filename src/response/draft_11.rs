@@ -5,57 +5,91 @@ use http::HeaderValue;
 use super::{
     fields::{LARGEST, window_seconds},
     line::{Line, number_len, string_len},
-    retry_after::whole_seconds,
 };
 use crate::decision::{Decision, PolicyDecision};
 
 /// `"api";q=40;w=2, "daily";q=1000;w=86400`
 pub(super) fn policies(decision: &Decision) -> HeaderValue {
-    let numbers = |policy: &PolicyDecision| (policy.limit().min(LARGEST), window_seconds(policy));
-    list(decision, [b";q=", b";w="], |_| true, numbers)
+    list(decision.policies().iter(), |policy| Member {
+        policy,
+        parameters: [b";q=", b";w="],
+        number: policy.limit().min(LARGEST),
+        seconds: window_seconds(policy),
+    })
 }
 
 /// `"api";r=39;t=1, "daily";r=999;t=87`
 pub(super) fn rates(decision: &Decision) -> HeaderValue {
-    let told = |policy: &PolicyDecision| decision.is_admitted() || !policy.is_admitted();
-    let numbers = |policy: &PolicyDecision| {
-        let seconds = whole_seconds(policy.replenished_after());
-        (
-            policy.remaining().min(LARGEST),
-            (seconds > 0).then_some(seconds),
-        )
-    };
-    list(decision, [b";r=", b";t="], told, numbers)
+    let member = |policy| Member::of_what_is_left(policy);
+    if let [policy] = decision.policies() {
+        // Its numbers are worked out once.
+        let member = member(policy);
+        let mut line = Line::of_len(member.len());
+        member.write_to(&mut line);
+        return line.into_value();
+    }
+    let policies = decision.policies().iter();
+    let told = policies.filter(|policy| decision.is_admitted() || !policy.is_admitted());
+    list(told, member)
 }
 
-/// A list of the policies that are told, each with one parameter or two.
-#[inline]
-fn list(
-    decision: &Decision,
-    [first, second]: [&[u8; 3]; 2],
-    told: impl Fn(&PolicyDecision) -> bool,
-    numbers: impl Fn(&PolicyDecision) -> (u64, Option<u64>),
+/// A list of policies.
+fn list<'a>(
+    policies: impl Iterator<Item = &'a PolicyDecision> + Clone,
+    member: impl Fn(&'a PolicyDecision) -> Member<'a>,
 ) -> HeaderValue {
-    let members = || decision.policies().iter().filter(|policy| told(policy));
-    let len = |policy: &PolicyDecision| {
-        let (number, seconds) = numbers(policy);
-        let seconds = seconds.map_or(0, |seconds| second.len() + number_len(seconds));
-        string_len(policy.policy()) + first.len() + number_len(number) + seconds
-    };
-    let separated = |policy: &PolicyDecision| ", ".len() + len(policy);
-    let mut line = Line::of_len(members().map(separated).sum::<usize>().saturating_sub(2));
-    for policy in members() {
-        let (number, seconds) = numbers(policy);
+    let lens = policies
+        .clone()
+        .map(|policy| ", ".len() + member(policy).len());
+    let mut line = Line::of_len(lens.sum::<usize>().saturating_sub(2));
+    for policy in policies {
         line.separate();
-        line.string(policy.policy());
+        member(policy).write_to(&mut line);
+    }
+    line.into_value()
+}
+
+/// A policy with a parameter or two.
+struct Member<'a> {
+    policy: &'a PolicyDecision,
+    parameters: [&'static [u8; 3]; 2],
+    number: u64,
+    seconds: Option<u64>,
+}
+
+impl<'a> Member<'a> {
+    #[inline]
+    fn of_what_is_left(policy: &'a PolicyDecision) -> Self {
+        let (remaining, replenished_after_micros) = policy.left();
+        let seconds = replenished_after_micros.div_ceil(1_000_000);
+        Self {
+            policy,
+            parameters: [b";r=", b";t="],
+            number: remaining.min(LARGEST),
+            seconds: (seconds > 0).then_some(seconds),
+        }
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        let [first, second] = self.parameters;
+        let seconds = self
+            .seconds
+            .map_or(0, |seconds| second.len() + number_len(seconds));
+        string_len(self.policy.policy()) + first.len() + number_len(self.number) + seconds
+    }
+
+    #[inline]
+    fn write_to(&self, line: &mut Line) {
+        let [first, second] = self.parameters;
+        line.string(self.policy.policy());
         line.text(first);
-        line.number(number);
-        if let Some(seconds) = seconds {
+        line.number(self.number);
+        if let Some(seconds) = self.seconds {
             line.text(second);
             line.number(seconds);
         }
     }
-    line.into_value()
 }
 
 #[cfg(test)]

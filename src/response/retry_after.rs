@@ -22,12 +22,12 @@ pub(super) fn set(decision: &Decision, headers: &mut HeaderMap) {
 
 /// Lengthens the wait that an inner layer announced, where whoever kept it would be refused by this one.
 pub(super) fn lengthen(decision: &Decision, headers: &mut HeaderMap) {
-    if decision.remaining() > 0 {
-        return;
-    }
     let Some(told) = headers.get(RETRY_AFTER) else {
         return;
     };
+    if decision.remaining() > 0 {
+        return;
+    }
     let policies = decision.policies().iter();
     let exhausted = policies.filter(|policy| policy.remaining() == 0);
     let longest = exhausted.map(|policy| whole_seconds(policy.replenished_after()));
