@@ -8,6 +8,8 @@ use crate::{
     quota::Quota,
 };
 
+use super::word::Word;
+
 /// Admits a request if the units taken in the running window leave room for its cost; refuses it otherwise.
 ///
 /// Windows start at the multiples of the period since the Unix epoch (a quota per day starts at midnight
@@ -137,19 +139,16 @@ impl FixedWindow {
     #[inline]
     fn running(&self, state: &Window, now: Timestamp) -> Window {
         let now = now.as_micros();
-        let is_open = state.used > 0 || self.opens == Opens::AtMultiplesOfThePeriod;
-        if is_open && now < state.start + self.quota.period_micros() {
+        let is_open = state.used() > 0 || self.opens == Opens::AtMultiplesOfThePeriod;
+        if is_open && now < state.start() + self.quota.period_micros() {
             return *state;
         }
-        Window {
-            start: self.start_at(max(now, state.start)),
-            used: 0,
-        }
+        Window::new(self.start_at(max(now, state.start())), 0)
     }
 
     #[inline(always)]
     fn told(&self, snapshot: &WindowSnapshot) -> PolicyDecision {
-        let Window { start, used } = snapshot.window;
+        let (start, used) = (snapshot.window.start(), snapshot.window.used());
         let units = self.quota.units();
         let remaining = units.saturating_sub(used);
         let until_next = start + self.quota.period_micros() - snapshot.now.as_micros();
@@ -167,8 +166,26 @@ impl FixedWindow {
 /// A window and the units taken in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    start: u64,
-    used: u64,
+    start: Word,
+    used: Word,
+}
+
+impl Window {
+    #[inline]
+    fn new(start: u64, used: u64) -> Self {
+        let [start, used] = [start, used].map(Word::new);
+        Self { start, used }
+    }
+
+    #[inline]
+    fn start(&self) -> u64 {
+        self.start.get()
+    }
+
+    #[inline]
+    fn used(&self) -> u64 {
+        self.used.get()
+    }
 }
 
 /// A window as it was right after a decision.
@@ -196,39 +213,37 @@ impl Algorithm for FixedWindow {
 
     #[inline]
     fn fresh(&self, at: Timestamp) -> Window {
-        Window {
-            start: self.start_at(at.as_micros()),
-            used: 0,
-        }
+        Window::new(self.start_at(at.as_micros()), 0)
     }
 
     #[inline]
     fn settle(&self, state: &mut Window, now: Timestamp) {
         let now = now.as_micros();
-        if state.start > now + self.quota.period_micros() {
-            state.start = self.start_at(now);
+        if state.start() > now + self.quota.period_micros() {
+            *state = Window::new(self.start_at(now), state.used());
         }
     }
 
     #[inline]
     fn judge(&self, state: &Window, cost: u32, now: Timestamp) -> bool {
-        cost == 0 || self.running(state, now).used + u64::from(cost) <= self.quota.units()
+        cost == 0 || self.running(state, now).used() + u64::from(cost) <= self.quota.units()
     }
 
     #[inline]
     fn charge(&self, state: &mut Window, cost: u32, now: Timestamp) {
-        *state = self.running(state, now);
-        state.used += u64::from(cost);
+        let window = self.running(state, now);
+        *state = Window::new(window.start(), window.used() + u64::from(cost));
     }
 
     fn refund(&self, state: &mut Window, cost: u32, now: Timestamp) {
-        *state = self.running(state, now);
-        state.used = state.used.saturating_sub(u64::from(cost));
+        let window = self.running(state, now);
+        let used = window.used().saturating_sub(u64::from(cost));
+        *state = Window::new(window.start(), used);
     }
 
     #[inline]
     fn is_fresh(&self, state: &Window, now: Timestamp) -> bool {
-        state.start <= now.as_micros() && self.running(state, now).used == 0
+        state.start() <= now.as_micros() && self.running(state, now).used() == 0
     }
 
     #[inline]
@@ -273,7 +288,7 @@ impl Scripted for FixedWindow {
 
     fn state(&self, numbers: &[u64]) -> Option<Window> {
         match *numbers {
-            [start, used] => Some(Window { start, used }),
+            [start, used] => Some(Window::new(start, used)),
             _ => None,
         }
     }

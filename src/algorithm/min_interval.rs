@@ -8,6 +8,8 @@ use crate::{
     quota::Quota,
 };
 
+use super::word::Word;
+
 /// Admits a request if the interval has passed since the last one that was admitted; refuses it otherwise.
 ///
 /// It counts requests: a cost of 1 or more is one.
@@ -111,22 +113,22 @@ impl MinInterval {
 
 /// When the last request was admitted, or, if none was, when the key was first seen; in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LastAdmitted(u64);
+pub struct LastAdmitted(Word);
 
 impl LastAdmitted {
     #[inline]
     fn new(stamp: u64, was_admitted: bool) -> Self {
-        Self((stamp << 1) | u64::from(was_admitted))
+        Self(Word::new((stamp << 1) | u64::from(was_admitted)))
     }
 
     #[inline]
     fn stamp(self) -> u64 {
-        self.0 >> 1
+        self.0.get() >> 1
     }
 
     #[inline]
     fn was_admitted(self) -> bool {
-        self.0 & 1 == 1
+        self.0.get() & 1 == 1
     }
 }
 

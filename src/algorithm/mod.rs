@@ -50,6 +50,7 @@ mod sliding_log;
 mod sliding_window;
 mod token_bucket;
 mod tuple;
+mod word;
 
 pub use crate::decision::{Outcome, Standing};
 pub use crate::policy::{Numbers, Policy, PolicyId};

@@ -1,13 +1,15 @@
 //! The state of a bucket in two words, which know what their numbers count.
 
+use super::word::Word;
+
 /// A debt in parts of a unit and the tick that it was last seen at, with the [`Scale`] of both.
 ///
 /// A named policy keeps its buckets when its numbers change, and then the parts and ticks of an old
 /// state are not those of the new policy. The numbers need 53 bits each; the scale lives in the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scaled {
-    debt: u64,
-    stamp: u64,
+    debt: Word,
+    stamp: Word,
 }
 
 const NUMBER_BITS: u32 = 53;
@@ -20,25 +22,25 @@ impl Scaled {
     pub(super) fn new(parts: u64, ticks: u64, scale: Scale) -> Self {
         let half = |bits: u32| u64::from(bits & HALF_MASK) << NUMBER_BITS;
         Self {
-            debt: parts | half(scale.0 >> HALF_BITS),
-            stamp: ticks | half(scale.0),
+            debt: Word::new(parts | half(scale.0 >> HALF_BITS)),
+            stamp: Word::new(ticks | half(scale.0)),
         }
     }
 
     #[inline]
     pub(super) fn parts(self) -> u64 {
-        self.debt & NUMBER_MASK
+        self.debt.get() & NUMBER_MASK
     }
 
     #[inline]
     pub(super) fn ticks(self) -> u64 {
-        self.stamp & NUMBER_MASK
+        self.stamp.get() & NUMBER_MASK
     }
 
     #[inline]
     pub(super) fn scale(self) -> Scale {
         let half = |word: u64| (word >> NUMBER_BITS) as u32;
-        Scale((half(self.debt) << HALF_BITS) | half(self.stamp))
+        Scale((half(self.debt.get()) << HALF_BITS) | half(self.stamp.get()))
     }
 
     /// The same debt and instant in another scale: exactly, if the [`Scale`] knows how many parts a unit had; otherwise the

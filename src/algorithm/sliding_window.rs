@@ -6,6 +6,8 @@ use crate::{
     quota::Quota,
 };
 
+use super::word::Word;
+
 /// Admits a request if an estimate of the units taken in the period up to now leaves room for its cost;
 /// refuses it otherwise.
 ///
@@ -113,11 +115,11 @@ impl SlidingWindow {
     #[inline]
     fn counters(&self, state: &TwoWindows, now: Timestamp) -> Counters {
         let period = self.quota.period_micros();
-        let micros = now.as_micros().max(state.stamp);
+        let micros = now.as_micros().max(state.stamp.get());
         let start = micros - micros % period;
-        let (previous, current) = match state.stamp {
-            stamp if stamp >= start => (state.previous, state.current),
-            stamp if stamp + period >= start => (state.current, 0),
+        let (previous, current) = match state.stamp.get() {
+            stamp if stamp >= start => (state.previous.get(), state.current.get()),
+            stamp if stamp + period >= start => (state.current.get(), 0),
             _ => (0, 0),
         };
         let elapsed = match self.tick_micros {
@@ -171,9 +173,9 @@ impl SlidingWindow {
 /// The counts of the window that the stamp is in, and of the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TwoWindows {
-    stamp: u64,
-    previous: u64,
-    current: u64,
+    stamp: Word,
+    previous: Word,
+    current: Word,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -198,6 +200,7 @@ impl Counters {
 impl TwoWindows {
     #[inline]
     fn new(stamp: u64, previous: u64, current: u64) -> Self {
+        let [stamp, previous, current] = [stamp, previous, current].map(Word::new);
         Self {
             stamp,
             previous,
@@ -207,7 +210,7 @@ impl TwoWindows {
 
     #[inline]
     fn become_those_of(&mut self, counters: &Counters) {
-        let stamp = counters.now.as_micros().max(self.stamp);
+        let stamp = counters.now.as_micros().max(self.stamp.get());
         *self = Self::new(stamp, counters.previous, counters.current);
     }
 }
@@ -245,7 +248,7 @@ impl Algorithm for SlidingWindow {
     /// estimate becomes the running window's count, so that the step opens nothing.
     #[inline]
     fn settle(&self, state: &mut TwoWindows, now: Timestamp) {
-        if state.stamp > now.as_micros() + 2 * self.quota.period_micros() {
+        if state.stamp.get() > now.as_micros() + 2 * self.quota.period_micros() {
             let counters = self.counters(state, now);
             let units = self.weighed(&counters, 0, true).units();
             *state = TwoWindows::new(now.as_micros(), 0, units);
@@ -268,17 +271,17 @@ impl Algorithm for SlidingWindow {
         let counters = self.counters(state, now);
         let cost = u64::from(cost);
         let from_previous = cost.saturating_sub(counters.current);
-        *state = TwoWindows {
-            stamp: now.as_micros().max(state.stamp),
-            previous: counters.previous.saturating_sub(from_previous),
-            current: counters.current.saturating_sub(cost),
-        };
+        *state = TwoWindows::new(
+            now.as_micros().max(state.stamp.get()),
+            counters.previous.saturating_sub(from_previous),
+            counters.current.saturating_sub(cost),
+        );
     }
 
     #[inline]
     fn is_fresh(&self, state: &TwoWindows, now: Timestamp) -> bool {
         let counters = self.counters(state, now);
-        state.stamp <= now.as_micros() && (counters.previous, counters.current) == (0, 0)
+        state.stamp.get() <= now.as_micros() && (counters.previous, counters.current) == (0, 0)
     }
 
     #[inline]

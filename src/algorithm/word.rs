@@ -1,0 +1,26 @@
+//! A number of a state, which may stand at any address.
+
+use std::fmt;
+
+/// A state of these stands right behind its key: one of two words and an `IpAddr`, which has 17 bytes, take 33 bytes, and
+/// not 40.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Word([u8; 8]);
+
+impl Word {
+    #[inline(always)]
+    pub(super) fn new(number: u64) -> Self {
+        Self(number.to_ne_bytes())
+    }
+
+    #[inline(always)]
+    pub(super) fn get(self) -> u64 {
+        u64::from_ne_bytes(self.0)
+    }
+}
+
+impl fmt::Debug for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.get().fmt(f)
+    }
+}
