@@ -2,9 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use smol_str::SmolStr;
-
-use crate::policy::Policy;
+use crate::policy::{Policy, PolicyName};
 
 mod logged;
 mod owed;
@@ -20,7 +18,7 @@ pub(crate) use weighed::Weighed;
 /// What one policy decided; a tuple of algorithms has one for each member.
 #[derive(Clone)]
 pub struct PolicyDecision {
-    policy: SmolStr,
+    policy: PolicyName,
     limit: u64,
     window_micros: u64,
     stands: Stands,
@@ -46,7 +44,7 @@ impl PolicyDecision {
     #[inline(always)]
     pub(crate) fn of(policy: &Policy, stands: Stands) -> Self {
         Self {
-            policy: policy.interned_name().clone(),
+            policy: policy.kept_name().clone(),
             limit: policy.limit(),
             window_micros: policy.window_micros(),
             stands,

@@ -6,9 +6,12 @@ use std::{
 };
 
 use sha2::{Digest, Sha256};
-use smol_str::{SmolStr, format_smolstr};
 
 use crate::{error::ConfigError, quota::Quota};
+
+mod name;
+
+pub(crate) use name::PolicyName;
 
 const LONGEST_NAME: usize = 64;
 /// After so many windows without a charge the state of every algorithm is as good as fresh: two counters need two, and so do
@@ -125,7 +128,7 @@ impl Numbers {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    name: SmolStr,
+    name: PolicyName,
     id: PolicyId,
     /// What it is known by without a name: its algorithm and its numbers.
     unnamed: PolicyId,
@@ -150,8 +153,8 @@ impl Policy {
             // Writing to a `String` does not fail.
             let _ = write!(name, "-{number}");
         }
-        let name = format_smolstr!("{name}-{}", Span(window_micros));
-        Self::described(name, numbers.first().copied().unwrap_or(0), window_micros)
+        let _ = write!(name, "-{}", Span(window_micros));
+        Self::described(&name, numbers.first().copied().unwrap_or(0), window_micros)
     }
 
     /// The policy of an algorithm that is known by its quota, and by what else is said of it.
@@ -163,17 +166,17 @@ impl Policy {
         window_micros: u64,
     ) -> Self {
         let (units, period) = (quota.units(), Span(quota.period_micros()));
-        let name = format_smolstr!("{algorithm}-{units}-{period}{more}");
-        Self::described(name, limit, window_micros)
+        let name = format!("{algorithm}-{units}-{period}{more}");
+        Self::described(&name, limit, window_micros)
     }
 
-    fn described(name: SmolStr, limit: u64, window_micros: u64) -> Self {
-        let id = PolicyId::of(0, &name);
+    fn described(name: &str, limit: u64, window_micros: u64) -> Self {
+        let id = PolicyId::of(0, name);
         Self {
             id,
             unnamed: id,
             numbers: id,
-            name,
+            name: name.into(),
             limit,
             window_micros,
         }
@@ -202,10 +205,10 @@ impl Policy {
                 name: name.to_owned(),
             });
         }
-        Ok(self.known_as(SmolStr::new(name), PolicyId::of(1, name)))
+        Ok(self.known_as(name.into(), PolicyId::of(1, name)))
     }
 
-    fn known_as(self, name: SmolStr, id: PolicyId) -> Self {
+    fn known_as(self, name: PolicyName, id: PolicyId) -> Self {
         Self {
             name,
             id,
@@ -251,7 +254,7 @@ impl Policy {
     }
 
     #[inline]
-    pub(crate) fn interned_name(&self) -> &SmolStr {
+    pub(crate) fn kept_name(&self) -> &PolicyName {
         &self.name
     }
 }

@@ -52,6 +52,7 @@ const TOWER: &[&str] = &["layer", "service", "future", "held", "inner"];
 const OUTSIDE: &[(&str, &[&str])] = &[
     ("ahash", &["store/local/"]),
     ("arc_swap", &["choice/reloadable.rs"]),
+    ("arrayvec", &["policy/name.rs"]),
     ("axum", &["key/", "response/"]),
     ("base64", &["key/portable/", "response/"]),
     ("bytes", &["key/", "response/", "store/redis/"]),
@@ -67,7 +68,6 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("serde", &["config/"]),
     ("sha1", &["store/redis/"]),
     ("sha2", &["key/", "policy.rs"]),
-    ("smol_str", &["decision.rs", "policy.rs"]),
     ("spin", &["store/local/"]),
     ("tokio", &["held.rs", "store/redis/"]),
     ("tonic", &["key/", "response/"]),

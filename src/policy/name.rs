@@ -1,0 +1,62 @@
+//! The name of a policy, which each of its decisions holds too.
+
+use std::{fmt, ops::Deref, sync::Arc};
+
+use arrayvec::ArrayString;
+
+/// Longer than what an algorithm and its numbers usually are, so that a decision mostly copies it, and counts no references.
+const SHORT: usize = 36;
+
+#[derive(Clone)]
+pub(crate) enum PolicyName {
+    Short(ArrayString<SHORT>),
+    Long(Arc<str>),
+}
+
+impl From<&str> for PolicyName {
+    fn from(name: &str) -> Self {
+        ArrayString::from(name).map_or_else(|_| Self::Long(name.into()), Self::Short)
+    }
+}
+
+impl Deref for PolicyName {
+    type Target = str;
+
+    #[inline]
+    fn deref(&self) -> &str {
+        match self {
+            Self::Short(name) => name,
+            Self::Long(name) => name,
+        }
+    }
+}
+
+impl PartialEq for PolicyName {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for PolicyName {}
+
+impl fmt::Debug for PolicyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_of_any_length_is_kept_whole() {
+        for len in [1, SHORT, SHORT + 1, 64, 1_000] {
+            let name = "n".repeat(len);
+            let kept = PolicyName::from(&*name);
+            assert_eq!((&*kept, kept.clone()), (&*name, kept.clone()));
+            assert_eq!(matches!(kept, PolicyName::Short(_)), len <= SHORT);
+        }
+    }
+}
