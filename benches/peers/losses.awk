@@ -18,7 +18,7 @@ FNR == 1 && what == "losses" {
 FNR == 1 && what == "wrong" {
     print "\n## Which limiters are wrong\n"
     print "Each row in which a limiter did not keep what it promises, as in the tables below.\n"
-    print "| history | limiter | promised | admitted | |\n|---|---|---|---|---|"
+    print "| history | limiter | promised | seen | |\n|---|---|---|---|---|"
 }
 /^## / { section = substr($0, 4); part = ""; next }
 /^### / { part = ": " substr($0, 5); next }

@@ -18,7 +18,7 @@ use tower_resilience_ratelimiter::{RateLimiterLayer, WindowType};
 
 use crate::{
     limiters::{one_unit_only, tollgate},
-    subject::{BEGINNING, RealTime, Subject, ToldTime, admits},
+    subject::{BEGINNING, RealTime, Subject, ToldTime, admits, yes_or_no},
     verdict::{By, history, row},
 };
 
@@ -166,7 +166,7 @@ fn resilience(window: WindowType) -> Box<dyn Subject> {
             last = now;
             let ready = service.ready().await;
             let ready = ready.unwrap_or_else(|_| unreachable!("it is always ready"));
-            Some(ready.call(()).await.is_ok())
+            Some(yes_or_no(ready.call(()).await.is_ok()))
         })
     })
 }
@@ -178,11 +178,11 @@ pub(crate) fn weighted(most: u32, window: Duration) -> [(&'static str, Box<dyn S
     [
         (
             "trypema",
-            RealTime::boxed(move |cost| Some(trypema.admits_cost("key", cost.into()))),
+            RealTime::boxed(move |cost| Some(trypema.ask_cost("key", cost.into()))),
         ),
         (
             "limitador",
-            RealTime::boxed(move |cost| Some(limitador.admits_cost("key", cost.into()))),
+            RealTime::boxed(move |cost| Some(yes_or_no(limitador.admits_cost("key", cost.into())))),
         ),
     ]
 }
