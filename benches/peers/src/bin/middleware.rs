@@ -29,7 +29,8 @@ const CALLERS: u32 = 1_000;
 const TEXT: &str = "A service that answers a short text from a boxed future, as axum's routes do, called directly, by \
     1 000 callers in turn. *Admitted* compares what each layer adds to the time of the bare service; *refused*, where \
     the service is not called, the whole time of making and refusing a request. The fields are tollgate's default \
-    (draft 11), and each peer's own.";
+    (draft 11), and each peer's own. tower's own layer delays instead of refusing: only what it lets through at once is \
+    compared.";
 
 fn main() {
     // axum-governor starts a task.
@@ -83,6 +84,16 @@ fn rows(answer: Answer) {
         requests(global(), answer),
         its,
     );
+    // What is too much it delays.
+    if answer == Answer::Admitted {
+        let its = requests(layers::tower_limit(limit).layer(Text), answer);
+        row(
+            "tower `RateLimitLayer`, one bucket",
+            "off",
+            requests(global(), answer),
+            its,
+        );
+    }
     let ours = || requests(on(), answer);
     let its = requests(
         layers::tower_governor_with_headers(limit).layer(Text),

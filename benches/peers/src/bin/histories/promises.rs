@@ -105,6 +105,12 @@ pub(crate) fn table() {
         table::row(&[&package, &version_of(package), &format!("`{file}`"), &words]);
     }
     table::row(&[
+        &"tower",
+        &version_of("tower"),
+        &"`src/limit/rate/layer.rs`",
+        &"a rate limit on the number of requests the underlying service can handle over a period of time",
+    ]);
+    table::row(&[
         &"tower-resilience-ratelimiter",
         &version_of("tower-resilience-ratelimiter"),
         &"`src/config.rs`",
