@@ -8,20 +8,16 @@ pub mod layers;
 pub mod limit;
 pub mod own;
 pub mod peers;
-pub mod rounds;
 pub mod table;
 pub mod versions;
+
+pub use tollgate_benches::{quick, rounds};
 
 use std::{
     future::Future,
     pin::pin,
     task::{Context, Poll, Waker},
 };
-
-/// Whether only a short run is wanted, to see that everything works: its numbers say little.
-pub fn quick() -> bool {
-    std::env::var_os("TOLLGATE_BENCH_QUICK").is_some_and(|value| value != "0")
-}
 
 /// The output of a future that never waits.
 #[inline]
