@@ -13,7 +13,8 @@ FNR == NR {
 }
 FNR == 1 && what == "losses" {
     print "\n## Where tollgate loses, and why\n"
-    print "Each row in which a number is above 1, as in the tables below; the numbers of the reasons are below them."
+    print "Each row in which a number is above 1, as in the tables below; the numbers of the reasons are below them. Where a"
+    print "range begins below 1, it may be either."
 }
 FNR == 1 && what == "wrong" {
     print "\n## Which limiters are wrong\n"

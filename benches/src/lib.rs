@@ -1,6 +1,6 @@
 //! Comparisons with other crates; see the benches. What measures is here, and `benches/peers` has it from here.
 
-pub mod rounds;
+pub mod turns;
 
 /// Whether only a short run is wanted, to see that everything works: its numbers say little.
 pub fn quick() -> bool {

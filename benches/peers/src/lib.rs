@@ -1,7 +1,7 @@
 //! The same work through tollgate and through the crates that people would pick instead.
 //!
 //! Each program in `bin/` prints one section of `BENCHMARKS.md`; `scripts/bench` runs them all. Everything that is
-//! compared takes turns in one run, and what is reported is a ratio of medians with the range of the rounds' ratios.
+//! compared takes turns in one run, and what is reported is a ratio with its spread, see [`turns`].
 
 pub mod keys;
 pub mod layers;
@@ -11,7 +11,7 @@ pub mod peers;
 pub mod table;
 pub mod versions;
 
-pub use tollgate_benches::{quick, rounds};
+pub use tollgate_benches::{quick, turns};
 
 use std::{
     future::Future,
