@@ -44,12 +44,12 @@ END {
     for (at = 1; at <= used; at++) print at ". " told[at]
 }
 
-# A number in bold, or, in tables of ratios that have none, a ratio above 1 in the last two cells.
+# A number in bold, or, in a table of ratios that has none, a ratio above 1 in the last cell.
 function emphasised(   cells, count) {
     if ($0 ~ /\*\*[0-9]/) return 1
-    if (section !~ /^Every algorithm/) return 0
+    if (section !~ /^Every algorithm.s memory/) return 0
     count = split($0, cells, "|")
-    return above(cells[count - 1]) || (section !~ /memory/ && above(cells[count - 2]))
+    return above(cells[count - 1])
 }
 
 function above(cell) {
