@@ -1,8 +1,8 @@
 //! One keyed decision in memory, against governor's `check_key`.
 //!
-//! `cargo bench -p tollgate-benches --bench decision` prints a table of ratios: batches of both take turns in one
-//! run, and the medians of their times are divided. Then come criterion's groups for single cases;
-//! `-- --ratios` leaves them out, `-- --profile` makes ten million decisions of one kind and no comparison.
+//! `cargo bench -p tollgate-benches --bench decision` prints a table of ratios, see `turns`. Then come criterion's groups
+//! for single cases; `-- --ratios` leaves them out, `-- --profile` makes ten million decisions of one kind and no
+//! comparison. `TOLLGATE_BENCH_QUICK=1` makes few turns.
 
 use std::{
     borrow::Borrow,
@@ -28,6 +28,7 @@ use tollgate::{
     key::Key,
     store::{Answer, AsKey, LocalStore, Store},
 };
+use tollgate_benches::turns::{self, SHORT, Turn, Turns, turn_of};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -103,6 +104,21 @@ impl Case {
         }
     }
 
+    /// Whether its keys take long to build, and more room than the caches have.
+    fn is_large(self) -> bool {
+        self.keys > 100_000
+    }
+
+    /// In nanoseconds: not so long that the units are used up, and longer where the caches hold what another one was
+    /// asked for.
+    fn length_of_a_turn(self) -> f64 {
+        if self.is_large() {
+            10.0 * SHORT
+        } else {
+            0.3 * SHORT
+        }
+    }
+
     fn quota(self) -> Quota {
         match self.answer {
             Answered::Admitted => Quota::per_hour(self.admitting_units().into()),
@@ -121,8 +137,7 @@ impl Case {
         }
     }
 
-    /// The shortest there is. A single key in a tight loop is still refused most of the time, and many keys are
-    /// idle, so that they leave and come back.
+    /// The shortest there is. A single key in a tight loop is still refused most of the time.
     fn interval(self) -> Duration {
         match self.answer {
             Answered::Admitted => Duration::from_micros(1),
@@ -196,144 +211,120 @@ where
     }
 }
 
-/// Makes decisions about one key after the other, in batches.
-struct Subject<'a> {
-    decide: Box<dyn FnMut(&mut Keys) + 'a>,
-    keys: Keys,
-    nanos: Vec<f64>,
-}
-
-/// Where in the keys a subject is.
-struct Keys {
-    next: usize,
-    count: usize,
-    batch: usize,
-}
-
-impl<'a> Subject<'a> {
-    fn new<K>(keys: &'a [K], mut decide: impl FnMut(&K) -> bool + 'a) -> Self {
-        for key in keys {
-            decide(key);
-        }
-        let run = move |at: &mut Keys| {
-            for _ in 0..at.batch {
-                black_box(decide(&keys[at.next]));
-                at.next += 1;
-                if at.next == at.count {
-                    at.next = 0;
-                }
-            }
-        };
-        let batch = if keys.len() > 100_000 { 20_000 } else { 4_000 };
-        Self {
-            decide: Box::new(run),
-            keys: Keys {
-                next: 0,
-                count: keys.len(),
-                batch,
-            },
-            nanos: Vec::new(),
-        }
+/// Makes decisions about one key after the other.
+fn turn<'a, K>(case: Case, keys: &'a [K], mut decide: impl FnMut(&K) -> bool + 'a) -> Turn<'a> {
+    for key in keys {
+        decide(key);
     }
-
-    fn run(&mut self) {
+    let mut next = 0;
+    turn_of(case.length_of_a_turn(), 100_000, move |count| {
         let start = Instant::now();
-        (self.decide)(&mut self.keys);
-        self.nanos
-            .push(start.elapsed().as_nanos() as f64 / self.keys.batch as f64);
-    }
-
-    fn median(&mut self) -> f64 {
-        self.nanos.sort_by(f64::total_cmp);
-        self.nanos[self.nanos.len() / 2]
-    }
+        for _ in 0..count {
+            black_box(decide(&keys[next]));
+            next += 1;
+            if next == keys.len() {
+                next = 0;
+            }
+        }
+        let nanos = start.elapsed().as_nanos() as f64 / count as f64;
+        assert_eq!(decide(&keys[next]), case.answer == Answered::Admitted);
+        nanos
+    })
 }
 
-/// The medians of subjects that took turns.
-fn take_turns<const N: usize>(mut subjects: [Subject<'_>; N]) -> [f64; N] {
-    let rounds = if subjects[0].keys.count > 100_000 {
-        60
-    } else {
-        150
-    };
-    for _ in 0..rounds {
-        subjects.iter_mut().for_each(Subject::run);
-    }
-    subjects.map(|mut subject| subject.median())
-}
+const TEXT: &str = "\
+One keyed decision, as a multiple of governor's `check_key`. `check` makes the whole `Decision`; `bare` is what the layer \
+does without header fields. An admitted key of `MinInterval` is always as good as fresh, so that it leaves the store and \
+comes back as a new one; *known keys* are those of a policy that has a slower plan too, which stay. One key alone is never \
+admitted twice within its microsecond, so that there is no such row.
+
+| keys | case | algorithm | governor ns | check | bare |
+|---|---|---|---|---|---|";
+
+type Rows = turns::Rows<(String, Answered, &'static str), 3>;
 
 fn ratios() {
-    println!(
-        "One keyed decision, as a multiple of governor's `check_key` (medians of batches that take turns)."
-    );
-    println!(
-        "`check` makes the whole `Decision`; `bare` is what the layer does without header fields.\n"
-    );
-    println!("| keys | case | algorithm | governor ns | check | bare |");
-    println!("|---|---|---|---|---|---|");
+    println!("{TEXT}");
+    for ((keys, case, name), [governor, check, bare]) in Rows::in_passes(all_rows) {
+        println!(
+            "| {keys} | {case:?} | {name} | {:.1} | {} | {} |",
+            governor.median(),
+            check.ratio_to(&governor),
+            bare.ratio_to(&governor)
+        );
+    }
+}
+
+fn all_rows(rows: &mut Rows) {
     for count in [1, 1_000, 1_000_000] {
         for case in Case::all(count) {
             let keys = ip_keys(count);
-            let governor = case.governor();
+            let admitted = case.answer == Answered::Admitted;
             for_every_algorithm!(case, |name, algorithm| {
-                row::<_, _, IpAddr>(
-                    &format!("{count} IpAddr"),
-                    case.answer,
-                    name,
-                    &keys,
-                    &governor,
-                    &algorithm,
-                );
+                let name = match name {
+                    "MinInterval" if admitted => "MinInterval, keys that leave",
+                    _ => name,
+                };
+                if count > 1 || name != "MinInterval, keys that leave" {
+                    row::<_, _, IpAddr>(rows, "IpAddr", case, name, &keys, &algorithm, None);
+                }
             });
+            if admitted && count > 1 {
+                let plan = |interval| MinInterval::new(interval).named("plan");
+                let (fast, slow) = (plan(case.interval()), plan(HOUR));
+                let name = "MinInterval, known keys";
+                row::<_, _, IpAddr>(rows, "IpAddr", case, name, &keys, &fast, Some(&slow));
+            }
         }
     }
     for count in [1, 1_000, 1_000_000] {
         for case in Case::all(count) {
             let algorithm = TokenBucket::new(case.quota());
-            let (keys, governor) = (number_keys(count), case.governor());
-            row::<_, _, u64>(
-                &format!("{count} u64"),
-                case.answer,
-                "TokenBucket",
-                &keys,
-                &governor,
-                &algorithm,
-            );
-            let (keys, governor) = (text_keys(count), case.governor());
-            row::<_, _, str>(
-                &format!("{count} &str"),
-                case.answer,
-                "TokenBucket",
-                &keys,
-                &governor,
-                &algorithm,
-            );
+            let name = "TokenBucket";
+            let keys = number_keys(count);
+            row::<_, _, u64>(rows, "u64", case, name, &keys, &algorithm, None);
+            let keys = text_keys(count);
+            row::<_, _, str>(rows, "&str", case, name, &keys, &algorithm, None);
         }
     }
 }
 
+/// The policy may have slower numbers too.
 fn row<A, K, Q>(
-    keys_name: &str,
-    case: Answered,
-    name: &str,
+    rows: &mut Rows,
+    kind: &str,
+    case: Case,
+    name: &'static str,
     keys: &[K],
-    governor: &DefaultKeyedRateLimiter<K>,
     algorithm: &A,
+    slower: Option<&A>,
 ) where
     A: Algorithm,
     K: Key + Borrow<Q>,
     Q: AsKey<K> + ?Sized,
 {
-    let limiter = RateLimiter::new(algorithm.clone(), LocalStore::new());
-    let store = LocalStore::new();
     let borrow = <K as Borrow<Q>>::borrow;
-    let [governor, check, bare] = take_turns([
-        Subject::new(keys, |key| governor.check_key(key).is_ok()),
-        Subject::new(keys, |key| check(&limiter, borrow(key))),
-        Subject::new(keys, |key| bare(&store, algorithm, borrow(key))),
-    ]);
-    let (check, bare) = (check / governor, bare / governor);
-    println!("| {keys_name} | {case:?} | {name} | {governor:.1} | {check:.2} | {bare:.2} |");
+    let measure = |turns: Turns| {
+        let governor = case.governor();
+        let store = || {
+            let store = LocalStore::new();
+            for numbers in [Some(algorithm), slower].into_iter().flatten() {
+                bare(&store, numbers, borrow(&keys[0]));
+            }
+            store
+        };
+        let (limiter, store) = (RateLimiter::new(algorithm.clone(), store()), store());
+        turns.take([
+            turn(case, keys, |key| governor.check_key(key).is_ok()),
+            turn(case, keys, |key| check(&limiter, borrow(key))),
+            turn(case, keys, |key| bare(&store, algorithm, borrow(key))),
+        ])
+    };
+    let row = (format!("{} {kind}", case.keys), case.answer, name);
+    match case.is_large() {
+        true => rows.add_once(row, || measure(Turns::new(15, 5))),
+        false => rows.add(row, || measure(Turns::new(5, 9))),
+    }
 }
 
 fn groups(criterion: &mut Criterion) {

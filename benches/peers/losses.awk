@@ -13,12 +13,13 @@ FNR == NR {
 }
 FNR == 1 && what == "losses" {
     print "\n## Where tollgate loses, and why\n"
-    print "Each row in which a number is above 1, as in the tables below; the numbers of the reasons are below them."
+    print "Each row in which a number is above 1, as in the tables below; the numbers of the reasons are below them. Where a"
+    print "range begins below 1, it may be either."
 }
 FNR == 1 && what == "wrong" {
     print "\n## Which limiters are wrong\n"
     print "Each row in which a limiter did not keep what it promises, as in the tables below.\n"
-    print "| history | limiter | promised | admitted | |\n|---|---|---|---|---|"
+    print "| history | limiter | promised | seen | |\n|---|---|---|---|---|"
 }
 /^## / { section = substr($0, 4); part = ""; next }
 /^### / { part = ": " substr($0, 5); next }
@@ -43,12 +44,12 @@ END {
     for (at = 1; at <= used; at++) print at ". " told[at]
 }
 
-# A number in bold, or, in tables of ratios that have none, a ratio above 1 in the last two cells.
+# A number in bold, or, in a table of ratios that has none, a ratio above 1 in the last cell.
 function emphasised(   cells, count) {
     if ($0 ~ /\*\*[0-9]/) return 1
-    if (section !~ /^Every algorithm/) return 0
+    if (section !~ /^Every algorithm.s memory/) return 0
     count = split($0, cells, "|")
-    return above(cells[count - 1]) || (section !~ /memory/ && above(cells[count - 2]))
+    return above(cells[count - 1])
 }
 
 function above(cell) {

@@ -10,6 +10,7 @@ use tollgate::{
     response::{Fields, Http},
     store::LocalStore,
 };
+use tower::limit::RateLimitLayer as TowerLimitLayer;
 use tower_governor::{
     GovernorLayer,
     governor::{GovernorConfig, GovernorConfigBuilder},
@@ -17,7 +18,11 @@ use tower_governor::{
 };
 use tower_resilience_ratelimiter::RateLimiterLayer;
 
-use crate::{limit::Limit, own::token_bucket, peers};
+use crate::{
+    limit::{Limit, WINDOW},
+    own::token_bucket,
+    peers,
+};
 
 /// tollgate's, with these header fields.
 pub fn tollgate(limit: Limit, fields: Fields) -> LocalRateLimitLayer<TokenBucket, IpAddr, PeerIp> {
@@ -95,4 +100,9 @@ pub fn tower_resilience(limit: Limit) -> RateLimiterLayer {
         .timeout_duration(Duration::ZERO)
         .build()
         .expect("a valid configuration")
+}
+
+/// tower's own, which has one bucket for all and delays what is too much.
+pub fn tower_limit(limit: Limit) -> TowerLimitLayer {
+    TowerLimitLayer::new(limit.burst.into(), WINDOW)
 }

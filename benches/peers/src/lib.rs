@@ -1,27 +1,23 @@
 //! The same work through tollgate and through the crates that people would pick instead.
 //!
 //! Each program in `bin/` prints one section of `BENCHMARKS.md`; `scripts/bench` runs them all. Everything that is
-//! compared takes turns in one run, and what is reported is a ratio of medians with the range of the rounds' ratios.
+//! compared takes turns in one run, and what is reported is a ratio with its spread, see [`turns`].
 
 pub mod keys;
 pub mod layers;
 pub mod limit;
 pub mod own;
 pub mod peers;
-pub mod rounds;
 pub mod table;
 pub mod versions;
+
+pub use tollgate_benches::{quick, turns};
 
 use std::{
     future::Future,
     pin::pin,
     task::{Context, Poll, Waker},
 };
-
-/// Whether only a short run is wanted, to see that everything works: its numbers say little.
-pub fn quick() -> bool {
-    std::env::var_os("TOLLGATE_BENCH_QUICK").is_some_and(|value| value != "0")
-}
 
 /// The output of a future that never waits.
 #[inline]

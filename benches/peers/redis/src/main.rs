@@ -14,7 +14,7 @@ use tollgate::{
     Quota,
     algorithm::{FixedWindow, Gcra, SlidingBuckets, SlidingLog, SlidingWindow},
 };
-use tollgate_peers::{quick, rounds::take_turns, table, versions::version_of};
+use tollgate_peers::{quick, table, turns::Turns, versions::version_of};
 use tollgate_redis_tests::Server;
 
 use crate::{
@@ -25,7 +25,7 @@ use crate::{
 
 const TEXT: &str = "One decision after the other, by a hundred callers in turn, on a server that the run starts. The \
     first time is that of the commands of a decision, by the server's own count, and tollgate's as a multiple of it: \
-    rounds by turns. The CPU is that of the server's whole process, network and all, in one run of each. The time \
+    groups of three turns. The CPU is that of the server's whole process, network and all, in one run of each. The time \
     of an answer is most of all the number of round trips. Bytes are those of all keys, for each caller.";
 
 fn main() {
@@ -163,18 +163,18 @@ impl Bench {
         let [its_bytes, our_bytes] =
             [&its, &ours].map(|decide| self.bytes(&mut decide.borrow_mut()));
         // Both have used up what they have, where all is to be refused.
-        let count = if quick() { 200 } else { 1_000 };
         for decide in [&its, &ours] {
             self.cost(&mut decide.borrow_mut(), 3 * CALLERS, None);
         }
-        let turn = |decide: &RefCell<Decide>| {
+        let cost = |decide: &RefCell<Decide>, count: usize| {
             let cost = self.cost(&mut decide.borrow_mut(), count, Some(admitted));
             cost.of_one(count as f64)
         };
-        let (its_cost, our_cost) = (turn(&its), turn(&ours));
-        let [its, ours] = take_turns([
-            Box::new(|| turn(&its).micros),
-            Box::new(|| turn(&ours).micros),
+        let count = if quick() { 200 } else { 1_000 };
+        let (its_cost, our_cost) = (cost(&its, count), cost(&ours, count));
+        let [its, ours] = Turns::new(21, 3).take([
+            Box::new(|| cost(&its, count / 2).micros),
+            Box::new(|| cost(&ours, count / 2).micros),
         ]);
         table::row(&[
             &library,

@@ -17,9 +17,8 @@ use tollgate::response::Fields;
 use tollgate_peers::{
     layers,
     limit::{Answer, Limit},
-    quick,
-    rounds::{Series, Turn, take_turns},
-    table,
+    quick, table,
+    turns::{Turn, Turns},
 };
 
 const CONNECTIONS: usize = 16;
@@ -59,8 +58,9 @@ fn main() {
             seconds
         })
     };
-    let times = take_turns(std::array::from_fn::<_, { NAMES.len() }, _>(turn));
-    let latencies = latencies.map(|numbers| Series::without_first(&numbers.borrow()));
+    let turns = Turns::new(25, 9);
+    let times = turns.take(std::array::from_fn::<_, { NAMES.len() }, _>(turn));
+    let latencies = latencies.map(|numbers| turns.series(&numbers.borrow()));
 
     table::head(&[
         "layer",
@@ -91,7 +91,7 @@ fn main() {
 
 /// Of a turn.
 fn requests() -> usize {
-    if quick() { 3_200 } else { 16_000 }
+    if quick() { 320 } else { 1_600 }
 }
 
 async fn serve_all() -> [SocketAddr; NAMES.len()] {

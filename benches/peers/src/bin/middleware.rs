@@ -17,8 +17,8 @@ use tollgate_peers::{
     layers,
     limit::{Answer, Limit},
     peers::axum_gcra,
-    rounds::{Turn, take_turns, turn_of},
     table,
+    turns::{self, SHORT, Turn, Turns, turn_of},
 };
 use tower::{Layer, Service};
 
@@ -27,9 +27,11 @@ const REQUESTS: usize = 50_000;
 const CALLERS: u32 = 1_000;
 
 const TEXT: &str = "A service that answers a short text from a boxed future, as axum's routes do, called directly, by \
-    1 000 callers in turn. *Admitted* compares what each layer adds to the time of the bare service; *refused*, where \
+    1 000 callers in turn. *Admitted* compares what each layer adds to the time of the bare service, which takes \
+    turns with them: in each group its time is taken off theirs. *Refused* compares, where \
     the service is not called, the whole time of making and refusing a request. The fields are tollgate's default \
-    (draft 11), and each peer's own.";
+    (draft 11), and each peer's own. tower's own layer delays instead of refusing: only what it lets through at once is \
+    compared.";
 
 fn main() {
     // axum-governor starts a task.
@@ -46,82 +48,67 @@ fn main() {
         "its ns",
         "tollgate's, as a multiple",
     ]);
-    for answer in [Answer::Admitted, Answer::Refused] {
-        rows(answer);
+    let all = Rows::in_passes(|all| {
+        for answer in [Answer::Admitted, Answer::Refused] {
+            rows(all, answer);
+        }
+    });
+    for ((peer, fields, answer), [bare, mut ours, mut its]) in all {
+        if answer == Answer::Admitted {
+            (ours, its) = (ours.over(&bare), its.over(&bare));
+        }
+        let answer = format!("{answer:?}").to_lowercase();
+        table::row(&[
+            &peer,
+            &fields,
+            &answer,
+            &format!("{:.0}", its.median()),
+            &ours.ratio_to(&its),
+        ]);
     }
 }
 
-fn rows(answer: Answer) {
+type Rows = turns::Rows<(String, &'static str, Answer), 3>;
+
+fn rows(rows: &mut Rows, answer: Answer) {
     let limit = Limit::that_is(answer, CALLERS as usize);
-    let off = || layers::tollgate(limit, Fields::Off).layer(Text);
-    let on = || layers::tollgate(limit, Fields::default()).layer(Text);
-    let global = || layers::tollgate_global(limit).layer(Text);
-    let row = |peer: &str, fields: &str, ours: Turn<'static>, its: Turn<'static>| {
-        row(
-            (peer, fields),
+    let off = || requests(layers::tollgate(limit, Fields::Off).layer(Text), answer);
+    let on = || {
+        requests(
+            layers::tollgate(limit, Fields::default()).layer(Text),
             answer,
-            [requests(Text, Answer::Admitted), ours, its],
-        );
+        )
     };
-    let ours = || requests(off(), answer);
-    row(
-        "tower_governor",
-        "off",
-        ours(),
-        requests(layers::tower_governor(limit).layer(Text), answer),
-    );
-    row(
-        "axum_gcra",
-        "off",
-        ours(),
-        requests_of_axum_gcra(limit, answer),
-    );
+    let global = || requests(layers::tollgate_global(limit).layer(Text), answer);
+    let mut row = |peer: &str, fields, ours: Turn<'static>, its: Turn<'static>| {
+        rows.add((peer.to_owned(), fields, answer), || {
+            Turns::new(5, 9).take([requests(Text, Answer::Admitted), ours, its])
+        });
+    };
+    let its = requests(layers::tower_governor(limit).layer(Text), answer);
+    row("tower_governor", "off", off(), its);
+    let its = requests_of_axum_gcra(limit, answer);
+    row("axum_gcra", "off", off(), its);
     let its = requests(layers::tower_resilience(limit).layer(Text), answer);
-    row(
-        "tower-resilience, one bucket",
-        "off",
-        requests(global(), answer),
-        its,
-    );
-    let ours = || requests(on(), answer);
-    let its = requests(
-        layers::tower_governor_with_headers(limit).layer(Text),
-        answer,
-    );
-    row("tower_governor `use_headers`", "on", ours(), its);
-    row(
-        "axum-governor",
-        "on",
-        ours(),
-        requests(layers::axum_governor(limit).layer(Text), answer),
-    );
-    row(
-        "throttle-kit",
-        "on",
-        ours(),
-        requests(layers::throttle_kit(limit).layer(Text), answer),
-    );
-    row(
-        "skp-ratelimit",
-        "on",
-        ours(),
-        requests(layers::skp_ratelimit(limit).layer(Text), answer),
-    );
-}
-
-fn row((peer, fields): (&str, &str), answer: Answer, turns: [Turn<'static>; 3]) {
-    let [bare, mut ours, mut its] = take_turns(turns);
+    row("tower-resilience, one bucket", "off", global(), its);
+    // What is too much it delays.
     if answer == Answer::Admitted {
-        (ours, its) = (ours.over(&bare), its.over(&bare));
+        let its = requests(layers::tower_limit(limit).layer(Text), answer);
+        row("tower `RateLimitLayer`, one bucket", "off", global(), its);
     }
-    let answer = format!("{answer:?}").to_lowercase();
-    table::row(&[
-        &peer,
-        &fields,
-        &answer,
-        &format!("{:.0}", its.median()),
-        &ours.ratio_to(&its),
-    ]);
+    let its = layers::tower_governor_with_headers(limit).layer(Text);
+    row(
+        "tower_governor `use_headers`",
+        "on",
+        on(),
+        requests(its, answer),
+    );
+    let its = requests(layers::axum_governor(limit).layer(Text), answer);
+    row("axum-governor", "on", on(), its);
+    let its = requests(layers::throttle_kit(limit).layer(Text), answer);
+    row("throttle-kit", "on", on(), its);
+    let its = requests(layers::skp_ratelimit(limit).layer(Text), answer);
+    row("skp-ratelimit", "on", on(), its);
 }
 
 /// A short text, from a boxed future, with a body of the same type as the request's.
@@ -199,7 +186,7 @@ where
     for caller in callers.iter().chain(&callers) {
         serve(*caller);
     }
-    turn_of(REQUESTS, move |count| {
+    turn_of(SHORT, REQUESTS, move |count| {
         let start = Instant::now();
         for caller in callers.iter().cycle().take(count) {
             assert_eq!(serve(*caller), answer);

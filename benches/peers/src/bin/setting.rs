@@ -5,7 +5,7 @@ use std::{fs, process::Command};
 use tollgate_peers::{table, versions::version_of};
 
 /// Each package, and what of it is compared.
-const PACKAGES: [(&str, &str); 14] = [
+const PACKAGES: [(&str, &str); 15] = [
     ("governor", "`check_key`, `check_key_n`, `check`"),
     ("tower_governor", "`GovernorLayer`, also with `use_headers`"),
     ("axum-governor", "`GovernorLayer`, `stack`"),
@@ -16,6 +16,10 @@ const PACKAGES: [(&str, &str); 14] = [
     (
         "tower-resilience-ratelimiter",
         "`RateLimiterLayer`, which has one bucket for all",
+    ),
+    (
+        "tower",
+        "`limit::RateLimitLayer`, which has one bucket for all, and delays instead of refusing",
     ),
     (
         "throttle-kit",
@@ -51,7 +55,8 @@ fn main() {
 
     let text = "Each at the version that `benches/peers/Cargo.lock` names, used as its README says. In \
         Redis also throttle-kit, skp-ratelimit, trypema, and the newest `limits` of Python and `rate-limiter-flexible` of \
-        npm. Where a package has another store or framework than is named here, that is left out.";
+        npm. Where a package has another store or framework than is named here, that is left out. So is actix-governor: \
+        it is governor for actix-web, another framework, and its licence, the GPL, would be that of these programs too.";
     table::section("What is compared", text);
     table::head(&["package", "version", "used"]);
     for (package, used) in PACKAGES {

@@ -10,7 +10,7 @@ use axum_gcra::{
 use axum07::{extract::Request, response::Response};
 use tower::{Layer, Service};
 
-use super::Limiter;
+use super::{Limiter, Reply};
 use crate::limit::Limit;
 
 /// axum_gcra's limiter, with its default interval of clean-ups and the hasher that its layer has.
@@ -48,14 +48,16 @@ impl<K: Hash + Eq> AxumGcra<K> {
     }
 
     /// The same, at a time of one's own.
-    pub fn admits_at(&self, key: K, now: Instant) -> bool {
-        self.limiter.req_sync(key, self.quota, now).is_ok()
+    pub fn ask_at(&self, key: K, now: Instant) -> Reply {
+        let result = self.limiter.req_sync(key, self.quota, now);
+        result.map_err(|error| Some(error.as_duration()))
     }
 }
 
 impl<K: Hash + Eq + Clone + Send + Sync> Limiter<K> for AxumGcra<K> {
     #[inline]
     fn admits(&self, key: &K) -> bool {
-        self.admits_at(key.clone(), Instant::now())
+        let result = (self.limiter).req_sync(key.clone(), self.quota, Instant::now());
+        result.is_ok()
     }
 }

@@ -7,7 +7,7 @@ use limitador::{
     limit::{Context, Limit as Counted, Namespace},
 };
 
-use super::Limiter;
+use super::{Limiter, Reply, Telling};
 use crate::limit::{Limit, WINDOW};
 
 /// limitador's limiter.
@@ -57,5 +57,15 @@ impl Limiter<String> for Limitador {
     #[inline]
     fn admits(&self, key: &String) -> bool {
         self.admits_cost(key, 1)
+    }
+}
+
+impl Telling for Limitador {
+    /// It tells no wait.
+    fn ask(&self, key: &str) -> Reply {
+        match self.admits_cost(key, 1) {
+            true => Ok(()),
+            false => Err(None),
+        }
     }
 }

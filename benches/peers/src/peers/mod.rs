@@ -1,5 +1,7 @@
 //! The peers, each in its own file, used as its own documentation says.
 
+use std::time::Duration;
+
 pub mod axum_gcra;
 pub mod governor;
 pub mod limitador;
@@ -24,4 +26,13 @@ pub use self::{
 pub trait Limiter<K>: Send + Sync {
     /// Charges one unit, if there is one.
     fn admits(&self, key: &K) -> bool;
+}
+
+/// What a limiter says to a request: a refused caller may be told how long to wait.
+pub type Reply = Result<(), Option<Duration>>;
+
+/// Something that may tell whom it refuses how long to wait.
+pub trait Telling {
+    /// Charges one unit, if there is one.
+    fn ask(&self, key: &str) -> Reply;
 }

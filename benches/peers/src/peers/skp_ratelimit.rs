@@ -1,8 +1,8 @@
 //! `Algorithm::check_and_record` over `MemoryStorage`, by each of its algorithms.
 
-use skp_ratelimit::{Algorithm, GCRA, MemoryStorage, Quota};
+use skp_ratelimit::{Algorithm, Decision, GCRA, MemoryStorage, Quota};
 
-use super::Limiter;
+use super::{Limiter, Reply, Telling};
 use crate::{limit::Limit, ready};
 
 /// A limit, as skp-ratelimit says it.
@@ -35,12 +35,29 @@ impl<A> SkpRatelimit<A> {
     }
 }
 
-impl<A: Algorithm + Send + Sync> Limiter<String> for SkpRatelimit<A> {
+impl<A: Algorithm> SkpRatelimit<A> {
     #[inline]
-    fn admits(&self, key: &String) -> bool {
+    fn decide(&self, key: &str) -> Decision {
         let decision = self
             .algorithm
             .check_and_record(&self.storage, key, &self.quota);
-        ready(decision).expect("memory").is_allowed()
+        ready(decision).expect("memory")
+    }
+}
+
+impl<A: Algorithm + Send + Sync> Limiter<String> for SkpRatelimit<A> {
+    #[inline]
+    fn admits(&self, key: &String) -> bool {
+        self.decide(key).is_allowed()
+    }
+}
+
+impl<A: Algorithm> Telling for SkpRatelimit<A> {
+    fn ask(&self, key: &str) -> Reply {
+        let decision = self.decide(key);
+        match decision.is_allowed() {
+            true => Ok(()),
+            false => Err(decision.info().retry_after),
+        }
     }
 }

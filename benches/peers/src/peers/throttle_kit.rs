@@ -1,8 +1,8 @@
 //! `RateLimiter::check` over the backend in memory.
 
-use throttle_kit::{InMemoryBackend, Quota, RateLimiter, SlidingWindowBackend};
+use throttle_kit::{InMemoryBackend, Quota, RateLimitResult, RateLimiter, SlidingWindowBackend};
 
-use super::Limiter;
+use super::{Limiter, Reply, Telling};
 use crate::{limit::Limit, ready};
 
 /// A limit, as throttle-kit says it.
@@ -32,6 +32,12 @@ impl Limiter<String> for ThrottleKit {
     }
 }
 
+impl Telling for ThrottleKit {
+    fn ask(&self, key: &str) -> Reply {
+        told(ready(self.0.check(key)))
+    }
+}
+
 /// throttle-kit's log of requests.
 pub struct ThrottleKitWindow(RateLimiter<SlidingWindowBackend>);
 
@@ -46,5 +52,18 @@ impl Limiter<String> for ThrottleKitWindow {
     #[inline]
     fn admits(&self, key: &String) -> bool {
         ready(self.0.check(key)).allowed
+    }
+}
+
+impl Telling for ThrottleKitWindow {
+    fn ask(&self, key: &str) -> Reply {
+        told(ready(self.0.check(key)))
+    }
+}
+
+fn told(result: RateLimitResult) -> Reply {
+    match result.allowed {
+        true => Ok(()),
+        false => Err(result.retry_after),
     }
 }

@@ -5,9 +5,9 @@ use std::{
     time::SystemTime,
 };
 
-use throttlecrab::{PeriodicStore, RateLimiter};
+use throttlecrab::{PeriodicStore, RateLimitResult, RateLimiter};
 
-use super::Limiter;
+use super::{Limiter, Reply};
 use crate::limit::Limit;
 
 /// throttlecrab's limiter, behind a lock.
@@ -29,8 +29,15 @@ impl Throttlecrab {
     }
 
     /// A request of so many units, at a time of one's own.
+    pub fn ask_at(&self, key: &str, cost: i64, now: SystemTime) -> Reply {
+        match self.decide(key, cost, now) {
+            (true, _) => Ok(()),
+            (false, result) => Err(Some(result.retry_after)),
+        }
+    }
+
     #[inline]
-    pub fn admits_at(&self, key: &str, cost: i64, now: SystemTime) -> bool {
+    fn decide(&self, key: &str, cost: i64, now: SystemTime) -> (bool, RateLimitResult) {
         let interval_us = self.limit.interval.as_micros() as i64;
         let (count, period_s) = match interval_us {
             ..1_000_000 => (1_000_000 / interval_us, 1),
@@ -39,13 +46,13 @@ impl Throttlecrab {
         let mut limiter = self.limiter.lock().unwrap_or_else(PoisonError::into_inner);
         let burst = self.limit.burst.into();
         let decision = limiter.rate_limit(key, burst, count, period_s, cost, now);
-        decision.expect("valid numbers").0
+        decision.expect("valid numbers")
     }
 }
 
 impl Limiter<String> for Throttlecrab {
     #[inline]
     fn admits(&self, key: &String) -> bool {
-        self.admits_at(key, 1, SystemTime::now())
+        self.decide(key, 1, SystemTime::now()).0
     }
 }

@@ -7,7 +7,7 @@ use trypema::{
     local::{LocalRateLimiterBuilder, LocalRateLimiterProvider},
 };
 
-use super::Limiter;
+use super::{Limiter, Reply, Telling};
 use crate::limit::{Limit, WINDOW};
 
 /// trypema's limiter of the absolute kind.
@@ -41,16 +41,29 @@ impl Trypema {
     }
 
     /// A request of so many units.
+    pub fn ask_cost(&self, key: &str, cost: u64) -> Reply {
+        match self.decide(key, cost) {
+            RateLimitDecision::Allowed => Ok(()),
+            RateLimitDecision::Rejected { retry_after, .. } => Err(Some(retry_after)),
+            _ => Err(None),
+        }
+    }
+
     #[inline]
-    pub fn admits_cost(&self, key: &str, cost: u64) -> bool {
-        let decision = self.provider.absolute().inc(key, &self.rate, cost);
-        matches!(decision, RateLimitDecision::Allowed)
+    fn decide(&self, key: &str, cost: u64) -> RateLimitDecision {
+        self.provider.absolute().inc(key, &self.rate, cost)
     }
 }
 
 impl Limiter<String> for Trypema {
     #[inline]
     fn admits(&self, key: &String) -> bool {
-        self.admits_cost(key, 1)
+        matches!(self.decide(key, 1), RateLimitDecision::Allowed)
+    }
+}
+
+impl Telling for Trypema {
+    fn ask(&self, key: &str) -> Reply {
+        self.ask_cost(key, 1)
     }
 }

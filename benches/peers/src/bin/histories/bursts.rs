@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    limiters::BUCKETS,
+    limiters::{BUCKETS, Make},
     subject::{Bucket, Subject, at_once},
     verdict::{By, history, row},
 };
@@ -18,7 +18,7 @@ const TEN: Bucket = Bucket {
 pub(crate) fn all() {
     let text = "A burst of 10, one back each 100 ms. 30 requests at once from a caller who was never seen.";
     history("A burst of the first request on", text);
-    for (name, make) in BUCKETS {
+    for (name, make) in full_again_after_a_period() {
         let admitted = undisturbed(TENTH, || make(TEN), |_| {}, 30);
         row(name, 10..=10, admitted, By::Promise);
     }
@@ -26,7 +26,7 @@ pub(crate) fn all() {
     let text = "The same, all of it used up, then 1.25 s without a request: the time in which it is won back, and a \
         quarter more.";
     history("A burst after idleness", text);
-    for (name, make) in BUCKETS {
+    for (name, make) in full_again_after_a_period() {
         let exhausted = |subject: &mut dyn Subject| {
             at_once(subject, 30);
             subject.wait(Duration::from_millis(1_250));
@@ -37,7 +37,7 @@ pub(crate) fn all() {
 
     let text = "A burst of 1, one back each second: never two at once. 30 requests at once.";
     history("A burst of one", text);
-    for (name, make) in BUCKETS {
+    for (name, make) in full_again_after_a_period() {
         let one = Bucket {
             units: 1,
             period: Duration::from_secs(1),
@@ -52,6 +52,14 @@ pub(crate) fn all() {
     }
 
     weights();
+}
+
+/// Those of a rate and a burst, and one that knows no other burst than the units of its period.
+fn full_again_after_a_period() -> impl Iterator<Item = (&'static str, Make)> {
+    let tower: Make = |bucket| crate::windows::tower_limit(bucket.units, bucket.period);
+    BUCKETS
+        .into_iter()
+        .chain([("tower `RateLimitLayer`", tower)])
 }
 
 /// The requests of a burst that were admitted, of one that was over before a unit could come back.

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use ::skp_ratelimit::GCRA;
+use ::{ratelimit::TryWaitError, skp_ratelimit::GCRA};
 use governor::{clock::Clock as _, middleware::NoOpMiddleware, state::keyed::DashMapStateStore};
 use tollgate::{
     Quota, RateLimiter, Timestamp,
@@ -19,11 +19,11 @@ use tollgate::{
 };
 use tollgate_peers::{
     limit::Limit,
-    peers::{self, AxumGcra, Limiter, SkpRatelimit, ThrottleKit, Throttlecrab},
+    peers::{self, AxumGcra, SkpRatelimit, Telling, ThrottleKit, Throttlecrab},
     ready,
 };
 
-use crate::subject::{BEGINNING, Bucket, RealTime, Subject, ToldTime};
+use crate::subject::{BEGINNING, Bucket, RealTime, Subject, ToldTime, yes_or_no};
 
 /// How a limiter of a bucket is made.
 pub(crate) type Make = fn(Bucket) -> Box<dyn Subject>;
@@ -62,8 +62,11 @@ pub(crate) fn tollgate<A: Algorithm>(algorithm: A) -> Box<dyn Subject> {
     let limiter = RateLimiter::new(algorithm, store);
     ToldTime::boxed(move |now, cost| {
         clock.set(stamp(now));
-        let decision = ready(limiter.check_cost("key", cost));
-        Some(decision.expect("a store in memory").is_admitted())
+        let decision = ready(limiter.check_cost("key", cost)).expect("a store in memory");
+        Some(match decision.is_admitted() {
+            true => Ok(()),
+            false => Err(decision.retry_after()),
+        })
     })
 }
 
@@ -93,21 +96,25 @@ fn governor(bucket: Bucket) -> Box<dyn Subject> {
         set(&clock, now);
         assert_eq!(clock.now(), now);
         let cost = NonZeroU32::new(cost).expect("not zero");
-        Some(matches!(limiter.check_key_n(&"key", cost), Ok(Ok(()))))
+        Some(match limiter.check_key_n(&"key", cost) {
+            Ok(answer) => answer.map_err(|until| Some(until.wait_time_from(now))),
+            // More than ever fits.
+            Err(_) => Err(None),
+        })
     })
 }
 
 fn axum_gcra(bucket: Bucket) -> Box<dyn Subject> {
     let limiter = AxumGcra::new(bucket.into());
     let since = Instant::now();
-    ToldTime::boxed(move |now, cost| (cost == 1).then(|| limiter.admits_at("key", since + now)))
+    ToldTime::boxed(move |now, cost| (cost == 1).then(|| limiter.ask_at("key", since + now)))
 }
 
 fn throttlecrab(bucket: Bucket) -> Box<dyn Subject> {
     let limiter = Throttlecrab::new(bucket.into());
     ToldTime::boxed(move |now, cost| {
         let now = SystemTime::UNIX_EPOCH + now;
-        Some(limiter.admits_at("key", cost.into(), now))
+        Some(limiter.ask_at("key", cost.into(), now))
     })
 }
 
@@ -129,7 +136,11 @@ fn ratelimit(bucket: Bucket) -> Box<dyn Subject> {
         .expect("valid numbers");
     ToldTime::boxed(move |now, cost| {
         clock.0.store(now.as_nanos() as u64, SeqCst);
-        Some(limiter.try_wait_n(cost.into()).is_ok())
+        Some(match limiter.try_wait_n(cost.into()) {
+            Ok(()) => Ok(()),
+            Err(TryWaitError::Insufficient(wait)) => Err(Some(wait)),
+            Err(_) => Err(None),
+        })
     })
 }
 
@@ -156,7 +167,7 @@ fn leaky_bucket(bucket: Bucket) -> Box<dyn Subject> {
         runtime.block_on(async {
             tokio::time::advance(now.saturating_sub(last)).await;
             last = now;
-            Some(limiter.try_acquire(cost as usize))
+            Some(yes_or_no(limiter.try_acquire(cost as usize)))
         })
     })
 }
@@ -173,7 +184,6 @@ fn skp_ratelimit(bucket: Bucket) -> Box<dyn Subject> {
 }
 
 /// One that knows requests of one unit only, in real time.
-pub(crate) fn one_unit_only(limiter: impl Limiter<String> + 'static) -> Box<dyn Subject> {
-    let key = "key".to_owned();
-    RealTime::boxed(move |cost| (cost == 1).then(|| limiter.admits(&key)))
+pub(crate) fn one_unit_only(limiter: impl Telling + 'static) -> Box<dyn Subject> {
+    RealTime::boxed(move |cost| (cost == 1).then(|| limiter.ask("key")))
 }

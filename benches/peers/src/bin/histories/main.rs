@@ -4,10 +4,12 @@ mod bursts;
 mod limiters;
 mod promises;
 mod rates;
+mod retry_after;
 mod routers;
 mod shared;
 mod subject;
 mod verdict;
+mod waits;
 mod windows;
 
 use tollgate_peers::table;
@@ -22,6 +24,8 @@ fn main() {
     bursts::all();
     rates::all();
     windows::all();
+    waits::all();
     shared::all();
     routers::all();
+    retry_after::all();
 }

@@ -3,7 +3,7 @@
 use tollgate_peers::{table, versions::version_of};
 
 /// Package, file, words.
-const WORDS: [(&str, &str, &str); 9] = [
+const WORDS: [(&str, &str, &str); 17] = [
     (
         "governor",
         "src/quota.rs",
@@ -51,6 +51,48 @@ const WORDS: [(&str, &str, &str); 9] = [
         "src/lib.rs",
         "When storing the counters in memory, Limitador guarantees that we'll never go over the limits defined",
     ),
+    (
+        "governor",
+        "src/gcra.rs",
+        "the minimum amount of time from the time that the decision was made that must pass before a decision can be \
+         conforming",
+    ),
+    (
+        "axum_gcra",
+        "src/gcra.rs",
+        "the amount of time until the next request can be made",
+    ),
+    (
+        "throttlecrab",
+        "src/core/rate_limiter.rs",
+        "`retry_after`: Time to wait before the next request will be allowed",
+    ),
+    (
+        "ratelimit",
+        "src/lib.rs",
+        "`Insufficient`: not enough tokens right now; retry after the returned duration",
+    ),
+    (
+        "throttle-kit",
+        "src/metrics.rs",
+        "`retry_after`: When to retry if the request was rejected",
+    ),
+    (
+        "skp-ratelimit",
+        "src/decision.rs",
+        "`retry_after`: How long to wait before retrying",
+    ),
+    (
+        "skp-ratelimit",
+        "src/headers.rs",
+        "`Retry-After`: Seconds until the client should retry (standard HTTP header)",
+    ),
+    (
+        "tower_governor",
+        "src/governor.rs",
+        "`x-ratelimit-after`: Number of seconds in which the API will become available after its rate limit has been \
+         exceeded; `retry-after`: Same value as `x-ratelimit-after`",
+    ),
 ];
 
 pub(crate) fn table() {
@@ -62,6 +104,12 @@ pub(crate) fn table() {
     for (package, file, words) in WORDS {
         table::row(&[&package, &version_of(package), &format!("`{file}`"), &words]);
     }
+    table::row(&[
+        &"tower",
+        &version_of("tower"),
+        &"`src/limit/rate/layer.rs`",
+        &"a rate limit on the number of requests the underlying service can handle over a period of time",
+    ]);
     table::row(&[
         &"tower-resilience-ratelimiter",
         &version_of("tower-resilience-ratelimiter"),

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use tollgate_peers::peers::Reply;
+
 /// So many units in each period, and `burst` at once.
 #[derive(Clone, Copy)]
 pub(crate) struct Bucket {
@@ -20,7 +22,12 @@ impl Bucket {
 /// One key of a limiter, and the time that the limiter sees.
 pub(crate) trait Subject {
     /// A request of so many units; none where the limiter knows requests of one unit only.
-    fn take(&mut self, cost: u32) -> Option<bool>;
+    fn ask(&mut self, cost: u32) -> Option<Reply>;
+
+    /// The same, of which only yes or no is wanted.
+    fn take(&mut self, cost: u32) -> Option<bool> {
+        self.ask(cost).map(|answer| answer.is_ok())
+    }
 
     /// Lets time pass.
     fn wait(&mut self, time: Duration);
@@ -43,25 +50,33 @@ pub(crate) fn admits(subject: &mut dyn Subject) -> bool {
     subject.take(1).expect("every limiter knows one unit")
 }
 
+/// The answer of a limiter that says yes or no.
+pub(crate) fn yes_or_no(admitted: bool) -> Reply {
+    match admitted {
+        true => Ok(()),
+        false => Err(None),
+    }
+}
+
 /// A limiter that reads the real clock.
 pub(crate) struct RealTime<F> {
-    take: F,
+    ask: F,
     since: Instant,
 }
 
-impl<F: FnMut(u32) -> Option<bool>> RealTime<F> {
-    pub(crate) fn boxed<'a>(take: F) -> Box<dyn Subject + 'a>
+impl<F: FnMut(u32) -> Option<Reply>> RealTime<F> {
+    pub(crate) fn boxed<'a>(ask: F) -> Box<dyn Subject + 'a>
     where
         F: 'a,
     {
         let since = Instant::now();
-        Box::new(Self { take, since })
+        Box::new(Self { ask, since })
     }
 }
 
-impl<F: FnMut(u32) -> Option<bool>> Subject for RealTime<F> {
-    fn take(&mut self, cost: u32) -> Option<bool> {
-        (self.take)(cost)
+impl<F: FnMut(u32) -> Option<Reply>> Subject for RealTime<F> {
+    fn ask(&mut self, cost: u32) -> Option<Reply> {
+        (self.ask)(cost)
     }
 
     fn wait(&mut self, time: Duration) {
@@ -79,7 +94,7 @@ impl<F: FnMut(u32) -> Option<bool>> Subject for RealTime<F> {
 
 /// A limiter that is told the time: the time since the beginning is the first argument.
 pub(crate) struct ToldTime<F> {
-    take: F,
+    ask: F,
     now: Duration,
     forth: Duration,
 }
@@ -87,19 +102,19 @@ pub(crate) struct ToldTime<F> {
 /// Where told times begin, so that there is room to step back.
 pub(crate) const BEGINNING: Duration = Duration::from_secs(10_000_000);
 
-impl<F: FnMut(Duration, u32) -> Option<bool>> ToldTime<F> {
-    pub(crate) fn boxed<'a>(take: F) -> Box<dyn Subject + 'a>
+impl<F: FnMut(Duration, u32) -> Option<Reply>> ToldTime<F> {
+    pub(crate) fn boxed<'a>(ask: F) -> Box<dyn Subject + 'a>
     where
         F: 'a,
     {
         let (now, forth) = (BEGINNING, Duration::ZERO);
-        Box::new(Self { take, now, forth })
+        Box::new(Self { ask, now, forth })
     }
 }
 
-impl<F: FnMut(Duration, u32) -> Option<bool>> Subject for ToldTime<F> {
-    fn take(&mut self, cost: u32) -> Option<bool> {
-        (self.take)(self.now, cost)
+impl<F: FnMut(Duration, u32) -> Option<Reply>> Subject for ToldTime<F> {
+    fn ask(&mut self, cost: u32) -> Option<Reply> {
+        (self.ask)(self.now, cost)
     }
 
     fn wait(&mut self, time: Duration) {

@@ -6,8 +6,13 @@ use tollgate_peers::table;
 
 /// Prints a part with the head of its table.
 pub(crate) fn history(title: &str, text: &str) {
+    history_of(title, text, "admitted");
+}
+
+/// The same, where something else than what was admitted is counted.
+pub(crate) fn history_of(title: &str, text: &str, counted: &str) {
     table::part(title, text);
-    table::head(&["limiter", "promised", "admitted", ""]);
+    table::head(&["limiter", "promised", counted, ""]);
 }
 
 /// By what a number is judged.

@@ -1,6 +1,12 @@
 //! Limiters that count in windows: what they let through around an edge.
 
-use std::{collections::VecDeque, ops::RangeInclusive, time::Duration};
+use std::{
+    collections::VecDeque,
+    future::{self, Ready, poll_fn},
+    ops::RangeInclusive,
+    task::Poll,
+    time::Duration,
+};
 
 use skp_ratelimit::{
     Algorithm, FixedWindow as SkpFixed, SlidingLog as SkpLog, SlidingWindow as SkpSliding,
@@ -13,12 +19,12 @@ use tollgate_peers::{
     limit::Limit,
     peers::{Limitador, SkpRatelimit, ThrottleKitWindow, Trypema},
 };
-use tower::{Layer, Service, ServiceExt, service_fn};
+use tower::{Layer, Service, limit::RateLimitLayer, service_fn, util::ServiceFn};
 use tower_resilience_ratelimiter::{RateLimiterLayer, WindowType};
 
 use crate::{
     limiters::{one_unit_only, tollgate},
-    subject::{BEGINNING, RealTime, Subject, ToldTime, admits},
+    subject::{BEGINNING, RealTime, Subject, ToldTime, admits, yes_or_no},
     verdict::{By, history, row},
 };
 
@@ -70,6 +76,11 @@ pub(crate) fn all() {
         "tower-resilience `Fixed`",
         fixed.clone(),
         resilience(WindowType::Fixed),
+    );
+    edge(
+        "tower `RateLimitLayer`",
+        fixed.clone(),
+        tower_limit(MOST, SECOND),
     );
     edge(
         "throttle-kit `SlidingWindowBackend`",
@@ -143,11 +154,7 @@ fn most_within(admitted: &VecDeque<(Duration, Duration)>, span: Duration) -> u64
     (0..admitted.len()).map(from).max().unwrap_or(0)
 }
 
-/// A service under the layer, in a runtime whose time stands still.
 fn resilience(window: WindowType) -> Box<dyn Subject> {
-    let runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = { runtime }.enable_time().start_paused(true).build();
-    let runtime = runtime.expect("a runtime");
     let layer = RateLimiterLayer::builder()
         .limit_for_period(MOST as usize)
         .refresh_period(SECOND)
@@ -155,18 +162,35 @@ fn resilience(window: WindowType) -> Box<dyn Subject> {
         .window_type(window)
         .build()
         .expect("a valid configuration");
+    layered(layer)
+}
+
+/// tower's own: so many in a period, and one that has to wait counts as refused.
+pub(crate) fn tower_limit(most: u32, period: Duration) -> Box<dyn Subject> {
+    layered(RateLimitLayer::new(most.into(), period))
+}
+
+type Answers = fn(()) -> Ready<Result<(), ()>>;
+
+/// A service under a layer, in a runtime whose time stands still.
+fn layered<L>(layer: L) -> Box<dyn Subject>
+where
+    L: Layer<ServiceFn<Answers>, Service: Service<()> + 'static>,
+{
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.enable_time().start_paused(true).build();
+    let runtime = runtime.expect("a runtime");
     let mut service = {
         let _entered = runtime.enter();
-        layer.layer(service_fn(|()| std::future::ready(Ok::<_, ()>(()))))
+        layer.layer(service_fn((|()| future::ready(Ok(()))) as Answers))
     };
     let mut last = BEGINNING;
     ToldTime::boxed(move |now, _cost| {
         runtime.block_on(async {
             tokio::time::advance(now - last).await;
             last = now;
-            let ready = service.ready().await;
-            let ready = ready.unwrap_or_else(|_| unreachable!("it is always ready"));
-            Some(ready.call(()).await.is_ok())
+            let is_ready = poll_fn(|cx| Poll::Ready(service.poll_ready(cx).is_ready())).await;
+            Some(yes_or_no(is_ready && service.call(()).await.is_ok()))
         })
     })
 }
@@ -178,11 +202,11 @@ pub(crate) fn weighted(most: u32, window: Duration) -> [(&'static str, Box<dyn S
     [
         (
             "trypema",
-            RealTime::boxed(move |cost| Some(trypema.admits_cost("key", cost.into()))),
+            RealTime::boxed(move |cost| Some(trypema.ask_cost("key", cost.into()))),
         ),
         (
             "limitador",
-            RealTime::boxed(move |cost| Some(limitador.admits_cost("key", cost.into()))),
+            RealTime::boxed(move |cost| Some(yes_or_no(limitador.admits_cost("key", cost.into())))),
         ),
     ]
 }
