@@ -102,7 +102,7 @@ pub use connection::RedisConnection;
 ///
 /// # What is kept
 ///
-/// - **Keys** are `tollgate:v1:{layout:policy:key}`, and the same with a number behind it for the entries of a log. All
+/// - **Keys** are `tollgate:1{layout:policy:key}`, and the same with a number behind it for the entries of a log. All
 ///   of a bucket are in one slot of a cluster. Short text stands in a key as it is; secrets and what is long stand there as
 ///   digests under the [`digest_key`](RedisStoreBuilder::digest_key).
 /// - **Expiry**: every key has one, from the first write on: when the state says no more than a fresh one, or at most a
@@ -116,7 +116,7 @@ pub struct RedisStore {
 
 struct Shared {
     line: Line,
-    /// `tollgate:v1:{`
+    /// `tollgate:1{`
     key_start: Vec<u8>,
     digest_key: DigestKey,
     deadline: Duration,
@@ -154,7 +154,7 @@ impl RedisStore {
     ///     .prefix("staging")
     ///     .deadline(Duration::from_millis(250))
     ///     .build();
-    /// assert!(format!("{store:?}").contains("staging:v1:"));
+    /// assert!(format!("{store:?}").contains("staging:1{"));
     /// # Ok::<(), fred::error::Error>(())
     /// ```
     pub fn builder(connection: impl Into<RedisConnection>) -> RedisStoreBuilder {
@@ -179,7 +179,7 @@ impl Shared {
         start.extend_from_slice(&self.key_start);
         start.extend_from_slice(scripts.layout.as_bytes());
         start.push(b':');
-        start.extend_from_slice(&policy.digits());
+        start.extend_from_slice(&policy.letters());
         start.push(b':');
         let mut parts = KeyParts::after(start, &self.digest_key);
         key.write_to(&mut parts);
