@@ -46,16 +46,19 @@ impl PolicyId {
         )
     }
 
-    /// Its 16 hexadecimal digits.
-    pub(crate) fn digits(self) -> [u8; 16] {
-        let digit = |place: usize| b"0123456789abcdef"[(self.0 >> (60 - 4 * place)) as usize & 15];
-        std::array::from_fn(digit)
+    /// The 11 letters of base64url that it is in a key.
+    pub(crate) fn letters(self) -> [u8; 11] {
+        const LETTERS: &[u8; 64] =
+            b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+        // The last one has two bits of none.
+        let bits = u128::from(self.0) << 2;
+        std::array::from_fn(|place| LETTERS[(bits >> (60 - 6 * place)) as usize & 63])
     }
 }
 
 impl fmt::LowerHex for PolicyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (self.digits().iter()).try_for_each(|&digit| f.write_char(digit.into()))
+        write!(f, "{:016x}", self.0)
     }
 }
 
@@ -292,6 +295,14 @@ mod tests {
                 .unwrap_err();
             assert!(error.to_string().contains(&format!("{name:?}")), "{error}");
         }
+    }
+
+    #[test]
+    fn an_id_is_told_in_all_of_its_letters() {
+        let letters = |id| String::from_utf8(PolicyId(id).letters().to_vec()).unwrap();
+        assert_eq!(letters(0), "AAAAAAAAAAA");
+        assert_eq!(letters(u64::MAX), "__________8");
+        assert_eq!(letters(0x0123_4567_89ab_cdef), "ASNFZ4mrze8");
     }
 
     #[test]

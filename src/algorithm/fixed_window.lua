@@ -10,9 +10,10 @@ if now >= m.start + m.period or (m.used == 0 and m.opens_at_first == 1) then
   if m.start > now then m.running = m.start end
   if m.opens_at_first == 0 then m.running = m.running - m.running % m.period end
 end
-m.fits = cost == 0 or m.taken + cost <= m.units
+m.fits = m.taken + cost <= m.units or cost == 0
 --- charge
-m.start, m.used = m.running, m.taken + cost
+m.start = m.running
+m.used = m.taken + cost
 --- refund
 m.start, m.used = m.running, m.taken - cost
 if m.used < 0 then m.used = 0 end

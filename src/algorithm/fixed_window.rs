@@ -275,7 +275,7 @@ impl Algorithm for FixedWindow {
 
 impl Scripted for FixedWindow {
     fn script() -> Script {
-        Script::new("fixed-window", include_str!("fixed_window.lua"))
+        Script::new("fixed", include_str!("fixed_window.lua"))
             .parameters(&["units", "period", "opens_at_first"])
             .state(&["start", "used"])
     }

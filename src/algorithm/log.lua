@@ -1,20 +1,26 @@
 --- library
 -- What was admitted, oldest first, is entries of a slot and all units ever admitted up to its end. The first entry
--- and the last are numbers of the state; those between them are in a list, as the low 6 and 4 bytes of the two, which
--- are enough to tell them from the last's (or 7 each, where spans or units are so large that they are not).
+-- and the last are numbers of the state; those between them are in a list, as the low 6 bytes of the slot and the total
+-- in 3, as long as that is enough; then in its low 4 bytes. Those, and the slot's, are enough to tell them from the
+-- last's (or 7 each, where spans or units are so large that they are not).
 -- Here: the first of the list, from `index` on, of at least this slot and total, and the total before it.
-local function seek(list, index, count, before, last, last_total, least_slot, least_total)
-  local low, high, probe, slot, total = index, count, index, nil, nil
+local function seek(list, index, before, last, last_total, least_slot, least_total)
+  local low, high, probe, slot, total = index, 2 ^ 31, index, nil, nil
   while low < high do
     local entry = redis.call('LINDEX', list, probe)
     local its_slot, its_total = -1, 0
-    if entry and #entry == 10 then
-      its_slot, its_total = struct.unpack('<I6I4', entry)
-      its_slot = last - (last - its_slot) % 2 ^ 48
-      its_total = last_total - (last_total - its_total) % 2 ^ 32
-    elseif entry then
-      if #entry ~= 14 then error('UNREADABLE entry') end
+    if entry and #entry == 14 then
       its_slot, its_total = struct.unpack('<I7I7', entry)
+    elseif entry then
+      if #entry == 9 then
+        its_slot, its_total = struct.unpack('<I6I3', entry)
+      elseif #entry == 10 then
+        its_slot, its_total = struct.unpack('<I6I4', entry)
+        its_total = last_total - (last_total - its_total) % 2 ^ 32
+      else
+        error('UNREADABLE entry')
+      end
+      its_slot = last - (last - its_slot) % 2 ^ 48
     end
     -- Totals grow, up to the last's; those of a stranger mostly don't.
     if entry and (its_total < before or its_total > last_total) then error('UNREADABLE entry') end
@@ -26,67 +32,76 @@ local function seek(list, index, count, before, last, last_total, least_slot, le
       low, before = probe + 1, its_total
     end
     probe = math.floor((low + high) / 2)
-    if high == count then probe = math.min(2 * low - index, high - 1) end
+    if high == 2 ^ 31 then probe = math.min(2 * low - index, high - 1) end
   end
   return low, before, slot, total
 end
 --- judge
-m.now_slot = now - now % m.slot_micros
-m.slot, m.dropped = m.now_slot, 0
-if m.stamp > m.slot then m.slot = m.stamp end
-m.least_slot = m.slot - m.span_micros + m.shift + 1
-if m.slot < m.span_micros then m.least_slot = 0 end
-if m.first < m.least_slot and m.total > m.forgotten then
+-- Slots in the list are those that were before the clock stepped back: later by the shift.
+if m.shift ~= 0 and not (m.shift > 0 and m.shift < 2 ^ 53 and m.shift % 1 == 0) then error('UNREADABLE state') end
+m.slot = now - now % m.slot_micros
+if m.last > m.slot then
+  m.ahead = m.last - m.slot
+  m.slot = m.last
+end
+if m.first + m.span_micros <= m.slot and m.total > m.forgotten then
   m.old_forgotten, m.old_first, m.old_first_total = m.forgotten, m.first, m.first_total
-  if m.last < m.least_slot then
-    m.forgotten, m.dropped = m.total, m.count
+  if m.last + m.span_micros <= m.slot then
+    m.forgotten, m.dropped = m.total, 2 ^ 31
   else
     local index, before, slot, total = seek(
-      m.list, 0, m.count, m.first_total, m.last, m.total, m.least_slot, 0)
+      m.list, 0, m.first_total, m.last + m.shift, m.total, m.slot - m.span_micros + m.shift + 1, 0)
     m.forgotten, m.dropped, m.first, m.first_total = before, index, m.last, m.total
     if slot then
-      m.first, m.first_total, m.dropped = slot, total, index + 1
+      m.first, m.first_total, m.dropped = math.max(slot - m.shift, 0), total, index + 1
     end
   end
 end
-if m.stamp > m.now_slot + m.span_micros then
-  m.shift = m.shift + m.stamp - m.now_slot
-  m.stamp, m.slot = m.now_slot, m.now_slot
+if m.ahead and m.ahead > m.span_micros then
+  m.shift = m.shift + m.ahead
+  m.first = math.max(m.first - m.ahead, 0)
+  m.last, m.slot = m.last - m.ahead, m.last - m.ahead
   mends, m.old_first = true, nil
 end
 m.counted = m.total - m.forgotten
-m.fits = cost == 0 or (m.counted + cost <= m.units and m.total + cost < 2 ^ 53)
+m.fits = (m.counted + cost <= m.units and m.total + cost < 2 ^ 53) or cost == 0
 --- charge
 m.old_first = nil
 if m.counted == 0 then
-  m.first, m.last, m.shift = m.slot, m.slot, 0
+  -- What is left of a list whose state was evicted is another log's.
+  if not state then call(relative and 'PEXPIRE' or 'PEXPIREAT', m.list, '0') end
+  if m.shift > 0 then m.shift, moves = 0, true end
+  m.first, m.last = m.slot, m.slot
   m.first_total, m.forgotten, m.total = cost, 0, 0
-elseif m.last - m.shift ~= m.slot and (m.last > m.shift or m.slot > 0) then
+elseif m.last ~= m.slot then
   if m.first_total < m.total then
-    if m.count == 0 then
+    if m.units >= 2 ^ 31 or m.span_micros >= 2 ^ 47 then
+      m.entry = struct.pack('<I7I7', m.last + m.shift, m.total)
+    elseif m.total < 2 ^ 24 then
+      m.entry = struct.pack('<I6I3', (m.last + m.shift) % 2 ^ 48, m.total)
+    else
+      m.entry = struct.pack('<I6I4', (m.last + m.shift) % 2 ^ 48, m.total % 2 ^ 32)
+    end
+    if call('RPUSHX', m.list, m.entry) == 0 then
       -- A list must not be left without expiry: whether it may get one is seen before there is one.
-      call('PEXPIRE' .. at, m.list, '0')
+      call(relative and 'PEXPIRE' or 'PEXPIREAT', m.list, '0')
+      call('RPUSH', m.list, m.entry)
       moves = true
     end
-    m.entry = struct.pack('<I6I4', m.last % 2 ^ 48, m.total % 2 ^ 32)
-    if m.units >= 2 ^ 31 or m.span_micros >= 2 ^ 47 then m.entry = struct.pack('<I7I7', m.last, m.total) end
-    m.count = call('RPUSH', m.list, m.entry)
-    -- The list was evicted: the new one has no expiry yet.
-    if m.count == 1 then moves = true end
   end
-  m.last = m.slot + m.shift
+  m.last = m.slot
 elseif m.first_total == m.total then
   m.first_total = m.total + cost
 end
-m.total, m.stamp = m.total + cost, m.slot
+m.total = m.total + cost
 --- refund
 m.old_first = nil
 m.forgotten = math.min(m.forgotten + cost, m.total)
 if m.first_total <= m.forgotten then
-  local index, _, slot, total = seek(m.list, m.dropped, m.count, 0, m.last, m.total, 0, m.forgotten + 1)
+  local index, _, slot, total = seek(m.list, m.dropped or 0, 0, m.last + m.shift, m.total, 0, m.forgotten + 1)
   m.dropped, m.first, m.first_total = index, m.last, m.total
   if slot then
-    m.first, m.first_total, m.dropped = slot, total, index + 1
+    m.first, m.first_total, m.dropped = math.max(slot - m.shift, 0), total, index + 1
   end
 end
 --- forget
@@ -95,17 +110,15 @@ if m.old_first then
   m.old_forgotten, m.forgotten = m.forgotten, m.old_forgotten
   m.old_first, m.first = m.first, m.old_first
   m.old_first_total, m.first_total = m.first_total, m.old_first_total
-  m.old_dropped, m.dropped = m.dropped, 0
+  m.old_dropped, m.dropped = m.dropped, nil
 end
-if m.dropped > 0 then
+if m.dropped and m.dropped > 0 then
   call('LTRIM', m.list, m.dropped, '-1')
-  m.count, m.dropped = m.count - m.dropped, 0
+  m.dropped = nil
 end
-m.over = m.stamp
+m.over = m.last
 if m.total > m.forgotten then
-  m.over = m.last - m.shift
-  if m.over < 0 then m.over = 0 end
-  m.over = m.over + m.span_micros
+  m.over = m.last + m.span_micros
   m.beyond = m.over % m.slot_micros
   if m.beyond > 0 then m.over = m.over - m.beyond + m.slot_micros end
 end
@@ -115,18 +128,17 @@ if m.old_dropped then
 end
 m.more_after, m.all_after, m.cost_after = 0, 0, 0
 if m.counted > 0 then
-  m.more_after = math.max(m.first - m.shift, 0)
-  m.all_after = math.max(m.last - m.shift, 0)
+  m.more_after, m.all_after = m.first, m.last
   -- Until so many units are over there is no room for one more, or for the cost.
   if m.first_total < m.total + 1 - m.units then
-    local _, _, slot = seek(m.list, m.dropped, m.count, 0, m.last, m.total, 0, m.total + 1 - m.units)
-    m.more_after = math.max((slot or m.last) - m.shift, 0)
+    local _, _, slot = seek(m.list, m.dropped or 0, 0, m.last + m.shift, m.total, 0, m.total + 1 - m.units)
+    m.more_after = slot and math.max(slot - m.shift, 0) or m.last
   end
   if not m.fits and cost <= m.units then
-    m.cost_after = math.max(m.first - m.shift, 0)
+    m.cost_after = m.first
     if m.first_total < m.total + cost - m.units then
-      local _, _, slot = seek(m.list, m.dropped, m.count, 0, m.last, m.total, 0, m.total + cost - m.units)
-      m.cost_after = math.max((slot or m.last) - m.shift, 0)
+      local _, _, slot = seek(m.list, m.dropped or 0, 0, m.last + m.shift, m.total, 0, m.total + cost - m.units)
+      m.cost_after = slot and math.max(slot - m.shift, 0) or m.last
     end
   end
 end

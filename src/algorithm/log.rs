@@ -261,16 +261,8 @@ impl Scripted for Log {
     fn script() -> Script {
         Script::new("log", include_str!("log.lua"))
             .parameters(&["units", "slot_micros", "span_micros"])
-            .state(&[
-                "stamp",
-                "shift",
-                "forgotten",
-                "total",
-                "first",
-                "first_total",
-                "last",
-                "count",
-            ])
+            .state(&["forgotten", "total", "first", "first_total", "last"])
+            .aside(&["shift"])
             .keys(&["list"])
             .tells(&["counted", "more_after", "all_after", "cost_after"])
     }
@@ -290,8 +282,7 @@ impl Scripted for Log {
         let now = told.now();
         let member = told.next_member()?;
         let [units, more_after, all_after, cost_after] = match *member.numbers {
-            [_, shift, forgotten, total, first, _, last, _] if member.charged => {
-                let (first, last) = (first.saturating_sub(shift), last.saturating_sub(shift));
+            [forgotten, total, first, _, last] if member.charged => {
                 [total.checked_sub(forgotten)?, first, last, 0]
             }
             [units, more_after, all_after, cost_after] => {

@@ -1,12 +1,13 @@
 --- judge
 -- The scale: 3 bits for the tick, and 19 for how many parts a unit has. See scale.rs.
-m.tick, m.tick_micros = now, 1
+m.seen = now
 if m.own_scale >= 524288 then
   m.tick_micros = 10 ^ math.floor(m.own_scale / 524288)
-  m.tick = math.floor(now / m.tick_micros)
+  m.seen = math.floor(now / m.tick_micros)
 end
 if m.scale ~= m.own_scale then
   -- Kept under other numbers, or never.
+  if not (m.scale >= 0 and m.scale < 2 ^ 22 and m.scale % 1 == 0) then error('UNREADABLE state') end
   if m.debt > 0 then
     local bits, parts = m.scale % 262144, nil
     if m.scale % 524288 >= 262144 then
@@ -21,19 +22,24 @@ if m.scale ~= m.own_scale then
     end
     m.debt = math.min(math.ceil(m.debt * (m.parts_per_unit / divisor) / (parts / divisor)), 2 ^ 53 - 1)
   end
-  m.at = math.floor(m.at * 10 ^ math.floor(m.scale / 524288) / m.tick_micros)
-  m.scale = m.own_scale
+  m.at = math.floor(m.at * 10 ^ math.floor(m.scale / 524288) / (m.tick_micros or 1))
+  m.scale, moves = m.own_scale, true
 end
-m.owed, m.seen = m.debt, m.at
-if m.tick > m.at then
-  m.owed, m.seen = m.debt - (m.tick - m.at) * m.parts_per_tick, m.tick
-  if m.owed < 0 then m.owed = 0 end
-elseif m.tick < m.at and m.at > m.tick + math.ceil(m.capacity_parts / m.parts_per_tick) then
-  m.at, m.seen, mends = m.tick, m.tick, true
+m.owed = m.debt + (m.at - m.seen) * m.parts_per_tick
+if m.at > m.seen then
+  m.owed = m.debt
+  if m.at > m.seen + math.ceil(m.capacity_parts / m.parts_per_tick) then
+    m.at, mends = m.seen, true
+  end
+  m.seen = m.at
+elseif m.owed < 0 then
+  m.owed = 0
 end
-m.fits = cost == 0 or cost * m.parts_per_unit <= m.capacity_parts - m.owed
+m.after = m.owed + cost * m.parts_per_unit
+m.fits = m.after <= m.capacity_parts or cost == 0
 --- charge
-m.debt, m.at = m.owed + cost * m.parts_per_unit, m.seen
+m.debt = m.after
+m.at = m.seen
 --- refund
 m.debt, m.at = m.owed - cost * m.parts_per_unit, m.seen
 if m.debt < 0 then m.debt = 0 end
@@ -43,11 +49,7 @@ if m.debt + (m.at - m.admitted_at) * m.parts_per_tick == m.debt_then then
   if m.debt < 0 then m.debt = 0 end
 end
 --- forget
-m.over = m.at + m.debt / m.parts_per_tick
-if m.tick_micros > 1 then
-  m.over = math.ceil(m.over) * m.tick_micros
-elseif m.debt > 0 then
-  -- What is owed for less than a microsecond may be lost in the sum.
-  m.over = m.over + 1
-end
-if m.parts_per_tick == 0 then m.over = m.at * m.tick_micros end
+-- What is owed for less than a tick may be lost in the sum.
+m.over = m.at + m.debt / m.parts_per_tick + 1
+if m.tick_micros then m.over = math.ceil(m.over - 1) * m.tick_micros end
+if m.parts_per_tick == 0 then m.over = m.at * (m.tick_micros or 1) end

@@ -336,7 +336,8 @@ impl Scripted for Meter {
                 "parts_per_tick",
                 "own_scale",
             ])
-            .state(&["debt", "at", "scale"])
+            .state(&["debt", "at"])
+            .aside(&["scale"])
     }
 
     fn parameters(&self, tell: &mut dyn FnMut(u64)) {
@@ -348,7 +349,7 @@ impl Scripted for Meter {
 
     fn state(&self, numbers: &[u64]) -> Option<Scaled> {
         match *numbers {
-            [debt, at, _] => Some(Scaled::new(debt, at, self.scale)),
+            [debt, at] => Some(Scaled::new(debt, at, self.scale)),
             _ => None,
         }
     }

@@ -3,7 +3,7 @@ if m.stamp > now + m.interval then
   m.stamp = now
   mends = true
 end
-m.fits = cost == 0 or m.was_admitted == 0 or m.stamp + m.interval <= now
+m.fits = m.stamp + m.interval <= now or m.was_admitted == 0 or cost == 0
 --- charge
 m.was_admitted = 1
 if now > m.stamp then m.stamp = now end

@@ -216,7 +216,7 @@ impl Algorithm for MinInterval {
 
 impl Scripted for MinInterval {
     fn script() -> Script {
-        Script::new("min-interval", include_str!("min_interval.lua"))
+        Script::new("interval", include_str!("min_interval.lua"))
             .parameters(&["interval"])
             .state(&["stamp", "was_admitted"])
     }

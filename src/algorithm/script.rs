@@ -123,6 +123,8 @@ pub struct Member {
     pub parameters: &'static [&'static str],
     /// The names of the numbers of its state.
     pub state: &'static [&'static str],
+    /// The names of numbers of its state that it checks itself, does not tell, and changes only where it sets `moves`.
+    pub aside: &'static [&'static str],
     /// The names of keys of its own, beside that of the state.
     pub keys: &'static [&'static str],
     /// The names of the numbers that it tells where nothing was charged, if they are not those of the state.
@@ -142,6 +144,7 @@ impl Script {
             source,
             parameters: &[],
             state: &[],
+            aside: &[],
             keys: &[],
             tells: None,
             refunds: true,
@@ -162,6 +165,13 @@ impl Script {
     #[must_use]
     pub fn state(self, names: &'static [&'static str]) -> Self {
         self.with(|member| member.state = names)
+    }
+
+    /// Names numbers of its state that a charge leaves as they are. The script has to see that they make sense, and to set
+    /// `moves` where it changes one; it does not tell them.
+    #[must_use]
+    pub(super) fn aside(self, names: &'static [&'static str]) -> Self {
+        self.with(|member| member.aside = names)
     }
 
     /// Names further keys of its own.

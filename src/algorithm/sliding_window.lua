@@ -16,9 +16,11 @@ if m.stamp < m.start then
   if m.stamp + m.period < m.start then m.weighs = 0 end
 end
 m.covered = m.ticks - math.floor((m.at - m.start) / m.tick_micros)
-m.fits = cost == 0 or m.weighs * m.covered <= (m.units - m.counts - cost) * m.ticks
+m.fits = m.weighs * m.covered <= (m.units - m.counts - cost) * m.ticks or cost == 0
 --- charge
-m.stamp, m.previous, m.current = m.at, m.weighs, m.counts + cost
+m.stamp = m.at
+m.previous = m.weighs
+m.current = m.counts + cost
 --- refund
 m.previous, m.current = m.weighs, m.counts - cost
 m.stamp = m.at

@@ -335,7 +335,7 @@ impl Algorithm for SlidingWindow {
 
 impl Scripted for SlidingWindow {
     fn script() -> Script {
-        Script::new("sliding-window", include_str!("sliding_window.lua"))
+        Script::new("sliding", include_str!("sliding_window.lua"))
             .parameters(&["units", "period", "tick_micros", "ticks"])
             .state(&["stamp", "previous", "current"])
     }

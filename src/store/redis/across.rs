@@ -11,7 +11,7 @@ use crate::{
 };
 
 use super::{
-    Shared, failure, push, reply,
+    Shared, failure, numbers, reply,
     scripts::{EachScripts, Library, Loadable, Scripts},
 };
 
@@ -113,13 +113,7 @@ impl Question {
     }
 
     fn arguments(&self, parameters: impl Iterator<Item = u8>) -> Bytes {
-        let mut arguments = Vec::with_capacity(128);
-        push(&mut arguments, self.cost.into());
-        arguments.extend(parameters);
-        if let Some(now) = self.now {
-            push(&mut arguments, now);
-        }
-        arguments.into()
+        numbers(self.cost, self.now, |numbers| numbers.extend(parameters))
     }
 
     /// Looks at all of them, and charges them if all admit: then at once, and if one has changed its mind meanwhile, what

@@ -17,7 +17,7 @@ const DEFAULT_MOST_UNANSWERED: usize = 10_000;
 const DEFAULT_PREFIX: &str = "tollgate";
 const LONGEST_PREFIX: usize = 64;
 /// What the keys are called by; a state that is laid out in another way gets another one.
-const VERSION: &str = "v1";
+const VERSION: &str = "1";
 
 /// Builds a [`RedisStore`] with another prefix, digest key, deadline, bound or clock.
 pub struct RedisStoreBuilder {
@@ -185,12 +185,12 @@ impl RedisStoreBuilder {
     /// The store.
     pub fn build(self) -> RedisStore {
         // What a cluster looks at is between the first two braces.
-        let tag = self.hash_tag.map(|tag| format!("{{{tag}}}:"));
+        let tag = self.hash_tag.map(|tag| format!("{{{tag}}}"));
         let tag = tag.unwrap_or_default();
         RedisStore {
             shared: Arc::new(Shared {
                 line: Line::new(self.connection, self.most_unanswered),
-                key_start: format!("{}:{VERSION}:{tag}{{", self.prefix).into_bytes(),
+                key_start: format!("{}:{VERSION}{tag}{{", self.prefix).into_bytes(),
                 digest_key: self.digest_key,
                 deadline: self.deadline,
                 clock: self.clock,

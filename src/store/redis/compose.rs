@@ -43,6 +43,7 @@ pub(super) fn compose(script: &Script, task: Task) -> String {
         members,
         task,
         first_further_key: 2,
+        is_alone: true,
     }
     .text()
 }
@@ -74,6 +75,7 @@ fn declared(member: &Member) -> impl Iterator<Item = &'static str> {
     let all = [
         member.parameters,
         member.state,
+        member.aside,
         member.keys,
         member.withdraws,
     ];
@@ -101,10 +103,16 @@ impl Named<'_> {
         names.iter().map(|name| self.name(name)).collect()
     }
 
-    fn declaration(&self) -> String {
-        match self.is_wide {
-            true => format!("local m{} = {{}}\n", self.number),
-            false => format!("local {}\n", self.names(&names(self.member)).join(", ")),
+    /// Declares its names, but for those that are declared where they are read.
+    fn declaration(&self, elsewhere: &[&str]) -> String {
+        if self.is_wide {
+            return format!("local m{} = {{}}\n", self.number);
+        }
+        let mut names = names(self.member);
+        names.retain(|name| !elsewhere.contains(name));
+        match &*names {
+            [] => String::new(),
+            names => format!("local {}\n", self.names(names).join(", ")),
         }
     }
 
@@ -137,6 +145,8 @@ struct Composer<'a> {
     task: Task,
     /// Its number in `KEYS`.
     first_further_key: usize,
+    /// Whether these members are all that the script is about, so that their state is read once and for all.
+    is_alone: bool,
 }
 
 impl Composer<'_> {
@@ -175,24 +185,48 @@ impl Composer<'_> {
         libraries.concat()
     }
 
-    /// Reads the numbers and the keys, and the time.
+    /// Reads the numbers and the keys, and the time. A step of Lua is not cheap: what is read is declared there.
     fn arguments(&self) -> String {
+        let withdraws = self.task == Task::Withdraw;
         let mut parameters = self.all(|member| member.parameters);
-        if self.task == Task::Withdraw {
+        if withdraws {
             parameters.extend(self.all(|member| member.withdraws));
         }
+        let declarations = self.each(|named| {
+            let mut elsewhere = named.member.parameters.to_vec();
+            if withdraws {
+                elsewhere.extend(named.member.withdraws);
+            }
+            if self.is_alone {
+                elsewhere.extend(named.member.state.iter().chain(named.member.aside));
+            }
+            named.declaration(&elsewhere)
+        });
         let mut names = vec!["cost".to_owned()];
         names.extend(parameters);
-        let format = "d".repeat(names.len());
         let keys: String = (self.further_keys().iter())
             .map(|(name, key)| format!("{name} = {key}\n"))
             .collect();
         format!(
-            "local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]\nlocal now, cost\n{}{} = struct.unpack('<{format}', numbers)\n{keys}{}",
-            self.each(|member| member.declaration()),
-            names.join(", "),
+            "local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]
+local moves, mends, relative
+{declarations}{}{keys}{}",
+            self.unpacked(&["cost"], &names, "numbers"),
             include_str!("time.lua").replace("all_but_the_time", &(8 * names.len()).to_string()),
         )
+    }
+
+    /// Reads numbers into names, of which some are not the members'.
+    fn unpacked(&self, others: &[&str], names: &[String], from: &str) -> String {
+        let unpack = format!(
+            "{} = struct.unpack('<{}', {from})\n",
+            names.join(", "),
+            "d".repeat(names.len())
+        );
+        match self.members.iter().any(|member| member.is_wide) {
+            true => format!("local {}\n{unpack}", others.join(", ")),
+            false => format!("local {unpack}"),
+        }
     }
 
     /// The keys beside that of the state, each with its name.
@@ -204,52 +238,62 @@ impl Composer<'_> {
             .collect()
     }
 
-    /// What is kept, and what is answered to a charge: when, until when it is kept (both in microseconds), and the
-    /// numbers of the members' states. Any other answer has, as a negative number, one bit for each member that
-    /// admits in the place of the second.
-    fn packed(&self, second: &str, numbers: &[String]) -> String {
-        let format = "d".repeat(2 + numbers.len());
-        format!(
-            "struct.pack('<{format}', now, {second}, {})",
-            numbers.join(", ")
-        )
+    /// Numbers as they are kept and answered.
+    fn packed(numbers: &[String]) -> String {
+        let format = "d".repeat(numbers.len());
+        format!("struct.pack('<{format}', {})", numbers.join(", "))
+    }
+
+    /// What is answered to a charge, and kept: when it was, and the numbers of the members' states. Until when it is kept
+    /// stands behind, with the numbers that are set aside.
+    fn told_and_kept(&self) -> String {
+        Self::packed(&self.behind("now", |member| member.state))
+    }
+
+    fn behind(
+        &self,
+        first: &str,
+        names: impl Fn(&Member) -> &'static [&'static str],
+    ) -> Vec<String> {
+        let mut all = vec![first.to_owned()];
+        all.extend(self.all(names));
+        all
     }
 
     /// Reads what is kept under the key: all zeros if nothing is.
     fn state(&self) -> String {
         let numbers = self.all(|member| member.state);
-        let names = numbers.join(", ");
-        let zeros = vec!["0"; numbers.len()].join(", ");
+        let aside = self.behind("kept_until", |member| member.aside);
+        let kept = [&*numbers, &*aside].concat();
         // Negative or huge numbers, fractions, infinity and what is not a number are a stranger's: a remainder of one of
         // the last two is not a number either.
-        let kept: Vec<_> = ["kept_until"]
-            .into_iter()
-            .chain(numbers.iter().map(String::as_str))
-            .collect();
-        let mut checks: Vec<_> = kept.iter().map(|name| format!("{name} >= 0")).collect();
-        checks.push(format!("{} < 2 ^ 58", kept.join(" + ")));
-        let fractions: Vec<_> = kept.iter().map(|name| format!("{name} % 1")).collect();
+        let checked = [&*numbers, &["kept_until".to_owned()]].concat();
+        let mut checks: Vec<_> = checked.iter().map(|name| format!("{name} >= 0")).collect();
+        checks.push(format!("{} < 2 ^ 58", checked.join(" + ")));
+        let fractions: Vec<_> = checked.iter().map(|name| format!("{name} % 1")).collect();
         checks.push(format!("{} == 0", fractions.join(" + ")));
-        let bytes = 8 * (2 + numbers.len());
+        let bytes = 8 * (1 + kept.len());
         let unreadable = format!("return redis.error_reply('{UNREADABLE} state')");
-        let mut text = format!(
+        let nothing = match self.gives_back() {
+            true => "if not state then return '' end\nmoves = true\n",
+            false => "",
+        };
+        let zeros = format!("state or '{}', 9", "\\0".repeat(bytes));
+        let unpacked = match self.is_alone {
+            true => self.unpacked(&["kept_until"], &kept, &zeros),
+            false => format!(
+                "local kept_until\n{} = struct.unpack('<{}', {zeros})\n",
+                kept.join(", "),
+                "d".repeat(kept.len())
+            ),
+        };
+        format!(
             "local state = call('GET', key)
-local kept_until
-if state then
-  if #state ~= {bytes} then {unreadable} end
-  kept_until, {names} = struct.unpack('<{}', state, 9)
-  if not ({}) then {unreadable} end
-else
-  kept_until, {names} = 0, {zeros}
-end
+{nothing}if state and #state ~= {bytes} then {unreadable} end
+{unpacked}if not ({}) then {unreadable} end
 ",
-            "d".repeat(1 + numbers.len()),
             checks.join(" and "),
-        );
-        if self.gives_back() {
-            text += "if not state then return '' end\nmoves = true\n";
-        }
-        text
+        )
     }
 
     /// Whether it needs a state to work on, and answers nothing.
@@ -258,10 +302,7 @@ end
     }
 
     fn judgement(&self) -> String {
-        format!(
-            "local mends = false\n{}",
-            self.each(|member| member.part("judge"))
-        )
+        self.each(|member| member.part("judge"))
     }
 
     /// Changes the state, and writes it.
@@ -270,9 +311,10 @@ end
             Task::Peek => return String::new(),
             Task::Settle => "if mends then\n".to_owned(),
             Task::Decide => format!(
-                "local charges = cost > 0 and {}\nif charges then\n{}end\nif charges or mends then\n",
+                "if {} and cost > 0 then\n{}{}  return kept\nend\nif mends then\n",
                 self.all_fit(),
                 self.charge(),
+                self.write(),
             ),
             Task::Refund => format!(
                 "do\n{}",
@@ -290,9 +332,6 @@ end
             ),
         };
         text += &self.write();
-        if self.task == Task::Decide {
-            text += "  if charges then return kept end\n";
-        }
         text + "end\n"
     }
 
@@ -307,29 +346,41 @@ end
 
     fn write(&self) -> String {
         let mut text = String::new();
-        for (index, member) in self.members.iter().enumerate() {
-            let over = member.name("over");
-            text += &member.part("forget");
-            text += &match index {
-                0 => format!("local over = {over}\n"),
-                _ => format!("if {over} > over then over = {over} end\n"),
-            };
-        }
-        let numbers = self.all(|member| member.state);
-        let further: String = (self.further_keys().iter())
-            .map(|(_, key)| format!("    call('PEXPIRE' .. at, {key}, expires)\n"))
+        let overs: Vec<_> = (self.members.iter())
+            .map(|member| member.name("over"))
             .collect();
-        text += include_str!("expiry.lua");
-        text += &format!("  local kept = {}\n", self.packed("kept_until", &numbers));
-        text + &include_str!("keep.lua").replace("    -- further keys\n", &further)
+        text += &self.each(|member| member.part("forget"));
+        let latest = match &*overs {
+            [over] => over,
+            [first, others @ ..] => {
+                text += &format!("local over = {first}\n");
+                for over in others {
+                    text += &format!("if {over} > over then over = {over} end\n");
+                }
+                "over"
+            }
+            [] => "now",
+        };
+        let further: String = (self.further_keys().iter())
+            .map(|(_, key)| format!("    call(command, {key}, expires)\n"))
+            .collect();
+        let aside = Self::packed(&self.behind("kept_until", |member| member.aside));
+        text += &format!("  local kept = {}\n", self.told_and_kept());
+        text + &include_str!("keep.lua")
+            .replace("the_latest", latest)
+            .replace("what_is_aside", &aside)
+            .replace("    -- further keys\n", &further)
     }
 
+    /// A charge is answered with what is kept; anything else with the time as a negative number, one bit for each member
+    /// that admits, and what the members tell.
     fn answer(&self) -> String {
         if self.gives_back() {
             return "return ''\n".to_owned();
         }
         let tell = self.each(|member| member.part("tell"));
-        let told = self.all(|member| member.told(false));
+        let mut told = vec!["-1 - now".to_owned(), "admits".to_owned()];
+        told.extend(self.all(|member| member.told(false)));
         let mut admits = String::new();
         let mut bit = 1_u64;
         for member in &self.members {
@@ -339,7 +390,7 @@ end
         }
         format!(
             "{tell}local admits = 0\n{admits}return {}\n",
-            self.packed("-1 - admits", &told)
+            Self::packed(&told)
         )
     }
 }

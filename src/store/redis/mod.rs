@@ -1,7 +1,7 @@
 //! The store in Redis: the same decisions for a whole fleet, in one script and one round trip each.
 //!
-//! What Redis runs is put together from the `.lua` files beside the algorithms and those here: time.lua, expiry.lua and
-//! keep.lua stand around the rules, which [`Scripted`] describes.
+//! What Redis runs is put together from the `.lua` files beside the algorithms and those here: time.lua and keep.lua
+//! stand around the rules, which [`Scripted`] describes.
 
 mod across;
 mod builder;
@@ -102,7 +102,7 @@ pub use connection::RedisConnection;
 ///
 /// # What is kept
 ///
-/// - **Keys** are `tollgate:v1:{layout:policy:key}`, and the same with a number behind it for the entries of a log. All
+/// - **Keys** are `tollgate:1{layout:policy:key}`, and the same with a number behind it for the entries of a log. All
 ///   of a bucket are in one slot of a cluster. Short text stands in a key as it is; secrets and what is long stand there as
 ///   digests under the [`digest_key`](RedisStoreBuilder::digest_key).
 /// - **Expiry**: every key has one, from the first write on: when the state says no more than a fresh one, or at most a
@@ -116,7 +116,7 @@ pub struct RedisStore {
 
 struct Shared {
     line: Line,
-    /// `tollgate:v1:{`
+    /// `tollgate:1{`
     key_start: Vec<u8>,
     digest_key: DigestKey,
     deadline: Duration,
@@ -154,7 +154,7 @@ impl RedisStore {
     ///     .prefix("staging")
     ///     .deadline(Duration::from_millis(250))
     ///     .build();
-    /// assert!(format!("{store:?}").contains("staging:v1:"));
+    /// assert!(format!("{store:?}").contains("staging:1{"));
     /// # Ok::<(), fred::error::Error>(())
     /// ```
     pub fn builder(connection: impl Into<RedisConnection>) -> RedisStoreBuilder {
@@ -179,7 +179,7 @@ impl Shared {
         start.extend_from_slice(&self.key_start);
         start.extend_from_slice(scripts.layout.as_bytes());
         start.push(b':');
-        start.extend_from_slice(&policy.digits());
+        start.extend_from_slice(&policy.letters());
         start.push(b':');
         let mut parts = KeyParts::after(start, &self.digest_key);
         key.write_to(&mut parts);
@@ -201,22 +201,17 @@ impl Shared {
         (self.clock.as_ref()).map(|now| now().as_micros() as f64)
     }
 
-    /// The numbers that a script is given, as doubles: a cost, the parameters, `more`, and the time if it is not the
-    /// server's.
+    /// The numbers that a script is given, as doubles: a cost, the parameters, and `more`.
     fn arguments<A: Scripted>(
         &self,
         algorithm: &A,
         cost: u32,
         more: impl FnOnce(&mut Vec<u8>),
     ) -> Bytes {
-        let mut arguments = Vec::with_capacity(128);
-        push(&mut arguments, cost.into());
-        algorithm.parameters(&mut |parameter| push(&mut arguments, parameter as f64));
-        more(&mut arguments);
-        if let Some(now) = self.now() {
-            push(&mut arguments, now);
-        }
-        arguments.into()
+        numbers(cost, self.now(), |arguments| {
+            algorithm.parameters(&mut |parameter| push(arguments, parameter as f64));
+            more(arguments);
+        })
     }
 }
 
@@ -301,6 +296,19 @@ impl Shared {
             let _ = shared.run(script, keys, arguments).await;
         });
     }
+}
+
+/// A cost, and what is written behind it. A time that is not the server's is the last, and then the cost is counted down
+/// from -1.
+fn numbers(cost: u32, now: Option<f64>, write: impl FnOnce(&mut Vec<u8>)) -> Bytes {
+    let mut numbers = Vec::with_capacity(128);
+    let cost = f64::from(cost);
+    push(&mut numbers, if now.is_some() { -1.0 - cost } else { cost });
+    write(&mut numbers);
+    if let Some(now) = now {
+        push(&mut numbers, now);
+    }
+    numbers.into()
 }
 
 fn push(arguments: &mut Vec<u8>, number: f64) {

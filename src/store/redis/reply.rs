@@ -20,9 +20,7 @@ pub(super) fn read<A: Scripted>(
 
 /// Whether a decision has charged its cost.
 pub(super) fn is_charged(answer: &Bytes) -> bool {
-    number(answer)
-        .and_then(|(_, rest)| double(rest))
-        .is_some_and(|(second, _)| second >= 0.0)
+    double(answer).is_some_and(|(first, _)| first >= 0.0)
 }
 
 /// Whether a decision has let its cost through.
@@ -38,14 +36,14 @@ pub(super) fn read_with<T>(
     cost: u32,
     read: impl FnOnce(&mut Told<'_>) -> Option<T>,
 ) -> Option<Verdict<T>> {
-    let (now, rest) = number(answer)?;
-    let (second, mut rest) = double(rest)?;
-    // Until when it is kept, if it was charged; else who admits, counted down from -1.
-    let charged = second >= 0.0;
-    let admitting = match charged {
-        true => (1 << members.len()) - 1,
-        false => whole(-1.0 - second)?,
-    };
+    let (first, mut rest) = double(answer)?;
+    // The time, if it was charged; else the time counted down from -1, and who admits.
+    let charged = first >= 0.0;
+    let (now, mut admitting) = (first, (1 << members.len()) - 1);
+    let now = whole(if charged { now } else { -1.0 - now })?;
+    if !charged {
+        (admitting, rest) = number(rest)?;
+    }
     let told = (members.iter())
         .map(|member| member.told(charged).len())
         .sum();

@@ -210,3 +210,26 @@ fn a_clock_that_swings_from_end_to_end_is_the_pure_rules() {
         }
     }
 }
+
+#[test]
+fn entries_that_grow_with_the_units_are_the_pure_rules() {
+    let redis = Redis::start();
+    // Totals of 3 bytes and of more, of 4 and of more, and units of which 4 bytes would not tell enough.
+    for (units, cost) in [
+        (40_000_000, 1_500_000),
+        (1 << 31, 150_000_000),
+        (1 << 33, 300_000_000),
+    ] {
+        let subject = &logs(units - 1, 300)[0];
+        let mut twin = Twin::of(&*subject.bucket);
+        let clock = ManualClock::at(instant(0));
+        let limiter = redis.limiter(&*subject.bucket, clock.clone());
+        for turn in 0..200 {
+            let now = 10_000 + turn * 10 + i128::from(turn % 7 == 0) * 3;
+            clock.set(instant(now));
+            for op in [Op::Check(Cost::Units(cost)), Op::Peek] {
+                twin.steps_as(&*limiter, op, units - 1, now).unwrap();
+            }
+        }
+    }
+}

@@ -32,6 +32,7 @@ const RIGHTS: &[&str] = &[
     "+setrange",
     "+pexpireat",
     "+rpush",
+    "+rpushx",
     "+ltrim",
     "+lindex",
     "+del",

@@ -22,13 +22,14 @@ const NUMBERS: Numbers = Numbers {
 };
 
 /// What a script may call.
-const INNER: [&str; 10] = [
+const INNER: [&str; 11] = [
     "get",
     "lindex",
     "ltrim",
     "pexpire",
     "pexpireat",
     "rpush",
+    "rpushx",
     "set",
     "setrange",
     "time",

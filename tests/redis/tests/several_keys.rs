@@ -272,7 +272,7 @@ fn a_stranger_under_one_key_leaves_the_others_uncharged() {
     let keys = redis.wait(redis.server().keys("t"));
     let log = keys
         .iter()
-        .find(|key| key.windows(5).any(|part| part == b":{log"));
+        .find(|key| key.windows(5).any(|part| part == b"1{log"));
     redis.ask::<()>("SET", &[log.unwrap(), b"a stranger's"]);
     let error = redis.wait(limiter.check(&both)).unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::InvalidInput, "{error:?}");
@@ -301,7 +301,7 @@ async fn a_key_whose_node_is_gone_leaves_the_others_uncharged() {
         limiter.reset(&both).await.unwrap();
     }
     let keys = cluster.keys("tollgate").await;
-    let is_log = |key: &&bytes::Bytes| key.windows(5).any(|part| part == b":{log");
+    let is_log = |key: &&bytes::Bytes| key.windows(5).any(|part| part == b"1{log");
     let log = keys.iter().find(is_log).unwrap();
     cluster.kill_owner_of(slot_of(log)).await;
     for _ in 0..3 {

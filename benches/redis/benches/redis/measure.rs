@@ -61,7 +61,7 @@ pub(crate) async fn alternate(server: &Server, cases: &mut [Case], rounds: u32) 
 
 /// What `INFO commandstats` says of the scripts that ran.
 fn counted(stats: &str) -> Cost {
-    const OF_SCRIPTS: [&str; 18] = [
+    const OF_SCRIPTS: [&str; 19] = [
         "time",
         "get",
         "set",
@@ -75,6 +75,7 @@ fn counted(stats: &str) -> Cost {
         "lpop",
         "rpop",
         "rpush",
+        "rpushx",
         "ltrim",
         "lrange",
         "zadd",

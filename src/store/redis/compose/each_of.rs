@@ -39,6 +39,7 @@ fn composer<'a>(
         members: named.collect(),
         task,
         first_further_key: 2 + earlier().map(|member| member.keys.len()).sum::<usize>(),
+        is_alone: false,
     }
 }
 
@@ -53,7 +54,7 @@ impl EachOf<'_> {
         let mut text = self.all.libraries() + &self.all.arguments();
         text += &self.each(|number, limit| {
             format!(
-                "local state{number}, kept_until{number}, moves{number}, mends{number}\ndo\nkey = {}\n{}{}\
+                "local state{number}, kept_until{number}, moves{number}, mends{number}\ndo\nlocal moves, mends = moves, nil\nkey = {}\n{}{}\
                  state{number}, kept_until{number}, moves{number}, mends{number} = state, kept_until, moves, mends\nend\n",
                 self.key_of(number),
                 limit.state(),
@@ -85,23 +86,27 @@ impl EachOf<'_> {
     fn change(&self) -> String {
         let charges = self.each(|number, limit| {
             format!(
-                "do\nlocal moves = moves\n{}moves{number} = moves\nend\n",
+                "do\nlocal state, moves = state{number}, moves{number}\n{}moves{number} = moves\nend\n",
                 limit.charge()
             )
         });
-        let writes = self.each(|number, limit| {
-            format!(
-                "if charges or mends{number} then\nlocal key, state, kept_until, moves, mends = {}, state{number}, \
-                 kept_until{number}, moves{number}, mends{number}\n{}end\n",
-                self.key_of(number),
-                limit.write(),
-            )
-        });
-        let states = self.all.all(|member| member.state);
+        let writes = |when: fn(usize) -> String| {
+            self.each(|number, limit| {
+                format!(
+                    "{}\nlocal key, state, kept_until, moves, mends = {}, state{number}, kept_until{number}, \
+                     moves{number}, mends{number}\n{}end\n",
+                    when(number),
+                    self.key_of(number),
+                    limit.write(),
+                )
+            })
+        };
         format!(
-            "local charges = cost > 0 and {}\nif charges then\n{charges}end\n{writes}if charges then return {} end\n",
+            "if {} and cost > 0 then\n{charges}{}return {}\nend\n{}",
             self.all.all_fit(),
-            self.all.packed("0", &states),
+            writes(|_| "do".to_owned()),
+            self.all.told_and_kept(),
+            writes(|number| format!("if mends{number} then")),
         )
     }
 }
