@@ -54,7 +54,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("arc_swap", &["choice/reloadable.rs"]),
     ("arrayvec", &["policy/name.rs"]),
     ("axum", &["key/", "response/"]),
-    ("base64", &["key/portable/", "response/"]),
+    ("base64", &["key/portable/", "policy.rs", "response/"]),
     ("bytes", &["key/", "response/", "store/redis/"]),
     ("fred", &["store/redis/"]),
     ("hashbrown", &["store/local/"]),

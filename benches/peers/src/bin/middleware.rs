@@ -12,7 +12,7 @@ use std::{
 
 use axum::extract::ConnectInfo;
 use http::{HeaderValue, Request, Response, StatusCode, header};
-use tollgate::response::Fields;
+use tollgate::response::{AsError, Fields};
 use tollgate_peers::{
     layers,
     limit::{Answer, Limit},
@@ -90,7 +90,14 @@ fn rows(rows: &mut Rows, answer: Answer) {
     let its = requests_of_axum_gcra(limit, answer);
     row("axum_gcra", "off", off(), its);
     let its = requests(layers::tower_resilience(limit).layer(Text), answer);
-    row("tower-resilience, one bucket", "off", global(), its);
+    let by_error = layers::tollgate_global(limit).respond_with(AsError);
+    let ours = requests(by_error.layer(Text), answer);
+    row(
+        "tower-resilience, one bucket, refusing with an error",
+        "off",
+        ours,
+        its,
+    );
     // What is too much it delays.
     if answer == Answer::Admitted {
         let its = requests(layers::tower_limit(limit).layer(Text), answer);
