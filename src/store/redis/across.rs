@@ -11,7 +11,7 @@ use crate::{
 };
 
 use super::{
-    Shared, failure, numbers, reply,
+    ARGUMENTS_LEN, Shared, failure, push_numbers, reply,
     scripts::{EachScripts, Library, Loadable, Scripts},
 };
 
@@ -113,7 +113,11 @@ impl Question {
     }
 
     fn arguments(&self, parameters: impl Iterator<Item = u8>) -> Bytes {
-        numbers(self.cost, self.now, |numbers| numbers.extend(parameters))
+        let mut arguments = Vec::with_capacity(ARGUMENTS_LEN);
+        push_numbers(&mut arguments, self.cost, self.now, |numbers| {
+            numbers.extend(parameters);
+        });
+        arguments.into()
     }
 
     /// Looks at all of them, and charges them if all admit: then at once, and if one has changed its mind meanwhile, what

@@ -126,6 +126,9 @@ struct Shared {
     last_move: LastMove,
 }
 
+/// Room for the arguments of most calls.
+const ARGUMENTS_LEN: usize = 128;
+
 type Now = Box<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// An answer of Redis that is still to come.
@@ -174,8 +177,13 @@ impl fmt::Debug for RedisStore {
 impl Shared {
     /// The key of a bucket, and those that its algorithm needs beside it: all in one slot.
     fn keys<K: PortableKey>(&self, policy: PolicyId, scripts: &Scripts, key: &K) -> Vec<Bytes> {
-        let capacity = self.key_start.len() + scripts.layout.len() + 96;
-        let mut start = Vec::with_capacity(capacity);
+        with_further_keys(Bytes::from(self.bucket(policy, scripts, key)), scripts)
+    }
+
+    /// The key of a bucket, with room for the arguments of a call behind it.
+    fn bucket<K: PortableKey>(&self, policy: PolicyId, scripts: &Scripts, key: &K) -> Vec<u8> {
+        let len = self.key_start.len() + scripts.layout.len() + 96;
+        let mut start = Vec::with_capacity(len + ARGUMENTS_LEN);
         start.extend_from_slice(&self.key_start);
         start.extend_from_slice(scripts.layout.as_bytes());
         start.push(b':');
@@ -185,15 +193,23 @@ impl Shared {
         key.write_to(&mut parts);
         let mut bucket = parts.into_bytes();
         bucket.push(b'}');
-        let mut keys = Vec::with_capacity(1 + scripts.further_keys);
-        let bucket = Bytes::from(bucket);
-        keys.push(bucket.clone());
-        for number in 1..=scripts.further_keys {
-            let mut further = bucket.to_vec();
-            further.extend_from_slice(format!("{number}").as_bytes());
-            keys.push(Bytes::from(further));
-        }
-        keys
+        bucket
+    }
+
+    /// The keys and the arguments of a call about a cost, in one piece of memory.
+    fn call<A: Scripted, K: PortableKey>(
+        &self,
+        algorithm: &A,
+        scripts: &Scripts,
+        key: &K,
+        cost: u32,
+    ) -> (Vec<Bytes>, Bytes) {
+        let mut call = self.bucket(algorithm.policy_id(), scripts, key);
+        let bucket_len = call.len();
+        self.push_arguments(&mut call, algorithm, cost, |_| {});
+        let mut bucket = Bytes::from(call);
+        let arguments = bucket.split_off(bucket_len);
+        (with_further_keys(bucket, scripts), arguments)
     }
 
     /// The time that a script is told: that of the caller's clock, none if it is the server's.
@@ -202,16 +218,17 @@ impl Shared {
     }
 
     /// The numbers that a script is given, as doubles: a cost, the parameters, and `more`.
-    fn arguments<A: Scripted>(
+    fn push_arguments<A: Scripted>(
         &self,
+        arguments: &mut Vec<u8>,
         algorithm: &A,
         cost: u32,
         more: impl FnOnce(&mut Vec<u8>),
-    ) -> Bytes {
-        numbers(cost, self.now(), |arguments| {
+    ) {
+        push_numbers(arguments, cost, self.now(), |arguments| {
             algorithm.parameters(&mut |parameter| push(arguments, parameter as f64));
             more(arguments);
-        })
+        });
     }
 }
 
@@ -245,8 +262,7 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
     ) -> Answer<Written, Self::Writing> {
         let shared = Arc::clone(&self.shared);
         let scripts = shared.library.scripts::<A>();
-        let keys = shared.keys(algorithm.policy_id(), scripts, &key.to_owned());
-        let arguments = shared.arguments(algorithm, cost, |_| {});
+        let (keys, arguments) = shared.call(algorithm, scripts, &key.to_owned(), cost);
         Answer::Later(Box::pin(async move {
             let scripts = shared.library.scripts::<A>();
             shared.run(&scripts.refund, keys, arguments).await?;
@@ -285,7 +301,8 @@ impl Shared {
         let (Some(_), Ok(runtime)) = (&self.library.scripts::<A>().withdraw, runtime) else {
             return;
         };
-        let arguments = self.arguments(algorithm, cost, |arguments| {
+        let mut arguments = Vec::with_capacity(ARGUMENTS_LEN);
+        self.push_arguments(&mut arguments, algorithm, cost, |arguments| {
             algorithm.admission(admission, &mut |number| push(arguments, number as f64));
         });
         let shared = Arc::clone(self);
@@ -293,22 +310,37 @@ impl Shared {
             let script = shared.library.scripts::<A>().withdraw.as_ref();
             let script = script.expect("it was there");
             // The place is lost, and nothing is let through too early.
-            let _ = shared.run(script, keys, arguments).await;
+            let _ = shared.run(script, keys, arguments.into()).await;
         });
     }
 }
 
 /// A cost, and what is written behind it. A time that is not the server's is the last, and then the cost is counted down
 /// from -1.
-fn numbers(cost: u32, now: Option<f64>, write: impl FnOnce(&mut Vec<u8>)) -> Bytes {
-    let mut numbers = Vec::with_capacity(128);
+fn push_numbers(
+    numbers: &mut Vec<u8>,
+    cost: u32,
+    now: Option<f64>,
+    write: impl FnOnce(&mut Vec<u8>),
+) {
     let cost = f64::from(cost);
-    push(&mut numbers, if now.is_some() { -1.0 - cost } else { cost });
-    write(&mut numbers);
+    push(numbers, if now.is_some() { -1.0 - cost } else { cost });
+    write(numbers);
     if let Some(now) = now {
-        push(&mut numbers, now);
+        push(numbers, now);
     }
-    numbers.into()
+}
+
+/// The key of a bucket, and those beside it: the same with a number behind it.
+fn with_further_keys(bucket: Bytes, scripts: &Scripts) -> Vec<Bytes> {
+    let mut keys = Vec::with_capacity(1 + scripts.further_keys);
+    keys.push(bucket);
+    for number in 1..=scripts.further_keys {
+        let mut further = keys[0].to_vec();
+        further.extend_from_slice(format!("{number}").as_bytes());
+        keys.push(Bytes::from(further));
+    }
+    keys
 }
 
 fn push(arguments: &mut Vec<u8>, number: f64) {
@@ -325,8 +357,7 @@ impl RedisStore {
     ) -> Later<Decided<A>> {
         let shared = Arc::clone(&self.shared);
         let scripts = shared.library.scripts::<A>();
-        let keys = shared.keys(algorithm.policy_id(), scripts, key);
-        let arguments = shared.arguments(algorithm, cost, |_| {});
+        let (keys, arguments) = shared.call(algorithm, scripts, key, cost);
         let algorithm = algorithm.clone();
         let judged = Box::write(Box::new_uninit(), async move {
             let scripts = shared.library.scripts::<A>();
