@@ -73,7 +73,28 @@ fn double(bytes: &[u8]) -> Option<(f64, &[u8])> {
 
 /// A whole number, so small that a double holds it exactly.
 fn whole(number: f64) -> Option<u64> {
-    const TOO_LARGE: f64 = (1_u64 << 54) as f64;
-    let is_whole = (0.0..TOO_LARGE).contains(&number) && number.fract() == 0.0;
-    is_whole.then_some(number as u64)
+    const TOO_LARGE: u64 = 1 << 54;
+    // What is negative, too large, or not a number is held at the next number there is, and is another one then.
+    let whole = number as u64;
+    (whole < TOO_LARGE && whole as f64 == number).then_some(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_numbers_that_a_double_holds_are_read() {
+        let largest = ((1_u64 << 54) - 2) as f64;
+        for number in [0.0, -0.0, 1.0, 1e15, largest] {
+            assert_eq!(whole(number), Some(number as u64), "{number}");
+        }
+        let others = [-1.0, 0.5, -0.5, 1e15 + 0.5, largest + 2.0, 1e300];
+        for number in others
+            .into_iter()
+            .chain([f64::NAN, f64::INFINITY, f64::NEG_INFINITY])
+        {
+            assert_eq!(whole(number), None, "{number}");
+        }
+    }
 }
