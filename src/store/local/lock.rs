@@ -4,9 +4,9 @@ use std::{hint, thread, time::Duration};
 
 /// How long the first turn of waiting is: some decisions, so that two threads at one key decide in runs, and don't hand
 /// its cache lines to and fro.
-const FIRST_SPINS: u32 = 64;
+const FIRST_SPINS: u32 = 32;
 /// How often a turn of waiting is twice as long as the one before.
-const DOUBLINGS: u32 = 3;
+const DOUBLINGS: u32 = 4;
 /// In how many turns the processor is left to others before this thread sleeps.
 const YIELDS: u32 = 32;
 const SLEEP: Duration = Duration::from_micros(50);
