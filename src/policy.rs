@@ -158,7 +158,11 @@ impl Policy {
             let _ = write!(name, "-{number}");
         }
         let _ = write!(name, "-{}", Span(window_micros));
-        Self::described(&name, numbers.first().copied().unwrap_or(0), window_micros)
+        Self::described(
+            (&*name).into(),
+            numbers.first().copied().unwrap_or(0),
+            window_micros,
+        )
     }
 
     /// The policy of an algorithm that is known by its quota, and by what else is said of it.
@@ -170,17 +174,17 @@ impl Policy {
         window_micros: u64,
     ) -> Self {
         let (units, period) = (quota.units(), Span(quota.period_micros()));
-        let name = format!("{algorithm}-{units}-{period}{more}");
-        Self::described(&name, limit, window_micros)
+        let name = PolicyName::of(format_args!("{algorithm}-{units}-{period}{more}"));
+        Self::described(name, limit, window_micros)
     }
 
-    fn described(name: &str, limit: u64, window_micros: u64) -> Self {
-        let id = PolicyId::of(0, name);
+    fn described(name: PolicyName, limit: u64, window_micros: u64) -> Self {
+        let id = PolicyId::of(0, &name);
         Self {
             id,
             unnamed: id,
             numbers: id,
-            name: name.into(),
+            name,
             limit,
             window_micros,
         }

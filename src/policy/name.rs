@@ -1,6 +1,10 @@
 //! The name of a policy, which each of its decisions holds too.
 
-use std::{fmt, ops::Deref, sync::Arc};
+use std::{
+    fmt::{self, Write},
+    ops::Deref,
+    sync::Arc,
+};
 
 use arrayvec::ArrayString;
 
@@ -11,6 +15,17 @@ const SHORT: usize = 36;
 pub(crate) enum PolicyName {
     Short(ArrayString<SHORT>),
     Long(Arc<str>),
+}
+
+impl PolicyName {
+    /// A name that is put together in its place, without an allocation if it is short.
+    pub(crate) fn of(name: fmt::Arguments<'_>) -> Self {
+        let mut short = ArrayString::new();
+        match short.write_fmt(name) {
+            Ok(()) => Self::Short(short),
+            Err(fmt::Error) => Self::Long(name.to_string().into()),
+        }
+    }
 }
 
 impl From<&str> for PolicyName {
@@ -56,6 +71,7 @@ mod tests {
             let name = "n".repeat(len);
             let kept = PolicyName::from(&*name);
             assert_eq!((&*kept, kept.clone()), (&*name, kept.clone()));
+            assert_eq!(PolicyName::of(format_args!("{name}")), kept);
             assert_eq!(matches!(kept, PolicyName::Short(_)), len <= SHORT);
         }
     }
