@@ -1,6 +1,6 @@
 //! The time that Redis spends on a decision, beside a script that can do with nothing less.
 
-use std::{rc::Rc, time::Duration};
+use std::{cell::Cell, rc::Rc, time::Duration};
 
 use fred::{clients::Client, prelude::Value};
 use tollgate::{
@@ -52,7 +52,7 @@ impl Cases<'_> {
     }
 }
 
-/// A turn that begins with a decision about this cost for each key.
+/// A turn, before the first of which each key is charged this cost: that one warms up, and does not count.
 fn after<A: Scripted>(
     cost: u32,
     algorithm: A,
@@ -61,11 +61,14 @@ fn after<A: Scripted>(
 ) -> Turn {
     let first = RateLimiter::new(algorithm.clone(), store.clone());
     let turn = Rc::new(decisions(algorithm, store, TASKS, (times, admitted)));
+    let is_first = Cell::new(true);
     Box::new(move || {
-        let (first, turn) = (first.clone(), Rc::clone(&turn));
+        let (first, turn, is_first) = (first.clone(), Rc::clone(&turn), is_first.replace(false));
         Box::pin(async move {
-            for key in 0..TASKS {
-                first.check_cost(&key, cost).await.expect("a decision");
+            if is_first {
+                for key in 0..TASKS {
+                    first.check_cost(&key, cost).await.expect("a decision");
+                }
             }
             turn().await;
         })
