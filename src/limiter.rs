@@ -1,5 +1,7 @@
 //! Checks by hand, for what is not a request; the layer is built on it too.
 
+use std::future::Future;
+
 use crate::{
     choice::{Choice, Choose},
     decision::Decision,
@@ -8,6 +10,10 @@ use crate::{
     limit::Limit,
     store::{Answer, AsKey, Decided, Store},
 };
+
+mod check;
+
+use check::Check;
 
 /// Decides by key, without a request: an [algorithm](crate::algorithm) and a [store](crate::store).
 ///
@@ -72,13 +78,16 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
     ///
     /// The store could not decide.
     #[inline]
-    pub async fn check<K, Q>(&self, key: &Q) -> Result<Decision, StoreError>
+    pub fn check<'a, K, Q>(
+        &'a self,
+        key: &'a Q,
+    ) -> impl Future<Output = Result<Decision, StoreError>>
     where
         K: Key,
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
     {
-        self.check_cost(key, 1).await
+        Check::new(self, key, 1)
     }
 
     /// Admits the cost and charges it, or refuses it and charges nothing.
@@ -89,23 +98,17 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
     ///
     /// The store could not decide.
     #[inline]
-    pub async fn check_cost<K, Q>(&self, key: &Q, cost: u32) -> Result<Decision, StoreError>
+    pub fn check_cost<'a, K, Q>(
+        &'a self,
+        key: &'a Q,
+        cost: u32,
+    ) -> impl Future<Output = Result<Decision, StoreError>>
     where
         K: Key,
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
     {
-        let limit = self.algorithm.choose(&());
-        let verdict = match self.decide(&limit, key, cost) {
-            Answer::Now(verdict) => verdict?,
-            Answer::Later(verdict) => {
-                let kept = C::keep(limit);
-                let verdict = verdict.await?;
-                let limit = self.algorithm.kept(&kept);
-                return Ok(limit.decision_of(&verdict.snapshot));
-            }
-        };
-        Ok(limit.decision_of(&verdict.snapshot))
+        Check::new(self, key, cost)
     }
 
     /// What a cost of 1 would be told; charges nothing. A queue tells no [delay](Decision::delay), as nothing waits.

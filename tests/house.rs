@@ -63,7 +63,10 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("http_body_util", &["response/"]),
     ("ipnet", &["key/client_ip/"]),
     ("itoa", &["key/portable/", "response/"]),
-    ("pin_project_lite", &["future.rs", "held.rs"]),
+    (
+        "pin_project_lite",
+        &["future.rs", "held.rs", "limiter/check.rs"],
+    ),
     ("quanta", &["clock.rs"]),
     ("serde", &["config/"]),
     ("sha1", &["store/redis/"]),
