@@ -1,6 +1,6 @@
 //! What was decided, and what it means for the caller.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use crate::policy::{Policy, PolicyName};
 
@@ -206,7 +206,7 @@ pub struct Decision(Policies);
 #[derive(Clone, PartialEq, Eq)]
 enum Policies {
     One(PolicyDecision),
-    Several(Box<Several>),
+    Several(Arc<Several>),
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -247,7 +247,7 @@ impl Decision {
             });
         }
         let is_admitted = policies[binding].is_admitted();
-        Self(Policies::Several(Box::new(Several {
+        Self(Policies::Several(Arc::new(Several {
             binding,
             remaining,
             reset_after_micros,
