@@ -213,11 +213,10 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for LocalStore<A, K, C> {
         key: &Q,
         cost: u32,
     ) -> Answer<Decided<A>, Self::Deciding> {
-        let now = self.clock.now();
         let table = self.table(algorithm);
-        match table.decide_known(algorithm, key, cost, now) {
+        match table.decide_known(algorithm, key, cost, || self.clock.now()) {
             Ok(verdict) => Answer::Now(Ok(verdict)),
-            Err(unknown) => Answer::Now(Ok(table.decide_new(unknown, algorithm, key, cost, now))),
+            Err(unknown) => Answer::Now(Ok(table.decide_new(unknown, algorithm, key, cost))),
         }
     }
 

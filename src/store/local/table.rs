@@ -41,10 +41,11 @@ pub(super) struct Table<K, S> {
     next: AtomicUsize,
 }
 
-/// A key without an entry: its hash, and the shard that it would be in.
+/// A key without an entry: its hash, the shard that it would be in, and when it was asked about.
 pub(super) struct Unknown<'a, K, S> {
     shard: Held<'a, Shard<K, S>>,
     hash: u64,
+    now: Timestamp,
 }
 
 /// A place for a key, given back if a panic in the key's own `Clone` or `Hash` keeps the key from taking it.
@@ -121,25 +122,27 @@ impl<K: Key, S: Clone> Table<K, S> {
         cost: u32,
         now: Timestamp,
     ) -> Verdict<A::Snapshot> {
-        self.decide_known(algorithm, key, cost, now)
-            .unwrap_or_else(|unknown| self.decide_new(unknown, algorithm, key, cost, now))
+        self.decide_known(algorithm, key, cost, || now)
+            .unwrap_or_else(|unknown| self.decide_new(unknown, algorithm, key, cost))
     }
 
     /// Decides for a key with an entry; one without is for [`decide_new`](Self::decide_new).
     ///
-    /// They are two so that this verdict can stay in registers.
+    /// They are two so that this verdict can stay in registers. The clock is read right before the lock is taken: what
+    /// was written before, a request say, leaves the processor meanwhile, as it must before a lock is held.
     #[inline(always)]
     pub(super) fn decide_known<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
         algorithm: &A,
         key: &Q,
         cost: u32,
-        now: Timestamp,
+        clock: impl FnOnce() -> Timestamp,
     ) -> Result<Verdict<A::Snapshot>, Unknown<'_, K, S>> {
         let hash = self.hasher.hash_one(key);
+        let now = clock();
         let mut shard = self.lock(hash);
         let Some((_, state)) = shard.entries.find_mut(hash, is(key)) else {
-            return Err(Unknown { shard, hash });
+            return Err(Unknown { shard, hash, now });
         };
         let verdict = step(algorithm, state, cost, now);
         let is_due = shard.slice_is_due();
@@ -154,12 +157,16 @@ impl<K: Key, S: Clone> Table<K, S> {
     #[inline(never)]
     pub(super) fn decide_new<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
-        Unknown { mut shard, hash }: Unknown<'_, K, S>,
+        unknown: Unknown<'_, K, S>,
         algorithm: &A,
         key: &Q,
         cost: u32,
-        now: Timestamp,
     ) -> Verdict<A::Snapshot> {
+        let Unknown {
+            mut shard,
+            hash,
+            now,
+        } = unknown;
         let mut state = match self.overflow.start(algorithm, cost, now) {
             Start::From(state) => state,
             Start::Decided(verdict) => return verdict,
