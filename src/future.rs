@@ -89,17 +89,42 @@ where
     type Output = Result<Svc::Response, R::Error>;
 
     #[inline]
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if let StateProjection::Inner { future, note } = self.as_mut().project().state.project() {
+            return Annotation::poll_inner::<Req, _, Svc::Error, _>(note, future, cx);
+        }
+        self.poll_in_its_place(cx)
+    }
+}
+
+impl<Svc, Req, A, S, F, C, R, X, E, D, K>
+    ResponseFuture<
+        Svc::Future,
+        Svc::Response,
+        R::Error,
+        Annotation<A, S, F, Options<C, R, X, E, D>>,
+        Held<Svc, Req, A, S, F, Options<C, R, X, E, D>, K>,
+    >
+where
+    Svc: Service<Req>,
+    A: Choose<Req>,
+    K: Key,
+    S: Store<A::Limit, K>,
+    R: Respond<Req, Svc::Response, Svc::Error>,
+    E: HandleStoreError,
+    D: Expose<Req>,
+{
+    /// Polls what is not, or not yet, the inner future.
+    #[cold]
+    fn poll_in_its_place(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Svc::Response, R::Error>> {
         let mut state = self.project().state;
         loop {
             let next = match state.as_mut().project() {
                 StateProjection::Inner { future, note } => {
-                    // It stays where it is written first, which is where the caller wants it.
-                    let mut answer = R::inner_answer(future.poll(cx));
-                    if let (Some(note), Poll::Ready(Ok(response))) = (note, &mut answer) {
-                        note.write::<Req, _, Svc::Error>(response);
-                    }
-                    return answer;
+                    return Annotation::poll_inner::<Req, _, Svc::Error, _>(note, future, cx);
                 }
                 StateProjection::Answer { answer } => {
                     return Poll::Ready(answer.take().expect("polled after it was ready"));

@@ -1,7 +1,10 @@
 //! The service: decides, then calls the inner service or answers in its place.
 
 use std::{
-    fmt, mem,
+    fmt,
+    future::Future,
+    mem,
+    pin::Pin,
     sync::Arc,
     task::{Context, Poll},
 };
@@ -216,7 +219,25 @@ impl<A: Choice, S, F, O> Annotation<A, S, F, O> {
 }
 
 impl<A: Choice, S, F, C, R, X, E, D> Annotation<A, S, F, Options<C, R, X, E, D>> {
-    pub(crate) fn write<Req, Res, Err>(&self, response: &mut Res)
+    /// Polls the inner future, and writes the note on its response, which stays where it was written first.
+    #[inline(always)]
+    pub(crate) fn poll_inner<Req, Res, Err, Fut>(
+        note: &mut Option<Self>,
+        future: Pin<&mut Fut>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Res, R::Error>>
+    where
+        Fut: Future<Output = Result<Res, Err>>,
+        R: Respond<Req, Res, Err>,
+    {
+        let mut answer = R::poll_inner(future, cx);
+        if let (Some(note), Poll::Ready(Ok(response))) = (note, &mut answer) {
+            note.write::<Req, _, Err>(response);
+        }
+        answer
+    }
+
+    fn write<Req, Res, Err>(&self, response: &mut Res)
     where
         R: Respond<Req, Res, Err>,
     {

@@ -1,6 +1,10 @@
 //! The answer in gRPC's own form: a status in the header fields, and no body.
 
-use std::task::Poll;
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -106,8 +110,14 @@ impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Grp
     }
 
     #[inline]
-    fn inner_answer(answer: Poll<Result<Response<ResB>, E>>) -> Poll<Result<Response<ResB>, E>> {
-        answer
+    fn poll_inner<Fut>(
+        future: Pin<&mut Fut>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Response<ResB>, E>>
+    where
+        Fut: Future<Output = Result<Response<ResB>, E>>,
+    {
+        future.poll(cx)
     }
 
     #[inline]

@@ -1,6 +1,11 @@
 //! The answer in HTTP: 429, when to come again, and what is left.
 
-use std::{borrow::Cow, task::Poll};
+use std::{
+    borrow::Cow,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, header};
@@ -200,8 +205,14 @@ impl<ReqB, ResB: FromBytes, E, R: Render> Respond<Request<ReqB>, Response<ResB>,
     }
 
     #[inline]
-    fn inner_answer(answer: Poll<Result<Response<ResB>, E>>) -> Poll<Result<Response<ResB>, E>> {
-        answer
+    fn poll_inner<Fut>(
+        future: Pin<&mut Fut>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Response<ResB>, E>>
+    where
+        Fut: Future<Output = Result<Response<ResB>, E>>,
+    {
+        future.poll(cx)
     }
 
     #[inline]

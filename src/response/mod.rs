@@ -55,7 +55,11 @@ mod retry_after;
 #[cfg(test)]
 mod sample;
 
-use std::task::Poll;
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+};
 
 use ::http::Response;
 use bytes::Bytes;
@@ -107,14 +111,19 @@ pub trait Respond<Req, Res, Err> {
     /// An error of the inner service, as one of the limited service.
     fn inner_error(error: Err) -> Self::Error;
 
-    /// What the inner service has answered, as the limited service answers it: its error by
-    /// [`inner_error`](Self::inner_error).
+    /// Polls the inner service, whose error becomes one of the limited service by [`inner_error`](Self::inner_error).
     ///
-    /// Where both have one type of error, let the answer through as it is: a response is then written once, where the
-    /// caller wants it, and not moved on its way.
+    /// Where both have one type of error, just poll: a response is then written once, where the caller wants it, and not
+    /// moved on its way.
     #[inline]
-    fn inner_answer(answer: Poll<Result<Res, Err>>) -> Poll<Result<Res, Self::Error>> {
-        answer.map_err(Self::inner_error)
+    fn poll_inner<Fut>(
+        future: Pin<&mut Fut>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Res, Self::Error>>
+    where
+        Fut: Future<Output = Result<Res, Err>>,
+    {
+        future.poll(cx).map_err(Self::inner_error)
     }
 
     /// Whether [`annotate`](Self::annotate) has anything to add; if not, an admitted request's decision is never made up.
