@@ -138,7 +138,7 @@ impl<K: Key, S: Clone> Table<K, S> {
         cost: u32,
         clock: impl FnOnce() -> Timestamp,
     ) -> Result<Verdict<A::Snapshot>, Unknown<'_, K, S>> {
-        let hash = self.hasher.hash_one(key);
+        let hash = self.hash(key);
         let now = clock();
         let mut shard = self.lock(hash);
         let Some((_, state)) = shard.entries.find_mut(hash, is(key)) else {
@@ -195,7 +195,7 @@ impl<K: Key, S: Clone> Table<K, S> {
         cost: u32,
         now: Timestamp,
     ) -> Verdict<A::Snapshot> {
-        let hash = self.hasher.hash_one(key);
+        let hash = self.hash(key);
         let shard = self.lock(hash);
         let mut state = match shard.entries.find(hash, is(key)) {
             Some((_, state)) => state.clone(),
@@ -219,7 +219,7 @@ impl<K: Key, S: Clone> Table<K, S> {
         cost: u32,
         now: Timestamp,
     ) {
-        let hash = self.hasher.hash_one(key);
+        let hash = self.hash(key);
         if let Some((_, state)) = self.lock(hash).entries.find_mut(hash, is(key)) {
             algorithm.settle(state, now);
             algorithm.refund(state, cost, now);
@@ -233,7 +233,7 @@ impl<K: Key, S: Clone> Table<K, S> {
         algorithm: &A,
         key: &Q,
     ) {
-        let hash = self.hasher.hash_one(key);
+        let hash = self.hash(key);
         let mut shard = self.lock(hash);
         if self.overflow.is_charged() {
             if let Some((_, state)) = shard.entries.find_mut(hash, is(key)) {
@@ -253,15 +253,20 @@ impl<K: Key, S: Clone> Table<K, S> {
         cost: u32,
         now: Timestamp,
     ) {
-        let hash = self.hasher.hash_one(key);
+        let hash = self.hash(key);
         match self.lock(hash).entries.find_mut(hash, is(key)) {
             Some((_, state)) => algorithm.withdraw(state, admission, cost, now),
             None => self.overflow.withdraw(algorithm, admission, cost, now),
         }
     }
 
-    fn hash(&self, key: &K) -> u64 {
-        self.hasher.hash_one(key)
+    #[inline(always)]
+    fn hash<Q: AsKey<K> + ?Sized>(&self, key: &Q) -> u64 {
+        match size_of::<K>() {
+            // There is only one.
+            0 => 0,
+            _ => self.hasher.hash_one(key),
+        }
     }
 
     fn forget_idle<A: Algorithm<State = S>>(

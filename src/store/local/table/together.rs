@@ -17,7 +17,7 @@ impl<K: Key, S: Clone> Table<K, S> {
         (cost, now): (u32, Timestamp),
         then: impl FnOnce(&mut S) -> (bool, T),
     ) -> (T, bool) {
-        let hash = self.hasher.hash_one(&key);
+        let hash = self.hash(&key);
         let mut shard = self.lock(hash);
         if let Some((_, state)) = shard.entries.find_mut(hash, is(&key)) {
             let (_, done) = then(state);
@@ -53,7 +53,7 @@ impl<K: Key, S: Clone> Table<K, S> {
         now: Timestamp,
         then: impl FnOnce(S) -> T,
     ) -> T {
-        let hash = self.hasher.hash_one(key);
+        let hash = self.hash(key);
         let shard = self.lock(hash);
         let state = match shard.entries.find(hash, is(key)) {
             Some((_, state)) => state.clone(),
