@@ -113,22 +113,20 @@ impl Clock for SystemClock {
     }
 }
 
-/// How long the processor's counter takes for one count, in 2<sup>-48</sup> µs: so that telling the time takes one
-/// multiplication and no division.
+/// How long the processor's counter takes for one count, in 2<sup>-64</sup> µs: so that telling the time takes one
+/// multiplication and no division. A counter below a megahertz, which no processor has, would be told too slowly.
 #[derive(Debug, Clone, Copy)]
 struct MicrosPerCount(u64);
 
 impl MicrosPerCount {
-    const FRACTION_BITS: u32 = 48;
-
     fn of(counter: &quanta::Clock) -> Self {
-        let nanos = u128::from(counter.delta_as_nanos(0, 1 << Self::FRACTION_BITS));
-        Self(u64::try_from(nanos / 1_000).unwrap_or(u64::MAX))
+        let nanos = u128::from(counter.delta_as_nanos(0, 1 << 48));
+        Self(u64::try_from((nanos << 16) / 1_000).unwrap_or(u64::MAX))
     }
 
     #[inline]
     fn times(self, counts: u64) -> u64 {
-        let micros = (u128::from(counts) * u128::from(self.0)) >> Self::FRACTION_BITS;
+        let micros = (u128::from(counts) * u128::from(self.0)) >> 64;
         micros as u64
     }
 }
@@ -195,7 +193,7 @@ impl Clock for ManualClock {
 mod tests {
     use super::*;
 
-    /// quanta rounds twice, to nanoseconds and by the division; this once, and its factor by 2^-48 µs for each count.
+    /// quanta rounds twice, to nanoseconds and by the division; this once, and its factor.
     #[test]
     fn a_count_is_as_long_as_quanta_says() {
         let counter = quanta::Clock::new();
@@ -203,7 +201,7 @@ mod tests {
         for counts in (0..60).flat_map(|power| [(1 << power) - 1, 1 << power, 3 << power]) {
             let told = micros_per_count.times(counts);
             let expected = counter.delta_as_nanos(0, counts) / 1_000;
-            let rounding = 1 + expected / 1_000_000_000;
+            let rounding = 1 + expected / 1_000_000_000_000;
             assert!(
                 told.abs_diff(expected) <= rounding,
                 "{counts}: {told}, {expected}"
