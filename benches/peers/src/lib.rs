@@ -19,8 +19,8 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-/// The output of a future that never waits.
-#[inline]
+/// The output of a future that never waits, where it is polled, as by `.await`.
+#[inline(always)]
 pub fn ready<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,

@@ -1,7 +1,5 @@
 //! tollgate's side of each comparison.
 
-use std::hint::black_box;
-
 use tollgate::{
     Quota, RateLimiter,
     algorithm::{Algorithm, TokenBucket},
@@ -16,7 +14,7 @@ pub fn token_bucket(limit: Limit) -> TokenBucket {
     TokenBucket::new(Quota::one_every(limit.interval)).burst(limit.burst.into())
 }
 
-/// `RateLimiter::check`: every number of a `Decision`.
+/// `RateLimiter::check`, asked whether it admits, as every peer is.
 pub struct Check<A: Algorithm, K: Key>(RateLimiter<A, LocalStore<A, K>>);
 
 impl<A: Algorithm, K: Key> Check<A, K> {
@@ -30,7 +28,7 @@ impl<A: Algorithm, K: Key + AsKey<K>> Limiter<K> for Check<A, K> {
     #[inline]
     fn admits(&self, key: &K) -> bool {
         let decision = ready(self.0.check(key)).expect("a store in memory does not fail");
-        black_box(&decision).is_admitted()
+        decision.is_admitted()
     }
 }
 
@@ -52,7 +50,7 @@ impl<A: Algorithm, K: Key + AsKey<K>> Limiter<K> for Bare<A, K> {
     #[inline]
     fn admits(&self, key: &K) -> bool {
         match self.store.decide(&self.algorithm, key, 1) {
-            Answer::Now(Ok(verdict)) => black_box(&verdict).admitted,
+            Answer::Now(Ok(verdict)) => verdict.admitted,
             _ => unreachable!("a store in memory answers now"),
         }
     }

@@ -26,9 +26,9 @@ use tollgate_peers::{
 /// The most decisions of each thread in a turn.
 const DECISIONS: usize = 100_000;
 
-const TEXT: &str = "Nanoseconds of one thread for one decision, and tollgate's time as a multiple of the peer's. Below 1 tollgate is the faster one. `check` makes a whole \
-    `Decision`, with what remains and when it comes back; *layer* is what the layer does for an admitted request \
-    without header fields, and is the nearer to a peer that answers yes or no.";
+const TEXT: &str = "Nanoseconds of one thread for one decision, and tollgate's time as a multiple of the peer's. Below 1 tollgate is \
+    the faster one. Everybody is asked one thing, whether the request is admitted. `check` could tell more, what remains \
+    and when it comes back; *layer* is what the layer does for an admitted request without header fields.";
 
 fn main() {
     table::section("One decision in memory", TEXT);
