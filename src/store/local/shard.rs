@@ -9,6 +9,8 @@ const CALLS_PER_SLICE: u32 = 32;
 /// A table this much larger than its entries is made smaller.
 const SPARSE: usize = 8;
 const SMALLEST: usize = 64;
+/// A table that has lost this part of its room is made anew.
+const WORN: usize = 32;
 
 pub(super) struct Shard<K, S> {
     pub(super) entries: HashTable<(K, S)>,
@@ -67,6 +69,34 @@ impl<K, S> Shard<K, S> {
     }
 }
 
+impl<K, S> Shard<K, S> {
+    /// Makes room for one entry more. Where those that left took some of the room with them, it is won back by moving the others
+    /// into a table of the same size; only a table that is full becomes larger.
+    #[inline]
+    pub(super) fn make_room(&mut self, hash: impl Fn(&K) -> u64) {
+        if self.entries.len() == self.entries.capacity() {
+            self.win_room(hash);
+        }
+    }
+
+    #[cold]
+    fn win_room(&mut self, hash: impl Fn(&K) -> u64) {
+        let len = self.entries.len();
+        let full = self.entries.num_buckets() / 8 * 7;
+        if len + full / WORN > full {
+            self.entries.reserve(1, |(key, _)| hash(key));
+            return;
+        }
+        // A key's own `Hash` may panic: nothing is moved before.
+        let hashes: Vec<u64> = self.entries.iter().map(|(key, _)| hash(key)).collect();
+        let mut anew = HashTable::with_capacity(full);
+        for (entry, hash) in self.entries.drain().zip(hashes) {
+            anew.insert_unique(hash, entry, |_| unreachable!("it has room for all"));
+        }
+        self.entries = anew;
+    }
+}
+
 /// Decides about a cost on one state, in place.
 #[inline(always)]
 pub(super) fn step<A: Algorithm>(
@@ -77,4 +107,79 @@ pub(super) fn step<A: Algorithm>(
 ) -> Verdict<A::Snapshot> {
     let (admitted, snapshot) = algorithm.step(state, cost, now);
     Verdict { admitted, snapshot }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        cell::Cell,
+        panic::{AssertUnwindSafe, catch_unwind},
+    };
+
+    use super::*;
+
+    fn mixed(key: &u64) -> u64 {
+        ahash::RandomState::with_seeds(1, 2, 3, 4).hash_one(key)
+    }
+
+    /// Keys come and go until removed ones have left no room.
+    fn worn() -> Shard<u64, ()> {
+        let mut shard = Shard::new();
+        for key in 0..3_000 {
+            shard.make_room(mixed);
+            shard
+                .entries
+                .insert_unique(mixed(&key), (key, ()), |(key, ())| mixed(key));
+        }
+        for key in 3_000.. {
+            let left = key - 3_000;
+            let entry = shard
+                .entries
+                .find_entry(mixed(&left), |(known, ())| *known == left);
+            entry.expect("it was put in").remove();
+            if shard.entries.len() == shard.entries.capacity() {
+                return shard;
+            }
+            shard
+                .entries
+                .insert_unique(mixed(&key), (key, ()), |(key, ())| mixed(key));
+        }
+        unreachable!("the keys do not end")
+    }
+
+    #[test]
+    fn room_that_was_lost_is_won_back_without_growing() {
+        let mut shard = worn();
+        let (keys, buckets) = (shard.entries.len(), shard.entries.num_buckets());
+        shard.make_room(mixed);
+        assert_eq!(
+            (shard.entries.len(), shard.entries.num_buckets()),
+            (keys, buckets)
+        );
+        assert!(shard.entries.capacity() >= keys + buckets / 8 * 7 / WORN);
+        let known: Vec<u64> = shard.entries.iter().map(|(key, ())| *key).collect();
+        for key in known {
+            assert!(
+                shard
+                    .entries
+                    .find(mixed(&key), |(known, ())| *known == key)
+                    .is_some()
+            );
+        }
+    }
+
+    #[test]
+    fn a_key_whose_hash_panics_loses_nothing() {
+        let mut shard = worn();
+        let (keys, hashed) = (shard.entries.len(), Cell::new(0));
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            shard.make_room(|key| {
+                hashed.set(hashed.get() + 1);
+                assert!(hashed.get() < 100, "as a key's own `Hash` may");
+                mixed(key)
+            });
+        }));
+        assert!(panicked.is_err());
+        assert_eq!(shard.entries.len(), keys);
+    }
 }

@@ -20,8 +20,9 @@ use super::{
     shard::{Shard, step},
 };
 
-/// A full shard has about so many keys, so that growing one is short.
-const KEYS_PER_SHARD: usize = 4_096;
+/// A full shard has about so many keys: so few that growing one is short, and nearly as many as a table has room for before
+/// it doubles.
+const KEYS_PER_SHARD: usize = 3_200;
 const FEWEST_SHARDS: usize = 32;
 const MOST_SHARDS: usize = 4_096;
 /// How many buckets are visited once in a while when keys are known.
@@ -65,9 +66,7 @@ impl Drop for Place<'_> {
 
 impl<K, S> Table<K, S> {
     pub(super) fn new(max_keys: usize) -> Self {
-        let shards = (max_keys / KEYS_PER_SHARD)
-            .clamp(FEWEST_SHARDS, MOST_SHARDS)
-            .next_power_of_two();
+        let shards = (max_keys.div_ceil(KEYS_PER_SHARD)).clamp(FEWEST_SHARDS, MOST_SHARDS);
         Self {
             hasher: RandomState::new(),
             shards: (0..shards).map(|_| Lock::new(Shard::new())).collect(),
@@ -96,13 +95,14 @@ impl<K, S> Table<K, S> {
     #[inline]
     fn lock(&self, hash: u64) -> Held<'_, Shard<K, S>> {
         // The table inside a shard takes the low bits for its buckets and the highest seven for its tags.
-        let shard = (hash >> 40) as usize & (self.shards.len() - 1);
-        self.shards[shard].lock()
+        let of_the_rest = u64::from((hash >> 25) as u32);
+        let shard = (of_the_rest * self.shards.len() as u64) >> 32;
+        self.shards[shard as usize].lock()
     }
 
     /// The next shard in turn, if nobody holds it: waiting for it while another is held could wait for ever.
     fn lock_next(&self) -> Option<Held<'_, Shard<K, S>>> {
-        let next = self.next.fetch_add(1, Ordering::Relaxed) & (self.shards.len() - 1);
+        let next = self.next.fetch_add(1, Ordering::Relaxed) % self.shards.len();
         self.shards[next].try_lock()
     }
 
@@ -182,6 +182,7 @@ impl<K: Key, S: Clone> Table<K, S> {
             return verdict;
         };
         let entry = (key.to_owned(), state);
+        shard.make_room(|key| self.hash(key));
         let hash_of = |(key, _): &(K, S)| self.hash(key);
         shard.entries.insert_unique(hash, entry, hash_of);
         place.keep();

@@ -39,6 +39,24 @@ fn a_table_whose_keys_have_left_is_small_again() {
     }
 }
 
+/// What `LocalStore` says of its memory.
+#[test]
+fn a_full_table_is_three_quarters_full_and_stays_so_while_keys_come_and_go() {
+    const MAX_KEYS: usize = 100_000;
+    let algorithm = MinInterval::new(Duration::from_secs(1));
+    let table = Table::new(MAX_KEYS);
+    let mut now = START;
+    let mut newcomers = 0_u64..;
+    for _ in 0..20 {
+        for key in newcomers.by_ref().take(MAX_KEYS) {
+            table.decide(&algorithm, &key, 1, now);
+        }
+        assert!(table.keys() > MAX_KEYS / 2);
+        assert!(buckets(&table) * 3 <= MAX_KEYS * 4, "{}", buckets(&table));
+        now = now.saturating_add(Duration::from_secs(1));
+    }
+}
+
 #[test]
 fn a_slice_visits_a_few_buckets_and_no_more() {
     let algorithm = FixedWindow::new(Quota::per_minute(5));

@@ -35,7 +35,7 @@ impl<K: Key, S: Clone> Table<K, S> {
             return (self.overflow.with_state(algorithm, then), false);
         };
         let hash_of = |(key, _): &(K, S)| self.hash(key);
-        shard.entries.reserve(1, hash_of);
+        shard.make_room(|key| self.hash(key));
         let mut state = self.overflow.or_fresh(algorithm, now);
         let (is_charged, done) = then(&mut state);
         if is_charged {
