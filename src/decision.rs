@@ -256,12 +256,11 @@ impl Decision {
         })))
     }
 
-    /// The same with all of its numbers worked out, for whoever asks for most of them.
+    /// Works all of its numbers out, for whoever asks for most of them.
     #[inline(always)]
-    pub(crate) fn worked_out(self) -> Self {
-        match self.0 {
-            Policies::One(policy) => Self::of_one(policy.worked_out()),
-            Policies::Several(_) => self,
+    pub(crate) fn work_out(&mut self) {
+        if let Policies::One(policy) = &mut self.0 {
+            policy.stands = Stands::So(policy.read(|standing| *standing));
         }
     }
 

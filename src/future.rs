@@ -50,6 +50,7 @@ impl<Fut, Res, Err, Note, Wait> ResponseFuture<Fut, Res, Err, Note, Wait> {
         Self { state }
     }
 
+    #[inline(always)]
     pub(crate) fn answer(answer: Result<Res, Err>) -> Self {
         let answer = Some(answer);
         let state = State::Answer { answer };

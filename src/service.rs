@@ -289,7 +289,8 @@ pub(crate) fn refuse<Req, Res, Err, L: Limit, A, S, F, C, R, X, E, D>(
 where
     R: Respond<Req, Res, Err>,
 {
-    let decision = limit.decision_of(refusal).worked_out();
+    let mut decision = limit.decision_of(refusal);
+    decision.work_out();
     settings.options.respond.refuse(request, decision)
 }
 
