@@ -83,7 +83,7 @@ impl<K, S> Shard<K, S> {
     fn win_room(&mut self, hash: impl Fn(&K) -> u64) {
         let len = self.entries.len();
         let full = self.entries.num_buckets() / 8 * 7;
-        if len + full / WORN > full {
+        if len + (full / WORN).max(1) > full {
             self.entries.reserve(1, |(key, _)| hash(key));
             return;
         }
