@@ -238,12 +238,11 @@ fn a_full_store_takes_newcomers_again_as_soon_as_keys_are_idle() {
     let overflowed = store.usage().overflow_decisions;
     assert!(overflowed > 0);
     clock.advance(10 * SECOND);
-    for key in 1_000..1_100 {
+    // A newcomer looks at some buckets, not at all of them, and could miss the very last keys that are idle.
+    for key in 1_000..1_075 {
         assert!(admits(&limiter, &key));
     }
-    // A newcomer looks at some buckets, not at all of them: the last ones may miss the last keys that are idle.
-    let missed = store.usage().overflow_decisions - overflowed;
-    assert!(missed <= 10, "{missed} of 100 found no room");
+    assert_eq!(store.usage().overflow_decisions, overflowed);
 }
 
 #[test]
