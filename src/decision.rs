@@ -70,8 +70,13 @@ impl PolicyDecision {
     /// The same with all of its numbers worked out, for whoever asks for most of them.
     #[inline(always)]
     pub(crate) fn worked_out(mut self) -> Self {
-        self.stands = Stands::So(self.read(|standing| *standing));
+        self.work_out();
         self
+    }
+
+    #[inline(always)]
+    fn work_out(&mut self) {
+        self.stands = Stands::So(self.read(|standing| *standing));
     }
 
     /// Whether both are of one policy with the same numbers.
@@ -260,7 +265,7 @@ impl Decision {
     #[inline(always)]
     pub(crate) fn work_out(&mut self) {
         if let Policies::One(policy) = &mut self.0 {
-            policy.stands = Stands::So(policy.read(|standing| *standing));
+            policy.work_out();
         }
     }
 
