@@ -238,11 +238,14 @@ fn a_full_store_takes_newcomers_again_as_soon_as_keys_are_idle() {
     let overflowed = store.usage().overflow_decisions;
     assert!(overflowed > 0);
     clock.advance(10 * SECOND);
-    // A newcomer looks at some buckets, not at all of them, and could miss the very last keys that are idle.
     for key in 1_000..1_075 {
         assert!(admits(&limiter, &key));
     }
     assert_eq!(store.usage().overflow_decisions, overflowed);
+    // A newcomer looks at some buckets, not at all of them, and may miss the very last keys that are idle.
+    for key in 1_075..1_100 {
+        assert!(admits(&limiter, &key));
+    }
 }
 
 #[test]
