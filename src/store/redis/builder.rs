@@ -6,8 +6,7 @@ use crate::{clock::Clock, error::ConfigError, key::DigestKey};
 
 use super::{
     Now, RedisStore, Shared,
-    connection::{Line, RedisConnection},
-    moving::LastMove,
+    connection::{RedisConnection, Servers},
     scripts::Library,
 };
 
@@ -140,11 +139,12 @@ impl RedisStoreBuilder {
         }
     }
 
-    /// How many decisions may wait for Redis at once; by default 10 000. One more is not sent, and fails at once as
-    /// [`Unavailable`](crate::StoreErrorKind::Unavailable).
+    /// How many decisions may wait for an answer on one connection; by default 10 000. One more is not sent, and fails at
+    /// once as [`Unavailable`](crate::StoreErrorKind::Unavailable).
     ///
-    /// One that has missed its deadline still counts until Redis or the client has answered it, so that what piles up
-    /// behind a connection that stalls is bounded.
+    /// One that has missed its deadline still counts until Redis has answered it or the connection is given up, so that what
+    /// piles up behind a connection that stalls is bounded. Each node of a cluster has connections of its own, so that one
+    /// that stalls takes no place of the others.
     ///
     /// # Panics
     ///
@@ -189,14 +189,13 @@ impl RedisStoreBuilder {
         let tag = tag.unwrap_or_default();
         RedisStore {
             shared: Arc::new(Shared {
-                line: Line::new(self.connection, self.most_unanswered),
+                servers: Servers::new(&self.connection, self.most_unanswered, self.deadline),
                 key_start: format!("{}:{VERSION}{tag}{{", self.prefix).into_bytes(),
                 digest_key: self.digest_key,
                 deadline: self.deadline,
                 clock: self.clock,
                 library: Library::default(),
                 each_library: Library::default(),
-                last_move: LastMove::default(),
             }),
         }
     }

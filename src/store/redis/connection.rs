@@ -1,149 +1,131 @@
-//! The caller's own client, asked with a bound on what may be waiting for an answer.
+//! Where the store's connections lead, and how many commands may be unanswered on each.
 
-use std::{
-    future::Future,
-    pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    task::{Context, Poll},
+use std::{sync::Arc, time::Duration};
+
+use fred::clients::{Client, Pool};
+
+use crate::error::StoreError;
+
+use super::{
+    cluster::Cluster,
+    node::{Node, Settings},
 };
 
-use fred::{
-    clients::{Client, Pool},
-    error::Error,
-    types::Resp3Frame,
-};
+/// How long each step of a handshake may take, at least.
+const SHORTEST_HANDSHAKE: Duration = Duration::from_secs(1);
 
-use super::{Later, peer::Peer};
-
-/// What a [`RedisStore`](super::RedisStore) sends its scripts over: a `fred` client, or a pool of them that take turns,
-/// with whatever TLS, users, sockets and topology (one server, Sentinel, Cluster) they were built with.
+/// What a [`RedisStore`](super::RedisStore) connects as: a `fred` client, or a pool of them, with whatever TLS, users,
+/// sockets and topology (one server, Sentinel, Cluster) it was built with.
 ///
-/// The store's commands have settings of their own, whatever the client's are: each is sent once, fails at once while
-/// there is no connection, and ends with the store's deadline. Everything else is the client's: how it reconnects, and
-/// when it takes a connection for dead. It needs a reconnect policy, or it ends with the first connection that it loses;
-/// it may serve other commands too.
+/// Only its settings are used: it need not be connected, and is left alone. The store makes connections of its own at the
+/// first decision, and ends them when it is dropped: one to each server, of a pool as many as it has clients. In a cluster
+/// each node has its own, so that one that is ill holds up no other.
 ///
-/// # In a cluster
+/// Some things the store decides itself, whatever the client's settings are:
 ///
-/// Of a client of a cluster only the settings are used, and it need not be connected: the store makes connections of its
-/// own at the first decision, and ends them when it is dropped. It reconnects after 20 ms at first and 500 ms at most.
-/// fred 10.1 mixes up the answers of all who share a client when it follows a slot that moves (`ASK`); the store's own
-/// does not, and the store follows it itself.
+/// - Each command is sent once, fails at once while there is no connection, and ends with the store's deadline. What has not
+///   left the process by then is not sent.
+/// - A connection on which decisions miss their deadline while nothing is answered for a second is given up, and another one
+///   is made. Connections of a pool that do not answer are left out of the turns meanwhile.
+/// - A connection that is lost is made anew at once, then after 20 ms, and after 500 ms at most, for ever. Each step of the
+///   handshake may take a second, or four deadlines if that is longer.
+/// - The slots of a cluster are asked for again, four times a second, while one of its nodes is ill.
+///
+/// Over TLS a node of a cluster is known by the name or the address that the cluster tells of it; a mapping of host names
+/// in fred's settings is not used.
 #[derive(Clone)]
 pub struct RedisConnection {
-    peers: Arc<[Peer]>,
-    next: Arc<AtomicUsize>,
+    client: Client,
+    connections: usize,
 }
 
 impl From<Client> for RedisConnection {
     fn from(client: Client) -> Self {
-        Self::of([client])
+        Self {
+            client,
+            connections: 1,
+        }
     }
 }
 
 impl From<Pool> for RedisConnection {
     fn from(pool: Pool) -> Self {
-        Self::of(pool.clients().iter().cloned())
-    }
-}
-
-impl RedisConnection {
-    fn of(clients: impl IntoIterator<Item = Client>) -> Self {
+        let clients = pool.clients();
         Self {
-            peers: clients.into_iter().map(Peer::of).collect(),
-            next: Arc::new(AtomicUsize::new(0)),
+            client: clients[0].clone(),
+            connections: clients.len(),
         }
     }
 }
 
-/// Asks Redis, and knows how many questions are not answered yet.
-pub(super) struct Line {
-    connection: RedisConnection,
-    most_unanswered: usize,
-    unanswered: Arc<AtomicUsize>,
+/// What a store's commands are sent to.
+pub(super) struct Servers {
+    kind: Kind,
+    pub(super) max_unanswered: usize,
 }
 
-/// Too many questions are not answered yet.
-pub(super) struct Busy;
+enum Kind {
+    /// One server, or the primary behind Sentinel.
+    One(Arc<Node>),
+    Cluster(Arc<Cluster>),
+}
 
-impl Line {
-    pub(super) fn new(connection: RedisConnection, most_unanswered: usize) -> Self {
+impl Servers {
+    pub(super) fn new(
+        connection: &RedisConnection,
+        max_unanswered: usize,
+        deadline: Duration,
+    ) -> Self {
+        let handshake = SHORTEST_HANDSHAKE.max(deadline.saturating_mul(4));
+        let settings = Settings::of(&connection.client, handshake);
+        let connections = connection.connections;
+        let kind = match settings.is_clustered() {
+            true => Kind::Cluster(Arc::new(Cluster::new(settings, connections))),
+            false => Kind::One(Arc::new(Node::new(&settings, connections))),
+        };
         Self {
-            connection,
-            most_unanswered,
-            unanswered: Arc::new(AtomicUsize::new(0)),
+            kind,
+            max_unanswered,
         }
     }
 
-    /// The client whose turn it is.
-    pub(super) fn peer(&self) -> &Peer {
-        match &*self.connection.peers {
-            [only] => only,
-            several => {
-                let turn = self.connection.next.fetch_add(1, Ordering::Relaxed);
-                &several[turn % several.len()]
-            }
+    /// The slot of a key; 0 outside of a cluster, where nobody needs it.
+    pub(super) fn slot_of(&self, key: &[u8]) -> u16 {
+        match &self.kind {
+            Kind::One(_) => 0,
+            Kind::Cluster(_) => fred::util::redis_keyslot(key),
         }
     }
 
-    /// Takes a place for a command, and sends it.
-    pub(super) fn ask(
-        &self,
-        send: impl FnOnce(Place) -> Later<Result<Resp3Frame, Error>>,
-    ) -> Result<Question, Busy> {
-        let place = self.take_place().ok_or(Busy)?;
-        Ok(Question {
-            answer: Some(send(place)),
-            is_sent: false,
-        })
+    /// The node that holds the slot.
+    pub(super) async fn node_of(&self, slot: u16) -> Result<Arc<Node>, StoreError> {
+        match &self.kind {
+            Kind::One(node) => Ok(Arc::clone(node)),
+            Kind::Cluster(cluster) => cluster.node_of(slot).await,
+        }
     }
 
-    fn take_place(&self) -> Option<Place> {
-        let place = Place(Arc::clone(&self.unanswered));
-        let before = self.unanswered.fetch_add(1, Ordering::Relaxed);
-        (before < self.most_unanswered).then_some(place)
+    /// The cluster, if it is one.
+    pub(super) fn cluster(&self) -> Option<&Arc<Cluster>> {
+        match &self.kind {
+            Kind::One(_) => None,
+            Kind::Cluster(cluster) => Some(cluster),
+        }
     }
-}
 
-/// A place among the unanswered: it is free again when this is dropped.
-pub(super) struct Place(Arc<AtomicUsize>);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+    /// Whether no attempt to connect has come to its end: then whether Redis lets this client in is not known.
+    pub(super) fn is_untried(&self) -> bool {
+        match &self.kind {
+            Kind::One(node) => node.is_untried(),
+            Kind::Cluster(cluster) => cluster.is_untried(),
+        }
     }
-}
 
-/// A command on its way.
-///
-/// Dropping it does not take it back. It still holds its place among the unanswered until Redis or the client has
-/// answered it, so that what waits behind a stalled connection stays bounded.
-pub(super) struct Question {
-    answer: Option<Later<Result<Resp3Frame, Error>>>,
-    is_sent: bool,
-}
-
-impl Future for Question {
-    type Output = Result<Resp3Frame, Error>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.is_sent = true;
-        let answer = self.answer.as_mut().expect("polled after it was ready");
-        let answer = std::task::ready!(answer.as_mut().poll(cx));
-        self.answer = None;
-        Poll::Ready(answer)
-    }
-}
-
-impl Drop for Question {
-    fn drop(&mut self) {
-        if let (Some(answer), true) = (self.answer.take(), self.is_sent)
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            runtime.spawn(answer);
+    /// All servers that were asked so far.
+    pub(super) fn nodes(&self) -> Vec<Arc<Node>> {
+        match &self.kind {
+            Kind::One(node) => vec![Arc::clone(node)],
+            Kind::Cluster(cluster) => cluster.nodes(),
         }
     }
 }

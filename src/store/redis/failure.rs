@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use fred::error::{Error, ErrorKind};
+use fred::{
+    error::{Error, ErrorKind},
+    types::config::Server,
+};
 
 use crate::error::{StoreError, StoreErrorKind};
 
-use super::{
-    compose::UNREADABLE,
-    peer::{Apart, Peer},
-};
+use super::compose::UNREADABLE;
 
 /// Redis, or the way to it, is not well: it may pass.
 const UNAVAILABLE: &[&str] = &[
@@ -74,41 +74,76 @@ pub(super) fn answered(message: &str) -> StoreError {
     StoreError::new(kind, message)
 }
 
-/// Whether the cluster sent the command elsewhere: it was not executed.
-pub(super) fn is_redirection(error: &Error) -> bool {
-    *error.kind() == ErrorKind::Routing && error.details().starts_with("Too many redirections")
+/// Where a node of a cluster sends a command that it did not execute.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Elsewhere {
+    /// Another node holds the slot.
+    Moved(Server),
+    /// Another node takes the slot over, and has the key already.
+    Ask(Server),
 }
 
-/// An error of the client: no answer came.
-pub(super) fn unanswered(peer: &Peer, error: Error) -> StoreError {
-    match peer.apart() {
-        None => StoreError::new(kind(&error), error),
-        Some(apart) => apart.into(),
+impl Elsewhere {
+    /// Reads `MOVED 3999 127.0.0.1:6381`. A host that is left out is that of the node that says it.
+    pub(super) fn read(message: &str, told_by: Option<&Server>) -> Option<Self> {
+        let mut words = message.split(' ');
+        let (code, _slot, address) = (words.next()?, words.next()?, words.next()?);
+        let (host, port) = address.rsplit_once(':')?;
+        let port = port.parse().ok()?;
+        let server = match host {
+            "" | "?" => Server::new(told_by?.host.clone(), port),
+            host => Server::new(host.to_owned(), port),
+        };
+        match code {
+            "MOVED" => Some(Self::Moved(server)),
+            "ASK" => Some(Self::Ask(server)),
+            _ => None,
+        }
     }
 }
 
-/// No answer came in time.
-pub(super) fn late(peer: &Peer, deadline: Duration) -> StoreError {
-    match peer.apart() {
-        Some(Apart::Because(error)) => Apart::Because(error).into(),
-        _ => unavailable(format!("no answer in {deadline:?}")),
-    }
+/// Why there is no connection.
+pub(super) enum Disconnected {
+    /// No attempt to make one has come to its end.
+    NotYet,
+    /// It was lost, or could not be made.
+    Because(Error),
 }
 
-impl From<Apart> for StoreError {
-    fn from(apart: Apart) -> Self {
-        match apart {
-            Apart::Never => Self::new(
-                StoreErrorKind::Misconfigured,
-                "the Redis client was never connected: `init()` must have succeeded before the first decision",
-            ),
-            Apart::NotYet => unavailable("the Redis client is not connected yet"),
-            Apart::Because(error) => {
-                let kind = kind(&error);
-                Self::new(kind, format!("no connection to Redis: {error}"))
+impl From<Disconnected> for StoreError {
+    fn from(disconnected: Disconnected) -> Self {
+        match disconnected {
+            Disconnected::NotYet => not_yet(),
+            Disconnected::Because(error) => {
+                Self::new(kind(&error), format!("no connection to Redis: {error}"))
             }
         }
     }
+}
+
+/// The first attempt to connect has not come to its end: whether Redis lets this client in is not known. A caller is not
+/// let through by that, or a password that is wrong would let the first ones through.
+pub(super) fn not_yet() -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Misconfigured,
+        "not connected to Redis yet: the first attempt is under way",
+    )
+}
+
+/// An error of the client: no answer came.
+pub(super) fn unanswered(error: Error) -> StoreError {
+    StoreError::new(kind(&error), error)
+}
+
+/// No answer came in time.
+pub(super) fn late(deadline: Duration) -> StoreError {
+    unavailable(format!("no answer in {deadline:?}"))
+}
+
+/// The same error for somebody else.
+pub(super) fn once_more(error: &StoreError) -> StoreError {
+    let source = std::error::Error::source(error).map(ToString::to_string);
+    StoreError::new(error.kind(), source.unwrap_or_default())
 }
 
 fn kind(error: &Error) -> StoreErrorKind {
@@ -302,10 +337,34 @@ mod tests {
     }
 
     #[test]
-    fn a_command_was_sent_elsewhere_only_when_the_client_says_so() {
-        let says = |kind, details| is_redirection(&Error::new(kind, details));
-        assert!(says(ErrorKind::Routing, "Too many redirections."));
-        assert!(!says(ErrorKind::Routing, "Max attempts reached."));
-        assert!(!says(ErrorKind::Unknown, "Too many failed write attempts."));
+    fn a_command_was_sent_elsewhere_only_where_a_node_says_so() {
+        let teller = Server::from(("10.0.0.9", 6_380));
+        let read = |text: &str| Elsewhere::read(text, Some(&teller));
+        let server = |host: &str, port: u16| Server::new(host.to_owned(), port);
+        assert_eq!(
+            read("MOVED 3999 127.0.0.1:6381"),
+            Some(Elsewhere::Moved(server("127.0.0.1", 6_381)))
+        );
+        assert_eq!(
+            read("ASK 3999 2001:db8::1:6381"),
+            Some(Elsewhere::Ask(server("2001:db8::1", 6_381)))
+        );
+        for unnamed in ["MOVED 1 :6382", "MOVED 1 ?:6382"] {
+            assert_eq!(
+                read(unnamed),
+                Some(Elsewhere::Moved(server("10.0.0.9", 6_382)))
+            );
+            assert_eq!(Elsewhere::read(unnamed, None), None);
+        }
+        for other in [
+            "",
+            "MOVED",
+            "MOVED 3999",
+            "MOVED 3999 127.0.0.1",
+            "MOVED 3999 127.0.0.1:70000",
+            "ERR 3999 127.0.0.1:6381",
+        ] {
+            assert_eq!(read(other), None, "{other}");
+        }
     }
 }

@@ -5,13 +5,14 @@
 
 mod across;
 mod builder;
+mod cluster;
 mod compose;
 mod connection;
 mod each_of;
 mod failure;
+mod link;
 mod loads;
-mod moving;
-mod peer;
+mod node;
 mod reply;
 mod run;
 mod scripts;
@@ -27,8 +28,7 @@ use crate::{
 use bytes::Bytes;
 
 use self::{
-    connection::Line,
-    moving::LastMove,
+    connection::Servers,
     scripts::{EachScripts, Library, Loadable, Scripts},
 };
 
@@ -51,10 +51,7 @@ pub use connection::RedisConnection;
 ///
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// let config = Config::from_url("redis://127.0.0.1:6379")?;
-/// let client = Builder::from_config(config)
-///     .set_policy(ReconnectPolicy::new_exponential(0, 100, 5_000, 2))
-///     .build()?;
-/// client.init().await?;
+/// let client = Builder::from_config(config).build()?;
 /// let limit = RateLimitLayer::new(
 ///     TokenBucket::new(Quota::per_second(20)).burst(40),
 ///     RedisStore::new(client),
@@ -70,7 +67,7 @@ pub use connection::RedisConnection;
 ///
 /// A bucket is *(prefix, policy, key)*: processes whose prefixes, [digest keys](RedisStoreBuilder::digest_key), policies and
 /// keys are the same share it. A policy without a name is its numbers, so two releases with different numbers count apart;
-/// one with a name is its name, and keeps its buckets. Clones share the client and its bound.
+/// one with a name is its name, and keeps its buckets. Clones share the connections and their bound.
 ///
 /// # Time
 ///
@@ -81,11 +78,16 @@ pub use connection::RedisConnection;
 ///
 /// A decision fails with [`Unavailable`](crate::StoreErrorKind::Unavailable) when there is no answer before the
 /// [deadline](RedisStoreBuilder::deadline), when there is no connection, or when
-/// [too many](RedisStoreBuilder::most_unanswered) wait already. Nothing is queued for a connection to come back, and what
-/// was sent is not sent again: it may have been charged. What becomes of such a request is said by
+/// [too many](RedisStoreBuilder::most_unanswered) wait already. Nothing waits for a connection to come back, what was sent
+/// is not sent again, and what is still in the process when its time is up is not sent. What reached Redis may be charged
+/// all the same, so that the limit is stricter, never looser. What becomes of such a request is said by
 /// [`on_store_error`](crate::RateLimitLayer::on_store_error): it is refused with 503 (by default), admitted uncounted, or what a
-/// closure chooses. Missing rights and wrong passwords, and what another program has written under a key, are never a
-/// reason to admit: they are answered with 500.
+/// closure chooses. Missing rights and wrong passwords, what another program has written under a key, and a first attempt
+/// to connect that is still under way are never a reason to admit: they are answered with 500.
+///
+/// A connection on which decisions miss their deadline and nothing is answered for a second is given up and made anew, for
+/// one server, one node of a cluster, or one member of a pool; see [`RedisConnection`]. One node of a cluster that is ill
+/// or dead holds up no other.
 ///
 /// A script that Redis does not have, after a restart, say (`NOSCRIPT`), did not run: it is loaded and run again.
 ///
@@ -115,7 +117,7 @@ pub struct RedisStore {
 }
 
 struct Shared {
-    line: Line,
+    servers: Servers,
     /// `tollgate:1{`
     key_start: Vec<u8>,
     digest_key: DigestKey,
@@ -123,7 +125,6 @@ struct Shared {
     clock: Option<Now>,
     library: Library<Scripts>,
     each_library: Library<EachScripts>,
-    last_move: LastMove,
 }
 
 /// Room for the arguments of most calls.
@@ -135,10 +136,11 @@ type Now = Box<dyn Fn() -> Timestamp + Send + Sync>;
 pub type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 impl RedisStore {
-    /// A store behind this `fred` client or pool: with the server's clock, prefix `tollgate`, and 100 ms for a decision.
+    /// A store that connects as this `fred` client or pool does: with the server's clock, prefix `tollgate`, and 100 ms for a
+    /// decision.
     ///
-    /// The client must be connected, or be about to: the store asks it, and never connects it. Of a cluster's client it takes
-    /// the settings alone, and connects one of its own; see [`RedisConnection`].
+    /// It takes the settings alone, and makes connections of its own at the first decision; see [`RedisConnection`]. The client
+    /// need not be connected.
     pub fn new(connection: impl Into<RedisConnection>) -> Self {
         Self::builder(connection).build()
     }

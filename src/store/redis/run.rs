@@ -3,34 +3,29 @@
 use std::{
     future::Future,
     pin::{Pin, pin},
+    sync::Arc,
+    time::Instant,
 };
 
 use bytes::Bytes;
-use fred::{
-    prelude::Value,
-    types::{Resp3Frame, config::Server},
-};
+use fred::{error::ErrorKind, prelude::Value, types::Resp3Frame};
 
 use crate::error::{StoreError, StoreErrorKind};
 
 use super::{
     Shared,
-    connection::{Busy, Question},
-    failure::{self, NOSCRIPT, READONLY},
-    moving::Destination,
-    peer::Peer,
+    failure::{self, Elsewhere, NOSCRIPT, READONLY},
+    node::Node,
     scripts::Loadable,
 };
 
 /// How often a command is sent that the cluster has sent elsewhere, or whose script was gone: it was not executed.
-const ATTEMPTS: usize = 3;
+const ATTEMPTS: usize = 5;
 
 /// A command that was not executed, or not to its end.
 enum Refused {
-    /// The script is gone: on the node that takes over the slot, or on the one that holds it.
-    NoScript(Option<Server>),
-    /// Another node holds the key.
-    Elsewhere,
+    NoScript,
+    Elsewhere(Elsewhere),
     Failed(StoreError),
 }
 
@@ -40,38 +35,17 @@ impl From<StoreError> for Refused {
     }
 }
 
-/// A command for one slot.
+/// A command about keys of one slot.
 struct Command<'a> {
     /// The script that is run; without one the keys are deleted.
     script: Option<&'a Loadable>,
     keys: Vec<Bytes>,
     arguments: Option<Bytes>,
-    /// That of its keys; 0 outside of a cluster, where nobody needs it.
-    slot: u16,
+    /// From then on its answer is of no use.
+    until: Instant,
 }
 
-impl<'a> Command<'a> {
-    fn evalsha(peer: &Peer, script: &'a Loadable, keys: Vec<Bytes>, arguments: Bytes) -> Self {
-        Self {
-            script: Some(script),
-            arguments: Some(arguments),
-            ..Self::del(peer, keys)
-        }
-    }
-
-    fn del(peer: &Peer, keys: Vec<Bytes>) -> Self {
-        let slot = match keys.first() {
-            Some(key) if peer.is_clustered() => fred::util::redis_keyslot(key),
-            _ => 0,
-        };
-        Self {
-            script: None,
-            keys,
-            arguments: None,
-            slot,
-        }
-    }
-
+impl Command<'_> {
     fn name(&self) -> &'static str {
         match self.script {
             Some(_) => "EVALSHA",
@@ -96,6 +70,12 @@ impl<'a> Command<'a> {
     }
 }
 
+/// Where a command is sent: to the node that holds its slot, or to the one that takes the slot over.
+struct Place {
+    node: Arc<Node>,
+    asking: bool,
+}
+
 impl Shared {
     /// Runs the script; one that Redis does not have is not run, so it is loaded and run again.
     pub(super) async fn run(
@@ -104,33 +84,29 @@ impl Shared {
         keys: Vec<Bytes>,
         arguments: Bytes,
     ) -> Result<Bytes, StoreError> {
-        let peer = self.line.peer();
-        let command = Command::evalsha(peer, script, keys, arguments);
-        let running = pin!(self.run_loaded(peer, script, command));
-        self.in_time_of(peer, running).await
+        let command = Command {
+            script: Some(script),
+            keys,
+            arguments: Some(arguments),
+            until: Instant::now() + self.deadline,
+        };
+        self.in_time(pin!(self.follow(command))).await
     }
 
     /// The slot of a key; 0 outside of a cluster.
     pub(super) fn slot_of(&self, key: &[u8]) -> u16 {
-        match self.line.peer().is_clustered() {
-            true => fred::util::redis_keyslot(key),
-            false => 0,
-        }
+        self.servers.slot_of(key)
     }
 
     /// Deletes the keys, all in one slot.
     pub(super) async fn delete(&self, keys: Vec<Bytes>) -> Result<(), StoreError> {
-        let peer = self.line.peer();
-        let command = Command::del(peer, keys);
-        let deleting = async {
-            peer.ready().await;
-            match self.follow(peer, &command).await {
-                Ok(_) => Ok(()),
-                Err(Refused::Failed(error)) => Err(error),
-                Err(_) => Err(failure::unavailable("the slot of the key moves")),
-            }
+        let command = Command {
+            script: None,
+            keys,
+            arguments: None,
+            until: Instant::now() + self.deadline,
         };
-        self.in_time_of(peer, pin!(deleting)).await
+        self.in_time(pin!(self.follow(command))).await.map(drop)
     }
 
     /// Waits for the work till the deadline.
@@ -138,62 +114,77 @@ impl Shared {
         &self,
         work: Pin<&mut impl Future<Output = Result<T, StoreError>>>,
     ) -> Result<T, StoreError> {
-        self.in_time_of(self.line.peer(), work).await
-    }
-
-    async fn in_time_of<T>(
-        &self,
-        peer: &Peer,
-        work: Pin<&mut impl Future<Output = Result<T, StoreError>>>,
-    ) -> Result<T, StoreError> {
         match tokio::time::timeout(self.deadline, work).await {
             Ok(done) => done,
-            Err(_) => Err(failure::late(peer, self.deadline)),
+            Err(_) if self.servers.is_untried() => Err(failure::not_yet()),
+            Err(_) => Err(failure::late(self.deadline)),
         }
     }
 
-    async fn run_loaded(
-        &self,
-        peer: &Peer,
-        script: &Loadable,
-        command: Command<'_>,
-    ) -> Result<Bytes, StoreError> {
-        peer.ready().await;
+    /// Sends the command until a node has executed it: to where the cluster sends it, and after its script is loaded.
+    async fn follow(&self, command: Command<'_>) -> Result<Bytes, StoreError> {
+        let slot = self.servers.slot_of(&command.keys[0]);
+        let mut place = Place {
+            node: self.servers.node_of(slot).await?,
+            asking: false,
+        };
+        let mut last = None;
         for _ in 0..ATTEMPTS {
-            let seen = script.loads.so_far();
-            match self.follow(peer, &command).await {
+            let seen = command.script.map_or(0, |script| script.loads.so_far());
+            let refused = match self.send(&place, &command).await {
                 Ok(answer) => return Ok(answer),
-                Err(Refused::NoScript(taker)) => {
-                    // In a box, as it is rare, and would be a part of every decision's future.
-                    Box::pin(self.load(peer, script, (seen, command.slot, taker))).await?;
-                }
-                Err(Refused::Elsewhere) => {}
                 Err(Refused::Failed(error)) => return Err(error),
+                Err(refused) => refused,
+            };
+            match (&refused, command.script) {
+                // In a box, as it is rare, and would be a part of every decision's future.
+                (Refused::NoScript, Some(script)) => {
+                    Box::pin(self.load(&place.node, script, (seen, command.until))).await?;
+                }
+                (Refused::Elsewhere(elsewhere), _) => place = self.place(elsewhere)?,
+                _ => {}
             }
+            last = Some(refused);
         }
-        match self.follow(peer, &command).await {
-            Ok(answer) => Ok(answer),
-            Err(Refused::NoScript(_)) => Err(StoreError::new(
+        Err(match last {
+            Some(Refused::NoScript) => StoreError::new(
                 StoreErrorKind::Misconfigured,
                 "Redis forgets the script as soon as it is loaded",
-            )),
-            Err(Refused::Elsewhere) => Err(failure::unavailable(
+            ),
+            _ => failure::unavailable(
                 "the nodes of the cluster do not agree on who holds the slot of the key",
-            )),
-            Err(Refused::Failed(error)) => Err(error),
-        }
+            ),
+        })
+    }
+
+    /// Where a node of the cluster sends a command.
+    fn place(&self, elsewhere: &Elsewhere) -> Result<Place, StoreError> {
+        let Some(cluster) = self.servers.cluster() else {
+            return Err(StoreError::new(
+                StoreErrorKind::Misconfigured,
+                "Redis is a cluster, and the client is set up for one server",
+            ));
+        };
+        let (server, asking) = match elsewhere {
+            Elsewhere::Moved(server) => {
+                cluster.look_again();
+                (server, false)
+            }
+            Elsewhere::Ask(server) => (server, true),
+        };
+        let node = cluster.node(server);
+        Ok(Place { node, asking })
     }
 
     /// Loads the script to one node, unless somebody did it since `seen`.
     async fn load(
         &self,
-        peer: &Peer,
+        node: &Node,
         script: &Loadable,
-        (seen, slot, taker): (u64, u16, Option<Server>),
+        (seen, until): (u64, Instant),
     ) -> Result<(), StoreError> {
-        let node = taker.clone().or_else(|| peer.node_of(slot));
-        let node = script.loads.node(node);
-        let mut last = node.lock().await;
+        let loaded = script.loads.node(node.server().cloned());
+        let mut last = loaded.lock().await;
         if *last > seen {
             return Ok(());
         }
@@ -201,11 +192,7 @@ impl Shared {
             Value::from_static_str("LOAD"),
             Value::from(script.text.as_str()),
         ];
-        let loaded = match taker {
-            Some(node) => (self.line).ask(|place| peer.send_to(node, "SCRIPT", values, place)),
-            None => (self.line).ask(|place| peer.send("SCRIPT", values, slot, place)),
-        };
-        match self.answer(peer, loaded).await {
+        match self.ask(node, false, ("SCRIPT", values, until)).await {
             Ok(_) => {
                 *last = script.loads.add();
                 Ok(())
@@ -215,71 +202,39 @@ impl Shared {
         }
     }
 
-    /// Sends the command to the node that holds the slot, or to the one that takes it over.
-    async fn follow(&self, peer: &Peer, command: &Command<'_>) -> Result<Bytes, Refused> {
-        let slot = command.slot;
-        let (name, values) = (command.name(), command.values());
-        let asked = (self.line).ask(|place| peer.send(name, values, slot, place));
-        match self.answer(peer, asked).await {
-            Err(Refused::Elsewhere) => Box::pin(self.follow_move(peer, command)).await,
-            answer => answer,
-        }
+    async fn send(&self, place: &Place, command: &Command<'_>) -> Result<Bytes, Refused> {
+        let asked = (command.name(), command.values(), command.until);
+        self.ask(&place.node, place.asking, asked).await
     }
 
-    async fn follow_move(&self, peer: &Peer, command: &Command<'_>) -> Result<Bytes, Refused> {
-        let (name, slot) = (command.name(), command.slot);
-        // Either the client knows by now who has the slot, or the slot is on its way.
-        let Some(taker) = self.taker_of(peer, slot).await? else {
-            return Err(Refused::Elsewhere);
-        };
-        let (node, values) = (taker.clone(), command.values());
-        let asked = (self.line).ask(|place| peer.send_asking(node, name, values, place));
-        let answer = self.answer(peer, asked).await;
-        match answer {
-            Err(Refused::NoScript(_)) => Err(Refused::NoScript(Some(taker))),
-            Err(Refused::Elsewhere) => {
-                self.last_move.is_over();
-                // The slot has moved meanwhile; or the right to ask is missing, which the other answer hides.
-                let asking =
-                    (self.line).ask(|place| peer.send_to(taker, "ASKING", Vec::new(), place));
-                self.answer(peer, asking).await?;
-                Err(Refused::Elsewhere)
-            }
-            answer => answer,
-        }
-    }
-
-    /// The node that takes over a slot, if one does.
-    async fn taker_of(&self, peer: &Peer, slot: u16) -> Result<Option<Server>, Refused> {
-        if let Some(node) = self.last_move.of(slot) {
-            return Ok(Some(node));
-        }
-        let values = vec![Value::from_static_str("NODES")];
-        let asked = (self.line).ask(|place| peer.send("CLUSTER", values, slot, place));
-        let nodes = self.answer(peer, asked).await?;
-        let nodes = String::from_utf8_lossy(&nodes);
-        let Some(destination) = Destination::of(slot, &nodes) else {
-            return Ok(None);
-        };
-        let Some(node) = destination.among(&peer.nodes()) else {
-            let unknown = "the slot moves to a node that has none yet, and that the client is not connected to";
-            return Err(failure::unavailable(unknown).into());
-        };
-        self.last_move.is(slot, node.clone());
-        Ok(Some(node))
-    }
-
-    /// Waits for an answer, and sorts it.
-    async fn answer(
+    /// Sends a command to a node, waits for the answer, and sorts it.
+    async fn ask(
         &self,
-        peer: &Peer,
-        question: Result<Question, Busy>,
+        node: &Node,
+        asking: bool,
+        (name, values, until): (&'static str, Vec<Value>, Instant),
     ) -> Result<Bytes, Refused> {
-        let Ok(question) = question else {
+        let link = match node.link().await {
+            Ok(link) => link,
+            Err(disconnected) => {
+                self.node_is_ill();
+                return Err(StoreError::from(disconnected).into());
+            }
+        };
+        let bounds = (
+            until.saturating_duration_since(Instant::now()),
+            self.servers.max_unanswered,
+        );
+        let sent = match asking {
+            false => link.send(name, values, bounds),
+            true => link.send_asking(name, values, bounds),
+        };
+        let Ok(sent) = sent else {
+            self.node_is_ill();
             let busy = failure::unavailable("too many decisions wait for an answer");
             return Err(busy.into());
         };
-        let message = match question.await {
+        let message = match sent.await {
             Ok(Resp3Frame::BlobString { data, .. } | Resp3Frame::SimpleString { data, .. }) => {
                 return Ok(data);
             }
@@ -288,14 +243,29 @@ impl Shared {
             Ok(Resp3Frame::SimpleError { data, .. }) => data.to_string(),
             Ok(Resp3Frame::BlobError { data, .. }) => String::from_utf8_lossy(&data).into_owned(),
             Ok(_) => "an answer of an unexpected kind".to_owned(),
-            Err(error) if failure::is_redirection(&error) => return Err(Refused::Elsewhere),
-            Err(error) => return Err(failure::unanswered(peer, error).into()),
+            Err(error) => {
+                self.node_is_ill();
+                return Err(match error.kind() {
+                    ErrorKind::Timeout => failure::late(self.deadline).into(),
+                    _ => failure::unanswered(error).into(),
+                });
+            }
         };
+        if let Some(elsewhere) = Elsewhere::read(&message, node.server()) {
+            return Err(Refused::Elsewhere(elsewhere));
+        }
         match failure::code(&message) {
-            NOSCRIPT => return Err(Refused::NoScript(None)),
-            READONLY => peer.reconnect(),
+            NOSCRIPT => return Err(Refused::NoScript),
+            READONLY => link.read_only(),
             _ => {}
         }
         Err(failure::answered(&message).into())
+    }
+
+    /// A node does not answer: another one may hold its slots by now.
+    fn node_is_ill(&self) {
+        if let Some(cluster) = self.servers.cluster() {
+            cluster.look_again();
+        }
     }
 }

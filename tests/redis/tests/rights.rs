@@ -41,13 +41,8 @@ const RIGHTS: &[&str] = &[
 /// What it needs where the time is not the server's.
 const OF_A_CLOCK: &[&str] = &["+pexpire"];
 
-/// What the client needs to find the nodes of a cluster, and the store to follow a slot that moves.
-const OF_A_CLUSTER: &[&str] = &[
-    "+cluster|slots",
-    "+cluster|info",
-    "+cluster|nodes",
-    "+asking",
-];
+/// What the store needs to find the nodes of a cluster, and to follow a slot that moves.
+const OF_A_CLUSTER: &[&str] = &["+cluster|slots", "+asking"];
 
 fn user(rights: &[&str]) -> Vec<String> {
     let words = ["SETUSER", "app", "reset", "on", ">word", "~tollgate:*"];

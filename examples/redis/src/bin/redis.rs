@@ -50,11 +50,7 @@ async fn main() -> Result<(), Failure> {
 
 /// A server as in `quickstart`, with another store.
 async fn serve(url: &str, prefix: &str) -> Result<(), Failure> {
-    let redis = Builder::from_config(Config::from_url(url)?)
-        .with_connection_config(|connection| connection.tcp.nodelay = Some(true))
-        .set_policy(ReconnectPolicy::new_exponential(0, 50, 2_000, 2))
-        .build()?;
-    redis.init().await?;
+    let redis = Builder::from_config(Config::from_url(url)?).build()?;
     let limit = RateLimitLayer::new(
         TokenBucket::new(Quota::one_every(Duration::from_secs(5))).burst(5),
         RedisStore::builder(redis).prefix(prefix).build(),

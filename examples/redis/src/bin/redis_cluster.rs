@@ -66,11 +66,7 @@ async fn main() -> Result<(), Failure> {
 
 /// Prints for each limit how many requests it admitted; all workers do this at the same time.
 async fn work(url: &str, prefix: &str) -> Result<(), Failure> {
-    let redis = Builder::from_config(Config::from_url(url)?)
-        .with_connection_config(|connection| connection.tcp.nodelay = Some(true))
-        .set_policy(ReconnectPolicy::new_exponential(0, 50, 2_000, 2))
-        .build()?;
-    redis.init().await?;
+    let redis = Builder::from_config(Config::from_url(url)?).build()?;
     let store = RedisStore::builder(redis)
         .prefix(prefix)
         .deadline(Duration::from_secs(5))

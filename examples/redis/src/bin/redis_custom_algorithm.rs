@@ -59,7 +59,6 @@ impl Scripted for Tries {
 async fn main() -> Result<(), Failure> {
     let server = Server::start(&[])?;
     let redis = Builder::from_config(Config::from_url(&server.url())?).build()?;
-    redis.init().await?;
     let clock = ManualClock::at(Timestamp::from_micros(0));
     let local = LocalStore::builder().clock(clock.clone()).build();
     try_until_refused("in memory", local, &clock).await?;

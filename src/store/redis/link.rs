@@ -1,0 +1,273 @@
+//! One connection to one server: what is sent over it, and whether anything is still answered.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use fred::{
+    clients::Client,
+    error::{Error, ErrorKind},
+    interfaces::ClientLike,
+    prelude::Value,
+    types::{CustomCommand, Resp3Frame, config::Options},
+};
+use tokio::sync::Notify;
+
+use super::Later;
+
+/// A connection on which commands have missed their time is hung once nothing was answered for so long.
+const SILENCE: Duration = Duration::from_secs(1);
+/// However long it was silent before, it has at least so long to answer when it is asked whether it is alive.
+const SHORTEST_PROBE: Duration = Duration::from_millis(250);
+
+/// A connection, until it is lost or given up.
+pub(super) struct Link {
+    client: Client,
+    made: Instant,
+    /// Commands that somebody waits for.
+    waiting: AtomicUsize,
+    /// Commands that missed their time, and are not answered yet. Answers come in the order of the commands, so the next
+    /// answer that comes in time says that there are none.
+    late: AtomicUsize,
+    /// Microseconds from `made` to the last answer, or to the first command after all were answered.
+    quiet_from: AtomicU64,
+    has_missed: Notify,
+    is_read_only: Notify,
+}
+
+/// Too many commands are not answered yet.
+pub(super) struct Busy;
+
+impl Link {
+    pub(super) fn new(client: Client) -> Self {
+        Self {
+            client,
+            made: Instant::now(),
+            waiting: AtomicUsize::new(0),
+            late: AtomicUsize::new(0),
+            quiet_from: AtomicU64::new(0),
+            has_missed: Notify::new(),
+            is_read_only: Notify::new(),
+        }
+    }
+
+    /// Sends a command that is of no use after `time`. What has not left the process by then is not sent any more.
+    ///
+    /// fred's future takes 7 kB. So it is made where it stays: `Box::pin` would make it on the stack, and copy all of it.
+    pub(super) fn send(
+        self: &Arc<Self>,
+        command: &'static str,
+        arguments: Vec<Value>,
+        (time, max_unanswered): (Duration, usize),
+    ) -> Result<Sent, Busy> {
+        let permit = self.permit(max_unanswered)?;
+        let client = self.client.with_options(&options(time));
+        let command = CustomCommand::new_static(command, None, false);
+        let answer = Box::write(Box::new_uninit(), async move {
+            let answer = client.custom_raw(command, arguments).await;
+            permit.answered_by(&answer);
+            answer
+        });
+        Ok(Sent::new(Box::into_pin(answer)))
+    }
+
+    /// Sends a command about keys that are moving to this server.
+    pub(super) fn send_asking(
+        self: &Arc<Self>,
+        command: &'static str,
+        arguments: Vec<Value>,
+        (time, max_unanswered): (Duration, usize),
+    ) -> Result<Sent, Busy> {
+        let permit = self.permit(max_unanswered)?;
+        // One pipeline: nothing else comes between the two on the connection.
+        let both = self.client.pipeline().with_options(&options(time));
+        let answer = async move {
+            let asking = CustomCommand::new_static("ASKING", None, false);
+            let command = CustomCommand::new_static(command, None, false);
+            let _: Value = both.custom(asking, Vec::<Value>::new()).await?;
+            let _: Value = both.custom(command, arguments).await?;
+            let answers = tokio::time::timeout(time, both.try_all::<Value>()).await;
+            let answers = answers.map_err(|_| Error::new(ErrorKind::Timeout, "no answer"))?;
+            match answers.into_iter().collect::<Result<Vec<_>, _>>() {
+                Ok(mut answers) => Ok(Resp3Frame::BlobString {
+                    data: answers.pop().unwrap_or(Value::Null).convert()?,
+                    attributes: None,
+                }),
+                // What the server answers begins with its code; what the client says does not.
+                Err(error) if begins_with_a_code(error.details()) => Ok(Resp3Frame::SimpleError {
+                    data: error.details().into(),
+                    attributes: None,
+                }),
+                Err(error) => Err(error),
+            }
+        };
+        Ok(Sent::new(Box::pin(async move {
+            let answer = answer.await;
+            permit.answered_by(&answer);
+            answer
+        })))
+    }
+
+    /// Whether a command has missed its time, and nothing was answered since.
+    pub(super) fn is_suspect(&self) -> bool {
+        self.late.load(Ordering::Relaxed) > 0
+    }
+
+    /// How many commands are not answered yet.
+    pub(super) fn unanswered(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed) + self.late.load(Ordering::Relaxed)
+    }
+
+    /// The server is no primary.
+    pub(super) fn read_only(&self) {
+        self.is_read_only.notify_one();
+    }
+
+    /// Waits until the server is known to be no primary, and the connection is a second old.
+    pub(super) async fn is_read_only(&self) {
+        self.is_read_only.notified().await;
+        tokio::time::sleep(Duration::from_secs(1).saturating_sub(self.made.elapsed())).await;
+    }
+
+    /// Waits until a command has missed its time and nothing was answered for [`SILENCE`].
+    pub(super) async fn is_hung(self: &Arc<Self>) {
+        loop {
+            self.has_missed.notified().await;
+            while self.is_suspect() {
+                let left = SILENCE.saturating_sub(self.silent_for());
+                if !self.answers(left.max(SHORTEST_PROBE)).await && self.silent_for() >= SILENCE {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Whether it answers anything within this time. It is asked to run a script that nobody has: that needs no further
+    /// right, and changes nothing.
+    async fn answers(self: &Arc<Self>, time: Duration) -> bool {
+        let nobody_s = "0000000000000000000000000000000000000000";
+        let arguments = vec![Value::from_static_str(nobody_s), Value::from(0)];
+        match self.send("EVALSHA", arguments, (time, usize::MAX)) {
+            Ok(sent) => sent.await.is_ok(),
+            Err(Busy) => false,
+        }
+    }
+
+    fn silent_for(&self) -> Duration {
+        let quiet_from = Duration::from_micros(self.quiet_from.load(Ordering::Relaxed));
+        self.made.elapsed().saturating_sub(quiet_from)
+    }
+
+    fn quiet_from_now_on(&self) {
+        let micros = self.made.elapsed().as_micros();
+        let micros = u64::try_from(micros).unwrap_or(u64::MAX);
+        self.quiet_from.store(micros, Ordering::Relaxed);
+    }
+
+    fn permit(self: &Arc<Self>, max_unanswered: usize) -> Result<Permit, Busy> {
+        let late = self.late.load(Ordering::Relaxed);
+        let waiting = self.waiting.fetch_add(1, Ordering::Relaxed);
+        let permit = Permit(Some(Arc::clone(self)));
+        if waiting.saturating_add(late) >= max_unanswered {
+            return Err(Busy);
+        }
+        if waiting == 0 && late == 0 {
+            self.quiet_from_now_on();
+        }
+        Ok(permit)
+    }
+}
+
+/// The right to have one more command on the way.
+struct Permit(Option<Arc<Link>>);
+
+impl Permit {
+    fn answered_by(mut self, answer: &Result<Resp3Frame, Error>) {
+        let Some(link) = self.0.take() else {
+            return;
+        };
+        match answer {
+            Ok(_) => {
+                link.quiet_from_now_on();
+                link.late.store(0, Ordering::Relaxed);
+            }
+            Err(error) if *error.kind() == ErrorKind::Timeout => {
+                link.late.fetch_add(1, Ordering::Relaxed);
+                link.has_missed.notify_one();
+            }
+            Err(_) => {}
+        }
+        link.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if let Some(link) = &self.0 {
+            link.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A command on its way.
+///
+/// Dropping it does not take it back. It still counts among the unanswered until it is answered or has missed its time.
+pub(super) struct Sent {
+    answer: Option<Later<Result<Resp3Frame, Error>>>,
+    is_sent: bool,
+}
+
+impl Sent {
+    fn new(answer: Later<Result<Resp3Frame, Error>>) -> Self {
+        Self {
+            answer: Some(answer),
+            is_sent: false,
+        }
+    }
+}
+
+impl Future for Sent {
+    type Output = Result<Resp3Frame, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.is_sent = true;
+        let answer = self.answer.as_mut().expect("polled after it was ready");
+        let answer = std::task::ready!(answer.as_mut().poll(cx));
+        self.answer = None;
+        Poll::Ready(answer)
+    }
+}
+
+impl Drop for Sent {
+    fn drop(&mut self) {
+        if let (Some(answer), true) = (self.answer.take(), self.is_sent)
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(answer);
+        }
+    }
+}
+
+fn options(time: Duration) -> Options {
+    Options {
+        // A command that was sent may have been charged: it is never sent again.
+        max_attempts: Some(1),
+        // While there is no connection nothing waits for one.
+        fail_fast: true,
+        // fred takes zero for no limit.
+        timeout: Some(time.max(Duration::from_millis(1))),
+        ..Options::default()
+    }
+}
+
+fn begins_with_a_code(text: &str) -> bool {
+    let code = text.split(' ').next().unwrap_or("");
+    code.len() > 2 && code.bytes().all(|byte| byte.is_ascii_uppercase())
+}
