@@ -11,6 +11,7 @@ mod cluster;
 mod inspect;
 mod port;
 mod process;
+mod proxy;
 mod raw;
 mod seen;
 mod sentinels;
@@ -23,6 +24,7 @@ mod wait;
 pub use crate::{
     client::{connect, connect_to},
     cluster::{Cluster, SLOTS, slot_of},
+    proxy::Proxy,
     sentinels::Sentinels,
     server::Server,
     store::Redis,

@@ -151,6 +151,17 @@ impl Sentinels {
         .await
     }
 
+    /// Whether all sentinels name another primary than the server on this port, which may hang.
+    pub async fn names_another_than(&self, port: u16) -> Option<()> {
+        for sentinel in &self.sentinels {
+            let named = seen_by(sentinel).await?.remove("port")?;
+            if named == port.to_string() {
+                return None;
+            }
+        }
+        Some(())
+    }
+
     /// Waits until the primary has a replica: after a restart of the one that was killed.
     pub async fn wait_until_replicated(&self) {
         until("a replica", async || {

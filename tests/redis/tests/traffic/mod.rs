@@ -127,6 +127,15 @@ impl Traffic {
         .await;
     }
 
+    /// Waits until this has been answered to somebody.
+    pub(crate) async fn is_answered_at_all(&self, answer: Answer) {
+        let since = Instant::now();
+        until("an answer", async || {
+            self.since(since).find(|seen| seen.answer == answer)
+        })
+        .await;
+    }
+
     /// What was answered so far, from some time on.
     pub(crate) fn since(&self, since: Instant) -> impl Iterator<Item = Seen> + use<> {
         let seen = self.seen.lock().unwrap().clone();

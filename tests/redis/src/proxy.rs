@@ -1,0 +1,130 @@
+//! What stands between a client and its server: it forwards, or holds what comes, or is slow.
+
+use std::{
+    collections::HashMap,
+    net::Ipv4Addr,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream, tcp::OwnedReadHalf, tcp::OwnedWriteHalf},
+    sync::watch,
+    task::JoinHandle,
+    time::sleep,
+};
+
+/// A port on loopback behind which a server is; it ends when it is dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    port: u16,
+    seen: Arc<Seen>,
+    listening: JoinHandle<()>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    accepted: AtomicUsize,
+    /// Bytes, by the number of the connection.
+    answered: Mutex<HashMap<usize, u64>>,
+    /// Connections with a lower number forward nothing, in neither direction, and stay open.
+    held_below: watch::Sender<usize>,
+    delay: Duration,
+}
+
+impl Proxy {
+    /// A proxy before the server on this port, which forwards each piece after this delay, in both directions.
+    pub async fn start(server: u16, delay: Duration) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
+        let listener = listener.expect("a port for the proxy");
+        let port = listener.local_addr().expect("its address").port();
+        let seen = Arc::new(Seen {
+            accepted: AtomicUsize::new(0),
+            answered: Mutex::default(),
+            held_below: watch::Sender::new(0),
+            delay,
+        });
+        let listening = tokio::spawn(listen(listener, server, Arc::clone(&seen)));
+        Self {
+            port,
+            seen,
+            listening,
+        }
+    }
+
+    /// Where clients find it.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// How many connections were made to it.
+    pub fn accepted(&self) -> usize {
+        self.seen.accepted.load(Ordering::Relaxed)
+    }
+
+    /// How many bytes the server has answered over this connection; the first one is 0.
+    pub fn answered_over(&self, connection: usize) -> u64 {
+        let answered = self.seen.answered.lock().expect("no panic");
+        answered.get(&connection).copied().unwrap_or(0)
+    }
+
+    /// Forwards nothing more on the first connections, without closing them: on those before the number given. New ones work.
+    pub fn hold_first(&self, connections: usize) {
+        self.seen.held_below.send_replace(connections);
+    }
+
+    /// Forwards again on all connections, what was held first.
+    pub fn forward(&self) {
+        self.seen.held_below.send_replace(0);
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.listening.abort();
+    }
+}
+
+async fn listen(listener: TcpListener, server: u16, seen: Arc<Seen>) {
+    let mut connections = tokio::task::JoinSet::new();
+    while let Ok((client, _)) = listener.accept().await {
+        let number = seen.accepted.fetch_add(1, Ordering::Relaxed);
+        let seen = Arc::clone(&seen);
+        connections.spawn(async move {
+            if let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, server)).await {
+                let _ = (client.set_nodelay(true), server.set_nodelay(true));
+                let (from_client, to_client) = client.into_split();
+                let (from_server, to_server) = server.into_split();
+                tokio::select! {
+                    () = pipe(from_client, to_server, (number, &seen), |_| {}) => {}
+                    () = pipe(from_server, to_client, (number, &seen), |bytes| {
+                        let mut answered = seen.answered.lock().expect("no panic");
+                        *answered.entry(number).or_default() += bytes as u64;
+                    }) => {}
+                }
+            }
+        });
+    }
+}
+
+async fn pipe(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    (number, seen): (usize, &Seen),
+    count: impl Fn(usize),
+) {
+    let mut held_below = seen.held_below.subscribe();
+    let mut buffer = vec![0; 16 * 1024];
+    while let Ok(read @ 1..) = from.read(&mut buffer).await {
+        sleep(seen.delay).await;
+        let forwards = held_below.wait_for(|&held| number >= held);
+        if forwards.await.is_err() || to.write_all(&buffer[..read]).await.is_err() {
+            return;
+        }
+        count(read);
+    }
+}

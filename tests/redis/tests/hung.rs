@@ -1,0 +1,318 @@
+//! What hangs without ending: a connection, a server, a node, a member of a pool. It is given up within two seconds, and
+//! holds up nothing else.
+
+mod traffic;
+
+use std::time::Duration;
+
+use fred::{
+    clients::{Client, Pool},
+    types::{
+        Builder,
+        config::{Config, ReconnectPolicy, ServerConfig},
+    },
+};
+use tokio::time::{Instant, sleep};
+use tollgate::{
+    OnStoreError, RateLimiter, StoreErrorKind,
+    store::{RedisConnection, RedisStore},
+};
+use tollgate_redis_tests::{Cluster, Proxy, Sentinels, Server, slot_of, until};
+
+use traffic::{Answer, PREFIX, Seen, Traffic, UNITS, plenty, store};
+
+/// From the first decision that missed its deadline to the first one that was made again.
+const WANTED: Duration = Duration::from_secs(2);
+/// What a busy machine adds.
+const SLACK: Duration = Duration::from_secs(1);
+
+fn through(proxy: &Proxy) -> Config {
+    Config {
+        server: ServerConfig::new_centralized("127.0.0.1", proxy.port()),
+        ..Config::default()
+    }
+}
+
+/// A client with all of fred's defaults, under which a handshake may take ten seconds.
+fn with_defaults(config: Config) -> Client {
+    Builder::from_config(config).build().unwrap()
+}
+
+/// A client that is careful about connections that do not answer.
+fn careful(config: Config) -> Client {
+    let mut builder = Builder::from_config(config);
+    builder.set_policy(ReconnectPolicy::new_exponential(0, 100, 5_000, 2));
+    builder.with_connection_config(|connection| {
+        connection.tcp.nodelay = Some(true);
+        connection.unresponsive.max_timeout = Some(Duration::from_secs(2));
+        connection.unresponsive.interval = Duration::from_millis(500);
+    });
+    builder.build().unwrap()
+}
+
+/// From the first answer that failed, after `from`, to the last one.
+fn outage(seen: &[Seen], from: Instant) -> Duration {
+    let failed = seen
+        .iter()
+        .filter(|seen| seen.at > from && seen.answer != Answer::Admitted);
+    let failed: Vec<_> = failed.map(|seen| seen.at).collect();
+    match (failed.iter().min(), failed.iter().max()) {
+        (Some(first), Some(last)) => *last - *first,
+        _ => Duration::ZERO,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_stops_forwarding_is_made_anew_whatever_the_clients_settings() {
+    for client in [with_defaults, careful] {
+        let server = Server::start().await;
+        let proxy = Proxy::start(server.port(), Duration::ZERO).await;
+        let store = store(client(through(&proxy)));
+        let traffic = Traffic::through(&store, plenty(), OnStoreError::Refuse);
+        traffic.is_decided().await;
+        assert_eq!(proxy.accepted(), 1);
+        proxy.hold_first(1);
+        let held = Instant::now();
+        traffic.is_answered(Answer::Unavailable).await;
+        let answered = proxy.answered_over(0);
+        traffic.is_decided().await;
+        // Nothing came over the one that is held: another one was made.
+        assert_eq!(proxy.answered_over(0), answered);
+        assert!(proxy.accepted() > 1);
+        let outage = outage(&traffic.end().await, held);
+        assert!(
+            outage > Duration::ZERO && outage < WANTED + SLACK,
+            "{outage:?}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_is_slow_but_answers_is_kept() {
+    let server = Server::start().await;
+    // There and back it takes longer than the deadline.
+    let proxy = Proxy::start(server.port(), Duration::from_millis(75)).await;
+    let store = RedisStore::builder(with_defaults(through(&proxy)))
+        .deadline(Duration::from_millis(100))
+        .build();
+    let limiter = RateLimiter::new(plenty(), store);
+    until("a connection", async || {
+        let error = limiter.check(&7_u32).await.unwrap_err();
+        (error.kind() == StoreErrorKind::Unavailable).then_some(())
+    })
+    .await;
+    let (accepted, answered) = (proxy.accepted(), proxy.answered_over(0));
+    let end = Instant::now() + Duration::from_secs(4);
+    while Instant::now() < end {
+        let error = limiter.check(&7_u32).await.unwrap_err();
+        assert!(error.to_string().contains("no answer in"), "{error}");
+        sleep(Duration::from_millis(50)).await;
+    }
+    assert!(proxy.answered_over(0) > answered);
+    assert_eq!(proxy.accepted(), accepted);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_missed_deadline_is_enough_where_requests_are_rare() {
+    let server = Server::start().await;
+    let proxy = Proxy::start(server.port(), Duration::ZERO).await;
+    let limiter = RateLimiter::new(plenty(), store(with_defaults(through(&proxy))));
+    limiter.check(&7_u32).await.unwrap();
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(proxy.accepted(), 1);
+    proxy.hold_first(1);
+    limiter.check(&7_u32).await.unwrap_err();
+    let missed = Instant::now();
+    until("another connection", async || {
+        (proxy.accepted() > 1).then_some(())
+    })
+    .await;
+    assert!(missed.elapsed() < WANTED + SLACK, "{:?}", missed.elapsed());
+    until("a decision", async || limiter.check(&7_u32).await.ok()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hung_member_of_a_pool_is_left_out_of_the_turns() {
+    let server = Server::start().await;
+    let proxy = Proxy::start(server.port(), Duration::ZERO).await;
+    let pool = Pool::new(through(&proxy), None, None, None, 4).unwrap();
+    let store = store(pool);
+    let traffic = Traffic::through(&store, plenty(), OnStoreError::Refuse);
+    until("four connections", async || {
+        (proxy.accepted() == 4).then_some(())
+    })
+    .await;
+    traffic.is_decided().await;
+    proxy.hold_first(1);
+    let held = Instant::now();
+    traffic.is_answered_at_all(Answer::Unavailable).await;
+    until("a fifth connection", async || {
+        (proxy.accepted() > 4).then_some(())
+    })
+    .await;
+    traffic.is_decided().await;
+    let seen = traffic.end().await;
+    let failed: Vec<_> = (seen.iter())
+        .filter(|seen| seen.at > held && seen.answer != Answer::Admitted)
+        .collect();
+    // Those that were sent over it before the first one had missed its deadline: one for each task at most, and a probe.
+    assert!((1..=40).contains(&failed.len()), "{} failed", failed.len());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn behind_sentinel_a_primary_that_hangs_is_left_for_its_replica() {
+    let sentinels = Sentinels::start().await;
+    for client in [with_defaults, careful] {
+        let store = store(client(sentinels.config()));
+        let traffic = Traffic::through(&store, plenty(), OnStoreError::Refuse);
+        traffic.is_decided().await;
+        let primary = sentinels.primary().await;
+        primary.stop_process();
+        traffic.is_answered(Answer::Unavailable).await;
+        until("another primary", async || {
+            sentinels.names_another_than(primary.port()).await
+        })
+        .await;
+        let promoted = Instant::now();
+        traffic.is_decided().await;
+        let recovery = traffic::recovery(&traffic.end().await, promoted);
+        assert!(recovery < WANTED + SLACK, "{recovery:?}");
+        primary.continue_process();
+        sentinels.wait_until_replicated().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hung_node_of_a_cluster_takes_nothing_from_the_others_and_is_left_for_its_replica() {
+    let cluster = Cluster::start_with(&["--cluster-require-full-coverage", "no"]).await;
+    let client = with_defaults(cluster.config());
+    let store = RedisStore::builder(client)
+        .deadline(traffic::DEADLINE)
+        .most_unanswered(40)
+        .build();
+    let everyone = Traffic::through(&store, plenty(), OnStoreError::Refuse);
+    everyone.is_decided().await;
+    let (ill, well) = keys_on_and_off(&cluster, &store).await;
+    cluster.nodes()[ill.node].stop_process();
+    everyone.is_answered(Answer::Unavailable).await;
+    // Four times as many callers as one node may leave unanswered are at the node that hangs.
+    let crowd: Vec<_> = (0..160)
+        .map(|_| {
+            let limiter = RateLimiter::new(plenty(), store.clone());
+            let key = ill.key;
+            tokio::spawn(async move {
+                while limiter.check(&key).await.is_err() {
+                    sleep(Duration::from_millis(5)).await;
+                }
+            })
+        })
+        .collect();
+    let limiter = RateLimiter::new(plenty(), store.clone());
+    for _ in 0..100 {
+        for key in &well {
+            limiter.check(key).await.unwrap();
+        }
+    }
+    let from = ill.node;
+    cluster.wait_for_failover(ill.slot, from).await;
+    let promoted = Instant::now();
+    everyone.is_decided().await;
+    for caller in crowd {
+        caller.await.unwrap();
+    }
+    let recovery = traffic::recovery(&everyone.end().await, promoted);
+    assert!(recovery < WANTED + SLACK, "{recovery:?}");
+    cluster.nodes()[from].continue_process();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_node_without_a_replica_stops_its_own_slots_alone() {
+    let cluster = Cluster::start_with(&["--cluster-require-full-coverage", "no"]).await;
+    let store = store(with_defaults(cluster.config()));
+    let (ill, well) = keys_on_and_off(&cluster, &store).await;
+    for node in [ill.node + 3, ill.node] {
+        cluster.nodes()[node].kill();
+    }
+    let limiter = RateLimiter::new(plenty(), store);
+    // Longer than it takes until the other nodes know that it is down.
+    let end = Instant::now() + Duration::from_secs(6);
+    while Instant::now() < end {
+        for key in &well {
+            limiter.check(key).await.unwrap();
+        }
+        let error = limiter.check(&ill.key).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+    }
+    // A process that starts now decides for them, too.
+    let fresh = RateLimiter::new(plenty(), self::store(with_defaults(cluster.config())));
+    for key in &well {
+        until("a decision", async || fresh.check(key).await.ok()).await;
+        fresh.check(key).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_late_before_it_is_sent_is_not_sent() {
+    const CALLERS: u64 = 40_000;
+    let server = Server::start().await;
+    let proxy = Proxy::start(server.port(), Duration::ZERO).await;
+    let store = RedisStore::builder(with_defaults(through(&proxy)))
+        .deadline(Duration::from_millis(400))
+        .most_unanswered(usize::MAX)
+        .build();
+    let limiter = RateLimiter::new(plenty(), store);
+    limiter.check(&7_u32).await.unwrap();
+    proxy.hold_first(1);
+    let callers: Vec<_> = (0..CALLERS)
+        .map(|_| {
+            let limiter = limiter.clone();
+            tokio::spawn(async move { limiter.check(&7_u32).await.is_err() })
+        })
+        .collect();
+    for caller in callers {
+        assert!(caller.await.unwrap());
+    }
+    proxy.forward();
+    // Over the held connection or another one.
+    until("a decision", async || limiter.check(&7_u32).await.ok()).await;
+    sleep(Duration::from_millis(500)).await;
+    let charged = UNITS - limiter.peek(&7_u32).await.unwrap().remaining();
+    // What stood in the buffers of the system was on its way.
+    assert!(
+        charged > 2 && charged < CALLERS * 3 / 4,
+        "{charged} of {CALLERS}"
+    );
+}
+
+struct Ill {
+    node: usize,
+    slot: u16,
+    key: u32,
+}
+
+/// A key on one node, and some on the others.
+async fn keys_on_and_off(cluster: &Cluster, store: &RedisStore) -> (Ill, Vec<u32>) {
+    let limiter = RateLimiter::new(plenty(), store.clone());
+    let mut owners = Vec::new();
+    for key in 1_000..1_016_u32 {
+        until("a decision", async || limiter.check(&key).await.ok()).await;
+        let keys = cluster.keys(PREFIX).await;
+        let end = format!(":{key};}}");
+        let kept = keys.iter().find(|kept| kept.ends_with(end.as_bytes()));
+        let slot = slot_of(kept.unwrap());
+        owners.push((key, slot, cluster.owner_of(slot).await));
+    }
+    let (key, slot, node) = owners[0];
+    let well = owners.iter().filter(|(_, _, owner)| *owner != node);
+    let well: Vec<_> = well.map(|(key, _, _)| *key).collect();
+    assert!(!well.is_empty());
+    (Ill { node, slot, key }, well)
+}
+
+/// A store takes what any of these makes.
+#[test]
+fn a_client_and_a_pool_are_connections() {
+    fn takes(_: impl Into<RedisConnection>) {}
+    takes(with_defaults(Config::default()));
+    takes(Pool::new(Config::default(), None, None, None, 2).unwrap());
+}
