@@ -269,19 +269,21 @@ async fn what_is_late_before_it_is_sent_is_not_sent() {
             tokio::spawn(async move { limiter.check(&7_u32).await.is_err() })
         })
         .collect();
+    let mut failed = 0;
     for caller in callers {
-        assert!(caller.await.unwrap());
+        failed += u64::from(caller.await.unwrap());
     }
     proxy.forward();
     // Over the held connection or another one.
     until("a decision", async || limiter.check(&7_u32).await.ok()).await;
     sleep(Duration::from_millis(500)).await;
     let charged = UNITS - limiter.peek(&7_u32).await.unwrap().remaining();
+    // Two others, and those that came only when another connection was there.
+    let admitted = 2 + CALLERS - failed;
+    assert!(failed > CALLERS / 2, "{failed} failed");
     // What stood in the buffers of the system was on its way.
-    assert!(
-        charged > 2 && charged < CALLERS * 3 / 4,
-        "{charged} of {CALLERS}"
-    );
+    let late = charged - admitted;
+    assert!(late < failed * 3 / 4, "{late} of {failed} were charged");
 }
 
 struct Ill {
