@@ -286,6 +286,43 @@ async fn what_is_late_before_it_is_sent_is_not_sent() {
     assert!(late < failed * 3 / 4, "{late} of {failed} were charged");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_long_outage_decisions_are_made_again_at_once() {
+    let server = Server::start().await;
+    let limiter = RateLimiter::new(plenty(), store(with_defaults(server.config())));
+    limiter.check(&7_u32).await.unwrap();
+    server.kill();
+    sleep(Duration::from_secs(6)).await;
+    let error = limiter.check(&7_u32).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+    server.restart().await;
+    let back = Instant::now();
+    until("a decision", async || limiter.check(&7_u32).await.ok()).await;
+    assert!(back.elapsed() < SLACK, "{:?}", back.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_waits_for_a_cluster_that_is_not_there() {
+    let cluster = Cluster::start().await;
+    let config = cluster.config();
+    drop(cluster);
+    let store = RedisStore::builder(with_defaults(config))
+        .deadline(Duration::from_secs(5))
+        .build();
+    let limiter = RateLimiter::new(plenty(), store);
+    limiter.check(&7_u32).await.unwrap_err();
+    let start = Instant::now();
+    for _ in 0..1_000 {
+        let error = limiter.check(&7_u32).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+    }
+    assert!(
+        start.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        start.elapsed()
+    );
+}
+
 struct Ill {
     node: usize,
     slot: u16,
