@@ -11,8 +11,15 @@ use crate::error::ConfigError;
 
 use super::MissingKey;
 
-/// The IPv4 address inside an IPv4-mapped one (`::ffff:0:0/96`) or inside one that a translator made
-/// (`64:ff9b::/96`, RFC 6052); every other address as it is.
+/// The blocks of IPv6, all of 96 bits, whose addresses are IPv4 ones: mapped (`::ffff:0:0/96`, RFC 4291), and made by a
+/// translator (`::ffff:0:0:0/96`, RFC 2765, and `64:ff9b::/96`, RFC 6052).
+pub(super) const IPV4_IN_IPV6: [Ipv6Addr; 3] = [
+    Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0),
+    Ipv6Addr::new(0, 0, 0, 0, 0xffff, 0, 0, 0),
+    Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0),
+];
+
+/// The IPv4 address inside one of [those blocks](IPV4_IN_IPV6); every other address as it is.
 #[inline]
 pub(super) fn canonical(ip: IpAddr) -> IpAddr {
     match ip {
@@ -122,13 +129,11 @@ fn other_peer_address(extensions: &Extensions) -> Option<&SocketAddr> {
 }
 
 fn embedded_ipv4(v6: Ipv6Addr) -> Option<Ipv4Addr> {
-    const WELL_KNOWN_PREFIX: [u8; 12] = [0, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0];
+    const LAST_32: u128 = u32::MAX as u128;
 
-    v6.to_ipv4_mapped().or_else(|| {
-        let octets = v6.octets();
-        let (prefix, [a, b, c, d]) = octets.split_last_chunk::<4>()?;
-        (prefix == WELL_KNOWN_PREFIX).then(|| Ipv4Addr::new(*a, *b, *c, *d))
-    })
+    let (block, v4) = (v6.to_bits() & !LAST_32, v6.to_bits() & LAST_32);
+    let is_one_of_them = IPV4_IN_IPV6.iter().any(|known| known.to_bits() == block);
+    is_one_of_them.then(|| Ipv4Addr::from_bits(v4 as u32))
 }
 
 #[cfg(test)]
@@ -148,6 +153,9 @@ mod tests {
             "0:0:0:0:0:ffff:0102:0304",
             "64:ff9b::1.2.3.4",
             "64:FF9B::102:304",
+            "::ffff:0:1.2.3.4",
+            "::FFFF:0:102:304",
+            "0:0:0:0:ffff:0000:0102:0304",
         ] {
             assert_eq!(canonical(ip(spelling)), ip("1.2.3.4"), "{spelling}");
         }
@@ -159,6 +167,10 @@ mod tests {
             "2001:db8::1.2.3.4",
             "::1.2.3.4",
             "64:ff9b:1::1.2.3.4",
+            "::ffff:1:1.2.3.4",
+            "::ffff:0:0:1.2.3.4",
+            "::ffff:ffff:1.2.3.4",
+            "1::ffff:0:1.2.3.4",
             "::1",
         ] {
             assert_eq!(canonical(ip(other)), ip(other), "{other}");

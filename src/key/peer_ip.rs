@@ -24,9 +24,9 @@ use super::{
 ///
 /// # Which addresses share a bucket
 ///
-/// First an IPv4-mapped address (`::ffff:1.2.3.4`) and one that a translator made (`64:ff9b::1.2.3.4`, RFC 6052)
-/// become the IPv4 address they stand for. Then, if it still is an IPv6 address, all of one /64 are one caller,
-/// since that is what one customer has at least; see [`ipv6_prefix`](Self::ipv6_prefix).
+/// First an IPv4-mapped address (`::ffff:1.2.3.4`) and one that a translator made (`64:ff9b::1.2.3.4`, RFC 6052, or
+/// `::ffff:0:1.2.3.4`, RFC 2765) become the IPv4 address they stand for. Then, if it still is an IPv6 address, all of
+/// one /64 are one caller, since that is what one customer has at least; see [`ipv6_prefix`](Self::ipv6_prefix).
 ///
 /// # Example: two spellings, one caller
 ///
@@ -168,6 +168,10 @@ mod tests {
         assert_ne!(
             key(&by, "64:ff9b::192.0.2.1"),
             key(&by, "64:ff9b::192.0.2.2")
+        );
+        assert_ne!(
+            key(&by, "::ffff:0:192.0.2.1"),
+            key(&by, "::ffff:0:192.0.2.2")
         );
     }
 

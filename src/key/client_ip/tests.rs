@@ -128,6 +128,7 @@ fn every_spelling_of_an_address_is_one_client() {
         "::FFFF:102:304",
         "1.2.3.4",
         "64:ff9b::1.2.3.4",
+        "::ffff:0:1.2.3.4",
     ] {
         assert_eq!(xff(spelling), ip("1.2.3.4"), "{spelling}");
     }
@@ -257,11 +258,11 @@ fn eight_kibibytes_are_read_and_no_more() {
 fn proxies_are_recognised_in_every_spelling() {
     let headers = [(
         "x-forwarded-for",
-        "1.2.3.4, ::ffff:10.0.0.2, 64:ff9b::10.0.0.3",
+        "1.2.3.4, ::ffff:10.0.0.2, 64:ff9b::10.0.0.3, ::ffff:0:10.0.0.4",
     )];
-    for trusted in ["10.0.0.0/8", "::ffff:10.0.0.0/104"] {
+    for trusted in ["10.0.0.0/8", "::ffff:10.0.0.0/104", "::ffff:0:10.0.0.0/104"] {
         let by = ClientIp::x_forwarded_for([trusted]);
-        for peer in [PROXY, "::ffff:10.0.0.1"] {
+        for peer in [PROXY, "::ffff:10.0.0.1", "::ffff:0:10.0.0.1"] {
             assert_eq!(key(&by, peer, &headers), ip("1.2.3.4"));
         }
     }

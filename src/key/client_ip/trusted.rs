@@ -7,7 +7,10 @@ use std::{
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-use crate::{error::ConfigError, key::address::canonical};
+use crate::{
+    error::ConfigError,
+    key::address::{IPV4_IN_IPV6, canonical},
+};
 
 /// The blocks of the trusted proxies, in canonical form: an IPv4 block is never written as an IPv6 one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,11 +46,12 @@ impl TrustedProxies {
     }
 }
 
-/// The prefixes under which an IPv6 address is an IPv4 one: mapped, and translated (RFC 6052).
-const IPV4_IN_IPV6: [Ipv6Net; 2] = [
-    Ipv6Net::new_assert(Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96),
-    Ipv6Net::new_assert(Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96),
-];
+/// The blocks of IPv6 addresses that are IPv4 ones.
+fn ipv4_in_ipv6() -> impl Iterator<Item = Ipv6Net> {
+    IPV4_IN_IPV6
+        .into_iter()
+        .map(|start| Ipv6Net::new_assert(start, 96))
+}
 
 /// The block in canonical form; it is two if it holds all of IPv4 beside some of IPv6.
 fn parse(cidr: &str) -> Result<Vec<IpNet>, ConfigError> {
@@ -61,13 +65,13 @@ fn parse(cidr: &str) -> Result<Vec<IpNet>, ConfigError> {
     let IpNet::V6(v6) = net else {
         return Ok(vec![net]);
     };
-    if let Some(prefix) = IPV4_IN_IPV6.iter().find(|prefix| prefix.contains(&v6))
+    if let Some(block) = ipv4_in_ipv6().find(|block| block.contains(&v6))
         && let IpAddr::V4(v4) = canonical(IpAddr::V6(v6.addr()))
     {
-        let bits = v6.prefix_len() - prefix.prefix_len();
+        let bits = v6.prefix_len() - block.prefix_len();
         return Ok(vec![Ipv4Net::new_assert(v4, bits).into()]);
     }
-    if IPV4_IN_IPV6.iter().any(|prefix| v6.contains(prefix)) {
+    if ipv4_in_ipv6().any(|block| v6.contains(&block)) {
         return Ok(vec![net, Ipv4Net::default().into()]);
     }
     Ok(vec![net])
@@ -118,10 +122,12 @@ mod tests {
             &["10.9.9.9/8"],
             &["::ffff:10.0.0.0/104"],
             &["64:ff9b::10.0.0.0/104"],
+            &["::ffff:0:10.0.0.0/104"],
             &["10.0.0.0/9", "10.128.0.0/9"],
         ] {
             assert!(trusts(cidrs, "10.0.0.1"), "{cidrs:?}");
             assert!(trusts(cidrs, "::ffff:10.0.0.1"), "{cidrs:?}");
+            assert!(trusts(cidrs, "::ffff:0:10.0.0.1"), "{cidrs:?}");
             assert!(!trusts(cidrs, "11.0.0.1"), "{cidrs:?}");
             assert!(!trusts(cidrs, "::a00:1"), "{cidrs:?}");
         }
@@ -132,6 +138,7 @@ mod tests {
         assert!(trusts(&["10.0.0.1", "2001:db8::1"], "10.0.0.1"));
         assert!(trusts(&["10.0.0.1", "2001:db8::1"], "2001:db8::1"));
         assert!(trusts(&["::ffff:10.0.0.1"], "10.0.0.1"));
+        assert!(trusts(&["::ffff:0:10.0.0.1"], "10.0.0.1"));
         assert!(!trusts(&["10.0.0.1"], "10.0.0.2"));
         assert!(!trusts(&["2001:db8::1"], "2001:db8::2"));
     }
@@ -153,6 +160,8 @@ mod tests {
             &["::ffff:0.0.0.0/97", "128.0.0.0/1"],
             &["64:ff9b::/96"],
             &["64:ff9b::/64"],
+            &["::ffff:0:0:0/96"],
+            &["::ffff:0:0:0/80"],
             &["::/64"],
         ] {
             let error = TrustedProxies::try_new(cidrs).unwrap_err();
