@@ -1,10 +1,10 @@
 //! `Forwarded`, RFC 7239: elements between commas, each of pairs between semicolons.
 
-use std::{iter, net::IpAddr};
+use std::net::IpAddr;
 
 use super::{
+    line::{Line, SplitLast, Stop, trim},
     node::{self, Unreadable},
-    x_forwarded_for::trim,
 };
 
 /// What the elements of one line say in `for`, from the right; empty ones are left out.
@@ -12,22 +12,17 @@ use super::{
 /// It is read from the right in every sense: the quotes, too, are matched from there. In a valid line that makes
 /// no difference, since the quote that opens a string is the first one on the way back without a backslash.
 /// In an invalid one, a quote that a caller left open cannot swallow what the proxy wrote behind it.
-pub(super) fn from_the_right(line: &[u8]) -> impl Iterator<Item = Result<IpAddr, Unreadable>> {
-    let mut rest = Some(line);
-    iter::from_fn(move || {
-        let (before, element) = split_last_element(rest?);
-        rest = before;
-        Some(element)
-    })
-    .map(|element| element.map(trim))
-    .filter(|element| *element != Ok(b""))
-    .map(|element| client_of(element?))
+///
+/// So where an element ends and what is in it never depends on what is to its left. If the line is cut, every element
+/// that has its comma is the one that it is in the whole line, and what has none (the end of an element, or of a string in
+/// one, or a quote whose backslashes may go on) is not told.
+pub(super) fn from_the_right(line: Line<'_>) -> impl Iterator<Item = Result<IpAddr, Stop>> {
+    line.items(split_last_element)
+        .map(|element| Ok(client_of(element?)?))
 }
 
-type Split<'a> = (Option<&'a [u8]>, Result<&'a [u8], Unreadable>);
-
 /// The last element, and what is before its comma, if there is one.
-fn split_last_element(line: &[u8]) -> Split<'_> {
+fn split_last_element(line: &[u8]) -> SplitLast<'_> {
     let mut end = line.len();
     while let Some(at) = end.checked_sub(1) {
         end = match line[at] {
@@ -150,7 +145,7 @@ mod tests {
     use super::*;
 
     fn read(line: &str) -> Vec<Option<String>> {
-        from_the_right(line.as_bytes())
+        from_the_right(Line::whole(line.as_bytes()))
             .map(|client| client.ok().map(|ip| ip.to_string()))
             .collect()
     }
@@ -200,6 +195,37 @@ mod tests {
             all(&["9.9.9.9", "1.1.1.1"])
         );
         assert_eq!(read(r#"for="1\.2.3.\4""#), all(&["1.2.3.4"]));
+    }
+
+    #[test]
+    fn a_quote_is_text_behind_an_odd_number_of_backslashes_and_ends_the_string_behind_an_even_one()
+    {
+        for text in [r#"\""#, r#"\\\""#, r#"\\\\\""#, r#"\"\""#] {
+            let line = format!(r#"for=1.1.1.1;host="a{text},for=6.6.6.6", for=9.9.9.9"#);
+            assert_eq!(read(&line), all(&["9.9.9.9", "1.1.1.1"]), "{line}");
+        }
+        for end in [r#"\\""#, r#"\\\\""#, r#"\"\\""#] {
+            let line = format!(r#"for=1.1.1.1;host="a{end},for=7.7.7.7;host="b", for=9.9.9.9"#);
+            assert_eq!(
+                read(&line),
+                all(&["9.9.9.9", "7.7.7.7", "1.1.1.1"]),
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_cut_inside_of_a_string_is_never_read_as_an_element() {
+        let line = br#"for=1.1.1.1;host="a,for=6.6.6.6,\\\",for=7.7.7.7", for=9.9.9.9"#;
+        let told = |at| from_the_right(Line::cut_at(line, at)).collect::<Vec<_>>();
+        let last = Ok("9.9.9.9".parse().unwrap());
+        let comma = line.len() - " for=9.9.9.9".len() - 1;
+        for at in 0..=comma {
+            assert_eq!(told(at), [last, Err(Stop::Cut)], "{at}");
+        }
+        for at in comma + 1..line.len() {
+            assert_eq!(told(at), [Err(Stop::Cut)], "{at}");
+        }
     }
 
     #[test]

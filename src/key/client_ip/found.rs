@@ -10,8 +10,9 @@ pub(super) enum Found {
     Client(IpAddr),
     /// Reading stopped before a client was found; this is the last proxy that was passed.
     Unreadable(IpAddr),
+    /// The part of it that is read names no client; this is the last proxy that was passed.
+    TooLong(IpAddr),
     Missing,
-    TooLong,
 }
 
 impl Found {
@@ -29,12 +30,12 @@ impl Found {
                 %header,
                 "the header of a trusted proxy names no address where the client should be"
             ),
-            Self::TooLong => tracing::debug!(
+            Self::TooLong(_) => tracing::debug!(
                 name: "client_ip.header_too_long",
                 target: "tollgate::client_ip",
                 %peer,
                 %header,
-                "the header of a trusted proxy is too long: the proxy's bucket is charged"
+                "as much of the header of a trusted proxy as is read names no client: the proxy's bucket is charged"
             ),
             Self::Missing => {
                 WARNED.call_once(|| {

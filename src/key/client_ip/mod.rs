@@ -13,11 +13,12 @@ use super::{
 };
 
 use found::Found;
-use node::Unreadable;
+use line::{Line, Stop, last_bytes};
 use trusted::TrustedProxies;
 
 mod forwarded;
 mod found;
+mod line;
 mod node;
 #[cfg(test)]
 mod tests;
@@ -39,9 +40,11 @@ mod x_forwarded_for;
 /// 3. At anything that is not an address (`unknown`, `_hidden`, a zone, a syntax error) reading stops, and the
 ///    request is charged to the last proxy that was passed. Nothing further left can be vouched for, and nobody
 ///    gets a free pass.
-/// 4. A request whose header is missing, longer than 8 KiB, or goes through more than 32 proxies, is charged to
-///    the peer: the proxy has a bucket as well.
-/// 5. Addresses are canonical before they are compared, and IPv6 is masked last, as by `PeerIp`.
+/// 4. The last 8 KiB of the header and the last 32 addresses in it are read, whatever stands in front of them: a client
+///    that writes more than that does not leave its bucket. What may be the end of something longer does not count. If no
+///    client is found in them, that is as if reading had stopped there.
+/// 5. A request whose header is missing is charged to the peer: the proxy has a bucket as well.
+/// 6. Addresses are canonical before they are compared, and IPv6 is masked last, as by `PeerIp`.
 ///
 /// Nothing else is read: a second header that would say something else has no say, and `X_Forwarded_For` is not
 /// `X-Forwarded-For`. Extraction takes no allocation.
@@ -273,53 +276,44 @@ impl ClientIp {
     }
 
     fn find(&self, headers: &HeaderMap, peer: IpAddr) -> Result<Found, MissingKey> {
-        let mut length = 0_usize;
-        for (line, lines) in headers.get_all(&self.header).iter().zip(1..) {
-            // One more for the comma, so that many empty lines are long, too.
-            length += line.len() + 1;
-            if length > MOST_BYTES {
-                return Ok(Found::TooLong);
-            }
-            if lines > 1 && self.form == Form::OneAddress {
-                return Err(MissingKey::new(
-                    StatusCode::BAD_REQUEST,
-                    "a header field that must be there once is there more than once",
-                ));
-            }
+        let lines = || headers.get_all(&self.header).iter();
+        if self.form == Form::OneAddress && lines().nth(1).is_some() {
+            return Err(MissingKey::new(
+                StatusCode::BAD_REQUEST,
+                "a header field that must be there once is there more than once",
+            ));
         }
-        let lines = headers
-            .get_all(&self.header)
-            .iter()
-            .rev()
-            .map(|line| line.as_bytes());
+        let lines = last_bytes(lines().map(|line| line.as_bytes()), MOST_BYTES);
         Ok(match self.form {
             Form::XForwardedFor => self.walk(peer, lines.flat_map(x_forwarded_for::from_the_right)),
             Form::Forwarded => self.walk(peer, lines.flat_map(forwarded::from_the_right)),
-            Form::OneAddress => {
-                let values = lines.map(x_forwarded_for::trim);
-                self.walk(
-                    peer,
-                    values.filter(|value| !value.is_empty()).map(node::lenient),
-                )
-            }
+            Form::OneAddress => self.walk(peer, lines.flat_map(one_address)),
         })
     }
 
     /// Passes over the proxies, from the nearest on, to the first that is not one.
-    fn walk(&self, peer: IpAddr, hops: impl Iterator<Item = Result<IpAddr, Unreadable>>) -> Found {
+    fn walk(&self, peer: IpAddr, hops: impl Iterator<Item = Result<IpAddr, Stop>>) -> Found {
         let mut vouched_for = None;
         for (hop, passed) in hops.zip(0..) {
+            let last = vouched_for.unwrap_or(peer);
             if passed == MOST_HOPS {
-                return Found::TooLong;
+                return Found::TooLong(last);
             }
             match hop.map(canonical) {
                 Ok(proxy) if self.trusted.contains(proxy) => vouched_for = Some(proxy),
                 Ok(client) => return Found::Client(client),
-                Err(Unreadable) => return Found::Unreadable(vouched_for.unwrap_or(peer)),
+                Err(Stop::Unreadable) => return Found::Unreadable(last),
+                Err(Stop::Cut) => return Found::TooLong(last),
             }
         }
         vouched_for.map_or(Found::Missing, Found::Client)
     }
+}
+
+/// What a line says that is a single address.
+fn one_address(line: Line<'_>) -> impl Iterator<Item = Result<IpAddr, Stop>> {
+    line.items(|value| (None, Ok(value)))
+        .map(|value| Ok(node::lenient(value?)?))
 }
 
 impl<B> KeyExtractor<Request<B>> for ClientIp {
@@ -332,8 +326,10 @@ impl<B> KeyExtractor<Request<B>> for ClientIp {
             let found = self.find(request.headers(), peer)?;
             found.trace(peer, &self.header);
             match found {
-                Found::Client(client) | Found::Unreadable(client) => client,
-                Found::Missing | Found::TooLong => peer,
+                Found::Client(client) | Found::Unreadable(client) | Found::TooLong(client) => {
+                    client
+                }
+                Found::Missing => peer,
             }
         } else {
             peer
@@ -342,7 +338,7 @@ impl<B> KeyExtractor<Request<B>> for ClientIp {
     }
 }
 
-/// How much of the header is read: more than any honest chain of proxies writes.
+/// How much of the header is read, from the right: more than any honest chain of proxies writes.
 const MOST_BYTES: usize = 8 * 1024;
 const MOST_HOPS: usize = 32;
 

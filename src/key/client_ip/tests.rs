@@ -224,17 +224,28 @@ fn empty_items_do_not_count() {
 }
 
 #[test]
-fn a_header_without_end_is_charged_to_the_proxy() {
-    assert_eq!(xff(&"1.2.3.4, ".repeat(10_000)), ip(PROXY));
-    assert_eq!(xff(&"10.0.0.2,".repeat(10_000)), ip(PROXY));
+fn a_header_without_end_is_read_from_its_end_and_the_client_there_is_charged() {
+    assert_eq!(xff(&"1.2.3.4, ".repeat(10_000)), ip("1.2.3.4"));
+    let forwarded_for = "for=1.2.3.4,".repeat(10_000);
+    assert_eq!(forwarded(&forwarded_for), ip("1.2.3.4"));
+    let lines = vec![("x-forwarded-for", "1.2.3.4"); 10_000];
+    assert_eq!(key(&by_xff(), PROXY, &lines), ip("1.2.3.4"));
+}
+
+#[test]
+fn a_header_without_end_that_names_no_client_is_charged_to_the_last_proxy_that_was_passed() {
     assert_eq!(xff(&"x".repeat(100 * 1024)), ip(PROXY));
     assert_eq!(xff(&",".repeat(100 * 1024)), ip(PROXY));
-    assert_eq!(forwarded(&"for=1.2.3.4,".repeat(10_000)), ip(PROXY));
+    assert_eq!(xff(&"10.0.0.2,".repeat(10_000)), ip("10.0.0.2"));
     assert_eq!(forwarded(&r#"for="\"\\\"#.repeat(10_000)), ip(PROXY));
 
     let lines = vec![("x-forwarded-for", ""); 10_000];
     assert_eq!(key(&by_xff(), PROXY, &lines), ip(PROXY));
     let lines = vec![("x-forwarded-for", "10.0.0.2"); 1000];
+    assert_eq!(key(&by_xff(), PROXY, &lines), ip("10.0.0.2"));
+    // An empty line takes a byte: nobody reads 10 000 of them for what is in front.
+    let mut lines = vec![("x-forwarded-for", "1.2.3.4")];
+    lines.resize(10_000, ("x-forwarded-for", ""));
     assert_eq!(key(&by_xff(), PROXY, &lines), ip(PROXY));
 }
 
@@ -242,16 +253,35 @@ fn a_header_without_end_is_charged_to_the_proxy() {
 fn thirty_two_proxies_are_passed_and_no_more() {
     let through = |proxies| xff(&format!("1.2.3.4{}", ", 10.0.0.2".repeat(proxies)));
     assert_eq!(through(MOST_HOPS - 1), ip("1.2.3.4"));
-    assert_eq!(through(MOST_HOPS), ip(PROXY));
+    assert_eq!(through(MOST_HOPS), ip("10.0.0.2"));
     let all_trusted = format!("10.0.0.3{}", ",10.0.0.2".repeat(MOST_HOPS - 1));
     assert_eq!(xff(&all_trusted), ip("10.0.0.3"));
 }
 
 #[test]
-fn eight_kibibytes_are_read_and_no_more() {
-    let padded = |length: usize| xff(&format!("{:>length$}", "1.2.3.4"));
-    assert_eq!(padded(MOST_BYTES - 1), ip("1.2.3.4"));
-    assert_eq!(padded(MOST_BYTES), ip(PROXY));
+fn the_last_eight_kibibytes_are_read_and_no_more() {
+    let behind = |bytes: usize| xff(&format!("1.2.3.4{}", ",".repeat(bytes - "1.2.3.4".len())));
+    assert_eq!(behind(MOST_BYTES - 1), ip("1.2.3.4"));
+    assert_eq!(behind(MOST_BYTES), ip(PROXY));
+    let behind = |bytes: usize| xff(&format!(",1.2.3.4{}", ",".repeat(bytes - "1.2.3.4".len())));
+    assert_eq!(behind(MOST_BYTES - 1), ip("1.2.3.4"));
+    assert_eq!(behind(MOST_BYTES), ip(PROXY));
+}
+
+#[test]
+fn an_address_that_was_cut_is_never_read_as_a_shorter_one() {
+    // Of `211.2.3.4` the whole, `11.2.3.4`, `1.2.3.4` and so on are the first that is read.
+    for cut in 0.."211.2.3.4".len() {
+        let after = MOST_BYTES - "211.2.3.4".len() + cut;
+        let line = format!("6.6.6.6,211.2.3.4{}", ",".repeat(after));
+        assert_eq!(xff(&line), ip(PROXY), "{cut}");
+        let line = format!("for=6.6.6.6,for=211.2.3.4{}", ",".repeat(after));
+        assert_eq!(forwarded(&line), ip(PROXY), "{cut}");
+        let by = ClientIp::header("x-real-ip", ["10.0.0.0/8"]);
+        let line = format!("211.2.3.4{}", " ".repeat(after));
+        let line = [("x-real-ip", &*line)];
+        assert_eq!(key(&by, PROXY, &line), ip(PROXY), "{cut}");
+    }
 }
 
 #[test]

@@ -152,8 +152,8 @@ fn the_parsers_panic_on_no_bytes_even_those_that_http_does_not_allow() {
     let mut dice = Dice(0xD1B5_4A32_D192_ED03);
     for _ in 0..20_000 {
         let line = dice.line();
-        let _ = x_forwarded_for::from_the_right(&line).count();
-        let _ = forwarded::from_the_right(&line).count();
+        let _ = x_forwarded_for::from_the_right(Line::whole(&line)).count();
+        let _ = forwarded::from_the_right(Line::whole(&line)).count();
         for end in 0..line.len() {
             let _ = node::lenient(&line[..end]);
             let _ = node::rfc7239(&line[..end]);
@@ -188,6 +188,87 @@ fn what_the_proxy_appends_decides_whatever_the_client_wrote_before_it() {
             line.extend_from_slice(appended.as_bytes());
             if let Some(request) = request(name, &[line]) {
                 assert_eq!(by.extract(&request), Ok(Some(client)), "{request:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_read_of_a_line_that_is_cut_are_the_last_items_of_the_whole_line() {
+    fn check<'a, I>(line: &'a [u8], items: fn(Line<'a>) -> I) -> usize
+    where
+        I: Iterator<Item = Result<IpAddr, Stop>>,
+    {
+        let whole: Vec<_> = items(Line::whole(line)).collect();
+        let mut read = 0;
+        for at in 0..=line.len() {
+            let mut end: Vec<_> = items(Line::cut_at(line, at)).collect();
+            assert_eq!(end.pop(), Some(Err(Stop::Cut)));
+            assert!(whole.starts_with(&end), "{at} of {line:?}: {end:?}");
+            read += end.iter().flatten().count();
+        }
+        read
+    }
+
+    let mut dice = Dice(0x853C_49E6_748F_EA9B);
+    let mut read = [0; 2];
+    for _ in 0..20_000 {
+        let line = dice.line();
+        read[0] += check(&line, x_forwarded_for::from_the_right);
+        read[1] += check(&line, forwarded::from_the_right);
+    }
+    assert!(read.iter().all(|&addresses| addresses > 1_000), "{read:?}");
+}
+
+#[test]
+fn whoever_pads_the_header_stays_in_their_bucket_and_leaves_the_proxy_s_alone() {
+    let client: IpAddr = "192.0.2.77".parse().unwrap();
+    let mut dice = Dice(0xDA94_2042_E4DD_58B5);
+    let pieces = [
+        "x",
+        ",",
+        "\"",
+        "\\",
+        "6.6.6.6,",
+        "10.0.0.1,",
+        "1",
+        " ",
+        "for=6.6.6.6,",
+        "for=\"",
+        ";",
+        "[",
+    ];
+    for (name, by, appended) in [
+        (
+            "x-forwarded-for",
+            ClientIp::x_forwarded_for([PROXY]),
+            "192.0.2.77",
+        ),
+        (
+            "forwarded",
+            ClientIp::forwarded([PROXY]),
+            "for=192.0.2.77;proto=http",
+        ),
+        (
+            "forwarded",
+            ClientIp::forwarded([PROXY]),
+            r#"for="192.0.2.77:80";host="a,\"b""#,
+        ),
+    ] {
+        for piece in pieces {
+            for length in [8_000, 8_150, 8_190, 8_191, 8_192, 8_193, 9_000, 100_000] {
+                let mut padding = piece.repeat(length / piece.len());
+                padding.extend((padding.len()..length).map(|_| 'y'));
+                padding.push_str(&String::from_utf8_lossy(&dice.line()));
+                let padding: String = padding.chars().filter(char::is_ascii).collect();
+                let line = format!("{padding}, {appended}").into_bytes();
+                let lines = [padding.into_bytes(), appended.into()];
+                for lines in [&[line][..], &lines] {
+                    if let Some(request) = request(name, lines) {
+                        let key = by.extract(&request);
+                        assert_eq!(key, Ok(Some(client)), "{length} of {piece:?}");
+                    }
+                }
             }
         }
     }

@@ -2,39 +2,55 @@
 
 use std::net::IpAddr;
 
-use super::node::{self, Unreadable};
+use super::{
+    line::{Line, SplitLast, Stop},
+    node,
+};
 
 /// What the items of one line say, from the right; empty ones are left out.
-pub(super) fn from_the_right(line: &[u8]) -> impl Iterator<Item = Result<IpAddr, Unreadable>> {
-    line.rsplit(|&byte| byte == b',')
-        .map(trim)
-        .filter(|item| !item.is_empty())
-        .map(node::lenient)
+pub(super) fn from_the_right(line: Line<'_>) -> impl Iterator<Item = Result<IpAddr, Stop>> {
+    line.items(split_last_item)
+        .map(|item| Ok(node::lenient(item?)?))
 }
 
-/// Without the spaces and tabs around it.
-pub(super) fn trim(mut text: &[u8]) -> &[u8] {
-    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = text {
-        text = rest;
+fn split_last_item(line: &[u8]) -> SplitLast<'_> {
+    match line.iter().rposition(|&byte| byte == b',') {
+        Some(comma) => (Some(&line[..comma]), Ok(&line[comma + 1..])),
+        None => (None, Ok(line)),
     }
-    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn ip(text: &str) -> Result<IpAddr, Stop> {
+        Ok(text.parse().unwrap())
+    }
+
     #[test]
     fn items_come_from_the_right_and_empty_ones_do_not() {
-        let items: Vec<_> = from_the_right(b",1.1.1.1, ,\t2.2.2.2 ,x,,").collect();
-        let ip = |text: &str| Ok(text.parse().unwrap());
-        assert_eq!(items, [Err(Unreadable), ip("2.2.2.2"), ip("1.1.1.1")]);
+        let line = Line::whole(b",1.1.1.1, ,\t2.2.2.2 ,x,,");
+        let items: Vec<_> = from_the_right(line).collect();
+        assert_eq!(items, [Err(Stop::Unreadable), ip("2.2.2.2"), ip("1.1.1.1")]);
     }
 
     #[test]
     fn a_line_without_items_says_nothing() {
         for line in [&b""[..], b" ", b",", ", ,\t,".as_bytes()] {
-            assert_eq!(from_the_right(line).count(), 0, "{line:?}");
+            assert_eq!(from_the_right(Line::whole(line)).count(), 0, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn an_item_that_may_have_been_cut_is_not_told_and_one_behind_a_comma_is() {
+        let line = b"11.1.1.1,22.2.2.2";
+        let told = |at| from_the_right(Line::cut_at(line, at)).collect::<Vec<_>>();
+        for at in 0..=8 {
+            assert_eq!(told(at), [ip("22.2.2.2"), Err(Stop::Cut)], "{at}");
+        }
+        for at in 9..line.len() {
+            assert_eq!(told(at), [Err(Stop::Cut)], "{at}");
         }
     }
 }

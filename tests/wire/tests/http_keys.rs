@@ -125,9 +125,45 @@ async fn what_is_not_an_address_is_charged_to_the_proxy() {
     ];
     let told = statuses(&mut proxy, "x-forwarded-for", &odd).await;
     assert_eq!(told, [200, 200, 429, 429, 429, 429]);
-    let long = "6.6.6.6, ".repeat(7_000);
+    let long = "6.6.6.6, ".repeat(7_000) + &"x".repeat(8 * 1024);
     let told = statuses(&mut proxy, "x-forwarded-for", &[long.as_bytes()]).await;
     assert_eq!(told, [429]);
+}
+
+#[tokio::test]
+async fn a_caller_who_pads_the_field_gets_no_second_budget_and_takes_none_of_the_proxy_s() {
+    for (name, by, appended) in [
+        (
+            "x-forwarded-for",
+            ClientIp::x_forwarded_for(["127.0.0.1"]),
+            "198.51.100.7",
+        ),
+        (
+            "forwarded",
+            ClientIp::forwarded(["127.0.0.1"]),
+            r#"for="198.51.100.7:4711";host="a,b""#,
+        ),
+    ] {
+        let mut proxy = Http1::connect(serve(hello().layer(two_by(by))).await).await;
+        let padded = |padding: &str, length: usize| {
+            let padding = padding.repeat(length / padding.len());
+            format!("{padding}, {appended}")
+        };
+        let sent = [
+            appended.to_owned(),
+            padded("x", 8 * 1024),
+            padded("6.6.6.6,", 9_000),
+            padded("\"", 8 * 1024 + 1),
+            padded("for=\"\\", 40_000),
+            padded(",", 8 * 1024),
+        ];
+        let sent: Vec<_> = sent.iter().map(String::as_bytes).collect();
+        let told = statuses(&mut proxy, name, &sent).await;
+        assert_eq!(told, [200, 200, 429, 429, 429, 429], "{name}");
+        // The proxy's own health check comes without the field.
+        let told = [proxy.status("/").await, proxy.status("/").await];
+        assert_eq!(told, [200, 200], "{name}");
+    }
 }
 
 #[tokio::test]

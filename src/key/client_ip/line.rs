@@ -1,0 +1,122 @@
+//! What is read of a header: its lines from the last one on, up to a number of bytes.
+
+use super::node::Unreadable;
+
+/// A line of a header, or the end of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Line<'a> {
+    text: &'a [u8],
+    /// Whether there is more to its left, which is not read.
+    is_cut: bool,
+}
+
+/// Why there is no address where one should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stop {
+    Unreadable,
+    /// Nothing further left is read, and what stands here may be the end of something longer.
+    Cut,
+}
+
+impl From<Unreadable> for Stop {
+    fn from(Unreadable: Unreadable) -> Self {
+        Self::Unreadable
+    }
+}
+
+/// The last item of a text, and what is before it, if there is more.
+pub(super) type SplitLast<'a> = (Option<&'a [u8]>, Result<&'a [u8], Unreadable>);
+
+/// The lines from the last one on, until so many bytes are read; each takes one byte more, for the comma that two
+/// lines have between them once they are joined.
+pub(super) fn last_bytes<'a>(
+    lines: impl DoubleEndedIterator<Item = &'a [u8]>,
+    most: usize,
+) -> impl Iterator<Item = Line<'a>> {
+    let mut room = Some(most);
+    lines.rev().map_while(move |text| {
+        let most = room?;
+        room = most.checked_sub(text.len() + 1);
+        Some(Line {
+            text: &text[text.len().saturating_sub(most)..],
+            is_cut: room.is_none(),
+        })
+    })
+}
+
+impl<'a> Line<'a> {
+    /// Its items as this function splits them off, from the right; empty ones are left out.
+    ///
+    /// The item at the left edge of a line that is cut is not told, as it may be the end of another. For the rest to be
+    /// what it is in the whole line, the function must not ask what is to the left of an item.
+    pub(super) fn items(
+        self,
+        split_last: fn(&'a [u8]) -> SplitLast<'a>,
+    ) -> impl Iterator<Item = Result<&'a [u8], Stop>> {
+        let mut rest = Some(self.text);
+        std::iter::from_fn(move || {
+            let (before, item) = split_last(rest?);
+            rest = before;
+            Some(match before {
+                None if self.is_cut => Err(Stop::Cut),
+                _ => item.map(trim).map_err(Stop::from),
+            })
+        })
+        .filter(|item| *item != Ok(b""))
+    }
+}
+
+/// Without the spaces and tabs around it.
+pub(super) fn trim(mut text: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = text {
+        text = rest;
+    }
+    text
+}
+
+#[cfg(test)]
+impl<'a> Line<'a> {
+    pub(super) fn whole(text: &'a [u8]) -> Self {
+        let is_cut = false;
+        Self { text, is_cut }
+    }
+
+    /// The end of a line, from this byte on.
+    pub(super) fn cut_at(text: &'a [u8], at: usize) -> Self {
+        let (text, is_cut) = (&text[at..], true);
+        Self { text, is_cut }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(lines: &[&'static str], most: usize) -> Vec<(&'static str, bool)> {
+        let lines = last_bytes(lines.iter().map(|line| line.as_bytes()), most);
+        lines
+            .map(|line| (str::from_utf8(line.text).unwrap(), line.is_cut))
+            .collect()
+    }
+
+    #[test]
+    fn lines_come_from_the_last_one_on_and_the_one_that_does_not_fit_is_cut() {
+        assert_eq!(read(&[], 8), []);
+        assert_eq!(read(&["ab", "cd"], 8), [("cd", false), ("ab", false)]);
+        assert_eq!(read(&["ab", "cd"], 6), [("cd", false), ("ab", false)]);
+        assert_eq!(read(&["ab", "cd"], 5), [("cd", false), ("ab", true)]);
+        assert_eq!(read(&["ab", "cd"], 4), [("cd", false), ("b", true)]);
+        assert_eq!(read(&["ab", "cd"], 3), [("cd", false), ("", true)]);
+        assert_eq!(read(&["ab", "cd"], 2), [("cd", true)]);
+        assert_eq!(read(&["ab", "cd"], 1), [("d", true)]);
+    }
+
+    #[test]
+    fn nothing_is_read_behind_a_line_that_is_cut_and_empty_lines_count() {
+        assert_eq!(read(&["a", "b", "cd"], 2), [("cd", true)]);
+        assert_eq!(
+            read(&["", "", ""], 2),
+            [("", false), ("", false), ("", true)]
+        );
+    }
+}
