@@ -31,14 +31,16 @@ impl FieldWriter {
         self.dialect == Fields::Off
     }
 
-    /// Adds the fields to those of a response; [`Fields::Draft11`] never takes one away.
+    /// Adds the fields to those of a response, if there is room for them all; [`Fields::Draft11`] never takes one away.
     pub(super) fn add(&self, decision: &Decision, headers: &mut HeaderMap) {
+        if headers.try_reserve(self.dialect.most_fields()).is_err() {
+            return;
+        }
         match self.dialect {
             Fields::Draft11 => {
-                headers.reserve(2);
-                headers.append(POLICY, self.policy_line(decision));
+                let _ = headers.try_append(POLICY, self.policy_line(decision));
                 // A list cannot be empty: a refusal has a policy that refuses.
-                headers.append(RATE_LIMIT, draft_11::rates(decision));
+                let _ = headers.try_append(RATE_LIMIT, draft_11::rates(decision));
             }
             Fields::Draft7 => older_drafts::set_dictionary(decision, headers),
             Fields::Draft6 => {
@@ -97,7 +99,7 @@ mod tests {
     use super::*;
     use crate::{
         algorithm::Outcome,
-        response::sample::{SECOND, admitted, both, standing},
+        response::sample::{SECOND, admitted, both, full, standing},
     };
 
     #[test]
@@ -123,6 +125,26 @@ mod tests {
         let mut headers = HeaderMap::new();
         FieldWriter::new(Fields::Off).add(&admitted(), &mut headers);
         assert!(headers.is_empty());
+    }
+
+    #[test]
+    fn a_response_without_room_for_all_fields_gets_none_of_them() {
+        for dialect in [
+            Fields::Draft11,
+            Fields::Draft7,
+            Fields::Draft6,
+            Fields::XRateLimit,
+        ] {
+            for room in 0..dialect.most_fields() {
+                let mut headers = full();
+                for number in 0..room {
+                    headers.remove(format!("x-{number}"));
+                }
+                let before = headers.clone();
+                FieldWriter::new(dialect).add(&admitted(), &mut headers);
+                assert_eq!(headers, before, "{dialect:?} with room for {room}");
+            }
+        }
     }
 
     #[test]

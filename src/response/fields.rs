@@ -80,6 +80,19 @@ pub enum Fields {
     Off,
 }
 
+impl Fields {
+    /// How many fields one answer has, at most.
+    #[inline]
+    pub(super) const fn most_fields(self) -> usize {
+        match self {
+            Self::Off => 0,
+            Self::Draft11 | Self::Draft7 => 2,
+            Self::XRateLimit => 3,
+            Self::Draft6 => 4,
+        }
+    }
+}
+
 /// The window in seconds, if it has any: less than one cannot be said.
 pub(super) fn window_seconds(policy: &PolicyDecision) -> Option<u64> {
     let window = policy.window();

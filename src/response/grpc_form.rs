@@ -9,6 +9,7 @@ use super::{
     field_writer::FieldWriter,
     protobuf::{self, Violation},
     retry_after,
+    set_field::set,
 };
 use crate::decision::Decision;
 
@@ -63,9 +64,10 @@ impl Form {
         let details = STANDARD_NO_PAD.encode(details(&decision, text));
         // Base64 is ASCII, so that there always is a value.
         if let Ok(details) = HeaderValue::try_from(details) {
-            headers.insert(GRPC_DETAILS, details);
+            set(headers, GRPC_DETAILS, details);
         }
-        headers.insert(GRPC_PUSHBACK, HeaderValue::from(pushback_millis(&decision)));
+        let pushback = HeaderValue::from(pushback_millis(&decision));
+        set(headers, GRPC_PUSHBACK, pushback);
         retry_after::set(&decision, headers);
         fields.add(&decision, headers);
         response.extensions_mut().insert(decision);
@@ -97,9 +99,10 @@ impl Form {
             Self::WebText => "application/grpc-web-text+proto",
         };
         let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-        headers.insert(GRPC_STATUS, HeaderValue::from(u16::from(code)));
-        headers.insert(GRPC_MESSAGE, message);
+        let content_type = HeaderValue::from_static(content_type);
+        set(headers, header::CONTENT_TYPE, content_type);
+        set(headers, GRPC_STATUS, HeaderValue::from(u16::from(code)));
+        set(headers, GRPC_MESSAGE, message);
         response
     }
 }

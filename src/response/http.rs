@@ -8,11 +8,12 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Request, Response, header};
+use http::{HeaderMap, Request, Response};
 
 use super::{
     PlainText, ProblemJson, Refusal, Render, Respond, body::FromBytes, field_writer::FieldWriter,
     fields::Fields, grpc_form::Form, head::for_method, problem_json::not_counted, retry_after,
+    set_field::not_stored,
 };
 use crate::{
     decision::Decision,
@@ -151,8 +152,7 @@ impl<R: Render> Http<R> {
         let headers = response.headers_mut();
         retry_after::set(refusal.decision(), headers);
         self.fields.add_unless_rendered(refusal.decision(), headers);
-        let no_store = HeaderValue::from_static("no-store");
-        headers.entry(header::CACHE_CONTROL).or_insert(no_store);
+        not_stored(headers);
         response
     }
 }
@@ -194,9 +194,7 @@ impl<ReqB, ResB: FromBytes, E, R: Render> Respond<Request<ReqB>, Response<ResB>,
             return Ok(form.unavailable());
         }
         let mut response = self.renderer.unavailable();
-        let no_store = HeaderValue::from_static("no-store");
-        let headers = response.headers_mut();
-        headers.entry(header::CACHE_CONTROL).or_insert(no_store);
+        not_stored(response.headers_mut());
         Ok(for_method(request.method(), response))
     }
 

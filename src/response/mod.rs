@@ -54,6 +54,7 @@ mod render;
 mod retry_after;
 #[cfg(test)]
 mod sample;
+mod set_field;
 
 use std::{
     future::Future,

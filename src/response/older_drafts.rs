@@ -6,6 +6,7 @@ use super::{
     fields::{LARGEST, POLICY, RATE_LIMIT, window_seconds},
     line::{Line, number_value},
     retry_after::whole_seconds,
+    set_field::set,
 };
 use crate::decision::Decision;
 
@@ -14,7 +15,7 @@ pub(super) fn set_dictionary(decision: &Decision, headers: &mut HeaderMap) {
     append_policies(decision, headers);
     let told = headers.get(RATE_LIMIT);
     if is_tightest(decision, told.map(remaining_of_dictionary)) {
-        headers.insert(RATE_LIMIT, dictionary(decision));
+        set(headers, RATE_LIMIT, dictionary(decision));
     }
 }
 
@@ -30,7 +31,7 @@ pub(super) fn append_policies(decision: &Decision, headers: &mut HeaderMap) {
         }
     }
     if !line.is_empty() {
-        headers.append(POLICY, line.into_value());
+        let _ = headers.try_append(POLICY, line.into_value());
     }
 }
 
@@ -55,7 +56,7 @@ pub(super) fn set_three(names: &[HeaderName; 3], decision: &Decision, headers: &
         told.map(|value| value.to_str().ok()?.parse().ok()),
     ) {
         for (name, number) in names.iter().zip(three_numbers(decision)) {
-            headers.insert(name, number_value(number));
+            set(headers, name.clone(), number_value(number));
         }
     }
 }

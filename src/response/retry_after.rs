@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, header::RETRY_AFTER};
 
-use super::line::number_value;
+use super::{line::number_value, set_field};
 use crate::decision::Decision;
 
 /// Sets the wait of a refusal. If a longer one is there already, that is kept: the field has one value only.
@@ -15,7 +15,7 @@ pub(super) fn set(decision: &Decision, headers: &mut HeaderMap) {
             .get(RETRY_AFTER)
             .is_none_or(|told| is_sooner(told, seconds))
         {
-            headers.insert(RETRY_AFTER, number_value(seconds));
+            set_field::set(headers, RETRY_AFTER, number_value(seconds));
         }
     }
 }
@@ -33,7 +33,7 @@ pub(super) fn lengthen(decision: &Decision, headers: &mut HeaderMap) {
     let longest = exhausted.map(|policy| whole_seconds(policy.replenished_after()));
     let seconds = longest.max().unwrap_or(0);
     if is_sooner(told, seconds) {
-        headers.insert(RETRY_AFTER, number_value(seconds));
+        set_field::set(headers, RETRY_AFTER, number_value(seconds));
     }
 }
 

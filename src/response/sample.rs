@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use http::{HeaderMap, HeaderName, HeaderValue};
+
 use crate::{
     algorithm::{Outcome, Policy, Standing},
     decision::{Decision, PolicyDecision},
@@ -64,4 +66,18 @@ pub(super) fn both(api: Outcome, daily: Outcome) -> Decision {
         policy(API, left(api), SECOND / 2, api),
         policy(DAILY, left(daily), SECOND * 87, daily),
     ])
+}
+
+/// As many fields as a response can have.
+pub(super) fn full() -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for number in 0.. {
+        let name = HeaderName::try_from(format!("x-{number}")).unwrap();
+        let value = HeaderValue::from_static("there");
+        if headers.try_insert(name, value).is_err() {
+            break;
+        }
+    }
+    assert_eq!(headers.len(), 24_576);
+    headers
 }

@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, time::Duration};
 
-use http::Method;
+use http::{HeaderValue, Method};
 
 use super::*;
 use crate::{

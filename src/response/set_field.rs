@@ -1,0 +1,53 @@
+//! Sets a field of a response, where there is room for one.
+
+use http::{HeaderMap, HeaderName, HeaderValue, header::CACHE_CONTROL};
+
+/// Sets the field. A response that has as many fields as there can be (24 576 names) is left as it is: better without
+/// ours than lost.
+pub(super) fn set(headers: &mut HeaderMap, name: HeaderName, value: HeaderValue) {
+    let _ = headers.try_insert(name, value);
+}
+
+/// Sets the field, unless it is there already; as [`set`] does, if there is room.
+pub(super) fn set_unless_there(headers: &mut HeaderMap, name: HeaderName, value: HeaderValue) {
+    if !headers.contains_key(&name) {
+        set(headers, name, value);
+    }
+}
+
+/// Keeps the answer out of every cache, unless it says itself who may keep it.
+pub(super) fn not_stored(headers: &mut HeaderMap) {
+    set_unless_there(headers, CACHE_CONTROL, HeaderValue::from_static("no-store"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::response::sample::full;
+
+    #[test]
+    fn a_response_with_as_many_fields_as_there_can_be_is_left_as_it_is() {
+        let mut headers = full();
+        set(
+            &mut headers,
+            CACHE_CONTROL,
+            HeaderValue::from_static("no-store"),
+        );
+        not_stored(&mut headers);
+        assert_eq!(headers, full());
+    }
+
+    #[test]
+    fn what_is_there_is_replaced_or_kept_as_was_asked_for() {
+        let mut headers = HeaderMap::new();
+        not_stored(&mut headers);
+        assert_eq!(headers[CACHE_CONTROL], "no-store");
+        set(
+            &mut headers,
+            CACHE_CONTROL,
+            HeaderValue::from_static("private"),
+        );
+        not_stored(&mut headers);
+        assert_eq!(headers[CACHE_CONTROL], "private");
+    }
+}

@@ -1,0 +1,214 @@
+//! Requests and responses with as many fields as there can be: they pass, and nothing is lost or added.
+
+use std::{convert::Infallible, net::SocketAddr, time::Duration};
+
+use axum::{Router, routing::get};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
+use http_body_util::Full;
+use hyper::server::conn::http1;
+use hyper_util::{rt::TokioIo, service::TowerToHyperService};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    time::timeout,
+};
+use tollgate::{
+    Quota, RateLimitLayer,
+    algorithm::FixedWindow,
+    key::{ClientIp, Global, Header, from_fn},
+    response::{Fields, Grpc, Http, Refusal},
+    store::LocalStore,
+};
+use tower::{Layer, Service, ServiceExt, service_fn};
+
+const LONGEST: Duration = Duration::from_secs(20);
+
+/// No `HeaderMap` holds more names.
+const MOST: usize = 24_576;
+
+fn fields(count: usize) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for number in 0..count {
+        let name = HeaderName::try_from(format!("x-{number}")).unwrap();
+        headers.insert(name, HeaderValue::from_static("there"));
+    }
+    headers
+}
+
+fn full() -> HeaderMap {
+    let headers = fields(MOST);
+    let one_more = HeaderName::from_static("one-more");
+    let none = HeaderValue::from_static("");
+    assert!(headers.clone().try_insert(one_more, none).is_err());
+    headers
+}
+
+fn daily(units: u64) -> FixedWindow {
+    FixedWindow::new(Quota::per_day(units))
+}
+
+type Body = Full<Bytes>;
+
+fn full_answer()
+-> impl Service<Request<()>, Response = Response<Body>, Error = Infallible, Future: Send> + Clone {
+    service_fn(async |_: Request<()>| {
+        let mut response = Response::new(Body::from("hello"));
+        *response.headers_mut() = full();
+        Ok(response)
+    })
+}
+
+#[tokio::test]
+async fn an_admitted_response_that_has_no_room_for_our_fields_passes_unchanged() {
+    for dialect in [
+        Fields::Draft11,
+        Fields::Draft7,
+        Fields::Draft6,
+        Fields::XRateLimit,
+        Fields::Off,
+    ] {
+        let limit = RateLimitLayer::new(daily(9), LocalStore::new(), Global);
+        let http = limit.clone().respond_with(Http::new().fields(dialect));
+        let grpc = limit.respond_with(Grpc::new().fields(dialect));
+        let request = || Request::new(());
+        let answers = [
+            http.layer(full_answer()).oneshot(request()).await.unwrap(),
+            grpc.layer(full_answer()).oneshot(request()).await.unwrap(),
+        ];
+        for answer in answers {
+            assert_eq!(answer.status(), 200);
+            assert_eq!(*answer.headers(), full(), "{dialect:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_of_an_inner_layer_passes_whatever_its_renderer_has_put_into_it() {
+    let renderer = |refusal: &Refusal<'_>| {
+        let mut response = Response::new(Bytes::from_static(b"no"));
+        *response.status_mut() = refusal.status();
+        *response.headers_mut() = full();
+        let headers = response.headers_mut();
+        headers.remove("x-0");
+        headers.insert("retry-after", HeaderValue::from_static("1"));
+        response
+    };
+    let inner = RateLimitLayer::new(daily(0), LocalStore::new(), Global)
+        .respond_with(Http::new().render(renderer));
+    let outer = RateLimitLayer::new(daily(9), LocalStore::new(), Global);
+    for method in [Method::GET, Method::HEAD] {
+        let service = outer.clone().layer(inner.layer(full_answer()));
+        let request = Request::builder().method(method).body(()).unwrap();
+        let answer = service.oneshot(request).await.unwrap();
+        assert_eq!(answer.status(), 429);
+        assert_eq!(answer.headers().len(), MOST);
+        assert_eq!(answer.headers()["x-24575"], "there");
+    }
+}
+
+#[tokio::test]
+async fn a_rejection_that_has_no_room_for_one_more_field_is_sent_as_it_is() {
+    let by = from_fn(|_: &Request<()>| {
+        let mut rejection = Response::new(Bytes::from_static(b"sign in first"));
+        *rejection.status_mut() = http::StatusCode::UNAUTHORIZED;
+        *rejection.headers_mut() = full();
+        Err::<Option<u32>, _>(rejection)
+    });
+    let limit = RateLimitLayer::new(daily(1), LocalStore::new(), by);
+    for method in [Method::GET, Method::HEAD] {
+        let request = Request::builder().method(method).body(()).unwrap();
+        let service = limit.layer(full_answer());
+        let answer = service.oneshot(request).await.unwrap();
+        assert_eq!(answer.status(), 401);
+        assert_eq!(*answer.headers(), full());
+    }
+}
+
+#[tokio::test]
+async fn a_request_with_as_many_fields_as_there_can_be_is_counted_by_the_one_that_is_asked_for() {
+    let request = |client: &'static str| {
+        let mut request = Request::new(());
+        *request.headers_mut() = fields(MOST - 2);
+        let client = HeaderValue::from_static(client);
+        request.headers_mut().insert("x-api-key", client.clone());
+        request.headers_mut().insert("x-forwarded-for", client);
+        assert_eq!(request.headers().len(), MOST);
+        let peer = SocketAddr::from(([127, 0, 0, 1], 443));
+        request.extensions_mut().insert(peer);
+        request
+    };
+    let by_key = RateLimitLayer::new(daily(1), LocalStore::new(), Header::new("x-api-key"));
+    let by_ip = ClientIp::x_forwarded_for(["127.0.0.1"]);
+    let by_ip = RateLimitLayer::new(daily(1), LocalStore::new(), by_ip);
+    for (client, status) in [("192.0.2.1", 200), ("192.0.2.1", 429), ("192.0.2.2", 200)] {
+        let request = || request(client);
+        let answers = [
+            by_key
+                .layer(full_answer())
+                .oneshot(request())
+                .await
+                .unwrap(),
+            by_ip.layer(full_answer()).oneshot(request()).await.unwrap(),
+        ];
+        assert_eq!(answers.map(|answer| answer.status().as_u16()), [status; 2]);
+    }
+}
+
+/// Serves an app on a connection that takes as many fields as there can be.
+async fn serve(app: Router) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let service = TowerToHyperService::new(app.clone());
+            let mut server = http1::Builder::new();
+            server.max_headers(MOST + 1).max_buf_size(4 * 1024 * 1024);
+            tokio::spawn(server.serve_connection(TokioIo::new(stream), service));
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn over_a_real_connection_both_ways_nothing_is_lost() {
+    let handler = async |headers: HeaderMap| {
+        assert_eq!(headers.len(), MOST);
+        let mut response = Response::new(axum::body::Body::from("hello"));
+        *response.headers_mut() = fields(MOST - 1);
+        // Written here, as axum would write it without asking whether there is room.
+        let length = HeaderValue::from_static("5");
+        response.headers_mut().insert("content-length", length);
+        response
+    };
+    let limit = RateLimitLayer::new(daily(1), LocalStore::new(), Header::new("x-0"));
+    let app = Router::new().route("/", get(handler)).layer(limit);
+    let server = serve(app).await;
+
+    // The connection is kept: hyper, too, asks for no room where it announces that it closes one.
+    let mut stream = TcpStream::connect(server).await.unwrap();
+    let mut exchange = async |end: &str| {
+        let mut request = b"GET / HTTP/1.1\r\nhost: localhost\r\n".to_vec();
+        for number in 0..MOST - 1 {
+            request.extend(format!("x-{number}: there\r\n").bytes());
+        }
+        request.extend(b"\r\n");
+        stream.write_all(&request).await.unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(end.as_bytes()) {
+            let read = timeout(LONGEST, stream.read_buf(&mut answer)).await;
+            assert_ne!(read.unwrap().unwrap(), 0, "the connection was closed");
+        }
+        String::from_utf8(answer).unwrap()
+    };
+    let admitted = exchange("\r\n\r\nhello").await;
+    assert!(admitted.starts_with("HTTP/1.1 200 OK\r\n"));
+    let ours = admitted
+        .lines()
+        .filter(|line| line.starts_with("ratelimit"));
+    assert_eq!(ours.count(), 0);
+    let theirs = admitted.lines().filter(|line| line.ends_with(": there"));
+    assert_eq!(theirs.count(), MOST - 1);
+    let refused = exchange("}").await;
+    assert!(refused.starts_with("HTTP/1.1 429 "), "{refused}");
+}
