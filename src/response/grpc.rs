@@ -21,7 +21,8 @@ use crate::{
 /// Answers a refused request with `RESOURCE_EXHAUSTED` (8), whatever the request: for a service that speaks only gRPC.
 ///
 /// [`Http`](super::Http) answers gRPC requests in the same way, and others as HTTP does. The answer is HTTP status
-/// 200 with everything in one block of header fields (*Trailers-Only*) and no message:
+/// 200, which no cache may keep (`Cache-Control: no-store`), with everything in one block of header fields
+/// (*Trailers-Only*) and no message:
 ///
 /// - `grpc-status: 8`. `UNAVAILABLE` (14) is for a store that could not decide and requests that are then not let
 ///   through: client libraries take 14 for leave to try again at once.
@@ -80,7 +81,7 @@ impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Grp
     type Error = E;
 
     fn refuse(&self, request: &Request<ReqB>, decision: Decision) -> Result<Response<ResB>, E> {
-        let form = Form::of(request.headers()).unwrap_or(Form::Grpc);
+        let form = Form::of_content_type(request.headers()).unwrap_or(Form::Grpc);
         Ok(form.refuse(decision, &self.fields))
     }
 
@@ -89,7 +90,7 @@ impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Grp
         request: &Request<ReqB>,
         rejection: Response<Bytes>,
     ) -> Result<Response<ResB>, E> {
-        let form = Form::of(request.headers()).unwrap_or(Form::Grpc);
+        let form = Form::of_content_type(request.headers()).unwrap_or(Form::Grpc);
         Ok(form.reject(rejection))
     }
 
@@ -98,7 +99,7 @@ impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Grp
         request: &Request<ReqB>,
         error: &StoreError,
     ) -> Result<Response<ResB>, E> {
-        let form = Form::of(request.headers()).unwrap_or(Form::Grpc);
+        let form = Form::of_content_type(request.headers()).unwrap_or(Form::Grpc);
         Ok(match error.kind() {
             StoreErrorKind::Unavailable => form.unavailable(),
             _ => form.reject(not_counted()),
@@ -169,6 +170,7 @@ mod tests {
                        SW5mbxIKCggIARCAyrXuARpTCit0eXBlLmdvb2dsZWFwaXMuY29tL2dvb2dsZS5ycGMuUXVvdGFGYWlsdXJl\
                        EiQKIgoDYXBpEhR0aGUgbGltaXQgaXMgdXNlZCB1cCoDYXBpOCg";
         let expected = [
+            ("cache-control", "no-store"),
             ("content-type", "application/grpc"),
             ("grpc-message", "rate limit exceeded"),
             ("grpc-retry-pushback-ms", "1500"),
@@ -235,7 +237,8 @@ mod tests {
         let Ok::<Response<Bytes>, Infallible>(response) = Grpc::new().unavailable(&request, &error);
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["grpc-status"], "14");
-        assert_eq!(response.headers().len(), 3, "{:?}", response.headers());
+        assert_eq!(response.headers()["cache-control"], "no-store");
+        assert_eq!(response.headers().len(), 4, "{:?}", response.headers());
         assert!(!format!("{response:?}").contains("s3cret"));
     }
 

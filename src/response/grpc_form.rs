@@ -2,14 +2,14 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 
 use super::{
     body::FromBytes,
     field_writer::FieldWriter,
     protobuf::{self, Violation},
     retry_after,
-    set_field::set,
+    set_field::{not_stored, set},
 };
 use crate::decision::Decision;
 
@@ -33,8 +33,16 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// The form that the content type of a request asks for: none, if it is not gRPC.
-    pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
+    /// The form of a request that is gRPC: a `POST` with one of its content types. No other method makes a call, and an
+    /// answer of 200 to a `GET` is one that a cache in front may keep for everybody.
+    pub(super) fn of<B>(request: &Request<B>) -> Option<Self> {
+        (request.method() == Method::POST)
+            .then(|| Self::of_content_type(request.headers()))
+            .flatten()
+    }
+
+    /// The form that a content type asks for.
+    pub(super) fn of_content_type(headers: &HeaderMap) -> Option<Self> {
         let content_type = headers.get(header::CONTENT_TYPE)?.as_bytes();
         let subtype = strip_prefix(content_type, b"application/grpc")?;
         // `application/grpc`, with `+proto` or another encoding, or with parameters.
@@ -103,6 +111,7 @@ impl Form {
         set(headers, header::CONTENT_TYPE, content_type);
         set(headers, GRPC_STATUS, HeaderValue::from(u16::from(code)));
         set(headers, GRPC_MESSAGE, message);
+        not_stored(headers);
         response
     }
 }
@@ -200,10 +209,10 @@ mod tests {
     }
 
     #[test]
-    fn the_form_is_told_by_the_content_type_alone() {
+    fn the_form_of_a_post_is_told_by_its_content_type() {
         let form = |content_type| {
-            let value = HeaderValue::from_static(content_type);
-            Form::of(&HeaderMap::from_iter([(header::CONTENT_TYPE, value)]))
+            let request = Request::post("/").header(header::CONTENT_TYPE, content_type);
+            Form::of(&request.body(()).unwrap())
         };
         for content_type in [
             "application/grpc",
@@ -235,7 +244,32 @@ mod tests {
         ] {
             assert_eq!(form(content_type), None, "{content_type}");
         }
-        assert_eq!(Form::of(&HeaderMap::new()), None);
+        assert_eq!(Form::of(&Request::post("/").body(()).unwrap()), None);
+    }
+
+    #[test]
+    fn a_request_that_is_no_post_is_not_grpc_whatever_its_content_type() {
+        for method in [
+            Method::GET,
+            Method::HEAD,
+            Method::PUT,
+            Method::PATCH,
+            Method::DELETE,
+            Method::OPTIONS,
+            Method::CONNECT,
+            Method::TRACE,
+            Method::from_bytes(b"post").unwrap(),
+        ] {
+            for content_type in [
+                "application/grpc",
+                "application/grpc-web",
+                "application/grpc-web-text",
+            ] {
+                let request = Request::builder().method(&method);
+                let request = request.header(header::CONTENT_TYPE, content_type);
+                assert_eq!(Form::of(&request.body(()).unwrap()), None, "{method}");
+            }
+        }
     }
 
     #[test]
@@ -253,6 +287,7 @@ mod tests {
             let response = rejected(status, "text/plain", "no");
             assert_eq!(response.status(), 200);
             assert_eq!(response.headers()["grpc-status"], code, "{status}");
+            assert_eq!(response.headers()["cache-control"], "no-store", "{status}");
             assert!(response.body().is_empty());
         }
     }

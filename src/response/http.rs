@@ -24,7 +24,8 @@ use crate::{
 ///
 /// It is what a layer does unless told otherwise. The numbers of what is sent:
 ///
-/// 1. A refusal has status 429 (RFC 6585, section 4) and `Cache-Control: no-store`, as no cache may keep it.
+/// 1. A refusal has status 429 (RFC 6585, section 4). No cache may keep it, so it has `Cache-Control: no-store`, as have a
+///    rejection, a 503 and every answer in gRPC's form; one that a renderer or a rejection has set itself is kept.
 /// 2. `Retry-After` is the exact wait in seconds (RFC 9110, section 10.2.3), rounded up, never 0 and never cut
 ///    short; it is left out if the cost can never fit. A longer one that an inner layer or a renderer has set is
 ///    kept; a shorter one is lengthened, where whoever kept it would be refused again.
@@ -32,12 +33,13 @@ use crate::{
 ///    draft-ietf-httpapi-ratelimit-headers-11, after the lines of inner layers; see [`Fields`] for other dialects.
 /// 4. The body is an `application/problem+json` (RFC 9457), or what a [renderer](Self::render) makes of it. It is
 ///    left out for `HEAD`, with its length in `Content-Length`.
-/// 5. A gRPC or gRPC-Web request, told by its content type, is answered in [its own form](super::Grpc) instead.
+/// 5. A gRPC or gRPC-Web request, a `POST` with one of their content types, is answered in [its own form](super::Grpc)
+///    instead. Any other method is HTTP, whatever its content type.
 /// 6. The [`Decision`] is among the extensions of the refusing response, for outer layers.
 /// 7. A request that the store could not decide about, if it is not let through, is answered with 503 (gRPC:
 ///    `UNAVAILABLE`), without a number: nobody knows any. Where it is not the store that is down, but its set-up or the
 ///    request's own entry that is wrong, the answer is 500 (gRPC: `INTERNAL`), as coming again does not help.
-/// 8. A rejection of the key extractor is sent as it is (gRPC: as the code that stands for its status).
+/// 8. A rejection of the key extractor is sent as it is, but for no. 1 (gRPC: as the code that stands for its status).
 ///
 /// Nothing that is sent tells the key, an address or what ails the store. The inner service's errors pass through.
 ///
@@ -161,7 +163,7 @@ impl<ReqB, ResB: FromBytes, E, R: Render> Respond<Request<ReqB>, Response<ResB>,
     type Error = E;
 
     fn refuse(&self, request: &Request<ReqB>, decision: Decision) -> Result<Response<ResB>, E> {
-        Ok(match Form::of(request.headers()) {
+        Ok(match Form::of(request) {
             Some(form) => form.refuse(decision, &self.fields),
             None => {
                 let mut response = self.refusal(&Refusal::of_request(&decision, request));
@@ -174,11 +176,14 @@ impl<ReqB, ResB: FromBytes, E, R: Render> Respond<Request<ReqB>, Response<ResB>,
     fn reject(
         &self,
         request: &Request<ReqB>,
-        rejection: Response<Bytes>,
+        mut rejection: Response<Bytes>,
     ) -> Result<Response<ResB>, E> {
-        Ok(match Form::of(request.headers()) {
+        Ok(match Form::of(request) {
             Some(form) => form.reject(rejection),
-            None => for_method(request.method(), rejection),
+            None => {
+                not_stored(rejection.headers_mut());
+                for_method(request.method(), rejection)
+            }
         })
     }
 
@@ -190,7 +195,7 @@ impl<ReqB, ResB: FromBytes, E, R: Render> Respond<Request<ReqB>, Response<ResB>,
         if error.kind() != StoreErrorKind::Unavailable {
             return self.reject(request, not_counted());
         }
-        if let Some(form) = Form::of(request.headers()) {
+        if let Some(form) = Form::of(request) {
             return Ok(form.unavailable());
         }
         let mut response = self.renderer.unavailable();

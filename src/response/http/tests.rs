@@ -127,6 +127,7 @@ fn what_coming_again_does_not_mend_is_a_500_and_not_a_503() {
         let Ok::<Response<Bytes>, Infallible>(response) =
             Http::new().unavailable(&request(Method::GET), &error);
         assert_eq!(response.status(), 500);
+        assert_eq!(response.headers()["cache-control"], "no-store");
         assert!(!format!("{response:?}").contains("s3cret"));
     }
 }
@@ -145,24 +146,26 @@ fn the_store_that_cannot_decide_is_a_503_without_numbers_or_reasons() {
         response.headers()["content-type"],
         "application/problem+json"
     );
+    assert_eq!(response.headers()["cache-control"], "no-store");
     assert_eq!(response.headers().len(), 2);
     assert!(!format!("{response:?}").contains("s3cret"));
     assert!(answer(Method::HEAD).body().is_empty());
 }
 
 #[test]
-fn a_rejection_is_sent_as_it_is() {
-    let rejection = Response::builder()
-        .status(400)
-        .body("no key".into())
-        .unwrap();
-    let Ok::<Response<Bytes>, Infallible>(response) =
-        Http::new().reject(&request(Method::GET), rejection);
-    assert_eq!(
-        (response.status().as_u16(), response.headers().len()),
-        (400, 0)
-    );
-    assert_eq!(response.body(), "no key");
+fn a_rejection_is_sent_as_it_is_and_no_cache_keeps_it_unless_it_says_so() {
+    let rejected = |rejection: http::response::Builder| {
+        let rejection = rejection.status(400).body("no key".into()).unwrap();
+        let Ok::<Response<Bytes>, Infallible>(response) =
+            Http::new().reject(&request(Method::GET), rejection);
+        assert_eq!(response.status(), 400);
+        assert_eq!(response.body(), "no key");
+        assert_eq!(response.headers().len(), 1);
+        response.headers()["cache-control"].clone()
+    };
+    assert_eq!(rejected(Response::builder()), "no-store");
+    let own = Response::builder().header("cache-control", "private");
+    assert_eq!(rejected(own), "private");
 }
 
 #[test]
@@ -177,6 +180,28 @@ fn a_grpc_request_is_answered_as_the_grpc_responder_does() {
         (ours.status(), ours.headers()),
         (grpc.status(), grpc.headers())
     );
+}
+
+#[test]
+fn a_request_that_is_no_post_is_answered_in_http_although_its_content_type_is_grpc_s() {
+    for method in [Method::GET, Method::PUT, Method::CONNECT] {
+        let mut request = request(method);
+        let content_type = HeaderValue::from_static("application/grpc");
+        request.headers_mut().insert("content-type", content_type);
+        let down = StoreError::new(StoreErrorKind::Unavailable, "down");
+        let rejection = Response::builder().status(400).body(Bytes::new()).unwrap();
+        let answers: [Result<Response<Bytes>, Infallible>; 3] = [
+            Http::new().refuse(&request, refused_for(WAIT)),
+            Http::new().reject(&request, rejection),
+            Http::new().unavailable(&request, &down),
+        ];
+        for (answer, status) in answers.into_iter().zip([429, 400, 503]) {
+            let Ok(answer) = answer;
+            assert_eq!(answer.status(), status);
+            assert_eq!(answer.headers()["cache-control"], "no-store");
+            assert!(!answer.headers().contains_key("grpc-status"));
+        }
+    }
 }
 
 #[test]

@@ -96,6 +96,7 @@ async fn a_call_over_the_limit_is_resource_exhausted_with_the_wait_said_three_ti
     let pushback = Duration::from_millis(number("grpc-retry-pushback-ms"));
     assert!(pushback >= delay && pushback - delay < Duration::from_millis(1));
     assert!((1_190..=1_200).contains(&number("retry-after")));
+    assert_eq!(refused.metadata().get("cache-control").unwrap(), "no-store");
 }
 
 #[tokio::test]
@@ -209,6 +210,7 @@ async fn a_store_that_is_down_is_unavailable_and_not_resource_exhausted() {
     let refused = client(server).await.check(check()).await.unwrap_err();
     assert_eq!(refused.code(), Code::Unavailable);
     assert!(!format!("{refused:?}").contains("s3cret"));
+    assert_eq!(refused.metadata().get("cache-control").unwrap(), "no-store");
     assert!(!refused.metadata().contains_key("ratelimit"));
     assert!(!refused.metadata().contains_key("grpc-retry-pushback-ms"));
 

@@ -18,6 +18,7 @@ use tollgate::{
     algorithm::{Algorithm, FixedWindow, TokenBucket},
     clock::ManualClock,
     key::{ClientIp, FromExtension, Global, Header, Key},
+    response::{Fields, Http},
     store::LocalStore,
 };
 
@@ -98,6 +99,38 @@ async fn a_status_that_has_no_body_gets_the_fields_and_still_no_body() {
             let told = lines(&answer, "ratelimit");
             assert!(told[0].starts_with("\"day\";r="), "{told:?}");
             assert_eq!((answer.status().as_u16(), answer.body().len()), (status, 0));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_connect_gets_the_fields_that_were_chosen_and_never_a_body_or_an_empty_200_for_a_refusal()
+{
+    for (dialect, told) in [(Fields::Draft11, 2), (Fields::Off, 0)] {
+        let one_a_day = by(one_a_day(), Global).respond_with(Http::new().fields(dialect));
+        let app = Router::new().fallback(|| async {}).layer(one_a_day);
+        let server = serve(app).await;
+        let connect = async |more: &str| {
+            let request = format!("CONNECT a:443 HTTP/1.1\r\nhost: a:443\r\n{more}\r\n");
+            String::from_utf8(exchange(server, request.as_bytes()).await).unwrap()
+        };
+        let ours = |answer: &str| {
+            let lines = answer.lines();
+            lines.filter(|line| line.starts_with("ratelimit")).count()
+        };
+        let admitted = connect("").await;
+        assert!(admitted.starts_with("HTTP/1.1 200 OK\r\n"), "{admitted}");
+        assert!(admitted.ends_with("\r\n\r\n"), "{admitted}");
+        assert_eq!(ours(&admitted), told, "{admitted}");
+        for with_a_body in ["content-length", "transfer-encoding"] {
+            assert!(!admitted.contains(with_a_body), "{admitted}");
+        }
+        // A 2xx would open a tunnel (RFC 9110, section 9.3.6).
+        let close = "connection: close\r\n";
+        for more in ["", "content-type: application/grpc\r\n"] {
+            let refused = connect(&format!("{close}{more}")).await;
+            assert!(refused.starts_with("HTTP/1.1 429 "), "{refused}");
+            assert_eq!(ours(&refused), told, "{refused}");
         }
     }
 }

@@ -1,0 +1,126 @@
+//! No cache keeps what refuses or rejects a caller, in whatever form: over real connections, read as they are.
+
+mod loopback;
+#[path = "../../support/mod.rs"]
+mod support;
+
+use axum::{Router, routing::any};
+use http::{Method, Request};
+use loopback::{Answer, Http1, Http2, lines, serve};
+use tollgate::{
+    Quota, RateLimitLayer, StoreErrorKind,
+    algorithm::FixedWindow,
+    key::{Global, Header},
+    response::{Grpc, Http},
+    store::LocalStore,
+};
+
+fn none() -> FixedWindow {
+    FixedWindow::new(Quota::per_day(0)).named("none")
+}
+
+fn hello() -> Router {
+    Router::new().route("/", any(async || "hello"))
+}
+
+/// Apps that refuse, reject or cannot decide about every request, with the status and gRPC's code for it.
+fn that_answer_no() -> [(Router, u16, &'static str); 4] {
+    let broken = |kind| {
+        let broken = support::Broken(kind);
+        hello().layer(RateLimitLayer::new(none(), broken, Global))
+    };
+    let no_key = Header::new("x-api-key");
+    [
+        (
+            hello().layer(RateLimitLayer::new(none(), LocalStore::new(), Global)),
+            429,
+            "8",
+        ),
+        (
+            hello().layer(RateLimitLayer::new(none(), LocalStore::new(), no_key)),
+            400,
+            "3",
+        ),
+        (broken(StoreErrorKind::Unavailable), 503, "14"),
+        (broken(StoreErrorKind::Misconfigured), 500, "13"),
+    ]
+}
+
+/// Sends a request over HTTP/1.1 and over HTTP/2.
+async fn both(app: &Router, method: &Method, content_type: &str) -> [Answer; 2] {
+    let server = serve(app.clone()).await;
+    let request = |uri| {
+        let request = Request::builder().method(method).uri(uri);
+        let request = request.header("content-type", content_type);
+        request.body(()).unwrap()
+    };
+    let mut one = Http1::connect(server).await;
+    let mut two = Http2::connect(server).await;
+    [
+        one.send(request("/")).await,
+        two.send(request("http://localhost/")).await,
+    ]
+}
+
+const GRPC: [&str; 4] = [
+    "application/grpc",
+    "application/grpc+proto",
+    "application/grpc-web",
+    "application/grpc-web-text",
+];
+
+#[tokio::test]
+async fn a_request_that_is_no_post_is_told_the_status_and_not_an_empty_200() {
+    for (app, status, _) in that_answer_no() {
+        for method in [Method::GET, Method::HEAD, Method::PUT, Method::DELETE] {
+            for answer in both(&app, &method, GRPC[0]).await {
+                assert_eq!(answer.status(), status, "{method}");
+                assert_eq!(lines(&answer, "cache-control"), ["no-store"], "{method}");
+                assert!(lines(&answer, "grpc-status").is_empty(), "{method}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_in_any_form_of_grpc_is_told_its_code_and_no_cache_keeps_that() {
+    for (app, _, code) in that_answer_no() {
+        for content_type in GRPC {
+            for answer in both(&app, &Method::POST, content_type).await {
+                assert_eq!(answer.status(), 200);
+                assert_eq!(lines(&answer, "grpc-status"), [code]);
+                assert_eq!(lines(&answer, "cache-control"), ["no-store"]);
+                assert!(answer.body().is_empty());
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_responder_says_no_store() {
+    let limit = RateLimitLayer::new(none(), LocalStore::new(), Global);
+    let apps = [
+        hello().layer(limit.clone().respond_with(Http::new().plain_text())),
+        hello().layer(limit.respond_with(Grpc::new())),
+    ];
+    for app in apps {
+        for method in [Method::GET, Method::POST] {
+            for answer in both(&app, &method, "application/json").await {
+                assert_eq!(lines(&answer, "cache-control"), ["no-store"]);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_admitted_response_is_the_handler_s_to_keep_or_not() {
+    let limit = RateLimitLayer::new(
+        FixedWindow::new(Quota::per_day(9)),
+        LocalStore::new(),
+        Global,
+    );
+    for answer in both(&hello().layer(limit), &Method::GET, GRPC[0]).await {
+        assert_eq!(answer.status(), 200);
+        assert!(lines(&answer, "cache-control").is_empty());
+    }
+}
