@@ -4,8 +4,9 @@ use std::{error::Error, fmt, time::Duration};
 
 /// A configuration that was refused when it was built; the message names the bad value.
 ///
-/// The constructors that panic do so with this message; their `try_` twins return it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The constructors that panic do so with this message; their `try_` twins return it. So its `Debug` form is the message as
+/// well: an `unwrap` says what is wrong and what is allowed.
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// A period, interval or precision shorter than one microsecond.
@@ -184,6 +185,12 @@ impl fmt::Display for ConfigError {
             ),
             Self::InvalidHeaderName { name } => write!(f, "{name:?} is not a header name"),
         }
+    }
+}
+
+impl fmt::Debug for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
