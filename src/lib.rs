@@ -80,6 +80,7 @@ pub mod response;
 mod service;
 pub mod store;
 mod store_error;
+mod told_once;
 
 pub use clock::Timestamp;
 pub use cost::Cost;

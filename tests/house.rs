@@ -15,11 +15,12 @@ const MODULES: &[(&str, &[&str])] = &[
     ("clock", &[]),
     ("error", &[]),
     ("exempt", &[]),
+    ("told_once", &[]),
     ("quota", &["error"]),
     ("policy", &["error", "quota"]),
     ("decision", &["policy"]),
-    ("key", &["error"]),
-    ("response", &["decision", "error"]),
+    ("key", &["error", "told_once"]),
+    ("response", &["decision", "error", "told_once"]),
     ("store_error", &["error"]),
     ("cost", &["key"]),
     ("expose", &["decision"]),
@@ -76,7 +77,17 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("tonic", &["key/", "response/"]),
     ("tower_layer", &["layer.rs"]),
     ("tower_service", &["future.rs", "held.rs", "service.rs"]),
-    ("tracing", &["key/", "store/", "store_error.rs"]),
+    (
+        "tracing",
+        &[
+            "cost.rs",
+            "key/",
+            "response/",
+            "service.rs",
+            "store/",
+            "store_error.rs",
+        ],
+    ),
 ];
 
 /// Locks, clocks, conditions and waiting: what a pure rule has no word for.

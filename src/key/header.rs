@@ -5,14 +5,14 @@ use std::{
     hash::{Hash, Hasher},
 };
 
-use http::{HeaderName, HeaderValue, Request, StatusCode};
+use http::{HeaderName, HeaderValue, Request};
 use sha2::{Digest, Sha256};
 
 use crate::error::ConfigError;
 
 use super::{KeyExtractor, MissingKey};
 
-/// Charges a request to the value of a header field; answers 400 if the field is missing or there twice.
+/// Charges a request to the value of a header field; answers 400, and says which one, if the field is missing or there twice.
 ///
 /// The value is taken byte by byte as it came: nothing is trimmed, decoded or folded, so `Bob` and `bob` have
 /// two buckets. An empty value is a value. **Anyone can send any value**: put the limiter behind what checks
@@ -37,6 +37,7 @@ use super::{KeyExtractor, MissingKey};
 ///
 /// let rejection = by_api_key.extract(&Request::new(())).unwrap_err();
 /// assert_eq!(rejection.status(), 400);
+/// assert_eq!(rejection.message(), "the request lacks a required header field: x-api-key");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
@@ -125,13 +126,10 @@ impl<B> KeyExtractor<Request<B>> for Header {
         let mut lines = request.headers().get_all(&self.name).iter();
         match (lines.next(), lines.next(), self.missing) {
             (Some(value), None, _) => Ok(Some(HeaderKey::of(value.as_bytes()))),
-            (Some(_), Some(_), _) => Err(MissingKey::new(
-                StatusCode::BAD_REQUEST,
-                "a header field that must be there once is there more than once",
-            )),
-            (None, _, Missing::Reject) => Err(MissingKey::new(
-                StatusCode::BAD_REQUEST,
-                "a required header field is missing",
+            (Some(_), Some(_), _) => Err(MissingKey::of_header(&self.name, MORE_THAN_ONCE)),
+            (None, _, Missing::Reject) => Err(MissingKey::of_header(
+                &self.name,
+                "lacks a required header field",
             )),
             (None, _, Missing::Skip) => Ok(None),
             (None, _, Missing::Share) => Ok(Some(HeaderKey::SHARED)),
@@ -265,6 +263,9 @@ impl fmt::Debug for HeaderKey {
     }
 }
 
+/// What is wrong with a request that has a field more than once which two readers may pick different ones of.
+pub(super) const MORE_THAN_ONCE: &str = "has a header field more than once that must be there once";
+
 /// What becomes of a request without the field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Missing {
@@ -338,6 +339,8 @@ mod tests {
         let header = Header::new("x-api-key");
         assert_eq!(header.extract(&none).unwrap_err().status(), 400);
         assert_eq!(header.clone().or_skip().extract(&none), Ok(None));
+        let told = header.extract(&none).unwrap_err();
+        assert!(told.message().ends_with(": x-api-key"), "{told}");
         let shared = header.or_shared().extract(&none);
         assert_eq!(shared, Ok(Some(HeaderKey::SHARED)));
     }
@@ -347,7 +350,9 @@ mod tests {
         let twice = with(&[b"a", b"a"]);
         let header = Header::new("x-api-key");
         for header in [header.clone(), header.clone().or_skip(), header.or_shared()] {
-            assert_eq!(header.extract(&twice).unwrap_err().status(), 400);
+            let rejection = header.extract(&twice).unwrap_err();
+            assert_eq!(rejection.status(), 400);
+            assert!(rejection.message().ends_with(": x-api-key"), "{rejection}");
         }
     }
 

@@ -1,15 +1,18 @@
 //! Ready-made answers to requests that have no key.
 
-use std::{convert::Infallible, error::Error, fmt};
+use std::{borrow::Cow, convert::Infallible, error::Error, fmt};
 
 use bytes::Bytes;
-use http::{HeaderValue, Response, StatusCode, header::CONTENT_TYPE};
+use http::{HeaderName, HeaderValue, Response, StatusCode, header::CONTENT_TYPE};
+
+use crate::told_once::ToldOnce;
 
 use super::Rejection;
 
 /// Answers a request that has no key with this status, and this message as plain text.
 ///
-/// The message is fixed when the program is compiled, so nothing of the request can leak into the answer.
+/// The message is fixed when the program is compiled, so nothing of the request can leak into the answer. The one of
+/// [`Header`](super::Header) names the field that the program asks for, and never what was sent in it.
 ///
 /// # Example: a credential that is missing
 ///
@@ -22,16 +25,36 @@ use super::Rejection;
 /// assert_eq!(response.headers()["content-type"], "text/plain; charset=utf-8");
 /// assert_eq!(response.body(), "sign in first");
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingKey {
     status: StatusCode,
-    message: &'static str,
+    message: Cow<'static, str>,
 }
 
 impl MissingKey {
     /// Answers with this status, and this message as plain text.
     pub const fn new(status: StatusCode, message: &'static str) -> Self {
+        let message = Cow::Borrowed(message);
         Self { status, message }
+    }
+
+    /// A request without a header field that the program asks for, or with more than one; an operator is told of it once.
+    #[cold]
+    pub(super) fn of_header(name: &HeaderName, what: &'static str) -> Self {
+        static TOLD: ToldOnce = ToldOnce::new();
+
+        if TOLD.is_new(name.as_str()) {
+            tracing::warn!(
+                name: "key.header_missing",
+                target: "tollgate::key",
+                header = %name,
+                "a request {what}, and is answered with 400 as are all such: this is said only once"
+            );
+        }
+        Self {
+            status: StatusCode::BAD_REQUEST,
+            message: Cow::Owned(format!("the request {what}: {name}")),
+        }
     }
 
     /// The status of the answer.
@@ -40,14 +63,14 @@ impl MissingKey {
     }
 
     /// The text of the answer.
-    pub const fn message(&self) -> &'static str {
-        self.message
+    pub fn message(&self) -> &str {
+        &self.message
     }
 }
 
 impl fmt::Display for MissingKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.message)
+        f.write_str(&self.message)
     }
 }
 
@@ -55,7 +78,11 @@ impl Error for MissingKey {}
 
 impl Rejection for MissingKey {
     fn into_response(self) -> Response<Bytes> {
-        (self.status, self.message).into_response()
+        let message = match self.message {
+            Cow::Borrowed(message) => Bytes::from_static(message.as_bytes()),
+            Cow::Owned(message) => Bytes::from(message),
+        };
+        plain_text(self.status, message)
     }
 }
 
@@ -63,14 +90,16 @@ impl Rejection for MissingKey {
 impl Rejection for (StatusCode, &'static str) {
     fn into_response(self) -> Response<Bytes> {
         let (status, message) = self;
-        let mut response = Response::new(Bytes::from_static(message.as_bytes()));
-        *response.status_mut() = status;
-        response.headers_mut().insert(
-            CONTENT_TYPE,
-            HeaderValue::from_static("text/plain; charset=utf-8"),
-        );
-        response
+        plain_text(status, Bytes::from_static(message.as_bytes()))
     }
+}
+
+fn plain_text(status: StatusCode, message: Bytes) -> Response<Bytes> {
+    let mut response = Response::new(message);
+    *response.status_mut() = status;
+    let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    response
 }
 
 /// The status of the answer, which has no body.

@@ -2,14 +2,14 @@
 
 use std::net::IpAddr;
 
-use http::{HeaderMap, HeaderName, Request, StatusCode, header};
+use http::{HeaderMap, HeaderName, Request, header};
 
 use crate::error::ConfigError;
 
 use super::{
     KeyExtractor, MissingKey,
     address::{self, Ipv6Prefix, canonical},
-    header::parse_name,
+    header::{MORE_THAN_ONCE, parse_name},
 };
 
 use found::Found;
@@ -278,10 +278,7 @@ impl ClientIp {
     fn find(&self, headers: &HeaderMap, peer: IpAddr) -> Result<Found, MissingKey> {
         let lines = || headers.get_all(&self.header).iter();
         if self.form == Form::OneAddress && lines().nth(1).is_some() {
-            return Err(MissingKey::new(
-                StatusCode::BAD_REQUEST,
-                "a header field that must be there once is there more than once",
-            ));
+            return Err(MissingKey::of_header(&self.header, MORE_THAN_ONCE));
         }
         let lines = last_bytes(lines().map(|line| line.as_bytes()), MOST_BYTES);
         Ok(match self.form {

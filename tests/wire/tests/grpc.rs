@@ -228,7 +228,10 @@ async fn a_call_without_its_key_gets_the_code_of_its_rejection() {
     let mut client = client(server).await;
     let refused = client.check(check()).await.unwrap_err();
     assert_eq!(refused.code(), Code::InvalidArgument);
-    assert_eq!(refused.message(), "a required header field is missing");
+    assert_eq!(
+        refused.message(),
+        "the request lacks a required header field: x-api-key"
+    );
     let mut request = tonic::Request::new(check());
     let key = "k1".parse().unwrap();
     request.metadata_mut().insert("x-api-key", key);

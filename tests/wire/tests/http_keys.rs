@@ -230,12 +230,16 @@ async fn a_key_that_is_missing_or_there_twice_is_a_bad_request() {
     for _ in 0..4 {
         let missing = client.get("/").await;
         assert_eq!(missing.status(), 400);
+        let told = "the request lacks a required header field: x-api-key";
+        assert_eq!(missing.body(), told);
         assert!(lines(&missing, "ratelimit").is_empty());
     }
     let mut twice = with("x-api-key", b"one");
     let two = HeaderValue::from_static("two");
     twice.headers_mut().append("x-api-key", two);
-    assert_eq!(client.send(twice).await.status(), 400);
+    let twice = client.send(twice).await;
+    assert_eq!(twice.status(), 400);
+    assert!(twice.body().ends_with(b": x-api-key"), "{twice:?}");
     let told = statuses(&mut client, "x-api-key", &[b"one"]).await;
     assert_eq!(told, [200]);
 }
