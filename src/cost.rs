@@ -47,7 +47,13 @@ pub use route_costs::RouteCosts;
 
 #[cfg(feature = "axum")]
 mod route_costs {
-    use std::collections::HashMap;
+    use std::{
+        collections::HashMap,
+        sync::{
+            Arc,
+            atomic::{AtomicBool, AtomicU32, Ordering},
+        },
+    };
 
     use http::{Method, Request};
 
@@ -61,6 +67,9 @@ mod route_costs {
     /// unless it has a line of its own: routers serve it with the same handler. Requests that match
     /// no line, or no route at all, cost the default. As in [`MatchedRoute`](crate::key::MatchedRoute), there is
     /// no matched route outside of the router.
+    ///
+    /// A route that no request has matched in the first 10 000 may be misspelled: it is told by `tracing`, once, with
+    /// target `tollgate::cost` and the name `cost.route_not_matched`.
     ///
     /// # Example: searching is five times as dear as reading
     ///
@@ -78,12 +87,19 @@ mod route_costs {
     pub struct RouteCosts {
         default: u32,
         routes: HashMap<String, RouteCost>,
+        /// How many requests were looked up, up to so many as are watched; clones of a layer count together.
+        watched: Arc<AtomicU32>,
     }
+
+    /// After so many requests the routes that none of them has matched are told.
+    const WATCHED: u32 = 10_000;
 
     #[derive(Debug, Clone, Default)]
     struct RouteCost {
         any_method: Option<u32>,
         methods: Vec<(Method, u32)>,
+        /// Whether a request has matched the route while requests were watched.
+        was_matched: Arc<AtomicBool>,
     }
 
     impl RouteCost {
@@ -101,29 +117,61 @@ mod route_costs {
             Self {
                 default,
                 routes: HashMap::new(),
+                watched: Arc::default(),
             }
         }
 
         /// Charges this much for any method on the route.
         #[must_use]
         pub fn on(mut self, route: impl Into<String>, cost: u32) -> Self {
-            self.routes.entry(route.into()).or_default().any_method = Some(cost);
+            self.line(route.into()).any_method = Some(cost);
             self
         }
 
         /// Charges this much for one method on the route; the last line for it counts.
         #[must_use]
         pub fn on_method(mut self, method: Method, route: impl Into<String>, cost: u32) -> Self {
-            let methods = &mut self.routes.entry(route.into()).or_default().methods;
+            let methods = &mut self.line(route.into()).methods;
             methods.retain(|(known, _)| *known != method);
             methods.push((method, cost));
             self
+        }
+
+        fn line(&mut self, route: String) -> &mut RouteCost {
+            // Another table: clones that were made before have other routes.
+            self.watched = Arc::default();
+            self.routes.entry(route).or_default()
+        }
+
+        /// Counts a request, and tells of the routes that none has matched once so many were counted.
+        #[cold]
+        fn watch(&self, matched: Option<&RouteCost>) {
+            if let Some(route) = matched {
+                route.was_matched.store(true, Ordering::Relaxed);
+            }
+            if self.watched.fetch_add(1, Ordering::Relaxed) + 1 != WATCHED {
+                return;
+            }
+            for (route, cost) in &self.routes {
+                if !cost.was_matched.load(Ordering::Relaxed) {
+                    tracing::warn!(
+                        name: "cost.route_not_matched",
+                        target: "tollgate::cost",
+                        %route,
+                        "none of the first {WATCHED} requests has matched this route of the `RouteCosts`: write it as \
+                         in the router, and add the layer inside of the router"
+                    );
+                }
+            }
         }
     }
 
     impl<B> Cost<Request<B>> for RouteCosts {
         fn cost(&self, request: &Request<B>) -> u32 {
             let route = matched_route(request).and_then(|route| self.routes.get(route));
+            if self.watched.load(Ordering::Relaxed) < WATCHED {
+                self.watch(route);
+            }
             let cost = route.and_then(|route| {
                 let head_as_get = (request.method() == Method::HEAD).then_some(&Method::GET);
                 (route.of_method(request.method()))

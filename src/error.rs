@@ -259,3 +259,16 @@ impl Error for StoreError {
         Some(&*self.source)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::quota::Quota;
+
+    #[test]
+    #[should_panic(
+        expected = r#""20/fortnight" is not a quota, such as "20/s", "3/10s" or "5000/day" (us, ms, s, min, h, day)"#
+    )]
+    fn an_unwrap_of_what_is_not_a_quota_says_what_is_one() {
+        let _ = "20/fortnight".parse::<Quota>().unwrap();
+    }
+}

@@ -33,6 +33,13 @@ use crate::{
 /// For services that don't speak HTTP choose another answer, as
 /// [`.respond_with(AsError)`](Self::respond_with).
 ///
+/// # What operators are told
+///
+/// By `tracing`, at level `warn`, once for each name: `layer.nothing_let_through` (a burst or a capacity of 0 has refused a
+/// request; target `tollgate::layer`), `response.policy_told_twice` (a response tells of two limits of one name, as of two
+/// layers with the same numbers and no names; `tollgate::response`), `cost.route_not_matched` (a route of
+/// `RouteCosts` that no request has matched; `tollgate::cost`) and `key.header_missing` (`tollgate::key`).
+///
 /// # Example: twenty a second with bursts of forty, for each peer address
 ///
 /// ```

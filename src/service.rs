@@ -14,6 +14,7 @@ use tower_service::Service;
 use crate::{
     choice::{Choice, Choose},
     cost::Cost,
+    decision::{Decision, PolicyDecision},
     error::StoreError,
     exempt::Exempt,
     expose::Expose,
@@ -27,6 +28,7 @@ use crate::{
     response::Respond,
     store::{Answer, LocalStore, Store},
     store_error::{self, HandleStoreError},
+    told_once::ToldOnce,
 };
 
 /// Lets a request through to the inner service, or answers it in its place; made by a
@@ -291,7 +293,26 @@ where
 {
     let mut decision = limit.decision_of(refusal);
     decision.work_out();
+    tell_of_what_lets_nothing_through(&decision);
     settings.options.respond.refuse(request, decision)
+}
+
+/// Tells the operator, once for each policy, of a burst or a capacity of 0: it is legal, but may have been meant as "no
+/// bursts". A quota of 0 units says what it does, and is not told; it has a window, which a burst of 0 has not.
+fn tell_of_what_lets_nothing_through(decision: &Decision) {
+    static TOLD: ToldOnce = ToldOnce::new();
+
+    let nothing = |policy: &&PolicyDecision| policy.limit() == 0 && policy.window().is_zero();
+    for policy in decision.policies().iter().filter(nothing) {
+        if TOLD.is_new(policy.policy()) {
+            tracing::warn!(
+                name: "layer.nothing_let_through",
+                target: "tollgate::layer",
+                policy = policy.policy(),
+                "a limit with a burst or a capacity of 0 refuses every request: 1 lets them through one by one"
+            );
+        }
+    }
 }
 
 /// What becomes of a request that the store could not decide about: `None` lets it through.

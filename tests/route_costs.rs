@@ -39,3 +39,17 @@ async fn a_line_for_a_method_comes_before_a_line_for_any() {
     assert_eq!(remaining(costs(), "POST").await, "80");
     assert_eq!(remaining(costs(), "GET").await, "95");
 }
+
+#[tokio::test]
+async fn of_two_lines_for_one_method_the_last_one_counts_and_other_methods_keep_theirs() {
+    let costs = || {
+        RouteCosts::new(1)
+            .on_method(http::Method::GET, "/report", 7)
+            .on_method(http::Method::POST, "/report", 20)
+            .on_method(http::Method::POST, "/report", 3)
+    };
+    assert_eq!(remaining(costs(), "POST").await, "97");
+    assert_eq!(remaining(costs(), "GET").await, "93");
+    let twice = costs().on("/report", 30).on("/report", 40);
+    assert_eq!(remaining(twice, "DELETE").await, "60");
+}

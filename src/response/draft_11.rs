@@ -18,6 +18,16 @@ pub(super) fn policies(decision: &Decision) -> HeaderValue {
     })
 }
 
+/// Whether a line has a member for the policy of this name.
+pub(super) fn tells_of(line: &HeaderValue, name: &str) -> bool {
+    let mut members = line.as_bytes().split(|&byte| byte == b',');
+    members.any(|member| {
+        let member = member.trim_ascii_start().strip_prefix(b"\"");
+        let rest = member.and_then(|member| member.strip_prefix(name.as_bytes()));
+        rest.is_some_and(|rest| rest.starts_with(b"\""))
+    })
+}
+
 /// `"api";r=39;t=1, "daily";r=999;t=87`
 pub(super) fn rates(decision: &Decision) -> HeaderValue {
     let member = |policy| Member::of_what_is_left(policy);
@@ -141,6 +151,19 @@ mod tests {
     fn draft_11_says_what_the_policy_is_and_what_is_left() {
         let lines = [r#""api";q=40;w=2"#, r#""api";r=39;t=1"#];
         assert_eq!(told(&admitted()), lines);
+    }
+
+    #[test]
+    fn a_line_tells_of_the_policies_whose_whole_names_are_in_it() {
+        let line = policies(&both(Outcome::Admitted, Outcome::Admitted));
+        assert!(tells_of(&line, "api") && tells_of(&line, "daily"));
+        for other in ["", "ap", "apis", "aily", "q", "q=40", ";q=40"] {
+            assert!(!tells_of(&line, other), "{other}");
+        }
+        for odd in ["", ",", "\"", "\"api", "api", "40;w=2", "\"x\";y=\"api\""] {
+            let line = HeaderValue::from_static(odd);
+            assert!(!tells_of(&line, "api"), "{odd}");
+        }
     }
 
     #[test]

@@ -9,13 +9,18 @@ use super::{
     fields::{DRAFT_6, Fields, LEGACY, POLICY, RATE_LIMIT},
     older_drafts,
 };
-use crate::decision::{Decision, PolicyDecision};
+use crate::{
+    decision::{Decision, PolicyDecision},
+    told_once::ToldOnce,
+};
 
 /// A dialect with the `RateLimit-Policy` line that was written first: a responder mostly serves one policy.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FieldWriter {
     dialect: Fields,
     policy_line: OnceLock<PolicyLine>,
+    /// Set once a response was seen that told of one of our policies already: then nobody looks again.
+    was_told_twice: OnceLock<()>,
 }
 
 impl FieldWriter {
@@ -23,6 +28,7 @@ impl FieldWriter {
         Self {
             dialect,
             policy_line: OnceLock::new(),
+            was_told_twice: OnceLock::new(),
         }
     }
 
@@ -38,7 +44,9 @@ impl FieldWriter {
         }
         match self.dialect {
             Fields::Draft11 => {
-                let _ = headers.try_append(POLICY, self.policy_line(decision));
+                if let Ok(true) = headers.try_append(POLICY, self.policy_line(decision)) {
+                    self.look_for_a_policy_told_twice(decision, headers);
+                }
                 // A list cannot be empty: a refusal has a policy that refuses.
                 let _ = headers.try_append(RATE_LIMIT, draft_11::rates(decision));
             }
@@ -62,6 +70,33 @@ impl FieldWriter {
         };
         if !names.iter().any(|name| headers.contains_key(name)) {
             self.add(decision, headers);
+        }
+    }
+
+    /// Tells the operator, once for each policy, of a response that has told of it before: a client cannot tell the two
+    /// apart. It is asked only of responses that have lines of others.
+    #[cold]
+    fn look_for_a_policy_told_twice(&self, decision: &Decision, headers: &HeaderMap) {
+        static TOLD: ToldOnce = ToldOnce::new();
+
+        if self.was_told_twice.get().is_some() {
+            return;
+        }
+        let others = || headers.get_all(POLICY).iter().rev().skip(1);
+        for policy in decision.policies().iter().map(PolicyDecision::policy) {
+            if !others().any(|line| draft_11::tells_of(line, policy)) {
+                continue;
+            }
+            let _ = self.was_told_twice.set(());
+            if TOLD.is_new(policy) {
+                tracing::warn!(
+                    name: "response.policy_told_twice",
+                    target: "tollgate::response",
+                    policy,
+                    "a response tells of two limits of the same name, which its caller cannot tell apart: give one of \
+                     them another, by `.named(\"..\")`"
+                );
+            }
         }
     }
 

@@ -1,0 +1,231 @@
+//! What is legal and may be a mistake is told to the operator: once, and by name.
+#![cfg(feature = "axum")]
+
+use std::{
+    fmt::{self, Write},
+    sync::{Arc, Mutex},
+};
+
+use axum::{Router, body::Body, extract::Request, routing::get};
+use tollgate::{
+    Quota, RateLimitLayer, RouteCosts,
+    algorithm::{Algorithm, FixedWindow, Gcra, LeakyBucket, MinInterval, TokenBucket},
+    key::{Global, Header},
+    response::{Fields, Http},
+    store::LocalStore,
+};
+use tower::ServiceExt;
+use tracing::{
+    Event, Metadata, Subscriber,
+    field::{Field, Visit},
+    span,
+    subscriber::{DefaultGuard, set_default},
+};
+
+/// Writes down the names and the fields of this crate's events, without their messages.
+#[derive(Debug, Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    /// Listens on this thread until it is dropped.
+    fn listen(&self) -> DefaultGuard {
+        set_default(self.clone())
+    }
+
+    /// What was told since the last time, in alphabetical order.
+    fn told(&self) -> Vec<String> {
+        let mut told = std::mem::take(&mut *self.0.lock().unwrap());
+        told.sort();
+        told
+    }
+}
+
+impl Subscriber for Log {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("tollgate::")
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        struct Fields(String);
+
+        impl Visit for Fields {
+            fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+                if field.name() != "message" {
+                    write!(self.0, " {field}={value:?}").unwrap();
+                }
+            }
+        }
+
+        let mut told = Fields(event.metadata().name().to_owned());
+        event.record(&mut told);
+        self.0.lock().unwrap().push(told.0);
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn enter(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {}
+}
+
+fn hello() -> Router {
+    Router::new().route("/", get(async || "hello"))
+}
+
+fn limited<A: Algorithm>(router: Router, algorithm: A) -> Router {
+    router.layer(RateLimitLayer::new(algorithm, LocalStore::new(), Global))
+}
+
+async fn status(app: &Router, path: &str) -> u16 {
+    let request = Request::get(path).body(Body::empty()).unwrap();
+    let response = app.clone().oneshot(request).await.unwrap();
+    response.status().as_u16()
+}
+
+#[tokio::test]
+async fn a_burst_of_nothing_is_told_when_it_refuses() {
+    let log = Log::default();
+    let _guard = log.listen();
+    let quota = Quota::per_second(20);
+    let apps = [
+        limited(hello(), TokenBucket::new(quota).burst(0).named("no-burst")),
+        limited(hello(), Gcra::new(quota).burst(0).named("no-burst-gcra")),
+        limited(
+            hello(),
+            LeakyBucket::new(quota).capacity(0).named("no-room"),
+        ),
+    ];
+    for app in &apps {
+        for _ in 0..3 {
+            assert_eq!(status(app, "/").await, 429);
+        }
+    }
+    let told = ["no-burst", "no-burst-gcra", "no-room"]
+        .map(|policy| format!("layer.nothing_let_through policy=\"{policy}\""));
+    assert_eq!(log.told(), told);
+}
+
+#[tokio::test]
+async fn a_member_of_a_tuple_that_lets_nothing_through_is_told_by_its_own_name() {
+    let log = Log::default();
+    let _guard = log.listen();
+    let bucket = TokenBucket::new(Quota::per_second(20)).burst(0);
+    let both = (
+        FixedWindow::new(Quota::per_day(9)),
+        bucket.named("no-burst-in-tuple"),
+    );
+    let app = limited(hello(), both);
+    assert_eq!(status(&app, "/").await, 429);
+    let told = "layer.nothing_let_through policy=\"no-burst-in-tuple\"";
+    assert_eq!(log.told(), [told]);
+}
+
+#[tokio::test]
+async fn a_refusal_that_was_meant_is_not_told() {
+    let log = Log::default();
+    let _guard = log.listen();
+    let nothing = Quota::per_day(0);
+    let second = std::time::Duration::from_secs(1);
+    for app in [
+        limited(hello(), FixedWindow::new(nothing)),
+        limited(hello(), TokenBucket::new(nothing)),
+        limited(hello(), TokenBucket::new(Quota::per_day(1)).burst(1)),
+        limited(hello(), MinInterval::new(second)),
+    ] {
+        for _ in 0..3 {
+            status(&app, "/").await;
+        }
+        assert_eq!(status(&app, "/").await, 429);
+    }
+    assert_eq!(log.told(), [""; 0]);
+}
+
+#[tokio::test]
+async fn routes_that_no_request_has_matched_in_ten_thousand_are_told_each_by_its_name() {
+    let log = Log::default();
+    let _guard = log.listen();
+    let costs = RouteCosts::new(0)
+        .on("/search", 0)
+        .on("/serach", 5)
+        .on("/report", 0)
+        .on_method(http::Method::POST, "/user/{id}", 20);
+    let quota = FixedWindow::new(Quota::per_day(1));
+    let limit = RateLimitLayer::new(quota, LocalStore::new(), Global).cost(costs);
+    // Each route has a clone of the layer; what they match counts together.
+    let app: Router = Router::new()
+        .route("/search", get(async || ""))
+        .route("/report", get(async || ""))
+        .route("/users/{id}", get(async || ""))
+        .layer(limit);
+    for number in 1..10_000 {
+        let path = ["/search", "/report", "/users/1"][number % 3];
+        assert_eq!(status(&app, path).await, 200);
+    }
+    assert_eq!(log.told(), [""; 0]);
+    for _ in 0..10_001 {
+        assert_eq!(status(&app, "/search").await, 200);
+    }
+    let told =
+        ["/serach", "/user/{id}"].map(|route| format!("cost.route_not_matched route={route}"));
+    assert_eq!(log.told(), told);
+}
+
+#[tokio::test]
+async fn two_layers_whose_policies_have_one_name_are_told_and_only_those() {
+    let log = Log::default();
+    let _guard = log.listen();
+    let eleven = || FixedWindow::new(Quota::per_day(11));
+    let both = limited(limited(hello(), eleven()), eleven());
+    for _ in 0..3 {
+        assert_eq!(status(&both, "/").await, 200);
+    }
+    let told = "response.policy_told_twice policy=\"fixed-window-11-1d\"";
+    assert_eq!(log.told(), [told]);
+
+    let named = |name| FixedWindow::new(Quota::per_day(12)).named(name);
+    let inner = limited(hello(), (named("inner"), named("of-both")));
+    let outer = limited(inner.clone(), named("outer"));
+    assert_eq!(status(&outer, "/").await, 200);
+    assert_eq!(log.told(), [""; 0]);
+    let outer = limited(inner, named("of-both"));
+    assert_eq!(status(&outer, "/").await, 200);
+    assert_eq!(
+        log.told(),
+        ["response.policy_told_twice policy=\"of-both\""]
+    );
+}
+
+#[tokio::test]
+async fn two_layers_of_one_name_of_which_one_tells_nothing_are_as_they_should_be() {
+    let log = Log::default();
+    let _guard = log.listen();
+    let limit = || {
+        RateLimitLayer::new(
+            FixedWindow::new(Quota::per_day(13)),
+            LocalStore::new(),
+            Global,
+        )
+    };
+    let silent = Http::new().fields(Fields::Off);
+    let app = hello().layer(limit().respond_with(silent)).layer(limit());
+    assert_eq!(status(&app, "/").await, 200);
+    assert_eq!(log.told(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_header_that_requests_lack_is_told_by_its_name() {
+    let log = Log::default();
+    let _guard = log.listen();
+    for name in ["x-first", "x-second"] {
+        let quota = FixedWindow::new(Quota::per_day(1));
+        let limit = RateLimitLayer::new(quota, LocalStore::new(), Header::new(name));
+        let app = hello().layer(limit);
+        for _ in 0..3 {
+            assert_eq!(status(&app, "/").await, 400);
+        }
+        assert_eq!(log.told(), [format!("key.header_missing header={name}")]);
+    }
+}
