@@ -1,4 +1,4 @@
-//! What a flood of newcomers costs a store whose states are dear to copy, as logs are.
+//! What newcomers and looks cost a store whose states are dear to copy, as logs are.
 
 use std::{
     future::Future,
@@ -122,4 +122,59 @@ fn refusing_newcomers_with_several_keys_copies_no_state_either() {
     // There is room again, where a newcomer would start from what is charged to the shared bucket.
     ready(limiter.refund(&EachOf((Some(0), Some(0))), 1)).unwrap();
     refuses();
+}
+
+#[test]
+fn a_copy_is_made_for_a_newcomer_who_gets_a_place_and_for_nobody_else() {
+    let copies = Arc::default();
+    let store = LocalStore::builder().max_keys(1).build();
+    let limiter = RateLimiter::new(Ever(1_000, Arc::clone(&copies)), store.clone());
+    let made = || copies.load(Ordering::Relaxed);
+    let admits = |key: u64| ready(limiter.check(&key)).unwrap().is_admitted();
+    let remaining = |key: u64| ready(limiter.peek(&key)).unwrap().remaining();
+    assert!(admits(0));
+    for newcomer in 1..=100 {
+        assert!(admits(newcomer));
+    }
+    assert_eq!(
+        (remaining(0), remaining(1), remaining(101)),
+        (999, 900, 900)
+    );
+    assert_eq!((store.usage().overflow_decisions, made()), (100, 0));
+    // Its place is free again.
+    ready(limiter.refund(&0, 1)).unwrap();
+    assert!(admits(101));
+    assert_eq!((remaining(101), remaining(1), made()), (899, 900, 1));
+    assert_eq!(
+        (store.usage().overflow_decisions, store.usage().keys),
+        (100, 1)
+    );
+}
+
+#[test]
+fn with_several_keys_a_copy_is_made_for_each_that_gets_a_place_and_for_no_other() {
+    let copies = Arc::default();
+    let store = LocalStore::builder().max_keys(1).build();
+    let ever = || Ever(1_000, Arc::clone(&copies));
+    let limiter = RateLimiter::new(EachOf((ever(), ever())), store.clone());
+    let made = || copies.load(Ordering::Relaxed);
+    let both = |key: u64| EachOf((Some(key), Some(key)));
+    let admits = |key: u64| ready(limiter.check(&both(key))).unwrap().is_admitted();
+    let remaining = |key: u64| ready(limiter.peek(&both(key))).unwrap().remaining();
+    assert!(admits(0));
+    for newcomer in 1..=100 {
+        assert!(admits(newcomer));
+    }
+    assert_eq!(
+        (remaining(0), remaining(1), remaining(101)),
+        (999, 900, 900)
+    );
+    assert_eq!((store.usage().overflow_decisions, made()), (200, 0));
+    ready(limiter.refund(&both(0), 1)).unwrap();
+    assert!(admits(101));
+    assert_eq!((remaining(101), remaining(1), made()), (899, 900, 2));
+    assert_eq!(
+        (store.usage().overflow_decisions, store.usage().keys),
+        (200, 2)
+    );
 }

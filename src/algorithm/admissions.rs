@@ -70,6 +70,13 @@ impl Admissions {
         }
     }
 
+    /// A log of one entry, in the slot of the last: the units of all that still count.
+    pub(super) fn in_one_entry(&self, counted: &Counted) -> Self {
+        let mut one = Self::since(self.stamp);
+        (one.total, one.first.total) = (counted.units, counted.units);
+        one
+    }
+
     /// The entries of which it is not said that they are over: mostly all but a few of the first.
     #[inline(always)]
     pub(super) fn counted(&self, is_over: impl Fn(&Entry) -> bool) -> Counted {

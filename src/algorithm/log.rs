@@ -216,6 +216,11 @@ impl Algorithm for Log {
             && (state.is_empty() || state.stamp + self.span_micros <= self.slot_of(now))
     }
 
+    /// One entry: all units that count now, until the last of them is over.
+    fn inherit(&self, shared: &Admissions, now: Timestamp) -> Admissions {
+        shared.in_one_entry(&self.counted(shared, self.slot(shared, now)))
+    }
+
     #[inline]
     fn snapshot(
         &self,

@@ -159,6 +159,8 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
 
     /// Mends a state whose stamp lies more than one full span (from most charged to fresh) after `now`: the stamp
     /// becomes `now` and the debt is kept, so that a clock that stepped back locks nobody out.
+    ///
+    /// It is the one thing that a look at a bucket and a refused request may write.
     fn settle(&self, state: &mut Self::State, now: Timestamp);
 
     /// Whether the cost is admitted. A cost of 0 always is.
@@ -172,6 +174,18 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
 
     /// Whether the state says no more than a fresh one, so that it may be forgotten.
     fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool;
+
+    /// The state that a key begins with which gets a bucket of its own while a store that was full still has one that new
+    /// keys shared: the key owes what `shared` owes, as it may be one of those who were charged there. Both were
+    /// [settled](Self::settle) and [judged](Self::judge) at this instant.
+    ///
+    /// By default a copy. Override it where a state can be large, as a log is: many keys may begin so, and each keeps what is
+    /// returned here. It must be small, and must refuse, now and later, whatever a copy would refuse; and what `shared` admits
+    /// now, it must admit now.
+    #[inline]
+    fn inherit(&self, shared: &Self::State, _now: Timestamp) -> Self::State {
+        shared.clone()
+    }
 
     /// How the bucket stands, after the decision about this cost; if it was admitted, after its charge. What
     /// would be admitted but was charged nothing is told as a cost of 0.

@@ -52,6 +52,11 @@ macro_rules! same_rule {
             }
 
             #[inline]
+            fn inherit(&self, shared: &Self::State, now: $crate::clock::Timestamp) -> Self::State {
+                self.$field.inherit(shared, now)
+            }
+
+            #[inline]
             fn snapshot(
                 &self,
                 state: &Self::State,

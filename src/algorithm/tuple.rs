@@ -64,6 +64,14 @@ macro_rules! tuple {
             }
 
             #[inline]
+            fn inherit(&self, shared: &Self::State, now: Timestamp) -> Self::State {
+                (
+                    self.$zero.inherit(&shared.$zero, now),
+                    $(self.$index.inherit(&shared.$index, now)),+
+                )
+            }
+
+            #[inline]
             fn snapshot(
                 &self,
                 state: &Self::State,

@@ -45,18 +45,18 @@ fn with_state<A: Algorithm, K: Key, V>(
     }
 }
 
-/// Calls the closure with a copy of the state of this key, under its lock; without a key, with none.
-fn with_copy<A: Algorithm, K: Key, V>(
+/// Calls the closure with what this key is judged by, under its lock; without a key, with nothing. The closure only looks at it.
+fn with_state_as_it_is<A: Algorithm, K: Key, V>(
     policies: &Policies<K, A::State>,
     (algorithm, key): (&A, Option<K>),
     (_, now): (u32, Timestamp),
-    then: impl FnOnce(Option<A::State>) -> V,
+    then: impl FnOnce(Option<&mut A::State>) -> V,
 ) -> V {
     let Some(key) = key else {
         return then(None);
     };
     let table = policies.table(algorithm);
-    table.with_copy(algorithm, &key, now, |state| then(Some(state)))
+    table.with_state_as_it_is(algorithm, &key, now, |state| then(Some(state)))
 }
 
 /// Takes the locks of the places one inside the other, and then decides.
@@ -152,7 +152,7 @@ macro_rules! each_of {
             ) -> Answer<Decided<EachOf<($($Algorithm,)+)>>, Self::Deciding> {
                 let now = self.clock.now();
                 let (EachOf(keys), tables) = (keys.to_owned(), &*self.tables);
-                let decide = |$($state: Option<$Algorithm::State>),+| {
+                let decide = |$($state: Option<&mut $Algorithm::State>),+| {
                     $(
                         let mut $state = $state;
                         if let Some(state) = &mut $state {
@@ -165,12 +165,12 @@ macro_rules! each_of {
                     // What would be admitted was charged nothing, as by a cost of 0.
                     let cost = if admitted { 0 } else { cost };
                     let snapshot = ($(
-                        $state.map(|state| stands(&limits.$place, &state, cost, admitted, now)),
+                        $state.map(|state| stands(&limits.$place, state, cost, admitted, now)),
                     )+);
                     Verdict { admitted, snapshot }
                 };
                 let verdict = under_locks!(
-                    with_copy, [$($state)+], decide, tables, limits, keys, (cost, now), $($state $place)+
+                    with_state_as_it_is, [$($state)+], decide, tables, limits, keys, (cost, now), $($state $place)+
                 );
                 Answer::Now(Ok(verdict))
             }

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-use crate::{algorithm::Algorithm, clock::Timestamp, store::Verdict};
+use crate::{algorithm::Algorithm, clock::Timestamp};
 
 /// It also says what a key without an entry starts from.
 pub(super) struct Overflow<S> {
@@ -22,107 +22,9 @@ pub(super) struct Overflow<S> {
     matter_for: AtomicU64,
 }
 
-/// What a key without an entry begins with.
-pub(super) enum Start<S, V> {
-    /// A state to decide about.
-    From(S),
-    /// A decision already, which charged nothing.
-    Decided(V),
-}
-
-impl<S: Clone> Overflow<S> {
-    /// What a cost begins with whose key has no entry: [`or_fresh`](Self::or_fresh), unless this bucket refuses it
-    /// already. So a refusal, which a flood consists of, copies no state, however large.
-    #[inline]
-    pub(super) fn start<A>(
-        &self,
-        algorithm: &A,
-        cost: u32,
-        now: Timestamp,
-    ) -> Start<S, Verdict<A::Snapshot>>
-    where
-        A: Algorithm<State = S>,
-    {
-        match self.is_charged.load(Ordering::Acquire) {
-            true => self.start_charged(algorithm, cost, now),
-            false => Start::From(algorithm.fresh(self.forgot_at())),
-        }
-    }
-
-    #[cold]
-    fn start_charged<A: Algorithm<State = S>>(
-        &self,
-        algorithm: &A,
-        cost: u32,
-        now: Timestamp,
-    ) -> Start<S, Verdict<A::Snapshot>> {
-        let mut bucket = self.charged(algorithm, now);
-        let Some(state) = &mut *bucket else {
-            return Start::From(algorithm.fresh(self.forgot_at()));
-        };
-        algorithm.settle(state, now);
-        let admitted = algorithm.judge(state, cost, now);
-        if admitted && cost > 0 {
-            return Start::From(state.clone());
-        }
-        if !admitted {
-            self.decisions.fetch_add(1, Ordering::Relaxed);
-        }
-        Start::Decided(Verdict {
-            admitted,
-            snapshot: algorithm.snapshot(state, cost, admitted, now),
-        })
-    }
-
-    /// The state that a key without an entry starts from: this bucket's while it is charged, since the key
-    /// may be one of those who charged it.
-    #[inline]
-    pub(super) fn or_fresh<A>(&self, algorithm: &A, now: Timestamp) -> S
-    where
-        A: Algorithm<State = S>,
-    {
-        match self.is_charged.load(Ordering::Acquire) {
-            true => self.charged(algorithm, now).clone(),
-            false => None,
-        }
-        .unwrap_or_else(|| algorithm.fresh(self.forgot_at()))
-    }
-
-    /// The bucket, empty if it owes nothing.
-    #[cold]
-    fn charged<A: Algorithm<State = S>>(
-        &self,
-        algorithm: &A,
-        now: Timestamp,
-    ) -> MutexGuard<'_, Option<S>> {
-        let mut bucket = self.lock();
-        if bucket
-            .take_if(|state| algorithm.is_fresh(state, self.idle_since(now)))
-            .is_some()
-        {
-            self.forgot(now);
-        }
-        self.is_charged.store(bucket.is_some(), Ordering::Release);
-        bucket
-    }
-
-    /// Decides for a key that has no room.
-    pub(super) fn decide<A: Algorithm<State = S>>(
-        &self,
-        algorithm: &A,
-        cost: u32,
-        now: Timestamp,
-    ) -> Verdict<A::Snapshot> {
-        self.decisions.fetch_add(1, Ordering::Relaxed);
-        let mut bucket = self.lock();
-        let state = bucket.get_or_insert_with(|| algorithm.fresh(self.forgot_at()));
-        let verdict = super::shard::step(algorithm, state, cost, now);
-        self.is_charged.store(true, Ordering::Release);
-        verdict
-    }
-
+impl<S> Overflow<S> {
     /// Calls the closure with this bucket's state if a cost whose key has no entry leaves it as it is: it is charged, and
-    /// refuses the cost or has nothing to charge. So a refusal, which a flood consists of, copies no state, however large.
+    /// refuses the cost or has nothing to charge. So a refusal, which a flood consists of, looks for no place.
     #[inline]
     pub(super) fn if_it_stays<A, T, F>(
         &self,
@@ -152,6 +54,59 @@ impl<S: Clone> Overflow<S> {
         Ok(then(state))
     }
 
+    /// The state that a key begins with which gets an entry: what this bucket owes while it is charged, since the key
+    /// may be one of those who charged it.
+    #[inline]
+    pub(super) fn start<A: Algorithm<State = S>>(&self, algorithm: &A, now: Timestamp) -> S {
+        if self.is_charged()
+            && let Some(state) = &mut *self.charged(algorithm, now)
+        {
+            algorithm.settle(state, now);
+            return algorithm.inherit(state, now);
+        }
+        self.fresh(algorithm)
+    }
+
+    /// Calls the closure with what a key without an entry is judged by: this bucket's state while it is charged, or a fresh
+    /// one. The closure only looks at it.
+    pub(super) fn look<A: Algorithm<State = S>, T>(
+        &self,
+        algorithm: &A,
+        now: Timestamp,
+        then: impl FnOnce(&mut S) -> T,
+    ) -> T {
+        if self.is_charged()
+            && let Some(state) = &mut *self.charged(algorithm, now)
+        {
+            return then(state);
+        }
+        then(&mut self.fresh(algorithm))
+    }
+
+    /// The state of a key that was never charged.
+    #[inline]
+    pub(super) fn fresh<A: Algorithm<State = S>>(&self, algorithm: &A) -> S {
+        algorithm.fresh(self.forgot_at())
+    }
+
+    /// The bucket, empty if it owes nothing.
+    #[cold]
+    fn charged<A: Algorithm<State = S>>(
+        &self,
+        algorithm: &A,
+        now: Timestamp,
+    ) -> MutexGuard<'_, Option<S>> {
+        let mut bucket = self.lock();
+        if bucket
+            .take_if(|state| algorithm.is_fresh(state, self.idle_since(now)))
+            .is_some()
+        {
+            self.forgot(now);
+        }
+        self.is_charged.store(bucket.is_some(), Ordering::Release);
+        bucket
+    }
+
     /// Calls the closure with the state of this bucket, for a key that has no room; the closure says whether it was charged.
     pub(super) fn with_state<A: Algorithm<State = S>, T>(
         &self,
@@ -167,7 +122,7 @@ impl<S: Clone> Overflow<S> {
             }
             return done;
         }
-        let mut state = algorithm.fresh(self.forgot_at());
+        let mut state = self.fresh(algorithm);
         let (is_charged, done) = then(&mut state);
         if is_charged {
             *bucket = Some(state);
@@ -245,7 +200,7 @@ impl<S> Overflow<S> {
         Timestamp::from_micros(now.as_micros().saturating_sub(micros))
     }
 
-    pub(super) fn forgot_at(&self) -> Timestamp {
+    fn forgot_at(&self) -> Timestamp {
         Timestamp::from_micros(self.forgot_at.load(Ordering::Relaxed))
     }
 

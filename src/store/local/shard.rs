@@ -109,6 +109,21 @@ pub(super) fn step<A: Algorithm>(
     Verdict { admitted, snapshot }
 }
 
+/// What [`step`] would decide, without charging it.
+pub(super) fn look<A: Algorithm>(
+    algorithm: &A,
+    state: &mut A::State,
+    cost: u32,
+    now: Timestamp,
+) -> Verdict<A::Snapshot> {
+    algorithm.settle(state, now);
+    let admitted = algorithm.judge(state, cost, now);
+    // What would be admitted was charged nothing, as by a cost of 0.
+    let cost = if admitted { 0 } else { cost };
+    let snapshot = algorithm.snapshot(state, cost, admitted, now);
+    Verdict { admitted, snapshot }
+}
+
 #[cfg(test)]
 mod tests {
     use std::{

@@ -16,8 +16,8 @@ use crate::{
 
 use super::{
     lock::{Held, Lock},
-    overflow::{Overflow, Start},
-    shard::{Shard, step},
+    overflow::Overflow,
+    shard::{Shard, look, step},
 };
 
 /// A full shard has about so many keys: so few that growing one is short, and nearly as many as a table has room for before
@@ -113,7 +113,7 @@ impl<K, S> Table<K, S> {
     }
 }
 
-impl<K: Key, S: Clone> Table<K, S> {
+impl<K: Key, S> Table<K, S> {
     #[cfg(test)]
     fn decide<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
@@ -167,20 +167,30 @@ impl<K: Key, S: Clone> Table<K, S> {
             hash,
             now,
         } = unknown;
-        let mut state = match self.overflow.start(algorithm, cost, now) {
-            Start::From(state) => state,
-            Start::Decided(verdict) => return verdict,
+        let judge = |state: &mut S| look(algorithm, state, cost, now);
+        let judge = match self.overflow.if_it_stays(algorithm, (cost, now), judge) {
+            Ok(verdict) => return verdict,
+            Err(judge) => judge,
         };
-        let verdict = step(algorithm, &mut state, cost, now);
+        // Nothing to charge, or more than ever fits.
+        let verdict = judge(&mut self.overflow.fresh(algorithm));
         if !verdict.admitted || cost == 0 {
             return verdict;
         }
         let Some(place) = self.place_for_a_new_key(&mut shard, algorithm, now) else {
-            let verdict = self.overflow.decide(algorithm, cost, now);
+            let verdict = self.overflow.with_state(algorithm, |state| {
+                let verdict = step(algorithm, state, cost, now);
+                (verdict.admitted, verdict)
+            });
             drop(shard);
             self.overflow.warn_once();
             return verdict;
         };
+        let mut state = self.overflow.start(algorithm, now);
+        let verdict = step(algorithm, &mut state, cost, now);
+        if !verdict.admitted {
+            return verdict;
+        }
         let entry = (key.to_owned(), state);
         shard.make_room(|key| self.hash(key));
         let hash_of = |(key, _): &(K, S)| self.hash(key);
@@ -196,21 +206,9 @@ impl<K: Key, S: Clone> Table<K, S> {
         cost: u32,
         now: Timestamp,
     ) -> Verdict<A::Snapshot> {
-        let hash = self.hash(key);
-        let shard = self.lock(hash);
-        let mut state = match shard.entries.find(hash, is(key)) {
-            Some((_, state)) => state.clone(),
-            None => self.overflow.or_fresh(algorithm, now),
-        };
-        drop(shard);
-        algorithm.settle(&mut state, now);
-        let admitted = algorithm.judge(&state, cost, now);
-        // What would be admitted was charged nothing, as by a cost of 0.
-        let charged_or_refused = if admitted { 0 } else { cost };
-        Verdict {
-            admitted,
-            snapshot: algorithm.snapshot(&state, charged_or_refused, admitted, now),
-        }
+        self.with_state_as_it_is(algorithm, key, now, |state| {
+            look(algorithm, state, cost, now)
+        })
     }
 
     pub(super) fn refund<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
@@ -238,7 +236,7 @@ impl<K: Key, S: Clone> Table<K, S> {
         let mut shard = self.lock(hash);
         if self.overflow.is_charged() {
             if let Some((_, state)) = shard.entries.find_mut(hash, is(key)) {
-                *state = algorithm.fresh(self.overflow.forgot_at());
+                *state = self.overflow.fresh(algorithm);
             }
         } else if let Ok(entry) = shard.entries.find_entry(hash, is(key)) {
             entry.remove();

@@ -1,10 +1,10 @@
 //! The state of one key of several that are decided about together: it is handed out under its lock.
 
-use crate::{algorithm::Algorithm, clock::Timestamp, key::Key};
+use crate::{algorithm::Algorithm, clock::Timestamp, key::Key, store::AsKey};
 
 use super::{Table, is};
 
-impl<K: Key, S: Clone> Table<K, S> {
+impl<K: Key, S> Table<K, S> {
     /// Calls the closure with the state of a key, under its lock; the closure says whether it was charged. Once no lock is
     /// held any more, [`after_a_decision`](Self::after_a_decision) is to be called with the flag that is returned.
     ///
@@ -28,7 +28,7 @@ impl<K: Key, S: Clone> Table<K, S> {
             Err(then) => then,
         };
         if cost == 0 {
-            let (_, done) = then(&mut self.overflow.or_fresh(algorithm, now));
+            let (_, done) = then(&mut self.overflow.fresh(algorithm));
             return (done, false);
         }
         let Some(place) = self.place_for_a_new_key(&mut shard, algorithm, now) else {
@@ -36,7 +36,7 @@ impl<K: Key, S: Clone> Table<K, S> {
         };
         let hash_of = |(key, _): &(K, S)| self.hash(key);
         shard.make_room(|key| self.hash(key));
-        let mut state = self.overflow.or_fresh(algorithm, now);
+        let mut state = self.overflow.start(algorithm, now);
         let (is_charged, done) = then(&mut state);
         if is_charged {
             shard.entries.insert_unique(hash, (key, state), hash_of);
@@ -45,23 +45,24 @@ impl<K: Key, S: Clone> Table<K, S> {
         (done, false)
     }
 
-    /// Calls the closure with a copy of the state of a key, under its lock.
-    pub(in crate::store::local) fn with_copy<A: Algorithm<State = S>, T>(
+    /// Calls the closure with what a key is judged by, under its lock: its state, or what a key without an entry would begin
+    /// with. The closure only looks at it.
+    pub(in crate::store::local) fn with_state_as_it_is<A, Q, T>(
         &self,
         algorithm: &A,
-        key: &K,
+        key: &Q,
         now: Timestamp,
-        then: impl FnOnce(S) -> T,
-    ) -> T {
+        then: impl FnOnce(&mut S) -> T,
+    ) -> T
+    where
+        A: Algorithm<State = S>,
+        Q: AsKey<K> + ?Sized,
+    {
         let hash = self.hash(key);
-        let shard = self.lock(hash);
-        let state = match shard.entries.find(hash, is(key)) {
-            Some((_, state)) => state.clone(),
-            None => self.overflow.or_fresh(algorithm, now),
-        };
-        let done = then(state);
-        drop(shard);
-        done
+        match self.lock(hash).entries.find_mut(hash, is(key)) {
+            Some((_, state)) => then(state),
+            None => self.overflow.look(algorithm, now, then),
+        }
     }
 
     /// What a decision leaves to be done without a lock: some idle keys leave if it is their turn, and the operator is told
