@@ -53,7 +53,7 @@ const TOWER: &[&str] = &["layer", "service", "future", "held", "inner"];
 const OUTSIDE: &[(&str, &[&str])] = &[
     ("ahash", &["store/local/"]),
     ("arc_swap", &["choice/reloadable.rs"]),
-    ("arrayvec", &["policy/name.rs"]),
+    ("arrayvec", &["policy/name.rs", "store/local/"]),
     ("axum", &["key/", "response/"]),
     ("base64", &["key/portable/", "policy.rs", "response/"]),
     ("bytes", &["key/", "response/", "store/redis/"]),

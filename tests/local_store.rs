@@ -1,10 +1,7 @@
 //! What `LocalStore` promises: idle keys leave, the rest stays, and nothing that goes wrong opens a limit.
 
 use std::{
-    cell::Cell,
     future::Future,
-    hash::{Hash, Hasher},
-    panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
     task::{Context, Poll, Waker},
     time::Duration,
@@ -355,117 +352,6 @@ fn keys_of_any_length_and_content_are_told_apart() {
     let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
     assert!(admits(&limiter, &pair("a:b", "c")) && admits(&limiter, &pair("a", "b:c")));
     assert!(admits(&limiter, &pair("ab", "c")) && admits(&limiter, &pair("a", "bc")));
-}
-
-/// A key whose own code panics when it is told to, and that falls where its group does.
-#[derive(Debug, Clone)]
-struct Rigged {
-    group: u8,
-    number: u8,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum PanicsIn {
-    Nothing,
-    Eq,
-    Hash,
-    Clone,
-}
-
-thread_local! {
-    static PANICS_IN: Cell<PanicsIn> = const { Cell::new(PanicsIn::Nothing) };
-}
-
-fn panic_if_told(place: PanicsIn) {
-    assert!(PANICS_IN.get() != place, "the key's own code panics");
-}
-
-/// Runs it while keys panic there; says whether it did panic.
-fn while_keys_panic(place: PanicsIn, run: impl FnOnce()) -> bool {
-    PANICS_IN.set(place);
-    let result = catch_unwind(AssertUnwindSafe(run));
-    PANICS_IN.set(PanicsIn::Nothing);
-    result.is_err()
-}
-
-impl PartialEq for Rigged {
-    fn eq(&self, other: &Self) -> bool {
-        panic_if_told(PanicsIn::Eq);
-        (self.group, self.number) == (other.group, other.number)
-    }
-}
-
-impl Eq for Rigged {}
-
-impl Hash for Rigged {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        panic_if_told(PanicsIn::Hash);
-        self.group.hash(state);
-    }
-}
-
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct RiggedClone(Rigged);
-
-impl Clone for RiggedClone {
-    fn clone(&self) -> Self {
-        panic_if_told(PanicsIn::Clone);
-        Self(self.0.clone())
-    }
-}
-
-fn rigged(group: u8, number: u8) -> RiggedClone {
-    RiggedClone(Rigged { group, number })
-}
-
-#[test]
-fn a_key_that_panics_leaves_every_bucket_as_it_was() {
-    let (store, _clock) = store(2);
-    let limiter = RateLimiter::new(FixedWindow::new(Quota::per_day(3)), store.clone());
-    assert!(admits(&limiter, &rigged(1, 1)));
-    for place in [PanicsIn::Eq, PanicsIn::Hash] {
-        assert!(while_keys_panic(place, || {
-            admits(&limiter, &rigged(1, 1));
-        }));
-        assert!(while_keys_panic(place, || {
-            ready(limiter.reset(&rigged(1, 1))).unwrap();
-        }));
-    }
-    for _ in 0..5 {
-        // A newcomer whose key cannot be cloned takes no place.
-        assert!(while_keys_panic(PanicsIn::Clone, || {
-            admits(&limiter, &rigged(1, 2));
-        }));
-    }
-    assert_eq!(store.usage().keys, 1);
-    assert_eq!(
-        (0..5).filter(|_| admits(&limiter, &rigged(1, 1))).count(),
-        2
-    );
-    assert_eq!(
-        (0..5).filter(|_| admits(&limiter, &rigged(1, 2))).count(),
-        3
-    );
-    assert_eq!(
-        (store.usage().keys, store.usage().overflow_decisions),
-        (2, 0)
-    );
-}
-
-#[test]
-fn idle_keys_beside_one_that_panicked_still_make_room() {
-    let (store, clock) = store(1);
-    let limiter = RateLimiter::new(FixedWindow::new(Quota::per_minute(1)), store.clone());
-    assert!(admits(&limiter, &rigged(0, 0)));
-    assert!(while_keys_panic(PanicsIn::Eq, || {
-        admits(&limiter, &rigged(0, 0));
-    }));
-    clock.advance(MINUTE);
-    assert!(admits(&limiter, &rigged(1, 0)));
-    assert_eq!(
-        (store.usage().keys, store.usage().overflow_decisions),
-        (1, 0)
-    );
 }
 
 #[test]

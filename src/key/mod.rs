@@ -90,6 +90,17 @@ pub use rejection::MissingKey;
 pub use tuple::TupleRejection;
 
 /// What a bucket can be found by: any `Clone + Hash + Eq` value that can be sent between threads.
+///
+/// Derive them, and nothing here concerns you. Where they are code of your own, a [`LocalStore`](crate::store::LocalStore) runs it
+/// inside of the calls of others, who ask about other keys:
+///
+/// - **`Hash` and `Eq`** (and the `Borrow` of a borrowed form) run under a lock. They must not ask a limiter of the same store:
+///   the thread would wait for itself, and others for it, for ever. Nor must they block, or take long. They must agree with each
+///   other, and say the same for as long as a key lives.
+/// - **`Clone`** (`to_owned`, of a borrowed form) and **`Drop`** run without a lock: they may take their time, and ask the limiter.
+///   A key leaves in a call about another one; what `Drop` asks then makes no further keys leave.
+/// - **A panic** in any of them goes on to whoever called. No other key is charged or let through for it, none is forgotten, and
+///   no place is lost. If it was `Drop` that panicked, what was asked for has been done.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a key: it must be `Clone + Hash + Eq + Send + Sync + 'static`",
     label = "not usable as a key",

@@ -13,7 +13,7 @@ use crate::{
     store::{Answer, AsKey, Decided, Store, Verdict, Written},
 };
 
-use super::{LocalBuckets, LocalStore, Usage, buckets::Tables, policies::Policies};
+use super::{LocalBuckets, LocalStore, Usage, buckets::Tables, gone::Gone, policies::Policies};
 
 /// What was decided under the locks.
 struct Done<V> {
@@ -27,16 +27,13 @@ struct Done<V> {
 /// Calls the closure with the state of this key, under its lock; without a key, with none.
 fn with_state<A: Algorithm, K: Key, V>(
     policies: &Policies<K, A::State>,
-    (algorithm, key): (&A, Option<K>),
-    (cost, now): (u32, Timestamp),
+    (algorithm, key, gone): (&A, &mut Option<K>, &mut Gone<K, A::State>),
+    of: (u32, Timestamp),
     then: impl FnOnce(Option<&mut A::State>) -> Done<V>,
 ) -> Done<V> {
-    let Some(key) = key else {
-        return then(None);
-    };
     let table = policies.table(algorithm);
-    let (done, slice_is_due) = table.with_state(algorithm, key, (cost, now), |state| {
-        let done = then(Some(state));
+    let (done, slice_is_due) = table.with_state(algorithm, key, gone, of, |state| {
+        let done = then(state);
         (done.is_charged, done)
     });
     Done {
@@ -45,10 +42,10 @@ fn with_state<A: Algorithm, K: Key, V>(
     }
 }
 
-/// Calls the closure with what this key is judged by, under its lock; without a key, with nothing. The closure only looks at it.
+/// Calls the closure with what this key is judged by, under its lock; without a key, with none. The closure only looks at it.
 fn with_state_as_it_is<A: Algorithm, K: Key, V>(
     policies: &Policies<K, A::State>,
-    (algorithm, key): (&A, Option<K>),
+    (algorithm, key, gone): (&A, &mut Option<K>, &mut Gone<K, A::State>),
     (_, now): (u32, Timestamp),
     then: impl FnOnce(Option<&mut A::State>) -> V,
 ) -> V {
@@ -56,18 +53,18 @@ fn with_state_as_it_is<A: Algorithm, K: Key, V>(
         return then(None);
     };
     let table = policies.table(algorithm);
-    table.with_state_as_it_is(algorithm, &key, now, |state| then(Some(state)))
+    table.with_state_as_it_is((algorithm, now), &*key, gone, |state| then(Some(state)))
 }
 
 /// Takes the locks of the places one inside the other, and then decides.
 macro_rules! under_locks {
-    ($with:ident, [$($all:ident)+], $decide:expr, $tables:expr, $limits:expr, $keys:expr, $of:expr,) => {
+    ($with:ident, [$($all:ident)+], $decide:expr, $tables:expr, $limits:expr, $keys:expr, $gone:expr, $of:expr,) => {
         $decide($($all),+)
     };
-    ($with:ident, [$($all:ident)+], $decide:expr, $tables:expr, $limits:expr, $keys:expr, $of:expr,
+    ($with:ident, [$($all:ident)+], $decide:expr, $tables:expr, $limits:expr, $keys:expr, $gone:expr, $of:expr,
      $state:ident $place:tt $($rest:tt)*) => {
-        $with(&$tables.$place, (&$limits.$place, $keys.$place), $of, |$state| {
-            under_locks!($with, [$($all)+], $decide, $tables, $limits, $keys, $of, $($rest)*)
+        $with(&$tables.$place, (&$limits.$place, &mut $keys.$place, &mut $gone.$place), $of, |$state| {
+            under_locks!($with, [$($all)+], $decide, $tables, $limits, $keys, $gone, $of, $($rest)*)
         })
     };
 }
@@ -111,7 +108,8 @@ macro_rules! each_of {
                 cost: u32,
             ) -> Answer<Decided<EachOf<($($Algorithm,)+)>>, Self::Deciding> {
                 let now = self.clock.now();
-                let (EachOf(keys), tables) = (keys.to_owned(), &*self.tables);
+                let (EachOf(mut keys), tables) = (keys.to_owned(), &*self.tables);
+                let mut gone = ($(Gone::<$Key, $Algorithm::State>::new(),)+);
                 let decide = |$($state: Option<&mut $Algorithm::State>),+| {
                     $(
                         let mut $state = $state;
@@ -135,12 +133,13 @@ macro_rules! each_of {
                     Done { is_charged, slice_is_due: false, verdict }
                 };
                 let Done { slice_is_due, verdict, .. } = under_locks!(
-                    with_state, [$($state)+], decide, tables, limits, keys, (cost, now), $($state $place)+
+                    with_state, [$($state)+], decide, tables, limits, keys, gone, (cost, now), $($state $place)+
                 );
                 $(
                     let (table, limit) = (tables.$place.table(&limits.$place), &limits.$place);
                     table.after_a_decision(limit, now, slice_is_due);
                 )+
+                $(gone.$place.left_of(keys.$place);)+
                 Answer::Now(Ok(verdict))
             }
 
@@ -151,7 +150,8 @@ macro_rules! each_of {
                 cost: u32,
             ) -> Answer<Decided<EachOf<($($Algorithm,)+)>>, Self::Deciding> {
                 let now = self.clock.now();
-                let (EachOf(keys), tables) = (keys.to_owned(), &*self.tables);
+                let (EachOf(mut keys), tables) = (keys.to_owned(), &*self.tables);
+                let mut gone = ($(Gone::<$Key, $Algorithm::State>::new(),)+);
                 let decide = |$($state: Option<&mut $Algorithm::State>),+| {
                     $(
                         let mut $state = $state;
@@ -170,8 +170,9 @@ macro_rules! each_of {
                     Verdict { admitted, snapshot }
                 };
                 let verdict = under_locks!(
-                    with_state_as_it_is, [$($state)+], decide, tables, limits, keys, (cost, now), $($state $place)+
+                    with_state_as_it_is, [$($state)+], decide, tables, limits, keys, gone, (cost, now), $($state $place)+
                 );
+                $(gone.$place.left_of(keys.$place);)+
                 Answer::Now(Ok(verdict))
             }
 
@@ -183,11 +184,13 @@ macro_rules! each_of {
             ) -> Answer<Written, Self::Writing> {
                 let now = self.clock.now();
                 let EachOf(keys) = keys.to_owned();
+                let mut gone = ($(Gone::<$Key, $Algorithm::State>::new(),)+);
                 $(
-                    if let Some(key) = keys.$place {
+                    if let Some(key) = &keys.$place {
                         let limit = &limits.$place;
-                        self.tables.$place.table(limit).refund(limit, &key, cost, now);
+                        self.tables.$place.table(limit).refund(limit, key, cost, now);
                     }
+                    gone.$place.left_of(keys.$place);
                 )+
                 Answer::Now(Ok(()))
             }
@@ -198,11 +201,13 @@ macro_rules! each_of {
                 keys: &Q,
             ) -> Answer<Written, Self::Writing> {
                 let EachOf(keys) = keys.to_owned();
+                let mut gone = ($(Gone::<$Key, $Algorithm::State>::new(),)+);
                 $(
-                    if let Some(key) = keys.$place {
+                    if let Some(key) = &keys.$place {
                         let limit = &limits.$place;
-                        self.tables.$place.table(limit).reset(limit, &key);
+                        self.tables.$place.table(limit).reset(limit, key, &mut gone.$place);
                     }
+                    gone.$place.left_of(keys.$place);
                 )+
                 Answer::Now(Ok(()))
             }

@@ -7,6 +7,7 @@
 
 mod buckets;
 mod each_of;
+mod gone;
 mod lock;
 mod overflow;
 mod policies;
@@ -23,7 +24,7 @@ use crate::{
     store::{Answer, AsKey, Decided, Store, Written},
 };
 
-use self::{buckets::Tables, table::Table};
+use self::{buckets::Tables, gone::Gone, table::Table};
 
 pub use buckets::LocalBuckets;
 
@@ -248,7 +249,8 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for LocalStore<A, K, C> {
         algorithm: &A,
         key: &Q,
     ) -> Answer<Written, Self::Writing> {
-        self.table(algorithm).reset(algorithm, key);
+        let mut gone = Gone::new();
+        self.table(algorithm).reset(algorithm, key, &mut gone);
         Answer::Now(Ok(()))
     }
 

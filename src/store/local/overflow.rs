@@ -7,6 +7,8 @@ use std::sync::{
 
 use crate::{algorithm::Algorithm, clock::Timestamp};
 
+use super::gone::Gone;
+
 /// It also says what a key without an entry starts from.
 pub(super) struct Overflow<S> {
     /// Whether the bucket owes anything; read before the lock is taken.
@@ -26,10 +28,11 @@ impl<S> Overflow<S> {
     /// Calls the closure with this bucket's state if a cost whose key has no entry leaves it as it is: it is charged, and
     /// refuses the cost or has nothing to charge. So a refusal, which a flood consists of, looks for no place.
     #[inline]
-    pub(super) fn if_it_stays<A, T, F>(
+    pub(super) fn if_it_stays<A, K, T, F>(
         &self,
         algorithm: &A,
         (cost, now): (u32, Timestamp),
+        gone: &mut Gone<K, S>,
         then: F,
     ) -> Result<T, F>
     where
@@ -39,7 +42,7 @@ impl<S> Overflow<S> {
         if !self.is_charged() {
             return Err(then);
         }
-        let mut bucket = self.charged(algorithm, now);
+        let mut bucket = self.charged(algorithm, now, gone);
         let Some(state) = &mut *bucket else {
             return Err(then);
         };
@@ -57,9 +60,14 @@ impl<S> Overflow<S> {
     /// The state that a key begins with which gets an entry: what this bucket owes while it is charged, since the key
     /// may be one of those who charged it.
     #[inline]
-    pub(super) fn start<A: Algorithm<State = S>>(&self, algorithm: &A, now: Timestamp) -> S {
+    pub(super) fn start<A: Algorithm<State = S>, K>(
+        &self,
+        algorithm: &A,
+        now: Timestamp,
+        gone: &mut Gone<K, S>,
+    ) -> S {
         if self.is_charged()
-            && let Some(state) = &mut *self.charged(algorithm, now)
+            && let Some(state) = &mut *self.charged(algorithm, now, gone)
         {
             algorithm.settle(state, now);
             return algorithm.inherit(state, now);
@@ -69,14 +77,14 @@ impl<S> Overflow<S> {
 
     /// Calls the closure with what a key without an entry is judged by: this bucket's state while it is charged, or a fresh
     /// one. The closure only looks at it.
-    pub(super) fn look<A: Algorithm<State = S>, T>(
+    pub(super) fn look<A: Algorithm<State = S>, K, T>(
         &self,
-        algorithm: &A,
-        now: Timestamp,
+        (algorithm, now): (&A, Timestamp),
+        gone: &mut Gone<K, S>,
         then: impl FnOnce(&mut S) -> T,
     ) -> T {
         if self.is_charged()
-            && let Some(state) = &mut *self.charged(algorithm, now)
+            && let Some(state) = &mut *self.charged(algorithm, now, gone)
         {
             return then(state);
         }
@@ -91,16 +99,16 @@ impl<S> Overflow<S> {
 
     /// The bucket, empty if it owes nothing.
     #[cold]
-    fn charged<A: Algorithm<State = S>>(
+    fn charged<A: Algorithm<State = S>, K>(
         &self,
         algorithm: &A,
         now: Timestamp,
+        gone: &mut Gone<K, S>,
     ) -> MutexGuard<'_, Option<S>> {
         let mut bucket = self.lock();
-        if bucket
-            .take_if(|state| algorithm.is_fresh(state, self.idle_since(now)))
-            .is_some()
-        {
+        let idle_since = self.idle_since(now);
+        if let Some(state) = bucket.take_if(|state| algorithm.is_fresh(state, idle_since)) {
+            gone.state(state);
             self.forgot(now);
         }
         self.is_charged.store(bucket.is_some(), Ordering::Release);

@@ -4,6 +4,8 @@ use hashbrown::HashTable;
 
 use crate::{algorithm::Algorithm, clock::Timestamp, store::Verdict};
 
+use super::gone::Gone;
+
 /// How many calls for known keys go by between two slices.
 const CALLS_PER_SLICE: u32 = 32;
 /// A table this much larger than its entries is made smaller.
@@ -35,14 +37,14 @@ impl<K, S> Shard<K, S> {
         self.calls.is_multiple_of(CALLS_PER_SLICE)
     }
 
-    /// Visits so many buckets and drops the states that said no more than fresh ones then; says how many went.
+    /// Visits so many buckets and takes out the entries whose states said no more than fresh ones then; says how many.
     #[cold]
-    pub(super) fn forget_idle<A: Algorithm<State = S>>(
+    pub(super) fn take_out_idle<A: Algorithm<State = S>>(
         &mut self,
         algorithm: &A,
         idle_since: Timestamp,
         buckets: usize,
-        hash: impl Fn(&K) -> u64,
+        gone: &mut Gone<K, S>,
     ) -> usize {
         let before = self.entries.len();
         let all = self.entries.num_buckets();
@@ -53,19 +55,31 @@ impl<K, S> Shard<K, S> {
             if let Ok(entry) = self.entries.get_bucket_entry(self.hand)
                 && algorithm.is_fresh(&entry.get().1, idle_since)
             {
-                entry.remove();
+                gone.entry(entry.remove().0);
             }
             self.hand += 1;
             if self.hand >= all {
                 self.hand = 0;
-                if all > SMALLEST && self.entries.len() * SPARSE < all {
-                    let room = self.entries.len() * 2;
-                    self.entries.shrink_to(room, |(key, _)| hash(key));
+                if self.is_sparse() {
                     break;
                 }
             }
         }
         before - self.entries.len()
+    }
+
+    /// Makes a table smaller that is much larger than its entries, if the hand has just gone round.
+    #[inline]
+    pub(super) fn shrink_if_sparse(&mut self, hash: impl Fn(&K) -> u64) {
+        if self.hand == 0 && self.is_sparse() {
+            let room = self.entries.len() * 2;
+            self.entries.shrink_to(room, |(key, _)| hash(key));
+        }
+    }
+
+    fn is_sparse(&self) -> bool {
+        let all = self.entries.num_buckets();
+        all > SMALLEST && self.entries.len() * SPARSE < all
     }
 }
 

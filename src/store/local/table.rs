@@ -2,6 +2,7 @@
 
 use std::{
     borrow::Borrow,
+    mem::replace,
     sync::atomic::{AtomicUsize, Ordering},
 };
 
@@ -15,6 +16,7 @@ use crate::{
 };
 
 use super::{
+    gone::{Gone, is_dropping},
     lock::{Held, Lock},
     overflow::Overflow,
     shard::{Shard, look, step},
@@ -162,13 +164,18 @@ impl<K: Key, S> Table<K, S> {
         key: &Q,
         cost: u32,
     ) -> Verdict<A::Snapshot> {
+        let mut gone = Gone::new();
         let Unknown {
             mut shard,
             hash,
             now,
         } = unknown;
         let judge = |state: &mut S| look(algorithm, state, cost, now);
-        let judge = match self.overflow.if_it_stays(algorithm, (cost, now), judge) {
+        let stays = (cost, now);
+        let judge = match self
+            .overflow
+            .if_it_stays(algorithm, stays, &mut gone, judge)
+        {
             Ok(verdict) => return verdict,
             Err(judge) => judge,
         };
@@ -177,7 +184,8 @@ impl<K: Key, S> Table<K, S> {
         if !verdict.admitted || cost == 0 {
             return verdict;
         }
-        let Some(place) = self.place_for_a_new_key(&mut shard, algorithm, now) else {
+        let of = (algorithm, now);
+        let Some(place) = self.place_for_a_new_key(&mut shard, of, &mut gone) else {
             let verdict = self.overflow.with_state(algorithm, |state| {
                 let verdict = step(algorithm, state, cost, now);
                 (verdict.admitted, verdict)
@@ -186,16 +194,24 @@ impl<K: Key, S> Table<K, S> {
             self.overflow.warn_once();
             return verdict;
         };
-        let mut state = self.overflow.start(algorithm, now);
-        let verdict = step(algorithm, &mut state, cost, now);
-        if !verdict.admitted {
-            return verdict;
+        // No lock is held while a key is copied: its own `Clone` may take its time, panic, or ask this store.
+        drop(shard);
+        let key = key.to_owned();
+        let mut shard = self.lock(hash);
+        if let Some((_, state)) = shard.entries.find_mut(hash, |(known, _)| *known == key) {
+            // It came meanwhile.
+            return step(algorithm, state, cost, now);
         }
-        let entry = (key.to_owned(), state);
         shard.make_room(|key| self.hash(key));
-        let hash_of = |(key, _): &(K, S)| self.hash(key);
-        shard.entries.insert_unique(hash, entry, hash_of);
-        place.keep();
+        let mut state = self.overflow.start(algorithm, now, &mut gone);
+        let verdict = step(algorithm, &mut state, cost, now);
+        if verdict.admitted {
+            let hash_of = |(key, _): &(K, S)| self.hash(key);
+            shard.entries.insert_unique(hash, (key, state), hash_of);
+            place.keep();
+        } else {
+            gone.state(state);
+        }
         verdict
     }
 
@@ -206,7 +222,8 @@ impl<K: Key, S> Table<K, S> {
         cost: u32,
         now: Timestamp,
     ) -> Verdict<A::Snapshot> {
-        self.with_state_as_it_is(algorithm, key, now, |state| {
+        let mut gone = Gone::new();
+        self.with_state_as_it_is((algorithm, now), key, &mut gone, |state| {
             look(algorithm, state, cost, now)
         })
     }
@@ -231,15 +248,16 @@ impl<K: Key, S> Table<K, S> {
         &self,
         algorithm: &A,
         key: &Q,
+        gone: &mut Gone<K, S>,
     ) {
         let hash = self.hash(key);
         let mut shard = self.lock(hash);
         if self.overflow.is_charged() {
             if let Some((_, state)) = shard.entries.find_mut(hash, is(key)) {
-                *state = self.overflow.fresh(algorithm);
+                gone.state(replace(state, self.overflow.fresh(algorithm)));
             }
         } else if let Ok(entry) = shard.entries.find_entry(hash, is(key)) {
-            entry.remove();
+            gone.entry(entry.remove().0);
             self.keys.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -271,24 +289,31 @@ impl<K: Key, S> Table<K, S> {
     fn forget_idle<A: Algorithm<State = S>>(
         &self,
         shard: &mut Shard<K, S>,
-        algorithm: &A,
-        now: Timestamp,
+        (algorithm, now): (&A, Timestamp),
         buckets: usize,
+        gone: &mut Gone<K, S>,
     ) -> usize {
+        if is_dropping() {
+            return 0;
+        }
         let idle_since = self.overflow.idle_since(now);
-        let gone = shard.forget_idle(algorithm, idle_since, buckets, |key| self.hash(key));
-        if gone > 0 {
-            self.keys.fetch_sub(gone, Ordering::Relaxed);
+        let left = shard.take_out_idle(algorithm, idle_since, buckets, gone);
+        if left > 0 {
+            self.keys.fetch_sub(left, Ordering::Relaxed);
             self.overflow.forgot(now);
         }
-        gone
+        // A key's own `Hash` may panic: those that have left are no longer counted.
+        shard.shrink_if_sparse(|key| self.hash(key));
+        left
     }
 
     /// Visits a few buckets of the next shard in turn, so that idle keys leave wherever the calls go.
     #[cold]
     fn forget_idle_in_turn<A: Algorithm<State = S>>(&self, algorithm: &A, now: Timestamp) {
+        let mut gone = Gone::new();
         if let Some(mut shard) = self.lock_next() {
-            self.forget_idle(&mut shard, algorithm, now, SLICE_OF_A_KNOWN_KEY);
+            let of = (algorithm, now);
+            self.forget_idle(&mut shard, of, SLICE_OF_A_KNOWN_KEY, &mut gone);
         }
     }
 
@@ -296,13 +321,13 @@ impl<K: Key, S> Table<K, S> {
     fn place_for_a_new_key<A: Algorithm<State = S>>(
         &self,
         shard: &mut Shard<K, S>,
-        algorithm: &A,
-        now: Timestamp,
+        of: (&A, Timestamp),
+        gone: &mut Gone<K, S>,
     ) -> Option<Place<'_>> {
-        self.forget_idle(shard, algorithm, now, SLICE_OF_A_NEW_KEY);
+        self.forget_idle(shard, of, SLICE_OF_A_NEW_KEY, gone);
         let place = self.take_place();
         match place {
-            None if self.make_room(shard, algorithm, now) => self.take_place(),
+            None if self.make_room(shard, of, gone) => self.take_place(),
             place => place,
         }
     }
@@ -312,15 +337,15 @@ impl<K: Key, S> Table<K, S> {
     fn make_room<A: Algorithm<State = S>>(
         &self,
         shard: &mut Shard<K, S>,
-        algorithm: &A,
-        now: Timestamp,
+        of: (&A, Timestamp),
+        gone: &mut Gone<K, S>,
     ) -> bool {
-        if self.forget_idle(shard, algorithm, now, SLICE_OF_A_FULL_TABLE) > 0 {
+        if self.forget_idle(shard, of, SLICE_OF_A_FULL_TABLE, gone) > 0 {
             return true;
         }
         (0..SLICE_OF_A_FULL_TABLE).any(|_| {
             self.lock_next().is_some_and(|mut other| {
-                self.forget_idle(&mut other, algorithm, now, SLICE_OF_A_NEW_KEY) > 0
+                self.forget_idle(&mut other, of, SLICE_OF_A_NEW_KEY, gone) > 0
             })
         })
     }

@@ -2,28 +2,35 @@
 
 use crate::{algorithm::Algorithm, clock::Timestamp, key::Key, store::AsKey};
 
-use super::{Table, is};
+use super::{Gone, Table, is};
 
 impl<K: Key, S> Table<K, S> {
-    /// Calls the closure with the state of a key, under its lock; the closure says whether it was charged. Once no lock is
-    /// held any more, [`after_a_decision`](Self::after_a_decision) is to be called with the flag that is returned.
+    /// Calls the closure with the state of a key, under its lock, or with none if there is no key; the closure says whether it was
+    /// charged. Once no lock is held any more, [`after_a_decision`](Self::after_a_decision) is to be called with the flag that is
+    /// returned, and what is `gone`, or left of the key, dropped.
     ///
     /// A key without an entry gets one then, if there is room; if there is none, the state is the overflow bucket's.
     /// What may panic, the key's own code, runs before the closure, which charges other keys too.
     pub(in crate::store::local) fn with_state<A: Algorithm<State = S>, T>(
         &self,
         algorithm: &A,
-        key: K,
+        asked: &mut Option<K>,
+        gone: &mut Gone<K, S>,
         (cost, now): (u32, Timestamp),
-        then: impl FnOnce(&mut S) -> (bool, T),
+        then: impl FnOnce(Option<&mut S>) -> (bool, T),
     ) -> (T, bool) {
-        let hash = self.hash(&key);
+        let Some(key) = asked else {
+            return (then(None).1, false);
+        };
+        let then = |state: &mut S| then(Some(state));
+        let hash = self.hash(key);
         let mut shard = self.lock(hash);
-        if let Some((_, state)) = shard.entries.find_mut(hash, is(&key)) {
+        if let Some((_, state)) = shard.entries.find_mut(hash, is(key)) {
             let (_, done) = then(state);
             return (done, shard.slice_is_due());
         }
-        let then = match self.overflow.if_it_stays(algorithm, (cost, now), then) {
+        let stays = (cost, now);
+        let then = match self.overflow.if_it_stays(algorithm, stays, gone, then) {
             Ok((_, done)) => return (done, false),
             Err(then) => then,
         };
@@ -31,16 +38,19 @@ impl<K: Key, S> Table<K, S> {
             let (_, done) = then(&mut self.overflow.fresh(algorithm));
             return (done, false);
         }
-        let Some(place) = self.place_for_a_new_key(&mut shard, algorithm, now) else {
+        let Some(place) = self.place_for_a_new_key(&mut shard, (algorithm, now), gone) else {
             return (self.overflow.with_state(algorithm, then), false);
         };
-        let hash_of = |(key, _): &(K, S)| self.hash(key);
         shard.make_room(|key| self.hash(key));
-        let mut state = self.overflow.start(algorithm, now);
+        let mut state = self.overflow.start(algorithm, now, gone);
         let (is_charged, done) = then(&mut state);
-        if is_charged {
-            shard.entries.insert_unique(hash, (key, state), hash_of);
-            place.keep();
+        match asked.take_if(|_| is_charged) {
+            Some(key) => {
+                let hash_of = |(key, _): &(K, S)| self.hash(key);
+                shard.entries.insert_unique(hash, (key, state), hash_of);
+                place.keep();
+            }
+            None => gone.state(state),
         }
         (done, false)
     }
@@ -49,9 +59,9 @@ impl<K: Key, S> Table<K, S> {
     /// with. The closure only looks at it.
     pub(in crate::store::local) fn with_state_as_it_is<A, Q, T>(
         &self,
-        algorithm: &A,
+        (algorithm, now): (&A, Timestamp),
         key: &Q,
-        now: Timestamp,
+        gone: &mut Gone<K, S>,
         then: impl FnOnce(&mut S) -> T,
     ) -> T
     where
@@ -61,7 +71,7 @@ impl<K: Key, S> Table<K, S> {
         let hash = self.hash(key);
         match self.lock(hash).entries.find_mut(hash, is(key)) {
             Some((_, state)) => then(state),
-            None => self.overflow.look(algorithm, now, then),
+            None => self.overflow.look((algorithm, now), gone, then),
         }
     }
 

@@ -1,0 +1,558 @@
+//! What a key's own code may do to `LocalStore`: its `Hash`, `Eq`, `Clone` and `Drop` may panic, its `Clone` and `Drop`
+//! may ask the same limiter, and its hash may be everybody's. No place is lost, no bucket opened, and nobody waits for ever.
+
+use std::{
+    cell::{Cell, RefCell},
+    future::Future,
+    hash::{Hash, Hasher},
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    pin::pin,
+    rc::Rc,
+    sync::mpsc,
+    task::{Context, Poll, Waker},
+    thread,
+    time::Duration,
+};
+
+use tollgate::{
+    EachOf, Quota, RateLimiter, Timestamp,
+    algorithm::{Algorithm, FixedWindow, SlidingLog, TokenBucket},
+    clock::ManualClock,
+    key::Key,
+    store::{LocalStore, local::LocalBuckets},
+};
+
+const START: Timestamp = Timestamp::from_micros(1_700_000_040_000_000);
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A key whose own code does what it is told to, and that falls where its group does.
+#[derive(Debug)]
+struct Rigged {
+    group: u64,
+    number: u64,
+}
+
+fn rigged(number: u64) -> Rigged {
+    Rigged { group: 7, number }
+}
+
+/// Where a key's own code does something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum In {
+    Hash,
+    Eq,
+    Clone,
+    Drop,
+}
+
+type Does = Rc<dyn Fn(u64)>;
+
+thread_local! {
+    static RIGGED: RefCell<Option<(In, Does)>> = const { RefCell::new(None) };
+}
+
+fn run_own_code(place: In, number: u64) {
+    let does = RIGGED.with_borrow(|rigged| match rigged {
+        Some((at, does)) if *at == place => Some(Rc::clone(does)),
+        _ => None,
+    });
+    if let Some(does) = does {
+        does(number);
+    }
+}
+
+/// Runs it while keys do this there, with their number; says whether it did panic.
+fn while_keys_do(place: In, does: impl Fn(u64) + 'static, run: impl FnOnce()) -> bool {
+    RIGGED.set(Some((place, Rc::new(does))));
+    let result = catch_unwind(AssertUnwindSafe(run));
+    let _ = RIGGED.take();
+    result.is_err()
+}
+
+/// Without a word, as it is meant to.
+fn panic_quietly() {
+    resume_unwind(Box::new("a key's own code"));
+}
+
+fn while_keys_panic(place: In, run: impl FnOnce()) -> bool {
+    while_keys_do(place, |_| panic_quietly(), run)
+}
+
+impl Hash for Rigged {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        run_own_code(In::Hash, self.number);
+        self.group.hash(state);
+    }
+}
+
+impl PartialEq for Rigged {
+    fn eq(&self, other: &Self) -> bool {
+        run_own_code(In::Eq, self.number);
+        (self.group, self.number) == (other.group, other.number)
+    }
+}
+
+impl Eq for Rigged {}
+
+impl Clone for Rigged {
+    fn clone(&self) -> Self {
+        run_own_code(In::Clone, self.number);
+        Self { ..*self }
+    }
+}
+
+impl Drop for Rigged {
+    fn drop(&mut self) {
+        run_own_code(In::Drop, self.number);
+    }
+}
+
+fn ready<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("a store in memory is never pending"),
+    }
+}
+
+type Store<A, K> = LocalStore<A, K, ManualClock>;
+type Limiter<A, K> = RateLimiter<A, Store<A, K>>;
+
+fn store<A: LocalBuckets<K>, K>(max_keys: usize) -> (Store<A, K>, ManualClock) {
+    let clock = ManualClock::at(START);
+    let store = LocalStore::builder()
+        .clock(clock.clone())
+        .max_keys(max_keys)
+        .build();
+    (store, clock)
+}
+
+fn admits<A: Algorithm, K: Key>(limiter: &Limiter<A, K>, key: &K) -> bool {
+    ready(limiter.check(key)).unwrap().is_admitted()
+}
+
+/// A limiter of one key, or of two at once that are equal.
+trait Asked: Clone + 'static {
+    /// Limits so many of them to this many a minute.
+    fn of(max_keys: usize, units: u64) -> (Self, ManualClock);
+    fn admits(&self, key: &Rigged) -> bool;
+    fn reset(&self, key: &Rigged);
+    /// Keys that have a place.
+    fn keys(&self) -> usize;
+    fn overflow_decisions(&self) -> u64;
+}
+
+#[derive(Clone)]
+struct OfOne(Limiter<SlidingLog, Rigged>, Store<SlidingLog, Rigged>);
+
+impl Asked for OfOne {
+    fn of(max_keys: usize, units: u64) -> (Self, ManualClock) {
+        let (store, clock) = store(max_keys);
+        let log = SlidingLog::new(Quota::per_minute(units));
+        (Self(RateLimiter::new(log, store.clone()), store), clock)
+    }
+
+    fn admits(&self, key: &Rigged) -> bool {
+        admits(&self.0, key)
+    }
+
+    fn reset(&self, key: &Rigged) {
+        ready(self.0.reset(key)).unwrap();
+    }
+
+    fn keys(&self) -> usize {
+        self.1.usage().keys
+    }
+
+    fn overflow_decisions(&self) -> u64 {
+        self.1.usage().overflow_decisions
+    }
+}
+
+type Two = EachOf<(SlidingLog, TokenBucket)>;
+type TwoKeys = EachOf<(Option<Rigged>, Option<Rigged>)>;
+
+#[derive(Clone)]
+struct OfTwo(RateLimiter<Two, Store<Two, TwoKeys>>, Store<Two, TwoKeys>);
+
+/// Makes the two keys: none of their own code is run for that, nor when they are let go of.
+fn asks_with_two<T>(key: &Rigged, ask: impl FnOnce(&TwoKeys) -> T) -> T {
+    let Rigged { group, number } = *key;
+    let two = EachOf((
+        Some(Rigged { group, number }),
+        Some(Rigged { group, number }),
+    ));
+    let asked = catch_unwind(AssertUnwindSafe(|| ask(&two)));
+    let rigged = RIGGED.take();
+    drop(two);
+    RIGGED.set(rigged);
+    asked.unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+impl Asked for OfTwo {
+    fn of(max_keys: usize, units: u64) -> (Self, ManualClock) {
+        let (store, clock) = store(max_keys);
+        let quota = Quota::per_minute(units);
+        let limits = EachOf((SlidingLog::new(quota), TokenBucket::new(quota)));
+        (Self(RateLimiter::new(limits, store.clone()), store), clock)
+    }
+
+    fn admits(&self, key: &Rigged) -> bool {
+        asks_with_two(key, |two| ready(self.0.check(two)).unwrap().is_admitted())
+    }
+
+    fn reset(&self, key: &Rigged) {
+        asks_with_two(key, |two| ready(self.0.reset(two)).unwrap());
+    }
+
+    fn keys(&self) -> usize {
+        let keys = self.1.usage().keys;
+        assert!(keys.is_multiple_of(2), "{keys} in two places");
+        keys / 2
+    }
+
+    fn overflow_decisions(&self) -> u64 {
+        let decisions = self.1.usage().overflow_decisions;
+        assert!(decisions.is_multiple_of(2), "{decisions} in two places");
+        decisions / 2
+    }
+}
+
+/// Fails if it takes as long as only a thread does that waits for itself.
+fn in_time(body: impl FnOnce() + Send + 'static) {
+    let (done, is_done) = mpsc::channel();
+    let running = thread::spawn(move || {
+        body();
+        let _ = done.send(());
+    });
+    match is_done.recv_timeout(Duration::from_secs(120)) {
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("a thread waits for itself"),
+        Ok(()) | Err(mpsc::RecvTimeoutError::Disconnected) => {
+            if let Err(panic) = running.join() {
+                resume_unwind(panic);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_key_that_panics_leaves_every_bucket_as_it_was() {
+    fn run<L: Asked>() {
+        let (limiter, _clock) = L::of(2, 3);
+        let (known, newcomer) = (rigged(1), rigged(2));
+        assert!(limiter.admits(&known));
+        for place in [In::Eq, In::Hash] {
+            assert!(while_keys_panic(place, || {
+                limiter.admits(&known);
+            }));
+            assert!(while_keys_panic(place, || limiter.reset(&known)));
+        }
+        for _ in 0..5 {
+            // A newcomer whose key cannot be cloned takes no place.
+            assert!(while_keys_panic(In::Clone, || {
+                limiter.admits(&newcomer);
+            }));
+        }
+        assert_eq!(limiter.keys(), 1);
+        assert_eq!((0..5).filter(|_| limiter.admits(&known)).count(), 2);
+        assert_eq!((0..5).filter(|_| limiter.admits(&newcomer)).count(), 3);
+        assert_eq!((limiter.keys(), limiter.overflow_decisions()), (2, 0));
+    }
+    run::<OfOne>();
+    run::<OfTwo>();
+}
+
+#[test]
+fn idle_keys_beside_one_that_panicked_still_make_room() {
+    let (store, clock) = store(1);
+    let limiter = RateLimiter::new(FixedWindow::new(Quota::per_minute(1)), store.clone());
+    let [one, other] = [0, 1].map(|group| Rigged { group, number: 0 });
+    assert!(admits(&limiter, &one));
+    assert!(while_keys_panic(In::Eq, || {
+        admits(&limiter, &one);
+    }));
+    clock.advance(MINUTE);
+    assert!(admits(&limiter, &other));
+    let usage = store.usage();
+    assert_eq!((usage.keys, usage.overflow_decisions), (1, 0));
+}
+
+#[test]
+fn a_sweep_in_which_a_hash_panics_has_counted_who_left() {
+    const KEYS: u64 = 32_000;
+    /// So many calls about a known key sweep everything.
+    const ROUND: usize = 300_000;
+    let (store, clock) = store(100_000);
+    let rate = TokenBucket::new(Quota::new(100, Duration::from_secs(100)));
+    let limiter = RateLimiter::new(rate, store.clone());
+    let key = |number| Rigged {
+        group: number,
+        number,
+    };
+    let known = key(0);
+    assert!(ready(limiter.check_cost(&known, 99)).unwrap().is_admitted());
+    // Half of them are idle in a second, half of the others in another one, and so on.
+    for number in 1..KEYS {
+        let seconds = 1 + number.trailing_zeros();
+        let decision = ready(limiter.check_cost(&key(number), seconds));
+        assert!(decision.unwrap().is_admitted());
+    }
+    // A call hashes what it is asked about; where it hashes more, it makes a table smaller.
+    let (hashed, mut panics) = (Rc::new(Cell::new(0)), 0);
+    for _ in 0..8 {
+        clock.advance(Duration::from_secs(1));
+        for _ in 0..ROUND {
+            hashed.set(0);
+            let hashed = Rc::clone(&hashed);
+            let second = move |_| {
+                hashed.set(hashed.get() + 1);
+                if hashed.get() > 1 {
+                    panic_quietly();
+                }
+            };
+            let panicked = while_keys_do(In::Hash, second, || {
+                admits(&limiter, &known);
+            });
+            panics += usize::from(panicked);
+        }
+    }
+    assert!(panics > 0, "no table was made smaller");
+    clock.advance(Duration::from_secs(30));
+    for _ in 0..ROUND {
+        admits(&limiter, &known);
+    }
+    assert_eq!(store.usage().keys, 1);
+}
+
+/// Makes calls, in its own way.
+type Calls<'a> = dyn Fn(&dyn Fn()) + 'a;
+
+/// Idle keys, one that is known and alive, and some that never came. All fall into one place.
+struct Leaving<L> {
+    limiter: L,
+    known: Rc<Rigged>,
+    idle: Rigged,
+    newcomers: Vec<Rigged>,
+}
+
+const KEYS: usize = 20;
+/// So many calls about a known key sweep everything.
+const UNTIL_SWEPT: usize = 10_000;
+
+impl<L: Asked> Leaving<L> {
+    fn new() -> Self {
+        let (limiter, clock) = L::of(KEYS, 1_000_000);
+        let known: Vec<Rigged> = (0..KEYS as u64).map(rigged).collect();
+        for key in &known {
+            assert!(limiter.admits(key));
+        }
+        clock.advance(MINUTE);
+        let known = Rc::new(rigged(0));
+        assert!(limiter.admits(&known));
+        assert_eq!(limiter.keys(), KEYS);
+        let newcomers = (0..KEYS as u64 - 1)
+            .map(|number| rigged(100 + number))
+            .collect();
+        Self {
+            limiter,
+            known,
+            idle: rigged(1),
+            newcomers,
+        }
+    }
+
+    /// Idle keys leave in calls about one that is known.
+    fn swept(&self, call: &Calls<'_>) {
+        for _ in 0..UNTIL_SWEPT {
+            call(&|| assert!(self.limiter.admits(&self.known)));
+        }
+        assert_eq!(self.limiter.keys(), 1);
+    }
+
+    /// Newcomers to a full store take the places of idle keys.
+    fn replaced(&self, call: &Calls<'_>) {
+        for newcomer in &self.newcomers {
+            call(&|| assert!(self.limiter.admits(newcomer)));
+        }
+        let places = (self.limiter.keys(), self.limiter.overflow_decisions());
+        assert_eq!(places, (KEYS, 0));
+    }
+
+    /// A key leaves as it is asked to.
+    fn reset(&self, call: &Calls<'_>) {
+        call(&|| self.limiter.reset(&self.idle));
+        assert_eq!(self.limiter.keys(), KEYS - 1);
+    }
+}
+
+#[test]
+fn a_key_that_leaves_may_ask_the_limiter_that_it_leaves() {
+    fn run<L: Asked>(leave: impl Fn(&Leaving<L>, &Calls<'_>)) {
+        let leaving = Leaving::<L>::new();
+        let asked = Rc::new(Cell::new(0));
+        let does: Does = {
+            let (limiter, known) = (leaving.limiter.clone(), Rc::clone(&leaving.known));
+            let (asks, asked) = (Cell::new(false), Rc::clone(&asked));
+            Rc::new(move |_| {
+                // Two keys are copied to be asked about, and those copies are dropped too.
+                if !asks.replace(true) {
+                    limiter.admits(&known);
+                    asked.set(asked.get() + 1);
+                    asks.set(false);
+                }
+            })
+        };
+        leave(&leaving, &|call| {
+            let does = Rc::clone(&does);
+            assert!(!while_keys_do(In::Drop, move |number| does(number), call));
+        });
+        assert!(asked.get() > 0, "no key left");
+    }
+    fn of<L: Asked>() {
+        run::<L>(|leaving, call| leaving.swept(call));
+        run::<L>(|leaving, call| leaving.replaced(call));
+        let asks_of_the_reset_key_itself = |leaving: &Leaving<L>, call: &Calls<'_>| {
+            let known = &leaving.known;
+            call(&|| leaving.limiter.reset(known));
+            // It came back at once.
+            assert_eq!(leaving.limiter.keys(), KEYS);
+        };
+        run::<L>(asks_of_the_reset_key_itself);
+    }
+    in_time(of::<OfOne>);
+    in_time(of::<OfTwo>);
+}
+
+#[test]
+fn a_key_whose_drop_panics_leaves_its_place_to_others() {
+    fn run<L: Asked>(at_least: usize, leave: impl Fn(&Leaving<L>, &Calls<'_>)) {
+        let leaving = Leaving::<L>::new();
+        let panics = Cell::new(0);
+        leave(&leaving, &|call| {
+            let old = |number| {
+                if (1..100).contains(&number) {
+                    panic_quietly();
+                }
+            };
+            let panicked = while_keys_do(In::Drop, old, call);
+            panics.set(panics.get() + usize::from(panicked));
+        });
+        assert!(panics.get() >= at_least, "{} panicked", panics.get());
+        // As many have room as there are places, and no more.
+        for newcomer in &leaving.newcomers {
+            assert!(leaving.limiter.admits(newcomer));
+        }
+        assert!(leaving.limiter.admits(&leaving.known));
+        let limiter = &leaving.limiter;
+        assert_eq!((limiter.keys(), limiter.overflow_decisions()), (KEYS, 0));
+        assert!(limiter.admits(&rigged(1_000)));
+        assert_eq!((limiter.keys(), limiter.overflow_decisions()), (KEYS, 1));
+    }
+    fn of<L: Asked>() {
+        run::<L>(1, Leaving::swept);
+        run::<L>(1, Leaving::replaced);
+        run::<L>(1, Leaving::reset);
+    }
+    of::<OfOne>();
+    of::<OfTwo>();
+}
+
+#[test]
+fn a_key_that_is_copied_may_ask_the_limiter_about_itself() {
+    fn run<L: Asked>() {
+        let (limiter, _clock) = L::of(10, 3);
+        let asks = Cell::new(false);
+        let key = Rc::new(rigged(1));
+        let does = {
+            let (limiter, key) = (limiter.clone(), Rc::clone(&key));
+            move |_| {
+                if !asks.replace(true) {
+                    assert!(limiter.admits(&key));
+                }
+            }
+        };
+        assert!(!while_keys_do(In::Clone, does, || assert!(
+            limiter.admits(&key)
+        )));
+        // Two are charged, to one bucket.
+        assert_eq!(limiter.keys(), 1);
+        assert_eq!((0..5).filter(|_| limiter.admits(&key)).count(), 1);
+    }
+    in_time(run::<OfOne>);
+    in_time(run::<OfTwo>);
+}
+
+/// Each brings one more, as it leaves.
+#[test]
+fn keys_that_ask_as_they_leave_do_not_nest() {
+    const KEYS: u64 = 50_000;
+    let run = || {
+        let (store, clock) = store(1_000_000);
+        let limiter = RateLimiter::new(FixedWindow::new(Quota::per_minute(9)), store.clone());
+        let key = |number| Rigged {
+            group: number,
+            number,
+        };
+        for number in 0..KEYS {
+            assert!(admits(&limiter, &key(number)));
+        }
+        clock.advance(MINUTE);
+        let newcomers: Vec<Rigged> = (KEYS..2 * KEYS).map(key).collect();
+        let (next, within, deepest) = (Cell::new(2 * KEYS), Cell::new(0), Rc::new(Cell::new(0)));
+        let does = {
+            let (limiter, deepest) = (limiter.clone(), Rc::clone(&deepest));
+            move |_| {
+                next.set(next.get() + 1);
+                within.set(within.get() + 1);
+                deepest.set(within.get().max(deepest.get()));
+                let another = key(next.get());
+                assert!(admits(&limiter, &another));
+                // It is not one that leaves.
+                std::mem::forget(another);
+                within.set(within.get() - 1);
+            }
+        };
+        let panicked = while_keys_do(In::Drop, does, || {
+            for newcomer in &newcomers {
+                assert!(admits(&limiter, newcomer));
+            }
+        });
+        assert!(!panicked);
+        assert_eq!(deepest.get(), 1);
+        // Those that were idle have gone, and each has brought another.
+        assert_eq!(store.usage().keys as u64, 2 * KEYS);
+    };
+    in_time(run);
+}
+
+#[test]
+fn keys_that_collide_on_purpose_are_decided_about_as_all_others() {
+    const KEYS: u64 = 1_000;
+    let (store, clock) = store(KEYS as usize);
+    let limiter = RateLimiter::new(TokenBucket::new(Quota::per_minute(3)), store.clone());
+    let all: Vec<Rigged> = (0..2 * KEYS).map(rigged).collect();
+    let (known, newcomers) = all.split_at(KEYS as usize);
+    let granted = |keys: &[Rigged]| -> usize {
+        let of_each = |key| (0..5).filter(|_| admits(&limiter, key)).count();
+        keys.iter().map(of_each).sum()
+    };
+    assert_eq!(granted(known), 3 * known.len());
+    assert_eq!(
+        (store.usage().keys, store.usage().overflow_decisions),
+        (known.len(), 0)
+    );
+    // There is room for nobody else: they have three together.
+    assert_eq!(granted(newcomers), 3);
+    assert_eq!(granted(known), 0);
+    // They have become idle, and leave their places.
+    clock.advance(MINUTE);
+    let with_a_place = &newcomers[..newcomers.len() / 2];
+    assert_eq!(granted(with_a_place), 3 * with_a_place.len());
+    assert!(store.usage().keys <= known.len());
+    ready(limiter.reset(&with_a_place[0])).unwrap();
+    assert_eq!(granted(with_a_place), 3);
+    clock.advance(MINUTE);
+    for _ in 0..400_000 {
+        admits(&limiter, &all[0]);
+    }
+    assert_eq!(store.usage().keys, 1);
+}
