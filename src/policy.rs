@@ -46,6 +46,20 @@ impl PolicyId {
         )
     }
 
+    /// In which its [digits](Self::digits) are.
+    pub(crate) const BASE: usize = 16;
+
+    /// Its digits, of which two ids have at least one that differs.
+    pub(crate) fn digits(self) -> impl Iterator<Item = usize> {
+        let places = (0..u64::BITS).step_by(4);
+        places.map(move |place| (self.0 >> place) as usize % Self::BASE)
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
     /// The 11 letters of base64url that it is in a key.
     #[cfg(feature = "redis")]
     pub(crate) fn letters(self) -> [u8; 11] {

@@ -13,7 +13,9 @@ use crate::{
     store::{Answer, AsKey, Decided, Store, Verdict, Written},
 };
 
-use super::{LocalBuckets, LocalStore, Usage, buckets::Tables, gone::Gone, policies::Policies};
+use super::{
+    LocalBuckets, LocalStore, Usage, buckets::Tables, gone::Gone, policies::Policies, table::Table,
+};
 
 /// What was decided under the locks.
 struct Done<V> {
@@ -26,12 +28,11 @@ struct Done<V> {
 
 /// Calls the closure with the state of this key, under its lock; without a key, with none.
 fn with_state<A: Algorithm, K: Key, V>(
-    policies: &Policies<K, A::State>,
+    table: &Table<K, A::State>,
     (algorithm, key, gone): (&A, &mut Option<K>, &mut Gone<K, A::State>),
     of: (u32, Timestamp),
     then: impl FnOnce(Option<&mut A::State>) -> Done<V>,
 ) -> Done<V> {
-    let table = policies.table(algorithm);
     let (done, slice_is_due) = table.with_state(algorithm, key, gone, of, |state| {
         let done = then(state);
         (done.is_charged, done)
@@ -44,7 +45,7 @@ fn with_state<A: Algorithm, K: Key, V>(
 
 /// Calls the closure with what this key is judged by, under its lock; without a key, with none. The closure only looks at it.
 fn with_state_as_it_is<A: Algorithm, K: Key, V>(
-    policies: &Policies<K, A::State>,
+    table: &Table<K, A::State>,
     (algorithm, key, gone): (&A, &mut Option<K>, &mut Gone<K, A::State>),
     (_, now): (u32, Timestamp),
     then: impl FnOnce(Option<&mut A::State>) -> V,
@@ -52,7 +53,6 @@ fn with_state_as_it_is<A: Algorithm, K: Key, V>(
     let Some(key) = key else {
         return then(None);
     };
-    let table = policies.table(algorithm);
     table.with_state_as_it_is((algorithm, now), &*key, gone, |state| then(Some(state)))
 }
 
@@ -63,7 +63,7 @@ macro_rules! under_locks {
     };
     ($with:ident, [$($all:ident)+], $decide:expr, $tables:expr, $limits:expr, $keys:expr, $gone:expr, $of:expr,
      $state:ident $place:tt $($rest:tt)*) => {
-        $with(&$tables.$place, (&$limits.$place, &mut $keys.$place, &mut $gone.$place), $of, |$state| {
+        $with($tables.$place, (&$limits.$place, &mut $keys.$place, &mut $gone.$place), $of, |$state| {
             under_locks!($with, [$($all)+], $decide, $tables, $limits, $keys, $gone, $of, $($rest)*)
         })
     };
@@ -108,7 +108,8 @@ macro_rules! each_of {
                 cost: u32,
             ) -> Answer<Decided<EachOf<($($Algorithm,)+)>>, Self::Deciding> {
                 let now = self.clock.now();
-                let (EachOf(mut keys), tables) = (keys.to_owned(), &*self.tables);
+                let EachOf(mut keys) = keys.to_owned();
+                let tables = ($(self.tables.$place.table(&limits.$place),)+);
                 let mut gone = ($(Gone::<$Key, $Algorithm::State>::new(),)+);
                 let decide = |$($state: Option<&mut $Algorithm::State>),+| {
                     $(
@@ -136,8 +137,7 @@ macro_rules! each_of {
                     with_state, [$($state)+], decide, tables, limits, keys, gone, (cost, now), $($state $place)+
                 );
                 $(
-                    let (table, limit) = (tables.$place.table(&limits.$place), &limits.$place);
-                    table.after_a_decision(limit, now, slice_is_due);
+                    tables.$place.after_a_decision(&limits.$place, now, slice_is_due);
                 )+
                 $(gone.$place.left_of(keys.$place);)+
                 Answer::Now(Ok(verdict))
@@ -150,7 +150,8 @@ macro_rules! each_of {
                 cost: u32,
             ) -> Answer<Decided<EachOf<($($Algorithm,)+)>>, Self::Deciding> {
                 let now = self.clock.now();
-                let (EachOf(mut keys), tables) = (keys.to_owned(), &*self.tables);
+                let EachOf(mut keys) = keys.to_owned();
+                let tables = ($(self.tables.$place.table(&limits.$place),)+);
                 let mut gone = ($(Gone::<$Key, $Algorithm::State>::new(),)+);
                 let decide = |$($state: Option<&mut $Algorithm::State>),+| {
                     $(

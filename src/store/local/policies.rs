@@ -1,14 +1,27 @@
 //! A table for each policy, found without a lock.
 
-use std::sync::OnceLock;
+use std::{
+    cell::Cell,
+    sync::{
+        OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use crate::algorithm::{Algorithm, Numbers, PolicyId};
 
 use super::{Usage, buckets::Tables, table::Table};
 
-/// The tables of a store in a list that only grows: as long as the policies that were ever used with it.
+/// The operator is told of the policy after so many: nobody has written down as many.
+const MANY: usize = 1_000;
+
+/// The tables of a store, in a tree that only grows: as large as the policies are many that were ever used with it.
+///
+/// A policy stands at the first place that was free on the path where the digits of its id lead. Of ten thousand policies most are
+/// three or four steps from the first, and none can be further than an id has digits.
 pub struct Policies<K, S> {
     first: OnceLock<Node<K, S>>,
+    count: AtomicUsize,
     max_keys: usize,
 }
 
@@ -17,7 +30,8 @@ struct Node<K, S> {
     /// Those that the policy had first.
     numbers: Numbers,
     table: Table<K, S>,
-    next: OnceLock<Box<Node<K, S>>>,
+    /// One for each digit.
+    next: [OnceLock<Box<Node<K, S>>>; PolicyId::BASE],
 }
 
 impl<K, S> Policies<K, S> {
@@ -33,16 +47,7 @@ impl<K, S> Policies<K, S> {
     #[inline(never)]
     fn find<A: Algorithm<State = S>>(&self, algorithm: &A) -> &Table<K, S> {
         let (policy, numbers) = (algorithm.policy_id(), algorithm.numbers());
-        let new_node = || Node {
-            policy,
-            numbers,
-            table: Table::new(self.max_keys),
-            next: OnceLock::new(),
-        };
-        let mut node = self.first.get_or_init(new_node);
-        while node.policy != policy {
-            node = node.next.get_or_init(|| Box::new(new_node()));
-        }
+        let node = self.node(policy, numbers);
         if node.numbers.id() != numbers.id() {
             node.table.counts_under(node.numbers);
             node.table.counts_under(numbers);
@@ -50,10 +55,46 @@ impl<K, S> Policies<K, S> {
         &node.table
     }
 
-    fn tables(&self) -> impl Iterator<Item = &Table<K, S>> {
-        let nodes =
-            std::iter::successors(self.first.get(), |node| node.next.get().map(|next| &**next));
-        nodes.map(|node| &node.table)
+    /// The node of a policy, which is made if there is none.
+    fn node(&self, policy: PolicyId, numbers: Numbers) -> &Node<K, S> {
+        let number = Cell::new(0);
+        let new_node = || {
+            number.set(1 + self.count.fetch_add(1, Ordering::Relaxed));
+            Node {
+                policy,
+                numbers,
+                table: Table::new(self.max_keys),
+                next: [const { OnceLock::new() }; PolicyId::BASE],
+            }
+        };
+        let mut node = self.first.get_or_init(new_node);
+        for digit in policy.digits() {
+            // After the last digit it is.
+            if node.policy == policy {
+                break;
+            }
+            node = node.next[digit].get_or_init(|| Box::new(new_node()));
+        }
+        if number.get() == MANY {
+            tracing::warn!(
+                target: "tollgate::local_store",
+                policies = MANY,
+                "a store has many policies, and keeps a table for each as long as it lives: give one whose numbers change a name, \
+                 under which it stays one, and make none up from requests"
+            );
+        }
+        node
+    }
+}
+
+impl<K, S> Node<K, S> {
+    /// Counts what is used by this policy and by all behind it.
+    fn add_to(&self, usage: &mut Usage) {
+        usage.keys += self.table.keys();
+        usage.overflow_decisions += self.table.overflow_decisions();
+        for next in self.next.iter().filter_map(OnceLock::get) {
+            next.add_to(usage);
+        }
     }
 }
 
@@ -61,16 +102,68 @@ impl<K, S> Tables for Policies<K, S> {
     fn new(max_keys: usize) -> Self {
         Self {
             first: OnceLock::new(),
+            count: AtomicUsize::new(0),
             max_keys,
         }
     }
 
     fn usage(&self) -> Usage {
         let mut usage = Usage::default();
-        for table in self.tables() {
-            usage.keys += table.keys();
-            usage.overflow_decisions += table.overflow_decisions();
+        if let Some(first) = self.first.get() {
+            first.add_to(&mut usage);
         }
         usage
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::algorithm::{MinInterval, Policy};
+
+    use super::*;
+
+    /// How many steps it takes to find a policy.
+    fn steps<S>(policies: &Policies<u64, S>, policy: PolicyId) -> usize {
+        let mut node = policies.first.get().expect("the first");
+        let mut steps = 0;
+        for digit in policy.digits().take_while(|_| node.policy != policy) {
+            node = node.next[digit].get().expect("it was made");
+            steps += 1;
+        }
+        steps
+    }
+
+    #[test]
+    fn ten_thousand_policies_are_found_in_a_few_steps() {
+        let policies = Policies::<u64, ()>::new(1);
+        let ids = (0..10_000).map(|n| Policy::new("unnamed", &[n], Duration::ZERO));
+        let ids: Vec<Policy> = ids.collect();
+        for policy in &ids {
+            policies.node(policy.id(), policy.numbers());
+        }
+        let steps: Vec<usize> = ids
+            .iter()
+            .map(|policy| steps(&policies, policy.id()))
+            .collect();
+        let (sum, most) = (steps.iter().sum::<usize>(), steps.iter().max());
+        assert!(sum < 4 * ids.len(), "{sum} steps");
+        assert!(most <= Some(&8), "{most:?}");
+        assert_eq!(policies.count.load(Ordering::Relaxed), ids.len());
+    }
+
+    #[test]
+    fn policies_whose_ids_are_alike_are_told_apart() {
+        let policies = Policies::<u64, ()>::new(1);
+        let numbers = MinInterval::new(Duration::from_secs(1)).numbers();
+        // All but the last digits that are looked at.
+        let ids: Vec<PolicyId> = (0..64).map(|bit| PolicyId::from_bits(1 << bit)).collect();
+        for _ in 0..2 {
+            for id in &ids {
+                assert_eq!(policies.node(*id, numbers).policy, *id);
+            }
+        }
+        assert_eq!(policies.count.load(Ordering::Relaxed), ids.len());
     }
 }

@@ -1,0 +1,104 @@
+//! Many policies on one store: each is found as soon as the others, and has buckets of its own.
+
+use std::{
+    future::Future,
+    pin::pin,
+    sync::atomic::{AtomicUsize, Ordering},
+    task::{Context, Poll, Waker},
+    thread,
+    time::{Duration, Instant},
+};
+
+use tollgate::{
+    Quota, RateLimiter, Timestamp,
+    algorithm::FixedWindow,
+    clock::ManualClock,
+    store::{LocalStore, local::LocalBuckets},
+};
+
+const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
+const MANY: u64 = 10_000;
+
+fn ready<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("a store in memory is never pending"),
+    }
+}
+
+fn store<A: LocalBuckets<K>, K>() -> LocalStore<A, K, ManualClock> {
+    let clock = ManualClock::at(START);
+    LocalStore::builder().clock(clock).max_keys(2).build()
+}
+
+fn unnamed(number: u64) -> FixedWindow {
+    FixedWindow::new(Quota::per_day(number))
+}
+
+#[test]
+fn the_last_of_ten_thousand_policies_is_decided_about_as_soon_as_the_second() {
+    let store = store();
+    let limiter_of = |number| RateLimiter::new(unnamed(number), store.clone());
+    for number in 1..=MANY {
+        assert!(ready(limiter_of(number).check(&7)).unwrap().is_admitted());
+    }
+    let quickest = |number| -> Duration {
+        let limiter = limiter_of(number);
+        let turn = || {
+            let start = Instant::now();
+            for _ in 0..1_000 {
+                let _ = ready(limiter.check(&7));
+            }
+            start.elapsed()
+        };
+        (0..5).map(|_| turn()).min().expect("five")
+    };
+    let (second, last) = (quickest(2), quickest(MANY));
+    // A walk past all others would take thousands of times as long.
+    assert!(last < 50 * second, "{last:?}, and {second:?} of the second");
+}
+
+#[test]
+fn each_of_ten_thousand_policies_has_its_own_buckets() {
+    let store = store();
+    for round in 0..2 {
+        for number in 1..=MANY {
+            let limiter = RateLimiter::new(unnamed(number), store.clone());
+            let decision = ready(limiter.check(&7)).unwrap();
+            assert_eq!(decision.is_admitted(), number > round);
+            assert_eq!(decision.remaining(), number.saturating_sub(round + 1));
+        }
+    }
+    assert_eq!(store.usage().keys as u64, MANY);
+}
+
+#[test]
+fn threads_that_bring_the_same_policies_find_the_same_buckets() {
+    let store = store();
+    let admitted = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for turn in 0..4 {
+            let (store, admitted) = (&store, &admitted);
+            scope.spawn(move || {
+                for number in 1..=2_000 {
+                    // Two from one end, two from the other.
+                    let number = if turn % 2 == 0 {
+                        number
+                    } else {
+                        2_001 - number
+                    };
+                    let limiter = RateLimiter::new(unnamed(number), store.clone());
+                    for _ in 0..2 {
+                        let decision = ready(limiter.check(&7)).unwrap();
+                        admitted.fetch_add(decision.is_admitted().into(), Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    // Eight asked, of each.
+    let due = (1..=2_000).map(|units| units.min(8)).sum();
+    assert_eq!(admitted.into_inner(), due);
+    let usage = store.usage();
+    assert_eq!((usage.keys, usage.overflow_decisions), (2_000, 0));
+}

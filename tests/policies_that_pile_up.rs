@@ -1,0 +1,86 @@
+//! The operator is told of a store whose policies pile up. (Alone in its file: of two threads that come to an event first
+//! at the same time, `tracing` may tell neither.)
+
+use std::{
+    future::Future,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    task::{Context, Poll, Waker},
+    thread,
+    time::Duration,
+};
+
+use tollgate::{EachOf, Quota, RateLimiter, algorithm::FixedWindow, store::LocalStore};
+use tracing::{Event, Metadata, Subscriber, span};
+
+fn ready<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("a store in memory is never pending"),
+    }
+}
+
+fn unnamed(number: u64) -> FixedWindow {
+    FixedWindow::new(Quota::per_day(number))
+}
+
+/// Asks the store that is told of, whenever it is told something.
+struct Curious<F> {
+    ask: F,
+    told: Arc<AtomicUsize>,
+}
+
+impl<F: Fn() + 'static + Send + Sync> Subscriber for Curious<F> {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn event(&self, event: &Event<'_>) {
+        assert_eq!(event.metadata().target(), "tollgate::local_store");
+        self.told.fetch_add(1, Ordering::Relaxed);
+        (self.ask)();
+    }
+    fn enter(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {}
+}
+
+#[test]
+fn an_operator_whose_policies_pile_up_is_told_once_and_may_ask_the_same_store() {
+    let (done, is_done) = mpsc::channel();
+    thread::spawn(move || {
+        let store = LocalStore::builder().max_keys(2).build();
+        // The policies of the second place pile up.
+        let limiter_of = {
+            let store = store.clone();
+            move |number| {
+                let limits = EachOf((unnamed(1_000_000), unnamed(number)));
+                RateLimiter::new(limits, store.clone())
+            }
+        };
+        let asks = limiter_of.clone();
+        let keys = EachOf((Some(7), Some(7)));
+        let told = Arc::new(AtomicUsize::new(0));
+        let curious = Curious {
+            ask: move || assert!(ready(asks(5_000).check(&keys)).unwrap().is_admitted()),
+            told: Arc::clone(&told),
+        };
+        tracing::subscriber::with_default(curious, || {
+            for number in 1..=2_000 {
+                let _ = ready(limiter_of(number).check(&keys));
+                let was_told = told.load(Ordering::Relaxed);
+                assert_eq!(was_told, usize::from(number >= 1_000), "{number} policies");
+            }
+        });
+        done.send(()).unwrap();
+    });
+    let told = is_done.recv_timeout(Duration::from_secs(60));
+    told.expect("it is told of, and does not wait for itself");
+}
