@@ -14,7 +14,7 @@ use tollgate::{
     },
     clock::ManualClock,
     key::Key,
-    store::{AsKey, LocalStore},
+    store::{Answer, AsKey, LocalStore, Store as _},
 };
 
 const START: Timestamp = Timestamp::from_micros(1_700_000_040_000_000);
@@ -246,6 +246,42 @@ fn a_full_store_takes_newcomers_again_as_soon_as_keys_are_idle() {
 }
 
 #[test]
+fn a_newcomer_takes_the_place_of_an_idle_key_wherever_it_is() {
+    let (store, clock) = store(1);
+    let limiter = RateLimiter::new(FixedWindow::new(Quota::per_minute(1)), store.clone());
+    // Each falls into another part of the table than most of the others.
+    for newcomer in 0..200_u64 {
+        assert!(admits(&limiter, &newcomer));
+        let usage = store.usage();
+        assert_eq!((usage.keys, usage.overflow_decisions), (1, 0), "{newcomer}");
+        clock.advance(MINUTE);
+    }
+}
+
+#[test]
+fn a_newcomer_who_hangs_up_gives_back_its_turn_in_the_queue_that_newcomers_share() {
+    let (store, _clock) = store(1);
+    let queue = LeakyBucket::new(Quota::per_second(10)).queue();
+    let asks = |key: u64| match store.decide(&queue, &key, 1) {
+        Answer::Now(verdict) => verdict.unwrap().snapshot,
+        Answer::Later(_) => panic!("a store in memory decides at once"),
+    };
+    asks(0);
+    let delays = [1, 2, 3].map(|key| queue.delay(&asks(key)));
+    let turn = Duration::from_millis(100);
+    assert_eq!(delays, [Duration::ZERO, turn, 2 * turn]);
+    // The last in line gives it back to whoever comes next, one in the middle to nobody.
+    let last = asks(4);
+    assert_eq!(queue.delay(&last), 3 * turn);
+    store.withdraw(&queue, &4, &last, 1);
+    let next = asks(5);
+    assert_eq!(queue.delay(&next), 3 * turn);
+    assert_eq!(queue.delay(&asks(6)), 4 * turn);
+    store.withdraw(&queue, &5, &next, 1);
+    assert_eq!(queue.delay(&asks(7)), 5 * turn);
+}
+
+#[test]
 fn two_policies_on_one_store_are_independent() {
     let (store, _clock) = store(2);
     let daily = RateLimiter::new(TokenBucket::new(Quota::per_day(1)), store.clone());
@@ -301,11 +337,14 @@ fn peeking_and_refusing_leave_no_trace() {
     for _ in 0..10 {
         assert_eq!(ready(limiter.peek("bob")).unwrap().remaining(), 5);
         assert!(!ready(limiter.check_cost("bob", 6)).unwrap().is_admitted());
+        assert_eq!(store.usage().keys, 0);
         assert!(ready(limiter.check_cost("bob", 0)).unwrap().is_admitted());
+        assert_eq!(store.usage().keys, 0);
         ready(limiter.refund("bob", 5)).unwrap();
         ready(limiter.reset("bob")).unwrap();
     }
-    assert_eq!(store.usage().keys, 0);
+    let usage = store.usage();
+    assert_eq!((usage.keys, usage.overflow_decisions), (0, 0));
 }
 
 #[test]
