@@ -16,6 +16,7 @@ mod raw;
 mod seen;
 mod sentinels;
 mod server;
+mod stepped;
 mod store;
 mod tls;
 mod twin;
@@ -27,6 +28,7 @@ pub use crate::{
     proxy::Proxy,
     sentinels::Sentinels,
     server::Server,
+    stepped::SteppedServer,
     store::Redis,
     tls::TlsServer,
     twin::{Twin, the_decisions_are_the_rules},

@@ -1,6 +1,7 @@
 //! A server as a child process: started, stopped, killed, started again, and never left behind.
 
 use std::{
+    ffi::OsString,
     fmt, fs,
     fs::File,
     io,
@@ -41,11 +42,15 @@ pub(crate) enum Kind {
 /// One server with its port and its directory, which stay the same when it starts again.
 pub(crate) struct Process {
     kind: Kind,
+    environment: Environment,
     args: Vec<String>,
     running: Mutex<Option<Running>>,
     port: Port,
     folder: TempDir,
 }
+
+/// Variables that the server has beside the test's own.
+pub(crate) type Environment = Vec<(&'static str, OsString)>;
 
 struct Running {
     server: Child,
@@ -56,12 +61,22 @@ struct Running {
 impl Process {
     /// Starts a server and waits until it answers; `args` are of its directory and its port.
     pub(crate) async fn start(kind: Kind, args: impl Fn(&Path, u16) -> Vec<String>) -> Self {
+        Self::start_in(kind, Environment::new(), args).await
+    }
+
+    /// The same, with these variables.
+    pub(crate) async fn start_in(
+        kind: Kind,
+        environment: Environment,
+        args: impl Fn(&Path, u16) -> Vec<String>,
+    ) -> Self {
         let mut log = String::new();
         for _ in 0..5 {
             let port = Port::reserve();
             let folder = tempfile::tempdir().expect("a directory for the server");
             let process = Self {
                 kind,
+                environment: environment.clone(),
                 args: args(folder.path(), port.number),
                 running: Mutex::default(),
                 port,
@@ -146,6 +161,7 @@ impl Process {
         let output = File::create(self.log_file())?;
         let mut server = Command::new(binary::program());
         server.args(&self.args).stdin(Stdio::null());
+        server.envs(self.environment.iter().map(|(name, value)| (name, value)));
         server.stdout(output.try_clone()?).stderr(output);
         let server = server.spawn().map_err(|error| {
             let program = binary::program().display();

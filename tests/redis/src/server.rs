@@ -16,7 +16,7 @@ use fred::{
 use crate::{
     client::{centralized, connect, host, try_connect},
     inspect,
-    process::{Kind, Process},
+    process::{Environment, Kind, Process},
 };
 
 /// The user that the fixtures look into a server as, whatever others may do there; also its password.
@@ -49,7 +49,17 @@ impl Server {
         tls: Option<TlsConfig>,
         args: impl Fn(&Path) -> Vec<String>,
     ) -> Self {
-        let process = Process::start(kind, |folder, port| {
+        Self::launch_in(kind, tls, Environment::new(), args).await
+    }
+
+    /// The same, with these variables.
+    pub(crate) async fn launch_in(
+        kind: Kind,
+        tls: Option<TlsConfig>,
+        environment: Environment,
+        args: impl Fn(&Path) -> Vec<String>,
+    ) -> Self {
+        let process = Process::start_in(kind, environment, |folder, port| {
             let port = port.to_string();
             let port_option = match kind {
                 Kind::Tls => "--tls-port",

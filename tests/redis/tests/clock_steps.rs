@@ -1,0 +1,137 @@
+//! The server's own clock is stepped, back and forth, while limits run by it.
+
+use std::time::Duration;
+
+use tollgate::{Decision, store::RedisStore};
+use tollgate_properties::{
+    conformance::every_algorithm, numbers::Numbers, shared::SharedLimiter, subject::Subject,
+};
+use tollgate_redis_tests::SteppedServer;
+
+const SECOND: i64 = 1_000_000;
+const HOUR: i64 = 3_600 * SECOND;
+
+/// Windows of all lengths below begin at multiples of it, and no state matters for so long.
+const CYCLE: i64 = HOUR / 2;
+
+/// Nothing below an instant so far into a cycle is near a window's edge.
+const BETWEEN_EDGES: i64 = 270 * SECOND;
+
+/// What goes by while a test looks is nothing beside them.
+const SLOW: Numbers = Numbers {
+    units: 6,
+    period: 600_000_000,
+    burst: 9,
+    precision: 60_000_000,
+    interval: 300_000_000,
+    other_units: 7,
+    other_period: 900_000_000,
+};
+
+/// One limiter after the other, each over a key and an hour of its own.
+async fn each(test: impl AsyncFn(&SteppedServer, &Subject, &dyn SharedLimiter, i64)) {
+    let stepped = SteppedServer::start().await;
+    let client = stepped.server().client().await;
+    let builder = RedisStore::builder(client).prefix("stepped");
+    let store = builder.deadline(Duration::from_secs(20)).build();
+    let begin = stepped.now().await / CYCLE * CYCLE + BETWEEN_EDGES;
+    for (turn, subject) in (1..).zip(every_algorithm(&SLOW)) {
+        let bucket = &*subject.bucket;
+        let limiter = bucket.limiter_over(store.clone(), subject.name.to_owned(), bucket);
+        let begin = begin + turn * 24 * HOUR;
+        stepped.set(begin).await;
+        test(&stepped, &subject, &*limiter, begin).await;
+    }
+    let for_ever = stepped.server().keys_without_ttl("").await;
+    assert_eq!(for_ever, [""; 0]);
+}
+
+async fn check(limiter: &dyn SharedLimiter) -> Decision {
+    limiter.check(1).await.expect("a decision")
+}
+
+/// Asks until it is refused: how many were admitted, and the refusal.
+async fn fill(limiter: &dyn SharedLimiter) -> (i64, Decision) {
+    let mut admitted = 0;
+    loop {
+        let decision = check(limiter).await;
+        if !decision.is_admitted() {
+            return (admitted, decision);
+        }
+        admitted += 1;
+        assert!(admitted < 100, "it is never refused");
+    }
+}
+
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap()
+}
+
+fn two_spans(subject: &Subject) -> i64 {
+    i64::try_from(2 * subject.longest_span()).unwrap()
+}
+
+#[tokio::test]
+async fn a_step_back_opens_nothing_and_locks_nobody_for_more_than_two_spans() {
+    each(async |stepped, subject, limiter, _| {
+        let name = subject.name;
+        fill(limiter).await;
+        for step in [SECOND, 20 * SECOND, HOUR, 5 * HOUR] {
+            stepped.step(-step);
+            let (admitted, refused) = fill(limiter).await;
+            assert_eq!(admitted, 0, "{name}, {step} µs back");
+            let wait = micros(refused.retry_after().expect("a wait"));
+            assert!(wait <= two_spans(subject), "{name}: {wait} after {step} µs");
+            let reset = micros(refused.reset_after());
+            assert!(
+                reset <= two_spans(subject),
+                "{name}: {reset} after {step} µs"
+            );
+        }
+        // What is announced after a step holds: refused until shortly before, which a slow machine may take, and
+        // admitted at the end.
+        let refused = check(limiter).await;
+        let wait = micros(refused.retry_after().expect("a wait"));
+        let (slack, now) = (15 * SECOND, stepped.now().await);
+        if wait > slack {
+            stepped.set(now + wait - slack).await;
+            assert!(!check(limiter).await.is_admitted(), "{name}: before {wait}");
+        }
+        stepped.set(now + wait).await;
+        assert!(check(limiter).await.is_admitted(), "{name}: after {wait}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn steps_back_and_forth_within_a_span_open_nothing() {
+    each(async |stepped, subject, limiter, _| {
+        fill(limiter).await;
+        for _ in 0..10 {
+            for step in [-20 * SECOND, 20 * SECOND] {
+                stepped.step(step);
+                let (admitted, _) = fill(limiter).await;
+                assert_eq!(admitted, 0, "{}, {step} µs", subject.name);
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_step_forward_is_time_that_has_passed_and_the_one_back_is_not() {
+    each(async |stepped, subject, limiter, _| {
+        let name = subject.name;
+        let (first, _) = fill(limiter).await;
+        assert!(first > 0, "{name}");
+        for round in 0..5 {
+            stepped.step(HOUR);
+            let (admitted, _) = fill(limiter).await;
+            assert_eq!(admitted, first, "{name}, forward in round {round}");
+            stepped.step(-HOUR);
+            let (admitted, _) = fill(limiter).await;
+            assert_eq!(admitted, 0, "{name}, back in round {round}");
+        }
+    })
+    .await;
+}
