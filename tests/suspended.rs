@@ -1,0 +1,149 @@
+//! A process that is stopped, and a runtime whose time is turned: by the system's clock nobody gets more than a burst.
+#![cfg(unix)]
+
+use std::{
+    env,
+    io::{BufRead, BufReader, Write, stdin},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use tollgate::{
+    Decision, Quota, RateLimiter,
+    algorithm::{
+        Algorithm, FixedWindow, Gcra, LeakyBucket, SlidingBuckets, SlidingLog, SlidingWindow,
+        TokenBucket,
+    },
+    store::LocalStore,
+};
+
+const UNITS: u64 = 5;
+const PERIOD: Duration = Duration::from_secs(2);
+
+/// More than any of them takes to be as good as fresh.
+const STOPPED: Duration = Duration::from_secs(5);
+
+/// Tells the test's own program that it is the one that is stopped.
+const CHILD: &str = "TOLLGATE_IS_STOPPED";
+
+/// Asks one limiter.
+type Ask = Box<dyn Fn() -> Decision>;
+
+fn ask(algorithm: impl Algorithm) -> Ask {
+    let limiter = RateLimiter::new(algorithm, LocalStore::new());
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    let runtime = runtime.unwrap();
+    Box::new(move || runtime.block_on(limiter.check("bob")).unwrap())
+}
+
+fn every_limit() -> Vec<(&'static str, Ask)> {
+    let quota = Quota::new(UNITS, PERIOD);
+    let window = FixedWindow::new(quota);
+    let buckets = SlidingBuckets::new(quota, PERIOD / 10);
+    vec![
+        ("fixed window", ask(window.clone())),
+        ("from first request", ask(window.from_first_request())),
+        ("sliding log", ask(SlidingLog::new(quota))),
+        ("sliding window", ask(SlidingWindow::new(quota))),
+        ("sliding buckets", ask(buckets.clone())),
+        ("strict buckets", ask(buckets.strict())),
+        ("token bucket", ask(TokenBucket::new(quota))),
+        ("leaky bucket", ask(LeakyBucket::new(quota))),
+        ("gcra", ask(Gcra::new(quota))),
+    ]
+}
+
+/// How many are admitted until one is refused, and how long that took.
+fn fill(ask: &Ask) -> (u64, Duration) {
+    let begin = Instant::now();
+    let mut admitted = 0;
+    while ask().is_admitted() {
+        admitted += 1;
+    }
+    (admitted, begin.elapsed())
+}
+
+#[test]
+fn a_process_that_was_stopped_admits_a_burst_and_no_more() {
+    if env::var_os(CHILD).is_some() {
+        return be_stopped();
+    }
+    let this_test = "a_process_that_was_stopped_admits_a_burst_and_no_more";
+    let mut child = Command::new(env::current_exe().unwrap());
+    child.args(["--exact", this_test, "--nocapture"]);
+    child.env(CHILD, "yes");
+    child.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = Ended(child.spawn().unwrap());
+    let mut says = BufReader::new(child.0.stdout.take().unwrap()).lines();
+    let mut next = |what: &str| {
+        let line = says.by_ref().map(Result::unwrap);
+        let line = line.skip_while(|line| !line.starts_with(what)).next();
+        line.unwrap_or_else(|| panic!("the process did not say: {what}"))
+    };
+    next("full");
+    signal(&child.0, "STOP");
+    thread::sleep(STOPPED);
+    // It is asked as soon as it goes on.
+    let mut stdin = child.0.stdin.take().unwrap();
+    writeln!(stdin, "go on").unwrap();
+    signal(&child.0, "CONT");
+    let admitted = next("admitted");
+    assert!(child.0.wait().unwrap().success(), "{admitted}");
+}
+
+/// Fills every limit, waits for a word, and fills it again.
+fn be_stopped() {
+    let limits = every_limit();
+    for (name, ask) in &limits {
+        assert!(fill(ask).0 >= UNITS, "{name}");
+    }
+    let stopped = Instant::now();
+    println!("full");
+    stdin().read_line(&mut String::new()).unwrap();
+    assert!(stopped.elapsed() >= STOPPED, "it was not stopped");
+    let mut all = 0;
+    for (name, ask) in &limits {
+        let (admitted, took) = fill(ask);
+        // On a loaded machine more comes back meanwhile, or a window ends; else it is the burst to the unit.
+        let periods = took.as_nanos() / PERIOD.as_nanos() + 1;
+        let most = UNITS + UNITS * u64::try_from(periods).unwrap();
+        let most = if took < PERIOD / 10 && *name != "fixed window" {
+            UNITS
+        } else {
+            most
+        };
+        assert!(
+            (UNITS..=most).contains(&admitted),
+            "{name}: {admitted} in {took:?}"
+        );
+        all += admitted;
+    }
+    println!("admitted {all}");
+}
+
+fn signal(child: &Child, name: &str) {
+    let id = child.id().to_string();
+    let status = Command::new("kill").args(["-s", name, &id]).status();
+    assert!(status.unwrap().success(), "no {name} for {id}");
+}
+
+/// A process that is ended whatever happens to the test.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_of_a_runtime_that_is_turned_refills_nothing() {
+    let limiter = RateLimiter::new(TokenBucket::new(Quota::per_day(UNITS)), LocalStore::new());
+    for _ in 0..UNITS {
+        assert!(limiter.check("bob").await.unwrap().is_admitted());
+    }
+    tokio::time::advance(Duration::from_secs(86_400)).await;
+    assert!(!limiter.check("bob").await.unwrap().is_admitted());
+}
