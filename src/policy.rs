@@ -316,6 +316,41 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_name_of_one_to_64_characters_is_kept_and_makes_other_buckets_and_numbers() {
+        let unnamed = Policy::new("x", &[1], Duration::from_secs(1));
+        for name in ["n", "aZ09_.-", &"n".repeat(64)] {
+            let named = unnamed.clone().named(name).unwrap();
+            assert_eq!(named.name(), name);
+            assert_ne!(named.id(), unnamed.id());
+            let others = Policy::new("x", &[2], Duration::from_secs(1));
+            let others = others.named(name).unwrap();
+            assert_eq!(others.id(), named.id());
+            assert_ne!(others.numbers(), named.numbers());
+            assert_ne!(unnamed.numbers(), named.numbers());
+        }
+    }
+
+    #[test]
+    fn a_policy_takes_over_a_name_but_not_what_others_are_called_without_one() {
+        let policy = |n| Policy::new("x", &[n], Duration::from_secs(1));
+        let named = policy(1).named("daily").unwrap();
+        let taken_over = policy(2).named_like(&named);
+        assert_eq!((taken_over.name(), taken_over.id()), ("daily", named.id()));
+        let kept = policy(2).named_like(&policy(1));
+        assert_eq!((kept.name(), kept.id()), ("x-2-1s", policy(2).id()));
+    }
+
+    #[test]
+    fn a_state_of_several_policies_matters_for_as_long_as_that_of_the_slowest() {
+        let numbers = |seconds| Policy::new("x", &[1], Duration::from_secs(seconds)).numbers();
+        let (short, long) = (numbers(1), numbers(60));
+        assert!(short.matter_for() < long.matter_for());
+        assert_eq!(short.and(long).matter_for(), long.matter_for());
+        assert_eq!(long.and(short).matter_for(), long.matter_for());
+        assert_eq!(long.and(long).matter_for(), long.matter_for());
+    }
+
     #[cfg(feature = "redis")]
     #[test]
     fn an_id_is_told_in_all_of_its_letters() {
