@@ -1,0 +1,49 @@
+//! What is printed of a limiter, a service or a response that is under way names its type, and no caller.
+
+use http::{Request, Response};
+use tollgate::{
+    Quota, RateLimitLayer, RateLimiter, algorithm::TokenBucket, key::Header, store::LocalStore,
+};
+use tower::{Layer, Service, ServiceExt};
+
+const SECRET: &str = "sk-bobs-own";
+
+#[tokio::test]
+async fn what_is_printed_names_no_caller() {
+    let quota = TokenBucket::new(Quota::per_day(7)).named("daily");
+    let limit = RateLimitLayer::new(quota, LocalStore::new(), Header::new("x-api-key"));
+    let inner = tower::service_fn(async |_: Request<String>| {
+        Ok::<_, std::convert::Infallible>(Response::new(String::new()))
+    });
+    let layer = format!("{limit:?}");
+    let mut service = limit.layer(inner);
+    let request = Request::builder().header("x-api-key", SECRET);
+    let response = service
+        .ready()
+        .await
+        .unwrap()
+        .call(request.body(String::new()).unwrap());
+    let (service, under_way) = (format!("{service:?}"), format!("{response:?}"));
+    assert!(response.await.unwrap().status().is_success());
+    assert!(
+        layer.starts_with("RateLimitLayer {") && layer.contains("daily"),
+        "{layer}"
+    );
+    assert!(
+        service.starts_with("RateLimit {") && service.contains("inner"),
+        "{service}"
+    );
+    assert!(under_way.starts_with("ResponseFuture"), "{under_way}");
+
+    let store = LocalStore::new();
+    let limiter = RateLimiter::new(TokenBucket::new(Quota::per_day(7)), store.clone());
+    limiter.check(SECRET).await.unwrap();
+    let (limiter, store) = (format!("{limiter:?}"), format!("{store:?}"));
+    assert!(
+        store.starts_with("LocalStore {") && store.contains("keys: 1"),
+        "{store}"
+    );
+    for printed in [layer, service, under_way, limiter, store] {
+        assert!(!printed.contains(SECRET), "{printed}");
+    }
+}
