@@ -18,10 +18,10 @@ use proptest::test_runner::{Config, TestRunner};
 /// How many cases each property runs: `TOLLGATE_CASES`, or 10 000.
 pub fn cases() -> u32 {
     let asked = std::env::var("TOLLGATE_CASES").ok();
-    asked.map_or(10_000, |cases| {
-        cases
-            .parse()
-            .unwrap_or_else(|_| panic!("TOLLGATE_CASES={cases:?} is not a number"))
+    asked.map_or(10_000, |asked| match asked.parse() {
+        Ok(cases) if cases > 0 => cases,
+        // With none of them every property would hold.
+        _ => panic!("TOLLGATE_CASES={asked:?} is not a number of cases"),
     })
 }
 
