@@ -36,7 +36,7 @@ const DEFAULT_MAX_KEYS: usize = 1_000_000;
 /// - **Bounded**: at most [`max_keys`](LocalStoreBuilder::max_keys) keys per policy. Idle keys leave inside
 ///   ordinary calls, a few buckets at a time. A key that was charged and still says so is never evicted; while the
 ///   table is full of such keys, *new* keys share one overflow bucket ([`usage`](Self::usage) counts its decisions), and
-///   a key that gets an entry later starts from that bucket's state.
+///   a key that gets an entry later starts from what that bucket owes.
 /// - **Memory** per key: the key and the algorithm's state, plus one byte, at a load between 7/16 and 7/8; with all of
 ///   `max_keys`, if those are a hundred thousand to thirteen million, at about 7/9.
 /// - **Hashing** is seeded at random for each store and policy.

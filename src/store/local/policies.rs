@@ -127,12 +127,13 @@ mod tests {
     /// How many steps it takes to find a policy.
     fn steps<S>(policies: &Policies<u64, S>, policy: PolicyId) -> usize {
         let mut node = policies.first.get().expect("the first");
-        let mut steps = 0;
-        for digit in policy.digits().take_while(|_| node.policy != policy) {
+        for (steps, digit) in policy.digits().enumerate() {
+            if node.policy == policy {
+                return steps;
+            }
             node = node.next[digit].get().expect("it was made");
-            steps += 1;
         }
-        steps
+        panic!("further than its digits lead")
     }
 
     #[test]
