@@ -7,6 +7,7 @@
     message = "the inner service `{Self}` must be `Clone` to be limited",
     label = "this inner service is not `Clone`",
     note = "derive or implement `Clone` for it, take `BoxCloneService` instead of `BoxService`, or put a `tower::buffer::Buffer` around it",
+    note = "a function that makes a layer says which: `fn limit() -> tollgate::LocalRateLimitLayer<TokenBucket, IpAddr, PeerIp>`, and not `impl Layer<S>`",
     note = "a clone takes its place while the one that was made ready goes with a request that has to wait"
 )]
 pub trait InnerService: Clone {}

@@ -175,7 +175,8 @@ impl<A, S, F, C, R, X, E, D> RateLimitLayer<A, S, F, Options<C, R, X, E, D>> {
 
     /// Lets the requests of which this closure says `true` pass without a key, a count or a header.
     ///
-    /// For health checks, internal addresses, the operator's own keys.
+    /// For health checks, internal addresses, the operator's own keys. The closure must name the type that it looks at:
+    /// `|request: &Request| …`.
     ///
     /// # Example: the health check is never refused
     ///
@@ -198,7 +199,10 @@ impl<A, S, F, C, R, X, E, D> RateLimitLayer<A, S, F, Options<C, R, X, E, D>> {
     /// # }
     /// # });
     /// ```
-    pub fn exempt<X2>(self, exempt: X2) -> RateLimitLayer<A, S, F, Options<C, R, X2, E, D>> {
+    pub fn exempt<Request, X2>(self, exempt: X2) -> RateLimitLayer<A, S, F, Options<C, R, X2, E, D>>
+    where
+        X2: Fn(&Request) -> bool,
+    {
         self.with(|options| Options {
             cost: options.cost,
             respond: options.respond,

@@ -92,6 +92,7 @@ pub use error::{ConfigError, StoreError, StoreErrorKind};
 pub use exempt::{Exempt, NoExemption};
 pub use expose::{Expose, Exposed, Hidden};
 pub use future::ResponseFuture;
+pub use inner::InnerService;
 pub use keyed::Keyed;
 pub use layer::{LocalRateLimitLayer, Options, RateLimitLayer};
 pub use limit::Limit;

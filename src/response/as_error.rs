@@ -20,6 +20,12 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 /// refusals to [`RateLimited`], rejections of the key extractor to [`KeyRejected`], and requests that the store
 /// could not decide about and that are not let through to [`Undecided`].
 ///
+/// # Not for axum as it is
+///
+/// axum asks every service for an answer, so it refuses an error: "`Infallible: From<Box<dyn Error + Send + Sync>>` is
+/// not satisfied". Leave `.respond_with(AsError::new())` out there, as [`Http`](super::Http) answers what axum serves; or,
+/// where the error is to be looked at, put `axum::error_handling::HandleErrorLayer` around the limit.
+///
 /// # Example: a caller that waits as long as it is told to
 ///
 /// ```

@@ -31,7 +31,7 @@ use crate::{
 ///    kept; a shorter one is lengthened, where whoever kept it would be refused again.
 /// 3. `RateLimit-Policy` and `RateLimit` are on responses to admitted and refused requests alike, in the form of
 ///    draft-ietf-httpapi-ratelimit-headers-11, after the lines of inner layers; see [`Fields`] for other dialects.
-/// 4. The body is an `application/problem+json` (RFC 9457), or what a [renderer](Self::render) makes of it. It is
+/// 4. The body is an `application/problem+json` (RFC 9457), or what a [closure](Self::render) or a [renderer](Self::renderer) makes of it. It is
 ///    left out for `HEAD`, with its length in `Content-Length`.
 /// 5. A gRPC or gRPC-Web request, a `POST` with one of their content types, is answered in [its own form](super::Grpc)
 ///    instead. Any other method is HTTP, whatever its content type.
@@ -114,12 +114,21 @@ impl<R> Http<R> {
     /// Answers a 429 with one line of text instead of JSON.
     #[must_use]
     pub fn plain_text(self) -> Http<PlainText> {
-        self.render(PlainText)
+        self.renderer(PlainText)
     }
 
-    /// Lets a renderer of one's own, a closure say, write the response to a refused request; see [`Render`].
+    /// Lets a closure write the response to a refused request; see [`Render`].
     #[must_use]
-    pub fn render<F: Render>(self, renderer: F) -> Http<F> {
+    pub fn render<F>(self, renderer: F) -> Http<F>
+    where
+        F: Fn(&Refusal<'_>) -> Response<Bytes>,
+    {
+        self.renderer(renderer)
+    }
+
+    /// Lets a [`Render`] of one's own write the response to a refused request, and that of a store that is down.
+    #[must_use]
+    pub fn renderer<F: Render>(self, renderer: F) -> Http<F> {
         Http {
             fields: self.fields,
             renderer,

@@ -14,8 +14,8 @@ use crate::decision::Decision;
 /// `Retry-After` the larger is sent); so is `Cache-Control: no-store`. A gRPC caller is answered in gRPC's form and
 /// sees nothing of it; for `HEAD` the body is left out.
 ///
-/// It is implemented by [`ProblemJson`](super::ProblemJson), [`PlainText`] and every closure of the same shape,
-/// whose argument must be written out: `|refusal: &Refusal<'_>|`.
+/// It is implemented by [`ProblemJson`](super::ProblemJson), [`PlainText`] and every closure of the same shape. A closure
+/// is given to [`Http::render`](super::Http::render), anything else to [`Http::renderer`](super::Http::renderer).
 ///
 /// # Example: a body of one's own
 ///
@@ -24,9 +24,9 @@ use crate::decision::Decision;
 /// # use bytes::Bytes;
 /// # use http::Response;
 /// # use tollgate::{Decision, PolicyDecision, algorithm::{Outcome, Policy, Standing}};
-/// use tollgate::response::{Http, Refusal};
+/// use tollgate::response::Http;
 ///
-/// let respond = Http::new().render(|refusal: &Refusal<'_>| {
+/// let respond = Http::new().render(|refusal| {
 ///     let body = format!("<p>Slow down: {} allows no more.", refusal.decision().policy());
 ///     let response = Response::builder().status(refusal.status()).header("content-type", "text/html");
 ///     response.body(Bytes::from(body)).unwrap()
@@ -214,7 +214,7 @@ mod tests {
     };
 
     fn own() -> Http<impl Render> {
-        Http::new().render(|refusal: &Refusal<'_>| {
+        Http::new().render(|refusal| {
             let response = Response::builder().status(503).header("retry-after", "9");
             let response = response.header("cache-control", "private");
             let policy = refusal.decision().policy().to_owned();

@@ -69,7 +69,8 @@ impl<K, Q: Hash + Eq + ToOwned<Owned = K> + ?Sized> AsKey<K> for Q {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot store the buckets of `{A}` for keys of type `{K}`",
     label = "not a store for this algorithm and key",
-    note = "use `tollgate::store::LocalStore::new()`, a store of its own for each algorithm and key type, or implement `tollgate::store::Store<{A}, {K}>`"
+    note = "use `tollgate::store::LocalStore::new()`, a store of its own for each algorithm and key type, or implement `tollgate::store::Store<{A}, {K}>`",
+    note = "clones of a store have one algorithm and one key type: a `RateLimiter` or another layer whose keys are of another type needs a store of its own, or `check`s keys of this one's type"
 )]
 pub trait Store<A: Limit, K: Key>: Clone {
     /// Brings a verdict that is not there yet.

@@ -1,0 +1,15 @@
+//! An exemption that does not name the type of what it looks at.
+
+use axum::{Router, routing::get};
+use tollgate::{Quota, RateLimitLayer};
+use tollgate::{algorithm::TokenBucket, key::PeerIp, store::LocalStore};
+
+fn main() {
+    let limit = RateLimitLayer::new(
+        TokenBucket::new(Quota::per_second(20)),
+        LocalStore::new(),
+        PeerIp::new(),
+    )
+    .exempt(|request| request.uri().path() == "/health");
+    let _: Router = Router::new().route("/", get(async || "hello")).layer(limit);
+}

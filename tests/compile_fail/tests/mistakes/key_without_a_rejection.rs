@@ -1,0 +1,15 @@
+//! A key that is always found, without a word on what would be answered if it were not.
+
+use axum::{Router, extract::Request, routing::get};
+use tollgate::{Quota, RateLimitLayer};
+use tollgate::{algorithm::TokenBucket, key::from_fn, store::LocalStore};
+
+fn main() {
+    let by_path = from_fn(|request: &Request| Ok(Some(request.uri().path().to_owned())));
+    let limit = RateLimitLayer::new(
+        TokenBucket::new(Quota::per_second(20)),
+        LocalStore::new(),
+        by_path,
+    );
+    let _: Router = Router::new().route("/", get(async || "hello")).layer(limit);
+}
