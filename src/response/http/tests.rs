@@ -226,3 +226,41 @@ fn nothing_of_the_request_is_echoed() {
         }
     }
 }
+
+#[test]
+fn what_was_chosen_stays_whatever_is_chosen_after_it() {
+    let typed = || Http::new().problem_type("urn:own");
+    let own = [
+        Http::new()
+            .fields(Fields::XRateLimit)
+            .problem_type("urn:own"),
+        typed().fields(Fields::XRateLimit),
+    ];
+    for http in own {
+        let response = refused(http, Method::GET, refused_for(WAIT));
+        assert!(response.headers().contains_key("x-ratelimit-limit"));
+        assert!(!response.headers().contains_key("ratelimit"));
+        assert!(response.body().starts_with(br#"{"type":"urn:own","#));
+    }
+    let plain = [
+        typed().fields(Fields::XRateLimit).plain_text(),
+        typed().plain_text().fields(Fields::XRateLimit),
+    ];
+    for http in plain {
+        let response = refused(http, Method::GET, refused_for(WAIT));
+        assert!(response.headers().contains_key("x-ratelimit-limit"));
+        assert!(!response.headers().contains_key("ratelimit"));
+        assert!(!response.body().starts_with(b"{"));
+    }
+}
+
+#[test]
+fn admitted_responses_are_touched_unless_the_fields_are_off() {
+    fn annotates(responder: &impl Respond<Request<()>, Response<Bytes>, Infallible>) -> bool {
+        responder.annotates()
+    }
+    assert!(annotates(&Http::new()) && annotates(&Grpc::new()));
+    assert!(annotates(&Http::new().fields(Fields::XRateLimit)));
+    assert!(!annotates(&Http::new().fields(Fields::Off)));
+    assert!(!annotates(&Grpc::new().fields(Fields::Off)));
+}
