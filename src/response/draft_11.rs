@@ -16,6 +16,7 @@ pub(super) fn policies(decision: &Decision) -> HeaderValue {
         number: policy.limit().min(LARGEST),
         seconds: window_seconds(policy),
     })
+    .into_value()
 }
 
 /// Whether a line has a member for the policy of this name.
@@ -40,14 +41,14 @@ pub(super) fn rates(decision: &Decision) -> HeaderValue {
     }
     let policies = decision.policies().iter();
     let told = policies.filter(|policy| decision.is_admitted() || !policy.is_admitted());
-    list(told, member)
+    list(told, member).into_value()
 }
 
 /// A list of policies.
 fn list<'a>(
     policies: impl Iterator<Item = &'a PolicyDecision> + Clone,
     member: impl Fn(&'a PolicyDecision) -> Member<'a>,
-) -> HeaderValue {
+) -> Line {
     let lens = policies
         .clone()
         .map(|policy| ", ".len() + member(policy).len());
@@ -56,7 +57,7 @@ fn list<'a>(
         line.separate();
         member(policy).write_to(&mut line);
     }
-    line.into_value()
+    line
 }
 
 /// A policy with a parameter or two.
@@ -109,7 +110,7 @@ mod tests {
     use super::*;
     use crate::{
         algorithm::Outcome,
-        response::sample::{SECOND, admitted, both, standing},
+        response::sample::{SECOND, admitted, both, hopeless, standing},
     };
 
     /// Reads a list of strings with integer parameters as strictly as RFC 9651 allows, and writes it again.
@@ -217,5 +218,14 @@ mod tests {
         let lines = told(&both(refused, refused));
         let left = r#""api";r=0;t=1, "daily";r=0;t=87"#;
         assert_eq!([&*lines[0], &*lines[1]], [all, left]);
+    }
+
+    #[test]
+    fn a_list_is_written_into_memory_of_its_size() {
+        let both = both(Outcome::Admitted, Outcome::RefusedForMicros(87_000_000));
+        for decision in [admitted(), both, hopeless()] {
+            let policies = || decision.policies().iter();
+            assert!(list(policies(), Member::of_what_is_left).is_as_long_as_was_said());
+        }
     }
 }

@@ -92,6 +92,11 @@ impl Line {
         let value = HeaderValue::from_maybe_shared(Bytes::from(self.0));
         value.unwrap_or(HeaderValue::from_static(""))
     }
+
+    #[cfg(test)]
+    pub(super) fn is_as_long_as_was_said(&self) -> bool {
+        self.0.len() == self.0.capacity()
+    }
 }
 
 #[cfg(test)]
@@ -115,6 +120,18 @@ mod tests {
     fn a_number_alone_is_its_digits() {
         for number in (0..1_100).chain([u64::MAX]) {
             assert_eq!(number_value(number), number.to_string());
+        }
+    }
+
+    #[test]
+    fn a_number_of_two_digits_at_most_takes_no_memory() {
+        for number in 0..100 {
+            let [one, other] = [number_value(number), number_value(number)];
+            assert_eq!(
+                one.as_bytes().as_ptr(),
+                other.as_bytes().as_ptr(),
+                "{number}"
+            );
         }
     }
 

@@ -48,7 +48,7 @@ fn dictionary(decision: &Decision) -> HeaderValue {
     line.into_value()
 }
 
-/// Sets the fields of these names to limit, remaining and reset, unless those that are there leave less.
+/// Sets the fields of these names to limit, remaining and reset, unless those that are there leave as little.
 pub(super) fn set_three(names: &[HeaderName; 3], decision: &Decision, headers: &mut HeaderMap) {
     let told = headers.get(&names[1]);
     if is_tightest(
@@ -179,6 +179,25 @@ mod tests {
                     "{name}: {told}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn of_two_layers_that_leave_as_much_the_inner_one_is_told() {
+        // Its answer may be a refusal, whose wait is the reset.
+        let inner = refused_for(Duration::from_secs(9));
+        let outer = Decision::of_one(policy(API, 0, SECOND, Outcome::Admitted));
+        for fields in [Fields::Draft7, Fields::Draft6, Fields::XRateLimit] {
+            let mut headers = HeaderMap::new();
+            FieldWriter::new(fields).add(&inner, &mut headers);
+            let told = headers.clone();
+            FieldWriter::new(fields).add(&outer, &mut headers);
+            let name = match fields {
+                Fields::Draft7 => "ratelimit",
+                Fields::Draft6 => "ratelimit-reset",
+                _ => "x-ratelimit-reset",
+            };
+            assert_eq!(headers[name], told[name]);
         }
     }
 }

@@ -264,3 +264,15 @@ fn admitted_responses_are_touched_unless_the_fields_are_off() {
     assert!(!annotates(&Http::new().fields(Fields::Off)));
     assert!(!annotates(&Grpc::new().fields(Fields::Off)));
 }
+
+#[test]
+fn the_line_of_the_policies_is_written_once_for_all_responses() {
+    let http = Http::new();
+    let lines = [admitted(), refused_for(WAIT)].map(|decision| {
+        let mut response = Response::new(Bytes::new());
+        Respond::<Request<()>, _, Infallible>::annotate(&http, &decision, &mut response);
+        response.headers()["ratelimit-policy"].clone()
+    });
+    let [one, other] = lines.each_ref().map(|line| line.as_bytes().as_ptr());
+    assert_eq!(one, other);
+}
