@@ -135,3 +135,33 @@ async fn a_step_forward_is_time_that_has_passed_and_the_one_back_is_not() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn steps_back_to_a_windows_edge_open_no_more_than_one_edge_does() {
+    each(async |stepped, subject, limiter, begin| {
+        let (mut admitted, _) = fill(limiter).await;
+        for round in 1..=6 {
+            let edge = begin - BETWEEN_EDGES - round * HOUR;
+            stepped.set(edge - SECOND / 20).await;
+            admitted += fill(limiter).await.0;
+            while stepped.now().await <= edge {}
+            admitted += fill(limiter).await.0;
+        }
+        for model in &subject.models {
+            let most = most_at_one_edge(&**model);
+            assert!(admitted <= most, "{}: {admitted}, {most}", subject.name);
+        }
+    })
+    .await;
+}
+
+/// On the limiter's own clock, that never steps back, next to no time has passed, and one edge at most.
+fn most_at_one_edge(model: &dyn Model) -> i64 {
+    let bound = model.bound(1);
+    let in_no_time = match bound.counts {
+        // Twice the limit if windows have edges; else the rest is what refills or is released in a span.
+        Counts::Units if bound.most == 2 * model.limit() => bound.most,
+        Counts::Units | Counts::Requests | Counts::Releases => model.limit(),
+    };
+    i64::try_from(in_no_time).unwrap()
+}
