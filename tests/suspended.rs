@@ -77,8 +77,8 @@ fn a_process_that_was_stopped_admits_a_burst_and_no_more() {
     let mut child = Ended(child.spawn().unwrap());
     let mut says = BufReader::new(child.0.stdout.take().unwrap()).lines();
     let mut next = |what: &str| {
-        let line = says.by_ref().map(Result::unwrap);
-        let line = line.skip_while(|line| !line.starts_with(what)).next();
+        let mut lines = says.by_ref().map(Result::unwrap);
+        let line = lines.find(|line| line.starts_with(what));
         line.unwrap_or_else(|| panic!("the process did not say: {what}"))
     };
     next("full");
