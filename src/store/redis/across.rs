@@ -11,7 +11,7 @@ use crate::{
 };
 
 use super::{
-    ARGUMENTS_LEN, Shared, failure, push_numbers, reply,
+    ARGUMENTS_LEN, Shared, failure, push_cost, push_numbers, reply,
     scripts::{EachScripts, Library, Loadable, Scripts},
 };
 
@@ -121,7 +121,7 @@ impl Question {
     }
 
     /// Looks at all of them, and charges them if all admit: then at once, and if one has changed its mind meanwhile, what
-    /// was charged is given back.
+    /// was charged is taken back.
     async fn decide_apart(self: &Arc<Self>) -> Result<Answers, StoreError> {
         let looked = self.ask_apart(|scripts| &scripts.settle).await;
         let looked: Vec<_> = looked.into_iter().collect::<Result<_, _>>()?;
@@ -151,7 +151,7 @@ impl Question {
         for ((at, answer), looked) in charged.into_iter().enumerate().zip(looked) {
             match answer {
                 Ok(charge) if reply::is_charged(&charge) => {
-                    self.give_back(at, &charge).await;
+                    self.take_back(at, &charge).await;
                     answers.push(looked);
                 }
                 Ok(refusal) => answers.push(refusal),
@@ -165,21 +165,18 @@ impl Question {
         }
     }
 
-    /// Gives a charge back, as a refund or as a place in a queue. Where that fails it stays charged.
-    async fn give_back(&self, at: usize, charge: &Bytes) {
+    /// Takes a charge back, if nothing was charged to that key since. Else, and where that fails, it stays charged: a refund
+    /// would free what others used of the room that came back in the meantime.
+    async fn take_back(&self, at: usize, charge: &Bytes) {
         let place = &self.places[at];
         let scripts = (place.scripts)(&self.shared.library);
-        let arguments = self.arguments(place.parameters.iter().copied());
-        if let Some(withdraw) = &scripts.withdraw {
-            let admission = (place.admission)(&scripts.members, charge);
-            let parameters = place.parameters.iter().copied().chain(admission);
-            let arguments = self.arguments(parameters);
-            let _ = (self.shared)
-                .run(withdraw, place.keys.clone(), arguments)
-                .await;
-        }
-        let refund = (self.shared).run(&scripts.refund, place.keys.clone(), arguments);
-        let _ = refund.await;
+        let admission = (place.admission)(&scripts.members, charge);
+        let numbers = [&*place.parameters, &admission, charge].concat();
+        let mut arguments = Vec::with_capacity(ARGUMENTS_LEN);
+        push_cost(&mut arguments, self.cost, self.now);
+        arguments.extend(numbers);
+        let (keys, arguments) = (place.keys.clone(), arguments.into());
+        let _ = self.shared.run(&scripts.take_back, keys, arguments).await;
     }
 
     /// Asks about each of them at the same time.

@@ -25,6 +25,8 @@ pub(super) enum Task {
     Refund,
     /// Takes back the charge of a request that was dropped while it was held back.
     Withdraw,
+    /// Takes a charge back, at its own instant, if nothing was written since.
+    TakeBack,
 }
 
 /// The script of these members, in Lua 5.1.
@@ -187,7 +189,7 @@ impl Composer<'_> {
 
     /// Reads the numbers and the keys, and the time. A step of Lua is not cheap: what is read is declared there.
     fn arguments(&self) -> String {
-        let withdraws = self.task == Task::Withdraw;
+        let withdraws = matches!(self.task, Task::Withdraw | Task::TakeBack);
         let mut parameters = self.all(|member| member.parameters);
         if withdraws {
             parameters.extend(self.all(|member| member.withdraws));
@@ -212,8 +214,17 @@ impl Composer<'_> {
 local moves, mends, relative
 {declarations}{}{keys}{}",
             self.unpacked(&["cost"], &names, "numbers"),
-            include_str!("time.lua").replace("all_but_the_time", &(8 * names.len()).to_string()),
+            self.time(8 * names.len()),
         )
+    }
+
+    /// What the time is: for a charge that is taken back, its own.
+    fn time(&self, bytes_before: usize) -> String {
+        let (text, what_follows) = match self.task {
+            Task::TakeBack => (include_str!("take_back.lua"), "all_but_the_charge"),
+            _ => (include_str!("time.lua"), "all_but_the_time"),
+        };
+        text.replace(what_follows, &bytes_before.to_string())
     }
 
     /// Reads numbers into names, of which some are not the members'.
@@ -274,9 +285,12 @@ local moves, mends, relative
         checks.push(format!("{} == 0", fractions.join(" + ")));
         let bytes = 8 * (1 + kept.len());
         let unreadable = format!("return redis.error_reply('{UNREADABLE} state')");
-        let nothing = match self.gives_back() {
-            true => "if not state then return '' end\nmoves = true\n",
-            false => "",
+        let nothing = match self.task {
+            Task::Refund | Task::Withdraw => "if not state then return '' end\nmoves = true\n",
+            Task::TakeBack => {
+                "if not state or string.sub(state, 1, #charge) ~= charge then return '' end\nmoves = true\n"
+            }
+            _ => "",
         };
         let zeros = format!("state or '{}', 9", "\\0".repeat(bytes));
         let unpacked = match self.is_alone {
@@ -298,7 +312,7 @@ local moves, mends, relative
 
     /// Whether it needs a state to work on, and answers nothing.
     fn gives_back(&self) -> bool {
-        matches!(self.task, Task::Refund | Task::Withdraw)
+        matches!(self.task, Task::Refund | Task::Withdraw | Task::TakeBack)
     }
 
     fn judgement(&self) -> String {
@@ -326,6 +340,14 @@ local moves, mends, relative
             Task::Withdraw => format!(
                 "do\n{}",
                 self.each(|member| match member.member.withdraws {
+                    [] => String::new(),
+                    _ => member.part("withdraw"),
+                }),
+            ),
+            Task::TakeBack => format!(
+                "do\n{}",
+                self.each(|member| match member.member.withdraws {
+                    [] if member.member.refunds => member.part("refund"),
                     [] => String::new(),
                     _ => member.part("withdraw"),
                 }),

@@ -96,9 +96,10 @@ pub use connection::RedisConnection;
 /// A request that counts against [each of several](crate::EachOf) keys is decided in one script and one round trip on a single
 /// server, and in a cluster where all of its keys share a slot; a [`hash_tag`](RedisStoreBuilder::hash_tag) puts them into one.
 /// Across slots there are two rounds: all keys are looked at, and if all have room, all are charged at the same time. If
-/// one has lost its room in between, what the others were charged is given back, so that nothing is ever admitted too much;
-/// till then others may be refused for it. A process that dies in between, or a node that does not answer in time, leaves the
-/// cost charged to some of the keys until it is over, and no longer.
+/// one has lost its room in between, what the others were charged is taken back, as if it had never been; but only from a key
+/// that nobody else has charged meanwhile. Else it stays charged until it is over: a refund would free what others have
+/// used of the room that came back since. So nothing is ever admitted too much, and in a race for the last room some is
+/// refused that would have fitted. It also stays charged where a process dies in between, or a node does not answer in time.
 ///
 /// A bucket is that of its policy and key, so a layer with that policy and that key alone shares it.
 ///
@@ -325,12 +326,17 @@ fn push_numbers(
     now: Option<f64>,
     write: impl FnOnce(&mut Vec<u8>),
 ) {
-    let cost = f64::from(cost);
-    push(numbers, if now.is_some() { -1.0 - cost } else { cost });
+    push_cost(numbers, cost, now);
     write(numbers);
     if let Some(now) = now {
         push(numbers, now);
     }
+}
+
+/// A cost: counted down from -1 if the time is not the server's.
+fn push_cost(numbers: &mut Vec<u8>, cost: u32, now: Option<f64>) {
+    let cost = f64::from(cost);
+    push(numbers, if now.is_some() { -1.0 - cost } else { cost });
 }
 
 /// The key of a bucket, and those beside it: the same with a number behind it.

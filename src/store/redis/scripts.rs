@@ -24,6 +24,7 @@ pub(super) struct Scripts {
     pub(super) refund: Loadable,
     /// Only where a request can be held back.
     pub(super) withdraw: Option<Loadable>,
+    pub(super) take_back: Loadable,
 }
 
 /// A script with the name that Redis knows it by.
@@ -60,6 +61,7 @@ impl Scripts {
             refund: Loadable::new(compose(&script, Task::Refund)),
             withdraw: (members.iter().any(|member| !member.withdraws.is_empty()))
                 .then(|| Loadable::new(compose(&script, Task::Withdraw))),
+            take_back: Loadable::new(compose(&script, Task::TakeBack)),
             members,
         }
     }

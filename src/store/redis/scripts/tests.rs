@@ -16,6 +16,7 @@ fn digests_of<A: Scripted>(name: &str) -> String {
         settle,
         refund,
         withdraw,
+        take_back,
         ..
     } = Scripts::of::<A>();
     let mut lines = String::new();
@@ -25,6 +26,7 @@ fn digests_of<A: Scripted>(name: &str) -> String {
         ("settle", Some(settle)),
         ("refund", Some(refund)),
         ("withdraw", withdraw),
+        ("take back", Some(take_back)),
     ];
     for (task, script) in tasks {
         if let Some(script) = script {

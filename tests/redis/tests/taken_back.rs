@@ -1,0 +1,185 @@
+//! Across the slots of a cluster a charge is taken back where another key refuses: exactly, or not at all.
+
+use std::time::Duration;
+
+use fred::interfaces::KeysInterface;
+use tollgate::{
+    EachOf, PolicyDecision, Quota, RateLimiter, Timestamp,
+    algorithm::{
+        Algorithm, FixedWindow, LeakyBucket, MinInterval, Policy, PolicyId, Script, Scripted,
+        SlidingBuckets, SlidingLog, SlidingWindow, Standing, TokenBucket,
+    },
+    clock::ManualClock,
+    store::RedisStore,
+};
+use tollgate_redis_tests::{Cluster, slot_of, until};
+
+/// Admits whoever looks, then takes its time and refuses: what a key does whose last room goes to someone else meanwhile.
+#[derive(Debug, Clone)]
+struct Fickle(Policy);
+
+const FICKLE: &str = "\
+--- judge
+m.asked = redis.call('INCR', key .. 'asked')
+redis.call('PEXPIRE', key .. 'asked', '600000')
+m.fits = m.asked % 2 == 1
+if not m.fits then
+  for _ = 1, 60000000 do end
+end
+--- charge
+m.used = 1
+--- forget
+m.over = now
+";
+
+impl Algorithm for Fickle {
+    type State = u64;
+    type Snapshot = Standing;
+    fn policy_id(&self) -> PolicyId {
+        self.0.id()
+    }
+    fn fresh(&self, _at: Timestamp) -> u64 {
+        0
+    }
+    fn settle(&self, _used: &mut u64, _now: Timestamp) {}
+    fn judge(&self, _used: &u64, _cost: u32, _now: Timestamp) -> bool {
+        true
+    }
+    fn charge(&self, used: &mut u64, _cost: u32, _now: Timestamp) {
+        *used = 1;
+    }
+    fn refund(&self, _used: &mut u64, _cost: u32, _now: Timestamp) {}
+    fn is_fresh(&self, used: &u64, _now: Timestamp) -> bool {
+        *used == 0
+    }
+    fn snapshot(&self, used: &u64, cost: u32, admitted: bool, _now: Timestamp) -> Standing {
+        Standing::of(1, 1 - used, u64::from(cost), admitted, |_| None)
+    }
+    fn describe(&self, standing: &Standing, tell: &mut dyn FnMut(PolicyDecision)) {
+        tell(PolicyDecision::new(&self.0, *standing));
+    }
+}
+
+impl Scripted for Fickle {
+    fn script() -> Script {
+        Script::new("fickle", FICKLE)
+            .state(&["used"])
+            .without_refund()
+    }
+    fn parameters(&self, _tell: &mut dyn FnMut(u64)) {}
+    fn state(&self, numbers: &[u64]) -> Option<u64> {
+        numbers.first().copied()
+    }
+}
+
+fn fickle() -> Fickle {
+    Fickle(Policy::new("fickle", &[1], Duration::ZERO))
+}
+
+/// A key of the rule, and one of the fickle rule on another node, whose next answer is its first.
+async fn keys_on_two_nodes<A: Scripted>(
+    cluster: &Cluster,
+    store: &RedisStore,
+    rule: &A,
+) -> EachOf<(Option<u32>, Option<u32>)>
+where
+    A::Snapshot: Send,
+{
+    let client = cluster.client().await;
+    let ours = RateLimiter::new(rule.clone(), store.clone());
+    let fickle = RateLimiter::new(fickle(), store.clone());
+    let owner_of_new_key = async || {
+        let keys = cluster.keys("tollgate").await;
+        assert!(!keys.is_empty());
+        for key in &keys {
+            let () = client.del(key.clone()).await.unwrap();
+        }
+        cluster.owner_of(slot_of(&keys[0])).await
+    };
+    ours.check(&0_u32).await.unwrap();
+    let our_owner = owner_of_new_key().await;
+    for key in 0..40_u32 {
+        fickle.peek(&key).await.unwrap();
+        if owner_of_new_key().await != our_owner {
+            return EachOf((Some(0), Some(key)));
+        }
+    }
+    panic!("all keys are on one node")
+}
+
+fn store(cluster: &Cluster, client: fred::clients::Client) -> tollgate::store::RedisStoreBuilder {
+    assert!(!cluster.nodes().is_empty());
+    RedisStore::builder(client).deadline(Duration::from_secs(30))
+}
+
+/// Nothing comes in between: as if it had not been charged.
+async fn is_given_back_whole<A: Scripted<Snapshot: Send>>(
+    cluster: &Cluster,
+    store: &RedisStore,
+    rule: A,
+) {
+    let keys = keys_on_two_nodes(cluster, store, &rule).await;
+    let alone = RateLimiter::new(rule.clone(), store.clone());
+    let both = RateLimiter::new(EachOf((rule, fickle())), store.clone());
+    alone.check(&0_u32).await.unwrap();
+    // So that a gap has passed, if it asks for one.
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    let before = alone.peek(&0_u32).await.unwrap();
+    assert!(before.is_admitted(), "{before:?}");
+    let refused = both.check(&keys).await.unwrap();
+    assert!(!refused.is_admitted(), "{refused:?}");
+    let after = alone.peek(&0_u32).await.unwrap();
+    assert!(after.is_admitted(), "{before:?} {after:?}");
+    assert_eq!(before.remaining(), after.remaining(), "{after:?}");
+    assert_eq!(cluster.keys_without_ttl("").await, [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_nobody_charged_meanwhile_is_taken_back_whole_by_every_rule() {
+    let cluster = Cluster::start().await;
+    let store = store(&cluster, cluster.client().await).build();
+    let (store, day) = (&store, Quota::per_day(50));
+    let gap = MinInterval::new(Duration::from_millis(1));
+    let queue = LeakyBucket::new(Quota::per_hour(50)).queue();
+    let strict = SlidingBuckets::new(day, Duration::from_secs(3_600)).strict();
+    is_given_back_whole(&cluster, store, TokenBucket::new(day)).await;
+    is_given_back_whole(&cluster, store, queue).await;
+    is_given_back_whole(&cluster, store, FixedWindow::new(day).from_first_request()).await;
+    is_given_back_whole(&cluster, store, SlidingWindow::new(day)).await;
+    is_given_back_whole(&cluster, store, SlidingLog::new(day)).await;
+    is_given_back_whole(&cluster, store, strict).await;
+    is_given_back_whole(&cluster, store, gap.clone()).await;
+    is_given_back_whole(
+        &cluster,
+        store,
+        (TokenBucket::new(day), gap, SlidingLog::new(day)),
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_paid_off_meanwhile_is_not_freed_for_those_who_came_in_between() {
+    let cluster = Cluster::start().await;
+    let clock = ManualClock::at(Timestamp::from_micros(1_700_000_000_000_000));
+    let store = store(&cluster, cluster.client().await)
+        .clock(clock.clone())
+        .build();
+    let rule = TokenBucket::new(Quota::per_second(1_000)).burst(100);
+    let keys = keys_on_two_nodes(&cluster, &store, &rule).await;
+    let alone = RateLimiter::new(rule.clone(), store.clone());
+    let both = RateLimiter::new(EachOf((rule, fickle())), store.clone());
+    alone.check_cost(&0_u32, 10).await.unwrap();
+    let asked = tokio::spawn(async move { both.check_cost(&keys, 20).await });
+    until("a charge", async || {
+        (alone.peek(&0_u32).await.ok()?.remaining() == 70).then_some(())
+    })
+    .await;
+    // All of it is paid off, and others use what came back.
+    clock.advance(Duration::from_millis(50));
+    let between = alone.check_cost(&0_u32, 40).await.unwrap();
+    assert_eq!(between.remaining(), 60);
+    assert!(!asked.is_finished(), "the other key was too fast");
+    let refused = asked.await.unwrap().unwrap();
+    assert!(!refused.is_admitted(), "{refused:?}");
+    assert_eq!(alone.peek(&0_u32).await.unwrap().remaining(), 60);
+}
