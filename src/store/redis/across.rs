@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     algorithm::{Member, Script},
-    error::StoreError,
+    error::{StoreError, StoreErrorKind},
 };
 
 use super::{
@@ -59,7 +59,21 @@ impl Question {
             return self.ask_together(|scripts| &scripts.decide).await;
         }
         let shared = &self.shared;
-        shared.in_time(pin!(self.decide_apart())).await
+        let decided = shared.in_time(pin!(self.decide_apart())).await;
+        decided.map_err(|error| self.known(&error).unwrap_or(error))
+    }
+
+    /// What Redis has said lately against deciding about one of them, where no answer came.
+    fn known(&self, error: &StoreError) -> Option<StoreError> {
+        if error.kind() != StoreErrorKind::Unavailable {
+            return None;
+        }
+        self.places.iter().find_map(|place| {
+            let (shared, scripts) = (&self.shared, (place.scripts)(&self.shared.library));
+            let node = shared.servers.server_of(shared.slot_of(&place.keys[0]));
+            let known = |script: &Loadable| script.loads.known(node.clone(), error);
+            known(&scripts.settle).or_else(|| known(&scripts.decide))
+        })
     }
 
     pub(super) async fn peek(self: &Arc<Self>) -> Result<Answers, StoreError> {

@@ -91,6 +91,14 @@ impl Cluster {
         })
     }
 
+    /// Which server holds the slot, as far as is known.
+    pub(super) fn server_of(&self, slot: u16) -> Option<Server> {
+        match &*self.slots.borrow() {
+            Slots::Known(slots) => slots.get_server(slot).cloned(),
+            Slots::Unknown | Slots::Untold(_) => None,
+        }
+    }
+
     /// The node at this address, of which a node has told.
     pub(super) fn node(&self, server: &Server) -> Arc<Node> {
         let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner);

@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fred::clients::{Client, Pool};
+use fred::{
+    clients::{Client, Pool},
+    types::config::Server,
+};
 
 use crate::error::StoreError;
 
@@ -102,6 +105,14 @@ impl Servers {
         match &self.kind {
             Kind::One(node) => Ok(Arc::clone(node)),
             Kind::Cluster(cluster) => cluster.node_of(slot).await,
+        }
+    }
+
+    /// Which server holds the slot, as far as is known.
+    pub(super) fn server_of(&self, slot: u16) -> Option<Server> {
+        match &self.kind {
+            Kind::One(node) => node.server().cloned(),
+            Kind::Cluster(cluster) => cluster.server_of(slot),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Whose fault an error is: Redis's, the operator's, or that of what was stored.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use fred::{
     error::{Error, ErrorKind},
@@ -135,9 +135,33 @@ pub(super) fn unanswered(error: Error) -> StoreError {
     StoreError::new(kind(&error), error)
 }
 
+/// There is a connection, but no answer came over it.
+#[derive(Debug)]
+struct Unanswered(String);
+
+impl fmt::Display for Unanswered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unanswered {}
+
 /// No answer came in time.
 pub(super) fn late(deadline: Duration) -> StoreError {
-    unavailable(format!("no answer in {deadline:?}"))
+    let late = Unanswered(format!("no answer in {deadline:?}"));
+    StoreError::new(StoreErrorKind::Unavailable, late)
+}
+
+/// So many wait for an answer that no more are sent.
+pub(super) fn busy() -> StoreError {
+    let busy = Unanswered("too many decisions wait for an answer".to_owned());
+    StoreError::new(StoreErrorKind::Unavailable, busy)
+}
+
+/// Whether nothing is known but that no answer came.
+pub(super) fn is_unanswered(error: &StoreError) -> bool {
+    std::error::Error::source(error).is_some_and(|source| source.is::<Unanswered>())
 }
 
 /// The same error for somebody else.

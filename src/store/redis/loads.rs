@@ -1,38 +1,280 @@
-//! Which nodes a script was loaded to: whoever finds it gone on one loads it there, while the others wait.
+//! Which nodes a script was loaded to, and what became of it: whoever finds it gone on one has it loaded there, once
+//! for all who wait, and what Redis said against it is remembered for a moment.
 
 use std::{
     collections::HashMap,
+    error::Error as _,
     sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
+    time::{Duration, Instant},
 };
 
-use fred::types::config::Server;
+use bytes::Bytes;
+use fred::{
+    error::Error,
+    types::{Resp3Frame, config::Server},
+};
+use tokio::sync::watch;
+
+use crate::error::{StoreError, StoreErrorKind};
+
+use super::{
+    failure,
+    link::{Busy, Sent},
+    run,
+};
+
+/// A load that was refused is tried again only after this time.
+const TRIED_AGAIN: Duration = Duration::from_millis(500);
+/// So long after Redis last said what is set up wrongly, this is taken for the reason why no answer comes.
+const BELIEVED: Duration = Duration::from_secs(3);
+/// How long a load may take, whatever the deadline of those who wait for it.
+pub(super) const LONGEST_LOAD: Duration = Duration::from_secs(1);
+
+/// In this time after it was first asked for, a script is to be seen to run.
+const SEEN_TO_RUN: Duration = Duration::from_secs(1);
 
 /// The loads of one script.
 #[derive(Default)]
 pub(super) struct Loads {
     number: AtomicU64,
-    nodes: Mutex<HashMap<Option<Server>, Node>>,
+    first_asked: OnceLock<Instant>,
+    /// Whether Redis ever ran it.
+    has_run: AtomicBool,
+    /// On how many nodes something is known against it.
+    troubled: AtomicUsize,
+    nodes: Mutex<HashMap<Option<Server>, Arc<Node>>>,
 }
 
-/// The number of the last load to this node.
-pub(super) type Node = Arc<tokio::sync::Mutex<u64>>;
+/// The script on one node.
+#[derive(Default)]
+struct Node(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// The number of the last load.
+    last: u64,
+    loading: Option<Loading>,
+    refused: Option<Known>,
+    trouble: Option<Known>,
+}
+
+/// A load that is not answered yet.
+struct Loading {
+    since: Instant,
+    end: watch::Receiver<Option<Loaded>>,
+}
+
+/// What is set up wrongly, and when it was last seen.
+struct Known {
+    message: String,
+    at: Instant,
+}
+
+/// How a load ended.
+type Loaded = Result<(), Unloaded>;
+
+/// Why a script was not loaded.
+#[derive(Clone)]
+pub(super) enum Unloaded {
+    /// It was not sent, as too much waits already.
+    Busy,
+    /// Redis said no.
+    Refused(String),
+    /// Redis said nothing.
+    Unanswered(Error),
+    /// The runtime has ended.
+    Aborted,
+}
 
 impl Loads {
-    /// How often it was loaded anywhere: what comes later is not what a question before it met.
+    /// Load generation: a script is loaded again only if nobody did since the call that found it gone.
     pub(super) fn so_far(&self) -> u64 {
+        self.first_asked.get_or_init(Instant::now);
         self.number.load(Ordering::Acquire)
     }
 
-    pub(super) fn node(&self, node: Option<Server>) -> Node {
-        let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(nodes.entry(node).or_default())
+    /// Loads the script to a node, unless somebody did since `seen`, or is about to: then this waits for the same answer.
+    ///
+    /// It is loaded to its end whoever goes away meanwhile, so that the answer is known to all who come later.
+    pub(super) async fn load(
+        self: &Arc<Self>,
+        node: Option<Server>,
+        seen: u64,
+        ask: impl FnOnce() -> Result<Sent, Busy>,
+    ) -> Loaded {
+        let node = self.node(node);
+        let mut end = {
+            let mut state = node.state();
+            if state.last > seen {
+                return Ok(());
+            }
+            if let Some(refused) = &state.refused
+                && refused.at.elapsed() < TRIED_AGAIN
+            {
+                return Err(Unloaded::Refused(refused.message.clone()));
+            }
+            match &state.loading {
+                Some(loading) if loading.is_under_way() => loading.end.clone(),
+                _ => {
+                    let sent = ask().map_err(|Busy| Unloaded::Busy)?;
+                    let end = self.begin(Arc::clone(&node), sent);
+                    let since = Instant::now();
+                    let loading = Loading { since, end };
+                    state.loading.insert(loading).end.clone()
+                }
+            }
+        };
+        match end.wait_for(Option::is_some).await {
+            Ok(loaded) => loaded.clone().expect("it was waited for"),
+            Err(_) => Err(Unloaded::Aborted),
+        }
     }
 
-    /// One more; its number.
-    pub(super) fn add(&self) -> u64 {
-        self.number.fetch_add(1, Ordering::AcqRel) + 1
+    fn begin(self: &Arc<Self>, node: Arc<Node>, sent: Sent) -> watch::Receiver<Option<Loaded>> {
+        let (tell, end) = watch::channel(None);
+        let loads = Arc::clone(self);
+        tokio::spawn(async move {
+            let loaded = loaded(sent.await);
+            loads.end(&node, &loaded);
+            tell.send_replace(Some(loaded));
+        });
+        end
+    }
+
+    fn end(&self, node: &Node, loaded: &Loaded) {
+        let mut state = node.state();
+        state.loading = None;
+        match loaded {
+            Ok(()) => {
+                state.last = self.number.fetch_add(1, Ordering::AcqRel) + 1;
+                state.refused = None;
+                self.forgive(&mut state);
+            }
+            Err(Unloaded::Refused(message)) => {
+                let error = failure::answered(message);
+                if error.kind() == StoreErrorKind::Misconfigured {
+                    state.refused = Some(Known::now(message.clone()));
+                    self.note(&mut state, &error);
+                }
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// What a call that ran the script on this node came to: where no answer came, and Redis has said lately what is set up
+    /// wrongly, that is the error.
+    ///
+    /// A store that is set up wrongly is no reason to admit, and in a crowd not everyone is told in time.
+    pub(super) fn weigh(
+        &self,
+        node: impl FnOnce() -> Option<Server>,
+        done: Result<Bytes, StoreError>,
+    ) -> Result<Bytes, StoreError> {
+        match &done {
+            Ok(_) => {
+                if !self.has_run.load(Ordering::Relaxed) {
+                    self.has_run.store(true, Ordering::Relaxed);
+                }
+                if self.troubled.load(Ordering::Relaxed) > 0 {
+                    self.forget(node());
+                }
+            }
+            Err(error) => match error.kind() {
+                StoreErrorKind::Unavailable => {
+                    return self.known(node(), error).map_or(done, Err);
+                }
+                StoreErrorKind::Misconfigured | StoreErrorKind::InvalidInput => {}
+            },
+        }
+        done
+    }
+
+    /// What Redis answered to a call of the script on this node.
+    #[cold]
+    pub(super) fn refused(&self, node: Option<&Server>, error: &StoreError) {
+        if error.kind() == StoreErrorKind::Misconfigured {
+            self.note(&mut self.node(node.cloned()).state(), error);
+        }
+    }
+
+    /// What is known against running the script on this node, where it ended in this error.
+    pub(super) fn known(&self, node: Option<Server>, error: &StoreError) -> Option<StoreError> {
+        if self.troubled.load(Ordering::Relaxed) > 0 {
+            let node = self.node(node);
+            let state = node.state();
+            let known = (state.trouble.as_ref()).filter(|known| known.at.elapsed() < BELIEVED);
+            if let Some(Known { message, .. }) = known {
+                let message = format!("no answer, and a moment ago: {message}");
+                return Some(StoreError::new(StoreErrorKind::Misconfigured, message));
+            }
+        }
+        // Whether the store may run its scripts at all is still to be seen: at first that is no reason to admit.
+        let is_first = || (self.first_asked.get()).is_some_and(|at| at.elapsed() < SEEN_TO_RUN);
+        let is_unknown =
+            !self.has_run.load(Ordering::Relaxed) && failure::is_unanswered(error) && is_first();
+        is_unknown.then(|| {
+            let why = error.source().map(ToString::to_string).unwrap_or_default();
+            let message = format!("{why}, and whether Redis runs the script is not known yet");
+            StoreError::new(StoreErrorKind::Misconfigured, message)
+        })
+    }
+
+    fn note(&self, state: &mut State, error: &StoreError) {
+        let message = error.source().map(ToString::to_string);
+        let known = Known::now(message.unwrap_or_default());
+        if state.trouble.replace(known).is_none() {
+            self.troubled.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The script ran on this node: nothing is against it.
+    #[cold]
+    fn forget(&self, node: Option<Server>) {
+        let node = self.node(node);
+        self.forgive(&mut node.state());
+    }
+
+    fn forgive(&self, state: &mut State) {
+        if state.trouble.take().is_some() {
+            self.troubled.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    fn node(&self, node: Option<Server>) -> Arc<Node> {
+        Arc::clone(self.nodes().entry(node).or_default())
+    }
+
+    fn nodes(&self) -> MutexGuard<'_, HashMap<Option<Server>, Arc<Node>>> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Node {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Loading {
+    /// It may still be answered: neither is it late, nor has its runtime ended.
+    fn is_under_way(&self) -> bool {
+        self.since.elapsed() < LONGEST_LOAD && self.end.has_changed().is_ok()
+    }
+}
+
+impl Known {
+    fn now(message: String) -> Self {
+        let at = Instant::now();
+        Self { message, at }
+    }
+}
+
+fn loaded(answer: Result<Resp3Frame, Error>) -> Loaded {
+    match answer {
+        Ok(frame) => run::sorted(frame).map(drop).map_err(Unloaded::Refused),
+        Err(error) => Err(Unloaded::Unanswered(error)),
     }
 }

@@ -89,7 +89,14 @@ pub use connection::RedisConnection;
 /// one server, one node of a cluster, or one member of a pool; see [`RedisConnection`]. One node of a cluster that is ill
 /// or dead holds up no other.
 ///
-/// A script that Redis does not have, after a restart, say (`NOSCRIPT`), did not run: it is loaded and run again.
+/// So is, for three seconds after Redis has last said what is set up wrongly, what gets no answer in time: in a crowd not everyone
+/// is told. What is wrong can be known only once Redis has said it; where each answer takes longer than the deadline,
+/// nobody ever hears it.
+///
+/// A script that Redis does not have, after a restart, say (`NOSCRIPT`), did not run: it is loaded, once for all who wait
+/// for it, and run again. A load that Redis refuses is the error of all of them, and is tried again after half a
+/// second. In the first second in which a script is asked for, until Redis has run it once, a late answer is no reason to admit
+/// either: whether Redis lets the store run it is still to be seen.
 ///
 /// # Each of several keys
 ///

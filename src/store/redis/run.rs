@@ -8,13 +8,19 @@ use std::{
 };
 
 use bytes::Bytes;
-use fred::{error::ErrorKind, prelude::Value, types::Resp3Frame};
+use fred::{
+    error::{Error, ErrorKind},
+    prelude::Value,
+    types::Resp3Frame,
+};
 
 use crate::error::{StoreError, StoreErrorKind};
 
 use super::{
     Shared,
     failure::{self, Elsewhere, NOSCRIPT, READONLY},
+    link::Link,
+    loads::{LONGEST_LOAD, Unloaded},
     node::Node,
     scripts::Loadable,
 };
@@ -26,6 +32,8 @@ const ATTEMPTS: usize = 5;
 enum Refused {
     NoScript,
     Elsewhere(Elsewhere),
+    /// Redis has said no.
+    Answered(StoreError),
     Failed(StoreError),
 }
 
@@ -90,7 +98,9 @@ impl Shared {
             arguments: Some(arguments),
             until: Instant::now() + self.deadline,
         };
-        self.in_time(pin!(self.follow(command))).await
+        let slot = self.slot_of(&command.keys[0]);
+        let done = self.in_time(pin!(self.follow(command))).await;
+        script.loads.weigh(|| self.servers.server_of(slot), done)
     }
 
     /// The slot of a key; 0 outside of a cluster.
@@ -134,23 +144,33 @@ impl Shared {
             let refused = match self.send(&place, &command).await {
                 Ok(answer) => return Ok(answer),
                 Err(Refused::Failed(error)) => return Err(error),
+                Err(Refused::Answered(error)) => {
+                    if let Some(script) = command.script {
+                        script.loads.refused(place.node.server(), &error);
+                    }
+                    return Err(error);
+                }
                 Err(refused) => refused,
             };
             match (&refused, command.script) {
                 // In a box, as it is rare, and would be a part of every decision's future.
                 (Refused::NoScript, Some(script)) => {
-                    Box::pin(self.load(&place.node, script, (seen, command.until))).await?;
+                    Box::pin(self.load(&place.node, script, seen)).await?;
                 }
                 (Refused::Elsewhere(elsewhere), _) => place = self.place(elsewhere)?,
                 _ => {}
             }
             last = Some(refused);
         }
-        Err(match last {
-            Some(Refused::NoScript) => StoreError::new(
-                StoreErrorKind::Misconfigured,
-                "Redis forgets the script as soon as it is loaded",
-            ),
+        Err(match (last, command.script) {
+            (Some(Refused::NoScript), Some(script)) => {
+                let error = StoreError::new(
+                    StoreErrorKind::Misconfigured,
+                    "Redis forgets the script as soon as it is loaded",
+                );
+                script.loads.refused(place.node.server(), &error);
+                error
+            }
             _ => failure::unavailable(
                 "the nodes of the cluster do not agree on who holds the slot of the key",
             ),
@@ -177,29 +197,23 @@ impl Shared {
     }
 
     /// Loads the script to one node, unless somebody did it since `seen`.
-    async fn load(
-        &self,
-        node: &Node,
-        script: &Loadable,
-        (seen, until): (u64, Instant),
-    ) -> Result<(), StoreError> {
-        let loaded = script.loads.node(node.server().cloned());
-        let mut last = loaded.lock().await;
-        if *last > seen {
-            return Ok(());
-        }
-        let values = vec![
-            Value::from_static_str("LOAD"),
-            Value::from(script.text.as_str()),
-        ];
-        match self.ask(node, false, ("SCRIPT", values, until)).await {
-            Ok(_) => {
-                *last = script.loads.add();
-                Ok(())
-            }
-            Err(Refused::Failed(error)) => Err(error),
-            Err(_) => Err(failure::unavailable("no node takes the script")),
-        }
+    async fn load(&self, node: &Node, script: &Loadable, seen: u64) -> Result<(), StoreError> {
+        let link = self.link(node).await?;
+        let ask = || {
+            let values = vec![
+                Value::from_static_str("LOAD"),
+                Value::from(script.text.as_str()),
+            ];
+            let bounds = (LONGEST_LOAD, self.servers.max_unanswered);
+            link.send("SCRIPT", values, bounds)
+        };
+        let loaded = script.loads.load(node.server().cloned(), seen, ask).await;
+        loaded.map_err(|unloaded| match unloaded {
+            Unloaded::Refused(message) => failure::answered(&message),
+            Unloaded::Busy => self.busy(),
+            Unloaded::Unanswered(error) => self.unanswered(error),
+            Unloaded::Aborted => failure::unavailable("the runtime shuts down"),
+        })
     }
 
     async fn send(&self, place: &Place, command: &Command<'_>) -> Result<Bytes, Refused> {
@@ -214,13 +228,7 @@ impl Shared {
         asking: bool,
         (name, values, until): (&'static str, Vec<Value>, Instant),
     ) -> Result<Bytes, Refused> {
-        let link = match node.link().await {
-            Ok(link) => link,
-            Err(disconnected) => {
-                self.node_is_ill();
-                return Err(StoreError::from(disconnected).into());
-            }
-        };
+        let link = self.link(node).await?;
         let bounds = (
             until.saturating_duration_since(Instant::now()),
             self.servers.max_unanswered,
@@ -230,26 +238,15 @@ impl Shared {
             true => link.send_asking(name, values, bounds),
         };
         let Ok(sent) = sent else {
-            self.node_is_ill();
-            let busy = failure::unavailable("too many decisions wait for an answer");
-            return Err(busy.into());
+            return Err(self.busy().into());
         };
-        let message = match sent.await {
-            Ok(Resp3Frame::BlobString { data, .. } | Resp3Frame::SimpleString { data, .. }) => {
-                return Ok(data);
-            }
-            Ok(Resp3Frame::VerbatimString { data, .. }) => return Ok(data),
-            Ok(Resp3Frame::Number { .. }) => return Ok(Bytes::new()),
-            Ok(Resp3Frame::SimpleError { data, .. }) => data.to_string(),
-            Ok(Resp3Frame::BlobError { data, .. }) => String::from_utf8_lossy(&data).into_owned(),
-            Ok(_) => "an answer of an unexpected kind".to_owned(),
-            Err(error) => {
-                self.node_is_ill();
-                return Err(match error.kind() {
-                    ErrorKind::Timeout => failure::late(self.deadline).into(),
-                    _ => failure::unanswered(error).into(),
-                });
-            }
+        let frame = match sent.await {
+            Ok(frame) => frame,
+            Err(error) => return Err(self.unanswered(error).into()),
+        };
+        let message = match sorted(frame) {
+            Ok(answer) => return Ok(answer),
+            Err(message) => message,
         };
         if let Some(elsewhere) = Elsewhere::read(&message, node.server()) {
             return Err(Refused::Elsewhere(elsewhere));
@@ -259,7 +256,29 @@ impl Shared {
             READONLY => link.read_only(),
             _ => {}
         }
-        Err(failure::answered(&message).into())
+        Err(Refused::Answered(failure::answered(&message)))
+    }
+
+    /// The connection to a node whose turn it is.
+    async fn link(&self, node: &Node) -> Result<Arc<Link>, StoreError> {
+        node.link().await.map_err(|disconnected| {
+            self.node_is_ill();
+            StoreError::from(disconnected)
+        })
+    }
+
+    fn busy(&self) -> StoreError {
+        self.node_is_ill();
+        failure::busy()
+    }
+
+    /// No answer came.
+    fn unanswered(&self, error: Error) -> StoreError {
+        self.node_is_ill();
+        match error.kind() {
+            ErrorKind::Timeout => failure::late(self.deadline),
+            _ => failure::unanswered(error),
+        }
     }
 
     /// A node does not answer: another one may hold its slots by now.
@@ -267,5 +286,18 @@ impl Shared {
         if let Some(cluster) = self.servers.cluster() {
             cluster.look_again();
         }
+    }
+}
+
+/// The answer, or the error that Redis answered.
+pub(super) fn sorted(frame: Resp3Frame) -> Result<Bytes, String> {
+    match frame {
+        Resp3Frame::BlobString { data, .. }
+        | Resp3Frame::SimpleString { data, .. }
+        | Resp3Frame::VerbatimString { data, .. } => Ok(data),
+        Resp3Frame::Number { .. } => Ok(Bytes::new()),
+        Resp3Frame::SimpleError { data, .. } => Err(data.to_string()),
+        Resp3Frame::BlobError { data, .. } => Err(String::from_utf8_lossy(&data).into_owned()),
+        _ => Err("an answer of an unexpected kind".to_owned()),
     }
 }

@@ -1,6 +1,9 @@
 //! The scripts that were composed so far: one of each kind for each type of algorithm.
 
-use std::{any::TypeId, sync::OnceLock};
+use std::{
+    any::TypeId,
+    sync::{Arc, OnceLock},
+};
 
 use fred::prelude::Value;
 use sha1::{Digest, Sha1};
@@ -32,7 +35,7 @@ pub(super) struct Loadable {
     pub(super) text: String,
     /// In hexadecimal digits; a clone shares them.
     pub(super) sha1: Value,
-    pub(super) loads: Loads,
+    pub(super) loads: Arc<Loads>,
 }
 
 impl Loadable {
@@ -42,7 +45,7 @@ impl Loadable {
         Self {
             sha1: Value::from(digits),
             text,
-            loads: Loads::default(),
+            loads: Arc::default(),
         }
     }
 }

@@ -8,6 +8,7 @@
 mod binary;
 mod client;
 mod cluster;
+mod distance;
 mod inspect;
 mod port;
 mod process;
@@ -25,6 +26,7 @@ mod wait;
 pub use crate::{
     client::{connect, connect_to},
     cluster::{Cluster, SLOTS, slot_of},
+    distance::far_away,
     proxy::Proxy,
     sentinels::Sentinels,
     server::Server,
