@@ -8,7 +8,7 @@ use fred::{
     clients::Client,
     interfaces::ClientLike,
     types::{
-        Builder,
+        Builder, CustomCommand,
         config::{Config, ReconnectPolicy},
     },
 };
@@ -18,7 +18,7 @@ use tollgate::{
     clock::{ManualClock, Timestamp},
     store::RedisStore,
 };
-use tollgate_redis_tests::{Cluster, Server, TlsServer, slot_of};
+use tollgate_redis_tests::{Cluster, Sentinels, Server, TlsServer, connect_to, slot_of};
 
 use traffic::PREFIX;
 
@@ -38,8 +38,15 @@ const RIGHTS: &[&str] = &[
     "+del",
 ];
 
+/// What the client asks of itself and of the server's version when it connects. It does without the answers, but each is a
+/// line in the server's `ACL LOG`.
+const OF_A_CONNECT: &[&str] = &["+client|id", "+info"];
+
 /// What it needs where the time is not the server's.
 const OF_A_CLOCK: &[&str] = &["+pexpire"];
+
+/// What the client needs to see that a server behind Sentinel is the primary.
+const OF_SENTINEL: &[&str] = &["+role"];
 
 /// What the store needs to find the nodes of a cluster, and to follow a slot that moves.
 const OF_A_CLUSTER: &[&str] = &["+cluster|slots", "+asking"];
@@ -122,6 +129,47 @@ async fn behind_tls_a_user_with_these_rights_is_enough() {
     tollgate_redis_tests::until("decisions", async || everything(&store, 0..1).await.ok()).await;
 }
 
+/// What was refused to anybody on this server, as it wrote it down.
+async fn refused(server: &Server) -> Vec<fred::types::Value> {
+    server.command("ACL", &["LOG"]).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_with_the_rights_of_the_readme_leaves_nothing_in_the_acl_log() {
+    let server = Server::start().await;
+    let rights = [RIGHTS, OF_A_CONNECT].concat();
+    set_user(&server, &rights).await;
+    let client = connect(server.config_of("app", "word")).await;
+    let store = store(client.clone());
+    everything(&store, 0..1).await.unwrap();
+    let _: i64 = server.command("CLIENT", &["KILL", "USER", "app"]).await;
+    let again = async || everything(&store, 0..1).await.ok();
+    tollgate_redis_tests::until("decisions", again).await;
+    let log = refused(&server).await;
+    assert!(log.is_empty(), "{log:?}");
+    for right in OF_A_CONNECT {
+        set_user(&server, &without(&rights, right)).await;
+        connect(server.config_of("app", "word")).await;
+        assert_eq!(refused(&server).await.len(), 1, "nobody asks for {right}");
+        let _: String = server.command("ACL", &["LOG", "RESET"]).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn these_are_the_rights_that_the_readme_names() {
+    let readme = include_str!("../../../README.md");
+    let start = readme.find("ACL SETUSER tollgate on").unwrap();
+    let block = readme[start..].split("```").next().unwrap();
+    let words: Vec<_> = block.split_whitespace().skip(3).collect();
+    let (first, rights) = words.split_at(4);
+    assert_eq!(first, ["on", ">password", "~tollgate:*", "-@all"]);
+    assert_eq!(rights, [RIGHTS, OF_A_CONNECT].concat());
+    let also = format!("In a cluster also `{}`", OF_A_CLUSTER.join(" "));
+    assert!(readme.contains(&also), "{also}");
+    let behind = format!("behind Sentinel `{}`", OF_SENTINEL[0]);
+    assert!(readme.contains(&behind), "{behind}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_of_these_rights_is_needed() {
     let server = Server::start().await;
@@ -161,6 +209,34 @@ async fn with_a_clock_of_its_own_a_store_needs_no_time_and_one_right_more() {
         let done = everything(&store, 0..1).await;
         assert_eq!(done.is_ok(), is_enough, "{done:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn behind_sentinel_the_client_needs_one_right_more() {
+    let sentinels = Sentinels::start().await;
+    // The client says the same name and password to the sentinels.
+    for port in sentinels.ports() {
+        let sentinel = connect_to(port).await;
+        let command = CustomCommand::new_static("ACL", None, false);
+        let words = ["SETUSER", "app", "on", ">word", "+@all"];
+        let _: String = sentinel.custom(command, words.to_vec()).await.unwrap();
+    }
+    let config = Config {
+        username: Some("app".to_owned()),
+        password: Some("word".to_owned()),
+        ..sentinels.config()
+    };
+    let rights = [RIGHTS, OF_A_CONNECT, OF_SENTINEL].concat();
+    let primary = sentinels.primary().await;
+    set_user(primary, &without(&rights, OF_SENTINEL[0])).await;
+    let client = Builder::from_config(config.clone()).build().unwrap();
+    client.init().await.unwrap_err();
+    let _: String = primary.command("ACL", &["LOG", "RESET"]).await;
+    set_user(primary, &rights).await;
+    let store = store(connect(config).await);
+    everything(&store, 0..1).await.unwrap();
+    let log = refused(primary).await;
+    assert!(log.is_empty(), "{log:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
