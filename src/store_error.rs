@@ -40,15 +40,11 @@ impl<F: Fn(&StoreError) -> OnStoreError> HandleStoreError for F {
     }
 }
 
-/// Whether the request passes undecided; what is not the caller's fault is told to the operator.
+/// Whether the request passes undecided. The operator is told by the store, which knows how long it has been so.
 #[cold]
 pub(crate) fn admits(handler: &impl HandleStoreError, error: &StoreError) -> bool {
     match error.kind() {
         StoreErrorKind::Unavailable => handler.handle(error) == OnStoreError::Admit,
-        StoreErrorKind::Misconfigured => {
-            tracing::error!(target: "tollgate::store", %error, "requests are refused until this is mended");
-            false
-        }
-        StoreErrorKind::InvalidInput => false,
+        StoreErrorKind::Misconfigured | StoreErrorKind::InvalidInput => false,
     }
 }

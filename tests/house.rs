@@ -79,14 +79,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("tower_service", &["future.rs", "held.rs", "service.rs"]),
     (
         "tracing",
-        &[
-            "cost.rs",
-            "key/",
-            "response/",
-            "service.rs",
-            "store/",
-            "store_error.rs",
-        ],
+        &["cost.rs", "key/", "response/", "service.rs", "store/"],
     ),
 ];
 

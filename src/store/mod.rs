@@ -10,7 +10,7 @@ pub mod redis;
 
 pub use local::{LocalStore, LocalStoreBuilder};
 #[cfg(feature = "redis")]
-pub use redis::{RedisConnection, RedisStore, RedisStoreBuilder};
+pub use redis::{RedisConnection, RedisStore, RedisStoreBuilder, RedisUsage};
 
 /// What a store decided about one cost.
 #[derive(Debug, Clone)]
@@ -66,6 +66,7 @@ impl<K, Q: Hash + Eq + ToOwned<Owned = K> + ?Sized> AsKey<K> for Q {}
 /// - Keep the buckets of different [policies](crate::algorithm::Algorithm::policy_id) apart, and forget a state only when the algorithm
 ///   of its own policy says that it [is fresh](crate::algorithm::Algorithm::is_fresh).
 /// - Keep its memory bounded, whatever keys callers send.
+/// - Tell the operator when it cannot decide, and not with each request: nobody else does.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot store the buckets of `{A}` for keys of type `{K}`",
     label = "not a store for this algorithm and key",

@@ -54,6 +54,11 @@ impl Question {
         (self.shared.each_library).find(self.limits, || EachScripts::of(texts()))
     }
 
+    /// The keys of the states.
+    pub(super) fn states(&self) -> impl Iterator<Item = &Bytes> + Clone {
+        self.places.iter().map(|place| &place.keys[0])
+    }
+
     pub(super) async fn decide(self: &Arc<Self>) -> Result<Answers, StoreError> {
         if self.share_a_slot() {
             return self.ask_together(|scripts| &scripts.decide).await;

@@ -7,7 +7,9 @@ use crate::{clock::Clock, error::ConfigError, key::DigestKey};
 use super::{
     Now, RedisStore, Shared,
     connection::{RedisConnection, Servers},
+    health::Health,
     scripts::Library,
+    usage::Counters,
 };
 
 const DEFAULT_DEADLINE: Duration = Duration::from_millis(100);
@@ -187,15 +189,18 @@ impl RedisStoreBuilder {
         // What a cluster looks at is between the first two braces.
         let tag = self.hash_tag.map(|tag| format!("{{{tag}}}"));
         let tag = tag.unwrap_or_default();
+        let prefix: Arc<str> = self.prefix.into();
         RedisStore {
             shared: Arc::new(Shared {
                 servers: Servers::new(&self.connection, self.most_unanswered, self.deadline),
-                key_start: format!("{}:{VERSION}{tag}{{", self.prefix).into_bytes(),
+                key_start: format!("{prefix}:{VERSION}{tag}{{").into_bytes(),
                 digest_key: self.digest_key,
                 deadline: self.deadline,
                 clock: self.clock,
                 library: Library::default(),
                 each_library: Library::default(),
+                counters: Counters::default(),
+                health: Health::of(prefix),
             }),
         }
     }

@@ -1,6 +1,12 @@
 //! Where the store's connections lead, and how many commands may be unanswered on each.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use fred::{
     clients::{Client, Pool},
@@ -64,6 +70,7 @@ impl From<Pool> for RedisConnection {
 /// What a store's commands are sent to.
 pub(super) struct Servers {
     kind: Kind,
+    reconnects: Arc<AtomicU64>,
     pub(super) max_unanswered: usize,
 }
 
@@ -82,12 +89,14 @@ impl Servers {
         let handshake = SHORTEST_HANDSHAKE.max(deadline.saturating_mul(4));
         let settings = Settings::of(&connection.client, handshake);
         let connections = connection.connections;
+        let reconnects = settings.reconnects();
         let kind = match settings.is_clustered() {
             true => Kind::Cluster(Arc::new(Cluster::new(settings, connections))),
             false => Kind::One(Arc::new(Node::new(&settings, connections))),
         };
         Self {
             kind,
+            reconnects,
             max_unanswered,
         }
     }
@@ -132,11 +141,8 @@ impl Servers {
         }
     }
 
-    /// All servers that were asked so far.
-    pub(super) fn nodes(&self) -> Vec<Arc<Node>> {
-        match &self.kind {
-            Kind::One(node) => vec![Arc::clone(node)],
-            Kind::Cluster(cluster) => cluster.nodes(),
-        }
+    /// How often a connection was made after another one was lost or given up.
+    pub(super) fn reconnects(&self) -> u64 {
+        self.reconnects.load(Ordering::Relaxed)
     }
 }

@@ -120,11 +120,20 @@ macro_rules! each_of {
             ) -> Later<Decided<Limits<$($Algorithm),+>>> {
                 let question = Arc::new(question);
                 Box::pin(async move {
+                    let shared = &question.shared;
+                    let _in_flight = charges.then(|| shared.begin());
                     let answers = match charges {
-                        true => question.decide().await?,
-                        false => question.peek().await?,
+                        true => question.decide().await,
+                        false => question.peek().await,
                     };
-                    read(&limits, &question, &answers).ok_or_else(failure::unreadable)
+                    let verdict = answers.and_then(|answers| {
+                        read(&limits, &question, &answers).ok_or_else(failure::unreadable)
+                    });
+                    if charges {
+                        shared.count(&verdict);
+                    }
+                    shared.health.ended(&verdict, question.states());
+                    verdict
                 })
             }
 
@@ -163,7 +172,11 @@ macro_rules! each_of {
                     cost: u32,
                 ) -> Answer<Written, Self::Writing> {
                     let question = Arc::new(question(&self.shared, limits, &keys.to_owned(), cost));
-                    Answer::Later(Box::pin(async move { question.refund().await }))
+                    Answer::Later(Box::pin(async move {
+                        let refunded = question.refund().await;
+                        question.shared.health.ended(&refunded, question.states());
+                        refunded
+                    }))
                 }
 
                 fn reset<Q: AsKey<Keys<$($Key),+>> + ?Sized>(
@@ -174,7 +187,9 @@ macro_rules! each_of {
                     let question = question(&self.shared, limits, &keys.to_owned(), 0);
                     Answer::Later(Box::pin(async move {
                         for place in question.places {
-                            question.shared.delete(place.keys).await?;
+                            let deleted = question.shared.delete(place.keys).await;
+                            question.shared.health.ended(&deleted, []);
+                            deleted?;
                         }
                         Ok(())
                     }))

@@ -120,11 +120,6 @@ impl Link {
         self.late.load(Ordering::Relaxed) > 0
     }
 
-    /// How many commands are not answered yet.
-    pub(super) fn unanswered(&self) -> usize {
-        self.waiting.load(Ordering::Relaxed) + self.late.load(Ordering::Relaxed)
-    }
-
     /// The server is no primary.
     pub(super) fn read_only(&self) {
         self.is_read_only.notify_one();

@@ -10,30 +10,36 @@ mod compose;
 mod connection;
 mod each_of;
 mod failure;
+mod health;
 mod link;
 mod loads;
 mod node;
 mod reply;
 mod run;
 mod scripts;
+mod usage;
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use crate::{
     algorithm::{PolicyId, Scripted},
     clock::Timestamp,
+    error::StoreError,
     key::{DigestKey, Key, KeyParts, PortableKey},
-    store::{Answer, AsKey, Decided, Store, Written},
+    store::{Answer, AsKey, Decided, Store, Verdict, Written},
 };
 use bytes::Bytes;
 
 use self::{
     connection::Servers,
-    scripts::{EachScripts, Library, Loadable, Scripts},
+    health::Health,
+    scripts::{EachScripts, Library, Scripts},
+    usage::{Counters, InFlight, Outcome},
 };
 
 pub use builder::RedisStoreBuilder;
 pub use connection::RedisConnection;
+pub use usage::RedisUsage;
 
 /// Asks Redis or Valkey about each request, so that all processes with the same store share one limit: it is charged
 /// and passes, or is refused with 429, or, when no answer comes in time, with 503.
@@ -98,6 +104,21 @@ pub use connection::RedisConnection;
 /// second. In the first second in which a script is asked for, until Redis has run it once, a late answer is no reason to admit
 /// either: whether Redis lets the store run it is still to be seen.
 ///
+/// # What the operator is told
+///
+/// Events of `tracing`, with the target `tollgate::store` and the store's prefix; no more in a flood than in a trickle:
+///
+/// - **Health**: one when the store becomes unavailable (a warning) or is found to be set up wrongly (an error), with why; while
+///   it lasts at most one a second, with how many calls have failed since the last; and one when it is well again, with how long
+///   it was so and how many failed. It is well when a call is answered and none has failed for a second.
+/// - **Connections**: one when one was lost or given up, and one when it was made anew; for one server, or one node of a cluster, at
+///   most one a second.
+/// - **Keys** under which something else stands: each once a minute, of several that are asked together all, and of no more
+///   than eight a minute; what was met and not told is counted in the next.
+///
+/// [`usage`](RedisStore::usage) has the numbers: decisions by how they ended, those in flight, connections made anew, and when
+/// Redis last answered.
+///
 /// # Each of several keys
 ///
 /// A request that counts against [each of several](crate::EachOf) keys is decided in one script and one round trip on a single
@@ -133,6 +154,8 @@ struct Shared {
     clock: Option<Now>,
     library: Library<Scripts>,
     each_library: Library<EachScripts>,
+    counters: Counters,
+    health: Health,
 }
 
 /// Room for the arguments of most calls.
@@ -173,6 +196,25 @@ impl RedisStore {
     pub fn builder(connection: impl Into<RedisConnection>) -> RedisStoreBuilder {
         RedisStoreBuilder::of(connection.into())
     }
+
+    /// What the store has decided so far, how many decisions are in flight, and how its connections are; together with its
+    /// clones.
+    ///
+    /// # Example: what a monitor would look at
+    ///
+    /// ```
+    /// use fred::types::{Builder, config::Config};
+    /// use tollgate::store::RedisStore;
+    ///
+    /// let client = Builder::from_config(Config::from_url("redis://127.0.0.1:6379")?).build()?;
+    /// let usage = RedisStore::new(client).usage();
+    /// assert_eq!((usage.admitted, usage.unavailable, usage.in_flight), (0, 0, 0));
+    /// assert_eq!(usage.last_answer, None);
+    /// # Ok::<(), fred::error::Error>(())
+    /// ```
+    pub fn usage(&self) -> RedisUsage {
+        self.shared.counters.read(self.shared.servers.reconnects())
+    }
 }
 
 impl fmt::Debug for RedisStore {
@@ -185,6 +227,20 @@ impl fmt::Debug for RedisStore {
 }
 
 impl Shared {
+    /// One more decision that is waited for, until what this brings is dropped.
+    fn begin(&self) -> InFlight<'_> {
+        self.counters.begin()
+    }
+
+    /// Counts how a decision ended.
+    fn count<S>(&self, decided: &Result<Verdict<S>, StoreError>) {
+        self.counters.ended(match decided {
+            Ok(verdict) if verdict.admitted => Outcome::Admitted,
+            Ok(_) => Outcome::Refused,
+            Err(error) => Outcome::Failed(error.kind()),
+        });
+    }
+
     /// The key of a bucket, and those that its algorithm needs beside it: all in one slot.
     fn keys<K: PortableKey>(&self, policy: PolicyId, scripts: &Scripts, key: &K) -> Vec<Bytes> {
         with_further_keys(Bytes::from(self.bucket(policy, scripts, key)), scripts)
@@ -252,7 +308,7 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         key: &Q,
         cost: u32,
     ) -> Answer<Decided<A>, Self::Deciding> {
-        Answer::Later(self.judged(algorithm, &key.to_owned(), cost, |scripts| &scripts.decide))
+        Answer::Later(self.judged(algorithm, &key.to_owned(), cost, true))
     }
 
     fn peek<Q: AsKey<K> + ?Sized>(
@@ -261,7 +317,7 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         key: &Q,
         cost: u32,
     ) -> Answer<Decided<A>, Self::Deciding> {
-        Answer::Later(self.judged(algorithm, &key.to_owned(), cost, |scripts| &scripts.peek))
+        Answer::Later(self.judged(algorithm, &key.to_owned(), cost, false))
     }
 
     fn refund<Q: AsKey<K> + ?Sized>(
@@ -274,9 +330,10 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         let scripts = shared.library.scripts::<A>();
         let (keys, arguments) = shared.call(algorithm, scripts, &key.to_owned(), cost);
         Answer::Later(Box::pin(async move {
-            let scripts = shared.library.scripts::<A>();
-            shared.run(&scripts.refund, keys, arguments).await?;
-            Ok(())
+            let (scripts, key) = (shared.library.scripts::<A>(), keys[0].clone());
+            let refunded = shared.run(&scripts.refund, keys, arguments).await;
+            shared.health.ended(&refunded, [&key]);
+            refunded.map(drop)
         }))
     }
 
@@ -288,7 +345,11 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         let shared = Arc::clone(&self.shared);
         let scripts = shared.library.scripts::<A>();
         let keys = shared.keys(algorithm.policy_id(), scripts, &key.to_owned());
-        Answer::Later(Box::pin(async move { shared.delete(keys).await }))
+        Answer::Later(Box::pin(async move {
+            let deleted = shared.delete(keys).await;
+            shared.health.ended(&deleted, []);
+            deleted
+        }))
     }
 
     fn withdraw(&self, algorithm: &A, key: &K, admission: &A::Snapshot, cost: u32) {
@@ -368,16 +429,29 @@ impl RedisStore {
         algorithm: &A,
         key: &K,
         cost: u32,
-        script: fn(&Scripts) -> &Loadable,
+        charges: bool,
     ) -> Later<Decided<A>> {
         let shared = Arc::clone(&self.shared);
         let scripts = shared.library.scripts::<A>();
         let (keys, arguments) = shared.call(algorithm, scripts, key, cost);
         let algorithm = algorithm.clone();
         let judged = Box::write(Box::new_uninit(), async move {
-            let scripts = shared.library.scripts::<A>();
-            let answer = shared.run(script(scripts), keys, arguments).await?;
-            reply::read(&algorithm, &scripts.members, &answer, cost).ok_or_else(failure::unreadable)
+            let _in_flight = charges.then(|| shared.begin());
+            let (scripts, key) = (shared.library.scripts::<A>(), keys[0].clone());
+            let script = match charges {
+                true => &scripts.decide,
+                false => &scripts.peek,
+            };
+            let answer = shared.run(script, keys, arguments).await;
+            let verdict = answer.and_then(|answer| {
+                reply::read(&algorithm, &scripts.members, &answer, cost)
+                    .ok_or_else(failure::unreadable)
+            });
+            if charges {
+                shared.count(&verdict);
+            }
+            shared.health.ended(&verdict, [&key]);
+            verdict
         });
         Box::into_pin(judged)
     }

@@ -28,6 +28,8 @@ use super::{failure::Disconnected, link::Link};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// That a connection to a server was lost is told at most this often.
+const TOLD_AGAIN: Duration = Duration::from_secs(1);
 
 /// How connections are made: as the caller's client would, but for what the store decides itself.
 #[derive(Clone)]
@@ -37,6 +39,8 @@ pub(super) struct Settings {
     performance: PerformanceConfig,
     /// How long each step of a handshake may take.
     handshake: Duration,
+    /// How often a connection was made after another one was lost or given up, to any server.
+    reconnects: Arc<AtomicU64>,
 }
 
 impl Settings {
@@ -64,7 +68,12 @@ impl Settings {
             connection,
             performance: client.perf_config(),
             handshake,
+            reconnects: Arc::default(),
         }
+    }
+
+    pub(super) fn reconnects(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.reconnects)
     }
 
     pub(super) fn is_clustered(&self) -> bool {
@@ -137,7 +146,8 @@ impl Node {
             ServerConfig::Centralized { server } => Some(server.clone()),
             _ => None,
         };
-        let connection = || Connection::new(settings.clone());
+        let last_told = LastTold::default();
+        let connection = || Connection::new(settings.clone(), Arc::clone(&last_told));
         Self {
             server,
             connections: (0..connections.max(1)).map(|_| connection()).collect(),
@@ -192,25 +202,6 @@ impl Node {
         let mut connections = self.connections.iter();
         connections.all(|connection| matches!(&*connection.shared.state.borrow(), State::Untried))
     }
-
-    /// How many commands are not answered yet.
-    pub(super) fn unanswered(&self) -> usize {
-        let each =
-            self.connections
-                .iter()
-                .map(|connection| match &*connection.shared.state.borrow() {
-                    State::Up(link) => link.unanswered(),
-                    State::Untried | State::Down(_) => 0,
-                });
-        each.sum()
-    }
-
-    /// How often a connection was made after another one was lost or given up.
-    pub(super) fn reconnects(&self) -> u64 {
-        let each = self.connections.iter();
-        each.map(|connection| connection.shared.reconnects.load(Ordering::Relaxed))
-            .sum()
-    }
 }
 
 /// A place for one connection, in which a task keeps one.
@@ -222,8 +213,11 @@ struct Connection {
 struct Shared {
     settings: Settings,
     state: watch::Sender<State>,
-    reconnects: AtomicU64,
+    last_told: LastTold,
 }
+
+/// When it was last told that a connection to this server was lost: of those of a pool not each tells the same.
+type LastTold = Arc<Mutex<Option<Instant>>>;
 
 enum State {
     /// No attempt to connect has come to its end.
@@ -234,12 +228,12 @@ enum State {
 }
 
 impl Connection {
-    fn new(settings: Settings) -> Self {
+    fn new(settings: Settings, last_told: LastTold) -> Self {
         Self {
             shared: Arc::new(Shared {
                 settings,
                 state: watch::Sender::new(State::Untried),
-                reconnects: AtomicU64::new(0),
+                last_told,
             }),
             keeper: Mutex::new(None),
         }
@@ -288,20 +282,35 @@ impl Drop for Keeping<'_> {
 }
 
 impl Shared {
+    /// Whether it is time to tell that a connection was lost: for one server at most once a second.
+    fn is_to_be_told(&self) -> bool {
+        let mut last_told = self
+            .last_told
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let is_time = last_told.is_none_or(|told| told.elapsed() >= TOLD_AGAIN);
+        if is_time {
+            *last_told = Some(Instant::now());
+        }
+        is_time
+    }
+
     /// Makes a connection, watches it, and makes another one when it is lost or hung, for ever.
     async fn keep(&self) {
         let _keeping = Keeping(self);
         let server = Named(&self.settings.config.server).to_string();
-        let mut lost: Option<Instant> = None;
+        let mut lost: Option<(Instant, bool)> = None;
         let mut pause = Duration::ZERO;
         loop {
             let made = Instant::now();
             let error = match self.settings.connect().await {
                 Ok((client, mut running)) => {
-                    if let Some(lost) = lost.take() {
-                        self.reconnects.fetch_add(1, Ordering::Relaxed);
+                    if let Some((lost, is_told)) = lost.take() {
+                        self.settings.reconnects.fetch_add(1, Ordering::Relaxed);
                         let after = lost.elapsed();
-                        tracing::info!(target: "tollgate::store", server, ?after, "connected to Redis again");
+                        if is_told {
+                            tracing::info!(target: "tollgate::store", server, ?after, "connected to Redis again");
+                        }
                     }
                     let link = Arc::new(Link::new(client));
                     self.state.send_replace(State::Up(Arc::clone(&link)));
@@ -310,8 +319,11 @@ impl Shared {
                         () = link.is_hung() => Error::new(ErrorKind::Timeout, "nothing was answered for a second"),
                         () = link.is_read_only() => Error::new(ErrorKind::Unknown, "READONLY the server is no primary"),
                     };
-                    tracing::warn!(target: "tollgate::store", server, %error, "lost a connection to Redis");
-                    lost = Some(Instant::now());
+                    let is_told = self.is_to_be_told();
+                    if is_told {
+                        tracing::warn!(target: "tollgate::store", server, %error, "lost a connection to Redis");
+                    }
+                    lost = Some((Instant::now(), is_told));
                     if made.elapsed() >= LONGEST_PAUSE {
                         pause = Duration::ZERO;
                     }

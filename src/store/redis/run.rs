@@ -244,6 +244,7 @@ impl Shared {
             Ok(frame) => frame,
             Err(error) => return Err(self.unanswered(error).into()),
         };
+        self.counters.answered();
         let message = match sorted(frame) {
             Ok(answer) => return Ok(answer),
             Err(message) => message,

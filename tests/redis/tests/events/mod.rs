@@ -1,0 +1,105 @@
+//! What a store tells an operator, written down.
+
+use std::{
+    fmt::{Debug, Write},
+    sync::{Mutex, Once},
+};
+
+use tracing::{
+    Event, Level, Metadata, Subscriber,
+    field::{Field, Visit},
+    span,
+};
+
+/// One event of the stores here.
+#[derive(Debug, Clone)]
+pub(crate) struct Told {
+    pub(crate) level: Level,
+    pub(crate) message: String,
+    /// Each field as ` name=value`.
+    pub(crate) fields: String,
+}
+
+impl Told {
+    /// The value of a field that is a number.
+    pub(crate) fn number(&self, name: &str) -> u64 {
+        let start = format!(" {name}=");
+        let after = self.fields.split(&start).nth(1);
+        let digits = after.map(|after| after.split(' ').next().unwrap_or(""));
+        digits
+            .and_then(|digits| digits.parse().ok())
+            .unwrap_or_else(|| panic!("no number {name} in {self:?}"))
+    }
+}
+
+static TOLD: Mutex<Vec<Told>> = Mutex::new(Vec::new());
+
+/// Writes down what all stores of this process tell from now on.
+pub(crate) fn listen() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| tracing::subscriber::set_global_default(Listener).unwrap());
+}
+
+/// What was told by stores with this prefix, in order.
+pub(crate) fn told_by(prefix: &str) -> Vec<Told> {
+    let is_its = format!(" prefix=\"{prefix}\"");
+    let told = TOLD.lock().unwrap();
+    let its = told.iter().filter(|told| told.fields.contains(&is_its));
+    its.cloned().collect()
+}
+
+/// What was told of connections to this server, in order.
+pub(crate) fn told_of(server: &tollgate_redis_tests::Server) -> Vec<Told> {
+    let is_its = format!(" server=\"127.0.0.1:{}\"", server.port());
+    let told = TOLD.lock().unwrap();
+    let its = told.iter().filter(|told| told.fields.contains(&is_its));
+    its.cloned().collect()
+}
+
+/// Those with a message that begins so.
+pub(crate) fn beginning<'a>(told: &'a [Told], with: &str) -> Vec<&'a Told> {
+    let begins = |told: &&Told| told.message.starts_with(with);
+    told.iter().filter(begins).collect()
+}
+
+struct Listener;
+
+impl Subscriber for Listener {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "tollgate::store"
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut told = Told {
+            level: *event.metadata().level(),
+            message: String::new(),
+            fields: String::new(),
+        };
+        event.record(&mut told);
+        println!("{told:?}");
+        TOLD.lock().unwrap().push(told);
+    }
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
+}
+
+impl Visit for Told {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        match field.name() {
+            "message" => self.message = format!("{value:?}"),
+            name => {
+                let _ = write!(self.fields, " {name}={value:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! What an operator is told of a store and can ask it: one event for each change, then at most one a second, and counts.
+
+#[path = "events/mod.rs"]
+mod events;
+
+use std::time::Duration;
+
+use fred::{
+    clients::Client,
+    types::{
+        Builder,
+        config::{Config, ReconnectPolicy},
+    },
+};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep, timeout},
+};
+use tollgate::{
+    EachOf, Quota, RateLimiter, StoreErrorKind,
+    algorithm::{FixedWindow, Gcra, TokenBucket},
+    store::{RedisConnection, RedisStore},
+};
+use tollgate_redis_tests::{Cluster, Server, slot_of, until};
+use tracing::Level;
+
+use events::{beginning, listen, told_by, told_of};
+
+/// How long a decision may take here: nothing but what befalls the server is late.
+const DEADLINE: Duration = Duration::from_secs(1);
+
+const BECAME_UNAVAILABLE: &str = "the store became unavailable";
+const STILL_UNAVAILABLE: &str = "the store is still unavailable";
+const BECAME_MISCONFIGURED: &str = "the store is set up wrongly";
+const STILL_MISCONFIGURED: &str = "the store is still set up wrongly";
+const WELL: &str = "the store is well again";
+const LOST: &str = "lost a connection to Redis";
+const AGAIN: &str = "connected to Redis again";
+const STRANGER: &str = "something else stands under this key";
+
+fn store(connection: impl Into<RedisConnection>, prefix: &str) -> RedisStore {
+    listen();
+    RedisStore::builder(connection)
+        .prefix(prefix)
+        .deadline(DEADLINE)
+        .build()
+}
+
+fn plenty() -> Gcra {
+    Gcra::new(Quota::per_second(1_000_000)).burst(1_000_000)
+}
+
+fn unconnected(config: Config) -> Client {
+    let policy = ReconnectPolicy::new_constant(0, 50);
+    let mut builder = Builder::from_config(config);
+    builder.set_policy(policy).build().unwrap()
+}
+
+/// How many decisions were made, and how many were not.
+#[derive(Debug, Default)]
+struct Crowd {
+    decided: u64,
+    failed: u64,
+}
+
+/// So many callers ask again and again, until it is over.
+fn crowd(store: &RedisStore, lasting: Duration) -> JoinSet<Crowd> {
+    let mut callers = JoinSet::new();
+    let end = Instant::now() + lasting;
+    for caller in 0..100_u32 {
+        let limiter = RateLimiter::new(plenty(), store.clone());
+        callers.spawn(async move {
+            let mut crowd = Crowd::default();
+            while Instant::now() < end {
+                match limiter.check(&caller).await {
+                    Ok(_) => crowd.decided += 1,
+                    Err(_) => crowd.failed += 1,
+                }
+                sleep(Duration::from_millis(5)).await;
+            }
+            crowd
+        });
+    }
+    callers
+}
+
+async fn end_of(mut callers: JoinSet<Crowd>) -> Crowd {
+    let mut all = Crowd::default();
+    while let Some(one) = callers.join_next().await {
+        let one = one.unwrap();
+        (all.decided, all.failed) = (all.decided + one.decided, all.failed + one.failed);
+    }
+    all
+}
+
+/// A crowd meets this: the store becomes unavailable once and well once, and all that failed is counted.
+async fn is_told_once(
+    prefix: &'static str,
+    befalls: impl AsyncFn(&Server),
+    ends: impl AsyncFn(&Server),
+) {
+    let server = Server::start().await;
+    let store = store(server.client().await, prefix);
+    let limiter = RateLimiter::new(plenty(), store.clone());
+    limiter.check(&7_u32).await.unwrap();
+    let begin = Instant::now();
+    let callers = crowd(&store, Duration::from_secs(9));
+    sleep(Duration::from_millis(500)).await;
+    assert_eq!(told_by(prefix).len(), 0);
+    befalls(&server).await;
+    sleep(Duration::from_secs(4)).await;
+    assert!(store.usage().unavailable > 0);
+    ends(&server).await;
+    let crowd = end_of(callers).await;
+    until("an end", async || {
+        limiter.check(&7_u32).await.ok()?;
+        (!beginning(&told_by(prefix), WELL).is_empty()).then_some(())
+    })
+    .await;
+    let seconds = begin.elapsed().as_secs() as usize;
+
+    let told = told_by(prefix);
+    let became = beginning(&told, BECAME_UNAVAILABLE);
+    let still = beginning(&told, STILL_UNAVAILABLE);
+    let well = beginning(&told, WELL);
+    assert_eq!((became.len(), well.len()), (1, 1), "{told:?}");
+    assert!((1..=seconds).contains(&still.len()), "{told:?}");
+    assert_eq!((became[0].level, well[0].level), (Level::WARN, Level::INFO));
+    assert!(became[0].fields.contains(" error="), "{told:?}");
+    assert!(crowd.decided > 0 && crowd.failed > 0, "{crowd:?}");
+    assert_eq!(well[0].number("failed"), crowd.failed);
+    let counted: u64 = still.iter().map(|told| told.number("failed")).sum();
+    assert!(counted < crowd.failed, "{counted} of {crowd:?}");
+
+    let usage = store.usage();
+    println!("{usage:?}");
+    assert_eq!(usage.unavailable, crowd.failed);
+    assert!(usage.admitted > crowd.decided);
+    assert_eq!(
+        (usage.refused, usage.misconfigured, usage.invalid),
+        (0, 0, 0)
+    );
+    assert_eq!(usage.in_flight, 0);
+    assert!(usage.last_answer.unwrap().elapsed() < Duration::from_secs(30));
+    let told = told_of(&server);
+    assert_eq!(beginning(&told, LOST).len(), 1, "{told:?}");
+    assert_eq!(beginning(&told, AGAIN).len(), 1, "{told:?}");
+    assert_eq!(usage.reconnects, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_killed_is_told_once_and_its_connection_too() {
+    is_told_once(
+        "killed",
+        async |server| server.kill(),
+        async |server| server.restart().await,
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_stops_is_told_once() {
+    let stop = async |server: &Server| server.stop_process();
+    is_told_once("stopped", stop, async |server| server.continue_process()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wrong_password_is_told_once_and_then_once_a_second() {
+    let server = Server::start_with(&["--requirepass", "secret"]).await;
+    let client = unconnected(server.config_of("default", "other"));
+    let store = store(client, "password");
+    let begin = Instant::now();
+    let crowd = end_of(crowd(&store, Duration::from_secs(3))).await;
+    let seconds = begin.elapsed().as_secs() as usize;
+    let told = told_by("password");
+    let became = beginning(&told, BECAME_MISCONFIGURED);
+    assert_eq!(became.len(), 1, "{told:?}");
+    assert_eq!(became[0].level, Level::ERROR);
+    let still = beginning(&told, STILL_MISCONFIGURED);
+    let says_why = |told: &&events::Told| told.fields.contains("WRONGPASS");
+    assert!(still.iter().all(says_why), "{told:?}");
+    assert!((1..=seconds).contains(&still.len()), "{told:?}");
+    let usage = store.usage();
+    assert_eq!((crowd.decided, usage.misconfigured), (0, crowd.failed));
+    assert_eq!(
+        (usage.unavailable, usage.admitted, usage.reconnects),
+        (0, 0, 0)
+    );
+    assert_eq!(usage.last_answer, None);
+    // Nothing else, in whatever number callers come.
+    assert_eq!(told.len(), 1 + still.len(), "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_strangers_value_is_named_by_its_key_once_and_not_too_many_are() {
+    let server = Server::start().await;
+    let store = store(server.client().await, "strange");
+    let limiter = RateLimiter::new(FixedWindow::new(Quota::per_day(9)), store.clone());
+    let callers: Vec<_> = (0..20).map(|number| format!("caller\n{number}")).collect();
+    for caller in &callers {
+        limiter.check(caller).await.unwrap();
+    }
+    let keys = server.keys("strange").await;
+    for key in &keys {
+        let key = std::str::from_utf8(key).unwrap();
+        let _: String = server.command("SET", &[key, "another's"]).await;
+    }
+    for round in 0..100 {
+        let error = limiter.check(&callers[0]).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::InvalidInput);
+        if round == 0 {
+            let told = told_by("strange");
+            let [told] = &*told else { panic!("{told:?}") };
+            assert!(told.message.starts_with(STRANGER), "{told:?}");
+            let is_named = |key: &&bytes::Bytes| {
+                let name = key.escape_ascii().to_string();
+                told.fields.contains(&format!("keys={name} ")) && name.contains("caller")
+            };
+            assert_eq!(keys.iter().filter(is_named).count(), 1, "{told:?}");
+        }
+    }
+    assert_eq!(told_by("strange").len(), 1);
+    for caller in callers.iter().cycle().take(500) {
+        limiter.check(caller).await.unwrap_err();
+    }
+    let told = told_by("strange");
+    assert_eq!(told.len(), 8, "{told:?}");
+    assert_eq!(beginning(&told, STRANGER).len(), 8, "{told:?}");
+    assert_eq!(store.usage().invalid, 600);
+    // It is that of one caller, and no illness of the store.
+    limiter.check("another").await.unwrap();
+    assert_eq!((store.usage().admitted, store.usage().unavailable), (21, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_several_keys_all_are_named() {
+    let server = Server::start().await;
+    let store = store(server.client().await, "several");
+    let day = Quota::per_day(9);
+    let limits = EachOf((FixedWindow::new(day), TokenBucket::new(day)));
+    let limiter = RateLimiter::new(limits, store.clone());
+    let both = EachOf((Some(1_u32), Some("x".repeat(30))));
+    limiter.check(&both).await.unwrap();
+    let keys = server.keys("several").await;
+    assert_eq!(keys.len(), 2);
+    let key = std::str::from_utf8(&keys[0]).unwrap();
+    let _: String = server.command("SET", &[key, "another's"]).await;
+    limiter.check(&both).await.unwrap_err();
+    let told = told_by("several");
+    let [told] = &*told else { panic!("{told:?}") };
+    for key in &keys {
+        let name = key.escape_ascii().to_string();
+        assert!(told.fields.contains(&name), "{told:?}");
+    }
+    assert_eq!((store.usage().admitted, store.usage().invalid), (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn decisions_are_counted_by_how_they_end_and_looks_are_not() {
+    let server = Server::start().await;
+    let store = store(server.client().await, "counted");
+    let limiter = RateLimiter::new(FixedWindow::new(Quota::per_day(3)), store.clone());
+    let clone = store.clone();
+    for _ in 0..5 {
+        limiter.check(&7_u32).await.unwrap();
+        limiter.peek(&7_u32).await.unwrap();
+    }
+    limiter.refund(&7_u32, 1).await.unwrap();
+    limiter.reset(&7_u32).await.unwrap();
+    let usage = clone.usage();
+    assert_eq!((usage.admitted, usage.refused, usage.in_flight), (3, 2, 0));
+    assert_eq!((usage.unavailable, usage.misconfigured), (0, 0));
+
+    // Those whose callers go away are in flight till then, and in none of the counts.
+    server.stop_process();
+    let before = store.usage().last_answer;
+    let asked = timeout(Duration::from_millis(50), async {
+        let mut all = JoinSet::new();
+        for _ in 0..4 {
+            let limiter = limiter.clone();
+            all.spawn(async move { limiter.check(&7_u32).await.map(drop) });
+        }
+        until("four in flight", async || {
+            (store.usage().in_flight == 4).then_some(())
+        })
+        .await;
+        all.join_all().await
+    });
+    asked.await.unwrap_err();
+    until("none in flight", async || {
+        (store.usage().in_flight == 0).then_some(())
+    })
+    .await;
+    assert_eq!(store.usage().last_answer, before);
+    server.continue_process();
+    let usage = store.usage();
+    assert_eq!(
+        (usage.admitted, usage.refused, usage.unavailable),
+        (3, 2, 0)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_is_made_anew_is_counted_and_a_flapping_one_told_once_a_second() {
+    let server = Server::start().await;
+    let store = store(server.client().await, "flapping");
+    let limiter = RateLimiter::new(plenty(), store.clone());
+    limiter.check(&7_u32).await.unwrap();
+    assert_eq!(store.usage().reconnects, 0);
+    let begin = Instant::now();
+    for number in 1..=12 {
+        let _: i64 = server.command("CLIENT", &["KILL", "TYPE", "normal"]).await;
+        until("a connection", async || {
+            (store.usage().reconnects >= number).then_some(())
+        })
+        .await;
+    }
+    until("a decision", async || limiter.check(&7_u32).await.ok()).await;
+    let seconds = begin.elapsed().as_secs() as usize;
+    let told = told_of(&server);
+    let lost = beginning(&told, LOST).len();
+    assert!((1..=1 + seconds).contains(&lost), "{told:?}");
+    assert_eq!(store.usage().reconnects, 12);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_of_a_cluster_that_is_lost_is_told_by_its_address() {
+    let cluster = Cluster::start().await;
+    let client = Builder::from_config(cluster.config()).build().unwrap();
+    let store = store(client, "cluster");
+    let limiter = RateLimiter::new(plenty(), store.clone());
+    until("a decision", async || limiter.check(&7_u32).await.ok()).await;
+    assert_eq!(store.usage().reconnects, 0);
+    let slot = slot_of(&cluster.keys("cluster").await[0]);
+    let owner = cluster.kill_owner_of(slot).await;
+    until("the loss", async || {
+        let _ = limiter.check(&7_u32).await;
+        let told = told_of(&cluster.nodes()[owner]);
+        (!beginning(&told, LOST).is_empty()).then_some(())
+    })
+    .await;
+    cluster.wait_for_failover(slot, owner).await;
+    until("a decision", async || limiter.check(&7_u32).await.ok()).await;
+    assert_eq!(beginning(&told_by("cluster"), BECAME_UNAVAILABLE).len(), 1);
+}
