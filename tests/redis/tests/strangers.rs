@@ -5,7 +5,7 @@ use tollgate::{StoreError, StoreErrorKind, clock::ManualClock};
 use tollgate_properties::{
     conformance::every_algorithm, numbers::Numbers, shared::SharedLimiter, subject::instant,
 };
-use tollgate_redis_tests::Redis;
+use tollgate_redis_tests::{Redis, Twin};
 
 const NUMBERS: Numbers = Numbers {
     units: 50,
@@ -206,6 +206,62 @@ fn a_log_whose_list_was_evicted_admits_no_more_and_leaves_no_key_for_ever() {
     redis.ask::<()>("DEL", &[&list]);
     assert!(redis.wait(limiter.peek()).unwrap().remaining() <= honest);
     assert!(redis.wait(limiter.check(1)).unwrap().remaining() < honest);
+    assert_eq!(redis.wait(redis.server().keys_without_ttl("")), [""; 0]);
+}
+
+#[test]
+fn a_log_whose_state_alone_was_evicted_is_fresh_and_what_is_left_of_its_list_is_not_read() {
+    let (redis, limiter, state, list) = log_to_be_read();
+    assert_eq!(redis.wait(limiter.peek()).unwrap().remaining(), 41);
+    redis.ask::<()>("DEL", &[&state]);
+    for _ in 0..3 {
+        let peeked = redis.wait(limiter.peek()).unwrap();
+        assert_eq!(peeked.remaining(), 50, "{peeked:?}");
+    }
+    // The same history once more, from here: as by a key that was never seen.
+    let fresh = every_algorithm(&NUMBERS).swap_remove(2);
+    let mut twin = Twin::of(&*fresh.bucket);
+    let clock = ManualClock::at(instant(START));
+    let store = redis.store(clock.clone());
+    let other = fresh
+        .bucket
+        .limiter_over(store, redis.new_key(), &*fresh.bucket);
+    let now = START + 10_000 + 500;
+    clock.set(instant(now));
+    for left in (0..50).rev() {
+        let decision = redis.wait(limiter.check(1)).unwrap();
+        assert_eq!(decision.remaining(), left);
+        assert_eq!(decision, redis.wait(other.check(1)).unwrap());
+        assert_eq!(decision, twin.check(1, now));
+    }
+    assert!(!redis.wait(limiter.check(1)).unwrap().is_admitted());
+    assert_eq!(redis.ask::<i64>("LLEN", &[&list]), 0);
+    assert_eq!(redis.wait(redis.server().keys_without_ttl("")), [""; 0]);
+}
+
+#[test]
+fn by_the_servers_clock_too_an_evicted_state_leaves_nothing_of_its_list() {
+    let redis = Redis::start();
+    let subject = every_algorithm(&Numbers {
+        period: 3_600_000_000,
+        precision: 3_600_000_000,
+        ..NUMBERS
+    })
+    .swap_remove(2);
+    let store = redis.store_with_prefix("t");
+    let limiter = subject
+        .bucket
+        .limiter_over(store, redis.new_key(), &*subject.bucket);
+    let admit = |left| {
+        assert_eq!(redis.wait(limiter.check(1)).unwrap().remaining(), left);
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    };
+    (40..50).rev().for_each(admit);
+    let keys = redis.keys("t");
+    redis.ask::<()>("DEL", &[&keys[0]]);
+    // The first entries of a log are in its state: the list comes back with those of the new one alone.
+    (45..50).rev().for_each(admit);
+    assert_eq!(redis.ask::<i64>("LLEN", &[&keys[1]]), 3);
     assert_eq!(redis.wait(redis.server().keys_without_ttl("")), [""; 0]);
 }
 
