@@ -5,7 +5,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::error::StoreErrorKind;
+use crate::{
+    error::{StoreError, StoreErrorKind},
+    store::Verdict,
+};
+
+use super::Shared;
 
 /// What a [`RedisStore`](super::RedisStore) has decided so far, and how its connections are; see
 /// [`usage`](super::RedisStore::usage).
@@ -113,5 +118,21 @@ pub(super) struct InFlight<'a>(&'a Counters);
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Shared {
+    /// One more decision that is waited for, until what this brings is dropped.
+    pub(super) fn begin(&self) -> InFlight<'_> {
+        self.counters.begin()
+    }
+
+    /// Counts how a decision ended.
+    pub(super) fn count<S>(&self, decided: &Result<Verdict<S>, StoreError>) {
+        self.counters.ended(match decided {
+            Ok(verdict) if verdict.admitted => Outcome::Admitted,
+            Ok(_) => Outcome::Refused,
+            Err(error) => Outcome::Failed(error.kind()),
+        });
     }
 }

@@ -1,0 +1,115 @@
+//! What a script is given: keys, and numbers as doubles.
+
+use bytes::Bytes;
+
+use crate::{
+    algorithm::{PolicyId, Scripted},
+    key::{KeyParts, PortableKey},
+};
+
+use super::{ARGUMENTS_LEN, Shared, scripts::Scripts};
+
+impl Shared {
+    /// The key of a bucket, and those that its algorithm needs beside it: all in one slot.
+    pub(super) fn keys<K: PortableKey>(
+        &self,
+        policy: PolicyId,
+        scripts: &Scripts,
+        key: &K,
+    ) -> Vec<Bytes> {
+        with_further_keys(Bytes::from(self.bucket(policy, scripts, key)), scripts)
+    }
+
+    /// The key of a bucket, with room for the arguments of a call behind it.
+    pub(super) fn bucket<K: PortableKey>(
+        &self,
+        policy: PolicyId,
+        scripts: &Scripts,
+        key: &K,
+    ) -> Vec<u8> {
+        let len = self.key_start.len() + scripts.layout.len() + 96;
+        let mut start = Vec::with_capacity(len + ARGUMENTS_LEN);
+        start.extend_from_slice(&self.key_start);
+        start.extend_from_slice(scripts.layout.as_bytes());
+        start.push(b':');
+        start.extend_from_slice(&policy.letters());
+        start.push(b':');
+        let mut parts = KeyParts::after(start, &self.digest_key);
+        key.write_to(&mut parts);
+        let mut bucket = parts.into_bytes();
+        bucket.push(b'}');
+        bucket
+    }
+
+    /// The keys and the arguments of a call about a cost, in one piece of memory.
+    pub(super) fn call<A: Scripted, K: PortableKey>(
+        &self,
+        algorithm: &A,
+        scripts: &Scripts,
+        key: &K,
+        cost: u32,
+    ) -> (Vec<Bytes>, Bytes) {
+        let mut call = self.bucket(algorithm.policy_id(), scripts, key);
+        let bucket_len = call.len();
+        self.push_arguments(&mut call, algorithm, cost, |_| {});
+        let mut bucket = Bytes::from(call);
+        let arguments = bucket.split_off(bucket_len);
+        (with_further_keys(bucket, scripts), arguments)
+    }
+
+    /// The time that a script is told: that of the caller's clock, none if it is the server's.
+    pub(super) fn now(&self) -> Option<f64> {
+        (self.clock.as_ref()).map(|now| now().as_micros() as f64)
+    }
+
+    /// The numbers that a script is given, as doubles: a cost, the parameters, and `more`.
+    pub(super) fn push_arguments<A: Scripted>(
+        &self,
+        arguments: &mut Vec<u8>,
+        algorithm: &A,
+        cost: u32,
+        more: impl FnOnce(&mut Vec<u8>),
+    ) {
+        push_numbers(arguments, cost, self.now(), |arguments| {
+            algorithm.parameters(&mut |parameter| push(arguments, parameter as f64));
+            more(arguments);
+        });
+    }
+}
+
+/// A cost, and what is written behind it. A time that is not the server's is the last, and then the cost is counted down
+/// from -1.
+pub(super) fn push_numbers(
+    numbers: &mut Vec<u8>,
+    cost: u32,
+    now: Option<f64>,
+    write: impl FnOnce(&mut Vec<u8>),
+) {
+    push_cost(numbers, cost, now);
+    write(numbers);
+    if let Some(now) = now {
+        push(numbers, now);
+    }
+}
+
+/// A cost: counted down from -1 if the time is not the server's.
+pub(super) fn push_cost(numbers: &mut Vec<u8>, cost: u32, now: Option<f64>) {
+    let cost = f64::from(cost);
+    push(numbers, if now.is_some() { -1.0 - cost } else { cost });
+}
+
+/// The key of a bucket, and those beside it: the same with a number behind it.
+pub(super) fn with_further_keys(bucket: Bytes, scripts: &Scripts) -> Vec<Bytes> {
+    let mut keys = Vec::with_capacity(1 + scripts.further_keys);
+    keys.push(bucket);
+    for number in 1..=scripts.further_keys {
+        let mut further = keys[0].to_vec();
+        further.extend_from_slice(format!("{number}").as_bytes());
+        keys.push(Bytes::from(further));
+    }
+    keys
+}
+
+pub(super) fn push(arguments: &mut Vec<u8>, number: f64) {
+    arguments.extend_from_slice(&number.to_le_bytes());
+}
