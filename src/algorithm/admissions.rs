@@ -22,6 +22,11 @@ pub struct Admissions {
     between: Option<Box<VecDeque<Entry>>>,
 }
 
+/// So many entries a list has room for that is not made smaller.
+const SMALL: usize = 32;
+/// A list is made smaller when it has room for so many times what it holds.
+const SPARSE: usize = 4;
+
 impl Admissions {
     /// None, in a log that was last written in this slot.
     #[inline]
@@ -144,6 +149,10 @@ impl Admissions {
             } else {
                 between.drain(..counted.over.min(between.len()));
             }
+            // Half of the room is left, so that it is not needed again at once.
+            if between.capacity() > SMALL && between.len() < between.capacity() / SPARSE {
+                between.shrink_to(between.capacity() / 2);
+            }
             next
         });
         self.first = next.unwrap_or(last);
@@ -170,6 +179,19 @@ impl Admissions {
     #[inline(never)]
     fn push(&mut self, entry: Entry) {
         self.between.get_or_insert_default().push_back(entry);
+    }
+
+    /// How many entries the list has room for.
+    #[cfg(test)]
+    fn room(&self) -> usize {
+        self.between
+            .as_deref()
+            .map_or(0, |between| between.capacity())
+    }
+
+    /// The running total.
+    pub(super) fn total(&self) -> u64 {
+        self.total
     }
 
     /// Takes so many of the oldest units out again, of those that are not forgotten.
@@ -256,6 +278,33 @@ mod tests {
         fn forget_before(&mut self, slot: u64) {
             self.units.retain(|admitted| *admitted >= slot);
         }
+    }
+
+    #[test]
+    fn a_list_of_which_little_is_left_has_room_for_little() {
+        let mut log = Admissions::since(0);
+        let mut admit = |slot: u64, span: u64| {
+            let counted = log.counted(|entry| entry.slot + span <= slot);
+            log.append(&counted, 1, slot);
+            log.room()
+        };
+        let mut most = 0;
+        for slot in 1..=100_000 {
+            most = admit(slot, 1_000_000).max(most);
+        }
+        assert!(most >= 99_998, "{most}");
+        // One of the next comes while each of the first leaves, and then all of them at once.
+        let mut room = most;
+        for slot in 100_001..=300_000 {
+            let now = admit(slot, 300_000 - slot.min(299_000));
+            assert!(now <= room);
+            room = now;
+        }
+        assert!(room <= 8_000, "{room} for 1000");
+        for slot in (301_000..).step_by(1_000).take(20) {
+            room = admit(slot, 1_000);
+        }
+        assert!(room <= SMALL, "{room} for one");
     }
 
     #[test]

@@ -1,14 +1,14 @@
-use std::cmp::max;
+use std::{cmp::max, sync::Arc};
 
 use crate::{
-    algorithm::{Algorithm, Numbers, Policy, PolicyId, Script, Scripted},
+    algorithm::{Algorithm, Numbers, Policy, PolicyId, Script, Scripted, Told},
     clock::Timestamp,
     decision::{Decision, PolicyDecision, Standing},
     error::ConfigError,
     quota::Quota,
 };
 
-use super::word::Word;
+use super::lanes::{Laned, Lanes, Rule};
 
 /// Admits a request if the units taken in the running window leave room for its cost; refuses it otherwise.
 ///
@@ -17,7 +17,7 @@ use super::word::Word;
 ///
 /// - **Bound**: in any span of one period at most 2n units, a burst on either side of the edge;
 ///   2n − 1 with `from_first_request`.
-/// - **Memory**: 16 bytes per key.
+/// - **Memory**: 24 bytes per key.
 /// - **Not for** protecting something that cannot bear twice the quota at an edge, where all callers of
 ///   an aligned window come back at the same instant: use [`TokenBucket`](super::TokenBucket) or
 ///   [`SlidingWindow`](super::SlidingWindow).
@@ -47,6 +47,14 @@ use super::word::Word;
 pub struct FixedWindow {
     policy: Policy,
     quota: Quota,
+    windows: Windows,
+    own: Arc<Lanes<Windows>>,
+}
+
+/// When windows begin and end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Windows {
+    period_micros: u64,
     opens: Opens,
 }
 
@@ -82,22 +90,29 @@ impl FixedWindow {
                 period: quota.period(),
             });
         }
-        Ok(Self {
-            policy: Self::policy("fixed-window", quota),
+        let policy = Self::policy("fixed-window", quota);
+        Ok(Self::opening(policy, quota, Opens::AtMultiplesOfThePeriod))
+    }
+
+    fn opening(policy: Policy, quota: Quota, opens: Opens) -> Self {
+        let windows = Windows {
+            period_micros: quota.period_micros(),
+            opens,
+        };
+        Self {
+            policy,
             quota,
-            opens: Opens::AtMultiplesOfThePeriod,
-        })
+            windows,
+            own: Lanes::of_one(windows),
+        }
     }
 
     /// Opens a caller's window at its first request, for one period.
     #[must_use]
     pub fn from_first_request(self) -> Self {
         let policy = Self::policy("window-from-first", self.quota);
-        Self {
-            policy: policy.named_like(&self.policy),
-            opens: Opens::AtTheFirstRequest,
-            ..self
-        }
+        let policy = policy.named_like(&self.policy);
+        Self::opening(policy, self.quota, Opens::AtTheFirstRequest)
     }
 
     /// Gives the policy a name of its own, under which it keeps its buckets when its numbers change.
@@ -126,32 +141,22 @@ impl FixedWindow {
         Policy::of_quota(algorithm, quota, "", quota.units(), quota.period_micros())
     }
 
-    /// The start of the window that `micros` is in, if nobody has opened one.
-    #[inline]
-    fn start_at(&self, micros: u64) -> u64 {
-        match self.opens {
-            Opens::AtMultiplesOfThePeriod => micros - micros % self.quota.period_micros(),
-            Opens::AtTheFirstRequest => micros,
-        }
-    }
-
-    /// The window that is running now: the state's own until it is over.
-    #[inline]
-    fn running(&self, state: &Window, now: Timestamp) -> Window {
-        let now = now.as_micros();
-        let is_open = state.used() > 0 || self.opens == Opens::AtMultiplesOfThePeriod;
-        if is_open && now < state.start() + self.quota.period_micros() {
-            return *state;
-        }
-        Window::new(self.start_at(max(now, state.start())), 0)
+    /// The window that is running now by these numbers, whoever was admitted.
+    #[inline(always)]
+    fn running(&self, state: &Counted, now: Timestamp) -> Window {
+        let window = match state.is_of_one(&self.own) {
+            true => state.count,
+            false => state.seen_by(&self.own, self.quota.units()),
+        };
+        self.windows.running(&window, now)
     }
 
     #[inline(always)]
     fn told(&self, snapshot: &WindowSnapshot) -> PolicyDecision {
-        let (start, used) = (snapshot.window.start(), snapshot.window.used());
+        let Window { start, used } = snapshot.window;
         let units = self.quota.units();
         let remaining = units.saturating_sub(used);
-        let until_next = start + self.quota.period_micros() - snapshot.now.as_micros();
+        let until_next = start + self.windows.period_micros - snapshot.now.as_micros();
         let (cost, admitted) = (u64::from(snapshot.cost), snapshot.admitted);
         let standing = Standing::of(units, remaining, cost, admitted, |wanted| {
             match wanted <= remaining {
@@ -166,25 +171,102 @@ impl FixedWindow {
 /// A window and the units taken in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    start: Word,
-    used: Word,
+    start: u64,
+    used: u64,
 }
 
-impl Window {
+/// The state of a window.
+type Counted = Laned<Windows>;
+
+impl Windows {
+    /// The start of the window that `micros` is in, if nobody has opened one.
     #[inline]
-    fn new(start: u64, used: u64) -> Self {
-        let [start, used] = [start, used].map(Word::new);
-        Self { start, used }
+    fn start_at(&self, micros: u64) -> u64 {
+        match self.opens {
+            Opens::AtMultiplesOfThePeriod => micros - micros % self.period_micros,
+            Opens::AtTheFirstRequest => micros,
+        }
     }
 
-    #[inline]
-    fn start(&self) -> u64 {
-        self.start.get()
+    /// The window that is running now: this one until it is over.
+    #[inline(always)]
+    fn running(&self, window: &Window, now: Timestamp) -> Window {
+        let now = now.as_micros();
+        let is_open = window.used > 0 || self.opens == Opens::AtMultiplesOfThePeriod;
+        if is_open && now < window.start + self.period_micros {
+            return *window;
+        }
+        let start = self.start_at(max(now, window.start));
+        Window { start, used: 0 }
     }
 
-    #[inline]
-    fn used(&self) -> u64 {
-        self.used.get()
+    fn with_refund(&self, window: &Window, cost: u32, now: Timestamp) -> Window {
+        let Window { start, used } = self.running(window, now);
+        let used = used.saturating_sub(u64::from(cost));
+        Window { start, used }
+    }
+
+    /// For how long after its start a window matters beside others: one that opens at the first request must not be
+    /// followed by one that others began while it ran.
+    fn matters_for(&self) -> u64 {
+        match self.opens {
+            Opens::AtMultiplesOfThePeriod => self.period_micros,
+            Opens::AtTheFirstRequest => 2 * self.period_micros,
+        }
+    }
+
+    /// Tells these windows from others.
+    fn id(&self) -> u64 {
+        2 * self.period_micros + u64::from(self.opens == Opens::AtTheFirstRequest)
+    }
+}
+
+impl Rule for Windows {
+    type Count = Window;
+
+    /// The same window, which ends one period of these numbers after its start.
+    fn begun_from(&self, _others: &Self, count: Window) -> Window {
+        count
+    }
+
+    fn full_until(&self, micros: u64, units: u64) -> Window {
+        let start = match self.opens {
+            Opens::AtMultiplesOfThePeriod => {
+                (micros / self.period_micros).saturating_sub(1) * self.period_micros
+            }
+            Opens::AtTheFirstRequest => micros.saturating_sub(self.matters_for()),
+        };
+        Window { start, used: units }
+    }
+
+    fn with_cost_of_others(&self, count: Window, cost: u32, now: Timestamp) -> Window {
+        let Window { start, used } = self.running(&count, now);
+        let used = used + u64::from(cost);
+        Window {
+            start,
+            used: used.min(MOST_UNITS),
+        }
+    }
+
+    fn matters_until(&self, count: Window) -> u64 {
+        match count.used {
+            0 => count.start,
+            _ => count.start + self.matters_for(),
+        }
+    }
+
+    fn stamp(&self, count: Window) -> u64 {
+        count.start
+    }
+
+    fn is_ahead(&self, stamp: u64, now: Timestamp) -> bool {
+        stamp > now.as_micros() + self.period_micros
+    }
+
+    /// It lasts for a whole period from now, wherever that begins: one that is about to end would open another.
+    fn moved_to(&self, count: Window, now: Timestamp) -> Window {
+        let start = now.as_micros();
+        Window { start, ..count }
     }
 }
 
@@ -198,7 +280,7 @@ pub struct WindowSnapshot {
 }
 
 impl Algorithm for FixedWindow {
-    type State = Window;
+    type State = Counted;
     type Snapshot = WindowSnapshot;
 
     #[inline]
@@ -212,44 +294,65 @@ impl Algorithm for FixedWindow {
     }
 
     #[inline]
-    fn fresh(&self, at: Timestamp) -> Window {
-        Window::new(self.start_at(at.as_micros()), 0)
+    fn fresh(&self, at: Timestamp) -> Counted {
+        let start = self.windows.start_at(at.as_micros());
+        Laned::new(Window { start, used: 0 }, &self.own)
     }
 
     #[inline]
-    fn settle(&self, state: &mut Window, now: Timestamp) {
-        let now = now.as_micros();
-        if state.start() > now + self.quota.period_micros() {
-            *state = Window::new(self.start_at(now), state.used());
+    fn settle(&self, state: &mut Counted, now: Timestamp) {
+        if !state.is_of_one(&self.own) {
+            return state.settle(&self.own, now);
+        }
+        if self.windows.is_ahead(state.count.start, now) {
+            state.count = self.windows.moved_to(state.count, now);
         }
     }
 
     #[inline]
-    fn judge(&self, state: &Window, cost: u32, now: Timestamp) -> bool {
-        cost == 0 || self.running(state, now).used() + u64::from(cost) <= self.quota.units()
+    fn judge(&self, state: &Counted, cost: u32, now: Timestamp) -> bool {
+        cost == 0 || self.running(state, now).used + u64::from(cost) <= self.quota.units()
     }
 
     #[inline]
-    fn charge(&self, state: &mut Window, cost: u32, now: Timestamp) {
-        let window = self.running(state, now);
-        *state = Window::new(window.start(), window.used() + u64::from(cost));
+    fn charge(&self, state: &mut Counted, cost: u32, now: Timestamp) {
+        let mut window = self.running(state, now);
+        window.used += u64::from(cost);
+        if state.is_of_one(&self.own) {
+            state.count = window;
+            return;
+        }
+        if !state.has_lane(&self.own) {
+            // Others began it elsewhere.
+            let aligned = self.windows.opens == Opens::AtMultiplesOfThePeriod;
+            let latest = max(now.as_micros(), window.start);
+            window.start = if aligned {
+                self.windows.start_at(latest)
+            } else {
+                window.start
+            };
+        }
+        state.admitted(&self.own, window, cost, now);
     }
 
-    fn refund(&self, state: &mut Window, cost: u32, now: Timestamp) {
-        let window = self.running(state, now);
-        let used = window.used().saturating_sub(u64::from(cost));
-        *state = Window::new(window.start(), used);
+    fn refund(&self, state: &mut Counted, cost: u32, now: Timestamp) {
+        state.change(&self.own, |windows, window| {
+            windows.with_refund(&window, cost, now)
+        });
     }
 
     #[inline]
-    fn is_fresh(&self, state: &Window, now: Timestamp) -> bool {
-        state.start() <= now.as_micros() && self.running(state, now).used() == 0
+    fn is_fresh(&self, state: &Counted, now: Timestamp) -> bool {
+        let is_of_one = state.is_of_one(&self.own);
+        state.count.start <= now.as_micros()
+            && self.running(state, now).used == 0
+            && (is_of_one || state.is_over(now))
     }
 
     #[inline]
     fn snapshot(
         &self,
-        state: &Window,
+        state: &Counted,
         cost: u32,
         admitted: bool,
         now: Timestamp,
@@ -276,20 +379,37 @@ impl Algorithm for FixedWindow {
 impl Scripted for FixedWindow {
     fn script() -> Script {
         Script::new("fixed", include_str!("fixed_window.lua"))
-            .parameters(&["units", "period", "opens_at_first"])
+            .parameters(&["units", "own_id"])
             .state(&["start", "used"])
+            .aside(&["id"])
+            .lanes([0, 6])
+            .tells(&["running", "taken"])
     }
 
     fn parameters(&self, tell: &mut dyn FnMut(u64)) {
         tell(self.quota.units());
-        tell(self.quota.period_micros());
-        tell(u64::from(self.opens == Opens::AtTheFirstRequest));
+        tell(self.windows.id());
     }
 
-    fn state(&self, numbers: &[u64]) -> Option<Window> {
+    fn state(&self, numbers: &[u64]) -> Option<Counted> {
         match *numbers {
-            [start, used] => Some(Window::new(start, used)),
+            [start, used] => Some(Laned::new(Window { start, used }, &self.own)),
             _ => None,
         }
+    }
+
+    fn read(&self, told: &mut Told<'_>) -> Option<WindowSnapshot> {
+        let (now, member) = (told.now(), told.next_member()?);
+        let &[start, used] = member.numbers else {
+            return None;
+        };
+        // The script tells the window that is running.
+        let is_running = now.as_micros() < start + self.windows.period_micros;
+        is_running.then_some(WindowSnapshot {
+            window: Window { start, used },
+            now,
+            cost: member.cost,
+            admitted: member.admitted,
+        })
     }
 }

@@ -11,7 +11,7 @@ use super::same_rule::same_rule;
 ///
 /// - **Bound**: in any span of one period at most burst + ⌊n(P−1)/P⌋ units.
 ///   (A little more where ticks are coarser than a microsecond, see [`TokenBucket`](super::TokenBucket).)
-/// - **Memory**: 16 bytes per key.
+/// - **Memory**: 24 bytes per key.
 /// - **Not for** a quota that must hold in every span of a period exactly: use [`SlidingLog`](super::SlidingLog).
 ///
 /// Source: the generic cell rate algorithm of ITU-T I.371.

@@ -2,9 +2,8 @@ use std::time::Duration;
 
 use crate::{
     algorithm::{
-        Algorithm, Numbers, PolicyId, Script, Scripted,
-        meter::{Meter, MeterSnapshot},
-        scale::Scaled,
+        Algorithm, Numbers, PolicyId, Script, Scripted, Told,
+        meter::{Meter, MeterSnapshot, Owing},
     },
     clock::Timestamp,
     decision::{Decision, PolicyDecision, Stands},
@@ -23,7 +22,7 @@ use super::same_rule::same_rule;
 ///
 /// - **Bound**: in any span of one period at most capacity + ⌊n(P−1)/P⌋ units.
 ///   (A little more where ticks are coarser than a microsecond, see [`TokenBucket`](super::TokenBucket).)
-/// - **Memory**: 16 bytes per key.
+/// - **Memory**: 24 bytes per key.
 /// - **Not for** a quota that must hold in every span of a period exactly: use [`SlidingLog`](super::SlidingLog).
 ///
 /// Source: Turner, *New directions in communications* (1986).
@@ -131,7 +130,7 @@ same_rule!(LeakyBucket, Meter);
 /// - **Bound**: in any span of one period at most n + c − 1 units are released, where c is the largest
 ///   cost: the output is smooth, whatever the capacity. (A little more where ticks are coarser than a
 ///   microsecond, see [`TokenBucket`](super::TokenBucket).)
-/// - **Memory**: 16 bytes per key.
+/// - **Memory**: 24 bytes per key.
 /// - **Not for** callers who would rather be told to come back: a queue costs them time and you memory.
 /// - A request that is dropped while it waits gives its place back only if it is the last in line: one
 ///   taken out of the middle would let too many through. For the same reason a
@@ -227,7 +226,7 @@ impl LeakyBucketQueue {
 }
 
 impl Algorithm for LeakyBucketQueue {
-    type State = Scaled;
+    type State = Owing;
     type Snapshot = MeterSnapshot;
 
     #[inline]
@@ -241,40 +240,40 @@ impl Algorithm for LeakyBucketQueue {
     }
 
     #[inline]
-    fn fresh(&self, at: Timestamp) -> Scaled {
+    fn fresh(&self, at: Timestamp) -> Owing {
         self.0.fresh(at)
     }
 
     #[inline]
-    fn settle(&self, state: &mut Scaled, now: Timestamp) {
+    fn settle(&self, state: &mut Owing, now: Timestamp) {
         self.0.settle(state, now);
     }
 
     #[inline]
-    fn judge(&self, state: &Scaled, cost: u32, now: Timestamp) -> bool {
+    fn judge(&self, state: &Owing, cost: u32, now: Timestamp) -> bool {
         self.0.judge(state, cost, now)
     }
 
     #[inline]
-    fn charge(&self, state: &mut Scaled, cost: u32, now: Timestamp) {
+    fn charge(&self, state: &mut Owing, cost: u32, now: Timestamp) {
         self.0.charge(state, cost, now);
     }
 
     /// Changes nothing: whoever is behind keeps the place that was promised.
-    fn refund(&self, _state: &mut Scaled, _cost: u32, _now: Timestamp) {}
+    fn refund(&self, _state: &mut Owing, _cost: u32, _now: Timestamp) {}
 
     #[inline]
-    fn is_fresh(&self, state: &Scaled, now: Timestamp) -> bool {
+    fn is_fresh(&self, state: &Owing, now: Timestamp) -> bool {
         self.0.is_fresh(state, now)
     }
 
     #[inline]
-    fn snapshot(&self, state: &Scaled, cost: u32, admitted: bool, now: Timestamp) -> MeterSnapshot {
+    fn snapshot(&self, state: &Owing, cost: u32, admitted: bool, now: Timestamp) -> MeterSnapshot {
         self.0.snapshot(state, cost, admitted, now)
     }
 
     #[inline(always)]
-    fn step(&self, state: &mut Scaled, cost: u32, now: Timestamp) -> (bool, MeterSnapshot) {
+    fn step(&self, state: &mut Owing, cost: u32, now: Timestamp) -> (bool, MeterSnapshot) {
         self.0.step(state, cost, now)
     }
 
@@ -293,7 +292,7 @@ impl Algorithm for LeakyBucketQueue {
         Duration::from_micros(self.delay_micros(snapshot))
     }
 
-    fn withdraw(&self, state: &mut Scaled, admission: &MeterSnapshot, _cost: u32, now: Timestamp) {
+    fn withdraw(&self, state: &mut Owing, admission: &MeterSnapshot, _cost: u32, now: Timestamp) {
         self.0.take_back(state, admission, now);
     }
 }
@@ -315,7 +314,11 @@ impl Scripted for LeakyBucketQueue {
         self.0.parameters(tell);
     }
 
-    fn state(&self, numbers: &[u64]) -> Option<Scaled> {
+    fn state(&self, numbers: &[u64]) -> Option<Owing> {
         self.0.state(numbers)
+    }
+
+    fn read(&self, told: &mut Told<'_>) -> Option<MeterSnapshot> {
+        self.0.read(told)
     }
 }

@@ -1,4 +1,10 @@
 //! The rule that the sliding log and the sliding buckets share: what was admitted, and when.
+//!
+//! Callers whose numbers differ count the same entries, each as many and for as long as its own numbers say. An entry
+//! is kept until it matters to none of those who were admitted: it is older than the longest of their spans, or as many
+//! units are newer as the largest of their quotas has.
+
+use std::{ops, sync::Arc};
 
 use crate::{
     algorithm::{Algorithm, Numbers, Policy, PolicyId, Script, Scripted, Told},
@@ -21,6 +27,138 @@ pub struct Log {
     slot_micros: u64,
     /// How long after its slot began an entry still counts.
     span_micros: u64,
+    own: Arc<Kept>,
+}
+
+/// Which entries matter to a set of numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Reach {
+    /// From so long after its slot began on an entry is over, whatever part of a slot is gone.
+    micros: u64,
+    /// So many of the newest units matter.
+    units: u64,
+}
+
+impl Reach {
+    fn with(self, other: Self) -> Self {
+        Self {
+            micros: self.micros.max(other.micros),
+            units: self.units.max(other.units),
+        }
+    }
+
+    /// Tells these numbers from others.
+    fn id(self) -> u64 {
+        let mixed =
+            [self.micros, self.units]
+                .iter()
+                .fold(0x9E37_79B9_7F4A_7C15_u64, |mixed, number| {
+                    let mixed = (mixed ^ number).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
+                    mixed ^ (mixed >> 29)
+                });
+        // 0 is for a state that others have counted too.
+        (mixed >> 11).max(1)
+    }
+}
+
+/// For whom entries are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Kept {
+    /// For whoever was admitted last.
+    main: Reach,
+    /// For everybody else, as long as that matters.
+    others: Option<(Reach, u64)>,
+}
+
+/// The state of a log.
+#[derive(Debug, Clone)]
+pub struct Logging {
+    admissions: Admissions,
+    kept: Arc<Kept>,
+}
+
+impl ops::Deref for Logging {
+    type Target = Admissions;
+
+    #[inline(always)]
+    fn deref(&self) -> &Admissions {
+        &self.admissions
+    }
+}
+
+impl ops::DerefMut for Logging {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Admissions {
+        &mut self.admissions
+    }
+}
+
+impl Logging {
+    /// Whether nobody with other numbers was admitted.
+    #[inline(always)]
+    fn is_of_one(&self, own: &Arc<Kept>) -> bool {
+        Arc::ptr_eq(&self.kept, own) || self.is_alike(own)
+    }
+
+    #[inline(never)]
+    fn is_alike(&self, own: &Kept) -> bool {
+        *self.kept == *own
+    }
+
+    /// Appends what these numbers admitted, and drops what matters to nobody any more.
+    #[cold]
+    fn append_beside_others(
+        &mut self,
+        (own, span_micros): (&Arc<Kept>, u64),
+        cost: u32,
+        (slot, now): (u64, Timestamp),
+    ) {
+        let Kept { main, others } = *self.kept;
+        let micros = now.as_micros();
+        let mut others = others.filter(|(_, until)| *until > micros);
+        let main_until = self.stamp + main.micros;
+        if main != own.main && main_until > micros && !self.is_empty() {
+            others = Some(match others {
+                Some((reach, until)) => (reach.with(main), until.max(main_until)),
+                None => (main, main_until),
+            });
+        }
+        let (all, latest) = match others {
+            Some((reach, _)) => (reach.with(own.main), micros.max(self.stamp)),
+            // Nobody else is left: what these numbers count is all.
+            None => (
+                Reach {
+                    micros: span_micros,
+                    units: u64::MAX,
+                },
+                slot,
+            ),
+        };
+        let enough = (self.total() + u64::from(cost)).saturating_sub(all.units);
+        let kept = self.counted(|entry| entry.slot + all.micros <= latest || entry.total <= enough);
+        self.append(&kept, cost, slot);
+        if others.is_none() {
+            self.kept = Arc::clone(own);
+            return;
+        }
+        let main = own.main;
+        let kept = Kept { main, others };
+        match Arc::get_mut(&mut self.kept) {
+            Some(before) => *before = kept,
+            None => self.kept = Arc::new(kept),
+        }
+    }
+
+    #[cold]
+    fn move_back_beside_others(&mut self, by: u64) {
+        self.move_back(by);
+        if self.kept.others.is_some() {
+            let kept = Arc::make_mut(&mut self.kept);
+            kept.others = kept
+                .others
+                .map(|(reach, until)| (reach, until.saturating_sub(by)));
+        }
+    }
 }
 
 impl Log {
@@ -36,11 +174,16 @@ impl Log {
                 period: quota.period(),
             });
         }
+        let main = Reach {
+            micros: span_micros + slot_micros - 1,
+            units: quota.units(),
+        };
         Ok(Self {
             policy,
             quota,
             slot_micros,
             span_micros,
+            own: Arc::new(Kept { main, others: None }),
         })
     }
 
@@ -84,19 +227,24 @@ impl Log {
         cost == 0 || counted.units.saturating_add(cost) <= self.quota.units()
     }
 
-    /// Mends the slots of a state that lies more than a span after this slot.
+    /// Mends the slots of a state that lies more than a span after the slot of now.
     #[inline]
-    fn settle_in(&self, state: &mut Admissions, slot: u64) {
-        if state.stamp > slot + self.span_micros {
-            self.move_back(state, slot);
+    fn settle_in(&self, state: &mut Logging, now: Timestamp) {
+        if state.stamp > self.slot_of(now) + self.span_micros {
+            self.move_back(state, now);
         }
     }
 
+    /// The last entry is as of now, wherever its slot begins: in one that is about to end it would be over too soon.
     #[cold]
-    fn move_back(&self, state: &mut Admissions, slot: u64) {
+    fn move_back(&self, state: &mut Logging, now: Timestamp) {
+        let by = state.stamp - now.as_micros();
+        if !state.is_of_one(&self.own) {
+            return state.move_back_beside_others(by);
+        }
         let counted = self.counted(state, state.stamp);
         state.forget(&counted);
-        state.move_back(state.stamp - slot);
+        state.admissions.move_back(by);
     }
 
     #[inline(always)]
@@ -168,7 +316,7 @@ pub struct LogSnapshot {
 }
 
 impl Algorithm for Log {
-    type State = Admissions;
+    type State = Logging;
     type Snapshot = LogSnapshot;
 
     #[inline]
@@ -182,38 +330,53 @@ impl Algorithm for Log {
     }
 
     #[inline]
-    fn fresh(&self, at: Timestamp) -> Admissions {
-        Admissions::since(self.slot_of(at))
+    fn fresh(&self, at: Timestamp) -> Logging {
+        Logging {
+            admissions: Admissions::since(self.slot_of(at)),
+            kept: Arc::clone(&self.own),
+        }
     }
 
     #[inline]
-    fn settle(&self, state: &mut Admissions, now: Timestamp) {
-        self.settle_in(state, self.slot_of(now));
+    fn settle(&self, state: &mut Logging, now: Timestamp) {
+        self.settle_in(state, now);
     }
 
     #[inline]
-    fn judge(&self, state: &Admissions, cost: u32, now: Timestamp) -> bool {
+    fn judge(&self, state: &Logging, cost: u32, now: Timestamp) -> bool {
         self.has_room(&self.counted(state, self.slot(state, now)), cost)
     }
 
     #[inline]
-    fn charge(&self, state: &mut Admissions, cost: u32, now: Timestamp) {
+    fn charge(&self, state: &mut Logging, cost: u32, now: Timestamp) {
         let slot = self.slot(state, now);
+        if !state.is_of_one(&self.own) {
+            return state.append_beside_others((&self.own, self.span_micros), cost, (slot, now));
+        }
         let counted = self.counted(state, slot);
         state.append(&counted, cost, slot);
     }
 
     /// Takes the oldest units out again: whichever were meant, those that stay are counted for as long or longer.
-    fn refund(&self, state: &mut Admissions, cost: u32, now: Timestamp) {
-        let counted = self.counted(state, self.slot(state, now));
-        state.forget(&counted);
+    fn refund(&self, state: &mut Logging, cost: u32, now: Timestamp) {
+        if state.is_of_one(&self.own) {
+            let counted = self.counted(state, self.slot(state, now));
+            state.forget(&counted);
+        }
         state.take_out(u64::from(cost));
     }
 
     #[inline]
-    fn is_fresh(&self, state: &Admissions, now: Timestamp) -> bool {
-        state.stamp <= self.slot_of(now)
-            && (state.is_empty() || state.stamp + self.span_micros <= self.slot_of(now))
+    fn is_fresh(&self, state: &Logging, now: Timestamp) -> bool {
+        let slot = self.slot_of(now);
+        let is_over = state.is_empty() || state.stamp + self.span_micros <= slot;
+        state.stamp <= now.as_micros()
+            && is_over
+            && (state.is_of_one(&self.own) || {
+                let Kept { main, others } = &*state.kept;
+                let until = others.map_or(0, |(_, until)| until);
+                state.is_empty() || (state.stamp + main.micros).max(until) <= now.as_micros()
+            })
     }
 
     /// One entry: all units that count now, until the last of them is over.
@@ -222,28 +385,27 @@ impl Algorithm for Log {
     }
 
     #[inline]
-    fn snapshot(
-        &self,
-        state: &Admissions,
-        cost: u32,
-        admitted: bool,
-        now: Timestamp,
-    ) -> LogSnapshot {
+    fn snapshot(&self, state: &Logging, cost: u32, admitted: bool, now: Timestamp) -> LogSnapshot {
         let counted = self.counted(state, self.slot(state, now));
         self.stands(state, &counted, (cost, admitted), now)
     }
 
     /// The entries that no longer count are searched for once.
     #[inline(always)]
-    fn step(&self, state: &mut Admissions, cost: u32, now: Timestamp) -> (bool, LogSnapshot) {
+    fn step(&self, state: &mut Logging, cost: u32, now: Timestamp) -> (bool, LogSnapshot) {
         let slot = self.slot_of(now);
-        self.settle_in(state, slot);
+        self.settle_in(state, now);
         let slot = slot.max(state.stamp);
         let mut counted = self.counted(state, slot);
         let admitted = self.has_room(&counted, cost);
         if admitted && cost > 0 {
-            state.append(&counted, cost, slot);
-            counted = state.all();
+            if state.is_of_one(&self.own) {
+                state.append(&counted, cost, slot);
+                counted = state.all();
+            } else {
+                state.append_beside_others((&self.own, self.span_micros), cost, (slot, now));
+                counted = self.counted(state, slot);
+            }
         }
         (
             admitted,
@@ -265,9 +427,10 @@ impl Algorithm for Log {
 impl Scripted for Log {
     fn script() -> Script {
         Script::new("log", include_str!("log.lua"))
-            .parameters(&["units", "slot_micros", "span_micros"])
+            .parameters(&["units", "slot_micros", "span_micros", "own_id"])
             .state(&["forgotten", "total", "first", "first_total", "last"])
-            .aside(&["shift"])
+            .aside(&["id", "shift"])
+            .lanes([2, 8])
             .keys(&["list"])
             .tells(&["counted", "more_after", "all_after", "cost_after"])
     }
@@ -276,10 +439,11 @@ impl Scripted for Log {
         tell(self.quota.units());
         tell(self.slot_micros);
         tell(self.span_micros);
+        tell(self.own.main.id());
     }
 
     /// The state stays where it is: see [`read`](Self::read).
-    fn state(&self, _numbers: &[u64]) -> Option<Admissions> {
+    fn state(&self, _numbers: &[u64]) -> Option<Logging> {
         None
     }
 
@@ -295,7 +459,15 @@ impl Scripted for Log {
             }
             _ => return None,
         };
-        Some(LogSnapshot {
+        // What still counts is over later than now, and an entry is not over before those that came before it.
+        let this_slot = self.slot_of(now);
+        let waits_for = |slot: u64| slot + self.span_micros > this_slot;
+        let makes_sense = units == 0
+            || (all_after >= more_after.max(cost_after)
+                && all_after <= now.as_micros() + self.span_micros
+                && waits_for(more_after)
+                && (cost_after == 0 || waits_for(cost_after)));
+        makes_sense.then_some(LogSnapshot {
             units,
             more_after,
             all_after,

@@ -9,20 +9,21 @@
 //! n·T/g, where g = gcd(n·T, P). Nothing is ever rounded. T is the smallest power of ten with which every
 //! number stays below 2^53: almost always one microsecond.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use crate::{
-    algorithm::{Algorithm, Numbers, Policy, PolicyId, Script, Scripted},
+    algorithm::{Algorithm, Numbers, Policy, PolicyId, Script, Scripted, Told},
     clock::Timestamp,
     decision::{Decision, Owed, PolicyDecision, Stands},
     error::ConfigError,
     quota::Quota,
 };
 
-use super::scale::{Scale, Scaled, greatest_common_divisor};
+use super::lanes::{Laned, Lanes, Rule};
 
 /// The largest number of parts or ticks: what a Lua number holds exactly.
 const LARGEST: u128 = 1 << 53;
+const MOST_PARTS: u64 = (1 << 53) - 1;
 /// The longest time from full debt to none.
 const LONGEST_SPAN_MICROS: u128 = 1 << 52;
 const COARSEST_TICK: u32 = 6;
@@ -33,12 +34,133 @@ pub struct Meter {
     quota: Quota,
     policy: Policy,
     capacity_units: u64,
+    rate: Rate,
+    own: Arc<Lanes<Rate>>,
+}
+
+/// How much may be owed, and how it is paid off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
     capacity_parts: u64,
     parts_per_unit: u64,
     parts_per_tick: u64,
     tick_micros: u64,
+    /// From full debt to none.
     span_ticks: u64,
-    scale: Scale,
+}
+
+/// What is owed, in parts of a unit, and the tick that it was last counted at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Debt {
+    parts: u64,
+    tick: u64,
+}
+
+/// The state of a bucket.
+pub(super) type Owing = Laned<Rate>;
+
+impl Rate {
+    #[inline]
+    fn tick_of(&self, now: Timestamp) -> u64 {
+        match self.tick_micros {
+            1 => now.as_micros(),
+            tick => now.as_micros() / tick,
+        }
+    }
+
+    /// What is owed, and at which tick: now, or the count's own if that is later.
+    #[inline]
+    fn level(&self, count: &Debt, now: Timestamp) -> Level {
+        let tick = self.tick_of(now).max(count.tick);
+        let elapsed = tick - count.tick;
+        // Under an older, larger capacity more may be owed than is paid in the whole span.
+        let paid = elapsed.saturating_mul(self.parts_per_tick);
+        let debt = count.parts.saturating_sub(paid);
+        Level { tick, debt }
+    }
+
+    fn with_refund(&self, count: &Debt, cost: u32, now: Timestamp) -> Debt {
+        let Level { tick, debt } = self.level(count, now);
+        let paid = u64::from(cost).saturating_mul(self.parts_per_unit);
+        let parts = debt.saturating_sub(paid);
+        Debt { parts, tick }
+    }
+
+    /// Tells these numbers from others, and how long a tick is: what is above 50 bits.
+    fn id(&self) -> u64 {
+        let numbers = [
+            self.capacity_parts,
+            self.parts_per_unit,
+            self.parts_per_tick,
+        ];
+        let mixed = numbers
+            .iter()
+            .fold(0x9E37_79B9_7F4A_7C15_u64, |mixed, number| {
+                let mixed = (mixed ^ number).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
+                mixed ^ (mixed >> 29)
+            });
+        // 0 is for a state that others have counted too.
+        let mixed = (mixed >> 14).max(1);
+        u64::from(self.tick_micros.ilog10()) << 50 | mixed
+    }
+}
+
+impl Rule for Rate {
+    type Count = Debt;
+
+    /// As many units, in these parts, paid off at this rate since then.
+    fn begun_from(&self, others: &Self, count: Debt) -> Debt {
+        let divisor =
+            greatest_common_divisor(self.parts_per_unit.into(), others.parts_per_unit.into());
+        let [grows, shrinks] = [self, others].map(|rate| u128::from(rate.parts_per_unit));
+        // As a Lua number counts, so that every store says the same.
+        let parts = count.parts as f64 * (grows / divisor) as f64;
+        let parts = (parts / (shrinks / divisor) as f64).ceil();
+        Debt {
+            parts: (parts as u64).min(MOST_PARTS),
+            tick: (count.tick * others.tick_micros / self.tick_micros).min(MOST_PARTS),
+        }
+    }
+
+    fn full_until(&self, micros: u64, _units: u64) -> Debt {
+        let full = self.capacity_parts.checked_div(self.parts_per_tick);
+        Debt {
+            parts: self.capacity_parts,
+            tick: micros
+                .div_ceil(self.tick_micros)
+                .saturating_sub(full.unwrap_or(0)),
+        }
+    }
+
+    /// Others fill the bucket to its brim, and no further.
+    fn with_cost_of_others(&self, count: Debt, cost: u32, now: Timestamp) -> Debt {
+        let Level { tick, debt } = self.level(&count, now);
+        let charged = u64::from(cost).saturating_mul(self.parts_per_unit);
+        let brim = self.capacity_parts.max(debt);
+        let parts = debt.saturating_add(charged).min(brim);
+        Debt { parts, tick }
+    }
+
+    fn matters_until(&self, count: Debt) -> u64 {
+        let ticks = match self.parts_per_tick {
+            0 => 0,
+            paid => count.parts.div_ceil(paid),
+        };
+        (count.tick + ticks) * self.tick_micros
+    }
+
+    fn stamp(&self, count: Debt) -> u64 {
+        count.tick * self.tick_micros
+    }
+
+    fn is_ahead(&self, stamp: u64, now: Timestamp) -> bool {
+        stamp / self.tick_micros > self.tick_of(now) + self.span_ticks
+    }
+
+    fn moved_to(&self, count: Debt, now: Timestamp) -> Debt {
+        let tick = self.tick_of(now);
+        Debt { tick, ..count }
+    }
 }
 
 impl Meter {
@@ -90,17 +212,20 @@ impl Meter {
         };
         let burst = Burst::of(capacity_units, quota);
         let policy = Policy::of_quota(algorithm, quota, burst, capacity_units, window_micros);
-        Some(Self {
-            algorithm,
-            quota,
-            policy,
-            capacity_units,
+        let rate = Rate {
             capacity_parts: exact(capacity_parts)?,
             parts_per_unit: exact(parts_per_unit)?,
             parts_per_tick: exact(parts_per_tick)?,
             tick_micros,
             span_ticks: exact(span_ticks)?,
-            scale: Scale::new(exact(parts_per_unit)?, tick_exponent),
+        };
+        Some(Self {
+            algorithm,
+            quota,
+            policy,
+            capacity_units,
+            rate,
+            own: Lanes::of_one(rate),
         })
     }
 
@@ -127,46 +252,33 @@ impl Meter {
         Ok(self)
     }
 
-    #[inline]
-    fn tick_of(&self, now: Timestamp) -> u64 {
-        match self.tick_micros {
-            1 => now.as_micros(),
-            tick => now.as_micros() / tick,
+    /// What is owed by these numbers, whoever was admitted.
+    #[inline(always)]
+    fn seen(&self, state: &Owing) -> Debt {
+        match state.is_of_one(&self.own) {
+            true => state.count,
+            false => state.seen_by(&self.own, self.capacity_units),
         }
     }
 
-    /// What is owed, and at which tick: now, or the state's own if that is later.
-    #[inline]
-    fn level(&self, state: &Scaled, now: Timestamp) -> Level {
-        let tick = self.tick_of(now).max(state.ticks());
-        let elapsed = tick - state.ticks();
-        // Under an older, larger capacity more may be owed than is paid in the whole span.
-        let paid = elapsed.saturating_mul(self.parts_per_tick);
-        let debt = state.parts().saturating_sub(paid);
-        Level { tick, debt }
+    #[inline(always)]
+    fn level(&self, state: &Owing, now: Timestamp) -> Level {
+        self.rate.level(&self.seen(state), now)
     }
 
     /// The parts that a cost adds, if it fits into an empty bucket at all.
     #[inline]
     fn parts(&self, units: u64) -> Option<u64> {
-        (units <= self.capacity_units).then(|| units * self.parts_per_unit)
+        (units <= self.capacity_units).then(|| units * self.rate.parts_per_unit)
     }
 
-    /// The state, in the parts and ticks of these numbers.
-    #[inline]
-    fn in_own_scale(&self, state: &Scaled) -> Scaled {
-        match state.scale() == self.scale {
-            true => *state,
-            false => state.rescaled(self.scale, self.parts_per_unit),
-        }
-    }
-
-    /// Brings a state of other numbers into these, and one of long after this tick to it.
-    #[cold]
-    fn mend(&self, state: &mut Scaled, tick: u64) {
-        *state = self.in_own_scale(state);
-        if state.ticks() > tick + self.span_ticks {
-            *state = Scaled::new(state.parts(), tick, self.scale);
+    #[inline(always)]
+    fn admitted(&self, state: &mut Owing, level: Level, cost: u32, now: Timestamp) {
+        let Level { tick, debt: parts } = level;
+        let count = Debt { parts, tick };
+        match state.is_of_one(&self.own) {
+            true => state.count = count,
+            false => state.admitted(&self.own, count, cost, now),
         }
     }
 
@@ -178,34 +290,37 @@ impl Meter {
             debt,
             tick,
             now_micros: snapshot.now.as_micros(),
-            parts_per_unit: self.parts_per_unit,
-            parts_per_tick: self.parts_per_tick,
-            tick_micros: self.tick_micros as u32,
+            parts_per_unit: self.rate.parts_per_unit,
+            parts_per_tick: self.rate.parts_per_tick,
+            tick_micros: self.rate.tick_micros as u32,
             cost: snapshot.cost,
             is_admitted: snapshot.admitted,
             is_queue,
         }
     }
 
-    /// Takes the charge of this snapshot back if nothing was charged after it.
-    pub(super) fn take_back(&self, state: &mut Scaled, admission: &MeterSnapshot, now: Timestamp) {
+    /// Takes the charge of this snapshot back if nothing was charged after it. If others had counted before it, their lane
+    /// stays charged.
+    pub(super) fn take_back(&self, state: &mut Owing, admission: &MeterSnapshot, now: Timestamp) {
         let paid_at = |tick: u64, debt: u64| {
-            u128::from(tick) * u128::from(self.parts_per_tick) + u128::from(debt)
+            u128::from(tick) * u128::from(self.rate.parts_per_tick) + u128::from(debt)
         };
         let Level { tick, debt } = admission.level;
-        // Other numbers of the same policy may have come in between.
-        let own = self.in_own_scale(state);
-        if paid_at(tick, debt) == paid_at(own.ticks(), own.parts()) {
-            *state = own;
-            self.pay(state, admission.cost, now);
+        if !state.was_last_admitted_under(&self.own) {
+            return;
+        }
+        if paid_at(tick, debt) == paid_at(state.count.tick, state.count.parts) {
+            state.count = self.rate.with_refund(&state.count, admission.cost, now);
         }
     }
+}
 
-    fn pay(&self, state: &mut Scaled, cost: u32, now: Timestamp) {
-        let Level { tick, debt } = self.level(state, now);
-        let paid = u64::from(cost).saturating_mul(self.parts_per_unit);
-        *state = Scaled::new(debt.saturating_sub(paid), tick, self.scale);
+/// Their greatest common divisor.
+fn greatest_common_divisor(mut a: u128, mut b: u128) -> u128 {
+    while b != 0 {
+        (a, b) = (b, a % b);
     }
+    a
 }
 
 /// How a bucket stood right after a decision, in the meter's parts and ticks.
@@ -231,7 +346,7 @@ struct Level {
 }
 
 impl Algorithm for Meter {
-    type State = Scaled;
+    type State = Owing;
     type Snapshot = MeterSnapshot;
 
     #[inline]
@@ -245,46 +360,51 @@ impl Algorithm for Meter {
     }
 
     #[inline]
-    fn fresh(&self, at: Timestamp) -> Scaled {
-        Scaled::new(0, self.tick_of(at), self.scale)
+    fn fresh(&self, at: Timestamp) -> Owing {
+        let (parts, tick) = (0, self.rate.tick_of(at));
+        Laned::new(Debt { parts, tick }, &self.own)
     }
 
     #[inline]
-    fn settle(&self, state: &mut Scaled, now: Timestamp) {
-        let tick = self.tick_of(now);
-        if state.scale() != self.scale || state.ticks() > tick + self.span_ticks {
-            self.mend(state, tick);
+    fn settle(&self, state: &mut Owing, now: Timestamp) {
+        if !state.is_of_one(&self.own) {
+            return state.settle(&self.own, now);
+        }
+        let tick = self.rate.tick_of(now);
+        if state.count.tick > tick + self.rate.span_ticks {
+            state.count.tick = tick;
         }
     }
 
     #[inline]
-    fn judge(&self, state: &Scaled, cost: u32, now: Timestamp) -> bool {
+    fn judge(&self, state: &Owing, cost: u32, now: Timestamp) -> bool {
         let Some(parts) = self.parts(u64::from(cost)) else {
             return false;
         };
-        cost == 0 || self.level(state, now).debt + parts <= self.capacity_parts
+        cost == 0 || self.level(state, now).debt + parts <= self.rate.capacity_parts
     }
 
     #[inline]
-    fn charge(&self, state: &mut Scaled, cost: u32, now: Timestamp) {
-        let Level { tick, debt } = self.level(state, now);
-        let charged = u64::from(cost) * self.parts_per_unit;
-        *state = Scaled::new(debt + charged, tick, self.scale);
+    fn charge(&self, state: &mut Owing, cost: u32, now: Timestamp) {
+        let mut level = self.level(state, now);
+        level.debt += u64::from(cost) * self.rate.parts_per_unit;
+        self.admitted(state, level, cost, now);
     }
 
-    fn refund(&self, state: &mut Scaled, cost: u32, now: Timestamp) {
-        self.pay(state, cost, now);
-    }
-
-    #[inline]
-    fn is_fresh(&self, state: &Scaled, now: Timestamp) -> bool {
-        // A state in the numbers that the policy had before must be able to leave, too.
-        let state = &self.in_own_scale(state);
-        self.tick_of(now) >= state.ticks() && self.level(state, now).debt == 0
+    fn refund(&self, state: &mut Owing, cost: u32, now: Timestamp) {
+        state.change(&self.own, |rate, count| rate.with_refund(&count, cost, now));
     }
 
     #[inline]
-    fn snapshot(&self, state: &Scaled, cost: u32, admitted: bool, now: Timestamp) -> MeterSnapshot {
+    fn is_fresh(&self, state: &Owing, now: Timestamp) -> bool {
+        let Debt { tick, .. } = self.seen(state);
+        self.rate.tick_of(now) >= tick
+            && self.level(state, now).debt == 0
+            && (state.is_of_one(&self.own) || state.is_over(now))
+    }
+
+    #[inline]
+    fn snapshot(&self, state: &Owing, cost: u32, admitted: bool, now: Timestamp) -> MeterSnapshot {
         MeterSnapshot {
             level: self.level(state, now),
             now,
@@ -295,16 +415,16 @@ impl Algorithm for Meter {
 
     /// The level is worked out once.
     #[inline(always)]
-    fn step(&self, state: &mut Scaled, cost: u32, now: Timestamp) -> (bool, MeterSnapshot) {
+    fn step(&self, state: &mut Owing, cost: u32, now: Timestamp) -> (bool, MeterSnapshot) {
         self.settle(state, now);
         let mut level = self.level(state, now);
-        let parts = self.parts(u64::from(cost));
-        let parts = parts.filter(|parts| cost == 0 || level.debt + parts <= self.capacity_parts);
+        let (parts, capacity) = (self.parts(u64::from(cost)), self.rate.capacity_parts);
+        let parts = parts.filter(|parts| cost == 0 || level.debt + parts <= capacity);
         if let Some(parts) = parts
             && cost > 0
         {
             level.debt += parts;
-            *state = Scaled::new(level.debt, level.tick, self.scale);
+            self.admitted(state, level, cost, now);
         }
         let admitted = parts.is_some();
         let snapshot = MeterSnapshot {
@@ -334,24 +454,48 @@ impl Scripted for Meter {
                 "capacity_parts",
                 "parts_per_unit",
                 "parts_per_tick",
-                "own_scale",
+                "own_id",
             ])
             .state(&["debt", "at"])
-            .aside(&["scale"])
+            .aside(&["id"])
+            .lanes([3, 12])
+            .tells(&["owed", "seen"])
     }
 
     fn parameters(&self, tell: &mut dyn FnMut(u64)) {
-        tell(self.capacity_parts);
-        tell(self.parts_per_unit);
-        tell(self.parts_per_tick);
-        tell(self.scale.bits().into());
+        tell(self.rate.capacity_parts);
+        tell(self.rate.parts_per_unit);
+        tell(self.rate.parts_per_tick);
+        tell(self.rate.id());
     }
 
-    fn state(&self, numbers: &[u64]) -> Option<Scaled> {
+    fn state(&self, numbers: &[u64]) -> Option<Owing> {
         match *numbers {
-            [debt, at] => Some(Scaled::new(debt, at, self.scale)),
+            [parts, tick] => Some(Laned::new(Debt { parts, tick }, &self.own)),
             _ => None,
         }
+    }
+
+    fn read(&self, told: &mut Told<'_>) -> Option<MeterSnapshot> {
+        let (now, member) = (told.now(), told.next_member()?);
+        let state = self.state(member.numbers)?;
+        let Debt { parts, tick } = state.count;
+        let Rate {
+            capacity_parts,
+            span_ticks,
+            tick_micros,
+            ..
+        } = self.rate;
+        let charged = u64::from(member.cost).checked_mul(self.rate.parts_per_unit);
+        let makes_sense = match member.charged {
+            // What was charged is part of what is owed, and that is no more than may be.
+            true => {
+                (charged?..=capacity_parts).contains(&parts)
+                    && tick <= self.rate.tick_of(now) + span_ticks
+            }
+            false => parts <= MOST_PARTS && tick <= MOST_PARTS / tick_micros,
+        };
+        makes_sense.then(|| self.snapshot(&state, member.cost, member.admitted, now))
     }
 }
 

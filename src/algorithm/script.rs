@@ -125,6 +125,9 @@ pub struct Member {
     pub state: &'static [&'static str],
     /// The names of numbers of its state that it checks itself, does not tell, and changes only where it sets `moves`.
     pub aside: &'static [&'static str],
+    /// How many numbers stand behind its state, if it keeps [lanes](Script::lanes): as long as one set of numbers was
+    /// admitted, and else.
+    pub lanes: Option<[usize; 2]>,
     /// The names of keys of its own, beside that of the state.
     pub keys: &'static [&'static str],
     /// The names of the numbers that it tells where nothing was charged, if they are not those of the state.
@@ -145,6 +148,7 @@ impl Script {
             parameters: &[],
             state: &[],
             aside: &[],
+            lanes: None,
             keys: &[],
             tells: None,
             refunds: true,
@@ -172,6 +176,14 @@ impl Script {
     #[must_use]
     pub(super) fn aside(self, names: &'static [&'static str]) -> Self {
         self.with(|member| member.aside = names)
+    }
+
+    /// Keeps so many numbers behind its state, which are read only where the first of those aside is not that of these
+    /// numbers: as many as the second if that is 0. The script reads them from `m.lanes_at` of `state` on; where it changes
+    /// them, or there is no state yet, it sets `m.lanes` to all of them, packed, and `moves`.
+    #[must_use]
+    pub(super) fn lanes(self, numbers: [usize; 2]) -> Self {
+        self.with(|member| member.lanes = Some(numbers))
     }
 
     /// Names further keys of its own.

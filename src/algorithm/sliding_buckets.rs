@@ -19,7 +19,7 @@ const MOST_SUB_COUNTERS: u64 = 1024;
 /// - **Bound**: n units in any span of P − precision; in a span of a whole period up to 2n (all of it in
 ///   the sub-counter that was just dropped). With `strict`, n in any span of a period, and room comes
 ///   back at worst one precision late.
-/// - **Memory**: 48 bytes per key, which hold two sub-counters in which something was admitted; 32 more as soon as there are
+/// - **Memory**: 56 bytes per key, which hold two sub-counters in which something was admitted; 32 more as soon as there are
 ///   others, and 16 to 32 for each of those.
 /// - **Not for** a handful of units: [`SlidingLog`](super::SlidingLog) is exact and as small.
 ///

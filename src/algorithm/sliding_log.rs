@@ -11,7 +11,7 @@ use super::same_rule::same_rule;
 /// It remembers each admission, so it is exact.
 ///
 /// - **Bound**: in any span of one period at most n units.
-/// - **Memory**: 48 bytes per key, which hold two instants at which something was admitted in the last period; 32 more as
+/// - **Memory**: 56 bytes per key, which hold two instants at which something was admitted in the last period; 32 more as
 ///   soon as there are others, and 16 to 32 for each of those, at their most so far: up to 32 n.
 /// - **Not for** large quotas with many callers: use [`SlidingBuckets`](super::SlidingBuckets), strict, for
 ///   the same bound in bounded memory.

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use crate::{
     algorithm::{Algorithm, Numbers, Policy, PolicyId, Script, Scripted},
     clock::Timestamp,
@@ -6,7 +8,10 @@ use crate::{
     quota::Quota,
 };
 
-use super::word::Word;
+use super::{
+    fixed_window::MOST_UNITS,
+    lanes::{Laned, Lanes, Rule},
+};
 
 /// Admits a request if an estimate of the units taken in the period up to now leaves room for its cost;
 /// refuses it otherwise.
@@ -17,7 +22,7 @@ use super::word::Word;
 /// - **Bound**: in any span of one period at most n + ⌊n(P−2)/P⌋ units, which is 2n − 1 (if n < P/2 in
 ///   microseconds): the estimate takes the previous window as evenly spread, and a caller who put all of
 ///   it at its end gets almost twice the quota. With evenly spread traffic it is very near n.
-/// - **Memory**: 24 bytes per key.
+/// - **Memory**: 32 bytes per key.
 /// - **Not for** callers who would use that: [`SlidingLog`](super::SlidingLog) and strict
 ///   [`SlidingBuckets`](super::SlidingBuckets) are exact.
 ///
@@ -48,7 +53,17 @@ pub struct SlidingWindow {
     quota: Quota,
     tick_micros: u64,
     ticks_per_period: u64,
+    own: Arc<Lanes<Pairs>>,
 }
+
+/// How long the windows are of which two count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pairs {
+    period_micros: u64,
+}
+
+/// The state of two windows.
+type Counted = Laned<Pairs>;
 
 /// What a Lua number holds exactly.
 const LARGEST: u128 = 1 << 53;
@@ -86,6 +101,9 @@ impl SlidingWindow {
             quota,
             tick_micros,
             ticks_per_period: period / tick_micros,
+            own: Lanes::of_one(Pairs {
+                period_micros: period,
+            }),
         })
     }
 
@@ -111,17 +129,19 @@ impl SlidingWindow {
         Ok(self)
     }
 
-    /// Both counters as they are now, or at the state's own instant if that is later.
-    #[inline]
-    fn counters(&self, state: &TwoWindows, now: Timestamp) -> Counters {
-        let period = self.quota.period_micros();
-        let micros = now.as_micros().max(state.stamp.get());
-        let start = micros - micros % period;
-        let (previous, current) = match state.stamp.get() {
-            stamp if stamp >= start => (state.previous.get(), state.current.get()),
-            stamp if stamp + period >= start => (state.current.get(), 0),
-            _ => (0, 0),
+    /// Both counters as they are now, or at the state's own instant if that is later, whoever was admitted.
+    #[inline(always)]
+    fn counters(&self, state: &Counted, now: Timestamp) -> Counters {
+        let windows = match state.is_of_one(&self.own) {
+            true => state.count,
+            false => state.seen_by(&self.own, self.quota.units()),
         };
+        self.counters_of(&windows, now)
+    }
+
+    #[inline(always)]
+    fn counters_of(&self, windows: &TwoWindows, now: Timestamp) -> Counters {
+        let (micros, start, previous, current) = self.own_pairs().at(windows, now);
         let elapsed = match self.tick_micros {
             1 => micros - start,
             tick => (micros - start) / tick,
@@ -132,6 +152,13 @@ impl SlidingWindow {
             previous,
             current,
             now,
+        }
+    }
+
+    #[inline(always)]
+    fn own_pairs(&self) -> Pairs {
+        Pairs {
+            period_micros: self.quota.period_micros(),
         }
     }
 
@@ -157,6 +184,23 @@ impl SlidingWindow {
         }
     }
 
+    #[inline(always)]
+    fn admitted(&self, state: &mut Counted, counters: &Counters, cost: u32, now: Timestamp) {
+        let is_of_one = state.is_of_one(&self.own);
+        let windows = TwoWindows {
+            stamp: now.as_micros().max(match is_of_one {
+                true => state.count.stamp,
+                false => state.seen_by(&self.own, self.quota.units()).stamp,
+            }),
+            previous: counters.previous,
+            current: counters.current,
+        };
+        match is_of_one {
+            true => state.count = windows,
+            false => state.admitted(&self.own, windows, cost, now),
+        }
+    }
+
     #[inline]
     fn admits(&self, counters: &Counters, cost: u32) -> bool {
         let weighed = self.weighed(counters, cost, false);
@@ -173,9 +217,103 @@ impl SlidingWindow {
 /// The counts of the window that the stamp is in, and of the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TwoWindows {
-    stamp: Word,
-    previous: Word,
-    current: Word,
+    stamp: u64,
+    previous: u64,
+    current: u64,
+}
+
+impl Pairs {
+    /// The instant, now or their own if that is later, when its window began, and the counts of the one before and of it.
+    #[inline(always)]
+    fn at(&self, windows: &TwoWindows, now: Timestamp) -> (u64, u64, u64, u64) {
+        let period = self.period_micros;
+        let micros = now.as_micros().max(windows.stamp);
+        let start = micros - micros % period;
+        let (previous, current) = match windows.stamp {
+            stamp if stamp >= start => (windows.previous, windows.current),
+            stamp if stamp + period >= start => (windows.current, 0),
+            _ => (0, 0),
+        };
+        (micros, start, previous, current)
+    }
+
+    /// Takes the units out of the running window, then out of the previous one.
+    fn with_refund(&self, windows: &TwoWindows, cost: u32, now: Timestamp) -> TwoWindows {
+        let (stamp, _, previous, current) = self.at(windows, now);
+        let cost = u64::from(cost);
+        let from_previous = cost.saturating_sub(current);
+        TwoWindows {
+            stamp,
+            previous: previous.saturating_sub(from_previous),
+            current: current.saturating_sub(cost),
+        }
+    }
+}
+
+impl Rule for Pairs {
+    type Count = TwoWindows;
+
+    /// The units of the window that the stamp is in, and of the one before, by this period.
+    fn begun_from(&self, _others: &Self, count: TwoWindows) -> TwoWindows {
+        count
+    }
+
+    fn full_until(&self, micros: u64, units: u64) -> TwoWindows {
+        let window = (micros / self.period_micros).saturating_sub(2);
+        TwoWindows {
+            stamp: window * self.period_micros,
+            previous: units,
+            current: units,
+        }
+    }
+
+    fn with_cost_of_others(&self, count: TwoWindows, cost: u32, now: Timestamp) -> TwoWindows {
+        let (stamp, _, previous, current) = self.at(&count, now);
+        TwoWindows {
+            stamp,
+            previous,
+            current: (current + u64::from(cost)).min(MOST_UNITS),
+        }
+    }
+
+    fn matters_until(&self, count: TwoWindows) -> u64 {
+        let start = count.stamp - count.stamp % self.period_micros;
+        match (count.previous, count.current) {
+            (0, 0) => count.stamp,
+            (_, 0) => start + self.period_micros,
+            _ => start + 2 * self.period_micros,
+        }
+    }
+
+    fn stamp(&self, count: TwoWindows) -> u64 {
+        count.stamp
+    }
+
+    /// A full span is two periods here: so long does a window's count weigh in.
+    fn is_ahead(&self, stamp: u64, now: Timestamp) -> bool {
+        stamp > now.as_micros() + 2 * self.period_micros
+    }
+
+    /// Now is elsewhere in its window than the stamp was, where the previous count may weigh less: the whole
+    /// estimate becomes the running window's count, so that the step opens nothing.
+    fn moved_to(&self, count: TwoWindows, now: Timestamp) -> TwoWindows {
+        let start = count.stamp - count.stamp % self.period_micros;
+        let weighed = Weighed {
+            start_micros: start,
+            ticks_covered: self.period_micros - (count.stamp - start),
+            previous: count.previous,
+            current: count.current,
+            now_micros: now.as_micros(),
+            ticks_per_period: self.period_micros,
+            tick_micros: 1,
+            refused_cost: RefusedCost::of(0, true),
+        };
+        TwoWindows {
+            stamp: now.as_micros(),
+            previous: 0,
+            current: weighed.units().min(MOST_UNITS),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -197,24 +335,6 @@ impl Counters {
     }
 }
 
-impl TwoWindows {
-    #[inline]
-    fn new(stamp: u64, previous: u64, current: u64) -> Self {
-        let [stamp, previous, current] = [stamp, previous, current].map(Word::new);
-        Self {
-            stamp,
-            previous,
-            current,
-        }
-    }
-
-    #[inline]
-    fn become_those_of(&mut self, counters: &Counters) {
-        let stamp = counters.now.as_micros().max(self.stamp.get());
-        *self = Self::new(stamp, counters.previous, counters.current);
-    }
-}
-
 /// The counters as they were right after a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TwoWindowsSnapshot {
@@ -224,7 +344,7 @@ pub struct TwoWindowsSnapshot {
 }
 
 impl Algorithm for SlidingWindow {
-    type State = TwoWindows;
+    type State = Counted;
     type Snapshot = TwoWindowsSnapshot;
 
     #[inline]
@@ -238,56 +358,59 @@ impl Algorithm for SlidingWindow {
     }
 
     #[inline]
-    fn fresh(&self, at: Timestamp) -> TwoWindows {
-        TwoWindows::new(at.as_micros(), 0, 0)
+    fn fresh(&self, at: Timestamp) -> Counted {
+        let windows = TwoWindows {
+            stamp: at.as_micros(),
+            previous: 0,
+            current: 0,
+        };
+        Laned::new(windows, &self.own)
     }
 
-    /// A full span is two periods here: so long does a window's count weigh in.
-    ///
-    /// Now is elsewhere in its window than the stamp was, where the previous count may weigh less: the whole
-    /// estimate becomes the running window's count, so that the step opens nothing.
     #[inline]
-    fn settle(&self, state: &mut TwoWindows, now: Timestamp) {
-        if state.stamp.get() > now.as_micros() + 2 * self.quota.period_micros() {
-            let counters = self.counters(state, now);
-            let units = self.weighed(&counters, 0, true).units();
-            *state = TwoWindows::new(now.as_micros(), 0, units);
+    fn settle(&self, state: &mut Counted, now: Timestamp) {
+        if !state.is_of_one(&self.own) {
+            return state.settle(&self.own, now);
+        }
+        if self.own_pairs().is_ahead(state.count.stamp, now) {
+            let counters = self.counters_of(&state.count, now);
+            state.count = TwoWindows {
+                stamp: now.as_micros(),
+                previous: 0,
+                current: self.weighed(&counters, 0, true).units(),
+            };
         }
     }
 
     #[inline]
-    fn judge(&self, state: &TwoWindows, cost: u32, now: Timestamp) -> bool {
+    fn judge(&self, state: &Counted, cost: u32, now: Timestamp) -> bool {
         self.admits(&self.counters(state, now), cost)
     }
 
     #[inline]
-    fn charge(&self, state: &mut TwoWindows, cost: u32, now: Timestamp) {
+    fn charge(&self, state: &mut Counted, cost: u32, now: Timestamp) {
         let counters = self.counters(state, now).with(cost);
-        state.become_those_of(&counters);
+        self.admitted(state, &counters, cost, now);
     }
 
-    /// Takes the units out of the running window, then out of the previous one.
-    fn refund(&self, state: &mut TwoWindows, cost: u32, now: Timestamp) {
-        let counters = self.counters(state, now);
-        let cost = u64::from(cost);
-        let from_previous = cost.saturating_sub(counters.current);
-        *state = TwoWindows::new(
-            now.as_micros().max(state.stamp.get()),
-            counters.previous.saturating_sub(from_previous),
-            counters.current.saturating_sub(cost),
-        );
+    fn refund(&self, state: &mut Counted, cost: u32, now: Timestamp) {
+        state.change(&self.own, |pairs, windows| {
+            pairs.with_refund(&windows, cost, now)
+        });
     }
 
     #[inline]
-    fn is_fresh(&self, state: &TwoWindows, now: Timestamp) -> bool {
+    fn is_fresh(&self, state: &Counted, now: Timestamp) -> bool {
         let counters = self.counters(state, now);
-        state.stamp.get() <= now.as_micros() && (counters.previous, counters.current) == (0, 0)
+        state.count.stamp <= now.as_micros()
+            && (counters.previous, counters.current) == (0, 0)
+            && (state.is_of_one(&self.own) || state.is_over(now))
     }
 
     #[inline]
     fn snapshot(
         &self,
-        state: &TwoWindows,
+        state: &Counted,
         cost: u32,
         admitted: bool,
         now: Timestamp,
@@ -301,18 +424,13 @@ impl Algorithm for SlidingWindow {
 
     /// The counters are worked out once.
     #[inline(always)]
-    fn step(
-        &self,
-        state: &mut TwoWindows,
-        cost: u32,
-        now: Timestamp,
-    ) -> (bool, TwoWindowsSnapshot) {
+    fn step(&self, state: &mut Counted, cost: u32, now: Timestamp) -> (bool, TwoWindowsSnapshot) {
         self.settle(state, now);
         let mut counters = self.counters(state, now);
         let admitted = self.admits(&counters, cost);
         if admitted && cost > 0 {
             counters = counters.with(cost);
-            state.become_those_of(&counters);
+            self.admitted(state, &counters, cost, now);
         }
         let snapshot = TwoWindowsSnapshot {
             counters,
@@ -338,6 +456,9 @@ impl Scripted for SlidingWindow {
         Script::new("sliding", include_str!("sliding_window.lua"))
             .parameters(&["units", "period", "tick_micros", "ticks"])
             .state(&["stamp", "previous", "current"])
+            .aside(&["id"])
+            .lanes([0, 7])
+            .tells(&["at", "weighs", "counts"])
     }
 
     fn parameters(&self, tell: &mut dyn FnMut(u64)) {
@@ -347,9 +468,16 @@ impl Scripted for SlidingWindow {
         tell(self.ticks_per_period);
     }
 
-    fn state(&self, numbers: &[u64]) -> Option<TwoWindows> {
+    fn state(&self, numbers: &[u64]) -> Option<Counted> {
         match *numbers {
-            [stamp, previous, current] => Some(TwoWindows::new(stamp, previous, current)),
+            [stamp, previous, current] => Some(Laned::new(
+                TwoWindows {
+                    stamp,
+                    previous,
+                    current,
+                },
+                &self.own,
+            )),
             _ => None,
         }
     }

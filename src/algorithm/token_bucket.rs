@@ -11,7 +11,7 @@ use super::same_rule::same_rule;
 /// - **Bound**: in any span of one period at most burst + ⌊n(P−1)/P⌋ units: a whole burst, and what
 ///   refills meanwhile. (With ticks of T µs, see below: burst + ⌊n·T·⌈(P−1)/T⌉/P⌋, at most one unit more where T
 ///   divides the period and n ≤ P.)
-/// - **Memory**: 16 bytes per key.
+/// - **Memory**: 24 bytes per key.
 /// - **Not for** a quota that must hold in every span of a period exactly: use [`SlidingLog`](super::SlidingLog).
 ///
 /// Refills are exact to the microsecond and never drift. Quotas whose numbers are very large and share

@@ -16,16 +16,29 @@
 //! | algorithm | what was used counts on as |
 //! |---|---|
 //! | [`TokenBucket`], [`Gcra`], [`LeakyBucket`] | the units that were owed at the last charge, paid off at the new rate since then |
-//! | [`FixedWindow`] | the units taken in the window, which ends one new period after its start |
+//! | [`FixedWindow`] | the units taken in the window, until one new period after its start |
 //! | [`SlidingWindow`] | the units of the window in which the last charge was, and of the one before, by the new period |
 //! | [`SlidingLog`], [`SlidingBuckets`] | every admission that still counted at the last charge, for as long as the new period says |
 //! | [`MinInterval`] | the instant of the last admission |
 //! | a tuple | each member as above |
 //!
-//! More may have been used than the new numbers allow: then nothing is admitted until enough of it is over. A state may be
-//! forgotten once it is as good as fresh by the numbers that it was charged under (Redis), or has been as good as fresh by the
-//! numbers of whoever calls for [as long](crate::algorithm::Numbers::matter_for) as the slowest of its policy matter (in
-//! memory). The rows are held by `tests/plans.rs`.
+//! More may have been used than the new numbers allow: then nothing is admitted until enough of it is over.
+//!
+//! # Plans in turn
+//!
+//! Callers with different numbers may use one bucket in turn. *In any span of a plan's period, that plan admits no more
+//! than its bound, whatever the others did in between.* What the others admit counts too, and fills a bucket to its brim
+//! at most. So whoever goes back to a plan finds what it had counted:
+//!
+//! | algorithm | what is kept beside the plan of the last admission |
+//! |---|---|
+//! | a log, sub-counters | every entry that matters to one of the plans: as old as the longest span, and no more units than the largest quota |
+//! | [`MinInterval`] | nothing: the last admission is all that matters |
+//! | all others | the count of one other plan while that plan owes something, and until when the rest of them do: who comes back before begins as full as it may have been |
+//!
+//! A refused request changes nothing of it. The rule is held by `tests/properties/tests/in_turn.rs`, the rows of the first
+//! table by `tests/plans.rs`. A state may be forgotten once it is as good as fresh for every plan that was admitted; in memory
+//! it also has to have been so for [as long](crate::algorithm::Numbers::matter_for) as the slowest of its policy matter.
 //!
 //! [`TokenBucket`]: crate::algorithm::TokenBucket
 //! [`Gcra`]: crate::algorithm::Gcra

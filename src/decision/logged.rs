@@ -56,6 +56,6 @@ impl Logged {
             1 => over_at,
             slot => over_at.next_multiple_of(slot),
         };
-        over_at - self.now_micros
+        over_at.saturating_sub(self.now_micros)
     }
 }

@@ -28,7 +28,7 @@ impl Owed {
         let cost = u64::from(self.cost);
         let standing = Standing::of(limit, remaining, cost, self.is_admitted, |units| {
             let parts = (units <= limit).then(|| units * self.parts_per_unit)?;
-            self.micros_to_pay((self.debt + parts).saturating_sub(capacity))
+            self.micros_to_pay(self.debt.saturating_add(parts).saturating_sub(capacity))
         });
         Standing {
             delay_micros: self.delay_micros(),
@@ -42,8 +42,9 @@ impl Owed {
         if !(self.is_queue && self.is_admitted && self.cost > 0) {
             return 0;
         }
-        let charged = u64::from(self.cost) * self.parts_per_unit;
-        self.micros_to_pay(self.debt - charged).unwrap_or(0)
+        let charged = u64::from(self.cost).saturating_mul(self.parts_per_unit);
+        self.micros_to_pay(self.debt.saturating_sub(charged))
+            .unwrap_or(0)
     }
 
     /// Microseconds until so many parts are paid; `None` if they never are.
@@ -57,7 +58,8 @@ impl Owed {
             1 => parts,
             per_tick => parts.div_ceil(per_tick),
         };
-        let paid_at = (self.tick + ticks) * u64::from(self.tick_micros);
-        Some(paid_at - self.now_micros)
+        // A debt that others left may be more than can ever be paid at this rate.
+        let paid_at = (self.tick.saturating_add(ticks)).saturating_mul(self.tick_micros.into());
+        Some(paid_at.saturating_sub(self.now_micros))
     }
 }

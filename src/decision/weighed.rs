@@ -76,7 +76,7 @@ impl Weighed {
             (0, _) => 0,
             (_, window) => (room * ticks / window).min(ticks),
         };
-        let (window_start, covered) = match limit.checked_sub(self.current + units) {
+        let (window_start, covered) = match limit.checked_sub(self.current.saturating_add(units)) {
             Some(room) => (
                 self.start_micros,
                 may_cover(room, self.previous).min(self.ticks_covered),
@@ -87,6 +87,6 @@ impl Weighed {
             ),
         };
         let elapsed = (ticks - covered) * self.tick_micros;
-        Some(window_start + elapsed - self.now_micros)
+        Some((window_start + elapsed).saturating_sub(self.now_micros))
     }
 }

@@ -64,6 +64,9 @@ fn names_of_all(script: &Script) -> usize {
 /// All names that follow an `m.` in the script of a member, or are declared.
 fn names(member: &Member) -> Vec<&str> {
     let mut names: Vec<&str> = declared(member).collect();
+    if member.lanes.is_some() {
+        names.extend(["lanes", "lanes_at", "lanes_end"]);
+    }
     for (at, _) in member.source.match_indices("m.") {
         let after = &member.source[at + 2..];
         let end = after.find(|character: char| !is_part_of_a_name(character));
@@ -234,6 +237,17 @@ local moves, mends, relative
         checks.push(format!("{} == 0", fractions.join(" + ")));
         let bytes = 8 * (1 + kept.len());
         let unreadable = format!("return redis.error_reply('{UNREADABLE} state')");
+        let has_lanes = self.laned().next().is_some();
+        let (is_not, lanes) = match has_lanes {
+            false => ("~=", String::new()),
+            true => {
+                let end = format!("if state and #state ~= lanes_end - 1 then {unreadable} end\n");
+                (
+                    "<",
+                    format!("local lanes_end = {}\n", bytes + 1) + &self.lanes() + &end,
+                )
+            }
+        };
         let nothing = match self.task {
             Task::Refund | Task::Withdraw => "if not state then return '' end\nmoves = true\n",
             Task::TakeBack => {
@@ -252,11 +266,31 @@ local moves, mends, relative
         };
         format!(
             "local state = call('GET', key)
-{nothing}if state and #state ~= {bytes} then {unreadable} end
-{unpacked}if not ({}) then {unreadable} end
+{nothing}if state and #state {is_not} {bytes} then {unreadable} end
+{unpacked}{lanes}if not ({}) then {unreadable} end
 ",
             checks.join(" and "),
         )
+    }
+
+    /// The members that keep lanes.
+    fn laned(&self) -> impl Iterator<Item = (&Named<'_>, [usize; 2])> {
+        let members = self.members.iter();
+        members.filter_map(|named| Some((named, named.member.lanes?)))
+    }
+
+    /// Where the lanes of each member stand: the first number aside tells how many there are.
+    fn lanes(&self) -> String {
+        let where_of = |(named, [few, many]): (&Named<'_>, [usize; 2])| {
+            let [at, end, which] =
+                ["lanes_at", "lanes_end", named.member.aside[0]].map(|name| named.name(name));
+            let length = match few == many {
+                true => (8 * few).to_string(),
+                false => format!("({which} == 0 and {} or {})", 8 * many, 8 * few),
+            };
+            format!("{at} = lanes_end\nlanes_end = lanes_end + {length}\n{end} = lanes_end\n")
+        };
+        self.laned().map(where_of).collect()
     }
 
     /// Whether it needs a state to work on, and answers nothing.
@@ -337,8 +371,19 @@ local moves, mends, relative
             .collect();
         let aside = Self::packed(&self.behind("kept_until", |member| member.aside));
         text += &format!("  local kept = {}\n", self.told_and_kept());
+        let changed: Vec<_> = self.laned().map(|(named, _)| named.name("lanes")).collect();
+        let lanes = self.laned().map(|(named, _)| {
+            let [lanes, at, end] = ["lanes", "lanes_at", "lanes_end"].map(|name| named.name(name));
+            format!(" .. ({lanes} or string.sub(state, {at}, {end} - 1))")
+        });
+        let is_the_same = match &*changed {
+            [] => String::new(),
+            _ => format!(" and not ({})", changed.join(" or ")),
+        };
         text + &include_str!("keep.lua")
             .replace("the_latest", latest)
+            .replace(" and lanes_are_the_same", &is_the_same)
+            .replace(" .. lanes", &lanes.collect::<String>())
             .replace("what_is_aside", &aside)
             .replace("    -- further keys\n", &further)
     }

@@ -9,13 +9,13 @@
       command, expires = 'PEXPIRE', math.max(expires - math.floor(now / 1000), 60000)
     end
     expires = string.format('%d', expires)
-    if state then
+    if state and lanes_are_the_same then
       call('SETRANGE', key, '0', whole)
       call(command, key, expires)
     elseif relative then
-      call('SET', key, whole, 'PX', expires)
+      call('SET', key, whole .. lanes, 'PX', expires)
     else
-      call('SET', key, whole, 'PXAT', expires)
+      call('SET', key, whole .. lanes, 'PXAT', expires)
     end
     -- further keys
   else

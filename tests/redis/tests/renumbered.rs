@@ -2,18 +2,53 @@
 
 use std::time::Duration;
 
-use proptest::{prelude::*, test_runner::TestCaseError};
+use proptest::{prelude::*, test_runner::TestCaseResult};
 use tollgate::{Quota, algorithm::SlidingWindow, clock::ManualClock};
 use tollgate_properties::{
     conformance::every_algorithm,
-    history::{Cost, Op, any_history},
+    history::{Cost, History, Op, any_history},
     model::sliding_window,
-    numbers::{Numbers, numbers},
+    numbers::{Numbers, numbers, small},
     subject::{Subject, instant},
 };
 use tollgate_redis_tests::{Redis, Twin};
 
 const HISTORIES: u32 = 480;
+
+/// The plan of each step is one of up to four.
+fn is_the_pure_rules(
+    redis: &Redis,
+    plans: &[Numbers],
+    history: &History,
+    plan_of: impl Fn(usize) -> usize,
+) -> TestCaseResult {
+    let all: Vec<Vec<Subject>> = plans.iter().map(every_algorithm).collect();
+    (0..all[0].len()).try_for_each(|which| {
+        let clock = ManualClock::at(instant(history.start));
+        let (store, key) = (redis.store(clock.clone()), redis.new_key());
+        let owner = &all[0][which].bucket;
+        let limiters: Vec<_> = (all.iter())
+            .map(|plan| {
+                let bucket = &plan[which].bucket;
+                redis.blocking(bucket.limiter_over(store.clone(), key.clone(), &**owner))
+            })
+            .collect();
+        let mut twin = Twin::of(&**owner);
+        let (mut now, mut wait) = (history.start, 0);
+        for (index, step) in history.steps.iter().enumerate() {
+            let plan = plan_of(index);
+            let subject = &all[plan][which];
+            twin.renumber(&*subject.bucket);
+            now = step.turn.of(now, wait, subject);
+            clock.set(instant(now));
+            let stepped = twin.steps_as(&*limiters[plan], step.op, subject.limit(), now);
+            let place = format!("{} at {now}, step {index}, plan {plan}", subject.name);
+            let failed = |error| TestCaseError::fail(format!("{place}: {error}"));
+            wait = stepped.map_err(failed)?.unwrap_or(wait);
+        }
+        Ok(())
+    })
+}
 
 #[test]
 fn a_policy_whose_numbers_change_is_the_pure_rules() {
@@ -21,30 +56,31 @@ fn a_policy_whose_numbers_change_is_the_pure_rules() {
     let values = || (numbers(), numbers(), any_history(), any::<u8>());
     redis.for_all(HISTORIES, values, |(old, new, history, part)| {
         let change = history.steps.len() * usize::from(part) / 255;
-        let (olds, news) = (every_algorithm(&old), every_algorithm(&new));
-        olds.iter().zip(&news).try_for_each(|(old, new)| {
-            let clock = ManualClock::at(instant(history.start));
-            let (store, key) = (redis.store(clock.clone()), redis.new_key());
-            let open = |subject: &Subject| {
-                let bucket = &subject.bucket;
-                redis.blocking(bucket.limiter_over(store.clone(), key.clone(), &*old.bucket))
-            };
-            let mut twin = Twin::of(&*old.bucket);
-            let (mut subject, mut limiter) = (old, open(old));
-            let (mut now, mut wait) = (history.start, 0);
-            for (index, step) in history.steps.iter().enumerate() {
-                if index == change {
-                    (subject, limiter) = (new, open(new));
-                    twin.renumber(&*new.bucket);
-                }
-                now = step.turn.of(now, wait, subject);
-                clock.set(instant(now));
-                let stepped = twin.steps_as(&*limiter, step.op, subject.limit(), now);
-                let place = format!("{} at {now}, step {index}, changed at {change}", new.name);
-                let failed = |error| TestCaseError::fail(format!("{place}: {error}"));
-                wait = stepped.map_err(failed)?.unwrap_or(wait);
-            }
-            Ok(())
+        is_the_pure_rules(&redis, &[old, new], &history, |step| {
+            usize::from(step >= change)
+        })
+    });
+}
+
+#[test]
+fn plans_in_turn_are_the_pure_rules() {
+    let redis = Redis::start();
+    let plans = || {
+        prop_oneof![
+            3 => prop::collection::vec(small(), 2..=4),
+            1 => prop::collection::vec(numbers(), 2..=3),
+        ]
+    };
+    let values = || {
+        (
+            plans(),
+            any_history(),
+            prop::collection::vec(any::<u8>(), 80),
+        )
+    };
+    redis.for_all(HISTORIES, values, |(plans, history, turns)| {
+        is_the_pure_rules(&redis, &plans, &history, |step| {
+            usize::from(turns[step]) % plans.len()
         })
     });
 }

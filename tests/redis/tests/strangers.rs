@@ -36,22 +36,51 @@ fn nothing_is_read(redis: &Redis, limiter: &dyn SharedLimiter, what: &str) {
     is_refused(redis.wait(limiter.refund(1)), what);
 }
 
-/// Calls with each algorithm: a limiter with several admissions, and the keys of its bucket, the state's first.
-fn with_each(test: impl Fn(&Redis, &ManualClock, &dyn SharedLimiter, &[Bytes], &str)) {
+/// The numbers of another plan under the same name.
+const OTHERS: Numbers = Numbers {
+    units: 70,
+    period: 15_000,
+    burst: 30,
+    precision: 300,
+    interval: 2,
+    other_units: 80,
+    other_period: 7_000,
+};
+
+/// Calls with each algorithm: a limiter with several admissions, one with other numbers under the same name, and the keys
+/// of the bucket, the state's first.
+fn with_each(test: impl Fn(&Redis, [&dyn SharedLimiter; 2], &[Bytes], &str)) {
+    with_each_of(false, |redis, _, limiters, keys, name| {
+        test(redis, limiters, keys, name);
+    });
+}
+
+/// The same; if both were admitted in turn, they share the state.
+fn with_each_of(
+    in_turn: bool,
+    test: impl Fn(&Redis, &ManualClock, [&dyn SharedLimiter; 2], &[Bytes], &str),
+) {
     let redis = Redis::start();
     for (index, subject) in every_algorithm(&NUMBERS).iter().enumerate() {
         let clock = ManualClock::at(instant(START));
         let prefix = format!("t{index}-");
         let store = tollgate::store::RedisStore::builder(redis.client().clone());
         let store = store.clock(clock.clone()).prefix(&prefix).build();
-        let bucket = &*subject.bucket;
-        let limiter = bucket.limiter_over(store, redis.new_key(), bucket);
+        let (bucket, key) = (&*subject.bucket, redis.new_key());
+        let others = every_algorithm(&OTHERS).swap_remove(index);
+        let limiter = bucket.limiter_over(store.clone(), key.clone(), bucket);
+        let other = others.bucket.limiter_over(store, key, bucket);
         for turn in 0..12 {
             clock.set(instant(START + 200 * turn));
             redis.wait(limiter.check(1)).unwrap();
+            if in_turn {
+                clock.set(instant(START + 200 * turn + 100));
+                redis.wait(other.check(1)).unwrap();
+            }
         }
         let keys = redis.keys(&prefix);
-        test(&redis, &clock, &*limiter, &keys, subject.name);
+        let limiters = [&*limiter, &*other];
+        test(&redis, &clock, limiters, &keys, subject.name);
         redis.wait(limiter.reset()).unwrap();
         assert!(redis.wait(limiter.check(1)).unwrap().is_admitted());
     }
@@ -59,7 +88,7 @@ fn with_each(test: impl Fn(&Redis, &ManualClock, &dyn SharedLimiter, &[Bytes], &
 
 #[test]
 fn a_key_of_another_type_fails() {
-    with_each(|redis, _, limiter, keys, name| {
+    with_each(|redis, [limiter, _], keys, name| {
         let key = &keys[0];
         for (command, args) in [
             ("HSET", &[&b"field"[..], b"value"][..]),
@@ -78,7 +107,7 @@ fn a_key_of_another_type_fails() {
 
 #[test]
 fn a_state_of_another_length_fails() {
-    with_each(|redis, _, limiter, keys, name| {
+    with_each(|redis, [limiter, _], keys, name| {
         let state: Bytes = redis.ask("GET", &[&keys[0]]);
         let longer = [&state[..], b"\0"].concat();
         for length in (0..state.len()).chain([state.len() + 1]) {
@@ -93,7 +122,7 @@ fn a_state_of_another_length_fails() {
 
 #[test]
 fn garbage_of_the_right_length_fails() {
-    with_each(|redis, _, limiter, keys, name| {
+    with_each(|redis, [limiter, _], keys, name| {
         let state: Bytes = redis.ask("GET", &[&keys[0]]);
         for byte in [0x2A, 0x40, 0x7F, 0x80, 0xBF, 0xFF] {
             let garbage = vec![byte; state.len()];
@@ -117,8 +146,9 @@ fn garbage_of_the_right_length_fails() {
 
 #[test]
 fn a_number_that_no_script_wrote_fails_wherever_it_stands() {
-    with_each(|redis, _, limiter, keys, name| {
+    with_each(|redis, [limiter, other], keys, name| {
         let state: Bytes = redis.ask("GET", &[&keys[0]]);
+        let honest = redis.wait(limiter.peek()).unwrap();
         // When it was written is only for the answer.
         for at in (8..state.len()).step_by(8) {
             for number in [
@@ -135,10 +165,109 @@ fn a_number_that_no_script_wrote_fails_wherever_it_stands() {
                 let mut changed = state.to_vec();
                 changed[at..at + 8].copy_from_slice(&number.to_le_bytes());
                 redis.ask::<()>("SET", &[&keys[0], &changed, b"PX", b"60000"]);
-                nothing_is_read(redis, limiter, &format!("{name}: {number} at {at}"));
+                let what = format!("{name}: {number} at {at}");
+                nothing_is_read(redis, other, &what);
+                match redis.wait(limiter.peek()) {
+                    // It is only for those who have other numbers.
+                    Ok(decision) => assert_eq!(decision, honest, "{what}"),
+                    Err(_) => nothing_is_read(redis, limiter, &what),
+                }
             }
         }
     });
+}
+
+/// Numbers that scripts do write, but not together: each answer is an error of that key, or one that makes sense.
+#[test]
+fn a_state_whose_numbers_dont_fit_together_is_an_error_or_decided_within_bounds() {
+    let mut random = 7_u64;
+    let mut next = move |below: usize| {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) as usize % below
+    };
+    let next = std::cell::RefCell::new(&mut next);
+    let (refused, read) = (std::cell::Cell::new(0_u32), std::cell::Cell::new(0_u32));
+    for in_turn in [false, true] {
+        with_each_of(in_turn, |redis, clock, limiters, keys, name| {
+            let mut next = next.borrow_mut();
+            let state: Bytes = redis.ask("GET", &[&keys[0]]);
+            let list: Vec<Vec<Bytes>> = (keys[1..].iter())
+                .map(|key| redis.ask("LRANGE", &[key, b"0", b"-1"]))
+                .collect();
+            let number = |at: usize| f64::from_le_bytes(state[at..at + 8].try_into().unwrap());
+            for turn in 0..120 {
+                clock.set(instant(START + 2_400 + 37 * (turn % 400)));
+                let mut changed = state.to_vec();
+                let slots = state.len() / 8;
+                for _ in 0..=next(3) {
+                    let (at, other) = (8 * (1 + next(slots - 1)), 8 * next(slots));
+                    let value = match next(9) {
+                        0 => 0.0,
+                        1 => 1.0,
+                        2 => number(at) + 1.0,
+                        3 => (number(at) - 1.0).max(0.0),
+                        4 => number(other),
+                        5 => START as f64 + next(40_000) as f64,
+                        6 => next(1_000) as f64,
+                        7 => (1_u64 << (30 + next(24))) as f64,
+                        _ => number(at) * 2.0,
+                    };
+                    changed[at..at + 8].copy_from_slice(&value.to_le_bytes());
+                }
+                redis.ask::<()>("SET", &[&keys[0], &changed, b"PX", b"60000"]);
+                for (key, entries) in keys[1..].iter().zip(&list) {
+                    redis.ask::<()>("DEL", &[key]);
+                    let words: Vec<&[u8]> = std::iter::once(&key[..])
+                        .chain(entries.iter().map(|entry| &entry[..]))
+                        .collect();
+                    if words.len() > 1 {
+                        redis.ask::<()>("RPUSH", &words);
+                        redis.ask::<()>("PEXPIRE", &[key, b"60000"]);
+                    }
+                }
+                let which = next(2);
+                let limiter = limiters[which];
+                let answer = match next(4) {
+                    0 => redis.wait(limiter.peek()),
+                    1 => redis.wait(limiter.check(u32::MAX)),
+                    2 => match redis.wait(limiter.refund(1)) {
+                        Ok(()) => redis.wait(limiter.peek()),
+                        Err(error) => Err(error),
+                    },
+                    _ => redis.wait(limiter.check(1)),
+                };
+                match answer {
+                    Ok(decision) => {
+                        // For those who read what others left, numbers of the others may have been changed too.
+                        let is_of_one = which == 0 && !in_turn;
+                        let most = if is_of_one { 100_000 } else { 1 << 54 };
+                        let most = std::time::Duration::from_micros(most);
+                        let waits = decision.retry_after().unwrap_or_default();
+                        let longest = waits.max(decision.reset_after()).max(decision.delay());
+                        assert!(longest <= most, "{name}: {decision:?}");
+                        assert!(decision.remaining() <= decision.limit());
+                        read.set(read.get() + 1);
+                    }
+                    Err(error) => {
+                        assert_eq!(
+                            error.kind(),
+                            StoreErrorKind::InvalidInput,
+                            "{name}: {error:?}"
+                        );
+                        refused.set(refused.get() + 1);
+                    }
+                }
+            }
+            redis.ask::<()>("SET", &[&keys[0], &state, b"PX", b"60000"]);
+        });
+    }
+    let (refused, read) = (refused.get(), read.get());
+    assert!(
+        refused > 200 && read > 200,
+        "{refused} refused, {read} read"
+    );
 }
 
 /// A log of twelve admissions 200 µs apart in a span of 10 ms, of which the first three are over now.

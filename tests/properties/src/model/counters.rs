@@ -72,9 +72,10 @@ impl Model for FixedWindow {
         self.period
     }
 
+    /// A whole period is to pass from now: a window that is about to end would open another.
     fn settle(&mut self, now: i128) {
         if self.start > now + self.period {
-            self.start = self.start_at(now);
+            self.start = now;
         }
     }
 

@@ -77,15 +77,14 @@ impl Model for Log {
         self.counts_for
     }
 
-    /// Everything moves back by as much as the stamp does, but not beyond the epoch.
+    /// Everything moves back by as much as the stamp does, to now, but not beyond the epoch.
     fn settle(&mut self, now: i128) {
-        let slot = self.slot(now);
-        if self.stamp > slot + self.counts_for {
+        if self.stamp > self.slot(now) + self.counts_for {
             self.admitted.retain(self.counts(now));
             for entry in &mut self.admitted {
-                entry.at = (entry.at - (self.stamp - slot)).max(0);
+                entry.at = (entry.at - (self.stamp - now)).max(0);
             }
-            self.stamp = slot;
+            self.stamp = now;
         }
     }
 

@@ -1,0 +1,240 @@
+//! A state that callers with different numbers share: each counts by its own, and nobody makes another's forget.
+//!
+//! A named policy may have several sets of numbers, which come in turn. A state is counted under those of whoever was
+//! admitted last, its *main* lane. The lane of one other set is kept beside it while that still owes something, and every
+//! admission is charged to both. Of further ones is kept until when they owe something: those who come back before then
+//! begin as full as they may have been. So in any span each set of numbers admits what it would have alone, or less; what
+//! others admitted may count, and nothing that was admitted is forgotten.
+//!
+//! One set of numbers pays a comparison of two pointers.
+
+use std::{fmt::Debug, sync::Arc};
+
+use crate::clock::Timestamp;
+
+/// The numbers by which a lane counts, without those that only judge.
+pub trait Rule: Copy + PartialEq + Debug + Send + Sync + 'static {
+    /// What is counted.
+    type Count: Copy + PartialEq + Debug + Send + Sync + 'static;
+
+    /// What these numbers make of a count under others that were never together with them.
+    fn begun_from(&self, others: &Self, count: Self::Count) -> Self::Count;
+
+    /// As much as `units` allow, which is over when all that was counted under these numbers is over by then.
+    fn full_until(&self, micros: u64, units: u64) -> Self::Count;
+
+    /// The count with a cost that was admitted under other numbers: it is never less.
+    fn with_cost_of_others(&self, count: Self::Count, cost: u32, now: Timestamp) -> Self::Count;
+
+    /// The microsecond from which on a count matters no more to these numbers.
+    fn matters_until(&self, count: Self::Count) -> u64;
+
+    /// When it was counted, in microseconds.
+    fn stamp(&self, count: Self::Count) -> u64;
+
+    /// Whether a count with this stamp is so far ahead of now that it is to be moved.
+    fn is_ahead(&self, stamp: u64, now: Timestamp) -> bool;
+
+    /// The same count, as of now: of a stamp that is ahead.
+    fn moved_to(&self, count: Self::Count, now: Timestamp) -> Self::Count;
+}
+
+/// A count, and the lanes beside it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Laned<R: Rule> {
+    pub(super) count: R::Count,
+    lanes: Arc<Lanes<R>>,
+}
+
+/// Under which numbers a state is counted.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Lanes<R: Rule> {
+    /// Those of the last admission.
+    main: R,
+    other: Option<Other<R>>,
+    /// The microsecond from which on the numbers that are neither owe nothing; 0 if they don't.
+    rest_until: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Other<R: Rule> {
+    rule: R,
+    count: R::Count,
+    /// The microsecond from which on what was admitted under these numbers is over.
+    until: u64,
+}
+
+impl<R: Rule> Lanes<R> {
+    /// Those of a state that no other numbers have counted, to be shared by all of them.
+    pub(super) fn of_one(main: R) -> Arc<Self> {
+        Arc::new(Self {
+            main,
+            other: None,
+            rest_until: 0,
+        })
+    }
+}
+
+impl<R: Rule> Laned<R> {
+    #[inline]
+    pub(super) fn new(count: R::Count, own: &Arc<Lanes<R>>) -> Self {
+        Self {
+            count,
+            lanes: Arc::clone(own),
+        }
+    }
+
+    /// Whether it was counted under these numbers alone.
+    #[inline(always)]
+    pub(super) fn is_of_one(&self, own: &Arc<Lanes<R>>) -> bool {
+        Arc::ptr_eq(&self.lanes, own) || self.is_alike(own)
+    }
+
+    #[inline(never)]
+    fn is_alike(&self, own: &Lanes<R>) -> bool {
+        *self.lanes == *own
+    }
+
+    /// The count in these numbers, whoever was admitted; `units` is the most that they admit at once.
+    #[cold]
+    pub(super) fn seen_by(&self, own: &Lanes<R>, units: u64) -> R::Count {
+        let Lanes {
+            main,
+            other,
+            rest_until,
+        } = &*self.lanes;
+        match other {
+            _ if *main == own.main => self.count,
+            Some(other) if other.rule == own.main => other.count,
+            _ if *rest_until > 0 => own.main.full_until(*rest_until, units),
+            _ => own.main.begun_from(main, self.count),
+        }
+    }
+
+    /// Becomes what these numbers count after an admission under them; the others are charged too.
+    #[cold]
+    pub(super) fn admitted(
+        &mut self,
+        own: &Arc<Lanes<R>>,
+        count: R::Count,
+        cost: u32,
+        now: Timestamp,
+    ) {
+        let micros = now.as_micros();
+        let Lanes {
+            main,
+            other,
+            mut rest_until,
+        } = *self.lanes;
+        let last = || Other {
+            rule: main,
+            count: self.count,
+            until: main.matters_until(self.count),
+        };
+        let mut other = match other {
+            _ if main == own.main => other,
+            Some(other) if other.rule != own.main && other.until > micros => {
+                let (kept, left) = match last() {
+                    last if last.until > other.until => (last, other.until),
+                    last => (other, last.until),
+                };
+                rest_until = rest_until.max(left);
+                Some(kept)
+            }
+            _ => Some(last()),
+        };
+        other = other.filter(|other| other.until > micros);
+        if let Some(Other { rule, count, .. }) = &mut other {
+            *count = rule.with_cost_of_others(*count, cost, now);
+        }
+        if rest_until <= micros {
+            rest_until = 0;
+        }
+        self.count = count;
+        if other.is_none() && rest_until == 0 {
+            self.lanes = Arc::clone(own);
+            return;
+        }
+        let lanes = Lanes {
+            main: own.main,
+            other,
+            rest_until,
+        };
+        match Arc::get_mut(&mut self.lanes) {
+            Some(kept) => *kept = lanes,
+            None => self.lanes = Arc::new(lanes),
+        }
+    }
+
+    /// Whether whoever was admitted last was so under these numbers.
+    pub(super) fn was_last_admitted_under(&self, own: &Lanes<R>) -> bool {
+        self.lanes.main == own.main
+    }
+
+    /// Whether there is a lane of these numbers.
+    pub(super) fn has_lane(&self, own: &Lanes<R>) -> bool {
+        let other = &self.lanes.other;
+        self.lanes.main == own.main || other.is_some_and(|other| other.rule == own.main)
+    }
+
+    /// Changes the lane of these numbers, or, if they have none, that of the last admission.
+    #[cold]
+    pub(super) fn change(&mut self, own: &Lanes<R>, change: impl Fn(&R, R::Count) -> R::Count) {
+        let main = self.lanes.main;
+        match self.lanes.other {
+            Some(other) if main != own.main && other.rule == own.main => {
+                let count = change(&other.rule, other.count);
+                Arc::make_mut(&mut self.lanes).other = Some(Other { count, ..other });
+            }
+            _ => self.count = change(&main, self.count),
+        }
+    }
+
+    /// Moves what is too far ahead of now for these numbers, and everything beside it that is ahead at all.
+    #[cold]
+    pub(super) fn settle(&mut self, own: &Lanes<R>, now: Timestamp) {
+        let (main, micros) = (self.lanes.main, now.as_micros());
+        let stamp = match self.lanes.other {
+            Some(other) if main != own.main && other.rule == own.main => {
+                other.rule.stamp(other.count)
+            }
+            _ => main.stamp(self.count),
+        };
+        if !own.main.is_ahead(stamp, now) {
+            return;
+        }
+        let back_from = |stamp: u64| stamp.saturating_sub(micros);
+        if main.stamp(self.count) > micros {
+            self.count = main.moved_to(self.count, now);
+        }
+        if self.lanes.other.is_none() && self.lanes.rest_until == 0 {
+            return;
+        }
+        let lanes = Arc::make_mut(&mut self.lanes);
+        lanes.rest_until = match lanes.rest_until {
+            0 => 0,
+            until => until.saturating_sub(back_from(stamp)).max(1),
+        };
+        if let Some(Other { rule, count, until }) = &mut lanes.other {
+            let back = back_from(rule.stamp(*count));
+            if back > 0 {
+                *until = until.saturating_sub(back);
+                *count = rule.moved_to(*count, now);
+            }
+        }
+    }
+
+    /// Whether it says no more than a fresh one, whoever asks.
+    #[cold]
+    pub(super) fn is_over(&self, now: Timestamp) -> bool {
+        let Lanes {
+            main,
+            other,
+            rest_until,
+        } = &*self.lanes;
+        let micros = now.as_micros();
+        main.matters_until(self.count) <= micros
+            && other.is_none_or(|other| other.until <= micros)
+            && *rest_until <= micros
+    }
+}
