@@ -82,6 +82,21 @@ impl Admissions {
         one
     }
 
+    /// The same units in two entries: those that don't count, as of the last of them, and those that do.
+    pub(super) fn in_two_entries(&self, counted: &Counted) -> Self {
+        let all = self.all();
+        let over = counted.before - all.before;
+        if over == 0 || counted.units == 0 {
+            return self.in_one_entry(&all);
+        }
+        let mut two = self.in_one_entry(&all);
+        two.first = Entry {
+            slot: self.slot_of_unit(&all, over),
+            total: over,
+        };
+        two
+    }
+
     /// The entries of which it is not said that they are over: mostly all but a few of the first.
     #[inline(always)]
     pub(super) fn counted(&self, is_over: impl Fn(&Entry) -> bool) -> Counted {

@@ -379,9 +379,15 @@ impl Algorithm for Log {
             })
     }
 
-    /// One entry: all units that count now, until the last of them is over.
-    fn inherit(&self, shared: &Admissions, now: Timestamp) -> Admissions {
-        shared.in_one_entry(&self.counted(shared, self.slot(shared, now)))
+    /// One entry: all units that count now, until the last of them is over. What counts for others alone is one entry more.
+    fn inherit(&self, shared: &Logging, now: Timestamp) -> Logging {
+        let counted = self.counted(shared, self.slot(shared, now));
+        let admissions = match shared.is_of_one(&self.own) {
+            true => shared.in_one_entry(&counted),
+            false => shared.in_two_entries(&counted),
+        };
+        let kept = Arc::clone(&shared.kept);
+        Logging { admissions, kept }
     }
 
     #[inline]
