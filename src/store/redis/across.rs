@@ -1,6 +1,6 @@
 //! A decision about several keys: in one script, or, in a cluster whose slots keep them apart, in one for each.
 
-use std::{any::TypeId, pin::pin, sync::Arc};
+use std::{any::TypeId, sync::Arc};
 
 use bytes::Bytes;
 use tokio::task::JoinSet;
@@ -64,7 +64,7 @@ impl Question {
             return self.ask_together(|scripts| &scripts.decide).await;
         }
         let shared = &self.shared;
-        let decided = shared.in_time(pin!(self.decide_apart())).await;
+        let decided = shared.in_time(self.decide_apart()).await;
         decided.map_err(|error| self.known(&error).unwrap_or(error))
     }
 

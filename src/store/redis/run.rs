@@ -1,11 +1,6 @@
 //! Runs a script within the deadline: loads it where it is gone, and follows a slot that moves.
 
-use std::{
-    future::Future,
-    pin::{Pin, pin},
-    sync::Arc,
-    time::Instant,
-};
+use std::{future::Future, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use fred::{
@@ -99,7 +94,7 @@ impl Shared {
             until: Instant::now() + self.deadline,
         };
         let slot = self.slot_of(&command.keys[0]);
-        let done = self.in_time(pin!(self.follow(command))).await;
+        let done = self.follow(command).await;
         script.loads.weigh(|| self.servers.server_of(slot), done)
     }
 
@@ -116,15 +111,24 @@ impl Shared {
             arguments: None,
             until: Instant::now() + self.deadline,
         };
-        self.in_time(pin!(self.follow(command))).await.map(drop)
+        self.follow(command).await.map(drop)
     }
 
     /// Waits for the work till the deadline.
     pub(super) async fn in_time<T>(
         &self,
-        work: Pin<&mut impl Future<Output = Result<T, StoreError>>>,
+        work: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        match tokio::time::timeout(self.deadline, work).await {
+        self.until(Instant::now() + self.deadline, work).await
+    }
+
+    /// Waits for the work till then. Work that is done at once sets no timer.
+    async fn until<T>(
+        &self,
+        until: Instant,
+        work: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        match tokio::time::timeout_at(until.into(), work).await {
             Ok(done) => done,
             Err(_) if self.servers.is_untried() => Err(failure::not_yet()),
             Err(_) => Err(failure::late(self.deadline)),
@@ -132,10 +136,15 @@ impl Shared {
     }
 
     /// Sends the command until a node has executed it: to where the cluster sends it, and after its script is loaded.
+    ///
+    /// An answer is waited for by the client's own timer, which also keeps what is late from being sent; all else by
+    /// [`until`](Self::until). A timer around everything would take a tenth of the requests that one connection can carry.
     async fn follow(&self, command: Command<'_>) -> Result<Bytes, StoreError> {
         let slot = self.servers.slot_of(&command.keys[0]);
         let mut place = Place {
-            node: self.servers.node_of(slot).await?,
+            node: self
+                .until(command.until, self.servers.node_of(slot))
+                .await?,
             asking: false,
         };
         let mut last = None;
@@ -155,7 +164,8 @@ impl Shared {
             match (&refused, command.script) {
                 // In a box, as it is rare, and would be a part of every decision's future.
                 (Refused::NoScript, Some(script)) => {
-                    Box::pin(self.load(&place.node, script, seen)).await?;
+                    let load = Box::pin(self.load(&place.node, script, seen));
+                    self.until(command.until, load).await?;
                 }
                 (Refused::Elsewhere(elsewhere), _) => place = self.place(elsewhere)?,
                 _ => {}
@@ -228,7 +238,7 @@ impl Shared {
         asking: bool,
         (name, values, until): (&'static str, Vec<Value>, Instant),
     ) -> Result<Bytes, Refused> {
-        let link = self.link(node).await?;
+        let link = self.until(until, self.link(node)).await?;
         let bounds = (
             until.saturating_duration_since(Instant::now()),
             self.servers.max_unanswered,

@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use tollgate::{Decision, store::RedisStore};
 use tollgate_properties::{
-    conformance::every_algorithm, numbers::Numbers, shared::SharedLimiter, subject::Subject,
+    conformance::every_algorithm,
+    model::{Counts, Model},
+    numbers::Numbers,
+    shared::SharedLimiter,
+    subject::Subject,
 };
 use tollgate_redis_tests::SteppedServer;
 

@@ -107,6 +107,10 @@ async fn a_refusal_of_an_inner_layer_passes_whatever_its_renderer_has_put_into_i
     }
 }
 
+#[expect(
+    clippy::result_large_err,
+    reason = "a response of the user's own, with all its fields, is the rejection"
+)]
 #[tokio::test]
 async fn a_rejection_that_has_no_room_for_one_more_field_is_sent_as_it_is() {
     let by = from_fn(|_: &Request<()>| {
