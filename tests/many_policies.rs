@@ -97,7 +97,7 @@ fn threads_that_bring_the_same_policies_find_the_same_buckets() {
         }
     });
     // Eight asked, of each.
-    let due = (1..=2_000).map(|units| units.min(8)).sum();
+    let due: usize = (1..=2_000).map(|units: usize| units.min(8)).sum();
     assert_eq!(admitted.into_inner(), due);
     let usage = store.usage();
     assert_eq!((usage.keys, usage.overflow_decisions), (2_000, 0));
