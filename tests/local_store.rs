@@ -348,6 +348,28 @@ fn peeking_and_refusing_leave_no_trace() {
 }
 
 #[test]
+fn a_peek_writes_nothing_wherever_the_clock_goes() {
+    fn run<A: Algorithm>(algorithm: A) {
+        let (store, clock) = store(10);
+        let limiter = RateLimiter::new(algorithm, store);
+        while admits(&limiter, &1_u64) {}
+        let before = ready(limiter.peek(&1)).unwrap();
+        // By more than any span, where a decision would move the state back.
+        clock.set(Timestamp::from_micros(START.as_micros() - 3_600_000_000));
+        assert_eq!(remaining(&limiter, &1), 0);
+        clock.set(START);
+        assert_eq!(ready(limiter.peek(&1)).unwrap(), before);
+    }
+    let quota = Quota::per_minute(10);
+    run(TokenBucket::new(quota));
+    run(FixedWindow::new(quota));
+    run(SlidingWindow::new(quota));
+    run(SlidingLog::new(quota));
+    run(LeakyBucket::new(quota).queue());
+    run((SlidingLog::new(quota), Gcra::new(quota)));
+}
+
+#[test]
 fn a_refund_gives_back_no_more_than_was_charged() {
     let (store, _clock) = store(10);
     let limiter = RateLimiter::new(TokenBucket::new(Quota::per_day(5)), store);

@@ -396,6 +396,21 @@ impl Algorithm for Log {
         self.stands(state, &counted, (cost, admitted), now)
     }
 
+    /// Copies the log only where the clock has stepped back by more than a span.
+    fn look(&self, state: &Logging, cost: u32, now: Timestamp) -> (bool, LogSnapshot) {
+        let told = |state: &Logging| {
+            let admitted = self.judge(state, cost, now);
+            let refused_cost = if admitted { 0 } else { cost };
+            (admitted, self.snapshot(state, refused_cost, admitted, now))
+        };
+        if state.stamp <= self.slot_of(now) + self.span_micros {
+            return told(state);
+        }
+        let mut settled = state.clone();
+        self.settle(&mut settled, now);
+        told(&settled)
+    }
+
     /// The entries that no longer count are searched for once.
     #[inline(always)]
     fn step(&self, state: &mut Logging, cost: u32, now: Timestamp) -> (bool, LogSnapshot) {

@@ -162,7 +162,7 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     /// Mends a state whose stamp lies more than one full span (from most charged to fresh) after `now`: the stamp
     /// becomes `now` and the debt is kept, so that a clock that stepped back locks nobody out.
     ///
-    /// It is the one thing that a look at a bucket and a refused request may write.
+    /// It is the one thing that a refused request may write.
     fn settle(&self, state: &mut Self::State, now: Timestamp);
 
     /// Whether the cost is admitted. A cost of 0 always is.
@@ -198,6 +198,22 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
         admitted: bool,
         now: Timestamp,
     ) -> Self::Snapshot;
+
+    /// What would be decided about the cost, and how the bucket would stand if it were refused, or if it would be admitted but was
+    /// charged nothing: all but the charge of a [`step`](Self::step), and nothing is written.
+    ///
+    /// By default on a copy. Override it where a state can be large, as a log is: a store calls it under a lock.
+    #[inline]
+    fn look(&self, state: &Self::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
+        let mut settled = state.clone();
+        self.settle(&mut settled, now);
+        let admitted = self.judge(&settled, cost, now);
+        let refused_cost = if admitted { 0 } else { cost };
+        (
+            admitted,
+            self.snapshot(&settled, refused_cost, admitted, now),
+        )
+    }
 
     /// All of it, as a store does it: settles, judges, charges if admitted, and reads the snapshot.
     ///

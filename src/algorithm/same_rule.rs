@@ -67,6 +67,16 @@ macro_rules! same_rule {
                 self.$field.snapshot(state, cost, admitted, now)
             }
 
+            #[inline]
+            fn look(
+                &self,
+                state: &Self::State,
+                cost: u32,
+                now: $crate::clock::Timestamp,
+            ) -> (bool, Self::Snapshot) {
+                self.$field.look(state, cost, now)
+            }
+
             #[inline(always)]
             fn step(
                 &self,

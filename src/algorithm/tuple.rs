@@ -85,6 +85,21 @@ macro_rules! tuple {
                 )
             }
 
+            /// Each member tells the same as if it were alone: one that admits was charged nothing, whatever others say.
+            fn look(
+                &self,
+                state: &Self::State,
+                cost: u32,
+                now: Timestamp,
+            ) -> (bool, Self::Snapshot) {
+                let looks = (
+                    self.$zero.look(&state.$zero, cost, now),
+                    $(self.$index.look(&state.$index, cost, now)),+
+                );
+                let admitted = looks.$zero.0 $(&& looks.$index.0)+;
+                (admitted, (looks.$zero.1, $(looks.$index.1),+))
+            }
+
             fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
                 self.$zero.describe(&snapshot.$zero, tell);
                 $(self.$index.describe(&snapshot.$index, tell);)+

@@ -43,12 +43,12 @@ fn with_state<A: Algorithm, K: Key, V>(
     }
 }
 
-/// Calls the closure with what this key is judged by, under its lock; without a key, with none. The closure only looks at it.
+/// Calls the closure with what this key is judged by, under its lock; without a key, with none.
 fn with_state_as_it_is<A: Algorithm, K: Key, V>(
     table: &Table<K, A::State>,
     (algorithm, key, gone): (&A, &mut Option<K>, &mut Gone<K, A::State>),
     (_, now): (u32, Timestamp),
-    then: impl FnOnce(Option<&mut A::State>) -> V,
+    then: impl FnOnce(Option<&A::State>) -> V,
 ) -> V {
     let Some(key) = key else {
         return then(None);
@@ -153,21 +153,10 @@ macro_rules! each_of {
                 let EachOf(mut keys) = keys.to_owned();
                 let tables = ($(self.tables.$place.table(&limits.$place),)+);
                 let mut gone = ($(Gone::<$Key, $Algorithm::State>::new(),)+);
-                let decide = |$($state: Option<&mut $Algorithm::State>),+| {
-                    $(
-                        let mut $state = $state;
-                        if let Some(state) = &mut $state {
-                            limits.$place.settle(state, now);
-                        }
-                    )+
-                    let admitted = true $(
-                        && $state.as_ref().is_none_or(|state| limits.$place.judge(state, cost, now))
-                    )+;
-                    // What would be admitted was charged nothing, as by a cost of 0.
-                    let cost = if admitted { 0 } else { cost };
-                    let snapshot = ($(
-                        $state.map(|state| stands(&limits.$place, state, cost, admitted, now)),
-                    )+);
+                let decide = |$($state: Option<&$Algorithm::State>),+| {
+                    $(let $state = $state.map(|state| limits.$place.look(state, cost, now));)+
+                    let admitted = true $(&& $state.as_ref().is_none_or(|(admitted, _)| *admitted))+;
+                    let snapshot = ($($state.map(|(_, snapshot)| snapshot),)+);
                     Verdict { admitted, snapshot }
                 };
                 let verdict = under_locks!(

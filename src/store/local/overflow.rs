@@ -76,19 +76,19 @@ impl<S> Overflow<S> {
     }
 
     /// Calls the closure with what a key without an entry is judged by: this bucket's state while it is charged, or a fresh
-    /// one. The closure only looks at it.
+    /// one.
     pub(super) fn look<A: Algorithm<State = S>, K, T>(
         &self,
         (algorithm, now): (&A, Timestamp),
         gone: &mut Gone<K, S>,
-        then: impl FnOnce(&mut S) -> T,
+        then: impl FnOnce(&S) -> T,
     ) -> T {
         if self.is_charged()
-            && let Some(state) = &mut *self.charged(algorithm, now, gone)
+            && let Some(state) = &*self.charged(algorithm, now, gone)
         {
             return then(state);
         }
-        then(&mut self.fresh(algorithm))
+        then(&self.fresh(algorithm))
     }
 
     /// The state of a key that was never charged.

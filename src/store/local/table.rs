@@ -224,7 +224,8 @@ impl<K: Key, S> Table<K, S> {
     ) -> Verdict<A::Snapshot> {
         let mut gone = Gone::new();
         self.with_state_as_it_is((algorithm, now), key, &mut gone, |state| {
-            look(algorithm, state, cost, now)
+            let (admitted, snapshot) = algorithm.look(state, cost, now);
+            Verdict { admitted, snapshot }
         })
     }
 

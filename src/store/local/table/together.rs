@@ -56,20 +56,20 @@ impl<K: Key, S> Table<K, S> {
     }
 
     /// Calls the closure with what a key is judged by, under its lock: its state, or what a key without an entry would begin
-    /// with. The closure only looks at it.
+    /// with.
     pub(in crate::store::local) fn with_state_as_it_is<A, Q, T>(
         &self,
         (algorithm, now): (&A, Timestamp),
         key: &Q,
         gone: &mut Gone<K, S>,
-        then: impl FnOnce(&mut S) -> T,
+        then: impl FnOnce(&S) -> T,
     ) -> T
     where
         A: Algorithm<State = S>,
         Q: AsKey<K> + ?Sized,
     {
         let hash = self.hash(key);
-        match self.lock(hash).entries.find_mut(hash, is(key)) {
+        match self.lock(hash).entries.find(hash, is(key)) {
             Some((_, state)) => then(state),
             None => self.overflow.look((algorithm, now), gone, then),
         }
