@@ -72,7 +72,10 @@ impl Cluster {
         }
     }
 
-    fn known_node_of(self: &Arc<Self>, slot: u16) -> Option<Result<Arc<Node>, StoreError>> {
+    pub(super) fn known_node_of(
+        self: &Arc<Self>,
+        slot: u16,
+    ) -> Option<Result<Arc<Node>, StoreError>> {
         let holder = match &*self.slots.borrow() {
             Slots::Unknown => return None,
             Slots::Known(slots) => slots.get_server(slot).cloned(),

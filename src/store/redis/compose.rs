@@ -237,16 +237,10 @@ local moves, mends, relative
         checks.push(format!("{} == 0", fractions.join(" + ")));
         let bytes = 8 * (1 + kept.len());
         let unreadable = format!("return redis.error_reply('{UNREADABLE} state')");
-        let has_lanes = self.laned().next().is_some();
-        let (is_not, lanes) = match has_lanes {
-            false => ("~=", String::new()),
-            true => {
-                let end = format!("if state and #state ~= lanes_end - 1 then {unreadable} end\n");
-                (
-                    "<",
-                    format!("local lanes_end = {}\n", bytes + 1) + &self.lanes() + &end,
-                )
-            }
+        let few: usize = self.laned().map(|(_, [few, _])| 8 * few).sum();
+        let (is_not, lanes) = match few {
+            0 if self.laned().next().is_none() => ("~=", String::new()),
+            _ => ("<", self.lanes(bytes, few, &unreadable)),
         };
         let nothing = match self.task {
             Task::Refund | Task::Withdraw => "if not state then return '' end\nmoves = true\n",
@@ -279,18 +273,39 @@ local moves, mends, relative
         members.filter_map(|named| Some((named, named.member.lanes?)))
     }
 
-    /// Where the lanes of each member stand: the first number aside tells how many there are.
-    fn lanes(&self) -> String {
-        let where_of = |(named, [few, many]): (&Named<'_>, [usize; 2])| {
+    /// Where the lanes of each member stand: the first number aside tells how many there are. Mostly there are few of all,
+    /// and then nothing is worked out.
+    fn lanes(&self, bytes: usize, few_of_all: usize, unreadable: &str) -> String {
+        let mut few_at = bytes + 1;
+        let (mut few, mut any, mut which_are_many) = (String::new(), String::new(), String::new());
+        for (named, [few_numbers, many_numbers]) in self.laned() {
             let [at, end, which] =
                 ["lanes_at", "lanes_end", named.member.aside[0]].map(|name| named.name(name));
-            let length = match few == many {
-                true => (8 * few).to_string(),
-                false => format!("({which} == 0 and {} or {})", 8 * many, 8 * few),
+            let few_end = few_at + 8 * few_numbers;
+            few += &format!("{at}, {end} = {few_at}, {few_end}\n");
+            few_at = few_end;
+            which_are_many += &format!(" or {which} == 0");
+            let length = match few_numbers == many_numbers {
+                true => (8 * few_numbers).to_string(),
+                false => format!(
+                    "({which} == 0 and {} or {})",
+                    8 * many_numbers,
+                    8 * few_numbers
+                ),
             };
-            format!("{at} = lanes_end\nlanes_end = lanes_end + {length}\n{end} = lanes_end\n")
-        };
-        self.laned().map(where_of).collect()
+            any += &format!(
+                "  {at} = lanes_end\n  lanes_end = lanes_end + {length}\n  {end} = lanes_end\n"
+            );
+        }
+        format!(
+            "{few}if state and (#state ~= {}{which_are_many}) then
+  local lanes_end = {}
+{any}  if #state ~= lanes_end - 1 then {unreadable} end
+end
+",
+            bytes + few_of_all,
+            bytes + 1,
+        )
     }
 
     /// Whether it needs a state to work on, and answers nothing.

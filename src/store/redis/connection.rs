@@ -109,7 +109,15 @@ impl Servers {
         }
     }
 
-    /// The node that holds the slot.
+    /// The node that holds the slot, if that is known.
+    pub(super) fn known_node_of(&self, slot: u16) -> Option<Result<Arc<Node>, StoreError>> {
+        match &self.kind {
+            Kind::One(node) => Some(Ok(Arc::clone(node))),
+            Kind::Cluster(cluster) => cluster.known_node_of(slot),
+        }
+    }
+
+    /// The node that holds the slot. At first this waits until a node has said who does.
     pub(super) async fn node_of(&self, slot: u16) -> Result<Arc<Node>, StoreError> {
         match &self.kind {
             Kind::One(node) => Ok(Arc::clone(node)),

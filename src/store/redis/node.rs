@@ -160,12 +160,24 @@ impl Node {
         self.server.as_ref()
     }
 
-    /// The connection whose turn it is, among those that answer. If none was ever tried, this waits for the first attempt.
-    pub(super) async fn link(&self) -> Result<Arc<Link>, Disconnected> {
-        let turn = match self.connections.len() {
-            1 => 0,
-            _ => self.next.fetch_add(1, Ordering::Relaxed),
+    /// The connection whose turn it is, if it is there and answers.
+    pub(super) fn link_in_turn(&self) -> Option<Arc<Link>> {
+        let connection = match &*self.connections {
+            [only] => only,
+            several => {
+                let turn = self.next.fetch_add(1, Ordering::Relaxed);
+                &several[turn % several.len()]
+            }
         };
+        match &*connection.shared.state.borrow() {
+            State::Up(link) if !link.is_suspect() => Some(Arc::clone(link)),
+            _ => None,
+        }
+    }
+
+    /// The next connection that answers, or one that may. If none was ever tried, this waits for the first attempt.
+    pub(super) async fn link(&self) -> Result<Arc<Link>, Disconnected> {
+        let turn = self.next.load(Ordering::Relaxed);
         let in_turn = || {
             let connections = self.connections.iter().cycle();
             connections

@@ -142,9 +142,13 @@ impl Shared {
     async fn follow(&self, command: Command<'_>) -> Result<Bytes, StoreError> {
         let slot = self.servers.slot_of(&command.keys[0]);
         let mut place = Place {
-            node: self
-                .until(command.until, self.servers.node_of(slot))
-                .await?,
+            node: match self.servers.known_node_of(slot) {
+                Some(node) => node?,
+                None => {
+                    self.until(command.until, self.servers.node_of(slot))
+                        .await?
+                }
+            },
             asking: false,
         };
         let mut last = None;
@@ -238,7 +242,10 @@ impl Shared {
         asking: bool,
         (name, values, until): (&'static str, Vec<Value>, Instant),
     ) -> Result<Bytes, Refused> {
-        let link = self.until(until, self.link(node)).await?;
+        let link = match node.link_in_turn() {
+            Some(link) => link,
+            None => self.until(until, self.link(node)).await?,
+        };
         let bounds = (
             until.saturating_duration_since(Instant::now()),
             self.servers.max_unanswered,
