@@ -52,7 +52,7 @@ const TOWER: &[&str] = &["layer", "service", "future", "held", "inner"];
 /// Each dependency with the files and folders that may name it.
 const OUTSIDE: &[(&str, &[&str])] = &[
     ("ahash", &["store/local/"]),
-    ("arc_swap", &["choice/reloadable.rs"]),
+    ("arc_swap", &["choice/reloadable.rs", "store/redis/node.rs"]),
     ("arrayvec", &["policy/name.rs", "store/local/"]),
     ("axum", &["key/", "response/"]),
     ("base64", &["key/portable/", "policy.rs", "response/"]),

@@ -1,11 +1,8 @@
 //! Where the store's connections lead, and how many commands may be unanswered on each.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
+    sync::Arc,
+    time::{Duration, Instant},
 };
 
 use fred::{
@@ -17,11 +14,9 @@ use crate::error::StoreError;
 
 use super::{
     cluster::Cluster,
-    node::{Node, Settings},
+    link::Link,
+    node::{Node, Past, Settings},
 };
-
-/// How long each step of a handshake may take, at least.
-const SHORTEST_HANDSHAKE: Duration = Duration::from_secs(1);
 
 /// What a [`RedisStore`](super::RedisStore) connects as: a `fred` client, or a pool of them, with whatever TLS, users,
 /// sockets and topology (one server, Sentinel, Cluster) it was built with.
@@ -70,7 +65,7 @@ impl From<Pool> for RedisConnection {
 /// What a store's commands are sent to.
 pub(super) struct Servers {
     kind: Kind,
-    reconnects: Arc<AtomicU64>,
+    past: Arc<Past>,
     pub(super) max_unanswered: usize,
 }
 
@@ -86,17 +81,16 @@ impl Servers {
         max_unanswered: usize,
         deadline: Duration,
     ) -> Self {
-        let handshake = SHORTEST_HANDSHAKE.max(deadline.saturating_mul(4));
-        let settings = Settings::of(&connection.client, handshake);
+        let settings = Settings::of(&connection.client, deadline);
         let connections = connection.connections;
-        let reconnects = settings.reconnects();
+        let past = settings.past();
         let kind = match settings.is_clustered() {
             true => Kind::Cluster(Arc::new(Cluster::new(settings, connections))),
             false => Kind::One(Arc::new(Node::new(&settings, connections))),
         };
         Self {
             kind,
-            reconnects,
+            past,
             max_unanswered,
         }
     }
@@ -151,6 +145,27 @@ impl Servers {
 
     /// How often a connection was made after another one was lost or given up.
     pub(super) fn reconnects(&self) -> u64 {
-        self.reconnects.load(Ordering::Relaxed)
+        self.past.reconnects()
+    }
+
+    /// How many commands are waited for.
+    pub(super) fn waiting(&self) -> usize {
+        self.each_link(|links| links.map(|link| link.waiting()).sum())
+    }
+
+    /// When any server last answered anything.
+    pub(super) fn last_answer(&self) -> Option<Instant> {
+        let now = self.each_link(|links| links.filter_map(|link| link.last_answer()).max());
+        now.max(self.past.last_answer())
+    }
+
+    fn each_link<T>(&self, read: impl FnOnce(&mut dyn Iterator<Item = Arc<Link>>) -> T) -> T {
+        match &self.kind {
+            Kind::One(node) => read(&mut node.links()),
+            Kind::Cluster(cluster) => {
+                let nodes = cluster.nodes();
+                read(&mut nodes.iter().flat_map(|node| node.links()))
+            }
+        }
     }
 }

@@ -121,7 +121,6 @@ macro_rules! each_of {
                 let question = Arc::new(question);
                 Box::pin(async move {
                     let shared = &question.shared;
-                    let _in_flight = charges.then(|| shared.begin());
                     let answers = match charges {
                         true => question.decide().await,
                         false => question.peek().await,

@@ -12,7 +12,7 @@ use std::{
 };
 
 use fred::{
-    clients::Client,
+    clients::{Client, WithOptions},
     error::{Error, ErrorKind},
     interfaces::ClientLike,
     prelude::Value,
@@ -20,7 +20,10 @@ use fred::{
 };
 use tokio::sync::Notify;
 
-use super::Later;
+use super::{
+    Later,
+    failure::{self, READONLY},
+};
 
 /// A connection on which commands have missed their time is hung once nothing was answered for so long.
 const SILENCE: Duration = Duration::from_secs(1);
@@ -30,6 +33,9 @@ const SHORTEST_PROBE: Duration = Duration::from_millis(250);
 /// A connection, until it is lost or given up.
 pub(super) struct Link {
     client: Client,
+    /// The same client, for commands that have the store's whole deadline: made once.
+    with_deadline: WithOptions<Client>,
+    deadline: Duration,
     made: Instant,
     /// Commands that somebody waits for.
     waiting: AtomicUsize,
@@ -38,6 +44,8 @@ pub(super) struct Link {
     late: AtomicUsize,
     /// Microseconds from `made` to the last answer, or to the first command after all were answered.
     quiet_from: AtomicU64,
+    /// Microseconds from `made` to the last answer; 0 if there was none.
+    answered: AtomicU64,
     has_missed: Notify,
     is_read_only: Notify,
 }
@@ -46,13 +54,16 @@ pub(super) struct Link {
 pub(super) struct Busy;
 
 impl Link {
-    pub(super) fn new(client: Client) -> Self {
+    pub(super) fn new(client: Client, deadline: Duration) -> Self {
         Self {
+            with_deadline: client.with_options(&options(deadline)),
+            deadline,
             client,
             made: Instant::now(),
             waiting: AtomicUsize::new(0),
             late: AtomicUsize::new(0),
             quiet_from: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
             has_missed: Notify::new(),
             is_read_only: Notify::new(),
         }
@@ -62,14 +73,24 @@ impl Link {
     ///
     /// fred's future takes 7 kB. So it is made where it stays: `Box::pin` would make it on the stack, and copy all of it.
     pub(super) fn send(
-        self: &Arc<Self>,
+        self: Arc<Self>,
         command: &'static str,
         arguments: Vec<Value>,
         (time, max_unanswered): (Duration, usize),
     ) -> Result<Sent, Busy> {
         let permit = self.permit(max_unanswered)?;
-        let client = self.client.with_options(&options(time));
         let command = CustomCommand::new_static(command, None, false);
+        if time == permit.link.deadline {
+            let answer = Box::write(Box::new_uninit(), async move {
+                let answer = (permit.link.with_deadline)
+                    .custom_raw(command, arguments)
+                    .await;
+                permit.answered_by(&answer);
+                answer
+            });
+            return Ok(Sent::new(Box::into_pin(answer)));
+        }
+        let client = permit.link.client.with_options(&options(time));
         let answer = Box::write(Box::new_uninit(), async move {
             let answer = client.custom_raw(command, arguments).await;
             permit.answered_by(&answer);
@@ -80,14 +101,14 @@ impl Link {
 
     /// Sends a command about keys that are moving to this server.
     pub(super) fn send_asking(
-        self: &Arc<Self>,
+        self: Arc<Self>,
         command: &'static str,
         arguments: Vec<Value>,
         (time, max_unanswered): (Duration, usize),
     ) -> Result<Sent, Busy> {
         let permit = self.permit(max_unanswered)?;
         // One pipeline: nothing else comes between the two on the connection.
-        let both = self.client.pipeline().with_options(&options(time));
+        let both = permit.link.client.pipeline().with_options(&options(time));
         let answer = async move {
             let asking = CustomCommand::new_static("ASKING", None, false);
             let command = CustomCommand::new_static(command, None, false);
@@ -120,9 +141,17 @@ impl Link {
         self.late.load(Ordering::Relaxed) > 0
     }
 
-    /// The server is no primary.
-    pub(super) fn read_only(&self) {
-        self.is_read_only.notify_one();
+    /// How many commands are waited for.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// When anything was last answered.
+    pub(super) fn last_answer(&self) -> Option<Instant> {
+        match self.answered.load(Ordering::Relaxed) {
+            0 => None,
+            micros => self.made.checked_add(Duration::from_micros(micros)),
+        }
     }
 
     /// Waits until the server is known to be no primary, and the connection is a second old.
@@ -149,7 +178,7 @@ impl Link {
     async fn answers(self: &Arc<Self>, time: Duration) -> bool {
         let nobody_s = "0000000000000000000000000000000000000000";
         let arguments = vec![Value::from_static_str(nobody_s), Value::from(0)];
-        match self.send("EVALSHA", arguments, (time, usize::MAX)) {
+        match Arc::clone(self).send("EVALSHA", arguments, (time, usize::MAX)) {
             Ok(sent) => sent.await.is_ok(),
             Err(Busy) => false,
         }
@@ -160,38 +189,47 @@ impl Link {
         self.made.elapsed().saturating_sub(quiet_from)
     }
 
-    fn quiet_from_now_on(&self) {
+    fn quiet_from_now_on(&self) -> u64 {
         let micros = self.made.elapsed().as_micros();
         let micros = u64::try_from(micros).unwrap_or(u64::MAX);
         self.quiet_from.store(micros, Ordering::Relaxed);
+        micros
     }
 
-    fn permit(self: &Arc<Self>, max_unanswered: usize) -> Result<Permit, Busy> {
+    fn permit(self: Arc<Self>, max_unanswered: usize) -> Result<Permit, Busy> {
         let late = self.late.load(Ordering::Relaxed);
         let waiting = self.waiting.fetch_add(1, Ordering::Relaxed);
-        let permit = Permit(Some(Arc::clone(self)));
+        let permit = Permit { link: self };
         if waiting.saturating_add(late) >= max_unanswered {
             return Err(Busy);
         }
         if waiting == 0 && late == 0 {
-            self.quiet_from_now_on();
+            permit.link.quiet_from_now_on();
         }
         Ok(permit)
     }
 }
 
 /// The right to have one more command on the way.
-struct Permit(Option<Arc<Link>>);
+struct Permit {
+    link: Arc<Link>,
+}
 
 impl Permit {
-    fn answered_by(mut self, answer: &Result<Resp3Frame, Error>) {
-        let Some(link) = self.0.take() else {
-            return;
-        };
+    fn answered_by(&self, answer: &Result<Resp3Frame, Error>) {
+        let link = &*self.link;
         match answer {
-            Ok(_) => {
-                link.quiet_from_now_on();
-                link.late.store(0, Ordering::Relaxed);
+            Ok(frame) => {
+                let micros = link.quiet_from_now_on();
+                link.answered.store(micros.max(1), Ordering::Relaxed);
+                if link.is_suspect() {
+                    link.late.store(0, Ordering::Relaxed);
+                }
+                if let Resp3Frame::SimpleError { data, .. } = frame
+                    && failure::code(data) == READONLY
+                {
+                    link.is_read_only.notify_one();
+                }
             }
             Err(error) if *error.kind() == ErrorKind::Timeout => {
                 link.late.fetch_add(1, Ordering::Relaxed);
@@ -199,15 +237,12 @@ impl Permit {
             }
             Err(_) => {}
         }
-        link.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        if let Some(link) = &self.0 {
-            link.waiting.fetch_sub(1, Ordering::Relaxed);
-        }
+        self.link.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -214,7 +214,7 @@ impl RedisStore {
     /// # Ok::<(), fred::error::Error>(())
     /// ```
     pub fn usage(&self) -> RedisUsage {
-        self.shared.counters.read(self.shared.servers.reconnects())
+        self.shared.counters.read(&self.shared.servers)
     }
 }
 
@@ -328,7 +328,6 @@ impl RedisStore {
         let (keys, arguments) = shared.call(algorithm, scripts, key, cost);
         let algorithm = algorithm.clone();
         let judged = Box::write(Box::new_uninit(), async move {
-            let _in_flight = charges.then(|| shared.begin());
             let (scripts, key) = (shared.library.scripts::<A>(), keys[0].clone());
             let script = match charges {
                 true => &scripts.decide,

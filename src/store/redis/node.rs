@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use arc_swap::ArcSwapOption;
 use fred::{
     clients::Client,
     error::{Error, ErrorKind},
@@ -26,6 +27,8 @@ use tokio::{
 
 use super::{failure::Disconnected, link::Link};
 
+/// How long each step of a handshake may take, at least.
+const SHORTEST_HANDSHAKE: Duration = Duration::from_secs(1);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// That a connection to a server was lost is told at most this often.
@@ -39,12 +42,44 @@ pub(super) struct Settings {
     performance: PerformanceConfig,
     /// How long each step of a handshake may take.
     handshake: Duration,
-    /// How often a connection was made after another one was lost or given up, to any server.
-    reconnects: Arc<AtomicU64>,
+    /// How long a decision may take.
+    deadline: Duration,
+    past: Arc<Past>,
+}
+
+/// What became of the connections that were there before, to any server.
+#[derive(Default)]
+pub(super) struct Past {
+    /// How often one was made after another one was lost or given up.
+    reconnects: AtomicU64,
+    /// The last answer over one that is gone.
+    last_answer: Mutex<Option<Instant>>,
+}
+
+impl Past {
+    pub(super) fn reconnects(&self) -> u64 {
+        self.reconnects.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn last_answer(&self) -> Option<Instant> {
+        *self
+            .last_answer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_over(&self, link: &Link) {
+        let mut last = self
+            .last_answer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *last = (*last).max(link.last_answer());
+    }
 }
 
 impl Settings {
-    pub(super) fn of(client: &Client, handshake: Duration) -> Self {
+    pub(super) fn of(client: &Client, deadline: Duration) -> Self {
+        let handshake = SHORTEST_HANDSHAKE.max(deadline.saturating_mul(4));
         let mut connection = ConnectionConfig {
             connection_timeout: handshake,
             internal_command_timeout: handshake,
@@ -68,12 +103,13 @@ impl Settings {
             connection,
             performance: client.perf_config(),
             handshake,
-            reconnects: Arc::default(),
+            deadline,
+            past: Arc::default(),
         }
     }
 
-    pub(super) fn reconnects(&self) -> Arc<AtomicU64> {
-        Arc::clone(&self.reconnects)
+    pub(super) fn past(&self) -> Arc<Past> {
+        Arc::clone(&self.past)
     }
 
     pub(super) fn is_clustered(&self) -> bool {
@@ -169,10 +205,15 @@ impl Node {
                 &several[turn % several.len()]
             }
         };
-        match &*connection.shared.state.borrow() {
-            State::Up(link) if !link.is_suspect() => Some(Arc::clone(link)),
-            _ => None,
-        }
+        let link = connection.shared.link.load();
+        let link = link.as_ref().filter(|link| !link.is_suspect())?;
+        Some(Arc::clone(link))
+    }
+
+    /// Its connections that are there.
+    pub(super) fn links(&self) -> impl Iterator<Item = Arc<Link>> {
+        let connections = self.connections.iter();
+        connections.filter_map(|connection| connection.shared.link.load_full())
     }
 
     /// The next connection that answers, or one that may. If none was ever tried, this waits for the first attempt.
@@ -224,6 +265,8 @@ struct Connection {
 
 struct Shared {
     settings: Settings,
+    /// That of the state, if it is up: found without a write to memory that all threads share.
+    link: ArcSwapOption<Link>,
     state: watch::Sender<State>,
     last_told: LastTold,
 }
@@ -244,6 +287,7 @@ impl Connection {
         Self {
             shared: Arc::new(Shared {
                 settings,
+                link: ArcSwapOption::empty(),
                 state: watch::Sender::new(State::Untried),
                 last_told,
             }),
@@ -289,11 +333,22 @@ struct Keeping<'a>(&'a Shared);
 
 impl Drop for Keeping<'_> {
     fn drop(&mut self) {
-        self.0.state.send_replace(State::Untried);
+        self.0.is(State::Untried);
     }
 }
 
 impl Shared {
+    fn is(&self, state: State) {
+        let link = match &state {
+            State::Up(link) => Some(Arc::clone(link)),
+            State::Untried | State::Down(_) => None,
+        };
+        if let Some(gone) = self.link.swap(link) {
+            self.settings.past.is_over(&gone);
+        }
+        self.state.send_replace(state);
+    }
+
     /// Whether it is time to tell that a connection was lost: for one server at most once a second.
     fn is_to_be_told(&self) -> bool {
         let mut last_told = self
@@ -318,14 +373,17 @@ impl Shared {
             let error = match self.settings.connect().await {
                 Ok((client, mut running)) => {
                     if let Some((lost, is_told)) = lost.take() {
-                        self.settings.reconnects.fetch_add(1, Ordering::Relaxed);
+                        self.settings
+                            .past
+                            .reconnects
+                            .fetch_add(1, Ordering::Relaxed);
                         let after = lost.elapsed();
                         if is_told {
                             tracing::info!(target: "tollgate::store", server, ?after, "connected to Redis again");
                         }
                     }
-                    let link = Arc::new(Link::new(client));
-                    self.state.send_replace(State::Up(Arc::clone(&link)));
+                    let link = Arc::new(Link::new(client, self.settings.deadline));
+                    self.is(State::Up(Arc::clone(&link)));
                     let error = tokio::select! {
                         ended = &mut running.0 => why_it_ended(ended),
                         () = link.is_hung() => Error::new(ErrorKind::Timeout, "nothing was answered for a second"),
@@ -343,7 +401,7 @@ impl Shared {
                 }
                 Err(error) => error,
             };
-            self.state.send_replace(State::Down(error));
+            self.is(State::Down(error));
             sleep(pause.mul_f64(0.5 + chance() / 2.0)).await;
             pause = (2 * pause).clamp(FIRST_PAUSE, LONGEST_PAUSE);
         }

@@ -13,7 +13,7 @@ use crate::error::{StoreError, StoreErrorKind};
 
 use super::{
     Shared,
-    failure::{self, Elsewhere, NOSCRIPT, READONLY},
+    failure::{self, Elsewhere, NOSCRIPT},
     link::Link,
     loads::{LONGEST_LOAD, Unloaded},
     node::Node,
@@ -152,9 +152,9 @@ impl Shared {
             asking: false,
         };
         let mut last = None;
-        for _ in 0..ATTEMPTS {
+        for attempt in 0..ATTEMPTS {
             let seen = command.script.map_or(0, |script| script.loads.so_far());
-            let refused = match self.send(&place, &command).await {
+            let refused = match self.send(&place, &command, attempt == 0).await {
                 Ok(answer) => return Ok(answer),
                 Err(Refused::Failed(error)) => return Err(error),
                 Err(Refused::Answered(error)) => {
@@ -230,9 +230,15 @@ impl Shared {
         })
     }
 
-    async fn send(&self, place: &Place, command: &Command<'_>) -> Result<Bytes, Refused> {
-        let asked = (command.name(), command.values(), command.until);
-        self.ask(&place.node, place.asking, asked).await
+    async fn send(
+        &self,
+        place: &Place,
+        command: &Command<'_>,
+        is_first: bool,
+    ) -> Result<Bytes, Refused> {
+        let asked = (command.name(), command.values());
+        self.ask(&place.node, place.asking, asked, (command.until, is_first))
+            .await
     }
 
     /// Sends a command to a node, waits for the answer, and sorts it.
@@ -240,16 +246,18 @@ impl Shared {
         &self,
         node: &Node,
         asking: bool,
-        (name, values, until): (&'static str, Vec<Value>, Instant),
+        (name, values): (&'static str, Vec<Value>),
+        (until, is_first): (Instant, bool),
     ) -> Result<Bytes, Refused> {
-        let link = match node.link_in_turn() {
-            Some(link) => link,
-            None => self.until(until, self.link(node)).await?,
+        let (link, time) = match node.link_in_turn() {
+            Some(link) if is_first => (link, self.deadline),
+            Some(link) => (link, until.saturating_duration_since(Instant::now())),
+            None => {
+                let link = self.until(until, self.link(node)).await?;
+                (link, until.saturating_duration_since(Instant::now()))
+            }
         };
-        let bounds = (
-            until.saturating_duration_since(Instant::now()),
-            self.servers.max_unanswered,
-        );
+        let bounds = (time, self.servers.max_unanswered);
         let sent = match asking {
             false => link.send(name, values, bounds),
             true => link.send_asking(name, values, bounds),
@@ -261,7 +269,6 @@ impl Shared {
             Ok(frame) => frame,
             Err(error) => return Err(self.unanswered(error).into()),
         };
-        self.counters.answered();
         let message = match sorted(frame) {
             Ok(answer) => return Ok(answer),
             Err(message) => message,
@@ -270,11 +277,9 @@ impl Shared {
             return Err(Refused::Elsewhere(elsewhere));
         }
         match failure::code(&message) {
-            NOSCRIPT => return Err(Refused::NoScript),
-            READONLY => link.read_only(),
-            _ => {}
+            NOSCRIPT => Err(Refused::NoScript),
+            _ => Err(Refused::Answered(failure::answered(&message))),
         }
-        Err(Refused::Answered(failure::answered(&message)))
     }
 
     /// The connection to a node whose turn it is.
