@@ -72,6 +72,7 @@ mod inner;
 pub mod key;
 mod keyed;
 mod layer;
+mod lazy_arc;
 mod limit;
 mod limiter;
 mod policy;

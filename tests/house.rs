@@ -15,6 +15,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("clock", &[]),
     ("error", &[]),
     ("exempt", &[]),
+    ("lazy_arc", &[]),
     ("told_once", &[]),
     ("quota", &["error"]),
     ("policy", &["error", "quota"]),
@@ -26,7 +27,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("expose", &["decision"]),
     (
         "algorithm",
-        &["clock", "decision", "error", "policy", "quota"],
+        &["clock", "decision", "error", "lazy_arc", "policy", "quota"],
     ),
     ("limit", &["algorithm", "clock", "decision"]),
     ("keyed", &["algorithm", "key", "limit"]),

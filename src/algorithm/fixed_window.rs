@@ -1,10 +1,11 @@
-use std::{cmp::max, sync::Arc};
+use std::cmp::max;
 
 use crate::{
     algorithm::{Algorithm, Numbers, Policy, PolicyId, Script, Scripted, Told},
     clock::Timestamp,
     decision::{Decision, PolicyDecision, Standing},
     error::ConfigError,
+    lazy_arc::LazyArc,
     quota::Quota,
 };
 
@@ -48,7 +49,7 @@ pub struct FixedWindow {
     policy: Policy,
     quota: Quota,
     windows: Windows,
-    own: Arc<Lanes<Windows>>,
+    own: LazyArc<Lanes<Windows>>,
 }
 
 /// When windows begin and end.

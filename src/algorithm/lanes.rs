@@ -10,7 +10,7 @@
 
 use std::{fmt::Debug, sync::Arc};
 
-use crate::clock::Timestamp;
+use crate::{clock::Timestamp, lazy_arc::LazyArc};
 
 /// The numbers by which a lane counts, without those that only judge.
 pub trait Rule: Copy + PartialEq + Debug + Send + Sync + 'static {
@@ -66,8 +66,8 @@ struct Other<R: Rule> {
 
 impl<R: Rule> Lanes<R> {
     /// Those of a state that no other numbers have counted, to be shared by all of them.
-    pub(super) fn of_one(main: R) -> Arc<Self> {
-        Arc::new(Self {
+    pub(super) fn of_one(main: R) -> LazyArc<Self> {
+        LazyArc::new(Self {
             main,
             other: None,
             rest_until: 0,
@@ -77,22 +77,17 @@ impl<R: Rule> Lanes<R> {
 
 impl<R: Rule> Laned<R> {
     #[inline]
-    pub(super) fn new(count: R::Count, own: &Arc<Lanes<R>>) -> Self {
+    pub(super) fn new(count: R::Count, own: &LazyArc<Lanes<R>>) -> Self {
         Self {
             count,
-            lanes: Arc::clone(own),
+            lanes: own.shared(),
         }
     }
 
     /// Whether it was counted under these numbers alone.
     #[inline(always)]
-    pub(super) fn is_of_one(&self, own: &Arc<Lanes<R>>) -> bool {
-        Arc::ptr_eq(&self.lanes, own) || self.is_alike(own)
-    }
-
-    #[inline(never)]
-    fn is_alike(&self, own: &Lanes<R>) -> bool {
-        *self.lanes == *own
+    pub(super) fn is_of_one(&self, own: &LazyArc<Lanes<R>>) -> bool {
+        own.is(&self.lanes)
     }
 
     /// The count in these numbers, whoever was admitted; `units` is the most that they admit at once.
@@ -115,7 +110,7 @@ impl<R: Rule> Laned<R> {
     #[cold]
     pub(super) fn admitted(
         &mut self,
-        own: &Arc<Lanes<R>>,
+        own: &LazyArc<Lanes<R>>,
         count: R::Count,
         cost: u32,
         now: Timestamp,
@@ -152,7 +147,7 @@ impl<R: Rule> Laned<R> {
         }
         self.count = count;
         if other.is_none() && rest_until == 0 {
-            self.lanes = Arc::clone(own);
+            self.lanes = own.shared();
             return;
         }
         let lanes = Lanes {

@@ -11,6 +11,7 @@ use crate::{
     clock::Timestamp,
     decision::{Decision, Logged, PolicyDecision, RefusedCost, Stands},
     error::ConfigError,
+    lazy_arc::LazyArc,
     quota::Quota,
 };
 
@@ -27,7 +28,7 @@ pub struct Log {
     slot_micros: u64,
     /// How long after its slot began an entry still counts.
     span_micros: u64,
-    own: Arc<Kept>,
+    own: LazyArc<Kept>,
 }
 
 /// Which entries matter to a set of numbers.
@@ -96,20 +97,15 @@ impl ops::DerefMut for Logging {
 impl Logging {
     /// Whether nobody with other numbers was admitted.
     #[inline(always)]
-    fn is_of_one(&self, own: &Arc<Kept>) -> bool {
-        Arc::ptr_eq(&self.kept, own) || self.is_alike(own)
-    }
-
-    #[inline(never)]
-    fn is_alike(&self, own: &Kept) -> bool {
-        *self.kept == *own
+    fn is_of_one(&self, own: &LazyArc<Kept>) -> bool {
+        own.is(&self.kept)
     }
 
     /// Appends what these numbers admitted, and drops what matters to nobody any more.
     #[cold]
     fn append_beside_others(
         &mut self,
-        (own, span_micros): (&Arc<Kept>, u64),
+        (own, span_micros): (&LazyArc<Kept>, u64),
         cost: u32,
         (slot, now): (u64, Timestamp),
     ) {
@@ -138,7 +134,7 @@ impl Logging {
         let kept = self.counted(|entry| entry.slot + all.micros <= latest || entry.total <= enough);
         self.append(&kept, cost, slot);
         if others.is_none() {
-            self.kept = Arc::clone(own);
+            self.kept = own.shared();
             return;
         }
         let main = own.main;
@@ -183,7 +179,7 @@ impl Log {
             quota,
             slot_micros,
             span_micros,
-            own: Arc::new(Kept { main, others: None }),
+            own: LazyArc::new(Kept { main, others: None }),
         })
     }
 
@@ -333,7 +329,7 @@ impl Algorithm for Log {
     fn fresh(&self, at: Timestamp) -> Logging {
         Logging {
             admissions: Admissions::since(self.slot_of(at)),
-            kept: Arc::clone(&self.own),
+            kept: self.own.shared(),
         }
     }
 

@@ -9,13 +9,14 @@
 //! n·T/g, where g = gcd(n·T, P). Nothing is ever rounded. T is the smallest power of ten with which every
 //! number stays below 2^53: almost always one microsecond.
 
-use std::{fmt, sync::Arc};
+use std::fmt;
 
 use crate::{
     algorithm::{Algorithm, Numbers, Policy, PolicyId, Script, Scripted, Told},
     clock::Timestamp,
     decision::{Decision, Owed, PolicyDecision, Stands},
     error::ConfigError,
+    lazy_arc::LazyArc,
     quota::Quota,
 };
 
@@ -35,7 +36,7 @@ pub struct Meter {
     policy: Policy,
     capacity_units: u64,
     rate: Rate,
-    own: Arc<Lanes<Rate>>,
+    own: LazyArc<Lanes<Rate>>,
 }
 
 /// How much may be owed, and how it is paid off.

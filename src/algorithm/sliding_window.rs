@@ -1,10 +1,9 @@
-use std::sync::Arc;
-
 use crate::{
     algorithm::{Algorithm, Numbers, Policy, PolicyId, Script, Scripted},
     clock::Timestamp,
     decision::{Decision, PolicyDecision, RefusedCost, Stands, Weighed},
     error::ConfigError,
+    lazy_arc::LazyArc,
     quota::Quota,
 };
 
@@ -53,7 +52,7 @@ pub struct SlidingWindow {
     quota: Quota,
     tick_micros: u64,
     ticks_per_period: u64,
-    own: Arc<Lanes<Pairs>>,
+    own: LazyArc<Lanes<Pairs>>,
 }
 
 /// How long the windows are of which two count.

@@ -17,11 +17,7 @@ use tokio::{sync::watch, task::JoinSet, time::sleep};
 
 use crate::error::{StoreError, StoreErrorKind};
 
-use super::{
-    failure,
-    link::Busy,
-    node::{Node, Settings},
-};
+use super::{failure, link::Busy, node::Node, settings::Settings};
 
 /// While something is wrong the nodes are asked for the slots so often.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(250);

@@ -15,7 +15,8 @@ use crate::error::StoreError;
 use super::{
     cluster::Cluster,
     link::Link,
-    node::{Node, Past, Settings},
+    node::Node,
+    settings::{Past, Settings},
 };
 
 /// What a [`RedisStore`](super::RedisStore) connects as: a `fred` client, or a pool of them, with whatever TLS, users,
@@ -83,7 +84,7 @@ impl Servers {
     ) -> Self {
         let settings = Settings::of(&connection.client, deadline);
         let connections = connection.connections;
-        let past = settings.past();
+        let past = Arc::clone(settings.past());
         let kind = match settings.is_clustered() {
             true => Kind::Cluster(Arc::new(Cluster::new(settings, connections))),
             false => Kind::One(Arc::new(Node::new(&settings, connections))),

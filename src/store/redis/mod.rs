@@ -18,6 +18,7 @@ mod numbers;
 mod reply;
 mod run;
 mod scripts;
+mod settings;
 mod usage;
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};

@@ -5,169 +5,24 @@ use std::{
     hash::{BuildHasher, Hasher},
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use arc_swap::ArcSwapOption;
 use fred::{
-    clients::Client,
     error::{Error, ErrorKind},
-    interfaces::ClientLike,
-    types::config::{
-        Config, ConnectionConfig, PerformanceConfig, Server, ServerConfig, UnresponsiveConfig,
-    },
+    types::config::Server,
 };
-use tokio::{
-    sync::watch,
-    task::{AbortHandle, JoinHandle},
-    time::{sleep, timeout},
-};
+use tokio::{sync::watch, task::AbortHandle, time::sleep};
 
-use super::{failure::Disconnected, link::Link};
+use super::{failure::Disconnected, link::Link, settings::Settings};
 
-/// How long each step of a handshake may take, at least.
-const SHORTEST_HANDSHAKE: Duration = Duration::from_secs(1);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// That a connection to a server was lost is told at most this often.
 const TOLD_AGAIN: Duration = Duration::from_secs(1);
-
-/// How connections are made: as the caller's client would, but for what the store decides itself.
-#[derive(Clone)]
-pub(super) struct Settings {
-    config: Config,
-    connection: ConnectionConfig,
-    performance: PerformanceConfig,
-    /// How long each step of a handshake may take.
-    handshake: Duration,
-    /// How long a decision may take.
-    deadline: Duration,
-    past: Arc<Past>,
-}
-
-/// What became of the connections that were there before, to any server.
-#[derive(Default)]
-pub(super) struct Past {
-    /// How often one was made after another one was lost or given up.
-    reconnects: AtomicU64,
-    /// The last answer over one that is gone.
-    last_answer: Mutex<Option<Instant>>,
-}
-
-impl Past {
-    pub(super) fn reconnects(&self) -> u64 {
-        self.reconnects.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn last_answer(&self) -> Option<Instant> {
-        *self
-            .last_answer
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn is_over(&self, link: &Link) {
-        let mut last = self
-            .last_answer
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        *last = (*last).max(link.last_answer());
-    }
-}
-
-impl Settings {
-    pub(super) fn of(client: &Client, deadline: Duration) -> Self {
-        let handshake = SHORTEST_HANDSHAKE.max(deadline.saturating_mul(4));
-        let mut connection = ConnectionConfig {
-            connection_timeout: handshake,
-            internal_command_timeout: handshake,
-            max_command_attempts: 1,
-            // What waits is bounded by the store.
-            max_command_buffer_len: 0,
-            // Whether a connection is hung is seen by the store.
-            unresponsive: UnresponsiveConfig {
-                max_timeout: None,
-                ..UnresponsiveConfig::default()
-            },
-            ..client.connection_config().clone()
-        };
-        // Small commands one after the other: nobody waits for the acknowledgement of the one before.
-        connection.tcp.nodelay = connection.tcp.nodelay.or(Some(true));
-        Self {
-            config: Config {
-                fail_fast: true,
-                ..client.client_config()
-            },
-            connection,
-            performance: client.perf_config(),
-            handshake,
-            deadline,
-            past: Arc::default(),
-        }
-    }
-
-    pub(super) fn past(&self) -> Arc<Past> {
-        Arc::clone(&self.past)
-    }
-
-    pub(super) fn is_clustered(&self) -> bool {
-        self.config.server.is_clustered()
-    }
-
-    pub(super) fn hosts(&self) -> Vec<Server> {
-        self.config.server.hosts()
-    }
-
-    /// The same for one node of a cluster.
-    pub(super) fn of_node(&self, server: Server) -> Self {
-        let mut settings = self.clone();
-        settings.config.server = ServerConfig::Centralized { server };
-        settings
-    }
-
-    /// Connects a new client, which ends with its connection.
-    async fn connect(&self) -> Result<(Client, Running), Error> {
-        let client = Client::new(
-            self.config.clone(),
-            Some(self.performance.clone()),
-            Some(self.connection.clone()),
-            None,
-        );
-        let mut running = Running(client.connect());
-        // Behind Sentinel there are some steps more, of which fred leaves one without a limit.
-        let limit = 6 * self.handshake;
-        let connected = async {
-            tokio::select! {
-                biased;
-                ended = &mut running.0 => Err(why_it_ended(ended)),
-                connected = client.wait_for_connect() => connected,
-            }
-        };
-        match timeout(limit, connected).await {
-            Ok(connected) => connected.map(|()| (client, running)),
-            Err(_) => Err(Error::new(ErrorKind::Timeout, "no end of the handshake")),
-        }
-    }
-}
-
-/// The task of a connection, which ends with this.
-struct Running(JoinHandle<Result<(), Error>>);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-fn why_it_ended(ended: Result<Result<(), Error>, tokio::task::JoinError>) -> Error {
-    match ended {
-        Ok(Err(error)) => error,
-        Ok(Ok(())) => Error::new(ErrorKind::Canceled, "it was closed"),
-        Err(error) => Error::new(ErrorKind::Unknown, error.to_string()),
-    }
-}
 
 /// A server, and the connections to it that take turns.
 pub(super) struct Node {
@@ -178,10 +33,7 @@ pub(super) struct Node {
 
 impl Node {
     pub(super) fn new(settings: &Settings, connections: usize) -> Self {
-        let server = match &settings.config.server {
-            ServerConfig::Centralized { server } => Some(server.clone()),
-            _ => None,
-        };
+        let server = settings.server();
         let last_told = LastTold::default();
         let connection = || Connection::new(settings.clone(), Arc::clone(&last_told));
         Self {
@@ -344,7 +196,7 @@ impl Shared {
             State::Untried | State::Down(_) => None,
         };
         if let Some(gone) = self.link.swap(link) {
-            self.settings.past.is_over(&gone);
+            self.settings.past().is_over(&gone);
         }
         self.state.send_replace(state);
     }
@@ -365,7 +217,7 @@ impl Shared {
     /// Makes a connection, watches it, and makes another one when it is lost or hung, for ever.
     async fn keep(&self) {
         let _keeping = Keeping(self);
-        let server = Named(&self.settings.config.server).to_string();
+        let server = self.settings.name();
         let mut lost: Option<(Instant, bool)> = None;
         let mut pause = Duration::ZERO;
         loop {
@@ -373,19 +225,16 @@ impl Shared {
             let error = match self.settings.connect().await {
                 Ok((client, mut running)) => {
                     if let Some((lost, is_told)) = lost.take() {
-                        self.settings
-                            .past
-                            .reconnects
-                            .fetch_add(1, Ordering::Relaxed);
+                        self.settings.past().reconnected();
                         let after = lost.elapsed();
                         if is_told {
                             tracing::info!(target: "tollgate::store", server, ?after, "connected to Redis again");
                         }
                     }
-                    let link = Arc::new(Link::new(client, self.settings.deadline));
+                    let link = Arc::new(Link::new(client, self.settings.deadline()));
                     self.is(State::Up(Arc::clone(&link)));
                     let error = tokio::select! {
-                        ended = &mut running.0 => why_it_ended(ended),
+                        error = running.ended() => error,
                         () = link.is_hung() => Error::new(ErrorKind::Timeout, "nothing was answered for a second"),
                         () = link.is_read_only() => Error::new(ErrorKind::Unknown, "READONLY the server is no primary"),
                     };
@@ -412,22 +261,4 @@ impl Shared {
 fn chance() -> f64 {
     let random = RandomState::new().build_hasher().finish();
     (random >> 11) as f64 / (1_u64 << 53) as f64
-}
-
-/// A server as an operator knows it.
-struct Named<'a>(&'a ServerConfig);
-
-impl std::fmt::Display for Named<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.0 {
-            ServerConfig::Centralized { server } => write!(f, "{server}"),
-            ServerConfig::Sentinel { service_name, .. } => {
-                write!(f, "the primary of {service_name}")
-            }
-            other => {
-                let hosts: Vec<_> = other.hosts().iter().map(ToString::to_string).collect();
-                f.write_str(&hosts.join(", "))
-            }
-        }
-    }
 }

@@ -1,0 +1,48 @@
+//! A value that is put where many can share it once one of them wants it.
+
+use std::{
+    ops::Deref,
+    sync::{Arc, OnceLock},
+};
+
+/// A value, and an `Arc` of it once there is one: whoever only reads it allocates nothing.
+#[derive(Debug, Clone)]
+pub(crate) struct LazyArc<T> {
+    value: T,
+    shared: OnceLock<Arc<T>>,
+}
+
+impl<T: Clone + PartialEq> LazyArc<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self {
+            value,
+            shared: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn shared(&self) -> Arc<T> {
+        let shared = self.shared.get_or_init(|| Arc::new(self.value.clone()));
+        Arc::clone(shared)
+    }
+
+    /// Whether the other one is shared with this one, or has the same value.
+    #[inline(always)]
+    pub(crate) fn is(&self, other: &Arc<T>) -> bool {
+        let is_shared = |shared: &Arc<T>| Arc::ptr_eq(shared, other);
+        self.shared.get().is_some_and(is_shared) || self.is_like(other)
+    }
+
+    #[inline(never)]
+    fn is_like(&self, other: &T) -> bool {
+        self.value == *other
+    }
+}
+
+impl<T> Deref for LazyArc<T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}

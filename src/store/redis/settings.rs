@@ -1,0 +1,206 @@
+//! How connections are made.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use fred::{
+    clients::Client,
+    error::{Error, ErrorKind},
+    interfaces::ClientLike,
+    types::config::{
+        Config, ConnectionConfig, PerformanceConfig, Server, ServerConfig, UnresponsiveConfig,
+    },
+};
+use tokio::{task::JoinHandle, time::timeout};
+
+use super::link::Link;
+
+/// How long each step of a handshake may take, at least.
+const SHORTEST_HANDSHAKE: Duration = Duration::from_secs(1);
+
+/// How connections are made: as the caller's client would, but for what the store decides itself.
+#[derive(Clone)]
+pub(super) struct Settings {
+    config: Config,
+    connection: ConnectionConfig,
+    performance: PerformanceConfig,
+    /// How long each step of a handshake may take.
+    handshake: Duration,
+    /// How long a decision may take.
+    deadline: Duration,
+    past: Arc<Past>,
+}
+
+/// What became of the connections that were there before, to any server.
+#[derive(Default)]
+pub(super) struct Past {
+    /// How often one was made after another one was lost or given up.
+    reconnects: AtomicU64,
+    /// The last answer over one that is gone.
+    last_answer: Mutex<Option<Instant>>,
+}
+
+impl Past {
+    pub(super) fn reconnects(&self) -> u64 {
+        self.reconnects.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn last_answer(&self) -> Option<Instant> {
+        *self
+            .last_answer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn reconnected(&self) {
+        self.reconnects.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_over(&self, link: &Link) {
+        let mut last = self
+            .last_answer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *last = (*last).max(link.last_answer());
+    }
+}
+
+impl Settings {
+    pub(super) fn of(client: &Client, deadline: Duration) -> Self {
+        let handshake = SHORTEST_HANDSHAKE.max(deadline.saturating_mul(4));
+        let mut connection = ConnectionConfig {
+            connection_timeout: handshake,
+            internal_command_timeout: handshake,
+            max_command_attempts: 1,
+            // What waits is bounded by the store.
+            max_command_buffer_len: 0,
+            // Whether a connection is hung is seen by the store.
+            unresponsive: UnresponsiveConfig {
+                max_timeout: None,
+                ..UnresponsiveConfig::default()
+            },
+            ..client.connection_config().clone()
+        };
+        // Small commands one after the other: nobody waits for the acknowledgement of the one before.
+        connection.tcp.nodelay = connection.tcp.nodelay.or(Some(true));
+        Self {
+            config: Config {
+                fail_fast: true,
+                ..client.client_config()
+            },
+            connection,
+            performance: client.perf_config(),
+            handshake,
+            deadline,
+            past: Arc::default(),
+        }
+    }
+
+    pub(super) fn past(&self) -> &Arc<Past> {
+        &self.past
+    }
+
+    pub(super) fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
+    /// The server, where it is one and the same.
+    pub(super) fn server(&self) -> Option<Server> {
+        match &self.config.server {
+            ServerConfig::Centralized { server } => Some(server.clone()),
+            _ => None,
+        }
+    }
+
+    /// What the server is called.
+    pub(super) fn name(&self) -> String {
+        Named(&self.config.server).to_string()
+    }
+
+    pub(super) fn is_clustered(&self) -> bool {
+        self.config.server.is_clustered()
+    }
+
+    pub(super) fn hosts(&self) -> Vec<Server> {
+        self.config.server.hosts()
+    }
+
+    /// The same for one node of a cluster.
+    pub(super) fn of_node(&self, server: Server) -> Self {
+        let mut settings = self.clone();
+        settings.config.server = ServerConfig::Centralized { server };
+        settings
+    }
+
+    /// Connects a new client, which ends with its connection.
+    pub(super) async fn connect(&self) -> Result<(Client, Running), Error> {
+        let client = Client::new(
+            self.config.clone(),
+            Some(self.performance.clone()),
+            Some(self.connection.clone()),
+            None,
+        );
+        let mut running = Running(client.connect());
+        // Behind Sentinel there are some steps more, of which fred leaves one without a limit.
+        let limit = 6 * self.handshake;
+        let connected = async {
+            tokio::select! {
+                biased;
+                error = running.ended() => Err(error),
+                connected = client.wait_for_connect() => connected,
+            }
+        };
+        match timeout(limit, connected).await {
+            Ok(connected) => connected.map(|()| (client, running)),
+            Err(_) => Err(Error::new(ErrorKind::Timeout, "no end of the handshake")),
+        }
+    }
+}
+
+/// The task of a connection, which ends with this.
+pub(super) struct Running(JoinHandle<Result<(), Error>>);
+
+impl Running {
+    /// Waits for the end of the connection.
+    pub(super) async fn ended(&mut self) -> Error {
+        why_it_ended((&mut self.0).await)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn why_it_ended(ended: Result<Result<(), Error>, tokio::task::JoinError>) -> Error {
+    match ended {
+        Ok(Err(error)) => error,
+        Ok(Ok(())) => Error::new(ErrorKind::Canceled, "it was closed"),
+        Err(error) => Error::new(ErrorKind::Unknown, error.to_string()),
+    }
+}
+
+/// A server as an operator knows it.
+struct Named<'a>(&'a ServerConfig);
+
+impl fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            ServerConfig::Centralized { server } => write!(f, "{server}"),
+            ServerConfig::Sentinel { service_name, .. } => {
+                write!(f, "the primary of {service_name}")
+            }
+            other => {
+                let hosts: Vec<_> = other.hosts().iter().map(ToString::to_string).collect();
+                f.write_str(&hosts.join(", "))
+            }
+        }
+    }
+}
