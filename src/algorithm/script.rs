@@ -125,7 +125,7 @@ pub struct Member {
     pub state: &'static [&'static str],
     /// The names of numbers of its state that it checks itself, does not tell, and changes only where it sets `moves`.
     pub aside: &'static [&'static str],
-    /// How many numbers stand behind its state, if it keeps [lanes](Script::lanes): as long as one set of numbers was
+    /// How many numbers stand behind its state, if it keeps the lanes of several plans: as long as one set of numbers was
     /// admitted, and else.
     pub lanes: Option<[usize; 2]>,
     /// The names of keys of its own, beside that of the state.
