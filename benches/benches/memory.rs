@@ -96,23 +96,23 @@ fn main() {
     row("MinInterval", 1, bytes_per_key(|| tollgate(&interval)));
     row(
         "TokenBucket",
-        2,
+        3,
         bytes_per_key(|| tollgate(&TokenBucket::new(quota))),
     );
-    row("Gcra", 2, bytes_per_key(|| tollgate(&Gcra::new(quota))));
+    row("Gcra", 3, bytes_per_key(|| tollgate(&Gcra::new(quota))));
     row(
         "FixedWindow",
-        2,
+        3,
         bytes_per_key(|| tollgate(&FixedWindow::new(quota))),
     );
     row(
         "SlidingWindow",
-        3,
+        4,
         bytes_per_key(|| tollgate(&SlidingWindow::new(quota))),
     );
     row(
         "SlidingLog, one entry",
-        6,
+        7,
         bytes_per_key(|| tollgate(&SlidingLog::new(quota))),
     );
 }
