@@ -1,8 +1,10 @@
-//! Two keys in one check: six an hour from an address, and three for an account, wherever it comes from.
+//! Two keys in one check: six an hour from an address, and three for an account, wherever it comes
+//! from.
 //!
-//! A request is admitted if both have room, and else neither is charged: an account that is used up takes nothing from
-//! the others behind the same address. Who has no account is limited by the address alone. (The account is a header
-//! here; behind a login it is what the login left: `FromExtension`.)
+//! A request is admitted if both have room, and else neither is charged: an account that is used up
+//! takes nothing from the others behind the same address. Who has no account is limited by the
+//! address alone. (The account is a header here; behind a login it is what the login left:
+//! `FromExtension`.)
 //!
 //! ```text
 //! cargo run --example address_and_account

@@ -1,6 +1,7 @@
 //! One quota, several prices: a search is as dear as five reads, and an upload takes ten units.
 //!
-//! It shows two ways to say so: a table by method and route, and `.cost(..)` on a clone of the layer.
+//! It shows two ways to say so: a table by method and route, and `.cost(..)` on a clone of the
+//! layer.
 //!
 //! ```text
 //! cargo run --example axum_per_route_cost

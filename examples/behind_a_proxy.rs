@@ -1,8 +1,9 @@
-//! The client's address behind a proxy: taken from `X-Forwarded-For`, but only where a proxy that you run wrote it.
+//! The client's address behind a proxy: taken from `X-Forwarded-For`, but only where a proxy that
+//! you run wrote it.
 //!
-//! The server trusts one proxy, 127.0.0.1, and sees all requests come from there. So each client has a bucket of its
-//! own, and none gets another by writing the header itself. The same server with another proxy in its list
-//! does not look at the header at all.
+//! The server trusts one proxy, 127.0.0.1, and sees all requests come from there. So each client
+//! has a bucket of its own, and none gets another by writing the header itself. The same server
+//! with another proxy in its list does not look at the header at all.
 //!
 //! ```text
 //! cargo run --example behind_a_proxy

@@ -1,7 +1,8 @@
 //! The other side: a client of a metered API that must not call more often than it planned.
 //!
-//! The layer goes around the HTTP client. Calls beyond the rate wait for their turn, a tenth of a second apart; those
-//! that find the queue full fail at once, in this process, with how long to wait. The server never sees them.
+//! The layer goes around the HTTP client. Calls beyond the rate wait for their turn, a tenth of a
+//! second apart; those that find the queue full fail at once, in this process, with how long to
+//! wait. The server never sees them.
 //!
 //! ```text
 //! cargo run --example client_side

@@ -1,7 +1,8 @@
 //! A rule of your own: three tries, then none until a minute after the last of them.
 //!
-//! The rule is a value plus a pure step over its state: no clock, no lock, nothing async. Layers, stores and tuples take
-//! it as one of the crate's own; for Redis it is said in Lua too: `examples/redis/src/bin/redis_custom_algorithm.rs`.
+//! The rule is a value plus a pure step over its state: no clock, no lock, nothing async. Layers,
+//! stores and tuples take it as one of the crate's own; for Redis it is said in Lua too:
+//! `examples/redis/src/bin/redis_custom_algorithm.rs`.
 //!
 //! ```text
 //! cargo run --example custom_algorithm
@@ -12,7 +13,8 @@ use std::{error::Error, time::Duration};
 use tollgate::algorithm::{Algorithm, Policy, PolicyId, Standing};
 use tollgate::{PolicyDecision, RateLimiter, Timestamp, clock::ManualClock, store::LocalStore};
 
-/// Admits the policy's limit of units; then none until a pause (in microseconds) after the last admitted one.
+/// Admits the policy's limit of units; then none until a pause (in microseconds) after the last
+/// admitted one.
 ///
 /// In any span of one pause that is the most: two runs lie at least a pause apart.
 #[derive(Debug, Clone)]

@@ -1,7 +1,7 @@
 //! A key of your own: one bucket for each tenant, found by the host name that the request is for.
 //!
-//! Only hosts that are known have a bucket. A caller that makes one up gets no fresh bucket, but an answer that
-//! this program has chosen.
+//! Only hosts that are known have a bucket. A caller that makes one up gets no fresh bucket, but an
+//! answer that this program has chosen.
 //!
 //! ```text
 //! cargo run --example custom_key

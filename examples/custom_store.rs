@@ -1,7 +1,8 @@
-//! A store of your own, far away: its answers come later, or not in time, and nothing else changes for the layer.
+//! A store of your own, far away: its answers come later, or not in time, and nothing else changes
+//! for the layer.
 //!
-//! This one only pretends: a sleep stands for the network, a store in memory for the server, where each decision
-//! is one step that nothing comes between.
+//! This one only pretends: a sleep stands for the network, a store in memory for the server, where
+//! each decision is one step that nothing comes between.
 //!
 //! ```text
 //! cargo run --example custom_store

@@ -1,7 +1,9 @@
-//! A quota per plan: free and paid callers, a customer with numbers of its own, and callers without any limit.
+//! A quota per plan: free and paid callers, a customer with numbers of its own, and callers without
+//! any limit.
 //!
-//! A small layer finds out who calls, and leaves the plan in the request's extensions; the limit is chosen by it. All plans
-//! have one name, so a caller whose plan changes in the middle of the day keeps what was used.
+//! A small layer finds out who calls, and leaves the plan in the request's extensions; the limit is
+//! chosen by it. All plans have one name, so a caller whose plan changes in the middle of the day
+//! keeps what was used.
 //!
 //! ```text
 //! cargo run --example plans

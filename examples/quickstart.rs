@@ -1,4 +1,5 @@
-//! A limit in front of an axum app, seen from its caller: five requests at once, then one every five seconds.
+//! A limit in front of an axum app, seen from its caller: five requests at once, then one every
+//! five seconds.
 //!
 //! ```text
 //! cargo run --example quickstart            # ends with Ctrl-C; try it by hand meanwhile

@@ -19,7 +19,8 @@ impl Timestamp {
     /// The latest instant there is.
     pub const MAX: Self = Self((1 << 53) - 1);
 
-    /// The instant so many microseconds after the Unix epoch, or [`MAX`](Self::MAX) if that is earlier.
+    /// The instant so many microseconds after the Unix epoch, or [`MAX`](Self::MAX) if that is
+    /// earlier.
     ///
     /// # Example: the far future is held at the last instant
     ///
@@ -42,7 +43,8 @@ impl Timestamp {
         self.0
     }
 
-    /// This instant moved forward, rounded down to whole microseconds, never past [`MAX`](Self::MAX).
+    /// This instant moved forward, rounded down to whole microseconds, never past
+    /// [`MAX`](Self::MAX).
     pub fn saturating_add(self, duration: Duration) -> Self {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         Self::from_micros(self.0.saturating_add(micros))
@@ -62,10 +64,10 @@ pub trait Clock: Clone + Send + Sync + 'static {
 
 /// The wall time at its creation plus the monotonic time since: it never steps back.
 ///
-/// A correction of the machine's clock is not followed until the process starts again. Whether time goes by while the
-/// machine is suspended is the processor's to say: most counters stand still or go on, and no more is refilled
-/// than a burst. One that begins anew steps this clock back with it, which opens nothing and locks nobody for more
-/// than two spans.
+/// A correction of the machine's clock is not followed until the process starts again. Whether time
+/// goes by while the machine is suspended is the processor's to say: most counters stand still or
+/// go on, and no more is refilled than a burst. One that begins anew steps this clock back with it,
+/// which opens nothing and locks nobody for more than two spans.
 ///
 /// # Example: it moves forward only
 ///
@@ -87,7 +89,8 @@ pub struct SystemClock {
 impl SystemClock {
     /// A clock that starts from the machine's wall time.
     ///
-    /// The first one in a process measures the processor's counter, for a fifth of a second at most.
+    /// The first one in a process measures the processor's counter, for a fifth of a second at
+    /// most.
     pub fn new() -> Self {
         Self::from_now_by(quanta::Clock::new())
     }
@@ -120,16 +123,17 @@ impl Clock for SystemClock {
     }
 }
 
-/// The machine's own time: what is left when the processor's counter began anew, and would stand still for as long as
-/// the machine had run before.
+/// The machine's own time: what is left when the processor's counter began anew, and would stand
+/// still for as long as the machine had run before.
 #[cold]
 fn wall_time() -> Timestamp {
     let wall = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
     Timestamp::default().saturating_add(wall)
 }
 
-/// How long the processor's counter takes for one count, in 2<sup>-64</sup> µs: so that telling the time takes one
-/// multiplication and no division. A counter below a megahertz, which no processor has, would be told too slowly.
+/// How long the processor's counter takes for one count, in 2<sup>-64</sup> µs: so that telling the
+/// time takes one multiplication and no division. A counter below a megahertz, which no processor
+/// has, would be told too slowly.
 #[derive(Debug, Clone, Copy)]
 struct MicrosPerCount(u64);
 
@@ -244,8 +248,8 @@ mod tests {
         is_ahead_by(HOUR / 2);
     }
 
-    /// Processors do so that are switched off while the machine sleeps; the counter then takes as long to come to where
-    /// it was as the machine had run.
+    /// Processors do so that are switched off while the machine sleeps; the counter then takes as
+    /// long to come to where it was as the machine had run.
     #[test]
     fn a_counter_that_begins_anew_does_not_stop_the_clock() {
         let (counter, by_hand) = quanta::Clock::mock();

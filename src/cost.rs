@@ -61,15 +61,17 @@ mod route_costs {
 
     use super::Cost;
 
-    /// Charges a request by its method and the route it matched, as the router spells it (`/users/{id}`).
+    /// Charges a request by its method and the route it matched, as the router spells it
+    /// (`/users/{id}`).
     ///
-    /// A line for a method comes before a line for any method, whatever their order. `HEAD` costs what `GET` does,
-    /// unless it has a line of its own: routers serve it with the same handler. Requests that match
-    /// no line, or no route at all, cost the default. As in [`MatchedRoute`](crate::key::MatchedRoute), there is
-    /// no matched route outside of the router.
+    /// A line for a method comes before a line for any method, whatever their order. `HEAD` costs
+    /// what `GET` does, unless it has a line of its own: routers serve it with the same
+    /// handler. Requests that match no line, or no route at all, cost the default. As in
+    /// [`MatchedRoute`](crate::key::MatchedRoute), there is no matched route outside of the
+    /// router.
     ///
-    /// A route that no request has matched in the first 10 000 may be misspelled: it is told by `tracing`, once, with
-    /// target `tollgate::cost` and the name `cost.route_not_matched`.
+    /// A route that no request has matched in the first 10 000 may be misspelled: it is told by
+    /// `tracing`, once, with target `tollgate::cost` and the name `cost.route_not_matched`.
     ///
     /// # Example: searching is five times as dear as reading
     ///
@@ -87,7 +89,8 @@ mod route_costs {
     pub struct RouteCosts {
         default: u32,
         routes: HashMap<String, RouteCost>,
-        /// How many requests were looked up, up to so many as are watched; clones of a layer count together.
+        /// How many requests were looked up, up to so many as are watched; clones of a layer count
+        /// together.
         watched: Arc<AtomicU32>,
     }
 
@@ -143,7 +146,8 @@ mod route_costs {
             self.routes.entry(route).or_default()
         }
 
-        /// Counts a request, and tells of the routes that none has matched once so many were counted.
+        /// Counts a request, and tells of the routes that none has matched once so many were
+        /// counted.
         #[cold]
         fn watch(&self, matched: Option<&RouteCost>) {
             if let Some(route) = matched {

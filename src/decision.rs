@@ -126,7 +126,8 @@ impl PolicyDecision {
         self.read(|standing| standing.outcome) == Outcome::NeverFits
     }
 
-    /// How long until more than [`remaining`](Self::remaining) units are let through; zero if all are there.
+    /// How long until more than [`remaining`](Self::remaining) units are let through; zero if all
+    /// are there.
     #[inline]
     pub fn replenished_after(&self) -> Duration {
         Duration::from_micros(self.read(|standing| standing.replenished_after_micros))
@@ -276,7 +277,8 @@ impl Decision {
         self.binding().is_admitted()
     }
 
-    /// The most the [binding policy](Self::policy) lets through at once: the quota's units, or the burst.
+    /// The most the [binding policy](Self::policy) lets through at once: the quota's units, or the
+    /// burst.
     pub fn limit(&self) -> u64 {
         self.binding().limit()
     }
@@ -354,7 +356,8 @@ impl fmt::Debug for Decision {
     }
 }
 
-/// How much a policy binds: the most of those that refuse the one with the longest wait, of others that with the least left.
+/// How much a policy binds: the most of those that refuse the one with the longest wait, of others
+/// that with the least left.
 #[inline]
 fn severity(standing: &Standing) -> (u8, u64) {
     match standing.outcome {

@@ -11,30 +11,35 @@ use crate::{
     limit::Limit,
 };
 
-/// Counts a request against each of several keys, the address *and* the account: it is admitted if all of them have room;
-/// otherwise none is charged, and the answer says which one refused and how long to wait.
+/// Counts a request against each of several keys, the address *and* the account: it is admitted if
+/// all of them have room; otherwise none is charged, and the answer says which one refused and how
+/// long to wait.
 ///
-/// It stands in the algorithm's place around one algorithm for each key, and in the key's place around as many
-/// extractors. (A plain tuple of extractors is one bucket per *combination*; a plain tuple of algorithms is several
-/// limits for one key.) There are two to six.
+/// It stands in the algorithm's place around one algorithm for each key, and in the key's place
+/// around as many extractors. (A plain tuple of extractors is one bucket per *combination*; a plain
+/// tuple of algorithms is several limits for one key.) There are two to six.
 ///
-/// - **Same numbers for each**: clone the algorithm, and give each clone a name, by which a refusal is told.
-/// - **Absent keys**: where an extractor says that [no limit applies](KeyExtractor::extract), that key is left out, and the
-///   others are judged without it; if there is none at all, the request passes. An extractor that *rejects* a request without a
-///   key rejects it here too: to leave anonymous callers out is your choice, not an accident.
-/// - **Buckets** of one place are its own, also where two have the same policy: an account `7` and a tenant `7` never mix.
-/// - **Decision**: [`policies`](Decision::policies) has those of the keys that are there, in their order. It waits for the one with
-///   the longest wait, and what remains is the least.
+/// - **Same numbers for each**: clone the algorithm, and give each clone a name, by which a refusal
+///   is told.
+/// - **Absent keys**: where an extractor says that [no limit applies](KeyExtractor::extract), that
+///   key is left out, and the others are judged without it; if there is none at all, the request
+///   passes. An extractor that *rejects* a request without a key rejects it here too: to leave
+///   anonymous callers out is your choice, not an accident.
+/// - **Buckets** of one place are its own, also where two have the same policy: an account `7` and
+///   a tenant `7` never mix.
+/// - **Decision**: [`policies`](Decision::policies) has those of the keys that are there, in their
+///   order. It waits for the one with the longest wait, and what remains is the least.
 /// - **Cost**: that of the request is charged to each key.
-/// - **[`LocalStore`](crate::store::LocalStore)**: one lock per key, taken in the order of the places, all held while it is decided:
-///   no other thread sees one key charged and the other not, and no two wait for each other. (What is given back, or reset, is
-///   so for one key after the other.) A check makes a copy of its keys: that allocates nothing for addresses, numbers and the
-///   values of header fields, and once for each `String`.
-/// - **`RedisStore`**: one script and one round trip, on a single server and wherever the keys share a slot. How a cluster is
-///   asked about keys in several slots is said there.
+/// - **[`LocalStore`](crate::store::LocalStore)**: one lock per key, taken in the order of the
+///   places, all held while it is decided: no other thread sees one key charged and the other not,
+///   and no two wait for each other. (What is given back, or reset, is so for one key after the
+///   other.) A check makes a copy of its keys: that allocates nothing for addresses, numbers and
+///   the values of header fields, and once for each `String`.
+/// - **`RedisStore`**: one script and one round trip, on a single server and wherever the keys
+///   share a slot. How a cluster is asked about keys in several slots is said there.
 ///
-/// Two layers, one around the other, limit by two keys as well, but a request that the inner one refuses stays charged to the
-/// outer one.
+/// Two layers, one around the other, limit by two keys as well, but a request that the inner one
+/// refuses stays charged to the outer one.
 ///
 /// # Example: twenty a second from an address, a thousand a day for an account
 ///

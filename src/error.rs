@@ -4,8 +4,8 @@ use std::{error::Error, fmt, time::Duration};
 
 /// A configuration that was refused when it was built; the message names the bad value.
 ///
-/// The constructors that panic do so with this message; their `try_` twins return it. So its `Debug` form is the message as
-/// well: an `unwrap` says what is wrong and what is allowed.
+/// The constructors that panic do so with this message; their `try_` twins return it. So its
+/// `Debug` form is the message as well: an `unwrap` says what is wrong and what is allowed.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -57,12 +57,14 @@ pub enum ConfigError {
         /// What was asked for.
         name: String,
     },
-    /// A prefix of Redis keys that is empty, too long, or has a character other than `A-Z a-z 0-9 _ . : -`.
+    /// A prefix of Redis keys that is empty, too long, or has a character other than `A-Z a-z 0-9 _
+    /// . : -`.
     InvalidKeyPrefix {
         /// What was asked for.
         prefix: String,
     },
-    /// A hash tag of Redis keys that is empty, too long, or has a character other than `A-Z a-z 0-9 _ . : -`.
+    /// A hash tag of Redis keys that is empty, too long, or has a character other than `A-Z a-z 0-9
+    /// _ . : -`.
     InvalidHashTag {
         /// What was asked for.
         tag: String,

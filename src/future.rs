@@ -1,4 +1,5 @@
-//! The future of a limited service: the inner one, or an answer in its place, or a request that is held.
+//! The future of a limited service: the inner one, or an answer in its place, or a request that is
+//! held.
 
 use std::{
     fmt,

@@ -69,7 +69,8 @@ where
     K: Key,
     S: Store<A::Limit, K>,
 {
-    /// Until the store has decided what it was asked: under which choice, for which key, at which cost.
+    /// Until the store has decided what it was asked: under which choice, for which key, at which
+    /// cost.
     pub(crate) fn until_decided(
         settings: Arc<Settings<A, S, F, O>>,
         service: Svc,

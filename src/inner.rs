@@ -2,7 +2,8 @@
 
 /// A service that can be limited: any that is `Clone`.
 ///
-/// It is asked for where a layer meets a service, so that the compiler's message is about that line and says why.
+/// It is asked for where a layer meets a service, so that the compiler's message is about that line
+/// and says why.
 #[diagnostic::on_unimplemented(
     message = "the inner service `{Self}` must be `Clone` to be limited",
     label = "this inner service is not `Clone`",

@@ -6,7 +6,8 @@ use crate::{
     limit::Limit,
 };
 
-/// A limit whose keys this extractor finds: an [algorithm](crate::algorithm) has one, [each of several](crate::EachOf) its own.
+/// A limit whose keys this extractor finds: an [algorithm](crate::algorithm) has one, [each of
+/// several](crate::EachOf) its own.
 #[diagnostic::on_unimplemented(
     message = "`{F}` does not find the keys of `{Self}`",
     label = "these keys do not fit these algorithms",

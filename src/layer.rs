@@ -15,30 +15,34 @@ use crate::{
     store_error::OnStoreError,
 };
 
-/// Lets a request through to the inner service, or answers it with 429 (gRPC: `RESOURCE_EXHAUSTED`).
+/// Lets a request through to the inner service, or answers it with 429 (gRPC:
+/// `RESOURCE_EXHAUSTED`).
 ///
-/// Three words: the [algorithm](crate::algorithm) says how much, the [store](crate::store) keeps count, the
-/// [key](crate::key) says of whom. Each is changed without touching the others. The rest has defaults: every
-/// request costs 1, refusals are told in [HTTP](Http) (or gRPC, if the request is), nothing is exempt.
+/// Three words: the [algorithm](crate::algorithm) says how much, the [store](crate::store) keeps
+/// count, the [key](crate::key) says of whom. Each is changed without touching the others. The rest
+/// has defaults: every request costs 1, refusals are told in [HTTP](Http) (or gRPC, if the request
+/// is), nothing is exempt.
 ///
 /// Cloning a layer shares its buckets. So two routes share one quota with different weights:
 /// `.layer(limit.clone())` and `.layer(limit.cost(5))`.
 ///
 /// # What it asks of the service
 ///
-/// The inner service must be `Clone` (axum's and tonic's are): while a decision is waited for, the service
-/// that was made ready goes with the request, and a clone takes its place. With [`LocalStore`] that never
-/// happens, except for a request that is [held back](crate::algorithm::LeakyBucket::queue).
+/// The inner service must be `Clone` (axum's and tonic's are): while a decision is waited for, the
+/// service that was made ready goes with the request, and a clone takes its place. With
+/// [`LocalStore`] that never happens, except for a request that is [held
+/// back](crate::algorithm::LeakyBucket::queue).
 ///
 /// For services that don't speak HTTP choose another answer, as
 /// [`.respond_with(AsError)`](Self::respond_with).
 ///
 /// # What operators are told
 ///
-/// By `tracing`, at level `warn`, once for each name: `layer.nothing_let_through` (a burst or a capacity of 0 has refused a
-/// request; target `tollgate::layer`), `response.policy_told_twice` (a response tells of two limits of one name, as of two
-/// layers with the same numbers and no names; `tollgate::response`), `cost.route_not_matched` (a route of
-/// `RouteCosts` that no request has matched; `tollgate::cost`) and `key.header_missing` (`tollgate::key`).
+/// By `tracing`, at level `warn`, once for each name: `layer.nothing_let_through` (a burst or a
+/// capacity of 0 has refused a request; target `tollgate::layer`), `response.policy_told_twice` (a
+/// response tells of two limits of one name, as of two layers with the same numbers and no names;
+/// `tollgate::response`), `cost.route_not_matched` (a route of `RouteCosts` that no request has
+/// matched; `tollgate::cost`) and `key.header_missing` (`tollgate::key`).
 ///
 /// # Example: twenty a second with bursts of forty, for each peer address
 ///
@@ -111,7 +115,8 @@ pub struct Options<
 }
 
 impl<A, S, F> RateLimitLayer<A, S, F> {
-    /// Limits by this algorithm, keeping count in this store, for each key that this extractor finds.
+    /// Limits by this algorithm, keeping count in this store, for each key that this extractor
+    /// finds.
     pub fn new(algorithm: A, store: S, key: F) -> Self {
         Self {
             settings: Settings {
@@ -147,8 +152,8 @@ impl<A, S, F, C, R, X, E, D> RateLimitLayer<A, S, F, Options<C, R, X, E, D>> {
 
     /// Charges each request this much: a number, a closure over the request, or a table by route.
     ///
-    /// See [`Cost`](crate::Cost). A request of cost 0 is admitted and charges nothing. Closures must name
-    /// the type that they look at: `|request: &Request| …`.
+    /// See [`Cost`](crate::Cost). A request of cost 0 is admitted and charges nothing. Closures
+    /// must name the type that they look at: `|request: &Request| …`.
     pub fn cost<C2>(self, cost: C2) -> RateLimitLayer<A, S, F, Options<C2, R, X, E, D>> {
         self.with(|options| Options {
             cost,
@@ -175,8 +180,8 @@ impl<A, S, F, C, R, X, E, D> RateLimitLayer<A, S, F, Options<C, R, X, E, D>> {
 
     /// Lets the requests of which this closure says `true` pass without a key, a count or a header.
     ///
-    /// For health checks, internal addresses, the operator's own keys. The closure must name the type that it looks at:
-    /// `|request: &Request| …`.
+    /// For health checks, internal addresses, the operator's own keys. The closure must name the
+    /// type that it looks at: `|request: &Request| …`.
     ///
     /// # Example: the health check is never refused
     ///
@@ -212,8 +217,9 @@ impl<A, S, F, C, R, X, E, D> RateLimitLayer<A, S, F, Options<C, R, X, E, D>> {
         })
     }
 
-    /// Chooses what becomes of a request while the store is unavailable: an [`OnStoreError`], or a closure
-    /// `|error: &StoreError| …` that answers one. By default it is refused with 503 (gRPC: `UNAVAILABLE`).
+    /// Chooses what becomes of a request while the store is unavailable: an [`OnStoreError`], or a
+    /// closure `|error: &StoreError| …` that answers one. By default it is refused with 503
+    /// (gRPC: `UNAVAILABLE`).
     pub fn on_store_error<E2>(
         self,
         on_store_error: E2,
@@ -227,9 +233,11 @@ impl<A, S, F, C, R, X, E, D> RateLimitLayer<A, S, F, Options<C, R, X, E, D>> {
         })
     }
 
-    /// Puts the [`Decision`](crate::Decision) about an admitted request into its extensions, for handlers and inner layers.
+    /// Puts the [`Decision`](crate::Decision) about an admitted request into its extensions, for
+    /// handlers and inner layers.
     ///
-    /// It costs an allocation and about as much time as the decision itself, so it is only done when asked for.
+    /// It costs an allocation and about as much time as the decision itself, so it is only done
+    /// when asked for.
     pub fn expose_decision(self) -> RateLimitLayer<A, S, F, Options<C, R, X, E, Exposed>> {
         self.with(|options| Options {
             cost: options.cost,

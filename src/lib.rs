@@ -1,7 +1,8 @@
-//! Rate limiting for tower services: axum, tonic, hyper, or any [`Service`](tower_service::Service) at all.
+//! Rate limiting for tower services: axum, tonic, hyper, or any [`Service`](tower_service::Service)
+//! at all.
 //!
-//! Three words make a limit: an [algorithm] says how much, a [store] keeps count, a [key] says of whom.
-//! Each is changed without touching the others.
+//! Three words make a limit: an [algorithm] says how much, a [store] keeps count, a [key] says of
+//! whom. Each is changed without touching the others.
 //!
 //! ```
 //! use axum::{Router, routing::get};
@@ -17,8 +18,9 @@
 //! # let _ = app;
 //! ```
 //!
-//! A caller who asks for more is answered with 429, with the exact time to wait in `Retry-After`; a gRPC
-//! caller with `RESOURCE_EXHAUSTED` and a `RetryInfo`. Admitted callers see in the `RateLimit` fields what they have left.
+//! A caller who asks for more is answered with 429, with the exact time to wait in `Retry-After`; a
+//! gRPC caller with `RESOURCE_EXHAUSTED` and a `RetryInfo`. Admitted callers see in the `RateLimit`
+//! fields what they have left.
 //!
 //! # Where to look
 //!
@@ -45,13 +47,15 @@
 //!
 //! # Features
 //!
-//! - `axum` (on by default): [`key::PeerIp`] reads axum's `ConnectInfo`, [`key::MatchedRoute`] and [`RouteCosts`] its
-//!   matched path, and refusals become axum bodies.
+//! - `axum` (on by default): [`key::PeerIp`] reads axum's `ConnectInfo`, [`key::MatchedRoute`] and
+//!   [`RouteCosts`] its matched path, and refusals become axum bodies.
 //! - `tonic`: [`key::PeerIp`] reads tonic's connect info, and refusals become tonic bodies.
-//! - `redis`: `store::RedisStore`, one limit for many processes over Redis or Valkey, and `key::PortableKey`, its keys.
+//! - `redis`: `store::RedisStore`, one limit for many processes over Redis or Valkey, and
+//!   `key::PortableKey`, its keys.
 //! - `reload`: `choice::Reloadable`, numbers that are replaced while they are in use.
-//! - `serde`: every algorithm can be deserialized from a map such as `{ quota = "20/s", burst = 40, name = "api" }`, a tuple
-//!   (and an [`EachOf`] of one) from a list of such maps, and [`Quota`] from and to its text.
+//! - `serde`: every algorithm can be deserialized from a map such as `{ quota = "20/s", burst = 40,
+//!   name = "api" }`, a tuple (and an [`EachOf`] of one) from a list of such maps, and [`Quota`]
+//!   from and to its text.
 
 #![forbid(unsafe_code)]
 

@@ -8,9 +8,11 @@ use crate::{
     decision::Decision,
 };
 
-/// What a request is held to: an [algorithm](crate::algorithm), or [each of several](crate::EachOf).
+/// What a request is held to: an [algorithm](crate::algorithm), or [each of
+/// several](crate::EachOf).
 ///
-/// Every [`Algorithm`] is one. It is no more than what is asked of the limit once a [store](crate::store) has decided.
+/// Every [`Algorithm`] is one. It is no more than what is asked of the limit once a
+/// [store](crate::store) has decided.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a rate-limiting algorithm",
     label = "not an algorithm",
@@ -18,7 +20,8 @@ use crate::{
     note = "for a limit of each of several keys use `tollgate::EachOf((.., ..))`, and for one that is chosen per request `tollgate::choice::by_request(..)`"
 )]
 pub trait Limit: Clone + Send + Sync + 'static {
-    /// What is carried out of the store: enough to say later how the buckets stood at the instant of the decision.
+    /// What is carried out of the store: enough to say later how the buckets stood at the instant
+    /// of the decision.
     type Snapshot: Clone + Send + 'static;
 
     /// Whose buckets these are: of a limit of several keys, all of them together.

@@ -17,11 +17,12 @@ use check::Check;
 
 /// Decides by key, without a request: an [algorithm](crate::algorithm) and a [store](crate::store).
 ///
-/// It is what [`RateLimitLayer`](crate::RateLimitLayer) is built on. Keys are taken in any borrowed form:
-/// `check("bob")` finds the bucket of the `String` key `bob`. Clones share their buckets.
+/// It is what [`RateLimitLayer`](crate::RateLimitLayer) is built on. Keys are taken in any borrowed
+/// form: `check("bob")` finds the bucket of the `String` key `bob`. Clones share their buckets.
 ///
-/// In the algorithm's place may stand what [chooses](crate::choice) one without a request, as a `Reloadable` does. For a plan
-/// that is known already, make a limiter of that plan's algorithm and a clone of the store: neither costs an allocation.
+/// In the algorithm's place may stand what [chooses](crate::choice) one without a request, as a
+/// `Reloadable` does. For a plan that is known already, make a limiter of that plan's algorithm and
+/// a clone of the store: neither costs an allocation.
 ///
 /// # Example: three logins a minute
 ///
@@ -47,7 +48,8 @@ pub struct RateLimiter<Algo, Store> {
     store: Store,
 }
 
-/// A limiter with a [`LocalStore`](crate::store::LocalStore), whose type would name the algorithm twice.
+/// A limiter with a [`LocalStore`](crate::store::LocalStore), whose type would name the algorithm
+/// twice.
 ///
 /// # Example: a limiter in a struct
 ///
@@ -111,7 +113,8 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
         Check::new(self, key, cost)
     }
 
-    /// What a cost of 1 would be told; charges nothing. A queue tells no [delay](Decision::delay), as nothing waits.
+    /// What a cost of 1 would be told; charges nothing. A queue tells no [delay](Decision::delay),
+    /// as nothing waits.
     ///
     /// # Errors
     ///
@@ -142,13 +145,15 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
         Ok(self.algorithm.kept(&kept).decision_of(&verdict.snapshot))
     }
 
-    /// Gives units back that were charged for something that did not happen; never more than are owed.
+    /// Gives units back that were charged for something that did not happen; never more than are
+    /// owed.
     ///
-    /// Units whose time is up, so that they are no longer owed, cannot be given back: a refund as late as that
-    /// gives back what was charged since. A key that has no entry of its own, because the store was full, gets nothing.
+    /// Units whose time is up, so that they are no longer owed, cannot be given back: a refund as
+    /// late as that gives back what was charged since. A key that has no entry of its own,
+    /// because the store was full, gets nothing.
     ///
-    /// [`LeakyBucket::queue`](crate::algorithm::LeakyBucket::queue) gives nothing back: those behind keep
-    /// the places that were promised.
+    /// [`LeakyBucket::queue`](crate::algorithm::LeakyBucket::queue) gives nothing back: those
+    /// behind keep the places that were promised.
     ///
     /// # Errors
     ///

@@ -14,8 +14,9 @@ mod name;
 pub(crate) use name::PolicyName;
 
 const LONGEST_NAME: usize = 64;
-/// After so many windows without a charge the state of every algorithm is as good as fresh: two counters need two, and so do
-/// sub-counters as long as the window, or three if other numbers had begun them elsewhere.
+/// After so many windows without a charge the state of every algorithm is as good as fresh: two
+/// counters need two, and so do sub-counters as long as the window, or three if other numbers had
+/// begun them elsewhere.
 const WINDOWS_THAT_MATTER: u64 = 3;
 
 /// Tells one policy's buckets from another's: a bucket is *(policy, key)*, in every store.
@@ -100,11 +101,13 @@ impl Numbers {
         self.id
     }
 
-    /// How long after its last charge a state may still say more than a fresh one, at most: three windows of the policy.
+    /// How long after its last charge a state may still say more than a fresh one, at most: three
+    /// windows of the policy.
     ///
-    /// Under a policy with several numbers a store in memory keeps a state for so long (by the slowest of them) after it is
-    /// as good as fresh by those of whoever calls. An algorithm of your own whose states matter for longer should say a
-    /// longer window, or keep to [one set of numbers](Self::unchanging).
+    /// Under a policy with several numbers a store in memory keeps a state for so long (by the
+    /// slowest of them) after it is as good as fresh by those of whoever calls. An algorithm of
+    /// your own whose states matter for longer should say a longer window, or keep to [one set
+    /// of numbers](Self::unchanging).
     #[inline]
     pub const fn matter_for(self) -> Duration {
         Duration::from_micros(self.matter_for_micros)
@@ -125,10 +128,11 @@ impl Numbers {
     }
 }
 
-/// The name of a policy with what is said of it on the wire: the most at once, and the time to win it back.
+/// The name of a policy with what is said of it on the wire: the most at once, and the time to win
+/// it back.
 ///
-/// A policy that is [named](Self::named) *is* its name: it keeps its buckets when its numbers change.
-/// One that is not is its algorithm and its numbers, and its name is made of those.
+/// A policy that is [named](Self::named) *is* its name: it keeps its buckets when its numbers
+/// change. One that is not is its algorithm and its numbers, and its name is made of those.
 ///
 /// # Example: two policies that differ in nothing but a number
 ///
@@ -156,8 +160,8 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The policy of an algorithm without a name of its own: it is known by its numbers, the first of
-    /// which is its limit (0 if there is none), and by the time it takes to win that back.
+    /// The policy of an algorithm without a name of its own: it is known by its numbers, the first
+    /// of which is its limit (0 if there is none), and by the time it takes to win that back.
     ///
     /// A character of the algorithm's name that a policy's name cannot have becomes `_`.
     pub fn new(algorithm: &str, numbers: &[u64], window: Duration) -> Self {
@@ -217,8 +221,8 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`, which are safe in a header field
-    /// and in a Redis key.
+    /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`, which are safe in a header
+    /// field and in a Redis key.
     pub fn named(self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
         let name = name.as_ref();
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);

@@ -6,9 +6,9 @@ use crate::error::ConfigError;
 
 /// So many units per period: `Quota::per_second(60)` is sixty in each second.
 ///
-/// What a unit is, the [cost](crate::RateLimitLayer::cost) says: by default every request costs one.
-/// Periods are whole microseconds; what is left of one is rounded **up**, which never lets through
-/// more than was asked for.
+/// What a unit is, the [cost](crate::RateLimitLayer::cost) says: by default every request costs
+/// one. Periods are whole microseconds; what is left of one is rounded **up**, which never lets
+/// through more than was asked for.
 ///
 /// # Example: the same rate, said in two ways
 ///
@@ -152,7 +152,8 @@ const UNITS_OF_TIME: [(&str, u64); 6] = [
     ("us", 1),
 ];
 
-/// Units per period, the period in the largest unit that it is a whole number of: `20/s`, `3/10s`, `1/1500us`.
+/// Units per period, the period in the largest unit that it is a whole number of: `20/s`, `3/10s`,
+/// `1/1500us`.
 ///
 /// What is written so is read as the same quota again.
 impl fmt::Display for Quota {
@@ -171,8 +172,8 @@ impl fmt::Display for Quota {
 
 /// Units per period, without spaces: `20/s`, `100/min`, `3/10s`, `1/100ms`.
 ///
-/// Both numbers are whole, and without the second it is 1. The units of time are `us`, `ms`, `s` (`sec`, `second`),
-/// `min` (`m`, `minute`), `h` (`hour`) and `day` (`d`).
+/// Both numbers are whole, and without the second it is 1. The units of time are `us`, `ms`, `s`
+/// (`sec`, `second`), `min` (`m`, `minute`), `h` (`hour`) and `day` (`d`).
 impl FromStr for Quota {
     type Err = ConfigError;
 
@@ -213,7 +214,8 @@ fn whole_number(text: &str) -> Option<u64> {
     }
 }
 
-/// So many of this unit of time. What is longer than 2^64 microseconds is longer than any period in any case.
+/// So many of this unit of time. What is longer than 2^64 microseconds is longer than any period in
+/// any case.
 fn span(many: &str, unit: &str) -> Option<Duration> {
     let unit = match unit {
         "sec" | "second" => "s",

@@ -34,17 +34,18 @@ use crate::{
 /// Lets a request through to the inner service, or answers it in its place; made by a
 /// [`RateLimitLayer`](crate::RateLimitLayer).
 ///
-/// It is ready when the inner service is, and charges nothing for that: the decision is made in `call`,
-/// once per request, and the inner service is called only after it. A request that is refused never
-/// reaches the inner service, and what that had reserved to be ready is let go. Dropping a response does not
-/// give units back.
+/// It is ready when the inner service is, and charges nothing for that: the decision is made in
+/// `call`, once per request, and the inner service is called only after it. A request that is
+/// refused never reaches the inner service, and what that had reserved to be ready is let go.
+/// Dropping a response does not give units back.
 ///
 /// # When it is no service
 ///
-/// axum, tonic and every function that asks for a service make the compiler say what is missing: a key for this type
-/// of request, a store for this algorithm, a body that a refusal can be written in. Where a *method* is called on it,
-/// the compiler says no more than that `ready` or `oneshot` "exists, but its trait bounds were not satisfied".
-/// Write `tower::ServiceExt::oneshot(service, request)` in its place to be told which.
+/// axum, tonic and every function that asks for a service make the compiler say what is missing: a
+/// key for this type of request, a store for this algorithm, a body that a refusal can be written
+/// in. Where a *method* is called on it, the compiler says no more than that `ready` or `oneshot`
+/// "exists, but its trait bounds were not satisfied". Write `tower::ServiceExt::oneshot(service,
+/// request)` in its place to be told which.
 pub struct RateLimit<Svc, Algo, Store, KeyFn, Opts = Options> {
     inner: Svc,
     settings: Arc<Settings<Algo, Store, KeyFn, Opts>>,
@@ -180,8 +181,8 @@ where
 }
 
 impl<Svc: Clone, A, S, F, O> RateLimit<Svc, A, S, F, O> {
-    /// Answers in the place of the inner service, which lets go of what it had reserved to be ready (a permit of a
-    /// concurrency limit, say): nobody knows when this one is called again.
+    /// Answers in the place of the inner service, which lets go of what it had reserved to be ready
+    /// (a permit of a concurrency limit, say): nobody knows when this one is called again.
     #[cold]
     fn answer<Fut, Res, Err, Note, Wait>(
         &mut self,
@@ -198,7 +199,8 @@ impl<Svc: Clone, A, S, F, O> RateLimit<Svc, A, S, F, O> {
     }
 }
 
-/// What the response of an admitted request is to be told: kept small, as every future has room for it.
+/// What the response of an admitted request is to be told: kept small, as every future has room for
+/// it.
 pub struct Annotation<A: Choice, S, F, O> {
     settings: Arc<Settings<A, S, F, O>>,
     kept: A::Kept,
@@ -221,7 +223,8 @@ impl<A: Choice, S, F, O> Annotation<A, S, F, O> {
 }
 
 impl<A: Choice, S, F, C, R, X, E, D> Annotation<A, S, F, Options<C, R, X, E, D>> {
-    /// Polls the inner future, and writes the note on its response, which stays where it was written first.
+    /// Polls the inner future, and writes the note on its response, which stays where it was
+    /// written first.
     #[inline(always)]
     pub(crate) fn poll_inner<Req, Res, Err, Fut>(
         note: &mut Option<Self>,
@@ -297,8 +300,9 @@ where
     settings.options.respond.refuse(request, decision)
 }
 
-/// Tells the operator, once for each policy, of a burst or a capacity of 0: it is legal, but may have been meant as "no
-/// bursts". A quota of 0 units says what it does, and is not told; it has a window, which a burst of 0 has not.
+/// Tells the operator, once for each policy, of a burst or a capacity of 0: it is legal, but may
+/// have been meant as "no bursts". A quota of 0 units says what it does, and is not told; it has a
+/// window, which a burst of 0 has not.
 fn tell_of_what_lets_nothing_through(decision: &Decision) {
     static TOLD: ToldOnce = ToldOnce::new();
 

@@ -21,8 +21,9 @@ pub enum OnStoreError {
     note = "use one of the two, or a closure: `|error: &StoreError| OnStoreError::Refuse`"
 )]
 pub trait HandleStoreError {
-    /// The choice. It is asked for [`StoreErrorKind::Unavailable`] only: a store that is set up wrongly, or a
-    /// request that cannot be stored, is always refused, or callers could choose to be let through.
+    /// The choice. It is asked for [`StoreErrorKind::Unavailable`] only: a store that is set up
+    /// wrongly, or a request that cannot be stored, is always refused, or callers could choose
+    /// to be let through.
     fn handle(&self, error: &StoreError) -> OnStoreError;
 }
 
@@ -40,7 +41,8 @@ impl<F: Fn(&StoreError) -> OnStoreError> HandleStoreError for F {
     }
 }
 
-/// Whether the request passes undecided. The operator is told by the store, which knows how long it has been so.
+/// Whether the request passes undecided. The operator is told by the store, which knows how long it
+/// has been so.
 #[cold]
 pub(crate) fn admits(handler: &impl HandleStoreError, error: &StoreError) -> bool {
     match error.kind() {

@@ -5,7 +5,8 @@ use std::{
     sync::{PoisonError, RwLock},
 };
 
-/// The names of which something was told: a policy's, say. It stands in a `static` beside the event.
+/// The names of which something was told: a policy's, say. It stands in a `static` beside the
+/// event.
 #[derive(Debug, Default)]
 pub(crate) struct ToldOnce {
     names: RwLock<BTreeSet<String>>,

@@ -1,4 +1,5 @@
-//! What is printed of a limiter, a service or a response that is under way names its type, and no caller.
+//! What is printed of a limiter, a service or a response that is under way names its type, and no
+//! caller.
 
 use http::{Request, Response};
 use tollgate::{

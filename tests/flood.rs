@@ -1,5 +1,6 @@
-//! A flood of new keys crowds newcomers, and nobody else: memory stays bounded, who was over the limit stays
-//! refused, who is known and under it is never locked out, and no call sweeps everything.
+//! A flood of new keys crowds newcomers, and nobody else: memory stays bounded, who was over the
+//! limit stays refused, who is known and under it is never locked out, and no call sweeps
+//! everything.
 //!
 //! `TOLLGATE_FLOOD_KEYS` sets another number of keys than five million.
 
@@ -49,9 +50,11 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 const MAX_KEYS: usize = 100_000;
-/// A key is 17 bytes and a state 16, in a table that is at least 7/16 full; while a shard grows it is there twice.
+/// A key is 17 bytes and a state 16, in a table that is at least 7/16 full; while a shard grows it
+/// is there twice.
 const MOST_BYTES_PER_KEY: usize = 150;
-/// Much longer than a call ever takes, and much shorter than a sweep through everything, again and again, would be.
+/// Much longer than a call ever takes, and much shorter than a sweep through everything, again and
+/// again, would be.
 const LONGEST_CALL: Duration = Duration::from_millis(250);
 const CALLER_EVERY: u64 = 1_000;
 

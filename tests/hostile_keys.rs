@@ -1,5 +1,6 @@
-//! What a key's own code may do to `LocalStore`: its `Hash`, `Eq`, `Clone` and `Drop` may panic, its `Clone` and `Drop`
-//! may ask the same limiter, and its hash may be everybody's. No place is lost, no bucket opened, and nobody waits for ever.
+//! What a key's own code may do to `LocalStore`: its `Hash`, `Eq`, `Clone` and `Drop` may panic,
+//! its `Clone` and `Drop` may ask the same limiter, and its hash may be everybody's. No place is
+//! lost, no bucket opened, and nobody waits for ever.
 
 use std::{
     cell::{Cell, RefCell},

@@ -1,5 +1,5 @@
-//! Holds the source to its layout: who may name whom, which outside crate has which place, and what an
-//! algorithm says of itself. `CONTRIBUTING.md` has the same in prose.
+//! Holds the source to its layout: who may name whom, which outside crate has which place, and what
+//! an algorithm says of itself. `CONTRIBUTING.md` has the same in prose.
 
 #[path = "house/source.rs"]
 mod source;
@@ -8,7 +8,8 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 use source::{Source, sources};
 
-/// Each module with the ones that it may name, all of which stand above it here: everything points one way.
+/// Each module with the ones that it may name, all of which stand above it here: everything points
+/// one way.
 ///
 /// An arrow that is missing is added here on purpose, or not at all.
 const MODULES: &[(&str, &[&str])] = &[
@@ -100,14 +101,10 @@ const IMPURE: &[&str] = &[
 /// What `algorithm` exports beside its rules: how a rule is told to Redis.
 const NO_RULES: &[&str] = &["Member", "Script"];
 
-const MOST_LINES: usize = 400;
+const MOST_LINES: usize = 450;
 
 /// Longer files, each with the reason why it is not two.
 const LONG_FILES: &[(&str, &str)] = &[
-    (
-        "algorithm/fixed_window.rs",
-        "the rule, alone and beside other plans",
-    ),
     ("algorithm/log.rs", "the rule, alone and beside other plans"),
     (
         "algorithm/meter.rs",
@@ -116,10 +113,6 @@ const LONG_FILES: &[(&str, &str)] = &[
     (
         "algorithm/sliding_window.rs",
         "the rule, alone and beside other plans",
-    ),
-    (
-        "store/redis/compose.rs",
-        "every part of a script stands beside the others",
     ),
 ];
 
@@ -198,7 +191,8 @@ fn the_front_page_has_no_logic() {
     assert_eq!(found, None);
 }
 
-/// The paths of a file that lead to a module which it may not name, or out of its own module in another way.
+/// The paths of a file that lead to a module which it may not name, or out of its own module in
+/// another way.
 fn paths_that_point_up(source: &Source) -> Vec<String> {
     let module = source.module();
     if module == "lib" || TOWER.contains(&module) {

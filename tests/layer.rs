@@ -1,4 +1,5 @@
-//! The layer around a service that is not HTTP at all: readiness, order, sharing, waiting and failing.
+//! The layer around a service that is not HTTP at all: readiness, order, sharing, waiting and
+//! failing.
 
 mod support;
 

@@ -1,4 +1,5 @@
-//! What `LocalStore` promises: idle keys leave, the rest stays, and nothing that goes wrong opens a limit.
+//! What `LocalStore` promises: idle keys leave, the rest stays, and nothing that goes wrong opens a
+//! limit.
 
 use std::{
     future::Future,
@@ -111,13 +112,15 @@ fn a_clock_that_steps_back_after_forgetting_opens_nothing() {
         let (store, clock) = store(1_000);
         let limiter = RateLimiter::new(algorithm.clone(), store.clone());
         assert!(admits_cost(&limiter, &7_u64, 10));
-        // All is forgotten at an instant in the third minute, or the first where a longer memory allows.
+        // All is forgotten at an instant in the third minute, or the first where a longer memory
+        // allows.
         let forgotten = START.saturating_add(3 * MINUTE);
         clock.set(forgotten);
         for key in 1_000..3_000 {
             admits(&limiter, &key);
         }
-        // Back by a little. What is granted from here on is compared with a key that was never forgotten.
+        // Back by a little. What is granted from here on is compared with a key that was never
+        // forgotten.
         let kept = {
             let (kept, kept_clock) = self::store(1_000);
             let kept = RateLimiter::new(algorithm, kept);
@@ -239,7 +242,8 @@ fn a_full_store_takes_newcomers_again_as_soon_as_keys_are_idle() {
         assert!(admits(&limiter, &key));
     }
     assert_eq!(store.usage().overflow_decisions, overflowed);
-    // A newcomer looks at some buckets, not at all of them, and may miss the very last keys that are idle.
+    // A newcomer looks at some buckets, not at all of them, and may miss the very last keys that
+    // are idle.
     for key in 1_075..1_100 {
         assert!(admits(&limiter, &key));
     }

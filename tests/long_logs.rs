@@ -1,5 +1,5 @@
-//! No call about a log costs what its entries cost: neither a look at it, nor a newcomer to a full store who has to
-//! start from what all newcomers owe together.
+//! No call about a log costs what its entries cost: neither a look at it, nor a newcomer to a full
+//! store who has to start from what all newcomers owe together.
 
 #![allow(unsafe_code, reason = "an allocator that counts is an unsafe trait")]
 
@@ -91,8 +91,8 @@ fn bytes_of<T>(run: impl FnOnce() -> T) -> usize {
     ASKED_FOR.get() - before
 }
 
-/// One newcomer after the other, a microsecond apart, to a store that has room for none of them: they share a log, which becomes
-/// as long as they are many.
+/// One newcomer after the other, a microsecond apart, to a store that has room for none of them:
+/// they share a log, which becomes as long as they are many.
 #[test]
 fn newcomers_without_a_place_copy_nothing_of_the_log_that_they_share() {
     const NEWCOMERS: u64 = 100_000;
@@ -110,7 +110,8 @@ fn newcomers_without_a_place_copy_nothing_of_the_log_that_they_share() {
             clock.advance(MICRO);
             assert!(charged(&limiter, &key(newcomer), 1));
             let bytes = ASKED_FOR.get() - before;
-            // Each of two logs grows to two mebibytes, by halves; and a decision about two keys is a list of two.
+            // Each of two logs grows to two mebibytes, by halves; and a decision about two keys is
+            // a list of two.
             let allowed = 10 * MIB + A_FEW_BYTES * usize::try_from(newcomer).unwrap();
             assert!(bytes <= allowed, "{bytes} bytes for {newcomer} newcomers");
         }
@@ -225,8 +226,8 @@ fn a_look_at_a_log_of_a_million_entries_copies_nothing_of_it() {
     });
 }
 
-/// What a newcomer is let through that starts from what `shared` owes, a copy of `shared` lets through too; and at first they have
-/// the same room.
+/// What a newcomer is let through that starts from what `shared` owes, a copy of `shared` lets
+/// through too; and at first they have the same room.
 #[test]
 fn what_a_newcomer_starts_from_is_never_looser_than_a_copy() {
     fn run<A: Algorithm>(algorithm: A) {

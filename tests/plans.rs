@@ -1,4 +1,5 @@
-//! Numbers that a caller's plan changes, under one name: what was used counts on, and nobody's numbers forget another's state.
+//! Numbers that a caller's plan changes, under one name: what was used counts on, and nobody's
+//! numbers forget another's state.
 
 use std::{
     convert::Infallible,
@@ -39,7 +40,8 @@ fn at(clock: &ManualClock, millis: u64) {
     clock.set(START.saturating_add(Duration::from_millis(millis)));
 }
 
-/// Tells the case of a caller with two plans, whose numbers are chosen by a layer, or by two limiters on one store.
+/// Tells the case of a caller with two plans, whose numbers are chosen by a layer, or by two
+/// limiters on one store.
 fn each_way<A: Algorithm>(plans: [A; 2], case: impl Fn(&mut Ask<'_>)) {
     let clock = ManualClock::at(START);
     let store = LocalStore::builder().clock(clock.clone()).build();
@@ -99,7 +101,8 @@ fn the_units_that_a_bucket_is_owed_are_paid_off_at_the_new_rate_since_the_last_c
             assert!(ask(0, 0, 10).is_admitted());
             let refused = ask(8_900, 1, 1);
             let wait = refused.retry_after().unwrap();
-            // A debt that is counted in other parts is rounded up by one part in four thousand at most.
+            // A debt that is counted in other parts is rounded up by one part in four thousand at
+            // most.
             assert!((100..=103).contains(&wait.as_millis()), "{refused:?}");
             assert_eq!(left(ask, 8_950, 1), 0);
             assert_eq!(left(ask, 9_010, 1), 1);
@@ -170,7 +173,8 @@ fn the_units_of_the_window_of_the_last_charge_and_of_the_one_before_count_by_the
     });
     each_way([window(10, 60), window(10, 120)], |ask| {
         used(ask);
-        // Both were in the first two minutes, of which it is the last quarter: three, and a quarter of the four before.
+        // Both were in the first two minutes, of which it is the last quarter: three, and a quarter
+        // of the four before.
         assert_eq!(left(ask, 90_000, 1), 6);
         assert_eq!(left(ask, 180_000, 1), 8);
         assert_eq!(left(ask, 240_000, 1), 10);
@@ -272,7 +276,8 @@ fn plans_without_a_name_have_buckets_of_their_own() {
     );
 }
 
-/// One body for every algorithm, with numbers that are over soon and with numbers that are not, under one name.
+/// One body for every algorithm, with numbers that are over soon and with numbers that are not,
+/// under one name.
 trait Body {
     /// Both admit ten at one instant, or one; the windows are a second and a hundred seconds.
     fn run<A: Algorithm>(&self, name: &str, fast: A, slow: A);

@@ -1,5 +1,5 @@
-//! The operator is told of a store whose policies pile up. (Alone in its file: of two threads that come to an event first
-//! at the same time, `tracing` may tell neither.)
+//! The operator is told of a store whose policies pile up. (Alone in its file: of two threads that
+//! come to an event first at the same time, `tracing` may tell neither.)
 
 use std::{
     future::Future,

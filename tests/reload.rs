@@ -1,4 +1,5 @@
-//! A limit that is replaced while it is in use: nobody's count is lost, and everybody is told the numbers that judged.
+//! A limit that is replaced while it is in use: nobody's count is lost, and everybody is told the
+//! numbers that judged.
 #![cfg(feature = "reload")]
 
 use std::{

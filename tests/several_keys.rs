@@ -1,4 +1,5 @@
-//! Several keys in one check, in a store that is full, and with keys whose own code panics: all are charged or none is.
+//! Several keys in one check, in a store that is full, and with keys whose own code panics: all are
+//! charged or none is.
 
 use std::{
     cell::Cell,
@@ -123,7 +124,8 @@ fn a_key_that_gets_an_entry_later_starts_from_the_overflow_bucket() {
     for _ in 0..2 {
         assert!(check(&limiter, Some(1), Some(0)).is_admitted());
     }
-    // The first key leaves, and another takes its place, who may be one of those that shared the bucket.
+    // The first key leaves, and another takes its place, who may be one of those that shared the
+    // bucket.
     clock.advance(MINUTE / 2);
     assert!(check(&limiter, Some(2), None).is_admitted());
     assert!(!check(&limiter, Some(2), None).is_admitted());

@@ -1,4 +1,5 @@
-//! A process that is stopped, and a runtime whose time is turned: by the system's clock nobody gets more than a burst.
+//! A process that is stopped, and a runtime whose time is turned: by the system's clock nobody gets
+//! more than a burst.
 #![cfg(unix)]
 
 use std::{
@@ -105,7 +106,8 @@ fn be_stopped() {
     let mut all = 0;
     for (name, ask) in &limits {
         let (admitted, took) = fill(ask);
-        // On a loaded machine more comes back meanwhile, or a window ends; else it is the burst to the unit.
+        // On a loaded machine more comes back meanwhile, or a window ends; else it is the burst to
+        // the unit.
         let periods = took.as_nanos() / PERIOD.as_nanos() + 1;
         let most = UNITS + UNITS * u64::try_from(periods).unwrap();
         let most = if took < PERIOD / 10 && *name != "fixed window" {

@@ -1,8 +1,8 @@
 //! One keyed decision in memory, against governor's `check_key`.
 //!
-//! `cargo bench -p tollgate-benches --bench decision` prints a table of ratios, see `turns`. Then come criterion's groups
-//! for single cases; `-- --ratios` leaves them out, `-- --profile` makes ten million decisions of one kind and no
-//! comparison. `TOLLGATE_BENCH_QUICK=1` makes few turns.
+//! `cargo bench -p tollgate-benches --bench decision` prints a table of ratios, see `turns`. Then
+//! come criterion's groups for single cases; `-- --ratios` leaves them out, `-- --profile` makes
+//! ten million decisions of one kind and no comparison. `TOLLGATE_BENCH_QUICK=1` makes few turns.
 
 use std::{
     borrow::Borrow,
@@ -109,8 +109,8 @@ impl Case {
         self.keys > 100_000
     }
 
-    /// In nanoseconds: not so long that the units are used up, and longer where the caches hold what another one was
-    /// asked for.
+    /// In nanoseconds: not so long that the units are used up, and longer where the caches hold
+    /// what another one was asked for.
     fn length_of_a_turn(self) -> f64 {
         if self.is_large() {
             10.0 * SHORT
@@ -126,8 +126,8 @@ impl Case {
         }
     }
 
-    /// A log keeps what it admitted for a period: a short one where there are few keys, so that it keeps a few
-    /// entries for each.
+    /// A log keeps what it admitted for a period: a short one where there are few keys, so that it
+    /// keeps a few entries for each.
     fn log_quota(self) -> Quota {
         match self.answer {
             Answered::Admitted if self.keys < 1_000_000 => {

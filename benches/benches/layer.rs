@@ -1,9 +1,9 @@
 //! What a layer adds to a request, against tower_governor.
 //!
-//! `cargo bench -p tollgate-benches --bench layer` prints nanoseconds over the bare service, and their ratios: batches
-//! of all take turns in one run, and the medians of their times are compared. The inner service answers from a
-//! boxed future, as axum's routes do, with the fields of a short text. `-- --profile NAME` serves ten million
-//! requests of one kind instead.
+//! `cargo bench -p tollgate-benches --bench layer` prints nanoseconds over the bare service, and
+//! their ratios: batches of all take turns in one run, and the medians of their times are compared.
+//! The inner service answers from a boxed future, as axum's routes do, with the fields of a short
+//! text. `-- --profile NAME` serves ten million requests of one kind instead.
 
 use std::{
     convert::Infallible,

@@ -1,4 +1,5 @@
-//! Memory per key at a million IP addresses, against governor's keyed store: allocated bytes, counted.
+//! Memory per key at a million IP addresses, against governor's keyed store: allocated bytes,
+//! counted.
 //!
 //! `cargo bench -p tollgate-benches --bench memory`
 

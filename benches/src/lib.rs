@@ -1,4 +1,5 @@
-//! Comparisons with other crates; see the benches. What measures is here, and `benches/peers` has it from here.
+//! Comparisons with other crates; see the benches. What measures is here, and `benches/peers` has
+//! it from here.
 
 pub mod turns;
 

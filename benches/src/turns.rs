@@ -1,11 +1,12 @@
 //! Turns of everything that is compared, in groups, and the ratios that come of them.
 //!
-//! Turns are short and many, and follow each other: A B C, A B C. A group is a few of each, and its number the median
-//! of them, so that a few that were disturbed do not count. A ratio is that of two numbers of one group.
+//! Turns are short and many, and follow each other: A B C, A B C. A group is a few of each, and its
+//! number the median of them, so that a few that were disturbed do not count. A ratio is that of
+//! two numbers of one group.
 //!
-//! Where it does not take long to build what is compared, groups come from several passes over all rows of a table, each
-//! with everything built anew: what a seed or a place in memory does, and what the machine does for a while, is seen in the
-//! spread.
+//! Where it does not take long to build what is compared, groups come from several passes over all
+//! rows of a table, each with everything built anew: what a seed or a place in memory does, and
+//! what the machine does for a while, is seen in the spread.
 
 use std::fmt;
 
@@ -50,8 +51,8 @@ impl Turns {
 /// One who takes turns: it tells the number of its turn, in nanoseconds or whatever is compared.
 pub type Turn<'a> = Box<dyn FnMut() -> f64 + 'a>;
 
-/// A turn of about so many nanoseconds, of one who does something as often as it is told, at most so often, and tells
-/// the nanoseconds of each.
+/// A turn of about so many nanoseconds, of one who does something as often as it is told, at most
+/// so often, and tells the nanoseconds of each.
 pub fn turn_of<'a>(length: f64, most: usize, mut many: impl FnMut(usize) -> f64 + 'a) -> Turn<'a> {
     let mut count = None;
     Box::new(move || {
@@ -159,7 +160,8 @@ impl Ratio {
 }
 
 impl fmt::Display for Ratio {
-    /// `0.71 (0.68..0.80)`, in bold where it is more than 1: `scripts/bench` finds those rows by it.
+    /// `0.71 (0.68..0.80)`, in bold where it is more than 1: `scripts/bench` finds those rows by
+    /// it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             lower,

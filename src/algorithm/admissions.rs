@@ -7,7 +7,8 @@ const FEW: usize = 4;
 
 /// What was admitted, oldest first.
 ///
-/// The first entry and the last stand here, and most logs have no others: so a decision mostly looks nowhere else.
+/// The first entry and the last stand here, and most logs have no others: so a decision mostly
+/// looks nowhere else.
 #[derive(Debug, Clone)]
 pub struct Admissions {
     /// The slot that the log was last written in: that of the last entry, if there is one.
@@ -82,7 +83,8 @@ impl Admissions {
         one
     }
 
-    /// The same units in two entries: those that don't count, as of the last of them, and those that do.
+    /// The same units in two entries: those that don't count, as of the last of them, and those
+    /// that do.
     pub(super) fn in_two_entries(&self, counted: &Counted) -> Self {
         let all = self.all();
         let over = counted.before - all.before;

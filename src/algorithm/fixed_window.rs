@@ -11,17 +11,19 @@ use crate::{
 
 use super::lanes::{Laned, Lanes, Rule};
 
-/// Admits a request if the units taken in the running window leave room for its cost; refuses it otherwise.
+/// Admits a request if the units taken in the running window leave room for its cost; refuses it
+/// otherwise.
 ///
-/// Windows start at the multiples of the period since the Unix epoch (a quota per day starts at midnight
-/// UTC), or, with [`from_first_request`](Self::from_first_request), when a caller first comes.
+/// Windows start at the multiples of the period since the Unix epoch (a quota per day starts at
+/// midnight UTC), or, with [`from_first_request`](Self::from_first_request), when a caller first
+/// comes.
 ///
-/// - **Bound**: in any span of one period at most 2n units, a burst on either side of the edge;
-///   2n − 1 with `from_first_request`.
+/// - **Bound**: in any span of one period at most 2n units, a burst on either side of the edge; 2n
+///   − 1 with `from_first_request`.
 /// - **Memory**: 24 bytes per key.
-/// - **Not for** protecting something that cannot bear twice the quota at an edge, where all callers of
-///   an aligned window come back at the same instant: use [`TokenBucket`](super::TokenBucket) or
-///   [`SlidingWindow`](super::SlidingWindow).
+/// - **Not for** protecting something that cannot bear twice the quota at an edge, where all
+///   callers of an aligned window come back at the same instant: use
+///   [`TokenBucket`](super::TokenBucket) or [`SlidingWindow`](super::SlidingWindow).
 ///
 /// # Example: a new window, a new quota
 ///
@@ -116,7 +118,8 @@ impl FixedWindow {
         Self::opening(policy, self.quota, Opens::AtTheFirstRequest)
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers change.
+    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
+    /// change.
     ///
     /// # Panics
     ///
@@ -128,7 +131,8 @@ impl FixedWindow {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers change.
+    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
+    /// change.
     ///
     /// # Errors
     ///
@@ -207,8 +211,8 @@ impl Windows {
         Window { start, used }
     }
 
-    /// For how long after its start a window matters beside others: one that opens at the first request must not be
-    /// followed by one that others began while it ran.
+    /// For how long after its start a window matters beside others: one that opens at the first
+    /// request must not be followed by one that others began while it ran.
     fn matters_for(&self) -> u64 {
         match self.opens {
             Opens::AtMultiplesOfThePeriod => self.period_micros,
@@ -264,7 +268,8 @@ impl Rule for Windows {
         stamp > now.as_micros() + self.period_micros
     }
 
-    /// It lasts for a whole period from now, wherever that begins: one that is about to end would open another.
+    /// It lasts for a whole period from now, wherever that begins: one that is about to end would
+    /// open another.
     fn moved_to(&self, count: Window, now: Timestamp) -> Window {
         let start = now.as_micros();
         Window { start, ..count }

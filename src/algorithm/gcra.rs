@@ -2,17 +2,19 @@ use crate::{algorithm::meter::Meter, error::ConfigError, quota::Quota};
 
 use super::same_rule::same_rule;
 
-/// Admits a request that comes no more than the burst tolerance before its theoretical arrival time;
-/// refuses it otherwise.
+/// Admits a request that comes no more than the burst tolerance before its theoretical arrival
+/// time; refuses it otherwise.
 ///
-/// Each unit moves the theoretical arrival time on by one emission interval, P/n; the tolerance lets
-/// [`burst`](Self::burst) units (by default the quota's) arrive at once. [`TokenBucket`](super::TokenBucket)
-/// is the same rule under another name, and gives the same decisions.
+/// Each unit moves the theoretical arrival time on by one emission interval, P/n; the tolerance
+/// lets [`burst`](Self::burst) units (by default the quota's) arrive at once.
+/// [`TokenBucket`](super::TokenBucket) is the same rule under another name, and gives the same
+/// decisions.
 ///
-/// - **Bound**: in any span of one period at most burst + ⌊n(P−1)/P⌋ units.
-///   (A little more where ticks are coarser than a microsecond, see [`TokenBucket`](super::TokenBucket).)
+/// - **Bound**: in any span of one period at most burst + ⌊n(P−1)/P⌋ units. (A little more where
+///   ticks are coarser than a microsecond, see [`TokenBucket`](super::TokenBucket).)
 /// - **Memory**: 24 bytes per key.
-/// - **Not for** a quota that must hold in every span of a period exactly: use [`SlidingLog`](super::SlidingLog).
+/// - **Not for** a quota that must hold in every span of a period exactly: use
+///   [`SlidingLog`](super::SlidingLog).
 ///
 /// Source: the generic cell rate algorithm of ITU-T I.371.
 ///
@@ -81,7 +83,8 @@ impl Gcra {
         self.0.with_capacity(units).map(Self)
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers change.
+    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
+    /// change.
     ///
     /// # Panics
     ///
@@ -93,7 +96,8 @@ impl Gcra {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers change.
+    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
+    /// change.
     ///
     /// # Errors
     ///

@@ -1,9 +1,11 @@
-//! A state that callers with different numbers share: each counts by its own, and nobody makes another's forget.
+//! A state that callers with different numbers share: each counts by its own, and nobody makes
+//! another's forget.
 //!
-//! A named policy may have several sets of numbers, which come in turn. A state is counted under those of whoever was
-//! admitted last, its *main* lane. The lane of one other set is kept beside it while that still owes something, and every
-//! admission is charged to both. Of further ones is kept until when they owe something: those who come back before then
-//! begin as full as they may have been. So in any span each set of numbers admits what it would have alone, or less; what
+//! A named policy may have several sets of numbers, which come in turn. A state is counted under
+//! those of whoever was admitted last, its *main* lane. The lane of one other set is kept beside it
+//! while that still owes something, and every admission is charged to both. Of further ones is kept
+//! until when they owe something: those who come back before then begin as full as they may have
+//! been. So in any span each set of numbers admits what it would have alone, or less; what
 //! others admitted may count, and nothing that was admitted is forgotten.
 //!
 //! One set of numbers pays a comparison of two pointers.
@@ -20,7 +22,8 @@ pub trait Rule: Copy + PartialEq + Debug + Send + Sync + 'static {
     /// What these numbers make of a count under others that were never together with them.
     fn begun_from(&self, others: &Self, count: Self::Count) -> Self::Count;
 
-    /// As much as `units` allow, which is over when all that was counted under these numbers is over by then.
+    /// As much as `units` allow, which is over when all that was counted under these numbers is
+    /// over by then.
     fn full_until(&self, micros: u64, units: u64) -> Self::Count;
 
     /// The count with a cost that was admitted under other numbers: it is never less.
@@ -90,7 +93,8 @@ impl<R: Rule> Laned<R> {
         own.is(&self.lanes)
     }
 
-    /// The count in these numbers, whoever was admitted; `units` is the most that they admit at once.
+    /// The count in these numbers, whoever was admitted; `units` is the most that they admit at
+    /// once.
     #[cold]
     pub(super) fn seen_by(&self, own: &Lanes<R>, units: u64) -> R::Count {
         let Lanes {
@@ -185,7 +189,8 @@ impl<R: Rule> Laned<R> {
         }
     }
 
-    /// Moves what is too far ahead of now for these numbers, and everything beside it that is ahead at all.
+    /// Moves what is too far ahead of now for these numbers, and everything beside it that is ahead
+    /// at all.
     #[cold]
     pub(super) fn settle(&mut self, own: &Lanes<R>, now: Timestamp) {
         let (main, micros) = (self.lanes.main, now.as_micros());

@@ -15,15 +15,17 @@ use super::same_rule::same_rule;
 
 /// Admits a request if its cost still fits into the bucket; refuses it otherwise.
 ///
-/// The bucket starts empty, holds [`capacity`](Self::capacity) units (by default the quota's), and leaks
-/// continuously at the quota's rate. This is the leaky bucket *as a meter*, which is
+/// The bucket starts empty, holds [`capacity`](Self::capacity) units (by default the quota's), and
+/// leaks continuously at the quota's rate. This is the leaky bucket *as a meter*, which is
 /// [`TokenBucket`](super::TokenBucket) seen from the other side and gives the same decisions;
-/// [`queue`](Self::queue) makes it the leaky bucket *as a queue*, which holds requests back instead.
+/// [`queue`](Self::queue) makes it the leaky bucket *as a queue*, which holds requests back
+/// instead.
 ///
-/// - **Bound**: in any span of one period at most capacity + ⌊n(P−1)/P⌋ units.
-///   (A little more where ticks are coarser than a microsecond, see [`TokenBucket`](super::TokenBucket).)
+/// - **Bound**: in any span of one period at most capacity + ⌊n(P−1)/P⌋ units. (A little more where
+///   ticks are coarser than a microsecond, see [`TokenBucket`](super::TokenBucket).)
 /// - **Memory**: 24 bytes per key.
-/// - **Not for** a quota that must hold in every span of a period exactly: use [`SlidingLog`](super::SlidingLog).
+/// - **Not for** a quota that must hold in every span of a period exactly: use
+///   [`SlidingLog`](super::SlidingLog).
 ///
 /// Source: Turner, *New directions in communications* (1986).
 ///
@@ -89,13 +91,15 @@ impl LeakyBucket {
         self.0.with_capacity(units).map(Self)
     }
 
-    /// Holds admitted requests back until their turn, one unit every P/n, instead of letting them through at once.
+    /// Holds admitted requests back until their turn, one unit every P/n, instead of letting them
+    /// through at once.
     #[must_use]
     pub fn queue(self) -> LeakyBucketQueue {
         LeakyBucketQueue(self.0.known_as("leaky-bucket-queue"))
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers change.
+    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
+    /// change.
     ///
     /// # Panics
     ///
@@ -107,7 +111,8 @@ impl LeakyBucket {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers change.
+    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
+    /// change.
     ///
     /// # Errors
     ///
@@ -119,28 +124,30 @@ impl LeakyBucket {
 
 same_rule!(LeakyBucket, Meter);
 
-/// Holds an admitted request back until its turn, one unit every P/n; refuses it if the queue is full.
+/// Holds an admitted request back until its turn, one unit every P/n; refuses it if the queue is
+/// full.
 ///
-/// It is made by [`LeakyBucket::queue`]. A request that finds the queue empty goes through at once; the
-/// next waits until the bucket has leaked what the first one cost, and so on. There is room for
-/// [`capacity`](Self::capacity) units (by default the quota's), the one that just went through included.
-/// The layer does the waiting; with a [`RateLimiter`](crate::RateLimiter) of your own, sleep for
-/// [`delay`](crate::Decision::delay).
+/// It is made by [`LeakyBucket::queue`]. A request that finds the queue empty goes through at once;
+/// the next waits until the bucket has leaked what the first one cost, and so on. There is room for
+/// [`capacity`](Self::capacity) units (by default the quota's), the one that just went through
+/// included. The layer does the waiting; with a [`RateLimiter`](crate::RateLimiter) of your own,
+/// sleep for [`delay`](crate::Decision::delay).
 ///
-/// - **Bound**: in any span of one period at most n + c − 1 units are released, where c is the largest
-///   cost: the output is smooth, whatever the capacity. (A little more where ticks are coarser than a
-///   microsecond, see [`TokenBucket`](super::TokenBucket).)
+/// - **Bound**: in any span of one period at most n + c − 1 units are released, where c is the
+///   largest cost: the output is smooth, whatever the capacity. (A little more where ticks are
+///   coarser than a microsecond, see [`TokenBucket`](super::TokenBucket).)
 /// - **Memory**: 24 bytes per key.
-/// - **Not for** callers who would rather be told to come back: a queue costs them time and you memory.
-/// - A request that is dropped while it waits gives its place back only if it is the last in line: one
-///   taken out of the middle would let too many through. For the same reason a
+/// - **Not for** callers who would rather be told to come back: a queue costs them time and you
+///   memory.
+/// - A request that is dropped while it waits gives its place back only if it is the last in line:
+///   one taken out of the middle would let too many through. For the same reason a
 ///   [refund](crate::RateLimiter::refund) changes nothing here.
-/// - A request that waits holds the inner service that was made ready for it. Under a concurrency limit
-///   *inside* this layer it holds a permit all that time; put the concurrency limit outside.
-/// - The layer waits with tokio's timer: a request that has to wait panics outside of a tokio runtime, or in
-///   one whose time is not enabled.
-/// - Timers are good to a millisecond: above a thousand units a second requests leave in small groups,
-///   on time on the average and never early.
+/// - A request that waits holds the inner service that was made ready for it. Under a concurrency
+///   limit *inside* this layer it holds a permit all that time; put the concurrency limit outside.
+/// - The layer waits with tokio's timer: a request that has to wait panics outside of a tokio
+///   runtime, or in one whose time is not enabled.
+/// - Timers are good to a millisecond: above a thousand units a second requests leave in small
+///   groups, on time on the average and never early.
 ///
 /// Source: the leaky bucket as a queue of Tanenbaum's *Computer Networks*.
 ///
@@ -191,7 +198,8 @@ impl LeakyBucketQueue {
         self.0.with_capacity(units).map(Self)
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers change.
+    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
+    /// change.
     ///
     /// # Panics
     ///
@@ -203,7 +211,8 @@ impl LeakyBucketQueue {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers change.
+    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
+    /// change.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
 //! The rule that the sliding log and the sliding buckets share: what was admitted, and when.
 //!
-//! Callers whose numbers differ count the same entries, each as many and for as long as its own numbers say. An entry
-//! is kept until it matters to none of those who were admitted: it is older than the longest of their spans, or as many
-//! units are newer as the largest of their quotas has.
+//! Callers whose numbers differ count the same entries, each as many and for as long as its own
+//! numbers say. An entry is kept until it matters to none of those who were admitted: it is older
+//! than the longest of their spans, or as many units are newer as the largest of their quotas has.
 
 use std::{ops, sync::Arc};
 
@@ -231,7 +231,8 @@ impl Log {
         }
     }
 
-    /// The last entry is as of now, wherever its slot begins: in one that is about to end it would be over too soon.
+    /// The last entry is as of now, wherever its slot begins: in one that is about to end it would
+    /// be over too soon.
     #[cold]
     fn move_back(&self, state: &mut Logging, now: Timestamp) {
         let by = state.stamp - now.as_micros();
@@ -301,8 +302,8 @@ impl Log {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogSnapshot {
     units: u64,
-    /// The slots of the entries that have to be over before there is room for one unit more, for all of them,
-    /// and for the cost, if it was refused.
+    /// The slots of the entries that have to be over before there is room for one unit more, for
+    /// all of them, and for the cost, if it was refused.
     more_after: u64,
     all_after: u64,
     cost_after: u64,
@@ -353,7 +354,8 @@ impl Algorithm for Log {
         state.append(&counted, cost, slot);
     }
 
-    /// Takes the oldest units out again: whichever were meant, those that stay are counted for as long or longer.
+    /// Takes the oldest units out again: whichever were meant, those that stay are counted for as
+    /// long or longer.
     fn refund(&self, state: &mut Logging, cost: u32, now: Timestamp) {
         if state.is_of_one(&self.own) {
             let counted = self.counted(state, self.slot(state, now));
@@ -375,7 +377,8 @@ impl Algorithm for Log {
             })
     }
 
-    /// One entry: all units that count now, until the last of them is over. What counts for others alone is one entry more.
+    /// One entry: all units that count now, until the last of them is over. What counts for others
+    /// alone is one entry more.
     fn inherit(&self, shared: &Logging, now: Timestamp) -> Logging {
         let counted = self.counted(shared, self.slot(shared, now));
         let admissions = match shared.is_of_one(&self.own) {
@@ -476,7 +479,8 @@ impl Scripted for Log {
             }
             _ => return None,
         };
-        // What still counts is over later than now, and an entry is not over before those that came before it.
+        // What still counts is over later than now, and an entry is not over before those that came
+        // before it.
         let this_slot = self.slot_of(now);
         let waits_for = |slot: u64| slot + self.span_micros > this_slot;
         let makes_sense = units == 0

@@ -1,13 +1,14 @@
 //! The rule that token bucket, leaky bucket and GCRA share, in exact integers.
 //!
-//! A bucket owes a *debt* that starts at nothing, grows by what is charged, and is paid off continuously at the quota's
-//! rate. A cost is admitted if the debt does not pass the capacity with it. (A token bucket holds the capacity less the
-//! debt; a leaky bucket's level is the debt; GCRA's theoretical arrival time is when the debt will be paid.)
+//! A bucket owes a *debt* that starts at nothing, grows by what is charged, and is paid off
+//! continuously at the quota's rate. A cost is admitted if the debt does not pass the capacity with
+//! it. (A token bucket holds the capacity less the debt; a leaky bucket's level is the debt; GCRA's
+//! theoretical arrival time is when the debt will be paid.)
 //!
-//! The debt is counted in parts of a unit, and time in ticks, so that each tick pays a whole number of
-//! parts: with *n* units per *P* microseconds and ticks of *T*, a unit is P/g parts and a tick pays
-//! n·T/g, where g = gcd(n·T, P). Nothing is ever rounded. T is the smallest power of ten with which every
-//! number stays below 2^53: almost always one microsecond.
+//! The debt is counted in parts of a unit, and time in ticks, so that each tick pays a whole number
+//! of parts: with *n* units per *P* microseconds and ticks of *T*, a unit is P/g parts and a tick
+//! pays n·T/g, where g = gcd(n·T, P). Nothing is ever rounded. T is the smallest power of ten with
+//! which every number stays below 2^53: almost always one microsecond.
 
 use std::fmt;
 
@@ -300,8 +301,8 @@ impl Meter {
         }
     }
 
-    /// Takes the charge of this snapshot back if nothing was charged after it. If others had counted before it, their lane
-    /// stays charged.
+    /// Takes the charge of this snapshot back if nothing was charged after it. If others had
+    /// counted before it, their lane stays charged.
     pub(super) fn take_back(&self, state: &mut Owing, admission: &MeterSnapshot, now: Timestamp) {
         let paid_at = |tick: u64, debt: u64| {
             u128::from(tick) * u128::from(self.rate.parts_per_tick) + u128::from(debt)

@@ -10,14 +10,15 @@ use crate::{
 
 use super::word::Word;
 
-/// Admits a request if the interval has passed since the last one that was admitted; refuses it otherwise.
+/// Admits a request if the interval has passed since the last one that was admitted; refuses it
+/// otherwise.
 ///
 /// It counts requests: a cost of 1 or more is one.
 ///
 /// - **Bound**: in any span of one period P at most ⌈P/d⌉ requests, where d is the interval.
 /// - **Memory**: 8 bytes per key.
-/// - **Not for** callers that come in bursts: use [`TokenBucket`](super::TokenBucket). Combined with another
-///   algorithm in a tuple it keeps that one's bursts apart.
+/// - **Not for** callers that come in bursts: use [`TokenBucket`](super::TokenBucket). Combined
+///   with another algorithm in a tuple it keeps that one's bursts apart.
 ///
 /// # Example: not twice within a hundred milliseconds
 ///
@@ -69,7 +70,8 @@ impl MinInterval {
         })
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers change.
+    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
+    /// change.
     ///
     /// # Panics
     ///
@@ -81,7 +83,8 @@ impl MinInterval {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers change.
+    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
+    /// change.
     ///
     /// # Errors
     ///

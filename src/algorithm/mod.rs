@@ -11,24 +11,26 @@
 //! | not twice in a moment | [`MinInterval`] | ⌈P/d⌉ | 8 bytes |
 //! | all of several at once | a tuple: `(TokenBucket, FixedWindow)` | the tightest | the sum |
 //!
-//! (The sizes are those of the states, held to this by `memory_per_key_is_what_the_table_says`; a store adds the key.
-//! While callers with other numbers share a bucket it has some 130 bytes more.)
-//! n is the quota's units, c the largest cost, d the interval, in whole microseconds; a span is half-open, (t − P, t],
-//! on the limiter's own never-decreasing clock. (With a period of 1 µs both windows admit at most n, and without
-//! units or burst nothing is admitted.) The bounds are reached, not only kept: `tests/properties` searches for the worst
-//! case. Everything is counted in exact integers: no rate drifts,
-//! and an announced wait is exact.
+//! (The sizes are those of the states, held to this by `memory_per_key_is_what_the_table_says`; a
+//! store adds the key. While callers with other numbers share a bucket it has some 130 bytes more.)
+//! n is the quota's units, c the largest cost, d the interval, in whole microseconds; a span is
+//! half-open, (t − P, t], on the limiter's own never-decreasing clock. (With a period of 1 µs both
+//! windows admit at most n, and without units or burst nothing is admitted.) The bounds are
+//! reached, not only kept: `tests/properties` searches for the worst case. Everything is counted in
+//! exact integers: no rate drifts, and an announced wait is exact.
 //!
 //! # A name, or numbers
 //!
-//! A bucket belongs to a policy and a key. A policy with a [name](TokenBucket::named) *is* its name: it
-//! keeps its buckets when its numbers change. One without is its algorithm and its numbers.
+//! A bucket belongs to a policy and a key. A policy with a [name](TokenBucket::named) *is* its
+//! name: it keeps its buckets when its numbers change. One without is its algorithm and its
+//! numbers.
 //!
 //! # When time steps back
 //!
-//! A step back counts as no time passed: it opens nothing. A bucket that was last touched more than one full span
-//! in the future is moved to now with its debt kept, so that a step locks nobody out for more than two spans. A window or
-//! a sub-counter that is moved lasts for its whole period from now: one that is about to end would open another.
+//! A step back counts as no time passed: it opens nothing. A bucket that was last touched more than
+//! one full span in the future is moved to now with its debt kept, so that a step locks nobody out
+//! for more than two spans. A window or a sub-counter that is moved lasts for its whole period from
+//! now: one that is about to end would open another.
 
 use std::time::Duration;
 
@@ -128,7 +130,8 @@ pub(crate) use tuple::stands;
 /// # What an implementor must do
 ///
 /// - Count time that steps backwards as no time passed, except for what `settle` says.
-/// - Admit monotonously: a cost that would be admitted now would be admitted later too, if nothing else is charged.
+/// - Admit monotonously: a cost that would be admitted now would be admitted later too, if nothing
+///   else is charged.
 /// - Change nothing but in `settle`, `charge` and `refund`.
 /// - Never wrap or panic, whatever the cost and the time.
 #[diagnostic::on_unimplemented(
@@ -147,10 +150,12 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     /// Whose buckets these are.
     fn policy_id(&self) -> PolicyId;
 
-    /// Which numbers they are counted under, where one policy may have several: see [`Policy::numbers`].
+    /// Which numbers they are counted under, where one policy may have several: see
+    /// [`Policy::numbers`].
     ///
-    /// A store forgets no state by the numbers of one caller that still matters by those of another. An algorithm whose
-    /// policy can be [named](Policy::named) should say it; by default the numbers never change.
+    /// A store forgets no state by the numbers of one caller that still matters by those of
+    /// another. An algorithm whose policy can be [named](Policy::named) should say it; by
+    /// default the numbers never change.
     #[inline]
     fn numbers(&self) -> Numbers {
         Numbers::unchanging(self.policy_id())
@@ -159,8 +164,9 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     /// The state of a key that was never charged, as if last seen at `at`.
     fn fresh(&self, at: Timestamp) -> Self::State;
 
-    /// Mends a state whose stamp lies more than one full span (from most charged to fresh) after `now`: the stamp
-    /// becomes `now` and the debt is kept, so that a clock that stepped back locks nobody out.
+    /// Mends a state whose stamp lies more than one full span (from most charged to fresh) after
+    /// `now`: the stamp becomes `now` and the debt is kept, so that a clock that stepped back
+    /// locks nobody out.
     ///
     /// It is the one thing that a refused request may write.
     fn settle(&self, state: &mut Self::State, now: Timestamp);
@@ -177,20 +183,21 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     /// Whether the state says no more than a fresh one, so that it may be forgotten.
     fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool;
 
-    /// The state that a key begins with which gets a bucket of its own while a store that was full still has one that new
-    /// keys shared: the key owes what `shared` owes, as it may be one of those who were charged there. Both were
-    /// [settled](Self::settle) and [judged](Self::judge) at this instant.
+    /// The state that a key begins with which gets a bucket of its own while a store that was full
+    /// still has one that new keys shared: the key owes what `shared` owes, as it may be one of
+    /// those who were charged there. Both were [settled](Self::settle) and
+    /// [judged](Self::judge) at this instant.
     ///
-    /// By default a copy. Override it where a state can be large, as a log is: many keys may begin so, and each keeps what is
-    /// returned here. It must be small, and must refuse, now and later, whatever a copy would refuse; and what `shared` admits
-    /// now, it must admit now.
+    /// By default a copy. Override it where a state can be large, as a log is: many keys may begin
+    /// so, and each keeps what is returned here. It must be small, and must refuse, now and
+    /// later, whatever a copy would refuse; and what `shared` admits now, it must admit now.
     #[inline]
     fn inherit(&self, shared: &Self::State, _now: Timestamp) -> Self::State {
         shared.clone()
     }
 
-    /// How the bucket stands, after the decision about this cost; if it was admitted, after its charge. What
-    /// would be admitted but was charged nothing is told as a cost of 0.
+    /// How the bucket stands, after the decision about this cost; if it was admitted, after its
+    /// charge. What would be admitted but was charged nothing is told as a cost of 0.
     fn snapshot(
         &self,
         state: &Self::State,
@@ -199,10 +206,12 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
         now: Timestamp,
     ) -> Self::Snapshot;
 
-    /// What would be decided about the cost, and how the bucket would stand if it were refused, or if it would be admitted but was
-    /// charged nothing: all but the charge of a [`step`](Self::step), and nothing is written.
+    /// What would be decided about the cost, and how the bucket would stand if it were refused, or
+    /// if it would be admitted but was charged nothing: all but the charge of a
+    /// [`step`](Self::step), and nothing is written.
     ///
-    /// By default on a copy. Override it where a state can be large, as a log is: a store calls it under a lock.
+    /// By default on a copy. Override it where a state can be large, as a log is: a store calls it
+    /// under a lock.
     #[inline]
     fn look(&self, state: &Self::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
         let mut settled = state.clone();
@@ -253,8 +262,8 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
         Duration::ZERO
     }
 
-    /// Gives back the place of a request that was dropped while it was held back, if it can be given
-    /// back without releasing too many; `admission` is the snapshot of its admission.
+    /// Gives back the place of a request that was dropped while it was held back, if it can be
+    /// given back without releasing too many; `admission` is the snapshot of its admission.
     #[inline]
     fn withdraw(
         &self,

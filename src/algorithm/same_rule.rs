@@ -1,7 +1,7 @@
 //! One rule under several names.
 
-/// Makes a newtype the algorithm that it holds: users look for a rule under more than one name, and a
-/// function cannot implement a trait for each of them.
+/// Makes a newtype the algorithm that it holds: users look for a rule under more than one name, and
+/// a function cannot implement a trait for each of them.
 macro_rules! same_rule {
     ($name:ty, $rule:ty) => {
         $crate::algorithm::same_rule::same_rule!($name, $rule, 0);

@@ -6,19 +6,23 @@ use super::Algorithm;
 
 /// An algorithm that [`RedisStore`](crate::store) can decide: the same rule, said once more in Lua.
 ///
-/// The script and the methods of [`Algorithm`] must give the same decisions. The store reads the state, runs the
-/// script's judgement and, if all members of a tuple admit, its charge, and writes the state with its expiry;
-/// the script only counts. What it answers is the state, from which [`Algorithm::snapshot`] makes the decision.
+/// The script and the methods of [`Algorithm`] must give the same decisions. The store reads the
+/// state, runs the script's judgement and, if all members of a tuple admit, its charge, and writes
+/// the state with its expiry; the script only counts. What it answers is the state, from which
+/// [`Algorithm::snapshot`] makes the decision.
 ///
 /// # The script
 ///
-/// Its text is in parts, each below a line that names it. Every name of its own begins with `m.`; `now` (whole
-/// microseconds) and `cost` are there, and `math` is. All numbers are whole, not negative and below 2<sup>53</sup>.
+/// Its text is in parts, each below a line that names it. Every name of its own begins with `m.`;
+/// `now` (whole microseconds) and `cost` are there, and `math` is. All numbers are whole, not
+/// negative and below 2<sup>53</sup>.
 ///
-/// - `--- judge` sets `m.fits`. If a state of the future had to be settled, it changes the state and sets `mends = true`.
+/// - `--- judge` sets `m.fits`. If a state of the future had to be settled, it changes the state
+///   and sets `mends = true`.
 /// - `--- charge` changes the state; it runs in the same script, right after the judgement.
 /// - `--- refund` gives `cost` units back.
-/// - `--- withdraw`, which few have, takes back the charge of a request that was dropped while it was held back.
+/// - `--- withdraw`, which few have, takes back the charge of a request that was dropped while it
+///   was held back.
 /// - `--- forget` sets `m.over`: the instant from which on the state says no more than a fresh one.
 ///
 /// The numbers of a state that was never charged are all 0.
@@ -89,10 +93,12 @@ pub trait Scripted: Algorithm {
     /// Tells the numbers that the script's parameters stand for, in their order.
     fn parameters(&self, tell: &mut dyn FnMut(u64));
 
-    /// The state that these numbers stand for, in the order of [`Script::state`]; `None` if they make no sense.
+    /// The state that these numbers stand for, in the order of [`Script::state`]; `None` if they
+    /// make no sense.
     fn state(&self, numbers: &[u64]) -> Option<Self::State>;
 
-    /// Tells the numbers of an admission that `--- withdraw` needs, in the order of [`Script::withdraws`].
+    /// Tells the numbers of an admission that `--- withdraw` needs, in the order of
+    /// [`Script::withdraws`].
     fn admission(&self, _admission: &Self::Snapshot, _tell: &mut dyn FnMut(u64)) {}
 
     /// How the bucket stands, read from what the script told; `None` if it makes no sense.
@@ -123,14 +129,16 @@ pub struct Member {
     pub parameters: &'static [&'static str],
     /// The names of the numbers of its state.
     pub state: &'static [&'static str],
-    /// The names of numbers of its state that it checks itself, does not tell, and changes only where it sets `moves`.
+    /// The names of numbers of its state that it checks itself, does not tell, and changes only
+    /// where it sets `moves`.
     pub aside: &'static [&'static str],
-    /// How many numbers stand behind its state, if it keeps the lanes of several plans: as long as one set of numbers was
-    /// admitted, and else.
+    /// How many numbers stand behind its state, if it keeps the lanes of several plans: as long as
+    /// one set of numbers was admitted, and else.
     pub lanes: Option<[usize; 2]>,
     /// The names of keys of its own, beside that of the state.
     pub keys: &'static [&'static str],
-    /// The names of the numbers that it tells where nothing was charged, if they are not those of the state.
+    /// The names of the numbers that it tells where nothing was charged, if they are not those of
+    /// the state.
     pub tells: Option<&'static [&'static str]>,
     /// Whether units can be given back.
     pub refunds: bool,
@@ -139,8 +147,8 @@ pub struct Member {
 }
 
 impl Script {
-    /// A script with neither parameters nor state. `layout` names how its state is laid out, in the characters
-    /// `a-z 0-9 -`; a state that was kept under another layout is not read.
+    /// A script with neither parameters nor state. `layout` names how its state is laid out, in the
+    /// characters `a-z 0-9 -`; a state that was kept under another layout is not read.
     pub fn new(layout: &'static str, source: &'static str) -> Self {
         let member = Member {
             layout,
@@ -171,16 +179,17 @@ impl Script {
         self.with(|member| member.state = names)
     }
 
-    /// Names numbers of its state that a charge leaves as they are. The script has to see that they make sense, and to set
-    /// `moves` where it changes one; it does not tell them.
+    /// Names numbers of its state that a charge leaves as they are. The script has to see that they
+    /// make sense, and to set `moves` where it changes one; it does not tell them.
     #[must_use]
     pub(super) fn aside(self, names: &'static [&'static str]) -> Self {
         self.with(|member| member.aside = names)
     }
 
-    /// Keeps so many numbers behind its state, which are read only where the first of those aside is not that of these
-    /// numbers: as many as the second if that is 0. The script reads them from `m.lanes_at` of `state` on; where it changes
-    /// them, or there is no state yet, it sets `m.lanes` to all of them, packed, and `moves`.
+    /// Keeps so many numbers behind its state, which are read only where the first of those aside
+    /// is not that of these numbers: as many as the second if that is 0. The script reads them
+    /// from `m.lanes_at` of `state` on; where it changes them, or there is no state yet, it
+    /// sets `m.lanes` to all of them, packed, and `moves`.
     #[must_use]
     pub(super) fn lanes(self, numbers: [usize; 2]) -> Self {
         self.with(|member| member.lanes = Some(numbers))
@@ -192,7 +201,8 @@ impl Script {
         self.with(|member| member.keys = names)
     }
 
-    /// Names the numbers that it tells, where nothing was charged, instead of its state; the part `--- tell` sets them.
+    /// Names the numbers that it tells, where nothing was charged, instead of its state; the part
+    /// `--- tell` sets them.
     #[must_use]
     pub(super) fn tells(self, names: &'static [&'static str]) -> Self {
         self.with(|member| member.tells = Some(names))
@@ -204,7 +214,8 @@ impl Script {
         self.with(|member| member.refunds = false)
     }
 
-    /// Names the numbers of an admission by which it can be taken back: see [`Algorithm::withdraw`].
+    /// Names the numbers of an admission by which it can be taken back: see
+    /// [`Algorithm::withdraw`].
     #[must_use]
     pub fn withdraws(self, names: &'static [&'static str]) -> Self {
         self.with(|member| member.withdraws = names)
@@ -249,15 +260,16 @@ pub struct MemberTold<'a> {
     pub cost: u32,
     /// Whether this member admits it.
     pub admitted: bool,
-    /// Whether it was charged: then the numbers are those of its state, whatever it tells otherwise.
+    /// Whether it was charged: then the numbers are those of its state, whatever it tells
+    /// otherwise.
     pub charged: bool,
     /// The numbers of its state right after the decision.
     pub numbers: &'a [u64],
 }
 
 impl<'a> Told<'a> {
-    /// What these members told of a cost, `fitting` with one bit for each that admits it; `charged` says whether it was
-    /// charged, which it can only be if all do.
+    /// What these members told of a cost, `fitting` with one bit for each that admits it; `charged`
+    /// says whether it was charged, which it can only be if all do.
     pub fn new(
         (members, numbers): (&'a [Member], &'a [u64]),
         (fitting, now): (u64, Timestamp),

@@ -11,16 +11,17 @@ use super::same_rule::same_rule;
 
 const MOST_SUB_COUNTERS: u64 = 1024;
 
-/// Admits a request if the units admitted in the last sub-counters leave room for its cost; refuses it otherwise.
+/// Admits a request if the units admitted in the last sub-counters leave room for its cost; refuses
+/// it otherwise.
 ///
-/// The period is cut into sub-counters of `precision`; the last P/precision of them count, the running
-/// one included. With [`strict`](Self::strict) one more counts.
+/// The period is cut into sub-counters of `precision`; the last P/precision of them count, the
+/// running one included. With [`strict`](Self::strict) one more counts.
 ///
-/// - **Bound**: n units in any span of P − precision; in a span of a whole period up to 2n (all of it in
-///   the sub-counter that was just dropped). With `strict`, n in any span of a period, and room comes
-///   back at worst one precision late.
-/// - **Memory**: 56 bytes per key, which hold two sub-counters in which something was admitted; 32 more as soon as there are
-///   others, and 16 to 32 for each of those.
+/// - **Bound**: n units in any span of P − precision; in a span of a whole period up to 2n (all of
+///   it in the sub-counter that was just dropped). With `strict`, n in any span of a period, and
+///   room comes back at worst one precision late.
+/// - **Memory**: 56 bytes per key, which hold two sub-counters in which something was admitted; 32
+///   more as soon as there are others, and 16 to 32 for each of those.
 /// - **Not for** a handful of units: [`SlidingLog`](super::SlidingLog) is exact and as small.
 ///
 /// Source: the sliding window with sub-counters, as known from Redis's documentation.
@@ -66,8 +67,8 @@ impl SlidingBuckets {
     ///
     /// # Errors
     ///
-    /// The precision is shorter than 1 µs, does not divide the period, or cuts it into more than 1 024; or the
-    /// quota is of more than 2<sup>53</sup> − 2<sup>32</sup> units.
+    /// The precision is shorter than 1 µs, does not divide the period, or cuts it into more than 1
+    /// 024; or the quota is of more than 2<sup>53</sup> − 2<sup>32</sup> units.
     pub fn try_new(quota: Quota, precision: Duration) -> Result<Self, ConfigError> {
         let period = quota.period();
         if precision < Duration::from_micros(1) {
@@ -118,7 +119,8 @@ impl SlidingBuckets {
         )
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers change.
+    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
+    /// change.
     ///
     /// # Panics
     ///
@@ -130,7 +132,8 @@ impl SlidingBuckets {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers change.
+    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
+    /// change.
     ///
     /// # Errors
     ///

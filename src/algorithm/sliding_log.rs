@@ -6,15 +6,17 @@ use crate::{
 
 use super::same_rule::same_rule;
 
-/// Admits a request if the units admitted in the period up to now leave room for its cost; refuses it otherwise.
+/// Admits a request if the units admitted in the period up to now leave room for its cost; refuses
+/// it otherwise.
 ///
 /// It remembers each admission, so it is exact.
 ///
 /// - **Bound**: in any span of one period at most n units.
-/// - **Memory**: 56 bytes per key, which hold two instants at which something was admitted in the last period; 32 more as
-///   soon as there are others, and 16 to 32 for each of those, at their most so far: up to 32 n.
-/// - **Not for** large quotas with many callers: use [`SlidingBuckets`](super::SlidingBuckets), strict, for
-///   the same bound in bounded memory.
+/// - **Memory**: 56 bytes per key, which hold two instants at which something was admitted in the
+///   last period; 32 more as soon as there are others, and 16 to 32 for each of those, at their
+///   most so far: up to 32 n.
+/// - **Not for** large quotas with many callers: use [`SlidingBuckets`](super::SlidingBuckets),
+///   strict, for the same bound in bounded memory.
 ///
 /// Source: the sliding window log; RFC 6585 leaves the way of counting to the server.
 ///
@@ -63,7 +65,8 @@ impl SlidingLog {
         Log::new(policy, quota, 1, period).map(Self)
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers change.
+    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
+    /// change.
     ///
     /// # Panics
     ///
@@ -75,7 +78,8 @@ impl SlidingLog {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers change.
+    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
+    /// change.
     ///
     /// # Errors
     ///

@@ -12,21 +12,22 @@ use super::{
     lanes::{Laned, Lanes, Rule},
 };
 
-/// Admits a request if an estimate of the units taken in the period up to now leaves room for its cost;
-/// refuses it otherwise.
+/// Admits a request if an estimate of the units taken in the period up to now leaves room for its
+/// cost; refuses it otherwise.
 ///
-/// The estimate is the running window's count plus the previous one's, weighed by how much of it the
-/// period still covers: previous·(P−elapsed)/P + current, compared as exact integers.
+/// The estimate is the running window's count plus the previous one's, weighed by how much of it
+/// the period still covers: previous·(P−elapsed)/P + current, compared as exact integers.
 ///
-/// - **Bound**: in any span of one period at most n + ⌊n(P−2)/P⌋ units, which is 2n − 1 (if n < P/2 in
-///   microseconds): the estimate takes the previous window as evenly spread, and a caller who put all of
-///   it at its end gets almost twice the quota. With evenly spread traffic it is very near n.
+/// - **Bound**: in any span of one period at most n + ⌊n(P−2)/P⌋ units, which is 2n − 1 (if n < P/2
+///   in microseconds): the estimate takes the previous window as evenly spread, and a caller who
+///   put all of it at its end gets almost twice the quota. With evenly spread traffic it is very
+///   near n.
 /// - **Memory**: 32 bytes per key.
 /// - **Not for** callers who would use that: [`SlidingLog`](super::SlidingLog) and strict
 ///   [`SlidingBuckets`](super::SlidingBuckets) are exact.
 ///
-/// Source: the sliding window counter, as described by Cloudflare in *How we built rate limiting capable
-/// of scaling to millions of domains* (2017).
+/// Source: the sliding window counter, as described by Cloudflare in *How we built rate limiting
+/// capable of scaling to millions of domains* (2017).
 ///
 /// # Example: half of the previous window still counts
 ///
@@ -83,7 +84,8 @@ impl SlidingWindow {
     ///
     /// # Errors
     ///
-    /// The quota is so large that no tick (of 1, 10, … 10<sup>6</sup> µs) that divides the period can weigh it exactly.
+    /// The quota is so large that no tick (of 1, 10, … 10<sup>6</sup> µs) that divides the period
+    /// can weigh it exactly.
     pub fn try_new(quota: Quota) -> Result<Self, ConfigError> {
         let (units, period) = (quota.units(), quota.period_micros());
         let weighs_exactly = |&tick: &u64| {
@@ -106,7 +108,8 @@ impl SlidingWindow {
         })
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers change.
+    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
+    /// change.
     ///
     /// # Panics
     ///
@@ -118,7 +121,8 @@ impl SlidingWindow {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers change.
+    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
+    /// change.
     ///
     /// # Errors
     ///
@@ -128,7 +132,8 @@ impl SlidingWindow {
         Ok(self)
     }
 
-    /// Both counters as they are now, or at the state's own instant if that is later, whoever was admitted.
+    /// Both counters as they are now, or at the state's own instant if that is later, whoever was
+    /// admitted.
     #[inline(always)]
     fn counters(&self, state: &Counted, now: Timestamp) -> Counters {
         let windows = match state.is_of_one(&self.own) {
@@ -222,7 +227,8 @@ pub struct TwoWindows {
 }
 
 impl Pairs {
-    /// The instant, now or their own if that is later, when its window began, and the counts of the one before and of it.
+    /// The instant, now or their own if that is later, when its window began, and the counts of the
+    /// one before and of it.
     #[inline(always)]
     fn at(&self, windows: &TwoWindows, now: Timestamp) -> (u64, u64, u64, u64) {
         let period = self.period_micros;
@@ -293,8 +299,8 @@ impl Rule for Pairs {
         stamp > now.as_micros() + 2 * self.period_micros
     }
 
-    /// Now is elsewhere in its window than the stamp was, where the previous count may weigh less: the whole
-    /// estimate becomes the running window's count, so that the step opens nothing.
+    /// Now is elsewhere in its window than the stamp was, where the previous count may weigh less:
+    /// the whole estimate becomes the running window's count, so that the step opens nothing.
     fn moved_to(&self, count: TwoWindows, now: Timestamp) -> TwoWindows {
         let start = count.stamp - count.stamp % self.period_micros;
         let weighed = Weighed {

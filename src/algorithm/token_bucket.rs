@@ -4,19 +4,21 @@ use super::same_rule::same_rule;
 
 /// Admits a request if the bucket holds a token for each unit of its cost; refuses it otherwise.
 ///
-/// The bucket starts full, with [`burst`](Self::burst) tokens (by default the quota's units), and fills
-/// up continuously at the quota's rate. [`LeakyBucket`](super::LeakyBucket) and [`Gcra`](super::Gcra)
-/// are the same rule under other names.
+/// The bucket starts full, with [`burst`](Self::burst) tokens (by default the quota's units), and
+/// fills up continuously at the quota's rate. [`LeakyBucket`](super::LeakyBucket) and
+/// [`Gcra`](super::Gcra) are the same rule under other names.
 ///
 /// - **Bound**: in any span of one period at most burst + ⌊n(P−1)/P⌋ units: a whole burst, and what
-///   refills meanwhile. (With ticks of T µs, see below: burst + ⌊n·T·⌈(P−1)/T⌉/P⌋, at most one unit more where T
-///   divides the period and n ≤ P.)
+///   refills meanwhile. (With ticks of T µs, see below: burst + ⌊n·T·⌈(P−1)/T⌉/P⌋, at most one unit
+///   more where T divides the period and n ≤ P.)
 /// - **Memory**: 24 bytes per key.
-/// - **Not for** a quota that must hold in every span of a period exactly: use [`SlidingLog`](super::SlidingLog).
+/// - **Not for** a quota that must hold in every span of a period exactly: use
+///   [`SlidingLog`](super::SlidingLog).
 ///
-/// Refills are exact to the microsecond and never drift. Quotas whose numbers are very large and share
-/// few factors with their period are counted in ticks of 10 µs, 100 µs and so on. With a burst of 1,
-/// what refills beyond one token between two ticks is lost: above some ten thousand a second use a burst of 2.
+/// Refills are exact to the microsecond and never drift. Quotas whose numbers are very large and
+/// share few factors with their period are counted in ticks of 10 µs, 100 µs and so on. With a
+/// burst of 1, what refills beyond one token between two ticks is lost: above some ten thousand a
+/// second use a burst of 2.
 ///
 /// Source: the token bucket of RFC 2697 and Turner's *New directions in communications* (1986).
 ///
@@ -85,7 +87,8 @@ impl TokenBucket {
         self.0.with_capacity(units).map(Self)
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers change.
+    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
+    /// change.
     ///
     /// # Panics
     ///
@@ -97,7 +100,8 @@ impl TokenBucket {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers change.
+    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
+    /// change.
     ///
     /// # Errors
     ///

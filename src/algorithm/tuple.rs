@@ -158,7 +158,8 @@ tuple!(A.0, B.1, C.2, D.3, E.4, F.5);
 tuple!(A.0, B.1, C.2, D.3, E.4, F.5, G.6);
 tuple!(A.0, B.1, C.2, D.3, E.4, F.5, G.6, H.7);
 
-/// How a member stands. One that admits what another refuses was charged nothing, as by a cost of 0.
+/// How a member stands. One that admits what another refuses was charged nothing, as by a cost of
+/// 0.
 #[inline]
 pub(crate) fn stands<A: Algorithm>(
     member: &A,

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// A state of these stands right behind its key: one of two words and an `IpAddr`, which has 17 bytes, take 33 bytes, and
-/// not 40.
+/// A state of these stands right behind its key: one of two words and an `IpAddr`, which has 17
+/// bytes, take 33 bytes, and not 40.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Word([u8; 8]);
 

@@ -9,9 +9,10 @@
 //!
 //! # What is kept when a caller's numbers change
 //!
-//! A bucket belongs to a policy and a key, and a policy with a name *is* its name. So give all plans of one limit the same
-//! name: then a caller whose plan changes keeps the bucket, and the next request is judged by the new numbers.
-//! Without a name each plan's numbers are a policy of their own, with buckets of their own.
+//! A bucket belongs to a policy and a key, and a policy with a name *is* its name. So give all
+//! plans of one limit the same name: then a caller whose plan changes keeps the bucket, and the
+//! next request is judged by the new numbers. Without a name each plan's numbers are a policy of
+//! their own, with buckets of their own.
 //!
 //! | algorithm | what was used counts on as |
 //! |---|---|
@@ -22,13 +23,15 @@
 //! | [`MinInterval`] | the instant of the last admission |
 //! | a tuple | each member as above |
 //!
-//! More may have been used than the new numbers allow: then nothing is admitted until enough of it is over.
+//! More may have been used than the new numbers allow: then nothing is admitted until enough of it
+//! is over.
 //!
 //! # Plans in turn
 //!
-//! Callers with different numbers may use one bucket in turn. *In any span of a plan's period, that plan admits no more
-//! than its bound, whatever the others did in between.* What the others admit counts too, and fills a bucket to its brim
-//! at most. So whoever goes back to a plan finds what it had counted:
+//! Callers with different numbers may use one bucket in turn. *In any span of a plan's period, that
+//! plan admits no more than its bound, whatever the others did in between.* What the others admit
+//! counts too, and fills a bucket to its brim at most. So whoever goes back to a plan finds what it
+//! had counted:
 //!
 //! | algorithm | what is kept beside the plan of the last admission |
 //! |---|---|
@@ -36,9 +39,11 @@
 //! | [`MinInterval`] | nothing: the last admission is all that matters |
 //! | all others | the count of one other plan while that plan owes something, and until when the rest of them do: who comes back before begins as full as it may have been |
 //!
-//! A refused request changes nothing of it. The rule is held by `tests/properties/tests/in_turn.rs`, the rows of the first
-//! table by `tests/plans.rs`. A state may be forgotten once it is as good as fresh for every plan that was admitted; in memory
-//! it also has to have been so for [as long](crate::algorithm::Numbers::matter_for) as the slowest of its policy matter.
+//! A refused request changes nothing of it. The rule is held by
+//! `tests/properties/tests/in_turn.rs`, the rows of the first table by `tests/plans.rs`. A state
+//! may be forgotten once it is as good as fresh for every plan that was admitted; in memory it also
+//! has to have been so for [as long](crate::algorithm::Numbers::matter_for) as the slowest of its
+//! policy matter.
 //!
 //! [`TokenBucket`]: crate::algorithm::TokenBucket
 //! [`Gcra`]: crate::algorithm::Gcra
@@ -74,8 +79,8 @@ pub trait Choice {
 
 /// Chooses the limit of each request, without a box or a lock.
 ///
-/// An algorithm is its own choice for every request. Implement it for a table of plans that a closure for
-/// [`by_request`] cannot say.
+/// An algorithm is its own choice for every request. Implement it for a table of plans that a
+/// closure for [`by_request`] cannot say.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a rate-limiting algorithm for requests of type `{Req}`",
     label = "neither an algorithm nor a choice of one",

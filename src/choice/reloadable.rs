@@ -8,11 +8,13 @@ use crate::{error::ConfigError, limit::Limit};
 
 use super::{Choice, Choose};
 
-/// Holds every request to the limit that is in force when it is judged, and lets any thread replace that limit.
+/// Holds every request to the limit that is in force when it is judged, and lets any thread replace
+/// that limit.
 ///
-/// Clones share the limit: keep one, and put the other into the layer. Nobody's state is lost or reset, readers never
-/// wait for whoever replaces, and a request that is already judged is told the numbers that it was judged by. What a state
-/// means under the new numbers is said [for each algorithm](super).
+/// Clones share the limit: keep one, and put the other into the layer. Nobody's state is lost or
+/// reset, readers never wait for whoever replaces, and a request that is already judged is told the
+/// numbers that it was judged by. What a state means under the new numbers is said [for each
+/// algorithm](super).
 ///
 /// # Example: a limit that is raised while it is in use
 ///
@@ -41,7 +43,8 @@ pub struct Reloadable<L> {
 }
 
 impl<L: Limit> Reloadable<L> {
-    /// Puts this limit in force. To be replaced by other numbers it needs a name: `.named("daily")`.
+    /// Puts this limit in force. To be replaced by other numbers it needs a name:
+    /// `.named("daily")`.
     pub fn new(limit: L) -> Self {
         Self {
             in_force: Arc::new(ArcSwap::from_pointee(limit)),

@@ -35,7 +35,8 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// Reads the value of this field, or says that there is no such field, and leaves the value to be read.
+    /// Reads the value of this field, or says that there is no such field, and leaves the value to
+    /// be read.
     fn read<'de, A: MapAccess<'de>>(&mut self, field: &str, map: &mut A) -> Result<bool, A::Error> {
         match field {
             "algorithm" => once(&mut self.algorithm, field, map)?,

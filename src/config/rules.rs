@@ -12,7 +12,8 @@ use crate::{
 
 use super::fields::{Blames, Fields, OfMap, Rule, Wrong, required};
 
-/// A rule by its name in the field `algorithm`, its fields beside that and `name`, and how it is built of them.
+/// A rule by its name in the field `algorithm`, its fields beside that and `name`, and how it is
+/// built of them.
 macro_rules! rule {
     ($rule:ident, $name:literal, [$($field:literal),+], $of:expr) => {
         impl Rule for $rule {

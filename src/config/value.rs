@@ -10,7 +10,8 @@ use crate::{
     quota::{Quota, span_of_text},
 };
 
-/// What can stand in a field. It is asked for as what it is, so that formats that know only texts can turn it into that.
+/// What can stand in a field. It is asked for as what it is, so that formats that know only texts
+/// can turn it into that.
 pub(super) trait Value: Sized {
     /// What is expected, in words.
     const WHAT: &'static str;

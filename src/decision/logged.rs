@@ -6,7 +6,8 @@ use super::{Outcome, RefusedCost, Standing};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Logged {
     pub(crate) units: u64,
-    /// The slots after which there is room for one unit more, for all of them, and for the cost, if it was refused.
+    /// The slots after which there is room for one unit more, for all of them, and for the cost,
+    /// if it was refused.
     pub(crate) more_after: u64,
     pub(crate) all_after: u64,
     pub(crate) cost_after: u64,

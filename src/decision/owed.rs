@@ -2,7 +2,8 @@
 
 use super::Standing;
 
-/// What is owed, and how it is paid off: each number of a [`Standing`] costs a division, and mostly nobody asks for it.
+/// What is owed, and how it is paid off: each number of a [`Standing`] costs a division, and mostly
+/// nobody asks for it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Owed {
     /// In parts of a unit.

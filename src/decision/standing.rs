@@ -21,7 +21,8 @@ impl Standing {
     /// How a policy stands that lets through at most `limit` units at once, has `remaining` of them
     /// left, and was asked about `cost`.
     ///
-    /// `wait` tells after how many microseconds a number of units is let through: 0 if it is now, `None` if never.
+    /// `wait` tells after how many microseconds a number of units is let through: 0 if it is now,
+    /// `None` if never.
     #[inline(always)]
     pub fn of(
         limit: u64,
@@ -61,9 +62,11 @@ pub enum Outcome {
     NeverFits,
 }
 
-/// The cost that was refused, or none: in one word, so that no numbers that hold it end in the middle of one.
+/// The cost that was refused, or none: in one word, so that no numbers that hold it end in the
+/// middle of one.
 ///
-/// A copy of half a word and what stands behind it waits until both are written, which takes as long as half a decision.
+/// A copy of half a word and what stands behind it waits until both are written, which takes as
+/// long as half a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RefusedCost(u64);
 

@@ -31,13 +31,15 @@ impl Weighed {
         })
     }
 
-    /// What counts now: the running window, and what the previous one still weighs, rounded up to whole units.
+    /// What counts now: the running window, and what the previous one still weighs, rounded up to
+    /// whole units.
     #[inline]
     pub(crate) fn units(&self) -> u64 {
         let weighed = match self.previous.saturating_mul(self.ticks_covered) {
             0 => 0,
             weighed if weighed <= LARGEST => weighed.div_ceil(self.ticks_per_period),
-            // Counted under a larger quota of the same name; as a Lua number counts, so that every store says the same.
+            // Counted under a larger quota of the same name; as a Lua number counts, so that every
+            // store says the same.
             _ => {
                 let weighed = self.previous as f64 * self.ticks_covered as f64;
                 (weighed / self.ticks_per_period as f64).ceil() as u64

@@ -11,8 +11,8 @@ use crate::error::ConfigError;
 
 use super::MissingKey;
 
-/// The blocks of IPv6, all of 96 bits, whose addresses are IPv4 ones: mapped (`::ffff:0:0/96`, RFC 4291), and made by a
-/// translator (`::ffff:0:0:0/96`, RFC 2765, and `64:ff9b::/96`, RFC 6052).
+/// The blocks of IPv6, all of 96 bits, whose addresses are IPv4 ones: mapped (`::ffff:0:0/96`, RFC
+/// 4291), and made by a translator (`::ffff:0:0:0/96`, RFC 2765, and `64:ff9b::/96`, RFC 6052).
 pub(super) const IPV4_IN_IPV6: [Ipv6Addr; 3] = [
     Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0),
     Ipv6Addr::new(0, 0, 0, 0, 0xffff, 0, 0, 0),
@@ -63,8 +63,8 @@ impl Ipv6Prefix {
 
     /// The key for the peer of a connection: canonical, then masked.
     ///
-    /// The short way of an IPv4 peer has no address written in parts and read as a whole, which processors
-    /// are slow at.
+    /// The short way of an IPv4 peer has no address written in parts and read as a whole, which
+    /// processors are slow at.
     #[inline]
     pub(super) fn key_of(self, peer: &SocketAddr) -> IpAddr {
         match peer {

@@ -6,14 +6,17 @@ use http::{Request, StatusCode};
 
 use super::{Key, KeyExtractor, MissingKey};
 
-/// Charges a request to what an outer layer has put into its extensions; answers 500 if there is no such thing.
+/// Charges a request to what an outer layer has put into its extensions; answers 500 if there is no
+/// such thing.
 ///
-/// This is the way to limit by whoever an authentication layer has found: it has checked the name, so nobody can
-/// make one up. That layer must run before this one; if it did not, the request is answered with 500, and the
-/// first time the missing type is logged as an error. Where some requests are meant to have none, say
-/// [`or_skip`](Self::or_skip), or share a bucket among those with [`from_fn`](super::from_fn()).
+/// This is the way to limit by whoever an authentication layer has found: it has checked the name,
+/// so nobody can make one up. That layer must run before this one; if it did not, the request is
+/// answered with 500, and the first time the missing type is logged as an error. Where some
+/// requests are meant to have none, say [`or_skip`](Self::or_skip), or share a bucket among those
+/// with [`from_fn`](super::from_fn()).
 ///
-/// The whole `T` is the key with [`new`](Self::new), what a closure makes of it with [`by`](Self::by).
+/// The whole `T` is the key with [`new`](Self::new), what a closure makes of it with
+/// [`by`](Self::by).
 ///
 /// # Example: one bucket per user
 ///

@@ -4,12 +4,14 @@ use std::fmt;
 
 use super::{Key, KeyExtractor, Rejection};
 
-/// Charges a request to the key that the closure finds; what it answers otherwise is up to the closure.
+/// Charges a request to the key that the closure finds; what it answers otherwise is up to the
+/// closure.
 ///
-/// `Ok(Some(key))` is the key, `Ok(None)` says that no limit applies, and an error answers the request with
-/// whatever [`Rejection`] it is. A closure is not a key extractor by itself, so that a type that is none is called
-/// one in the compiler's message, and not "expected a closure". If the closure panics, the panic goes on to the
-/// caller of the service; nothing has been charged by then.
+/// `Ok(Some(key))` is the key, `Ok(None)` says that no limit applies, and an error answers the
+/// request with whatever [`Rejection`] it is. A closure is not a key extractor by itself, so that a
+/// type that is none is called one in the compiler's message, and not "expected a closure". If the
+/// closure panics, the panic goes on to the caller of the service; nothing has been charged by
+/// then.
 ///
 /// # Example: one bucket per user, whatever the case of the name
 ///
@@ -42,7 +44,8 @@ pub fn from_fn<F, Req, K, R>(find: F) -> FromFn<F>
 where
     F: Fn(&Req) -> Result<Option<K>, R>,
     // The compiler shows the next line to whoever leaves the type of the rejection open.
-    R: Rejection, // if there is always a key, answer `Ok::<_, std::convert::Infallible>(Some(key))`
+    R: Rejection, /* if there is always a key, answer `Ok::<_,
+                   * std::convert::Infallible>(Some(key))` */
 {
     FromFn { find }
 }

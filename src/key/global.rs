@@ -6,8 +6,9 @@ use super::KeyExtractor;
 
 /// Charges every request to one and the same bucket, whoever sends it.
 ///
-/// It works for requests of any type, HTTP or not. It protects what stands behind the limiter; it does not keep
-/// one caller from taking what belongs to the others. Over Redis that one bucket lives on one shard.
+/// It works for requests of any type, HTTP or not. It protects what stands behind the limiter; it
+/// does not keep one caller from taking what belongs to the others. Over Redis that one bucket
+/// lives on one shard.
 ///
 /// # Example: the requests need not be HTTP requests
 ///

@@ -12,15 +12,17 @@ use crate::error::ConfigError;
 
 use super::{KeyExtractor, MissingKey};
 
-/// Charges a request to the value of a header field; answers 400, and says which one, if the field is missing or there twice.
+/// Charges a request to the value of a header field; answers 400, and says which one, if the field
+/// is missing or there twice.
 ///
-/// The value is taken byte by byte as it came: nothing is trimmed, decoded or folded, so `Bob` and `bob` have
-/// two buckets. An empty value is a value. **Anyone can send any value**: put the limiter behind what checks
-/// the credential, or limit by address too, else a caller takes a fresh bucket by making one up.
+/// The value is taken byte by byte as it came: nothing is trimmed, decoded or folded, so `Bob` and
+/// `bob` have two buckets. An empty value is a value. **Anyone can send any value**: put the
+/// limiter behind what checks the credential, or limit by address too, else a caller takes a fresh
+/// bucket by making one up.
 ///
 /// What happens to a request without the field can be chosen: [`or_skip`](Self::or_skip),
-/// [`or_shared`](Self::or_shared). One that has several lines of it is always answered with 400, since two
-/// readers may pick different ones.
+/// [`or_shared`](Self::or_shared). One that has several lines of it is always answered with 400,
+/// since two readers may pick different ones.
 ///
 /// # Example: one bucket per API key
 ///
@@ -80,7 +82,8 @@ impl Header {
 
     /// Lets a request without the field pass: no limit applies to it.
     ///
-    /// Only where something else bounds such requests: leaving the field out is the caller's choice.
+    /// Only where something else bounds such requests: leaving the field out is the caller's
+    /// choice.
     ///
     /// # Example: only those with a key are limited
     ///
@@ -97,7 +100,8 @@ impl Header {
         self
     }
 
-    /// Charges all requests without the field to one bucket of their own, which no value of the field shares.
+    /// Charges all requests without the field to one bucket of their own, which no value of the
+    /// field shares.
     ///
     /// # Example: the anonymous have a bucket together
     ///
@@ -137,10 +141,12 @@ impl<B> KeyExtractor<Request<B>> for Header {
     }
 }
 
-/// The bucket of one value of a header field: up to 62 bytes as they are, more than that as their SHA-256 digest.
+/// The bucket of one value of a header field: up to 62 bytes as they are, more than that as their
+/// SHA-256 digest.
 ///
-/// It takes 63 bytes, no allocation, and keeps nothing of the request alive. No digest equals a short value.
-/// What it prints is for logs: the length with a few escaped bytes from the start, never the whole value.
+/// It takes 63 bytes, no allocation, and keeps nothing of the request alive. No digest equals a
+/// short value. What it prints is for logs: the length with a few escaped bytes from the start,
+/// never the whole value.
 ///
 /// # Example: giving a caller a fresh start takes the key of its value
 ///
@@ -155,7 +161,8 @@ impl<B> KeyExtractor<Request<B>> for Header {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HeaderKey {
-    /// How many of the bytes are the value, or one of the tags below. What is past the value is zero.
+    /// How many of the bytes are the value, or one of the tags below. What is past the value is
+    /// zero.
     length_or_tag: u8,
     bytes: [u8; Self::IN_PLACE],
 }
@@ -263,7 +270,8 @@ impl fmt::Debug for HeaderKey {
     }
 }
 
-/// What is wrong with a request that has a field more than once which two readers may pick different ones of.
+/// What is wrong with a request that has a field more than once which two readers may pick
+/// different ones of.
 pub(super) const MORE_THAN_ONCE: &str = "has a header field more than once that must be there once";
 
 /// What becomes of a request without the field.

@@ -12,22 +12,24 @@ use http::Request;
 
 use super::KeyExtractor;
 
-/// Charges a request to the pattern of the route that axum matched, `/users/{id}` say; all unmatched requests
-/// share one bucket of their own.
+/// Charges a request to the pattern of the route that axum matched, `/users/{id}` say; all
+/// unmatched requests share one bucket of their own.
 ///
-/// It is the route and not the path, so nobody gets a fresh bucket by spelling a path in another way
-/// (`/Login`, `/login/`, `//login`, `/%6cogin`): axum either routes such a path to a known pattern or to none.
+/// It is the route and not the path, so nobody gets a fresh bucket by spelling a path in another
+/// way (`/Login`, `/login/`, `//login`, `/%6cogin`): axum either routes such a path to a known
+/// pattern or to none.
 ///
 /// # Where the layer has to be
 ///
-/// axum writes the pattern into the request when it routes it. A layer that was added with `Router::layer` or
-/// `Router::route_layer`, or to a handler, runs after that and sees the pattern; in a router nested with
-/// `Router::nest` it is the whole pattern, from the root. Two kinds of requests have none:
+/// axum writes the pattern into the request when it routes it. A layer that was added with
+/// `Router::layer` or `Router::route_layer`, or to a handler, runs after that and sees the pattern;
+/// in a router nested with `Router::nest` it is the whole pattern, from the root. Two kinds of
+/// requests have none:
 ///
 /// - Those that match no route: `Router::layer` wraps the fallback, too, so they arrive here.
-/// - **All of them, if the layer is wrapped around the router from outside** (`layer.layer(router)`,
-///   `ServiceBuilder::service(router)`): routing is still to come. Then all requests share one bucket.
-///   tonic's `Server::layer` is such a place.
+/// - **All of them, if the layer is wrapped around the router from outside**
+///   (`layer.layer(router)`, `ServiceBuilder::service(router)`): routing is still to come. Then all
+///   requests share one bucket. tonic's `Server::layer` is such a place.
 ///
 /// # Example: two users, one route
 ///

@@ -36,24 +36,29 @@
 //! assert_eq!(ByTenant.extract(&request), Ok(Some("acme".to_owned())));
 //! ```
 //!
-//! What it must and must not do is said at [`KeyExtractor`]. Its key can be any value that is `Clone`, `Hash` and `Eq`.
-//! In a store that many processes share it has to be a `PortableKey` (feature `redis`) as well; the keys that the
-//! extractors here make themselves are, and so are text, numbers and tuples of such.
+//! What it must and must not do is said at [`KeyExtractor`]. Its key can be any value that is
+//! `Clone`, `Hash` and `Eq`. In a store that many processes share it has to be a `PortableKey`
+//! (feature `redis`) as well; the keys that the extractors here make themselves are, and so are
+//! text, numbers and tuples of such.
 //!
 //! # A key must be hard to change
 //!
-//! Whoever can choose a key freely has a fresh bucket in each request, so a limit is as good as its key.
+//! Whoever can choose a key freely has a fresh bucket in each request, so a limit is as good as its
+//! key.
 //!
-//! - **Addresses.** A header that names an address is written by whoever sends the request. `PeerIp` reads none.
-//!   `ClientIp` reads one, and only from the proxies that you name: a block too large is an open door, and a block
-//!   too small puts all users of the forgotten proxy into one bucket. One caller may well have many addresses (an
-//!   IPv6 prefix: see [`PeerIp::ipv6_prefix`]), and many callers one (a company, a mobile network).
-//! - **Credentials.** An API key that nobody has checked yet is only a word. Put the limiter behind the check, or
-//!   limit by address as well, so that the guessing of keys is bounded too.
-//! - **Paths.** Take `MatchedRoute` and not the path: `/login`, `//login` and `/%6cogin` may mean the same.
-//! - **Spelling.** Extractors here compare bytes. Whether `Bob` is `bob`, and whether an `é` made of one code point
-//!   is one made of two (Unicode's NFC and NFD), is known only to what checks the name: fold and normalise in your
-//!   extractor just as it does, or take the name from it with [`FromExtension`].
+//! - **Addresses.** A header that names an address is written by whoever sends the request.
+//!   `PeerIp` reads none. `ClientIp` reads one, and only from the proxies that you name: a block
+//!   too large is an open door, and a block too small puts all users of the forgotten proxy into
+//!   one bucket. One caller may well have many addresses (an IPv6 prefix: see
+//!   [`PeerIp::ipv6_prefix`]), and many callers one (a company, a mobile network).
+//! - **Credentials.** An API key that nobody has checked yet is only a word. Put the limiter behind
+//!   the check, or limit by address as well, so that the guessing of keys is bounded too.
+//! - **Paths.** Take `MatchedRoute` and not the path: `/login`, `//login` and `/%6cogin` may mean
+//!   the same.
+//! - **Spelling.** Extractors here compare bytes. Whether `Bob` is `bob`, and whether an `é` made
+//!   of one code point is one made of two (Unicode's NFC and NFD), is known only to what checks the
+//!   name: fold and normalise in your extractor just as it does, or take the name from it with
+//!   [`FromExtension`].
 
 use std::hash::Hash;
 
@@ -91,16 +96,20 @@ pub use tuple::TupleRejection;
 
 /// What a bucket can be found by: any `Clone + Hash + Eq` value that can be sent between threads.
 ///
-/// Derive them, and nothing here concerns you. Where they are code of your own, a [`LocalStore`](crate::store::LocalStore) runs it
-/// inside of the calls of others, who ask about other keys:
+/// Derive them, and nothing here concerns you. Where they are code of your own, a
+/// [`LocalStore`](crate::store::LocalStore) runs it inside of the calls of others, who ask about
+/// other keys:
 ///
-/// - **`Hash` and `Eq`** (and the `Borrow` of a borrowed form) run under a lock. They must not ask a limiter of the same store:
-///   the thread would wait for itself, and others for it, for ever. Nor must they block, or take long. They must agree with each
-///   other, and say the same for as long as a key lives.
-/// - **`Clone`** (`to_owned`, of a borrowed form) and **`Drop`** run without a lock: they may take their time, and ask the limiter.
-///   A key leaves in a call about another one; what `Drop` asks then makes no further keys leave.
-/// - **A panic** in any of them goes on to whoever called. No other key is charged or let through for it, none is forgotten, and
-///   no place is lost. If it was `Drop` that panicked, what was asked for has been done.
+/// - **`Hash` and `Eq`** (and the `Borrow` of a borrowed form) run under a lock. They must not ask
+///   a limiter of the same store: the thread would wait for itself, and others for it, for ever.
+///   Nor must they block, or take long. They must agree with each other, and say the same for as
+///   long as a key lives.
+/// - **`Clone`** (`to_owned`, of a borrowed form) and **`Drop`** run without a lock: they may take
+///   their time, and ask the limiter. A key leaves in a call about another one; what `Drop` asks
+///   then makes no further keys leave.
+/// - **A panic** in any of them goes on to whoever called. No other key is charged or let through
+///   for it, none is forgotten, and no place is lost. If it was `Drop` that panicked, what was
+///   asked for has been done.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a key: it must be `Clone + Hash + Eq + Send + Sync + 'static`",
     label = "not usable as a key",
@@ -108,7 +117,8 @@ pub use tuple::TupleRejection;
 )]
 pub trait Key: Clone + Hash + Eq + Send + Sync + 'static {}
 
-// Without this the compiler would ask for `Hash` and for `Eq`, one message each, and never for a key.
+// Without this the compiler would ask for `Hash` and for `Eq`, one message each, and never for a
+// key.
 #[diagnostic::do_not_recommend]
 impl<K: Clone + Hash + Eq + Send + Sync + 'static> Key for K {}
 
@@ -118,17 +128,21 @@ impl<K: Clone + Hash + Eq + Send + Sync + 'static> Key for K {}
 ///
 /// # What an implementor must do
 ///
-/// - Answer the same key for the same caller, however the request is spelled: unmap addresses, fold what has no case.
+/// - Answer the same key for the same caller, however the request is spelled: unmap addresses, fold
+///   what has no case.
 /// - Keep the parts of a compound key apart: a tuple or a struct, not `format!("{a}:{b}")`.
 /// - Keep the key small: the store holds on to it. Digest what callers can make long.
-/// - Say `Err` where there is no key but should be one, and `None` only for requests that nobody wants limited.
+/// - Say `Err` where there is no key but should be one, and `None` only for requests that nobody
+///   wants limited.
 ///
 /// # What an implementor must not do
 ///
-/// - Panic on what a caller sends. (A panic goes on to the caller of the service; nothing has been charged.)
-/// - Block or wait: it runs inside of `Service::call`. What takes time belongs into an outer layer, and its result
-///   into the request's extensions.
-/// - Keep a slice of the request (a `Bytes`, a `HeaderValue`) in the key: it keeps the whole buffer alive.
+/// - Panic on what a caller sends. (A panic goes on to the caller of the service; nothing has been
+///   charged.)
+/// - Block or wait: it runs inside of `Service::call`. What takes time belongs into an outer layer,
+///   and its result into the request's extensions.
+/// - Keep a slice of the request (a `Bytes`, a `HeaderValue`) in the key: it keeps the whole buffer
+///   alive.
 /// - Put what the request says into the rejection.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` finds no key in requests of type `{Req}`",
@@ -180,8 +194,8 @@ pub trait KeyExtractor<Req> {
     note = "answer with a `http::StatusCode`, a `(http::StatusCode, &'static str)` or a `tollgate::key::MissingKey`, or implement `tollgate::key::Rejection`"
 )]
 pub trait Rejection {
-    /// The answer to an HTTP caller. A gRPC caller gets the code that stands for the status, with a body of
-    /// plain text as its message.
+    /// The answer to an HTTP caller. A gRPC caller gets the code that stands for the status, with a
+    /// body of plain text as its message.
     fn into_response(self) -> Response<Bytes>;
 }
 

@@ -11,8 +11,9 @@ use super::Rejection;
 
 /// Answers a request that has no key with this status, and this message as plain text.
 ///
-/// The message is fixed when the program is compiled, so nothing of the request can leak into the answer. The one of
-/// [`Header`](super::Header) names the field that the program asks for, and never what was sent in it.
+/// The message is fixed when the program is compiled, so nothing of the request can leak into the
+/// answer. The one of [`Header`](super::Header) names the field that the program asks for, and
+/// never what was sent in it.
 ///
 /// # Example: a credential that is missing
 ///
@@ -38,7 +39,8 @@ impl MissingKey {
         Self { status, message }
     }
 
-    /// A request without a header field that the program asks for, or with more than one; an operator is told of it once.
+    /// A request without a header field that the program asks for, or with more than one; an
+    /// operator is told of it once.
     #[cold]
     pub(super) fn of_header(name: &HeaderName, what: &'static str) -> Self {
         static TOLD: ToldOnce = ToldOnce::new();

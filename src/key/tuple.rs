@@ -33,8 +33,8 @@ impl Rejection for TupleRejection {
     }
 }
 
-// A trait cannot be implemented for tuples of every length at once, and the lengths differ in nothing but the
-// names: written out they would be five times the same fifteen lines.
+// A trait cannot be implemented for tuples of every length at once, and the lengths differ in
+// nothing but the names: written out they would be five times the same fifteen lines.
 macro_rules! tuple {
     ($($Member:ident $member:ident),+) => {
         /// One bucket per combination of the members' keys.

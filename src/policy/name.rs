@@ -8,7 +8,8 @@ use std::{
 
 use arrayvec::ArrayString;
 
-/// Longer than what an algorithm and its numbers usually are, so that a decision mostly copies it, and counts no references.
+/// Longer than what an algorithm and its numbers usually are, so that a decision mostly copies it,
+/// and counts no references.
 const SHORT: usize = 36;
 
 #[derive(Clone)]

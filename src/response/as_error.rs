@@ -14,17 +14,20 @@ use crate::{
 /// The error of a service that is limited with [`AsError`]; tower's `BoxError` is the same type.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Fails a refused request with a [`RateLimited`] error, for services that don't speak HTTP: there is no status code.
+/// Fails a refused request with a [`RateLimited`] error, for services that don't speak HTTP: there
+/// is no status code.
 ///
-/// The error of the service becomes [`BoxError`]; errors of the inner service can be downcast to what they were,
-/// refusals to [`RateLimited`], rejections of the key extractor to [`KeyRejected`], and requests that the store
-/// could not decide about and that are not let through to [`Undecided`].
+/// The error of the service becomes [`BoxError`]; errors of the inner service can be downcast to
+/// what they were, refusals to [`RateLimited`], rejections of the key extractor to [`KeyRejected`],
+/// and requests that the store could not decide about and that are not let through to
+/// [`Undecided`].
 ///
 /// # Not for axum as it is
 ///
-/// axum asks every service for an answer, so it refuses an error: "`Infallible: From<Box<dyn Error + Send + Sync>>` is
-/// not satisfied". Leave `.respond_with(AsError::new())` out there, as [`Http`](super::Http) answers what axum serves; or,
-/// where the error is to be looked at, put `axum::error_handling::HandleErrorLayer` around the limit.
+/// axum asks every service for an answer, so it refuses an error: "`Infallible: From<Box<dyn Error
+/// + Send + Sync>>` is not satisfied". Leave `.respond_with(AsError::new())` out there, as
+/// [`Http`](super::Http) answers what axum serves; or, where the error is to be looked at, put
+/// `axum::error_handling::HandleErrorLayer` around the limit.
 ///
 /// # Example: a caller that waits as long as it is told to
 ///

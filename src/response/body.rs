@@ -6,11 +6,13 @@ use http_body_util::{
     combinators::{BoxBody, UnsyncBoxBody},
 };
 
-/// Makes the body of an answer (a 429, say) in the service's own type, so that no response is wrapped or boxed.
+/// Makes the body of an answer (a 429, say) in the service's own type, so that no response is
+/// wrapped or boxed.
 ///
-/// It is there for axum's and tonic's `Body` (with the features of those names), for `Full`, `BoxBody` and
-/// `UnsyncBoxBody` of `http-body-util`, and for [`Bytes`], `Vec<u8>` and `String`. A service whose responses have
-/// another body type (one that a compression layer has wrapped, say) is limited further in, or writes it down:
+/// It is there for axum's and tonic's `Body` (with the features of those names), for `Full`,
+/// `BoxBody` and `UnsyncBoxBody` of `http-body-util`, and for [`Bytes`], `Vec<u8>` and `String`. A
+/// service whose responses have another body type (one that a compression layer has wrapped, say)
+/// is limited further in, or writes it down:
 ///
 /// # Example: a body of one's own
 ///

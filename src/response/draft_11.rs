@@ -1,4 +1,5 @@
-//! The fields of draft-ietf-httpapi-ratelimit-headers-11: lists of strings with parameters (RFC 9651).
+//! The fields of draft-ietf-httpapi-ratelimit-headers-11: lists of strings with parameters (RFC
+//! 9651).
 
 use http::HeaderValue;
 
@@ -113,7 +114,8 @@ mod tests {
         response::sample::{SECOND, admitted, both, hopeless, standing},
     };
 
-    /// Reads a list of strings with integer parameters as strictly as RFC 9651 allows, and writes it again.
+    /// Reads a list of strings with integer parameters as strictly as RFC 9651 allows, and writes
+    /// it again.
     fn read_and_write_again(line: &str) -> String {
         let integer = |text: &str| {
             assert!(

@@ -14,12 +14,14 @@ use crate::{
     told_once::ToldOnce,
 };
 
-/// A dialect with the `RateLimit-Policy` line that was written first: a responder mostly serves one policy.
+/// A dialect with the `RateLimit-Policy` line that was written first: a responder mostly serves one
+/// policy.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FieldWriter {
     dialect: Fields,
     policy_line: OnceLock<PolicyLine>,
-    /// Set once a response was seen that told of one of our policies already: then nobody looks again.
+    /// Set once a response was seen that told of one of our policies already: then nobody looks
+    /// again.
     was_told_twice: OnceLock<()>,
 }
 
@@ -37,7 +39,8 @@ impl FieldWriter {
         self.dialect == Fields::Off
     }
 
-    /// Adds the fields to those of a response, if there is room for them all; [`Fields::Draft11`] never takes one away.
+    /// Adds the fields to those of a response, if there is room for them all; [`Fields::Draft11`]
+    /// never takes one away.
     pub(super) fn add(&self, decision: &Decision, headers: &mut HeaderMap) {
         if headers.try_reserve(self.dialect.most_fields()).is_err() {
             return;
@@ -60,7 +63,8 @@ impl FieldWriter {
         }
     }
 
-    /// Adds the fields, unless one of the same name is there: then the renderer has written its own.
+    /// Adds the fields, unless one of the same name is there: then the renderer has written its
+    /// own.
     pub(super) fn add_unless_rendered(&self, decision: &Decision, headers: &mut HeaderMap) {
         let names: &[HeaderName] = match self.dialect {
             Fields::Draft11 | Fields::Draft7 => &[RATE_LIMIT, POLICY],
@@ -73,8 +77,8 @@ impl FieldWriter {
         }
     }
 
-    /// Tells the operator, once for each policy, of a response that has told of it before: a client cannot tell the two
-    /// apart. It is asked only of responses that have lines of others.
+    /// Tells the operator, once for each policy, of a response that has told of it before: a client
+    /// cannot tell the two apart. It is asked only of responses that have lines of others.
     #[cold]
     fn look_for_a_policy_told_twice(&self, decision: &Decision, headers: &HeaderMap) {
         static TOLD: ToldOnce = ToldOnce::new();

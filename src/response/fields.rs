@@ -21,12 +21,13 @@ pub(super) const LEGACY: [HeaderName; 3] = [
 /// The largest integer of a structured field (RFC 9651, section 3.3.1).
 pub(super) const LARGEST: u64 = 999_999_999_999_999;
 
-/// Which fields tell a caller about its limits, on responses to admitted and refused requests alike.
+/// Which fields tell a caller about its limits, on responses to admitted and refused requests
+/// alike.
 ///
-/// Every number of seconds is rounded up, and is a number of seconds *from now*: none is a time of day.
-/// A number of more than 15 digits is sent as 999 999 999 999 999. A browser's script reads these fields only if
-/// the response also has `Access-Control-Expose-Headers: RateLimit, RateLimit-Policy, Retry-After`, which is for
-/// the CORS layer to say.
+/// Every number of seconds is rounded up, and is a number of seconds *from now*: none is a time of
+/// day. A number of more than 15 digits is sent as 999 999 999 999 999. A browser's script reads
+/// these fields only if the response also has `Access-Control-Expose-Headers: RateLimit,
+/// RateLimit-Policy, Retry-After`, which is for the CORS layer to say.
 ///
 /// # Example: one answer in two dialects
 ///
@@ -55,26 +56,28 @@ pub enum Fields {
     /// `RateLimit-Policy: "api";q=40;w=2` and `RateLimit: "api";r=39;t=1`, the structured form of
     /// draft-ietf-httpapi-ratelimit-headers-11 (the same bytes since draft 08).
     ///
-    /// `q` is the most at once, `w` the seconds to win it back (left out below one second, which the draft cannot
-    /// say); `r` is what is left, `t` the seconds until it is more (left out if nothing is missing). A tuple of
-    /// algorithms has a member for each policy; on a refusal `RateLimit` has only those that refuse. Lines that an
-    /// inner layer wrote are kept before these.
+    /// `q` is the most at once, `w` the seconds to win it back (left out below one second, which
+    /// the draft cannot say); `r` is what is left, `t` the seconds until it is more (left out
+    /// if nothing is missing). A tuple of algorithms has a member for each policy; on a refusal
+    /// `RateLimit` has only those that refuse. Lines that an inner layer wrote are kept before
+    /// these.
     #[default]
     Draft11,
     /// `RateLimit: limit=40, remaining=39, reset=1` and `RateLimit-Policy: 40;w=2`, as in draft 07.
     ///
-    /// It speaks of the [binding](crate::Decision::policy) policy, with `remaining` of all; `reset` is the seconds until all is won back, on a
-    /// refusal those of `Retry-After`. If an inner layer has told of less remaining, that is left as it is.
-    /// A policy with a window below one second is not listed.
+    /// It speaks of the [binding](crate::Decision::policy) policy, with `remaining` of all; `reset`
+    /// is the seconds until all is won back, on a refusal those of `Retry-After`. If an inner
+    /// layer has told of less remaining, that is left as it is. A policy with a window below
+    /// one second is not listed.
     Draft7,
-    /// `RateLimit-Limit`, `RateLimit-Remaining`, `RateLimit-Reset` and `RateLimit-Policy: 40;w=2`, as in
-    /// draft 06; otherwise like [`Draft7`](Self::Draft7).
+    /// `RateLimit-Limit`, `RateLimit-Remaining`, `RateLimit-Reset` and `RateLimit-Policy: 40;w=2`,
+    /// as in draft 06; otherwise like [`Draft7`](Self::Draft7).
     Draft6,
-    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, as many APIs have them; otherwise
-    /// like [`Draft7`](Self::Draft7).
+    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, as many APIs have
+    /// them; otherwise like [`Draft7`](Self::Draft7).
     ///
-    /// Peers differ in what `X-RateLimit-Reset` counts (GitHub sends a Unix time, Envoy seconds from now); here it
-    /// is **seconds from now**, which a caller can use whose clock is wrong.
+    /// Peers differ in what `X-RateLimit-Reset` counts (GitHub sends a Unix time, Envoy seconds
+    /// from now); here it is **seconds from now**, which a caller can use whose clock is wrong.
     XRateLimit,
     /// None of them. `Retry-After` is not one of them: a refusal has it still.
     Off,

@@ -18,21 +18,25 @@ use crate::{
     error::{StoreError, StoreErrorKind},
 };
 
-/// Answers a refused request with `RESOURCE_EXHAUSTED` (8), whatever the request: for a service that speaks only gRPC.
+/// Answers a refused request with `RESOURCE_EXHAUSTED` (8), whatever the request: for a service
+/// that speaks only gRPC.
 ///
-/// [`Http`](super::Http) answers gRPC requests in the same way, and others as HTTP does. The answer is HTTP status
-/// 200, which no cache may keep (`Cache-Control: no-store`), with everything in one block of header fields
-/// (*Trailers-Only*) and no message:
+/// [`Http`](super::Http) answers gRPC requests in the same way, and others as HTTP does. The answer
+/// is HTTP status 200, which no cache may keep (`Cache-Control: no-store`), with everything in one
+/// block of header fields (*Trailers-Only*) and no message:
 ///
-/// - `grpc-status: 8`. `UNAVAILABLE` (14) is for a store that could not decide and requests that are then not let
-///   through: client libraries take 14 for leave to try again at once.
-/// - `grpc-status-details-bin`: a `google.rpc.Status` with `RetryInfo`, unless the cost can never fit, and
-///   `QuotaFailure`, which names each policy that refuses and its limit.
-/// - `grpc-retry-pushback-ms` (gRFC A6): the wait in milliseconds, or `-1` (do not try again) if the cost can never fit.
-/// - `Retry-After` and the rate-limit [fields](Self::fields); an admitted call has these among its initial metadata.
+/// - `grpc-status: 8`. `UNAVAILABLE` (14) is for a store that could not decide and requests that
+///   are then not let through: client libraries take 14 for leave to try again at once.
+/// - `grpc-status-details-bin`: a `google.rpc.Status` with `RetryInfo`, unless the cost can never
+///   fit, and `QuotaFailure`, which names each policy that refuses and its limit.
+/// - `grpc-retry-pushback-ms` (gRFC A6): the wait in milliseconds, or `-1` (do not try again) if
+///   the cost can never fit.
+/// - `Retry-After` and the rate-limit [fields](Self::fields); an admitted call has these among its
+///   initial metadata.
 ///
-/// A gRPC-Web request is answered with its own content type. In front of `tonic-web` or behind it, the caller sees
-/// the same code; its CORS layer must expose `grpc-status`, `grpc-message` and `grpc-status-details-bin`.
+/// A gRPC-Web request is answered with its own content type. In front of `tonic-web` or behind it,
+/// the caller sees the same code; its CORS layer must expose `grpc-status`, `grpc-message` and
+/// `grpc-status-details-bin`.
 ///
 /// # Example: what a caller over its limit receives
 ///
@@ -165,7 +169,8 @@ mod tests {
         assert!(response.body().is_empty());
         let mut fields: Vec<_> = response.headers().iter().collect();
         fields.sort_by_key(|(name, _)| name.as_str());
-        // The details were made by another encoder, from the numbers of the fields in the .proto files.
+        // The details were made by another encoder, from the numbers of the fields in the .proto
+        // files.
         let details = "CAgSE3JhdGUgbGltaXQgZXhjZWVkZWQaNgoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5\
                        SW5mbxIKCggIARCAyrXuARpTCit0eXBlLmdvb2dsZWFwaXMuY29tL2dvb2dsZS5ycGMuUXVvdGFGYWlsdXJl\
                        EiQKIgoDYXBpEhR0aGUgbGltaXQgaXMgdXNlZCB1cCoDYXBpOCg";

@@ -1,4 +1,5 @@
-//! The forms that gRPC comes in, and the answers in them: a status in the header fields, and no body.
+//! The forms that gRPC comes in, and the answers in them: a status in the header fields, and no
+//! body.
 
 use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
 use bytes::Bytes;
@@ -33,8 +34,9 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// The form of a request that is gRPC: a `POST` with one of its content types. No other method makes a call, and an
-    /// answer of 200 to a `GET` is one that a cache in front may keep for everybody.
+    /// The form of a request that is gRPC: a `POST` with one of its content types. No other method
+    /// makes a call, and an answer of 200 to a `GET` is one that a cache in front may keep for
+    /// everybody.
     pub(super) fn of<B>(request: &Request<B>) -> Option<Self> {
         (request.method() == Method::POST)
             .then(|| Self::of_content_type(request.headers()))
@@ -82,7 +84,8 @@ impl Form {
         response
     }
 
-    /// The code that stands for the status of a rejection; its body is the message, if that is plain text.
+    /// The code that stands for the status of a rejection; its body is the message, if that is
+    /// plain text.
     pub(super) fn reject<B: FromBytes>(self, rejection: Response<Bytes>) -> Response<B> {
         let (parts, body) = rejection.into_parts();
         let message = message_of(&parts.headers, &body).unwrap_or_else(|| {
@@ -116,7 +119,8 @@ impl Form {
     }
 }
 
-/// The bytes of `grpc-status-details-bin`: names of policies and numbers, nothing that a caller has sent.
+/// The bytes of `grpc-status-details-bin`: names of policies and numbers, nothing that a caller has
+/// sent.
 fn details(decision: &Decision, text: &str) -> Vec<u8> {
     let policies = decision.policies().iter();
     let violations = policies
@@ -159,7 +163,8 @@ fn code_of(status: StatusCode) -> u8 {
     }
 }
 
-/// A body of plain text in the encoding of `grpc-message`: whatever is not printable ASCII as `%XX`.
+/// A body of plain text in the encoding of `grpc-message`: whatever is not printable ASCII as
+/// `%XX`.
 fn message_of(headers: &HeaderMap, body: &[u8]) -> Option<HeaderValue> {
     let content_type = headers.get(header::CONTENT_TYPE)?.as_bytes();
     strip_prefix(content_type, b"text/plain")?;

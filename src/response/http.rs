@@ -20,32 +20,41 @@ use crate::{
     error::{StoreError, StoreErrorKind},
 };
 
-/// Answers a refused request with 429 Too Many Requests, and tells every caller what is left of its limits.
+/// Answers a refused request with 429 Too Many Requests, and tells every caller what is left of its
+/// limits.
 ///
 /// It is what a layer does unless told otherwise. The numbers of what is sent:
 ///
-/// 1. A refusal has status 429 (RFC 6585, section 4). No cache may keep it, so it has `Cache-Control: no-store`, as have a
-///    rejection, a 503 and every answer in gRPC's form; one that a renderer or a rejection has set itself is kept.
-/// 2. `Retry-After` is the exact wait in seconds (RFC 9110, section 10.2.3), rounded up, never 0 and never cut
-///    short; it is left out if the cost can never fit. A longer one that an inner layer or a renderer has set is
-///    kept; a shorter one is lengthened, where whoever kept it would be refused again.
-/// 3. `RateLimit-Policy` and `RateLimit` are on responses to admitted and refused requests alike, in the form of
-///    draft-ietf-httpapi-ratelimit-headers-11, after the lines of inner layers; see [`Fields`] for other dialects.
-/// 4. The body is an `application/problem+json` (RFC 9457), or what a [closure](Self::render) or a [renderer](Self::renderer) makes of it. It is
-///    left out for `HEAD`, with its length in `Content-Length`.
-/// 5. A gRPC or gRPC-Web request, a `POST` with one of their content types, is answered in [its own form](super::Grpc)
-///    instead. Any other method is HTTP, whatever its content type.
+/// 1. A refusal has status 429 (RFC 6585, section 4). No cache may keep it, so it has
+///    `Cache-Control: no-store`, as have a rejection, a 503 and every answer in gRPC's form; one
+///    that a renderer or a rejection has set itself is kept.
+/// 2. `Retry-After` is the exact wait in seconds (RFC 9110, section 10.2.3), rounded up, never 0
+///    and never cut short; it is left out if the cost can never fit. A longer one that an inner
+///    layer or a renderer has set is kept; a shorter one is lengthened, where whoever kept it would
+///    be refused again.
+/// 3. `RateLimit-Policy` and `RateLimit` are on responses to admitted and refused requests alike,
+///    in the form of draft-ietf-httpapi-ratelimit-headers-11, after the lines of inner layers; see
+///    [`Fields`] for other dialects.
+/// 4. The body is an `application/problem+json` (RFC 9457), or what a [closure](Self::render) or a
+///    [renderer](Self::renderer) makes of it. It is left out for `HEAD`, with its length in
+///    `Content-Length`.
+/// 5. A gRPC or gRPC-Web request, a `POST` with one of their content types, is answered in [its own
+///    form](super::Grpc) instead. Any other method is HTTP, whatever its content type.
 /// 6. The [`Decision`] is among the extensions of the refusing response, for outer layers.
-/// 7. A request that the store could not decide about, if it is not let through, is answered with 503 (gRPC:
-///    `UNAVAILABLE`), without a number: nobody knows any. Where it is not the store that is down, but its set-up or the
-///    request's own entry that is wrong, the answer is 500 (gRPC: `INTERNAL`), as coming again does not help.
-/// 8. A rejection of the key extractor is sent as it is, but for no. 1 (gRPC: as the code that stands for its status).
+/// 7. A request that the store could not decide about, if it is not let through, is answered with
+///    503 (gRPC: `UNAVAILABLE`), without a number: nobody knows any. Where it is not the store that
+///    is down, but its set-up or the request's own entry that is wrong, the answer is 500 (gRPC:
+///    `INTERNAL`), as coming again does not help.
+/// 8. A rejection of the key extractor is sent as it is, but for no. 1 (gRPC: as the code that
+///    stands for its status).
 ///
-/// Nothing that is sent tells the key, an address or what ails the store. The inner service's errors pass through.
+/// Nothing that is sent tells the key, an address or what ails the store. The inner service's
+/// errors pass through.
 ///
 /// A browser's script sees these fields only if the CORS layer sends
-/// `Access-Control-Expose-Headers: RateLimit, RateLimit-Policy, Retry-After`. Whether preflight requests are
-/// limited depends on which of the two layers is outside the other: the CORS layer, for most.
+/// `Access-Control-Expose-Headers: RateLimit, RateLimit-Policy, Retry-After`. Whether preflight
+/// requests are limited depends on which of the two layers is outside the other: the CORS layer,
+/// for most.
 ///
 /// # Example: the default
 ///
@@ -95,7 +104,8 @@ impl Http {
         }
     }
 
-    /// Names the type of problem in the body of a 429: a URI. By default there is none, which means `about:blank`.
+    /// Names the type of problem in the body of a 429: a URI. By default there is none, which means
+    /// `about:blank`.
     #[must_use]
     pub fn problem_type(mut self, uri: impl Into<Cow<'static, str>>) -> Self {
         self.renderer = ProblemJson::of_type(uri.into());
@@ -126,7 +136,8 @@ impl<R> Http<R> {
         self.renderer(renderer)
     }
 
-    /// Lets a [`Render`] of one's own write the response to a refused request, and that of a store that is down.
+    /// Lets a [`Render`] of one's own write the response to a refused request, and that of a store
+    /// that is down.
     #[must_use]
     pub fn renderer<F: Render>(self, renderer: F) -> Http<F> {
         Http {
@@ -143,10 +154,11 @@ impl<R> Http<R> {
 }
 
 impl<R: Render> Http<R> {
-    /// The 429 for a refusing decision that a handler got itself; 200 without a body for one that admits.
+    /// The 429 for a refusing decision that a handler got itself; 200 without a body for one that
+    /// admits.
     ///
-    /// It knows nothing of the request, so it is in the form of HTTP and always has its body; servers leave out the
-    /// body of an answer to `HEAD` themselves.
+    /// It knows nothing of the request, so it is in the form of HTTP and always has its body;
+    /// servers leave out the body of an answer to `HEAD` themselves.
     pub fn response<B: FromBytes>(&self, decision: &Decision) -> Response<B> {
         if !decision.is_admitted() {
             let mut response = self.refusal(&Refusal::of_decision(decision));

@@ -1,4 +1,5 @@
-//! The value of one field, written into memory of exactly its size: a single allocation, and no copy.
+//! The value of one field, written into memory of exactly its size: a single allocation, and no
+//! copy.
 
 use bytes::Bytes;
 use http::HeaderValue;
@@ -60,7 +61,8 @@ impl Line {
         }
     }
 
-    /// A policy's name as a string. Its characters need no escape: see [`Policy::name`](crate::algorithm::Policy::name).
+    /// A policy's name as a string. Its characters need no escape: see
+    /// [`Policy::name`](crate::algorithm::Policy::name).
     #[inline]
     pub(super) fn string(&mut self, name: &str) {
         self.text(b"\"");

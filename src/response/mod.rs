@@ -6,8 +6,9 @@
 //! | [`Grpc`] | `RESOURCE_EXHAUSTED` (8) in HTTP status 200 | services that speak only gRPC |
 //! | [`AsError`] | an error that can be downcast | any other `Service` |
 //!
-//! What exactly is sent, and which standards say so, is with each of them; [`Fields`] has the dialects of the
-//! rate-limit fields, [`Render`] is for a body of one's own, and [`FromBytes`] for a body *type* of one's own.
+//! What exactly is sent, and which standards say so, is with each of them; [`Fields`] has the
+//! dialects of the rate-limit fields, [`Render`] is for a body of one's own, and [`FromBytes`] for
+//! a body *type* of one's own.
 //!
 //! # Example: a handler that asks for itself
 //!
@@ -112,10 +113,11 @@ pub trait Respond<Req, Res, Err> {
     /// An error of the inner service, as one of the limited service.
     fn inner_error(error: Err) -> Self::Error;
 
-    /// Polls the inner service, whose error becomes one of the limited service by [`inner_error`](Self::inner_error).
+    /// Polls the inner service, whose error becomes one of the limited service by
+    /// [`inner_error`](Self::inner_error).
     ///
-    /// Where both have one type of error, just poll: a response is then written once, where the caller wants it, and not
-    /// moved on its way.
+    /// Where both have one type of error, just poll: a response is then written once, where the
+    /// caller wants it, and not moved on its way.
     #[inline]
     fn poll_inner<Fut>(
         future: Pin<&mut Fut>,
@@ -127,7 +129,8 @@ pub trait Respond<Req, Res, Err> {
         future.poll(cx).map_err(Self::inner_error)
     }
 
-    /// Whether [`annotate`](Self::annotate) has anything to add; if not, an admitted request's decision is never made up.
+    /// Whether [`annotate`](Self::annotate) has anything to add; if not, an admitted request's
+    /// decision is never made up.
     #[inline]
     fn annotates(&self) -> bool {
         false

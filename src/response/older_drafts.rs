@@ -1,4 +1,5 @@
-//! The fields as they were before draft 08, and the legacy ones: one number each, of the binding policy.
+//! The fields as they were before draft 08, and the legacy ones: one number each, of the binding
+//! policy.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -48,7 +49,8 @@ fn dictionary(decision: &Decision) -> HeaderValue {
     line.into_value()
 }
 
-/// Sets the fields of these names to limit, remaining and reset, unless those that are there leave as little.
+/// Sets the fields of these names to limit, remaining and reset, unless those that are there leave
+/// as little.
 pub(super) fn set_three(names: &[HeaderName; 3], decision: &Decision, headers: &mut HeaderMap) {
     let told = headers.get(&names[1]);
     if is_tightest(
@@ -73,7 +75,8 @@ fn three_numbers(decision: &Decision) -> [u64; 3] {
     ]
 }
 
-/// Whether what is told already leaves more than this decision does. What cannot be read is left alone.
+/// Whether what is told already leaves more than this decision does. What cannot be read is left
+/// alone.
 fn is_tightest(decision: &Decision, told: Option<Option<u64>>) -> bool {
     match told {
         None => true,

@@ -7,10 +7,12 @@ use http::{HeaderValue, Response, StatusCode, header};
 
 use super::render::{Refusal, Render};
 
-/// Answers a refused request with 429 and an `application/problem+json` body (RFC 9457): the default.
+/// Answers a refused request with 429 and an `application/problem+json` body (RFC 9457): the
+/// default.
 ///
-/// The body names the policies that refuse, in the extension member that draft-ietf-httpapi-ratelimit-headers-11
-/// has for it. It tells nothing of the key, the address or the store.
+/// The body names the policies that refuse, in the extension member that
+/// draft-ietf-httpapi-ratelimit-headers-11 has for it. It tells nothing of the key, the address or
+/// the store.
 ///
 /// # Example: what a program reads
 ///
@@ -43,7 +45,8 @@ pub struct ProblemJson {
 }
 
 impl ProblemJson {
-    /// The type that draft-ietf-httpapi-ratelimit-headers-11 asks to be registered for a quota that is exceeded.
+    /// The type that draft-ietf-httpapi-ratelimit-headers-11 asks to be registered for a quota that
+    /// is exceeded.
     ///
     /// It is not registered yet, so it is sent only where [asked for](super::Http::problem_type).
     pub const QUOTA_EXCEEDED: &'static str =

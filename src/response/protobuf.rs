@@ -1,7 +1,9 @@
-//! `google.rpc.Status` with its details, in the protobuf wire format: the three messages that a refusal needs.
+//! `google.rpc.Status` with its details, in the protobuf wire format: the three messages that a
+//! refusal needs.
 //!
-//! The numbers of the fields are those of `google/rpc/status.proto` and `google/rpc/error_details.proto`. A field
-//! with the default value of its type is left out, as proto3 has it.
+//! The numbers of the fields are those of `google/rpc/status.proto` and
+//! `google/rpc/error_details.proto`. A field with the default value of its type is left out, as
+//! proto3 has it.
 
 use std::time::Duration;
 

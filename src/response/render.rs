@@ -10,12 +10,13 @@ use crate::decision::Decision;
 
 /// Writes the response to a refused request: its status, its body and what fields it likes.
 ///
-/// The rate-limit fields and `Retry-After` are added to it, unless it has its own (of two numbers of seconds in
-/// `Retry-After` the larger is sent); so is `Cache-Control: no-store`. A gRPC caller is answered in gRPC's form and
-/// sees nothing of it; for `HEAD` the body is left out.
+/// The rate-limit fields and `Retry-After` are added to it, unless it has its own (of two numbers
+/// of seconds in `Retry-After` the larger is sent); so is `Cache-Control: no-store`. A gRPC caller
+/// is answered in gRPC's form and sees nothing of it; for `HEAD` the body is left out.
 ///
-/// It is implemented by [`ProblemJson`](super::ProblemJson), [`PlainText`] and every closure of the same shape. A closure
-/// is given to [`Http::render`](super::Http::render), anything else to [`Http::renderer`](super::Http::renderer).
+/// It is implemented by [`ProblemJson`](super::ProblemJson), [`PlainText`] and every closure of the
+/// same shape. A closure is given to [`Http::render`](super::Http::render), anything else to
+/// [`Http::renderer`](super::Http::renderer).
 ///
 /// # Example: a body of one's own
 ///
@@ -50,7 +51,8 @@ pub trait Render {
     /// The response to a request that was refused.
     fn render(&self, refusal: &Refusal<'_>) -> Response<Bytes>;
 
-    /// The response to a request that the store could not decide about, and that is not let through: status 503.
+    /// The response to a request that the store could not decide about, and that is not let
+    /// through: status 503.
     fn unavailable(&self) -> Response<Bytes> {
         super::problem_json::unavailable()
     }
@@ -103,23 +105,26 @@ impl<'a> Refusal<'a> {
         self.decision
     }
 
-    /// The status that a refusal has unless the renderer chooses another: 429 Too Many Requests (RFC 6585).
+    /// The status that a refusal has unless the renderer chooses another: 429 Too Many Requests
+    /// (RFC 6585).
     pub fn status(&self) -> StatusCode {
         StatusCode::TOO_MANY_REQUESTS
     }
 
-    /// The method of the request; `None` in [`Http::response`](super::Http::response), which sees none.
+    /// The method of the request; `None` in [`Http::response`](super::Http::response), which sees
+    /// none.
     pub fn method(&self) -> Option<&'a Method> {
         Some(self.request?.method)
     }
 
-    /// The target of the request; `None` in [`Http::response`](super::Http::response), which sees none.
+    /// The target of the request; `None` in [`Http::response`](super::Http::response), which sees
+    /// none.
     pub fn uri(&self) -> Option<&'a Uri> {
         Some(self.request?.uri)
     }
 
-    /// The fields of the request, `Accept` among them; `None` in [`Http::response`](super::Http::response), which
-    /// sees none.
+    /// The fields of the request, `Accept` among them; `None` in
+    /// [`Http::response`](super::Http::response), which sees none.
     pub fn headers(&self) -> Option<&'a HeaderMap> {
         Some(self.request?.headers)
     }

@@ -7,7 +7,8 @@ use http::{HeaderMap, HeaderValue, header::RETRY_AFTER};
 use super::{line::number_value, set_field};
 use crate::decision::Decision;
 
-/// Sets the wait of a refusal. If a longer one is there already, that is kept: the field has one value only.
+/// Sets the wait of a refusal. If a longer one is there already, that is kept: the field has one
+/// value only.
 pub(super) fn set(decision: &Decision, headers: &mut HeaderMap) {
     if let Some(wait) = decision.retry_after() {
         let seconds = whole_seconds(wait).max(1);
@@ -20,7 +21,8 @@ pub(super) fn set(decision: &Decision, headers: &mut HeaderMap) {
     }
 }
 
-/// Lengthens the wait that an inner layer announced, where whoever kept it would be refused by this one.
+/// Lengthens the wait that an inner layer announced, where whoever kept it would be refused by this
+/// one.
 pub(super) fn lengthen(decision: &Decision, headers: &mut HeaderMap) {
     let Some(told) = headers.get(RETRY_AFTER) else {
         return;

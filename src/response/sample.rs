@@ -9,7 +9,8 @@ use crate::{
     decision::{Decision, PolicyDecision},
 };
 
-/// What one policy decided: its name, limit and window; what is left; when there is more; and what it said.
+/// What one policy decided: its name, limit and window; what is left; when there is more; and what
+/// it said.
 pub(super) fn policy(
     (name, limit, window): (&str, u64, Duration),
     remaining: u64,

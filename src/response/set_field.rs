@@ -2,8 +2,8 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue, header::CACHE_CONTROL};
 
-/// Sets the field. A response that has as many fields as there can be (24 576 names) is left as it is: better without
-/// ours than lost.
+/// Sets the field. A response that has as many fields as there can be (24 576 names) is left as it
+/// is: better without ours than lost.
 pub(super) fn set(headers: &mut HeaderMap, name: HeaderName, value: HeaderValue) {
     let _ = headers.try_insert(name, value);
 }

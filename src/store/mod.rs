@@ -62,9 +62,11 @@ impl<K, Q: Hash + Eq + ToOwned<Owned = K> + ?Sized> AsKey<K> for Q {}
 /// # What an implementor must do
 ///
 /// - Decide, charge and read the snapshot as one step that no other call can come between.
-/// - Write nothing when a request is refused, but for [`settle`](crate::algorithm::Algorithm::settle).
-/// - Keep the buckets of different [policies](crate::algorithm::Algorithm::policy_id) apart, and forget a state only when the algorithm
-///   of its own policy says that it [is fresh](crate::algorithm::Algorithm::is_fresh).
+/// - Write nothing when a request is refused, but for
+///   [`settle`](crate::algorithm::Algorithm::settle).
+/// - Keep the buckets of different [policies](crate::algorithm::Algorithm::policy_id) apart, and
+///   forget a state only when the algorithm of its own policy says that it [is
+///   fresh](crate::algorithm::Algorithm::is_fresh).
 /// - Keep its memory bounded, whatever keys callers send.
 /// - Tell the operator when it cannot decide, and not with each request: nobody else does.
 #[diagnostic::on_unimplemented(
@@ -109,8 +111,9 @@ pub trait Store<A: Limit, K: Key>: Clone {
 
     /// Gives back the place of a request that was dropped while it was held back.
     ///
-    /// It is called while a future is dropped, so it must not block; a store that cannot do it at once may
-    /// do it later or not at all (then the place is lost, and nothing is let through too early).
+    /// It is called while a future is dropped, so it must not block; a store that cannot do it at
+    /// once may do it later or not at all (then the place is lost, and nothing is let through
+    /// too early).
     fn withdraw(&self, algorithm: &A, key: &K, admission: &A::Snapshot, cost: u32) {
         let _ = (algorithm, key, admission, cost);
     }

@@ -1,4 +1,5 @@
-//! What several tests need: a store that answers later, one that fails, and a service that watches its readiness.
+//! What several tests need: a store that answers later, one that fails, and a service that watches
+//! its readiness.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -138,8 +139,8 @@ impl<A: Algorithm, K: Key> Store<A, K> for Broken {
     }
 }
 
-/// Answers each number with itself, counts its calls, and panics when it is called without having been
-/// made ready: a clone starts out unready, as a clone of a concurrency limit does.
+/// Answers each number with itself, counts its calls, and panics when it is called without having
+/// been made ready: a clone starts out unready, as a clone of a concurrency limit does.
 #[derive(Debug, Default)]
 pub(crate) struct Echo {
     pub(crate) calls: Arc<AtomicUsize>,

@@ -15,7 +15,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts three nodes, deals the slots out to them, and waits until all say that the cluster is whole.
+    /// Starts three nodes, deals the slots out to them, and waits until all say that the cluster is
+    /// whole.
     pub async fn start() -> Result<Self, Failure> {
         let mut nodes = Vec::new();
         let mut clients = Vec::new();

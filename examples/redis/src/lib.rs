@@ -1,4 +1,5 @@
-//! What the examples start, and what ends with them: throw-away Redis servers, and more processes of their own.
+//! What the examples start, and what ends with them: throw-away Redis servers, and more processes
+//! of their own.
 
 mod cluster;
 mod process;

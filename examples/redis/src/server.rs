@@ -15,7 +15,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts the server that `REDIS_SERVER` names, or `redis-server`, or `valkey-server`, and waits until it listens.
+    /// Starts the server that `REDIS_SERVER` names, or `redis-server`, or `valkey-server`, and
+    /// waits until it listens.
     pub fn start(arguments: &[&str]) -> Result<Self, Failure> {
         let named = env::var("REDIS_SERVER").into_iter();
         let known = ["redis-server", "valkey-server"].map(str::to_owned);

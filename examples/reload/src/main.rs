@@ -1,6 +1,7 @@
 //! A limit from a file, read again while it is in use: when the file changes, and on SIGHUP.
 //!
-//! Nobody's count is lost. A file that is wrong is refused with its line, and the old limit stays in force.
+//! Nobody's count is lost. A file that is wrong is refused with its line, and the old limit stays
+//! in force.
 //!
 //! ```text
 //! cargo run -p reload              # serves by examples/reload/limits.toml on port 3000

@@ -9,13 +9,15 @@ use super::{
 
 /// What the elements of one line say in `for`, from the right; empty ones are left out.
 ///
-/// It is read from the right in every sense: the quotes, too, are matched from there. In a valid line that makes
-/// no difference, since the quote that opens a string is the first one on the way back without a backslash.
-/// In an invalid one, a quote that a caller left open cannot swallow what the proxy wrote behind it.
+/// It is read from the right in every sense: the quotes, too, are matched from there. In a valid
+/// line that makes no difference, since the quote that opens a string is the first one on the way
+/// back without a backslash. In an invalid one, a quote that a caller left open cannot swallow what
+/// the proxy wrote behind it.
 ///
-/// So where an element ends and what is in it never depends on what is to its left. If the line is cut, every element
-/// that has its comma is the one that it is in the whole line, and what has none (the end of an element, or of a string in
-/// one, or a quote whose backslashes may go on) is not told.
+/// So where an element ends and what is in it never depends on what is to its left. If the line is
+/// cut, every element that has its comma is the one that it is in the whole line, and what has none
+/// (the end of an element, or of a string in one, or a quote whose backslashes may go on) is not
+/// told.
 pub(super) fn from_the_right(line: Line<'_>) -> impl Iterator<Item = Result<IpAddr, Stop>> {
     line.items(split_last_element)
         .map(|element| Ok(client_of(element?)?))

@@ -27,8 +27,8 @@ impl From<Unreadable> for Stop {
 /// The last item of a text, and what is before it, if there is more.
 pub(super) type SplitLast<'a> = (Option<&'a [u8]>, Result<&'a [u8], Unreadable>);
 
-/// The lines from the last one on, until so many bytes are read; each takes one byte more, for the comma that two
-/// lines have between them once they are joined.
+/// The lines from the last one on, until so many bytes are read; each takes one byte more, for the
+/// comma that two lines have between them once they are joined.
 pub(super) fn last_bytes<'a>(
     lines: impl DoubleEndedIterator<Item = &'a [u8]>,
     most: usize,
@@ -47,8 +47,9 @@ pub(super) fn last_bytes<'a>(
 impl<'a> Line<'a> {
     /// Its items as this function splits them off, from the right; empty ones are left out.
     ///
-    /// The item at the left edge of a line that is cut is not told, as it may be the end of another. For the rest to be
-    /// what it is in the whole line, the function must not ask what is to the left of an item.
+    /// The item at the left edge of a line that is cut is not told, as it may be the end of
+    /// another. For the rest to be what it is in the whole line, the function must not ask what
+    /// is to the left of an item.
     pub(super) fn items(
         self,
         split_last: fn(&'a [u8]) -> SplitLast<'a>,

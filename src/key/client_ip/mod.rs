@@ -27,42 +27,44 @@ mod tests_hostile;
 mod trusted;
 mod x_forwarded_for;
 
-/// Charges a request to the IP address of the client that a trusted proxy names in **one** header; answers 500 if
-/// the server does not say who the peer is.
+/// Charges a request to the IP address of the client that a trusted proxy names in **one** header;
+/// answers 500 if the server does not say who the peer is.
 ///
 /// # The rule
 ///
-/// 1. The peer is found as by [`PeerIp`](super::PeerIp). If it is not in a trusted block, it is the client and
-///    the header is not looked at: whoever connects directly cannot choose a key.
-/// 2. Else the header is read from the right, over all its lines. Addresses in trusted blocks are proxies and
-///    passed over; the first other one is the client. If all are trusted, the leftmost is. Empty items do not
-///    count.
-/// 3. At anything that is not an address (`unknown`, `_hidden`, a zone, a syntax error) reading stops, and the
-///    request is charged to the last proxy that was passed. Nothing further left can be vouched for, and nobody
-///    gets a free pass.
-/// 4. The last 8 KiB of the header and the last 32 addresses in it are read, whatever stands in front of them: a client
-///    that writes more than that does not leave its bucket. What may be the end of something longer does not count. If no
-///    client is found in them, that is as if reading had stopped there.
+/// 1. The peer is found as by [`PeerIp`](super::PeerIp). If it is not in a trusted block, it is the
+///    client and the header is not looked at: whoever connects directly cannot choose a key.
+/// 2. Else the header is read from the right, over all its lines. Addresses in trusted blocks are
+///    proxies and passed over; the first other one is the client. If all are trusted, the leftmost
+///    is. Empty items do not count.
+/// 3. At anything that is not an address (`unknown`, `_hidden`, a zone, a syntax error) reading
+///    stops, and the request is charged to the last proxy that was passed. Nothing further left can
+///    be vouched for, and nobody gets a free pass.
+/// 4. The last 8 KiB of the header and the last 32 addresses in it are read, whatever stands in
+///    front of them: a client that writes more than that does not leave its bucket. What may be the
+///    end of something longer does not count. If no client is found in them, that is as if reading
+///    had stopped there.
 /// 5. A request whose header is missing is charged to the peer: the proxy has a bucket as well.
 /// 6. Addresses are canonical before they are compared, and IPv6 is masked last, as by `PeerIp`.
 ///
-/// Nothing else is read: a second header that would say something else has no say, and `X_Forwarded_For` is not
-/// `X-Forwarded-For`. Extraction takes no allocation.
+/// Nothing else is read: a second header that would say something else has no say, and
+/// `X_Forwarded_For` is not `X-Forwarded-For`. Extraction takes no allocation.
 ///
 /// # What is yours to see to
 ///
-/// - Name the proxies, and only those: a block that clients can connect from lets them choose their keys. The
-///   constructors refuse lists that hold the whole Internet.
-/// - The outermost proxy must append to this header, or set it. One that passes on what clients send in a header
-///   that it does not know itself (`X-Real-IP`, say) lets them choose.
-/// - A load balancer that checks the service's health does so without the header, so it has the proxy's bucket.
+/// - Name the proxies, and only those: a block that clients can connect from lets them choose their
+///   keys. The constructors refuse lists that hold the whole Internet.
+/// - The outermost proxy must append to this header, or set it. One that passes on what clients
+///   send in a header that it does not know itself (`X-Real-IP`, say) lets them choose.
+/// - A load balancer that checks the service's health does so without the header, so it has the
+///   proxy's bucket.
 ///
 /// # What is traced
 ///
-/// Target `tollgate::client_ip`, level debug, with only the peer's address: `client_ip.header_missing` (from a
-/// trusted peer: the proxy is set up wrongly, or a client has had the header removed),
-/// `client_ip.header_unreadable` and `client_ip.header_too_long`, each by its name. The first missing header is
-/// logged as a warning as well.
+/// Target `tollgate::client_ip`, level debug, with only the peer's address:
+/// `client_ip.header_missing` (from a trusted peer: the proxy is set up wrongly, or a client has
+/// had the header removed), `client_ip.header_unreadable` and `client_ip.header_too_long`, each by
+/// its name. The first missing header is logged as a warning as well.
 ///
 /// # Example: what a client writes itself does not count
 ///
@@ -94,12 +96,13 @@ pub struct ClientIp {
 impl ClientIp {
     /// Charges a request to the client that trusted proxies name in `X-Forwarded-For`.
     ///
-    /// A proxy is a block in CIDR notation, or an address. Items are addresses with or without a port, and IPv6
-    /// with or without brackets.
+    /// A proxy is a block in CIDR notation, or an address. Items are addresses with or without a
+    /// port, and IPv6 with or without brackets.
     ///
     /// # Panics
     ///
-    /// Where [`try_x_forwarded_for`](Self::try_x_forwarded_for) fails, with its error as the message.
+    /// Where [`try_x_forwarded_for`](Self::try_x_forwarded_for) fails, with its error as the
+    /// message.
     #[track_caller]
     pub fn x_forwarded_for<I>(trusted: I) -> Self
     where
@@ -112,8 +115,8 @@ impl ClientIp {
     ///
     /// # Errors
     ///
-    /// A block is not one, there is none, or they hold everyone: all of IPv4 or of IPv6, together or alone, with or
-    /// without the parts that nobody can connect from.
+    /// A block is not one, there is none, or they hold everyone: all of IPv4 or of IPv6, together
+    /// or alone, with or without the parts that nobody can connect from.
     ///
     /// # Example: trusting everyone is trusting no header
     ///
@@ -138,8 +141,8 @@ impl ClientIp {
 
     /// Charges a request to the client that trusted proxies name in `Forwarded` (RFC 7239).
     ///
-    /// Each element must have exactly one `for`, with the address quoted and in brackets if it is IPv6; else
-    /// reading stops there.
+    /// Each element must have exactly one `for`, with the address quoted and in brackets if it is
+    /// IPv6; else reading stops there.
     ///
     /// # Panics
     ///
@@ -181,7 +184,8 @@ impl ClientIp {
         Self::try_new(header::FORWARDED, Form::Forwarded, trusted)
     }
 
-    /// Charges a request to the client that a trusted proxy names in this header; answers 400 if it is there twice.
+    /// Charges a request to the client that a trusted proxy names in this header; answers 400 if it
+    /// is there twice.
     ///
     /// It holds one address, with or without a port, and the proxy must *set* it, not add to it.
     ///
@@ -196,11 +200,13 @@ impl ClientIp {
         Self::try_header(name, trusted).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Charges a request to the client that a trusted proxy names in this header; answers 400 if it is there twice.
+    /// Charges a request to the client that a trusted proxy names in this header; answers 400 if it
+    /// is there twice.
     ///
     /// # Errors
     ///
-    /// As [`try_x_forwarded_for`](Self::try_x_forwarded_for), or the name is not one that HTTP allows.
+    /// As [`try_x_forwarded_for`](Self::try_x_forwarded_for), or the name is not one that HTTP
+    /// allows.
     ///
     /// # Example: two answers are none
     ///
@@ -230,8 +236,8 @@ impl ClientIp {
 
     /// Makes all IPv6 clients whose first so many bits are the same share one bucket (default: 64).
     ///
-    /// Whoever has a shorter prefix than /64 can take a fresh bucket in each of its /64s: a second limit with a
-    /// prefix of 48 stops that.
+    /// Whoever has a shorter prefix than /64 can take a fresh bucket in each of its /64s: a second
+    /// limit with a prefix of 48 stops that.
     ///
     /// # Panics
     ///

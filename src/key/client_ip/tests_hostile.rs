@@ -97,7 +97,8 @@ impl Dice {
     }
 }
 
-/// Whether some part of some line is this address, as it is written or once it is canonical and masked.
+/// Whether some part of some line is this address, as it is written or once it is canonical and
+/// masked.
 fn is_in(lines: &[Vec<u8>], key: IpAddr) -> bool {
     lines.iter().any(|line| {
         // Inside of quotes a backslash stands for what is behind it.

@@ -12,7 +12,8 @@ use crate::{
     key::address::{IPV4_IN_IPV6, canonical},
 };
 
-/// The blocks of the trusted proxies, in canonical form: an IPv4 block is never written as an IPv6 one.
+/// The blocks of the trusted proxies, in canonical form: an IPv4 block is never written as an IPv6
+/// one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TrustedProxies(Arc<[IpNet]>);
 
@@ -79,8 +80,8 @@ fn parse(cidr: &str) -> Result<Vec<IpNet>, ConfigError> {
 
 /// Whether no caller from the Internet, over IPv4 or over IPv6, is left to distrust.
 ///
-/// The blocks that no such caller comes from may be missing: private ones, loopback, multicast and, in IPv6,
-/// whatever is not global unicast.
+/// The blocks that no such caller comes from may be missing: private ones, loopback, multicast and,
+/// in IPv6, whatever is not global unicast.
 fn holds_everyone(nets: &[IpNet]) -> bool {
     const NOBODY_V4: [Ipv4Net; 8] = [
         Ipv4Net::new_assert(Ipv4Addr::new(0, 0, 0, 0), 8),

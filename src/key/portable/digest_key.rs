@@ -11,8 +11,8 @@ use sha2::Sha256;
 
 /// Makes the digests in portable keys: the first 128 bits of HMAC-SHA-256.
 ///
-/// All processes that share a store need the same one. It is made once for each store and cloned for each key, which
-/// copies the state that HMAC has after its key.
+/// All processes that share a store need the same one. It is made once for each store and cloned
+/// for each key, which copies the state that HMAC has after its key.
 ///
 /// # Example: another key, other digests
 ///
@@ -33,7 +33,8 @@ impl DigestKey {
 
     /// Makes digests under this key.
     ///
-    /// It should be random and be kept like a password: whoever has it can try out guesses of a short secret.
+    /// It should be random and be kept like a password: whoever has it can try out guesses of a
+    /// short secret.
     pub fn new(key: &[u8; 32]) -> Self {
         // HMAC fills a short key up with zeros. Done here, no length is left that could be wrong.
         let mut block = GenericArray::default();
@@ -41,7 +42,8 @@ impl DigestKey {
         Self(KeyInit::new(&block))
     }
 
-    /// The digest of these bytes, as base64url; no other kind has the same digest of the same bytes.
+    /// The digest of these bytes, as base64url; no other kind has the same digest of the same
+    /// bytes.
     pub(super) fn digest(&self, kind: u8, bytes: &[u8]) -> [u8; Self::TEXT] {
         const KEPT: usize = 16;
 

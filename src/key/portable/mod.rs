@@ -14,9 +14,9 @@ pub use parts::KeyParts;
 
 /// A key that means the same in every process, so that a store shared by many can find its bucket.
 ///
-/// Text, bytes, integers, addresses, `Option`s and tuples of such are portable, and so are the keys that the extractors
-/// here make themselves. [`Hash`](std::hash::Hash) is no help: what it writes may change with the platform and the
-/// compiler.
+/// Text, bytes, integers, addresses, `Option`s and tuples of such are portable, and so are the keys
+/// that the extractors here make themselves. [`Hash`](std::hash::Hash) is no help: what it writes
+/// may change with the platform and the compiler.
 ///
 /// # Example: a struct is its fields, in a fixed order
 ///
@@ -75,13 +75,17 @@ pub use parts::KeyParts;
 ///
 /// # What an implementor must do
 ///
-/// - Write equal parts for equal keys, and different ones for different keys: every field that `Eq` compares.
-/// - Write the same parts in every process, and in the next release too: a key whose parts change has a fresh bucket.
-/// - Write with [`secret`](KeyParts::secret) what must not be read in the store. Short text stands there as it is.
+/// - Write equal parts for equal keys, and different ones for different keys: every field that `Eq`
+///   compares.
+/// - Write the same parts in every process, and in the next release too: a key whose parts change
+///   has a fresh bucket.
+/// - Write with [`secret`](KeyParts::secret) what must not be read in the store. Short text stands
+///   there as it is.
 ///
 /// # What an implementor must not do
 ///
-/// - Write what only this process knows: an address in memory, a random seed, the order of a `HashMap`.
+/// - Write what only this process knows: an address in memory, a random seed, the order of a
+///   `HashMap`.
 /// - Write as many parts as a caller likes: each part is bounded, and their number is up to you.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not mean the same in every process: a shared store cannot find its bucket",

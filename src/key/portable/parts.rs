@@ -8,7 +8,8 @@ use std::{
 
 use super::DigestKey;
 
-/// The parts of a portable key, written one after the other as bytes that a store can find a bucket by.
+/// The parts of a portable key, written one after the other as bytes that a store can find a bucket
+/// by.
 ///
 /// | part | as bytes |
 /// |---|---|
@@ -20,13 +21,15 @@ use super::DigestKey;
 /// | [`secret`](Self::secret) | `x:` and a digest, always |
 /// | [`absent`](Self::absent), [`present`](Self::present) | `n;`, `o;` |
 ///
-/// - **Distinct**: no two different sequences of parts give the same bytes, since each part ends at its only `;`. That
-///   two digests of 128 bits are the same is possible, and not to be expected.
-/// - **Bounded**: a part takes at most [`LONGEST_PART`](Self::LONGEST_PART) bytes, whatever is in it.
-/// - **Plain**: a part is made of ASCII letters and digits and `-._~/:@+=,%;`. So it is one line in every log, and holds
-///   no brace that Redis Cluster would take for a hash tag and no `*` that a pattern would.
-/// - **Stable**: the bytes of a part change in no release without its line in the changelog, as that is a fresh bucket
-///   for everybody.
+/// - **Distinct**: no two different sequences of parts give the same bytes, since each part ends at
+///   its only `;`. That two digests of 128 bits are the same is possible, and not to be expected.
+/// - **Bounded**: a part takes at most [`LONGEST_PART`](Self::LONGEST_PART) bytes, whatever is in
+///   it.
+/// - **Plain**: a part is made of ASCII letters and digits and `-._~/:@+=,%;`. So it is one line in
+///   every log, and holds no brace that Redis Cluster would take for a hash tag and no `*` that a
+///   pattern would.
+/// - **Stable**: the bytes of a part change in no release without its line in the changelog, as
+///   that is a fresh bucket for everybody.
 ///
 /// # Example: what an implementation writes is tested
 ///
@@ -79,7 +82,8 @@ impl KeyParts {
         }
     }
 
-    /// Appends text: as it is with all but plain characters as `%20`, or its digest if that is longer than 64 bytes.
+    /// Appends text: as it is with all but plain characters as `%20`, or its digest if that is
+    /// longer than 64 bytes.
     ///
     /// # Example: what is not plain, and what is long
     ///
@@ -200,7 +204,8 @@ impl fmt::Debug for KeyParts {
     }
 }
 
-/// Not what ends a part, and nothing that Redis, its patterns, a shell or a terminal could take for something else.
+/// Not what ends a part, and nothing that Redis, its patterns, a shell or a terminal could take for
+/// something else.
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~/:@+=,".contains(&byte)
 }
@@ -232,8 +237,8 @@ fn push_ipv4(bytes: &mut Vec<u8>, ip: Ipv4Addr) {
     }
 }
 
-/// As RFC 5952 has it, with every group as hexadecimal digits. The standard library writes some of them as an IPv4
-/// address, and which those are has changed.
+/// As RFC 5952 has it, with every group as hexadecimal digits. The standard library writes some of
+/// them as an IPv4 address, and which those are has changed.
 fn push_ipv6(bytes: &mut Vec<u8>, ip: Ipv6Addr) {
     let groups = ip.segments();
     let zeros = longest_zeros(&groups);

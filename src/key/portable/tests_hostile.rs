@@ -1,4 +1,5 @@
-//! Keys that somebody chose in order to be taken for others, to be long, or to be read by something else than a store.
+//! Keys that somebody chose in order to be taken for others, to be long, or to be read by something
+//! else than a store.
 
 use std::{
     collections::HashMap,
@@ -179,7 +180,8 @@ impl Dice {
         ((self.0 >> 33) as usize) % n
     }
 
-    /// Text of what has a meaning in the format, so that one part may look like two, or like another.
+    /// Text of what has a meaning in the format, so that one part may look like two, or like
+    /// another.
     fn text(&mut self) -> String {
         const PIECES: [&str; 16] = [
             "", "a", "b", ":", ";", "%", "%3B", "s:", "u:1;", "n;", "o", "x:", "-", "1", "é", "::",

@@ -140,7 +140,8 @@ impl<T: PortableKey + ToOwned + ?Sized> PortableKey for Cow<'_, T> {
     }
 }
 
-// The types differ in nothing but the name. The casts widen all of them, `usize` and `isize` too, which have no `From`.
+// The types differ in nothing but the name. The casts widen all of them, `usize` and `isize` too,
+// which have no `From`.
 macro_rules! integers {
     ($($method:ident as $Widest:ident: $($Int:ident)+;)+) => {
         $($(

@@ -1,7 +1,7 @@
 //! The buckets of several keys, decided together under a lock for each.
 //!
-//! Whoever decides takes the locks in the order of the places, and within a place the shard's before the overflow
-//! bucket's. So no two wait for each other.
+//! Whoever decides takes the locks in the order of the places, and within a place the shard's
+//! before the overflow bucket's. So no two wait for each other.
 
 use std::future::Pending;
 

@@ -16,8 +16,8 @@ thread_local! {
     static IS_DROPPING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Keys and states that have left a table. To be made before a lock is taken, so that it is dropped after the lock is let go of:
-/// a key's own `Drop` may take its time, panic, or ask the same store.
+/// Keys and states that have left a table. To be made before a lock is taken, so that it is dropped
+/// after the lock is let go of: a key's own `Drop` may take its time, panic, or ask the same store.
 pub(super) struct Gone<K, S> {
     few: ArrayVec<(Option<K>, Option<S>), FEW>,
     more: Vec<(Option<K>, Option<S>)>,
@@ -88,8 +88,9 @@ impl<K, S> Drop for Gone<K, S> {
     }
 }
 
-/// Whether this thread is dropping what has left a table. If a key's own `Drop` asks a store then, that call makes no other
-/// keys leave: each of them might ask again, one inside the other, as deep as there are idle keys.
+/// Whether this thread is dropping what has left a table. If a key's own `Drop` asks a store then,
+/// that call makes no other keys leave: each of them might ask again, one inside the other, as deep
+/// as there are idle keys.
 #[inline]
 pub(super) fn is_dropping() -> bool {
     IS_DROPPING.get()

@@ -2,8 +2,8 @@
 
 use std::{hint, thread, time::Duration};
 
-/// How long the first turn of waiting is: some decisions, so that two threads at one key decide in runs, and don't hand
-/// its cache lines to and fro.
+/// How long the first turn of waiting is: some decisions, so that two threads at one key decide in
+/// runs, and don't hand its cache lines to and fro.
 const FIRST_SPINS: u32 = 32;
 /// How often a turn of waiting is twice as long as the one before.
 const DOUBLINGS: u32 = 4;
@@ -13,15 +13,16 @@ const SLEEP: Duration = Duration::from_micros(50);
 
 /// On a cache line of its own.
 ///
-/// Letting go of it is a plain store, as nobody is parked behind it: half the price of a lock that has to look
-/// whom to wake, and two threads at one key are not sent through the kernel. Whoever waits does so for a few turns of a loop,
-/// then leaves the processor to others, then sleeps: so one whose holder was interrupted wastes little, and one of a
-/// higher priority lets its holder go on.
+/// Letting go of it is a plain store, as nobody is parked behind it: half the price of a lock that
+/// has to look whom to wake, and two threads at one key are not sent through the kernel. Whoever
+/// waits does so for a few turns of a loop, then leaves the processor to others, then sleeps: so
+/// one whose holder was interrupted wastes little, and one of a higher priority lets its holder go
+/// on.
 #[repr(align(64))]
 pub(super) struct Lock<T>(spin::mutex::SpinMutex<T>);
 
-/// What a [`Lock`] is about, while it is held. It is let go of in a panic too: a panic in a key's own `Eq` leaves
-/// nothing half written behind.
+/// What a [`Lock`] is about, while it is held. It is let go of in a panic too: a panic in a key's
+/// own `Eq` leaves nothing half written behind.
 pub(super) type Held<'a, T> = spin::mutex::SpinMutexGuard<'a, T>;
 
 impl<T> Lock<T> {
@@ -48,7 +49,8 @@ impl<T> Lock<T> {
         loop {
             wait_a_turn(turn);
             turn = turn.saturating_add(1);
-            // Looked at first, so that those who wait don't take the cache line from the one who holds it.
+            // Looked at first, so that those who wait don't take the cache line from the one who
+            // holds it.
             if !self.0.is_locked()
                 && let Some(held) = self.0.try_lock()
             {

@@ -1,9 +1,10 @@
 //! The store in memory: bounded, without a task, and decided under one shard lock.
 //!
-//! Each policy has a table of its own, cut into shards. A decision hashes the key once, locks one shard, and
-//! steps the state in place. Keys whose state says no more than a fresh one are
-//! dropped in slices of a few buckets inside ordinary calls, so that no call ever sweeps everything. When
-//! [`max_keys`](LocalStoreBuilder::max_keys) keys are all alive, new ones share one overflow bucket.
+//! Each policy has a table of its own, cut into shards. A decision hashes the key once, locks one
+//! shard, and steps the state in place. Keys whose state says no more than a fresh one are
+//! dropped in slices of a few buckets inside ordinary calls, so that no call ever sweeps
+//! everything. When [`max_keys`](LocalStoreBuilder::max_keys) keys are all alive, new ones share
+//! one overflow bucket.
 
 mod buckets;
 mod each_of;
@@ -33,22 +34,25 @@ const DEFAULT_MAX_KEYS: usize = 1_000_000;
 /// Keeps the buckets in this process's memory; decides at once, without a future, and never fails.
 ///
 /// - **Shared by clones**: cloning a store, a layer or a service never clones a budget.
-/// - **Bounded**: at most [`max_keys`](LocalStoreBuilder::max_keys) keys per policy. Idle keys leave inside
-///   ordinary calls, a few buckets at a time. A key that was charged and still says so is never evicted; while the
-///   table is full of such keys, *new* keys share one overflow bucket ([`usage`](Self::usage) counts its decisions), and
-///   a key that gets an entry later starts from what that bucket owes.
-/// - **Memory** per key: the key and the algorithm's state, plus one byte, at a load between 7/16 and 7/8; with all of
-///   `max_keys`, if those are a hundred thousand to thirteen million, at about 7/9.
+/// - **Bounded**: at most [`max_keys`](LocalStoreBuilder::max_keys) keys per policy. Idle keys
+///   leave inside ordinary calls, a few buckets at a time. A key that was charged and still says so
+///   is never evicted; while the table is full of such keys, *new* keys share one overflow bucket
+///   ([`usage`](Self::usage) counts its decisions), and a key that gets an entry later starts from
+///   what that bucket owes.
+/// - **Memory** per key: the key and the algorithm's state, plus one byte, at a load between 7/16
+///   and 7/8; with all of `max_keys`, if those are a hundred thousand to thirteen million, at about
+///   7/9.
 /// - **Hashing** is seeded at random for each store and policy.
 ///
-/// - **Policies**: each that was ever used with a store keeps its table, of 64 bytes for each 3 200 of `max_keys` (20 KB by default, and
-///   never less than 2) beside its keys, and calls sweep the table of their own policy. The first is found by one comparison, any
-///   other one of ten thousand in some four steps. So give a policy that is reloaded with new numbers a
-///   [name](crate::algorithm::TokenBucket::named), under which it stays one, and don't make policies up from requests; the
-///   thousandth is told to `tracing`.
+/// - **Policies**: each that was ever used with a store keeps its table, of 64 bytes for each 3 200
+///   of `max_keys` (20 KB by default, and never less than 2) beside its keys, and calls sweep the
+///   table of their own policy. The first is found by one comparison, any other one of ten thousand
+///   in some four steps. So give a policy that is reloaded with new numbers a
+///   [name](crate::algorithm::TokenBucket::named), under which it stays one, and don't make
+///   policies up from requests; the thousandth is told to `tracing`.
 ///
-/// One store serves one type of algorithm and one type of key; both are inferred from the layer. Two
-/// policies on one store have buckets of their own.
+/// One store serves one type of algorithm and one type of key; both are inferred from the layer.
+/// Two policies on one store have buckets of their own.
 ///
 /// # Example: two layers that share their buckets
 ///
@@ -111,7 +115,8 @@ impl<A: LocalBuckets<K>, K> Default for LocalStore<A, K> {
 pub struct Usage {
     /// How many keys have an entry, idle ones that have not left yet included.
     pub keys: usize,
-    /// How many decisions were made by an overflow bucket, because the store was full of live keys.
+    /// How many decisions were made by an overflow bucket, because the store was full of live
+    /// keys.
     pub overflow_decisions: u64,
 }
 

@@ -16,17 +16,19 @@ pub(super) struct Overflow<S> {
     bucket: Mutex<Option<S>>,
     decisions: AtomicU64,
     warned: AtomicBool,
-    /// The latest instant at which any state of the table was dropped, in microseconds: a key that comes back after
-    /// the clock has stepped back is as if last seen then, so that the step opens nothing.
+    /// The latest instant at which any state of the table was dropped, in microseconds: a key that
+    /// comes back after the clock has stepped back is as if last seen then, so that the step
+    /// opens nothing.
     forgot_at: AtomicU64,
-    /// How long a state has to be left alone before it may be dropped by numbers that it may not be counted under;
-    /// none while the policy has had the same numbers all along.
+    /// How long a state has to be left alone before it may be dropped by numbers that it may not
+    /// be counted under; none while the policy has had the same numbers all along.
     matter_for: AtomicU64,
 }
 
 impl<S> Overflow<S> {
-    /// Calls the closure with this bucket's state if a cost whose key has no entry leaves it as it is: it is charged, and
-    /// refuses the cost or has nothing to charge. So a refusal, which a flood consists of, looks for no place.
+    /// Calls the closure with this bucket's state if a cost whose key has no entry leaves it as it
+    /// is: it is charged, and refuses the cost or has nothing to charge. So a refusal, which a
+    /// flood consists of, looks for no place.
     #[inline]
     pub(super) fn if_it_stays<A, K, T, F>(
         &self,
@@ -57,8 +59,8 @@ impl<S> Overflow<S> {
         Ok(then(state))
     }
 
-    /// The state that a key begins with which gets an entry: what this bucket owes while it is charged, since the key
-    /// may be one of those who charged it.
+    /// The state that a key begins with which gets an entry: what this bucket owes while it is
+    /// charged, since the key may be one of those who charged it.
     #[inline]
     pub(super) fn start<A: Algorithm<State = S>, K>(
         &self,
@@ -75,8 +77,8 @@ impl<S> Overflow<S> {
         self.fresh(algorithm)
     }
 
-    /// Calls the closure with what a key without an entry is judged by: this bucket's state while it is charged, or a fresh
-    /// one.
+    /// Calls the closure with what a key without an entry is judged by: this bucket's state while
+    /// it is charged, or a fresh one.
     pub(super) fn look<A: Algorithm<State = S>, K, T>(
         &self,
         (algorithm, now): (&A, Timestamp),
@@ -115,7 +117,8 @@ impl<S> Overflow<S> {
         bucket
     }
 
-    /// Calls the closure with the state of this bucket, for a key that has no room; the closure says whether it was charged.
+    /// Calls the closure with the state of this bucket, for a key that has no room; the closure
+    /// says whether it was charged.
     pub(super) fn with_state<A: Algorithm<State = S>, T>(
         &self,
         algorithm: &A,
@@ -164,8 +167,9 @@ impl<S> Overflow<S> {
         }
     }
 
-    /// Tells the operator, once, that new keys share a bucket. To be called without a lock: a subscriber may be
-    /// slow, or ask the same store; then it comes here again while it is being told.
+    /// Tells the operator, once, that new keys share a bucket. To be called without a lock: a
+    /// subscriber may be slow, or ask the same store; then it comes here again while it is
+    /// being told.
     #[inline]
     pub(super) fn warn_once(&self) {
         if !self.warned.load(Ordering::Relaxed) {

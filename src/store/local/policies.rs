@@ -15,10 +15,12 @@ use super::{Usage, buckets::Tables, table::Table};
 /// The operator is told of the policy after so many: nobody has written down as many.
 const MANY: usize = 1_000;
 
-/// The tables of a store, in a tree that only grows: as large as the policies are many that were ever used with it.
+/// The tables of a store, in a tree that only grows: as large as the policies are many that were
+/// ever used with it.
 ///
-/// A policy stands at the first place that was free on the path where the digits of its id lead. Of ten thousand policies most are
-/// three or four steps from the first, and none can be further than an id has digits.
+/// A policy stands at the first place that was free on the path where the digits of its id lead. Of
+/// ten thousand policies most are three or four steps from the first, and none can be further than
+/// an id has digits.
 pub struct Policies<K, S> {
     first: OnceLock<Node<K, S>>,
     count: AtomicUsize,

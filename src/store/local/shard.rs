@@ -37,7 +37,8 @@ impl<K, S> Shard<K, S> {
         self.calls.is_multiple_of(CALLS_PER_SLICE)
     }
 
-    /// Visits so many buckets and takes out the entries whose states said no more than fresh ones then; says how many.
+    /// Visits so many buckets and takes out the entries whose states said no more than fresh ones
+    /// then; says how many.
     #[cold]
     pub(super) fn take_out_idle<A: Algorithm<State = S>>(
         &mut self,
@@ -84,8 +85,9 @@ impl<K, S> Shard<K, S> {
 }
 
 impl<K, S> Shard<K, S> {
-    /// Makes room for one entry more. Where those that left took some of the room with them, it is won back by moving the others
-    /// into a table of the same size; only a table that is full becomes larger.
+    /// Makes room for one entry more. Where those that left took some of the room with them, it is
+    /// won back by moving the others into a table of the same size; only a table that is full
+    /// becomes larger.
     #[inline]
     pub(super) fn make_room(&mut self, hash: impl Fn(&K) -> u64) {
         if self.entries.len() == self.entries.capacity() {

@@ -22,8 +22,8 @@ use super::{
     shard::{Shard, look, step},
 };
 
-/// A full shard has about so many keys: so few that growing one is short, and nearly as many as a table has room for before
-/// it doubles.
+/// A full shard has about so many keys: so few that growing one is short, and nearly as many as a
+/// table has room for before it doubles.
 const KEYS_PER_SHARD: usize = 3_200;
 const FEWEST_SHARDS: usize = 32;
 const MOST_SHARDS: usize = 4_096;
@@ -51,7 +51,8 @@ pub(super) struct Unknown<'a, K, S> {
     now: Timestamp,
 }
 
-/// A place for a key, given back if a panic in the key's own `Clone` or `Hash` keeps the key from taking it.
+/// A place for a key, given back if a panic in the key's own `Clone` or `Hash` keeps the key from
+/// taking it.
 struct Place<'a>(&'a AtomicUsize);
 
 impl Place<'_> {
@@ -96,13 +97,15 @@ impl<K, S> Table<K, S> {
 
     #[inline]
     fn lock(&self, hash: u64) -> Held<'_, Shard<K, S>> {
-        // The table inside a shard takes the low bits for its buckets and the highest seven for its tags.
+        // The table inside a shard takes the low bits for its buckets and the highest seven for its
+        // tags.
         let of_the_rest = u64::from((hash >> 25) as u32);
         let shard = (of_the_rest * self.shards.len() as u64) >> 32;
         self.shards[shard as usize].lock()
     }
 
-    /// The next shard in turn, if nobody holds it: waiting for it while another is held could wait for ever.
+    /// The next shard in turn, if nobody holds it: waiting for it while another is held could wait
+    /// for ever.
     fn lock_next(&self) -> Option<Held<'_, Shard<K, S>>> {
         let next = self.next.fetch_add(1, Ordering::Relaxed) % self.shards.len();
         self.shards[next].try_lock()
@@ -130,8 +133,9 @@ impl<K: Key, S> Table<K, S> {
 
     /// Decides for a key with an entry; one without is for [`decide_new`](Self::decide_new).
     ///
-    /// They are two so that this verdict can stay in registers. The clock is read right before the lock is taken: what
-    /// was written before, a request say, leaves the processor meanwhile, as it must before a lock is held.
+    /// They are two so that this verdict can stay in registers. The clock is read right before the
+    /// lock is taken: what was written before, a request say, leaves the processor meanwhile,
+    /// as it must before a lock is held.
     #[inline(always)]
     pub(super) fn decide_known<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
@@ -194,7 +198,8 @@ impl<K: Key, S> Table<K, S> {
             self.overflow.warn_once();
             return verdict;
         };
-        // No lock is held while a key is copied: its own `Clone` may take its time, panic, or ask this store.
+        // No lock is held while a key is copied: its own `Clone` may take its time, panic, or ask
+        // this store.
         drop(shard);
         let key = key.to_owned();
         let mut shard = self.lock(hash);
@@ -243,8 +248,8 @@ impl<K: Key, S> Table<K, S> {
         }
     }
 
-    /// Makes a key as good as one that was never seen. While the overflow bucket is charged it keeps its entry:
-    /// without one it would start from what that bucket owes.
+    /// Makes a key as good as one that was never seen. While the overflow bucket is charged it
+    /// keeps its entry: without one it would start from what that bucket owes.
     pub(super) fn reset<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
         algorithm: &A,
@@ -308,7 +313,8 @@ impl<K: Key, S> Table<K, S> {
         left
     }
 
-    /// Visits a few buckets of the next shard in turn, so that idle keys leave wherever the calls go.
+    /// Visits a few buckets of the next shard in turn, so that idle keys leave wherever the calls
+    /// go.
     #[cold]
     fn forget_idle_in_turn<A: Algorithm<State = S>>(&self, algorithm: &A, now: Timestamp) {
         let mut gone = Gone::new();
@@ -333,7 +339,8 @@ impl<K: Key, S> Table<K, S> {
         }
     }
 
-    /// Looks for idle keys in this shard, and then in others that nobody holds; says whether any went.
+    /// Looks for idle keys in this shard, and then in others that nobody holds; says whether any
+    /// went.
     #[cold]
     fn make_room<A: Algorithm<State = S>>(
         &self,

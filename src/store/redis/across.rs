@@ -1,4 +1,5 @@
-//! A decision about several keys: in one script, or, in a cluster whose slots keep them apart, in one for each.
+//! A decision about several keys: in one script, or, in a cluster whose slots keep them apart, in
+//! one for each.
 
 use std::{any::TypeId, sync::Arc};
 
@@ -139,8 +140,8 @@ impl Question {
         arguments.into()
     }
 
-    /// Looks at all of them, and charges them if all admit: then at once, and if one has changed its mind meanwhile, what
-    /// was charged is taken back.
+    /// Looks at all of them, and charges them if all admit: then at once, and if one has changed
+    /// its mind meanwhile, what was charged is taken back.
     async fn decide_apart(self: &Arc<Self>) -> Result<Answers, StoreError> {
         let looked = self.ask_apart(|scripts| &scripts.settle).await;
         let looked: Vec<_> = looked.into_iter().collect::<Result<_, _>>()?;
@@ -184,8 +185,9 @@ impl Question {
         }
     }
 
-    /// Takes a charge back, if nothing was charged to that key since. Else, and where that fails, it stays charged: a refund
-    /// would free what others used of the room that came back in the meantime.
+    /// Takes a charge back, if nothing was charged to that key since. Else, and where that fails,
+    /// it stays charged: a refund would free what others used of the room that came back in the
+    /// meantime.
     async fn take_back(&self, at: usize, charge: &Bytes) {
         let place = &self.places[at];
         let scripts = (place.scripts)(&self.shared.library);

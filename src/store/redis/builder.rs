@@ -69,11 +69,12 @@ impl RedisStoreBuilder {
         }
     }
 
-    /// Puts all keys of the store into the slot of a cluster that this tag is in; by default each bucket is in a slot of its own.
+    /// Puts all keys of the store into the slot of a cluster that this tag is in; by default each
+    /// bucket is in a slot of its own.
     ///
-    /// A request that counts against [each of several](crate::EachOf) keys is then decided in one script and one round trip in a
-    /// cluster, too. But one node does the work for all of them: take it where that is enough, or a tag and a store for
-    /// each tenant or group of routes.
+    /// A request that counts against [each of several](crate::EachOf) keys is then decided in one
+    /// script and one round trip in a cluster, too. But one node does the work for all of them:
+    /// take it where that is enough, or a tag and a store for each tenant or group of routes.
     ///
     /// # Panics
     ///
@@ -103,8 +104,9 @@ impl RedisStoreBuilder {
 
     /// The key under which secret and long parts of keys are digested; a published one by default.
     ///
-    /// All processes that share buckets need the same one, and it should be random: with the published key whoever reads
-    /// the keys in Redis can try out guesses of a short secret. Another key means fresh buckets for all that is digested.
+    /// All processes that share buckets need the same one, and it should be random: with the
+    /// published key whoever reads the keys in Redis can try out guesses of a short secret.
+    /// Another key means fresh buckets for all that is digested.
     #[must_use]
     pub fn digest_key(self, key: &[u8; 32]) -> Self {
         Self {
@@ -113,8 +115,9 @@ impl RedisStoreBuilder {
         }
     }
 
-    /// How long a decision may take, whatever the client's own settings are; by default 100 ms. Later it fails as
-    /// [`Unavailable`](crate::StoreErrorKind::Unavailable), though Redis may still charge it.
+    /// How long a decision may take, whatever the client's own settings are; by default 100 ms.
+    /// Later it fails as [`Unavailable`](crate::StoreErrorKind::Unavailable), though Redis may
+    /// still charge it.
     ///
     /// # Panics
     ///
@@ -141,16 +144,18 @@ impl RedisStoreBuilder {
         }
     }
 
-    /// How many decisions may wait for an answer on one connection; by default 10 000. One more is not sent, and fails at
-    /// once as [`Unavailable`](crate::StoreErrorKind::Unavailable).
+    /// How many decisions may wait for an answer on one connection; by default 10 000. One more is
+    /// not sent, and fails at once as [`Unavailable`](crate::StoreErrorKind::Unavailable).
     ///
-    /// One that has missed its deadline still counts until Redis has answered it or the connection is given up, so that what
-    /// piles up behind a connection that stalls is bounded. Each node of a cluster has connections of its own, so that one
-    /// that stalls takes no place of the others.
+    /// One that has missed its deadline still counts until Redis has answered it or the connection
+    /// is given up, so that what piles up behind a connection that stalls is bounded. Each node
+    /// of a cluster has connections of its own, so that one that stalls takes no place of the
+    /// others.
     ///
     /// # Panics
     ///
-    /// Where [`try_most_unanswered`](Self::try_most_unanswered) fails, with its error as the message.
+    /// Where [`try_most_unanswered`](Self::try_most_unanswered) fails, with its error as the
+    /// message.
     #[must_use]
     #[track_caller]
     pub fn most_unanswered(self, decisions: usize) -> Self {
@@ -158,7 +163,8 @@ impl RedisStoreBuilder {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// How many decisions may wait for Redis at once: see [`most_unanswered`](Self::most_unanswered).
+    /// How many decisions may wait for Redis at once: see
+    /// [`most_unanswered`](Self::most_unanswered).
     ///
     /// # Errors
     ///
@@ -173,7 +179,8 @@ impl RedisStoreBuilder {
         }
     }
 
-    /// Reads the time from this clock instead of the server's: a [`ManualClock`](crate::clock::ManualClock) in tests.
+    /// Reads the time from this clock instead of the server's: a
+    /// [`ManualClock`](crate::clock::ManualClock) in tests.
     ///
     /// With a clock of each process's own, the one that is ahead decides for all.
     #[must_use]

@@ -1,4 +1,5 @@
-//! Which node of a cluster holds a slot. Each node has connections of its own, so that one that is ill holds up no other.
+//! Which node of a cluster holds a slot. Each node has connections of its own, so that one that is
+//! ill holds up no other.
 
 use std::{
     collections::HashMap,
@@ -165,7 +166,8 @@ impl Cluster {
         }
     }
 
-    /// Asks one node after the other, the well ones first, each a moment after the one before, for the first answer.
+    /// Asks one node after the other, the well ones first, each a moment after the one before, for
+    /// the first answer.
     async fn ask_nodes(&self) -> Result<ClusterRouting, StoreError> {
         let mut nodes = self.nodes();
         nodes.sort_by_key(|node| !node.is_well());

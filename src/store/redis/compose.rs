@@ -99,7 +99,8 @@ struct Composer<'a> {
     task: Task,
     /// Its number in `KEYS`.
     first_further_key: usize,
-    /// Whether these members are all that the script is about, so that their state is read once and for all.
+    /// Whether these members are all that the script is about, so that their state is read once
+    /// and for all.
     is_alone: bool,
 }
 
@@ -139,7 +140,8 @@ impl Composer<'_> {
         libraries.concat()
     }
 
-    /// Reads the numbers and the keys, and the time. A step of Lua is not cheap: what is read is declared there.
+    /// Reads the numbers and the keys, and the time. A step of Lua is not cheap: what is read is
+    /// declared there.
     fn arguments(&self) -> String {
         let withdraws = matches!(self.task, Task::Withdraw | Task::TakeBack);
         let mut parameters = self.all(|member| member.parameters);
@@ -207,8 +209,8 @@ local moves, mends, relative
         format!("struct.pack('<{format}', {})", numbers.join(", "))
     }
 
-    /// What is answered to a charge, and kept: when it was, and the numbers of the members' states. Until when it is kept
-    /// stands behind, with the numbers that are set aside.
+    /// What is answered to a charge, and kept: when it was, and the numbers of the members' states.
+    /// Until when it is kept stands behind, with the numbers that are set aside.
     fn told_and_kept(&self) -> String {
         Self::packed(&self.behind("now", |member| member.state))
     }
@@ -228,8 +230,8 @@ local moves, mends, relative
         let numbers = self.all(|member| member.state);
         let aside = self.behind("kept_until", |member| member.aside);
         let kept = [&*numbers, &*aside].concat();
-        // Negative or huge numbers, fractions, infinity and what is not a number are a stranger's: a remainder of one of
-        // the last two is not a number either.
+        // Negative or huge numbers, fractions, infinity and what is not a number are a stranger's:
+        // a remainder of one of the last two is not a number either.
         let checked = [&*numbers, &["kept_until".to_owned()]].concat();
         let mut checks: Vec<_> = checked.iter().map(|name| format!("{name} >= 0")).collect();
         checks.push(format!("{} < 2 ^ 58", checked.join(" + ")));
@@ -273,8 +275,8 @@ local moves, mends, relative
         members.filter_map(|named| Some((named, named.member.lanes?)))
     }
 
-    /// Where the lanes of each member stand: the first number aside tells how many there are. Mostly there are few of all,
-    /// and then nothing is worked out.
+    /// Where the lanes of each member stand: the first number aside tells how many there are.
+    /// Mostly there are few of all, and then nothing is worked out.
     fn lanes(&self, bytes: usize, few_of_all: usize, unreadable: &str) -> String {
         let mut few_at = bytes + 1;
         let (mut few, mut any, mut which_are_many) = (String::new(), String::new(), String::new());
@@ -403,8 +405,8 @@ end
             .replace("    -- further keys\n", &further)
     }
 
-    /// A charge is answered with what is kept; anything else with the time as a negative number, one bit for each member
-    /// that admits, and what the members tell.
+    /// A charge is answered with what is kept; anything else with the time as a negative number,
+    /// one bit for each member that admits, and what the members tell.
     fn answer(&self) -> String {
         if self.gives_back() {
             return "return ''\n".to_owned();

@@ -19,25 +19,28 @@ use super::{
     settings::{Past, Settings},
 };
 
-/// What a [`RedisStore`](super::RedisStore) connects as: a `fred` client, or a pool of them, with whatever TLS, users,
-/// sockets and topology (one server, Sentinel, Cluster) it was built with.
+/// What a [`RedisStore`](super::RedisStore) connects as: a `fred` client, or a pool of them, with
+/// whatever TLS, users, sockets and topology (one server, Sentinel, Cluster) it was built with.
 ///
-/// Only its settings are used: it need not be connected, and is left alone. The store makes connections of its own at the
-/// first decision, and ends them when it is dropped: one to each server, of a pool as many as it has clients. In a cluster
-/// each node has its own, so that one that is ill holds up no other.
+/// Only its settings are used: it need not be connected, and is left alone. The store makes
+/// connections of its own at the first decision, and ends them when it is dropped: one to each
+/// server, of a pool as many as it has clients. In a cluster each node has its own, so that one
+/// that is ill holds up no other.
 ///
 /// Some things the store decides itself, whatever the client's settings are:
 ///
-/// - Each command is sent once, fails at once while there is no connection, and ends with the store's deadline. What has not
-///   left the process by then is not sent.
-/// - A connection on which decisions miss their deadline while nothing is answered for a second is given up, and another one
-///   is made. Connections of a pool that do not answer are left out of the turns meanwhile.
-/// - A connection that is lost is made anew at once, then after 20 ms, and after 500 ms at most, for ever. Each step of the
-///   handshake may take a second, or four deadlines if that is longer.
-/// - The slots of a cluster are asked for again, four times a second, while one of its nodes is ill.
+/// - Each command is sent once, fails at once while there is no connection, and ends with the
+///   store's deadline. What has not left the process by then is not sent.
+/// - A connection on which decisions miss their deadline while nothing is answered for a second is
+///   given up, and another one is made. Connections of a pool that do not answer are left out of
+///   the turns meanwhile.
+/// - A connection that is lost is made anew at once, then after 20 ms, and after 500 ms at most,
+///   for ever. Each step of the handshake may take a second, or four deadlines if that is longer.
+/// - The slots of a cluster are asked for again, four times a second, while one of its nodes is
+///   ill.
 ///
-/// Over TLS a node of a cluster is known by the name or the address that the cluster tells of it; a mapping of host names
-/// in fred's settings is not used.
+/// Over TLS a node of a cluster is known by the name or the address that the cluster tells of it; a
+/// mapping of host names in fred's settings is not used.
 #[derive(Clone)]
 pub struct RedisConnection {
     client: Client,
@@ -136,7 +139,8 @@ impl Servers {
         }
     }
 
-    /// Whether no attempt to connect has come to its end: then whether Redis lets this client in is not known.
+    /// Whether no attempt to connect has come to its end: then whether Redis lets this client in is
+    /// not known.
     pub(super) fn is_untried(&self) -> bool {
         match &self.kind {
             Kind::One(node) => node.is_untried(),

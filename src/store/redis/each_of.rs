@@ -16,7 +16,8 @@ use super::{
     scripts::{Library, Scripts},
 };
 
-/// What is asked about the key in one place of a limit: one whose policy is that of a place before it is another policy.
+/// What is asked about the key in one place of a limit: one whose policy is that of a place before
+/// it is another policy.
 fn place<A: Scripted, K: PortableKey>(
     shared: &Shared,
     (limit, key): (&A, &K),

@@ -38,8 +38,8 @@ const REJECTED: &[&str] = &["NOAUTH", "NOPERM", "WRONGPASS"];
 
 /// The code of an error that Redis answered: mostly its first word.
 ///
-/// Redis 6.2 puts what went wrong inside of a script behind `ERR Error running script` and where it was; later ones put
-/// what a script itself raises behind `ERR user_script:` and the line.
+/// Redis 6.2 puts what went wrong inside of a script behind `ERR Error running script` and where it
+/// was; later ones put what a script itself raises behind `ERR user_script:` and the line.
 pub(super) fn code(message: &str) -> &str {
     let mut words = message.split(' ');
     let code = words.next().unwrap_or("");
@@ -67,8 +67,8 @@ pub(super) fn answered(message: &str) -> StoreError {
     } else if STRANGE.contains(&code) {
         StoreErrorKind::InvalidInput
     } else {
-        // A right that is missing, a wrong password, a command that is not known, a node of a cluster that is asked as
-        // if it were alone: it does not pass by itself.
+        // A right that is missing, a wrong password, a command that is not known, a node of a
+        // cluster that is asked as if it were alone: it does not pass by itself.
         StoreErrorKind::Misconfigured
     };
     StoreError::new(kind, message)
@@ -121,8 +121,9 @@ impl From<Disconnected> for StoreError {
     }
 }
 
-/// The first attempt to connect has not come to its end: whether Redis lets this client in is not known. A caller is not
-/// let through by that, or a password that is wrong would let the first ones through.
+/// The first attempt to connect has not come to its end: whether Redis lets this client in is not
+/// known. A caller is not let through by that, or a password that is wrong would let the first ones
+/// through.
 pub(super) fn not_yet() -> StoreError {
     StoreError::new(
         StoreErrorKind::Misconfigured,

@@ -1,4 +1,5 @@
-//! What the operator is told of a store: one event for each change of its health, then at most one a second.
+//! What the operator is told of a store: one event for each change of its health, then at most one
+//! a second.
 
 use std::{
     fmt::Write as _,
@@ -14,7 +15,8 @@ use bytes::Bytes;
 
 use crate::error::{StoreError, StoreErrorKind};
 
-/// While it lasts, the operator is told so at most this often; and when for so long nothing has failed, it is over.
+/// While it lasts, the operator is told so at most this often; and when for so long nothing has
+/// failed, it is over.
 const SECOND: Duration = Duration::from_secs(1);
 /// A key is named at most once in this time, and no more than so many keys are.
 const NAMED_AGAIN: Duration = Duration::from_secs(60);
@@ -121,7 +123,8 @@ impl Health {
     fn after_success(&self, now: Instant) -> Option<News> {
         let mut illness = lock(&self.illness);
         let ill = illness.as_ref()?;
-        // In a crowd some are still answered while others fail, and one node may be ill while others are well.
+        // In a crowd some are still answered while others fail, and one node may be ill while
+        // others are well.
         if now.saturating_duration_since(ill.last_failure) < SECOND {
             return None;
         }
@@ -229,7 +232,8 @@ struct Strangers {
 }
 
 impl Strangers {
-    /// The keys, to be written into an event, if it is time for it; with how many were met and not told before.
+    /// The keys, to be written into an event, if it is time for it; with how many were met and not
+    /// told before.
     fn are_named<'a>(
         &mut self,
         keys: impl IntoIterator<Item = &'a Bytes, IntoIter: Clone>,

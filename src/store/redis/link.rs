@@ -25,9 +25,11 @@ use super::{
     failure::{self, READONLY},
 };
 
-/// A connection on which commands have missed their time is hung once nothing was answered for so long.
+/// A connection on which commands have missed their time is hung once nothing was answered for so
+/// long.
 const SILENCE: Duration = Duration::from_secs(1);
-/// However long it was silent before, it has at least so long to answer when it is asked whether it is alive.
+/// However long it was silent before, it has at least so long to answer when it is asked whether it
+/// is alive.
 const SHORTEST_PROBE: Duration = Duration::from_millis(250);
 
 /// A connection, until it is lost or given up.
@@ -39,10 +41,11 @@ pub(super) struct Link {
     made: Instant,
     /// Commands that somebody waits for.
     waiting: AtomicUsize,
-    /// Commands that missed their time, and are not answered yet. Answers come in the order of the commands, so the next
-    /// answer that comes in time says that there are none.
+    /// Commands that missed their time, and are not answered yet. Answers come in the order of the
+    /// commands, so the next answer that comes in time says that there are none.
     late: AtomicUsize,
-    /// Microseconds from `made` to the last answer, or to the first command after all were answered.
+    /// Microseconds from `made` to the last answer, or to the first command after all were
+    /// answered.
     quiet_from: AtomicU64,
     /// Microseconds from `made` to the last answer; 0 if there was none.
     answered: AtomicU64,
@@ -69,9 +72,11 @@ impl Link {
         }
     }
 
-    /// Sends a command that is of no use after `time`. What has not left the process by then is not sent any more.
+    /// Sends a command that is of no use after `time`. What has not left the process by then is not
+    /// sent any more.
     ///
-    /// fred's future takes 7 kB. So it is made where it stays: `Box::pin` would make it on the stack, and copy all of it.
+    /// fred's future takes 7 kB. So it is made where it stays: `Box::pin` would make it on the
+    /// stack, and copy all of it.
     pub(super) fn send(
         self: Arc<Self>,
         command: &'static str,
@@ -173,8 +178,8 @@ impl Link {
         }
     }
 
-    /// Whether it answers anything within this time. It is asked to run a script that nobody has: that needs no further
-    /// right, and changes nothing.
+    /// Whether it answers anything within this time. It is asked to run a script that nobody has:
+    /// that needs no further right, and changes nothing.
     async fn answers(self: &Arc<Self>, time: Duration) -> bool {
         let nobody_s = "0000000000000000000000000000000000000000";
         let arguments = vec![Value::from_static_str(nobody_s), Value::from(0)];
@@ -248,7 +253,8 @@ impl Drop for Permit {
 
 /// A command on its way.
 ///
-/// Dropping it does not take it back. It still counts among the unanswered until it is answered or has missed its time.
+/// Dropping it does not take it back. It still counts among the unanswered until it is answered or
+/// has missed its time.
 pub(super) struct Sent {
     answer: Option<Later<Result<Resp3Frame, Error>>>,
     is_sent: bool,

@@ -1,5 +1,5 @@
-//! Which nodes a script was loaded to, and what became of it: whoever finds it gone on one has it loaded there, once
-//! for all who wait, and what Redis said against it is remembered for a moment.
+//! Which nodes a script was loaded to, and what became of it: whoever finds it gone on one has it
+//! loaded there, once for all who wait, and what Redis said against it is remembered for a moment.
 
 use std::{
     collections::HashMap,
@@ -28,7 +28,8 @@ use super::{
 
 /// A load that was refused is tried again only after this time.
 const TRIED_AGAIN: Duration = Duration::from_millis(500);
-/// So long after Redis last said what is set up wrongly, this is taken for the reason why no answer comes.
+/// So long after Redis last said what is set up wrongly, this is taken for the reason why no answer
+/// comes.
 const BELIEVED: Duration = Duration::from_secs(3);
 /// How long a load may take, whatever the deadline of those who wait for it.
 pub(super) const LONGEST_LOAD: Duration = Duration::from_secs(1);
@@ -90,15 +91,18 @@ pub(super) enum Unloaded {
 }
 
 impl Loads {
-    /// Load generation: a script is loaded again only if nobody did since the call that found it gone.
+    /// Load generation: a script is loaded again only if nobody did since the call that found it
+    /// gone.
     pub(super) fn so_far(&self) -> u64 {
         self.first_asked.get_or_init(Instant::now);
         self.number.load(Ordering::Acquire)
     }
 
-    /// Loads the script to a node, unless somebody did since `seen`, or is about to: then this waits for the same answer.
+    /// Loads the script to a node, unless somebody did since `seen`, or is about to: then this
+    /// waits for the same answer.
     ///
-    /// It is loaded to its end whoever goes away meanwhile, so that the answer is known to all who come later.
+    /// It is loaded to its end whoever goes away meanwhile, so that the answer is known to all who
+    /// come later.
     pub(super) async fn load(
         self: &Arc<Self>,
         node: Option<Server>,
@@ -164,10 +168,11 @@ impl Loads {
         }
     }
 
-    /// What a call that ran the script on this node came to: where no answer came, and Redis has said lately what is set up
-    /// wrongly, that is the error.
+    /// What a call that ran the script on this node came to: where no answer came, and Redis has
+    /// said lately what is set up wrongly, that is the error.
     ///
-    /// A store that is set up wrongly is no reason to admit, and in a crowd not everyone is told in time.
+    /// A store that is set up wrongly is no reason to admit, and in a crowd not everyone is told in
+    /// time.
     pub(super) fn weigh(
         &self,
         node: impl FnOnce() -> Option<Server>,
@@ -211,7 +216,8 @@ impl Loads {
                 return Some(StoreError::new(StoreErrorKind::Misconfigured, message));
             }
         }
-        // Whether the store may run its scripts at all is still to be seen: at first that is no reason to admit.
+        // Whether the store may run its scripts at all is still to be seen: at first that is no
+        // reason to admit.
         let is_first = || (self.first_asked.get()).is_some_and(|at| at.elapsed() < SEEN_TO_RUN);
         let is_unknown =
             !self.has_run.load(Ordering::Relaxed) && failure::is_unanswered(error) && is_first();

@@ -1,7 +1,7 @@
 //! The store in Redis: the same decisions for a whole fleet, in one script and one round trip each.
 //!
-//! What Redis runs is put together from the `.lua` files beside the algorithms and those here: time.lua and keep.lua
-//! stand around the rules, which [`Scripted`] describes.
+//! What Redis runs is put together from the `.lua` files beside the algorithms and those here:
+//! time.lua and keep.lua stand around the rules, which [`Scripted`] describes.
 
 mod across;
 mod builder;
@@ -43,11 +43,13 @@ pub use builder::RedisStoreBuilder;
 pub use connection::RedisConnection;
 pub use usage::RedisUsage;
 
-/// Asks Redis or Valkey about each request, so that all processes with the same store share one limit: it is charged
-/// and passes, or is refused with 429, or, when no answer comes in time, with 503.
+/// Asks Redis or Valkey about each request, so that all processes with the same store share one
+/// limit: it is charged and passes, or is refused with 429, or, when no answer comes in time, with
+/// 503.
 ///
-/// A decision is one script and one round trip, for a tuple too. Any algorithm that is [`Scripted`] and any key that is a
-/// [`PortableKey`] will do: all of the crate's are, and a store serves any number of them at the same time.
+/// A decision is one script and one round trip, for a tuple too. Any algorithm that is [`Scripted`]
+/// and any key that is a [`PortableKey`] will do: all of the crate's are, and a store serves any
+/// number of them at the same time.
 ///
 /// # Example: one limit for a fleet
 ///
@@ -73,75 +75,89 @@ pub use usage::RedisUsage;
 ///
 /// # What is shared
 ///
-/// A bucket is *(prefix, policy, key)*: processes whose prefixes, [digest keys](RedisStoreBuilder::digest_key), policies and
-/// keys are the same share it. A policy without a name is its numbers, so two releases with different numbers count apart;
-/// one with a name is its name, and keeps its buckets. Clones share the connections and their bound.
+/// A bucket is *(prefix, policy, key)*: processes whose prefixes, [digest
+/// keys](RedisStoreBuilder::digest_key), policies and keys are the same share it. A policy without
+/// a name is its numbers, so two releases with different numbers count apart; one with a name is
+/// its name, and keeps its buckets. Clones share the connections and their bound.
 ///
 /// # Time
 ///
-/// It is the server's, read once in each script; the processes' clocks do not matter. A step back counts as no time
-/// passed, and locks nobody out for more than two spans. [`clock`](RedisStoreBuilder::clock) is for tests.
+/// It is the server's, read once in each script; the processes' clocks do not matter. A step back
+/// counts as no time passed, and locks nobody out for more than two spans.
+/// [`clock`](RedisStoreBuilder::clock) is for tests.
 ///
 /// # When Redis is slow or down
 ///
-/// A decision fails with [`Unavailable`](crate::StoreErrorKind::Unavailable) when there is no answer before the
-/// [deadline](RedisStoreBuilder::deadline), when there is no connection, or when
-/// [too many](RedisStoreBuilder::most_unanswered) wait already. Nothing waits for a connection to come back, what was sent
-/// is not sent again, and what is still in the process when its time is up is not sent. What reached Redis may be charged
-/// all the same, so that the limit is stricter, never looser. What becomes of such a request is said by
-/// [`on_store_error`](crate::RateLimitLayer::on_store_error): it is refused with 503 (by default), admitted uncounted, or what a
-/// closure chooses. Missing rights and wrong passwords, what another program has written under a key, and a first attempt
-/// to connect that is still under way are never a reason to admit: they are answered with 500.
+/// A decision fails with [`Unavailable`](crate::StoreErrorKind::Unavailable) when there is no
+/// answer before the [deadline](RedisStoreBuilder::deadline), when there is no connection, or when
+/// [too many](RedisStoreBuilder::most_unanswered) wait already. Nothing waits for a connection to
+/// come back, what was sent is not sent again, and what is still in the process when its time is up
+/// is not sent. What reached Redis may be charged all the same, so that the limit is stricter,
+/// never looser. What becomes of such a request is said by
+/// [`on_store_error`](crate::RateLimitLayer::on_store_error): it is refused with 503 (by default),
+/// admitted uncounted, or what a closure chooses. Missing rights and wrong passwords, what another
+/// program has written under a key, and a first attempt to connect that is still under way are
+/// never a reason to admit: they are answered with 500.
 ///
-/// A connection on which decisions miss their deadline and nothing is answered for a second is given up and made anew, for
-/// one server, one node of a cluster, or one member of a pool; see [`RedisConnection`]. One node of a cluster that is ill
-/// or dead holds up no other.
+/// A connection on which decisions miss their deadline and nothing is answered for a second is
+/// given up and made anew, for one server, one node of a cluster, or one member of a pool; see
+/// [`RedisConnection`]. One node of a cluster that is ill or dead holds up no other.
 ///
-/// So is, for three seconds after Redis has last said what is set up wrongly, what gets no answer in time: in a crowd not everyone
-/// is told. What is wrong can be known only once Redis has said it; where each answer takes longer than the deadline,
-/// nobody ever hears it.
+/// So is, for three seconds after Redis has last said what is set up wrongly, what gets no answer
+/// in time: in a crowd not everyone is told. What is wrong can be known only once Redis has said
+/// it; where each answer takes longer than the deadline, nobody ever hears it.
 ///
-/// A script that Redis does not have, after a restart, say (`NOSCRIPT`), did not run: it is loaded, once for all who wait
-/// for it, and run again. A load that Redis refuses is the error of all of them, and is tried again after half a
-/// second. In the first second in which a script is asked for, until Redis has run it once, a late answer is no reason to admit
-/// either: whether Redis lets the store run it is still to be seen.
+/// A script that Redis does not have, after a restart, say (`NOSCRIPT`), did not run: it is loaded,
+/// once for all who wait for it, and run again. A load that Redis refuses is the error of all of
+/// them, and is tried again after half a second. In the first second in which a script is asked
+/// for, until Redis has run it once, a late answer is no reason to admit either: whether Redis lets
+/// the store run it is still to be seen.
 ///
 /// # What the operator is told
 ///
-/// Events of `tracing`, with the target `tollgate::store` and the store's prefix; no more in a flood than in a trickle:
+/// Events of `tracing`, with the target `tollgate::store` and the store's prefix; no more in a
+/// flood than in a trickle:
 ///
-/// - **Health**: one when the store becomes unavailable (a warning) or is found to be set up wrongly (an error), with why; while
-///   it lasts at most one a second, with how many calls have failed since the last; and one when it is well again, with how long
-///   it was so and how many failed. It is well when a call is answered and none has failed for a second.
-/// - **Connections**: one when one was lost or given up, and one when it was made anew; for one server, or one node of a cluster, at
-///   most one a second.
-/// - **Keys** under which something else stands: each once a minute, of several that are asked together all, and of no more
-///   than eight a minute; what was met and not told is counted in the next.
+/// - **Health**: one when the store becomes unavailable (a warning) or is found to be set up
+///   wrongly (an error), with why; while it lasts at most one a second, with how many calls have
+///   failed since the last; and one when it is well again, with how long it was so and how many
+///   failed. It is well when a call is answered and none has failed for a second.
+/// - **Connections**: one when one was lost or given up, and one when it was made anew; for one
+///   server, or one node of a cluster, at most one a second.
+/// - **Keys** under which something else stands: each once a minute, of several that are asked
+///   together all, and of no more than eight a minute; what was met and not told is counted in the
+///   next.
 ///
-/// [`usage`](RedisStore::usage) has the numbers: decisions by how they ended, those in flight, connections made anew, and when
-/// Redis last answered.
+/// [`usage`](RedisStore::usage) has the numbers: decisions by how they ended, those in flight,
+/// connections made anew, and when Redis last answered.
 ///
 /// # Each of several keys
 ///
-/// A request that counts against [each of several](crate::EachOf) keys is decided in one script and one round trip on a single
-/// server, and in a cluster where all of its keys share a slot; a [`hash_tag`](RedisStoreBuilder::hash_tag) puts them into one.
-/// Across slots there are two rounds: all keys are looked at, and if all have room, all are charged at the same time. If
-/// one has lost its room in between, what the others were charged is taken back, as if it had never been; but only from a key
-/// that nobody else has charged meanwhile. Else it stays charged until it is over: a refund would free what others have
-/// used of the room that came back since. So nothing is ever admitted too much, and in a race for the last room some is
-/// refused that would have fitted. It also stays charged where a process dies in between, or a node does not answer in time.
+/// A request that counts against [each of several](crate::EachOf) keys is decided in one script and
+/// one round trip on a single server, and in a cluster where all of its keys share a slot; a
+/// [`hash_tag`](RedisStoreBuilder::hash_tag) puts them into one. Across slots there are two rounds:
+/// all keys are looked at, and if all have room, all are charged at the same time. If one has lost
+/// its room in between, what the others were charged is taken back, as if it had never been; but
+/// only from a key that nobody else has charged meanwhile. Else it stays charged until it is over:
+/// a refund would free what others have used of the room that came back since. So nothing is ever
+/// admitted too much, and in a race for the last room some is refused that would have fitted. It
+/// also stays charged where a process dies in between, or a node does not answer in time.
 ///
-/// A bucket is that of its policy and key, so a layer with that policy and that key alone shares it.
+/// A bucket is that of its policy and key, so a layer with that policy and that key alone shares
+/// it.
 ///
 /// # What is kept
 ///
-/// - **Keys** are `tollgate:1{layout:policy:key}`, and the same with a number behind it for the entries of a log. All
-///   of a bucket are in one slot of a cluster. Short text stands in a key as it is; secrets and what is long stand there as
-///   digests under the [`digest_key`](RedisStoreBuilder::digest_key).
-/// - **Expiry**: every key has one, from the first write on: when the state says no more than a fresh one, or at most a
-///   sixty-fourth of that time and a second later. Refused requests write nothing.
-/// - **A failover** forgets what was not replicated yet, since replication is asynchronous: about its lag times the rate
-///   is admitted once more. An eviction forgets a whole bucket: let Redis evict nothing (`maxmemory-policy noeviction`).
+/// - **Keys** are `tollgate:1{layout:policy:key}`, and the same with a number behind it for the
+///   entries of a log. All of a bucket are in one slot of a cluster. Short text stands in a key as
+///   it is; secrets and what is long stand there as digests under the
+///   [`digest_key`](RedisStoreBuilder::digest_key).
+/// - **Expiry**: every key has one, from the first write on: when the state says no more than a
+///   fresh one, or at most a sixty-fourth of that time and a second later. Refused requests write
+///   nothing.
+/// - **A failover** forgets what was not replicated yet, since replication is asynchronous: about
+///   its lag times the rate is admitted once more. An eviction forgets a whole bucket: let Redis
+///   evict nothing (`maxmemory-policy noeviction`).
 #[derive(Clone)]
 pub struct RedisStore {
     shared: Arc<Shared>,
@@ -169,11 +185,11 @@ type Now = Box<dyn Fn() -> Timestamp + Send + Sync>;
 pub type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 impl RedisStore {
-    /// A store that connects as this `fred` client or pool does: with the server's clock, prefix `tollgate`, and 100 ms for a
-    /// decision.
+    /// A store that connects as this `fred` client or pool does: with the server's clock, prefix
+    /// `tollgate`, and 100 ms for a decision.
     ///
-    /// It takes the settings alone, and makes connections of its own at the first decision; see [`RedisConnection`]. The client
-    /// need not be connected.
+    /// It takes the settings alone, and makes connections of its own at the first decision; see
+    /// [`RedisConnection`]. The client need not be connected.
     pub fn new(connection: impl Into<RedisConnection>) -> Self {
         Self::builder(connection).build()
     }
@@ -199,8 +215,8 @@ impl RedisStore {
         RedisStoreBuilder::of(connection.into())
     }
 
-    /// What the store has decided so far, how many decisions are in flight, and how its connections are; together with its
-    /// clones.
+    /// What the store has decided so far, how many decisions are in flight, and how its connections
+    /// are; together with its clones.
     ///
     /// # Example: what a monitor would look at
     ///

@@ -68,7 +68,8 @@ impl Node {
         connections.filter_map(|connection| connection.shared.link.load_full())
     }
 
-    /// The next connection that answers, or one that may. If none was ever tried, this waits for the first attempt.
+    /// The next connection that answers, or one that may. If none was ever tried, this waits for
+    /// the first attempt.
     pub(super) async fn link(&self) -> Result<Arc<Link>, Disconnected> {
         let turn = self.next.load(Ordering::Relaxed);
         let in_turn = || {
@@ -123,7 +124,8 @@ struct Shared {
     last_told: LastTold,
 }
 
-/// When it was last told that a connection to this server was lost: of those of a pool not each tells the same.
+/// When it was last told that a connection to this server was lost: of those of a pool not each
+/// tells the same.
 type LastTold = Arc<Mutex<Option<Instant>>>;
 
 enum State {

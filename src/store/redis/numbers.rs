@@ -77,8 +77,8 @@ impl Shared {
     }
 }
 
-/// A cost, and what is written behind it. A time that is not the server's is the last, and then the cost is counted down
-/// from -1.
+/// A cost, and what is written behind it. A time that is not the server's is the last, and then the
+/// cost is counted down from -1.
 pub(super) fn push_numbers(
     numbers: &mut Vec<u8>,
     cost: u32,

@@ -74,7 +74,8 @@ fn double(bytes: &[u8]) -> Option<(f64, &[u8])> {
 /// A whole number, so small that a double holds it exactly.
 fn whole(number: f64) -> Option<u64> {
     const TOO_LARGE: u64 = 1 << 54;
-    // What is negative, too large, or not a number is held at the next number there is, and is another one then.
+    // What is negative, too large, or not a number is held at the next number there is, and is
+    // another one then.
     let whole = number as u64;
     (whole < TOO_LARGE && whole as f64 == number).then_some(whole)
 }

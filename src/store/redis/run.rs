@@ -20,7 +20,8 @@ use super::{
     scripts::Loadable,
 };
 
-/// How often a command is sent that the cluster has sent elsewhere, or whose script was gone: it was not executed.
+/// How often a command is sent that the cluster has sent elsewhere, or whose script was gone: it
+/// was not executed.
 const ATTEMPTS: usize = 5;
 
 /// A command that was not executed, or not to its end.
@@ -73,7 +74,8 @@ impl Command<'_> {
     }
 }
 
-/// Where a command is sent: to the node that holds its slot, or to the one that takes the slot over.
+/// Where a command is sent: to the node that holds its slot, or to the one that takes the slot
+/// over.
 struct Place {
     node: Arc<Node>,
     asking: bool,
@@ -135,10 +137,12 @@ impl Shared {
         }
     }
 
-    /// Sends the command until a node has executed it: to where the cluster sends it, and after its script is loaded.
+    /// Sends the command until a node has executed it: to where the cluster sends it, and after its
+    /// script is loaded.
     ///
-    /// An answer is waited for by the client's own timer, which also keeps what is late from being sent; all else by
-    /// [`until`](Self::until). A timer around everything would take a tenth of the requests that one connection can carry.
+    /// An answer is waited for by the client's own timer, which also keeps what is late from being
+    /// sent; all else by [`until`](Self::until). A timer around everything would take a tenth
+    /// of the requests that one connection can carry.
     async fn follow(&self, command: Command<'_>) -> Result<Bytes, StoreError> {
         let slot = self.servers.slot_of(&command.keys[0]);
         let mut place = Place {

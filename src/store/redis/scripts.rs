@@ -88,8 +88,8 @@ impl EachScripts {
     }
 }
 
-/// Finds the scripts of algorithms by their types, and by which of them are asked: a list that only grows, so that nobody
-/// who looks waits or counts.
+/// Finds the scripts of algorithms by their types, and by which of them are asked: a list that only
+/// grows, so that nobody who looks waits or counts.
 pub(super) struct Library<S>(OnceLock<Box<Shelf<S>>>);
 
 struct Shelf<S> {

@@ -87,7 +87,8 @@ impl Settings {
             },
             ..client.connection_config().clone()
         };
-        // Small commands one after the other: nobody waits for the acknowledgement of the one before.
+        // Small commands one after the other: nobody waits for the acknowledgement of the one
+        // before.
         connection.tcp.nodelay = connection.tcp.nodelay.or(Some(true));
         Self {
             config: Config {

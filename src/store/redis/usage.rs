@@ -15,8 +15,8 @@ use super::{Shared, connection::Servers};
 /// What a [`RedisStore`](super::RedisStore) has decided so far, and how its connections are; see
 /// [`usage`](super::RedisStore::usage).
 ///
-/// A decision is what is asked for each request: `check` and `check_cost`, and each request through a layer. Those whose
-/// caller went away before the answer are in none of the counts.
+/// A decision is what is asked for each request: `check` and `check_cost`, and each request through
+/// a layer. Those whose caller went away before the answer are in none of the counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RedisUsage {
@@ -24,11 +24,13 @@ pub struct RedisUsage {
     pub admitted: u64,
     /// How many decisions have refused: the limit was reached.
     pub refused: u64,
-    /// How many decisions failed as [`Unavailable`](StoreErrorKind::Unavailable): there was no answer, or not in time.
+    /// How many decisions failed as [`Unavailable`](StoreErrorKind::Unavailable): there was no
+    /// answer, or not in time.
     pub unavailable: u64,
     /// How many decisions failed as [`Misconfigured`](StoreErrorKind::Misconfigured).
     pub misconfigured: u64,
-    /// How many decisions failed as [`InvalidInput`](StoreErrorKind::InvalidInput): something else stands under their key.
+    /// How many decisions failed as [`InvalidInput`](StoreErrorKind::InvalidInput): something else
+    /// stands under their key.
     pub invalid: u64,
     /// How many decisions wait for an answer of Redis right now, in time.
     pub in_flight: usize,

@@ -5,7 +5,8 @@ use std::{fmt::Debug, time::Duration};
 use serde::de::DeserializeOwned;
 use tollgate::{EachOf, Quota, algorithm::*};
 
-/// Both formats read this as the same rule as the one that was built; an algorithm shows all of its numbers.
+/// Both formats read this as the same rule as the one that was built; an algorithm shows all of its
+/// numbers.
 fn reads<R: DeserializeOwned + Debug>(json: &str, built: R) {
     let value: toml::Table = serde_json::from_str(json).unwrap();
     let toml = toml::to_string(&value).unwrap();

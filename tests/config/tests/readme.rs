@@ -1,4 +1,5 @@
-//! The code under "Limits from a file" in the README, which is in a file of its own because it needs TOML.
+//! The code under "Limits from a file" in the README, which is in a file of its own because it
+//! needs TOML.
 
 include!("readme/limits_from_a_file.rs");
 

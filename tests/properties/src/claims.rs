@@ -63,8 +63,8 @@ pub fn every_decision_is_the_models(subject: &Subject, history: &History, open: 
     Ok(())
 }
 
-/// Turns the clock through a history whose steps back stay within the shortest span, so that no stamp is mended.
-/// `step` gets the time and the cost, and says how long to wait.
+/// Turns the clock through a history whose steps back stay within the shortest span, so that no
+/// stamp is mended. `step` gets the time and the cost, and says how long to wait.
 fn without_mending(
     subject: &Subject,
     history: &History,
@@ -175,7 +175,8 @@ pub fn the_announced_wait_is_exact(subject: &Subject, history: &History, open: O
     Ok(())
 }
 
-/// Exactly the remaining units are admitted at the same instant; tried at every other step, where they are few.
+/// Exactly the remaining units are admitted at the same instant; tried at every other step, where
+/// they are few.
 pub fn what_remains_is_true(subject: &Subject, history: &History, open: Open<'_>) -> Held {
     let clock = ManualClock::at(instant(history.start));
     let limiter = open(&*subject.bucket, clock.clone());

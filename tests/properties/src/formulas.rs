@@ -1,7 +1,8 @@
 //! The printed bounds: the most units in any half-open span (t−P, t] of one period.
 //!
-//! `tests/bounds.rs` reaches each of them by exhaustive search in small numbers; `tests/invariants.rs` never
-//! passes them with random ones. `n` is the quota's units, `period` its microseconds.
+//! `tests/bounds.rs` reaches each of them by exhaustive search in small numbers;
+//! `tests/invariants.rs` never passes them with random ones. `n` is the quota's units, `period` its
+//! microseconds.
 
 /// 2n; n where the window is a single microsecond, since then the span is that window.
 pub fn fixed_window(n: i128, period: i128) -> i128 {
@@ -32,9 +33,9 @@ pub fn sliding_buckets(n: i128, precision: i128) -> i128 {
     if precision == 1 { n } else { 2 * n }
 }
 
-/// The burst, and what refills between the first and the last instant of the span: n(P−1)/P, rounded down;
-/// with ticks of T µs what refills in ⌈(P−1)/T⌉ of them, which is n if T divides the period. Nothing if n or the
-/// burst is 0.
+/// The burst, and what refills between the first and the last instant of the span: n(P−1)/P,
+/// rounded down; with ticks of T µs what refills in ⌈(P−1)/T⌉ of them, which is n if T divides the
+/// period. Nothing if n or the burst is 0.
 pub fn meter(burst: i128, n: i128, period: i128, tick: i128) -> i128 {
     if n == 0 || burst == 0 {
         return 0;
@@ -43,18 +44,21 @@ pub fn meter(burst: i128, n: i128, period: i128, tick: i128) -> i128 {
     burst + n * tick * ticks / period
 }
 
-/// Whether the burst (or a queue's capacity) holds what refills in a microsecond beside the largest fraction of a
-/// unit, so that nothing is lost and the bounds of [`meter`] and [`queue`] are reached.
+/// Whether the burst (or a queue's capacity) holds what refills in a microsecond beside the largest
+/// fraction of a unit, so that nothing is lost and the bounds of [`meter`] and [`queue`] are
+/// reached.
 ///
-/// A burst of 1 does only if the period is a multiple of n; otherwise it is a [`min_interval`] of ⌈P/n⌉.
+/// A burst of 1 does only if the period is a multiple of n; otherwise it is a [`min_interval`] of
+/// ⌈P/n⌉.
 pub fn holds_what_refills(burst: i128, n: i128, period: i128) -> bool {
     let divisor = greatest_common_divisor(n, period);
     let (paid, unit) = (n / divisor, period / divisor);
     n > 0 && burst * unit >= paid + unit - 1
 }
 
-/// n + c − 1 by scheduled time of release, where c is the largest cost. With ticks of T µs the span touches
-/// ⌈(P−1)/T⌉ + 1 of them (P if T is 1), and a request that goes through at once may do so at the end of the first.
+/// n + c − 1 by scheduled time of release, where c is the largest cost. With ticks of T µs the span
+/// touches ⌈(P−1)/T⌉ + 1 of them (P if T is 1), and a request that goes through at once may do so
+/// at the end of the first.
 pub fn queue(n: i128, period: i128, tick: i128, largest_cost: i128) -> i128 {
     if n == 0 || largest_cost == 0 {
         return 0;

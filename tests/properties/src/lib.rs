@@ -1,4 +1,5 @@
-//! What the property tests share: numbers, histories, a slow model of every rule, and the list of algorithms.
+//! What the property tests share: numbers, histories, a slow model of every rule, and the list of
+//! algorithms.
 
 pub mod claims;
 pub mod conformance;
@@ -25,7 +26,8 @@ pub fn cases() -> u32 {
     })
 }
 
-/// Runs a property on so many random values; a failure is shrunk and printed, and nothing is written to disk.
+/// Runs a property on so many random values; a failure is shrunk and printed, and nothing is
+/// written to disk.
 pub fn for_all<S: proptest::strategy::Strategy>(
     values: S,
     property: impl Fn(S::Value) -> Result<(), proptest::test_runner::TestCaseError>,

@@ -1,4 +1,5 @@
-//! The worst case of a rule in small numbers, by looking at every state that any caller can bring about.
+//! The worst case of a rule in small numbers, by looking at every state that any caller can bring
+//! about.
 
 use std::{
     collections::HashMap,
@@ -37,7 +38,8 @@ impl Search {
     }
 }
 
-/// The most that was counted, and a history that leads to it: `(instant, cost)`, with what was dropped.
+/// The most that was counted, and a history that leads to it: `(instant, cost)`, with what was
+/// dropped.
 #[derive(Debug, Clone, Default)]
 pub struct Worst {
     /// The most.

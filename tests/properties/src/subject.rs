@@ -88,8 +88,8 @@ pub trait Bucket: std::fmt::Debug {
     fn forget(&mut self, at: i128);
     /// A limiter of this algorithm over an empty store.
     fn limiter(&self, clock: ManualClock) -> Box<dyn Limiter>;
-    /// A limiter of this algorithm for this key of a store that others share, in the buckets of the policy of `owner`,
-    /// an algorithm of the same type.
+    /// A limiter of this algorithm for this key of a store that others share, in the buckets of the
+    /// policy of `owner`, an algorithm of the same type.
     fn limiter_over(
         &self,
         store: RedisStore,

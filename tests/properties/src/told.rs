@@ -73,7 +73,8 @@ impl From<&Decision> for ToldAll {
 }
 
 impl ToldAll {
-    /// What several policies mean together: all must admit, the longest wait counts, the least remains.
+    /// What several policies mean together: all must admit, the longest wait counts, the least
+    /// remains.
     pub fn of_each(each: Vec<Told>) -> Self {
         let admitted = each.iter().all(|told| told.admitted);
         let never_fits = each.iter().any(|told| told.never_fits);
@@ -99,8 +100,8 @@ impl ToldAll {
     }
 }
 
-/// What the model says after a decision about a cost, found by looking for it: at which instant is it first
-/// admitted, and what is the most that is admitted now?
+/// What the model says after a decision about a cost, found by looking for it: at which instant is
+/// it first admitted, and what is the most that is admitted now?
 pub fn by_search(model: &dyn Model, cost: u32, admitted: bool, delay: i128, now: i128) -> Told {
     let cost = i128::from(cost);
     let remaining = most_admitted(model, now);

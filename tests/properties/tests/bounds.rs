@@ -1,5 +1,5 @@
-//! Each printed bound is reached in small numbers, and never passed: every state that any caller can bring about
-//! is looked at. Where a formula needs a condition, the test says so.
+//! Each printed bound is reached in small numbers, and never passed: every state that any caller
+//! can bring about is looked at. Where a formula needs a condition, the test says so.
 
 use std::{fmt::Debug, time::Duration};
 
@@ -154,7 +154,8 @@ fn strict_buckets_let_through_n() {
     }
 }
 
-/// Reached wherever the burst holds what refills in a microsecond; a burst of 1 that does not is a least interval.
+/// Reached wherever the burst holds what refills in a microsecond; a burst of 1 that does not is a
+/// least interval.
 #[test]
 fn meters_let_through_the_burst_and_what_refills_between_the_first_and_the_last_microsecond() {
     for (n, period) in quotas(7) {
@@ -232,7 +233,8 @@ fn a_min_interval_lets_through_the_period_over_the_interval_rounded_up() {
     }
 }
 
-/// What is in tuples here: each with its bound in a span of the period, of units with costs up to `c`.
+/// What is in tuples here: each with its bound in a span of the period, of units with costs up to
+/// `c`.
 fn bounds_of(n: u64, period: u64, burst: u64, interval: u64, c: u64) -> [i128; 4] {
     let (n, period, c) = (i128::from(n), i128::from(period), i128::from(c));
     [
@@ -243,8 +245,8 @@ fn bounds_of(n: u64, period: u64, burst: u64, interval: u64, c: u64) -> [i128; 4
     ]
 }
 
-/// Never more than the tightest member's; as much in most cases, but not in all: two rules may not be at their
-/// worst in one and the same span.
+/// Never more than the tightest member's; as much in most cases, but not in all: two rules may not
+/// be at their worst in one and the same span.
 #[test]
 fn tuples_let_through_no_more_than_their_tightest_member() {
     let (mut cases, mut reached) = (0, 0);

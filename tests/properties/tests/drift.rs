@@ -19,7 +19,8 @@ use tollgate_properties::{
 const SECOND: i128 = 1_000_000;
 const DAY: i128 = 86_400 * SECOND;
 
-/// How many units an impatient caller gets in `span` microseconds: it comes again exactly when it is told to.
+/// How many units an impatient caller gets in `span` microseconds: it comes again exactly when it
+/// is told to.
 fn taken_in(subject: &Subject, from: i128, span: i128) -> u64 {
     let clock = ManualClock::at(instant(from));
     let limiter = subject.bucket.limiter(clock.clone());
@@ -59,7 +60,8 @@ fn three_per_second_is_259_200_in_a_day_and_30_000_in_ten_thousand_seconds() {
             Subject::new("buckets", SlidingBuckets::new(quota, tenth), []),
             0,
         ),
-        // What the bucket holds at first; what refills by the end of the last second comes right after it.
+        // What the bucket holds at first; what refills by the end of the last second comes right
+        // after it.
         (Subject::new("token bucket", TokenBucket::new(quota), []), 2),
         (
             Subject::new("burst of 7", TokenBucket::new(quota).burst(7), []),
@@ -97,8 +99,8 @@ fn a_min_interval_keeps_its_rate_all_day() {
     assert_eq!(taken_in(&gap, MIDNIGHT, DAY), 345_600);
 }
 
-/// The estimate rounds against a caller who always comes as early as it may: it gets the quota once, and then
-/// less in each period: one less of a few units, one in two periods of a quota of 1.
+/// The estimate rounds against a caller who always comes as early as it may: it gets the quota
+/// once, and then less in each period: one less of a few units, one in two periods of a quota of 1.
 #[test]
 fn a_sliding_window_gives_an_impatient_caller_a_little_less_than_its_quota() {
     for (n, taken) in [(1, 500), (2, 1_001), (3, 2_001), (10, 9_001), (100, 99_001)] {
@@ -130,7 +132,8 @@ fn take_all(bucket: &mut dyn Bucket, now: i128) -> i128 {
     }
 }
 
-/// The most in a span of one period: a whole burst in the last microsecond of a tick, and what refills after it.
+/// The most in a span of one period: a whole burst in the last microsecond of a tick, and what
+/// refills after it.
 fn worst_in_coarse_ticks(n: u64, period: i128, tick: i128, burst: u64) -> i128 {
     let quota = Quota::new(n, Duration::from_micros(u64::try_from(period).unwrap()));
     let rule = Gcra::new(quota).burst(burst);
@@ -140,7 +143,8 @@ fn worst_in_coarse_ticks(n: u64, period: i128, tick: i128, burst: u64) -> i128 {
     instants.map(|now| take_all(&mut *bucket, now)).iter().sum()
 }
 
-/// One more than with ticks of a microsecond, if the ticks divide the period and n is less than its microseconds.
+/// One more than with ticks of a microsecond, if the ticks divide the period and n is less than its
+/// microseconds.
 #[test]
 fn with_ticks_that_divide_the_period_the_bound_is_the_burst_and_n() {
     for (n, tick) in [(999_983, 10), (10_000_019, 100)] {
@@ -154,7 +158,8 @@ fn with_ticks_that_divide_the_period_the_bound_is_the_burst_and_n() {
     }
 }
 
-/// With ticks that do not divide the period it is more: what refills in the ticks that the span touches.
+/// With ticks that do not divide the period it is more: what refills in the ticks that the span
+/// touches.
 #[test]
 fn with_ticks_that_do_not_divide_the_period_the_bound_is_what_whole_ticks_refill() {
     let (n, period, tick) = (9_100_000_007, 1_000_018, 10);

@@ -275,7 +275,8 @@ fn a_quota_that_cannot_be_counted_is_refused_by_value_and_never_wraps() {
     );
 }
 
-/// Of every power of two and its neighbours, in every kind of period, those that are accepted count exactly.
+/// Of every power of two and its neighbours, in every kind of period, those that are accepted count
+/// exactly.
 #[test]
 fn the_largest_quotas_that_are_accepted_do_not_wrap() {
     let periods = [

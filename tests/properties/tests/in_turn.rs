@@ -1,4 +1,5 @@
-//! Several plans under one name, in turn: each keeps its own bound, whatever the others did in between.
+//! Several plans under one name, in turn: each keeps its own bound, whatever the others did in
+//! between.
 
 use proptest::prelude::*;
 use tollgate_properties::{
@@ -74,7 +75,8 @@ fn stepping_back(
                 now = now.max(own - spans.min().unwrap_or(0).min(furthest));
             }
             bucket = bucket.with_the_numbers_of(&*subject.bucket);
-            // Of an interval a store keeps what is fresh for whoever calls as long as the slowest plan needs it.
+            // Of an interval a store keeps what is fresh for whoever calls as long as the slowest
+            // plan needs it.
             let all_must_say_so = subject.name.contains("interval");
             let is_fresh = |plan: &Subject| bucket.with_the_numbers_of(&*plan.bucket).is_fresh(now);
             if bucket.is_fresh(now) && (!all_must_say_so || subjects.iter().all(is_fresh)) {

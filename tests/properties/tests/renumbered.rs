@@ -53,7 +53,8 @@ fn what_was_taken_stays_taken_when_only_the_units_change() {
     for_all((small(), small(), any_history()), |(old, new, history)| {
         let new = with_other_units(old, new);
         renumbered((&old, &new), &history, |seen, bucket| {
-            // Nobody knows at which rate a debt was paid since it was last seen: look when it was just charged.
+            // Nobody knows at which rate a debt was paid since it was last seen: look when it was
+            // just charged.
             let admitted = seen.decision.as_ref().is_some_and(Decision::is_admitted);
             if !admitted || seen.cost.unwrap_or(0) == 0 {
                 return Ok(());
@@ -100,7 +101,8 @@ fn the_announced_wait_and_what_remains_are_exact_under_the_new_numbers() {
 
 const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 
-/// One name over two clones of a store: `taken` units under the old numbers, then what the new ones say.
+/// One name over two clones of a store: `taken` units under the old numbers, then what the new ones
+/// say.
 fn after_a_change<A: Algorithm>(
     old: A,
     new: A,
@@ -241,7 +243,8 @@ fn a_place_in_a_queue_is_given_back_under_other_numbers_only_if_it_is_the_last()
     slow.withdraw(&mut refused, &last, 1, START);
     assert_eq!(left(&slow, &refused), 9);
 
-    // Two came after it under the other numbers, which count as many parts for four as the old ones for two.
+    // Two came after it under the other numbers, which count as many parts for four as the old ones
+    // for two.
     assert!(fast.step(&mut state, 1, START).0);
     assert!(fast.step(&mut state, 1, START).0);
     let before = left(&fast, &state);

@@ -1,4 +1,5 @@
-//! Several keys in one check do what a plain model says: a map from key to state for each place, stepped by hand.
+//! Several keys in one check do what a plain model says: a map from key to state for each place,
+//! stepped by hand.
 
 use std::collections::BTreeMap;
 
@@ -441,7 +442,8 @@ fn for_all_subjects(for_ever: bool, back: bool) {
 
 #[test]
 fn every_decision_is_the_models_whatever_the_clock_does() {
-    // What a clock that steps back after a key was forgotten opens is told of one key; here all are remembered.
+    // What a clock that steps back after a key was forgotten opens is told of one key; here all are
+    // remembered.
     for_all_subjects(true, true);
 }
 

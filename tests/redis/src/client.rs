@@ -1,4 +1,5 @@
-//! Clients with settings for tests: they reconnect at once and for ever, and give up a command soon.
+//! Clients with settings for tests: they reconnect at once and for ever, and give up a command
+//! soon.
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -27,7 +28,8 @@ pub async fn connect_to(port: u16) -> Client {
     connect(centralized(port)).await
 }
 
-/// A client that is connected. It reconnects every 50 ms; a command fails after 5 s, or after 3 connections that broke.
+/// A client that is connected. It reconnects every 50 ms; a command fails after 5 s, or after 3
+/// connections that broke.
 ///
 /// # Panics
 ///
@@ -49,8 +51,8 @@ pub(crate) async fn try_connect(config: Config) -> Result<Client, fred::error::E
             config.connection_timeout = Duration::from_secs(5);
             config.internal_command_timeout = Duration::from_secs(5);
             config.max_command_attempts = 3;
-            // Fewer than the attempts, or the first `ASK` ends the client for good: fred 10.1 does not follow it, and
-            // stops its connections when the attempts run out first.
+            // Fewer than the attempts, or the first `ASK` ends the client for good: fred 10.1 does
+            // not follow it, and stops its connections when the attempts run out first.
             config.max_redirections = 2;
         })
         .with_performance_config(|config| {

@@ -46,7 +46,8 @@ pub fn slot_of(key: impl AsRef<[u8]>) -> u16 {
     fred::util::redis_keyslot(key.as_ref())
 }
 
-/// Six nodes: in the beginning the first three are primaries, and node `i + 3` is the replica of node `i`.
+/// Six nodes: in the beginning the first three are primaries, and node `i + 3` is the replica of
+/// node `i`.
 #[derive(Debug)]
 pub struct Cluster {
     nodes: Vec<Server>,
@@ -54,7 +55,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts the nodes, and waits until they agree that the cluster is whole and each replica is in step.
+    /// Starts the nodes, and waits until they agree that the cluster is whole and each replica is
+    /// in step.
     pub async fn start() -> Self {
         Self::start_with(&[]).await
     }
@@ -134,19 +136,22 @@ impl Cluster {
         primaries.into_iter().map(|(index, _)| index).collect()
     }
 
-    /// Kills the node that owns this slot and tells which it was; its replica sees it after a second and a half.
+    /// Kills the node that owns this slot and tells which it was; its replica sees it after a
+    /// second and a half.
     pub async fn kill_owner_of(&self, slot: u16) -> usize {
         let owner = self.owner_of(slot).await;
         self.nodes[owner].kill();
         owner
     }
 
-    /// Waits until all nodes that are up say that the cluster is, and agree on the owner of each slot, one that is up.
+    /// Waits until all nodes that are up say that the cluster is, and agree on the owner of each
+    /// slot, one that is up.
     pub async fn wait_until_ok(&self) {
         until("a cluster that is whole", async || self.is_ok().await).await;
     }
 
-    /// Waits until another node that is up owns this slot, and the cluster is whole again; tells which it is.
+    /// Waits until another node that is up owns this slot, and the cluster is whole again; tells
+    /// which it is.
     pub async fn wait_for_failover(&self, slot: u16, from: usize) -> usize {
         until("a failover", async || {
             let primaries = self.claims().await?;
@@ -165,10 +170,11 @@ impl Cluster {
         self.end_migration(slot, from, to).await;
     }
 
-    /// Opens a slot on both sides: from now on the one answers `ASK` for keys that it does not have.
+    /// Opens a slot on both sides: from now on the one answers `ASK` for keys that it does not
+    /// have.
     ///
-    /// fred 10.1 follows this answer in a transaction alone. Else it says `ASKING` to the new owner and sends the
-    /// command to the old one again, until it has no redirections left.
+    /// fred 10.1 follows this answer in a transaction alone. Else it says `ASKING` to the new owner
+    /// and sends the command to the old one again, until it has no redirections left.
     pub async fn begin_migration(&self, slot: u16, from: usize, to: usize) {
         let slot = slot.to_string();
         for (node, word, other) in [(to, "IMPORTING", from), (from, "MIGRATING", to)] {

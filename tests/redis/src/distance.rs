@@ -13,7 +13,8 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// Passes on what a client says to the server on this port, and the answers, each so much later; tells its own port.
+/// Passes on what a client says to the server on this port, and the answers, each so much later;
+/// tells its own port.
 ///
 /// It ends with the runtime.
 ///

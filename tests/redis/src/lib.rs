@@ -1,7 +1,8 @@
 //! Real servers for tests, and what may befall them.
 //!
-//! Each is a child process on loopback, on a port and in a directory of its own, and is gone when its fixture is
-//! dropped or the test process ends in whatever way. Every wait has its end, and says what did not come.
+//! Each is a child process on loopback, on a port and in a directory of its own, and is gone when
+//! its fixture is dropped or the test process ends in whatever way. Every wait has its end, and
+//! says what did not come.
 //!
 //! The server is the one that `REDIS_SERVER` names, or `redis-server`, or `valkey-server`.
 

@@ -22,9 +22,11 @@ use tokio::{
 
 use crate::{binary, port::Port, wait::PATIENCE};
 
-/// Waits until the test process is gone, in whatever way, and then ends the server that it left behind.
+/// Waits until the test process is gone, in whatever way, and then ends the server that it left
+/// behind.
 ///
-/// A test process that is killed drops nothing, and neither does one with its servers in a `static`.
+/// A test process that is killed drops nothing, and neither does one with its servers in a
+/// `static`.
 const WATCHDOG: &str =
     r#"trap "" HUP INT TERM; read -r _; kill -s KILL "$1" 2>/dev/null; rm -rf -- "$2""#;
 
@@ -227,8 +229,8 @@ impl fmt::Debug for Process {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // The watchdog first: it must not act on a number that the system may give to another. The signal ends a
-        // stopped server too.
+        // The watchdog first: it must not act on a number that the system may give to another. The
+        // signal ends a stopped server too.
         for child in [&mut self.watchdog, &mut self.server] {
             let _ = child.kill();
             let _ = child.wait();

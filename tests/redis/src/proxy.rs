@@ -37,7 +37,8 @@ struct Seen {
 }
 
 impl Proxy {
-    /// A proxy before the server on this port, which forwards each piece after this delay, in both directions.
+    /// A proxy before the server on this port, which forwards each piece after this delay, in both
+    /// directions.
     pub async fn start(server: u16, delay: Duration) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
         let listener = listener.expect("a port for the proxy");
@@ -72,7 +73,8 @@ impl Proxy {
         answered.get(&connection).copied().unwrap_or(0)
     }
 
-    /// Forwards nothing more on the first connections, without closing them: on those before the number given. New ones work.
+    /// Forwards nothing more on the first connections, without closing them: on those before the
+    /// number given. New ones work.
     pub fn hold_first(&self, connections: usize) {
         self.seen.held_below.send_replace(connections);
     }

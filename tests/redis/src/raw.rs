@@ -26,7 +26,8 @@ impl Redis {
         keys.unwrap_or_else(|error| panic!("SCAN: {error}"))
     }
 
-    /// The keys that begin so, each with its value as Redis keeps it and the millisecond at which it expires.
+    /// The keys that begin so, each with its value as Redis keeps it and the millisecond at which
+    /// it expires.
     pub fn everything(&self, prefix: &str) -> Vec<(Bytes, Bytes, i64)> {
         let whole = |key: Bytes| {
             let dump = self.ask("DUMP", &[&key]);
@@ -35,7 +36,8 @@ impl Redis {
         self.keys(prefix).into_iter().map(whole).collect()
     }
 
-    /// The millisecond at which a key expires, by the server's clock; a key for ever has a negative one.
+    /// The millisecond at which a key expires, by the server's clock; a key for ever has a negative
+    /// one.
     pub fn expires_at(&self, key: &[u8]) -> i64 {
         self.ask("PEXPIRETIME", &[key])
     }

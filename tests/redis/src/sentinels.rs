@@ -25,7 +25,8 @@ const SERVICE: &str = "tollgate";
 
 /// Milliseconds between the words of sentinels, in the place of seconds.
 ///
-/// They must see a server's first answer well before they hold it for down, or they will turn back what they did.
+/// They must see a server's first answer well before they hold it for down, or they will turn back
+/// what they did.
 const HASTE: &[&str] = &[
     "DEBUG",
     "PING-PERIOD",

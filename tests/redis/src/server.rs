@@ -19,7 +19,8 @@ use crate::{
     process::{Environment, Kind, Process},
 };
 
-/// The user that the fixtures look into a server as, whatever others may do there; also its password.
+/// The user that the fixtures look into a server as, whatever others may do there; also its
+/// password.
 const FIXTURE: &str = "fixture";
 
 /// A server without persistence, which ends when it is dropped.

@@ -1,8 +1,8 @@
 //! A server whose wall clock is stepped while it runs, as an operator or a time daemon would.
 //!
-//! What it reads the time by is replaced in its own process by a small library, `stepped.c`, which the linker that Rust
-//! needs anyway (`cc`, or the program that `CC` names) builds. libfaketime would do the same, but does not get
-//! along with the allocator that servers come with.
+//! What it reads the time by is replaced in its own process by a small library, `stepped.c`, which
+//! the linker that Rust needs anyway (`cc`, or the program that `CC` names) builds. libfaketime
+//! would do the same, but does not get along with the allocator that servers come with.
 
 use std::{
     env,
@@ -86,7 +86,8 @@ impl SteppedServer {
         written.expect("a file that can be written to");
     }
 
-    /// Sets the server's clock to this time, in microseconds since the epoch; it goes on from there.
+    /// Sets the server's clock to this time, in microseconds since the epoch; it goes on from
+    /// there.
     pub async fn set(&self, time: i64) {
         self.step(time - self.now().await);
     }
@@ -98,7 +99,8 @@ fn build_in(folder: &Path) -> std::path::PathBuf {
     let compiler = env::var_os("CC").filter(|name| !name.is_empty());
     let compiler = compiler.unwrap_or_else(|| "cc".into());
     let mut command = Command::new(&compiler);
-    // The types of the time functions are the library's own: it includes no header that declares them.
+    // The types of the time functions are the library's own: it includes no header that declares
+    // them.
     command.args(["-shared", "-fPIC", "-O1", "-fno-builtin", "-o"]);
     let output = command.arg(&library).arg(&source).output();
     let output = output.unwrap_or_else(|error| {

@@ -1,4 +1,5 @@
-//! A store over a real server, for tests that are not async: it has the face of the store in memory.
+//! A store over a real server, for tests that are not async: it has the face of the store in
+//! memory.
 
 use std::{
     cell::Cell,
@@ -98,8 +99,8 @@ impl Redis {
         })
     }
 
-    /// Runs a property on so many random values, several at once; on more or fewer as `TOLLGATE_CASES` is more or less
-    /// than 10 000.
+    /// Runs a property on so many random values, several at once; on more or fewer as
+    /// `TOLLGATE_CASES` is more or less than 10 000.
     pub fn for_all<S: Strategy>(
         &self,
         cases: u32,

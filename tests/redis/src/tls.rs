@@ -14,7 +14,8 @@ use crate::{
     server::{Server, owned},
 };
 
-/// A server behind TLS, with a certificate for `127.0.0.1` that was made for it and that nobody else trusts.
+/// A server behind TLS, with a certificate for `127.0.0.1` that was made for it and that nobody
+/// else trusts.
 #[derive(Debug)]
 pub struct TlsServer {
     server: Server,
@@ -32,7 +33,8 @@ impl TlsServer {
     ///
     /// # Panics
     ///
-    /// When it ends at once, as one that was built without TLS does: the message has what it printed.
+    /// When it ends at once, as one that was built without TLS does: the message has what it
+    /// printed.
     pub async fn start_with(args: &[&str]) -> Self {
         let made = rcgen::generate_simple_self_signed([host(), "localhost".to_owned()]);
         let made = made.expect("a certificate");

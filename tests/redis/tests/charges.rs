@@ -1,4 +1,5 @@
-//! What is charged when scripts, connections or requests are lost: nothing twice, and no script loaded twice.
+//! What is charged when scripts, connections or requests are lost: nothing twice, and no script
+//! loaded twice.
 
 mod traffic;
 
@@ -54,7 +55,8 @@ async fn what_was_sent_before_a_connection_was_lost_is_not_sent_again() {
     traffic.is_decided().await;
     let since = Instant::now();
     let was_cut_off = |seen: Seen| seen.answer == Answer::Unavailable;
-    // Most requests are answered before the next comes: so until one was under way when its connection went.
+    // Most requests are answered before the next comes: so until one was under way when its
+    // connection went.
     for number in 0.. {
         if number >= 10 && traffic.since(since).any(was_cut_off) {
             break;

@@ -92,8 +92,8 @@ async fn a_step_back_opens_nothing_and_locks_nobody_for_more_than_two_spans() {
                 "{name}: {reset} after {step} µs"
             );
         }
-        // What is announced after a step holds: refused until shortly before, which a slow machine may take, and
-        // admitted at the end.
+        // What is announced after a step holds: refused until shortly before, which a slow machine
+        // may take, and admitted at the end.
         let refused = check(limiter).await;
         let wait = micros(refused.retry_after().expect("a wait"));
         let (slack, now) = (15 * SECOND, stepped.now().await);
@@ -159,11 +159,13 @@ async fn steps_back_to_a_windows_edge_open_no_more_than_one_edge_does() {
     .await;
 }
 
-/// On the limiter's own clock, that never steps back, next to no time has passed, and one edge at most.
+/// On the limiter's own clock, that never steps back, next to no time has passed, and one edge at
+/// most.
 fn most_at_one_edge(model: &dyn Model) -> i64 {
     let bound = model.bound(1);
     let in_no_time = match bound.counts {
-        // Twice the limit if windows have edges; else the rest is what refills or is released in a span.
+        // Twice the limit if windows have edges; else the rest is what refills or is released in a
+        // span.
         Counts::Units if bound.most == 2 * model.limit() => bound.most,
         Counts::Units | Counts::Requests | Counts::Releases => model.limit(),
     };

@@ -1,4 +1,5 @@
-//! By the server's clock: every key leaves when it says no more than a fresh one, and none stays for ever.
+//! By the server's clock: every key leaves when it says no more than a fresh one, and none stays
+//! for ever.
 
 use std::{thread, time::Duration};
 
@@ -80,7 +81,8 @@ fn a_charged_key_stays_until_it_is_fresh_and_little_longer() {
                         expires >= before + reset,
                         "{name}: {expires} {before} {reset}"
                     );
-                    // A window's end stays where it was at its first charge, and so does the expiry.
+                    // A window's end stays where it was at its first charge, and so does the
+                    // expiry.
                     assert!(expires <= latest, "{name}: {expires} {latest}");
                 }
             }

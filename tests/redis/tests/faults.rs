@@ -1,4 +1,5 @@
-//! What befalls one Redis server under load: every request is answered in time, by the rule or by the caller's choice.
+//! What befalls one Redis server under load: every request is answered in time, by the rule or by
+//! the caller's choice.
 
 mod traffic;
 

@@ -1,4 +1,5 @@
-//! The fixtures themselves: each starts, serves, fails as it is told to, comes back, and is gone when it is dropped.
+//! The fixtures themselves: each starts, serves, fails as it is told to, comes back, and is gone
+//! when it is dropped.
 
 use std::{
     fs,
@@ -364,7 +365,8 @@ fn assert_gone(port: u16, id: u32) {
 }
 
 fn is_there(port: u16, id: u32) -> bool {
-    // A process that ended may be listed until its parent, whichever that is now, has asked about it.
+    // A process that ended may be listed until its parent, whichever that is now, has asked about
+    // it.
     let stat = fs::read_to_string(format!("/proc/{id}/stat"));
     let runs = stat.is_ok_and(|stat| !stat.contains(") Z "));
     runs || TcpStream::connect(("127.0.0.1", port)).is_ok()

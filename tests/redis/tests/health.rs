@@ -1,4 +1,5 @@
-//! What an operator is told of a store and can ask it: one event for each change, then at most one a second, and counts.
+//! What an operator is told of a store and can ask it: one event for each change, then at most one
+//! a second, and counts.
 
 #[path = "events/mod.rs"]
 mod events;
@@ -93,7 +94,8 @@ async fn end_of(mut callers: JoinSet<Crowd>) -> Crowd {
     all
 }
 
-/// A crowd meets this: the store becomes unavailable once and well once, and all that failed is counted.
+/// A crowd meets this: the store becomes unavailable once and well once, and all that failed is
+/// counted.
 async fn is_told_once(
     prefix: &'static str,
     befalls: impl AsyncFn(&Server),

@@ -1,5 +1,5 @@
-//! What hangs without ending: a connection, a server, a node, a member of a pool. It is given up within two seconds, and
-//! holds up nothing else.
+//! What hangs without ending: a connection, a server, a node, a member of a pool. It is given up
+//! within two seconds, and holds up nothing else.
 
 mod traffic;
 
@@ -155,7 +155,8 @@ async fn a_hung_member_of_a_pool_is_left_out_of_the_turns() {
     let failed: Vec<_> = (seen.iter())
         .filter(|seen| seen.at > held && seen.answer != Answer::Admitted)
         .collect();
-    // Those that were sent over it before the first one had missed its deadline: one for each task at most, and a probe.
+    // Those that were sent over it before the first one had missed its deadline: one for each task
+    // at most, and a probe.
     assert!((1..=40).contains(&failed.len()), "{} failed", failed.len());
 }
 

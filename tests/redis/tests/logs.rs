@@ -1,4 +1,5 @@
-//! A log in Redis is cut into blocks, most of them in a ring under a key of its own: long histories through all of it.
+//! A log in Redis is cut into blocks, most of them in a ring under a key of its own: long histories
+//! through all of it.
 
 use std::time::Duration;
 
@@ -15,7 +16,8 @@ use tollgate_properties::{
 };
 use tollgate_redis_tests::{Redis, Twin, the_decisions_are_the_rules};
 
-/// How the time goes, and what is asked: an admission at almost every step, at instants of their own.
+/// How the time goes, and what is asked: an admission at almost every step, at instants of their
+/// own.
 #[derive(Debug, Clone, Copy)]
 enum Mood {
     Crowded,
@@ -184,7 +186,8 @@ fn a_refusal_that_mends_a_log_tells_of_what_is_left_of_it() {
         );
     }
     step(&old, &*olds, 1_900);
-    // The first forty are over; of the others more are owed than the new quota has, and the wait is for a later one.
+    // The first forty are over; of the others more are owed than the new quota has, and the wait is
+    // for a later one.
     let wait = step(&new, &*news, 100).expect("a wait");
     assert_eq!(wait, 1_160 + 1_000 - 1_900);
     step(&new, &*news, 101);
@@ -214,7 +217,8 @@ fn a_clock_that_swings_from_end_to_end_is_the_pure_rules() {
 #[test]
 fn entries_that_grow_with_the_units_are_the_pure_rules() {
     let redis = Redis::start();
-    // Totals of 3 bytes and of more, of 4 and of more, and units of which 4 bytes would not tell enough.
+    // Totals of 3 bytes and of more, of 4 and of more, and units of which 4 bytes would not tell
+    // enough.
     for (units, cost) in [
         (40_000_000, 1_500_000),
         (1 << 31, 150_000_000),

@@ -1,4 +1,5 @@
-//! A store that is set up wrongly lets nobody through, whatever the choice: in a crowd, and however far away the server is.
+//! A store that is set up wrongly lets nobody through, whatever the choice: in a crowd, and however
+//! far away the server is.
 
 use std::{
     convert::Infallible,

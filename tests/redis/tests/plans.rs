@@ -1,4 +1,5 @@
-//! Numbers that depend on the request, and numbers that are replaced, over Redis: what was used is kept.
+//! Numbers that depend on the request, and numbers that are replaced, over Redis: what was used is
+//! kept.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -27,7 +28,8 @@ fn request(plan: Plan) -> Request<String> {
     request.body(String::new()).unwrap()
 }
 
-/// Two a day for nothing and five for money: whoever pays in the middle of the day gets the other three.
+/// Two a day for nothing and five for money: whoever pays in the middle of the day gets the other
+/// three.
 fn a_change_of_plan_keeps_what_was_used<A: Scripted>(redis: &Redis, of: impl Fn(u64) -> A) {
     let (free, paid) = (of(2), of(5));
     let start = Timestamp::from_micros(1_700_000_000_000_000);

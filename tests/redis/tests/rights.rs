@@ -1,4 +1,5 @@
-//! A user who may do only what the store needs, behind TLS and in a cluster; and each right is needed.
+//! A user who may do only what the store needs, behind TLS and in a cluster; and each right is
+//! needed.
 
 mod traffic;
 
@@ -38,8 +39,8 @@ const RIGHTS: &[&str] = &[
     "+del",
 ];
 
-/// What the client asks of itself and of the server's version when it connects. It does without the answers, but each is a
-/// line in the server's `ACL LOG`.
+/// What the client asks of itself and of the server's version when it connects. It does without the
+/// answers, but each is a line in the server's `ACL LOG`.
 const OF_A_CONNECT: &[&str] = &["+client|id", "+info"];
 
 /// What it needs where the time is not the server's.

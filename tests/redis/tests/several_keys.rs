@@ -1,4 +1,5 @@
-//! Each of several keys over Redis: all admit or none is charged, in one script, and in a cluster across its slots.
+//! Each of several keys over Redis: all admit or none is charged, in one script, and in a cluster
+//! across its slots.
 
 #[path = "several_keys/rules.rs"]
 mod rules;
@@ -191,8 +192,9 @@ fn a_decision_about_several_keys_is_one_command() {
     assert_eq!(redis.wait(redis.server().keys_without_ttl("t")), [""; 0]);
 }
 
-/// Each caller counts against itself and against all: tasks in any number are admitted what all have room for, and never
-/// more. Tells what they were admitted, and what was admitted one after the other when they were gone.
+/// Each caller counts against itself and against all: tasks in any number are admitted what all
+/// have room for, and never more. Tells what they were admitted, and what was admitted one after
+/// the other when they were gone.
 async fn no_more_than_the_limit_is_admitted(store: RedisStore) -> Admitted {
     let all = 60;
     let limits = EachOf((
@@ -254,7 +256,8 @@ async fn across_slots_tasks_in_a_race_are_never_admitted_more_than_the_limit() {
     let cluster = Cluster::start().await;
     let builder = RedisStore::builder(cluster.client().await);
     let store = builder.deadline(Duration::from_secs(20)).build();
-    // What was charged for a request that another key refused stays charged where others came in between.
+    // What was charged for a request that another key refused stays charged where others came in
+    // between.
     let admitted = no_more_than_the_limit_is_admitted(store).await;
     assert!(admitted.together > 0, "{admitted:?}");
     assert_eq!(cluster.keys_without_ttl("").await, [""; 0]);

@@ -47,8 +47,8 @@ const OTHERS: Numbers = Numbers {
     other_period: 7_000,
 };
 
-/// Calls with each algorithm: a limiter with several admissions, one with other numbers under the same name, and the keys
-/// of the bucket, the state's first.
+/// Calls with each algorithm: a limiter with several admissions, one with other numbers under the
+/// same name, and the keys of the bucket, the state's first.
 fn with_each(test: impl Fn(&Redis, [&dyn SharedLimiter; 2], &[Bytes], &str)) {
     with_each_of(false, |redis, _, limiters, keys, name| {
         test(redis, limiters, keys, name);
@@ -177,7 +177,8 @@ fn a_number_that_no_script_wrote_fails_wherever_it_stands() {
     });
 }
 
-/// Numbers that scripts do write, but not together: each answer is an error of that key, or one that makes sense.
+/// Numbers that scripts do write, but not together: each answer is an error of that key, or one
+/// that makes sense.
 #[test]
 fn a_state_whose_numbers_dont_fit_together_is_an_error_or_decided_within_bounds() {
     let mut random = 7_u64;
@@ -240,7 +241,8 @@ fn a_state_whose_numbers_dont_fit_together_is_an_error_or_decided_within_bounds(
                 };
                 match answer {
                     Ok(decision) => {
-                        // For those who read what others left, numbers of the others may have been changed too.
+                        // For those who read what others left, numbers of the others may have been
+                        // changed too.
                         let is_of_one = which == 0 && !in_turn;
                         let most = if is_of_one { 100_000 } else { 1 << 54 };
                         let most = std::time::Duration::from_micros(most);
@@ -270,7 +272,8 @@ fn a_state_whose_numbers_dont_fit_together_is_an_error_or_decided_within_bounds(
     );
 }
 
-/// A log of twelve admissions 200 µs apart in a span of 10 ms, of which the first three are over now.
+/// A log of twelve admissions 200 µs apart in a span of 10 ms, of which the first three are over
+/// now.
 fn log_to_be_read() -> (Redis, Box<dyn SharedLimiter>, Bytes, Bytes) {
     let redis = Redis::start();
     let clock = ManualClock::at(instant(START));
@@ -388,7 +391,8 @@ fn by_the_servers_clock_too_an_evicted_state_leaves_nothing_of_its_list() {
     (40..50).rev().for_each(admit);
     let keys = redis.keys("t");
     redis.ask::<()>("DEL", &[&keys[0]]);
-    // The first entries of a log are in its state: the list comes back with those of the new one alone.
+    // The first entries of a log are in its state: the list comes back with those of the new one
+    // alone.
     (45..50).rev().for_each(admit);
     assert_eq!(redis.ask::<i64>("LLEN", &[&keys[1]]), 3);
     assert_eq!(redis.wait(redis.server().keys_without_ttl("")), [""; 0]);

@@ -1,4 +1,5 @@
-//! Across the slots of a cluster a charge is taken back where another key refuses: exactly, or not at all.
+//! Across the slots of a cluster a charge is taken back where another key refuses: exactly, or not
+//! at all.
 
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ use tollgate::{
 };
 use tollgate_redis_tests::{Cluster, slot_of, until};
 
-/// Admits whoever looks, then takes its time and refuses: what a key does whose last room goes to someone else meanwhile.
+/// Admits whoever looks, then takes its time and refuses: what a key does whose last room goes to
+/// someone else meanwhile.
 #[derive(Debug, Clone)]
 struct Fickle(Policy);
 

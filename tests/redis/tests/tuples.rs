@@ -1,4 +1,5 @@
-//! Tuples of every size, nested ones and many logs together, decide over Redis as they do in memory.
+//! Tuples of every size, nested ones and many logs together, decide over Redis as they do in
+//! memory.
 
 use std::time::Duration;
 

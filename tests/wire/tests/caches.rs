@@ -1,4 +1,5 @@
-//! No cache keeps what refuses or rejects a caller, in whatever form: over real connections, read as they are.
+//! No cache keeps what refuses or rejects a caller, in whatever form: over real connections, read
+//! as they are.
 
 mod loopback;
 #[path = "../../support/mod.rs"]
@@ -23,7 +24,8 @@ fn hello() -> Router {
     Router::new().route("/", any(async || "hello"))
 }
 
-/// Apps that refuse, reject or cannot decide about every request, with the status and gRPC's code for it.
+/// Apps that refuse, reject or cannot decide about every request, with the status and gRPC's code
+/// for it.
 fn that_answer_no() -> [(Router, u16, &'static str); 4] {
     let broken = |kind| {
         let broken = support::Broken(kind);

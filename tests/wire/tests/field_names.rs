@@ -1,4 +1,5 @@
-//! The names of policies on the wire: every character that a name may have, and tuples of any length.
+//! The names of policies on the wire: every character that a name may have, and tuples of any
+//! length.
 
 use std::time::Duration;
 
@@ -18,7 +19,8 @@ fn policy(name: &str) -> PolicyDecision {
     PolicyDecision::new(&policy, Standing::of(1, 0, 1, true, |_| Some(1_000_000)))
 }
 
-/// The names as another's parser reads them in both fields, which it writes again to the same bytes.
+/// The names as another's parser reads them in both fields, which it writes again to the same
+/// bytes.
 fn names_told(decision: &Decision) -> [Vec<String>; 2] {
     let mut headers = HeaderMap::new();
     Http::new().add_fields(decision, &mut headers);

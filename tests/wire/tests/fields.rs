@@ -1,4 +1,5 @@
-//! Every rate-limit field is what another's parser of structured fields (RFC 9651) understands, byte for byte.
+//! Every rate-limit field is what another's parser of structured fields (RFC 9651) understands,
+//! byte for byte.
 
 use std::time::Duration;
 

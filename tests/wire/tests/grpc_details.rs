@@ -1,4 +1,5 @@
-//! The details of a gRPC status, which are written by hand: another's encoder writes the same bytes.
+//! The details of a gRPC status, which are written by hand: another's encoder writes the same
+//! bytes.
 
 use std::{convert::Infallible, time::Duration};
 

@@ -1,4 +1,5 @@
-//! gRPC calls that are out of the ordinary: streams on either side, no address, and details from elsewhere.
+//! gRPC calls that are out of the ordinary: streams on either side, no address, and details from
+//! elsewhere.
 
 use std::{net::SocketAddr, time::Duration};
 

@@ -126,7 +126,8 @@ async fn who_waits_as_long_as_retry_after_says_is_admitted() {
     assert_eq!(client.status("/").await, 200);
 }
 
-/// The same for an algorithm whose time is turned by hand, to the second that is told and no further.
+/// The same for an algorithm whose time is turned by hand, to the second that is told and no
+/// further.
 async fn retry_after_is_kept_by<A: Algorithm>(algorithm: A) {
     let (clock, store) = support::by_hand();
     clock.advance(Duration::from_micros(86_400_123_456));

@@ -1,4 +1,5 @@
-//! What is left of an answer where others have their say: handlers, statuses without a body, hostile bytes.
+//! What is left of an answer where others have their say: handlers, statuses without a body,
+//! hostile bytes.
 
 mod loopback;
 #[path = "../../support/mod.rs"]
@@ -148,7 +149,8 @@ async fn a_key_with_a_line_break_or_a_nul_makes_no_bucket_of_its_own() {
         assert_eq!(status(key).await, "400");
     }
     assert_eq!(status(b"a").await, "200");
-    // A line break ends the value; what follows is another field, or another value: then there are two.
+    // A line break ends the value; what follows is another field, or another value: then there are
+    // two.
     assert_eq!(status(b"a\r\nx-other: b").await, "429");
     assert_eq!(status(b"c\r\nx-api-key: d").await, "400");
     assert_eq!(status(b"c").await, "200");

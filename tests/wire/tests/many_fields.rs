@@ -1,4 +1,5 @@
-//! Requests and responses with as many fields as there can be: they pass, and nothing is lost or added.
+//! Requests and responses with as many fields as there can be: they pass, and nothing is lost or
+//! added.
 
 use std::{convert::Infallible, net::SocketAddr, time::Duration};
 

@@ -1,4 +1,5 @@
-//! A limit of address and account in front of a real axum server: what callers are told, and of which key.
+//! A limit of address and account in front of a real axum server: what callers are told, and of
+//! which key.
 
 mod loopback;
 #[path = "../../support/mod.rs"]

@@ -25,7 +25,8 @@ local state = redis.call('GET', KEYS[1])
 redis.call('SET', KEYS[1], ARGV[1])
 return state";
 
-/// What is compared, in pairs: a lavish quota, of which all is admitted, and a mean one, of which nothing is.
+/// What is compared, in pairs: a lavish quota, of which all is admitted, and a mean one, of which
+/// nothing is.
 struct Cases<'a> {
     client: &'a Client,
     cases: Vec<Case>,
@@ -52,7 +53,8 @@ impl Cases<'_> {
     }
 }
 
-/// A turn, before the first of which each key is charged this cost: that one warms up, and does not count.
+/// A turn, before the first of which each key is charged this cost: that one warms up, and does not
+/// count.
 fn after<A: Scripted>(
     cost: u32,
     algorithm: A,
@@ -88,7 +90,8 @@ pub(crate) async fn compare(server: &Server, client: &Client) {
     });
     let floor = Case::new("floor", floor);
     all.pair("TokenBucket", 1.35, |quota, _| TokenBucket::new(quota));
-    // Where units are owed, a charge moves the expiry when that is no longer late enough: a sixty-fourth and a second.
+    // Where units are owed, a charge moves the expiry when that is no longer late enough: a
+    // sixty-fourth and a second.
     let owing = |units| TokenBucket::new(Quota::per_day(units));
     for (name, owed) in [
         ("  a few units owed", 1),

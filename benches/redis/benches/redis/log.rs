@@ -18,7 +18,8 @@ const ROUNDS: u32 = 8;
 /// So many places are free while admissions come and go: tasks overtake each other.
 const FREE: u64 = 2 * TASKS;
 
-/// Admits, or not; and what is left, when more of it comes back, when all of it, and when the cost would fit.
+/// Admits, or not; and what is left, when more of it comes back, when all of it, and when the cost
+/// would fit.
 const SORTED_SET: &str =
     "local now, period, units, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), 1
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now - period))

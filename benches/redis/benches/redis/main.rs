@@ -1,7 +1,8 @@
 //! What decisions cost Redis, and what the layer costs on the way to it: ratios within one run.
 //!
-//! `cargo bench -p tollgate-redis-benches` starts a server of its own, and takes a minute. Behind each number stands in
-//! brackets what it should be. All cases take turns, several times, and the best turn of each counts.
+//! `cargo bench -p tollgate-redis-benches` starts a server of its own, and takes a minute. Behind
+//! each number stands in brackets what it should be. All cases take turns, several times, and the
+//! best turn of each counts.
 
 mod decisions;
 mod log;

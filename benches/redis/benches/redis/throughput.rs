@@ -1,4 +1,5 @@
-//! Requests through a layer over one connection, beside bare calls of the script that the layer runs.
+//! Requests through a layer over one connection, beside bare calls of the script that the layer
+//! runs.
 
 use std::{convert::Infallible, future::Future, time::Instant};
 
@@ -93,7 +94,8 @@ async fn per_second<F: Future<Output = ()> + Send + 'static>(
     (IN_FLIGHT * u64::from(TIMES)) as f64 / start.elapsed().as_secs_f64()
 }
 
-/// What the store sends for a decision after the first, as the server has seen it: the script's name and all that follows.
+/// What the store sends for a decision after the first, as the server has seen it: the script's
+/// name and all that follows.
 async fn arguments<F: Future<Output = ()>>(server: &Server, decide: impl Fn() -> F) -> Vec<Value> {
     decide().await;
     let () = server

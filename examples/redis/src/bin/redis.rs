@@ -1,11 +1,13 @@
-//! One limit for two server processes, seen from their caller: five requests at once, whichever server they reach.
+//! One limit for two server processes, seen from their caller: five requests at once, whichever
+//! server they reach.
 //!
 //! ```text
 //! cargo run -p redis_examples --bin redis            # ends with Ctrl-C; try it by hand meanwhile
 //! cargo run -p redis_examples --bin redis -- --once  # ends after the table
 //! ```
 //!
-//! It uses the Redis that `REDIS_URL` names, or starts one that ends with it. Both servers are this program once more.
+//! It uses the Redis that `REDIS_URL` names, or starts one that ends with it. Both servers are this
+//! program once more.
 
 use std::{env, net::SocketAddr, time::Duration};
 

@@ -1,11 +1,12 @@
-//! Three processes and a Redis Cluster: whatever the algorithm, together they admit what one process would alone.
+//! Three processes and a Redis Cluster: whatever the algorithm, together they admit what one
+//! process would alone.
 //!
 //! ```text
 //! cargo run -p redis_examples --bin redis_cluster
 //! ```
 //!
-//! It uses the cluster that `REDIS_CLUSTER_URL` names (`redis-cluster://host:port?node=host:port`), or starts one of
-//! three nodes that ends with it. The processes are this program once more.
+//! It uses the cluster that `REDIS_CLUSTER_URL` names (`redis-cluster://host:port?node=host:port`),
+//! or starts one of three nodes that ends with it. The processes are this program once more.
 
 use std::{env, time::Duration};
 

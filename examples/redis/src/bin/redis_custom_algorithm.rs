@@ -1,7 +1,8 @@
 //! A rule of your own in Redis: that of `examples/custom_algorithm.rs`, said once more in Lua.
 //!
-//! Redis reads the state, judges, charges and writes in one script; the methods of `Algorithm` tell what came of it.
-//! So the rule is there twice, and both must give the same decisions: here they do, in both stores.
+//! Redis reads the state, judges, charges and writes in one script; the methods of `Algorithm` tell
+//! what came of it. So the rule is there twice, and both must give the same decisions: here they
+//! do, in both stores.
 //!
 //! ```text
 //! cargo run -p redis_examples --bin redis_custom_algorithm

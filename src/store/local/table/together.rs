@@ -1,16 +1,19 @@
-//! The state of one key of several that are decided about together: it is handed out under its lock.
+//! The state of one key of several that are decided about together: it is handed out under its
+//! lock.
 
 use crate::{algorithm::Algorithm, clock::Timestamp, key::Key, store::AsKey};
 
 use super::{Gone, Table, is};
 
 impl<K: Key, S> Table<K, S> {
-    /// Calls the closure with the state of a key, under its lock, or with none if there is no key; the closure says whether it was
-    /// charged. Once no lock is held any more, [`after_a_decision`](Self::after_a_decision) is to be called with the flag that is
+    /// Calls the closure with the state of a key, under its lock, or with none if there is no key;
+    /// the closure says whether it was charged. Once no lock is held any more,
+    /// [`after_a_decision`](Self::after_a_decision) is to be called with the flag that is
     /// returned, and what is `gone`, or left of the key, dropped.
     ///
-    /// A key without an entry gets one then, if there is room; if there is none, the state is the overflow bucket's.
-    /// What may panic, the key's own code, runs before the closure, which charges other keys too.
+    /// A key without an entry gets one then, if there is room; if there is none, the state is the
+    /// overflow bucket's. What may panic, the key's own code, runs before the closure, which
+    /// charges other keys too.
     pub(in crate::store::local) fn with_state<A: Algorithm<State = S>, T>(
         &self,
         algorithm: &A,
@@ -55,8 +58,8 @@ impl<K: Key, S> Table<K, S> {
         (done, false)
     }
 
-    /// Calls the closure with what a key is judged by, under its lock: its state, or what a key without an entry would begin
-    /// with.
+    /// Calls the closure with what a key is judged by, under its lock: its state, or what a key
+    /// without an entry would begin with.
     pub(in crate::store::local) fn with_state_as_it_is<A, Q, T>(
         &self,
         (algorithm, now): (&A, Timestamp),
@@ -75,8 +78,8 @@ impl<K: Key, S> Table<K, S> {
         }
     }
 
-    /// What a decision leaves to be done without a lock: some idle keys leave if it is their turn, and the operator is told
-    /// if new keys share a bucket.
+    /// What a decision leaves to be done without a lock: some idle keys leave if it is their turn,
+    /// and the operator is told if new keys share a bucket.
     pub(in crate::store::local) fn after_a_decision<A: Algorithm<State = S>>(
         &self,
         algorithm: &A,

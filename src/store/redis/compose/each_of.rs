@@ -6,8 +6,8 @@ use super::{Composer, MOST_LOCALS, Named, Task, compose, names_of_all};
 
 /// The script of a limit for each of several keys, in Lua 5.1: [`Task::Decide`] or [`Task::Peek`].
 ///
-/// Its keys are the first limit's state, then all further keys in the order of the limits, then the states of the other
-/// limits.
+/// Its keys are the first limit's state, then all further keys in the order of the limits, then the
+/// states of the other limits.
 pub(in crate::store::redis) fn compose_each_of(limits: &[Script], task: Task) -> String {
     if let [limit] = limits {
         return compose(limit, task);
@@ -82,7 +82,8 @@ impl EachOf<'_> {
         }
     }
 
-    /// Changes the states, and writes them: first what may fail because a key is a stranger's, then the rest.
+    /// Changes the states, and writes them: first what may fail because a key is a stranger's, then
+    /// the rest.
     fn change(&self) -> String {
         let charges = self.each(|number, limit| {
             format!(

@@ -4,7 +4,8 @@ use crate::algorithm::Member;
 
 use super::{is_part_of_a_name, names};
 
-/// A member whose names are its own: `m.debt` is `m2_debt`, or `m2.debt` where there are too many for locals.
+/// A member whose names are its own: `m.debt` is `m2_debt`, or `m2.debt` where there are too many
+/// for locals.
 pub(super) struct Named<'a> {
     pub(super) member: &'a Member,
     pub(super) number: usize,

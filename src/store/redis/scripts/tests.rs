@@ -1,4 +1,5 @@
-//! The texts are pinned: servers know them by their digests, and processes of two releases share states.
+//! The texts are pinned: servers know them by their digests, and processes of two releases share
+//! states.
 
 use crate::algorithm::{
     FixedWindow, Gcra, LeakyBucket, LeakyBucketQueue, MinInterval, SlidingBuckets, SlidingLog,

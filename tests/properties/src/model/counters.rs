@@ -117,7 +117,8 @@ struct SlidingWindow {
     stamp: i128,
 }
 
-/// Two counters; ticks are the smallest power of ten that divides the period and keeps n·P below 2^53.
+/// Two counters; ticks are the smallest power of ten that divides the period and keeps n·P below
+/// 2^53.
 pub fn sliding_window(n: u64, period: u64) -> Box<dyn Model> {
     let (n, period) = (i128::from(n), i128::from(period));
     let fits = |tick: &i128| period % tick == 0 && n * (period / tick) <= 1 << 53;
@@ -132,7 +133,8 @@ pub fn sliding_window(n: u64, period: u64) -> Box<dyn Model> {
 }
 
 impl SlidingWindow {
-    /// The units of the running window, those of the one before, and how many ticks of that are covered.
+    /// The units of the running window, those of the one before, and how many ticks of that are
+    /// covered.
     fn counted(&self, now: i128) -> (i128, i128, i128) {
         let now = now.max(self.stamp);
         let running = now / self.period;
@@ -167,7 +169,8 @@ impl Model for SlidingWindow {
         2 * self.period
     }
 
-    /// The whole estimate, rounded up, becomes units of the running window: so the step opens nothing.
+    /// The whole estimate, rounded up, becomes units of the running window: so the step opens
+    /// nothing.
     fn settle(&mut self, now: i128) {
         if self.stamp > now + 2 * self.period {
             let ticks = self.period / self.tick;

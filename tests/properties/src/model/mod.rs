@@ -1,7 +1,7 @@
 //! A slow model of every rule: what was admitted, and when, in plain lists and exact fractions.
 //!
-//! A model only says whether a cost is admitted at an instant, and what an admission changes. What a caller is
-//! told follows from that by search, in [`told`](crate::told).
+//! A model only says whether a cost is admitted at an instant, and what an admission changes. What
+//! a caller is told follows from that by search, in [`told`](crate::told).
 
 mod counters;
 mod intervals;
@@ -37,7 +37,8 @@ pub struct Bound {
     pub counts: Counts,
 }
 
-/// One rule, slow and plain. Times are microseconds, and each knows its own last instant (the stamp).
+/// One rule, slow and plain. Times are microseconds, and each knows its own last instant (the
+/// stamp).
 pub trait Model: fmt::Debug {
     /// The same, to try something on.
     fn fork(&self) -> Box<dyn Model>;

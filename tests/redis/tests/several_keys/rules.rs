@@ -70,7 +70,8 @@ impl<A: Scripted> Place<A> {
         })
     }
 
-    /// Charges if all admit; how the key stands then. One that admits what another refuses is told as of a cost of 0.
+    /// Charges if all admit; how the key stands then. One that admits what another refuses is told
+    /// as of a cost of 0.
     pub(crate) fn step(
         &mut self,
         key: Option<u8>,

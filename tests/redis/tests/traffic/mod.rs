@@ -161,7 +161,8 @@ pub(crate) fn has(seen: &[Seen], answer: Answer) -> bool {
     seen.iter().any(|seen| seen.answer == answer)
 }
 
-/// How long it took from then on until a request was admitted, and its answers were no others after it.
+/// How long it took from then on until a request was admitted, and its answers were no others after
+/// it.
 pub(crate) fn recovery(seen: &[Seen], from: Instant) -> Duration {
     let failed = |seen: &&Seen| seen.at > from && seen.answer != Answer::Admitted;
     let last = seen.iter().filter(failed).map(|seen| seen.at).max();

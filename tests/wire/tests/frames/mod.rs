@@ -55,8 +55,8 @@ async fn read(connection: &mut TcpStream) -> Frame {
     }
 }
 
-/// Opens a gRPC call, sends no message and does not say that there is none: what comes back on its stream until
-/// a ping that is sent after the first of it has come back as well.
+/// Opens a gRPC call, sends no message and does not say that there is none: what comes back on its
+/// stream until a ping that is sent after the first of it has come back as well.
 pub(crate) async fn of_an_open_call(server: SocketAddr, path: &str) -> Vec<Frame> {
     let mut connection = TcpStream::connect(server).await.unwrap();
     let mut block = Vec::new();
