@@ -69,10 +69,6 @@ mod decision;
 mod each_of;
 mod error;
 mod exempt;
-mod expose;
-mod future;
-mod held;
-mod inner;
 pub mod key;
 mod keyed;
 mod layer;
@@ -82,7 +78,6 @@ mod limiter;
 mod policy;
 mod quota;
 pub mod response;
-mod service;
 pub mod store;
 mod store_error;
 mod told_once;
@@ -95,15 +90,14 @@ pub use decision::{Decision, PolicyDecision};
 pub use each_of::EachOf;
 pub use error::{ConfigError, StoreError, StoreErrorKind};
 pub use exempt::{Exempt, NoExemption};
-pub use expose::{Expose, Exposed, Hidden};
-pub use future::ResponseFuture;
-pub use inner::InnerService;
 pub use keyed::Keyed;
-pub use layer::{LocalRateLimitLayer, Options, RateLimitLayer};
+pub use layer::{
+    Expose, Exposed, Hidden, InnerService, LocalRateLimit, LocalRateLimitLayer, Options, RateLimit,
+    RateLimitLayer, ResponseFuture,
+};
 pub use limit::Limit;
 pub use limiter::{LocalRateLimiter, RateLimiter};
 pub use quota::Quota;
-pub use service::{LocalRateLimit, RateLimit};
 pub use store_error::{HandleStoreError, OnStoreError};
 
 /// The code in the README, which is compiled and run with the doc tests.

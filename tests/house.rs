@@ -25,7 +25,6 @@ const MODULES: &[(&str, &[&str])] = &[
     ("response", &["decision", "error", "told_once"]),
     ("store_error", &["error"]),
     ("cost", &["key"]),
-    ("expose", &["decision"]),
     (
         "algorithm",
         &["clock", "decision", "error", "lazy_arc", "policy", "quota"],
@@ -48,8 +47,8 @@ const MODULES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The only tower code. These may name each other and everything else.
-const TOWER: &[&str] = &["layer", "service", "future", "held", "inner"];
+/// The only tower code. It may name everything else.
+const TOWER: &[&str] = &["layer"];
 
 /// Each dependency with the files and folders that may name it.
 const OUTSIDE: &[(&str, &[&str])] = &[
@@ -62,26 +61,23 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("fred", &["store/redis/"]),
     ("hashbrown", &["store/local/"]),
     ("hmac", &["key/portable/"]),
-    ("http", &["cost.rs", "expose.rs", "key/", "response/"]),
+    ("http", &["cost.rs", "key/", "layer/", "response/"]),
     ("http_body_util", &["response/"]),
     ("ipnet", &["key/client_ip/"]),
     ("itoa", &["key/portable/", "response/"]),
-    (
-        "pin_project_lite",
-        &["future.rs", "held.rs", "limiter/check.rs"],
-    ),
+    ("pin_project_lite", &["layer/", "limiter/check.rs"]),
     ("quanta", &["clock.rs"]),
     ("serde", &["config/"]),
     ("sha1", &["store/redis/"]),
     ("sha2", &["key/", "policy.rs"]),
     ("spin", &["store/local/"]),
-    ("tokio", &["held.rs", "store/redis/"]),
+    ("tokio", &["layer/waiting.rs", "store/redis/"]),
     ("tonic", &["key/", "response/"]),
-    ("tower_layer", &["layer.rs"]),
-    ("tower_service", &["future.rs", "held.rs", "service.rs"]),
+    ("tower_layer", &["layer/"]),
+    ("tower_service", &["layer/"]),
     (
         "tracing",
-        &["cost.rs", "key/", "response/", "service.rs", "store/"],
+        &["cost.rs", "key/", "layer/", "response/", "store/"],
     ),
 ];
 

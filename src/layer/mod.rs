@@ -5,15 +5,20 @@ use std::sync::Arc;
 use tower_layer::Layer;
 
 use crate::{
-    exempt::NoExemption,
-    expose::{Exposed, Hidden},
-    inner::InnerService,
-    limiter::RateLimiter,
-    response::Http,
-    service::RateLimit,
-    store::LocalStore,
+    exempt::NoExemption, limiter::RateLimiter, response::Http, store::LocalStore,
     store_error::OnStoreError,
 };
+
+mod expose;
+mod future;
+mod inner;
+mod service;
+mod waiting;
+
+pub use expose::{Expose, Exposed, Hidden};
+pub use future::ResponseFuture;
+pub use inner::InnerService;
+pub use service::{LocalRateLimit, RateLimit};
 
 /// Lets a request through to the inner service, or answers it with 429 (gRPC:
 /// `RESOURCE_EXHAUSTED`).

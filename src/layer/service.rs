@@ -17,19 +17,16 @@ use crate::{
     decision::{Decision, PolicyDecision},
     error::StoreError,
     exempt::Exempt,
-    expose::Expose,
-    future::ResponseFuture,
-    held::Held,
-    inner::InnerService,
     key::Rejection,
     keyed::Keyed,
-    layer::{Options, Settings},
     limit::Limit,
     response::Respond,
     store::{Answer, LocalStore, Store},
     store_error::{self, HandleStoreError},
     told_once::ToldOnce,
 };
+
+use super::{Expose, InnerService, Options, ResponseFuture, Settings, waiting::Held};
 
 /// Lets a request through to the inner service, or answers it in its place; made by a
 /// [`RateLimitLayer`](crate::RateLimitLayer).

@@ -14,14 +14,16 @@ use tower_service::Service;
 
 use crate::{
     choice::{Choice, Choose},
-    expose::Expose,
     key::Key,
-    layer::{Options, Settings},
     limit::Limit,
     response::Respond,
-    service::{Annotation, expose, refuse, undecided},
     store::Store,
     store_error::HandleStoreError,
+};
+
+use super::{
+    Expose, Options, Settings,
+    service::{Annotation, expose, refuse, undecided},
 };
 
 pin_project! {

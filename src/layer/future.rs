@@ -12,15 +12,13 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use crate::{
-    choice::Choose,
-    expose::Expose,
-    held::{Held, Next},
-    key::Key,
-    layer::Options,
-    response::Respond,
+    choice::Choose, key::Key, response::Respond, store::Store, store_error::HandleStoreError,
+};
+
+use super::{
+    Expose, Options,
     service::Annotation,
-    store::Store,
-    store_error::HandleStoreError,
+    waiting::{Held, Next},
 };
 
 pin_project! {
