@@ -66,7 +66,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("ipnet", &["key/client_ip/"]),
     ("itoa", &["key/portable/", "response/"]),
     ("pin_project_lite", &["layer/", "limiter/check.rs"]),
-    ("quanta", &["clock.rs"]),
+    ("quanta", &["clock/system.rs"]),
     ("serde", &["config/"]),
     ("sha1", &["store/redis/"]),
     ("sha2", &["key/", "policy.rs"]),

@@ -1,0 +1,154 @@
+//! The time of the machine, which never steps back.
+
+use std::time::SystemTime;
+
+use super::{Clock, Timestamp};
+
+/// The wall time at its creation plus the monotonic time since: it never steps back.
+///
+/// A correction of the machine's clock is not followed until the process starts again. Whether time
+/// goes by while the machine is suspended is the processor's to say: most counters stand still or
+/// go on, and no more is refilled than a burst. One that begins anew steps this clock back with it,
+/// which opens nothing and locks nobody for more than two spans.
+///
+/// # Example: it moves forward only
+///
+/// ```
+/// use tollgate::clock::{Clock, SystemClock};
+///
+/// let clock = SystemClock::new();
+/// let earlier = clock.now();
+/// assert!(clock.now() >= earlier);
+/// ```
+#[derive(Debug, Clone)]
+pub struct SystemClock {
+    counter: quanta::Clock,
+    counter_at_start: u64,
+    micros_per_count: MicrosPerCount,
+    wall_micros_at_start: u64,
+}
+
+impl SystemClock {
+    /// A clock that starts from the machine's wall time.
+    ///
+    /// The first one in a process measures the processor's counter, for a fifth of a second at
+    /// most.
+    pub fn new() -> Self {
+        Self::from_now_by(quanta::Clock::new())
+    }
+
+    fn from_now_by(counter: quanta::Clock) -> Self {
+        Self {
+            wall_micros_at_start: wall_time().as_micros(),
+            counter_at_start: counter.raw(),
+            micros_per_count: MicrosPerCount::of(&counter),
+            counter,
+        }
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for SystemClock {
+    #[inline]
+    fn now(&self) -> Timestamp {
+        match self.counter.raw().checked_sub(self.counter_at_start) {
+            Some(counts) => Timestamp::from_micros(
+                self.wall_micros_at_start + self.micros_per_count.times(counts),
+            ),
+            None => wall_time(),
+        }
+    }
+}
+
+/// The machine's own time: what is left when the processor's counter began anew, and would stand
+/// still for as long as the machine had run before.
+#[cold]
+fn wall_time() -> Timestamp {
+    let wall = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    Timestamp::default().saturating_add(wall)
+}
+
+/// How long the processor's counter takes for one count, in 2<sup>-64</sup> µs: so that telling the
+/// time takes one multiplication and no division. A counter below a megahertz, which no processor
+/// has, would be told too slowly.
+#[derive(Debug, Clone, Copy)]
+struct MicrosPerCount(u64);
+
+impl MicrosPerCount {
+    fn of(counter: &quanta::Clock) -> Self {
+        let nanos = u128::from(counter.delta_as_nanos(0, 1 << 48));
+        Self(u64::try_from((nanos << 16) / 1_000).unwrap_or(u64::MAX))
+    }
+
+    #[inline]
+    fn times(self, counts: u64) -> u64 {
+        let micros = (u128::from(counts) * u128::from(self.0)) >> 64;
+        micros as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    /// quanta rounds twice, to nanoseconds and by the division; this once, and its factor.
+    #[test]
+    fn a_count_is_as_long_as_quanta_says() {
+        let counter = quanta::Clock::new();
+        let micros_per_count = MicrosPerCount::of(&counter);
+        for counts in (0..60).flat_map(|power| [(1 << power) - 1, 1 << power, 3 << power]) {
+            let told = micros_per_count.times(counts);
+            let expected = counter.delta_as_nanos(0, counts) / 1_000;
+            let rounding = 1 + expected / 1_000_000_000_000;
+            assert!(
+                told.abs_diff(expected) <= rounding,
+                "{counts}: {told}, {expected}"
+            );
+        }
+    }
+
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    #[test]
+    fn a_suspended_machine_is_away_for_as_long_as_its_counter_says() {
+        let (counter, by_hand) = quanta::Clock::mock();
+        by_hand.increment(HOUR);
+        let clock = SystemClock::from_now_by(counter);
+        let before = clock.now();
+        assert_eq!(clock.now(), before, "it stood still");
+        // The length of a count is rounded down.
+        let is_ahead_by = |gone: Duration| {
+            let told = clock.now().as_micros() - before.as_micros();
+            assert!((0..=1).contains(&(gone.as_micros() - u128::from(told))));
+        };
+        by_hand.increment(HOUR);
+        is_ahead_by(HOUR);
+        by_hand.decrement(HOUR / 2);
+        is_ahead_by(HOUR / 2);
+    }
+
+    /// Processors do so that are switched off while the machine sleeps; the counter then takes as
+    /// long to come to where it was as the machine had run.
+    #[test]
+    fn a_counter_that_begins_anew_does_not_stop_the_clock() {
+        let (counter, by_hand) = quanta::Clock::mock();
+        by_hand.increment(HOUR);
+        let clock = SystemClock::from_now_by(counter);
+        let start = clock.now();
+        by_hand.increment(HOUR);
+        by_hand.decrement(2 * HOUR);
+        let woken = clock.now();
+        assert!(woken >= start && woken < start.saturating_add(HOUR));
+        let begin = Instant::now();
+        while clock.now() <= woken {
+            assert!(begin.elapsed() < Duration::from_secs(10), "it stands still");
+        }
+    }
+}
