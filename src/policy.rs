@@ -47,28 +47,15 @@ impl PolicyId {
         )
     }
 
-    /// In which its [digits](Self::digits) are.
-    pub(crate) const BASE: usize = 16;
-
-    /// Its digits, of which two ids have at least one that differs.
-    pub(crate) fn digits(self) -> impl Iterator<Item = usize> {
-        let places = (0..u64::BITS).step_by(4);
-        places.map(move |place| (self.0 >> place) as usize % Self::BASE)
+    /// The number that it is: the same in every process.
+    #[inline]
+    pub const fn as_u64(self) -> u64 {
+        self.0
     }
 
     #[cfg(test)]
     pub(crate) const fn from_bits(bits: u64) -> Self {
         Self(bits)
-    }
-
-    /// The 11 letters of base64url that it is in a key.
-    #[cfg(feature = "redis")]
-    pub(crate) fn letters(self) -> [u8; 11] {
-        use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-        let mut letters = [0; 11];
-        let written = URL_SAFE_NO_PAD.encode_slice(self.0.to_be_bytes(), &mut letters);
-        written.expect("8 bytes are 11 letters");
-        letters
     }
 }
 
@@ -353,15 +340,6 @@ mod tests {
         assert_eq!(short.and(long).matter_for(), long.matter_for());
         assert_eq!(long.and(short).matter_for(), long.matter_for());
         assert_eq!(long.and(long).matter_for(), long.matter_for());
-    }
-
-    #[cfg(feature = "redis")]
-    #[test]
-    fn an_id_is_told_in_all_of_its_letters() {
-        let letters = |id| String::from_utf8(PolicyId(id).letters().to_vec()).unwrap();
-        assert_eq!(letters(0), "AAAAAAAAAAA");
-        assert_eq!(letters(u64::MAX), "__________8");
-        assert_eq!(letters(0x0123_4567_89ab_cdef), "ASNFZ4mrze8");
     }
 
     #[test]

@@ -56,7 +56,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("arc_swap", &["choice/reloadable.rs", "store/redis/node.rs"]),
     ("arrayvec", &["policy/name.rs", "store/local/"]),
     ("axum", &["key/", "response/"]),
-    ("base64", &["key/portable/", "policy.rs", "response/"]),
+    ("base64", &["key/portable/", "response/", "store/redis/"]),
     ("bytes", &["key/", "response/", "store/redis/"]),
     ("fred", &["store/redis/"]),
     ("hashbrown", &["store/local/"]),

@@ -33,7 +33,7 @@ struct Node<K, S> {
     numbers: Numbers,
     table: Table<K, S>,
     /// One for each digit.
-    next: [OnceLock<Box<Node<K, S>>>; PolicyId::BASE],
+    next: [OnceLock<Box<Node<K, S>>>; BASE],
 }
 
 impl<K, S> Policies<K, S> {
@@ -66,11 +66,11 @@ impl<K, S> Policies<K, S> {
                 policy,
                 numbers,
                 table: Table::new(self.max_keys),
-                next: [const { OnceLock::new() }; PolicyId::BASE],
+                next: [const { OnceLock::new() }; BASE],
             }
         };
         let mut node = self.first.get_or_init(new_node);
-        for digit in policy.digits() {
+        for digit in digits(policy) {
             // After the last digit it is.
             if node.policy == policy {
                 break;
@@ -98,6 +98,15 @@ impl<K, S> Node<K, S> {
             next.add_to(usage);
         }
     }
+}
+
+/// In which the [digits] of an id are.
+const BASE: usize = 16;
+
+/// The digits of an id, of which two ids have at least one that differs.
+fn digits(policy: PolicyId) -> impl Iterator<Item = usize> {
+    let places = (0..u64::BITS).step_by(4);
+    places.map(move |place| (policy.as_u64() >> place) as usize % BASE)
 }
 
 impl<K, S> Tables for Policies<K, S> {
@@ -129,7 +138,7 @@ mod tests {
     /// How many steps it takes to find a policy.
     fn steps<S>(policies: &Policies<u64, S>, policy: PolicyId) -> usize {
         let mut node = policies.first.get().expect("the first");
-        for (steps, digit) in policy.digits().enumerate() {
+        for (steps, digit) in digits(policy).enumerate() {
             if node.policy == policy {
                 return steps;
             }

@@ -1,5 +1,6 @@
 //! What a script is given: keys, and numbers as doubles.
 
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::Bytes;
 
 use crate::{
@@ -32,7 +33,7 @@ impl Shared {
         start.extend_from_slice(&self.key_start);
         start.extend_from_slice(scripts.layout.as_bytes());
         start.push(b':');
-        start.extend_from_slice(&policy.letters());
+        start.extend_from_slice(&letters(policy));
         start.push(b':');
         let mut parts = KeyParts::after(start, &self.digest_key);
         key.write_to(&mut parts);
@@ -77,6 +78,14 @@ impl Shared {
     }
 }
 
+/// A policy's id in base64url.
+fn letters(policy: PolicyId) -> [u8; 11] {
+    let mut letters = [0; 11];
+    let written = URL_SAFE_NO_PAD.encode_slice(policy.as_u64().to_be_bytes(), &mut letters);
+    written.expect("8 bytes are 11 letters");
+    letters
+}
+
 /// A cost, and what is written behind it. A time that is not the server's is the last, and then the
 /// cost is counted down from -1.
 pub(super) fn push_numbers(
@@ -112,4 +121,17 @@ pub(super) fn with_further_keys(bucket: Bytes, scripts: &Scripts) -> Vec<Bytes> 
 
 pub(super) fn push(arguments: &mut Vec<u8>, number: f64) {
     arguments.extend_from_slice(&number.to_le_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_told_in_all_of_its_letters() {
+        let letters = |id| String::from_utf8(letters(PolicyId::from_bits(id)).to_vec()).unwrap();
+        assert_eq!(letters(0), "AAAAAAAAAAA");
+        assert_eq!(letters(u64::MAX), "__________8");
+        assert_eq!(letters(0x0123_4567_89ab_cdef), "ASNFZ4mrze8");
+    }
 }
