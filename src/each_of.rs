@@ -6,8 +6,6 @@ use crate::{
     algorithm::{Algorithm, PolicyId},
     clock::Timestamp,
     decision::{Decision, PolicyDecision},
-    key::{KeyExtractor, TupleRejection},
-    keyed::Keyed,
     limit::Limit,
 };
 
@@ -21,7 +19,7 @@ use crate::{
 ///
 /// - **Same numbers for each**: clone the algorithm, and give each clone a name, by which a refusal
 ///   is told.
-/// - **Absent keys**: where an extractor says that [no limit applies](KeyExtractor::extract), that
+/// - **Absent keys**: where an extractor says that no limit applies (`Ok(None)`), that
 ///   key is left out, and the others are judged without it; if there is none at all, the request
 ///   passes. An extractor that *rejects* a request without a key rejects it here too: to leave
 ///   anonymous callers out is your choice, not an accident.
@@ -90,7 +88,7 @@ pub struct EachOf<T>(pub T);
 
 /// Implements the traits for tuples: Rust has no other way to say "a tuple of any length".
 macro_rules! each_of {
-    ($($Algorithm:ident $Extractor:ident $place:tt),+) => {
+    ($($Algorithm:ident $place:tt),+) => {
         impl<$($Algorithm: Algorithm),+> Limit for EachOf<($($Algorithm,)+)> {
             type Snapshot = ($(Option<$Algorithm::Snapshot>,)+);
 
@@ -120,33 +118,14 @@ macro_rules! each_of {
                     $(.max(delay(&self.0.$place, snapshot.$place.as_ref())))+
             }
         }
-
-        impl<Req, $($Algorithm: Algorithm, $Extractor: KeyExtractor<Req>),+>
-            Keyed<EachOf<($($Extractor,)+)>, Req> for EachOf<($($Algorithm,)+)>
-        {
-            type Key = EachOf<($(Option<$Extractor::Key>,)+)>;
-            type Rejection = TupleRejection;
-
-            #[inline]
-            fn extract(
-                extractors: &EachOf<($($Extractor,)+)>,
-                request: &Req,
-            ) -> Result<Option<Self::Key>, TupleRejection> {
-                let keys = ($(
-                    extractors.0.$place.extract(request).map_err(TupleRejection::of)?,
-                )+);
-                let is_anybody = false $(|| keys.$place.is_some())+;
-                Ok(is_anybody.then_some(EachOf(keys)))
-            }
-        }
     };
 }
 
-each_of!(A F 0, B G 1);
-each_of!(A F 0, B G 1, C H 2);
-each_of!(A F 0, B G 1, C H 2, D I 3);
-each_of!(A F 0, B G 1, C H 2, D I 3, E J 4);
-each_of!(A F 0, B G 1, C H 2, D I 3, E J 4, K L 5);
+each_of!(A 0, B 1);
+each_of!(A 0, B 1, C 2);
+each_of!(A 0, B 1, C 2, D 3);
+each_of!(A 0, B 1, C 2, D 3, E 4);
+each_of!(A 0, B 1, C 2, D 3, E 4, F 5);
 
 /// The decision of these together; `None` if there are none.
 fn together(mut policies: Vec<PolicyDecision>) -> Option<Decision> {

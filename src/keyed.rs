@@ -2,7 +2,8 @@
 
 use crate::{
     algorithm::Algorithm,
-    key::{Key, KeyExtractor, Rejection},
+    each_of::EachOf,
+    key::{Key, KeyExtractor, Rejection, TupleRejection},
     limit::Limit,
 };
 
@@ -36,3 +37,33 @@ impl<A: Algorithm, Req, F: KeyExtractor<Req>> Keyed<F, Req> for A {
         extractor.extract(request)
     }
 }
+
+/// Implements the trait for tuples: Rust has no other way to say "a tuple of any length".
+macro_rules! keyed {
+    ($($Algorithm:ident $Extractor:ident $place:tt),+) => {
+        impl<Req, $($Algorithm: Algorithm, $Extractor: KeyExtractor<Req>),+>
+            Keyed<EachOf<($($Extractor,)+)>, Req> for EachOf<($($Algorithm,)+)>
+        {
+            type Key = EachOf<($(Option<$Extractor::Key>,)+)>;
+            type Rejection = TupleRejection;
+
+            #[inline]
+            fn extract(
+                extractors: &EachOf<($($Extractor,)+)>,
+                request: &Req,
+            ) -> Result<Option<Self::Key>, TupleRejection> {
+                let keys = ($(
+                    extractors.0.$place.extract(request).map_err(TupleRejection::of)?,
+                )+);
+                let is_anybody = false $(|| keys.$place.is_some())+;
+                Ok(is_anybody.then_some(EachOf(keys)))
+            }
+        }
+    };
+}
+
+keyed!(A F 0, B G 1);
+keyed!(A F 0, B G 1, C H 2);
+keyed!(A F 0, B G 1, C H 2, D I 3);
+keyed!(A F 0, B G 1, C H 2, D I 3, E J 4);
+keyed!(A F 0, B G 1, C H 2, D I 3, E J 4, K L 5);

@@ -30,11 +30,8 @@ const MODULES: &[(&str, &[&str])] = &[
         &["clock", "decision", "error", "lazy_arc", "policy", "quota"],
     ),
     ("limit", &["algorithm", "clock", "decision"]),
-    ("keyed", &["algorithm", "key", "limit"]),
-    (
-        "each_of",
-        &["algorithm", "clock", "decision", "key", "keyed", "limit"],
-    ),
+    ("each_of", &["algorithm", "clock", "decision", "limit"]),
+    ("keyed", &["algorithm", "each_of", "key", "limit"]),
     ("config", &["algorithm", "each_of", "error", "quota"]),
     ("choice", &["error", "limit"]),
     (
