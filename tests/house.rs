@@ -329,6 +329,7 @@ mod broken {
             "use super::store::LocalStore;",
             "mod inner { use super::super::store::LocalStore; }",
             "use crate::RateLimiter;",
+            "#[cfg(all(unix, feature = \"local\"))]\nuse crate::store::LocalStore;",
         ] {
             let wrong = paths_that_point_up(&Source::new("algorithm/mod.rs", text));
             assert_eq!(wrong.len(), 1, "{text}: {wrong:?}");
@@ -343,6 +344,7 @@ mod broken {
             "const S: &str = \"use crate::store\"; const C: char = '\"'; pub(crate) fn f<'a>() {}",
             "#[cfg(test)]\nmod tests {\n    use crate::store::LocalStore;\n}\nuse crate::quota::Quota;",
             "#[cfg(test)]\n#[expect(unused, reason = \"r\")]\nuse crate::{store::LocalStore, limiter};",
+            "#[cfg(all(test, feature = \"local\"))]\nmod tests {\n    use crate::store::LocalStore;\n}",
             "mod inner { use super::Algorithm; }",
         ] {
             let source = Source::new("algorithm/mod.rs", text);

@@ -80,7 +80,7 @@ impl Source {
         self.tokens.iter().map(|Token(text, line)| (&**text, *line))
     }
 
-    /// The files of each `mod name;` under `#[cfg(test)]`.
+    /// The files of each `mod name;` that is only for tests.
     fn files_of_tests(&self) -> Vec<String> {
         let folder = ["mod.rs", "lib.rs", ".rs"]
             .iter()
@@ -89,9 +89,12 @@ impl Source {
         let slash = if folder.is_empty() { "" } else { "/" };
         let mut files = Vec::new();
         let tokens = tokens(&self.text);
-        let words: Vec<_> = tokens.iter().map(Token::text).collect();
-        for window in words.windows(10) {
-            if let ["#", "[", "cfg", "(", "test", ")", "]", "mod", name, ";"] = window {
+        for index in 0..tokens.len() {
+            let Some(len) = mark_of_tests(&tokens[index..]) else {
+                continue;
+            };
+            let after = tokens[index + len..].iter().map(Token::text);
+            if let ["mod", name, ";"] = after.take(3).collect::<Vec<_>>()[..] {
                 files.push(format!("{folder}{slash}{name}.rs"));
             }
         }
@@ -239,22 +242,16 @@ fn raw_string_hashes(chars: &[char]) -> Option<(usize, usize)> {
     (chars.get(prefix + hashes) == Some(&'"')).then_some((prefix + hashes + 1, hashes))
 }
 
-/// Leaves out each item under `#[cfg(test)]`.
+/// Leaves out each item that is only for tests.
 fn without_tests(tokens: Vec<Token>) -> Vec<Token> {
-    const MARK: [&str; 7] = ["#", "[", "cfg", "(", "test", ")", "]"];
     let (mut kept, mut rest) = (Vec::new(), &tokens[..]);
     while let [first, after @ ..] = rest {
-        if !MARK
-            .iter()
-            .zip(rest)
-            .all(|(mark, token)| token.text() == *mark)
-            || rest.len() < MARK.len()
-        {
+        let Some(len) = mark_of_tests(rest) else {
             kept.push(first.clone());
             rest = after;
             continue;
-        }
-        rest = &rest[MARK.len()..];
+        };
+        rest = &rest[len..];
         while rest.first().is_some_and(|token| token.text() == "#") {
             rest = &rest[1 + group(&rest[1..])..];
         }
@@ -267,6 +264,17 @@ fn without_tests(tokens: Vec<Token>) -> Vec<Token> {
         rest = &rest[(end + if is_group { group(&rest[end..]) } else { 1 }).min(rest.len())..];
     }
     kept
+}
+
+/// How many tokens `#[cfg(test)]` or `#[cfg(all(test, ..))]` is, if one of them stands here.
+fn mark_of_tests(tokens: &[Token]) -> Option<usize> {
+    const MARKS: [&[&str]; 2] = [
+        &["#", "[", "cfg", "(", "test", ")", "]"],
+        &["#", "[", "cfg", "(", "all", "(", "test", ","],
+    ];
+    let texts = |len: usize| tokens.iter().take(len).map(Token::text);
+    let is_here = |mark: &&[&str]| texts(mark.len()).eq(mark.iter().copied());
+    (MARKS.iter().any(is_here)).then(|| 1 + group(&tokens[1..]))
 }
 
 /// How many tokens there are from the bracket that opens to the one that closes it.
