@@ -62,11 +62,9 @@
 
 use std::hash::Hash;
 
-use bytes::Bytes;
-use http::Response;
-
 mod address;
 mod client_ip;
+mod extractor;
 mod from_extension;
 mod from_fn;
 mod global;
@@ -79,20 +77,23 @@ mod portable;
 mod rejection;
 mod tuple;
 
-pub use client_ip::ClientIp;
-pub use from_extension::FromExtension;
-pub use from_fn::{FromFn, from_fn};
-pub use global::Global;
-pub use header::{Header, HeaderKey};
+pub use self::{
+    client_ip::ClientIp,
+    extractor::KeyExtractor,
+    from_extension::FromExtension,
+    from_fn::{FromFn, from_fn},
+    global::Global,
+    header::{Header, HeaderKey},
+    peer_ip::PeerIp,
+    rejection::{MissingKey, Rejection},
+    tuple::TupleRejection,
+};
 #[cfg(feature = "axum")]
 pub(crate) use matched_route::matched_route;
 #[cfg(feature = "axum")]
 pub use matched_route::{MatchedRoute, RouteKey};
-pub use peer_ip::PeerIp;
 #[cfg(feature = "redis")]
 pub use portable::{DigestKey, KeyParts, PortableKey};
-pub use rejection::MissingKey;
-pub use tuple::TupleRejection;
 
 /// What a bucket can be found by: any `Clone + Hash + Eq` value that can be sent between threads.
 ///
@@ -121,114 +122,3 @@ pub trait Key: Clone + Hash + Eq + Send + Sync + 'static {}
 // key.
 #[diagnostic::do_not_recommend]
 impl<K: Clone + Hash + Eq + Send + Sync + 'static> Key for K {}
-
-/// Says whose bucket a request is charged to.
-///
-/// A full implementation is in the [module's documentation](self).
-///
-/// # What an implementor must do
-///
-/// - Answer the same key for the same caller, however the request is spelled: unmap addresses, fold
-///   what has no case.
-/// - Keep the parts of a compound key apart: a tuple or a struct, not `format!("{a}:{b}")`.
-/// - Keep the key small: the store holds on to it. Digest what callers can make long.
-/// - Say `Err` where there is no key but should be one, and `None` only for requests that nobody
-///   wants limited.
-///
-/// # What an implementor must not do
-///
-/// - Panic on what a caller sends. (A panic goes on to the caller of the service; nothing has been
-///   charged.)
-/// - Block or wait: it runs inside of `Service::call`. What takes time belongs into an outer layer,
-///   and its result into the request's extensions.
-/// - Keep a slice of the request (a `Bytes`, a `HeaderValue`) in the key: it keeps the whole buffer
-///   alive.
-/// - Put what the request says into the rejection.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` finds no key in requests of type `{Req}`",
-    label = "extracts no key from `{Req}`",
-    note = "implement `tollgate::key::KeyExtractor<{Req}>` for it, or use `tollgate::key::from_fn(|request: &{Req}| Ok::<_, std::convert::Infallible>(Some(..)))`",
-    note = "`PeerIp`, `ClientIp`, `Header`, `MatchedRoute` and `FromExtension` need an `http::Request`",
-    note = "to limit by each of several keys, write as many of both: `EachOf((.., ..))` in the algorithm's place and `EachOf((.., ..))` in the key's"
-)]
-pub trait KeyExtractor<Req> {
-    /// The key.
-    type Key: Key;
-    /// What is answered when there is no key but should be one.
-    type Rejection: Rejection;
-
-    /// The key of the request, `None` if no limit applies to it, or a rejection.
-    ///
-    /// # Errors
-    ///
-    /// The request has no key and must not pass without: it is answered with the rejection.
-    fn extract(&self, request: &Req) -> Result<Option<Self::Key>, Self::Rejection>;
-}
-
-/// What becomes of a request that has no key but should have one.
-///
-/// A status, a status with a text, and a whole response are rejections, and so is [`MissingKey`].
-/// [`Infallible`](std::convert::Infallible) is the one of extractors that always find a key.
-///
-/// # Example: a rejection of one's own
-///
-/// ```
-/// use bytes::Bytes;
-/// use http::Response;
-/// use tollgate::key::Rejection;
-///
-/// struct SignInFirst;
-///
-/// impl Rejection for SignInFirst {
-///     fn into_response(self) -> Response<Bytes> {
-///         let response = Response::builder().status(401).header("www-authenticate", "Bearer");
-///         response.body(Bytes::new()).expect("the parts are fixed and valid")
-///     }
-/// }
-///
-/// assert_eq!(SignInFirst.into_response().status(), 401);
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is no answer to a request without a key",
-    label = "not a rejection",
-    note = "answer with a `http::StatusCode`, a `(http::StatusCode, &'static str)` or a `tollgate::key::MissingKey`, or implement `tollgate::key::Rejection`"
-)]
-pub trait Rejection {
-    /// The answer to an HTTP caller. A gRPC caller gets the code that stands for the status, with a
-    /// body of plain text as its message.
-    fn into_response(self) -> Response<Bytes>;
-}
-
-#[cfg(test)]
-mod tests {
-    use std::{fmt::Debug, net::IpAddr};
-
-    use super::*;
-
-    fn usable<T: Debug + Clone + Send + Sync + 'static>() {}
-
-    #[test]
-    fn everything_can_be_cloned_printed_and_sent_between_threads() {
-        usable::<Global>();
-        usable::<PeerIp>();
-        usable::<ClientIp>();
-        usable::<Header>();
-        usable::<HeaderKey>();
-        usable::<FromExtension<IpAddr>>();
-        usable::<FromFn<fn(&u32) -> Result<Option<u32>, MissingKey>>>();
-        usable::<MissingKey>();
-        #[cfg(feature = "axum")]
-        usable::<MatchedRoute>();
-        #[cfg(feature = "axum")]
-        usable::<RouteKey>();
-        #[cfg(feature = "redis")]
-        usable::<(DigestKey, KeyParts)>();
-    }
-
-    #[test]
-    fn an_extension_that_only_its_own_thread_may_have_costs_nobody_the_send() {
-        fn send<T: Send + Sync>() {}
-        send::<FromExtension<std::rc::Rc<u8>>>();
-        send::<TupleRejection>();
-    }
-}

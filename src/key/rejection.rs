@@ -1,4 +1,4 @@
-//! Ready-made answers to requests that have no key.
+//! The answers to requests that have no key but should have one.
 
 use std::{borrow::Cow, convert::Infallible, error::Error, fmt};
 
@@ -7,7 +7,39 @@ use http::{HeaderName, HeaderValue, Response, StatusCode, header::CONTENT_TYPE};
 
 use crate::told_once::ToldOnce;
 
-use super::Rejection;
+/// What becomes of a request that has no key but should have one.
+///
+/// A status, a status with a text, and a whole response are rejections, and so is [`MissingKey`].
+/// [`Infallible`](std::convert::Infallible) is the one of extractors that always find a key.
+///
+/// # Example: a rejection of one's own
+///
+/// ```
+/// use bytes::Bytes;
+/// use http::Response;
+/// use tollgate::key::Rejection;
+///
+/// struct SignInFirst;
+///
+/// impl Rejection for SignInFirst {
+///     fn into_response(self) -> Response<Bytes> {
+///         let response = Response::builder().status(401).header("www-authenticate", "Bearer");
+///         response.body(Bytes::new()).expect("the parts are fixed and valid")
+///     }
+/// }
+///
+/// assert_eq!(SignInFirst.into_response().status(), 401);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no answer to a request without a key",
+    label = "not a rejection",
+    note = "answer with a `http::StatusCode`, a `(http::StatusCode, &'static str)` or a `tollgate::key::MissingKey`, or implement `tollgate::key::Rejection`"
+)]
+pub trait Rejection {
+    /// The answer to an HTTP caller. A gRPC caller gets the code that stands for the status, with a
+    /// body of plain text as its message.
+    fn into_response(self) -> Response<Bytes>;
+}
 
 /// Answers a request that has no key with this status, and this message as plain text.
 ///

@@ -1,0 +1,80 @@
+//! What finds the key of a request.
+
+use super::{Key, Rejection};
+
+/// Says whose bucket a request is charged to.
+///
+/// A full implementation is in the [module's documentation](super).
+///
+/// # What an implementor must do
+///
+/// - Answer the same key for the same caller, however the request is spelled: unmap addresses, fold
+///   what has no case.
+/// - Keep the parts of a compound key apart: a tuple or a struct, not `format!("{a}:{b}")`.
+/// - Keep the key small: the store holds on to it. Digest what callers can make long.
+/// - Say `Err` where there is no key but should be one, and `None` only for requests that nobody
+///   wants limited.
+///
+/// # What an implementor must not do
+///
+/// - Panic on what a caller sends. (A panic goes on to the caller of the service; nothing has been
+///   charged.)
+/// - Block or wait: it runs inside of `Service::call`. What takes time belongs into an outer layer,
+///   and its result into the request's extensions.
+/// - Keep a slice of the request (a `Bytes`, a `HeaderValue`) in the key: it keeps the whole buffer
+///   alive.
+/// - Put what the request says into the rejection.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` finds no key in requests of type `{Req}`",
+    label = "extracts no key from `{Req}`",
+    note = "implement `tollgate::key::KeyExtractor<{Req}>` for it, or use `tollgate::key::from_fn(|request: &{Req}| Ok::<_, std::convert::Infallible>(Some(..)))`",
+    note = "`PeerIp`, `ClientIp`, `Header`, `MatchedRoute` and `FromExtension` need an `http::Request`",
+    note = "to limit by each of several keys, write as many of both: `EachOf((.., ..))` in the algorithm's place and `EachOf((.., ..))` in the key's"
+)]
+pub trait KeyExtractor<Req> {
+    /// The key.
+    type Key: Key;
+    /// What is answered when there is no key but should be one.
+    type Rejection: Rejection;
+
+    /// The key of the request, `None` if no limit applies to it, or a rejection.
+    ///
+    /// # Errors
+    ///
+    /// The request has no key and must not pass without: it is answered with the rejection.
+    fn extract(&self, request: &Req) -> Result<Option<Self::Key>, Self::Rejection>;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fmt::Debug, net::IpAddr};
+
+    use crate::key::*;
+
+    fn usable<T: Debug + Clone + Send + Sync + 'static>() {}
+
+    #[test]
+    fn everything_can_be_cloned_printed_and_sent_between_threads() {
+        usable::<Global>();
+        usable::<PeerIp>();
+        usable::<ClientIp>();
+        usable::<Header>();
+        usable::<HeaderKey>();
+        usable::<FromExtension<IpAddr>>();
+        usable::<FromFn<fn(&u32) -> Result<Option<u32>, MissingKey>>>();
+        usable::<MissingKey>();
+        #[cfg(feature = "axum")]
+        usable::<MatchedRoute>();
+        #[cfg(feature = "axum")]
+        usable::<RouteKey>();
+        #[cfg(feature = "redis")]
+        usable::<(DigestKey, KeyParts)>();
+    }
+
+    #[test]
+    fn an_extension_that_only_its_own_thread_may_have_costs_nobody_the_send() {
+        fn send<T: Send + Sync>() {}
+        send::<FromExtension<std::rc::Rc<u8>>>();
+        send::<TupleRejection>();
+    }
+}
