@@ -8,8 +8,10 @@ use std::{
     time::Duration,
 };
 
+#[cfg(feature = "local")]
 mod system;
 
+#[cfg(feature = "local")]
 pub use system::SystemClock;
 
 /// An instant, in whole microseconds since the Unix epoch.

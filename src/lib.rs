@@ -47,59 +47,90 @@
 //!
 //! # Features
 //!
-//! - `axum` (on by default): [`key::PeerIp`] reads axum's `ConnectInfo`, [`key::MatchedRoute`] and
+//! They only add. `axum` is on by default, and brings `layer` and `local` with it.
+//!
+//! - none (`default-features = false`): [`Quota`], every [algorithm], [`Decision`], and
+//!   [`RateLimiter`] over a [store] of your own. It depends on no runtime and no HTTP, and builds
+//!   for `wasm32-unknown-unknown`.
+//! - `local`: [`store::LocalStore`] and [`clock::SystemClock`]: limits inside this process, still
+//!   without HTTP.
+//! - `layer`, with `local`: [`RateLimitLayer`], the extractors of [`key`], [`response`].
+//! - `axum`, with `layer`: [`key::PeerIp`] reads axum's `ConnectInfo`, [`key::MatchedRoute`] and
 //!   [`RouteCosts`] its matched path, and refusals become axum bodies.
-//! - `tonic`: [`key::PeerIp`] reads tonic's connect info, and refusals become tonic bodies.
+//! - `tonic`, with `layer`: [`key::PeerIp`] reads tonic's connect info, and refusals become tonic
+//!   bodies.
 //! - `redis`: `store::RedisStore`, one limit for many processes over Redis or Valkey, and
-//!   `key::PortableKey`, its keys.
+//!   `key::PortableKey`, its keys. For a [`RateLimiter`] alone; with `layer`, `axum` or `tonic`
+//!   for requests.
 //! - `reload`: `choice::Reloadable`, numbers that are replaced while they are in use.
 //! - `serde`: every algorithm can be deserialized from a map such as `{ quota = "20/s", burst = 40,
 //!   name = "api" }`, a tuple (and an [`EachOf`] of one) from a list of such maps, and [`Quota`]
 //!   from and to its text.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(feature = "layer"),
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "what only the layer asks for, the rest has too"
+    )
+)]
 
 pub mod algorithm;
 pub mod choice;
 pub mod clock;
 #[cfg(feature = "serde")]
 mod config;
-mod cost;
 mod decision;
 mod each_of;
 mod error;
-mod exempt;
 pub mod key;
-mod keyed;
-mod layer;
 mod lazy_arc;
 mod limit;
 mod limiter;
 mod policy;
 mod quota;
-pub mod response;
 pub mod store;
+
+#[cfg(feature = "layer")]
+mod cost;
+#[cfg(feature = "layer")]
+mod exempt;
+#[cfg(feature = "layer")]
+mod keyed;
+#[cfg(feature = "layer")]
+mod layer;
+#[cfg(feature = "layer")]
+pub mod response;
+#[cfg(feature = "layer")]
 mod store_error;
+#[cfg(feature = "layer")]
 mod told_once;
 
 pub use clock::Timestamp;
-pub use cost::Cost;
-#[cfg(feature = "axum")]
-pub use cost::RouteCosts;
 pub use decision::{Decision, PolicyDecision};
 pub use each_of::EachOf;
 pub use error::{ConfigError, StoreError, StoreErrorKind};
-pub use exempt::{Exempt, NoExemption};
-pub use keyed::Keyed;
-pub use layer::{
-    Expose, Exposed, Hidden, InnerService, LocalRateLimit, LocalRateLimitLayer, Options, RateLimit,
-    RateLimitLayer, ResponseFuture,
-};
 pub use limit::Limit;
-pub use limiter::{LocalRateLimiter, RateLimiter};
+#[cfg(feature = "local")]
+pub use limiter::LocalRateLimiter;
+pub use limiter::RateLimiter;
 pub use quota::Quota;
-pub use store_error::{HandleStoreError, OnStoreError};
 
+#[cfg(feature = "layer")]
+pub use self::{
+    cost::Cost,
+    exempt::{Exempt, NoExemption},
+    keyed::Keyed,
+    layer::{
+        Expose, Exposed, Hidden, InnerService, LocalRateLimit, LocalRateLimitLayer, Options,
+        RateLimit, RateLimitLayer, ResponseFuture,
+    },
+    store_error::{HandleStoreError, OnStoreError},
+};
+#[cfg(feature = "axum")]
+pub use cost::RouteCosts;
 /// The code in the README, which is compiled and run with the doc tests.
 #[cfg(all(doctest, feature = "axum", feature = "redis", feature = "reload"))]
 #[doc = include_str!("../README.md")]

@@ -64,6 +64,7 @@ pub struct RateLimiter<Algo, Store> {
 /// let mailer = Mailer { limit };
 /// # let _ = mailer.limit.check("bob");
 /// ```
+#[cfg(feature = "local")]
 pub type LocalRateLimiter<Algo, Key> = RateLimiter<Algo, crate::store::LocalStore<Algo, Key>>;
 
 impl<A, S> RateLimiter<A, S> {

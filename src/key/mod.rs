@@ -62,21 +62,32 @@
 
 use std::hash::Hash;
 
+#[cfg(feature = "layer")]
 mod address;
+#[cfg(feature = "layer")]
 mod client_ip;
+#[cfg(feature = "layer")]
 mod extractor;
+#[cfg(feature = "layer")]
 mod from_extension;
+#[cfg(feature = "layer")]
 mod from_fn;
+#[cfg(feature = "layer")]
 mod global;
+#[cfg(feature = "layer")]
 mod header;
 #[cfg(feature = "axum")]
 mod matched_route;
+#[cfg(feature = "layer")]
 mod peer_ip;
 #[cfg(feature = "redis")]
 mod portable;
+#[cfg(feature = "layer")]
 mod rejection;
+#[cfg(feature = "layer")]
 mod tuple;
 
+#[cfg(feature = "layer")]
 pub use self::{
     client_ip::ClientIp,
     extractor::KeyExtractor,

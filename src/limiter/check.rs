@@ -111,7 +111,7 @@ where
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "local"))]
 mod tests {
     use std::{pin::pin, task::Waker};
 

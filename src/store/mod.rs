@@ -4,10 +4,12 @@ use std::{future::Future, hash::Hash};
 
 use crate::{error::StoreError, key::Key, limit::Limit};
 
+#[cfg(feature = "local")]
 pub mod local;
 #[cfg(feature = "redis")]
 pub mod redis;
 
+#[cfg(feature = "local")]
 pub use local::{LocalStore, LocalStoreBuilder};
 #[cfg(feature = "redis")]
 pub use redis::{RedisConnection, RedisStore, RedisStoreBuilder, RedisUsage};

@@ -4,9 +4,9 @@ mod digest_key;
 mod parts;
 mod types;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "layer"))]
 mod tests;
-#[cfg(test)]
+#[cfg(all(test, feature = "layer"))]
 mod tests_hostile;
 
 pub use digest_key::DigestKey;

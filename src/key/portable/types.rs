@@ -8,7 +8,6 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::Method;
 
 use super::{KeyParts, PortableKey};
 
@@ -34,7 +33,8 @@ impl PortableKey for char {
 }
 
 /// As the text that it is.
-impl PortableKey for Method {
+#[cfg(feature = "layer")]
+impl PortableKey for http::Method {
     fn write_to(&self, parts: &mut KeyParts) {
         parts.text(self.as_str());
     }
