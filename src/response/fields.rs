@@ -12,14 +12,14 @@ pub(super) const DRAFT_6: [HeaderName; 3] = [
     HeaderName::from_static("ratelimit-remaining"),
     HeaderName::from_static("ratelimit-reset"),
 ];
-pub(super) const LEGACY: [HeaderName; 3] = [
+pub(super) const X_RATE_LIMIT: [HeaderName; 3] = [
     HeaderName::from_static("x-ratelimit-limit"),
     HeaderName::from_static("x-ratelimit-remaining"),
     HeaderName::from_static("x-ratelimit-reset"),
 ];
 
 /// The largest integer of a structured field (RFC 9651, section 3.3.1).
-pub(super) const LARGEST: u64 = 999_999_999_999_999;
+pub(super) const MAX_INTEGER: u64 = 999_999_999_999_999;
 
 /// Which fields tell a caller about its limits, on responses to admitted and refused requests
 /// alike.
@@ -84,9 +84,8 @@ pub enum Fields {
 }
 
 impl Fields {
-    /// How many fields one answer has, at most.
-    #[inline]
-    pub(super) const fn most_fields(self) -> usize {
+    /// How many fields one answer has at most.
+    pub(super) const fn max_fields(self) -> usize {
         match self {
             Self::Off => 0,
             Self::Draft11 | Self::Draft7 => 2,

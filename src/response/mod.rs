@@ -47,7 +47,6 @@ mod grpc;
 mod grpc_form;
 mod head;
 mod http;
-mod line;
 mod older_drafts;
 mod problem_json;
 mod protobuf;

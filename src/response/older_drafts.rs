@@ -4,61 +4,43 @@
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{
-    fields::{LARGEST, POLICY, RATE_LIMIT, window_seconds},
-    line::{Line, number_value},
+    fields::{MAX_INTEGER, POLICY, RATE_LIMIT, window_seconds},
     retry_after::whole_seconds,
-    set_field::set,
+    set_field::{ascii, set},
 };
-use crate::decision::Decision;
+use crate::decision::{Decision, PolicyDecision};
 
 /// Sets `RateLimit`, unless what is there leaves less, and adds to `RateLimit-Policy`.
 pub(super) fn set_dictionary(decision: &Decision, headers: &mut HeaderMap) {
     append_policies(decision, headers);
-    let told = headers.get(RATE_LIMIT);
-    if is_tightest(decision, told.map(remaining_of_dictionary)) {
-        set(headers, RATE_LIMIT, dictionary(decision));
+    let other = headers.get(RATE_LIMIT);
+    if is_tighter(decision, other.map(remaining_of_dictionary)) {
+        let [limit, remaining, reset] = three_numbers(decision);
+        let line = format!("limit={limit}, remaining={remaining}, reset={reset}");
+        set(headers, RATE_LIMIT, ascii(line));
     }
 }
 
 /// `40;w=2, 1000;w=86400`; these drafts know no policy without a window.
 pub(super) fn append_policies(decision: &Decision, headers: &mut HeaderMap) {
-    let mut line = Line::of_len(64);
-    for policy in decision.policies() {
-        if let Some(seconds) = window_seconds(policy) {
-            line.separate();
-            line.number(policy.limit().min(LARGEST));
-            line.text(b";w=");
-            line.number(seconds);
-        }
+    let item = |policy: &PolicyDecision| {
+        let seconds = window_seconds(policy)?;
+        Some(format!("{};w={seconds}", policy.limit().min(MAX_INTEGER)))
+    };
+    let items: Vec<_> = decision.policies().iter().filter_map(item).collect();
+    if !items.is_empty() {
+        let _ = headers.try_append(POLICY, ascii(items.join(", ")));
     }
-    if !line.is_empty() {
-        let _ = headers.try_append(POLICY, line.into_value());
-    }
-}
-
-/// `limit=40, remaining=39, reset=1`
-fn dictionary(decision: &Decision) -> HeaderValue {
-    let [limit, remaining, reset] = three_numbers(decision);
-    let mut line = Line::of_len(64);
-    line.text(b"limit=");
-    line.number(limit);
-    line.text(b", remaining=");
-    line.number(remaining);
-    line.text(b", reset=");
-    line.number(reset);
-    line.into_value()
 }
 
 /// Sets the fields of these names to limit, remaining and reset, unless those that are there leave
 /// as little.
 pub(super) fn set_three(names: &[HeaderName; 3], decision: &Decision, headers: &mut HeaderMap) {
-    let told = headers.get(&names[1]);
-    if is_tightest(
-        decision,
-        told.map(|value| value.to_str().ok()?.parse().ok()),
-    ) {
+    let other = headers.get(&names[1]);
+    let remaining = |value: &HeaderValue| value.to_str().ok()?.parse().ok();
+    if is_tighter(decision, other.map(remaining)) {
         for (name, number) in names.iter().zip(three_numbers(decision)) {
-            set(headers, name.clone(), number_value(number));
+            set(headers, name.clone(), HeaderValue::from(number));
         }
     }
 }
@@ -69,18 +51,18 @@ fn three_numbers(decision: &Decision) -> [u64; 3] {
     let binding = decision.binding();
     let reset = binding.retry_after().unwrap_or(binding.reset_after());
     [
-        binding.limit().min(LARGEST),
-        decision.remaining().min(LARGEST),
+        binding.limit().min(MAX_INTEGER),
+        decision.remaining().min(MAX_INTEGER),
         whole_seconds(reset),
     ]
 }
 
-/// Whether what is told already leaves more than this decision does. What cannot be read is left
+/// Whether this decision leaves less than what an inner layer has sent. What cannot be read is left
 /// alone.
-fn is_tightest(decision: &Decision, told: Option<Option<u64>>) -> bool {
-    match told {
+fn is_tighter(decision: &Decision, sent: Option<Option<u64>>) -> bool {
+    match sent {
         None => true,
-        Some(remaining) => remaining.is_some_and(|told| decision.remaining() < told),
+        Some(remaining) => remaining.is_some_and(|sent| decision.remaining() < sent),
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, header::RETRY_AFTER};
 
-use super::{line::number_value, set_field};
+use super::set_field;
 use crate::decision::Decision;
 
 /// Sets the wait of a refusal. If a longer one is there already, that is kept: the field has one
@@ -16,7 +16,7 @@ pub(super) fn set(decision: &Decision, headers: &mut HeaderMap) {
             .get(RETRY_AFTER)
             .is_none_or(|told| is_sooner(told, seconds))
         {
-            set_field::set(headers, RETRY_AFTER, number_value(seconds));
+            set_field::set(headers, RETRY_AFTER, HeaderValue::from(seconds));
         }
     }
 }
@@ -27,20 +27,16 @@ pub(super) fn lengthen(decision: &Decision, headers: &mut HeaderMap) {
     let Some(told) = headers.get(RETRY_AFTER) else {
         return;
     };
-    if decision.remaining() > 0 {
-        return;
-    }
     let policies = decision.policies().iter();
     let exhausted = policies.filter(|policy| policy.remaining() == 0);
     let longest = exhausted.map(|policy| whole_seconds(policy.replenished_after()));
     let seconds = longest.max().unwrap_or(0);
     if is_sooner(told, seconds) {
-        set_field::set(headers, RETRY_AFTER, number_value(seconds));
+        set_field::set(headers, RETRY_AFTER, HeaderValue::from(seconds));
     }
 }
 
 /// Whole seconds, rounded up.
-#[inline]
 pub(super) fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }

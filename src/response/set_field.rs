@@ -15,6 +15,11 @@ pub(super) fn set_unless_there(headers: &mut HeaderMap, name: HeaderName, value:
     }
 }
 
+/// The value of a field from a text of ASCII without line breaks, so that there always is one.
+pub(super) fn ascii(text: String) -> HeaderValue {
+    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""))
+}
+
 /// Keeps the answer out of every cache, unless it says itself who may keep it.
 pub(super) fn not_stored(headers: &mut HeaderMap) {
     set_unless_there(headers, CACHE_CONTROL, HeaderValue::from_static("no-store"));
