@@ -232,7 +232,7 @@ impl<A: Choice, S, F, C, R, X, E, D> Annotation<A, S, F, Options<C, R, X, E, D>>
         Fut: Future<Output = Result<Res, Err>>,
         R: Respond<Req, Res, Err>,
     {
-        let mut answer = R::poll_inner(future, cx);
+        let mut answer = future.poll(cx).map_err(R::inner_error);
         if let (Some(note), Poll::Ready(Ok(response))) = (note, &mut answer) {
             note.write::<Req, _, Err>(response);
         }

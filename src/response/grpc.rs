@@ -1,11 +1,5 @@
 //! The answer in gRPC's own form: a status in the header fields, and no body.
 
-use std::{
-    future::Future,
-    pin::Pin,
-    task::{Context, Poll},
-};
-
 use bytes::Bytes;
 use http::{Request, Response};
 
@@ -114,18 +108,6 @@ impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Grp
         error
     }
 
-    #[inline]
-    fn poll_inner<Fut>(
-        future: Pin<&mut Fut>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Response<ResB>, E>>
-    where
-        Fut: Future<Output = Result<Response<ResB>, E>>,
-    {
-        future.poll(cx)
-    }
-
-    #[inline]
     fn annotates(&self) -> bool {
         !self.fields.is_off()
     }

@@ -1,11 +1,6 @@
 //! The answer in HTTP: 429, when to come again, and what is left.
 
-use std::{
-    borrow::Cow,
-    future::Future,
-    pin::Pin,
-    task::{Context, Poll},
-};
+use std::borrow::Cow;
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
@@ -228,18 +223,6 @@ impl<ReqB, ResB: FromBytes, E, R: Render> Respond<Request<ReqB>, Response<ResB>,
         error
     }
 
-    #[inline]
-    fn poll_inner<Fut>(
-        future: Pin<&mut Fut>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Response<ResB>, E>>
-    where
-        Fut: Future<Output = Result<Response<ResB>, E>>,
-    {
-        future.poll(cx)
-    }
-
-    #[inline]
     fn annotates(&self) -> bool {
         !self.fields.is_off()
     }

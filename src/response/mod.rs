@@ -56,12 +56,6 @@ mod retry_after;
 mod sample;
 mod set_field;
 
-use std::{
-    future::Future,
-    pin::Pin,
-    task::{Context, Poll},
-};
-
 use ::http::Response;
 use bytes::Bytes;
 
@@ -112,31 +106,13 @@ pub trait Respond<Req, Res, Err> {
     /// An error of the inner service, as one of the limited service.
     fn inner_error(error: Err) -> Self::Error;
 
-    /// Polls the inner service, whose error becomes one of the limited service by
-    /// [`inner_error`](Self::inner_error).
-    ///
-    /// Where both have one type of error, just poll: a response is then written once, where the
-    /// caller wants it, and not moved on its way.
-    #[inline]
-    fn poll_inner<Fut>(
-        future: Pin<&mut Fut>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Res, Self::Error>>
-    where
-        Fut: Future<Output = Result<Res, Err>>,
-    {
-        future.poll(cx).map_err(Self::inner_error)
-    }
-
     /// Whether [`annotate`](Self::annotate) has anything to add; if not, an admitted request's
     /// decision is never made up.
-    #[inline]
     fn annotates(&self) -> bool {
         false
     }
 
     /// Adds to the response of an admitted request what its caller should know.
-    #[inline]
     fn annotate(&self, decision: &Decision, response: &mut Res) {
         let _ = (decision, response);
     }
