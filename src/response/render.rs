@@ -1,6 +1,6 @@
 //! What a refusal looks like to whoever reads its body.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header};
@@ -129,27 +129,14 @@ impl<'a> Refusal<'a> {
         Some(self.request?.headers)
     }
 
-    /// What went wrong and what to do about it, in one sentence or two without a line break.
-    pub(super) fn tell_sentence(&self, mut tell: impl FnMut(&str)) {
-        match self.decision.retry_after() {
-            Some(wait) => {
-                let seconds = whole_seconds(wait).max(1);
-                tell("The rate limit is exceeded. Try again in ");
-                tell(itoa::Buffer::new().format(seconds));
-                tell(if seconds == 1 {
-                    " second."
-                } else {
-                    " seconds."
-                });
-            }
-            None => tell("The request costs more than can ever be let through at once."),
-        }
-    }
-
-    fn sentence(&self) -> String {
-        let mut sentence = String::new();
-        self.tell_sentence(|text| sentence.push_str(text));
-        sentence
+    /// What went wrong and what to do about it, in one or two sentences without a line break.
+    pub(super) fn sentence(&self) -> Cow<'static, str> {
+        let Some(wait) = self.decision.retry_after() else {
+            return "The request costs more than can ever be let through at once.".into();
+        };
+        let seconds = whole_seconds(wait).max(1);
+        let plural = if seconds == 1 { "" } else { "s" };
+        format!("The rate limit is exceeded. Try again in {seconds} second{plural}.").into()
     }
 }
 
@@ -187,7 +174,7 @@ pub struct PlainText;
 
 impl Render for PlainText {
     fn render(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
-        plain_text(refusal.status(), refusal.sentence() + "\n")
+        plain_text(refusal.status(), format!("{}\n", refusal.sentence()))
     }
 
     fn unavailable(&self) -> Response<Bytes> {
