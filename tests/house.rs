@@ -61,7 +61,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("http", &["cost.rs", "key/", "layer/", "response/"]),
     ("http_body_util", &["response/"]),
     ("ipnet", &["key/client_ip/"]),
-    ("itoa", &["key/portable/", "response/"]),
+    ("itoa", &["response/"]),
     ("pin_project_lite", &["layer/", "limiter/check.rs"]),
     ("quanta", &["clock/system.rs"]),
     ("serde", &["config/"]),

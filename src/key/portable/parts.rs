@@ -2,7 +2,8 @@
 
 use std::{
     fmt,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    io::Write,
+    net::{IpAddr, Ipv6Addr},
     ops::Range,
 };
 
@@ -107,14 +108,12 @@ impl KeyParts {
     ///
     /// A `usize` goes in `as u128`, and is the same whatever its size.
     pub fn number(&mut self, number: impl Into<u128>) -> &mut Self {
-        let mut digits = itoa::Buffer::new();
-        self.part(b'u', digits.format(number.into()).as_bytes())
+        self.plain('u', number.into())
     }
 
     /// Appends a signed integer: the same for all its types, but never the same as an unsigned one.
     pub fn signed(&mut self, number: impl Into<i128>) -> &mut Self {
-        let mut digits = itoa::Buffer::new();
-        self.part(b'i', digits.format(number.into()).as_bytes())
+        self.plain('i', number.into())
     }
 
     /// Appends an address: an IPv4 address is never the same as an IPv6 one.
@@ -122,17 +121,14 @@ impl KeyParts {
     /// The extractors here unmap addresses before. An address from elsewhere may have to be.
     pub fn address(&mut self, ip: impl Into<IpAddr>) -> &mut Self {
         match ip.into() {
-            IpAddr::V4(ip) => {
-                self.bytes.extend_from_slice(b"4:");
-                push_ipv4(&mut self.bytes, ip);
-            }
+            IpAddr::V4(ip) => self.plain('4', ip),
             IpAddr::V6(ip) => {
                 self.bytes.extend_from_slice(b"6:");
                 push_ipv6(&mut self.bytes, ip);
+                self.bytes.push(b';');
+                self
             }
         }
-        self.bytes.push(b';');
-        self
     }
 
     /// Appends the digest of what must not be read in the store: a credential, however short.
@@ -184,6 +180,13 @@ impl KeyParts {
         self.part(kind, &digest)
     }
 
+    /// Appends what is written in plain characters.
+    fn plain(&mut self, kind: char, value: impl fmt::Display) -> &mut Self {
+        // Writing to memory does not fail.
+        let _ = write!(self.bytes, "{kind}:{value};");
+        self
+    }
+
     fn part(&mut self, kind: u8, value: &[u8]) -> &mut Self {
         self.bytes.extend_from_slice(&[kind, b':']);
         self.bytes.extend_from_slice(value);
@@ -225,15 +228,6 @@ fn push_plain(bytes: &mut Vec<u8>, value: &[u8]) {
             let [high, low] = [byte >> 4, byte & 15].map(|digit| DIGITS[usize::from(digit)]);
             bytes.extend_from_slice(&[b'%', high, low]);
         }
-    }
-}
-
-fn push_ipv4(bytes: &mut Vec<u8>, ip: Ipv4Addr) {
-    for (index, octet) in ip.octets().into_iter().enumerate() {
-        if index > 0 {
-            bytes.push(b'.');
-        }
-        bytes.extend_from_slice(itoa::Buffer::new().format(octet).as_bytes());
     }
 }
 
