@@ -20,7 +20,6 @@ pub(super) const IPV4_IN_IPV6: [Ipv6Addr; 3] = [
 ];
 
 /// The IPv4 address inside one of [those blocks](IPV4_IN_IPV6); every other address as it is.
-#[inline]
 pub(super) fn canonical(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V6(v6) => embedded_ipv4(v6).map_or(ip, IpAddr::V4),
@@ -60,23 +59,12 @@ impl Ipv6Prefix {
             }
         }
     }
-
-    /// The key for the peer of a connection: canonical, then masked.
-    ///
-    /// The short way of an IPv4 peer has no address written in parts and read as a whole, which
-    /// processors are slow at.
-    #[inline]
-    pub(super) fn key_of(self, peer: &SocketAddr) -> IpAddr {
-        match peer {
-            SocketAddr::V4(v4) => IpAddr::V4(*v4.ip()),
-            SocketAddr::V6(_) => self.mask(canonical(peer.ip())),
-        }
-    }
 }
 
 /// The canonical address of the peer of the connection that the request came on.
 pub(super) fn peer(extensions: &Extensions) -> Result<IpAddr, MissingKey> {
-    peer_address(extensions).map(|address| canonical(address.ip()))
+    let address = peer_address(extensions).ok_or_else(missing_peer)?;
+    Ok(canonical(address.ip()))
 }
 
 /// A peer that nobody put into the extensions is a mistake of the server's, so it is logged, once.
@@ -98,17 +86,11 @@ fn missing_peer() -> MissingKey {
     )
 }
 
-/// The peer of the connection that the request came on, as it was put into the extensions.
-#[inline]
-pub(super) fn peer_address(extensions: &Extensions) -> Result<&SocketAddr, MissingKey> {
+fn peer_address(extensions: &Extensions) -> Option<&SocketAddr> {
     #[cfg(feature = "axum")]
     if let Some(axum::extract::ConnectInfo(address)) = extensions.get() {
-        return Ok(address);
+        return Some(address);
     }
-    other_peer_address(extensions).ok_or_else(missing_peer)
-}
-
-fn other_peer_address(extensions: &Extensions) -> Option<&SocketAddr> {
     // Under TLS, tonic puts this one into the extensions too, beside its `TlsConnectInfo`.
     #[cfg(feature = "tonic")]
     if let Some(address) = extensions
