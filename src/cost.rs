@@ -27,7 +27,6 @@ pub trait Cost<Req> {
 }
 
 impl<Req> Cost<Req> for u32 {
-    #[inline]
     fn cost(&self, _request: &Req) -> u32 {
         *self
     }
@@ -36,7 +35,6 @@ impl<Req> Cost<Req> for u32 {
 // Without this the compiler would say "expected a closure" of whatever is no cost.
 #[diagnostic::do_not_recommend]
 impl<Req, F: Fn(&Req) -> u32> Cost<Req> for F {
-    #[inline]
     fn cost(&self, request: &Req) -> u32 {
         self(request)
     }

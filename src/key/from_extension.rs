@@ -111,7 +111,6 @@ where
     type Key = K;
     type Rejection = MissingKey;
 
-    #[inline]
     fn extract(&self, request: &Request<B>) -> Result<Option<K>, MissingKey> {
         match request.extensions().get() {
             Some(extension) => Ok(Some((self.find)(extension))),

@@ -65,7 +65,6 @@ where
     type Key = K;
     type Rejection = R;
 
-    #[inline]
     fn extract(&self, request: &Req) -> Result<Option<K>, R> {
         (self.find)(request)
     }

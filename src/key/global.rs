@@ -25,7 +25,6 @@ impl<Req> KeyExtractor<Req> for Global {
     type Key = ();
     type Rejection = Infallible;
 
-    #[inline]
     fn extract(&self, _request: &Req) -> Result<Option<()>, Infallible> {
         Ok(Some(()))
     }

@@ -125,7 +125,6 @@ impl<B> KeyExtractor<Request<B>> for Header {
     type Key = HeaderKey;
     type Rejection = MissingKey;
 
-    #[inline]
     fn extract(&self, request: &Request<B>) -> Result<Option<HeaderKey>, MissingKey> {
         let mut lines = request.headers().get_all(&self.name).iter();
         match (lines.next(), lines.next(), self.missing) {

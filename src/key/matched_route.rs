@@ -73,7 +73,6 @@ impl<B> KeyExtractor<Request<B>> for MatchedRoute {
     type Key = RouteKey;
     type Rejection = Infallible;
 
-    #[inline]
     fn extract(&self, request: &Request<B>) -> Result<Option<RouteKey>, Infallible> {
         let matched = request.extensions().get().cloned();
         Ok(Some(RouteKey(matched.map_or(Route::None, Route::Matched))))

@@ -45,7 +45,6 @@ macro_rules! tuple {
             type Key = ($($Member::Key,)+);
             type Rejection = TupleRejection;
 
-            #[inline]
             fn extract(&self, request: &Req) -> Result<Option<Self::Key>, TupleRejection> {
                 let ($($member,)+) = self;
                 $(

@@ -17,7 +17,6 @@ pub(super) enum Found {
 
 impl Found {
     /// Tells operators of everything but a client, by a name for each; never what was sent.
-    #[inline]
     pub(super) fn trace(self, peer: IpAddr, header: &HeaderName) {
         static WARNED: Once = Once::new();
 
