@@ -19,7 +19,7 @@ pub enum ConfigError {
         /// What was asked for.
         period: Duration,
         /// The longest period there is.
-        longest: Duration,
+        max: Duration,
     },
     /// A text that is not so many units per period.
     InvalidQuota {
@@ -50,7 +50,7 @@ pub enum ConfigError {
         /// How many sub-counters the precision asks for.
         sub_counters: u64,
         /// The most there may be.
-        most: u64,
+        max: u64,
     },
     /// A policy name that is empty, too long, or has a character other than `A-Z a-z 0-9 _ . -`.
     InvalidPolicyName {
@@ -81,12 +81,12 @@ pub enum ConfigError {
         /// What was asked for.
         deadline: Duration,
         /// The shortest deadline there may be.
-        shortest: Duration,
+        min: Duration,
     },
     /// A store far away that no decision may wait for.
     NoDecisionMayWait,
     /// A store that may hold no key at all.
-    NoKeysAllowed,
+    ZeroMaxKeys,
     /// A block of addresses that cannot be read as a CIDR.
     InvalidCidr {
         /// What was asked for.
@@ -104,9 +104,9 @@ pub enum ConfigError {
         /// What was asked for.
         bits: u8,
         /// The shortest prefix there may be.
-        shortest: u8,
+        min: u8,
         /// The longest prefix there may be.
-        longest: u8,
+        max: u8,
     },
     /// A header name that HTTP does not allow.
     InvalidHeaderName {
@@ -123,8 +123,8 @@ impl fmt::Display for ConfigError {
             Self::PeriodTooShort { period } => {
                 write!(f, "the period {period:?} is shorter than one microsecond")
             }
-            Self::PeriodTooLong { period, longest } => {
-                write!(f, "the period {period:?} is longer than {longest:?}")
+            Self::PeriodTooLong { period, max } => {
+                write!(f, "the period {period:?} is longer than {max:?}")
             }
             Self::InvalidQuota { text } => write!(
                 f,
@@ -142,9 +142,9 @@ impl fmt::Display for ConfigError {
                 f,
                 "the precision {precision:?} does not divide the period {period:?}"
             ),
-            Self::TooManySubCounters { sub_counters, most } => write!(
+            Self::TooManySubCounters { sub_counters, max } => write!(
                 f,
-                "the precision asks for {sub_counters} sub-counters, more than {most}"
+                "the precision asks for {sub_counters} sub-counters, more than {max}"
             ),
             Self::InvalidPolicyName { name } => write!(
                 f,
@@ -162,13 +162,13 @@ impl fmt::Display for ConfigError {
                 f,
                 "the limit {old:?} cannot be replaced by {new:?}, of another policy: give both the same name"
             ),
-            Self::DeadlineTooShort { deadline, shortest } => {
-                write!(f, "the deadline {deadline:?} is shorter than {shortest:?}")
+            Self::DeadlineTooShort { deadline, min } => {
+                write!(f, "the deadline {deadline:?} is shorter than {min:?}")
             }
             Self::NoDecisionMayWait => {
                 f.write_str("most_unanswered is 0: no decision could be asked for")
             }
-            Self::NoKeysAllowed => f.write_str("max_keys is 0: the store could hold no key"),
+            Self::ZeroMaxKeys => f.write_str("max_keys is 0: the store could hold no key"),
             Self::InvalidCidr { cidr } => write!(f, "{cidr:?} is not a CIDR block"),
             Self::TrustsEveryone { cidr } => write!(
                 f,
@@ -179,11 +179,11 @@ impl fmt::Display for ConfigError {
             }
             Self::InvalidPrefixLength {
                 bits,
-                shortest,
-                longest,
+                min,
+                max,
             } => write!(
                 f,
-                "an IPv6 prefix of {bits} bits is not between {shortest} and {longest}"
+                "an IPv6 prefix of {bits} bits is not between {min} and {max}"
             ),
             Self::InvalidHeaderName { name } => write!(f, "{name:?} is not a header name"),
         }

@@ -99,7 +99,7 @@ impl Quota {
         if period > Self::LONGEST_PERIOD {
             return Err(ConfigError::PeriodTooLong {
                 period,
-                longest: Self::LONGEST_PERIOD,
+                max: Self::LONGEST_PERIOD,
             });
         }
         Ok(Self {

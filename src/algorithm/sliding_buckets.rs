@@ -86,7 +86,7 @@ impl SlidingBuckets {
         if sub_counters > MOST_SUB_COUNTERS {
             return Err(ConfigError::TooManySubCounters {
                 sub_counters,
-                most: MOST_SUB_COUNTERS,
+                max: MOST_SUB_COUNTERS,
             });
         }
         let policy = Self::policy("sliding-buckets", quota, precision_micros);

@@ -43,8 +43,8 @@ impl Ipv6Prefix {
         } else {
             Err(ConfigError::InvalidPrefixLength {
                 bits,
-                shortest: Self::SHORTEST,
-                longest: Self::LONGEST,
+                min: Self::SHORTEST,
+                max: Self::LONGEST,
             })
         }
     }

@@ -188,7 +188,7 @@ impl<A: LocalBuckets<K>, K, C> LocalStoreBuilder<A, K, C> {
     /// It is 0.
     pub fn try_max_keys(self, keys: usize) -> Result<Self, ConfigError> {
         match keys {
-            0 => Err(ConfigError::NoKeysAllowed),
+            0 => Err(ConfigError::ZeroMaxKeys),
             max_keys => Ok(Self { max_keys, ..self }),
         }
     }

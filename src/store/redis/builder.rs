@@ -138,7 +138,7 @@ impl RedisStoreBuilder {
         match deadline < SHORTEST_DEADLINE {
             true => Err(ConfigError::DeadlineTooShort {
                 deadline,
-                shortest: SHORTEST_DEADLINE,
+                min: SHORTEST_DEADLINE,
             }),
             false => Ok(Self { deadline, ..self }),
         }

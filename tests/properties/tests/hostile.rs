@@ -238,7 +238,10 @@ fn periods_that_are_none_are_refused_by_value() {
         Quota::LONGEST_PERIOD + Duration::from_nanos(1),
     ] {
         let longest = Quota::LONGEST_PERIOD;
-        let error = ConfigError::PeriodTooLong { period, longest };
+        let error = ConfigError::PeriodTooLong {
+            period,
+            max: longest,
+        };
         assert_eq!(Quota::try_new(5, period), Err(error.clone()));
         assert_eq!(MinInterval::try_new(period).err(), Some(error));
     }
