@@ -19,7 +19,7 @@ use tollgate::{
     algorithm::{FixedWindow, Gcra, LeakyBucket, LeakyBucketQueue, TokenBucket},
     clock::ManualClock,
     key::{Global, from_fn},
-    response::{AsError, RateLimited, Undecided},
+    response::{AsError, RateLimited, StoreFailed},
     store::{LocalStore, Store},
 };
 use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
@@ -263,7 +263,7 @@ async fn broken(kind: StoreErrorKind, choice: OnStoreError) -> Result<u32, BoxEr
 #[tokio::test]
 async fn an_unavailable_store_is_answered_as_the_user_chose() {
     let refused = broken(StoreErrorKind::Unavailable, OnStoreError::Refuse).await;
-    assert!(refused.unwrap_err().is::<Undecided>());
+    assert!(refused.unwrap_err().is::<StoreFailed>());
     assert!(
         broken(StoreErrorKind::Unavailable, OnStoreError::Admit)
             .await
@@ -287,7 +287,7 @@ async fn an_unavailable_store_is_answered_as_the_user_chose() {
 async fn nobody_is_let_through_because_of_what_he_sent_or_of_a_wrong_set_up() {
     for kind in [StoreErrorKind::Misconfigured, StoreErrorKind::InvalidInput] {
         let answer = broken(kind, OnStoreError::Admit).await;
-        assert!(answer.unwrap_err().is::<Undecided>(), "{kind:?}");
+        assert!(answer.unwrap_err().is::<StoreFailed>(), "{kind:?}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The answer of a service that speaks no HTTP: an error that can be told from others.
+//! The answer of a service that speaks no HTTP: an error that can be downcast.
 
 use std::{error::Error, fmt};
 
@@ -19,15 +19,15 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 ///
 /// The error of the service becomes [`BoxError`]; errors of the inner service can be downcast to
 /// what they were, refusals to [`RateLimited`], rejections of the key extractor to [`KeyRejected`],
-/// and requests that the store could not decide about and that are not let through to
-/// [`Undecided`].
+/// and requests that are refused because the store failed to [`StoreFailed`].
 ///
-/// # Not for axum as it is
+/// # With axum
 ///
-/// axum asks every service for an answer, so it refuses an error: "`Infallible: From<Box<dyn Error
-/// + Send + Sync>>` is not satisfied". Leave `.respond_with(AsError::new())` out there, as
-/// [`Http`](super::Http) answers what axum serves; or, where the error is to be looked at, put
-/// `axum::error_handling::HandleErrorLayer` around the limit.
+/// axum takes only services that never fail, so it does not compile with this one: "`Infallible:
+/// From<Box<dyn Error
+/// + Send + Sync>>` is not satisfied". Leave `.respond_with(AsError::new())` out:
+///   [`Http`](super::Http) answers what axum serves. Or handle the error: put
+///   `axum::error_handling::HandleErrorLayer` around the limit.
 ///
 /// # Example: a caller that waits as long as it is told to
 ///
@@ -51,7 +51,7 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 pub struct AsError;
 
 impl AsError {
-    /// Tells refusals as errors.
+    /// Answers refusals with errors.
     pub const fn new() -> Self {
         Self
     }
@@ -69,7 +69,7 @@ impl<Req, Res, E: Into<BoxError>> Respond<Req, Res, E> for AsError {
     }
 
     fn unavailable(&self, _: &Req, error: &StoreError) -> Result<Res, BoxError> {
-        Err(Box::new(Undecided { kind: error.kind() }))
+        Err(Box::new(StoreFailed { kind: error.kind() }))
     }
 
     fn inner_error(error: E) -> BoxError {
@@ -145,26 +145,26 @@ impl fmt::Display for KeyRejected {
 
 impl Error for KeyRejected {}
 
-/// The request was not let through, as the store could not decide about it.
+/// The request was refused because the store failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Undecided {
+pub struct StoreFailed {
     kind: StoreErrorKind,
 }
 
-impl Undecided {
-    /// Whose fault it is. What exactly went wrong is for the operator's log, not for callers.
+impl StoreFailed {
+    /// What kind of failure it was. Its cause is in the operator's log and not in this error.
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
     }
 }
 
-impl fmt::Display for Undecided {
+impl fmt::Display for StoreFailed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the rate limit could not be checked")
     }
 }
 
-impl Error for Undecided {}
+impl Error for StoreFailed {}
 
 #[cfg(test)]
 mod tests {
@@ -214,9 +214,9 @@ mod tests {
     #[test]
     fn a_store_that_cannot_decide_is_an_error_without_its_reasons() {
         let failure = StoreError::new(StoreErrorKind::Misconfigured, "redis://s3cret");
-        let undecided: Undecided = error(respond().unavailable(&7, &failure));
-        assert_eq!(undecided.kind(), StoreErrorKind::Misconfigured);
-        assert!(!format!("{undecided:?} {undecided}").contains("s3cret"));
+        let failed: StoreFailed = error(respond().unavailable(&7, &failure));
+        assert_eq!(failed.kind(), StoreErrorKind::Misconfigured);
+        assert!(!format!("{failed:?} {failed}").contains("s3cret"));
     }
 
     #[test]

@@ -62,7 +62,7 @@ use bytes::Bytes;
 use crate::{decision::Decision, error::StoreError};
 
 pub use self::{
-    as_error::{AsError, BoxError, KeyRejected, RateLimited, Undecided},
+    as_error::{AsError, BoxError, KeyRejected, RateLimited, StoreFailed},
     body::FromBytes,
     fields::Fields,
     grpc::Grpc,
@@ -133,7 +133,7 @@ mod tests {
         cloned::<Fields>();
         cloned::<Refusal<'static>>();
         cloned::<RateLimited>();
-        cloned::<Undecided>();
+        cloned::<StoreFailed>();
         shared::<KeyRejected>();
     }
 }
