@@ -182,7 +182,7 @@ async fn two_layers_whose_policies_have_one_name_are_told_and_only_those() {
     for _ in 0..3 {
         assert_eq!(status(&both, "/").await, 200);
     }
-    let told = "response.policy_told_twice policy=\"fixed-window-11-1d\"";
+    let told = "response.duplicate_policy_name policy=\"fixed-window-11-1d\"";
     assert_eq!(log.told(), [told]);
 
     let named = |name| FixedWindow::new(Quota::per_day(12)).named(name);
@@ -194,7 +194,7 @@ async fn two_layers_whose_policies_have_one_name_are_told_and_only_those() {
     assert_eq!(status(&outer, "/").await, 200);
     assert_eq!(
         log.told(),
-        ["response.policy_told_twice policy=\"of-both\""]
+        ["response.duplicate_policy_name policy=\"of-both\""]
     );
 }
 

@@ -99,7 +99,7 @@ fn warn_of_equal_names(decision: &Decision, headers: &HeaderMap) {
     for policy in decision.policies().iter().map(PolicyDecision::policy) {
         if others().any(|line| draft_11::names_policy(line, policy)) && TOLD.is_new(policy) {
             tracing::warn!(
-                name: "response.policy_told_twice",
+                name: "response.duplicate_policy_name",
                 target: "tollgate::response",
                 policy,
                 "two limits of one response have the same name: give one of them another, by `.named(\"..\")`"
