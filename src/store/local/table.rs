@@ -17,7 +17,7 @@ use crate::{
 
 use super::{
     gone::{Gone, is_dropping},
-    lock::{Held, Lock},
+    lock::{Guard, Lock},
     overflow::Overflow,
     shard::{Shard, look, step},
 };
@@ -46,7 +46,7 @@ pub(super) struct Table<K, S> {
 
 /// A key without an entry: its hash, the shard that it would be in, and when it was asked about.
 pub(super) struct Unknown<'a, K, S> {
-    shard: Held<'a, Shard<K, S>>,
+    shard: Guard<'a, Shard<K, S>>,
     hash: u64,
     now: Timestamp,
 }
@@ -96,7 +96,7 @@ impl<K, S> Table<K, S> {
     }
 
     #[inline]
-    fn lock(&self, hash: u64) -> Held<'_, Shard<K, S>> {
+    fn lock(&self, hash: u64) -> Guard<'_, Shard<K, S>> {
         // The table inside a shard takes the low bits for its buckets and the highest seven for its
         // tags.
         let of_the_rest = u64::from((hash >> 25) as u32);
@@ -106,7 +106,7 @@ impl<K, S> Table<K, S> {
 
     /// The next shard in turn, if nobody holds it: waiting for it while another is held could wait
     /// for ever.
-    fn lock_next(&self) -> Option<Held<'_, Shard<K, S>>> {
+    fn lock_next(&self) -> Option<Guard<'_, Shard<K, S>>> {
         let next = self.next.fetch_add(1, Ordering::Relaxed) % self.shards.len();
         self.shards[next].try_lock()
     }
