@@ -36,7 +36,7 @@
 //! | What does Redis run? | [`algorithm::Scripted`], and the `.lua` files beside the algorithms |
 //! | Can a request count against its address *and* its account? | [`EachOf`] |
 //! | Can each plan have numbers of its own? Can they change while the program runs? | [`choice`] |
-//! | Can limits stand in a file? | the README, and feature `serde` |
+//! | Can limits stand in a file? | feature `serde`, and its chapter in `docs` |
 //! | How do I limit what is not a request? | [`RateLimiter`] |
 //! | How do I test my limits? | [`clock::ManualClock`] |
 //!
@@ -67,6 +67,7 @@
 //!   name = "api" }`, a tuple (and an [`EachOf`] of one) from a list of such maps, and [`Quota`]
 //!   from and to its text.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(feature = "layer"),
@@ -83,6 +84,8 @@ pub mod clock;
 #[cfg(feature = "serde")]
 mod config;
 mod decision;
+#[cfg(doc)]
+pub mod docs;
 mod each_of;
 mod error;
 pub mod key;

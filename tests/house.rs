@@ -14,6 +14,7 @@ use source::{Source, sources};
 /// An arrow that is missing is added here on purpose, or not at all.
 const MODULES: &[(&str, &[&str])] = &[
     ("clock", &[]),
+    ("docs", &[]),
     ("error", &[]),
     ("exempt", &[]),
     ("lazy_arc", &[]),

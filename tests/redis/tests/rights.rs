@@ -136,7 +136,7 @@ async fn refused(server: &Server) -> Vec<fred::types::Value> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_user_with_the_rights_of_the_readme_leaves_nothing_in_the_acl_log() {
+async fn a_user_with_the_rights_of_the_docs_leaves_nothing_in_the_acl_log() {
     let server = Server::start().await;
     let rights = [RIGHTS, OF_A_CONNECT].concat();
     set_user(&server, &rights).await;
@@ -157,18 +157,18 @@ async fn a_user_with_the_rights_of_the_readme_leaves_nothing_in_the_acl_log() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn these_are_the_rights_that_the_readme_names() {
-    let readme = include_str!("../../../README.md");
-    let start = readme.find("ACL SETUSER tollgate on").unwrap();
-    let block = readme[start..].split("```").next().unwrap();
+async fn these_are_the_rights_that_the_docs_name() {
+    let chapter = include_str!("../../../src/docs/redis.md");
+    let start = chapter.find("ACL SETUSER tollgate on").unwrap();
+    let block = chapter[start..].split("```").next().unwrap();
     let words: Vec<_> = block.split_whitespace().skip(3).collect();
     let (first, rights) = words.split_at(4);
     assert_eq!(first, ["on", ">password", "~tollgate:*", "-@all"]);
     assert_eq!(rights, [RIGHTS, OF_A_CONNECT].concat());
     let also = format!("In a cluster also `{}`", OF_A_CLUSTER.join(" "));
-    assert!(readme.contains(&also), "{also}");
+    assert!(chapter.contains(&also), "{also}");
     let behind = format!("behind Sentinel `{}`", OF_SENTINEL[0]);
-    assert!(readme.contains(&behind), "{behind}");
+    assert!(chapter.contains(&behind), "{behind}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,0 +1,36 @@
+//! Chapters for reading, one for each larger question.
+//!
+//! | chapter | for |
+//! |---|---|
+//! | [`several_limits`] | several algorithms in one check, or several keys: the address *and* the account |
+//! | [`plans`] | free and paid callers; numbers that change while the program runs |
+//! | [`limits_from_a_file`] | quotas and algorithms in TOML, JSON or YAML |
+//! | [`answers`] | every field and the body of an answer, asserted |
+//! | [`your_tests`] | tests of your own limits, with time that is turned by hand |
+//! | [`redis`] | one limit for several processes: what to run, rights, timeouts, failover |
+
+// Each chapter is always shown. Its code is compiled where the features are on that it uses.
+
+#[cfg_attr(any(not(doctest), feature = "axum"), doc = include_str!("answers.md"))]
+pub mod answers {}
+
+#[doc = include_str!("limits_from_a_file.md")]
+pub mod limits_from_a_file {}
+
+#[cfg_attr(
+    any(not(doctest), all(feature = "axum", feature = "reload")),
+    doc = include_str!("plans.md")
+)]
+pub mod plans {}
+
+#[cfg_attr(
+    any(not(doctest), all(feature = "axum", feature = "redis")),
+    doc = include_str!("redis.md")
+)]
+pub mod redis {}
+
+#[cfg_attr(any(not(doctest), feature = "axum"), doc = include_str!("several_limits.md"))]
+pub mod several_limits {}
+
+#[doc = include_str!("your_tests.md")]
+pub mod your_tests {}
