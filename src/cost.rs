@@ -62,16 +62,16 @@ mod route_costs {
     /// Charges a request by its method and the route it matched, as the router spells it
     /// (`/users/{id}`).
     ///
-    /// A line for a method comes before a line for any method, whatever their order. `HEAD` costs
-    /// what `GET` does, unless it has a line of its own: routers serve it with the same
-    /// handler. Requests that match no line, or no route at all, cost the default. As in
+    /// An entry for a method goes before an entry for any method, whatever their order. `HEAD`
+    /// costs what `GET` does, unless it has an entry of its own: routers serve it with the same
+    /// handler. Requests that match no entry, or no route at all, cost the default. As in
     /// [`MatchedRoute`](crate::key::MatchedRoute), there is no matched route outside of the
     /// router.
     ///
-    /// A route that no request has matched in the first 10 000 may be misspelled: it is told by
+    /// A route that no request has matched in the first 10 000 may be misspelled: it is logged by
     /// `tracing`, once, with target `tollgate::cost` and the name `cost.route_not_matched`.
     ///
-    /// # Example: searching is five times as dear as reading
+    /// # Example: searching costs five times as much as reading
     ///
     /// ```
     /// use http::{Method, Request};
@@ -89,17 +89,17 @@ mod route_costs {
         routes: HashMap<String, RouteCost>,
         /// How many requests were looked up, up to so many as are watched; clones of a layer count
         /// together.
-        watched: Arc<AtomicU32>,
+        requests: Arc<AtomicU32>,
     }
 
-    /// After so many requests the routes that none of them has matched are told.
-    const WATCHED: u32 = 10_000;
+    /// After so many requests a warning names the routes that none of them has matched.
+    const WARN_AFTER: u32 = 10_000;
 
     #[derive(Debug, Clone, Default)]
     struct RouteCost {
         any_method: Option<u32>,
         methods: Vec<(Method, u32)>,
-        /// Whether a request has matched the route while requests were watched.
+        /// Whether one of the first requests has matched the route.
         was_matched: Arc<AtomicBool>,
     }
 
@@ -113,45 +113,45 @@ mod route_costs {
     }
 
     impl RouteCosts {
-        /// Charges this much where no line says otherwise.
+        /// Charges this much for requests without an entry.
         pub fn new(default: u32) -> Self {
             Self {
                 default,
                 routes: HashMap::new(),
-                watched: Arc::default(),
+                requests: Arc::default(),
             }
         }
 
         /// Charges this much for any method on the route.
         #[must_use]
         pub fn on(mut self, route: impl Into<String>, cost: u32) -> Self {
-            self.line(route.into()).any_method = Some(cost);
+            self.entry(route.into()).any_method = Some(cost);
             self
         }
 
-        /// Charges this much for one method on the route; the last line for it counts.
+        /// Charges this much for one method on the route; the last entry for it counts.
         #[must_use]
         pub fn on_method(mut self, method: Method, route: impl Into<String>, cost: u32) -> Self {
-            let methods = &mut self.line(route.into()).methods;
+            let methods = &mut self.entry(route.into()).methods;
             methods.retain(|(known, _)| *known != method);
             methods.push((method, cost));
             self
         }
 
-        fn line(&mut self, route: String) -> &mut RouteCost {
+        fn entry(&mut self, route: String) -> &mut RouteCost {
             // Another table: clones that were made before have other routes.
-            self.watched = Arc::default();
+            self.requests = Arc::default();
             self.routes.entry(route).or_default()
         }
 
-        /// Counts a request, and tells of the routes that none has matched once so many were
-        /// counted.
+        /// Counts a request. After the first [`WARN_AFTER`], warns of the routes that none of them
+        /// has matched.
         #[cold]
-        fn watch(&self, matched: Option<&RouteCost>) {
+        fn warn_of_unmatched_routes(&self, matched: Option<&RouteCost>) {
             if let Some(route) = matched {
                 route.was_matched.store(true, Ordering::Relaxed);
             }
-            if self.watched.fetch_add(1, Ordering::Relaxed) + 1 != WATCHED {
+            if self.requests.fetch_add(1, Ordering::Relaxed) + 1 != WARN_AFTER {
                 return;
             }
             for (route, cost) in &self.routes {
@@ -160,7 +160,7 @@ mod route_costs {
                         name: "cost.route_not_matched",
                         target: "tollgate::cost",
                         %route,
-                        "none of the first {WATCHED} requests has matched this route of the `RouteCosts`: write it as \
+                        "none of the first {WARN_AFTER} requests has matched this route of the `RouteCosts`: write it as \
                          in the router, and add the layer inside of the router"
                     );
                 }
@@ -171,8 +171,8 @@ mod route_costs {
     impl<B> Cost<Request<B>> for RouteCosts {
         fn cost(&self, request: &Request<B>) -> u32 {
             let route = matched_route(request).and_then(|route| self.routes.get(route));
-            if self.watched.load(Ordering::Relaxed) < WATCHED {
-                self.watch(route);
+            if self.requests.load(Ordering::Relaxed) < WARN_AFTER {
+                self.warn_of_unmatched_routes(route);
             }
             let cost = route.and_then(|route| {
                 let head_as_get = (request.method() == Method::HEAD).then_some(&Method::GET);

@@ -1,8 +1,8 @@
-//! What can go wrong: a configuration that makes no sense, or a store that could not answer.
+//! The errors: an invalid configuration, or a store that could not answer.
 
 use std::{error::Error, fmt, time::Duration};
 
-/// A configuration that was refused when it was built; the message names the bad value.
+/// An invalid configuration, refused when it is built; the message names the bad value.
 ///
 /// The constructors that panic do so with this message; their `try_` twins return it. So its
 /// `Debug` form is the message as well: an `unwrap` says what is wrong and what is allowed.
@@ -23,12 +23,12 @@ pub enum ConfigError {
     },
     /// A text that is not so many units per period.
     InvalidQuota {
-        /// What stands there.
+        /// The text.
         text: String,
     },
     /// A text that is not a number and a unit of time.
     InvalidSpan {
-        /// What stands there.
+        /// The text.
         text: String,
     },
     /// A quota, burst or capacity that cannot be counted exactly, however coarse the ticks.
@@ -49,7 +49,7 @@ pub enum ConfigError {
     TooManySubCounters {
         /// How many sub-counters the precision asks for.
         sub_counters: u64,
-        /// The most there may be.
+        /// The largest number there may be.
         max: u64,
     },
     /// A policy name that is empty, too long, or has a character other than `A-Z a-z 0-9 _ . -`.
@@ -85,19 +85,19 @@ pub enum ConfigError {
     },
     /// A store far away that no decision may wait for.
     NoDecisionMayWait,
-    /// A store that may hold no key at all.
+    /// A local store with room for no key.
     ZeroMaxKeys,
     /// A block of addresses that cannot be read as a CIDR.
     InvalidCidr {
         /// What was asked for.
         cidr: String,
     },
-    /// A block of trusted proxies that holds every address there is: then everyone is a proxy.
+    /// A block of trusted proxies that holds every public address: everyone would be a proxy.
     TrustsEveryone {
         /// What was asked for.
         cidr: String,
     },
-    /// A list of trusted proxies with nobody in it: then the header is never read.
+    /// A list of trusted proxies that is empty: the header would never be read.
     NoTrustedProxies,
     /// An IPv6 prefix that is shorter or longer than makes sense for a client.
     InvalidPrefixLength {
@@ -144,7 +144,7 @@ impl fmt::Display for ConfigError {
             ),
             Self::TooManySubCounters { sub_counters, max } => write!(
                 f,
-                "the precision asks for {sub_counters} sub-counters, more than {max}"
+                "the precision asks for {sub_counters} sub-counters, more than {max}: use a coarser one"
             ),
             Self::InvalidPolicyName { name } => write!(
                 f,
@@ -168,20 +168,20 @@ impl fmt::Display for ConfigError {
             Self::NoDecisionMayWait => {
                 f.write_str("most_unanswered is 0: no decision could be asked for")
             }
-            Self::ZeroMaxKeys => f.write_str("max_keys is 0: the store could hold no key"),
-            Self::InvalidCidr { cidr } => write!(f, "{cidr:?} is not a CIDR block"),
+            Self::ZeroMaxKeys => {
+                f.write_str("max_keys is 0: the store needs room for one key at least")
+            }
+            Self::InvalidCidr { cidr } => {
+                write!(f, "{cidr:?} is not a CIDR block such as \"10.0.0.0/8\"")
+            }
             Self::TrustsEveryone { cidr } => write!(
                 f,
-                "the trusted block {cidr:?} holds every address: anyone could write the header"
+                "the trusted block {cidr:?} holds every address: anyone could write the header, so name only the proxies"
             ),
-            Self::NoTrustedProxies => {
-                f.write_str("no trusted proxy is named: the header would never be read")
-            }
-            Self::InvalidPrefixLength {
-                bits,
-                min,
-                max,
-            } => write!(
+            Self::NoTrustedProxies => f.write_str(
+                "no trusted proxy is given: name the blocks of the proxies, or use `PeerIp`",
+            ),
+            Self::InvalidPrefixLength { bits, min, max } => write!(
                 f,
                 "an IPv6 prefix of {bits} bits is not between {min} and {max}"
             ),
@@ -202,15 +202,15 @@ impl Error for ConfigError {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
-    /// The store could not be reached, or not in time: what follows is the user's choice.
+    /// The store could not be reached, or not in time; `OnStoreError` chooses what follows.
     Unavailable,
-    /// The store is set up wrongly (rights, password, topology): someone has to mend it.
+    /// The store is set up wrongly (rights, password, topology): an operator has to fix it.
     Misconfigured,
     /// This one request cannot be stored (its key's entry holds something else, say).
     InvalidInput,
 }
 
-/// A store that could not decide; see [`kind`](Self::kind) for whose fault it is.
+/// A store that could not answer; [`kind`](Self::kind) says what is wrong.
 ///
 /// A refusal is not an error: it is a [`Decision`](crate::Decision).
 /// The message is for operators and must not be sent to callers.
@@ -239,7 +239,7 @@ impl StoreError {
         }
     }
 
-    /// Whose fault it is, and so what should be done about it.
+    /// What is wrong: the store is unavailable, misconfigured, or cannot keep this key.
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
     }

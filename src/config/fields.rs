@@ -7,20 +7,20 @@ use crate::{error::ConfigError, quota::Quota};
 use super::value::{InField, Value};
 
 /// An algorithm that can be built of fields.
-pub(super) trait Rule: Sized {
+pub(super) trait FromFields: Sized {
     /// What it is called in the field `algorithm`.
     const NAME: &'static str;
 
     /// The fields that it has beside `algorithm` and `name`.
     const FIELDS: &'static [&'static str];
 
-    /// The rule of these fields, of which there are no others than its own.
-    fn of(fields: &Fields) -> Result<Self, Wrong>;
+    /// Builds the algorithm from its fields; other fields are not set.
+    fn build(fields: &Fields) -> Result<Self, Reason>;
 
     fn named(self, name: &str) -> Result<Self, ConfigError>;
 }
 
-/// Every field that any algorithm has.
+/// All fields of all algorithms.
 #[derive(Default)]
 pub(super) struct Fields {
     pub(super) quota: Option<Quota>,
@@ -35,8 +35,7 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// Reads the value of this field, or says that there is no such field, and leaves the value to
-    /// be read.
+    /// Reads the value of this field. `false`: there is no such field, and its value is not read.
     fn read<'de, A: MapAccess<'de>>(&mut self, field: &str, map: &mut A) -> Result<bool, A::Error> {
         match field {
             "algorithm" => once(&mut self.algorithm, field, map)?,
@@ -60,44 +59,42 @@ fn once<'de, T: Value, A: MapAccess<'de>>(
     map: &mut A,
 ) -> Result<(), A::Error> {
     if slot.is_some() {
-        return Err(de::Error::custom(format_args!(
-            "`{field}` stands here twice"
-        )));
+        return Err(de::Error::custom(format_args!("`{field}` is given twice")));
     }
     *slot = Some(map.next_value_seed(InField(field, PhantomData))?);
     Ok(())
 }
 
-/// Why no rule can be built, in words.
-pub(super) struct Wrong(String);
+/// Why the algorithm cannot be built.
+pub(super) struct Reason(String);
 
-/// The field's value, without which there is no such rule.
-pub(super) fn required<R: Rule, T: Value + Copy>(
+/// The value of a field that must be there.
+pub(super) fn required<R: FromFields, T: Value + Copy>(
     value: Option<T>,
     field: &str,
-) -> Result<T, Wrong> {
-    value.ok_or_else(|| Wrong(format!("a {} needs `{field}`, {}", R::NAME, T::WHAT)))
+) -> Result<T, Reason> {
+    value.ok_or_else(|| Reason(format!("a {} needs `{field}`, {}", R::NAME, T::EXPECTED)))
 }
 
-/// Names the field whose value was refused.
-pub(super) trait Blames<T> {
-    fn blames(self, field: &str) -> Result<T, Wrong>;
+/// Puts the name of the field into the error.
+pub(super) trait FieldError<T> {
+    fn in_field(self, field: &str) -> Result<T, Reason>;
 }
 
-impl<T> Blames<T> for Result<T, ConfigError> {
-    fn blames(self, field: &str) -> Result<T, Wrong> {
-        self.map_err(|error| Wrong(format!("`{field}`: {error}")))
+impl<T> FieldError<T> for Result<T, ConfigError> {
+    fn in_field(self, field: &str) -> Result<T, Reason> {
+        self.map_err(|error| Reason(format!("`{field}`: {error}")))
     }
 }
 
-/// Reads the map that a rule is written as.
-pub(super) struct OfMap<R>(pub(super) PhantomData<R>);
+/// Reads an algorithm from a map.
+pub(super) struct MapVisitor<R>(pub(super) PhantomData<R>);
 
-impl<'de, R: Rule> Visitor<'de> for OfMap<R> {
+impl<'de, R: FromFields> Visitor<'de> for MapVisitor<R> {
     type Value = R;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a {} as a map of {}", R::NAME, Allowed(R::FIELDS))
+        write!(f, "a {} as a map of {}", R::NAME, FieldList(R::FIELDS))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<R, A::Error> {
@@ -114,26 +111,26 @@ impl<'de, R: Rule> Visitor<'de> for OfMap<R> {
                 )));
             }
         }
-        // Not at once: if another algorithm is named further down, that is the mistake.
+        // Checked last: if the map names another algorithm, that is the mistake to report.
         if let Some(field) = unknown {
             return Err(de::Error::custom(format_args!(
                 "`{field}` is not a field of a {}, which has {}",
                 R::NAME,
-                Allowed(R::FIELDS)
+                FieldList(R::FIELDS)
             )));
         }
-        let rule = R::of(&fields).and_then(|rule| match &fields.name {
-            Some(name) => rule.named(name).blames("name"),
+        let rule = R::build(&fields).and_then(|rule| match &fields.name {
+            Some(name) => rule.named(name).in_field("name"),
             None => Ok(rule),
         });
-        rule.map_err(|Wrong(why)| de::Error::custom(why))
+        rule.map_err(|Reason(why)| de::Error::custom(why))
     }
 }
 
-/// The fields that a rule may have.
-struct Allowed(&'static [&'static str]);
+/// The fields of an algorithm, as a list for messages.
+struct FieldList(&'static [&'static str]);
 
-impl fmt::Display for Allowed {
+impl fmt::Display for FieldList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("`algorithm`, ")?;
         for field in self.0 {

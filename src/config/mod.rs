@@ -1,7 +1,7 @@
 //! Limits from configuration: a quota from a text, an algorithm from a map of named fields.
 //!
-//! [`rules`] says for each algorithm which fields it has and how it is built of them; `fields`
-//! reads them, `value` what stands in one.
+//! [`rules`] lists the fields of each algorithm and how it is built from them; `fields` reads the
+//! fields, `value` the value of one.
 //!
 //! ```
 //! use serde::{Deserialize, de::value::{Error, MapDeserializer}};

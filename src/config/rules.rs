@@ -10,19 +10,19 @@ use crate::{
     error::ConfigError,
 };
 
-use super::fields::{Blames, Fields, OfMap, Rule, Wrong, required};
+use super::fields::{FieldError, Fields, FromFields, MapVisitor, Reason, required};
 
-/// A rule by its name in the field `algorithm`, its fields beside that and `name`, and how it is
-/// built of them.
+/// An algorithm: its name in the field `algorithm`, its fields beside that and `name`, and how it
+/// is built from them.
 macro_rules! rule {
-    ($rule:ident, $name:literal, [$($field:literal),+], $of:expr) => {
-        impl Rule for $rule {
+    ($rule:ident, $name:literal, [$($field:literal),+], $build:expr) => {
+        impl FromFields for $rule {
             const NAME: &'static str = $name;
             const FIELDS: &'static [&'static str] = &[$($field),+];
 
-            fn of(fields: &Fields) -> Result<Self, Wrong> {
-                let of: fn(&Fields) -> Result<Self, Wrong> = $of;
-                of(fields)
+            fn build(fields: &Fields) -> Result<Self, Reason> {
+                let build: fn(&Fields) -> Result<Self, Reason> = $build;
+                build(fields)
             }
 
             fn named(self, name: &str) -> Result<Self, ConfigError> {
@@ -32,10 +32,10 @@ macro_rules! rule {
 
         #[doc = concat!("From a map of", $(" `", $field, "`,",)+ " and, if you like, `name` and `algorithm = \"", $name, "\"`.")]
         ///
-        /// A field that it does not have, that is missing or that has a wrong value is an error that names it.
+        /// An unknown field, a missing one or one with a wrong value is an error that names it.
         impl<'de> Deserialize<'de> for $rule {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                deserializer.deserialize_map(OfMap(PhantomData))
+                deserializer.deserialize_map(MapVisitor(PhantomData))
             }
         }
     };
@@ -43,18 +43,18 @@ macro_rules! rule {
 
 rule!(TokenBucket, "token-bucket", ["quota", "burst"], |fields| {
     let quota = required::<TokenBucket, _>(fields.quota, "quota")?;
-    let rule = TokenBucket::try_new(quota).blames("quota")?;
+    let rule = TokenBucket::try_new(quota).in_field("quota")?;
     match fields.burst {
-        Some(units) => rule.try_burst(units).blames("burst"),
+        Some(units) => rule.try_burst(units).in_field("burst"),
         None => Ok(rule),
     }
 });
 
 rule!(Gcra, "gcra", ["quota", "burst"], |fields| {
     let quota = required::<Gcra, _>(fields.quota, "quota")?;
-    let rule = Gcra::try_new(quota).blames("quota")?;
+    let rule = Gcra::try_new(quota).in_field("quota")?;
     match fields.burst {
-        Some(units) => rule.try_burst(units).blames("burst"),
+        Some(units) => rule.try_burst(units).in_field("burst"),
         None => Ok(rule),
     }
 });
@@ -79,7 +79,7 @@ rule!(
     ["quota", "from-first-request"],
     |fields| {
         let quota = required::<FixedWindow, _>(fields.quota, "quota")?;
-        let rule = FixedWindow::try_new(quota).blames("quota")?;
+        let rule = FixedWindow::try_new(quota).in_field("quota")?;
         match fields.from_first_request {
             Some(true) => Ok(rule.from_first_request()),
             _ => Ok(rule),
@@ -89,12 +89,12 @@ rule!(
 
 rule!(SlidingLog, "sliding-log", ["quota"], |fields| {
     let quota = required::<SlidingLog, _>(fields.quota, "quota")?;
-    SlidingLog::try_new(quota).blames("quota")
+    SlidingLog::try_new(quota).in_field("quota")
 });
 
 rule!(SlidingWindow, "sliding-window", ["quota"], |fields| {
     let quota = required::<SlidingWindow, _>(fields.quota, "quota")?;
-    SlidingWindow::try_new(quota).blames("quota")
+    SlidingWindow::try_new(quota).in_field("quota")
 });
 
 rule!(
@@ -109,7 +109,7 @@ rule!(
             Err(ConfigError::QuotaTooLarge { .. }) => "quota",
             _ => "precision",
         };
-        let rule = rule.blames(field)?;
+        let rule = rule.in_field(field)?;
         match fields.strict {
             Some(true) => Ok(rule.strict()),
             _ => Ok(rule),
@@ -119,15 +119,15 @@ rule!(
 
 rule!(MinInterval, "min-interval", ["interval"], |fields| {
     let interval = required::<MinInterval, _>(fields.interval, "interval")?;
-    MinInterval::try_new(interval).blames("interval")
+    MinInterval::try_new(interval).in_field("interval")
 });
 
-/// What is built of the fields of a leaky bucket, of whatever kind `R` is.
-fn leaky_bucket<R: Rule>(fields: &Fields) -> Result<LeakyBucket, Wrong> {
+/// A leaky bucket from its fields; `R` is the kind that messages name.
+fn leaky_bucket<R: FromFields>(fields: &Fields) -> Result<LeakyBucket, Reason> {
     let quota = required::<R, _>(fields.quota, "quota")?;
-    let rule = LeakyBucket::try_new(quota).blames("quota")?;
+    let rule = LeakyBucket::try_new(quota).in_field("quota")?;
     match fields.capacity {
-        Some(units) => rule.try_capacity(units).blames("capacity"),
+        Some(units) => rule.try_capacity(units).in_field("capacity"),
         None => Ok(rule),
     }
 }

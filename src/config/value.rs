@@ -10,26 +10,26 @@ use crate::{
     quota::{Quota, span_of_text},
 };
 
-/// What can stand in a field. It is asked for as what it is, so that formats that know only texts
-/// can turn it into that.
+/// The value of a field. It asks the deserializer for its own type, so that formats that know only
+/// text can convert it.
 pub(super) trait Value: Sized {
     /// What is expected, in words.
-    const WHAT: &'static str;
+    const EXPECTED: &'static str;
 
-    fn ask<'de, D: Deserializer<'de>>(
+    fn deserialize_with<'de, D: Deserializer<'de>>(
         deserializer: D,
         visitor: InField<'_, Self>,
     ) -> Result<Self, D::Error>;
 
-    fn of_text(_text: &str) -> Option<Result<Self, ConfigError>> {
+    fn from_text(_text: &str) -> Option<Result<Self, ConfigError>> {
         None
     }
 
-    fn of_number(_number: u64) -> Option<Self> {
+    fn from_number(_number: u64) -> Option<Self> {
         None
     }
 
-    fn of_flag(_flag: bool) -> Option<Self> {
+    fn from_bool(_flag: bool) -> Option<Self> {
         None
     }
 }
@@ -41,7 +41,7 @@ impl<'de, T: Value> DeserializeSeed<'de> for InField<'_, T> {
     type Value = T;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
-        T::ask(deserializer, self)
+        T::deserialize_with(deserializer, self)
     }
 }
 
@@ -49,11 +49,11 @@ impl<T: Value> Visitor<'_> for InField<'_, T> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` to be {}", self.0, T::WHAT)
+        write!(f, "`{}` to be {}", self.0, T::EXPECTED)
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
-        match T::of_text(text) {
+        match T::from_text(text) {
             Some(Ok(value)) => Ok(value),
             Some(Err(error)) => Err(E::custom(format_args!("`{}`: {error}", self.0))),
             None => Err(E::invalid_type(Unexpected::Str(text), &self)),
@@ -61,7 +61,7 @@ impl<T: Value> Visitor<'_> for InField<'_, T> {
     }
 
     fn visit_u64<E: Error>(self, number: u64) -> Result<T, E> {
-        T::of_number(number).ok_or_else(|| E::invalid_type(Unexpected::Unsigned(number), &self))
+        T::from_number(number).ok_or_else(|| E::invalid_type(Unexpected::Unsigned(number), &self))
     }
 
     fn visit_i64<E: Error>(self, number: i64) -> Result<T, E> {
@@ -71,82 +71,82 @@ impl<T: Value> Visitor<'_> for InField<'_, T> {
         }
     }
 
-    fn visit_bool<E: Error>(self, flag: bool) -> Result<T, E> {
-        T::of_flag(flag).ok_or_else(|| E::invalid_type(Unexpected::Bool(flag), &self))
+    fn visit_bool<E: Error>(self, value: bool) -> Result<T, E> {
+        T::from_bool(value).ok_or_else(|| E::invalid_type(Unexpected::Bool(value), &self))
     }
 }
 
 impl Value for Quota {
-    const WHAT: &'static str = "a quota such as \"20/s\"";
+    const EXPECTED: &'static str = "a quota such as \"20/s\"";
 
-    fn ask<'de, D: Deserializer<'de>>(
+    fn deserialize_with<'de, D: Deserializer<'de>>(
         deserializer: D,
         visitor: InField<'_, Self>,
     ) -> Result<Self, D::Error> {
         deserializer.deserialize_str(visitor)
     }
 
-    fn of_text(text: &str) -> Option<Result<Self, ConfigError>> {
+    fn from_text(text: &str) -> Option<Result<Self, ConfigError>> {
         Some(text.parse())
     }
 }
 
 impl Value for Duration {
-    const WHAT: &'static str = "a span of time such as \"100ms\"";
+    const EXPECTED: &'static str = "a span of time such as \"100ms\"";
 
-    fn ask<'de, D: Deserializer<'de>>(
+    fn deserialize_with<'de, D: Deserializer<'de>>(
         deserializer: D,
         visitor: InField<'_, Self>,
     ) -> Result<Self, D::Error> {
         deserializer.deserialize_str(visitor)
     }
 
-    fn of_text(text: &str) -> Option<Result<Self, ConfigError>> {
+    fn from_text(text: &str) -> Option<Result<Self, ConfigError>> {
         Some(span_of_text(text))
     }
 }
 
 impl Value for String {
-    const WHAT: &'static str = "a text";
+    const EXPECTED: &'static str = "a text";
 
-    fn ask<'de, D: Deserializer<'de>>(
+    fn deserialize_with<'de, D: Deserializer<'de>>(
         deserializer: D,
         visitor: InField<'_, Self>,
     ) -> Result<Self, D::Error> {
         deserializer.deserialize_str(visitor)
     }
 
-    fn of_text(text: &str) -> Option<Result<Self, ConfigError>> {
+    fn from_text(text: &str) -> Option<Result<Self, ConfigError>> {
         Some(Ok(text.to_owned()))
     }
 }
 
 impl Value for u64 {
-    const WHAT: &'static str = "a whole number";
+    const EXPECTED: &'static str = "a whole number";
 
-    fn ask<'de, D: Deserializer<'de>>(
+    fn deserialize_with<'de, D: Deserializer<'de>>(
         deserializer: D,
         visitor: InField<'_, Self>,
     ) -> Result<Self, D::Error> {
         deserializer.deserialize_u64(visitor)
     }
 
-    fn of_number(number: u64) -> Option<Self> {
+    fn from_number(number: u64) -> Option<Self> {
         Some(number)
     }
 }
 
 impl Value for bool {
-    const WHAT: &'static str = "true or false";
+    const EXPECTED: &'static str = "true or false";
 
-    fn ask<'de, D: Deserializer<'de>>(
+    fn deserialize_with<'de, D: Deserializer<'de>>(
         deserializer: D,
         visitor: InField<'_, Self>,
     ) -> Result<Self, D::Error> {
         deserializer.deserialize_bool(visitor)
     }
 
-    fn of_flag(flag: bool) -> Option<Self> {
-        Some(flag)
+    fn from_bool(value: bool) -> Option<Self> {
+        Some(value)
     }
 }

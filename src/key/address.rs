@@ -32,19 +32,19 @@ pub(super) fn canonical(ip: IpAddr) -> IpAddr {
 pub(super) struct Ipv6Prefix(u8);
 
 impl Ipv6Prefix {
-    const SHORTEST: u8 = 32;
-    const LONGEST: u8 = 128;
+    const MIN: u8 = 32;
+    const MAX: u8 = 128;
 
     pub(super) const DEFAULT: Self = Self(64);
 
     pub(super) fn try_new(bits: u8) -> Result<Self, ConfigError> {
-        if (Self::SHORTEST..=Self::LONGEST).contains(&bits) {
+        if (Self::MIN..=Self::MAX).contains(&bits) {
             Ok(Self(bits))
         } else {
             Err(ConfigError::InvalidPrefixLength {
                 bits,
-                min: Self::SHORTEST,
-                max: Self::LONGEST,
+                min: Self::MIN,
+                max: Self::MAX,
             })
         }
     }
@@ -54,7 +54,7 @@ impl Ipv6Prefix {
         match canonical {
             IpAddr::V4(_) => canonical,
             IpAddr::V6(v6) => {
-                let network = v6.to_bits() & (u128::MAX << (Self::LONGEST - self.0));
+                let network = v6.to_bits() & (u128::MAX << (Self::MAX - self.0));
                 IpAddr::V6(Ipv6Addr::from_bits(network))
             }
         }
@@ -67,7 +67,8 @@ pub(super) fn peer(extensions: &Extensions) -> Result<IpAddr, MissingKey> {
     Ok(canonical(address.ip()))
 }
 
-/// A peer that nobody put into the extensions is a mistake of the server's, so it is logged, once.
+/// The server has not put the peer into the extensions: that is a mistake in its setup, logged
+/// once.
 #[cold]
 fn missing_peer() -> MissingKey {
     static LOGGED: Once = Once::new();

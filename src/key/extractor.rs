@@ -2,7 +2,7 @@
 
 use super::{Key, Rejection};
 
-/// Says whose bucket a request is charged to.
+/// Finds the key of a request: whose bucket it is charged to.
 ///
 /// A full implementation is in the [module's documentation](super).
 ///

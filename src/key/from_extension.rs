@@ -173,6 +173,14 @@ mod tests {
         let request = Request::builder().extension(7_u32).body(()).unwrap();
         let by = FromExtension::<u32>::new().or_skip();
         assert_eq!(by.extract(&request), Ok(Some(7)));
+        assert_eq!(by.extract(&Request::new(())), Ok(None));
+    }
+
+    #[test]
+    fn the_debug_form_names_the_extension_and_whether_requests_without_it_pass() {
+        let by = FromExtension::by(|plan: &u64| plan + 1).or_skip();
+        let expected = r#"FromExtension { extension: "u64", skip: true, .. }"#;
+        assert_eq!(format!("{by:?}"), expected);
     }
 
     #[test]

@@ -96,6 +96,12 @@ mod tests {
     }
 
     #[test]
+    fn the_debug_form_needs_none_of_the_closure() {
+        let by = from_fn(|_: &u32| Ok::<_, StatusCode>(Some(1_u8)));
+        assert_eq!(format!("{by:?}"), "FromFn { .. }");
+    }
+
+    #[test]
     fn the_closure_s_own_rejection_is_the_answer() {
         let by = from_fn(|_: &u32| Err::<Option<u8>, _>((StatusCode::IM_A_TEAPOT, "short")));
         let response = by.extract(&1).unwrap_err().into_response();

@@ -44,7 +44,7 @@ use super::{KeyExtractor, MissingKey};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     name: HeaderName,
-    missing: Missing,
+    on_missing: OnMissing,
 }
 
 impl Header {
@@ -76,7 +76,7 @@ impl Header {
     pub fn try_new(name: impl AsRef<str>) -> Result<Self, ConfigError> {
         Ok(Self {
             name: parse_name(name.as_ref())?,
-            missing: Missing::Reject,
+            on_missing: OnMissing::Reject,
         })
     }
 
@@ -96,7 +96,7 @@ impl Header {
     /// ```
     #[must_use]
     pub fn or_skip(mut self) -> Self {
-        self.missing = Missing::Skip;
+        self.on_missing = OnMissing::Skip;
         self
     }
 
@@ -116,7 +116,7 @@ impl Header {
     /// ```
     #[must_use]
     pub fn or_shared(mut self) -> Self {
-        self.missing = Missing::Share;
+        self.on_missing = OnMissing::Share;
         self
     }
 }
@@ -127,15 +127,15 @@ impl<B> KeyExtractor<Request<B>> for Header {
 
     fn extract(&self, request: &Request<B>) -> Result<Option<HeaderKey>, MissingKey> {
         let mut lines = request.headers().get_all(&self.name).iter();
-        match (lines.next(), lines.next(), self.missing) {
+        match (lines.next(), lines.next(), self.on_missing) {
             (Some(value), None, _) => Ok(Some(HeaderKey::of(value.as_bytes()))),
-            (Some(_), Some(_), _) => Err(MissingKey::of_header(&self.name, MORE_THAN_ONCE)),
-            (None, _, Missing::Reject) => Err(MissingKey::of_header(
+            (Some(_), Some(_), _) => Err(MissingKey::of_header(&self.name, REPEATED)),
+            (None, _, OnMissing::Reject) => Err(MissingKey::of_header(
                 &self.name,
                 "lacks a required header field",
             )),
-            (None, _, Missing::Skip) => Ok(None),
-            (None, _, Missing::Share) => Ok(Some(HeaderKey::SHARED)),
+            (None, _, OnMissing::Skip) => Ok(None),
+            (None, _, OnMissing::Share) => Ok(Some(HeaderKey::SHARED)),
         }
     }
 }
@@ -163,20 +163,20 @@ pub struct HeaderKey {
     /// How many of the bytes are the value, or one of the tags below. What is past the value is
     /// zero.
     length_or_tag: u8,
-    bytes: [u8; Self::IN_PLACE],
+    bytes: [u8; Self::MAX_INLINE],
 }
 
 impl HeaderKey {
-    const IN_PLACE: usize = 62;
+    const MAX_INLINE: usize = 62;
     const DIGEST: u8 = 0xFE;
     const NO_VALUE: u8 = 0xFF;
     const SHARED: Self = Self {
         length_or_tag: Self::NO_VALUE,
-        bytes: [0; Self::IN_PLACE],
+        bytes: [0; Self::MAX_INLINE],
     };
 
     fn of(value: &[u8]) -> Self {
-        let mut bytes = [0; Self::IN_PLACE];
+        let mut bytes = [0; Self::MAX_INLINE];
         let length_or_tag = match bytes.get_mut(..value.len()) {
             Some(place) => {
                 place.copy_from_slice(value);
@@ -194,7 +194,7 @@ impl HeaderKey {
         }
     }
 
-    fn significant(&self) -> &[u8] {
+    fn value_or_digest(&self) -> &[u8] {
         match self.length_or_tag {
             Self::DIGEST => &self.bytes[..<Sha256 as Digest>::output_size()],
             Self::NO_VALUE => &[],
@@ -224,7 +224,7 @@ impl From<&HeaderValue> for HeaderKey {
 impl Hash for HeaderKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u8(self.length_or_tag);
-        state.write(self.significant());
+        state.write(self.value_or_digest());
     }
 }
 
@@ -234,29 +234,29 @@ impl super::PortableKey for HeaderKey {
     fn write_to(&self, parts: &mut super::KeyParts) {
         match self.length_or_tag {
             Self::NO_VALUE => parts.absent(),
-            Self::DIGEST => parts.digested_secret(self.significant()),
-            _ => parts.secret(self.significant()),
+            Self::DIGEST => parts.digested_secret(self.value_or_digest()),
+            _ => parts.secret(self.value_or_digest()),
         };
     }
 }
 
 impl fmt::Display for HeaderKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const MOST_SHOWN: usize = 4;
+        const MAX_SHOWN: usize = 4;
 
-        let value = self.significant();
+        let value = self.value_or_digest();
         match self.length_or_tag {
             Self::NO_VALUE => f.write_str("no value"),
             Self::DIGEST => {
                 f.write_str("sha-256 ")?;
-                for byte in &value[..MOST_SHOWN] {
+                for byte in &value[..MAX_SHOWN] {
                     write!(f, "{byte:02x}")?;
                 }
                 f.write_str("…")
             }
             length => {
-                // A quarter of it at most, so that a short secret is not told either.
-                let shown = &value[..MOST_SHOWN.min(value.len() / 4)];
+                // A quarter of it at most, so that a short secret is not shown either.
+                let shown = &value[..MAX_SHOWN.min(value.len() / 4)];
                 write!(f, "{}… ({length} bytes)", shown.escape_ascii())
             }
         }
@@ -269,13 +269,12 @@ impl fmt::Debug for HeaderKey {
     }
 }
 
-/// What is wrong with a request that has a field more than once which two readers may pick
-/// different ones of.
-pub(super) const MORE_THAN_ONCE: &str = "has a header field more than once that must be there once";
+/// Two readers may pick different ones of the field's values.
+pub(super) const REPEATED: &str = "repeats a header field that may be there only once";
 
-/// What becomes of a request without the field.
+/// What to do with a request without the field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Missing {
+enum OnMissing {
     Reject,
     Skip,
     Share,
@@ -338,6 +337,24 @@ mod tests {
         for value in [&b""[..], b"a", &[b'a'; 62], &[b'a'; 63]] {
             assert_eq!(hasher.hash_one(key(value)), hasher.hash_one(key(value)));
         }
+    }
+
+    #[test]
+    fn keys_hash_apart_by_their_value_and_by_what_they_are() {
+        let hasher = RandomState::new();
+        let long = [b'x'; 63];
+        let digest = Sha256::digest(long);
+        let keys = [
+            HeaderKey::of(b""),
+            HeaderKey::of(b"a"),
+            HeaderKey::of(b"b"),
+            HeaderKey::of(b"a\0"),
+            HeaderKey::of(&long),
+            HeaderKey::of(&digest),
+            HeaderKey::SHARED,
+        ];
+        let hashes: HashSet<_> = keys.iter().map(|key| hasher.hash_one(key)).collect();
+        assert_eq!(hashes.len(), keys.len());
     }
 
     #[test]

@@ -36,7 +36,7 @@
 //! assert_eq!(ByTenant.extract(&request), Ok(Some("acme".to_owned())));
 //! ```
 //!
-//! What it must and must not do is said at [`KeyExtractor`]. Its key can be any value that is
+//! [`KeyExtractor`] says what it must and must not do. Its key can be any value that is
 //! `Clone`, `Hash` and `Eq`. In a store that many processes share it has to be a `PortableKey`
 //! (feature `redis`) as well; the keys that the extractors here make themselves are, and so are
 //! text, numbers and tuples of such.
@@ -51,8 +51,8 @@
 //!   too large is an open door, and a block too small puts all users of the forgotten proxy into
 //!   one bucket. One caller may well have many addresses (an IPv6 prefix: see
 //!   [`PeerIp::ipv6_prefix`]), and many callers one (a company, a mobile network).
-//! - **Credentials.** An API key that nobody has checked yet is only a word. Put the limiter behind
-//!   the check, or limit by address as well, so that the guessing of keys is bounded too.
+//! - **Credentials.** Anyone can make up an API key. Put the limiter behind the layer that verifies
+//!   it, or limit by address as well, so that guessing keys is limited too.
 //! - **Paths.** Take `MatchedRoute` and not the path: `/login`, `//login` and `/%6cogin` may mean
 //!   the same.
 //! - **Spelling.** Extractors here compare bytes. Whether `Bob` is `bob`, and whether an `é` made
@@ -108,20 +108,17 @@ pub use portable::{DigestKey, KeyParts, PortableKey};
 
 /// What a bucket can be found by: any `Clone + Hash + Eq` value that can be sent between threads.
 ///
-/// Derive them, and nothing here concerns you. Where they are code of your own, a
-/// [`LocalStore`](crate::store::LocalStore) runs it inside of the calls of others, who ask about
-/// other keys:
+/// If you derive these traits, skip the rest. If you write them, a
+/// [`LocalStore`](crate::store::LocalStore) runs your code in calls about other keys as well:
 ///
-/// - **`Hash` and `Eq`** (and the `Borrow` of a borrowed form) run under a lock. They must not ask
-///   a limiter of the same store: the thread would wait for itself, and others for it, for ever.
-///   Nor must they block, or take long. They must agree with each other, and say the same for as
-///   long as a key lives.
-/// - **`Clone`** (`to_owned`, of a borrowed form) and **`Drop`** run without a lock: they may take
-///   their time, and ask the limiter. A key leaves in a call about another one; what `Drop` asks
-///   then makes no further keys leave.
-/// - **A panic** in any of them goes on to whoever called. No other key is charged or let through
-///   for it, none is forgotten, and no place is lost. If it was `Drop` that panicked, what was
-///   asked for has been done.
+/// - **`Hash` and `Eq`** (and the `Borrow` of a borrowed form) run under a lock. They must not call
+///   a limiter of the same store: the thread would deadlock. They must not block or take long. They
+///   must agree with each other, and not change while a key lives.
+/// - **`Clone`** (`to_owned`, of a borrowed form) and **`Drop`** run without a lock: they may
+///   block, and call the limiter. A key is dropped in a call about another one; calls that `Drop`
+///   makes evict no further keys.
+/// - **A panic** in any of them goes on to the caller. No other key is charged, admitted or evicted
+///   because of it, and no room for keys is lost. If `Drop` panicked, the call has taken effect.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a key: it must be `Clone + Hash + Eq + Send + Sync + 'static`",
     label = "not usable as a key",

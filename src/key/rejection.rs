@@ -7,12 +7,12 @@ use http::{HeaderName, HeaderValue, Response, StatusCode, header::CONTENT_TYPE};
 
 use crate::told_once::ToldOnce;
 
-/// What becomes of a request that has no key but should have one.
+/// The answer to a request that has no key but should have one.
 ///
 /// A status, a status with a text, and a whole response are rejections, and so is [`MissingKey`].
 /// [`Infallible`](std::convert::Infallible) is the one of extractors that always find a key.
 ///
-/// # Example: a rejection of one's own
+/// # Example: a rejection of your own
 ///
 /// ```
 /// use bytes::Bytes;
@@ -31,7 +31,7 @@ use crate::told_once::ToldOnce;
 /// assert_eq!(SignInFirst.into_response().status(), 401);
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no answer to a request without a key",
+    message = "`{Self}` is not an answer to a request without a key",
     label = "not a rejection",
     note = "answer with a `http::StatusCode`, a `(http::StatusCode, &'static str)` or a `tollgate::key::MissingKey`, or implement `tollgate::key::Rejection`"
 )]
@@ -82,7 +82,7 @@ impl MissingKey {
                 name: "key.header_missing",
                 target: "tollgate::key",
                 header = %name,
-                "a request {what}, and is answered with 400 as are all such: this is said only once"
+                "a request {what}: such requests are answered with 400, and this is logged once per header"
             );
         }
         Self {

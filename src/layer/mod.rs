@@ -44,10 +44,10 @@ pub use service::{LocalRateLimit, RateLimit};
 /// # What operators are told
 ///
 /// By `tracing`, at level `warn`, once for each name: `layer.nothing_let_through` (a burst or a
-/// capacity of 0 has refused a request; target `tollgate::layer`), `response.duplicate_policy_name` (a
-/// response tells of two limits of one name, as of two layers with the same numbers and no names;
-/// `tollgate::response`), `cost.route_not_matched` (a route of `RouteCosts` that no request has
-/// matched; `tollgate::cost`) and `key.header_missing` (`tollgate::key`).
+/// capacity of 0 has refused a request; target `tollgate::layer`), `response.duplicate_policy_name`
+/// (a response tells of two limits of one name, as of two layers with the same numbers and no
+/// names; `tollgate::response`), `cost.route_not_matched` (a route of `RouteCosts` that no request
+/// has matched; `tollgate::cost`) and `key.header_missing` (`tollgate::key`).
 ///
 /// # Example: twenty a second with bursts of forty, for each peer address
 ///

@@ -1,4 +1,4 @@
-//! What an answer's bytes become: a body of the type that the service already has.
+//! Makes the body of an answer in the type that the service already has.
 
 use bytes::Bytes;
 use http_body_util::{
@@ -10,11 +10,11 @@ use http_body_util::{
 /// wrapped or boxed.
 ///
 /// It is there for axum's and tonic's `Body` (with the features of those names), for `Full`,
-/// `BoxBody` and `UnsyncBoxBody` of `http-body-util`, and for [`Bytes`], `Vec<u8>` and `String`. A
-/// service whose responses have another body type (one that a compression layer has wrapped, say)
-/// is limited further in, or writes it down:
+/// `BoxBody` and `UnsyncBoxBody` of `http-body-util`, and for [`Bytes`], `Vec<u8>` and `String`.
+/// For another body type (one that a compression layer has wrapped, say) put the limit inside of
+/// that layer, or implement this trait:
 ///
-/// # Example: a body of one's own
+/// # Example: a body type of your own
 ///
 /// ```
 /// use tollgate::response::FromBytes;
@@ -42,7 +42,7 @@ use http_body_util::{
     message = "a refusal cannot be answered with a body of type `{Self}`",
     label = "this body cannot be made from bytes",
     note = "implement `tollgate::response::FromBytes` for it: `fn from_bytes(bytes: Bytes) -> Self`",
-    note = "axum's and tonic's bodies need the features `axum` and `tonic`; a body that another layer has wrapped is limited inside that layer"
+    note = "axum's and tonic's bodies need the features `axum` and `tonic`; if another layer wraps the body, put the limit inside of that layer"
 )]
 pub trait FromBytes {
     /// The body that sends these bytes and nothing else.
@@ -98,7 +98,7 @@ impl FromBytes for Vec<u8> {
     }
 }
 
-/// Whatever is not UTF-8, which only a renderer of one's own can write, becomes U+FFFD.
+/// What is not UTF-8 becomes U+FFFD; only a renderer of your own can write that.
 impl FromBytes for String {
     fn from_bytes(bytes: Bytes) -> Self {
         Self::from_utf8_lossy(&bytes).into_owned()

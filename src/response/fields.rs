@@ -95,7 +95,7 @@ impl Fields {
     }
 }
 
-/// The window in seconds, if it has any: less than one cannot be said.
+/// The window in seconds; `None` below one second, which the drafts cannot express.
 pub(super) fn window_seconds(policy: &PolicyDecision) -> Option<u64> {
     let window = policy.window();
     (window.as_secs() > 0).then(|| whole_seconds(window))

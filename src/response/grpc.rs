@@ -4,8 +4,8 @@ use bytes::Bytes;
 use http::{Request, Response};
 
 use super::{
-    Respond, body::FromBytes, field_writer::FieldWriter, fields::Fields, grpc_form::Form,
-    problem_json::not_counted, retry_after,
+    Respond, body::FromBytes, field_writer::FieldWriter, fields::Fields,
+    grpc_protocol::GrpcProtocol, problem_json::not_counted, retry_after,
 };
 use crate::{
     decision::Decision,
@@ -19,8 +19,8 @@ use crate::{
 /// is HTTP status 200, which no cache may keep (`Cache-Control: no-store`), with everything in one
 /// block of header fields (*Trailers-Only*) and no message:
 ///
-/// - `grpc-status: 8`. `UNAVAILABLE` (14) is for a store that could not decide and requests that
-///   are then not let through: client libraries take 14 for leave to try again at once.
+/// - `grpc-status: 8`. `UNAVAILABLE` (14) is for requests that are refused because the store is
+///   unavailable: client libraries retry at once on 14.
 /// - `grpc-status-details-bin`: a `google.rpc.Status` with `RetryInfo`, unless the cost can never
 ///   fit, and `QuotaFailure`, which names each policy that refuses and its limit.
 /// - `grpc-retry-pushback-ms` (gRFC A6): the wait in milliseconds, or `-1` (do not try again) if
@@ -79,8 +79,9 @@ impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Grp
     type Error = E;
 
     fn refuse(&self, request: &Request<ReqB>, decision: Decision) -> Result<Response<ResB>, E> {
-        let form = Form::of_content_type(request.headers()).unwrap_or(Form::Grpc);
-        Ok(form.refuse(decision, &self.fields))
+        let protocol =
+            GrpcProtocol::of_content_type(request.headers()).unwrap_or(GrpcProtocol::Grpc);
+        Ok(protocol.refuse(decision, &self.fields))
     }
 
     fn reject(
@@ -88,8 +89,9 @@ impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Grp
         request: &Request<ReqB>,
         rejection: Response<Bytes>,
     ) -> Result<Response<ResB>, E> {
-        let form = Form::of_content_type(request.headers()).unwrap_or(Form::Grpc);
-        Ok(form.reject(rejection))
+        let protocol =
+            GrpcProtocol::of_content_type(request.headers()).unwrap_or(GrpcProtocol::Grpc);
+        Ok(protocol.reject(rejection))
     }
 
     fn unavailable(
@@ -97,10 +99,11 @@ impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Grp
         request: &Request<ReqB>,
         error: &StoreError,
     ) -> Result<Response<ResB>, E> {
-        let form = Form::of_content_type(request.headers()).unwrap_or(Form::Grpc);
+        let protocol =
+            GrpcProtocol::of_content_type(request.headers()).unwrap_or(GrpcProtocol::Grpc);
         Ok(match error.kind() {
-            StoreErrorKind::Unavailable => form.unavailable(),
-            _ => form.reject(not_counted()),
+            StoreErrorKind::Unavailable => protocol.unavailable(),
+            _ => protocol.reject(not_counted()),
         })
     }
 

@@ -1,5 +1,5 @@
-//! The forms that gRPC comes in, and the answers in them: a status in the header fields, and no
-//! body.
+//! Which gRPC protocol a request speaks, and the answers in it: a status in the header fields, and
+//! no body.
 
 use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use super::{
     field_writer::FieldWriter,
     protobuf::{self, Violation},
     retry_after,
-    set_field::{not_stored, set},
+    set_field::{set, set_no_store},
 };
 use crate::decision::Decision;
 
@@ -22,28 +22,27 @@ const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-m
 const RESOURCE_EXHAUSTED: u8 = 8;
 const UNAVAILABLE: u8 = 14;
 
-/// More of a rejection's text than this is not worth a place in the header fields.
-const LONGEST_MESSAGE: usize = 1_024;
+/// A rejection with a longer text is answered with the reason phrase of its status.
+const MAX_MESSAGE_LEN: usize = 1_024;
 
-/// Which of gRPC's forms a caller speaks.
+/// The protocol of a gRPC request, by its content type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum GrpcProtocol {
     Grpc,
     Web,
     WebText,
 }
 
-impl Form {
-    /// The form of a request that is gRPC: a `POST` with one of its content types. No other method
-    /// makes a call, and an answer of 200 to a `GET` is one that a cache in front may keep for
-    /// everybody.
-    pub(super) fn of<B>(request: &Request<B>) -> Option<Self> {
+impl GrpcProtocol {
+    /// The protocol of a `POST` with one of gRPC's content types. No other method makes a gRPC
+    /// call, and a cache may keep a 200 for a `GET` and serve it to everybody.
+    pub(super) fn of_request<B>(request: &Request<B>) -> Option<Self> {
         (request.method() == Method::POST)
             .then(|| Self::of_content_type(request.headers()))
             .flatten()
     }
 
-    /// The form that a content type asks for.
+    /// The protocol of a content type.
     pub(super) fn of_content_type(headers: &HeaderMap) -> Option<Self> {
         let content_type = headers.get(header::CONTENT_TYPE)?.as_bytes();
         let subtype = strip_prefix(content_type, b"application/grpc")?;
@@ -96,7 +95,7 @@ impl Form {
         response
     }
 
-    /// `UNAVAILABLE`, without a number: nobody knows any.
+    /// `UNAVAILABLE`, without rate-limit numbers.
     pub(super) fn unavailable<B: FromBytes>(self) -> Response<B> {
         let text = "rate limiting is temporarily unavailable";
         self.status(UNAVAILABLE, HeaderValue::from_static(text))
@@ -114,7 +113,7 @@ impl Form {
         set(headers, header::CONTENT_TYPE, content_type);
         set(headers, GRPC_STATUS, HeaderValue::from(u16::from(code)));
         set(headers, GRPC_MESSAGE, message);
-        not_stored(headers);
+        set_no_store(headers);
         response
     }
 }
@@ -169,7 +168,7 @@ fn message_of(headers: &HeaderMap, body: &[u8]) -> Option<HeaderValue> {
     let content_type = headers.get(header::CONTENT_TYPE)?.as_bytes();
     strip_prefix(content_type, b"text/plain")?;
     let text = std::str::from_utf8(body).ok()?.trim();
-    if text.is_empty() || text.len() > LONGEST_MESSAGE {
+    if text.is_empty() || text.len() > MAX_MESSAGE_LEN {
         return None;
     }
     let mut message = Vec::with_capacity(text.len());
@@ -202,7 +201,7 @@ mod tests {
             .status(status)
             .header("content-type", content_type);
         let rejection = rejection.body(Bytes::from_static(text.as_bytes())).unwrap();
-        Form::Grpc.reject(rejection)
+        GrpcProtocol::Grpc.reject(rejection)
     }
 
     #[test]
@@ -214,30 +213,42 @@ mod tests {
     }
 
     #[test]
-    fn the_form_of_a_post_is_told_by_its_content_type() {
-        let form = |content_type| {
+    fn the_protocol_of_a_post_is_known_by_its_content_type() {
+        let protocol = |content_type| {
             let request = Request::post("/").header(header::CONTENT_TYPE, content_type);
-            Form::of(&request.body(()).unwrap())
+            GrpcProtocol::of_request(&request.body(()).unwrap())
         };
         for content_type in [
             "application/grpc",
             "application/grpc+proto",
             "Application/gRPC;v=1",
         ] {
-            assert_eq!(form(content_type), Some(Form::Grpc), "{content_type}");
+            assert_eq!(
+                protocol(content_type),
+                Some(GrpcProtocol::Grpc),
+                "{content_type}"
+            );
         }
         for content_type in [
             "application/grpc-web",
             "application/grpc-web+proto",
             "application/grpc-web; v=1",
         ] {
-            assert_eq!(form(content_type), Some(Form::Web), "{content_type}");
+            assert_eq!(
+                protocol(content_type),
+                Some(GrpcProtocol::Web),
+                "{content_type}"
+            );
         }
         for content_type in [
             "application/grpc-web-text",
             "application/grpc-web-text+proto",
         ] {
-            assert_eq!(form(content_type), Some(Form::WebText), "{content_type}");
+            assert_eq!(
+                protocol(content_type),
+                Some(GrpcProtocol::WebText),
+                "{content_type}"
+            );
         }
         for content_type in [
             "",
@@ -247,9 +258,12 @@ mod tests {
             "application/grpc-web-texts",
             "text/plain",
         ] {
-            assert_eq!(form(content_type), None, "{content_type}");
+            assert_eq!(protocol(content_type), None, "{content_type}");
         }
-        assert_eq!(Form::of(&Request::post("/").body(()).unwrap()), None);
+        assert_eq!(
+            GrpcProtocol::of_request(&Request::post("/").body(()).unwrap()),
+            None
+        );
     }
 
     #[test]
@@ -272,7 +286,11 @@ mod tests {
             ] {
                 let request = Request::builder().method(&method);
                 let request = request.header(header::CONTENT_TYPE, content_type);
-                assert_eq!(Form::of(&request.body(()).unwrap()), None, "{method}");
+                assert_eq!(
+                    GrpcProtocol::of_request(&request.body(()).unwrap()),
+                    None,
+                    "{method}"
+                );
             }
         }
     }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 
-use super::{body::FromBytes, set_field::set_unless_there};
+use super::{body::FromBytes, set_field::set_if_absent};
 
 /// For `HEAD`, the length of the body is sent instead of it (RFC 9110, section 9.3.2).
 pub(super) fn for_method<B: FromBytes>(
@@ -19,7 +19,7 @@ pub(super) fn for_method<B: FromBytes>(
     );
     if may_have_length && !response.status().is_informational() {
         let length = HeaderValue::from(response.body().len());
-        set_unless_there(response.headers_mut(), header::CONTENT_LENGTH, length);
+        set_if_absent(response.headers_mut(), header::CONTENT_LENGTH, length);
     }
     response.map(|_| B::from_bytes(Bytes::new()))
 }

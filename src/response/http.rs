@@ -7,8 +7,8 @@ use http::{HeaderMap, Request, Response};
 
 use super::{
     PlainText, ProblemJson, Refusal, Render, Respond, body::FromBytes, field_writer::FieldWriter,
-    fields::Fields, grpc_form::Form, head::for_method, problem_json::not_counted, retry_after,
-    set_field::not_stored,
+    fields::Fields, grpc_protocol::GrpcProtocol, head::for_method, problem_json::not_counted,
+    retry_after, set_field::set_no_store,
 };
 use crate::{
     decision::Decision,
@@ -25,31 +25,29 @@ use crate::{
 ///    that a renderer or a rejection has set itself is kept.
 /// 2. `Retry-After` is the exact wait in seconds (RFC 9110, section 10.2.3), rounded up, never 0
 ///    and never cut short; it is left out if the cost can never fit. A longer one that an inner
-///    layer or a renderer has set is kept; a shorter one is lengthened, where whoever kept it would
-///    be refused again.
+///    layer or a renderer has set is kept; a shorter one is lengthened, if a caller who waits no
+///    longer would be refused again.
 /// 3. `RateLimit-Policy` and `RateLimit` are on responses to admitted and refused requests alike,
 ///    in the form of draft-ietf-httpapi-ratelimit-headers-11, after the lines of inner layers; see
 ///    [`Fields`] for other dialects.
 /// 4. The body is an `application/problem+json` (RFC 9457), or what a [closure](Self::render) or a
-///    [renderer](Self::renderer) makes of it. It is left out for `HEAD`, with its length in
+///    [renderer](Self::renderer) writes. It is left out for `HEAD`, with its length in
 ///    `Content-Length`.
 /// 5. A gRPC or gRPC-Web request, a `POST` with one of their content types, is answered in [its own
 ///    form](super::Grpc) instead. Any other method is HTTP, whatever its content type.
 /// 6. The [`Decision`] is among the extensions of the refusing response, for outer layers.
-/// 7. A request that the store could not decide about, if it is not let through, is answered with
-///    503 (gRPC: `UNAVAILABLE`), without a number: nobody knows any. Where it is not the store that
-///    is down, but its set-up or the request's own entry that is wrong, the answer is 500 (gRPC:
-///    `INTERNAL`), as coming again does not help.
+/// 7. A request that is refused because the store is unavailable is answered with 503 (gRPC:
+///    `UNAVAILABLE`), without rate-limit numbers. If the store is misconfigured or the entry of
+///    this key is invalid, the answer is 500 (gRPC: `INTERNAL`): a retry does not help.
 /// 8. A rejection of the key extractor is sent as it is, but for no. 1 (gRPC: as the code that
 ///    stands for its status).
 ///
-/// Nothing that is sent tells the key, an address or what ails the store. The inner service's
-/// errors pass through.
+/// No answer contains the key, an address or the store's error. The inner service's errors pass
+/// through.
 ///
 /// A browser's script sees these fields only if the CORS layer sends
-/// `Access-Control-Expose-Headers: RateLimit, RateLimit-Policy, Retry-After`. Whether preflight
-/// requests are limited depends on which of the two layers is outside the other: the CORS layer,
-/// for most.
+/// `Access-Control-Expose-Headers: RateLimit, RateLimit-Policy, Retry-After`. Put the CORS layer
+/// outside of this one, so that preflight requests are not limited.
 ///
 /// # Example: the default
 ///
@@ -131,8 +129,8 @@ impl<R> Http<R> {
         self.renderer(renderer)
     }
 
-    /// Lets a [`Render`] of one's own write the response to a refused request, and that of a store
-    /// that is down.
+    /// Lets a [`Render`] of your own write the response to a refused request, and to one that is
+    /// refused because the store is unavailable.
     #[must_use]
     pub fn renderer<F: Render>(self, renderer: F) -> Http<F> {
         Http {
@@ -152,8 +150,8 @@ impl<R: Render> Http<R> {
     /// The 429 for a refusing decision that a handler got itself; 200 without a body for one that
     /// admits.
     ///
-    /// It knows nothing of the request, so it is in the form of HTTP and always has its body;
-    /// servers leave out the body of an answer to `HEAD` themselves.
+    /// It does not see the request, so it is always in the form of HTTP and has its body; servers
+    /// leave the body out for `HEAD` themselves.
     pub fn response<B: FromBytes>(&self, decision: &Decision) -> Response<B> {
         if !decision.is_admitted() {
             let mut response = self.refusal(&Refusal::of_decision(decision));
@@ -170,7 +168,7 @@ impl<R: Render> Http<R> {
         let headers = response.headers_mut();
         retry_after::set(refusal.decision(), headers);
         self.fields.add_unless_rendered(refusal.decision(), headers);
-        not_stored(headers);
+        set_no_store(headers);
         response
     }
 }
@@ -179,8 +177,8 @@ impl<ReqB, ResB: FromBytes, E, R: Render> Respond<Request<ReqB>, Response<ResB>,
     type Error = E;
 
     fn refuse(&self, request: &Request<ReqB>, decision: Decision) -> Result<Response<ResB>, E> {
-        Ok(match Form::of(request) {
-            Some(form) => form.refuse(decision, &self.fields),
+        Ok(match GrpcProtocol::of_request(request) {
+            Some(protocol) => protocol.refuse(decision, &self.fields),
             None => {
                 let mut response = self.refusal(&Refusal::of_request(&decision, request));
                 response.extensions_mut().insert(decision);
@@ -194,10 +192,10 @@ impl<ReqB, ResB: FromBytes, E, R: Render> Respond<Request<ReqB>, Response<ResB>,
         request: &Request<ReqB>,
         mut rejection: Response<Bytes>,
     ) -> Result<Response<ResB>, E> {
-        Ok(match Form::of(request) {
-            Some(form) => form.reject(rejection),
+        Ok(match GrpcProtocol::of_request(request) {
+            Some(protocol) => protocol.reject(rejection),
             None => {
-                not_stored(rejection.headers_mut());
+                set_no_store(rejection.headers_mut());
                 for_method(request.method(), rejection)
             }
         })
@@ -211,11 +209,11 @@ impl<ReqB, ResB: FromBytes, E, R: Render> Respond<Request<ReqB>, Response<ResB>,
         if error.kind() != StoreErrorKind::Unavailable {
             return self.reject(request, not_counted());
         }
-        if let Some(form) = Form::of(request) {
-            return Ok(form.unavailable());
+        if let Some(protocol) = GrpcProtocol::of_request(request) {
+            return Ok(protocol.unavailable());
         }
         let mut response = self.renderer.unavailable();
-        not_stored(response.headers_mut());
+        set_no_store(response.headers_mut());
         Ok(for_method(request.method(), response))
     }
 

@@ -6,9 +6,8 @@
 //! | [`Grpc`] | `RESOURCE_EXHAUSTED` (8) in HTTP status 200 | services that speak only gRPC |
 //! | [`AsError`] | an error that can be downcast | any other `Service` |
 //!
-//! What exactly is sent, and which standards say so, is with each of them; [`Fields`] has the
-//! dialects of the rate-limit fields, [`Render`] is for a body of one's own, and [`FromBytes`] for
-//! a body *type* of one's own.
+//! Each says what it sends and by which standard. [`Fields`] has the dialects of the rate-limit
+//! fields, [`Render`] is for a body of your own, and [`FromBytes`] for a body *type* of your own.
 //!
 //! # Example: a handler that asks for itself
 //!
@@ -44,7 +43,7 @@ mod draft_11;
 mod field_writer;
 mod fields;
 mod grpc;
-mod grpc_form;
+mod grpc_protocol;
 mod head;
 mod http;
 mod older_drafts;
@@ -86,33 +85,32 @@ pub trait Respond<Req, Res, Err> {
     ///
     /// # Errors
     ///
-    /// Where refusals are told as errors.
+    /// If this responder answers refusals with errors.
     fn refuse(&self, request: &Req, decision: Decision) -> Result<Res, Self::Error>;
 
     /// The answer to a request whose key extractor rejected it.
     ///
     /// # Errors
     ///
-    /// Where rejections are told as errors.
+    /// If this responder answers rejections with errors.
     fn reject(&self, request: &Req, rejection: Response<Bytes>) -> Result<Res, Self::Error>;
 
-    /// The answer to a request that the store could not decide about, and that is not let through.
+    /// The answer to a request that is refused because the store failed.
     ///
     /// # Errors
     ///
-    /// Where failures are told as errors.
+    /// If this responder answers failures of the store with errors.
     fn unavailable(&self, request: &Req, error: &StoreError) -> Result<Res, Self::Error>;
 
     /// An error of the inner service, as one of the limited service.
     fn inner_error(error: Err) -> Self::Error;
 
-    /// Whether [`annotate`](Self::annotate) has anything to add; if not, an admitted request's
-    /// decision is never made up.
+    /// Whether [`annotate`](Self::annotate) adds anything. `false`: the `Decision` is not built.
     fn annotates(&self) -> bool {
         false
     }
 
-    /// Adds to the response of an admitted request what its caller should know.
+    /// Adds to the response of an admitted request: the rate-limit fields, say.
     fn annotate(&self, decision: &Decision, response: &mut Res) {
         let _ = (decision, response);
     }

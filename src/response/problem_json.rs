@@ -82,7 +82,7 @@ impl Render for ProblemJson {
     }
 }
 
-/// The problem of a store that could not decide. It has no numbers: nobody knows them.
+/// The problem of a store that is unavailable, without rate-limit numbers.
 pub(super) fn unavailable() -> Response<Bytes> {
     problem(
         StatusCode::SERVICE_UNAVAILABLE,
@@ -92,7 +92,7 @@ pub(super) fn unavailable() -> Response<Bytes> {
     )
 }
 
-/// The problem of a request that could not be counted for a reason that coming again does not mend.
+/// The problem of a request that could not be counted, where a retry does not help.
 pub(super) fn not_counted() -> Response<Bytes> {
     problem(
         StatusCode::INTERNAL_SERVER_ERROR,

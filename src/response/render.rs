@@ -1,4 +1,4 @@
-//! What a refusal looks like to whoever reads its body.
+//! The body of a refusal.
 
 use std::{borrow::Cow, fmt};
 
@@ -8,17 +8,17 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header};
 use super::retry_after::whole_seconds;
 use crate::decision::Decision;
 
-/// Writes the response to a refused request: its status, its body and what fields it likes.
+/// Writes the response to a refused request: its status, its body and any fields.
 ///
 /// The rate-limit fields and `Retry-After` are added to it, unless it has its own (of two numbers
-/// of seconds in `Retry-After` the larger is sent); so is `Cache-Control: no-store`. A gRPC caller
-/// is answered in gRPC's form and sees nothing of it; for `HEAD` the body is left out.
+/// of seconds in `Retry-After` the larger is sent); so is `Cache-Control: no-store`. It is not
+/// asked for gRPC requests, which are answered in gRPC's form. For `HEAD` the body is left out.
 ///
 /// It is implemented by [`ProblemJson`](super::ProblemJson), [`PlainText`] and every closure of the
 /// same shape. A closure is given to [`Http::render`](super::Http::render), anything else to
 /// [`Http::renderer`](super::Http::renderer).
 ///
-/// # Example: a body of one's own
+/// # Example: a body of your own
 ///
 /// ```
 /// # use std::time::Duration;
@@ -51,8 +51,7 @@ pub trait Render {
     /// The response to a request that was refused.
     fn render(&self, refusal: &Refusal<'_>) -> Response<Bytes>;
 
-    /// The response to a request that the store could not decide about, and that is not let
-    /// through: status 503.
+    /// The response to a request that is refused because the store is unavailable: status 503.
     fn unavailable(&self) -> Response<Bytes> {
         super::problem_json::unavailable()
     }
@@ -66,15 +65,15 @@ impl<F: Fn(&Refusal<'_>) -> Response<Bytes>> Render for F {
     }
 }
 
-/// What was refused, and why: what a [renderer](Render) has to go by.
+/// What a [renderer](Render) is given: the decision and the head of the request.
 #[derive(Clone, Copy)]
 pub struct Refusal<'a> {
     decision: &'a Decision,
-    request: Option<Head<'a>>,
+    request: Option<RequestHead<'a>>,
 }
 
 #[derive(Clone, Copy)]
-struct Head<'a> {
+struct RequestHead<'a> {
     method: &'a Method,
     uri: &'a Uri,
     headers: &'a HeaderMap,
@@ -82,7 +81,7 @@ struct Head<'a> {
 
 impl<'a> Refusal<'a> {
     pub(super) fn of_request<B>(decision: &'a Decision, request: &'a http::Request<B>) -> Self {
-        let head = Head {
+        let head = RequestHead {
             method: request.method(),
             uri: request.uri(),
             headers: request.headers(),

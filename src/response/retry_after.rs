@@ -21,8 +21,8 @@ pub(super) fn set(decision: &Decision, headers: &mut HeaderMap) {
     }
 }
 
-/// Lengthens the wait that an inner layer announced, where whoever kept it would be refused by this
-/// one.
+/// Lengthens the wait that an inner layer announced, if this layer would refuse a caller who waits
+/// no longer.
 pub(super) fn lengthen(decision: &Decision, headers: &mut HeaderMap) {
     let Some(told) = headers.get(RETRY_AFTER) else {
         return;
@@ -41,7 +41,7 @@ pub(super) fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }
 
-/// Whether a number of seconds is told that is smaller; a date is left alone.
+/// Whether the announced wait is a smaller number of seconds; a date is left alone.
 fn is_sooner(told: &HeaderValue, seconds: u64) -> bool {
     let told = told.to_str().ok().and_then(|told| told.parse::<u64>().ok());
     told.is_some_and(|told| told < seconds)

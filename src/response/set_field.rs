@@ -2,14 +2,14 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue, header::CACHE_CONTROL};
 
-/// Sets the field. A response that has as many fields as there can be (24 576 names) is left as it
-/// is: better without ours than lost.
+/// Sets the field. A response that already has the most fields there can be (24 576) is left as it
+/// is.
 pub(super) fn set(headers: &mut HeaderMap, name: HeaderName, value: HeaderValue) {
     let _ = headers.try_insert(name, value);
 }
 
-/// Sets the field, unless it is there already; as [`set`] does, if there is room.
-pub(super) fn set_unless_there(headers: &mut HeaderMap, name: HeaderName, value: HeaderValue) {
+/// Sets the field, if there is none of this name and there is room.
+pub(super) fn set_if_absent(headers: &mut HeaderMap, name: HeaderName, value: HeaderValue) {
     if !headers.contains_key(&name) {
         set(headers, name, value);
     }
@@ -20,9 +20,9 @@ pub(super) fn ascii(text: String) -> HeaderValue {
     HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""))
 }
 
-/// Keeps the answer out of every cache, unless it says itself who may keep it.
-pub(super) fn not_stored(headers: &mut HeaderMap) {
-    set_unless_there(headers, CACHE_CONTROL, HeaderValue::from_static("no-store"));
+/// Keeps the answer out of every cache, unless it has a `Cache-Control` of its own.
+pub(super) fn set_no_store(headers: &mut HeaderMap) {
+    set_if_absent(headers, CACHE_CONTROL, HeaderValue::from_static("no-store"));
 }
 
 #[cfg(test)]
@@ -38,21 +38,21 @@ mod tests {
             CACHE_CONTROL,
             HeaderValue::from_static("no-store"),
         );
-        not_stored(&mut headers);
+        set_no_store(&mut headers);
         assert_eq!(headers, full());
     }
 
     #[test]
     fn what_is_there_is_replaced_or_kept_as_was_asked_for() {
         let mut headers = HeaderMap::new();
-        not_stored(&mut headers);
+        set_no_store(&mut headers);
         assert_eq!(headers[CACHE_CONTROL], "no-store");
         set(
             &mut headers,
             CACHE_CONTROL,
             HeaderValue::from_static("private"),
         );
-        not_stored(&mut headers);
+        set_no_store(&mut headers);
         assert_eq!(headers[CACHE_CONTROL], "private");
     }
 }

@@ -1,22 +1,22 @@
-//! What the header of a trusted proxy says, and what operators are told of it.
+//! The result of reading the header of a trusted proxy, and the log events about it.
 
 use std::{net::IpAddr, sync::Once};
 
 use http::HeaderName;
 
-/// What the header of a trusted peer says.
+/// The result of reading the header of a trusted peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
     Client(IpAddr),
     /// Reading stopped before a client was found; this is the last proxy that was passed.
     Unreadable(IpAddr),
-    /// The part of it that is read names no client; this is the last proxy that was passed.
+    /// The part that is read names no client; this is the last proxy that was passed.
     TooLong(IpAddr),
     Missing,
 }
 
 impl Found {
-    /// Tells operators of everything but a client, by a name for each; never what was sent.
+    /// Logs everything but a client, each by its name; never what was sent.
     pub(super) fn trace(self, peer: IpAddr, header: &HeaderName) {
         static WARNED: Once = Once::new();
 
@@ -34,7 +34,7 @@ impl Found {
                 target: "tollgate::client_ip",
                 %peer,
                 %header,
-                "as much of the header of a trusted proxy as is read names no client: the proxy's bucket is charged"
+                "the header of a trusted proxy is too long, and the part that is read names no client: the proxy's bucket is charged"
             ),
             Self::Missing => {
                 WARNED.call_once(|| {
@@ -43,7 +43,7 @@ impl Found {
                         %peer,
                         %header,
                         "a trusted proxy sent a request without the header that names the client; such requests \
-                         share the proxy's bucket, and this is said only once: see `client_ip.header_missing`"
+                         share the proxy's bucket. It is logged once as a warning, then as `client_ip.header_missing`"
                     );
                 });
                 tracing::debug!(

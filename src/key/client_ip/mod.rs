@@ -9,7 +9,7 @@ use crate::error::ConfigError;
 use super::{
     KeyExtractor, MissingKey,
     address::{self, Ipv6Prefix, canonical},
-    header::{MORE_THAN_ONCE, parse_name},
+    header::{REPEATED, parse_name},
 };
 
 use found::Found;
@@ -39,7 +39,7 @@ mod x_forwarded_for;
 ///    is. Empty items do not count.
 /// 3. At anything that is not an address (`unknown`, `_hidden`, a zone, a syntax error) reading
 ///    stops, and the request is charged to the last proxy that was passed. Nothing further left can
-///    be vouched for, and nobody gets a free pass.
+///    be trusted, and nobody passes for free.
 /// 4. The last 8 KiB of the header and the last 32 addresses in it are read, whatever stands in
 ///    front of them: a client that writes more than that does not leave its bucket. What may be the
 ///    end of something longer does not count. If no client is found in them, that is as if reading
@@ -47,10 +47,10 @@ mod x_forwarded_for;
 /// 5. A request whose header is missing is charged to the peer: the proxy has a bucket as well.
 /// 6. Addresses are canonical before they are compared, and IPv6 is masked last, as by `PeerIp`.
 ///
-/// Nothing else is read: a second header that would say something else has no say, and
+/// No other header is read, and
 /// `X_Forwarded_For` is not `X-Forwarded-For`. Extraction takes no allocation.
 ///
-/// # What is yours to see to
+/// # What you have to ensure
 ///
 /// - Name the proxies, and only those: a block that clients can connect from lets them choose their
 ///   keys. The constructors refuse lists that hold the whole Internet.
@@ -88,7 +88,7 @@ mod x_forwarded_for;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientIp {
     header: HeaderName,
-    form: Form,
+    format: HeaderFormat,
     trusted: TrustedProxies,
     prefix: Ipv6Prefix,
 }
@@ -134,7 +134,7 @@ impl ClientIp {
     {
         Self::try_new(
             HeaderName::from_static("x-forwarded-for"),
-            Form::XForwardedFor,
+            HeaderFormat::XForwardedFor,
             trusted,
         )
     }
@@ -181,7 +181,7 @@ impl ClientIp {
     where
         I: IntoIterator<Item: AsRef<str>>,
     {
-        Self::try_new(header::FORWARDED, Form::Forwarded, trusted)
+        Self::try_new(header::FORWARDED, HeaderFormat::Forwarded, trusted)
     }
 
     /// Charges a request to the client that a trusted proxy names in this header; answers 400 if it
@@ -231,7 +231,11 @@ impl ClientIp {
     where
         I: IntoIterator<Item: AsRef<str>>,
     {
-        Self::try_new(parse_name(name.as_ref())?, Form::OneAddress, trusted)
+        Self::try_new(
+            parse_name(name.as_ref())?,
+            HeaderFormat::OneAddress,
+            trusted,
+        )
     }
 
     /// Makes all IPv6 clients whose first so many bits are the same share one bucket (default: 64).
@@ -269,13 +273,13 @@ impl ClientIp {
         Ok(self)
     }
 
-    fn try_new<I>(header: HeaderName, form: Form, trusted: I) -> Result<Self, ConfigError>
+    fn try_new<I>(header: HeaderName, format: HeaderFormat, trusted: I) -> Result<Self, ConfigError>
     where
         I: IntoIterator<Item: AsRef<str>>,
     {
         Ok(Self {
             header,
-            form,
+            format,
             trusted: TrustedProxies::try_new(trusted)?,
             prefix: Ipv6Prefix::DEFAULT,
         })
@@ -283,37 +287,45 @@ impl ClientIp {
 
     fn find(&self, headers: &HeaderMap, peer: IpAddr) -> Result<Found, MissingKey> {
         let lines = || headers.get_all(&self.header).iter();
-        if self.form == Form::OneAddress && lines().nth(1).is_some() {
-            return Err(MissingKey::of_header(&self.header, MORE_THAN_ONCE));
+        if self.format == HeaderFormat::OneAddress && lines().nth(1).is_some() {
+            return Err(MissingKey::of_header(&self.header, REPEATED));
         }
-        let lines = last_bytes(lines().map(|line| line.as_bytes()), MOST_BYTES);
-        Ok(match self.form {
-            Form::XForwardedFor => self.walk(peer, lines.flat_map(x_forwarded_for::from_the_right)),
-            Form::Forwarded => self.walk(peer, lines.flat_map(forwarded::from_the_right)),
-            Form::OneAddress => self.walk(peer, lines.flat_map(one_address)),
+        let lines = last_bytes(lines().map(|line| line.as_bytes()), MAX_BYTES);
+        Ok(match self.format {
+            HeaderFormat::XForwardedFor => {
+                self.first_untrusted(peer, lines.flat_map(x_forwarded_for::from_the_right))
+            }
+            HeaderFormat::Forwarded => {
+                self.first_untrusted(peer, lines.flat_map(forwarded::from_the_right))
+            }
+            HeaderFormat::OneAddress => self.first_untrusted(peer, lines.flat_map(one_address)),
         })
     }
 
-    /// Passes over the proxies, from the nearest on, to the first that is not one.
-    fn walk(&self, peer: IpAddr, hops: impl Iterator<Item = Result<IpAddr, Stop>>) -> Found {
-        let mut vouched_for = None;
+    /// Skips the trusted proxies, from the nearest on: the first other address is the client.
+    fn first_untrusted(
+        &self,
+        peer: IpAddr,
+        hops: impl Iterator<Item = Result<IpAddr, Stop>>,
+    ) -> Found {
+        let mut last_proxy = None;
         for (hop, passed) in hops.zip(0..) {
-            let last = vouched_for.unwrap_or(peer);
-            if passed == MOST_HOPS {
+            let last = last_proxy.unwrap_or(peer);
+            if passed == MAX_HOPS {
                 return Found::TooLong(last);
             }
             match hop.map(canonical) {
-                Ok(proxy) if self.trusted.contains(proxy) => vouched_for = Some(proxy),
+                Ok(proxy) if self.trusted.contains(proxy) => last_proxy = Some(proxy),
                 Ok(client) => return Found::Client(client),
                 Err(Stop::Unreadable) => return Found::Unreadable(last),
                 Err(Stop::Cut) => return Found::TooLong(last),
             }
         }
-        vouched_for.map_or(Found::Missing, Found::Client)
+        last_proxy.map_or(Found::Missing, Found::Client)
     }
 }
 
-/// What a line says that is a single address.
+/// The address in a line that has only one.
 fn one_address(line: Line<'_>) -> impl Iterator<Item = Result<IpAddr, Stop>> {
     line.items(|value| (None, Ok(value)))
         .map(|value| Ok(node::lenient(value?)?))
@@ -342,12 +354,12 @@ impl<B> KeyExtractor<Request<B>> for ClientIp {
 }
 
 /// How much of the header is read, from the right: more than any honest chain of proxies writes.
-const MOST_BYTES: usize = 8 * 1024;
-const MOST_HOPS: usize = 32;
+const MAX_BYTES: usize = 8 * 1024;
+const MAX_HOPS: usize = 32;
 
-/// How the one header that is read is written.
+/// The format of the one header that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum HeaderFormat {
     XForwardedFor,
     Forwarded,
     OneAddress,

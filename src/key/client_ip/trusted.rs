@@ -1,4 +1,4 @@
-//! Whose word is taken: the addresses of the proxies.
+//! The address blocks of the trusted proxies.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -33,7 +33,7 @@ impl TrustedProxies {
             return Err(ConfigError::NoTrustedProxies);
         }
         let nets = IpNet::aggregate(&nets);
-        if holds_everyone(&nets) {
+        if hold_every_public_address(&nets) {
             return Err(ConfigError::TrustsEveryone {
                 cidr: names.join(", "),
             });
@@ -78,12 +78,12 @@ fn parse(cidr: &str) -> Result<Vec<IpNet>, ConfigError> {
     Ok(vec![net])
 }
 
-/// Whether no caller from the Internet, over IPv4 or over IPv6, is left to distrust.
+/// Whether the blocks hold every public address of IPv4 or of IPv6.
 ///
-/// The blocks that no such caller comes from may be missing: private ones, loopback, multicast and,
-/// in IPv6, whatever is not global unicast.
-fn holds_everyone(nets: &[IpNet]) -> bool {
-    const NOBODY_V4: [Ipv4Net; 8] = [
+/// Blocks that are not public may be missing: private ones, loopback, multicast and, in IPv6, all
+/// that is not global unicast.
+fn hold_every_public_address(nets: &[IpNet]) -> bool {
+    const NOT_PUBLIC_V4: [Ipv4Net; 8] = [
         Ipv4Net::new_assert(Ipv4Addr::new(0, 0, 0, 0), 8),
         Ipv4Net::new_assert(Ipv4Addr::new(10, 0, 0, 0), 8),
         Ipv4Net::new_assert(Ipv4Addr::new(100, 64, 0, 0), 10),
@@ -93,15 +93,15 @@ fn holds_everyone(nets: &[IpNet]) -> bool {
         Ipv4Net::new_assert(Ipv4Addr::new(192, 168, 0, 0), 16),
         Ipv4Net::new_assert(Ipv4Addr::new(224, 0, 0, 0), 3),
     ];
-    const NOBODY_V6: [Ipv6Net; 3] = [
+    const NOT_PUBLIC_V6: [Ipv6Net; 3] = [
         Ipv6Net::new_assert(Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 0), 3),
         Ipv6Net::new_assert(Ipv6Addr::new(0x4000, 0, 0, 0, 0, 0, 0, 0), 2),
         Ipv6Net::new_assert(Ipv6Addr::new(0x8000, 0, 0, 0, 0, 0, 0, 0), 1),
     ];
 
     let mut nets = nets.to_vec();
-    nets.extend(NOBODY_V4.map(IpNet::from));
-    nets.extend(NOBODY_V6.map(IpNet::from));
+    nets.extend(NOT_PUBLIC_V4.map(IpNet::from));
+    nets.extend(NOT_PUBLIC_V6.map(IpNet::from));
     IpNet::aggregate(&nets)
         .iter()
         .any(|net| net.prefix_len() == 0)

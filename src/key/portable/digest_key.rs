@@ -29,7 +29,7 @@ pub struct DigestKey(Hmac<Sha256>);
 
 impl DigestKey {
     /// How long a digest is as text.
-    pub(super) const TEXT: usize = 22;
+    pub(super) const TEXT_LEN: usize = 22;
 
     /// Makes digests under this key.
     ///
@@ -44,14 +44,14 @@ impl DigestKey {
 
     /// The digest of these bytes, as base64url; no other kind has the same digest of the same
     /// bytes.
-    pub(super) fn digest(&self, kind: u8, bytes: &[u8]) -> [u8; Self::TEXT] {
-        const KEPT: usize = 16;
+    pub(super) fn digest(&self, kind: u8, bytes: &[u8]) -> [u8; Self::TEXT_LEN] {
+        const DIGEST_LEN: usize = 16;
 
         let mac = self.0.clone().chain_update([kind]).chain_update(bytes);
         let digest = mac.finalize().into_bytes();
-        let mut text = [0; Self::TEXT];
+        let mut text = [0; Self::TEXT_LEN];
         URL_SAFE_NO_PAD
-            .encode_slice(&digest[..KEPT], &mut text)
+            .encode_slice(&digest[..DIGEST_LEN], &mut text)
             .expect("16 bytes are 22 characters");
         text
     }

@@ -86,7 +86,7 @@ pub use parts::KeyParts;
 ///
 /// - Write what only this process knows: an address in memory, a random seed, the order of a
 ///   `HashMap`.
-/// - Write as many parts as a caller likes: each part is bounded, and their number is up to you.
+/// - Write as many parts as a caller likes: each part is bounded, and you bound their number.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not mean the same in every process: a shared store cannot find its bucket",
     label = "not a portable key",

@@ -24,7 +24,7 @@ use super::DigestKey;
 ///
 /// - **Distinct**: no two different sequences of parts give the same bytes, since each part ends at
 ///   its only `;`. That two digests of 128 bits are the same is possible, and not to be expected.
-/// - **Bounded**: a part takes at most [`LONGEST_PART`](Self::LONGEST_PART) bytes, whatever is in
+/// - **Bounded**: a part takes at most [`MAX_PART_LEN`](Self::MAX_PART_LEN) bytes, whatever is in
 ///   it.
 /// - **Plain**: a part is made of ASCII letters and digits and `-._~/:@+=,%;`. So it is one line in
 ///   every log, and holds no brace that Redis Cluster would take for a hash tag and no `*` that a
@@ -49,10 +49,10 @@ pub struct KeyParts {
 
 impl KeyParts {
     /// How many bytes one part takes at most.
-    pub const LONGEST_PART: usize = "s:;".len() + Self::LONGEST_VALUE;
+    pub const MAX_PART_LEN: usize = "s:;".len() + Self::MAX_VALUE_LEN;
 
     /// How many bytes of text stand between the `:` and the `;`; a digest is there instead of more.
-    const LONGEST_VALUE: usize = 64;
+    const MAX_VALUE_LEN: usize = 64;
 
     /// No parts yet; digests are made under a key that is published in the source.
     pub fn new() -> Self {
@@ -164,8 +164,8 @@ impl KeyParts {
     }
 
     fn readable(&mut self, kind: u8, value: &[u8]) -> &mut Self {
-        let is_short = value.len() <= Self::LONGEST_VALUE
-            && value.iter().map(|&byte| plain_len(byte)).sum::<usize>() <= Self::LONGEST_VALUE;
+        let is_short = value.len() <= Self::MAX_VALUE_LEN
+            && value.iter().map(|&byte| plain_len(byte)).sum::<usize>() <= Self::MAX_VALUE_LEN;
         if is_short {
             self.bytes.extend_from_slice(&[kind, b':']);
             push_plain(&mut self.bytes, value);

@@ -36,7 +36,7 @@ fn text_and_bytes_of_every_length_are_bounded_and_distinct() {
         for letter in ["a", "b", "\0", " ", "}"] {
             let text = letter.repeat(length);
             for bytes in [written(text.as_str()), written(text.as_bytes())] {
-                assert!(bytes.len() <= KeyParts::LONGEST_PART, "{bytes}");
+                assert!(bytes.len() <= KeyParts::MAX_PART_LEN, "{bytes}");
                 let same = seen.insert(bytes, (length, letter));
                 assert!(length == 0 || same.is_none(), "{same:?}");
             }
@@ -51,13 +51,13 @@ fn text_and_bytes_of_every_length_are_bounded_and_distinct() {
         i128::MIN,
         Ipv6Addr::from([0xFF; 16]),
     );
-    assert!(written(six).len() <= 6 * KeyParts::LONGEST_PART);
+    assert!(written(six).len() <= 6 * KeyParts::MAX_PART_LEN);
 }
 
 #[test]
 fn every_kind_of_part_keeps_to_the_longest_and_the_longest_is_reached() {
-    assert_eq!(KeyParts::LONGEST_PART, 67);
-    assert_eq!(written("a".repeat(64)).len(), KeyParts::LONGEST_PART);
+    assert_eq!(KeyParts::MAX_PART_LEN, 67);
+    assert_eq!(written("a".repeat(64)).len(), KeyParts::MAX_PART_LEN);
     for part in [
         written(u128::MAX),
         written(i128::MIN),
@@ -65,7 +65,7 @@ fn every_kind_of_part_keeps_to_the_longest_and_the_longest_is_reached() {
         written("a".repeat(65)),
         written(HeaderKey::from("a")),
     ] {
-        assert!(part.len() <= KeyParts::LONGEST_PART, "{part}");
+        assert!(part.len() <= KeyParts::MAX_PART_LEN, "{part}");
     }
 }
 
@@ -219,7 +219,7 @@ fn no_two_sequences_of_parts_give_the_same_bytes() {
             part.write_to(&mut parts);
         }
         let bytes = parts.into_bytes();
-        assert!(bytes.len() <= sequence.len() * KeyParts::LONGEST_PART);
+        assert!(bytes.len() <= sequence.len() * KeyParts::MAX_PART_LEN);
         let text = String::from_utf8_lossy(&bytes).into_owned();
         assert_plain(&text);
         // What the proof stands on: each part ends at its only semicolon.

@@ -192,7 +192,7 @@ fn a_value_that_makes_no_sense_is_named_with_its_field() {
     );
     assert_eq!(
         precision("1us"),
-        "`precision`: the precision asks for 1000000 sub-counters, more than 1024"
+        "`precision`: the precision asks for 1000000 sub-counters, more than 1024: use a coarser one"
     );
     assert_eq!(
         precision("0ms"),
@@ -208,6 +208,6 @@ fn a_value_that_makes_no_sense_is_named_with_its_field() {
 fn a_field_that_stands_twice_is_refused() {
     assert_eq!(
         told::<Gcra>(r#"{"quota":"1/s","burst":2,"burst":3}"#),
-        "`burst` stands here twice"
+        "`burst` is given twice"
     );
 }
