@@ -1,8 +1,8 @@
 //! Rate limiting for tower services: axum, tonic, hyper, or any [`Service`](tower_service::Service)
 //! at all.
 //!
-//! Three words make a limit: an [algorithm] says how much, a [store] keeps count, a [key] says of
-//! whom. Each is changed without touching the others.
+//! A limit has three parts: an [algorithm] says how much is let through, a [key] says which requests
+//! are counted together, a [store] keeps the counts. Each can be changed without the others.
 //!
 //! ```
 //! use axum::{Router, routing::get};
@@ -18,9 +18,9 @@
 //! # let _ = app;
 //! ```
 //!
-//! A caller who asks for more is answered with 429, with the exact time to wait in `Retry-After`; a
-//! gRPC caller with `RESOURCE_EXHAUSTED` and a `RetryInfo`. Admitted callers see in the `RateLimit`
-//! fields what they have left.
+//! A caller who asks for more is answered with 429, and with the time to wait in `Retry-After`,
+//! rounded up to seconds; a gRPC caller with `RESOURCE_EXHAUSTED` and a `RetryInfo`. Admitted
+//! callers see in the `RateLimit` fields what they have left.
 //!
 //! # Where to look
 //!
@@ -37,7 +37,7 @@
 //! | Can a request count against its address *and* its account? | [`EachOf`] |
 //! | Can each plan have numbers of its own? Can they change while the program runs? | [`choice`] |
 //! | Can limits stand in a file? | feature `serde`, and its chapter in `docs` |
-//! | How do I limit what is not a request? | [`RateLimiter`] |
+//! | How do I limit what is not a request? | [`RateLimiter`]; feature `local` alone is enough |
 //! | How do I test my limits? | [`clock::ManualClock`] |
 //!
 //! # What it is not
@@ -47,21 +47,21 @@
 //!
 //! # Features
 //!
-//! They only add. `axum` is on by default, and brings `layer` and `local` with it.
+//! A feature adds to the crate, and changes nothing that is there without it.
 //!
-//! - none (`default-features = false`): [`Quota`], every [algorithm], [`Decision`], and
-//!   [`RateLimiter`] over a [store] of your own. It depends on no runtime and no HTTP, and builds
-//!   for `wasm32-unknown-unknown`.
-//! - `local`: [`store::LocalStore`] and [`clock::SystemClock`]: limits inside this process, still
-//!   without HTTP.
-//! - `layer`, with `local`: [`RateLimitLayer`], the extractors of [`key`], [`response`].
-//! - `axum`, with `layer`: [`key::PeerIp`] reads axum's `ConnectInfo`, [`key::MatchedRoute`] and
-//!   [`RouteCosts`] its matched path, and refusals become axum bodies.
-//! - `tonic`, with `layer`: [`key::PeerIp`] reads tonic's connect info, and refusals become tonic
-//!   bodies.
+//! - none (`default-features = false`): [`Quota`], the [algorithms](algorithm), [`Decision`], and
+//!   [`RateLimiter`] over a [store] of your own. Nothing here needs a runtime, a clock or HTTP; it
+//!   builds for `wasm32-unknown-unknown`.
+//! - `local`: [`store::LocalStore`] and [`clock::SystemClock`], for limits in one process. No HTTP
+//!   and no runtime either.
+//! - `layer` (includes `local`): [`RateLimitLayer`], the extractors in [`key`], and [`response`].
+//! - `axum` (on by default, includes `layer`): [`key::PeerIp`] reads axum's `ConnectInfo`,
+//!   [`key::MatchedRoute`] and [`RouteCosts`] its matched path, and refusals become axum bodies.
+//! - `tonic` (includes `layer`): [`key::PeerIp`] reads tonic's connect info, and refusals become
+//!   tonic bodies.
 //! - `redis`: `store::RedisStore`, one limit for many processes over Redis or Valkey, and
-//!   `key::PortableKey`, its keys. For a [`RateLimiter`] alone; with `layer`, `axum` or `tonic`
-//!   for requests.
+//!   `key::PortableKey`, its keys. Alone it is for a [`RateLimiter`]; add `layer`, `axum` or
+//!   `tonic` for a layer.
 //! - `reload`: `choice::Reloadable`, numbers that are replaced while they are in use.
 //! - `serde`: every algorithm can be deserialized from a map such as `{ quota = "20/s", burst = 40,
 //!   name = "api" }`, a tuple (and an [`EachOf`] of one) from a list of such maps, and [`Quota`]
