@@ -54,7 +54,7 @@ if m.id ~= m.own_id then
     elseif m.rest_until > 0 then
       m.used = m.units
       m.start = m.opens_at_first == 1 and m.rest_until - 2 * m.period
-        or (math.floor(m.rest_until / m.period) - 1) * m.period
+        or (math.ceil(m.rest_until / m.period) - 1) * m.period
       if m.start < 0 then m.start = 0 end
     else
       m.start, m.used = m.main.start, m.main.used

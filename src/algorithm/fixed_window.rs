@@ -237,7 +237,7 @@ impl Rule for Windows {
     fn full_until(&self, micros: u64, units: u64) -> Window {
         let start = match self.opens {
             Opens::AtMultiplesOfThePeriod => {
-                (micros / self.period_micros).saturating_sub(1) * self.period_micros
+                micros.div_ceil(self.period_micros).saturating_sub(1) * self.period_micros
             }
             Opens::AtTheFirstRequest => micros.saturating_sub(self.matters_for()),
         };

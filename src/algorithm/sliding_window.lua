@@ -53,7 +53,7 @@ if m.id ~= m.period then
     if m.own then
       m.stamp, m.previous, m.current = m.own.stamp, m.own.previous, m.own.current
     elseif m.rest_until > 0 then
-      m.stamp = math.max(math.floor(m.rest_until / m.period) - 2, 0) * m.period
+      m.stamp = math.max(math.ceil(m.rest_until / m.period) - 2, 0) * m.period
       m.previous, m.current = m.units, m.units
     else
       m.stamp, m.previous, m.current = m.main.stamp, m.main.previous, m.main.current

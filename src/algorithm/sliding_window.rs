@@ -264,7 +264,7 @@ impl Rule for Pairs {
     }
 
     fn full_until(&self, micros: u64, units: u64) -> TwoWindows {
-        let window = (micros / self.period_micros).saturating_sub(2);
+        let window = micros.div_ceil(self.period_micros).saturating_sub(2);
         TwoWindows {
             stamp: window * self.period_micros,
             previous: units,

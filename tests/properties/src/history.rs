@@ -189,3 +189,12 @@ pub fn checks() -> impl Strategy<Value = History> {
         cost().prop_map(Op::Check),
     )
 }
+
+/// Checks only, forward and back by any step: of microseconds, of less than the shortest span, and
+/// of more than the longest.
+pub fn checks_back_and_forth() -> impl Strategy<Value = History> {
+    history(
+        prop_oneof![5 => forward(), 1 => back()],
+        cost().prop_map(Op::Check),
+    )
+}
