@@ -14,11 +14,18 @@ if m.id ~= m.own_id then
       if id < 2 then error('UNREADABLE state') end
       return { id = id, start = start, used = used, ends = ends, at_first = id % 2, period = math.floor(id / 2) }
     end
+    -- Numbers that were not written together are a stranger's.
+    m.sum = function(...)
+      local sum = 0
+      for _, number in ipairs({ ... }) do sum = (sum * 31 + number % 4294967291) % 4294967291 end
+      return sum
+    end
     m.rest_until = 0
     if m.id ~= 0 then
       m.main = lane(m.id, m.start, m.used, 0)
     else
-      local main, other, start, used, ends, rest_until = struct.unpack('<dddddd', state, m.lanes_at)
+      local main, other, start, used, ends, rest_until, sum = struct.unpack('<ddddddd', state, m.lanes_at)
+      if sum ~= m.sum(main, m.start, m.used, other, start, used, ends, rest_until) then error('UNREADABLE state') end
       if not (rest_until >= 0 and rest_until < 2 ^ 53 and rest_until % 1 == 0) then error('UNREADABLE state') end
       m.main, m.rest_until = lane(main, m.start, m.used, 0), rest_until
       if other ~= 0 then m.other = lane(other, start, used, ends) end
@@ -26,7 +33,8 @@ if m.id ~= m.own_id then
     m.own = m.main.id == m.own_id and m.main or m.other and m.other.id == m.own_id and m.other
     m.pack = function(main, other, rest_until)
       other = other or { id = 0, start = 0, used = 0, ends = 0 }
-      return struct.pack('<dddddd', main.id, other.id, other.start, other.used, other.ends, rest_until)
+      return struct.pack('<ddddddd', main.id, other.id, other.start, other.used, other.ends, rest_until,
+        m.sum(main.id, main.start, main.used, other.id, other.start, other.used, other.ends, rest_until))
     end
     -- The window that is running for a lane.
     m.now_of = function(lane)

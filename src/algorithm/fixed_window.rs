@@ -388,7 +388,7 @@ impl Scripted for FixedWindow {
             .parameters(&["units", "own_id"])
             .state(&["start", "used"])
             .aside(&["id"])
-            .lanes([0, 6])
+            .lanes([0, 7])
             .tells(&["running", "taken"])
     }
 

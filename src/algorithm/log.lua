@@ -44,17 +44,27 @@ if m.first > m.last or m.first_total > m.total or m.forgotten > m.total
   error('UNREADABLE state')
 end
 if m.id ~= m.own_id then
+  -- Numbers that were not written together are a stranger's.
+  m.sum = function(...)
+    local sum = 0
+    for _, number in ipairs({ ... }) do sum = (sum * 31 + number % 4294967291) % 4294967291 end
+    return sum
+  end
+  m.alone = function() return struct.pack('<ddd', m.reach, m.units, m.sum(m.own_id, m.reach, m.units)) end
   m.reach = m.span_micros + m.slot_micros - 1
   if not state then
-    m.id, m.lanes, moves = m.own_id, struct.pack('<dd', m.reach, m.units), true
+    m.id, m.lanes, moves = m.own_id, m.alone(), true
   else
     -- Others were admitted: see log.rs. What is kept for them may be over for these numbers; the state itself is what
     -- whoever was admitted last counts.
-    local n = { struct.unpack(m.id == 0 and '<dddddddd' or '<dd', state, m.lanes_at) }
+    local n = { struct.unpack(m.id == 0 and '<ddddddddd' or '<ddd', state, m.lanes_at) }
     for at = 1, #n - 1 do
       if not (n[at] >= 0 and n[at] < 2 ^ 53 and n[at] % 1 == 0) then error('UNREADABLE state') end
     end
     m.main_reach, m.main_units, m.others_reach, m.others_units, m.others_until = n[1], n[2], 0, 0, 0
+    if n[#n - 1] ~= (m.id == 0 and m.sum(m.total, m.last, m.shift, unpack(n, 1, 8)) or m.sum(m.id, n[1], n[2])) then
+      error('UNREADABLE state')
+    end
     if m.id == 0 then
       m.others_reach, m.others_units, m.others_until = n[3], n[4], n[5]
       m.forgotten, m.first, m.first_total = n[6], n[7], n[8]
@@ -66,8 +76,9 @@ if m.id ~= m.own_id then
       error('UNREADABLE state')
     end
     m.pack = function()
-      return struct.pack('<dddddddd', m.main_reach, m.main_units, m.others_reach, m.others_units, m.others_until,
-        m.kept[1], m.kept[2], m.kept[3])
+      local n = { m.main_reach, m.main_units, m.others_reach, m.others_units, m.others_until, unpack(m.kept) }
+      n[9] = m.sum(m.total, m.last, m.shift, unpack(n))
+      return struct.pack('<ddddddddd', unpack(n))
     end
     if m.last > now - now % m.slot_micros + m.span_micros then
       local back = m.last - now
@@ -179,7 +190,7 @@ if m.kept then
   if m.others_until > 0 then
     m.id, m.lanes = 0, m.pack()
   else
-    m.id, m.lanes = m.own_id, struct.pack('<dd', m.reach, m.units)
+    m.id, m.lanes = m.own_id, m.alone()
     m.forgotten, m.first, m.first_total = forgotten, first, first_total
   end
 end

@@ -450,7 +450,7 @@ impl Scripted for Log {
             .parameters(&["units", "slot_micros", "span_micros", "own_id"])
             .state(&["forgotten", "total", "first", "first_total", "last"])
             .aside(&["id", "shift"])
-            .lanes([2, 8])
+            .lanes([3, 9])
             .keys(&["list"])
             .tells(&["counted", "more_after", "all_after", "cost_after"])
     }

@@ -6,8 +6,18 @@ if m.own_id >= 2 ^ 50 then
   m.seen = math.floor(now / m.tick_micros)
 end
 if m.id ~= m.own_id then
+  -- Numbers that were not written together are a stranger's.
+  m.sum = function(...)
+    local sum = 0
+    for _, number in ipairs({ ... }) do sum = (sum * 31 + number % 4294967291) % 4294967291 end
+    return sum
+  end
+  m.alone = function()
+    local capacity, unit, paid = m.capacity_parts, m.parts_per_unit, m.parts_per_tick
+    return struct.pack('<dddd', capacity, unit, paid, m.sum(m.own_id, capacity, unit, paid))
+  end
   if not state then
-    m.id, m.lanes, moves = m.own_id, struct.pack('<ddd', m.capacity_parts, m.parts_per_unit, m.parts_per_tick), true
+    m.id, m.lanes, moves = m.own_id, m.alone(), true
   else
     -- Others were admitted: see lanes.rs.
     local lane = function(id, capacity, unit, paid, debt, at, ends)
@@ -19,10 +29,12 @@ if m.id ~= m.own_id then
       return { id = id, capacity = capacity, unit = unit, paid = paid, debt = debt, at = at, ends = ends, tick = tick }
     end
     if m.id ~= 0 then
-      local capacity, unit, paid = struct.unpack('<ddd', state, m.lanes_at)
+      local capacity, unit, paid, sum = struct.unpack('<dddd', state, m.lanes_at)
+      if sum ~= m.sum(m.id, capacity, unit, paid) then error('UNREADABLE state') end
       m.main, m.rest_until = lane(m.id, capacity, unit, paid, m.debt, m.at, 0), 0
     else
-      local n = { struct.unpack('<dddddddddddd', state, m.lanes_at) }
+      local n = { struct.unpack('<ddddddddddddd', state, m.lanes_at) }
+      if n[13] ~= m.sum(m.debt, m.at, unpack(n, 1, 12)) then error('UNREADABLE state') end
       m.main, m.rest_until = lane(n[1], n[2], n[3], n[4], m.debt, m.at, 0), n[12]
       if not (n[12] >= 0 and n[12] < 2 ^ 53 and n[12] % 1 == 0) then error('UNREADABLE state') end
       if n[5] ~= 0 then m.other = lane(n[5], n[6], n[7], n[8], n[9], n[10], n[11]) end
@@ -37,8 +49,10 @@ if m.id ~= m.own_id then
     end
     m.pack = function(main, other, rest_until)
       other = other or { id = 0, capacity = 0, unit = 0, paid = 0, debt = 0, at = 0, ends = 0 }
-      return struct.pack('<dddddddddddd', main.id, main.capacity, main.unit, main.paid,
+      local sum = m.sum(main.debt, main.at, main.id, main.capacity, main.unit, main.paid,
         other.id, other.capacity, other.unit, other.paid, other.debt, other.at, other.ends, rest_until)
+      return struct.pack('<ddddddddddddd', main.id, main.capacity, main.unit, main.paid,
+        other.id, other.capacity, other.unit, other.paid, other.debt, other.at, other.ends, rest_until, sum)
     end
     local tick = m.tick_micros or 1
     local stamp = m.own or m.main
@@ -112,7 +126,7 @@ if m.main then
   if other or rest_until > 0 then
     m.id, m.lanes = 0, m.pack(m.main, other, rest_until)
   else
-    m.id, m.lanes = m.own_id, struct.pack('<ddd', m.capacity_parts, m.parts_per_unit, m.parts_per_tick)
+    m.id, m.lanes = m.own_id, m.alone()
   end
 end
 --- refund
@@ -130,6 +144,7 @@ if (not m.main or m.own == m.main) and m.debt + (m.at - m.admitted_at) * m.parts
   m.debt, m.at = m.owed - cost * m.parts_per_unit, m.seen
   if m.debt < 0 then m.debt = 0 end
   if m.main then m.main.debt, m.main.at = m.debt, m.at end
+  if m.id == 0 then m.lanes = m.pack(m.main, m.other, m.rest_until) end
 end
 --- forget
 -- What is owed for less than a tick may be lost in the sum.

@@ -460,7 +460,7 @@ impl Scripted for Meter {
             ])
             .state(&["debt", "at"])
             .aside(&["id"])
-            .lanes([3, 12])
+            .lanes([4, 13])
             .tells(&["owed", "seen"])
     }
 

@@ -12,11 +12,20 @@ if m.id ~= m.period then
       if id == 0 then error('UNREADABLE state') end
       return { id = id, stamp = stamp, previous = previous, current = current, ends = ends }
     end
+    -- Numbers that were not written together are a stranger's.
+    m.sum = function(...)
+      local sum = 0
+      for _, number in ipairs({ ... }) do sum = (sum * 31 + number % 4294967291) % 4294967291 end
+      return sum
+    end
     m.rest_until = 0
     if m.id ~= 0 then
       m.main = lane(m.id, m.stamp, m.previous, m.current, 0)
     else
-      local main, other, stamp, previous, current, ends, rest_until = struct.unpack('<ddddddd', state, m.lanes_at)
+      local main, other, stamp, previous, current, ends, rest_until, sum = struct.unpack('<dddddddd', state, m.lanes_at)
+      if sum ~= m.sum(main, m.stamp, m.previous, m.current, other, stamp, previous, current, ends, rest_until) then
+        error('UNREADABLE state')
+      end
       if not (rest_until >= 0 and rest_until < 2 ^ 53 and rest_until % 1 == 0) then error('UNREADABLE state') end
       m.main, m.rest_until = lane(main, m.stamp, m.previous, m.current, 0), rest_until
       if other ~= 0 then m.other = lane(other, stamp, previous, current, ends) end
@@ -24,7 +33,9 @@ if m.id ~= m.period then
     m.own = m.main.id == m.period and m.main or m.other and m.other.id == m.period and m.other
     m.pack = function(main, other, rest_until)
       other = other or { id = 0, stamp = 0, previous = 0, current = 0, ends = 0 }
-      return struct.pack('<ddddddd', main.id, other.id, other.stamp, other.previous, other.current, other.ends, rest_until)
+      return struct.pack('<dddddddd', main.id, other.id, other.stamp, other.previous, other.current, other.ends, rest_until,
+        m.sum(main.id, main.stamp, main.previous, main.current,
+          other.id, other.stamp, other.previous, other.current, other.ends, rest_until))
     end
     m.now_of = function(lane)
       local at = math.max(now, lane.stamp)

@@ -462,7 +462,7 @@ impl Scripted for SlidingWindow {
             .parameters(&["units", "period", "tick_micros", "ticks"])
             .state(&["stamp", "previous", "current"])
             .aside(&["id"])
-            .lanes([0, 7])
+            .lanes([0, 8])
             .tells(&["at", "weighs", "counts"])
     }
 
