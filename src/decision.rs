@@ -4,16 +4,11 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use crate::policy::{Policy, PolicyName};
 
-mod logged;
-mod owed;
+mod lazy_status;
 mod standing;
-mod weighed;
 
-pub(crate) use logged::Logged;
-pub(crate) use owed::Owed;
-pub(crate) use standing::RefusedCost;
+pub use lazy_status::LazyStatus;
 pub use standing::{Outcome, Standing};
-pub(crate) use weighed::Weighed;
 
 /// What one policy decided; a tuple of algorithms has one for each member.
 #[derive(Clone)]
@@ -21,44 +16,45 @@ pub struct PolicyDecision {
     policy: PolicyName,
     limit: u64,
     window_micros: u64,
-    stands: Stands,
+    status: Known,
 }
 
-/// How a policy stands, or the numbers from which that is worked out: mostly nobody asks for it.
+/// How a policy stands, or the numbers from which that is worked out.
 #[derive(Clone, Copy)]
-pub(crate) enum Stands {
-    So(Standing),
-    ByWhatIsOwed(Owed),
-    ByWindows(Weighed),
-    ByAdmissions(Logged),
+enum Known {
+    Resolved(Standing),
+    Lazy(LazyStatus),
 }
 
 impl PolicyDecision {
     /// What this policy decided, from how it stands.
     #[inline(always)]
     pub fn new(policy: &Policy, standing: Standing) -> Self {
-        Self::of(policy, Stands::So(standing))
+        Self::of(policy, Known::Resolved(standing))
     }
 
-    /// What this policy decided, from what its numbers are worked out from.
+    /// What this policy decided, from what is worked out when somebody asks.
     #[inline(always)]
-    pub(crate) fn of(policy: &Policy, stands: Stands) -> Self {
+    pub fn lazy(policy: &Policy, status: LazyStatus) -> Self {
+        Self::of(policy, Known::Lazy(status))
+    }
+
+    #[inline(always)]
+    fn of(policy: &Policy, status: Known) -> Self {
         Self {
             policy: policy.kept_name().clone(),
             limit: policy.limit(),
             window_micros: policy.window_micros(),
-            stands,
+            status,
         }
     }
 
-    /// Reads its numbers; those that the closure makes no use of are not worked out.
+    /// Reads its status, which is worked out if it is not yet.
     #[inline(always)]
     fn read<T>(&self, read: impl FnOnce(&Standing) -> T) -> T {
-        match &self.stands {
-            Stands::So(standing) => read(standing),
-            Stands::ByWhatIsOwed(owed) => read(&owed.standing(self.limit)),
-            Stands::ByWindows(weighed) => read(&weighed.standing(self.limit)),
-            Stands::ByAdmissions(logged) => read(&logged.standing(self.limit)),
+        match &self.status {
+            Known::Resolved(standing) => read(standing),
+            Known::Lazy(status) => read(&status.resolve(self.limit)),
         }
     }
 
@@ -67,16 +63,17 @@ impl PolicyDecision {
         &self.policy
     }
 
-    /// The same with all of its numbers worked out, for whoever asks for most of them.
+    /// The same with its status worked out, for whoever asks for most of it.
     #[inline(always)]
-    pub(crate) fn worked_out(mut self) -> Self {
-        self.work_out();
+    #[must_use]
+    pub fn resolved(mut self) -> Self {
+        self.resolve();
         self
     }
 
     #[inline(always)]
-    fn work_out(&mut self) {
-        self.stands = Stands::So(self.read(|standing| *standing));
+    fn resolve(&mut self) {
+        self.status = Known::Resolved(self.read(|standing| *standing));
     }
 
     /// Whether both are of one policy with the same numbers.
@@ -88,11 +85,9 @@ impl PolicyDecision {
     /// Whether this policy alone lets the request through.
     #[inline]
     pub fn is_admitted(&self) -> bool {
-        match &self.stands {
-            Stands::So(standing) => standing.outcome == Outcome::Admitted,
-            Stands::ByWhatIsOwed(owed) => owed.is_admitted,
-            Stands::ByWindows(weighed) => weighed.is_admitted(),
-            Stands::ByAdmissions(logged) => logged.is_admitted(),
+        match &self.status {
+            Known::Resolved(standing) => standing.outcome == Outcome::Admitted,
+            Known::Lazy(status) => status.is_admitted(),
         }
     }
 
@@ -262,11 +257,11 @@ impl Decision {
         })))
     }
 
-    /// Works all of its numbers out, for whoever asks for most of them.
+    /// Works its status out, for whoever asks for most of it.
     #[inline(always)]
-    pub(crate) fn work_out(&mut self) {
+    pub(crate) fn resolve(&mut self) {
         if let Policies::One(policy) = &mut self.0 {
-            policy.work_out();
+            policy.resolve();
         }
     }
 
@@ -356,8 +351,7 @@ impl fmt::Debug for Decision {
     }
 }
 
-/// How much a policy binds: the most of those that refuse the one with the longest wait, of others
-/// that with the least left.
+/// Orders policies: refusals first, longest wait; then fewest remaining.
 #[inline]
 fn severity(standing: &Standing) -> (u8, u64) {
     match standing.outcome {

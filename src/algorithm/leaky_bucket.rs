@@ -6,7 +6,7 @@ use crate::{
         meter::{Meter, MeterSnapshot, Owing},
     },
     clock::Timestamp,
-    decision::{Decision, PolicyDecision, Stands},
+    decision::{Decision, PolicyDecision},
     error::ConfigError,
     quota::Quota,
 };
@@ -227,10 +227,7 @@ impl LeakyBucketQueue {
 
     #[inline(always)]
     fn told(&self, snapshot: &MeterSnapshot) -> PolicyDecision {
-        PolicyDecision::of(
-            self.0.policy(),
-            Stands::ByWhatIsOwed(self.0.owed(snapshot, true)),
-        )
+        PolicyDecision::lazy(self.0.policy(), self.0.owed(snapshot, true).lazy())
     }
 }
 
@@ -288,7 +285,7 @@ impl Algorithm for LeakyBucketQueue {
 
     #[inline]
     fn describe(&self, snapshot: &MeterSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(self.told(snapshot).worked_out());
+        tell(self.told(snapshot).resolved());
     }
 
     #[inline(always)]

@@ -9,16 +9,19 @@ use std::{ops, sync::Arc};
 use crate::{
     algorithm::{Algorithm, Numbers, Policy, PolicyId, Script, Scripted, Told},
     clock::Timestamp,
-    decision::{Decision, Logged, PolicyDecision, RefusedCost, Stands},
+    decision::{Decision, PolicyDecision},
     error::ConfigError,
     lazy_arc::LazyArc,
     quota::Quota,
 };
 
+use self::status::Logged;
 use super::{
     admissions::{Admissions, Counted},
     fixed_window::MOST_UNITS,
 };
+
+mod status;
 
 /// Counts what was admitted in a span that ends now, in slots of a fixed length.
 #[derive(Debug, Clone)]
@@ -292,9 +295,9 @@ impl Log {
             now_micros: snapshot.now.as_micros(),
             slot_micros: self.slot_micros,
             span_micros: self.span_micros,
-            refused_cost: RefusedCost::of(snapshot.cost, snapshot.admitted),
         };
-        PolicyDecision::of(&self.policy, Stands::ByAdmissions(logged))
+        let refused_cost = if snapshot.admitted { 0 } else { snapshot.cost };
+        PolicyDecision::lazy(&self.policy, logged.lazy(refused_cost))
     }
 }
 
@@ -435,7 +438,7 @@ impl Algorithm for Log {
 
     #[inline]
     fn describe(&self, snapshot: &LogSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(self.told(snapshot).worked_out());
+        tell(self.told(snapshot).resolved());
     }
 
     #[inline(always)]

@@ -15,13 +15,16 @@ use std::fmt;
 use crate::{
     algorithm::{Algorithm, Numbers, Policy, PolicyId, Script, Scripted, Told},
     clock::Timestamp,
-    decision::{Decision, Owed, PolicyDecision, Stands},
+    decision::{Decision, PolicyDecision},
     error::ConfigError,
     lazy_arc::LazyArc,
     quota::Quota,
 };
 
+use self::status::Owed;
 use super::lanes::{Laned, Lanes, Rule};
+
+mod status;
 
 /// The largest number of parts or ticks: what a Lua number holds exactly.
 const LARGEST: u128 = 1 << 53;
@@ -440,7 +443,7 @@ impl Algorithm for Meter {
 
     #[inline]
     fn describe(&self, snapshot: &MeterSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(self.told(snapshot).worked_out());
+        tell(self.told(snapshot).resolved());
     }
 
     #[inline(always)]
@@ -509,10 +512,7 @@ impl Meter {
 
     #[inline(always)]
     fn told(&self, snapshot: &MeterSnapshot) -> PolicyDecision {
-        PolicyDecision::of(
-            &self.policy,
-            Stands::ByWhatIsOwed(self.owed(snapshot, false)),
-        )
+        PolicyDecision::lazy(&self.policy, self.owed(snapshot, false).lazy())
     }
 }
 

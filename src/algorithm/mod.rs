@@ -61,7 +61,7 @@ mod token_bucket;
 mod tuple;
 mod word;
 
-pub use crate::decision::{Outcome, Standing};
+pub use crate::decision::{LazyStatus, Outcome, Standing};
 pub use crate::policy::{Numbers, Policy, PolicyId};
 pub use fixed_window::FixedWindow;
 pub use gcra::Gcra;

@@ -1,7 +1,7 @@
 use crate::{
     algorithm::{Algorithm, Numbers, Policy, PolicyId, Script, Scripted},
     clock::Timestamp,
-    decision::{Decision, PolicyDecision, RefusedCost, Stands, Weighed},
+    decision::{Decision, PolicyDecision},
     error::ConfigError,
     lazy_arc::LazyArc,
     quota::Quota,
@@ -11,6 +11,8 @@ use super::{
     fixed_window::MOST_UNITS,
     lanes::{Laned, Lanes, Rule},
 };
+
+mod status;
 
 /// Admits a request if an estimate of the units taken in the period up to now leaves room for its
 /// cost; refuses it otherwise.
@@ -66,8 +68,52 @@ pub struct Pairs {
 type Counted = Laned<Pairs>;
 
 /// What a Lua number holds exactly.
-const LARGEST: u128 = 1 << 53;
+const LARGEST: u64 = 1 << 53;
 const COARSEST_TICK: u32 = 6;
+
+/// The counts of the running window and of the one before, in a limit of so many ticks.
+#[derive(Debug, Clone, Copy)]
+struct Weighed {
+    /// When the running window began.
+    start_micros: u64,
+    /// How much of the previous window the period still covers.
+    ticks_covered: u64,
+    previous: u64,
+    current: u64,
+    now_micros: u64,
+    ticks_per_period: u64,
+    tick_micros: u64,
+}
+
+impl Weighed {
+    /// Whether there is room for so many units more: previous·(P−elapsed)/P + current + units ≤ n,
+    /// all times P.
+    #[inline]
+    fn has_room(&self, limit: u64, units: u64) -> bool {
+        let room = limit.checked_sub(self.current);
+        let room = room.and_then(|room| room.checked_sub(units));
+        room.is_some_and(|room| {
+            self.previous.saturating_mul(self.ticks_covered) <= room * self.ticks_per_period
+        })
+    }
+
+    /// What counts now: the running window, and what the previous one still weighs, rounded up to
+    /// whole units.
+    #[inline]
+    fn units(&self) -> u64 {
+        let weighed = match self.previous.saturating_mul(self.ticks_covered) {
+            0 => 0,
+            weighed if weighed <= LARGEST => weighed.div_ceil(self.ticks_per_period),
+            // Counted under a larger quota of the same name; as a Lua number counts, so that every
+            // store says the same.
+            _ => {
+                let weighed = self.previous as f64 * self.ticks_covered as f64;
+                (weighed / self.ticks_per_period as f64).ceil() as u64
+            }
+        };
+        self.current.saturating_add(weighed)
+    }
+}
 
 impl SlidingWindow {
     /// Two counters, of the running and of the previous window.
@@ -89,7 +135,8 @@ impl SlidingWindow {
     pub fn try_new(quota: Quota) -> Result<Self, ConfigError> {
         let (units, period) = (quota.units(), quota.period_micros());
         let weighs_exactly = |&tick: &u64| {
-            period.is_multiple_of(tick) && u128::from(units) * u128::from(period / tick) <= LARGEST
+            period.is_multiple_of(tick)
+                && u128::from(units) * u128::from(period / tick) <= LARGEST.into()
         };
         let mut ticks = (0..=COARSEST_TICK).map(|exponent| 10_u64.pow(exponent));
         let too_large = ConfigError::QuotaTooLarge {
@@ -166,9 +213,9 @@ impl SlidingWindow {
         }
     }
 
-    /// The counters in the numbers of this limit, after a decision about a cost.
+    /// The counters in the numbers of this limit.
     #[inline(always)]
-    fn weighed(&self, counters: &Counters, cost: u32, is_admitted: bool) -> Weighed {
+    fn weighed(&self, counters: &Counters) -> Weighed {
         let Counters {
             start,
             ticks_covered,
@@ -184,7 +231,6 @@ impl SlidingWindow {
             now_micros: now.as_micros(),
             ticks_per_period: self.ticks_per_period,
             tick_micros: self.tick_micros,
-            refused_cost: RefusedCost::of(cost, is_admitted),
         }
     }
 
@@ -207,14 +253,15 @@ impl SlidingWindow {
 
     #[inline]
     fn admits(&self, counters: &Counters, cost: u32) -> bool {
-        let weighed = self.weighed(counters, cost, false);
+        let weighed = self.weighed(counters);
         cost == 0 || weighed.has_room(self.quota.units(), cost.into())
     }
 
     #[inline(always)]
     fn told(&self, snapshot: &TwoWindowsSnapshot) -> PolicyDecision {
-        let weighed = self.weighed(&snapshot.counters, snapshot.cost, snapshot.admitted);
-        PolicyDecision::of(&self.policy, Stands::ByWindows(weighed))
+        let refused_cost = if snapshot.admitted { 0 } else { snapshot.cost };
+        let status = self.weighed(&snapshot.counters).lazy(refused_cost);
+        PolicyDecision::lazy(&self.policy, status)
     }
 }
 
@@ -311,7 +358,6 @@ impl Rule for Pairs {
             now_micros: now.as_micros(),
             ticks_per_period: self.period_micros,
             tick_micros: 1,
-            refused_cost: RefusedCost::of(0, true),
         };
         TwoWindows {
             stamp: now.as_micros(),
@@ -382,7 +428,7 @@ impl Algorithm for SlidingWindow {
             state.count = TwoWindows {
                 stamp: now.as_micros(),
                 previous: 0,
-                current: self.weighed(&counters, 0, true).units(),
+                current: self.weighed(&counters).units(),
             };
         }
     }
@@ -447,7 +493,7 @@ impl Algorithm for SlidingWindow {
 
     #[inline]
     fn describe(&self, snapshot: &TwoWindowsSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(self.told(snapshot).worked_out());
+        tell(self.told(snapshot).resolved());
     }
 
     #[inline(always)]

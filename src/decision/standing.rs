@@ -61,30 +61,3 @@ pub enum Outcome {
     /// It is more than can ever be let through at once.
     NeverFits,
 }
-
-/// The cost that was refused, or none: in one word, so that no numbers that hold it end in the
-/// middle of one.
-///
-/// A copy of half a word and what stands behind it waits until both are written, which takes as
-/// long as half a decision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RefusedCost(u64);
-
-impl RefusedCost {
-    /// A cost of 0 is never refused.
-    #[inline(always)]
-    pub(crate) fn of(cost: u32, is_admitted: bool) -> Self {
-        Self(if is_admitted { 0 } else { u64::from(cost) })
-    }
-
-    #[inline(always)]
-    pub(super) fn is_none(self) -> bool {
-        self.0 == 0
-    }
-
-    /// 0 if none was refused.
-    #[inline(always)]
-    pub(super) fn units(self) -> u64 {
-        self.0
-    }
-}

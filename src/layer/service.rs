@@ -292,7 +292,7 @@ where
     R: Respond<Req, Res, Err>,
 {
     let mut decision = limit.decision_of(refusal);
-    decision.work_out();
+    decision.resolve();
     tell_of_what_lets_nothing_through(&decision);
     settings.options.respond.refuse(request, decision)
 }

@@ -1,29 +1,72 @@
-//! How a bucket stands that is paid off at a steady rate: worked out when it is asked.
+//! What a decision of the bucket says: worked out when somebody asks.
 
-use super::Standing;
+use crate::decision::{LazyStatus, Standing};
 
 /// What is owed, and how it is paid off: each number of a [`Standing`] costs a division, and mostly
 /// nobody asks for it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Owed {
+pub(in crate::algorithm) struct Owed {
     /// In parts of a unit.
-    pub(crate) debt: u64,
+    pub(super) debt: u64,
     /// When it was owed.
-    pub(crate) tick: u64,
-    pub(crate) now_micros: u64,
-    pub(crate) parts_per_unit: u64,
-    pub(crate) parts_per_tick: u64,
-    pub(crate) tick_micros: u32,
-    pub(crate) cost: u32,
-    pub(crate) is_admitted: bool,
+    pub(super) tick: u64,
+    pub(super) now_micros: u64,
+    pub(super) parts_per_unit: u64,
+    pub(super) parts_per_tick: u64,
+    pub(super) tick_micros: u32,
+    pub(super) cost: u32,
+    pub(super) is_admitted: bool,
     /// Whether an admitted request waits until what was owed before it is paid.
-    pub(crate) is_queue: bool,
+    pub(super) is_queue: bool,
 }
 
 impl Owed {
+    /// The same numbers, for a decision.
+    #[inline(always)]
+    pub(in crate::algorithm) fn lazy(self) -> LazyStatus {
+        let refused_cost = if self.is_admitted { 0 } else { self.cost };
+        LazyStatus::new(
+            refused_cost,
+            [
+                self.debt,
+                self.tick,
+                self.now_micros,
+                self.parts_per_unit,
+                self.parts_per_tick,
+                u64::from(self.tick_micros) << 32 | u64::from(self.cost),
+                u64::from(self.is_queue),
+            ],
+            |status, limit| Self::of(status).standing(limit),
+        )
+    }
+
+    #[inline(always)]
+    fn of(status: &LazyStatus) -> Self {
+        let [
+            debt,
+            tick,
+            now_micros,
+            parts_per_unit,
+            parts_per_tick,
+            tick_and_cost,
+            is_queue,
+        ] = *status.numbers();
+        Self {
+            debt,
+            tick,
+            now_micros,
+            parts_per_unit,
+            parts_per_tick,
+            tick_micros: (tick_and_cost >> 32) as u32,
+            cost: tick_and_cost as u32,
+            is_admitted: status.is_admitted(),
+            is_queue: is_queue == 1,
+        }
+    }
+
     /// How the bucket stands, of which `limit` units may be owed.
     #[inline(always)]
-    pub(super) fn standing(&self, limit: u64) -> Standing {
+    fn standing(&self, limit: u64) -> Standing {
         let capacity = limit * self.parts_per_unit;
         let remaining = capacity.saturating_sub(self.debt) / self.parts_per_unit;
         let cost = u64::from(self.cost);
@@ -39,7 +82,7 @@ impl Owed {
 
     /// How long an admitted request is held back.
     #[inline]
-    pub(crate) fn delay_micros(&self) -> u64 {
+    pub(in crate::algorithm) fn delay_micros(&self) -> u64 {
         if !(self.is_queue && self.is_admitted && self.cost > 0) {
             return 0;
         }
