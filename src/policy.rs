@@ -62,12 +62,12 @@ impl fmt::LowerHex for PolicyId {
 
 /// Which numbers a policy has: one with a name may have others later, or for other callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Numbers {
+pub struct ConfigId {
     id: PolicyId,
     matter_for_micros: u64,
 }
 
-impl Numbers {
+impl ConfigId {
     /// Those of a policy that has the same numbers as long as it lives.
     #[inline]
     pub const fn unchanging(policy: PolicyId) -> Self {
@@ -238,8 +238,8 @@ impl Policy {
 
     /// Tells its numbers from others that it may have under the same name.
     #[inline]
-    pub fn numbers(&self) -> Numbers {
-        Numbers {
+    pub fn config_id(&self) -> ConfigId {
+        ConfigId {
             id: self.numbers,
             matter_for_micros: self.window_micros.saturating_mul(WINDOWS_THAT_MATTER),
         }
@@ -312,8 +312,8 @@ mod tests {
             let others = Policy::new("x", &[2], Duration::from_secs(1));
             let others = others.named(name).unwrap();
             assert_eq!(others.id(), named.id());
-            assert_ne!(others.numbers(), named.numbers());
-            assert_ne!(unnamed.numbers(), named.numbers());
+            assert_ne!(others.config_id(), named.config_id());
+            assert_ne!(unnamed.config_id(), named.config_id());
         }
     }
 
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn a_state_of_several_policies_matters_for_as_long_as_that_of_the_slowest() {
-        let numbers = |seconds| Policy::new("x", &[1], Duration::from_secs(seconds)).numbers();
+        let numbers = |seconds| Policy::new("x", &[1], Duration::from_secs(seconds)).config_id();
         let (short, long) = (numbers(1), numbers(60));
         assert!(short.matter_for() < long.matter_for());
         assert_eq!(short.and(long).matter_for(), long.matter_for());

@@ -1,7 +1,7 @@
 use std::cmp::max;
 
 use crate::{
-    algorithm::{Algorithm, Numbers, Policy, PolicyId, Script, Scripted, Told},
+    algorithm::{Algorithm, ConfigId, Policy, PolicyId, Script, Scripted, Told},
     clock::Timestamp,
     decision::{Decision, PolicyDecision, Standing},
     error::ConfigError,
@@ -295,8 +295,8 @@ impl Algorithm for FixedWindow {
     }
 
     #[inline]
-    fn numbers(&self) -> Numbers {
-        self.policy.numbers()
+    fn config_id(&self) -> ConfigId {
+        self.policy.config_id()
     }
 
     #[inline]

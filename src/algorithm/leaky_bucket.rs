@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use crate::{
     algorithm::{
-        Algorithm, Numbers, PolicyId, Script, Scripted, Told,
+        Algorithm, ConfigId, PolicyId, Script, Scripted, Told,
         meter::{Meter, MeterSnapshot, Owing},
     },
     clock::Timestamp,
@@ -241,8 +241,8 @@ impl Algorithm for LeakyBucketQueue {
     }
 
     #[inline]
-    fn numbers(&self) -> Numbers {
-        self.0.numbers()
+    fn config_id(&self) -> ConfigId {
+        self.0.config_id()
     }
 
     #[inline]

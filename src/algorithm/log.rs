@@ -7,7 +7,7 @@
 use std::{ops, sync::Arc};
 
 use crate::{
-    algorithm::{Algorithm, Numbers, Policy, PolicyId, Script, Scripted, Told},
+    algorithm::{Algorithm, ConfigId, Policy, PolicyId, Script, Scripted, Told},
     clock::Timestamp,
     decision::{Decision, PolicyDecision},
     error::ConfigError,
@@ -325,8 +325,8 @@ impl Algorithm for Log {
     }
 
     #[inline]
-    fn numbers(&self) -> Numbers {
-        self.policy.numbers()
+    fn config_id(&self) -> ConfigId {
+        self.policy.config_id()
     }
 
     #[inline]

@@ -13,7 +13,7 @@
 use std::fmt;
 
 use crate::{
-    algorithm::{Algorithm, Numbers, Policy, PolicyId, Script, Scripted, Told},
+    algorithm::{Algorithm, ConfigId, Policy, PolicyId, Script, Scripted, Told},
     clock::Timestamp,
     decision::{Decision, PolicyDecision},
     error::ConfigError,
@@ -360,8 +360,8 @@ impl Algorithm for Meter {
     }
 
     #[inline]
-    fn numbers(&self) -> Numbers {
-        self.policy.numbers()
+    fn config_id(&self) -> ConfigId {
+        self.policy.config_id()
     }
 
     #[inline]

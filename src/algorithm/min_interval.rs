@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{Algorithm, Numbers, Policy, PolicyId, Script, Scripted},
+    algorithm::{Algorithm, ConfigId, Policy, PolicyId, Script, Scripted},
     clock::Timestamp,
     decision::{Decision, PolicyDecision, Standing},
     error::ConfigError,
@@ -153,8 +153,8 @@ impl Algorithm for MinInterval {
     }
 
     #[inline]
-    fn numbers(&self) -> Numbers {
-        self.policy.numbers()
+    fn config_id(&self) -> ConfigId {
+        self.policy.config_id()
     }
 
     #[inline]

@@ -62,7 +62,7 @@ mod tuple;
 mod word;
 
 pub use crate::decision::{LazyStatus, Outcome, Standing};
-pub use crate::policy::{Numbers, Policy, PolicyId};
+pub use crate::policy::{ConfigId, Policy, PolicyId};
 pub use fixed_window::FixedWindow;
 pub use gcra::Gcra;
 pub use leaky_bucket::{LeakyBucket, LeakyBucketQueue};
@@ -156,14 +156,14 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     fn policy_id(&self) -> PolicyId;
 
     /// Which numbers they are counted under, where one policy may have several: see
-    /// [`Policy::numbers`].
+    /// [`Policy::config_id`].
     ///
     /// A store forgets no state by the numbers of one caller that still matters by those of
     /// another. An algorithm whose policy can be [named](Policy::named) should say it; by
     /// default the numbers never change.
     #[inline]
-    fn numbers(&self) -> Numbers {
-        Numbers::unchanging(self.policy_id())
+    fn config_id(&self) -> ConfigId {
+        ConfigId::unchanging(self.policy_id())
     }
 
     /// The state of a key that was never charged, as if last seen at `at`.

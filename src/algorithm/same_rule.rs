@@ -17,8 +17,8 @@ macro_rules! same_rule {
             }
 
             #[inline]
-            fn numbers(&self) -> $crate::algorithm::Numbers {
-                self.$field.numbers()
+            fn config_id(&self) -> $crate::algorithm::ConfigId {
+                self.$field.config_id()
             }
 
             #[inline]

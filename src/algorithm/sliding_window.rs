@@ -1,5 +1,5 @@
 use crate::{
-    algorithm::{Algorithm, Numbers, Policy, PolicyId, Script, Scripted},
+    algorithm::{Algorithm, ConfigId, Policy, PolicyId, Script, Scripted},
     clock::Timestamp,
     decision::{Decision, PolicyDecision},
     error::ConfigError,
@@ -404,8 +404,8 @@ impl Algorithm for SlidingWindow {
     }
 
     #[inline]
-    fn numbers(&self) -> Numbers {
-        self.policy.numbers()
+    fn config_id(&self) -> ConfigId {
+        self.policy.config_id()
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{Algorithm, Numbers, PolicyId, Script, Scripted, Told},
+    algorithm::{Algorithm, ConfigId, PolicyId, Script, Scripted, Told},
     clock::Timestamp,
     decision::PolicyDecision,
 };
@@ -25,8 +25,8 @@ macro_rules! tuple {
             }
 
             #[inline]
-            fn numbers(&self) -> Numbers {
-                self.$zero.numbers()$(.and(self.$index.numbers()))+
+            fn config_id(&self) -> ConfigId {
+                self.$zero.config_id()$(.and(self.$index.config_id()))+
             }
 
             #[inline]

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use crate::algorithm::{Algorithm, Numbers, PolicyId};
+use crate::algorithm::{Algorithm, ConfigId, PolicyId};
 
 use super::{Usage, buckets::Tables, table::Table};
 
@@ -30,7 +30,7 @@ pub struct Policies<K, S> {
 struct Node<K, S> {
     policy: PolicyId,
     /// Those that the policy had first.
-    numbers: Numbers,
+    numbers: ConfigId,
     table: Table<K, S>,
     /// One for each digit.
     next: [OnceLock<Box<Node<K, S>>>; BASE],
@@ -41,14 +41,14 @@ impl<K, S> Policies<K, S> {
     pub(super) fn table<A: Algorithm<State = S>>(&self, algorithm: &A) -> &Table<K, S> {
         match self.first.get() {
             // The numbers of another policy are others.
-            Some(node) if node.numbers.id() == algorithm.numbers().id() => &node.table,
+            Some(node) if node.numbers.id() == algorithm.config_id().id() => &node.table,
             _ => self.find(algorithm),
         }
     }
 
     #[inline(never)]
     fn find<A: Algorithm<State = S>>(&self, algorithm: &A) -> &Table<K, S> {
-        let (policy, numbers) = (algorithm.policy_id(), algorithm.numbers());
+        let (policy, numbers) = (algorithm.policy_id(), algorithm.config_id());
         let node = self.node(policy, numbers);
         if node.numbers.id() != numbers.id() {
             node.table.counts_under(node.numbers);
@@ -58,7 +58,7 @@ impl<K, S> Policies<K, S> {
     }
 
     /// The node of a policy, which is made if there is none.
-    fn node(&self, policy: PolicyId, numbers: Numbers) -> &Node<K, S> {
+    fn node(&self, policy: PolicyId, numbers: ConfigId) -> &Node<K, S> {
         let number = Cell::new(0);
         let new_node = || {
             number.set(1 + self.count.fetch_add(1, Ordering::Relaxed));
@@ -153,7 +153,7 @@ mod tests {
         let ids = (0..10_000).map(|n| Policy::new("unnamed", &[n], Duration::ZERO));
         let ids: Vec<Policy> = ids.collect();
         for policy in &ids {
-            policies.node(policy.id(), policy.numbers());
+            policies.node(policy.id(), policy.config_id());
         }
         let steps: Vec<usize> = ids
             .iter()
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn policies_whose_ids_are_alike_are_told_apart() {
         let policies = Policies::<u64, ()>::new(1);
-        let numbers = MinInterval::new(Duration::from_secs(1)).numbers();
+        let numbers = MinInterval::new(Duration::from_secs(1)).config_id();
         // All but the last digits that are looked at.
         let ids: Vec<PolicyId> = (0..64).map(|bit| PolicyId::from_bits(1 << bit)).collect();
         for _ in 0..2 {

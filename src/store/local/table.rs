@@ -9,7 +9,7 @@ use std::{
 use ahash::RandomState;
 
 use crate::{
-    algorithm::{Algorithm, Numbers},
+    algorithm::{Algorithm, ConfigId},
     clock::Timestamp,
     key::Key,
     store::{AsKey, Verdict},
@@ -89,7 +89,7 @@ impl<K, S> Table<K, S> {
     }
 
     /// The policy counts under these numbers too.
-    pub(super) fn counts_under(&self, numbers: Numbers) {
+    pub(super) fn counts_under(&self, numbers: ConfigId) {
         let micros = numbers.matter_for().as_micros();
         self.overflow
             .matters_for(u64::try_from(micros).unwrap_or(u64::MAX));
