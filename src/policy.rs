@@ -64,7 +64,7 @@ impl fmt::LowerHex for PolicyId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConfigId {
     id: PolicyId,
-    matter_for_micros: u64,
+    retention_micros: u64,
 }
 
 impl ConfigId {
@@ -73,7 +73,7 @@ impl ConfigId {
     pub const fn unchanging(policy: PolicyId) -> Self {
         Self {
             id: policy,
-            matter_for_micros: 0,
+            retention_micros: 0,
         }
     }
 
@@ -91,20 +91,20 @@ impl ConfigId {
     /// your own whose states matter for longer should say a longer window, or keep to [one set
     /// of numbers](Self::unchanging).
     #[inline]
-    pub const fn matter_for(self) -> Duration {
-        Duration::from_micros(self.matter_for_micros)
+    pub const fn retention(self) -> Duration {
+        Duration::from_micros(self.retention_micros)
     }
 
     /// The numbers of a policy that is these together, in this order.
     #[inline]
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
-        let longer = self.matter_for_micros < other.matter_for_micros;
+        let longer = self.retention_micros < other.retention_micros;
         Self {
             id: self.id.and(other.id),
-            matter_for_micros: match longer {
-                true => other.matter_for_micros,
-                false => self.matter_for_micros,
+            retention_micros: match longer {
+                true => other.retention_micros,
+                false => self.retention_micros,
             },
         }
     }
@@ -241,7 +241,7 @@ impl Policy {
     pub fn config_id(&self) -> ConfigId {
         ConfigId {
             id: self.numbers,
-            matter_for_micros: self.window_micros.saturating_mul(WINDOWS_THAT_MATTER),
+            retention_micros: self.window_micros.saturating_mul(WINDOWS_THAT_MATTER),
         }
     }
 
@@ -331,10 +331,10 @@ mod tests {
     fn a_state_of_several_policies_matters_for_as_long_as_that_of_the_slowest() {
         let numbers = |seconds| Policy::new("x", &[1], Duration::from_secs(seconds)).config_id();
         let (short, long) = (numbers(1), numbers(60));
-        assert!(short.matter_for() < long.matter_for());
-        assert_eq!(short.and(long).matter_for(), long.matter_for());
-        assert_eq!(long.and(short).matter_for(), long.matter_for());
-        assert_eq!(long.and(long).matter_for(), long.matter_for());
+        assert!(short.retention() < long.retention());
+        assert_eq!(short.and(long).retention(), long.retention());
+        assert_eq!(long.and(short).retention(), long.retention());
+        assert_eq!(long.and(long).retention(), long.retention());
     }
 
     #[test]

@@ -398,7 +398,7 @@ fn idle_keys_leave_once_no_numbers_of_their_policy_speak_of_them() {
                 sweep(&sweeper, 0..0);
                 assert_eq!(shared.usage().keys, 1_001, "{name}");
                 // As long as the slowest matter after it is fresh by the numbers of everybody.
-                clock.advance(slow.config_id().matter_for() * 2);
+                clock.advance(slow.config_id().retention() * 2);
                 sweep(&sweeper, 0..0);
                 assert_eq!(shared.usage().keys, 1, "{name}");
             }

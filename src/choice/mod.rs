@@ -42,7 +42,7 @@
 //! A refused request changes nothing of it. The rule is held by
 //! `tests/properties/tests/in_turn.rs`, the rows of the first table by `tests/plans.rs`. A state
 //! may be forgotten once it is as good as fresh for every plan that was admitted; in memory it also
-//! has to have been so for [as long](crate::algorithm::ConfigId::matter_for) as the slowest of its
+//! has to have been so for [as long](crate::algorithm::ConfigId::retention) as the slowest of its
 //! policy matter.
 //!
 //! [`TokenBucket`]: crate::algorithm::TokenBucket

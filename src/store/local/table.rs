@@ -90,7 +90,7 @@ impl<K, S> Table<K, S> {
 
     /// The policy counts under these numbers too.
     pub(super) fn counts_under(&self, numbers: ConfigId) {
-        let micros = numbers.matter_for().as_micros();
+        let micros = numbers.retention().as_micros();
         self.overflow
             .matters_for(u64::try_from(micros).unwrap_or(u64::MAX));
     }

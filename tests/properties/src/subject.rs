@@ -148,7 +148,7 @@ impl<A: Scripted> Bucket for Pure<A> {
     }
 
     fn matters_for(&self) -> i128 {
-        let matters_for = self.algorithm.config_id().matter_for();
+        let matters_for = self.algorithm.config_id().retention();
         i128::try_from(matters_for.as_micros()).expect("less than 2^127 µs")
     }
 
