@@ -49,7 +49,7 @@ impl Algorithm for Tries {
         let (taken, last) = (0, at.as_micros());
         Run { taken, last }
     }
-    fn settle(&self, run: &mut Run, now: Timestamp) {
+    fn mend(&self, run: &mut Run, now: Timestamp) {
         if run.last > now.as_micros() + self.pause {
             run.last = now.as_micros(); // the clock stepped back far: nobody is locked out for longer
         }

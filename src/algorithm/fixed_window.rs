@@ -306,9 +306,9 @@ impl Algorithm for FixedWindow {
     }
 
     #[inline]
-    fn settle(&self, state: &mut Counted, now: Timestamp) {
+    fn mend(&self, state: &mut Counted, now: Timestamp) {
         if !state.is_of_one(&self.own) {
-            return state.settle(&self.own, now);
+            return state.mend(&self.own, now);
         }
         if self.windows.is_ahead(state.count.start, now) {
             state.count = self.windows.moved_to(state.count, now);

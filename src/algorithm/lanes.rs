@@ -192,7 +192,7 @@ impl<R: Rule> Laned<R> {
     /// Moves what is too far ahead of now for these numbers, and everything beside it that is ahead
     /// at all.
     #[cold]
-    pub(super) fn settle(&mut self, own: &Lanes<R>, now: Timestamp) {
+    pub(super) fn mend(&mut self, own: &Lanes<R>, now: Timestamp) {
         let (main, micros) = (self.lanes.main, now.as_micros());
         let stamp = match self.lanes.other {
             Some(other) if main != own.main && other.rule == own.main => {

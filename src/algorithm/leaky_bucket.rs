@@ -251,8 +251,8 @@ impl Algorithm for LeakyBucketQueue {
     }
 
     #[inline]
-    fn settle(&self, state: &mut Owing, now: Timestamp) {
-        self.0.settle(state, now);
+    fn mend(&self, state: &mut Owing, now: Timestamp) {
+        self.0.mend(state, now);
     }
 
     #[inline]

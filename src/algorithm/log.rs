@@ -228,7 +228,7 @@ impl Log {
 
     /// Mends the slots of a state that lies more than a span after the slot of now.
     #[inline]
-    fn settle_in(&self, state: &mut Logging, now: Timestamp) {
+    fn mend_in(&self, state: &mut Logging, now: Timestamp) {
         if state.stamp > self.slot_of(now) + self.span_micros {
             self.move_back(state, now);
         }
@@ -338,8 +338,8 @@ impl Algorithm for Log {
     }
 
     #[inline]
-    fn settle(&self, state: &mut Logging, now: Timestamp) {
-        self.settle_in(state, now);
+    fn mend(&self, state: &mut Logging, now: Timestamp) {
+        self.mend_in(state, now);
     }
 
     #[inline]
@@ -408,16 +408,16 @@ impl Algorithm for Log {
         if state.stamp <= self.slot_of(now) + self.span_micros {
             return told(state);
         }
-        let mut settled = state.clone();
-        self.settle(&mut settled, now);
-        told(&settled)
+        let mut mended = state.clone();
+        self.mend(&mut mended, now);
+        told(&mended)
     }
 
     /// The entries that no longer count are searched for once.
     #[inline(always)]
     fn step(&self, state: &mut Logging, cost: u32, now: Timestamp) -> (bool, LogSnapshot) {
         let slot = self.slot_of(now);
-        self.settle_in(state, now);
+        self.mend_in(state, now);
         let slot = slot.max(state.stamp);
         let mut counted = self.counted(state, slot);
         let admitted = self.has_room(&counted, cost);
@@ -529,7 +529,7 @@ mod tests {
             let now = Timestamp::from_micros(1_000 + turn as u64 / 10 + (random >> 40) % width);
             let cost = u32::try_from((random >> 33) % 23 / 3).unwrap();
             let step = log.step(&mut state, cost, now);
-            log.settle(&mut other, now);
+            log.mend(&mut other, now);
             let admitted = log.judge(&other, cost, now);
             if admitted && cost > 0 {
                 log.charge(&mut other, cost, now);

@@ -371,9 +371,9 @@ impl Algorithm for Meter {
     }
 
     #[inline]
-    fn settle(&self, state: &mut Owing, now: Timestamp) {
+    fn mend(&self, state: &mut Owing, now: Timestamp) {
         if !state.is_of_one(&self.own) {
-            return state.settle(&self.own, now);
+            return state.mend(&self.own, now);
         }
         let tick = self.rate.tick_of(now);
         if state.count.tick > tick + self.rate.span_ticks {
@@ -421,7 +421,7 @@ impl Algorithm for Meter {
     /// The level is worked out once.
     #[inline(always)]
     fn step(&self, state: &mut Owing, cost: u32, now: Timestamp) -> (bool, MeterSnapshot) {
-        self.settle(state, now);
+        self.mend(state, now);
         let mut level = self.level(state, now);
         let (parts, capacity) = (self.parts(u64::from(cost)), self.rate.capacity_parts);
         let parts = parts.filter(|parts| cost == 0 || level.debt + parts <= capacity);

@@ -163,7 +163,7 @@ impl Algorithm for MinInterval {
     }
 
     #[inline]
-    fn settle(&self, state: &mut LastAdmitted, now: Timestamp) {
+    fn mend(&self, state: &mut LastAdmitted, now: Timestamp) {
         let now = now.as_micros();
         if state.stamp() > now + self.interval_micros {
             *state = LastAdmitted::new(now, state.was_admitted());

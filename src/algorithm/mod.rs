@@ -78,7 +78,7 @@ pub(crate) use tuple::stands;
 ///
 /// It reads no clock, takes no lock and does no I/O; a [store](crate::store) keeps one state per
 /// *(policy, key)* and calls these methods in this order, with nothing in between:
-/// [`settle`](Self::settle), [`judge`](Self::judge), [`charge`](Self::charge) if admitted,
+/// [`mend`](Self::mend), [`judge`](Self::judge), [`charge`](Self::charge) if admitted,
 /// [`snapshot`](Self::snapshot).
 ///
 /// # Example: an allowance that never comes back
@@ -101,7 +101,7 @@ pub(crate) use tuple::stands;
 ///     fn fresh(&self, _at: Timestamp) -> u64 {
 ///         0
 ///     }
-///     fn settle(&self, _used: &mut u64, _now: Timestamp) {}
+///     fn mend(&self, _used: &mut u64, _now: Timestamp) {}
 ///     fn judge(&self, used: &u64, cost: u32, _now: Timestamp) -> bool {
 ///         used + u64::from(cost) <= self.0.limit()
 ///     }
@@ -134,10 +134,10 @@ pub(crate) use tuple::stands;
 ///
 /// # What an implementor must do
 ///
-/// - Count time that steps backwards as no time passed, except for what `settle` says.
+/// - Count time that steps backwards as no time passed, except for what `mend` says.
 /// - Admit monotonously: a cost that would be admitted now would be admitted later too, if nothing
 ///   else is charged.
-/// - Change nothing but in `settle`, `charge` and `refund`.
+/// - Change nothing but in `mend`, `charge` and `refund`.
 /// - Never wrap or panic, whatever the cost and the time.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a rate-limiting algorithm",
@@ -174,7 +174,7 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     /// locks nobody out.
     ///
     /// It is the one thing that a refused request may write.
-    fn settle(&self, state: &mut Self::State, now: Timestamp);
+    fn mend(&self, state: &mut Self::State, now: Timestamp);
 
     /// Whether the cost is admitted. A cost of 0 always is.
     fn judge(&self, state: &Self::State, cost: u32, now: Timestamp) -> bool;
@@ -190,7 +190,7 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
 
     /// The state that a key begins with which gets a bucket of its own while a store that was full
     /// still has one that new keys shared: the key owes what `shared` owes, as it may be one of
-    /// those who were charged there. Both were [settled](Self::settle) and
+    /// those who were charged there. Both were [mended](Self::mend) and
     /// [judged](Self::judge) at this instant.
     ///
     /// By default a copy. Override it where a state can be large, as a log is: many keys may begin
@@ -219,22 +219,22 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     /// under a lock.
     #[inline]
     fn look(&self, state: &Self::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
-        let mut settled = state.clone();
-        self.settle(&mut settled, now);
-        let admitted = self.judge(&settled, cost, now);
+        let mut mended = state.clone();
+        self.mend(&mut mended, now);
+        let admitted = self.judge(&mended, cost, now);
         let refused_cost = if admitted { 0 } else { cost };
         (
             admitted,
-            self.snapshot(&settled, refused_cost, admitted, now),
+            self.snapshot(&mended, refused_cost, admitted, now),
         )
     }
 
-    /// All of it, as a store does it: settles, judges, charges if admitted, and reads the snapshot.
+    /// All of it, as a store does it: mends, judges, charges if admitted, and reads the snapshot.
     ///
     /// Override it only to say the same in fewer steps.
     #[inline(always)]
     fn step(&self, state: &mut Self::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
-        self.settle(state, now);
+        self.mend(state, now);
         let admitted = self.judge(state, cost, now);
         if admitted && cost > 0 {
             self.charge(state, cost, now);

@@ -27,8 +27,8 @@ macro_rules! same_rule {
             }
 
             #[inline]
-            fn settle(&self, state: &mut Self::State, now: $crate::clock::Timestamp) {
-                self.$field.settle(state, now);
+            fn mend(&self, state: &mut Self::State, now: $crate::clock::Timestamp) {
+                self.$field.mend(state, now);
             }
 
             #[inline]

@@ -17,7 +17,7 @@ use super::Algorithm;
 /// `now` (whole microseconds) and `cost` are there, and `math` is. All numbers are whole, not
 /// negative and below 2<sup>53</sup>.
 ///
-/// - `--- judge` sets `m.fits`. If a state of the future had to be settled, it changes the state
+/// - `--- judge` sets `m.fits`. If a state of the future had to be mended, it changes the state
 ///   and sets `mends = true`.
 /// - `--- charge` changes the state; it runs in the same script, right after the judgement.
 /// - `--- refund` gives `cost` units back.
@@ -41,7 +41,7 @@ use super::Algorithm;
 /// #     type Snapshot = Standing;
 /// #     fn policy_id(&self) -> PolicyId { self.0.id() }
 /// #     fn fresh(&self, _at: Timestamp) -> u64 { 0 }
-/// #     fn settle(&self, _used: &mut u64, _now: Timestamp) {}
+/// #     fn mend(&self, _used: &mut u64, _now: Timestamp) {}
 /// #     fn judge(&self, used: &u64, cost: u32, _now: Timestamp) -> bool { used + u64::from(cost) <= self.0.limit() }
 /// #     fn charge(&self, used: &mut u64, cost: u32, _now: Timestamp) { *used += u64::from(cost); }
 /// #     fn refund(&self, used: &mut u64, cost: u32, _now: Timestamp) { *used = used.saturating_sub(u64::from(cost)); }

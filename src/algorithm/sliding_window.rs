@@ -419,9 +419,9 @@ impl Algorithm for SlidingWindow {
     }
 
     #[inline]
-    fn settle(&self, state: &mut Counted, now: Timestamp) {
+    fn mend(&self, state: &mut Counted, now: Timestamp) {
         if !state.is_of_one(&self.own) {
-            return state.settle(&self.own, now);
+            return state.mend(&self.own, now);
         }
         if self.own_pairs().is_ahead(state.count.stamp, now) {
             let counters = self.counters_of(&state.count, now);
@@ -476,7 +476,7 @@ impl Algorithm for SlidingWindow {
     /// The counters are worked out once.
     #[inline(always)]
     fn step(&self, state: &mut Counted, cost: u32, now: Timestamp) -> (bool, TwoWindowsSnapshot) {
-        self.settle(state, now);
+        self.mend(state, now);
         let mut counters = self.counters(state, now);
         let admitted = self.admits(&counters, cost);
         if admitted && cost > 0 {

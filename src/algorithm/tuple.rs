@@ -35,9 +35,9 @@ macro_rules! tuple {
             }
 
             #[inline]
-            fn settle(&self, state: &mut Self::State, now: Timestamp) {
-                self.$zero.settle(&mut state.$zero, now);
-                $(self.$index.settle(&mut state.$index, now);)+
+            fn mend(&self, state: &mut Self::State, now: Timestamp) {
+                self.$zero.mend(&mut state.$zero, now);
+                $(self.$index.mend(&mut state.$index, now);)+
             }
 
             #[inline]

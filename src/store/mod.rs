@@ -65,7 +65,7 @@ impl<K, Q: Hash + Eq + ToOwned<Owned = K> + ?Sized> AsKey<K> for Q {}
 ///
 /// - Decide, charge and read the snapshot as one step that no other call can come between.
 /// - Write nothing when a request is refused, but for
-///   [`settle`](crate::algorithm::Algorithm::settle).
+///   [`mend`](crate::algorithm::Algorithm::mend).
 /// - Keep the buckets of different [policies](crate::algorithm::Algorithm::policy_id) apart, and
 ///   forget a state only when the algorithm of its own policy says that it [is
 ///   fresh](crate::algorithm::Algorithm::is_fresh).

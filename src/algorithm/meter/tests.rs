@@ -17,7 +17,7 @@ fn a_step_is_what_its_parts_are() {
             let now = Timestamp::from_micros(1_000 + (random >> 40) % 1_500);
             let cost = u32::try_from((random >> 33) % 23).unwrap();
             let step = meter.step(&mut state, cost, now);
-            meter.settle(&mut other, now);
+            meter.mend(&mut other, now);
             let admitted = meter.judge(&other, cost, now);
             if admitted && cost > 0 {
                 meter.charge(&mut other, cost, now);

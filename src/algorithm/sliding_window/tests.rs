@@ -17,7 +17,7 @@ fn a_step_is_what_its_parts_are() {
             let now = Timestamp::from_micros(1_000 + turn as u64 / 4 + (random >> 40) % width);
             let cost = u32::try_from((random >> 33) % 23 / 3).unwrap();
             let step = rule.step(&mut state, cost, now);
-            rule.settle(&mut other, now);
+            rule.mend(&mut other, now);
             let admitted = rule.judge(&other, cost, now);
             if admitted && cost > 0 {
                 rule.charge(&mut other, cost, now);

@@ -115,7 +115,7 @@ macro_rules! each_of {
                     $(
                         let mut $state = $state;
                         if let Some(state) = &mut $state {
-                            limits.$place.settle(state, now);
+                            limits.$place.mend(state, now);
                         }
                     )+
                     let admitted = true $(

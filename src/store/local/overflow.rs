@@ -48,7 +48,7 @@ impl<S> Overflow<S> {
         let Some(state) = &mut *bucket else {
             return Err(then);
         };
-        algorithm.settle(state, now);
+        algorithm.mend(state, now);
         let admitted = algorithm.judge(state, cost, now);
         if admitted && cost > 0 {
             return Err(then);
@@ -71,7 +71,7 @@ impl<S> Overflow<S> {
         if self.is_charged()
             && let Some(state) = &mut *self.charged(algorithm, now, gone)
         {
-            algorithm.settle(state, now);
+            algorithm.mend(state, now);
             return algorithm.inherit(state, now);
         }
         self.fresh(algorithm)

@@ -132,7 +132,7 @@ pub(super) fn look<A: Algorithm>(
     cost: u32,
     now: Timestamp,
 ) -> Verdict<A::Snapshot> {
-    algorithm.settle(state, now);
+    algorithm.mend(state, now);
     let admitted = algorithm.judge(state, cost, now);
     // What would be admitted was charged nothing, as by a cost of 0.
     let cost = if admitted { 0 } else { cost };

@@ -243,7 +243,7 @@ impl<K: Key, S> Table<K, S> {
     ) {
         let hash = self.hash(key);
         if let Some((_, state)) = self.lock(hash).entries.find_mut(hash, is(key)) {
-            algorithm.settle(state, now);
+            algorithm.mend(state, now);
             algorithm.refund(state, cost, now);
         }
     }

@@ -169,7 +169,7 @@ fn admit<A: Algorithm>(
 ) -> Option<Node<A>> {
     let at = instant(now.into());
     let mut next = node.clone();
-    rule.settle(&mut next.state, at);
+    rule.mend(&mut next.state, at);
     if !rule.judge(&next.state, cost, at) {
         return None;
     }

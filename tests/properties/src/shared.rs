@@ -75,8 +75,8 @@ impl<A: Algorithm> Algorithm for KnownAs<A> {
         self.rule.fresh(at)
     }
 
-    fn settle(&self, state: &mut A::State, now: Timestamp) {
-        self.rule.settle(state, now);
+    fn mend(&self, state: &mut A::State, now: Timestamp) {
+        self.rule.mend(state, now);
     }
 
     fn judge(&self, state: &A::State, cost: u32, now: Timestamp) -> bool {

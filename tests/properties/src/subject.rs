@@ -121,7 +121,7 @@ impl<A: Scripted> Bucket for Pure<A> {
 
     fn check(&mut self, cost: u32, now: i128) -> Decision {
         let (rule, now) = (&self.algorithm, instant(now));
-        rule.settle(&mut self.state, now);
+        rule.mend(&mut self.state, now);
         let admitted = rule.judge(&self.state, cost, now);
         if admitted && cost > 0 {
             rule.charge(&mut self.state, cost, now);
@@ -132,14 +132,14 @@ impl<A: Scripted> Bucket for Pure<A> {
     fn peek(&self, cost: u32, now: i128) -> Decision {
         let (rule, now) = (&self.algorithm, instant(now));
         let mut state = self.state.clone();
-        rule.settle(&mut state, now);
+        rule.mend(&mut state, now);
         let admitted = rule.judge(&state, cost, now);
         let charged_or_refused = if admitted { 0 } else { cost };
         rule.decision(&rule.snapshot(&state, charged_or_refused, admitted, now))
     }
 
     fn refund(&mut self, cost: u32, now: i128) {
-        self.algorithm.settle(&mut self.state, instant(now));
+        self.algorithm.mend(&mut self.state, instant(now));
         self.algorithm.refund(&mut self.state, cost, instant(now));
     }
 

@@ -68,7 +68,7 @@ impl World {
     pub fn refund(&mut self, cost: u32, now: i128) {
         if self.is_known {
             for model in &mut self.models {
-                model.settle(now);
+                model.mend(now);
                 model.refund(cost.into(), now);
             }
         }
@@ -78,7 +78,7 @@ impl World {
 fn decide(models: &mut [Box<dyn Model>], cost: u32, charges: bool, now: i128) -> ToldAll {
     let units = i128::from(cost);
     for model in &mut *models {
-        model.settle(now);
+        model.mend(now);
     }
     let all = models.iter().all(|model| model.admits(units, now));
     let each = models.iter_mut().map(|model| {

@@ -249,7 +249,7 @@ fn a_place_in_a_queue_is_given_back_under_other_numbers_only_if_it_is_the_last()
     assert!(fast.step(&mut state, 1, START).0);
     let before = left(&fast, &state);
     slow.withdraw(&mut state, &last, 1, START);
-    fast.settle(&mut state, START);
+    fast.mend(&mut state, START);
     assert_eq!(left(&fast, &state), before);
 }
 

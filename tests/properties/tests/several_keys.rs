@@ -29,7 +29,7 @@ trait Place {
     /// Whether it admits the cost of this key.
     fn admits(&self, key: u8, cost: u32, now: i128) -> bool;
     /// Mends the stamp of a key that has a state: the one write that a refusal may make.
-    fn settle(&mut self, key: u8, now: i128);
+    fn mend(&mut self, key: u8, now: i128);
     /// Charges.
     fn charge(&mut self, key: u8, cost: u32, now: i128);
     /// What it tells after a decision that all places made together.
@@ -46,34 +46,34 @@ struct Plain<A: Algorithm> {
 }
 
 impl<A: Algorithm> Plain<A> {
-    fn settled(&self, key: u8, now: i128) -> A::State {
+    fn mended(&self, key: u8, now: i128) -> A::State {
         let fresh = || self.algorithm.fresh(instant(0));
         let mut state = self.states.get(&key).cloned().unwrap_or_else(fresh);
-        self.algorithm.settle(&mut state, instant(now));
+        self.algorithm.mend(&mut state, instant(now));
         state
     }
 }
 
 impl<A: Algorithm> Place for Plain<A> {
     fn admits(&self, key: u8, cost: u32, now: i128) -> bool {
-        let state = self.settled(key, now);
+        let state = self.mended(key, now);
         self.algorithm.judge(&state, cost, instant(now))
     }
 
-    fn settle(&mut self, key: u8, now: i128) {
+    fn mend(&mut self, key: u8, now: i128) {
         if let Some(state) = self.states.get_mut(&key) {
-            self.algorithm.settle(state, instant(now));
+            self.algorithm.mend(state, instant(now));
         }
     }
 
     fn charge(&mut self, key: u8, cost: u32, now: i128) {
-        let mut state = self.settled(key, now);
+        let mut state = self.mended(key, now);
         self.algorithm.charge(&mut state, cost, instant(now));
         self.states.insert(key, state);
     }
 
     fn told(&self, key: u8, cost: u32, all_admit: bool, now: i128) -> Vec<PolicyDecision> {
-        let state = self.settled(key, now);
+        let state = self.mended(key, now);
         // One that admits what another refuses was charged nothing, as by a cost of 0.
         let spared = !all_admit && self.admits(key, cost, now);
         let (cost, admitted) = if spared { (0, true) } else { (cost, all_admit) };
@@ -85,7 +85,7 @@ impl<A: Algorithm> Place for Plain<A> {
 
     fn refund(&mut self, key: u8, cost: u32, now: i128) {
         if let Some(state) = self.states.get_mut(&key) {
-            self.algorithm.settle(state, instant(now));
+            self.algorithm.mend(state, instant(now));
             self.algorithm.refund(state, cost, instant(now));
         }
     }
@@ -134,7 +134,7 @@ impl Model {
 
     fn check(&mut self, keys: &Keys, cost: u32, now: i128) -> Decision {
         let admitted = self.admits(keys, cost, now);
-        self.each(keys, |place, key| place.settle(key, now));
+        self.each(keys, |place, key| place.mend(key, now));
         if admitted && cost > 0 {
             self.each(keys, |place, key| place.charge(key, cost, now));
         }

@@ -43,7 +43,7 @@ impl Algorithm for Fickle {
     fn fresh(&self, _at: Timestamp) -> u64 {
         0
     }
-    fn settle(&self, _used: &mut u64, _now: Timestamp) {}
+    fn mend(&self, _used: &mut u64, _now: Timestamp) {}
     fn judge(&self, _used: &u64, _cost: u32, _now: Timestamp) -> bool {
         true
     }

@@ -73,7 +73,7 @@ impl Model for FixedWindow {
     }
 
     /// A whole period is to pass from now: a window that is about to end would open another.
-    fn settle(&mut self, now: i128) {
+    fn mend(&mut self, now: i128) {
         if self.start > now + self.period {
             self.start = now;
         }
@@ -171,7 +171,7 @@ impl Model for SlidingWindow {
 
     /// The whole estimate, rounded up, becomes units of the running window: so the step opens
     /// nothing.
-    fn settle(&mut self, now: i128) {
+    fn mend(&mut self, now: i128) {
         if self.stamp > now + 2 * self.period {
             let ticks = self.period / self.tick;
             let units = (self.weighed(self.stamp) + ticks - 1) / ticks;

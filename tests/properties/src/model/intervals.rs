@@ -35,7 +35,7 @@ impl Model for MinInterval {
         self.interval
     }
 
-    fn settle(&mut self, now: i128) {
+    fn mend(&mut self, now: i128) {
         if self.stamp > now + self.interval {
             self.stamp = now;
             self.last = self.last.map(|_| now);

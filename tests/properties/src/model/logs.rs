@@ -78,7 +78,7 @@ impl Model for Log {
     }
 
     /// Everything moves back by as much as the stamp does, to now, but not beyond the epoch.
-    fn settle(&mut self, now: i128) {
+    fn mend(&mut self, now: i128) {
         if self.stamp > self.slot(now) + self.counts_for {
             self.admitted.retain(self.counts(now));
             for entry in &mut self.admitted {

@@ -86,7 +86,7 @@ impl Model for Meter {
         }
     }
 
-    fn settle(&mut self, now: i128) {
+    fn mend(&mut self, now: i128) {
         if self.stamp > self.tick_of(now) + self.span() {
             self.stamp = self.tick_of(now);
         }

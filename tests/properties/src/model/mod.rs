@@ -53,7 +53,7 @@ pub trait Model: fmt::Debug {
     fn span(&self) -> i128;
 
     /// The rule about a clock that stepped back by more than one span.
-    fn settle(&mut self, now: i128);
+    fn mend(&mut self, now: i128);
 
     /// Whether the cost is admitted.
     fn admits(&self, cost: i128, now: i128) -> bool;

@@ -65,7 +65,7 @@ impl<A: Scripted> Place<A> {
     pub(crate) fn admits(&self, key: Option<u8>, cost: u32, now: Timestamp) -> bool {
         key.is_none_or(|key| {
             let mut state = self.state(key);
-            self.rule.settle(&mut state, now);
+            self.rule.mend(&mut state, now);
             self.rule.judge(&state, cost, now)
         })
     }
@@ -79,7 +79,7 @@ impl<A: Scripted> Place<A> {
         now: Timestamp,
     ) -> Option<A::Snapshot> {
         let mut state = self.state(key?);
-        self.rule.settle(&mut state, now);
+        self.rule.mend(&mut state, now);
         let admits = self.rule.judge(&state, cost, now);
         if all_admit && charges && cost > 0 {
             self.rule.charge(&mut state, cost, now);
@@ -100,7 +100,7 @@ impl<A: Scripted> Place<A> {
 
     pub(crate) fn refund(&mut self, key: Option<u8>, cost: u32, now: Timestamp) {
         if let Some(state) = key.and_then(|key| self.states.get_mut(&key)) {
-            self.rule.settle(state, now);
+            self.rule.mend(state, now);
             self.rule.refund(state, cost, now);
         }
     }
