@@ -10,7 +10,7 @@
 
 use std::{error::Error, time::Duration};
 
-use tollgate::algorithm::{Algorithm, Policy, PolicyId, Standing};
+use tollgate::algorithm::{Algorithm, Policy, PolicyId, Status};
 use tollgate::{PolicyDecision, RateLimiter, Timestamp, clock::ManualClock, store::LocalStore};
 
 /// Admits the policy's limit of units; then none until a pause (in microseconds) after the last
@@ -40,7 +40,7 @@ impl Tries {
 
 impl Algorithm for Tries {
     type State = Run;
-    type Snapshot = Standing;
+    type Snapshot = Status;
 
     fn policy_id(&self) -> PolicyId {
         self.policy.id()
@@ -67,16 +67,16 @@ impl Algorithm for Tries {
     fn is_fresh(&self, run: &Run, now: Timestamp) -> bool {
         run.last <= now.as_micros() && self.look(run, now).0 == 0
     }
-    fn snapshot(&self, run: &Run, cost: u32, admitted: bool, now: Timestamp) -> Standing {
+    fn snapshot(&self, run: &Run, cost: u32, admitted: bool, now: Timestamp) -> Status {
         let (taken, until_over) = self.look(run, now);
         let left = self.policy.limit().saturating_sub(taken);
         let fits_after = |units| match units <= left {
             true => Some(0),
             false => (units <= self.policy.limit()).then_some(until_over),
         };
-        Standing::of(self.policy.limit(), left, cost.into(), admitted, fits_after)
+        Status::of(self.policy.limit(), left, cost.into(), admitted, fits_after)
     }
-    fn describe(&self, standing: &Standing, tell: &mut dyn FnMut(PolicyDecision)) {
+    fn describe(&self, standing: &Status, tell: &mut dyn FnMut(PolicyDecision)) {
         tell(PolicyDecision::new(&self.policy, *standing));
     }
 }

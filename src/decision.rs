@@ -5,10 +5,10 @@ use std::{fmt, sync::Arc, time::Duration};
 use crate::policy::{Policy, PolicyName};
 
 mod lazy_status;
-mod standing;
+mod status;
 
 pub use lazy_status::LazyStatus;
-pub use standing::{Outcome, Standing};
+pub use status::{Outcome, Status};
 
 /// What one policy decided; a tuple of algorithms has one for each member.
 #[derive(Clone)]
@@ -22,14 +22,14 @@ pub struct PolicyDecision {
 /// How a policy stands, or the numbers from which that is worked out.
 #[derive(Clone, Copy)]
 enum Known {
-    Resolved(Standing),
+    Resolved(Status),
     Lazy(LazyStatus),
 }
 
 impl PolicyDecision {
     /// What this policy decided, from how it stands.
     #[inline(always)]
-    pub fn new(policy: &Policy, standing: Standing) -> Self {
+    pub fn new(policy: &Policy, standing: Status) -> Self {
         Self::of(policy, Known::Resolved(standing))
     }
 
@@ -51,7 +51,7 @@ impl PolicyDecision {
 
     /// Reads its status, which is worked out if it is not yet.
     #[inline(always)]
-    fn read<T>(&self, read: impl FnOnce(&Standing) -> T) -> T {
+    fn read<T>(&self, read: impl FnOnce(&Status) -> T) -> T {
         match &self.status {
             Known::Resolved(standing) => read(standing),
             Known::Lazy(status) => read(&status.resolve(self.limit)),
@@ -353,7 +353,7 @@ impl fmt::Debug for Decision {
 
 /// Orders policies: refusals first, longest wait; then fewest remaining.
 #[inline]
-fn severity(standing: &Standing) -> (u8, u64) {
+fn severity(standing: &Status) -> (u8, u64) {
     match standing.outcome {
         Outcome::Admitted => (0, u64::MAX - standing.remaining),
         Outcome::RefusedForMicros(micros) => (1, micros),

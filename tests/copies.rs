@@ -13,7 +13,7 @@ use std::{
 
 use tollgate::{
     EachOf, PolicyDecision, RateLimiter, Timestamp,
-    algorithm::{Algorithm, Policy, PolicyId, Standing},
+    algorithm::{Algorithm, Policy, PolicyId, Status},
     store::LocalStore,
 };
 
@@ -41,7 +41,7 @@ struct Ever(u64, Arc<AtomicUsize>);
 
 impl Algorithm for Ever {
     type State = Copied;
-    type Snapshot = Standing;
+    type Snapshot = Status;
 
     fn policy_id(&self) -> PolicyId {
         Policy::new("ever", &[self.0], Duration::ZERO).id()

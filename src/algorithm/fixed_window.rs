@@ -3,7 +3,7 @@ use std::cmp::max;
 use crate::{
     algorithm::{Algorithm, ConfigId, Policy, PolicyId, Script, Scripted, Told},
     clock::Timestamp,
-    decision::{Decision, PolicyDecision, Standing},
+    decision::{Decision, PolicyDecision, Status},
     error::ConfigError,
     lazy_arc::LazyArc,
     quota::Quota,
@@ -163,7 +163,7 @@ impl FixedWindow {
         let remaining = units.saturating_sub(used);
         let until_next = start + self.windows.period_micros - snapshot.now.as_micros();
         let (cost, admitted) = (u64::from(snapshot.cost), snapshot.admitted);
-        let standing = Standing::of(units, remaining, cost, admitted, |wanted| {
+        let standing = Status::of(units, remaining, cost, admitted, |wanted| {
             match wanted <= remaining {
                 true => Some(0),
                 false => (wanted <= units).then_some(until_next),

@@ -3,7 +3,7 @@ use std::time::Duration;
 use crate::{
     algorithm::{Algorithm, ConfigId, Policy, PolicyId, Script, Scripted},
     clock::Timestamp,
-    decision::{Decision, PolicyDecision, Standing},
+    decision::{Decision, PolicyDecision, Status},
     error::ConfigError,
     quota::Quota,
 };
@@ -107,7 +107,7 @@ impl MinInterval {
     fn told(&self, snapshot: &IntervalSnapshot) -> PolicyDecision {
         let remaining = u64::from(snapshot.wait_micros == 0);
         let cost = u64::from(snapshot.cost);
-        let standing = Standing::of(1, remaining, cost, snapshot.admitted, |_| {
+        let standing = Status::of(1, remaining, cost, snapshot.admitted, |_| {
             Some(snapshot.wait_micros)
         });
         PolicyDecision::new(&self.policy, standing)

@@ -61,7 +61,7 @@ mod token_bucket;
 mod tuple;
 mod word;
 
-pub use crate::decision::{LazyStatus, Outcome, Standing};
+pub use crate::decision::{LazyStatus, Outcome, Status};
 pub use crate::policy::{ConfigId, Policy, PolicyId};
 pub use fixed_window::FixedWindow;
 pub use gcra::Gcra;
@@ -84,7 +84,7 @@ pub(crate) use tuple::stands;
 /// # Example: an allowance that never comes back
 ///
 /// ```
-/// use tollgate::algorithm::{Algorithm, Policy, PolicyId, Standing};
+/// use tollgate::algorithm::{Algorithm, Policy, PolicyId, Status};
 /// use tollgate::{PolicyDecision, Quota, RateLimiter, Timestamp, store::LocalStore};
 /// use std::time::Duration;
 ///
@@ -93,7 +93,7 @@ pub(crate) use tuple::stands;
 ///
 /// impl Algorithm for Allowance {
 ///     type State = u64;
-///     type Snapshot = Standing;
+///     type Snapshot = Status;
 ///
 ///     fn policy_id(&self) -> PolicyId {
 ///         self.0.id()
@@ -114,11 +114,11 @@ pub(crate) use tuple::stands;
 ///     fn is_fresh(&self, used: &u64, _now: Timestamp) -> bool {
 ///         *used == 0
 ///     }
-///     fn snapshot(&self, used: &u64, cost: u32, admitted: bool, _now: Timestamp) -> Standing {
+///     fn snapshot(&self, used: &u64, cost: u32, admitted: bool, _now: Timestamp) -> Status {
 ///         let (limit, left) = (self.0.limit(), self.0.limit() - used);
-///         Standing::of(limit, left, u64::from(cost), admitted, |units| (units <= left).then_some(0))
+///         Status::of(limit, left, u64::from(cost), admitted, |units| (units <= left).then_some(0))
 ///     }
-///     fn describe(&self, standing: &Standing, tell: &mut dyn FnMut(PolicyDecision)) {
+///     fn describe(&self, standing: &Status, tell: &mut dyn FnMut(PolicyDecision)) {
 ///         tell(PolicyDecision::new(&self.0, *standing));
 ///     }
 /// }

@@ -31,14 +31,14 @@ use super::Algorithm;
 ///
 /// ```
 /// use tollgate::algorithm::{Algorithm, Script, Scripted};
-/// # use tollgate::algorithm::{Policy, PolicyId, Standing};
+/// # use tollgate::algorithm::{Policy, PolicyId, Status};
 /// # use tollgate::{PolicyDecision, Timestamp};
 /// # use std::time::Duration;
 /// # #[derive(Debug, Clone)]
 /// # struct Allowance(Policy);
 /// # impl Algorithm for Allowance {
 /// #     type State = u64;
-/// #     type Snapshot = Standing;
+/// #     type Snapshot = Status;
 /// #     fn policy_id(&self) -> PolicyId { self.0.id() }
 /// #     fn fresh(&self, _at: Timestamp) -> u64 { 0 }
 /// #     fn mend(&self, _used: &mut u64, _now: Timestamp) {}
@@ -46,11 +46,11 @@ use super::Algorithm;
 /// #     fn charge(&self, used: &mut u64, cost: u32, _now: Timestamp) { *used += u64::from(cost); }
 /// #     fn refund(&self, used: &mut u64, cost: u32, _now: Timestamp) { *used = used.saturating_sub(u64::from(cost)); }
 /// #     fn is_fresh(&self, used: &u64, _now: Timestamp) -> bool { *used == 0 }
-/// #     fn snapshot(&self, used: &u64, cost: u32, admitted: bool, _now: Timestamp) -> Standing {
+/// #     fn snapshot(&self, used: &u64, cost: u32, admitted: bool, _now: Timestamp) -> Status {
 /// #         let (limit, left) = (self.0.limit(), self.0.limit() - used);
-/// #         Standing::of(limit, left, u64::from(cost), admitted, |units| (units <= left).then_some(0))
+/// #         Status::of(limit, left, u64::from(cost), admitted, |units| (units <= left).then_some(0))
 /// #     }
-/// #     fn describe(&self, standing: &Standing, tell: &mut dyn FnMut(PolicyDecision)) {
+/// #     fn describe(&self, standing: &Status, tell: &mut dyn FnMut(PolicyDecision)) {
 /// #         tell(PolicyDecision::new(&self.0, *standing));
 /// #     }
 /// # }

@@ -1,8 +1,8 @@
 //! A status that is worked out when somebody asks for it.
 
-use super::Standing;
+use super::Status;
 
-/// How one policy stands, in the numbers from which a [`Standing`] is worked out when somebody asks.
+/// How one policy stands, in the numbers from which a [`Status`] is worked out when somebody asks.
 ///
 /// Mostly nobody asks for more than whether the request is admitted, and a wait costs a division.
 /// What it gives is seen in the `decision` bench, in the rows of `check`.
@@ -12,12 +12,12 @@ use super::Standing;
 /// ```
 /// use std::time::Duration;
 /// use tollgate::PolicyDecision;
-/// use tollgate::algorithm::{LazyStatus, Outcome, Policy, Standing};
+/// use tollgate::algorithm::{LazyStatus, Outcome, Policy, Status};
 ///
 /// // One unit each three seconds, of which `missing` have to come back.
-/// fn resolve(status: &LazyStatus, limit: u64) -> Standing {
+/// fn resolve(status: &LazyStatus, limit: u64) -> Status {
 ///     let [missing, micros] = [status.numbers()[0], status.numbers()[1]];
-///     Standing::of(limit, limit - missing, status.refused_cost().into(), status.is_admitted(), |units| {
+///     Status::of(limit, limit - missing, status.refused_cost().into(), status.is_admitted(), |units| {
 ///         (units <= limit).then(|| (units + missing).saturating_sub(limit) * micros / 10)
 ///     })
 /// }
@@ -35,7 +35,7 @@ pub struct LazyStatus {
     numbers: [u64; LazyStatus::NUMBERS],
     /// 0 if the cost was admitted.
     refused_cost: u64,
-    resolve: fn(&LazyStatus, u64) -> Standing,
+    resolve: fn(&LazyStatus, u64) -> Status,
 }
 
 impl LazyStatus {
@@ -49,7 +49,7 @@ impl LazyStatus {
     pub const fn new(
         refused_cost: u32,
         numbers: [u64; Self::NUMBERS],
-        resolve: fn(&LazyStatus, u64) -> Standing,
+        resolve: fn(&LazyStatus, u64) -> Status,
     ) -> Self {
         Self {
             numbers,
@@ -77,7 +77,7 @@ impl LazyStatus {
     }
 
     #[inline]
-    pub(super) fn resolve(&self, limit: u64) -> Standing {
+    pub(super) fn resolve(&self, limit: u64) -> Status {
         (self.resolve)(self, limit)
     }
 }

@@ -33,11 +33,11 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 ///
 /// ```
 /// # use std::{convert::Infallible, time::Duration};
-/// # use tollgate::{Decision, PolicyDecision, algorithm::{Outcome, Policy, Standing}};
+/// # use tollgate::{Decision, PolicyDecision, algorithm::{Outcome, Policy, Status}};
 /// use tollgate::response::{AsError, RateLimited, Respond};
 ///
 /// # let policy = Policy::new("window", &[5], Duration::from_secs(60)).named("trial").unwrap();
-/// # let decision = Decision::of_one(PolicyDecision::new(&policy, Standing {
+/// # let decision = Decision::of_one(PolicyDecision::new(&policy, Status {
 /// #     remaining: 0, outcome: Outcome::RefusedForMicros(1_500_000), replenished_after_micros: 1_500_000,
 /// #     reset_after_micros: 1_500_000, delay_micros: 0,
 /// # }));

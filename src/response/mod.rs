@@ -13,7 +13,7 @@
 //!
 //! ```
 //! # use std::time::Duration;
-//! # use tollgate::{PolicyDecision, algorithm::{Outcome, Policy, Standing}};
+//! # use tollgate::{PolicyDecision, algorithm::{Outcome, Policy, Status}};
 //! use bytes::Bytes;
 //! use http::Response;
 //! use tollgate::{Decision, response::Http};
@@ -27,7 +27,7 @@
 //!     response
 //! }
 //! # let policy = Policy::new("window", &[5], Duration::from_secs(60)).named("trial").unwrap();
-//! # let standing = |remaining, outcome| Decision::of_one(PolicyDecision::new(&policy, Standing {
+//! # let standing = |remaining, outcome| Decision::of_one(PolicyDecision::new(&policy, Status {
 //! #     remaining, outcome, replenished_after_micros: 1_500_000, reset_after_micros: 1_500_000, delay_micros: 0,
 //! # }));
 //! # let admitted = standing(4, Outcome::Admitted);

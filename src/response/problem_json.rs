@@ -20,11 +20,11 @@ use super::render::{Refusal, Render};
 /// # use std::time::Duration;
 /// # use bytes::Bytes;
 /// # use http::Response;
-/// # use tollgate::{Decision, PolicyDecision, algorithm::{Outcome, Policy, Standing}};
+/// # use tollgate::{Decision, PolicyDecision, algorithm::{Outcome, Policy, Status}};
 /// use tollgate::response::Http;
 ///
 /// # let policy = Policy::new("window", &[5], Duration::from_secs(60)).named("trial").unwrap();
-/// # let decision = Decision::of_one(PolicyDecision::new(&policy, Standing {
+/// # let decision = Decision::of_one(PolicyDecision::new(&policy, Status {
 /// #     remaining: 0, outcome: Outcome::RefusedForMicros(1_000_000), replenished_after_micros: 1_000_000,
 /// #     reset_after_micros: 1_000_000, delay_micros: 0,
 /// # }));

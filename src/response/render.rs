@@ -24,7 +24,7 @@ use crate::decision::Decision;
 /// # use std::time::Duration;
 /// # use bytes::Bytes;
 /// # use http::Response;
-/// # use tollgate::{Decision, PolicyDecision, algorithm::{Outcome, Policy, Standing}};
+/// # use tollgate::{Decision, PolicyDecision, algorithm::{Outcome, Policy, Status}};
 /// use tollgate::response::Http;
 ///
 /// let respond = Http::new().render(|refusal| {
@@ -33,7 +33,7 @@ use crate::decision::Decision;
 ///     response.body(Bytes::from(body)).unwrap()
 /// });
 /// # let policy = Policy::new("window", &[5], Duration::from_secs(60)).named("trial").unwrap();
-/// # let decision = Decision::of_one(PolicyDecision::new(&policy, Standing {
+/// # let decision = Decision::of_one(PolicyDecision::new(&policy, Status {
 /// #     remaining: 0, outcome: Outcome::RefusedForMicros(1), replenished_after_micros: 1,
 /// #     reset_after_micros: 1, delay_micros: 0,
 /// # }));
@@ -156,11 +156,11 @@ impl fmt::Debug for Refusal<'_> {
 /// # use std::time::Duration;
 /// # use bytes::Bytes;
 /// # use http::Response;
-/// # use tollgate::{Decision, PolicyDecision, algorithm::{Outcome, Policy, Standing}};
+/// # use tollgate::{Decision, PolicyDecision, algorithm::{Outcome, Policy, Status}};
 /// use tollgate::response::Http;
 ///
 /// # let policy = Policy::new("window", &[5], Duration::from_secs(60)).named("trial").unwrap();
-/// # let decision = Decision::of_one(PolicyDecision::new(&policy, Standing {
+/// # let decision = Decision::of_one(PolicyDecision::new(&policy, Status {
 /// #     remaining: 0, outcome: Outcome::RefusedForMicros(1_000_100), replenished_after_micros: 1_000_100,
 /// #     reset_after_micros: 1_000_100, delay_micros: 0,
 /// # }));

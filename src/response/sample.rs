@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::{
-    algorithm::{Outcome, Policy, Standing},
+    algorithm::{Outcome, Policy, Status},
     decision::{Decision, PolicyDecision},
 };
 
@@ -19,7 +19,7 @@ pub(super) fn policy(
 ) -> PolicyDecision {
     let policy = Policy::new("sample", &[limit], window).named(name);
     let micros = |duration: Duration| u64::try_from(duration.as_micros()).unwrap();
-    let standing = Standing {
+    let standing = Status {
         remaining,
         outcome,
         replenished_after_micros: micros(replenished_after),

@@ -1,6 +1,6 @@
 //! What a decision of the log says: worked out when somebody asks.
 
-use crate::decision::{LazyStatus, Outcome, Standing};
+use crate::decision::{LazyStatus, Outcome, Status};
 
 /// What a log still counts, and which of its slots have to be over before there is more room.
 #[derive(Debug, Clone, Copy)]
@@ -60,7 +60,7 @@ impl Logged {
 
     /// How the log stands, in which `limit` units may count.
     #[inline(always)]
-    fn standing(&self, limit: u64, status: &LazyStatus) -> Standing {
+    fn standing(&self, limit: u64, status: &LazyStatus) -> Status {
         let remaining = limit.saturating_sub(self.units);
         let is_missing = remaining < limit;
         let when = |slot| {
@@ -70,7 +70,7 @@ impl Logged {
                 0
             }
         };
-        Standing {
+        Status {
             remaining,
             outcome: match status.is_admitted() {
                 true => Outcome::Admitted,

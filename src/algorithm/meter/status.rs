@@ -1,8 +1,8 @@
 //! What a decision of the bucket says: worked out when somebody asks.
 
-use crate::decision::{LazyStatus, Standing};
+use crate::decision::{LazyStatus, Status};
 
-/// What is owed, and how it is paid off: each number of a [`Standing`] costs a division, and mostly
+/// What is owed, and how it is paid off: each number of a [`Status`] costs a division, and mostly
 /// nobody asks for it.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::algorithm) struct Owed {
@@ -66,15 +66,15 @@ impl Owed {
 
     /// How the bucket stands, of which `limit` units may be owed.
     #[inline(always)]
-    fn standing(&self, limit: u64) -> Standing {
+    fn standing(&self, limit: u64) -> Status {
         let capacity = limit * self.parts_per_unit;
         let remaining = capacity.saturating_sub(self.debt) / self.parts_per_unit;
         let cost = u64::from(self.cost);
-        let standing = Standing::of(limit, remaining, cost, self.is_admitted, |units| {
+        let standing = Status::of(limit, remaining, cost, self.is_admitted, |units| {
             let parts = (units <= limit).then(|| units * self.parts_per_unit)?;
             self.micros_to_pay(self.debt.saturating_add(parts).saturating_sub(capacity))
         });
-        Standing {
+        Status {
             delay_micros: self.delay_micros(),
             ..standing
         }

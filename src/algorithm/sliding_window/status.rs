@@ -1,6 +1,6 @@
 //! What a decision of the sliding window says: worked out when somebody asks.
 
-use crate::decision::{LazyStatus, Standing};
+use crate::decision::{LazyStatus, Status};
 
 use super::Weighed;
 
@@ -47,10 +47,10 @@ impl Weighed {
 
     /// How the windows stand, whose estimate may be `limit` units.
     #[inline(always)]
-    fn standing(&self, limit: u64, status: &LazyStatus) -> Standing {
+    fn standing(&self, limit: u64, status: &LazyStatus) -> Status {
         let remaining = limit.saturating_sub(self.units());
         let (cost, is_admitted) = (status.refused_cost().into(), status.is_admitted());
-        Standing::of(limit, remaining, cost, is_admitted, |units| {
+        Status::of(limit, remaining, cost, is_admitted, |units| {
             self.wait_micros(limit, units)
         })
     }

@@ -8,7 +8,7 @@ use tollgate::{
     EachOf, PolicyDecision, Quota, RateLimiter, Timestamp,
     algorithm::{
         Algorithm, FixedWindow, LeakyBucket, MinInterval, Policy, PolicyId, Script, Scripted,
-        SlidingBuckets, SlidingLog, SlidingWindow, Standing, TokenBucket,
+        SlidingBuckets, SlidingLog, SlidingWindow, Status, TokenBucket,
     },
     clock::ManualClock,
     store::RedisStore,
@@ -36,7 +36,7 @@ m.over = now
 
 impl Algorithm for Fickle {
     type State = u64;
-    type Snapshot = Standing;
+    type Snapshot = Status;
     fn policy_id(&self) -> PolicyId {
         self.0.id()
     }
@@ -54,10 +54,10 @@ impl Algorithm for Fickle {
     fn is_fresh(&self, used: &u64, _now: Timestamp) -> bool {
         *used == 0
     }
-    fn snapshot(&self, used: &u64, cost: u32, admitted: bool, _now: Timestamp) -> Standing {
-        Standing::of(1, 1 - used, u64::from(cost), admitted, |_| None)
+    fn snapshot(&self, used: &u64, cost: u32, admitted: bool, _now: Timestamp) -> Status {
+        Status::of(1, 1 - used, u64::from(cost), admitted, |_| None)
     }
-    fn describe(&self, standing: &Standing, tell: &mut dyn FnMut(PolicyDecision)) {
+    fn describe(&self, standing: &Status, tell: &mut dyn FnMut(PolicyDecision)) {
         tell(PolicyDecision::new(&self.0, *standing));
     }
 }

@@ -7,7 +7,7 @@ use http::HeaderMap;
 use sfv::{FieldType, List, ListEntry, Parser};
 use tollgate::{
     Decision, PolicyDecision,
-    algorithm::{Policy, Standing},
+    algorithm::{Policy, Status},
     response::Http,
 };
 
@@ -16,7 +16,7 @@ const LETTERS: &str = "abcdefghijklmnopqrstuvwxyz";
 fn policy(name: &str) -> PolicyDecision {
     let policy = Policy::new("any", &[1], Duration::from_secs(1));
     let policy = policy.named(name).expect("its characters are allowed");
-    PolicyDecision::new(&policy, Standing::of(1, 0, 1, true, |_| Some(1_000_000)))
+    PolicyDecision::new(&policy, Status::of(1, 0, 1, true, |_| Some(1_000_000)))
 }
 
 /// The names as another's parser reads them in both fields, which it writes again to the same

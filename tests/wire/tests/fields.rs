@@ -10,7 +10,7 @@ use tollgate::{
     Decision, PolicyDecision, Quota, RateLimiter, Timestamp,
     algorithm::{
         FixedWindow, Gcra, MinInterval, Outcome, Policy, SlidingBuckets, SlidingLog, SlidingWindow,
-        Standing, TokenBucket,
+        Status, TokenBucket,
     },
     clock::ManualClock,
     response::{Fields, Http},
@@ -87,7 +87,7 @@ impl Dice {
             1 => Outcome::NeverFits,
             _ => Outcome::Admitted,
         };
-        let standing = Standing {
+        let standing = Status {
             remaining: self.number(&UNITS),
             outcome,
             replenished_after_micros: self.number(&MICROS),
@@ -363,7 +363,7 @@ fn every_edge_is_told_in_every_dialect() {
             ] {
                 let decision = Decision::of_one(PolicyDecision::new(
                     &policy,
-                    Standing {
+                    Status {
                         remaining: units,
                         outcome,
                         replenished_after_micros: micros,

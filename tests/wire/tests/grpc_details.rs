@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use tollgate::{
     Decision, PolicyDecision,
-    algorithm::{Outcome, Policy, Standing},
+    algorithm::{self, Outcome, Policy},
     response::{Grpc, Respond},
 };
 use tonic::{Code, Status};
@@ -36,7 +36,7 @@ fn the_details_are_byte_for_byte_what_tonic_types_writes() {
         for outcome in outcomes.into_iter().chain([Outcome::NeverFits]) {
             let of = |name: &str, outcome| {
                 let policy = Policy::new("policy", &[limit], Duration::from_secs(60));
-                let standing = Standing {
+                let standing = algorithm::Status {
                     remaining: 0,
                     outcome,
                     replenished_after_micros: 1,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::{Router, routing::get};
-use tollgate::algorithm::{Algorithm, Policy, PolicyId, Standing};
+use tollgate::algorithm::{Algorithm, Policy, PolicyId, Status};
 use tollgate::{PolicyDecision, RateLimitLayer, Timestamp};
 use tollgate::{key::PeerIp, store::RedisStore};
 
@@ -12,7 +12,7 @@ struct Allowance(Policy);
 
 impl Algorithm for Allowance {
     type State = u64;
-    type Snapshot = Standing;
+    type Snapshot = Status;
 
     fn policy_id(&self) -> PolicyId {
         self.0.id()
@@ -33,11 +33,11 @@ impl Algorithm for Allowance {
     fn is_fresh(&self, used: &u64, _now: Timestamp) -> bool {
         *used == 0
     }
-    fn snapshot(&self, used: &u64, cost: u32, admitted: bool, _now: Timestamp) -> Standing {
+    fn snapshot(&self, used: &u64, cost: u32, admitted: bool, _now: Timestamp) -> Status {
         let left = self.0.limit() - used;
-        Standing::of(self.0.limit(), left, cost.into(), admitted, |_| None)
+        Status::of(self.0.limit(), left, cost.into(), admitted, |_| None)
     }
-    fn describe(&self, standing: &Standing, tell: &mut dyn FnMut(PolicyDecision)) {
+    fn describe(&self, standing: &Status, tell: &mut dyn FnMut(PolicyDecision)) {
         tell(PolicyDecision::new(&self.0, *standing));
     }
 }

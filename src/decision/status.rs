@@ -4,7 +4,7 @@
 ///
 /// An algorithm fills it in; a [`PolicyDecision`](super::PolicyDecision) is read from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub struct Status {
     /// How many further units are admitted at this instant, one by one.
     pub remaining: u64,
     /// What it said to the cost it was asked about.
@@ -17,7 +17,7 @@ pub struct Standing {
     pub delay_micros: u64,
 }
 
-impl Standing {
+impl Status {
     /// How a policy stands that lets through at most `limit` units at once, has `remaining` of them
     /// left, and was asked about `cost`.
     ///
