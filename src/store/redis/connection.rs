@@ -107,6 +107,14 @@ impl Servers {
         }
     }
 
+    /// The connection to the node that holds the slot, if both are there and it answers.
+    pub(super) fn link_in_turn(&self, slot: u16) -> Option<Arc<Link>> {
+        match &self.kind {
+            Kind::One(node) => node.link_in_turn(),
+            Kind::Cluster(cluster) => cluster.known_node_of(slot)?.ok()?.link_in_turn(),
+        }
+    }
+
     /// The node that holds the slot, if that is known.
     pub(super) fn known_node_of(&self, slot: u16) -> Option<Result<Arc<Node>, StoreError>> {
         match &self.kind {

@@ -345,12 +345,13 @@ impl RedisStore {
         let (keys, arguments) = shared.call(algorithm, scripts, key, cost);
         let algorithm = algorithm.clone();
         let judged = Box::write(Box::new_uninit(), async move {
-            let (scripts, key) = (shared.library.scripts::<A>(), keys[0].clone());
+            let scripts = shared.library.scripts::<A>();
             let script = match charges {
                 true => &scripts.decide,
                 false => &scripts.peek,
             };
-            let answer = shared.run(script, keys, arguments).await;
+            let command = shared.command(script, keys, arguments);
+            let answer = shared.execute(&command).await;
             let verdict = answer.and_then(|answer| {
                 reply::read(&algorithm, &scripts.members, &answer, cost)
                     .ok_or_else(failure::unreadable)
@@ -358,7 +359,7 @@ impl RedisStore {
             if charges {
                 shared.count(&verdict);
             }
-            shared.health.ended(&verdict, [&key]);
+            shared.health.ended(&verdict, [command.key()]);
             verdict
         });
         Box::into_pin(judged)

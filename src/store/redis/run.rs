@@ -14,7 +14,7 @@ use crate::error::{StoreError, StoreErrorKind};
 use super::{
     Shared,
     failure::{self, Elsewhere, NOSCRIPT},
-    link::Link,
+    link::{Busy, Link, Sent},
     loads::{LONGEST_LOAD, Unloaded},
     node::Node,
     scripts::Loadable,
@@ -40,7 +40,7 @@ impl From<StoreError> for Refused {
 }
 
 /// A command about keys of one slot.
-struct Command<'a> {
+pub(super) struct Command<'a> {
     /// The script that is run; without one the keys are deleted.
     script: Option<&'a Loadable>,
     keys: Vec<Bytes>,
@@ -50,6 +50,11 @@ struct Command<'a> {
 }
 
 impl Command<'_> {
+    /// The first of its keys.
+    pub(super) fn key(&self) -> &Bytes {
+        &self.keys[0]
+    }
+
     fn name(&self) -> &'static str {
         match self.script {
             Some(_) => "EVALSHA",
@@ -72,6 +77,11 @@ impl Command<'_> {
         values.extend(self.arguments.clone().map(Value::Bytes));
         values
     }
+
+    /// How many loads of its script there were.
+    fn loads(&self) -> u64 {
+        self.script.map_or(0, |script| script.loads.so_far())
+    }
 }
 
 /// Where a command is sent: to the node that holds its slot, or to the one that takes the slot
@@ -89,15 +99,22 @@ impl Shared {
         keys: Vec<Bytes>,
         arguments: Bytes,
     ) -> Result<Bytes, StoreError> {
-        let command = Command {
+        self.execute(&self.command(script, keys, arguments)).await
+    }
+
+    /// A script with its keys and arguments, which has until the deadline from now on.
+    pub(super) fn command<'a>(
+        &self,
+        script: &'a Loadable,
+        keys: Vec<Bytes>,
+        arguments: Bytes,
+    ) -> Command<'a> {
+        Command {
             script: Some(script),
             keys,
             arguments: Some(arguments),
             until: Instant::now() + self.deadline,
-        };
-        let slot = self.slot_of(&command.keys[0]);
-        let done = self.follow(command).await;
-        script.loads.weigh(|| self.servers.server_of(slot), done)
+        }
     }
 
     /// The slot of a key; 0 outside of a cluster.
@@ -113,7 +130,7 @@ impl Shared {
             arguments: None,
             until: Instant::now() + self.deadline,
         };
-        self.follow(command).await.map(drop)
+        self.execute(&command).await.map(drop)
     }
 
     /// Waits for the work till the deadline.
@@ -140,11 +157,47 @@ impl Shared {
     /// Sends the command until a node has executed it: to where the cluster sends it, and after its
     /// script is loaded.
     ///
+    /// Nearly always there is a connection, and its first answer is the last word. All else is in a
+    /// box, so that it is no part of the future of each decision: that was 1.8 kB with it, which
+    /// an allocator hands out far more slowly than what it keeps at hand (up to 1 kB), and which
+    /// moves between the processors with each answer.
+    ///
     /// An answer is waited for by the client's own timer, which also keeps what is late from being
     /// sent; all else by [`until`](Self::until). A timer around everything would take a tenth
     /// of the requests that one connection can carry.
-    async fn follow(&self, command: Command<'_>) -> Result<Bytes, StoreError> {
-        let slot = self.servers.slot_of(&command.keys[0]);
+    pub(super) async fn execute(&self, command: &Command<'_>) -> Result<Bytes, StoreError> {
+        let loads = command.loads();
+        let slot = self.servers.slot_of(command.key());
+        let follow = |answered| Box::pin(self.follow(command, slot, answered, loads));
+        let link = self.servers.link_in_turn(slot);
+        let done = match link.map(|link| self.sent(link, command)) {
+            Some(Ok(sent)) => match sent.await {
+                Ok(Resp3Frame::BlobString { data, .. }) => Ok(data),
+                answered => follow(Some(answered)).await,
+            },
+            Some(Err(error)) => Err(error),
+            None => follow(None).await,
+        };
+        match command.script {
+            Some(script) => script.loads.weigh(|| self.servers.server_of(slot), done),
+            None => done,
+        }
+    }
+
+    fn sent(&self, link: Arc<Link>, command: &Command<'_>) -> Result<Sent, StoreError> {
+        let bounds = (self.deadline, self.servers.max_unanswered);
+        let sent = link.send(command.name(), command.values(), bounds);
+        sent.map_err(|Busy| self.busy())
+    }
+
+    /// Goes on with a command that was answered so, or that could not be sent at once.
+    async fn follow(
+        &self,
+        command: &Command<'_>,
+        slot: u16,
+        answered: Option<Result<Resp3Frame, Error>>,
+        mut loads: u64,
+    ) -> Result<Bytes, StoreError> {
         let mut place = Place {
             node: match self.servers.known_node_of(slot) {
                 Some(node) => node?,
@@ -155,10 +208,17 @@ impl Shared {
             },
             asking: false,
         };
+        let mut answered = answered.map(|answer| self.sort(&place.node, answer));
         let mut last = None;
-        for attempt in 0..ATTEMPTS {
-            let seen = command.script.map_or(0, |script| script.loads.so_far());
-            let refused = match self.send(&place, &command, attempt == 0).await {
+        for _ in 0..ATTEMPTS {
+            let answer = match answered.take() {
+                Some(answer) => answer,
+                None => {
+                    loads = command.loads();
+                    self.send(&place, command).await
+                }
+            };
+            let refused = match answer {
                 Ok(answer) => return Ok(answer),
                 Err(Refused::Failed(error)) => return Err(error),
                 Err(Refused::Answered(error)) => {
@@ -170,9 +230,8 @@ impl Shared {
                 Err(refused) => refused,
             };
             match (&refused, command.script) {
-                // In a box, as it is rare, and would be a part of every decision's future.
                 (Refused::NoScript, Some(script)) => {
-                    let load = Box::pin(self.load(&place.node, script, seen));
+                    let load = self.load(&place.node, script, loads);
                     self.until(command.until, load).await?;
                 }
                 (Refused::Elsewhere(elsewhere), _) => place = self.place(elsewhere)?,
@@ -234,45 +293,27 @@ impl Shared {
         })
     }
 
-    async fn send(
-        &self,
-        place: &Place,
-        command: &Command<'_>,
-        is_first: bool,
-    ) -> Result<Bytes, Refused> {
-        let asked = (command.name(), command.values());
-        self.ask(&place.node, place.asking, asked, (command.until, is_first))
-            .await
+    /// Sends the command to a node, as long as it has time, and waits for the answer.
+    async fn send(&self, place: &Place, command: &Command<'_>) -> Result<Bytes, Refused> {
+        let link = match place.node.link_in_turn() {
+            Some(link) => link,
+            None => self.until(command.until, self.link(&place.node)).await?,
+        };
+        let time = command.until.saturating_duration_since(Instant::now());
+        let bounds = (time, self.servers.max_unanswered);
+        let sent = match place.asking {
+            false => link.send(command.name(), command.values(), bounds),
+            true => link.send_asking(command.name(), command.values(), bounds),
+        };
+        match sent {
+            Ok(sent) => self.sort(&place.node, sent.await),
+            Err(Busy) => Err(self.busy().into()),
+        }
     }
 
-    /// Sends a command to a node, waits for the answer, and sorts it.
-    async fn ask(
-        &self,
-        node: &Node,
-        asking: bool,
-        (name, values): (&'static str, Vec<Value>),
-        (until, is_first): (Instant, bool),
-    ) -> Result<Bytes, Refused> {
-        let (link, time) = match node.link_in_turn() {
-            Some(link) if is_first => (link, self.deadline),
-            Some(link) => (link, until.saturating_duration_since(Instant::now())),
-            None => {
-                let link = self.until(until, self.link(node)).await?;
-                (link, until.saturating_duration_since(Instant::now()))
-            }
-        };
-        let bounds = (time, self.servers.max_unanswered);
-        let sent = match asking {
-            false => link.send(name, values, bounds),
-            true => link.send_asking(name, values, bounds),
-        };
-        let Ok(sent) = sent else {
-            return Err(self.busy().into());
-        };
-        let frame = match sent.await {
-            Ok(frame) => frame,
-            Err(error) => return Err(self.unanswered(error).into()),
-        };
+    /// What the answer of a node means.
+    fn sort(&self, node: &Node, answer: Result<Resp3Frame, Error>) -> Result<Bytes, Refused> {
+        let frame = answer.map_err(|error| self.unanswered(error))?;
         let message = match sorted(frame) {
             Ok(answer) => return Ok(answer),
             Err(message) => message,
