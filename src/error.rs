@@ -166,7 +166,7 @@ impl fmt::Display for ConfigError {
                 write!(f, "the deadline {deadline:?} is shorter than {min:?}")
             }
             Self::NoDecisionMayWait => {
-                f.write_str("most_unanswered is 0: no decision could be asked for")
+                f.write_str("max_unanswered is 0: no decision could be asked for")
             }
             Self::ZeroMaxKeys => {
                 f.write_str("max_keys is 0: the store needs room for one key at least")

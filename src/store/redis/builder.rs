@@ -14,7 +14,7 @@ use super::{
 
 const DEFAULT_DEADLINE: Duration = Duration::from_millis(100);
 const SHORTEST_DEADLINE: Duration = Duration::from_millis(1);
-const DEFAULT_MOST_UNANSWERED: usize = 10_000;
+const DEFAULT_MAX_UNANSWERED: usize = 10_000;
 const DEFAULT_PREFIX: &str = "tollgate";
 const LONGEST_PREFIX: usize = 64;
 /// What the keys are called by; a state that is laid out in another way gets another one.
@@ -27,7 +27,7 @@ pub struct RedisStoreBuilder {
     hash_tag: Option<String>,
     digest_key: DigestKey,
     deadline: Duration,
-    most_unanswered: usize,
+    max_unanswered: usize,
     clock: Option<Now>,
 }
 
@@ -39,7 +39,7 @@ impl RedisStoreBuilder {
             hash_tag: None,
             digest_key: DigestKey::default(),
             deadline: DEFAULT_DEADLINE,
-            most_unanswered: DEFAULT_MOST_UNANSWERED,
+            max_unanswered: DEFAULT_MAX_UNANSWERED,
             clock: None,
         }
     }
@@ -154,26 +154,26 @@ impl RedisStoreBuilder {
     ///
     /// # Panics
     ///
-    /// Where [`try_most_unanswered`](Self::try_most_unanswered) fails, with its error as the
+    /// Where [`try_max_unanswered`](Self::try_max_unanswered) fails, with its error as the
     /// message.
     #[must_use]
     #[track_caller]
-    pub fn most_unanswered(self, decisions: usize) -> Self {
-        self.try_most_unanswered(decisions)
+    pub fn max_unanswered(self, decisions: usize) -> Self {
+        self.try_max_unanswered(decisions)
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// How many decisions may wait for Redis at once: see
-    /// [`most_unanswered`](Self::most_unanswered).
+    /// [`max_unanswered`](Self::max_unanswered).
     ///
     /// # Errors
     ///
     /// It is 0.
-    pub fn try_most_unanswered(self, decisions: usize) -> Result<Self, ConfigError> {
+    pub fn try_max_unanswered(self, decisions: usize) -> Result<Self, ConfigError> {
         match decisions {
             0 => Err(ConfigError::NoDecisionMayWait),
-            most_unanswered => Ok(Self {
-                most_unanswered,
+            max_unanswered => Ok(Self {
+                max_unanswered,
                 ..self
             }),
         }
@@ -199,7 +199,7 @@ impl RedisStoreBuilder {
         let prefix: Arc<str> = self.prefix.into();
         RedisStore {
             shared: Arc::new(Shared {
-                servers: Servers::new(&self.connection, self.most_unanswered, self.deadline),
+                servers: Servers::new(&self.connection, self.max_unanswered, self.deadline),
                 key_start: format!("{prefix}:{VERSION}{tag}{{").into_bytes(),
                 digest_key: self.digest_key,
                 deadline: self.deadline,

@@ -90,7 +90,7 @@ pub use usage::RedisUsage;
 ///
 /// A decision fails with [`Unavailable`](crate::StoreErrorKind::Unavailable) when there is no
 /// answer before the [deadline](RedisStoreBuilder::deadline), when there is no connection, or when
-/// [too many](RedisStoreBuilder::most_unanswered) wait already. Nothing waits for a connection to
+/// [too many](RedisStoreBuilder::max_unanswered) wait already. Nothing waits for a connection to
 /// come back, what was sent is not sent again, and what is still in the process when its time is up
 /// is not sent. What reached Redis may be charged all the same, so that the limit is stricter,
 /// never looser. What becomes of such a request is said by

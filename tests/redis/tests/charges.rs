@@ -126,7 +126,7 @@ async fn no_more_wait_for_an_answer_than_may_and_dropped_ones_count_among_them()
     let server = Server::start().await;
     let store = RedisStore::builder(server.client().await)
         .deadline(Duration::from_secs(5))
-        .most_unanswered(50)
+        .max_unanswered(50)
         .build();
     let limiter = RateLimiter::new(plenty(), store.clone());
     limiter.check(&7_u32).await.unwrap();

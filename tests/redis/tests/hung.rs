@@ -189,7 +189,7 @@ async fn a_hung_node_of_a_cluster_takes_nothing_from_the_others_and_is_left_for_
     let client = with_defaults(cluster.config());
     let store = RedisStore::builder(client)
         .deadline(traffic::DEADLINE)
-        .most_unanswered(40)
+        .max_unanswered(40)
         .build();
     let everyone = Traffic::through(&store, plenty(), OnStoreError::Refuse);
     everyone.is_decided().await;
@@ -259,7 +259,7 @@ async fn what_is_late_before_it_is_sent_is_not_sent() {
     let proxy = Proxy::start(server.port(), Duration::ZERO).await;
     let store = RedisStore::builder(with_defaults(through(&proxy)))
         .deadline(Duration::from_millis(400))
-        .most_unanswered(usize::MAX)
+        .max_unanswered(usize::MAX)
         .build();
     let limiter = RateLimiter::new(plenty(), store);
     limiter.check(&7_u32).await.unwrap();
