@@ -13,10 +13,10 @@ use super::{
 };
 
 const DEFAULT_DEADLINE: Duration = Duration::from_millis(100);
-const SHORTEST_DEADLINE: Duration = Duration::from_millis(1);
+const MIN_DEADLINE: Duration = Duration::from_millis(1);
 const DEFAULT_MAX_UNANSWERED: usize = 10_000;
 const DEFAULT_PREFIX: &str = "tollgate";
-const LONGEST_PREFIX: usize = 64;
+const MAX_PREFIX_BYTES: usize = 64;
 /// What the keys are called by; a state that is laid out in another way gets another one.
 const VERSION: &str = "1";
 
@@ -135,10 +135,10 @@ impl RedisStoreBuilder {
     ///
     /// It is shorter than a millisecond, in which no server answers.
     pub fn try_deadline(self, deadline: Duration) -> Result<Self, ConfigError> {
-        match deadline < SHORTEST_DEADLINE {
+        match deadline < MIN_DEADLINE {
             true => Err(ConfigError::DeadlineTooShort {
                 deadline,
-                min: SHORTEST_DEADLINE,
+                min: MIN_DEADLINE,
             }),
             false => Ok(Self { deadline, ..self }),
         }
@@ -216,7 +216,7 @@ impl RedisStoreBuilder {
 /// Whether a key can have it as a part that is not escaped.
 fn is_part_of_a_key(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte);
-    !text.is_empty() && text.len() <= LONGEST_PREFIX && text.bytes().all(allowed)
+    !text.is_empty() && text.len() <= MAX_PREFIX_BYTES && text.bytes().all(allowed)
 }
 
 impl fmt::Debug for RedisStoreBuilder {

@@ -21,9 +21,9 @@ use crate::error::{StoreError, StoreErrorKind};
 use super::{failure, link::Busy, node::Node, settings::Settings};
 
 /// While something is wrong the nodes are asked for the slots so often.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
+const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 /// How long a node has to say who holds which slot, before another one is asked too.
-const FIRST_TO_ANSWER: Duration = Duration::from_millis(150);
+const NEXT_NODE_AFTER: Duration = Duration::from_millis(150);
 
 pub(super) struct Cluster {
     settings: Settings,
@@ -126,13 +126,13 @@ impl Cluster {
         if self.is_looking.swap(true, Ordering::AcqRel) {
             return;
         }
-        let looking = Looking(Arc::downgrade(self));
+        let looking = LookingGuard(Arc::downgrade(self));
         tokio::spawn(async move {
             if let Some(cluster) = looking.0.upgrade() {
                 cluster.look().await;
             }
             // Without holding the cluster: it ends with the store.
-            sleep(BETWEEN_LOOKS).await;
+            sleep(LOOK_INTERVAL).await;
         });
     }
 
@@ -186,7 +186,7 @@ impl Cluster {
             }
             let patience = async {
                 match has_next {
-                    true => sleep(FIRST_TO_ANSWER).await,
+                    true => sleep(NEXT_NODE_AFTER).await,
                     false => std::future::pending().await,
                 }
             };
@@ -241,9 +241,9 @@ async fn slots_as_told_by(node: &Node) -> Result<ClusterRouting, StoreError> {
 }
 
 /// Somebody asks the nodes who holds which slot.
-struct Looking(Weak<Cluster>);
+struct LookingGuard(Weak<Cluster>);
 
-impl Drop for Looking {
+impl Drop for LookingGuard {
     fn drop(&mut self) {
         if let Some(cluster) = self.0.upgrade() {
             cluster.is_looking.store(false, Ordering::Release);

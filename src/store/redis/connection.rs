@@ -16,7 +16,7 @@ use super::{
     cluster::Cluster,
     link::Link,
     node::Node,
-    settings::{Past, Settings},
+    settings::{History, Settings},
 };
 
 /// What a [`RedisStore`](super::RedisStore) connects as: a `fred` client, or a pool of them, with
@@ -69,7 +69,7 @@ impl From<Pool> for RedisConnection {
 /// What a store's commands are sent to.
 pub(super) struct Servers {
     kind: Kind,
-    past: Arc<Past>,
+    history: Arc<History>,
     pub(super) max_unanswered: usize,
 }
 
@@ -87,14 +87,14 @@ impl Servers {
     ) -> Self {
         let settings = Settings::of(&connection.client, deadline);
         let connections = connection.connections;
-        let past = Arc::clone(settings.past());
+        let history = Arc::clone(settings.history());
         let kind = match settings.is_clustered() {
             true => Kind::Cluster(Arc::new(Cluster::new(settings, connections))),
             false => Kind::One(Arc::new(Node::new(&settings, connections))),
         };
         Self {
             kind,
-            past,
+            history,
             max_unanswered,
         }
     }
@@ -158,7 +158,7 @@ impl Servers {
 
     /// How often a connection was made after another one was lost or given up.
     pub(super) fn reconnects(&self) -> u64 {
-        self.past.reconnects()
+        self.history.reconnects()
     }
 
     /// How many commands are waited for.
@@ -169,7 +169,7 @@ impl Servers {
     /// When any server last answered anything.
     pub(super) fn last_answer(&self) -> Option<Instant> {
         let now = self.each_link(|links| links.filter_map(|link| link.last_answer()).max());
-        now.max(self.past.last_answer())
+        now.max(self.history.last_answer())
     }
 
     fn each_link<T>(&self, read: impl FnOnce(&mut dyn Iterator<Item = Arc<Link>>) -> T) -> T {

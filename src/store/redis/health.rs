@@ -19,8 +19,8 @@ use crate::error::{StoreError, StoreErrorKind};
 /// failed, it is over.
 const SECOND: Duration = Duration::from_secs(1);
 /// A key is named at most once in this time, and no more than so many keys are.
-const NAMED_AGAIN: Duration = Duration::from_secs(60);
-const MAX_NAMED: usize = 8;
+const KEY_LOG_INTERVAL: Duration = Duration::from_secs(60);
+const MAX_NAMED_KEYS: usize = 8;
 /// The most bytes of a key that are written into an event.
 const MAX_KEY_BYTES: usize = 128;
 
@@ -239,14 +239,15 @@ impl Strangers {
         keys: impl IntoIterator<Item = &'a Bytes, IntoIter: Clone>,
         now: Instant,
     ) -> Option<(String, u64)> {
-        if (self.since).is_none_or(|since| now.saturating_duration_since(since) >= NAMED_AGAIN) {
+        if (self.since).is_none_or(|since| now.saturating_duration_since(since) >= KEY_LOG_INTERVAL)
+        {
             self.since = Some(now);
             self.named.clear();
         }
         let (keys, mut hasher) = (keys.into_iter(), DefaultHasher::new());
         keys.clone().for_each(|key| key.hash(&mut hasher));
         let hash = hasher.finish();
-        if self.named.contains(&hash) || self.named.len() == MAX_NAMED {
+        if self.named.contains(&hash) || self.named.len() == MAX_NAMED_KEYS {
             self.unnamed += 1;
             return None;
         }
@@ -333,7 +334,7 @@ mod tests {
         for number in 9..1_000 {
             assert_eq!(strangers.are_named([&key(number)], start), None);
         }
-        assert_eq!(strangers.named.len(), MAX_NAMED);
+        assert_eq!(strangers.named.len(), MAX_NAMED_KEYS);
         let (_, unnamed) = strangers.are_named([&key(1)], at(start, 60_000)).unwrap();
         assert_eq!(unnamed, 991);
     }

@@ -1,4 +1,4 @@
-//! One connection to one server: what is sent over it, and whether anything is still answered.
+//! One connection to one server: how many of its commands are unanswered, and whether it hangs.
 
 use std::{
     future::Future,
@@ -25,12 +25,10 @@ use super::{
     failure::{self, READONLY},
 };
 
-/// A connection on which commands have missed their time is hung once nothing was answered for so
-/// long.
-const SILENCE: Duration = Duration::from_secs(1);
-/// However long it was silent before, it has at least so long to answer when it is asked whether it
-/// is alive.
-const SHORTEST_PROBE: Duration = Duration::from_millis(250);
+/// A connection is hung if commands have timed out and nothing was answered for so long.
+const MAX_SILENCE: Duration = Duration::from_secs(1);
+/// A probe of a silent connection waits at least so long for its answer.
+const MIN_PROBE_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// A connection, until it is lost or given up.
 pub(super) struct Link {
@@ -39,16 +37,15 @@ pub(super) struct Link {
     with_deadline: WithOptions<Client>,
     deadline: Duration,
     made: Instant,
-    /// Commands that somebody waits for.
+    /// Commands that are neither answered nor timed out.
     waiting: AtomicUsize,
-    /// Commands that missed their time, and are not answered yet. Answers come in the order of the
-    /// commands, so the next answer that comes in time says that there are none.
+    /// Commands that have timed out and are not answered yet. Redis answers in order, so the next
+    /// answer in time resets this to 0.
     late: AtomicUsize,
-    /// Microseconds from `made` to the last answer, or to the first command after all were
-    /// answered.
-    quiet_from: AtomicU64,
-    /// Microseconds from `made` to the last answer; 0 if there was none.
-    answered: AtomicU64,
+    /// From `made` to the last answer, or to the first command after all were answered.
+    silent_since_micros: AtomicU64,
+    /// From `made` to the last answer; 0 if there was none.
+    last_answer_micros: AtomicU64,
     has_missed: Notify,
     is_read_only: Notify,
 }
@@ -65,15 +62,15 @@ impl Link {
             made: Instant::now(),
             waiting: AtomicUsize::new(0),
             late: AtomicUsize::new(0),
-            quiet_from: AtomicU64::new(0),
-            answered: AtomicU64::new(0),
+            silent_since_micros: AtomicU64::new(0),
+            last_answer_micros: AtomicU64::new(0),
             has_missed: Notify::new(),
             is_read_only: Notify::new(),
         }
     }
 
-    /// Sends a command that is of no use after `time`. What has not left the process by then is not
-    /// sent any more.
+    /// Sends a command that times out after `time`. If it has not left the process by then, it is
+    /// never sent.
     ///
     /// fred's future takes 7 kB. So it is made where it stays: `Box::pin` would make it on the
     /// stack, and copy all of it.
@@ -153,7 +150,7 @@ impl Link {
 
     /// When anything was last answered.
     pub(super) fn last_answer(&self) -> Option<Instant> {
-        match self.answered.load(Ordering::Relaxed) {
+        match self.last_answer_micros.load(Ordering::Relaxed) {
             0 => None,
             micros => self.made.checked_add(Duration::from_micros(micros)),
         }
@@ -165,13 +162,15 @@ impl Link {
         tokio::time::sleep(Duration::from_secs(1).saturating_sub(self.made.elapsed())).await;
     }
 
-    /// Waits until a command has missed its time and nothing was answered for [`SILENCE`].
+    /// Waits until a command has missed its time and nothing was answered for [`MAX_SILENCE`].
     pub(super) async fn is_hung(self: &Arc<Self>) {
         loop {
             self.has_missed.notified().await;
             while self.is_suspect() {
-                let left = SILENCE.saturating_sub(self.silent_for());
-                if !self.answers(left.max(SHORTEST_PROBE)).await && self.silent_for() >= SILENCE {
+                let left = MAX_SILENCE.saturating_sub(self.silent_for());
+                if !self.answers(left.max(MIN_PROBE_TIMEOUT)).await
+                    && self.silent_for() >= MAX_SILENCE
+                {
                     return;
                 }
             }
@@ -190,14 +189,14 @@ impl Link {
     }
 
     fn silent_for(&self) -> Duration {
-        let quiet_from = Duration::from_micros(self.quiet_from.load(Ordering::Relaxed));
-        self.made.elapsed().saturating_sub(quiet_from)
+        let silent_since = Duration::from_micros(self.silent_since_micros.load(Ordering::Relaxed));
+        self.made.elapsed().saturating_sub(silent_since)
     }
 
-    fn quiet_from_now_on(&self) -> u64 {
+    fn restart_silence(&self) -> u64 {
         let micros = self.made.elapsed().as_micros();
         let micros = u64::try_from(micros).unwrap_or(u64::MAX);
-        self.quiet_from.store(micros, Ordering::Relaxed);
+        self.silent_since_micros.store(micros, Ordering::Relaxed);
         micros
     }
 
@@ -209,7 +208,7 @@ impl Link {
             return Err(Busy);
         }
         if waiting == 0 && late == 0 {
-            permit.link.quiet_from_now_on();
+            permit.link.restart_silence();
         }
         Ok(permit)
     }
@@ -225,8 +224,9 @@ impl Permit {
         let link = &*self.link;
         match answer {
             Ok(frame) => {
-                let micros = link.quiet_from_now_on();
-                link.answered.store(micros.max(1), Ordering::Relaxed);
+                let micros = link.restart_silence();
+                link.last_answer_micros
+                    .store(micros.max(1), Ordering::Relaxed);
                 if link.is_suspect() {
                     link.late.store(0, Ordering::Relaxed);
                 }

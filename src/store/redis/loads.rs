@@ -1,5 +1,5 @@
-//! Which nodes a script was loaded to, and what became of it: whoever finds it gone on one has it
-//! loaded there, once for all who wait, and what Redis said against it is remembered for a moment.
+//! Loads a script to the nodes that do not have it: once for all calls that wait for it. If Redis
+//! refuses, that error is kept for a moment, and calls that get no answer fail with it.
 
 use std::{
     collections::HashMap,
@@ -26,26 +26,25 @@ use super::{
     run,
 };
 
-/// A load that was refused is tried again only after this time.
-const TRIED_AGAIN: Duration = Duration::from_millis(500);
-/// So long after Redis last said what is set up wrongly, this is taken for the reason why no answer
-/// comes.
-const BELIEVED: Duration = Duration::from_secs(3);
-/// How long a load may take, whatever the deadline of those who wait for it.
-pub(super) const LONGEST_LOAD: Duration = Duration::from_secs(1);
-
-/// In this time after it was first asked for, a script is to be seen to run.
-const SEEN_TO_RUN: Duration = Duration::from_secs(1);
+/// After Redis has refused a load, the next one waits so long.
+const LOAD_RETRY_AFTER: Duration = Duration::from_millis(500);
+/// For so long after Redis has reported a misconfiguration, a call without an answer fails with it.
+const MISCONFIGURED_FOR: Duration = Duration::from_secs(3);
+/// How long a load may take, whatever the deadlines of the calls that wait for it.
+pub(super) const LOAD_TIMEOUT: Duration = Duration::from_secs(1);
+/// Until a script has run once, and for no longer than this, a call without an answer fails as
+/// misconfigured: whether Redis lets the store run scripts is not known yet.
+const FIRST_RUN_WITHIN: Duration = Duration::from_secs(1);
 
 /// The loads of one script.
 #[derive(Default)]
 pub(super) struct Loads {
-    number: AtomicU64,
+    generation: AtomicU64,
     first_asked: OnceLock<Instant>,
     /// Whether Redis ever ran it.
     has_run: AtomicBool,
-    /// On how many nodes something is known against it.
-    troubled: AtomicUsize,
+    /// On how many nodes Redis has reported a misconfiguration.
+    misconfigured_nodes: AtomicUsize,
     nodes: Mutex<HashMap<Option<Server>, Arc<Node>>>,
 }
 
@@ -55,11 +54,11 @@ struct Node(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// The number of the last load.
+    /// The generation of the last load.
     last: u64,
     loading: Option<Loading>,
-    refused: Option<Known>,
-    trouble: Option<Known>,
+    refused: Option<Misconfiguration>,
+    misconfiguration: Option<Misconfiguration>,
 }
 
 /// A load that is not answered yet.
@@ -68,8 +67,8 @@ struct Loading {
     end: watch::Receiver<Option<Loaded>>,
 }
 
-/// What is set up wrongly, and when it was last seen.
-struct Known {
+/// What Redis has reported, and when it last did.
+struct Misconfiguration {
     message: String,
     at: Instant,
 }
@@ -91,18 +90,16 @@ pub(super) enum Unloaded {
 }
 
 impl Loads {
-    /// Load generation: a script is loaded again only if nobody did since the call that found it
-    /// gone.
-    pub(super) fn so_far(&self) -> u64 {
+    /// Load generation: reload only if unchanged since the failed call.
+    pub(super) fn generation(&self) -> u64 {
         self.first_asked.get_or_init(Instant::now);
-        self.number.load(Ordering::Acquire)
+        self.generation.load(Ordering::Acquire)
     }
 
-    /// Loads the script to a node, unless somebody did since `seen`, or is about to: then this
-    /// waits for the same answer.
+    /// Loads the script to a node, unless another call did since `seen`. If another call is loading
+    /// it now, this waits for the same answer.
     ///
-    /// It is loaded to its end whoever goes away meanwhile, so that the answer is known to all who
-    /// come later.
+    /// The load goes on if its caller is dropped, so that the next calls know the answer.
     pub(super) async fn load(
         self: &Arc<Self>,
         node: Option<Server>,
@@ -116,7 +113,7 @@ impl Loads {
                 return Ok(());
             }
             if let Some(refused) = &state.refused
-                && refused.at.elapsed() < TRIED_AGAIN
+                && refused.at.elapsed() < LOAD_RETRY_AFTER
             {
                 return Err(Unloaded::Refused(refused.message.clone()));
             }
@@ -153,14 +150,14 @@ impl Loads {
         state.loading = None;
         match loaded {
             Ok(()) => {
-                state.last = self.number.fetch_add(1, Ordering::AcqRel) + 1;
+                state.last = self.generation.fetch_add(1, Ordering::AcqRel) + 1;
                 state.refused = None;
                 self.forgive(&mut state);
             }
             Err(Unloaded::Refused(message)) => {
                 let error = failure::answered(message);
                 if error.kind() == StoreErrorKind::Misconfigured {
-                    state.refused = Some(Known::now(message.clone()));
+                    state.refused = Some(Misconfiguration::now(message.clone()));
                     self.note(&mut state, &error);
                 }
             }
@@ -183,7 +180,7 @@ impl Loads {
                 if !self.has_run.load(Ordering::Relaxed) {
                     self.has_run.store(true, Ordering::Relaxed);
                 }
-                if self.troubled.load(Ordering::Relaxed) > 0 {
+                if self.misconfigured_nodes.load(Ordering::Relaxed) > 0 {
                     self.forget(node());
                 }
             }
@@ -207,18 +204,20 @@ impl Loads {
 
     /// What is known against running the script on this node, where it ended in this error.
     pub(super) fn known(&self, node: Option<Server>, error: &StoreError) -> Option<StoreError> {
-        if self.troubled.load(Ordering::Relaxed) > 0 {
+        if self.misconfigured_nodes.load(Ordering::Relaxed) > 0 {
             let node = self.node(node);
             let state = node.state();
-            let known = (state.trouble.as_ref()).filter(|known| known.at.elapsed() < BELIEVED);
-            if let Some(Known { message, .. }) = known {
+            let known = (state.misconfiguration.as_ref())
+                .filter(|known| known.at.elapsed() < MISCONFIGURED_FOR);
+            if let Some(Misconfiguration { message, .. }) = known {
                 let message = format!("no answer, and a moment ago: {message}");
                 return Some(StoreError::new(StoreErrorKind::Misconfigured, message));
             }
         }
         // Whether the store may run its scripts at all is still to be seen: at first that is no
         // reason to admit.
-        let is_first = || (self.first_asked.get()).is_some_and(|at| at.elapsed() < SEEN_TO_RUN);
+        let is_first =
+            || (self.first_asked.get()).is_some_and(|at| at.elapsed() < FIRST_RUN_WITHIN);
         let is_unknown =
             !self.has_run.load(Ordering::Relaxed) && failure::is_unanswered(error) && is_first();
         is_unknown.then(|| {
@@ -230,9 +229,9 @@ impl Loads {
 
     fn note(&self, state: &mut State, error: &StoreError) {
         let message = error.source().map(ToString::to_string);
-        let known = Known::now(message.unwrap_or_default());
-        if state.trouble.replace(known).is_none() {
-            self.troubled.fetch_add(1, Ordering::Relaxed);
+        let known = Misconfiguration::now(message.unwrap_or_default());
+        if state.misconfiguration.replace(known).is_none() {
+            self.misconfigured_nodes.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -244,8 +243,8 @@ impl Loads {
     }
 
     fn forgive(&self, state: &mut State) {
-        if state.trouble.take().is_some() {
-            self.troubled.fetch_sub(1, Ordering::Relaxed);
+        if state.misconfiguration.take().is_some() {
+            self.misconfigured_nodes.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
@@ -267,11 +266,11 @@ impl Node {
 impl Loading {
     /// It may still be answered: neither is it late, nor has its runtime ended.
     fn is_under_way(&self) -> bool {
-        self.since.elapsed() < LONGEST_LOAD && self.end.has_changed().is_ok()
+        self.since.elapsed() < LOAD_TIMEOUT && self.end.has_changed().is_ok()
     }
 }
 
-impl Known {
+impl Misconfiguration {
     fn now(message: String) -> Self {
         let at = Instant::now();
         Self { message, at }

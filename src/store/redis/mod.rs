@@ -1,7 +1,32 @@
-//! The store in Redis: the same decisions for a whole fleet, in one script and one round trip each.
+//! The store in Redis: one limit for a whole fleet, with one script and one round trip for each
+//! decision.
 //!
-//! What Redis runs is put together from the `.lua` files beside the algorithms and those here:
-//! time.lua and keep.lua stand around the rules, which [`Scripted`] describes.
+//! **What happens to a decision**
+//!
+//! - `run`: it is sent, and answered before its deadline. A script that is gone is loaded; a slot
+//!   that has moved is followed.
+//! - `numbers`, `reply`: what its script is given, and what the script answers.
+//! - `each_of`, `across`: a decision about several keys, in one slot or in several.
+//!
+//! **What if Redis is down?**
+//!
+//! - `failure`: which error a call gets, and whether Redis, the operator or a stored value is the
+//!   cause.
+//! - `link`: one connection. How many commands may be unanswered, and when it counts as hung.
+//! - `node`: one server. A connection that is lost or hung is replaced.
+//! - `cluster`: which node holds a slot, also while nodes fail.
+//! - `loads`: a script that Redis does not have, or refuses to load.
+//! - `health`: the events that an operator sees. `usage`: the counters.
+//!
+//! **How is it set up?**
+//!
+//! - `builder`: what a user can set. `connection`: from which client or pool the settings come.
+//! - `settings`: how a connection is made from them.
+//!
+//! **What does Redis run?**
+//!
+//! - `scripts`, `compose`: the scripts, put together from the `.lua` files beside the algorithms
+//!   and those here. [`Scripted`] describes the parts.
 
 mod across;
 mod builder;
@@ -103,15 +128,15 @@ pub use usage::RedisUsage;
 /// given up and made anew, for one server, one node of a cluster, or one member of a pool; see
 /// [`RedisConnection`]. One node of a cluster that is ill or dead holds up no other.
 ///
-/// So is, for three seconds after Redis has last said what is set up wrongly, what gets no answer
-/// in time: in a crowd not everyone is told. What is wrong can be known only once Redis has said
-/// it; where each answer takes longer than the deadline, nobody ever hears it.
+/// For three seconds after Redis has reported a misconfiguration, calls that get no answer in time
+/// fail with it too, and not as unavailable. If every answer takes longer than the deadline, the
+/// store never learns of it.
 ///
-/// A script that Redis does not have, after a restart, say (`NOSCRIPT`), did not run: it is loaded,
-/// once for all who wait for it, and run again. A load that Redis refuses is the error of all of
-/// them, and is tried again after half a second. In the first second in which a script is asked
-/// for, until Redis has run it once, a late answer is no reason to admit either: whether Redis lets
-/// the store run it is still to be seen.
+/// If Redis does not have a script (`NOSCRIPT`, after a restart, say), the script is loaded once for
+/// all calls that wait for it, and run again. If Redis refuses to load it, all of them fail with
+/// that error, and the next load is half a second later. In the first second of a script, until
+/// Redis has run it once, a late answer is no reason to admit either: whether Redis lets the store
+/// run it is not known yet.
 ///
 /// # What the operator is told
 ///

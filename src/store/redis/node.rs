@@ -19,10 +19,10 @@ use tokio::{sync::watch, task::AbortHandle, time::sleep};
 
 use super::{failure::Disconnected, link::Link, settings::Settings};
 
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+const MIN_PAUSE: Duration = Duration::from_millis(20);
+const MAX_PAUSE: Duration = Duration::from_millis(500);
 /// That a connection to a server was lost is told at most this often.
-const TOLD_AGAIN: Duration = Duration::from_secs(1);
+const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A server, and the connections to it that take turns.
 pub(super) struct Node {
@@ -183,9 +183,9 @@ impl Drop for Connection {
 }
 
 /// Forgets the connection when the task that keeps it ends, as with its runtime.
-struct Keeping<'a>(&'a Shared);
+struct KeepingGuard<'a>(&'a Shared);
 
-impl Drop for Keeping<'_> {
+impl Drop for KeepingGuard<'_> {
     fn drop(&mut self) {
         self.0.is(State::Untried);
     }
@@ -198,7 +198,7 @@ impl Shared {
             State::Untried | State::Down(_) => None,
         };
         if let Some(gone) = self.link.swap(link) {
-            self.settings.past().is_over(&gone);
+            self.settings.history().connection_ended(&gone);
         }
         self.state.send_replace(state);
     }
@@ -209,7 +209,7 @@ impl Shared {
             .last_told
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let is_time = last_told.is_none_or(|told| told.elapsed() >= TOLD_AGAIN);
+        let is_time = last_told.is_none_or(|told| told.elapsed() >= LOG_INTERVAL);
         if is_time {
             *last_told = Some(Instant::now());
         }
@@ -218,7 +218,7 @@ impl Shared {
 
     /// Makes a connection, watches it, and makes another one when it is lost or hung, for ever.
     async fn keep(&self) {
-        let _keeping = Keeping(self);
+        let _keeping = KeepingGuard(self);
         let server = self.settings.name();
         let mut lost: Option<(Instant, bool)> = None;
         let mut pause = Duration::ZERO;
@@ -227,7 +227,7 @@ impl Shared {
             let error = match self.settings.connect().await {
                 Ok((client, mut running)) => {
                     if let Some((lost, is_told)) = lost.take() {
-                        self.settings.past().reconnected();
+                        self.settings.history().reconnected();
                         let after = lost.elapsed();
                         if is_told {
                             tracing::info!(target: "tollgate::store", server, ?after, "connected to Redis again");
@@ -245,7 +245,7 @@ impl Shared {
                         tracing::warn!(target: "tollgate::store", server, %error, "lost a connection to Redis");
                     }
                     lost = Some((Instant::now(), is_told));
-                    if made.elapsed() >= LONGEST_PAUSE {
+                    if made.elapsed() >= MAX_PAUSE {
                         pause = Duration::ZERO;
                     }
                     error
@@ -254,7 +254,7 @@ impl Shared {
             };
             self.is(State::Down(error));
             sleep(pause.mul_f64(0.5 + chance() / 2.0)).await;
-            pause = (2 * pause).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+            pause = (2 * pause).clamp(MIN_PAUSE, MAX_PAUSE);
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Runs a script within the deadline: loads it where it is gone, and follows a slot that moves.
+//! What happens to one decision: its script is sent, and its answer waited for until the deadline.
+//! A script that is gone is loaded, and a slot that moves is followed.
 
 use std::{future::Future, sync::Arc, time::Instant};
 
@@ -15,14 +16,13 @@ use super::{
     Shared,
     failure::{self, Elsewhere, NOSCRIPT},
     link::{Busy, Link, Sent},
-    loads::{LONGEST_LOAD, Unloaded},
+    loads::{LOAD_TIMEOUT, Unloaded},
     node::Node,
     scripts::Loadable,
 };
 
-/// How often a command is sent that the cluster has sent elsewhere, or whose script was gone: it
-/// was not executed.
-const ATTEMPTS: usize = 5;
+/// How often a command is sent if it was not executed: a node redirected it, or had no script.
+const MAX_ATTEMPTS: usize = 5;
 
 /// A command that was not executed, or not to its end.
 enum Refused {
@@ -78,15 +78,15 @@ impl Command<'_> {
         values
     }
 
-    /// How many loads of its script there were.
-    fn loads(&self) -> u64 {
-        self.script.map_or(0, |script| script.loads.so_far())
+    /// The load generation of its script.
+    fn load_generation(&self) -> u64 {
+        self.script.map_or(0, |script| script.loads.generation())
     }
 }
 
 /// Where a command is sent: to the node that holds its slot, or to the one that takes the slot
 /// over.
-struct Place {
+struct Target {
     node: Arc<Node>,
     asking: bool,
 }
@@ -166,9 +166,9 @@ impl Shared {
     /// sent; all else by [`until`](Self::until). A timer around everything would take a tenth
     /// of the requests that one connection can carry.
     pub(super) async fn execute(&self, command: &Command<'_>) -> Result<Bytes, StoreError> {
-        let loads = command.loads();
+        let generation = command.load_generation();
         let slot = self.servers.slot_of(command.key());
-        let follow = |answered| Box::pin(self.follow(command, slot, answered, loads));
+        let follow = |answered| Box::pin(self.follow(command, slot, answered, generation));
         let link = self.servers.link_in_turn(slot);
         let done = match link.map(|link| self.sent(link, command)) {
             Some(Ok(sent)) => match sent.await {
@@ -196,9 +196,9 @@ impl Shared {
         command: &Command<'_>,
         slot: u16,
         answered: Option<Result<Resp3Frame, Error>>,
-        mut loads: u64,
+        mut generation: u64,
     ) -> Result<Bytes, StoreError> {
-        let mut place = Place {
+        let mut target = Target {
             node: match self.servers.known_node_of(slot) {
                 Some(node) => node?,
                 None => {
@@ -208,14 +208,14 @@ impl Shared {
             },
             asking: false,
         };
-        let mut answered = answered.map(|answer| self.sort(&place.node, answer));
+        let mut answered = answered.map(|answer| self.sort(&target.node, answer));
         let mut last = None;
-        for _ in 0..ATTEMPTS {
+        for _ in 0..MAX_ATTEMPTS {
             let answer = match answered.take() {
                 Some(answer) => answer,
                 None => {
-                    loads = command.loads();
-                    self.send(&place, command).await
+                    generation = command.load_generation();
+                    self.send(&target, command).await
                 }
             };
             let refused = match answer {
@@ -223,7 +223,7 @@ impl Shared {
                 Err(Refused::Failed(error)) => return Err(error),
                 Err(Refused::Answered(error)) => {
                     if let Some(script) = command.script {
-                        script.loads.refused(place.node.server(), &error);
+                        script.loads.refused(target.node.server(), &error);
                     }
                     return Err(error);
                 }
@@ -231,10 +231,10 @@ impl Shared {
             };
             match (&refused, command.script) {
                 (Refused::NoScript, Some(script)) => {
-                    let load = self.load(&place.node, script, loads);
+                    let load = self.load(&target.node, script, generation);
                     self.until(command.until, load).await?;
                 }
-                (Refused::Elsewhere(elsewhere), _) => place = self.place(elsewhere)?,
+                (Refused::Elsewhere(elsewhere), _) => target = self.target(elsewhere)?,
                 _ => {}
             }
             last = Some(refused);
@@ -245,7 +245,7 @@ impl Shared {
                     StoreErrorKind::Misconfigured,
                     "Redis forgets the script as soon as it is loaded",
                 );
-                script.loads.refused(place.node.server(), &error);
+                script.loads.refused(target.node.server(), &error);
                 error
             }
             _ => failure::unavailable(
@@ -255,7 +255,7 @@ impl Shared {
     }
 
     /// Where a node of the cluster sends a command.
-    fn place(&self, elsewhere: &Elsewhere) -> Result<Place, StoreError> {
+    fn target(&self, elsewhere: &Elsewhere) -> Result<Target, StoreError> {
         let Some(cluster) = self.servers.cluster() else {
             return Err(StoreError::new(
                 StoreErrorKind::Misconfigured,
@@ -270,7 +270,7 @@ impl Shared {
             Elsewhere::Ask(server) => (server, true),
         };
         let node = cluster.node(server);
-        Ok(Place { node, asking })
+        Ok(Target { node, asking })
     }
 
     /// Loads the script to one node, unless somebody did it since `seen`.
@@ -281,7 +281,7 @@ impl Shared {
                 Value::from_static_str("LOAD"),
                 Value::from(script.text.as_str()),
             ];
-            let bounds = (LONGEST_LOAD, self.servers.max_unanswered);
+            let bounds = (LOAD_TIMEOUT, self.servers.max_unanswered);
             link.send("SCRIPT", values, bounds)
         };
         let loaded = script.loads.load(node.server().cloned(), seen, ask).await;
@@ -294,19 +294,19 @@ impl Shared {
     }
 
     /// Sends the command to a node, as long as it has time, and waits for the answer.
-    async fn send(&self, place: &Place, command: &Command<'_>) -> Result<Bytes, Refused> {
-        let link = match place.node.link_in_turn() {
+    async fn send(&self, target: &Target, command: &Command<'_>) -> Result<Bytes, Refused> {
+        let link = match target.node.link_in_turn() {
             Some(link) => link,
-            None => self.until(command.until, self.link(&place.node)).await?,
+            None => self.until(command.until, self.link(&target.node)).await?,
         };
         let time = command.until.saturating_duration_since(Instant::now());
         let bounds = (time, self.servers.max_unanswered);
-        let sent = match place.asking {
+        let sent = match target.asking {
             false => link.send(command.name(), command.values(), bounds),
             true => link.send_asking(command.name(), command.values(), bounds),
         };
         match sent {
-            Ok(sent) => self.sort(&place.node, sent.await),
+            Ok(sent) => self.sort(&target.node, sent.await),
             Err(Busy) => Err(self.busy().into()),
         }
     }

@@ -22,7 +22,7 @@ use tokio::{task::JoinHandle, time::timeout};
 use super::link::Link;
 
 /// How long each step of a handshake may take, at least.
-const SHORTEST_HANDSHAKE: Duration = Duration::from_secs(1);
+const MIN_HANDSHAKE: Duration = Duration::from_secs(1);
 
 /// How connections are made: as the caller's client would, but for what the store decides itself.
 #[derive(Clone)]
@@ -34,19 +34,19 @@ pub(super) struct Settings {
     handshake: Duration,
     /// How long a decision may take.
     deadline: Duration,
-    past: Arc<Past>,
+    history: Arc<History>,
 }
 
 /// What became of the connections that were there before, to any server.
 #[derive(Default)]
-pub(super) struct Past {
+pub(super) struct History {
     /// How often one was made after another one was lost or given up.
     reconnects: AtomicU64,
     /// The last answer over one that is gone.
     last_answer: Mutex<Option<Instant>>,
 }
 
-impl Past {
+impl History {
     pub(super) fn reconnects(&self) -> u64 {
         self.reconnects.load(Ordering::Relaxed)
     }
@@ -62,7 +62,7 @@ impl Past {
         self.reconnects.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn is_over(&self, link: &Link) {
+    pub(super) fn connection_ended(&self, link: &Link) {
         let mut last = self
             .last_answer
             .lock()
@@ -73,7 +73,7 @@ impl Past {
 
 impl Settings {
     pub(super) fn of(client: &Client, deadline: Duration) -> Self {
-        let handshake = SHORTEST_HANDSHAKE.max(deadline.saturating_mul(4));
+        let handshake = MIN_HANDSHAKE.max(deadline.saturating_mul(4));
         let mut connection = ConnectionConfig {
             connection_timeout: handshake,
             internal_command_timeout: handshake,
@@ -99,12 +99,12 @@ impl Settings {
             performance: client.perf_config(),
             handshake,
             deadline,
-            past: Arc::default(),
+            history: Arc::default(),
         }
     }
 
-    pub(super) fn past(&self) -> &Arc<Past> {
-        &self.past
+    pub(super) fn history(&self) -> &Arc<History> {
+        &self.history
     }
 
     pub(super) fn deadline(&self) -> Duration {
@@ -121,7 +121,7 @@ impl Settings {
 
     /// What the server is called.
     pub(super) fn name(&self) -> String {
-        Named(&self.config.server).to_string()
+        ServerName(&self.config.server).to_string()
     }
 
     pub(super) fn is_clustered(&self) -> bool {
@@ -140,14 +140,14 @@ impl Settings {
     }
 
     /// Connects a new client, which ends with its connection.
-    pub(super) async fn connect(&self) -> Result<(Client, Running), Error> {
+    pub(super) async fn connect(&self) -> Result<(Client, ConnectionTask), Error> {
         let client = Client::new(
             self.config.clone(),
             Some(self.performance.clone()),
             Some(self.connection.clone()),
             None,
         );
-        let mut running = Running(client.connect());
+        let mut running = ConnectionTask(client.connect());
         // Behind Sentinel there are some steps more, of which fred leaves one without a limit.
         let limit = 6 * self.handshake;
         let connected = async {
@@ -165,22 +165,22 @@ impl Settings {
 }
 
 /// The task of a connection, which ends with this.
-pub(super) struct Running(JoinHandle<Result<(), Error>>);
+pub(super) struct ConnectionTask(JoinHandle<Result<(), Error>>);
 
-impl Running {
+impl ConnectionTask {
     /// Waits for the end of the connection.
     pub(super) async fn ended(&mut self) -> Error {
-        why_it_ended((&mut self.0).await)
+        reason_of_end((&mut self.0).await)
     }
 }
 
-impl Drop for Running {
+impl Drop for ConnectionTask {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-fn why_it_ended(ended: Result<Result<(), Error>, tokio::task::JoinError>) -> Error {
+fn reason_of_end(ended: Result<Result<(), Error>, tokio::task::JoinError>) -> Error {
     match ended {
         Ok(Err(error)) => error,
         Ok(Ok(())) => Error::new(ErrorKind::Canceled, "it was closed"),
@@ -189,9 +189,9 @@ fn why_it_ended(ended: Result<Result<(), Error>, tokio::task::JoinError>) -> Err
 }
 
 /// A server as an operator knows it.
-struct Named<'a>(&'a ServerConfig);
+struct ServerName<'a>(&'a ServerConfig);
 
-impl fmt::Display for Named<'_> {
+impl fmt::Display for ServerName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             ServerConfig::Centralized { server } => write!(f, "{server}"),
