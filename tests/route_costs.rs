@@ -25,12 +25,12 @@ async fn a_head_request_costs_what_the_get_does_whose_handler_it_runs() {
     assert_eq!(remaining(costs(), "GET").await, "50");
     assert_eq!(remaining(costs(), "HEAD").await, "50");
     assert_eq!(remaining(costs(), "POST").await, "99");
-    let own_line = costs().on_method(http::Method::HEAD, "/report", 2);
-    assert_eq!(remaining(own_line, "HEAD").await, "98");
+    let own_entry = costs().on_method(http::Method::HEAD, "/report", 2);
+    assert_eq!(remaining(own_entry, "HEAD").await, "98");
 }
 
 #[tokio::test]
-async fn a_line_for_a_method_comes_before_a_line_for_any() {
+async fn an_entry_for_a_method_goes_before_an_entry_for_any() {
     let costs = || {
         RouteCosts::new(1)
             .on_method(http::Method::POST, "/report", 20)
@@ -41,7 +41,7 @@ async fn a_line_for_a_method_comes_before_a_line_for_any() {
 }
 
 #[tokio::test]
-async fn of_two_lines_for_one_method_the_last_one_counts_and_other_methods_keep_theirs() {
+async fn of_two_entries_for_one_method_the_last_one_counts_and_other_methods_keep_theirs() {
     let costs = || {
         RouteCosts::new(1)
             .on_method(http::Method::GET, "/report", 7)

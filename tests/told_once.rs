@@ -8,7 +8,7 @@ use std::{
 
 use axum::{Router, body::Body, extract::Request, routing::get};
 use tollgate::{
-    Quota, RateLimitLayer, RouteCosts,
+    Cost, Quota, RateLimitLayer, RouteCosts,
     algorithm::{Algorithm, FixedWindow, Gcra, LeakyBucket, MinInterval, TokenBucket},
     key::{Global, Header},
     response::{Fields, Http},
@@ -165,12 +165,33 @@ async fn routes_that_no_request_has_matched_in_ten_thousand_are_told_each_by_its
         assert_eq!(status(&app, path).await, 200);
     }
     assert_eq!(log.told(), [""; 0]);
-    for _ in 0..10_001 {
-        assert_eq!(status(&app, "/search").await, 200);
-    }
+    assert_eq!(status(&app, "/search").await, 200);
     let told =
         ["/serach", "/user/{id}"].map(|route| format!("cost.route_not_matched route={route}"));
     assert_eq!(log.told(), told);
+    for _ in 0..10_001 {
+        assert_eq!(status(&app, "/search").await, 200);
+    }
+    assert_eq!(log.told(), [""; 0]);
+}
+
+#[test]
+fn a_table_that_gets_another_route_waits_for_ten_thousand_requests_of_its_own() {
+    let log = Log::default();
+    let _guard = log.listen();
+    let request = http::Request::new(());
+    let table = RouteCosts::new(1);
+    let charge = |table: &RouteCosts, requests| {
+        for _ in 0..requests {
+            assert_eq!(table.cost(&request), 1);
+        }
+    };
+    charge(&table, 10_000);
+    let longer = table.on("/reprot", 5);
+    charge(&longer.clone(), 9_999);
+    assert_eq!(log.told(), [""; 0]);
+    charge(&longer, 1);
+    assert_eq!(log.told(), ["cost.route_not_matched route=/reprot"]);
 }
 
 #[tokio::test]

@@ -411,6 +411,10 @@ mod tests {
         );
         assert_eq!(HeaderKey::of(b"k").to_string(), "… (1 bytes)");
         assert_eq!(HeaderKey::SHARED.to_string(), "no value");
+        assert_eq!(
+            format!("{:?}", HeaderKey::of(b"k")),
+            "HeaderKey(… (1 bytes))"
+        );
     }
 
     #[test]
