@@ -252,39 +252,48 @@ async fn a_dead_node_without_a_replica_stops_its_own_slots_alone() {
     }
 }
 
+/// A connection that is given up sends nothing more, late or not: only one that is kept can tell. So
+/// this is tried again where the machine was too slow to let go of it in time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_late_before_it_is_sent_is_not_sent() {
-    const CALLERS: u64 = 40_000;
+    const CALLERS: u64 = 4_000;
+    const MAX_TRIES: usize = 20;
     let server = Server::start().await;
-    let proxy = Proxy::start(server.port(), Duration::ZERO).await;
-    let store = RedisStore::builder(with_defaults(through(&proxy)))
-        .deadline(Duration::from_millis(400))
-        .max_unanswered(usize::MAX)
-        .build();
-    let limiter = RateLimiter::new(plenty(), store);
-    limiter.check(&7_u32).await.unwrap();
-    proxy.hold_first(1);
-    let callers: Vec<_> = (0..CALLERS)
-        .map(|_| {
-            let limiter = limiter.clone();
-            tokio::spawn(async move { limiter.check(&7_u32).await.is_err() })
-        })
-        .collect();
-    let mut failed = 0;
-    for caller in callers {
-        failed += u64::from(caller.await.unwrap());
+    for number in 0..MAX_TRIES {
+        let proxy = Proxy::start(server.port(), Duration::ZERO).await;
+        let store = RedisStore::builder(with_defaults(through(&proxy)))
+            .prefix(format!("late{number}"))
+            // A connection is given up a quarter of a second after the first of them is late.
+            .deadline(Duration::from_secs(1))
+            .max_unanswered(usize::MAX)
+            .build();
+        let limiter = RateLimiter::new(plenty(), store.clone());
+        limiter.check(&7_u32).await.unwrap();
+        proxy.hold_first(1);
+        let callers: Vec<_> = (0..CALLERS)
+            .map(|_| {
+                let limiter = limiter.clone();
+                tokio::spawn(async move { limiter.check(&7_u32).await.is_err() })
+            })
+            .collect();
+        let mut failed = 0;
+        for caller in callers {
+            failed += u64::from(caller.await.unwrap());
+        }
+        proxy.forward();
+        until("a decision", async || limiter.check(&7_u32).await.ok()).await;
+        sleep(Duration::from_millis(500)).await;
+        let charged = UNITS - limiter.peek(&7_u32).await.unwrap().remaining();
+        if store.usage().reconnects > 0 {
+            continue;
+        }
+        assert_eq!(failed, CALLERS);
+        // What stood in the buffers of the system was on its way.
+        let late = charged - 2;
+        assert!(late < failed / 2, "{late} of {failed} were charged");
+        return;
     }
-    proxy.forward();
-    // Over the held connection or another one.
-    until("a decision", async || limiter.check(&7_u32).await.ok()).await;
-    sleep(Duration::from_millis(500)).await;
-    let charged = UNITS - limiter.peek(&7_u32).await.unwrap().remaining();
-    // Two others, and those that came only when another connection was there.
-    let admitted = 2 + CALLERS - failed;
-    assert!(failed > CALLERS / 2, "{failed} failed");
-    // What stood in the buffers of the system was on its way.
-    let late = charged - admitted;
-    assert!(late < failed * 3 / 4, "{late} of {failed} were charged");
+    panic!("the connection was given up {MAX_TRIES} times");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
