@@ -450,7 +450,7 @@ mod broken {
         assert_eq!(
             paths_that_point_up(&Source::new(
                 "store/local/table.rs",
-                "use super::shard::step;"
+                "use super::entries::Entries;"
             )),
             [""; 0]
         );

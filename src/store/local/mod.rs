@@ -1,19 +1,30 @@
 //! The store in memory: bounded, without a task, and decided under one shard lock.
 //!
 //! Each policy has a table of its own, cut into shards. A decision hashes the key once, locks one
-//! shard, and steps the state in place. Keys whose state says no more than a fresh one are
-//! dropped in slices of a few buckets inside ordinary calls, so that no call ever sweeps
-//! everything. When [`max_keys`](LocalStoreBuilder::max_keys) keys are all alive, new ones share
-//! one overflow bucket.
+//! shard, and steps the state in place.
+//!
+//! | question | file |
+//! |---|---|
+//! | how is a key decided about | `table` |
+//! | how do the entries of a shard lie in memory, and how does it grow | `entries` |
+//! | how do idle keys leave | `sweep` |
+//! | how long is a state kept, and what does a forgotten key start from | `retention` |
+//! | what do new keys share when the table is full | `overflow` |
+//! | how are several keys decided about together | `multi_key` |
+//! | which policy has which table | `policies`, `buckets` |
+//! | when is a key's own `Drop` called | `deferred_drop` |
 
 mod buckets;
-mod each_of;
-mod gone;
-mod lock;
+mod deferred_drop;
+mod entries;
+mod multi_key;
 mod overflow;
 mod policies;
-mod shard;
+mod retention;
+mod sweep;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use std::{fmt, future::Pending, sync::Arc};
 
@@ -25,7 +36,11 @@ use crate::{
     store::{Answer, AsKey, Decided, Store, Written},
 };
 
-use self::{buckets::Tables, gone::Gone, table::Table};
+use self::{
+    buckets::Tables,
+    deferred_drop::DeferredDrops,
+    table::{Call, Table},
+};
 
 pub use buckets::LocalBuckets;
 
@@ -39,15 +54,15 @@ const DEFAULT_MAX_KEYS: usize = 1_000_000;
 ///   is never evicted; while the table is full of such keys, *new* keys share one overflow bucket
 ///   ([`usage`](Self::usage) counts its decisions), and a key that gets an entry later starts from
 ///   what that bucket owes.
-/// - **Memory** per key: the key and the algorithm's state, plus one byte, at a load between 7/16
-///   and 7/8; with all of `max_keys`, if those are a hundred thousand to thirteen million, at about
-///   7/9.
+/// - **Memory** per key: the key and the algorithm's state, plus one byte, in tables that are 7/12
+///   to 7/8 full; with all of `max_keys`, if those are four hundred thousand to fifty million,
+///   about 7/9 full.
 /// - **Hashing** is seeded at random for each store and policy.
 ///
-/// - **Policies**: each that was ever used with a store keeps its table, of 64 bytes for each 3 200
-///   of `max_keys` (20 KB by default, and never less than 2) beside its keys, and calls sweep the
-///   table of their own policy. The first is found by one comparison, any other one of ten thousand
-///   in some four steps. So give a policy that is reloaded with new numbers a
+/// - **Policies**: each that was ever used with a store keeps its table, of 64 bytes for each 12
+///   800 of `max_keys` (5 KB by default, and never less than 2) beside its keys, and calls sweep
+///   the table of their own policy. The first is found by one comparison, any other one of ten
+///   thousand in some four steps. So give a policy that is reloaded with new numbers a
 ///   [name](crate::algorithm::TokenBucket::named), under which it stays one, and don't make
 ///   policies up from requests; the thousandth is told to `tracing`.
 ///
@@ -134,6 +149,17 @@ impl<A: Algorithm, K, C> LocalStore<A, K, C> {
     }
 }
 
+impl<A: LocalBuckets<K>, K, C: Clock> LocalStore<A, K, C> {
+    #[inline]
+    fn call<'a, B>(&self, algorithm: &'a B, cost: u32) -> Call<'a, B> {
+        Call {
+            algorithm,
+            cost,
+            now: self.clock.now(),
+        }
+    }
+}
+
 impl<A: LocalBuckets<K>, K, C: Clone> Clone for LocalStore<A, K, C> {
     fn clone(&self) -> Self {
         Self {
@@ -215,7 +241,7 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for LocalStore<A, K, C> {
     type Deciding = Pending<Decided<A>>;
     type Writing = Pending<Written>;
 
-    #[inline(always)]
+    #[inline]
     fn decide<Q: AsKey<K> + ?Sized>(
         &self,
         algorithm: &A,
@@ -236,8 +262,8 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for LocalStore<A, K, C> {
         key: &Q,
         cost: u32,
     ) -> Answer<Decided<A>, Self::Deciding> {
-        let now = self.clock.now();
-        Answer::Now(Ok(self.table(algorithm).peek(algorithm, key, cost, now)))
+        let call = self.call(algorithm, cost);
+        Answer::Now(Ok(self.table(algorithm).peek(key, call)))
     }
 
     fn refund<Q: AsKey<K> + ?Sized>(
@@ -246,8 +272,8 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for LocalStore<A, K, C> {
         key: &Q,
         cost: u32,
     ) -> Answer<Written, Self::Writing> {
-        let now = self.clock.now();
-        self.table(algorithm).refund(algorithm, key, cost, now);
+        let call = self.call(algorithm, cost);
+        self.table(algorithm).refund(key, call);
         Answer::Now(Ok(()))
     }
 
@@ -256,14 +282,13 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for LocalStore<A, K, C> {
         algorithm: &A,
         key: &Q,
     ) -> Answer<Written, Self::Writing> {
-        let mut gone = Gone::new();
-        self.table(algorithm).reset(algorithm, key, &mut gone);
+        let mut drops = DeferredDrops::new();
+        self.table(algorithm).reset(key, algorithm, &mut drops);
         Answer::Now(Ok(()))
     }
 
     fn withdraw(&self, algorithm: &A, key: &K, admission: &A::Snapshot, cost: u32) {
-        let now = self.clock.now();
-        self.table(algorithm)
-            .withdraw(algorithm, key, admission, cost, now);
+        let call = self.call(algorithm, cost);
+        self.table(algorithm).withdraw(key, admission, call);
     }
 }

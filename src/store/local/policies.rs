@@ -12,15 +12,16 @@ use crate::algorithm::{Algorithm, ConfigId, PolicyId};
 
 use super::{Usage, buckets::Tables, table::Table};
 
-/// The operator is told of the policy after so many: nobody has written down as many.
+/// The operator is warned at so many policies: nobody writes down as many.
 const MANY: usize = 1_000;
 
-/// The tables of a store, in a tree that only grows: as large as the policies are many that were
-/// ever used with it.
+/// The tables of a store, in a tree that only grows: one node for each policy that was ever used
+/// with it.
 ///
-/// A policy stands at the first place that was free on the path where the digits of its id lead. Of
-/// ten thousand policies most are three or four steps from the first, and none can be further than
-/// an id has digits.
+/// A new policy takes the first free node on the path that the digits of its id give. Of ten
+/// thousand policies most are three or four steps from the first, and none is further than an id
+/// has digits. A reference to a table stays valid without a lock, so that a decision neither locks
+/// the list of policies nor counts references.
 pub struct Policies<K, S> {
     first: OnceLock<Node<K, S>>,
     count: AtomicUsize,
@@ -29,8 +30,8 @@ pub struct Policies<K, S> {
 
 struct Node<K, S> {
     policy: PolicyId,
-    /// Those that the policy had first.
-    numbers: ConfigId,
+    /// The configuration that the policy had first.
+    config: ConfigId,
     table: Table<K, S>,
     /// One for each digit.
     next: [OnceLock<Box<Node<K, S>>>; BASE],
@@ -40,38 +41,38 @@ impl<K, S> Policies<K, S> {
     #[inline]
     pub(super) fn table<A: Algorithm<State = S>>(&self, algorithm: &A) -> &Table<K, S> {
         match self.first.get() {
-            // The numbers of another policy are others.
-            Some(node) if node.numbers.id() == algorithm.config_id().id() => &node.table,
+            // Configuration ids are unique across policies.
+            Some(node) if node.config.id() == algorithm.config_id().id() => &node.table,
             _ => self.find(algorithm),
         }
     }
 
     #[inline(never)]
     fn find<A: Algorithm<State = S>>(&self, algorithm: &A) -> &Table<K, S> {
-        let (policy, numbers) = (algorithm.policy_id(), algorithm.config_id());
-        let node = self.node(policy, numbers);
-        if node.numbers.id() != numbers.id() {
-            node.table.counts_under(node.numbers);
-            node.table.counts_under(numbers);
+        let (policy, config) = (algorithm.policy_id(), algorithm.config_id());
+        let node = self.node(policy, config);
+        if node.config.id() != config.id() {
+            node.table.retention.add_configuration(node.config);
+            node.table.retention.add_configuration(config);
         }
         &node.table
     }
 
     /// The node of a policy, which is made if there is none.
-    fn node(&self, policy: PolicyId, numbers: ConfigId) -> &Node<K, S> {
+    fn node(&self, policy: PolicyId, config: ConfigId) -> &Node<K, S> {
         let number = Cell::new(0);
         let new_node = || {
             number.set(1 + self.count.fetch_add(1, Ordering::Relaxed));
             Node {
                 policy,
-                numbers,
+                config,
                 table: Table::new(self.max_keys),
                 next: [const { OnceLock::new() }; BASE],
             }
         };
         let mut node = self.first.get_or_init(new_node);
         for digit in digits(policy) {
-            // After the last digit it is.
+            // After the last digit it is this one.
             if node.policy == policy {
                 break;
             }
@@ -168,12 +169,12 @@ mod tests {
     #[test]
     fn policies_whose_ids_are_alike_are_told_apart() {
         let policies = Policies::<u64, ()>::new(1);
-        let numbers = MinInterval::new(Duration::from_secs(1)).config_id();
+        let config = MinInterval::new(Duration::from_secs(1)).config_id();
         // All but the last digits that are looked at.
         let ids: Vec<PolicyId> = (0..64).map(|bit| PolicyId::from_bits(1 << bit)).collect();
         for _ in 0..2 {
             for id in &ids {
-                assert_eq!(policies.node(*id, numbers).policy, *id);
+                assert_eq!(policies.node(*id, config).policy, *id);
             }
         }
         assert_eq!(policies.count.load(Ordering::Relaxed), ids.len());

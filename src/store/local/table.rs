@@ -1,67 +1,101 @@
-//! The buckets of one policy, in shards.
+//! The buckets of one policy: shards behind locks, and what is done with a key's state.
 
 use std::{
-    borrow::Borrow,
+    borrow::{Borrow, Cow},
     mem::replace,
     sync::atomic::{AtomicUsize, Ordering},
 };
 
 use ahash::RandomState;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::{
-    algorithm::{Algorithm, ConfigId},
+    algorithm::Algorithm,
     clock::Timestamp,
     key::Key,
     store::{AsKey, Verdict},
 };
 
 use super::{
-    gone::{Gone, is_dropping},
-    lock::{Guard, Lock},
-    overflow::Overflow,
-    shard::{Shard, look, step},
+    deferred_drop::DeferredDrops, entries::Entries, overflow::Overflow, retention::Retention,
+    sweep::Sweep,
 };
 
-/// A full shard has about so many keys: so few that growing one is short, and nearly as many as a
-/// table has room for before it doubles.
-const KEYS_PER_SHARD: usize = 3_200;
-const FEWEST_SHARDS: usize = 32;
-const MOST_SHARDS: usize = 4_096;
-/// How many buckets are visited once in a while when keys are known.
-const SLICE_OF_A_KNOWN_KEY: usize = 8;
-/// How many buckets are visited when a new key gets an entry: more than the one it takes.
-const SLICE_OF_A_NEW_KEY: usize = 4;
-/// How many buckets a new key looks at in search of room when the table is full.
-const SLICE_OF_A_FULL_TABLE: usize = 32;
+/// A full shard has about so many keys: so few that growing one is short, and nearly as many as its
+/// room has before it grows. With a quarter of it there are four times as many shards, and a
+/// decision about one of 1 000 keys takes a tenth longer, as they fill more cache lines (bench
+/// `decision`).
+const KEYS_PER_SHARD: usize = 12_800;
+const MIN_SHARDS: usize = 32;
+const MAX_SHARDS: usize = 4_096;
 
 pub(super) struct Table<K, S> {
     hasher: RandomState,
-    shards: Box<[Lock<Shard<K, S>>]>,
+    shards: Box<[LockedShard<K, S>]>,
     max_keys: usize,
-    keys: AtomicUsize,
+    pub(super) keys: AtomicUsize,
+    pub(super) retention: Retention,
     overflow: Overflow<S>,
-    /// The shard whose turn it is to be searched for idle keys.
-    next: AtomicUsize,
+    /// The shard whose turn it is to be swept.
+    next_shard: AtomicUsize,
 }
 
-/// A key without an entry: its hash, the shard that it would be in, and when it was asked about.
+/// A shard on a cache line of its own, so that threads at two shards don't take one line from each
+/// other. A panic in a key's own `Eq` or `Hash` unlocks it: a shard is never half written there.
+#[repr(align(64))]
+struct LockedShard<K, S>(Mutex<Shard<K, S>>);
+
+pub(super) struct Shard<K, S> {
+    pub(super) entries: Entries<K, S>,
+    pub(super) sweep: Sweep,
+}
+
+/// What a call asks: by which algorithm, about which cost, and when.
+pub(super) struct Call<'a, A> {
+    pub(super) algorithm: &'a A,
+    pub(super) cost: u32,
+    pub(super) now: Timestamp,
+}
+
+impl<A> Copy for Call<'_, A> {}
+
+impl<A> Clone for Call<'_, A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<A: Algorithm> Call<'_, A> {
+    /// Decides on a state, in place.
+    #[inline]
+    fn step(self, state: &mut A::State) -> Verdict<A::Snapshot> {
+        let (admitted, snapshot) = self.algorithm.step(state, self.cost, self.now);
+        Verdict { admitted, snapshot }
+    }
+}
+
+/// A key without an entry: the shard that it would be in, its hash, and when it was asked about.
 pub(super) struct Unknown<'a, K, S> {
-    shard: Guard<'a, Shard<K, S>>,
+    shard: MutexGuard<'a, Shard<K, S>>,
     hash: u64,
     now: Timestamp,
 }
 
-/// A place for a key, given back if a panic in the key's own `Clone` or `Hash` keeps the key from
-/// taking it.
-struct Place<'a>(&'a AtomicUsize);
+/// A key that is asked about: a borrowed one is copied only if it gets an entry. None if it has one
+/// now, or if there is no key.
+pub(super) type AskedKey<'a, Q> = Option<Cow<'a, Q>>;
 
-impl Place<'_> {
+/// One of `max_keys`, given back if a panic in the key's own `Clone` or `Hash` keeps the key from
+/// taking it.
+pub(super) struct Reservation<'a>(&'a AtomicUsize);
+
+impl Reservation<'_> {
     fn keep(self) {
         std::mem::forget(self);
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -69,14 +103,21 @@ impl Drop for Place<'_> {
 
 impl<K, S> Table<K, S> {
     pub(super) fn new(max_keys: usize) -> Self {
-        let shards = (max_keys.div_ceil(KEYS_PER_SHARD)).clamp(FEWEST_SHARDS, MOST_SHARDS);
+        let shards = (max_keys.div_ceil(KEYS_PER_SHARD)).clamp(MIN_SHARDS, MAX_SHARDS);
+        let shard = || Shard {
+            entries: Entries::new(),
+            sweep: Sweep::new(),
+        };
         Self {
             hasher: RandomState::new(),
-            shards: (0..shards).map(|_| Lock::new(Shard::new())).collect(),
+            shards: (0..shards)
+                .map(|_| LockedShard(Mutex::new(shard())))
+                .collect(),
             max_keys,
             keys: AtomicUsize::new(0),
+            retention: Retention::new(),
             overflow: Overflow::new(),
-            next: AtomicUsize::new(0),
+            next_shard: AtomicUsize::new(0),
         }
     }
 
@@ -88,55 +129,41 @@ impl<K, S> Table<K, S> {
         self.overflow.decisions()
     }
 
-    /// The policy counts under these numbers too.
-    pub(super) fn counts_under(&self, numbers: ConfigId) {
-        let micros = numbers.retention().as_micros();
-        self.overflow
-            .matters_for(u64::try_from(micros).unwrap_or(u64::MAX));
-    }
-
     #[inline]
-    fn lock(&self, hash: u64) -> Guard<'_, Shard<K, S>> {
-        // The table inside a shard takes the low bits for its buckets and the highest seven for its
-        // tags.
-        let of_the_rest = u64::from((hash >> 25) as u32);
-        let shard = (of_the_rest * self.shards.len() as u64) >> 32;
-        self.shards[shard as usize].lock()
+    fn lock(&self, hash: u64) -> MutexGuard<'_, Shard<K, S>> {
+        // The tables inside a shard take the low bits for their buckets and the highest seven for
+        // their tags.
+        let middle_bits = u64::from((hash >> 25) as u32);
+        let shard = (middle_bits * self.shards.len() as u64) >> 32;
+        self.shards[shard as usize].0.lock()
     }
 
-    /// The next shard in turn, if nobody holds it: waiting for it while another is held could wait
-    /// for ever.
-    fn lock_next(&self) -> Option<Guard<'_, Shard<K, S>>> {
-        let next = self.next.fetch_add(1, Ordering::Relaxed) % self.shards.len();
-        self.shards[next].try_lock()
+    /// The next shard in turn, if nobody has locked it: waiting for it while another one is locked
+    /// could wait for ever.
+    pub(super) fn lock_next(&self) -> Option<MutexGuard<'_, Shard<K, S>>> {
+        let next = self.next_shard.fetch_add(1, Ordering::Relaxed) % self.shards.len();
+        self.shards[next].0.try_lock()
+    }
+
+    #[cfg(test)]
+    pub(super) fn lock_all(&self) -> impl Iterator<Item = MutexGuard<'_, Shard<K, S>>> {
+        self.shards.iter().map(|shard| shard.0.lock())
     }
 
     /// Counts one more key, if there is room.
-    fn take_place(&self) -> Option<Place<'_>> {
-        let place = Place(&self.keys);
-        (self.keys.fetch_add(1, Ordering::Relaxed) < self.max_keys).then_some(place)
+    pub(super) fn try_reserve(&self) -> Option<Reservation<'_>> {
+        let reservation = Reservation(&self.keys);
+        (self.keys.fetch_add(1, Ordering::Relaxed) < self.max_keys).then_some(reservation)
     }
 }
 
 impl<K: Key, S> Table<K, S> {
-    #[cfg(test)]
-    fn decide<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-        cost: u32,
-        now: Timestamp,
-    ) -> Verdict<A::Snapshot> {
-        self.decide_known(algorithm, key, cost, || now)
-            .unwrap_or_else(|unknown| self.decide_new(unknown, algorithm, key, cost))
-    }
-
-    /// Decides for a key with an entry; one without is for [`decide_new`](Self::decide_new).
+    /// Decides about a key that has an entry; one without is for [`decide_new`](Self::decide_new).
     ///
-    /// They are two so that this verdict can stay in registers. The clock is read right before the
-    /// lock is taken: what was written before, a request say, leaves the processor meanwhile,
-    /// as it must before a lock is held.
-    #[inline(always)]
+    /// They are two so that this verdict can stay in registers: as one function that answers for
+    /// both, a decision takes a tenth longer (bench `decision`). The clock is read right before the
+    /// lock is taken, so that pending stores drain first.
+    #[inline]
     pub(super) fn decide_known<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
         algorithm: &A,
@@ -147,20 +174,25 @@ impl<K: Key, S> Table<K, S> {
         let hash = self.hash(key);
         let now = clock();
         let mut shard = self.lock(hash);
-        let Some((_, state)) = shard.entries.find_mut(hash, is(key)) else {
+        let Some(state) = shard.entries.find_mut(hash, is(key)) else {
             return Err(Unknown { shard, hash, now });
         };
-        let verdict = step(algorithm, state, cost, now);
-        let is_due = shard.slice_is_due();
+        let call = Call {
+            algorithm,
+            cost,
+            now,
+        };
+        let verdict = call.step(state);
+        let sweep_is_due = shard.sweep.is_due();
         drop(shard);
-        if is_due {
-            self.forget_idle_in_turn(algorithm, now);
+        if sweep_is_due {
+            self.sweep_next_shard(call);
         }
         Ok(verdict)
     }
 
-    /// Decides for a key without an entry; it gets one if it is charged and there is room.
-    #[inline(never)]
+    /// Decides about a key that has no entry; it gets one if it is charged and there is room.
+    #[cold]
     pub(super) fn decide_new<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
         unknown: Unknown<'_, K, S>,
@@ -168,83 +200,163 @@ impl<K: Key, S> Table<K, S> {
         key: &Q,
         cost: u32,
     ) -> Verdict<A::Snapshot> {
-        let mut gone = Gone::new();
-        let Unknown {
-            mut shard,
-            hash,
-            now,
-        } = unknown;
-        let judge = |state: &mut S| look(algorithm, state, cost, now);
-        let stays = (cost, now);
-        let judge = match self
-            .overflow
-            .if_it_stays(algorithm, stays, &mut gone, judge)
-        {
-            Ok(verdict) => return verdict,
-            Err(judge) => judge,
+        let call = Call {
+            algorithm,
+            cost,
+            now: unknown.now,
         };
-        // Nothing to charge, or more than ever fits.
-        let verdict = judge(&mut self.overflow.fresh(algorithm));
-        if !verdict.admitted || cost == 0 {
-            return verdict;
-        }
-        let of = (algorithm, now);
-        let Some(place) = self.place_for_a_new_key(&mut shard, of, &mut gone) else {
-            let verdict = self.overflow.with_state(algorithm, |state| {
-                let verdict = step(algorithm, state, cost, now);
-                (verdict.admitted, verdict)
-            });
-            drop(shard);
-            self.overflow.warn_once();
-            return verdict;
-        };
-        // No lock is held while a key is copied: its own `Clone` may take its time, panic, or ask
-        // this store.
-        drop(shard);
-        let key = key.to_owned();
-        let mut shard = self.lock(hash);
-        if let Some((_, state)) = shard.entries.find_mut(hash, |(known, _)| *known == key) {
-            // It came meanwhile.
-            return step(algorithm, state, cost, now);
-        }
-        shard.make_room(|key| self.hash(key));
-        let mut state = self.overflow.start(algorithm, now, &mut gone);
-        let verdict = step(algorithm, &mut state, cost, now);
-        if verdict.admitted {
-            let hash_of = |(key, _): &(K, S)| self.hash(key);
-            shard.entries.insert_unique(hash, (key, state), hash_of);
-            place.keep();
-        } else {
-            gone.state(state);
-        }
+        let mut drops = DeferredDrops::new();
+        let key = &mut Some(Cow::Borrowed(key));
+        let verdict = self.with_new_key(unknown, key, call, &mut drops, |state| {
+            let verdict = call.step(state);
+            (verdict.admitted, verdict)
+        });
+        self.after_a_decision(call, false);
         verdict
+    }
+
+    /// Calls the closure with the state of a key, under its lock, or with none if there is no key;
+    /// the closure says whether it charged it. Afterwards, once no lock is held any more,
+    /// [`after_a_decision`](Self::after_a_decision) is to be called with the flag that is
+    /// returned, and `drops` and what is left of the key are to be dropped.
+    pub(super) fn with_state<A: Algorithm<State = S>, T>(
+        &self,
+        key: &mut AskedKey<'_, K>,
+        call: Call<'_, A>,
+        drops: &mut DeferredDrops<K, S>,
+        decide: impl FnOnce(Option<&mut S>) -> (bool, T),
+    ) -> (T, bool) {
+        let Some(known) = key.as_deref() else {
+            return (decide(None).1, false);
+        };
+        let hash = self.hash(known);
+        let mut shard = self.lock(hash);
+        if let Some(state) = shard.entries.find_mut(hash, is(known)) {
+            let (_, done) = decide(Some(state));
+            return (done, shard.sweep.is_due());
+        }
+        let unknown = Unknown {
+            shard,
+            hash,
+            now: call.now,
+        };
+        let done = self.with_new_key(unknown, key, call, drops, |state| decide(Some(state)));
+        (done, false)
+    }
+
+    /// Calls the closure with the state that a key without an entry begins with. It gets an entry
+    /// if it is charged and there is room; if there is none, the state is the overflow
+    /// bucket's.
+    ///
+    /// What may panic, the key's own code, runs before the closure, which may charge other keys
+    /// too.
+    fn with_new_key<'a, A: Algorithm<State = S>, Q: AsKey<K> + ?Sized, T>(
+        &'a self,
+        Unknown {
+            mut shard, hash, ..
+        }: Unknown<'a, K, S>,
+        key: &mut AskedKey<'_, Q>,
+        call: Call<'_, A>,
+        drops: &mut DeferredDrops<K, S>,
+        decide: impl FnOnce(&mut S) -> (bool, T),
+    ) -> T {
+        let decide = match self
+            .overflow
+            .with_unchanged(&self.retention, call, drops, decide)
+        {
+            Ok((_, done)) => return done,
+            Err(decide) => decide,
+        };
+        let mut fresh = self.retention.fresh_state(call.algorithm);
+        call.algorithm.mend(&mut fresh, call.now);
+        if call.cost == 0 || !call.algorithm.judge(&fresh, call.cost, call.now) {
+            let (_, done) = decide(&mut fresh);
+            drops.state(fresh);
+            return done;
+        }
+        let Some(reservation) = self.reserve(&mut shard, call, drops) else {
+            return self.overflow.with_state(fresh, drops, decide);
+        };
+        if let Some(Cow::Borrowed(borrowed)) = *key {
+            // No lock is held while a key is copied: its own `Clone` may take its time, panic, or
+            // ask this store.
+            drop(shard);
+            *key = Some(Cow::Owned(borrowed.to_owned()));
+            shard = self.lock(hash);
+            if let Some(state) = shard.entries.find_mut(hash, is(borrowed)) {
+                // It came meanwhile.
+                return decide(state).1;
+            }
+        }
+        shard.entries.make_room(hash, |key| self.hash(key));
+        let mut state = self
+            .overflow
+            .initial_state(fresh, &self.retention, call, drops);
+        let (is_charged, done) = decide(&mut state);
+        match key.take_if(|_| is_charged) {
+            Some(key) => {
+                shard.entries.insert(hash, key.into_owned(), state);
+                reservation.keep();
+            }
+            None => drops.state(state),
+        }
+        done
+    }
+
+    /// Calls the closure with what a key is judged by, under its lock: its state, or what a key
+    /// without an entry would begin with.
+    pub(super) fn with_unchanged_state<A, Q, T>(
+        &self,
+        key: &Q,
+        call: Call<'_, A>,
+        drops: &mut DeferredDrops<K, S>,
+        look: impl FnOnce(&S) -> T,
+    ) -> T
+    where
+        A: Algorithm<State = S>,
+        Q: AsKey<K> + ?Sized,
+    {
+        let hash = self.hash(key);
+        match self.lock(hash).entries.find(hash, is(key)) {
+            Some(state) => look(state),
+            None => self.overflow.peek(&self.retention, call, drops, look),
+        }
+    }
+
+    /// What a decision leaves to be done without a lock: some idle keys leave if it is their turn,
+    /// and the operator is told if new keys share a bucket.
+    pub(super) fn after_a_decision<A: Algorithm<State = S>>(
+        &self,
+        call: Call<'_, A>,
+        sweep_is_due: bool,
+    ) {
+        if sweep_is_due {
+            self.sweep_next_shard(call);
+        }
+        self.overflow.warn_once_if_used();
     }
 
     pub(super) fn peek<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
-        algorithm: &A,
         key: &Q,
-        cost: u32,
-        now: Timestamp,
+        call: Call<'_, A>,
     ) -> Verdict<A::Snapshot> {
-        let mut gone = Gone::new();
-        self.with_state_as_it_is((algorithm, now), key, &mut gone, |state| {
-            let (admitted, snapshot) = algorithm.look(state, cost, now);
+        let mut drops = DeferredDrops::new();
+        self.with_unchanged_state(key, call, &mut drops, |state| {
+            let (admitted, snapshot) = call.algorithm.look(state, call.cost, call.now);
             Verdict { admitted, snapshot }
         })
     }
 
     pub(super) fn refund<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
-        algorithm: &A,
         key: &Q,
-        cost: u32,
-        now: Timestamp,
+        call: Call<'_, A>,
     ) {
         let hash = self.hash(key);
-        if let Some((_, state)) = self.lock(hash).entries.find_mut(hash, is(key)) {
-            algorithm.mend(state, now);
-            algorithm.refund(state, cost, now);
+        if let Some(state) = self.lock(hash).entries.find_mut(hash, is(key)) {
+            call.algorithm.mend(state, call.now);
+            call.algorithm.refund(state, call.cost, call.now);
         }
     }
 
@@ -252,125 +364,48 @@ impl<K: Key, S> Table<K, S> {
     /// keeps its entry: without one it would start from what that bucket owes.
     pub(super) fn reset<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
-        algorithm: &A,
         key: &Q,
-        gone: &mut Gone<K, S>,
+        algorithm: &A,
+        drops: &mut DeferredDrops<K, S>,
     ) {
         let hash = self.hash(key);
         let mut shard = self.lock(hash);
         if self.overflow.is_charged() {
-            if let Some((_, state)) = shard.entries.find_mut(hash, is(key)) {
-                gone.state(replace(state, self.overflow.fresh(algorithm)));
+            if let Some(state) = shard.entries.find_mut(hash, is(key)) {
+                drops.state(replace(state, self.retention.fresh_state(algorithm)));
             }
-        } else if let Ok(entry) = shard.entries.find_entry(hash, is(key)) {
-            gone.entry(entry.remove().0);
+        } else if let Some(entry) = shard.entries.remove(hash, is(key)) {
+            drops.entry(entry);
             self.keys.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
+    /// Takes an admission back, if the algorithm can.
     pub(super) fn withdraw<A: Algorithm<State = S>>(
         &self,
-        algorithm: &A,
         key: &K,
         admission: &A::Snapshot,
-        cost: u32,
-        now: Timestamp,
+        call: Call<'_, A>,
     ) {
         let hash = self.hash(key);
         match self.lock(hash).entries.find_mut(hash, is(key)) {
-            Some((_, state)) => algorithm.withdraw(state, admission, cost, now),
-            None => self.overflow.withdraw(algorithm, admission, cost, now),
+            Some(state) => call
+                .algorithm
+                .withdraw(state, admission, call.cost, call.now),
+            None => self.overflow.withdraw(admission, call),
         }
     }
 
-    #[inline(always)]
-    fn hash<Q: AsKey<K> + ?Sized>(&self, key: &Q) -> u64 {
-        match size_of::<K>() {
-            // There is only one.
-            0 => 0,
-            _ => self.hasher.hash_one(key),
-        }
-    }
-
-    fn forget_idle<A: Algorithm<State = S>>(
-        &self,
-        shard: &mut Shard<K, S>,
-        (algorithm, now): (&A, Timestamp),
-        buckets: usize,
-        gone: &mut Gone<K, S>,
-    ) -> usize {
-        if is_dropping() {
-            return 0;
-        }
-        let idle_since = self.overflow.idle_since(now);
-        let left = shard.take_out_idle(algorithm, idle_since, buckets, gone);
-        if left > 0 {
-            self.keys.fetch_sub(left, Ordering::Relaxed);
-            self.overflow.forgot(now);
-        }
-        // A key's own `Hash` may panic: those that have left are no longer counted.
-        shard.shrink_if_sparse(|key| self.hash(key));
-        left
-    }
-
-    /// Visits a few buckets of the next shard in turn, so that idle keys leave wherever the calls
-    /// go.
-    #[cold]
-    fn forget_idle_in_turn<A: Algorithm<State = S>>(&self, algorithm: &A, now: Timestamp) {
-        let mut gone = Gone::new();
-        if let Some(mut shard) = self.lock_next() {
-            let of = (algorithm, now);
-            self.forget_idle(&mut shard, of, SLICE_OF_A_KNOWN_KEY, &mut gone);
-        }
-    }
-
-    /// Counts one more key, if there is room or some can be made.
-    fn place_for_a_new_key<A: Algorithm<State = S>>(
-        &self,
-        shard: &mut Shard<K, S>,
-        of: (&A, Timestamp),
-        gone: &mut Gone<K, S>,
-    ) -> Option<Place<'_>> {
-        self.forget_idle(shard, of, SLICE_OF_A_NEW_KEY, gone);
-        let place = self.take_place();
-        match place {
-            None if self.make_room(shard, of, gone) => self.take_place(),
-            place => place,
-        }
-    }
-
-    /// Looks for idle keys in this shard, and then in others that nobody holds; says whether any
-    /// went.
-    #[cold]
-    fn make_room<A: Algorithm<State = S>>(
-        &self,
-        shard: &mut Shard<K, S>,
-        of: (&A, Timestamp),
-        gone: &mut Gone<K, S>,
-    ) -> bool {
-        if self.forget_idle(shard, of, SLICE_OF_A_FULL_TABLE, gone) > 0 {
-            return true;
-        }
-        (0..SLICE_OF_A_FULL_TABLE).any(|_| {
-            self.lock_next().is_some_and(|mut other| {
-                self.forget_idle(&mut other, of, SLICE_OF_A_NEW_KEY, gone) > 0
-            })
-        })
+    #[inline]
+    pub(super) fn hash<Q: AsKey<K> + ?Sized>(&self, key: &Q) -> u64 {
+        self.hasher.hash_one(key)
     }
 }
 
 #[inline]
-fn is<K: Key, S, Q: AsKey<K> + ?Sized>(key: &Q) -> impl Fn(&(K, S)) -> bool + '_ {
-    move |(known, _)| same(key, known)
+fn is<Q: ToOwned + Eq + ?Sized>(key: &Q) -> impl Fn(&Q::Owned) -> bool + '_ {
+    move |known| {
+        let known: &Q = known.borrow();
+        known == key
+    }
 }
-
-#[inline]
-fn same<Q: ToOwned + Eq + ?Sized>(key: &Q, known: &Q::Owned) -> bool {
-    let known: &Q = known.borrow();
-    known == key
-}
-
-mod together;
-
-#[cfg(test)]
-mod tests;

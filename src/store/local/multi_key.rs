@@ -1,70 +1,76 @@
-//! The buckets of several keys, decided together under a lock for each.
+//! Several keys are decided about together, under a lock for each.
 //!
-//! Whoever decides takes the locks in the order of the places, and within a place the shard's
-//! before the overflow bucket's. So no two wait for each other.
+//! The locks are taken in the order of the places, and within a place the shard's before the
+//! overflow bucket's. So no two threads wait for each other.
 
-use std::future::Pending;
+use std::{borrow::Cow, future::Pending};
 
 use crate::{
     algorithm::{Algorithm, stands},
-    clock::{Clock, Timestamp},
+    clock::Clock,
     each_of::EachOf,
     key::Key,
     store::{Answer, AsKey, Decided, Store, Verdict, Written},
 };
 
 use super::{
-    LocalBuckets, LocalStore, Usage, buckets::Tables, gone::Gone, policies::Policies, table::Table,
+    LocalBuckets, LocalStore, Usage,
+    buckets::Tables,
+    deferred_drop::DeferredDrops,
+    policies::Policies,
+    table::{AskedKey, Call, Table},
 };
 
 /// What was decided under the locks.
 struct Done<V> {
     /// Whether the cost was charged.
     is_charged: bool,
-    /// Whether some idle keys are to leave afterwards.
-    slice_is_due: bool,
+    /// Whether a sweep is due afterwards.
+    sweep_is_due: bool,
     verdict: V,
 }
 
 /// Calls the closure with the state of this key, under its lock; without a key, with none.
 fn with_state<A: Algorithm, K: Key, V>(
     table: &Table<K, A::State>,
-    (algorithm, key, gone): (&A, &mut Option<K>, &mut Gone<K, A::State>),
-    of: (u32, Timestamp),
-    then: impl FnOnce(Option<&mut A::State>) -> Done<V>,
+    key: &mut AskedKey<'_, K>,
+    call: Call<'_, A>,
+    drops: &mut DeferredDrops<K, A::State>,
+    decide: impl FnOnce(Option<&mut A::State>) -> Done<V>,
 ) -> Done<V> {
-    let (done, slice_is_due) = table.with_state(algorithm, key, gone, of, |state| {
-        let done = then(state);
+    let (done, sweep_is_due) = table.with_state(key, call, drops, |state| {
+        let done = decide(state);
         (done.is_charged, done)
     });
     Done {
-        slice_is_due: done.slice_is_due || slice_is_due,
+        sweep_is_due: done.sweep_is_due || sweep_is_due,
         ..done
     }
 }
 
 /// Calls the closure with what this key is judged by, under its lock; without a key, with none.
-fn with_state_as_it_is<A: Algorithm, K: Key, V>(
+fn with_unchanged_state<A: Algorithm, K: Key, V>(
     table: &Table<K, A::State>,
-    (algorithm, key, gone): (&A, &mut Option<K>, &mut Gone<K, A::State>),
-    (_, now): (u32, Timestamp),
-    then: impl FnOnce(Option<&A::State>) -> V,
+    key: &mut AskedKey<'_, K>,
+    call: Call<'_, A>,
+    drops: &mut DeferredDrops<K, A::State>,
+    look: impl FnOnce(Option<&A::State>) -> V,
 ) -> V {
-    let Some(key) = key else {
-        return then(None);
-    };
-    table.with_state_as_it_is((algorithm, now), &*key, gone, |state| then(Some(state)))
+    match key.as_deref() {
+        None => look(None),
+        Some(key) => table.with_unchanged_state(key, call, drops, |state| look(Some(state))),
+    }
 }
 
 /// Takes the locks of the places one inside the other, and then decides.
 macro_rules! under_locks {
-    ($with:ident, [$($all:ident)+], $decide:expr, $tables:expr, $limits:expr, $keys:expr, $gone:expr, $of:expr,) => {
+    ($with:ident, [$($all:ident)+], $decide:expr, $tables:expr, $keys:expr, $calls:expr, $drops:expr,) => {
         $decide($($all),+)
     };
-    ($with:ident, [$($all:ident)+], $decide:expr, $tables:expr, $limits:expr, $keys:expr, $gone:expr, $of:expr,
+    ($with:ident, [$($all:ident)+], $decide:expr, $tables:expr, $keys:expr, $calls:expr, $drops:expr,
      $state:ident $place:tt $($rest:tt)*) => {
-        $with($tables.$place, (&$limits.$place, &mut $keys.$place, &mut $gone.$place), $of, |$state| {
-            under_locks!($with, [$($all)+], $decide, $tables, $limits, $keys, $gone, $of, $($rest)*)
+        $with($tables.$place, &mut $keys.$place, $calls.$place, &mut $drops.$place, |$state| {
+            under_locks!($with, [$($all)+], $decide, $tables, $keys, $calls, $drops, $($rest)*)
         })
     };
 }
@@ -108,9 +114,11 @@ macro_rules! each_of {
                 cost: u32,
             ) -> Answer<Decided<EachOf<($($Algorithm,)+)>>, Self::Deciding> {
                 let now = self.clock.now();
-                let EachOf(mut keys) = keys.to_owned();
+                let EachOf(keys) = keys.to_owned();
+                let mut keys = ($(keys.$place.map(Cow::Owned),)+);
+                let calls = ($(Call { algorithm: &limits.$place, cost, now },)+);
                 let tables = ($(self.tables.$place.table(&limits.$place),)+);
-                let mut gone = ($(Gone::<$Key, $Algorithm::State>::new(),)+);
+                let mut drops = ($(DeferredDrops::<$Key, $Algorithm::State>::new(),)+);
                 let decide = |$($state: Option<&mut $Algorithm::State>),+| {
                     $(
                         let mut $state = $state;
@@ -131,15 +139,15 @@ macro_rules! each_of {
                         }),
                     )+);
                     let verdict = Verdict { admitted, snapshot };
-                    Done { is_charged, slice_is_due: false, verdict }
+                    Done { is_charged, sweep_is_due: false, verdict }
                 };
-                let Done { slice_is_due, verdict, .. } = under_locks!(
-                    with_state, [$($state)+], decide, tables, limits, keys, gone, (cost, now), $($state $place)+
+                let Done { sweep_is_due, verdict, .. } = under_locks!(
+                    with_state, [$($state)+], decide, tables, keys, calls, drops, $($state $place)+
                 );
                 $(
-                    tables.$place.after_a_decision(&limits.$place, now, slice_is_due);
+                    tables.$place.after_a_decision(calls.$place, sweep_is_due);
                 )+
-                $(gone.$place.left_of(keys.$place);)+
+                $(drops.$place.key(keys.$place.map(Cow::into_owned));)+
                 Answer::Now(Ok(verdict))
             }
 
@@ -150,9 +158,11 @@ macro_rules! each_of {
                 cost: u32,
             ) -> Answer<Decided<EachOf<($($Algorithm,)+)>>, Self::Deciding> {
                 let now = self.clock.now();
-                let EachOf(mut keys) = keys.to_owned();
+                let EachOf(keys) = keys.to_owned();
+                let mut keys = ($(keys.$place.map(Cow::Owned),)+);
+                let calls = ($(Call { algorithm: &limits.$place, cost, now },)+);
                 let tables = ($(self.tables.$place.table(&limits.$place),)+);
-                let mut gone = ($(Gone::<$Key, $Algorithm::State>::new(),)+);
+                let mut drops = ($(DeferredDrops::<$Key, $Algorithm::State>::new(),)+);
                 let decide = |$($state: Option<&$Algorithm::State>),+| {
                     $(let $state = $state.map(|state| limits.$place.look(state, cost, now));)+
                     let admitted = true $(&& $state.as_ref().is_none_or(|(admitted, _)| *admitted))+;
@@ -160,9 +170,9 @@ macro_rules! each_of {
                     Verdict { admitted, snapshot }
                 };
                 let verdict = under_locks!(
-                    with_state_as_it_is, [$($state)+], decide, tables, limits, keys, gone, (cost, now), $($state $place)+
+                    with_unchanged_state, [$($state)+], decide, tables, keys, calls, drops, $($state $place)+
                 );
-                $(gone.$place.left_of(keys.$place);)+
+                $(drops.$place.key(keys.$place.map(Cow::into_owned));)+
                 Answer::Now(Ok(verdict))
             }
 
@@ -174,13 +184,14 @@ macro_rules! each_of {
             ) -> Answer<Written, Self::Writing> {
                 let now = self.clock.now();
                 let EachOf(keys) = keys.to_owned();
-                let mut gone = ($(Gone::<$Key, $Algorithm::State>::new(),)+);
+                let mut drops = ($(DeferredDrops::<$Key, $Algorithm::State>::new(),)+);
                 $(
                     if let Some(key) = &keys.$place {
                         let limit = &limits.$place;
-                        self.tables.$place.table(limit).refund(limit, key, cost, now);
+                        let call = Call { algorithm: limit, cost, now };
+                        self.tables.$place.table(limit).refund(key, call);
                     }
-                    gone.$place.left_of(keys.$place);
+                    drops.$place.key(keys.$place);
                 )+
                 Answer::Now(Ok(()))
             }
@@ -191,13 +202,13 @@ macro_rules! each_of {
                 keys: &Q,
             ) -> Answer<Written, Self::Writing> {
                 let EachOf(keys) = keys.to_owned();
-                let mut gone = ($(Gone::<$Key, $Algorithm::State>::new(),)+);
+                let mut drops = ($(DeferredDrops::<$Key, $Algorithm::State>::new(),)+);
                 $(
                     if let Some(key) = &keys.$place {
                         let limit = &limits.$place;
-                        self.tables.$place.table(limit).reset(limit, key, &mut gone.$place);
+                        self.tables.$place.table(limit).reset(key, limit, &mut drops.$place);
                     }
-                    gone.$place.left_of(keys.$place);
+                    drops.$place.key(keys.$place);
                 )+
                 Answer::Now(Ok(()))
             }
@@ -213,7 +224,8 @@ macro_rules! each_of {
                 $(
                     if let (Some(key), Some(admission)) = (&keys.$place, &admission.$place) {
                         let limit = &limits.$place;
-                        self.tables.$place.table(limit).withdraw(limit, key, admission, cost, now);
+                        let call = Call { algorithm: limit, cost, now };
+                        self.tables.$place.table(limit).withdraw(key, admission, call);
                     }
                 )+
             }

@@ -1,16 +1,35 @@
-//! What the table does inside, where no caller can look.
+//! What a table does inside, where no caller can look.
 
 use std::time::Duration;
 
-use crate::{Quota, algorithm::FixedWindow, algorithm::MinInterval};
+use crate::{
+    Quota,
+    algorithm::{Algorithm, FixedWindow, MinInterval},
+    clock::Timestamp,
+};
 
-use super::*;
+use super::{
+    sweep::{BUCKETS_FOR_A_NEW_KEY, BUCKETS_FOR_KNOWN_KEYS, BUCKETS_IN_A_FULL_TABLE},
+    table::Table,
+};
 
 const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 
 fn buckets<K, S>(table: &Table<K, S>) -> usize {
-    let shards = table.shards.iter();
-    shards.map(|shard| shard.lock().entries.num_buckets()).sum()
+    let shards = table.lock_all();
+    shards.map(|shard| shard.entries.buckets()).sum()
+}
+
+fn admits<A: Algorithm>(
+    table: &Table<u64, A::State>,
+    algorithm: &A,
+    key: u64,
+    now: Timestamp,
+) -> bool {
+    let verdict = table
+        .decide_known(algorithm, &key, 1, || now)
+        .unwrap_or_else(|unknown| table.decide_new(unknown, algorithm, &key, 1));
+    verdict.admitted
 }
 
 #[test]
@@ -19,16 +38,16 @@ fn a_table_whose_keys_have_left_is_small_again() {
         let algorithm = MinInterval::new(Duration::from_secs(1));
         let table = Table::new(1_000_000);
         for key in 0..200_000_u64 {
-            assert!(table.decide(&algorithm, &key, 1, START).admitted);
+            assert!(admits(&table, &algorithm, key, START));
         }
         let at_most = buckets(&table);
         assert!(at_most >= 200_000);
         let later = START.saturating_add(Duration::from_secs(1));
         for call in 0..4_000_000 {
             if call < left {
-                assert!(table.decide(&algorithm, &call, 1, later).admitted);
+                assert!(admits(&table, &algorithm, call, later));
             }
-            table.decide(&algorithm, &0, 1, later);
+            admits(&table, &algorithm, 0, later);
         }
         assert!(table.keys() <= 101);
         assert!(
@@ -49,7 +68,7 @@ fn a_full_table_is_three_quarters_full_and_stays_so_while_keys_come_and_go() {
     let mut newcomers = 0_u64..;
     for _ in 0..20 {
         for key in newcomers.by_ref().take(MAX_KEYS) {
-            table.decide(&algorithm, &key, 1, now);
+            admits(&table, &algorithm, key, now);
         }
         assert!(table.keys() > MAX_KEYS / 2);
         assert!(buckets(&table) * 3 <= MAX_KEYS * 4, "{}", buckets(&table));
@@ -62,14 +81,14 @@ fn a_slice_visits_a_few_buckets_and_no_more() {
     let algorithm = FixedWindow::new(Quota::per_minute(5));
     let table = Table::new(1_000_000);
     for key in 0..100_000_u64 {
-        table.decide(&algorithm, &key, 1, START);
+        admits(&table, &algorithm, key, START);
     }
     let idle = START.saturating_add(Duration::from_secs(120));
     let mut keys = table.keys();
     for key in 0..200_000 {
-        table.decide(&algorithm, &(key % 3_000), 1, idle);
+        admits(&table, &algorithm, key % 3_000, idle);
         let gone = keys.saturating_sub(table.keys());
-        assert!(gone <= SLICE_OF_A_KNOWN_KEY, "{gone} in one call");
+        assert!(gone <= BUCKETS_FOR_KNOWN_KEYS, "{gone} in one call");
         keys = table.keys();
     }
 }
@@ -80,11 +99,11 @@ fn a_newcomer_to_a_full_table_visits_a_bounded_number_of_buckets() {
     let algorithm = FixedWindow::new(Quota::per_minute(5));
     let table = Table::new(KEYS);
     for key in 0..KEYS as u64 {
-        table.decide(&algorithm, &key, 1, START);
+        admits(&table, &algorithm, key, START);
     }
     let idle = START.saturating_add(Duration::from_secs(120));
-    table.decide(&algorithm, &u64::MAX, 1, idle);
-    let most = SLICE_OF_A_FULL_TABLE * (1 + SLICE_OF_A_NEW_KEY) + SLICE_OF_A_NEW_KEY;
+    admits(&table, &algorithm, u64::MAX, idle);
+    let most = BUCKETS_IN_A_FULL_TABLE * (1 + BUCKETS_FOR_A_NEW_KEY) + BUCKETS_FOR_A_NEW_KEY;
     // The newcomer took one of the places that became free.
     let gone = KEYS + 1 - table.keys();
     assert!((1..=most).contains(&gone), "{gone} went");

@@ -1,0 +1,328 @@
+//! The entries of one shard, and how their room grows and shrinks.
+
+use hashbrown::{HashTable, hash_table::OccupiedEntry};
+
+/// Room of fewer buckets is doubled, and is never given back.
+const MIN_BUCKETS: usize = 64;
+/// Room this much larger than its entries is made smaller.
+const SPARSE: usize = 8;
+/// A table that has lost this part of its room to removed entries is built anew.
+const WORN: usize = 32;
+
+/// Keys with their states, in one table or in two.
+///
+/// A table has a power of two of buckets. One that doubles is half as full as before, so each
+/// second time a smaller one is added beside it, of half its size, and a third of the keys moves
+/// there: the room grows by a half, and then by a third. A full shard takes 0.67 to 0.75 of what it
+/// would take after doubling (bench `memory`, keys between two powers of two); to look for a key
+/// costs one comparison more.
+pub(super) struct Entries<K, S> {
+    larger: HashTable<(K, S)>,
+    smaller: Option<Box<HashTable<(K, S)>>>,
+}
+
+/// Whether a key belongs to the third that moves to the smaller table, if there is one. A table
+/// takes the low bits for its buckets and the highest seven for its tags, and the choice of a shard
+/// depends on these bits least.
+#[inline]
+fn is_of_the_third(hash: u64) -> bool {
+    ((hash >> 25) as u16) < u16::MAX / 3
+}
+
+/// The same search in another place, so that the compiler does not join the two: a decision about a
+/// key of the larger table, the only one in most stores, takes a twentieth less (bench `decision`).
+#[inline(never)]
+fn find_mut_apart<K, S>(
+    table: &mut HashTable<(K, S)>,
+    hash: u64,
+    is: impl Fn(&K) -> bool,
+) -> Option<&mut S> {
+    let entry = table.find_mut(hash, |(key, _)| is(key));
+    entry.map(|(_, state)| state)
+}
+
+/// How many entries so many buckets have room for.
+fn capacity(buckets: usize) -> usize {
+    match buckets {
+        0..8 => buckets.saturating_sub(1),
+        _ => buckets / 8 * 7,
+    }
+}
+
+impl<K, S> Entries<K, S> {
+    pub(super) fn new() -> Self {
+        Self {
+            larger: HashTable::new(),
+            smaller: None,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.tables().map(HashTable::len).sum()
+    }
+
+    pub(super) fn buckets(&self) -> usize {
+        self.tables().map(HashTable::num_buckets).sum()
+    }
+
+    #[inline]
+    pub(super) fn find(&self, hash: u64, is: impl Fn(&K) -> bool) -> Option<&S> {
+        let entry = self.table(hash).find(hash, |(key, _)| is(key));
+        entry.map(|(_, state)| state)
+    }
+
+    #[inline]
+    pub(super) fn find_mut(&mut self, hash: u64, is: impl Fn(&K) -> bool) -> Option<&mut S> {
+        let table = match &mut self.smaller {
+            Some(smaller) if is_of_the_third(hash) => return find_mut_apart(smaller, hash, is),
+            _ => &mut self.larger,
+        };
+        let entry = table.find_mut(hash, |(key, _)| is(key));
+        entry.map(|(_, state)| state)
+    }
+
+    pub(super) fn remove(&mut self, hash: u64, is: impl Fn(&K) -> bool) -> Option<(K, S)> {
+        let entry = self.table_mut(hash).find_entry(hash, |(key, _)| is(key));
+        entry.ok().map(|entry| entry.remove().0)
+    }
+
+    /// The entry in a bucket, of those of both tables.
+    #[inline]
+    pub(super) fn in_bucket(&mut self, bucket: usize) -> Option<OccupiedEntry<'_, (K, S)>> {
+        let of_larger = self.larger.num_buckets();
+        match &mut self.smaller {
+            Some(smaller) if bucket >= of_larger => smaller.get_bucket_entry(bucket - of_larger),
+            _ => self.larger.get_bucket_entry(bucket),
+        }
+        .ok()
+    }
+
+    /// Puts in a key that is not there, and for which [room was made](Self::make_room).
+    #[inline]
+    pub(super) fn insert(&mut self, hash: u64, key: K, state: S) {
+        let has_room = |_: &_| unreachable!("room was made");
+        self.table_mut(hash)
+            .insert_unique(hash, (key, state), has_room);
+    }
+
+    /// Makes room for a key with this hash.
+    #[inline]
+    pub(super) fn make_room(&mut self, hash: u64, hash_of: impl Fn(&K) -> u64) {
+        let table = self.table(hash);
+        if table.len() == table.capacity() {
+            let full = capacity(table.num_buckets());
+            let is_worn = table.len() + (full / WORN).max(1) <= full;
+            self.grow(is_worn, hash_of);
+        }
+    }
+
+    /// Gives room back if there is much more than the entries need.
+    pub(super) fn shrink_if_sparse(&mut self, hash_of: impl Fn(&K) -> u64) {
+        match self.len() {
+            _ if !self.is_sparse() => {}
+            0 => *self = Self::new(),
+            len => self.rebuild(2 * len, false, hash_of),
+        }
+    }
+
+    pub(super) fn is_sparse(&self) -> bool {
+        let buckets = self.buckets();
+        buckets > MIN_BUCKETS && self.len() * SPARSE < buckets
+    }
+
+    /// Makes room for one entry more. Where removed entries took some of the room with them, it is
+    /// won back by building the same tables anew.
+    #[cold]
+    fn grow(&mut self, is_worn: bool, hash_of: impl Fn(&K) -> u64) {
+        let buckets = self.larger.num_buckets();
+        let has_smaller = self.smaller.is_some();
+        let (buckets, with_smaller) = match (is_worn, has_smaller) {
+            (true, _) => (buckets, has_smaller),
+            (false, false) if buckets >= MIN_BUCKETS => (buckets, true),
+            (false, _) => (2 * buckets, false),
+        };
+        self.rebuild(capacity(buckets), with_smaller, hash_of);
+    }
+
+    /// Moves all entries to new tables: one for so many entries or more, and one of half its size
+    /// if it is asked for. Each has room for one entry more than it gets.
+    fn rebuild(&mut self, room: usize, with_smaller: bool, hash_of: impl Fn(&K) -> u64) {
+        // A key's own `Hash` may panic, so nothing is moved before; and it may be a bad one, so the
+        // keys of each table are counted.
+        let hashes: Vec<u64> = self
+            .tables()
+            .flatten()
+            .map(|(key, _)| hash_of(key))
+            .collect();
+        let of_smaller = hashes
+            .iter()
+            .filter(|hash| with_smaller && is_of_the_third(**hash))
+            .count();
+        let table = |room: usize, keys| HashTable::with_capacity(room.max(keys + 1));
+        let new = Self {
+            larger: table(room, hashes.len() - of_smaller),
+            smaller: with_smaller.then(|| Box::new(table(room / 2, of_smaller))),
+        };
+        let Self { larger, smaller } = std::mem::replace(self, new);
+        let entries = larger
+            .into_iter()
+            .chain(smaller.into_iter().flat_map(|table| *table));
+        for ((key, state), hash) in entries.zip(hashes) {
+            self.insert(hash, key, state);
+        }
+    }
+
+    #[inline]
+    fn table(&self, hash: u64) -> &HashTable<(K, S)> {
+        match &self.smaller {
+            Some(smaller) if is_of_the_third(hash) => smaller,
+            _ => &self.larger,
+        }
+    }
+
+    #[inline]
+    fn table_mut(&mut self, hash: u64) -> &mut HashTable<(K, S)> {
+        match &mut self.smaller {
+            Some(smaller) if is_of_the_third(hash) => smaller,
+            _ => &mut self.larger,
+        }
+    }
+
+    fn tables(&self) -> impl Iterator<Item = &HashTable<(K, S)>> {
+        std::iter::once(&self.larger).chain(self.smaller.as_deref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        cell::Cell,
+        panic::{AssertUnwindSafe, catch_unwind},
+    };
+
+    use super::*;
+
+    fn mixed(key: &u64) -> u64 {
+        ahash::RandomState::with_seeds(1, 2, 3, 4).hash_one(key)
+    }
+
+    fn put_in(entries: &mut Entries<u64, ()>, key: u64, hash_of: impl Fn(&u64) -> u64) {
+        entries.make_room(hash_of(&key), &hash_of);
+        entries.insert(hash_of(&key), key, ());
+    }
+
+    fn has(entries: &Entries<u64, ()>, key: u64) -> bool {
+        entries.find(mixed(&key), |known| *known == key).is_some()
+    }
+
+    /// Keys come and go until removed ones have left no room in one of two tables.
+    fn worn() -> Entries<u64, ()> {
+        let mut entries = Entries::new();
+        for key in 0..2_400 {
+            put_in(&mut entries, key, mixed);
+        }
+        assert!(entries.smaller.is_some());
+        for key in 2_400.. {
+            let left = key - 2_400;
+            assert!(
+                entries
+                    .remove(mixed(&left), |known| *known == left)
+                    .is_some()
+            );
+            let table = entries.table(mixed(&key));
+            if table.len() == table.capacity() {
+                return entries;
+            }
+            put_in(&mut entries, key, mixed);
+        }
+        unreachable!("the keys do not end")
+    }
+
+    #[test]
+    fn room_grows_by_no_more_than_a_half_at_a_time_and_keeps_every_key() {
+        let mut entries = Entries::new();
+        let mut buckets = 0;
+        for key in 0..20_000 {
+            put_in(&mut entries, key, mixed);
+            if buckets > MIN_BUCKETS {
+                assert!(entries.buckets() * 2 <= buckets * 3);
+                assert!(entries.buckets() * 4 <= entries.len() * 8, "key {key}");
+            }
+            buckets = entries.buckets();
+        }
+        assert_eq!(entries.len(), 20_000);
+        assert!((0..20_000).all(|key| has(&entries, key)));
+        let in_buckets = (0..entries.buckets()).filter_map(|bucket| {
+            let entry = entries.in_bucket(bucket)?;
+            Some(entry.get().0)
+        });
+        let mut found: Vec<u64> = in_buckets.collect();
+        found.sort_unstable();
+        assert_eq!(found, Vec::from_iter(0..20_000));
+    }
+
+    #[test]
+    fn room_that_was_lost_is_won_back_without_growing() {
+        let mut entries = worn();
+        let known: Vec<u64> = entries.tables().flatten().map(|(key, ())| *key).collect();
+        let buckets = entries.buckets();
+        let full = |entries: &Entries<u64, ()>| {
+            let is_full = |table: &HashTable<_>| table.len() == table.capacity();
+            entries.tables().any(is_full)
+        };
+        assert!(full(&entries));
+        for hash in [0, u64::MAX] {
+            entries.make_room(hash, mixed);
+        }
+        assert!(!full(&entries));
+        assert_eq!((entries.len(), entries.buckets()), (known.len(), buckets));
+        assert!(known.into_iter().all(|key| has(&entries, key)));
+    }
+
+    #[test]
+    fn a_key_whose_hash_panics_loses_nothing() {
+        let mut entries = worn();
+        let (keys, hashed) = (entries.len(), Cell::new(0));
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            for hash in [0, u64::MAX] {
+                entries.make_room(hash, |key| {
+                    hashed.set(hashed.get() + 1);
+                    assert!(hashed.get() < 100, "as a key's own `Hash` may");
+                    mixed(key)
+                });
+            }
+        }));
+        assert!(panicked.is_err());
+        assert_eq!(entries.len(), keys);
+    }
+
+    /// A key's own `Hash` may be so bad.
+    #[test]
+    fn keys_with_one_hash_all_find_room() {
+        for hash in [0, u64::MAX] {
+            let mut entries = Entries::new();
+            for key in 0..1_000 {
+                put_in(&mut entries, key, |_| hash);
+            }
+            assert_eq!(entries.len(), 1_000);
+            assert!((0..1_000).all(|key| entries.find(hash, |known| *known == key).is_some()));
+            assert!(entries.buckets() <= 4 * 1_024, "{}", entries.buckets());
+        }
+    }
+
+    #[test]
+    fn room_whose_entries_have_left_is_given_back() {
+        let mut entries = Entries::new();
+        for key in 0..5_000 {
+            put_in(&mut entries, key, mixed);
+        }
+        for key in 100..5_000 {
+            entries.remove(mixed(&key), |known| *known == key);
+        }
+        entries.shrink_if_sparse(mixed);
+        assert_eq!((entries.len(), entries.buckets()), (100, 256));
+        assert!((0..100).all(|key| has(&entries, key)));
+        entries.shrink_if_sparse(mixed);
+        assert_eq!(entries.buckets(), 256);
+    }
+}

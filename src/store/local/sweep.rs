@@ -1,0 +1,144 @@
+//! How idle keys leave: a few buckets are visited inside ordinary calls.
+
+use std::sync::atomic::Ordering;
+
+use crate::{algorithm::Algorithm, clock::Timestamp, key::Key};
+
+use super::{
+    deferred_drop::{DeferredDrops, is_dropping},
+    entries::Entries,
+    table::{Call, Reservation, Shard, Table},
+};
+
+/// How many calls for known keys go by between two sweeps.
+const CALLS_PER_SWEEP: u32 = 32;
+/// How many buckets are visited once in a while when keys are known.
+pub(super) const BUCKETS_FOR_KNOWN_KEYS: usize = 8;
+/// How many buckets are visited when a new key gets an entry: more than the one it takes.
+pub(super) const BUCKETS_FOR_A_NEW_KEY: usize = 4;
+/// How many buckets, and then other shards, are visited for a new key when the table is full.
+pub(super) const BUCKETS_IN_A_FULL_TABLE: usize = 32;
+
+/// Where the sweep of a shard has come to.
+pub(super) struct Sweep {
+    next_bucket: usize,
+    calls: u32,
+}
+
+impl Sweep {
+    pub(super) fn new() -> Self {
+        Self {
+            next_bucket: 0,
+            calls: 0,
+        }
+    }
+
+    /// Counts a call for a known key; says whether a few buckets are to be visited after it.
+    #[inline]
+    pub(super) fn is_due(&mut self) -> bool {
+        self.calls = self.calls.wrapping_add(1);
+        self.calls.is_multiple_of(CALLS_PER_SWEEP)
+    }
+
+    /// Visits so many buckets, and takes out the entries whose states were fresh by then; says how
+    /// many.
+    #[cold]
+    fn take_out_idle<A: Algorithm, K>(
+        &mut self,
+        entries: &mut Entries<K, A::State>,
+        (algorithm, fresh_by): (&A, Timestamp),
+        buckets: usize,
+        drops: &mut DeferredDrops<K, A::State>,
+    ) -> usize {
+        let before = entries.len();
+        if before == 0 && !entries.is_sparse() {
+            return 0;
+        }
+        let all = entries.buckets();
+        for _ in 0..buckets.min(all) {
+            if let Some(entry) = entries.in_bucket(self.next_bucket)
+                && algorithm.is_fresh(&entry.get().1, fresh_by)
+            {
+                drops.entry(entry.remove().0);
+            }
+            self.next_bucket += 1;
+            if self.next_bucket >= all {
+                self.next_bucket = 0;
+                if entries.is_sparse() {
+                    break;
+                }
+            }
+        }
+        before - entries.len()
+    }
+}
+
+impl<K: Key, S> Table<K, S> {
+    /// Visits a few buckets of the next shard in turn, so that idle keys leave wherever the calls
+    /// go.
+    #[cold]
+    pub(super) fn sweep_next_shard<A: Algorithm<State = S>>(&self, call: Call<'_, A>) {
+        let mut drops = DeferredDrops::new();
+        if let Some(mut shard) = self.lock_next() {
+            self.sweep(&mut shard, call, BUCKETS_FOR_KNOWN_KEYS, &mut drops);
+        }
+    }
+
+    /// Counts one more key, if there is room or some can be made.
+    pub(super) fn reserve<A: Algorithm<State = S>>(
+        &self,
+        shard: &mut Shard<K, S>,
+        call: Call<'_, A>,
+        drops: &mut DeferredDrops<K, S>,
+    ) -> Option<Reservation<'_>> {
+        self.sweep(shard, call, BUCKETS_FOR_A_NEW_KEY, drops);
+        match self.try_reserve() {
+            None if self.any_left(shard, call, drops) => self.try_reserve(),
+            reservation => reservation,
+        }
+    }
+
+    /// Looks for idle keys in this shard, and then in others that nobody has locked; says whether
+    /// any left.
+    #[cold]
+    fn any_left<A: Algorithm<State = S>>(
+        &self,
+        shard: &mut Shard<K, S>,
+        call: Call<'_, A>,
+        drops: &mut DeferredDrops<K, S>,
+    ) -> bool {
+        if self.sweep(shard, call, BUCKETS_IN_A_FULL_TABLE, drops) > 0 {
+            return true;
+        }
+        (0..BUCKETS_IN_A_FULL_TABLE).any(|_| {
+            self.lock_next().is_some_and(|mut other| {
+                self.sweep(&mut other, call, BUCKETS_FOR_A_NEW_KEY, drops) > 0
+            })
+        })
+    }
+
+    /// Visits so many buckets of a shard; says how many keys left.
+    fn sweep<A: Algorithm<State = S>>(
+        &self,
+        shard: &mut Shard<K, S>,
+        call: Call<'_, A>,
+        buckets: usize,
+        drops: &mut DeferredDrops<K, S>,
+    ) -> usize {
+        if is_dropping() {
+            return 0;
+        }
+        let fresh_by = self.retention.fresh_by(call.now);
+        let Shard { entries, sweep } = shard;
+        let left = sweep.take_out_idle(entries, (call.algorithm, fresh_by), buckets, drops);
+        if left > 0 {
+            self.keys.fetch_sub(left, Ordering::Relaxed);
+            self.retention.note_drop(call.now);
+        }
+        // A key's own `Hash` may panic: those that have left are no longer counted.
+        if sweep.next_bucket == 0 {
+            entries.shrink_if_sparse(|key| self.hash(key));
+        }
+        left
+    }
+}
