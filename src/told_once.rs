@@ -5,16 +5,15 @@ use std::{
     sync::{PoisonError, RwLock},
 };
 
-/// The names of which something was told: a policy's, say. It stands in a `static` beside the
-/// event.
+/// The names that an operator was told of: a policy's, say. Each event has one in a `static`.
 #[derive(Debug, Default)]
 pub(crate) struct ToldOnce {
     names: RwLock<BTreeSet<String>>,
 }
 
 impl ToldOnce {
-    /// Of so many names something is told, so that whoever makes names up does not fill the memory.
-    const MOST: usize = 1_000;
+    /// After so many names nothing is told any more: made-up names must not fill the memory.
+    const MAX_NAMES: usize = 1_000;
 
     pub(crate) const fn new() -> Self {
         Self {
@@ -26,7 +25,7 @@ impl ToldOnce {
     #[cold]
     pub(crate) fn is_new(&self, name: &str) -> bool {
         let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
-        if names.len() >= Self::MOST || names.contains(name) {
+        if names.len() >= Self::MAX_NAMES || names.contains(name) {
             return false;
         }
         drop(names);
@@ -44,8 +43,8 @@ mod tests {
         let told = ToldOnce::new();
         assert!(told.is_new("a"));
         assert!(!told.is_new("a"));
-        let new = (0..2 * ToldOnce::MOST).filter(|name| told.is_new(&name.to_string()));
-        assert_eq!(new.count(), ToldOnce::MOST - 1);
+        let new = (0..2 * ToldOnce::MAX_NAMES).filter(|name| told.is_new(&name.to_string()));
+        assert_eq!(new.count(), ToldOnce::MAX_NAMES - 1);
         assert!(!told.is_new("b"));
     }
 }
