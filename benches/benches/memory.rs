@@ -1,5 +1,5 @@
-//! Memory per key at a million IP addresses, against governor's keyed store: allocated bytes,
-//! counted.
+//! Memory per key of IP addresses, against governor's keyed store: allocated bytes, counted. First
+//! at a million keys, which is the default of `max_keys`, then with fewer of them.
 //!
 //! `cargo bench -p tollgate-benches --bench memory`
 
@@ -46,33 +46,33 @@ static ALLOCATOR: Counting = Counting;
 
 const KEYS: u32 = 1_000_000;
 
-fn keys() -> impl Iterator<Item = IpAddr> {
-    (0..KEYS).map(|n| IpAddr::V4(Ipv4Addr::from(n.wrapping_mul(0x9E37_79B1))))
+fn keys(count: u32) -> impl Iterator<Item = IpAddr> {
+    (0..count).map(|n| IpAddr::V4(Ipv4Addr::from(n.wrapping_mul(0x9E37_79B1))))
 }
 
 /// Bytes per key that are allocated and still there when all keys are in.
-fn bytes_per_key<T>(fill: impl FnOnce() -> T) -> f64 {
+fn bytes_per_key<T>(count: u32, fill: impl FnOnce(u32) -> T) -> f64 {
     let before = ALLOCATED.load(Ordering::Relaxed);
-    let filled = fill();
+    let filled = fill(count);
     let bytes = ALLOCATED.load(Ordering::Relaxed) - before;
     drop(filled);
-    bytes as f64 / f64::from(KEYS)
+    bytes as f64 / f64::from(count)
 }
 
-fn governor() -> DefaultKeyedRateLimiter<IpAddr> {
+fn governor(count: u32) -> DefaultKeyedRateLimiter<IpAddr> {
     let limiter = governor::RateLimiter::keyed(governor::Quota::per_hour(NonZeroU32::MIN));
-    for key in keys() {
+    for key in keys(count) {
         assert!(limiter.check_key(&key).is_ok());
     }
     limiter
 }
 
-fn tollgate<A: Algorithm>(algorithm: &A) -> LocalStore<A, IpAddr> {
+fn tollgate<A: Algorithm>(algorithm: &A, count: u32) -> LocalStore<A, IpAddr> {
     let store = LocalStore::new();
-    for key in keys() {
+    for key in keys(count) {
         let _ = store.decide(algorithm, &key, 1);
     }
-    assert_eq!(store.usage().keys, KEYS as usize);
+    assert_eq!(store.usage().keys, count as usize);
     store
 }
 
@@ -80,7 +80,7 @@ fn main() {
     if std::env::args().any(|argument| argument == "--test") {
         return;
     }
-    let governor = bytes_per_key(governor);
+    let governor = bytes_per_key(KEYS, governor);
     println!(
         "Bytes per key at a million `IpAddr` keys, and as a multiple of governor's {governor:.1}.\n"
     );
@@ -94,26 +94,47 @@ fn main() {
     };
     let quota = Quota::per_hour(1);
     let interval = MinInterval::new(Duration::from_secs(3_600));
-    row("MinInterval", 1, bytes_per_key(|| tollgate(&interval)));
+    row(
+        "MinInterval",
+        1,
+        bytes_per_key(KEYS, |count| tollgate(&interval, count)),
+    );
     row(
         "TokenBucket",
         3,
-        bytes_per_key(|| tollgate(&TokenBucket::new(quota))),
+        bytes_per_key(KEYS, |count| tollgate(&TokenBucket::new(quota), count)),
     );
-    row("Gcra", 3, bytes_per_key(|| tollgate(&Gcra::new(quota))));
+    row(
+        "Gcra",
+        3,
+        bytes_per_key(KEYS, |count| tollgate(&Gcra::new(quota), count)),
+    );
     row(
         "FixedWindow",
         3,
-        bytes_per_key(|| tollgate(&FixedWindow::new(quota))),
+        bytes_per_key(KEYS, |count| tollgate(&FixedWindow::new(quota), count)),
     );
     row(
         "SlidingWindow",
         4,
-        bytes_per_key(|| tollgate(&SlidingWindow::new(quota))),
+        bytes_per_key(KEYS, |count| tollgate(&SlidingWindow::new(quota), count)),
     );
     row(
         "SlidingLog, one entry",
         7,
-        bytes_per_key(|| tollgate(&SlidingLog::new(quota))),
+        bytes_per_key(KEYS, |count| tollgate(&SlidingLog::new(quota), count)),
     );
+    println!("\nBytes per key with fewer keys, in a store for a million.\n");
+    println!("| keys | governor | MinInterval | ratio | TokenBucket | ratio |");
+    println!("|---|---|---|---|---|---|");
+    for count in (1..=9).map(|hundreds| hundreds * 100_000) {
+        let governor = bytes_per_key(count, self::governor);
+        let one_word = bytes_per_key(count, |count| tollgate(&interval, count));
+        let three_words = bytes_per_key(count, |count| tollgate(&TokenBucket::new(quota), count));
+        println!(
+            "| {count} | {governor:.1} | {one_word:.1} | {:.2} | {three_words:.1} | {:.2} |",
+            one_word / governor,
+            three_words / governor
+        );
+    }
 }
