@@ -1,97 +1,218 @@
-//! A store of your own, far away: its answers come later, or not in time, and nothing else changes
-//! for the layer.
-//!
-//! This one only pretends: a sleep stands for the network, a store in memory for the server, where
-//! each decision is one step that nothing comes between.
+//! A store of your own: one over `dashmap`, a map that many programs have already.
 //!
 //! ```text
 //! cargo run --example custom_store
 //! ```
+//!
+//! It does what every store must: it decides and charges in one step, keeps the buckets of
+//! different policies apart, and forgets only what its own policy calls fresh. Unlike `LocalStore`
+//! it finds idle keys by a look at all of them, each time it is full, and a new key that finds no
+//! room is not decided about: the layer's `on_store_error` says what happens to it. It is for
+//! policies whose numbers stay: of a name that has several at a time `LocalStore` keeps a state for
+//! as long as it matters by any of them.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::{error::Error, future::Future, pin::Pin, time::Duration};
+use std::{
+    error::Error,
+    future::Pending,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread,
+    time::Duration,
+};
 
 use axum::{Router, body::Body, routing::get};
+use dashmap::{DashMap, Entry};
 use http::Request;
-use tokio::time::{sleep, timeout};
-use tollgate::algorithm::{Algorithm, TokenBucket};
+use tollgate::algorithm::{Algorithm, PolicyId, TokenBucket};
+use tollgate::clock::{Clock, ManualClock, SystemClock};
 use tollgate::key::{Global, Key};
-use tollgate::store::{Answer, AsKey, Decided, LocalStore, Store, Written};
-use tollgate::{Quota, RateLimitLayer, StoreError, StoreErrorKind};
+use tollgate::store::{Answer, AsKey, Decided, Store, Verdict, Written};
+use tollgate::{Quota, RateLimitLayer, RateLimiter, StoreError, StoreErrorKind, Timestamp};
 use tower::ServiceExt;
 
-type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-type Reply<T> = Answer<T, Later<T>>;
+type Buckets<A, K> = DashMap<(PolicyId, K), Bucket<A>>;
 
-/// Its clones share the server, and so the buckets.
-#[derive(Clone)]
-struct FarAway<A: Algorithm, K> {
-    server: LocalStore<A, K>,
-    is_reachable: Arc<AtomicBool>,
+/// A state, and the algorithm that counts it: it says when the state may be forgotten.
+struct Bucket<A: Algorithm> {
+    algorithm: A,
+    state: A::State,
 }
 
-impl<A: Algorithm, K: Key> FarAway<A, K> {
-    /// Asks the server, and waits no longer than a request can bear.
-    fn ask<T: Send + 'static>(
+/// Its clones share the buckets.
+struct DashMapStore<A: Algorithm, K, C = SystemClock> {
+    shared: Arc<Shared<A, K>>,
+    clock: C,
+}
+
+struct Shared<A: Algorithm, K> {
+    buckets: Buckets<A, K>,
+    max_keys: usize,
+    has_warned: AtomicBool,
+}
+
+impl<A: Algorithm, K, C: Clone> Clone for DashMapStore<A, K, C> {
+    fn clone(&self) -> Self {
+        let (shared, clock) = (Arc::clone(&self.shared), self.clock.clone());
+        Self { shared, clock }
+    }
+}
+
+impl<A: Algorithm, K: Key, C: Clock> DashMapStore<A, K, C> {
+    fn new(max_keys: usize, clock: C) -> Self {
+        let (buckets, has_warned) = (DashMap::new(), AtomicBool::new(false));
+        let shared = Arc::new(Shared {
+            buckets,
+            max_keys,
+            has_warned,
+        });
+        Self { shared, clock }
+    }
+
+    /// Whether a new key finds room; idle keys leave first.
+    fn has_room(&self, now: Timestamp) -> bool {
+        let Shared {
+            buckets, max_keys, ..
+        } = &*self.shared;
+        // As many threads as come here at once may each add a key more.
+        if buckets.len() >= *max_keys {
+            buckets.retain(|_, bucket| !bucket.algorithm.is_fresh(&bucket.state, now));
+        }
+        buckets.len() < *max_keys
+    }
+
+    fn full(&self) -> StoreError {
+        if !self.shared.has_warned.swap(true, Relaxed) {
+            eprintln!("the store is full of live keys: new ones are not decided about");
+        }
+        StoreError::new(StoreErrorKind::Unavailable, "the store is full")
+    }
+}
+
+impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for DashMapStore<A, K, C> {
+    // It answers at once, so there is never a future.
+    type Deciding = Pending<Decided<A>>;
+    type Writing = Pending<Written>;
+
+    fn decide<Q: AsKey<K> + ?Sized>(
         &self,
-        question: impl Future<Output = Result<T, StoreError>> + Send + 'static,
-    ) -> Reply<Result<T, StoreError>> {
-        let is_reachable = Arc::clone(&self.is_reachable);
-        let exchange = async move {
-            let there_and_back = if is_reachable.load(SeqCst) { 2 } else { 60_000 };
-            sleep(Duration::from_millis(there_and_back)).await;
-            question.await
+        algorithm: &A,
+        key: &Q,
+        cost: u32,
+    ) -> Answer<Decided<A>, Self::Deciding> {
+        let now = self.clock.now();
+        let decide = |state: &mut A::State| {
+            let (admitted, snapshot) = algorithm.step(state, cost, now);
+            Answer::Now(Ok(Verdict { admitted, snapshot }))
         };
-        Answer::Later(Box::pin(async {
-            let late = |_| StoreError::new(StoreErrorKind::Unavailable, "no answer in 0.2 s");
-            timeout(Duration::from_millis(200), exchange)
-                .await
-                .map_err(late)?
-        }))
+        let bucket_of = (algorithm.policy_id(), key.to_owned());
+        if let Some(mut bucket) = self.shared.buckets.get_mut(&bucket_of) {
+            // One guard is held from the look to the charge: no other call comes between.
+            return decide(&mut bucket.state);
+        }
+        // No guard is held here: `retain` waits for all of them.
+        if !self.has_room(now) {
+            return Answer::Now(Err(self.full()));
+        }
+        match self.shared.buckets.entry(bucket_of) {
+            // It came meanwhile.
+            Entry::Occupied(mut known) => decide(&mut known.get_mut().state),
+            Entry::Vacant(new) => {
+                let mut state = algorithm.fresh(now);
+                let answer = decide(&mut state);
+                // A key that was charged nothing needs no entry.
+                if !algorithm.is_fresh(&state, now) {
+                    let algorithm = algorithm.clone();
+                    new.insert(Bucket { algorithm, state });
+                }
+                answer
+            }
+        }
+    }
+
+    fn peek<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        cost: u32,
+    ) -> Answer<Decided<A>, Self::Deciding> {
+        let now = self.clock.now();
+        let bucket_of = (algorithm.policy_id(), key.to_owned());
+        let (admitted, snapshot) = match self.shared.buckets.get(&bucket_of) {
+            Some(bucket) => algorithm.look(&bucket.state, cost, now),
+            None => algorithm.look(&algorithm.fresh(now), cost, now),
+        };
+        Answer::Now(Ok(Verdict { admitted, snapshot }))
+    }
+
+    fn refund<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        cost: u32,
+    ) -> Answer<Written, Self::Writing> {
+        let now = self.clock.now();
+        let bucket_of = (algorithm.policy_id(), key.to_owned());
+        if let Some(mut bucket) = self.shared.buckets.get_mut(&bucket_of) {
+            algorithm.settle(&mut bucket.state, now);
+            algorithm.refund(&mut bucket.state, cost, now);
+        }
+        Answer::Now(Ok(()))
+    }
+
+    fn reset<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+    ) -> Answer<Written, Self::Writing> {
+        let bucket_of = (algorithm.policy_id(), key.to_owned());
+        self.shared.buckets.remove(&bucket_of);
+        Answer::Now(Ok(()))
     }
 }
 
-impl<A: Algorithm, K: Key> Store<A, K> for FarAway<A, K> {
-    type Deciding = Later<Decided<A>>;
-    type Writing = Later<Written>;
-
-    fn decide<Q: AsKey<K> + ?Sized>(&self, rule: &A, key: &Q, cost: u32) -> Reply<Decided<A>> {
-        let (server, rule, key) = (self.server.clone(), rule.clone(), key.to_owned());
-        self.ask(async move { server.decide(&rule, &key, cost).wait().await })
-    }
-    fn peek<Q: AsKey<K> + ?Sized>(&self, rule: &A, key: &Q, cost: u32) -> Reply<Decided<A>> {
-        let (server, rule, key) = (self.server.clone(), rule.clone(), key.to_owned());
-        self.ask(async move { server.peek(&rule, &key, cost).wait().await })
-    }
-    fn refund<Q: AsKey<K> + ?Sized>(&self, rule: &A, key: &Q, cost: u32) -> Reply<Written> {
-        let (server, rule, key) = (self.server.clone(), rule.clone(), key.to_owned());
-        self.ask(async move { server.refund(&rule, &key, cost).wait().await })
-    }
-    fn reset<Q: AsKey<K> + ?Sized>(&self, rule: &A, key: &Q) -> Reply<Written> {
-        let (server, rule, key) = (self.server.clone(), rule.clone(), key.to_owned());
-        self.ask(async move { server.reset(&rule, &key).wait().await })
+/// Decides about one of the key's units, without a future.
+fn admits<S: Store<TokenBucket, String>>(store: &S, bucket: &TokenBucket, key: &str) -> bool {
+    match store.decide(bucket, key, 1) {
+        Answer::Now(Ok(verdict)) => verdict.admitted,
+        _ => false,
     }
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let is_reachable = Arc::new(AtomicBool::new(true));
-    let store = FarAway {
-        server: LocalStore::new(),
-        is_reachable: Arc::clone(&is_reachable),
-    };
-    // From here on, it is what it would be with `LocalStore::new()`.
+    // In a layer it stands where `LocalStore::new()` would.
+    let store = DashMapStore::new(10_000, SystemClock::new());
     let limit = RateLimitLayer::new(TokenBucket::new(Quota::per_hour(2)), store, Global);
     let app = Router::new().route("/", get(|| async {})).layer(limit);
     for status in [200, 200, 429] {
         let response = app.clone().oneshot(Request::new(Body::empty())).await?;
-        println!("the server answers: {}", response.status());
+        println!("the store decides: {}", response.status());
         assert_eq!(response.status(), status);
     }
-    is_reachable.store(false, SeqCst);
-    let response = app.oneshot(Request::new(Body::empty())).await?;
-    println!("it does not, so nobody knows: {}", response.status());
-    assert_eq!(response.status(), 503); // unless `.on_store_error(..)` says otherwise
+
+    // Threads that share a key get no more than one of them would.
+    let clock = ManualClock::at(Timestamp::from_micros(0));
+    let store = DashMapStore::new(2, clock.clone());
+    let bucket = TokenBucket::new(Quota::per_minute(100));
+    let admitted = thread::scope(|scope| {
+        let ask = || (0..100).filter(|_| admits(&store, &bucket, "ann")).count();
+        let threads = [(); 4].map(|()| scope.spawn(ask));
+        threads.map(|thread| thread.join().unwrap_or(0))
+    });
+    println!("four threads got {admitted:?} of 100");
+    assert_eq!(admitted.iter().sum::<usize>(), 100);
+
+    // Full of live keys it decides about no new one; the known ones go on.
+    assert!(admits(&store, &bucket, "bob"));
+    let limiter = RateLimiter::new(bucket.clone(), store.clone());
+    assert!(limiter.check("cid").await.is_err());
+    assert!(limiter.check("bob").await?.is_admitted());
+    assert!(!limiter.check("ann").await?.is_admitted());
+    clock.advance(Duration::from_secs(60));
+    assert!(limiter.check("cid").await?.is_admitted());
+    println!("{} key, a minute later", store.shared.buckets.len());
+    assert_eq!(store.shared.buckets.len(), 1);
     Ok(())
 }
