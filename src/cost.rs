@@ -32,7 +32,7 @@ impl<Req> Cost<Req> for u32 {
     }
 }
 
-// Without this the compiler would say "expected a closure" of whatever is no cost.
+// Without this the compiler says "expected a closure" for each type that is not a cost.
 #[diagnostic::do_not_recommend]
 impl<Req, F: Fn(&Req) -> u32> Cost<Req> for F {
     fn cost(&self, request: &Req) -> u32 {
@@ -87,8 +87,7 @@ mod route_costs {
     pub struct RouteCosts {
         default: u32,
         routes: HashMap<String, RouteCost>,
-        /// How many requests were looked up, up to so many as are watched; clones of a layer count
-        /// together.
+        /// How many requests were charged, up to [`WARN_AFTER`]; the clones of a layer count together.
         requests: Arc<AtomicU32>,
     }
 

@@ -21,7 +21,7 @@ pub enum ConfigError {
         /// The longest period there is.
         max: Duration,
     },
-    /// A text that is not so many units per period.
+    /// A text that is not a quota, such as `20/s`.
     InvalidQuota {
         /// The text.
         text: String,

@@ -9,8 +9,8 @@ use super::{Key, KeyExtractor, MissingKey};
 /// Charges a request to what an outer layer has put into its extensions; answers 500 if there is no
 /// such thing.
 ///
-/// This is the way to limit by whoever an authentication layer has found: it has checked the name,
-/// so nobody can make one up. That layer must run before this one; if it did not, the request is
+/// Use it to limit by the user that an authentication layer has found: that name is verified, so
+/// nobody can make one up. That layer must run before this one; if it did not, the request is
 /// answered with 500, and the first time the missing type is logged as an error. Where some
 /// requests are meant to have none, say [`or_skip`](Self::or_skip), or share a bucket among those
 /// with [`from_fn`](super::from_fn()).

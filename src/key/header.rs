@@ -228,7 +228,7 @@ impl Hash for HeaderKey {
     }
 }
 
-/// The value is a secret; that there is none is `n;`.
+/// The value as a secret; no value as `n;`.
 #[cfg(feature = "redis")]
 impl super::PortableKey for HeaderKey {
     fn write_to(&self, parts: &mut super::KeyParts) {

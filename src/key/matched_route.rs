@@ -141,7 +141,7 @@ impl Hash for RouteKey {
     }
 }
 
-/// The pattern as text; that there is none is `n;`.
+/// The pattern as text; no pattern as `n;`.
 #[cfg(feature = "redis")]
 impl super::PortableKey for RouteKey {
     fn write_to(&self, parts: &mut super::KeyParts) {

@@ -46,11 +46,11 @@
 //! Whoever can choose a key freely has a fresh bucket in each request, so a limit is as good as its
 //! key.
 //!
-//! - **Addresses.** A header that names an address is written by whoever sends the request.
-//!   `PeerIp` reads none. `ClientIp` reads one, and only from the proxies that you name: a block
-//!   too large is an open door, and a block too small puts all users of the forgotten proxy into
-//!   one bucket. One caller may well have many addresses (an IPv6 prefix: see
-//!   [`PeerIp::ipv6_prefix`]), and many callers one (a company, a mobile network).
+//! - **Addresses.** Anyone can send a header that names an address. `PeerIp` reads none. `ClientIp`
+//!   reads one, and only from the proxies that you name: a block too large is an open door, and a
+//!   block too small puts all users of the forgotten proxy into one bucket. One caller may well
+//!   have many addresses (an IPv6 prefix: see [`PeerIp::ipv6_prefix`]), and many callers one (a
+//!   company, a mobile network).
 //! - **Credentials.** Anyone can make up an API key. Put the limiter behind the layer that verifies
 //!   it, or limit by address as well, so that guessing keys is limited too.
 //! - **Paths.** Take `MatchedRoute` and not the path: `/login`, `//login` and `/%6cogin` may mean

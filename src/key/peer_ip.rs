@@ -64,10 +64,10 @@ impl PeerIp {
         }
     }
 
-    /// Makes all IPv6 peers whose first so many bits are the same share one bucket (default: 64).
+    /// Makes all IPv6 peers with the same first `bits` bits share one bucket (default: 64).
     ///
-    /// Whoever has a shorter prefix than /64 can take a fresh bucket in each of its /64s: a second
-    /// limit with a prefix of 48 stops that.
+    /// A peer with a shorter prefix than /64 has a bucket in each of its /64s: a second limit with
+    /// a prefix of 48 stops that.
     ///
     /// # Panics
     ///
@@ -79,7 +79,7 @@ impl PeerIp {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Makes all IPv6 peers whose first so many bits are the same share one bucket (default: 64).
+    /// Makes all IPv6 peers with the same first `bits` bits share one bucket (default: 64).
     ///
     /// # Errors
     ///

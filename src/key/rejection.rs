@@ -71,13 +71,13 @@ impl MissingKey {
         Self { status, message }
     }
 
-    /// A request without a header field that the program asks for, or with more than one; an
-    /// operator is told of it once.
+    /// A request without a header field that the program asks for, or with more than one; it is
+    /// logged once per field.
     #[cold]
     pub(super) fn of_header(name: &HeaderName, what: &'static str) -> Self {
-        static TOLD: ToldOnce = ToldOnce::new();
+        static LOGGED: ToldOnce = ToldOnce::new();
 
-        if TOLD.is_new(name.as_str()) {
+        if LOGGED.is_new(name.as_str()) {
             tracing::warn!(
                 name: "key.header_missing",
                 target: "tollgate::key",

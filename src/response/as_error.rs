@@ -29,7 +29,7 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 ///   [`Http`](super::Http) answers what axum serves. Or handle the error: put
 ///   `axum::error_handling::HandleErrorLayer` around the limit.
 ///
-/// # Example: a caller that waits as long as it is told to
+/// # Example: a caller that waits as long as the error says
 ///
 /// ```
 /// # use std::{convert::Infallible, time::Duration};

@@ -112,14 +112,14 @@ mod tests {
     }
 
     /// `RateLimit-Policy` and `RateLimit`.
-    fn told(decision: &Decision) -> [String; 2] {
+    fn sent(decision: &Decision) -> [String; 2] {
         [policies(decision), rates(decision)].map(|line| line.to_str().unwrap().to_owned())
     }
 
     #[test]
     fn draft_11_says_what_the_policy_is_and_what_is_left() {
         let lines = [r#""api";q=40;w=2"#, r#""api";r=39;t=1"#];
-        assert_eq!(told(&admitted()), lines);
+        assert_eq!(sent(&admitted()), lines);
     }
 
     #[test]
@@ -142,7 +142,7 @@ mod tests {
             [0, 1, 999_999, 1_000_000, 1_000_001, u64::MAX / 10_000].map(Duration::from_micros);
         for number in extremes {
             for span in spans {
-                for line in told(&standing(number, span, number, span)) {
+                for line in sent(&standing(number, span, number, span)) {
                     assert_eq!(read_and_write_again(&line), line);
                 }
             }
@@ -159,7 +159,7 @@ mod tests {
             (1_001, ";w=2"),
         ] {
             let decision = standing(5, Duration::from_millis(window), 4, SECOND);
-            let lines = told(&decision);
+            let lines = sent(&decision);
             assert_eq!(lines[0], format!("\"p\";q=5{parameter}"));
         }
     }
@@ -167,12 +167,12 @@ mod tests {
     #[test]
     fn where_nothing_is_missing_no_time_is_told() {
         let decision = standing(5, SECOND, 5, Duration::ZERO);
-        assert_eq!(told(&decision)[1], r#""p";r=5"#);
+        assert_eq!(sent(&decision)[1], r#""p";r=5"#);
     }
 
     #[test]
     fn every_policy_of_an_admitted_tuple_is_told() {
-        let lines = told(&both(Outcome::Admitted, Outcome::Admitted));
+        let lines = sent(&both(Outcome::Admitted, Outcome::Admitted));
         assert_eq!(lines[0], r#""api";q=40;w=2, "daily";q=1000;w=86400"#);
         assert_eq!(lines[1], r#""api";r=7;t=1, "daily";r=7;t=87"#);
     }
@@ -181,9 +181,9 @@ mod tests {
     fn a_refusal_lists_all_policies_but_only_what_is_left_of_the_violated_ones() {
         let refused = Outcome::RefusedForMicros(87_000_000);
         let all = r#""api";q=40;w=2, "daily";q=1000;w=86400"#;
-        let lines = told(&both(Outcome::Admitted, refused));
+        let lines = sent(&both(Outcome::Admitted, refused));
         assert_eq!([&*lines[0], &*lines[1]], [all, r#""daily";r=0;t=87"#]);
-        let lines = told(&both(refused, refused));
+        let lines = sent(&both(refused, refused));
         let left = r#""api";r=0;t=1, "daily";r=0;t=87"#;
         assert_eq!([&*lines[0], &*lines[1]], [all, left]);
     }

@@ -92,12 +92,12 @@ impl FieldWriter {
 /// policy of the same name: a client cannot tell the two apart.
 #[cold]
 fn warn_of_equal_names(decision: &Decision, headers: &HeaderMap) {
-    static TOLD: ToldOnce = ToldOnce::new();
+    static LOGGED: ToldOnce = ToldOnce::new();
 
     // The last line is ours.
     let others = || headers.get_all(POLICY).iter().rev().skip(1);
     for policy in decision.policies().iter().map(PolicyDecision::policy) {
-        if others().any(|line| draft_11::names_policy(line, policy)) && TOLD.is_new(policy) {
+        if others().any(|line| draft_11::names_policy(line, policy)) && LOGGED.is_new(policy) {
             tracing::warn!(
                 name: "response.duplicate_policy_name",
                 target: "tollgate::response",

@@ -21,8 +21,7 @@ pub(super) const X_RATE_LIMIT: [HeaderName; 3] = [
 /// The largest integer of a structured field (RFC 9651, section 3.3.1).
 pub(super) const MAX_INTEGER: u64 = 999_999_999_999_999;
 
-/// Which fields tell a caller about its limits, on responses to admitted and refused requests
-/// alike.
+/// Which rate-limit fields are sent, on responses to admitted and refused requests alike.
 ///
 /// Every number of seconds is rounded up, and is a number of seconds *from now*: none is a time of
 /// day. A number of more than 15 digits is sent as 999 999 999 999 999. A browser's script reads
@@ -66,9 +65,9 @@ pub enum Fields {
     /// `RateLimit: limit=40, remaining=39, reset=1` and `RateLimit-Policy: 40;w=2`, as in draft 07.
     ///
     /// It speaks of the [binding](crate::Decision::policy) policy, with `remaining` of all; `reset`
-    /// is the seconds until all is won back, on a refusal those of `Retry-After`. If an inner
-    /// layer has told of less remaining, that is left as it is. A policy with a window below
-    /// one second is not listed.
+    /// is the seconds until all is won back, on a refusal those of `Retry-After`. If an inner layer
+    /// has sent a smaller `remaining`, its numbers are left as they are. A policy with a window
+    /// below one second is not listed.
     Draft7,
     /// `RateLimit-Limit`, `RateLimit-Remaining`, `RateLimit-Reset` and `RateLimit-Policy: 40;w=2`,
     /// as in draft 06; otherwise like [`Draft7`](Self::Draft7).

@@ -162,7 +162,7 @@ fn code_of(status: StatusCode) -> u8 {
     }
 }
 
-/// A body of plain text in the encoding of `grpc-message`: whatever is not printable ASCII as
+/// A body of plain text in the encoding of `grpc-message`: what is not printable ASCII becomes
 /// `%XX`.
 fn message_of(headers: &HeaderMap, body: &[u8]) -> Option<HeaderValue> {
     let content_type = headers.get(header::CONTENT_TYPE)?.as_bytes();

@@ -15,14 +15,14 @@ use crate::{
     error::{StoreError, StoreErrorKind},
 };
 
-/// Answers a refused request with 429 Too Many Requests, and tells every caller what is left of its
+/// Answers a refused request with 429 Too Many Requests, and sends every caller what remains of its
 /// limits.
 ///
-/// It is what a layer does unless told otherwise. The numbers of what is sent:
+/// This is the default of a layer. The rules of what is sent:
 ///
 /// 1. A refusal has status 429 (RFC 6585, section 4). No cache may keep it, so it has
-///    `Cache-Control: no-store`, as have a rejection, a 503 and every answer in gRPC's form; one
-///    that a renderer or a rejection has set itself is kept.
+///    `Cache-Control: no-store`, as do a rejection, a 503 and every gRPC answer; a `Cache-Control`
+///    of the renderer or the rejection is kept.
 /// 2. `Retry-After` is the exact wait in seconds (RFC 9110, section 10.2.3), rounded up, never 0
 ///    and never cut short; it is left out if the cost can never fit. A longer one that an inner
 ///    layer or a renderer has set is kept; a shorter one is lengthened, if a caller who waits no
@@ -39,7 +39,7 @@ use crate::{
 /// 7. A request that is refused because the store is unavailable is answered with 503 (gRPC:
 ///    `UNAVAILABLE`), without rate-limit numbers. If the store is misconfigured or the entry of
 ///    this key is invalid, the answer is 500 (gRPC: `INTERNAL`): a retry does not help.
-/// 8. A rejection of the key extractor is sent as it is, but for no. 1 (gRPC: as the code that
+/// 8. A rejection of the key extractor is sent as it is, apart from rule 1 (gRPC: as the code that
 ///    stands for its status).
 ///
 /// No answer contains the key, an address or the store's error. The inner service's errors pass
@@ -139,7 +139,7 @@ impl<R> Http<R> {
         }
     }
 
-    /// Adds the rate-limit fields that tell of a decision which a handler got itself.
+    /// Adds the rate-limit fields of a decision that a handler got itself.
     pub fn add_fields(&self, decision: &Decision, headers: &mut HeaderMap) {
         self.fields.add(decision, headers);
         retry_after::lengthen(decision, headers);

@@ -1,4 +1,4 @@
-//! The answers: what a refused caller is told, and what an admitted one sees.
+//! The answers: what refused and admitted callers receive.
 //!
 //! | responder | a refused request | for |
 //! |---|---|---|

@@ -85,19 +85,19 @@ mod tests {
         },
     };
 
-    fn told(fields: Fields, decision: &Decision) -> Vec<(String, String)> {
+    fn sent(fields: Fields, decision: &Decision) -> Vec<(String, String)> {
         let mut headers = HeaderMap::new();
         FieldWriter::new(fields).add(decision, &mut headers);
         let text = |value: &HeaderValue| value.to_str().unwrap().to_owned();
-        let told = headers
+        let sent = headers
             .iter()
             .map(|(name, value)| (name.to_string(), text(value)));
-        told.collect()
+        sent.collect()
     }
 
     #[test]
     fn draft_7_is_a_dictionary_of_the_binding_policy() {
-        let lines = told(Fields::Draft7, &both(Outcome::Admitted, Outcome::Admitted));
+        let lines = sent(Fields::Draft7, &both(Outcome::Admitted, Outcome::Admitted));
         assert_eq!(
             lines[0],
             ("ratelimit-policy".into(), "40;w=2, 1000;w=86400".into())
@@ -107,7 +107,7 @@ mod tests {
             ("ratelimit".into(), "limit=40, remaining=7, reset=17".into())
         );
         let below_a_second = standing(5, SECOND / 2, 4, SECOND);
-        let lines = told(Fields::Draft7, &below_a_second);
+        let lines = sent(Fields::Draft7, &below_a_second);
         assert_eq!(
             lines,
             [("ratelimit".into(), "limit=5, remaining=4, reset=1".into())]
@@ -123,12 +123,12 @@ mod tests {
             ("ratelimit-reset", "1"),
         ];
         let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        assert_eq!(told(Fields::Draft6, &admitted()), expected);
+        assert_eq!(sent(Fields::Draft6, &admitted()), expected);
     }
 
     #[test]
     fn the_reset_is_in_seconds_from_now_and_on_a_refusal_that_of_retry_after() {
-        let lines = told(
+        let lines = sent(
             Fields::XRateLimit,
             &refused_for(Duration::from_millis(2_100)),
         );
@@ -141,7 +141,7 @@ mod tests {
             lines,
             expected.map(|(name, value)| (name.to_owned(), value.to_owned()))
         );
-        let lines = told(Fields::XRateLimit, &hopeless());
+        let lines = sent(Fields::XRateLimit, &hopeless());
         assert_eq!(lines[2].1, "1");
     }
 
@@ -158,10 +158,10 @@ mod tests {
                 FieldWriter::new(fields).add(&left(inner), &mut headers);
                 FieldWriter::new(fields).add(&left(outer), &mut headers);
                 assert_eq!(headers.get_all(name).iter().count(), 1);
-                let told = headers[name].to_str().unwrap();
+                let sent = headers[name].to_str().unwrap();
                 assert!(
-                    told == "3" || told.contains("remaining=3"),
-                    "{name}: {told}"
+                    sent == "3" || sent.contains("remaining=3"),
+                    "{name}: {sent}"
                 );
             }
         }
@@ -175,14 +175,14 @@ mod tests {
         for fields in [Fields::Draft7, Fields::Draft6, Fields::XRateLimit] {
             let mut headers = HeaderMap::new();
             FieldWriter::new(fields).add(&inner, &mut headers);
-            let told = headers.clone();
+            let sent = headers.clone();
             FieldWriter::new(fields).add(&outer, &mut headers);
             let name = match fields {
                 Fields::Draft7 => "ratelimit",
                 Fields::Draft6 => "ratelimit-reset",
                 _ => "x-ratelimit-reset",
             };
-            assert_eq!(headers[name], told[name]);
+            assert_eq!(headers[name], sent[name]);
         }
     }
 }

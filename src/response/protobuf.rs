@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 /// The longest `google.protobuf.Duration`: some ten thousand years.
-const LONGEST: Duration = Duration::new(315_576_000_000, 999_999_999);
+const MAX_DURATION: Duration = Duration::new(315_576_000_000, 999_999_999);
 
 /// `google.rpc.Status { code = 1, message = 2, details = 3 }`
 pub(super) fn status(code: u8, text: &str, details: &[Vec<u8>]) -> Vec<u8> {
@@ -23,7 +23,7 @@ pub(super) fn status(code: u8, text: &str, details: &[Vec<u8>]) -> Vec<u8> {
 
 /// `google.rpc.RetryInfo { retry_delay = 1 }` in a `google.protobuf.Any`.
 pub(super) fn retry_info(delay: Duration) -> Vec<u8> {
-    let delay = delay.min(LONGEST);
+    let delay = delay.min(MAX_DURATION);
     let mut duration = Vec::new();
     integer(&mut duration, 1, delay.as_secs());
     integer(&mut duration, 2, u64::from(delay.subsec_nanos()));
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_delay_beyond_what_protobuf_knows_is_the_longest_it_knows() {
-        assert_eq!(retry_info(Duration::MAX), retry_info(LONGEST));
+        assert_eq!(retry_info(Duration::MAX), retry_info(MAX_DURATION));
     }
 
     #[test]

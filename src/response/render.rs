@@ -57,7 +57,7 @@ pub trait Render {
     }
 }
 
-// Without this the compiler would say "expected a closure" of whatever is no renderer.
+// Without this the compiler says "expected a closure" for each type that is not a renderer.
 #[diagnostic::do_not_recommend]
 impl<F: Fn(&Refusal<'_>) -> Response<Bytes>> Render for F {
     fn render(&self, refusal: &Refusal<'_>) -> Response<Bytes> {

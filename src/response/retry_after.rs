@@ -14,7 +14,7 @@ pub(super) fn set(decision: &Decision, headers: &mut HeaderMap) {
         let seconds = whole_seconds(wait).max(1);
         if headers
             .get(RETRY_AFTER)
-            .is_none_or(|told| is_sooner(told, seconds))
+            .is_none_or(|announced| is_sooner(announced, seconds))
         {
             set_field::set(headers, RETRY_AFTER, HeaderValue::from(seconds));
         }
@@ -24,14 +24,14 @@ pub(super) fn set(decision: &Decision, headers: &mut HeaderMap) {
 /// Lengthens the wait that an inner layer announced, if this layer would refuse a caller who waits
 /// no longer.
 pub(super) fn lengthen(decision: &Decision, headers: &mut HeaderMap) {
-    let Some(told) = headers.get(RETRY_AFTER) else {
+    let Some(announced) = headers.get(RETRY_AFTER) else {
         return;
     };
     let policies = decision.policies().iter();
     let exhausted = policies.filter(|policy| policy.remaining() == 0);
     let longest = exhausted.map(|policy| whole_seconds(policy.replenished_after()));
     let seconds = longest.max().unwrap_or(0);
-    if is_sooner(told, seconds) {
+    if is_sooner(announced, seconds) {
         set_field::set(headers, RETRY_AFTER, HeaderValue::from(seconds));
     }
 }
@@ -42,9 +42,12 @@ pub(super) fn whole_seconds(duration: Duration) -> u64 {
 }
 
 /// Whether the announced wait is a smaller number of seconds; a date is left alone.
-fn is_sooner(told: &HeaderValue, seconds: u64) -> bool {
-    let told = told.to_str().ok().and_then(|told| told.parse::<u64>().ok());
-    told.is_some_and(|told| told < seconds)
+fn is_sooner(announced: &HeaderValue, seconds: u64) -> bool {
+    let announced = announced
+        .to_str()
+        .ok()
+        .and_then(|announced| announced.parse::<u64>().ok());
+    announced.is_some_and(|announced| announced < seconds)
 }
 
 #[cfg(test)]
@@ -55,7 +58,7 @@ mod tests {
         response::sample::{admitted, both, hopeless, refused_for},
     };
 
-    fn told(decision: &Decision) -> Option<HeaderValue> {
+    fn announced(decision: &Decision) -> Option<HeaderValue> {
         let mut headers = HeaderMap::new();
         set(decision, &mut headers);
         headers.remove(RETRY_AFTER)
@@ -71,7 +74,7 @@ mod tests {
             (Duration::from_micros(1_000_100), "2"),
             (Duration::from_secs(60), "60"),
         ] {
-            assert_eq!(told(&refused_for(wait)).unwrap(), seconds, "{wait:?}");
+            assert_eq!(announced(&refused_for(wait)).unwrap(), seconds, "{wait:?}");
         }
     }
 
@@ -82,22 +85,22 @@ mod tests {
             Outcome::RefusedForMicros(u64::MAX),
             Outcome::RefusedForMicros(u64::try_from(century.as_micros()).unwrap()),
         );
-        assert_eq!(told(&decision).unwrap(), "18446744073710");
+        assert_eq!(announced(&decision).unwrap(), "18446744073710");
     }
 
     #[test]
     fn what_can_never_fit_and_what_is_admitted_have_no_retry_after() {
-        assert_eq!(told(&hopeless()), None);
-        assert_eq!(told(&admitted()), None);
+        assert_eq!(announced(&hopeless()), None);
+        assert_eq!(announced(&admitted()), None);
         let decision = both(Outcome::RefusedForMicros(1), Outcome::NeverFits);
-        assert_eq!(told(&decision), None);
+        assert_eq!(announced(&decision), None);
     }
 
     #[test]
     fn of_two_violated_policies_the_longer_wait_is_told() {
         let [short, long] = [3_000_000, 7_000_001].map(Outcome::RefusedForMicros);
-        assert_eq!(told(&both(short, long)).unwrap(), "8");
-        assert_eq!(told(&both(long, short)).unwrap(), "8");
+        assert_eq!(announced(&both(short, long)).unwrap(), "8");
+        assert_eq!(announced(&both(long, short)).unwrap(), "8");
     }
 
     #[test]
@@ -114,9 +117,9 @@ mod tests {
 
     #[test]
     fn an_inner_wait_is_lengthened_only_where_this_layer_would_refuse_again() {
-        let lengthened = |decision: &Decision, told: &'static str| {
+        let lengthened = |decision: &Decision, announced: &'static str| {
             let mut headers = HeaderMap::new();
-            headers.insert(RETRY_AFTER, HeaderValue::from_static(told));
+            headers.insert(RETRY_AFTER, HeaderValue::from_static(announced));
             lengthen(decision, &mut headers);
             headers[RETRY_AFTER].to_str().unwrap().to_owned()
         };

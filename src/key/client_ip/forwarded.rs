@@ -16,8 +16,8 @@ use super::{
 ///
 /// So where an element ends and what is in it never depends on what is to its left. If the line is
 /// cut, every element that has its comma is the one that it is in the whole line, and what has none
-/// (the end of an element, or of a string in one, or a quote whose backslashes may go on) is not
-/// told.
+/// (the end of an element, or of a string in one, or a quote whose backslashes may go on) is left
+/// out.
 pub(super) fn from_the_right(line: Line<'_>) -> impl Iterator<Item = Result<IpAddr, Stop>> {
     line.items(split_last_element)
         .map(|element| Ok(client_of(element?)?))

@@ -27,18 +27,18 @@ impl From<Unreadable> for Stop {
 /// The last item of a text, and what is before it, if there is more.
 pub(super) type SplitLast<'a> = (Option<&'a [u8]>, Result<&'a [u8], Unreadable>);
 
-/// The lines from the last one on, until so many bytes are read; each takes one byte more, for the
+/// The lines from the last one on, until `max` bytes are read; each counts one byte more, for the
 /// comma that two lines have between them once they are joined.
 pub(super) fn last_bytes<'a>(
     lines: impl DoubleEndedIterator<Item = &'a [u8]>,
-    most: usize,
+    max: usize,
 ) -> impl Iterator<Item = Line<'a>> {
-    let mut room = Some(most);
+    let mut room = Some(max);
     lines.rev().map_while(move |text| {
-        let most = room?;
-        room = most.checked_sub(text.len() + 1);
+        let max = room?;
+        room = max.checked_sub(text.len() + 1);
         Some(Line {
-            text: &text[text.len().saturating_sub(most)..],
+            text: &text[text.len().saturating_sub(max)..],
             is_cut: room.is_none(),
         })
     })
@@ -47,8 +47,8 @@ pub(super) fn last_bytes<'a>(
 impl<'a> Line<'a> {
     /// Its items as this function splits them off, from the right; empty ones are left out.
     ///
-    /// The item at the left edge of a line that is cut is not told, as it may be the end of
-    /// another. For the rest to be what it is in the whole line, the function must not ask what
+    /// The item at the left edge of a line that is cut is left out, as it may be the end of a
+    /// longer one. For the rest to be what it is in the whole line, the function must not ask what
     /// is to the left of an item.
     pub(super) fn items(
         self,
@@ -93,8 +93,8 @@ impl<'a> Line<'a> {
 mod tests {
     use super::*;
 
-    fn read(lines: &[&'static str], most: usize) -> Vec<(&'static str, bool)> {
-        let lines = last_bytes(lines.iter().map(|line| line.as_bytes()), most);
+    fn read(lines: &[&'static str], max: usize) -> Vec<(&'static str, bool)> {
+        let lines = last_bytes(lines.iter().map(|line| line.as_bytes()), max);
         lines
             .map(|line| (str::from_utf8(line.text).unwrap(), line.is_cut))
             .collect()

@@ -1,4 +1,4 @@
-//! The address of the client, behind proxies that are trusted to tell it.
+//! The address of the client, as trusted proxies report it.
 
 use std::net::IpAddr;
 
@@ -33,7 +33,8 @@ mod x_forwarded_for;
 /// # The rule
 ///
 /// 1. The peer is found as by [`PeerIp`](super::PeerIp). If it is not in a trusted block, it is the
-///    client and the header is not looked at: whoever connects directly cannot choose a key.
+///    client and the header is not looked at: a client that connects directly cannot choose its
+///    key.
 /// 2. Else the header is read from the right, over all its lines. Addresses in trusted blocks are
 ///    proxies and passed over; the first other one is the client. If all are trusted, the leftmost
 ///    is. Empty items do not count.
@@ -115,8 +116,8 @@ impl ClientIp {
     ///
     /// # Errors
     ///
-    /// A block is not one, there is none, or they hold everyone: all of IPv4 or of IPv6, together
-    /// or alone, with or without the parts that nobody can connect from.
+    /// A block is not a CIDR block, the list is empty, or it holds every public address of IPv4 or
+    /// of IPv6.
     ///
     /// # Example: trusting everyone is trusting no header
     ///
@@ -238,10 +239,10 @@ impl ClientIp {
         )
     }
 
-    /// Makes all IPv6 clients whose first so many bits are the same share one bucket (default: 64).
+    /// Makes all IPv6 clients with the same first `bits` bits share one bucket (default: 64).
     ///
-    /// Whoever has a shorter prefix than /64 can take a fresh bucket in each of its /64s: a second
-    /// limit with a prefix of 48 stops that.
+    /// A client with a shorter prefix than /64 has a bucket in each of its /64s: a second limit
+    /// with a prefix of 48 stops that.
     ///
     /// # Panics
     ///
@@ -253,7 +254,7 @@ impl ClientIp {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Makes all IPv6 clients whose first so many bits are the same share one bucket (default: 64).
+    /// Makes all IPv6 clients with the same first `bits` bits share one bucket (default: 64).
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! What holds for any bytes at all, and what is told of them.
+//! What holds for any bytes, and what is logged about them.
 
 use std::{
     fmt::{self, Write},

@@ -33,8 +33,7 @@ impl DigestKey {
 
     /// Makes digests under this key.
     ///
-    /// It should be random and be kept like a password: whoever has it can try out guesses of a
-    /// short secret.
+    /// It should be random and be kept like a password: with it, a short secret can be guessed.
     pub fn new(key: &[u8; 32]) -> Self {
         // HMAC fills a short key up with zeros. Done here, no length is left that could be wrong.
         let mut block = GenericArray::default();

@@ -1,4 +1,4 @@
-//! What callers are told in HTTP.
+//! What callers receive over HTTP.
 
 use std::{convert::Infallible, time::Duration};
 
