@@ -11,8 +11,8 @@ use super::render::{Refusal, Render};
 /// default.
 ///
 /// The body names the policies that refuse, in the extension member that
-/// draft-ietf-httpapi-ratelimit-headers-11 has for it. It tells nothing of the key, the address or
-/// the store.
+/// draft-ietf-httpapi-ratelimit-headers-11 has for it. It contains nothing of the key, the address
+/// or the store.
 ///
 /// # Example: what a program reads
 ///
@@ -65,19 +65,27 @@ impl ProblemJson {
 
 impl Render for ProblemJson {
     fn render(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
-        let problem_type = match &self.problem_type {
-            Some(problem_type) => format!("\"type\":{},", quoted(problem_type)),
-            None => String::new(),
-        };
+        let mut json = String::with_capacity(256);
+        json.push('{');
+        if let Some(problem_type) = &self.problem_type {
+            json.push_str(r#""type":"#);
+            push_quoted(&mut json, problem_type);
+            json.push(',');
+        }
+        json.push_str(r#""title":"Too Many Requests","status":"#);
+        json.push_str(refusal.status().as_str());
+        json.push_str(r#","detail":""#);
+        json.push_str(&refusal.sentence());
+        json.push_str(r#"","violated-policies":["#);
         let policies = refusal.decision().policies().iter();
         let violated = policies.filter(|policy| !policy.is_admitted());
-        let violated: Vec<_> = violated.map(|policy| quoted(policy.policy())).collect();
-        let json = format!(
-            r#"{{{problem_type}"title":"Too Many Requests","status":{},"detail":"{}","violated-policies":[{}]}}"#,
-            refusal.status().as_str(),
-            refusal.sentence(),
-            violated.join(","),
-        );
+        for (index, policy) in violated.enumerate() {
+            if index > 0 {
+                json.push(',');
+            }
+            push_quoted(&mut json, policy.policy());
+        }
+        json.push_str("]}");
         problem(refusal.status(), Bytes::from(json))
     }
 }
@@ -112,19 +120,18 @@ fn problem(status: StatusCode, json: Bytes) -> Response<Bytes> {
     response
 }
 
-/// A string of JSON (RFC 8259, section 7).
-fn quoted(text: &str) -> String {
-    let mut quoted = String::from('"');
+/// Appends a string of JSON (RFC 8259, section 7).
+fn push_quoted(json: &mut String, text: &str) {
+    json.push('"');
     for character in text.chars() {
         match character {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            '\0'..='\x1F' => quoted.push_str(&format!("\\u{:04x}", u32::from(character))),
-            _ => quoted.push(character),
+            '"' => json.push_str("\\\""),
+            '\\' => json.push_str("\\\\"),
+            '\0'..='\x1F' => json.push_str(&format!("\\u{:04x}", u32::from(character))),
+            _ => json.push(character),
         }
     }
-    quoted.push('"');
-    quoted
+    json.push('"');
 }
 
 #[cfg(test)]
@@ -134,7 +141,8 @@ mod tests {
 
     #[test]
     fn whatever_the_problem_type_is_the_body_stays_json() {
-        let json = quoted("a\"b\\c\n\u{1f}é");
+        let mut json = String::new();
+        push_quoted(&mut json, "a\"b\\c\n\u{1f}é");
         assert_eq!(json, "\"a\\\"b\\\\c\\u000a\\u001fé\"");
     }
 
