@@ -87,7 +87,8 @@ mod route_costs {
     pub struct RouteCosts {
         default: u32,
         routes: HashMap<String, RouteCost>,
-        /// How many requests were charged, up to [`WARN_AFTER`]; the clones of a layer count together.
+        /// How many requests were charged, up to [`WARN_AFTER`]; the clones of a layer count
+        /// together.
         requests: Arc<AtomicU32>,
     }
 

@@ -44,8 +44,7 @@ pub fn from_fn<F, Req, K, R>(find: F) -> FromFn<F>
 where
     F: Fn(&Req) -> Result<Option<K>, R>,
     // The compiler shows the next line to whoever leaves the type of the rejection open.
-    R: Rejection, /* if there is always a key, answer `Ok::<_,
-                   * std::convert::Infallible>(Some(key))` */
+    R: Rejection, // always a key? `Ok::<_, std::convert::Infallible>(Some(key))`
 {
     FromFn { find }
 }
