@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use super::lanes::next_of;
+
 /// So many entries are looked at one by one.
 const FEW: usize = 4;
 
@@ -63,6 +65,62 @@ impl Admissions {
     #[inline]
     fn between(&self) -> Option<&VecDeque<Entry>> {
         self.between.as_deref()
+    }
+
+    /// Tells what is forgotten, the total, the first entry and the slot of the last; then how many
+    /// stand between those, and each of them. Totals are told as if nothing were forgotten.
+    pub(super) fn write(&self, tell: &mut dyn FnMut(u64)) {
+        let told = |total: u64| total - self.forgotten;
+        let between = self.between().into_iter().flatten();
+        let numbers = [
+            0,
+            told(self.total),
+            self.first.slot,
+            told(self.first.total),
+            self.stamp,
+            self.between().map_or(0, VecDeque::len) as u64,
+        ];
+        let entries = between.flat_map(|entry| [entry.slot, told(entry.total)]);
+        numbers.into_iter().chain(entries).for_each(tell);
+    }
+
+    /// The log of which these numbers were [told](Self::write), if they make sense.
+    pub(super) fn read(numbers: &mut &[u64]) -> Option<Self> {
+        let mut next = || next_of(numbers);
+        let (forgotten, total, slot, first_total, stamp, count) =
+            (next()?, next()?, next()?, next()?, next()?, next()?);
+        let first = Entry {
+            slot,
+            total: first_total,
+        };
+        let is_empty = total == forgotten;
+        let is_first = forgotten <= first_total && (is_empty || forgotten < first_total);
+        if !(is_first && first_total <= total && slot <= stamp) {
+            return None;
+        }
+        let mut between = VecDeque::new();
+        let mut before = first;
+        for _ in 0..count {
+            let (slot, total_of_this) = (next()?, next()?);
+            let entry = Entry {
+                slot,
+                total: total_of_this,
+            };
+            let is_in_order = before.slot <= slot && before.total < entry.total;
+            if !(is_in_order && slot <= stamp && entry.total < total) {
+                return None;
+            }
+            between.push_back(entry);
+            before = entry;
+        }
+        let between = (!between.is_empty()).then(|| Box::new(between));
+        Some(Self {
+            stamp,
+            forgotten,
+            total,
+            first,
+            between,
+        })
     }
 
     /// All entries, each of which still counts.

@@ -9,7 +9,7 @@ use crate::{
     quota::Quota,
 };
 
-use super::lanes::{Laned, Lanes, Rule};
+use super::lanes::{Laned, Lanes, Rule, next_of};
 
 /// Admits a request if the units taken in the running window leave room for its cost; refuses it
 /// otherwise.
@@ -229,6 +229,34 @@ impl Windows {
 impl Rule for Windows {
     type Count = Window;
 
+    fn write(&self, tell: &mut dyn FnMut(u64)) {
+        tell(self.period_micros);
+        tell((self.opens == Opens::AtTheFirstRequest).into());
+    }
+
+    fn read(numbers: &mut &[u64]) -> Option<Self> {
+        let period_micros = next_of(numbers).filter(|period| *period > 0)?;
+        let opens = match next_of(numbers)? {
+            0 => Opens::AtMultiplesOfThePeriod,
+            1 => Opens::AtTheFirstRequest,
+            _ => return None,
+        };
+        Some(Self {
+            period_micros,
+            opens,
+        })
+    }
+
+    fn write_count(count: Window, tell: &mut dyn FnMut(u64)) {
+        tell(count.start);
+        tell(count.used);
+    }
+
+    fn read_count(numbers: &mut &[u64]) -> Option<Window> {
+        let (start, used) = (next_of(numbers)?, next_of(numbers)?);
+        Some(Window { start, used })
+    }
+
     /// The same window, which ends one period of these numbers after its start.
     fn begun_from(&self, _others: &Self, count: Window) -> Window {
         count
@@ -398,10 +426,11 @@ impl Scripted for FixedWindow {
     }
 
     fn state(&self, numbers: &[u64]) -> Option<Counted> {
-        match *numbers {
-            [start, used] => Some(Laned::new(Window { start, used }, &self.own)),
-            _ => None,
-        }
+        Laned::read(&self.own, numbers)
+    }
+
+    fn numbers(&self, state: &Counted, tell: &mut dyn FnMut(u64)) {
+        state.write(tell);
     }
 
     fn read(&self, told: &mut Told<'_>) -> Option<WindowSnapshot> {

@@ -19,6 +19,23 @@ pub trait Rule: Copy + PartialEq + Debug + Send + Sync + 'static {
     /// What is counted.
     type Count: Copy + PartialEq + Debug + Send + Sync + 'static;
 
+    /// Tells these numbers; [`read`](Self::read) makes them again.
+    fn write(&self, tell: &mut dyn FnMut(u64));
+
+    /// Takes these numbers from the first of those, if they make sense.
+    fn read(numbers: &mut &[u64]) -> Option<Self>;
+
+    /// Tells a count; [`read_count`](Self::read_count) makes it again.
+    fn write_count(count: Self::Count, tell: &mut dyn FnMut(u64));
+
+    /// Takes a count from the first of those numbers.
+    fn read_count(numbers: &mut &[u64]) -> Option<Self::Count>;
+
+    /// Whether these numbers can have counted so.
+    fn can_count(&self, _count: Self::Count) -> bool {
+        true
+    }
+
     /// What these numbers make of a count under others that were never together with them.
     fn begun_from(&self, others: &Self, count: Self::Count) -> Self::Count;
 
@@ -67,6 +84,13 @@ struct Other<R: Rule> {
     until: u64,
 }
 
+/// The first of these numbers, if a Lua number holds it exactly.
+pub(super) fn next_of(numbers: &mut &[u64]) -> Option<u64> {
+    let (first, rest) = numbers.split_first()?;
+    *numbers = rest;
+    (*first < 1 << 54).then_some(*first)
+}
+
 impl<R: Rule> Lanes<R> {
     /// Those of a state that no other numbers have counted, to be shared by all of them.
     pub(super) fn of_one(main: R) -> LazyArc<Self> {
@@ -85,6 +109,52 @@ impl<R: Rule> Laned<R> {
             count,
             lanes: own.shared(),
         }
+    }
+
+    /// Tells the count, under which numbers it was counted, and the lanes of others.
+    pub(super) fn write(&self, tell: &mut dyn FnMut(u64)) {
+        R::write_count(self.count, tell);
+        self.lanes.main.write(tell);
+        tell(self.lanes.rest_until);
+        if let Some(Other { rule, count, until }) = &self.lanes.other {
+            rule.write(tell);
+            R::write_count(*count, tell);
+            tell(*until);
+        }
+    }
+
+    /// The state of which these numbers were [told](Self::write), if they make sense. A count alone
+    /// is one under these numbers.
+    pub(super) fn read(own: &LazyArc<Lanes<R>>, mut numbers: &[u64]) -> Option<Self> {
+        let numbers = &mut numbers;
+        let count = R::read_count(numbers)?;
+        if numbers.is_empty() {
+            return own.main.can_count(count).then(|| Self::new(count, own));
+        }
+        let (main, rest_until) = (R::read(numbers)?, next_of(numbers)?);
+        let other = match numbers.is_empty() {
+            true => None,
+            false => Some(Other {
+                rule: R::read(numbers)?,
+                count: R::read_count(numbers)?,
+                until: next_of(numbers)?,
+            }),
+        };
+        let makes_sense = numbers.is_empty()
+            && main.can_count(count)
+            && other.is_none_or(|other| other.rule.can_count(other.count));
+        let lanes = Lanes {
+            main,
+            other,
+            rest_until,
+        };
+        makes_sense.then(|| match lanes == **own {
+            true => Self::new(count, own),
+            false => Self {
+                count,
+                lanes: Arc::new(lanes),
+            },
+        })
     }
 
     /// Whether it was counted under these numbers alone.

@@ -324,6 +324,10 @@ impl Scripted for LeakyBucketQueue {
         self.0.state(numbers)
     }
 
+    fn numbers(&self, state: &Owing, tell: &mut dyn FnMut(u64)) {
+        self.0.numbers(state, tell);
+    }
+
     fn read(&self, told: &mut Told<'_>) -> Option<MeterSnapshot> {
         self.0.read(told)
     }

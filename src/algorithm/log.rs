@@ -19,6 +19,7 @@ use self::status::Logged;
 use super::{
     admissions::{Admissions, Counted},
     fixed_window::MOST_UNITS,
+    lanes::next_of,
 };
 
 mod status;
@@ -49,6 +50,16 @@ impl Reach {
             micros: self.micros.max(other.micros),
             units: self.units.max(other.units),
         }
+    }
+
+    fn write(self, tell: &mut dyn FnMut(u64)) {
+        tell(self.micros);
+        tell(self.units);
+    }
+
+    fn read(numbers: &mut &[u64]) -> Option<Self> {
+        let (micros, units) = (next_of(numbers)?, next_of(numbers)?);
+        Some(Self { micros, units })
     }
 
     /// Tells these numbers from others.
@@ -465,9 +476,30 @@ impl Scripted for Log {
         tell(self.own.main.id());
     }
 
-    /// The state stays where it is: see [`read`](Self::read).
-    fn state(&self, _numbers: &[u64]) -> Option<Logging> {
-        None
+    fn state(&self, mut numbers: &[u64]) -> Option<Logging> {
+        let numbers = &mut numbers;
+        let admissions = Admissions::read(numbers)?;
+        let main = Reach::read(numbers)?;
+        let others = match numbers.is_empty() {
+            true => None,
+            false => Some((Reach::read(numbers)?, next_of(numbers)?)),
+        };
+        let kept = Kept { main, others };
+        let kept = match kept == *self.own {
+            true => self.own.shared(),
+            false => Arc::new(kept),
+        };
+        numbers.is_empty().then_some(Logging { admissions, kept })
+    }
+
+    fn numbers(&self, state: &Logging, tell: &mut dyn FnMut(u64)) {
+        state.admissions.write(tell);
+        let Kept { main, others } = &*state.kept;
+        main.write(tell);
+        if let Some((reach, until)) = others {
+            reach.write(tell);
+            tell(*until);
+        }
     }
 
     fn read(&self, told: &mut Told<'_>) -> Option<LogSnapshot> {

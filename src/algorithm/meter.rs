@@ -22,7 +22,7 @@ use crate::{
 };
 
 use self::status::Owed;
-use super::lanes::{Laned, Lanes, Rule};
+use super::lanes::{Laned, Lanes, Rule, next_of};
 
 mod status;
 
@@ -112,6 +112,44 @@ impl Rate {
 
 impl Rule for Rate {
     type Count = Debt;
+
+    fn write(&self, tell: &mut dyn FnMut(u64)) {
+        tell(self.capacity_parts);
+        tell(self.parts_per_unit);
+        tell(self.parts_per_tick);
+        tell(self.tick_micros);
+    }
+
+    fn read(numbers: &mut &[u64]) -> Option<Self> {
+        let (capacity_parts, parts_per_unit) = (next_of(numbers)?, next_of(numbers)?);
+        let (parts_per_tick, tick_micros) = (next_of(numbers)?, next_of(numbers)?);
+        let is_a_tick = (0..=COARSEST_TICK).any(|exponent| tick_micros == 10_u64.pow(exponent));
+        let span_ticks = match parts_per_tick {
+            0 => 0,
+            paid => capacity_parts.div_ceil(paid),
+        };
+        (is_a_tick && parts_per_unit > 0).then_some(Self {
+            capacity_parts,
+            parts_per_unit,
+            parts_per_tick,
+            tick_micros,
+            span_ticks,
+        })
+    }
+
+    fn write_count(count: Debt, tell: &mut dyn FnMut(u64)) {
+        tell(count.parts);
+        tell(count.tick);
+    }
+
+    fn read_count(numbers: &mut &[u64]) -> Option<Debt> {
+        let (parts, tick) = (next_of(numbers)?, next_of(numbers)?);
+        Some(Debt { parts, tick })
+    }
+
+    fn can_count(&self, count: Debt) -> bool {
+        count.parts <= MOST_PARTS && count.tick <= MOST_PARTS / self.tick_micros
+    }
 
     /// As many units, in these parts, paid off at this rate since then.
     fn begun_from(&self, others: &Self, count: Debt) -> Debt {
@@ -475,10 +513,11 @@ impl Scripted for Meter {
     }
 
     fn state(&self, numbers: &[u64]) -> Option<Owing> {
-        match *numbers {
-            [parts, tick] => Some(Laned::new(Debt { parts, tick }, &self.own)),
-            _ => None,
-        }
+        Laned::read(&self.own, numbers)
+    }
+
+    fn numbers(&self, state: &Owing, tell: &mut dyn FnMut(u64)) {
+        state.write(tell);
     }
 
     fn read(&self, told: &mut Told<'_>) -> Option<MeterSnapshot> {

@@ -234,4 +234,9 @@ impl Scripted for MinInterval {
             _ => None,
         }
     }
+
+    fn numbers(&self, state: &LastAdmitted, tell: &mut dyn FnMut(u64)) {
+        tell(state.stamp());
+        tell(state.was_admitted().into());
+    }
 }

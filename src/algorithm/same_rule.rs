@@ -115,6 +115,10 @@ macro_rules! same_rule {
                 self.$field.state(numbers)
             }
 
+            fn numbers(&self, state: &Self::State, tell: &mut dyn FnMut(u64)) {
+                self.$field.numbers(state, tell);
+            }
+
             fn read(&self, told: &mut $crate::algorithm::Told<'_>) -> Option<Self::Snapshot> {
                 self.$field.read(told)
             }

@@ -76,6 +76,9 @@ use super::Algorithm;
 ///     fn state(&self, numbers: &[u64]) -> Option<u64> {
 ///         numbers.first().copied()
 ///     }
+///     fn numbers(&self, used: &u64, tell: &mut dyn FnMut(u64)) {
+///         tell(*used);
+///     }
 /// }
 ///
 /// let trial = Allowance(Policy::new("allowance", &[3], Duration::ZERO));
@@ -95,7 +98,14 @@ pub trait Scripted: Algorithm {
 
     /// The state that these numbers stand for, in the order of [`Script::state`]; `None` if they
     /// make no sense.
+    ///
+    /// It takes whatever [`numbers`](Self::numbers) tells, too.
     fn state(&self, numbers: &[u64]) -> Option<Self::State>;
+
+    /// Tells the numbers of a state, of which [`state`](Self::state) makes it again, under this
+    /// value or another of the same policy: so a store can keep it anywhere. What stands beside
+    /// those of [`Script::state`] comes behind them.
+    fn numbers(&self, state: &Self::State, tell: &mut dyn FnMut(u64));
 
     /// Tells the numbers of an admission that `--- withdraw` needs, in the order of
     /// [`Script::withdraws`].

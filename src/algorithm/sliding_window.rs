@@ -9,7 +9,7 @@ use crate::{
 
 use super::{
     fixed_window::MOST_UNITS,
-    lanes::{Laned, Lanes, Rule},
+    lanes::{Laned, Lanes, Rule, next_of},
 };
 
 mod status;
@@ -305,6 +305,30 @@ impl Pairs {
 impl Rule for Pairs {
     type Count = TwoWindows;
 
+    fn write(&self, tell: &mut dyn FnMut(u64)) {
+        tell(self.period_micros);
+    }
+
+    fn read(numbers: &mut &[u64]) -> Option<Self> {
+        let period_micros = next_of(numbers).filter(|period| *period > 0)?;
+        Some(Self { period_micros })
+    }
+
+    fn write_count(count: TwoWindows, tell: &mut dyn FnMut(u64)) {
+        tell(count.stamp);
+        tell(count.previous);
+        tell(count.current);
+    }
+
+    fn read_count(numbers: &mut &[u64]) -> Option<TwoWindows> {
+        let (stamp, previous, current) = (next_of(numbers)?, next_of(numbers)?, next_of(numbers)?);
+        Some(TwoWindows {
+            stamp,
+            previous,
+            current,
+        })
+    }
+
     /// The units of the window that the stamp is in, and of the one before, by this period.
     fn begun_from(&self, _others: &Self, count: TwoWindows) -> TwoWindows {
         count
@@ -520,17 +544,11 @@ impl Scripted for SlidingWindow {
     }
 
     fn state(&self, numbers: &[u64]) -> Option<Counted> {
-        match *numbers {
-            [stamp, previous, current] => Some(Laned::new(
-                TwoWindows {
-                    stamp,
-                    previous,
-                    current,
-                },
-                &self.own,
-            )),
-            _ => None,
-        }
+        Laned::read(&self.own, numbers)
+    }
+
+    fn numbers(&self, state: &Counted, tell: &mut dyn FnMut(u64)) {
+        state.write(tell);
     }
 }
 

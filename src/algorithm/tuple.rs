@@ -133,9 +133,15 @@ macro_rules! tuple {
                 $(self.$index.parameters(tell);)+
             }
 
-            /// A tuple is read member by member: see [`read`](Scripted::read).
-            fn state(&self, _numbers: &[u64]) -> Option<Self::State> {
-                None
+            /// Of each member how many numbers it has, then those.
+            fn state(&self, mut numbers: &[u64]) -> Option<Self::State> {
+                let state = (state_of(&self.$zero, &mut numbers)?, $(state_of(&self.$index, &mut numbers)?),+);
+                numbers.is_empty().then_some(state)
+            }
+
+            fn numbers(&self, state: &Self::State, tell: &mut dyn FnMut(u64)) {
+                tell_counted(&self.$zero, &state.$zero, tell);
+                $(tell_counted(&self.$index, &state.$index, tell);)+
             }
 
             fn admission(&self, admission: &Self::Snapshot, tell: &mut dyn FnMut(u64)) {
@@ -157,6 +163,21 @@ tuple!(A.0, B.1, C.2, D.3, E.4);
 tuple!(A.0, B.1, C.2, D.3, E.4, F.5);
 tuple!(A.0, B.1, C.2, D.3, E.4, F.5, G.6);
 tuple!(A.0, B.1, C.2, D.3, E.4, F.5, G.6, H.7);
+
+/// Takes the state of a member from the numbers of all.
+fn state_of<A: Scripted>(member: &A, numbers: &mut &[u64]) -> Option<A::State> {
+    let (count, rest) = numbers.split_first()?;
+    let (own, rest) = rest.split_at_checked(usize::try_from(*count).ok()?)?;
+    *numbers = rest;
+    member.state(own)
+}
+
+fn tell_counted<A: Scripted>(member: &A, state: &A::State, tell: &mut dyn FnMut(u64)) {
+    let mut count = 0;
+    member.numbers(state, &mut |_| count += 1);
+    tell(count);
+    member.numbers(state, tell);
+}
 
 /// How a member stands. One that admits what another refuses was charged nothing, as by a cost of
 /// 0.

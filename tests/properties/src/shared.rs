@@ -121,6 +121,10 @@ impl<A: Scripted> Scripted for KnownAs<A> {
         self.rule.state(numbers)
     }
 
+    fn numbers(&self, state: &A::State, tell: &mut dyn FnMut(u64)) {
+        self.rule.numbers(state, tell);
+    }
+
     fn read(&self, told: &mut Told<'_>) -> Option<A::Snapshot> {
         self.rule.read(told)
     }

@@ -84,6 +84,10 @@ pub trait Bucket: std::fmt::Debug {
     fn is_fresh(&self, now: i128) -> bool;
     /// How many microseconds after its last charge it may still say more than a fresh one.
     fn matters_for(&self) -> i128;
+    /// The numbers of its state.
+    fn told(&self) -> Vec<u64>;
+    /// The state that these numbers stand for.
+    fn made_of(&self, numbers: &[u64]) -> Option<Box<dyn Bucket>>;
     /// Becomes a fresh one, as if last seen at `at`.
     fn forget(&mut self, at: i128);
     /// A limiter of this algorithm over an empty store.
@@ -150,6 +154,18 @@ impl<A: Scripted> Bucket for Pure<A> {
     fn matters_for(&self) -> i128 {
         let matters_for = self.algorithm.config_id().retention();
         i128::try_from(matters_for.as_micros()).expect("less than 2^127 µs")
+    }
+
+    fn told(&self) -> Vec<u64> {
+        let mut numbers = Vec::new();
+        let mut tell = |number| numbers.push(number);
+        self.algorithm.numbers(&self.state, &mut tell);
+        numbers
+    }
+
+    fn made_of(&self, numbers: &[u64]) -> Option<Box<dyn Bucket>> {
+        let (state, algorithm) = (self.algorithm.state(numbers)?, self.algorithm.clone());
+        Some(Box::new(Self { algorithm, state }))
     }
 
     fn forget(&mut self, at: i128) {

@@ -72,6 +72,10 @@ impl Scripted for Fickle {
     fn state(&self, numbers: &[u64]) -> Option<u64> {
         numbers.first().copied()
     }
+
+    fn numbers(&self, state: &u64, tell: &mut dyn FnMut(u64)) {
+        tell(*state);
+    }
 }
 
 fn fickle() -> Fickle {

@@ -54,6 +54,10 @@ impl Scripted for Tries {
         let [taken, last] = *numbers else { return None };
         Some(Run { taken, last })
     }
+    fn numbers(&self, run: &Run, tell: &mut dyn FnMut(u64)) {
+        tell(run.taken);
+        tell(run.last);
+    }
 }
 
 #[tokio::main]
