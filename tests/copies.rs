@@ -1,28 +1,22 @@
 //! What newcomers and looks cost a store whose states are dear to copy, as logs are.
 
 use std::{
-    future::Future,
-    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    task::{Context, Poll, Waker},
     time::Duration,
 };
 
+#[path = "support/ready.rs"]
+mod ready;
+
+use ready::ready;
 use tollgate::{
     EachOf, PolicyDecision, RateLimiter, Timestamp,
     algorithm::{Algorithm, Policy, PolicyId, Status},
     store::LocalStore,
 };
-
-fn ready<F: Future>(future: F) -> F::Output {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => output,
-        Poll::Pending => panic!("a store in memory is never pending"),
-    }
-}
 
 /// Counts how often it is copied.
 #[derive(Debug)]

@@ -9,13 +9,14 @@
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     cell::Cell,
-    future::Future,
     net::{IpAddr, Ipv6Addr},
-    pin::pin,
-    task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
 
+#[path = "support/ready.rs"]
+mod ready;
+
+use ready::ready;
 use tollgate::{
     Quota, RateLimiter, Timestamp, algorithm::TokenBucket, clock::ManualClock, store::LocalStore,
 };
@@ -67,13 +68,6 @@ fn flood_keys() -> u64 {
 
 fn key(number: u64) -> IpAddr {
     IpAddr::V6(Ipv6Addr::from(u128::from(number) << 64))
-}
-
-fn ready<F: Future>(future: F) -> F::Output {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => output,
-        Poll::Pending => panic!("a store in memory is never pending"),
-    }
 }
 
 struct Flood {

@@ -4,17 +4,18 @@
 
 use std::{
     cell::{Cell, RefCell},
-    future::Future,
     hash::{Hash, Hasher},
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    pin::pin,
     rc::Rc,
     sync::mpsc,
-    task::{Context, Poll, Waker},
     thread,
     time::Duration,
 };
 
+#[path = "support/ready.rs"]
+mod ready;
+
+use ready::ready;
 use tollgate::{
     EachOf, Quota, RateLimiter, Timestamp,
     algorithm::{Algorithm, FixedWindow, SlidingLog, TokenBucket},
@@ -105,13 +106,6 @@ impl Clone for Rigged {
 impl Drop for Rigged {
     fn drop(&mut self) {
         run_own_code(In::Drop, self.number);
-    }
-}
-
-fn ready<F: Future>(future: F) -> F::Output {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => output,
-        Poll::Pending => panic!("a store in memory is never pending"),
     }
 }
 

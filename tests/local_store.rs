@@ -1,13 +1,12 @@
 //! What `LocalStore` promises: idle keys leave, the rest stays, and nothing that goes wrong opens a
 //! limit.
 
-use std::{
-    future::Future,
-    pin::pin,
-    task::{Context, Poll, Waker},
-    time::Duration,
-};
+use std::time::Duration;
 
+#[path = "support/ready.rs"]
+mod ready;
+
+use ready::ready;
 use tollgate::{
     Quota, RateLimiter, Timestamp,
     algorithm::{
@@ -21,13 +20,6 @@ use tollgate::{
 const START: Timestamp = Timestamp::from_micros(1_700_000_040_000_000);
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
-
-fn ready<F: Future>(future: F) -> F::Output {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => output,
-        Poll::Pending => panic!("a store in memory is never pending"),
-    }
-}
 
 type Store<A, K> = LocalStore<A, K, ManualClock>;
 type Limiter<A, K> = RateLimiter<A, Store<A, K>>;

@@ -6,12 +6,13 @@
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     cell::Cell,
-    future::Future,
-    pin::pin,
-    task::{Context, Poll, Waker},
     time::Duration,
 };
 
+#[path = "support/ready.rs"]
+mod ready;
+
+use ready::ready;
 use tollgate::{
     EachOf, Quota, RateLimiter, Timestamp,
     algorithm::{Algorithm, SlidingBuckets, SlidingLog, TokenBucket},
@@ -54,13 +55,6 @@ const MINUTE: Duration = Duration::from_secs(60);
 const MIB: usize = 1 << 20;
 /// A decision that names two policies is a list of them.
 const A_FEW_BYTES: usize = 1_000;
-
-fn ready<F: Future>(future: F) -> F::Output {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => output,
-        Poll::Pending => panic!("a store in memory is never pending"),
-    }
-}
 
 fn store<A: LocalBuckets<K>, K>(max_keys: usize) -> (LocalStore<A, K, ManualClock>, ManualClock) {
     let clock = ManualClock::at(START);

@@ -1,14 +1,15 @@
 //! Many policies on one store: each is found as soon as the others, and has buckets of its own.
 
 use std::{
-    future::Future,
-    pin::pin,
     sync::atomic::{AtomicUsize, Ordering},
-    task::{Context, Poll, Waker},
     thread,
     time::{Duration, Instant},
 };
 
+#[path = "support/ready.rs"]
+mod ready;
+
+use ready::ready;
 use tollgate::{
     Quota, RateLimiter, Timestamp,
     algorithm::FixedWindow,
@@ -18,13 +19,6 @@ use tollgate::{
 
 const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 const MANY: u64 = 10_000;
-
-fn ready<F: Future>(future: F) -> F::Output {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => output,
-        Poll::Pending => panic!("a store in memory is never pending"),
-    }
-}
 
 fn store<A: LocalBuckets<K>, K>() -> LocalStore<A, K, ManualClock> {
     let clock = ManualClock::at(START);

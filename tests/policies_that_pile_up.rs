@@ -2,27 +2,21 @@
 //! come to an event first at the same time, `tracing` may tell neither.)
 
 use std::{
-    future::Future,
-    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
         mpsc,
     },
-    task::{Context, Poll, Waker},
     thread,
     time::Duration,
 };
 
+#[path = "support/ready.rs"]
+mod ready;
+
+use ready::ready;
 use tollgate::{EachOf, Quota, RateLimiter, algorithm::FixedWindow, store::LocalStore};
 use tracing::{Event, Metadata, Subscriber, span};
-
-fn ready<F: Future>(future: F) -> F::Output {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => output,
-        Poll::Pending => panic!("a store in memory is never pending"),
-    }
-}
 
 fn unnamed(number: u64) -> FixedWindow {
     FixedWindow::new(Quota::per_day(number))

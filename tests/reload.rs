@@ -3,18 +3,19 @@
 #![cfg(feature = "reload")]
 
 use std::{
-    future::Future,
-    pin::pin,
     sync::{
         Arc, Barrier,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    task::{Context, Poll, Waker},
     thread,
     time::Duration,
 };
 
+#[path = "support/ready.rs"]
+mod ready;
+
 use http::{Request, Response};
+use ready::ready;
 use tollgate::{
     ConfigError, EachOf, Quota, RateLimitLayer, RateLimiter, Timestamp,
     algorithm::{Algorithm, FixedWindow, LeakyBucket, TokenBucket},
@@ -26,13 +27,6 @@ use tollgate::{
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 const START: Timestamp = Timestamp::from_micros(1_700_006_400_000_000);
-
-fn at_once<F: Future>(future: F) -> F::Output {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => output,
-        Poll::Pending => panic!("nothing here has anything to wait for"),
-    }
-}
 
 fn daily(units: u64) -> FixedWindow {
     FixedWindow::new(Quota::per_day(units)).named("daily")
@@ -53,7 +47,7 @@ fn nobodys_count_is_lost_while_a_limit_is_replaced_a_thousand_times() {
                 loop {
                     // Once it is over, only what the last limit leaves is still to be had.
                     let was_over = is_over.load(Ordering::Acquire);
-                    let decision = at_once(limiter.check("bob")).unwrap();
+                    let decision = ready(limiter.check("bob")).unwrap();
                     let so_far = match decision.is_admitted() {
                         true => 1 + admitted.fetch_add(1, Ordering::Relaxed),
                         false => admitted.load(Ordering::Relaxed),
@@ -78,7 +72,7 @@ fn nobodys_count_is_lost_while_a_limit_is_replaced_a_thousand_times() {
         });
     });
     assert_eq!(admitted.into_inner(), LARGEST);
-    let spent = at_once(limiter.peek("bob")).unwrap();
+    let spent = ready(limiter.peek("bob")).unwrap();
     assert_eq!((spent.limit(), spent.remaining()), (LARGEST, 0));
 }
 

@@ -3,16 +3,17 @@
 
 use std::{
     cell::Cell,
-    future::Future,
     hash::{Hash, Hasher},
     panic::{AssertUnwindSafe, catch_unwind},
-    pin::pin,
     sync::mpsc,
-    task::{Context, Poll, Waker},
     thread,
     time::Duration,
 };
 
+#[path = "support/ready.rs"]
+mod ready;
+
+use ready::ready;
 use tollgate::{
     Decision, EachOf, Quota, RateLimiter, Timestamp,
     algorithm::FixedWindow,
@@ -24,13 +25,6 @@ use tracing::{Event, Metadata, Subscriber, span};
 
 const START: Timestamp = Timestamp::from_micros(1_700_000_040_000_000);
 const MINUTE: Duration = Duration::from_secs(60);
-
-fn ready<F: Future>(future: F) -> F::Output {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => output,
-        Poll::Pending => panic!("a store in memory is never pending"),
-    }
-}
 
 type Limits = EachOf<(FixedWindow, FixedWindow)>;
 type Keys<K> = EachOf<(Option<K>, Option<K>)>;

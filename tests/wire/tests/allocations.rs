@@ -6,13 +6,14 @@ use std::{
     alloc::{GlobalAlloc, Layout, System},
     cell::Cell,
     convert::Infallible,
-    future::{Future, Ready, ready},
+    future::Ready,
     net::SocketAddr,
-    pin::pin,
     sync::mpsc,
-    task::{Context, Poll, Waker},
     time::Duration,
 };
+
+#[path = "../../support/ready.rs"]
+mod ready;
 
 use axum::{
     Router,
@@ -22,6 +23,7 @@ use axum::{
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use http_body_util::Full;
+use ready::ready;
 use tollgate::{
     EachOf, Keyed, Options, Quota, RateLimitLayer, RateLimiter, Timestamp,
     algorithm::{
@@ -65,7 +67,7 @@ type Answer = Ready<Result<Response<Body>, Infallible>>;
 
 /// Answers at once, from its stack.
 fn hello(_: Request<()>) -> Answer {
-    ready(Ok(Response::new(Body::new(Bytes::from_static(b"hello")))))
+    std::future::ready(Ok(Response::new(Body::new(Bytes::from_static(b"hello")))))
 }
 
 /// As many as any algorithm needs to have seen everything that it keeps.
@@ -92,13 +94,6 @@ where
     (clock, layer)
 }
 
-fn now<F: Future>(future: F) -> F::Output {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => output,
-        Poll::Pending => panic!("nothing here has anything to wait for"),
-    }
-}
-
 /// The most that one of many calls allocates, one each second; the requests were there before.
 fn most<S>(clock: &ManualClock, service: &mut S, request: impl Fn() -> Request<()>) -> usize
 where
@@ -109,7 +104,7 @@ where
     for (number, request) in requests.into_iter().enumerate() {
         clock.advance(Duration::from_secs(1));
         let before = CALLS.get();
-        let Ok(response) = now(service.call(request));
+        let Ok(response) = ready(service.call(request));
         let allocated = CALLS.get() - before;
         assert_eq!(response.status(), 200);
         if number >= UNTIL_STEADY {
@@ -162,7 +157,7 @@ fn matched_path() -> MatchedPath {
     let handler = get(async move |path: MatchedPath| drop(sender.send(path)));
     let app: Router = Router::new().route("/users/{id}", handler);
     let request = Request::get("/users/7").body(axum::body::Body::empty());
-    now(app.oneshot(request.unwrap())).unwrap();
+    ready(app.oneshot(request.unwrap())).unwrap();
     receiver.recv().unwrap()
 }
 
@@ -308,7 +303,7 @@ fn each_text_among_several_keys_is_copied_once_for_a_check() {
         let mut allocated = 0;
         for _ in 0..2 {
             let before = CALLS.get();
-            assert!(now(limiter.check(&keys)).unwrap().is_admitted());
+            assert!(ready(limiter.check(&keys)).unwrap().is_admitted());
             allocated = CALLS.get() - before;
         }
         allocated
@@ -334,7 +329,7 @@ fn the_fields_of_draft_11_take_one_allocation_besides_the_map() {
         let Ok(mut response) = hello(request).into_inner();
         let headers = response.headers_mut();
         *headers = HeaderMap::with_capacity(8);
-        ready(Ok::<_, Infallible>(response))
+        std::future::ready(Ok::<_, Infallible>(response))
     }));
     let before = CALLS.get();
     drop(HeaderMap::<HeaderValue>::with_capacity(8));
@@ -358,7 +353,7 @@ fn a_refusal_takes_a_bounded_number_of_allocations() {
     let one_a_year = FixedWindow::new(Quota::new(1, Duration::from_secs(365 * 86_400)));
     let (_clock, layer) = limit(one_a_year, PeerIp::new(), Http::new());
     let mut service = layer.layer(tower::service_fn(hello));
-    let Ok(admitted) = now(service.call(from_peer()));
+    let Ok(admitted) = ready(service.call(from_peer()));
     assert_eq!(admitted.status(), 200);
     let refused = |service: &mut dyn FnMut(Request<()>) -> Response<Body>| {
         let request = from_peer();
@@ -368,10 +363,10 @@ fn a_refusal_takes_a_bounded_number_of_allocations() {
         assert_eq!(response.status(), 429);
         allocated
     };
-    let waiting = refused(&mut |request| now(service.call(request)).unwrap());
+    let waiting = refused(&mut |request| ready(service.call(request)).unwrap());
     let (_clock, layer) = limit(nothing(), PeerIp::new(), off());
     let mut service = layer.layer(tower::service_fn(hello));
-    let terse = refused(&mut |request| now(service.call(request)).unwrap());
+    let terse = refused(&mut |request| ready(service.call(request)).unwrap());
     println!("refused: {waiting} allocations with fields, {terse} without");
     assert!(waiting <= 14 && terse <= 12);
 }
