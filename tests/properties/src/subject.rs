@@ -124,22 +124,13 @@ impl<A: Scripted> Bucket for Pure<A> {
     }
 
     fn check(&mut self, cost: u32, now: i128) -> Decision {
-        let (rule, now) = (&self.algorithm, instant(now));
-        rule.mend(&mut self.state, now);
-        let admitted = rule.judge(&self.state, cost, now);
-        if admitted && cost > 0 {
-            rule.charge(&mut self.state, cost, now);
-        }
-        rule.decision(&rule.snapshot(&self.state, cost, admitted, now))
+        let (_, snapshot) = self.algorithm.step(&mut self.state, cost, instant(now));
+        self.algorithm.decision(&snapshot)
     }
 
     fn peek(&self, cost: u32, now: i128) -> Decision {
-        let (rule, now) = (&self.algorithm, instant(now));
-        let mut state = self.state.clone();
-        rule.mend(&mut state, now);
-        let admitted = rule.judge(&state, cost, now);
-        let charged_or_refused = if admitted { 0 } else { cost };
-        rule.decision(&rule.snapshot(&state, charged_or_refused, admitted, now))
+        let (_, snapshot) = self.algorithm.look(&self.state, cost, instant(now));
+        self.algorithm.decision(&snapshot)
     }
 
     fn refund(&mut self, cost: u32, now: i128) {
