@@ -1,15 +1,16 @@
 //! Numbers that a caller's plan changes, under one name: what was used counts on, and nobody's
 //! numbers forget another's state.
 
-use std::{
-    convert::Infallible,
-    future::{Future, ready},
-    pin::pin,
-    task::{Context, Poll, Waker},
-    time::Duration,
-};
+use std::{convert::Infallible, time::Duration};
 
+#[path = "support/algorithms.rs"]
+mod algorithms;
+#[path = "support/ready.rs"]
+mod ready;
+
+use algorithms::every_algorithm;
 use http::{Request, Response};
+use ready::ready;
 use tollgate::{
     Decision, Quota, RateLimitLayer, RateLimiter, Timestamp,
     algorithm::{
@@ -25,13 +26,6 @@ use tower::{Layer, Service};
 
 /// The first microsecond of a day.
 const START: Timestamp = Timestamp::from_micros(1_700_006_400_000_000);
-
-fn at_once<F: Future>(future: F) -> F::Output {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => output,
-        Poll::Pending => panic!("nothing here has anything to wait for"),
-    }
-}
 
 /// Asks at so many milliseconds after the start, under the first or the second plan, for so much.
 type Ask<'a> = dyn FnMut(u64, usize, u32) -> Decision + 'a;
@@ -50,7 +44,7 @@ fn each_way<A: Algorithm>(plans: [A; 2], case: impl Fn(&mut Ask<'_>)) {
         .map(|plan| RateLimiter::new(plan, store.clone()));
     case(&mut |millis, plan, cost| {
         at(&clock, millis);
-        at_once(limiters[plan].check_cost(&(), cost)).unwrap()
+        ready(limiters[plan].check_cost(&(), cost)).unwrap()
     });
 
     let store = LocalStore::builder().clock(clock.clone()).build();
@@ -64,12 +58,12 @@ fn each_way<A: Algorithm>(plans: [A; 2], case: impl Fn(&mut Ask<'_>)) {
             let mut response = Response::new(String::new());
             let decision: &Decision = request.extensions().get().unwrap();
             response.extensions_mut().insert(decision.clone());
-            ready(Ok::<_, Infallible>(response))
+            std::future::ready(Ok::<_, Infallible>(response))
         }));
     case(&mut |millis, plan, cost| {
         at(&clock, millis);
         let request = Request::builder().extension(plan).body(cost).unwrap();
-        let response = at_once(service.call(request)).unwrap();
+        let response = ready(service.call(request)).unwrap();
         response.extensions().get::<Decision>().unwrap().clone()
     });
 }
@@ -287,39 +281,32 @@ fn for_every_algorithm(body: &impl Body) {
     let (second, long) = (Duration::from_secs(1), Duration::from_secs(100));
     let [fast, slow] = [second, long].map(|period| Quota::new(10, period));
     macro_rules! run {
-        ($name:literal, $rule:expr) => {
-            let rule = $rule;
-            body.run($name, rule(fast, second), rule(slow, long));
+        (($quota:ident, $burst:ident, $precision:ident, $interval:ident)
+         $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {
+            $({
+                let rule = |$quota: Quota, $interval: Duration| {
+                    let ($burst, $precision) = ($quota.units(), $interval / 10);
+                    let _ = ($burst, $precision);
+                    $algorithm.named("x")
+                };
+                body.run($name, rule(fast, second), rule(slow, long));
+            })+
         };
     }
-    run!("TokenBucket", |quota, _| TokenBucket::new(quota).named("x"));
-    run!("Gcra", |quota, _| Gcra::new(quota).named("x"));
-    run!("LeakyBucket", |quota, _| LeakyBucket::new(quota).named("x"));
-    run!("LeakyBucketQueue", |quota, _| LeakyBucket::new(quota)
-        .queue()
-        .named("x"));
-    run!("FixedWindow", |quota, _| FixedWindow::new(quota).named("x"));
-    run!("FixedWindow from the first request", |quota, _| {
-        FixedWindow::new(quota).from_first_request().named("x")
-    });
-    run!("SlidingLog", |quota, _| SlidingLog::new(quota).named("x"));
-    run!("SlidingWindow", |quota, _| SlidingWindow::new(quota)
-        .named("x"));
-    run!("SlidingBuckets", |quota, period: Duration| {
-        SlidingBuckets::new(quota, period / 10).named("x")
-    });
-    run!(
+    every_algorithm!(run, quota, burst, precision, interval);
+    let one_slot = |quota, period| SlidingBuckets::new(quota, period).strict().named("x");
+    body.run(
         "SlidingBuckets of one slot, strict",
-        |quota, period: Duration| { SlidingBuckets::new(quota, period).strict().named("x") }
+        one_slot(fast, second),
+        one_slot(slow, long),
     );
-    run!("MinInterval", |_, period| MinInterval::new(period)
-        .named("x"));
-    run!("a pair", |quota, period| {
+    let pair = |quota, period| {
         (
             SlidingWindow::new(quota).named("x"),
             MinInterval::new(period).named("y"),
         )
-    });
+    };
+    body.run("a pair", pair(fast, second), pair(slow, long));
 }
 
 type Store<A> = LocalStore<A, u64, ManualClock>;
@@ -333,7 +320,7 @@ fn store<A: Algorithm>(clock: &ManualClock) -> Store<A> {
 }
 
 fn check<A: Algorithm>(limiter: &Limiter<A>, key: u64, cost: u32) -> Decision {
-    at_once(limiter.check_cost(&key, cost)).unwrap()
+    ready(limiter.check_cost(&key, cost)).unwrap()
 }
 
 /// Known keys and new ones, so that everything is swept several times.

@@ -1,18 +1,22 @@
 //! Threads in any number never get more than one of them would, of one key or of several at once.
 
 use std::{
-    future::Future,
-    pin::pin,
     sync::{
         Barrier,
         atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc,
     },
-    task::{Context, Poll, Waker},
     thread,
     time::Duration,
 };
 
+#[path = "support/algorithms.rs"]
+mod algorithms;
+#[path = "support/ready.rs"]
+mod ready;
+
+use algorithms::every_algorithm;
+use ready::ready;
 use tollgate::{
     Decision, EachOf, Quota, RateLimiter, Timestamp,
     algorithm::{
@@ -35,36 +39,28 @@ trait Body {
 }
 
 fn for_every_algorithm(body: &impl Body) {
-    let quota = Quota::new(LIMIT, PERIOD);
-    let interval = MinInterval::new(Duration::from_secs(1));
-    body.run("TokenBucket", LIMIT, TokenBucket::new(quota));
-    body.run(
-        "TokenBucket with a burst",
-        40,
-        TokenBucket::new(quota).burst(40),
-    );
-    body.run("LeakyBucket", LIMIT, LeakyBucket::new(quota));
-    body.run("LeakyBucketQueue", LIMIT, LeakyBucket::new(quota).queue());
-    body.run("Gcra", LIMIT, Gcra::new(quota));
-    body.run("FixedWindow", LIMIT, FixedWindow::new(quota));
-    body.run(
-        "FixedWindow from the first request",
-        LIMIT,
-        FixedWindow::new(quota).from_first_request(),
-    );
-    body.run("SlidingLog", LIMIT, SlidingLog::new(quota));
-    body.run("SlidingWindow", LIMIT, SlidingWindow::new(quota));
-    body.run(
-        "SlidingBuckets",
-        LIMIT,
-        SlidingBuckets::new(quota, PERIOD / 10),
-    );
-    body.run(
-        "SlidingBuckets, strict",
-        LIMIT,
-        SlidingBuckets::new(quota, PERIOD / 10).strict(),
-    );
-    body.run("MinInterval", 1, interval.clone());
+    let (quota, burst, precision) = (Quota::new(LIMIT, PERIOD), 40, PERIOD / 10);
+    let interval = Duration::from_secs(1);
+    // What the last of the model's numbers says.
+    macro_rules! limit {
+        ($burst:ident min_interval $numbers:tt) => {
+            1
+        };
+        ($burst:ident $model:ident (units, period, burst)) => {
+            $burst
+        };
+        ($burst:ident $model:ident $numbers:tt) => {
+            LIMIT
+        };
+    }
+    macro_rules! run {
+        (($quota:ident, $burst:ident, $precision:ident, $interval:ident)
+         $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {
+            $(body.run($name, limit!($burst $model $numbers), $algorithm);)+
+        };
+    }
+    every_algorithm!(run, quota, burst, precision, interval);
+    let interval = MinInterval::new(interval);
     body.run("a pair", 1, (Gcra::new(quota), interval));
     body.run(
         "a triple",
@@ -75,13 +71,6 @@ fn for_every_algorithm(body: &impl Body) {
             TokenBucket::new(quota).burst(40),
         ),
     );
-}
-
-fn ready<F: Future>(future: F) -> F::Output {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => output,
-        Poll::Pending => panic!("a store in memory is never pending"),
-    }
 }
 
 fn admits<A: Algorithm>(limiter: &Limiter<A>, key: u64) -> bool {

@@ -1,0 +1,30 @@
+//! Every algorithm, in one list. The properties, the tests in Redis and those of threads and plans
+//! read it: an algorithm with a line here is in all of them.
+//!
+//! A file that is not in this folder names it with `#[path]`.
+
+/// Calls the macro `$then` with all algorithms, each as `"name", how it is made, its slow model;`.
+///
+/// They are made of four variables: a quota, a burst, a precision that divides the period, and an
+/// interval. The model, in `tests/properties/src/model`, takes fields of `Numbers`.
+#[rustfmt::skip]
+macro_rules! every_algorithm {
+    ($then:ident, $quota:ident, $burst:ident, $precision:ident, $interval:ident) => {
+        $then! {
+            ($quota, $burst, $precision, $interval)
+            "fixed window", FixedWindow::new($quota), fixed_window(units, period);
+            "window from first request", FixedWindow::new($quota).from_first_request(), window_from_first_request(units, period);
+            "sliding log", SlidingLog::new($quota), sliding_log(units, period);
+            "sliding window", SlidingWindow::new($quota), sliding_window(units, period);
+            "sliding buckets", SlidingBuckets::new($quota, $precision), sliding_buckets(units, period, precision);
+            "strict buckets", SlidingBuckets::new($quota, $precision).strict(), strict_buckets(units, period, precision);
+            "token bucket", TokenBucket::new($quota), meter(units, period, units);
+            "token bucket with burst", TokenBucket::new($quota).burst($burst), meter(units, period, burst);
+            "leaky bucket", LeakyBucket::new($quota).capacity($burst), meter(units, period, burst);
+            "leaky bucket queue", LeakyBucket::new($quota).capacity($burst).queue(), queue(units, period, burst);
+            "gcra", Gcra::new($quota).burst($burst), meter(units, period, burst);
+            "min interval", MinInterval::new($interval), min_interval(interval);
+        }
+    };
+}
+pub(crate) use every_algorithm;
