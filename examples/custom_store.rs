@@ -155,7 +155,7 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for DashMapStore<A, K, C> {
         let now = self.clock.now();
         let bucket_of = (algorithm.policy_id(), key.to_owned());
         if let Some(mut bucket) = self.shared.buckets.get_mut(&bucket_of) {
-            algorithm.settle(&mut bucket.state, now);
+            algorithm.mend(&mut bucket.state, now);
             algorithm.refund(&mut bucket.state, cost, now);
         }
         Answer::Now(Ok(()))
