@@ -6,7 +6,7 @@ use crate::{
     algorithm::{Algorithm, PolicyId},
     clock::Timestamp,
     decision::{Decision, PolicyDecision},
-    limit::Limit,
+    limit::{Limit, OneKeyForEach, sealed},
 };
 
 /// Counts a request against each of several keys, the address *and* the account: it is admitted if
@@ -88,9 +88,12 @@ pub struct EachOf<T>(pub T);
 
 /// Implements the traits for tuples: Rust has no other way to say "a tuple of any length".
 macro_rules! each_of {
-    ($($Algorithm:ident $place:tt),+) => {
+    ($count:literal: $($Algorithm:ident $place:tt),+) => {
+        impl<$($Algorithm: Algorithm),+> sealed::Sealed for EachOf<($($Algorithm,)+)> {}
+
         impl<$($Algorithm: Algorithm),+> Limit for EachOf<($($Algorithm,)+)> {
             type Snapshot = ($(Option<$Algorithm::Snapshot>,)+);
+            type Keys = OneKeyForEach<$count>;
 
             fn policies(&self) -> PolicyId {
                 let ids = [$(self.0.$place.policy_id()),+];
@@ -121,11 +124,11 @@ macro_rules! each_of {
     };
 }
 
-each_of!(A 0, B 1);
-each_of!(A 0, B 1, C 2);
-each_of!(A 0, B 1, C 2, D 3);
-each_of!(A 0, B 1, C 2, D 3, E 4);
-each_of!(A 0, B 1, C 2, D 3, E 4, F 5);
+each_of!(2: A 0, B 1);
+each_of!(3: A 0, B 1, C 2);
+each_of!(4: A 0, B 1, C 2, D 3);
+each_of!(5: A 0, B 1, C 2, D 3, E 4);
+each_of!(6: A 0, B 1, C 2, D 3, E 4, F 5);
 
 /// The decision of these together; `None` if there are none.
 fn together(mut policies: Vec<PolicyDecision>) -> Option<Decision> {

@@ -3,11 +3,6 @@
 /// Says which requests pass without a key, a count or a header.
 ///
 /// A closure `|request: &Request| …` that answers `bool` is one.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` does not say which requests of type `{Req}` are exempt",
-    label = "not an exemption for `{Req}`",
-    note = "use a closure that names its type: `|request: &{Req}| request.uri().path() == \"/health\"`"
-)]
 pub trait Exempt<Req> {
     /// Whether the request passes without being counted.
     fn is_exempt(&self, request: &Req) -> bool;
@@ -24,8 +19,6 @@ impl<Req> Exempt<Req> for NoExemption {
     }
 }
 
-// Without this the compiler would say "expected a closure" of whatever is no exemption.
-#[diagnostic::do_not_recommend]
 impl<Req, F: Fn(&Req) -> bool> Exempt<Req> for F {
     #[inline]
     fn is_exempt(&self, request: &Req) -> bool {

@@ -1,20 +1,21 @@
 //! Which keys a limit asks for.
 
 use crate::{
-    algorithm::Algorithm,
     each_of::EachOf,
     key::{Key, KeyExtractor, Rejection, TupleRejection},
-    limit::Limit,
+    limit::{OneKey, OneKeyForEach},
 };
 
-/// A limit whose keys this extractor finds: an [algorithm](crate::algorithm) has one, [each of
-/// several](crate::EachOf) its own.
+/// Finds the keys that a limit asks for: every [`KeyExtractor`] finds the one key of an algorithm,
+/// and an [`EachOf`](crate::EachOf) of extractors one for each of several algorithms.
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "`{F}` does not find the keys of `{Self}`",
-    label = "these keys do not fit these algorithms",
-    note = "for each algorithm of an `EachOf((.., ..))` there must be an extractor in an `EachOf((.., ..))` in the key's place; a plain algorithm has one key"
+    message = "`{Self}` does not find a key for each algorithm of an `EachOf`",
+    label = "not as many keys as there are algorithms",
+    note = "in the key's place write an `EachOf((.., ..))` with an extractor for each algorithm: `EachOf((PeerIp::new(), Header::new(\"x-account\")))` for two",
+    note = "several algorithms for one key are a plain tuple, without `EachOf`"
 )]
-pub trait Keyed<F, Req>: Limit {
+pub trait KeysFor<Keys, Req> {
     /// The key.
     type Key: Key;
     /// What is answered when there is no key but should be one.
@@ -25,35 +26,32 @@ pub trait Keyed<F, Req>: Limit {
     /// # Errors
     ///
     /// The request has no key and must not pass without: it is answered with the rejection.
-    fn extract(extractor: &F, request: &Req) -> Result<Option<Self::Key>, Self::Rejection>;
+    fn find(&self, request: &Req) -> Result<Option<Self::Key>, Self::Rejection>;
 }
 
-impl<A: Algorithm, Req, F: KeyExtractor<Req>> Keyed<F, Req> for A {
+impl<F: KeyExtractor<Req>, Req> KeysFor<OneKey, Req> for F {
     type Key = F::Key;
     type Rejection = F::Rejection;
 
-    #[inline(always)]
-    fn extract(extractor: &F, request: &Req) -> Result<Option<F::Key>, F::Rejection> {
-        extractor.extract(request)
+    #[inline]
+    fn find(&self, request: &Req) -> Result<Option<F::Key>, F::Rejection> {
+        self.extract(request)
     }
 }
 
 /// Implements the trait for tuples: Rust has no other way to say "a tuple of any length".
 macro_rules! keyed {
-    ($($Algorithm:ident $Extractor:ident $place:tt),+) => {
-        impl<Req, $($Algorithm: Algorithm, $Extractor: KeyExtractor<Req>),+>
-            Keyed<EachOf<($($Extractor,)+)>, Req> for EachOf<($($Algorithm,)+)>
+    ($count:literal: $($Extractor:ident $place:tt),+) => {
+        impl<Req, $($Extractor: KeyExtractor<Req>),+> KeysFor<OneKeyForEach<$count>, Req>
+            for EachOf<($($Extractor,)+)>
         {
             type Key = EachOf<($(Option<$Extractor::Key>,)+)>;
             type Rejection = TupleRejection;
 
             #[inline]
-            fn extract(
-                extractors: &EachOf<($($Extractor,)+)>,
-                request: &Req,
-            ) -> Result<Option<Self::Key>, TupleRejection> {
+            fn find(&self, request: &Req) -> Result<Option<Self::Key>, TupleRejection> {
                 let keys = ($(
-                    extractors.0.$place.extract(request).map_err(TupleRejection::of)?,
+                    self.0.$place.extract(request).map_err(TupleRejection::of)?,
                 )+);
                 let is_anybody = false $(|| keys.$place.is_some())+;
                 Ok(is_anybody.then_some(EachOf(keys)))
@@ -62,8 +60,8 @@ macro_rules! keyed {
     };
 }
 
-keyed!(A F 0, B G 1);
-keyed!(A F 0, B G 1, C H 2);
-keyed!(A F 0, B G 1, C H 2, D I 3);
-keyed!(A F 0, B G 1, C H 2, D I 3, E J 4);
-keyed!(A F 0, B G 1, C H 2, D I 3, E J 4, K L 5);
+keyed!(2: A 0, B 1);
+keyed!(3: A 0, B 1, C 2);
+keyed!(4: A 0, B 1, C 2, D 3);
+keyed!(5: A 0, B 1, C 2, D 3, E 4);
+keyed!(6: A 0, B 1, C 2, D 3, E 4, F 5);

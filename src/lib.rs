@@ -116,6 +116,8 @@ pub use decision::{Decision, PolicyDecision};
 pub use each_of::EachOf;
 pub use error::{ConfigError, StoreError, StoreErrorKind};
 pub use limit::Limit;
+#[doc(hidden)]
+pub use limit::{OneKey, OneKeyForEach};
 #[cfg(feature = "local")]
 pub use limiter::LocalRateLimiter;
 pub use limiter::RateLimiter;
@@ -125,12 +127,17 @@ pub use quota::Quota;
 pub use self::{
     cost::Cost,
     exempt::{Exempt, NoExemption},
-    keyed::Keyed,
     layer::{
-        Expose, Exposed, Hidden, InnerService, LocalRateLimit, LocalRateLimitLayer, Options,
-        RateLimit, RateLimitLayer, ResponseFuture,
+        Exposed, Hidden, LocalRateLimit, LocalRateLimitLayer, Options, RateLimit, RateLimitLayer,
+        ResponseFuture,
     },
     store_error::{HandleStoreError, OnStoreError},
+};
+#[doc(hidden)]
+#[cfg(feature = "layer")]
+pub use self::{
+    keyed::KeysFor,
+    layer::{Expose, InnerService, LayerFor},
 };
 #[cfg(feature = "axum")]
 pub use cost::RouteCosts;

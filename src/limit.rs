@@ -8,21 +8,23 @@ use crate::{
     decision::Decision,
 };
 
-/// What a request is held to: an [algorithm](crate::algorithm), or [each of
-/// several](crate::EachOf).
+/// An [algorithm](crate::algorithm), or [each of several](crate::EachOf).
 ///
-/// Every [`Algorithm`] is one. It is no more than what is asked of the limit once a
-/// [store](crate::store) has decided.
+/// There is nothing to implement: every [`Algorithm`] is one, and nothing outside of this crate can
+/// be another. It has what is asked of a limit once a [store](crate::store) has decided.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a rate-limiting algorithm",
+    message = "`{Self}` is neither a rate-limiting algorithm nor an `EachOf` of several",
     label = "not an algorithm",
-    note = "use one of `tollgate::algorithm` (`TokenBucket::new(Quota::per_second(20))`, say), a tuple of them, or implement `tollgate::algorithm::Algorithm`",
-    note = "for a limit of each of several keys use `tollgate::EachOf((.., ..))`, and for one that is chosen per request `tollgate::choice::by_request(..)`"
+    note = "use one of `tollgate::algorithm` (`TokenBucket::new(Quota::per_second(20))`, say), a tuple of them, or implement `tollgate::algorithm::Algorithm`"
 )]
-pub trait Limit: Clone + Send + Sync + 'static {
+pub trait Limit: sealed::Sealed + Clone + Send + Sync + 'static {
     /// What is carried out of the store: enough to say later how the buckets stood at the instant
     /// of the decision.
     type Snapshot: Clone + Send + 'static;
+
+    /// The keys that it asks for: one, or one for each algorithm.
+    #[doc(hidden)]
+    type Keys;
 
     /// Whose buckets these are: of a limit of several keys, all of them together.
     fn policies(&self) -> PolicyId;
@@ -33,12 +35,30 @@ pub trait Limit: Clone + Send + Sync + 'static {
     /// The decision that a snapshot stands for.
     fn decision_of(&self, snapshot: &Self::Snapshot) -> Decision;
 
-    /// How long the admitted request must be held back.
+    /// How long the admitted request must be delayed.
     fn delay_of(&self, snapshot: &Self::Snapshot) -> Duration;
 }
 
+/// The keys of an [algorithm](crate::algorithm): one.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct OneKey(());
+
+/// The keys of [several algorithms](crate::EachOf): one for each.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct OneKeyForEach<const ALGORITHMS: usize>(());
+
+pub(crate) mod sealed {
+    /// What keeps `Limit` to this crate.
+    pub trait Sealed {}
+}
+
+impl<A: Algorithm> sealed::Sealed for A {}
+
 impl<A: Algorithm> Limit for A {
     type Snapshot = A::Snapshot;
+    type Keys = OneKey;
 
     #[inline]
     fn policies(&self) -> PolicyId {
@@ -53,12 +73,12 @@ impl<A: Algorithm> Limit for A {
         names.join(", ")
     }
 
-    #[inline(always)]
+    #[inline]
     fn decision_of(&self, snapshot: &A::Snapshot) -> Decision {
         self.decision(snapshot)
     }
 
-    #[inline(always)]
+    #[inline]
     fn delay_of(&self, snapshot: &A::Snapshot) -> Duration {
         self.delay(snapshot)
     }

@@ -3,12 +3,12 @@
 use std::future::Future;
 
 use crate::{
-    choice::{Choice, Choose},
+    choice::Choose,
     decision::Decision,
     error::StoreError,
     key::Key,
     limit::Limit,
-    store::{Answer, AsKey, Decided, Store},
+    store::{AsKey, Store},
 };
 
 mod check;
@@ -20,7 +20,7 @@ use check::Check;
 /// It is what [`RateLimitLayer`](crate::RateLimitLayer) is built on. Keys are taken in any borrowed
 /// form: `check("bob")` finds the bucket of the `String` key `bob`. Clones share their buckets.
 ///
-/// In the algorithm's place may stand what [chooses](crate::choice) one without a request, as a
+/// Instead of an algorithm it takes what [chooses](crate::choice) one without a request, as a
 /// `Reloadable` does. For a plan that is known already, make a limiter of that plan's algorithm and
 /// a clone of the store: neither costs an allocation.
 ///
@@ -139,11 +139,10 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
     {
-        let limit = self.algorithm.choose(&());
-        let peeking = self.store.peek(&limit, key, 1);
-        let kept = C::keep(limit);
-        let verdict = peeking.wait().await?;
-        Ok(self.algorithm.kept(&kept).decision_of(&verdict.snapshot))
+        let choice = self.algorithm.choose(&());
+        let limit = self.algorithm.limit(&choice);
+        let verdict = self.store.peek(limit, key, 1).wait().await?;
+        Ok(limit.decision_of(&verdict.snapshot))
     }
 
     /// Gives units back that were charged for something that did not happen; never more than are
@@ -154,7 +153,7 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
     /// because the store was full, gets nothing.
     ///
     /// [`LeakyBucket::queue`](crate::algorithm::LeakyBucket::queue) gives nothing back: those
-    /// behind keep the places that were promised.
+    /// behind keep the slots that were promised.
     ///
     /// # Errors
     ///
@@ -179,8 +178,9 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
     {
-        let refunding = (self.store).refund(&self.algorithm.choose(&()), key, cost);
-        refunding.wait().await
+        let choice = self.algorithm.choose(&());
+        let limit = self.algorithm.limit(&choice);
+        self.store.refund(limit, key, cost).wait().await
     }
 
     /// Forgets the key: it is as good as one that was never seen.
@@ -194,32 +194,19 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
     {
-        let resetting = self.store.reset(&self.algorithm.choose(&()), key);
-        resetting.wait().await
+        let choice = self.algorithm.choose(&());
+        let limit = self.algorithm.limit(&choice);
+        self.store.reset(limit, key).wait().await
     }
 }
 
-impl<C: Choice, S> RateLimiter<C, S> {
+impl<A, S> RateLimiter<A, S> {
     #[inline]
-    pub(crate) fn decide<K, Q>(
-        &self,
-        limit: &C::Limit,
-        key: &Q,
-        cost: u32,
-    ) -> Answer<Decided<C::Limit>, S::Deciding>
-    where
-        K: Key,
-        Q: AsKey<K> + ?Sized,
-        S: Store<C::Limit, K>,
-    {
-        self.store.decide(limit, key, cost)
-    }
-
-    #[inline]
-    pub(crate) const fn choice(&self) -> &C {
+    pub(crate) const fn algorithm(&self) -> &A {
         &self.algorithm
     }
 
+    #[inline]
     pub(crate) const fn store(&self) -> &S {
         &self.store
     }

@@ -34,7 +34,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ),
     ("limit", &["algorithm", "clock", "decision"]),
     ("each_of", &["algorithm", "clock", "decision", "limit"]),
-    ("keyed", &["algorithm", "each_of", "key", "limit"]),
+    ("keyed", &["each_of", "key", "limit"]),
     ("config", &["algorithm", "each_of", "error", "quota"]),
     ("choice", &["error", "limit"]),
     (

@@ -1,10 +1,10 @@
 //! Numbers that a closure chooses for each request.
 
-use std::{fmt, marker::PhantomData, ops::Deref};
+use std::{fmt, marker::PhantomData};
 
 use crate::limit::Limit;
 
-use super::{Choice, Choose};
+use super::Choose;
 
 /// Holds each request to the limit that the closure gives for it: by plan, by tenant, by route.
 ///
@@ -74,43 +74,20 @@ pub struct ByRequest<F, L> {
     gives: PhantomData<fn() -> L>,
 }
 
-/// A limit that was chosen for one request.
-#[derive(Debug, Clone)]
-pub struct Chosen<L>(L);
-
-impl<L> Deref for Chosen<L> {
-    type Target = L;
-
-    #[inline]
-    fn deref(&self) -> &L {
-        &self.0
-    }
-}
-
-impl<F, L: Limit> Choice for ByRequest<F, L> {
-    type Limit = L;
-    type Kept = L;
-
-    #[inline]
-    fn kept<'a>(&'a self, kept: &'a L) -> &'a L {
-        kept
-    }
-}
-
+// Without this the compiler would say "expected a closure" of one for another type of request.
+#[diagnostic::do_not_recommend]
 impl<Req, F: Fn(&Req) -> L, L: Limit> Choose<Req> for ByRequest<F, L> {
-    type Chosen<'a>
-        = Chosen<L>
-    where
-        Self: 'a;
+    type Limit = L;
+    type Choice = L;
 
     #[inline]
-    fn choose(&self, request: &Req) -> Chosen<L> {
-        Chosen((self.choose)(request))
+    fn choose(&self, request: &Req) -> L {
+        (self.choose)(request)
     }
 
     #[inline]
-    fn keep(chosen: Chosen<L>) -> L {
-        chosen.0
+    fn limit<'a>(&'a self, chosen: &'a L) -> &'a L {
+        chosen
     }
 }
 

@@ -1,4 +1,4 @@
-//! What stands in the algorithm's place of a layer: one for all requests, or one that is chosen.
+//! Chooses the algorithm of each request: one for all, one by plan, or one that can be replaced.
 //!
 //! | for | use |
 //! |---|---|
@@ -39,11 +39,10 @@
 //! | [`MinInterval`] | nothing: the last admission is all that matters |
 //! | all others | the count of one other plan while that plan owes something, and until when the rest of them do: who comes back before begins as full as it may have been |
 //!
-//! A refused request changes nothing of it. The rule is held by
-//! `tests/properties/tests/in_turn.rs`, the rows of the first table by `tests/plans.rs`. A state
-//! may be forgotten once it is as good as fresh for every plan that was admitted; in memory it also
-//! has to have been so for [as long](crate::algorithm::ConfigId::retention) as the slowest of its
-//! policy matter.
+//! A refused request changes nothing of it. `tests/properties/tests/in_turn.rs` tests the rule, and
+//! `tests/plans.rs` the rows of the first table. A state may be forgotten once it is as good as
+//! fresh for every plan that was admitted. In memory it is kept for [three windows of the slowest
+//! configuration seen](crate::algorithm::ConfigId::retention).
 //!
 //! [`TokenBucket`]: crate::algorithm::TokenBucket
 //! [`Gcra`]: crate::algorithm::Gcra
@@ -54,70 +53,84 @@
 //! [`SlidingBuckets`]: crate::algorithm::SlidingBuckets
 //! [`MinInterval`]: crate::algorithm::MinInterval
 
-use std::ops::Deref;
-
 use crate::limit::Limit;
 
 mod by_request;
 #[cfg(feature = "reload")]
 mod reloadable;
 
-pub use by_request::{ByRequest, Chosen, by_request};
+pub use by_request::{ByRequest, by_request};
 #[cfg(feature = "reload")]
 pub use reloadable::Reloadable;
 
-/// What can stand in the algorithm's place: a limit, or what chooses one.
-pub trait Choice {
-    /// The limit that a request is held to.
-    type Limit: Limit;
-    /// What is kept of a choice while its request is on the way: nothing if there is only one.
-    type Kept: Clone + Send + 'static;
-
-    /// The limit that was chosen.
-    fn kept<'a>(&'a self, kept: &'a Self::Kept) -> &'a Self::Limit;
-}
-
-/// Chooses the limit of each request, without a box or a lock.
+/// Chooses the algorithm of each request.
 ///
-/// An algorithm is its own choice for every request. Implement it for a table of plans that a
-/// closure for [`by_request`] cannot say.
+/// An algorithm is its own choice for every request. Implement it for a table of plans where the
+/// closure of [`by_request`] would have to clone what the table has.
+///
+/// # Example: plans in a table
+///
+/// ```
+/// use http::Request;
+/// use tollgate::{Quota, RateLimitLayer};
+/// use tollgate::{algorithm::FixedWindow, choice::Choose, key::Header, store::LocalStore};
+///
+/// #[derive(Clone)]
+/// struct Plans([FixedWindow; 2]);
+///
+/// impl<B> Choose<Request<B>> for Plans {
+///     type Limit = FixedWindow;
+///     type Choice = usize;
+///
+///     fn choose(&self, request: &Request<B>) -> usize {
+///         usize::from(request.headers().contains_key("x-paid"))
+///     }
+///     fn limit<'a>(&'a self, plan: &'a usize) -> &'a FixedWindow {
+///         &self.0[*plan]
+///     }
+/// }
+///
+/// # use http::Response;
+/// # use tower::{Layer, Service, ServiceExt};
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let plans = Plans([2, 5].map(|units| FixedWindow::new(Quota::per_day(units)).named("daily")));
+/// let limit = RateLimitLayer::new(plans, LocalStore::new(), Header::new("x-user"));
+/// # let inner = tower::service_fn(|_| async { Ok::<_, ()>(Response::new(String::new())) });
+/// # let service = limit.layer(inner);
+/// let request = Request::get("/").header("x-user", "bob").header("x-paid", "yes");
+/// let response = service.oneshot(request.body(String::new()).unwrap()).await.unwrap();
+/// assert_eq!(response.headers()["ratelimit"].to_str().unwrap().split(';').nth(1), Some("r=4"));
+/// # });
+/// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a rate-limiting algorithm for requests of type `{Req}`",
-    label = "neither an algorithm nor a choice of one",
-    note = "use one of `tollgate::algorithm` (`TokenBucket::new(Quota::per_second(20))`, say), a tuple of them, or implement `tollgate::algorithm::Algorithm`",
-    note = "for numbers that depend on the request use `tollgate::choice::by_request(|request: &{Req}| ..)`"
+    message = "`{Self}` chooses no algorithm for requests of type `{Req}`",
+    label = "neither an algorithm nor a choice of one for `{Req}`",
+    note = "use one of `tollgate::algorithm` (`TokenBucket::new(Quota::per_second(20))`, say), or let a closure choose one: `tollgate::choice::by_request(|request: &{Req}| ..)`",
+    note = "a `RateLimiter` has no request: its choice is made for `()`"
 )]
-pub trait Choose<Req>: Choice {
-    /// The choice, while the request is judged.
-    type Chosen<'a>: Deref<Target = Self::Limit>
-    where
-        Self: 'a;
+pub trait Choose<Req> {
+    /// The algorithm, or [each of several](crate::EachOf).
+    type Limit: Limit;
+    /// What was chosen. It goes with the request until the response is there, so it should be
+    /// small: the place in a table, say.
+    type Choice: Send + 'static;
 
     /// Chooses for this request.
-    fn choose<'a>(&'a self, request: &Req) -> Self::Chosen<'a>;
+    fn choose(&self, request: &Req) -> Self::Choice;
 
-    /// What is kept of it while its request is on the way.
-    fn keep(chosen: Self::Chosen<'_>) -> Self::Kept;
-}
-
-impl<L: Limit> Choice for L {
-    type Limit = L;
-    type Kept = ();
-
-    #[inline(always)]
-    fn kept<'a>(&'a self, (): &'a ()) -> &'a L {
-        self
-    }
+    /// The limit that was chosen.
+    fn limit<'a>(&'a self, choice: &'a Self::Choice) -> &'a Self::Limit;
 }
 
 impl<Req, L: Limit> Choose<Req> for L {
-    type Chosen<'a> = &'a L;
+    type Limit = L;
+    type Choice = ();
 
-    #[inline(always)]
-    fn choose<'a>(&'a self, _request: &Req) -> &'a L {
+    #[inline]
+    fn choose(&self, _request: &Req) {}
+
+    #[inline]
+    fn limit<'a>(&'a self, (): &'a ()) -> &'a L {
         self
     }
-
-    #[inline(always)]
-    fn keep(_chosen: &L) {}
 }

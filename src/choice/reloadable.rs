@@ -1,12 +1,12 @@
 //! Numbers that are replaced while they are in use.
 
-use std::{fmt, ops::Deref, sync::Arc};
+use std::{fmt, sync::Arc};
 
-use arc_swap::{ArcSwap, Guard};
+use arc_swap::ArcSwap;
 
 use crate::{error::ConfigError, limit::Limit};
 
-use super::{Choice, Choose};
+use super::Choose;
 
 /// Holds every request to the limit that is in force when it is judged, and lets any thread replace
 /// that limit.
@@ -74,39 +74,18 @@ impl<L: Limit> Reloadable<L> {
     }
 }
 
-/// The limit that is in force for one request.
-pub struct InForce<L>(Guard<Arc<L>>);
-
-impl<L> Deref for InForce<L> {
-    type Target = L;
-
-    #[inline]
-    fn deref(&self) -> &L {
-        &self.0
-    }
-}
-
-impl<L: Limit> Choice for Reloadable<L> {
-    type Limit = L;
-    type Kept = Arc<L>;
-
-    #[inline]
-    fn kept<'a>(&'a self, kept: &'a Arc<L>) -> &'a L {
-        kept
-    }
-}
-
 impl<Req, L: Limit> Choose<Req> for Reloadable<L> {
-    type Chosen<'a> = InForce<L>;
+    type Limit = L;
+    type Choice = Arc<L>;
 
     #[inline]
-    fn choose(&self, _request: &Req) -> InForce<L> {
-        InForce(self.in_force.load())
+    fn choose(&self, _request: &Req) -> Arc<L> {
+        self.in_force()
     }
 
     #[inline]
-    fn keep(chosen: InForce<L>) -> Arc<L> {
-        Guard::into_inner(chosen.0)
+    fn limit<'a>(&'a self, in_force: &'a Arc<L>) -> &'a L {
+        in_force
     }
 }
 

@@ -1,142 +1,214 @@
-//! The future of a limited service: the inner one, or an answer in its place, or a request that is
-//! held.
+//! The future of a limited service.
 
 use std::{
     fmt,
     future::Future,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use crate::{
-    choice::Choose, key::Key, response::Respond, store::Store, store_error::HandleStoreError,
-};
-
 use super::{
-    Expose, Options,
-    service::Annotation,
-    waiting::{Held, Next},
+    decide::{Admitted, Asked, LayerFor},
+    waiting::{Wait, Waiting},
 };
 
 pin_project! {
     /// Brings the inner service's response, or the answer in its place.
     ///
-    /// It has room for the inner future or an answer only: a request that has to wait, for its turn or
-    /// for a store that is far away, waits in a box.
+    /// It has room for the inner future or an answer only: a request that has to wait, for its turn
+    /// or for a store that is far away, waits in a box.
     #[must_use = "futures do nothing unless polled"]
-    pub struct ResponseFuture<Fut, Res, Err, Note, Wait> {
+    pub struct ResponseFuture<Svc, Req, Layer>
+    where
+        Svc: Service<Req>,
+        Layer: LayerFor<Svc, Req>,
+    {
         #[pin]
-        state: State<Fut, Res, Err, Note, Wait>,
+        state: StateOf<Svc, Req, Layer>,
     }
 }
 
 pin_project! {
     #[project = StateProjection]
-    enum State<Fut, Res, Err, Note, Wait> {
-        Inner { #[pin] future: Fut, note: Option<Note> },
-        Answer { answer: Option<Result<Res, Err>> },
-        Held { held: Pin<Box<Wait>> },
+    pub(super) enum State<Fut, Annotation, Answer, Wait> {
+        Inner { #[pin] future: Fut, annotation: Option<Annotation> },
+        Answered { answer: Option<Answer> },
+        Waiting { waiting: Pin<Box<Wait>> },
     }
 }
 
-impl<Fut, Res, Err, Note, Wait> ResponseFuture<Fut, Res, Err, Note, Wait> {
-    #[inline]
-    pub(crate) fn inner(future: Fut, note: Option<Note>) -> Self {
-        let state = State::Inner { future, note };
-        Self { state }
-    }
+/// The state of a response, in the types of its layer.
+pub(super) type StateOf<Svc, Req, Layer> = State<
+    <Svc as Service<Req>>::Future,
+    Annotation<
+        Layer,
+        <Layer as LayerFor<Svc, Req>>::Choice,
+        <Layer as LayerFor<Svc, Req>>::Snapshot,
+    >,
+    Result<<Svc as Service<Req>>::Response, <Layer as LayerFor<Svc, Req>>::Error>,
+    Waiting<Svc, Req, Layer>,
+>;
 
-    #[inline(always)]
-    pub(crate) fn answer(answer: Result<Res, Err>) -> Self {
-        let answer = Some(answer);
-        let state = State::Answer { answer };
-        Self { state }
-    }
-
-    pub(crate) fn held(held: Wait) -> Self {
-        let held = Box::pin(held);
-        let state = State::Held { held };
-        Self { state }
-    }
+/// What is added to the response of an admitted request.
+///
+/// Every future has room for it, so it keeps what the decision is made of and not the decision.
+pub(super) struct Annotation<Layer, Choice, Snapshot> {
+    layer: Arc<Layer>,
+    admitted: Admitted<Choice, Snapshot>,
 }
 
-impl<Fut, Res, Err, Note, Wait> fmt::Debug for ResponseFuture<Fut, Res, Err, Note, Wait> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ResponseFuture").finish_non_exhaustive()
-    }
-}
-
-impl<Svc, Req, A, S, F, C, R, X, E, D, K> Future
-    for ResponseFuture<
-        Svc::Future,
-        Svc::Response,
-        R::Error,
-        Annotation<A, S, F, Options<C, R, X, E, D>>,
-        Held<Svc, Req, A, S, F, Options<C, R, X, E, D>, K>,
-    >
+impl<Svc, Req, Layer> ResponseFuture<Svc, Req, Layer>
 where
     Svc: Service<Req>,
-    A: Choose<Req>,
-    K: Key,
-    S: Store<A::Limit, K>,
-    R: Respond<Req, Svc::Response, Svc::Error>,
-    E: HandleStoreError,
-    D: Expose<Req>,
+    Layer: LayerFor<Svc, Req>,
 {
-    type Output = Result<Svc::Response, R::Error>;
+    #[inline]
+    pub(super) fn new(state: StateOf<Svc, Req, Layer>) -> Self {
+        Self { state }
+    }
+}
+
+/// Calls the inner service, for a request that nothing was counted of.
+#[inline]
+pub(super) fn uncounted<Svc, Req, Layer>(
+    service: &mut Svc,
+    request: Req,
+) -> StateOf<Svc, Req, Layer>
+where
+    Svc: Service<Req>,
+    Layer: LayerFor<Svc, Req>,
+{
+    let future = service.call(request);
+    State::Inner {
+        future,
+        annotation: None,
+    }
+}
+
+/// Calls the inner service, for a request that was admitted.
+#[inline]
+pub(super) fn admitted<Svc, Req, Layer>(
+    layer: &Arc<Layer>,
+    service: &mut Svc,
+    mut request: Req,
+    admitted: Admitted<Layer::Choice, Layer::Snapshot>,
+) -> StateOf<Svc, Req, Layer>
+where
+    Svc: Service<Req>,
+    Layer: LayerFor<Svc, Req>,
+{
+    layer.expose(&mut request, &admitted);
+    let annotation = layer.annotates().then(|| Annotation {
+        layer: Arc::clone(layer),
+        admitted,
+    });
+    let future = service.call(request);
+    State::Inner { future, annotation }
+}
+
+/// Answers a request in the inner service's place.
+#[inline]
+pub(super) fn answered<Fut, Annotation, Answer, Wait>(
+    answer: Answer,
+) -> State<Fut, Annotation, Answer, Wait> {
+    let answer = Some(answer);
+    State::Answered { answer }
+}
+
+/// Has a request wait, with the inner service that was made ready for it.
+pub(super) fn waiting<Svc, Req, Layer>(
+    layer: &Arc<Layer>,
+    service: Svc,
+    request: Req,
+    asked: Asked<Layer::Choice, Layer::Key>,
+    wait: Wait<Layer::Deciding, Layer::Snapshot>,
+) -> StateOf<Svc, Req, Layer>
+where
+    Svc: Service<Req>,
+    Layer: LayerFor<Svc, Req>,
+{
+    let waiting = Waiting::new(Arc::clone(layer), service, request, asked, wait);
+    State::Waiting {
+        waiting: Box::pin(waiting),
+    }
+}
+
+impl<Svc, Req, Layer> Future for ResponseFuture<Svc, Req, Layer>
+where
+    Svc: Service<Req>,
+    Layer: LayerFor<Svc, Req>,
+{
+    type Output = Result<Svc::Response, Layer::Error>;
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if let StateProjection::Inner { future, note } = self.as_mut().project().state.project() {
-            return Annotation::poll_inner::<Req, _, Svc::Error, _>(note, future, cx);
+        match self.as_mut().project().state.project() {
+            StateProjection::Inner { future, annotation } => {
+                poll_inner::<Svc, Req, Layer>(future, annotation, cx)
+            }
+            _ => self.poll_other(cx),
         }
-        self.poll_in_its_place(cx)
     }
 }
 
-impl<Svc, Req, A, S, F, C, R, X, E, D, K>
-    ResponseFuture<
-        Svc::Future,
-        Svc::Response,
-        R::Error,
-        Annotation<A, S, F, Options<C, R, X, E, D>>,
-        Held<Svc, Req, A, S, F, Options<C, R, X, E, D>, K>,
-    >
+/// Polls the inner service, and adds what its caller should know to its response.
+#[inline]
+fn poll_inner<Svc, Req, Layer>(
+    future: Pin<&mut Svc::Future>,
+    annotation: &mut Option<Annotation<Layer, Layer::Choice, Layer::Snapshot>>,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Svc::Response, Layer::Error>>
 where
     Svc: Service<Req>,
-    A: Choose<Req>,
-    K: Key,
-    S: Store<A::Limit, K>,
-    R: Respond<Req, Svc::Response, Svc::Error>,
-    E: HandleStoreError,
-    D: Expose<Req>,
+    Layer: LayerFor<Svc, Req>,
 {
-    /// Polls what is not, or not yet, the inner future.
+    let mut response = future.poll(cx).map_err(Layer::inner_error);
+    if let (Some(annotation), Poll::Ready(Ok(response))) = (annotation, &mut response) {
+        annotation.layer.annotate(response, &annotation.admitted);
+    }
+    response
+}
+
+impl<Svc, Req, Layer> ResponseFuture<Svc, Req, Layer>
+where
+    Svc: Service<Req>,
+    Layer: LayerFor<Svc, Req>,
+{
+    /// Polls what is not the inner future, or not yet.
+    ///
+    /// Apart from `poll`, so that this stays out of its caller: it gives an eighth of a decision
+    /// (`cargo bench -p tollgate-benches --bench layer`, headers off).
     #[cold]
-    fn poll_in_its_place(
+    fn poll_other(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Svc::Response, R::Error>> {
+    ) -> Poll<Result<Svc::Response, Layer::Error>> {
         let mut state = self.project().state;
         loop {
             let next = match state.as_mut().project() {
-                StateProjection::Inner { future, note } => {
-                    return Annotation::poll_inner::<Req, _, Svc::Error, _>(note, future, cx);
+                StateProjection::Inner { future, annotation } => {
+                    return poll_inner::<Svc, Req, Layer>(future, annotation, cx);
                 }
-                StateProjection::Answer { answer } => {
+                StateProjection::Answered { answer } => {
                     return Poll::Ready(answer.take().expect("polled after it was ready"));
                 }
-                StateProjection::Held { held } => ready!(held.as_mut().poll_next(cx)),
+                StateProjection::Waiting { waiting } => ready!(waiting.as_mut().poll_next(cx)),
             };
-            state.set(match next {
-                Next::Inner(future, note) => State::Inner { future, note },
-                Next::Answer(answer) => State::Answer {
-                    answer: Some(answer),
-                },
-            });
+            state.set(next);
         }
+    }
+}
+
+impl<Svc, Req, Layer> fmt::Debug for ResponseFuture<Svc, Req, Layer>
+where
+    Svc: Service<Req>,
+    Layer: LayerFor<Svc, Req>,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResponseFuture").finish_non_exhaustive()
     }
 }

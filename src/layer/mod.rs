@@ -1,23 +1,20 @@
 //! The layer: an algorithm, a store and a key, and what else a user may choose.
 
-use std::sync::Arc;
-
 use tower_layer::Layer;
 
-use crate::{
-    exempt::NoExemption, limiter::RateLimiter, response::Http, store::LocalStore,
-    store_error::OnStoreError,
-};
+use crate::{limiter::RateLimiter, store::LocalStore};
 
-mod expose;
+mod answer;
+mod decide;
 mod future;
-mod inner;
+mod options;
 mod service;
 mod waiting;
 
-pub use expose::{Expose, Exposed, Hidden};
+pub use answer::{Expose, Exposed, Hidden};
+pub use decide::LayerFor;
 pub use future::ResponseFuture;
-pub use inner::InnerService;
+pub use options::Options;
 pub use service::{LocalRateLimit, RateLimit};
 
 /// Lets a request through to the inner service, or answers it with 429 (gRPC:
@@ -34,9 +31,9 @@ pub use service::{LocalRateLimit, RateLimit};
 /// # What it asks of the service
 ///
 /// The inner service must be `Clone` (axum's and tonic's are): while a decision is waited for, the
-/// service that was made ready goes with the request, and a clone takes its place. With
-/// [`LocalStore`] that never happens, except for a request that is [held
-/// back](crate::algorithm::LeakyBucket::queue).
+/// service that was made ready goes with the request, and a clone is used from then on. With
+/// [`LocalStore`] only a request that waits in a [queue](crate::algorithm::LeakyBucket::queue) is
+/// waited for.
 ///
 /// For services that don't speak HTTP choose another answer, as
 /// [`.respond_with(AsError)`](Self::respond_with).
@@ -75,7 +72,9 @@ pub use service::{LocalRateLimit, RateLimit};
 /// ```
 #[derive(Debug, Clone)]
 pub struct RateLimitLayer<Algo, Store, KeyFn, Opts = Options> {
-    pub(crate) settings: Settings<Algo, Store, KeyFn, Opts>,
+    limiter: RateLimiter<Algo, Store>,
+    key: KeyFn,
+    options: Opts,
 }
 
 /// A layer with a [`LocalStore`], whose type would name the algorithm twice.
@@ -95,43 +94,14 @@ pub struct RateLimitLayer<Algo, Store, KeyFn, Opts = Options> {
 pub type LocalRateLimitLayer<Algo, Key, KeyFn, Opts = Options> =
     RateLimitLayer<Algo, LocalStore<Algo, Key>, KeyFn, Opts>;
 
-/// What a layer and its services share.
-#[derive(Debug, Clone)]
-pub(crate) struct Settings<Algo, Store, KeyFn, Opts> {
-    pub(crate) limiter: RateLimiter<Algo, Store>,
-    pub(crate) key: KeyFn,
-    pub(crate) options: Opts,
-}
-
-/// What a layer does besides counting; the layer's setters change it.
-#[derive(Debug, Clone, Default)]
-pub struct Options<
-    CostFn = u32,
-    Resp = Http,
-    ExemptFn = NoExemption,
-    OnError = OnStoreError,
-    Expose = Hidden,
-> {
-    pub(crate) cost: CostFn,
-    pub(crate) respond: Resp,
-    pub(crate) exempt: ExemptFn,
-    pub(crate) on_store_error: OnError,
-    pub(crate) expose: Expose,
-}
-
 impl<A, S, F> RateLimitLayer<A, S, F> {
     /// Limits by this algorithm, keeping count in this store, for each key that this extractor
     /// finds.
     pub fn new(algorithm: A, store: S, key: F) -> Self {
         Self {
-            settings: Settings {
-                limiter: RateLimiter::new(algorithm, store),
-                key,
-                options: Options {
-                    cost: 1,
-                    ..Options::default()
-                },
-            },
+            limiter: RateLimiter::new(algorithm, store),
+            key,
+            options: Options::default(),
         }
     }
 }
@@ -141,17 +111,10 @@ impl<A, S, F, C, R, X, E, D> RateLimitLayer<A, S, F, Options<C, R, X, E, D>> {
         self,
         change: impl FnOnce(Options<C, R, X, E, D>) -> Opts,
     ) -> RateLimitLayer<A, S, F, Opts> {
-        let Settings {
-            limiter,
-            key,
-            options,
-        } = self.settings;
         RateLimitLayer {
-            settings: Settings {
-                limiter,
-                key,
-                options: change(options),
-            },
+            limiter: self.limiter,
+            key: self.key,
+            options: change(self.options),
         }
     }
 
@@ -160,13 +123,7 @@ impl<A, S, F, C, R, X, E, D> RateLimitLayer<A, S, F, Options<C, R, X, E, D>> {
     /// See [`Cost`](crate::Cost). A request of cost 0 is admitted and charges nothing. Closures
     /// must name the type that they look at: `|request: &Request| …`.
     pub fn cost<C2>(self, cost: C2) -> RateLimitLayer<A, S, F, Options<C2, R, X, E, D>> {
-        self.with(|options| Options {
-            cost,
-            respond: options.respond,
-            exempt: options.exempt,
-            on_store_error: options.on_store_error,
-            expose: options.expose,
-        })
+        self.with(|options| options.cost(cost))
     }
 
     /// Answers refused requests in this way, and tells admitted ones this much.
@@ -174,13 +131,7 @@ impl<A, S, F, C, R, X, E, D> RateLimitLayer<A, S, F, Options<C, R, X, E, D>> {
     /// See [`response`](crate::response): [`Http`] by default, [`Grpc`](crate::response::Grpc),
     /// [`AsError`](crate::response::AsError), or your own.
     pub fn respond_with<R2>(self, respond: R2) -> RateLimitLayer<A, S, F, Options<C, R2, X, E, D>> {
-        self.with(|options| Options {
-            cost: options.cost,
-            respond,
-            exempt: options.exempt,
-            on_store_error: options.on_store_error,
-            expose: options.expose,
-        })
+        self.with(|options| options.respond(respond))
     }
 
     /// Lets the requests of which this closure says `true` pass without a key, a count or a header.
@@ -213,13 +164,7 @@ impl<A, S, F, C, R, X, E, D> RateLimitLayer<A, S, F, Options<C, R, X, E, D>> {
     where
         X2: Fn(&Request) -> bool,
     {
-        self.with(|options| Options {
-            cost: options.cost,
-            respond: options.respond,
-            exempt,
-            on_store_error: options.on_store_error,
-            expose: options.expose,
-        })
+        self.with(|options| options.exempt(exempt))
     }
 
     /// Chooses what becomes of a request while the store is unavailable: an [`OnStoreError`], or a
@@ -229,13 +174,7 @@ impl<A, S, F, C, R, X, E, D> RateLimitLayer<A, S, F, Options<C, R, X, E, D>> {
         self,
         on_store_error: E2,
     ) -> RateLimitLayer<A, S, F, Options<C, R, X, E2, D>> {
-        self.with(|options| Options {
-            cost: options.cost,
-            respond: options.respond,
-            exempt: options.exempt,
-            on_store_error,
-            expose: options.expose,
-        })
+        self.with(|options| options.on_store_error(on_store_error))
     }
 
     /// Puts the [`Decision`](crate::Decision) about an admitted request into its extensions, for
@@ -244,13 +183,7 @@ impl<A, S, F, C, R, X, E, D> RateLimitLayer<A, S, F, Options<C, R, X, E, D>> {
     /// It costs an allocation and about as much time as the decision itself, so it is only done
     /// when asked for.
     pub fn expose_decision(self) -> RateLimitLayer<A, S, F, Options<C, R, X, E, Exposed>> {
-        self.with(|options| Options {
-            cost: options.cost,
-            respond: options.respond,
-            exempt: options.exempt,
-            on_store_error: options.on_store_error,
-            expose: Exposed,
-        })
+        self.with(|options| options.expose(Exposed))
     }
 }
 
@@ -265,6 +198,24 @@ where
     type Service = RateLimit<Svc, A, S, F, O>;
 
     fn layer(&self, inner: Svc) -> Self::Service {
-        RateLimit::new(inner, Arc::new(self.settings.clone()))
+        RateLimit::new(inner, self.clone())
     }
 }
+
+/// A service that can be limited: any that is `Clone`.
+///
+/// It is asked for where a layer meets a service, so that the compiler's message is about that line
+/// and says why.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "the inner service `{Self}` must be `Clone` to be limited",
+    label = "this inner service is not `Clone`",
+    note = "derive or implement `Clone` for it, take `BoxCloneService` instead of `BoxService`, or put a `tower::buffer::Buffer` around it",
+    note = "a function that makes a layer says which: `fn limit() -> tollgate::LocalRateLimitLayer<TokenBucket, IpAddr, PeerIp>`, and not `impl Layer<S>`",
+    note = "a clone takes its place while the one that was made ready goes with a request that has to wait"
+)]
+pub trait InnerService: Clone {}
+
+// Without this the compiler would ask for `Clone`, and not say of what and why.
+#[diagnostic::do_not_recommend]
+impl<Svc: Clone> InnerService for Svc {}

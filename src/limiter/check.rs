@@ -20,10 +20,9 @@ use crate::{
 use super::RateLimiter;
 
 pin_project! {
-    /// Decides when it is polled first: before that, nothing is charged.
+    /// Decides when it is first polled: before that, nothing is charged.
     ///
-    /// It is no `async fn`, so that the decision is written once, to where the caller wants it: each future that hands
-    /// it on copies it, which takes as long as half a decision. What of it nobody asks for is not made at all.
+    /// Hand-written future: avoids moving `Decision`.
     #[must_use = "futures do nothing unless polled"]
     pub(super) struct Check<'a, C, S, K, Q>
     where
@@ -36,15 +35,15 @@ pin_project! {
         key: &'a Q,
         cost: u32,
         #[pin]
-        state: State<S::Deciding, C::Kept>,
+        state: State<S::Deciding, C::Choice>,
     }
 }
 
 pin_project! {
     #[project = StateProjection]
-    enum State<Deciding, Kept> {
+    enum State<Deciding, Choice> {
         Asked,
-        Undecided { #[pin] deciding: Deciding, kept: Kept },
+        Undecided { #[pin] deciding: Deciding, choice: Choice },
         Done,
     }
 }
@@ -76,15 +75,16 @@ where
 {
     type Output = Result<Decision, StoreError>;
 
-    #[inline(always)]
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        let limiter = *this.limiter;
+        let (algorithm, store) = (this.limiter.algorithm(), this.limiter.store());
         loop {
             match this.state.as_mut().project() {
                 StateProjection::Asked => {
-                    let limit = limiter.choice().choose(&());
-                    match limiter.decide(&limit, *this.key, *this.cost) {
+                    let choice = algorithm.choose(&());
+                    let limit = algorithm.limit(&choice);
+                    match store.decide(limit, *this.key, *this.cost) {
                         Answer::Now(verdict) => {
                             this.state.set(State::Done);
                             return Poll::Ready(match verdict {
@@ -93,14 +93,13 @@ where
                             });
                         }
                         Answer::Later(deciding) => {
-                            let kept = C::keep(limit);
-                            this.state.set(State::Undecided { deciding, kept });
+                            this.state.set(State::Undecided { deciding, choice });
                         }
                     }
                 }
-                StateProjection::Undecided { deciding, kept } => {
+                StateProjection::Undecided { deciding, choice } => {
                     let verdict = ready!(deciding.poll(cx));
-                    let limit = limiter.choice().kept(kept);
+                    let limit = algorithm.limit(choice);
                     let decision = verdict.map(|verdict| limit.decision_of(&verdict.snapshot));
                     this.state.set(State::Done);
                     return Poll::Ready(decision);

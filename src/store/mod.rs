@@ -111,10 +111,10 @@ pub trait Store<A: Limit, K: Key>: Clone {
     fn reset<Q: AsKey<K> + ?Sized>(&self, algorithm: &A, key: &Q)
     -> Answer<Written, Self::Writing>;
 
-    /// Gives back the place of a request that was dropped while it was held back.
+    /// Gives back the slot of a request that was dropped while it waited in the queue.
     ///
     /// It is called while a future is dropped, so it must not block; a store that cannot do it at
-    /// once may do it later or not at all (then the place is lost, and nothing is let through
+    /// once may do it later or not at all (then the slot is lost, and nothing is let through
     /// too early).
     fn withdraw(&self, algorithm: &A, key: &K, admission: &A::Snapshot, cost: u32) {
         let _ = (algorithm, key, admission, cost);

@@ -1,0 +1,114 @@
+//! What callers and handlers are told: the answer instead of the inner service's, the fields that
+//! are added to its response, and the decision in the request's extensions.
+
+use http::Request;
+
+use crate::{
+    decision::{Decision, PolicyDecision},
+    error::StoreError,
+    key::Rejection,
+    response::Respond,
+    store_error::{self, HandleStoreError},
+    told_once::ToldOnce,
+};
+
+use super::Options;
+
+/// Puts the decision about an admitted request where handlers find it.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "the decision about a request of type `{Req}` cannot be exposed",
+    label = "`{Req}` has no extensions to put a decision into",
+    note = "leave `.expose_decision()` out: only an `http::Request` has extensions"
+)]
+pub trait Expose<Req> {
+    /// Puts the decision into the request, or does not ask for it.
+    fn expose(&self, request: &mut Req, decision: impl FnOnce() -> Decision);
+}
+
+/// Handlers don't see the decision: the default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Hidden;
+
+impl<Req> Expose<Req> for Hidden {
+    #[inline]
+    fn expose(&self, _request: &mut Req, _decision: impl FnOnce() -> Decision) {}
+}
+
+/// Handlers find the [`Decision`] in the request's extensions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Exposed;
+
+impl<B> Expose<Request<B>> for Exposed {
+    fn expose(&self, request: &mut Request<B>, decision: impl FnOnce() -> Decision) {
+        request.extensions_mut().insert(decision());
+    }
+}
+
+impl<C, R, X, E, D> Options<C, R, X, E, D> {
+    /// Answers a request that was refused.
+    #[cold]
+    pub(super) fn refuse<Req, Res, Err>(
+        &self,
+        request: &Req,
+        mut decision: Decision,
+    ) -> Result<Res, R::Error>
+    where
+        R: Respond<Req, Res, Err>,
+    {
+        decision.resolve();
+        warn_of_bursts_of_zero(&decision);
+        self.respond.refuse(request, decision)
+    }
+
+    /// Answers a request whose key extractor rejected it.
+    #[cold]
+    pub(super) fn reject<Req, Res, Err>(
+        &self,
+        request: &Req,
+        rejection: impl Rejection,
+    ) -> Result<Res, R::Error>
+    where
+        R: Respond<Req, Res, Err>,
+    {
+        self.respond.reject(request, rejection.into_response())
+    }
+
+    /// Answers a request that the store could not decide about; `None` lets it through.
+    #[cold]
+    pub(super) fn undecided<Req, Res, Err>(
+        &self,
+        request: &Req,
+        error: &StoreError,
+    ) -> Option<Result<Res, R::Error>>
+    where
+        R: Respond<Req, Res, Err>,
+        E: HandleStoreError,
+    {
+        if store_error::admits(&self.on_store_error, error) {
+            return None;
+        }
+        Some(self.respond.unavailable(request, error))
+    }
+}
+
+/// Warns the operator, once for each policy, of a burst or a capacity of 0: it is legal, but may
+/// have been meant as "no bursts".
+///
+/// A quota of 0 units says what it does and needs no warning. It has a window; a burst of 0 has
+/// none.
+fn warn_of_bursts_of_zero(decision: &Decision) {
+    static WARNED: ToldOnce = ToldOnce::new();
+
+    let is_zero = |policy: &&PolicyDecision| policy.limit() == 0 && policy.window().is_zero();
+    for policy in decision.policies().iter().filter(is_zero) {
+        if WARNED.is_new(policy.policy()) {
+            tracing::warn!(
+                name: "layer.nothing_let_through",
+                target: "tollgate::layer",
+                policy = policy.policy(),
+                "a limit with a burst or a capacity of 0 refuses every request: 1 lets them through one by one"
+            );
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! What a layer does with a request: it goes on to the inner service, is answered, or waits.
+
+use std::{future::Future, time::Duration};
+
+use tower_service::Service;
+
+use crate::{
+    choice::Choose,
+    cost::Cost,
+    error::StoreError,
+    exempt::Exempt,
+    key::Key,
+    keyed::KeysFor,
+    limit::Limit,
+    response::Respond,
+    store::{Answer, Store, Verdict},
+    store_error::HandleStoreError,
+};
+
+use super::{Expose, Options, RateLimitLayer};
+
+/// A layer whose algorithm, store, key and options fit this service and its requests.
+///
+/// Its one implementation names what each of them must be able to do. The service, its future and
+/// a request that waits ask for this trait and for nothing else.
+#[doc(hidden)]
+pub trait LayerFor<Svc: Service<Req>, Req> {
+    /// Which limit was chosen for a request.
+    type Choice: Send + 'static;
+    /// The key that a request is charged to.
+    type Key: Key;
+    /// How the bucket stood right after the decision.
+    type Snapshot: Clone + Send + 'static;
+    /// Brings a decision that is not there yet.
+    type Deciding: Future<Output = Result<Verdict<Self::Snapshot>, StoreError>>;
+    /// The error of the limited service.
+    type Error;
+
+    /// Finds the key of a request, and asks the store about it.
+    #[expect(
+        clippy::type_complexity,
+        reason = "what was asked, and the future that answers it"
+    )]
+    fn decide(
+        &self,
+        request: &Req,
+    ) -> Answer<NextOf<Self, Svc, Req>, (Asked<Self::Choice, Self::Key>, Self::Deciding)>;
+
+    /// Says what comes after the store's verdict.
+    fn decided(
+        &self,
+        request: &Req,
+        asked: Asked<Self::Choice, impl FnOnce() -> Self::Key>,
+        verdict: Result<Verdict<Self::Snapshot>, StoreError>,
+    ) -> NextOf<Self, Svc, Req>;
+
+    /// Shows the decision to an admitted request, if that was asked for.
+    fn expose(&self, request: &mut Req, admitted: &Admitted<Self::Choice, Self::Snapshot>);
+
+    /// Whether anything is added to the responses of admitted requests.
+    fn annotates(&self) -> bool;
+
+    /// Adds the rate-limit fields to the response of an admitted request.
+    fn annotate(
+        &self,
+        response: &mut Svc::Response,
+        admitted: &Admitted<Self::Choice, Self::Snapshot>,
+    );
+
+    /// Gives back the slot of a request that was dropped before its turn in the queue.
+    fn withdraw(&self, asked: &Asked<Self::Choice, Self::Key>, admission: &Self::Snapshot);
+
+    /// An error of the inner service, as one of the limited service.
+    fn inner_error(error: Svc::Error) -> Self::Error;
+}
+
+/// What the store was asked: whether this cost fits, for this key, under the limit that was chosen.
+pub struct Asked<Choice, Key> {
+    pub(super) choice: Choice,
+    pub(super) key: Key,
+    pub(super) cost: u32,
+}
+
+/// A request that was admitted, under the limit that was chosen.
+pub struct Admitted<Choice, Snapshot> {
+    pub(super) choice: Choice,
+    pub(super) snapshot: Snapshot,
+}
+
+/// What comes next for a request.
+pub enum Next<Choice, Key, Snapshot, Answer> {
+    /// The inner service is called; nothing was counted.
+    Uncounted,
+    /// The inner service is called.
+    Admitted(Admitted<Choice, Snapshot>),
+    /// The inner service is called after this delay.
+    Queued(Asked<Choice, Key>, Snapshot, Duration),
+    /// The request is answered in the inner service's place.
+    Answered(Answer),
+}
+
+/// What comes next for a request, in the types of its layer.
+pub(super) type NextOf<L, Svc, Req> = Next<
+    <L as LayerFor<Svc, Req>>::Choice,
+    <L as LayerFor<Svc, Req>>::Key,
+    <L as LayerFor<Svc, Req>>::Snapshot,
+    Result<<Svc as Service<Req>>::Response, <L as LayerFor<Svc, Req>>::Error>,
+>;
+
+impl<Svc, Req, A, S, F, C, R, X, E, D> LayerFor<Svc, Req>
+    for RateLimitLayer<A, S, F, Options<C, R, X, E, D>>
+where
+    Svc: Service<Req>,
+    A: Choose<Req>,
+    F: KeysFor<<A::Limit as Limit>::Keys, Req>,
+    S: Store<A::Limit, F::Key>,
+    C: Cost<Req>,
+    R: Respond<Req, Svc::Response, Svc::Error>,
+    X: Exempt<Req>,
+    E: HandleStoreError,
+    D: Expose<Req>,
+{
+    type Choice = A::Choice;
+    type Key = F::Key;
+    type Snapshot = <A::Limit as Limit>::Snapshot;
+    type Deciding = S::Deciding;
+    type Error = R::Error;
+
+    // Inlined always, as is what it calls: `Next` has room for a whole response, and moving it
+    // takes a sixth of a decision (`cargo bench -p tollgate-benches --bench layer`, headers
+    // off).
+    #[inline(always)]
+    fn decide(
+        &self,
+        request: &Req,
+    ) -> Answer<NextOf<Self, Svc, Req>, (Asked<A::Choice, F::Key>, S::Deciding)> {
+        let (options, algorithm) = (&self.options, self.limiter.algorithm());
+        if options.exempt.is_exempt(request) {
+            return Answer::Now(Next::Uncounted);
+        }
+        let key = match self.key.find(request) {
+            Ok(Some(key)) => key,
+            Ok(None) => return Answer::Now(Next::Uncounted),
+            Err(rejection) => {
+                let answer = options.reject(request, rejection);
+                return Answer::Now(Next::Answered(answer));
+            }
+        };
+        let cost = options.cost.cost(request);
+        let choice = algorithm.choose(request);
+        let limit = algorithm.limit(&choice);
+        match self.limiter.store().decide(limit, &key, cost) {
+            Answer::Now(verdict) => {
+                let key = || key;
+                let asked = Asked { choice, key, cost };
+                Answer::Now(LayerFor::<Svc, Req>::decided(self, request, asked, verdict))
+            }
+            Answer::Later(deciding) => Answer::Later((Asked { choice, key, cost }, deciding)),
+        }
+    }
+
+    #[inline(always)]
+    fn decided(
+        &self,
+        request: &Req,
+        Asked { choice, key, cost }: Asked<A::Choice, impl FnOnce() -> F::Key>,
+        verdict: Result<Verdict<Self::Snapshot>, StoreError>,
+    ) -> NextOf<Self, Svc, Req> {
+        let limit = self.limiter.algorithm().limit(&choice);
+        match verdict {
+            Ok(Verdict {
+                admitted: true,
+                snapshot,
+            }) => {
+                let delay = limit.delay_of(&snapshot);
+                if delay.is_zero() {
+                    return Next::Admitted(Admitted { choice, snapshot });
+                }
+                let key = key();
+                Next::Queued(Asked { choice, key, cost }, snapshot, delay)
+            }
+            Ok(refused) => {
+                let decision = limit.decision_of(&refused.snapshot);
+                Next::Answered(self.options.refuse(request, decision))
+            }
+            Err(error) => match self.options.undecided(request, &error) {
+                Some(answer) => Next::Answered(answer),
+                None => Next::Uncounted,
+            },
+        }
+    }
+
+    #[inline]
+    fn expose(&self, request: &mut Req, admitted: &Admitted<A::Choice, Self::Snapshot>) {
+        let limit = self.limiter.algorithm().limit(&admitted.choice);
+        let decision = || limit.decision_of(&admitted.snapshot);
+        self.options.expose.expose(request, decision);
+    }
+
+    #[inline]
+    fn annotates(&self) -> bool {
+        self.options.respond.annotates()
+    }
+
+    fn annotate(
+        &self,
+        response: &mut Svc::Response,
+        admitted: &Admitted<A::Choice, Self::Snapshot>,
+    ) {
+        let limit = self.limiter.algorithm().limit(&admitted.choice);
+        let decision = limit.decision_of(&admitted.snapshot);
+        self.options.respond.annotate(&decision, response);
+    }
+
+    fn withdraw(&self, asked: &Asked<A::Choice, F::Key>, admission: &Self::Snapshot) {
+        let limit = self.limiter.algorithm().limit(&asked.choice);
+        let store = self.limiter.store();
+        store.withdraw(limit, &asked.key, admission, asked.cost);
+    }
+
+    #[inline]
+    fn inner_error(error: Svc::Error) -> R::Error {
+        R::inner_error(error)
+    }
+}

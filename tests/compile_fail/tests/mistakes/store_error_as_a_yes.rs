@@ -1,0 +1,15 @@
+//! A `bool`, where it is to be said what becomes of a request while the store is unavailable.
+
+use axum::{Router, routing::get};
+use tollgate::{Quota, RateLimitLayer};
+use tollgate::{algorithm::TokenBucket, key::PeerIp, store::LocalStore};
+
+fn main() {
+    let limit = RateLimitLayer::new(
+        TokenBucket::new(Quota::per_second(20)),
+        LocalStore::new(),
+        PeerIp::new(),
+    )
+    .on_store_error(true);
+    let _: Router = Router::new().route("/", get(async || "hello")).layer(limit);
+}
