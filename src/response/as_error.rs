@@ -23,11 +23,12 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 ///
 /// # With axum
 ///
-/// axum takes only services that never fail, so it does not compile with this one: "`Infallible:
-/// From<Box<dyn Error
-/// + Send + Sync>>` is not satisfied". Leave `.respond_with(AsError::new())` out:
-///   [`Http`](super::Http) answers what axum serves. Or handle the error: put
-///   `axum::error_handling::HandleErrorLayer` around the limit.
+/// axum asks every service for an answer, so it refuses an error: "`Infallible: From<Box<..>>` is
+/// not satisfied". That bound is axum's own, on the error of any service, so its message cannot be
+/// ours; and inside of a `HandleErrorLayer` the same types are right. Leave
+/// `.respond_with(AsError::new())` out there, as [`Http`](super::Http) answers what axum serves;
+/// or, where the error is to be looked at, put `axum::error_handling::HandleErrorLayer` around the
+/// limit.
 ///
 /// # Example: a caller that waits as long as the error says
 ///
