@@ -4,7 +4,93 @@
 //! with another, look at the differences and, if what is said is still good, write them again with
 //! `TRYBUILD=overwrite`.
 
+use std::{fs, path::Path};
+
 #[test]
 fn each_mistake_is_answered_with_what_to_write() {
     trybuild::TestCases::new().compile_fail("tests/mistakes/*.rs");
+}
+
+#[test]
+fn each_message_of_a_trait_answers_one_of_the_mistakes() {
+    let messages = messages_of_traits();
+    assert!(messages.len() >= 15, "only {messages:?} were found");
+    let snapshots = read_all(&here("tests/mistakes"), "stderr");
+    let never_seen: Vec<_> = messages
+        .iter()
+        .filter(|message| !snapshots.lines().any(|line| is_said(message, line)))
+        .collect();
+    assert!(never_seen.is_empty(), "no mistake shows {never_seen:#?}");
+}
+
+#[test]
+fn a_message_is_only_found_whole() {
+    let message = "`{Self}` is not a key of `{Req}`";
+    assert!(is_said(message, "error[E0277]: `A<B>` is not a key of `C`"));
+    assert!(!is_said(
+        message,
+        "error[E0277]: `A` is not a key of `C` now"
+    ));
+    assert!(!is_said(message, "error[E0277]: `A` is a key of `C`"));
+    assert!(!is_said(message, "  = note: `A` is not a key of `C`"));
+}
+
+/// The first line of what the compiler says where a trait is not implemented.
+fn messages_of_traits() -> Vec<String> {
+    let source = read_all(&here("../../src"), "rs");
+    let attributes = source.split("#[diagnostic::on_unimplemented(").skip(1);
+    let message = |attribute: &str| {
+        let (_, rest) = attribute.split_once("message = \"")?;
+        Some(rest.split_once('"')?.0.to_owned())
+    };
+    let messages = attributes.map(|attribute| message(attribute).expect("it has a message"));
+    messages.collect()
+}
+
+/// Whether the line is an error with this message, whatever stands for its `{..}`.
+fn is_said(message: &str, line: &str) -> bool {
+    let Some(mut said) = line.strip_prefix("error[E0277]: ") else {
+        return false;
+    };
+    let mut parts = message
+        .split('{')
+        .enumerate()
+        .map(|(index, part)| match index {
+            0 => part,
+            _ => part.split_once('}').expect("a name ends").1,
+        });
+    let first = parts.next().unwrap_or_default();
+    let Some(rest) = said.strip_prefix(first) else {
+        return false;
+    };
+    said = rest;
+    let mut parts = parts.peekable();
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return said.ends_with(part);
+        }
+        match said.split_once(part) {
+            Some((_, rest)) => said = rest,
+            None => return false,
+        }
+    }
+    said.is_empty()
+}
+
+fn here(path: &str) -> String {
+    format!("{}/{path}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The text of all files in this folder, and in those inside it, whose names end so.
+fn read_all(folder: impl AsRef<Path>, extension: &str) -> String {
+    let mut text = String::new();
+    for entry in fs::read_dir(folder).expect("the folder is there") {
+        let path = entry.expect("it can be read").path();
+        if path.is_dir() {
+            text += &read_all(&path, extension);
+        } else if path.extension().is_some_and(|found| found == extension) {
+            text += &fs::read_to_string(&path).expect("it is text");
+        }
+    }
+    text
 }
