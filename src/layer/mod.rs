@@ -22,8 +22,8 @@ pub use service::{LocalRateLimit, RateLimit};
 ///
 /// Three words: the [algorithm](crate::algorithm) says how much, the [store](crate::store) keeps
 /// count, the [key](crate::key) says of whom. Each is changed without touching the others. The rest
-/// has defaults: every request costs 1, refusals are told in [HTTP](Http) (or gRPC, if the request
-/// is), nothing is exempt.
+/// has defaults: every request costs 1, refusals are told in [HTTP](crate::response::Http) (or
+/// gRPC, if the request is), nothing is exempt.
 ///
 /// Cloning a layer shares its buckets. So two routes share one quota with different weights:
 /// `.layer(limit.clone())` and `.layer(limit.cost(5))`.
@@ -128,8 +128,8 @@ impl<A, S, F, C, R, X, E, D> RateLimitLayer<A, S, F, Options<C, R, X, E, D>> {
 
     /// Answers refused requests in this way, and tells admitted ones this much.
     ///
-    /// See [`response`](crate::response): [`Http`] by default, [`Grpc`](crate::response::Grpc),
-    /// [`AsError`](crate::response::AsError), or your own.
+    /// See [`response`](crate::response): [`Http`](crate::response::Http) by default,
+    /// [`Grpc`](crate::response::Grpc), [`AsError`](crate::response::AsError), or your own.
     pub fn respond_with<R2>(self, respond: R2) -> RateLimitLayer<A, S, F, Options<C, R2, X, E, D>> {
         self.with(|options| options.respond(respond))
     }
@@ -167,9 +167,9 @@ impl<A, S, F, C, R, X, E, D> RateLimitLayer<A, S, F, Options<C, R, X, E, D>> {
         self.with(|options| options.exempt(exempt))
     }
 
-    /// Chooses what becomes of a request while the store is unavailable: an [`OnStoreError`], or a
-    /// closure `|error: &StoreError| …` that answers one. By default it is refused with 503
-    /// (gRPC: `UNAVAILABLE`).
+    /// Chooses what becomes of a request while the store is unavailable: an
+    /// [`OnStoreError`](crate::OnStoreError), or a closure `|error: &StoreError| …` that
+    /// answers one. By default it is refused with 503 (gRPC: `UNAVAILABLE`).
     pub fn on_store_error<E2>(
         self,
         on_store_error: E2,
