@@ -25,7 +25,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use http_body_util::Full;
 use ready::ready;
 use tollgate::{
-    EachOf, KeysFor, Limit, Options, Quota, RateLimitLayer, RateLimiter, Timestamp,
+    EachOf, KeysFor, Options, Quota, RateLimitLayer, RateLimiter, Timestamp,
     algorithm::{
         Algorithm, FixedWindow, Gcra, LeakyBucket, MinInterval, SlidingBuckets, SlidingLog,
         SlidingWindow, TokenBucket,
@@ -247,7 +247,7 @@ fn exempt_requests_and_requests_of_cost_0_allocate_nothing() {
 fn most_of_choice<C, L, K, F>(choice: C, key: F) -> usize
 where
     C: Choose<Request<()>, Limit = L> + Clone,
-    L: Limit + LocalBuckets<K>,
+    L: tollgate::Limit + LocalBuckets<K>,
     K: Key,
     F: KeysFor<L::Keys, Request<()>, Key = K> + Clone,
     LocalStore<L, K, ManualClock>: Store<L, K>,
