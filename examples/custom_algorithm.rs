@@ -10,7 +10,7 @@
 
 use std::{error::Error, time::Duration};
 
-use tollgate::algorithm::{Algorithm, Policy, PolicyId, Status};
+use tollgate::algorithm::{Algorithm, LazyStatus, Policy, PolicyId, Status};
 use tollgate::{PolicyDecision, RateLimiter, Timestamp, clock::ManualClock, store::LocalStore};
 
 /// Admits the policy's limit of units; then none until a pause (in microseconds) after the last
@@ -40,7 +40,7 @@ impl Tries {
 
 impl Algorithm for Tries {
     type State = Run;
-    type Snapshot = Status;
+    type Snapshot = LazyStatus;
 
     fn policy_id(&self) -> PolicyId {
         self.policy.id()
@@ -67,18 +67,26 @@ impl Algorithm for Tries {
     fn is_fresh(&self, run: &Run, now: Timestamp) -> bool {
         run.last <= now.as_micros() && self.look(run, now).0 == 0
     }
-    fn snapshot(&self, run: &Run, cost: u32, admitted: bool, now: Timestamp) -> Status {
+    fn snapshot(&self, run: &Run, cost: u32, admitted: bool, now: Timestamp) -> LazyStatus {
         let (taken, until_over) = self.look(run, now);
-        let left = self.policy.limit().saturating_sub(taken);
-        let fits_after = |units| match units <= left {
-            true => Some(0),
-            false => (units <= self.policy.limit()).then_some(until_over),
-        };
-        Status::of(self.policy.limit(), left, cost.into(), admitted, fits_after)
+        let refused_cost = if admitted { 0 } else { cost };
+        LazyStatus::new(refused_cost, [taken, until_over, 0, 0, 0, 0, 0], resolve)
     }
-    fn describe(&self, standing: &Status, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(PolicyDecision::new(&self.policy, *standing));
+    fn describe(&self, status: &LazyStatus, tell: &mut dyn FnMut(PolicyDecision)) {
+        tell(PolicyDecision::lazy(&self.policy, *status));
     }
+}
+
+/// What a caller is told, worked out only if somebody asks.
+fn resolve(status: &LazyStatus, limit: u64) -> Status {
+    let [taken, until_over, ..] = *status.numbers();
+    let left = limit.saturating_sub(taken);
+    let fits_after = |units| match units <= left {
+        true => Some(0),
+        false => (units <= limit).then_some(until_over),
+    };
+    let cost = status.refused_cost().into();
+    Status::of(limit, left, cost, status.is_admitted(), fits_after)
 }
 
 #[tokio::main]
