@@ -103,6 +103,11 @@ const NO_RULES: &[&str] = &["Member", "Script"];
 /// A circle that is gone leaves this list too.
 const CIRCLES: &[(&str, &[&str], &str)] = &[
     (
+        "layer",
+        &["future", "waiting"],
+        "a request that has waited goes on like any other",
+    ),
+    (
         "response",
         &["problem_json", "render"],
         "a refusal renders itself, and what is rendered is a refusal",
@@ -111,6 +116,11 @@ const CIRCLES: &[(&str, &[&str], &str)] = &[
         "store/local",
         &["buckets", "policies"],
         "a policy has buckets, and is found by them",
+    ),
+    (
+        "store/local",
+        &["sweep", "table"],
+        "a table is swept a shard at a time by the calls that it answers",
     ),
     (
         "store/redis",

@@ -1,7 +1,4 @@
-//! What callers and handlers are told: the answer instead of the inner service's, the fields that
-//! are added to its response, and the decision in the request's extensions.
-
-use http::Request;
+//! The answers in the inner service's place: to what is refused, has no key, or is undecided.
 
 use crate::{
     decision::{Decision, PolicyDecision},
@@ -13,37 +10,6 @@ use crate::{
 };
 
 use super::Options;
-
-/// Puts the decision about an admitted request where handlers find it.
-#[doc(hidden)]
-#[diagnostic::on_unimplemented(
-    message = "the decision about a request of type `{Req}` cannot be exposed",
-    label = "`{Req}` has no extensions to put a decision into",
-    note = "leave `.expose_decision()` out: only an `http::Request` has extensions"
-)]
-pub trait Expose<Req> {
-    /// Puts the decision into the request, or does not ask for it.
-    fn expose(&self, request: &mut Req, decision: impl FnOnce() -> Decision);
-}
-
-/// Handlers don't see the decision: the default.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Hidden;
-
-impl<Req> Expose<Req> for Hidden {
-    #[inline]
-    fn expose(&self, _request: &mut Req, _decision: impl FnOnce() -> Decision) {}
-}
-
-/// Handlers find the [`Decision`] in the request's extensions.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Exposed;
-
-impl<B> Expose<Request<B>> for Exposed {
-    fn expose(&self, request: &mut Request<B>, decision: impl FnOnce() -> Decision) {
-        request.extensions_mut().insert(decision());
-    }
-}
 
 impl<C, R, X, E, D> Options<C, R, X, E, D> {
     /// Answers a request that was refused.

@@ -11,10 +11,9 @@ mod options;
 mod service;
 mod waiting;
 
-pub use answer::{Expose, Exposed, Hidden};
 pub use decide::LayerFor;
 pub use future::ResponseFuture;
-pub use options::Options;
+pub use options::{Expose, Exposed, Hidden, Options};
 pub use service::{LocalRateLimit, RateLimit};
 
 /// Lets a request through to the inner service, or answers it with 429 (gRPC:

@@ -1,8 +1,8 @@
 //! What a layer does besides counting.
 
-use crate::{exempt::NoExemption, response::Http, store_error::OnStoreError};
+use http::Request;
 
-use super::Hidden;
+use crate::{decision::Decision, exempt::NoExemption, response::Http, store_error::OnStoreError};
 
 /// What a layer does besides counting; the layer's setters change it.
 #[derive(Debug, Clone)]
@@ -47,3 +47,34 @@ macro_rules! replaceable {
 }
 
 replaceable!([] cost: C, respond: R, exempt: X, on_store_error: E, expose: D,);
+
+/// Puts the decision about an admitted request where handlers find it.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "the decision about a request of type `{Req}` cannot be exposed",
+    label = "`{Req}` has no extensions to put a decision into",
+    note = "leave `.expose_decision()` out: only an `http::Request` has extensions"
+)]
+pub trait Expose<Req> {
+    /// Puts the decision into the request, or does not ask for it.
+    fn expose(&self, request: &mut Req, decision: impl FnOnce() -> Decision);
+}
+
+/// Handlers don't see the decision: the default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Hidden;
+
+impl<Req> Expose<Req> for Hidden {
+    #[inline]
+    fn expose(&self, _request: &mut Req, _decision: impl FnOnce() -> Decision) {}
+}
+
+/// Handlers find the [`Decision`] in the request's extensions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Exposed;
+
+impl<B> Expose<Request<B>> for Exposed {
+    fn expose(&self, request: &mut Request<B>, decision: impl FnOnce() -> Decision) {
+        request.extensions_mut().insert(decision());
+    }
+}

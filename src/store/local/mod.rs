@@ -15,6 +15,7 @@
 //! | when is a key's own `Drop` called | `deferred_drop` |
 
 mod buckets;
+mod call;
 mod deferred_drop;
 mod entries;
 mod multi_key;
@@ -36,11 +37,7 @@ use crate::{
     store::{Answer, AsKey, Decided, Store, Written},
 };
 
-use self::{
-    buckets::Tables,
-    deferred_drop::DeferredDrops,
-    table::{Call, Table},
-};
+use self::{buckets::Tables, call::Call, deferred_drop::DeferredDrops, table::Table};
 
 pub use buckets::LocalBuckets;
 

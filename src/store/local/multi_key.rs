@@ -16,9 +16,10 @@ use crate::{
 use super::{
     LocalBuckets, LocalStore, Usage,
     buckets::Tables,
+    call::Call,
     deferred_drop::DeferredDrops,
     policies::Policies,
-    table::{AskedKey, Call, Table},
+    table::{AskedKey, Table},
 };
 
 /// What was decided under the locks.

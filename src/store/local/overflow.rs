@@ -6,7 +6,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::algorithm::Algorithm;
 
-use super::{deferred_drop::DeferredDrops, retention::Retention, table::Call};
+use super::{call::Call, deferred_drop::DeferredDrops, retention::Retention};
 
 /// It also says what a key without an entry starts from.
 pub(super) struct Overflow<S> {

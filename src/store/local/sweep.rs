@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering;
 use crate::{algorithm::Algorithm, clock::Timestamp, key::Key};
 
 use super::{
+    call::Call,
     deferred_drop::{DeferredDrops, is_dropping},
     entries::Entries,
-    table::{Call, Reservation, Shard, Table},
+    table::{Reservation, Shard, Table},
 };
 
 /// How many calls for known keys go by between two sweeps.

@@ -17,8 +17,8 @@ use crate::{
 };
 
 use super::{
-    deferred_drop::DeferredDrops, entries::Entries, overflow::Overflow, retention::Retention,
-    sweep::Sweep,
+    call::Call, deferred_drop::DeferredDrops, entries::Entries, overflow::Overflow,
+    retention::Retention, sweep::Sweep,
 };
 
 /// A full shard has about so many keys: so few that growing one is short, and nearly as many as its
@@ -48,30 +48,6 @@ struct LockedShard<K, S>(Mutex<Shard<K, S>>);
 pub(super) struct Shard<K, S> {
     pub(super) entries: Entries<K, S>,
     pub(super) sweep: Sweep,
-}
-
-/// What a call asks: by which algorithm, about which cost, and when.
-pub(super) struct Call<'a, A> {
-    pub(super) algorithm: &'a A,
-    pub(super) cost: u32,
-    pub(super) now: Timestamp,
-}
-
-impl<A> Copy for Call<'_, A> {}
-
-impl<A> Clone for Call<'_, A> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<A: Algorithm> Call<'_, A> {
-    /// Decides on a state, in place.
-    #[inline]
-    fn step(self, state: &mut A::State) -> Verdict<A::Snapshot> {
-        let (admitted, snapshot) = self.algorithm.step(state, self.cost, self.now);
-        Verdict { admitted, snapshot }
-    }
 }
 
 /// A key without an entry: the shard that it would be in, its hash, and when it was asked about.

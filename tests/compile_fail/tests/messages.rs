@@ -15,7 +15,7 @@ fn each_mistake_is_answered_with_what_to_write() {
 fn each_message_of_a_trait_answers_one_of_the_mistakes() {
     let messages = messages_of_traits();
     assert!(messages.len() >= 15, "only {messages:?} were found");
-    let snapshots = read_all(&here("tests/mistakes"), "stderr");
+    let snapshots = read_all(here("tests/mistakes"), "stderr");
     let never_seen: Vec<_> = messages
         .iter()
         .filter(|message| !snapshots.lines().any(|line| is_said(message, line)))
@@ -37,7 +37,7 @@ fn a_message_is_only_found_whole() {
 
 /// The first line of what the compiler says where a trait is not implemented.
 fn messages_of_traits() -> Vec<String> {
-    let source = read_all(&here("../../src"), "rs");
+    let source = read_all(here("../../src"), "rs");
     let attributes = source.split("#[diagnostic::on_unimplemented(").skip(1);
     let message = |attribute: &str| {
         let (_, rest) = attribute.split_once("message = \"")?;
