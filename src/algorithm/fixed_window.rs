@@ -1,7 +1,7 @@
 use std::cmp::max;
 
 use crate::{
-    algorithm::{Algorithm, ConfigId, Policy, PolicyId, Script, Scripted, Told},
+    algorithm::{Algorithm, ConfigId, Policy, PolicyId, Script, ScriptReply, Scripted},
     clock::Timestamp,
     decision::{Decision, PolicyDecision, Status},
     error::ConfigError,
@@ -415,9 +415,10 @@ impl Scripted for FixedWindow {
         Script::new("fixed", include_str!("fixed_window.lua"))
             .parameters(&["units", "own_id"])
             .state(&["start", "used"])
-            .aside(&["id"])
-            .lanes([0, 7])
-            .tells(&["running", "taken"])
+            .private_state(&["id"])
+            .tail([0, 7])
+            .replies(&["running_start", "running_used"])
+            .requires(super::script::FOR_PLANS)
     }
 
     fn parameters(&self, tell: &mut dyn FnMut(u64)) {
@@ -433,8 +434,8 @@ impl Scripted for FixedWindow {
         state.write(tell);
     }
 
-    fn read(&self, told: &mut Told<'_>) -> Option<WindowSnapshot> {
-        let (now, member) = (told.now(), told.next_member()?);
+    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<WindowSnapshot> {
+        let (now, member) = (reply.now(), reply.next_member()?);
         let &[start, used] = member.numbers else {
             return None;
         };

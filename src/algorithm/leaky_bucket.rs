@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use crate::{
     algorithm::{
-        Algorithm, ConfigId, PolicyId, Script, Scripted, Told,
+        Algorithm, ConfigId, PolicyId, Script, ScriptReply, Scripted,
         meter::{Meter, MeterSnapshot, Owing},
     },
     clock::Timestamp,
@@ -307,7 +307,7 @@ impl Scripted for LeakyBucketQueue {
     fn script() -> Script {
         Meter::script()
             .without_refund()
-            .withdraws(&["admitted_at", "debt_then"])
+            .withdraws(&["admitted_tick", "admitted_debt"])
     }
 
     fn admission(&self, admission: &MeterSnapshot, tell: &mut dyn FnMut(u64)) {
@@ -329,6 +329,6 @@ impl Scripted for LeakyBucketQueue {
     }
 
     fn read(&self, told: &mut Told<'_>) -> Option<MeterSnapshot> {
-        self.0.read(told)
+        self.0.read(reply)
     }
 }

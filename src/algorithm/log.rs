@@ -7,7 +7,7 @@
 use std::{ops, sync::Arc};
 
 use crate::{
-    algorithm::{Algorithm, ConfigId, Policy, PolicyId, Script, Scripted, Told},
+    algorithm::{Algorithm, ConfigId, Policy, PolicyId, Script, ScriptReply, Scripted},
     clock::Timestamp,
     decision::{Decision, PolicyDecision},
     error::ConfigError,
@@ -462,11 +462,21 @@ impl Scripted for Log {
     fn script() -> Script {
         Script::new("log", include_str!("log.lua"))
             .parameters(&["units", "slot_micros", "span_micros", "own_id"])
-            .state(&["forgotten", "total", "first", "first_total", "last"])
-            .aside(&["id", "shift"])
-            .lanes([3, 9])
+            .state(&[
+                "expired_total",
+                "total",
+                "first_slot",
+                "first_total",
+                "last_slot",
+            ])
+            .private_state(&["id", "shift"])
+            .tail([3, 9])
             .keys(&["list"])
-            .tells(&["counted", "more_after", "all_after", "cost_after"])
+            .requires(&[
+                ("checksum", super::script::CHECKSUM),
+                ("log_seek", include_str!("log_seek.lua")),
+            ])
+            .replies(&["counted", "room_after", "fresh_after", "cost_after"])
     }
 
     fn parameters(&self, tell: &mut dyn FnMut(u64)) {
@@ -502,9 +512,9 @@ impl Scripted for Log {
         }
     }
 
-    fn read(&self, told: &mut Told<'_>) -> Option<LogSnapshot> {
-        let now = told.now();
-        let member = told.next_member()?;
+    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<LogSnapshot> {
+        let now = reply.now();
+        let member = reply.next_member()?;
         let [units, more_after, all_after, cost_after] = match *member.numbers {
             [forgotten, total, first, _, last] if member.charged => {
                 [total.checked_sub(forgotten)?, first, last, 0]

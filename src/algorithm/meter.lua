@@ -1,157 +1,174 @@
+-- A bucket that owes: the rule of TokenBucket, LeakyBucket and Gcra. `meter.rs` says the same in Rust.
+--
+-- Every cost adds to a debt, which is paid off at a steady rate. A cost has room if the debt with it stays within
+-- the capacity. The debt is counted in parts of a unit, so that each tick pays a whole number of them.
+--
+-- Parameters  capacity_parts     the largest debt
+--             parts_per_unit     what a cost of 1 adds
+--             parts_per_tick     what a tick pays off
+--             own_id             the id of the caller's plan. A tick is a microsecond, or, if the id is 2^50 or more,
+--                                10^(id / 2^50) of them
+-- State       debt               in parts
+--             debt_tick          the tick at which it was counted
+-- Private     id                 that of the only plan; 0 if there are several
+-- Tail        of the only plan   capacity_parts, parts_per_unit, parts_per_tick; then the checksum of its id and these
+--             of several         the latest's id, capacity_parts, parts_per_unit, parts_per_tick; then of the other the
+--                                same (all 0 if there is none), debt, debt_tick, expires_at; then further_until; then
+--                                the checksum of the state and all of these
+-- Reply       debt_now           what is owed now
+--             tick_now           the tick of now, or debt_tick if that is later
+-- Withdraw    admitted_tick      the state that the admission left
+--             admitted_debt
 --- judge
--- Above 50 bits an id tells how long a tick is: see `Rate::id`.
-m.seen = now
+m.tick_now = now
 if m.own_id >= 2 ^ 50 then
   m.tick_micros = 10 ^ math.floor(m.own_id / 2 ^ 50)
-  m.seen = math.floor(now / m.tick_micros)
+  m.tick_now = math.floor(now / m.tick_micros)
 end
 if m.id ~= m.own_id then
-  -- Numbers that were not written together are a stranger's.
-  m.sum = function(...)
-    local sum = 0
-    for _, number in ipairs({ ... }) do sum = (sum * 31 + number % 4294967291) % 4294967291 end
-    return sum
-  end
-  m.alone = function()
-    local capacity, unit, paid = m.capacity_parts, m.parts_per_unit, m.parts_per_tick
-    return struct.pack('<dddd', capacity, unit, paid, m.sum(m.own_id, capacity, unit, paid))
+  local checksum = require('checksum')
+  local pack_only = function()
+    return struct.pack('<dddd', m.capacity_parts, m.parts_per_unit, m.parts_per_tick,
+      checksum(m.own_id, m.capacity_parts, m.parts_per_unit, m.parts_per_tick))
   end
   if not state then
-    m.id, m.lanes, moves = m.own_id, m.alone(), true
+    m.id, m.tail, dirty = m.own_id, pack_only(), true
   else
-    -- Others were admitted: see lanes.rs.
-    local lane = function(id, capacity, unit, paid, debt, at, ends)
-      for _, number in ipairs({ id, capacity, unit, paid, debt, at, ends }) do
-        if not (number >= 0 and number < 2 ^ 53 and number % 1 == 0) then error('UNREADABLE state') end
-      end
-      if id == 0 or unit == 0 or debt > capacity then error('UNREADABLE state') end
-      local tick = 10 ^ math.floor(id / 2 ^ 50)
-      return { id = id, capacity = capacity, unit = unit, paid = paid, debt = debt, at = at, ends = ends, tick = tick }
+    -- The last cost was admitted under another plan, or there are several.
+    local plans = require('plans')
+    plans.pack_only = pack_only
+    local plan = function(id, capacity, per_unit, per_tick, debt, debt_tick, expires_at)
+      plans.check(id, capacity, per_unit, per_tick, debt, debt_tick, expires_at)
+      if id == 0 or per_unit == 0 or debt > capacity then error('UNREADABLE state') end
+      return {
+        id = id, capacity = capacity, per_unit = per_unit, per_tick = per_tick,
+        debt = debt, debt_tick = debt_tick, expires_at = expires_at, tick_micros = 10 ^ math.floor(id / 2 ^ 50),
+      }
     end
+    local tail = string.sub(state, m.tail_at, m.tail_end)
     if m.id ~= 0 then
-      local capacity, unit, paid, sum = struct.unpack('<dddd', state, m.lanes_at)
-      if sum ~= m.sum(m.id, capacity, unit, paid) then error('UNREADABLE state') end
-      m.main, m.rest_until = lane(m.id, capacity, unit, paid, m.debt, m.at, 0), 0
+      local capacity, per_unit, per_tick, sum = struct.unpack('<dddd', tail)
+      if sum ~= checksum(m.id, capacity, per_unit, per_tick) then error('UNREADABLE state') end
+      plans.latest = plan(m.id, capacity, per_unit, per_tick, m.debt, m.debt_tick, 0)
     else
-      local n = { struct.unpack('<ddddddddddddd', state, m.lanes_at) }
-      if n[13] ~= m.sum(m.debt, m.at, unpack(n, 1, 12)) then error('UNREADABLE state') end
-      m.main, m.rest_until = lane(n[1], n[2], n[3], n[4], m.debt, m.at, 0), n[12]
-      if not (n[12] >= 0 and n[12] < 2 ^ 53 and n[12] % 1 == 0) then error('UNREADABLE state') end
-      if n[5] ~= 0 then m.other = lane(n[5], n[6], n[7], n[8], n[9], n[10], n[11]) end
+      if #tail ~= 104 then error('UNREADABLE state') end
+      local n = { struct.unpack('<ddddddddddddd', tail) }
+      if n[13] ~= checksum(m.debt, m.debt_tick, unpack(n, 1, 12)) then error('UNREADABLE state') end
+      plans.latest, plans.further_until = plan(n[1], n[2], n[3], n[4], m.debt, m.debt_tick, 0), n[12]
+      plans.check(n[12])
+      if n[5] ~= 0 then plans.other = plan(n[5], n[6], n[7], n[8], n[9], n[10], n[11]) end
     end
-    m.own = m.main.id == m.own_id and m.main or m.other and m.other.id == m.own_id and m.other
-    m.ends = function(lane)
-      return (lane.at + (lane.paid > 0 and math.ceil(lane.debt / lane.paid) or 0)) * lane.tick
+    plans.find(m.own_id)
+    plans.stamp_of = function(plan) return plan.debt_tick * plan.tick_micros end
+    plans.move_to_now = function(plan) plan.debt_tick = math.floor(now / plan.tick_micros) end
+    plans.expiry_of = function(plan)
+      local ticks = plan.per_tick > 0 and math.ceil(plan.debt / plan.per_tick) or 0
+      return (plan.debt_tick + ticks) * plan.tick_micros
     end
-    m.level = function(lane)
-      local seen = math.max(math.floor(now / lane.tick), lane.at)
-      return math.max(lane.debt + (lane.at - seen) * lane.paid, 0), seen
+    plans.debt_now = function(plan)
+      local tick_now = math.max(math.floor(now / plan.tick_micros), plan.debt_tick)
+      return math.max(plan.debt + (plan.debt_tick - tick_now) * plan.per_tick, 0), tick_now
     end
-    m.pack = function(main, other, rest_until)
-      other = other or { id = 0, capacity = 0, unit = 0, paid = 0, debt = 0, at = 0, ends = 0 }
-      local sum = m.sum(main.debt, main.at, main.id, main.capacity, main.unit, main.paid,
-        other.id, other.capacity, other.unit, other.paid, other.debt, other.at, other.ends, rest_until)
-      return struct.pack('<ddddddddddddd', main.id, main.capacity, main.unit, main.paid,
-        other.id, other.capacity, other.unit, other.paid, other.debt, other.at, other.ends, rest_until, sum)
+    plans.pack = function()
+      local latest, other = plans.latest, plans.other
+      other = other or { id = 0, capacity = 0, per_unit = 0, per_tick = 0, debt = 0, debt_tick = 0, expires_at = 0 }
+      local n = {
+        latest.id, latest.capacity, latest.per_unit, latest.per_tick,
+        other.id, other.capacity, other.per_unit, other.per_tick, other.debt, other.debt_tick, other.expires_at,
+        plans.further_until,
+      }
+      n[13] = checksum(latest.debt, latest.debt_tick, unpack(n))
+      return struct.pack('<ddddddddddddd', unpack(n))
     end
-    local tick = m.tick_micros or 1
-    local stamp = m.own or m.main
-    stamp = stamp.at * stamp.tick
+    local tick_micros = m.tick_micros or 1
     local span = m.parts_per_tick > 0 and math.ceil(m.capacity_parts / m.parts_per_tick) or 0
-    if math.floor(stamp / tick) > m.seen + span then
-      if m.rest_until > 0 then m.rest_until = math.max(m.rest_until - (stamp - now), 1) end
-      for _, lane in ipairs({ m.main, m.other }) do
-        local back = lane.at * lane.tick - now
-        if back > 0 then
-          lane.at, lane.ends = math.floor(now / lane.tick), math.max(lane.ends - back, 0)
-        end
-      end
-      mends = true
-      if m.id == 0 then m.lanes = m.pack(m.main, m.other, m.rest_until) end
+    if math.floor((now + plans.ahead()) / tick_micros) > m.tick_now + span then
+      plans.move_back()
+      repaired = true
+      if m.id == 0 then m.tail = plans.pack() end
     end
-    if m.own then
-      m.debt, m.at = m.own.debt, m.own.at
-    elseif m.rest_until > 0 then
-      local full = m.parts_per_tick > 0 and math.floor(m.capacity_parts / m.parts_per_tick) or 0
-      m.debt, m.at = m.capacity_parts, math.max(math.ceil(m.rest_until / tick) - full, 0)
+    if plans.own then
+      m.debt, m.debt_tick = plans.own.debt, plans.own.debt_tick
+    elseif plans.further_until > 0 then
+      -- It may be one of the further plans: as full as it may have been.
+      local ticks = m.parts_per_tick > 0 and math.floor(m.capacity_parts / m.parts_per_tick) or 0
+      m.debt = m.capacity_parts
+      m.debt_tick = math.max(math.ceil(plans.further_until / tick_micros) - ticks, 0)
     else
-      local divisor, rest = m.parts_per_unit, m.main.unit
+      -- It takes over the debt of the latest plan, in parts of its own.
+      local divisor, rest = m.parts_per_unit, plans.latest.per_unit
       while rest > 0 do
         divisor, rest = rest, math.fmod(divisor, rest)
       end
-      m.debt = math.ceil(m.main.debt * (m.parts_per_unit / divisor) / (m.main.unit / divisor))
-      m.debt, m.at = math.min(m.debt, 2 ^ 53 - 1), math.floor(m.main.at * m.main.tick / tick)
+      m.debt = math.ceil(plans.latest.debt * (m.parts_per_unit / divisor) / (plans.latest.per_unit / divisor))
+      m.debt = math.min(m.debt, 2 ^ 53 - 1)
+      m.debt_tick = math.floor(plans.latest.debt_tick * plans.latest.tick_micros / tick_micros)
     end
+    m.plans = plans
   end
 elseif m.debt > m.capacity_parts then
   error('UNREADABLE state')
 end
-m.owed = m.debt + (m.at - m.seen) * m.parts_per_tick
-if m.at > m.seen then
-  m.owed = m.debt
-  if not m.main and m.at > m.seen + math.ceil(m.capacity_parts / m.parts_per_tick) then
-    m.at, mends = m.seen, true
+m.debt_now = m.debt + (m.debt_tick - m.tick_now) * m.parts_per_tick
+if m.debt_tick > m.tick_now then
+  -- The clock has stepped back: nothing is paid off meanwhile. A debt too far ahead is moved to now.
+  m.debt_now = m.debt
+  if not m.plans and m.debt_tick > m.tick_now + math.ceil(m.capacity_parts / m.parts_per_tick) then
+    m.debt_tick, repaired = m.tick_now, true
   end
-  m.seen = m.at
-elseif m.owed < 0 then
-  m.owed = 0
+  m.tick_now = m.debt_tick
+elseif m.debt_now < 0 then
+  m.debt_now = 0
 end
-m.after = m.owed + cost * m.parts_per_unit
-m.fits = m.after <= m.capacity_parts or cost == 0
+m.debt_after = m.debt_now + cost * m.parts_per_unit
+m.fits = m.debt_after <= m.capacity_parts or cost == 0
 --- charge
-m.debt = m.after
-m.at = m.seen
-if m.main then
-  local other, rest_until = m.other, m.rest_until
-  if m.own ~= m.main then
-    m.main.ends = m.ends(m.main)
-    if not m.own and other and other.ends > now then
-      local left = m.main
-      if left.ends > other.ends then other, left = left, other end
-      rest_until = math.max(rest_until, left.ends)
-    else
-      other = m.main
-    end
-  end
-  if rest_until <= now then rest_until = 0 end
-  if other and other.ends <= now then other = nil end
+m.debt, m.debt_tick = m.debt_after, m.tick_now
+if m.plans then
+  local plans = m.plans
+  local other = plans.choose_other()
   if other then
-    -- Others fill the bucket to its brim, and no further.
-    local owed, seen = m.level(other)
-    other.debt, other.at = math.min(owed + cost * other.unit, math.max(other.capacity, owed)), seen
+    -- What others are admitted fills a bucket to its brim, and no further.
+    local debt, tick_now = plans.debt_now(other)
+    other.debt = math.min(debt + cost * other.per_unit, math.max(other.capacity, debt))
+    other.debt_tick = tick_now
   end
-  m.main = { id = m.own_id, capacity = m.capacity_parts, unit = m.parts_per_unit, paid = m.parts_per_tick,
-    debt = m.debt, at = m.at, tick = m.tick_micros or 1 }
-  m.own, m.other, m.rest_until, moves = m.main, other, rest_until, true
-  if other or rest_until > 0 then
-    m.id, m.lanes = 0, m.pack(m.main, other, rest_until)
+  plans.latest = {
+    id = m.own_id, capacity = m.capacity_parts, per_unit = m.parts_per_unit, per_tick = m.parts_per_tick,
+    debt = m.debt, debt_tick = m.debt_tick, tick_micros = m.tick_micros or 1,
+  }
+  dirty = true
+  if plans.are_several() then
+    m.id, m.tail = 0, plans.pack()
   else
-    m.id, m.lanes = m.own_id, m.alone()
+    m.id, m.tail = m.own_id, plans.pack_only()
   end
 end
 --- refund
-if m.main then
-  local lane = m.own or m.main
-  local owed, seen = m.level(lane)
-  lane.debt, lane.at = math.max(owed - cost * lane.unit, 0), seen
-  if m.id == 0 then m.lanes = m.pack(m.main, m.other, m.rest_until) end
+if m.plans then
+  local plan = m.plans.own or m.plans.latest
+  local debt, tick_now = m.plans.debt_now(plan)
+  plan.debt, plan.debt_tick = math.max(debt - cost * plan.per_unit, 0), tick_now
+  if m.id == 0 then m.tail = m.plans.pack() end
 else
-  m.debt, m.at = m.owed - cost * m.parts_per_unit, m.seen
-  if m.debt < 0 then m.debt = 0 end
+  m.debt, m.debt_tick = math.max(m.debt_now - cost * m.parts_per_unit, 0), m.tick_now
 end
 --- withdraw
-if (not m.main or m.own == m.main) and m.debt + (m.at - m.admitted_at) * m.parts_per_tick == m.debt_then then
-  m.debt, m.at = m.owed - cost * m.parts_per_unit, m.seen
-  if m.debt < 0 then m.debt = 0 end
-  if m.main then m.main.debt, m.main.at = m.debt, m.at end
-  if m.id == 0 then m.lanes = m.pack(m.main, m.other, m.rest_until) end
+-- Only the last in line leaves the queue: then the debt is still what the admission left.
+if (not m.plans or m.plans.own == m.plans.latest)
+  and m.debt + (m.debt_tick - m.admitted_tick) * m.parts_per_tick == m.admitted_debt then
+  m.debt, m.debt_tick = math.max(m.debt_now - cost * m.parts_per_unit, 0), m.tick_now
+  if m.plans then m.plans.latest.debt, m.plans.latest.debt_tick = m.debt, m.debt_tick end
+  if m.id == 0 then m.tail = m.plans.pack() end
 end
---- forget
--- What is owed for less than a tick may be lost in the sum.
-m.over = m.at + m.debt / m.parts_per_tick + 1
-if m.tick_micros then m.over = math.ceil(m.over - 1) * m.tick_micros end
-if m.parts_per_tick == 0 then m.over = m.at * (m.tick_micros or 1) end
-if m.main then
-  m.debt, m.at = m.main.debt, m.main.at
-  m.over = math.max(m.ends(m.main), m.other and m.other.ends or 0, m.rest_until)
+--- expire
+if m.plans then
+  m.debt, m.debt_tick = m.plans.latest.debt, m.plans.latest.debt_tick
+  m.expires_at = m.plans.expire_at()
+elseif m.parts_per_tick == 0 then
+  m.expires_at = m.debt_tick * (m.tick_micros or 1)
+else
+  -- A tick more: what is paid off in less than one may be lost in the sum.
+  m.expires_at = m.debt_tick + m.debt / m.parts_per_tick + 1
+  if m.tick_micros then m.expires_at = math.ceil(m.expires_at - 1) * m.tick_micros end
 end

@@ -13,7 +13,7 @@
 use std::fmt;
 
 use crate::{
-    algorithm::{Algorithm, ConfigId, Policy, PolicyId, Script, Scripted, Told},
+    algorithm::{Algorithm, ConfigId, Policy, PolicyId, Script, ScriptReply, Scripted},
     clock::Timestamp,
     decision::{Decision, PolicyDecision},
     error::ConfigError,
@@ -499,10 +499,11 @@ impl Scripted for Meter {
                 "parts_per_tick",
                 "own_id",
             ])
-            .state(&["debt", "at"])
-            .aside(&["id"])
-            .lanes([4, 13])
-            .tells(&["owed", "seen"])
+            .state(&["debt", "debt_tick"])
+            .private_state(&["id"])
+            .tail([4, 13])
+            .replies(&["debt_now", "tick_now"])
+            .requires(super::script::FOR_PLANS)
     }
 
     fn parameters(&self, tell: &mut dyn FnMut(u64)) {
@@ -520,8 +521,8 @@ impl Scripted for Meter {
         state.write(tell);
     }
 
-    fn read(&self, told: &mut Told<'_>) -> Option<MeterSnapshot> {
-        let (now, member) = (told.now(), told.next_member()?);
+    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<MeterSnapshot> {
+        let (now, member) = (reply.now(), reply.next_member()?);
         let state = self.state(member.numbers)?;
         let Debt { parts, tick } = state.count;
         let Rate {

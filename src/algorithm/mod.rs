@@ -67,7 +67,7 @@ pub use fixed_window::FixedWindow;
 pub use gcra::Gcra;
 pub use leaky_bucket::{LeakyBucket, LeakyBucketQueue};
 pub use min_interval::MinInterval;
-pub use script::{Member, MemberTold, Script, Scripted, Told};
+pub use script::{Member, MemberReply, Script, ScriptReply, Scripted};
 pub use sliding_buckets::SlidingBuckets;
 pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;

@@ -120,7 +120,7 @@ macro_rules! same_rule {
             }
 
             fn read(&self, told: &mut $crate::algorithm::Told<'_>) -> Option<Self::Snapshot> {
-                self.$field.read(told)
+                self.$field.read(reply)
             }
         }
     };

@@ -8,24 +8,31 @@ use super::Algorithm;
 ///
 /// The script and the methods of [`Algorithm`] must give the same decisions. The store reads the
 /// state, runs the script's judgement and, if all members of a tuple admit, its charge, and writes
-/// the state with its expiry; the script only counts. What it answers is the state, from which
-/// [`Algorithm::snapshot`] makes the decision.
+/// the state with its expiry; the script only counts. What it replies is the state, from which
+/// [`Algorithm::snapshot`] makes the decision. What Redis runs in the end is the rule with the
+/// reading and writing around it: for the algorithms of this crate it can be read in the folder
+/// `src/store/redis/sent` of the source.
 ///
 /// # The script
 ///
-/// Its text is in parts, each below a line that names it. Every name of its own begins with `m.`;
-/// `now` (whole microseconds) and `cost` are there, and `math` is. All numbers are whole, not
-/// negative and below 2<sup>53</sup>.
+/// Its text is in parts, each below a line that names it. What stands before the first one is left
+/// out. Every name of its own begins with `m.`; `now` (whole microseconds) and `cost` are there, and
+/// `state`, which is `nil` if nothing is kept yet. ConfigId are whole, not negative and below
+/// 2<sup>53</sup>. Those of a state that was never charged are all 0.
 ///
-/// - `--- judge` sets `m.fits`. If a state of the future had to be mended, it changes the state
-///   and sets `mends = true`.
+/// - `--- library`: local functions that the parts call.
+/// - `--- judge` sets `m.fits`. If the state was written by a clock far ahead, it moves the state to
+///   now and sets `repaired = true`.
 /// - `--- charge` changes the state; it runs in the same script, right after the judgement.
 /// - `--- refund` gives `cost` units back.
 /// - `--- withdraw`, which few have, takes back the charge of a request that was dropped while it
-///   was held back.
-/// - `--- forget` sets `m.over`: the instant from which on the state says no more than a fresh one.
+///   was delayed.
+/// - `--- expire` sets `m.expires_at`: the instant from which on the state says no more than a fresh
+///   one. It runs before the state is written.
+/// - `--- reply` sets the numbers that [`Script::replies`] names. It runs where nothing was charged.
 ///
-/// The numbers of a state that was never charged are all 0.
+/// Where [private state](Script::private_state) or a [tail](Script::tail) changes, a part sets
+/// `dirty = true`: a charge that sets neither that nor moves the expiry writes only the state.
 ///
 /// # Example: an allowance that never comes back
 ///
@@ -62,8 +69,8 @@ use super::Algorithm;
 /// m.used = m.used + cost
 /// --- refund
 /// m.used = math.max(m.used - cost, 0)
-/// --- forget
-/// m.over = now + 100 * 365 * 86400 * 1000000
+/// --- expire
+/// m.expires_at = now + 100 * 365 * 86400 * 1000000
 /// ";
 ///
 /// impl Scripted for Allowance {
@@ -111,15 +118,22 @@ pub trait Scripted: Algorithm {
     /// [`Script::withdraws`].
     fn admission(&self, _admission: &Self::Snapshot, _tell: &mut dyn FnMut(u64)) {}
 
-    /// How the bucket stands, read from what the script told; `None` if it makes no sense.
+    /// How the bucket stands, read from what the script replied; `None` if it makes no sense.
     ///
-    /// Override it only for a script that tells more than its state.
-    fn read(&self, told: &mut Told<'_>) -> Option<Self::Snapshot> {
-        let member = told.next_member()?;
+    /// Override it only for a script that [replies](Script::replies) with other numbers than its
+    /// state.
+    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<Self::Snapshot> {
+        let member = reply.next_member()?;
         let state = self.state(member.numbers)?;
-        Some(self.snapshot(&state, member.cost, member.admitted, told.now()))
+        Some(self.snapshot(&state, member.cost, member.admitted, reply.now()))
     }
 }
+
+pub(super) const CHECKSUM: &str = include_str!("checksum.lua");
+
+/// What scripts share whose state may be counted under several plans.
+pub(super) const FOR_PLANS: &[(&str, &str)] =
+    &[("plans", include_str!("plans.lua")), ("checksum", CHECKSUM)];
 
 /// What Redis runs for an algorithm: one member, or those of a tuple.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -139,17 +153,17 @@ pub struct Member {
     pub parameters: &'static [&'static str],
     /// The names of the numbers of its state.
     pub state: &'static [&'static str],
-    /// The names of numbers of its state that it checks itself, does not tell, and changes only
-    /// where it sets `moves`.
-    pub aside: &'static [&'static str],
-    /// How many numbers stand behind its state, if it keeps the lanes of several plans: as long as
-    /// one set of numbers was admitted, and else.
-    pub lanes: Option<[usize; 2]>,
+    /// The names of the numbers of its private state.
+    pub private_state: &'static [&'static str],
+    /// How many numbers its tail has: usually, and where its first private number is 0.
+    pub tail: Option<[usize; 2]>,
     /// The names of keys of its own, beside that of the state.
     pub keys: &'static [&'static str],
-    /// The names of the numbers that it tells where nothing was charged, if they are not those of
-    /// the state.
-    pub tells: Option<&'static [&'static str]>,
+    /// The names of the numbers that it replies with where nothing was charged, if they are not
+    /// those of the state.
+    pub replies: Option<&'static [&'static str]>,
+    /// The names and texts of what it requires.
+    pub modules: &'static [(&'static str, &'static str)],
     /// Whether units can be given back.
     pub refunds: bool,
     /// The names of the numbers of an admission, if it can be taken back.
@@ -165,10 +179,11 @@ impl Script {
             source,
             parameters: &[],
             state: &[],
-            aside: &[],
-            lanes: None,
+            private_state: &[],
+            tail: None,
             keys: &[],
-            tells: None,
+            replies: None,
+            modules: &[],
             refunds: true,
             withdraws: &[],
         };
@@ -189,33 +204,52 @@ impl Script {
         self.with(|member| member.state = names)
     }
 
-    /// Names numbers of its state that a charge leaves as they are. The script has to see that they
-    /// make sense, and to set `moves` where it changes one; it does not tell them.
+    /// Names numbers of its state that are not replied, and written only where a part has set
+    /// `dirty`, or where the expiry moves.
+    ///
+    /// The script itself has to see that they make sense: to any caller who can write to Redis they
+    /// are as open as the rest. It calls `error('UNREADABLE state')` if they do not.
     #[must_use]
-    pub(super) fn aside(self, names: &'static [&'static str]) -> Self {
-        self.with(|member| member.aside = names)
+    pub fn private_state(self, names: &'static [&'static str]) -> Self {
+        self.with(|member| member.private_state = names)
     }
 
-    /// Keeps so many numbers behind its state, which are read only where the first of those aside
-    /// is not that of these numbers: as many as the second if that is 0. The script reads them
-    /// from `m.lanes_at` of `state` on; where it changes them, or there is no state yet, it
-    /// sets `m.lanes` to all of them, packed, and `moves`.
+    /// Keeps so many numbers behind its state that are mostly neither read nor written: as many as
+    /// the first number says, or, where its first [private](Self::private_state) number is 0, the
+    /// second.
+    ///
+    /// The script reads them from `string.sub(state, m.tail_at, m.tail_end)`, which is their bytes.
+    /// Where it changes them, or there is no state yet, it sets `m.tail` to all of them, as
+    /// `struct.pack` does it (`'<d'` for each), and `dirty = true`.
     #[must_use]
-    pub(super) fn lanes(self, numbers: [usize; 2]) -> Self {
-        self.with(|member| member.lanes = Some(numbers))
+    pub fn tail(self, numbers: [usize; 2]) -> Self {
+        self.with(|member| member.tail = Some(numbers))
     }
 
-    /// Names further keys of its own.
+    /// Names further keys of its own, in the same slot of a cluster: `m.list` is then the key to
+    /// give to `redis.call`. They expire with the state.
+    ///
+    /// A script that writes to one in a part other than `--- charge`, `--- refund`, `--- withdraw`
+    /// and `--- expire` breaks the promise that a refused request changes nothing.
     #[must_use]
-    pub(super) fn keys(self, names: &'static [&'static str]) -> Self {
+    pub fn keys(self, names: &'static [&'static str]) -> Self {
         self.with(|member| member.keys = names)
     }
 
-    /// Names the numbers that it tells, where nothing was charged, instead of its state; the part
-    /// `--- tell` sets them.
+    /// Names the numbers that it replies with, where nothing was charged, instead of its state; the
+    /// part `--- reply` sets them, or one before it. A charge is replied with the state.
+    ///
+    /// [`Scripted::read`] is then to be written too.
     #[must_use]
-    pub(super) fn tells(self, names: &'static [&'static str]) -> Self {
-        self.with(|member| member.tells = Some(names))
+    pub fn replies(self, names: &'static [&'static str]) -> Self {
+        self.with(|member| member.replies = Some(names))
+    }
+
+    /// Names texts of Lua, each of which stands where the script says `require('name')`: as a
+    /// function that is called there. One that is required in a rare branch costs nothing elsewhere.
+    #[must_use]
+    pub fn requires(self, modules: &'static [(&'static str, &'static str)]) -> Self {
+        self.with(|member| member.modules = modules)
     }
 
     /// The same script, but a refund changes nothing.
@@ -249,49 +283,49 @@ impl Script {
     }
 }
 
-/// What a script told of a decision, member by member.
+/// What a script replied to a decision, member by member.
 #[derive(Debug)]
-pub struct Told<'a> {
+pub struct ScriptReply<'a> {
     now: Timestamp,
     cost: u32,
     all_admit: bool,
     /// One bit for each member that admits, the next one's the lowest.
-    fitting: u64,
+    admitting: u64,
     charged: bool,
     members: std::slice::Iter<'a, Member>,
     numbers: &'a [u64],
 }
 
-/// How one member of a tuple decided, and what it told.
+/// How one member of a tuple decided, and what it replied.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
-pub struct MemberTold<'a> {
+pub struct MemberReply<'a> {
     /// The cost that this is about: 0 if it is admitted and was not charged.
     pub cost: u32,
     /// Whether this member admits it.
     pub admitted: bool,
-    /// Whether it was charged: then the numbers are those of its state, whatever it tells
-    /// otherwise.
+    /// Whether it was charged: then the numbers are those of its state, whatever it
+    /// [replies](Script::replies) otherwise.
     pub charged: bool,
-    /// The numbers of its state right after the decision.
+    /// The numbers of its state right after the decision, or those that it replies instead.
     pub numbers: &'a [u64],
 }
 
-impl<'a> Told<'a> {
-    /// What these members told of a cost, `fitting` with one bit for each that admits it; `charged`
-    /// says whether it was charged, which it can only be if all do.
+impl<'a> ScriptReply<'a> {
+    /// What these members replied to a cost, `admitting` with one bit for each that admits it;
+    /// `charged` says whether it was charged, which it can only be if all do.
     pub fn new(
         (members, numbers): (&'a [Member], &'a [u64]),
-        (fitting, now): (u64, Timestamp),
+        (admitting, now): (u64, Timestamp),
         (cost, charged): (u32, bool),
     ) -> Self {
-        let all_admit = fitting.count_ones() as usize == members.len();
+        let all_admit = admitting.count_ones() as usize == members.len();
         Self {
             now,
             cost: if all_admit && !charged { 0 } else { cost },
             all_admit,
             charged,
-            fitting,
+            admitting,
             members: members.iter(),
             numbers,
         }
@@ -307,16 +341,16 @@ impl<'a> Told<'a> {
         self.now
     }
 
-    /// What the next member told.
-    pub fn next_member(&mut self) -> Option<MemberTold<'a>> {
-        let told = self.members.next()?.told(self.charged);
-        let (numbers, others) = self.numbers.split_at_checked(told.len())?;
-        let admitted = self.fitting & 1 == 1;
-        self.fitting >>= 1;
+    /// What the next member replied.
+    pub fn next_member(&mut self) -> Option<MemberReply<'a>> {
+        let names = self.members.next()?.replied(self.charged);
+        let (numbers, others) = self.numbers.split_at_checked(names.len())?;
+        let admitted = self.admitting & 1 == 1;
+        self.admitting >>= 1;
         self.numbers = others;
         // One that admits what another refuses was charged nothing, as by a cost of 0.
         let charged_or_refused = self.all_admit || !admitted;
-        Some(MemberTold {
+        Some(MemberReply {
             cost: if charged_or_refused { self.cost } else { 0 },
             admitted,
             charged: self.charged,
@@ -326,10 +360,10 @@ impl<'a> Told<'a> {
 }
 
 impl Member {
-    /// The names of the numbers that it tells of a charge, or of anything else.
-    pub fn told(&self, charged: bool) -> &'static [&'static str] {
-        match self.tells {
-            Some(tells) if !charged => tells,
+    /// The names of the numbers that it replies to a charge, or to anything else.
+    pub fn replied(&self, charged: bool) -> &'static [&'static str] {
+        match self.replies {
+            Some(replies) if !charged => replies,
             _ => self.state,
         }
     }

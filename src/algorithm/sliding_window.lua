@@ -1,141 +1,145 @@
+-- Two windows, of which the earlier counts for the part of it that is not over: the rule of SlidingWindow.
+-- `sliding_window.rs` says the same in Rust.
+--
+-- A cost has room if the units of the running window, and of those of the window before it the part that a period
+-- back from now still covers, stay within the quota with it.
+--
+-- Parameters  units               the quota of a period
+--             period              in microseconds; also the id of the caller's plan
+--             tick_micros         how long a tick is: parts of a period are counted in ticks
+--             ticks               of a period
+-- State       stamp               the microsecond at which it was counted, which tells the window
+--             previous            the units of the window before that
+--             current             the units of that window
+-- Private     id                  that of the only plan; 0 if there are several
+-- Tail        of the only plan    nothing
+--             of several          the latest's id; then of the other id (0 if there is none), stamp, previous, current,
+--                                 expires_at; then further_until; then the checksum of the state and all of these
+-- Reply       stamp_now           now, or stamp if that is later
+--             previous_now        the units of the window before the running one
+--             current_now         the units of the running one
 --- judge
-m.at = now
 if m.id ~= m.period then
   if not state then
-    m.id, m.lanes, moves = m.period, '', true
+    m.id, m.tail, dirty = m.period, '', true
   else
-    -- Others were admitted: see lanes.rs. An id is the period.
-    local lane = function(id, stamp, previous, current, ends)
-      for _, number in ipairs({ id, stamp, previous, current, ends }) do
-        if not (number >= 0 and number < 2 ^ 53 and number % 1 == 0) then error('UNREADABLE state') end
-      end
+    -- The last cost was admitted under another plan, or there are several.
+    local plans, checksum = require('plans'), require('checksum')
+    local plan = function(id, stamp, previous, current, expires_at)
+      plans.check(id, stamp, previous, current, expires_at)
       if id == 0 then error('UNREADABLE state') end
-      return { id = id, stamp = stamp, previous = previous, current = current, ends = ends }
+      return { id = id, period = id, stamp = stamp, previous = previous, current = current, expires_at = expires_at }
     end
-    -- Numbers that were not written together are a stranger's.
-    m.sum = function(...)
-      local sum = 0
-      for _, number in ipairs({ ... }) do sum = (sum * 31 + number % 4294967291) % 4294967291 end
-      return sum
-    end
-    m.rest_until = 0
     if m.id ~= 0 then
-      m.main = lane(m.id, m.stamp, m.previous, m.current, 0)
+      plans.latest = plan(m.id, m.stamp, m.previous, m.current, 0)
     else
-      local main, other, stamp, previous, current, ends, rest_until, sum = struct.unpack('<dddddddd', state, m.lanes_at)
-      if sum ~= m.sum(main, m.stamp, m.previous, m.current, other, stamp, previous, current, ends, rest_until) then
+      local tail = string.sub(state, m.tail_at, m.tail_end)
+      if #tail ~= 64 then error('UNREADABLE state') end
+      local latest, other, stamp, previous, current, expires_at, further_until, sum = struct.unpack('<dddddddd', tail)
+      if sum ~= checksum(latest, m.stamp, m.previous, m.current, other, stamp, previous, current, expires_at,
+        further_until) then
         error('UNREADABLE state')
       end
-      if not (rest_until >= 0 and rest_until < 2 ^ 53 and rest_until % 1 == 0) then error('UNREADABLE state') end
-      m.main, m.rest_until = lane(main, m.stamp, m.previous, m.current, 0), rest_until
-      if other ~= 0 then m.other = lane(other, stamp, previous, current, ends) end
+      plans.check(further_until)
+      plans.latest, plans.further_until = plan(latest, m.stamp, m.previous, m.current, 0), further_until
+      if other ~= 0 then plans.other = plan(other, stamp, previous, current, expires_at) end
     end
-    m.own = m.main.id == m.period and m.main or m.other and m.other.id == m.period and m.other
-    m.pack = function(main, other, rest_until)
-      other = other or { id = 0, stamp = 0, previous = 0, current = 0, ends = 0 }
-      return struct.pack('<dddddddd', main.id, other.id, other.stamp, other.previous, other.current, other.ends, rest_until,
-        m.sum(main.id, main.stamp, main.previous, main.current,
-          other.id, other.stamp, other.previous, other.current, other.ends, rest_until))
+    plans.find(m.period)
+    plans.stamp_of = function(plan) return plan.stamp end
+    plans.move_to_now = function(plan)
+      -- Now is elsewhere in its window: the whole estimate becomes the count of the running one.
+      local covered = plan.period - plan.stamp % plan.period
+      plan.current = math.min(plan.current + math.ceil(plan.previous * covered / plan.period), 2 ^ 53 - 2 ^ 32)
+      plan.stamp, plan.previous = now, 0
     end
-    m.now_of = function(lane)
-      local at = math.max(now, lane.stamp)
-      local start = at - at % lane.id
-      if lane.stamp >= start then return at, lane.previous, lane.current end
-      return at, lane.stamp + lane.id >= start and lane.current or 0, 0
+    plans.expiry_of = function(plan)
+      if plan.previous + plan.current == 0 then return plan.stamp end
+      return plan.stamp - plan.stamp % plan.period + plan.period * (plan.current > 0 and 2 or 1)
     end
-    m.ends = function(lane)
-      if lane.previous + lane.current == 0 then return lane.stamp end
-      return lane.stamp - lane.stamp % lane.id + lane.id * (lane.current > 0 and 2 or 1)
+    plans.running = function(plan)
+      local stamp = math.max(now, plan.stamp)
+      local start = stamp - stamp % plan.period
+      if plan.stamp >= start then return stamp, plan.previous, plan.current end
+      return stamp, plan.stamp + plan.period >= start and plan.current or 0, 0
     end
-    local stamp = (m.own or m.main).stamp
-    if stamp > now + 2 * m.period then
-      if m.rest_until > 0 then m.rest_until = math.max(m.rest_until - (stamp - now), 1) end
-      for _, lane in ipairs({ m.main, m.other }) do
-        if lane.stamp > now then
-          local covered = lane.id - lane.stamp % lane.id
-          lane.ends = math.max(lane.ends - (lane.stamp - now), 0)
-          lane.current = math.min(lane.current + math.ceil(lane.previous * covered / lane.id), 2 ^ 53 - 2 ^ 32)
-          lane.stamp, lane.previous = now, 0
-        end
-      end
-      mends = true
-      if m.id == 0 then m.lanes = m.pack(m.main, m.other, m.rest_until) end
+    plans.pack = function()
+      local latest, other = plans.latest, plans.other
+      other = other or { id = 0, stamp = 0, previous = 0, current = 0, expires_at = 0 }
+      return struct.pack('<dddddddd', latest.id, other.id, other.stamp, other.previous, other.current,
+        other.expires_at, plans.further_until, checksum(latest.id, latest.stamp, latest.previous, latest.current,
+          other.id, other.stamp, other.previous, other.current, other.expires_at, plans.further_until))
     end
-    if m.own then
-      m.stamp, m.previous, m.current = m.own.stamp, m.own.previous, m.own.current
-    elseif m.rest_until > 0 then
-      m.stamp = math.max(math.ceil(m.rest_until / m.period) - 2, 0) * m.period
+    if plans.ahead() > 2 * m.period then
+      plans.move_back()
+      repaired = true
+      if m.id == 0 then m.tail = plans.pack() end
+    end
+    if plans.own then
+      m.stamp, m.previous, m.current = plans.own.stamp, plans.own.previous, plans.own.current
+    elseif plans.further_until > 0 then
+      -- It may be one of the further plans: as full as it may have been.
+      m.stamp = math.max(math.ceil(plans.further_until / m.period) - 2, 0) * m.period
       m.previous, m.current = m.units, m.units
     else
-      m.stamp, m.previous, m.current = m.main.stamp, m.main.previous, m.main.current
+      m.stamp, m.previous, m.current = plans.latest.stamp, plans.latest.previous, plans.latest.current
     end
+    m.plans = plans
   end
 elseif m.stamp > now + 2 * m.period then
-  -- Now is elsewhere in its window: the whole estimate becomes the count of the running one.
+  -- The clock has stepped back, and now is elsewhere in its window: the whole estimate becomes the count of the
+  -- running one.
   local covered = m.ticks - math.floor(m.stamp % m.period / m.tick_micros)
   m.current = m.current + math.ceil(m.previous * covered / m.ticks)
   m.stamp, m.previous = now, 0
-  mends = true
+  repaired = true
 end
-if m.stamp > now then m.at = m.stamp end
-m.start = m.at - m.at % m.period
-m.weighs, m.counts = m.previous, m.current
+m.stamp_now = now
+if m.stamp > now then m.stamp_now = m.stamp end
+m.start = m.stamp_now - m.stamp_now % m.period
+m.previous_now, m.current_now = m.previous, m.current
 if m.stamp < m.start then
-  m.weighs, m.counts = m.current, 0
-  if m.stamp + m.period < m.start then m.weighs = 0 end
+  m.previous_now, m.current_now = m.current, 0
+  if m.stamp + m.period < m.start then m.previous_now = 0 end
 end
-m.covered = m.ticks - math.floor((m.at - m.start) / m.tick_micros)
-m.fits = m.weighs * m.covered <= (m.units - m.counts - cost) * m.ticks or cost == 0
+m.covered = m.ticks - math.floor((m.stamp_now - m.start) / m.tick_micros)
+m.fits = m.previous_now * m.covered <= (m.units - m.current_now - cost) * m.ticks or cost == 0
 --- charge
-m.stamp = m.at
-m.previous = m.weighs
-m.current = m.counts + cost
-if m.main then
-  local other, rest_until = m.other, m.rest_until
-  if m.own ~= m.main then
-    m.main.ends = m.ends(m.main)
-    if not m.own and other and other.ends > now then
-      local left = m.main
-      if left.ends > other.ends then other, left = left, other end
-      rest_until = math.max(rest_until, left.ends)
-    else
-      other = m.main
-    end
-  end
-  if rest_until <= now then rest_until = 0 end
-  if other and other.ends <= now then other = nil end
+m.stamp, m.previous, m.current = m.stamp_now, m.previous_now, m.current_now + cost
+if m.plans then
+  local plans = m.plans
+  local other = plans.choose_other()
   if other then
-    other.stamp, other.previous, other.current = m.now_of(other)
+    other.stamp, other.previous, other.current = plans.running(other)
     other.current = math.min(other.current + cost, 2 ^ 53 - 2 ^ 32)
   end
-  m.main = { id = m.period, stamp = m.stamp, previous = m.previous, current = m.current }
-  m.own, m.other, m.rest_until, moves = m.main, other, rest_until, true
-  if other or rest_until > 0 then
-    m.id, m.lanes = 0, m.pack(m.main, other, rest_until)
+  plans.latest = {
+    id = m.period, period = m.period, stamp = m.stamp, previous = m.previous, current = m.current,
+  }
+  dirty = true
+  if plans.are_several() then
+    m.id, m.tail = 0, plans.pack()
   else
-    m.id, m.lanes = m.period, ''
+    m.id, m.tail = m.period, ''
   end
 end
 --- refund
-if m.main then
-  local lane = m.own or m.main
-  lane.stamp, lane.previous, lane.current = m.now_of(lane)
-  lane.previous = math.max(lane.previous + math.min(lane.current - cost, 0), 0)
-  lane.current = math.max(lane.current - cost, 0)
-  if m.id == 0 then m.lanes = m.pack(m.main, m.other, m.rest_until) end
+-- Units come back from the running window; what it has not, from the one before it.
+if m.plans then
+  local plan = m.plans.own or m.plans.latest
+  plan.stamp, plan.previous, plan.current = m.plans.running(plan)
+  plan.previous = math.max(plan.previous + math.min(plan.current - cost, 0), 0)
+  plan.current = math.max(plan.current - cost, 0)
+  if m.id == 0 then m.tail = m.plans.pack() end
 else
-  m.previous, m.current = m.weighs, m.counts - cost
-  m.stamp = m.at
-  if m.current < 0 then
-    m.previous = m.previous + m.current
-    m.current = 0
-  end
-  if m.previous < 0 then m.previous = 0 end
+  m.stamp = m.stamp_now
+  m.previous = math.max(m.previous_now + math.min(m.current_now - cost, 0), 0)
+  m.current = math.max(m.current_now - cost, 0)
 end
---- forget
-m.over = m.stamp - m.stamp % m.period + m.period
-if m.current > 0 then m.over = m.over + m.period end
-if m.main then
-  m.stamp, m.previous, m.current = m.main.stamp, m.main.previous, m.main.current
-  m.over = math.max(m.ends(m.main), m.other and m.other.ends or 0, m.rest_until)
+--- expire
+if m.plans then
+  m.stamp, m.previous, m.current = m.plans.latest.stamp, m.plans.latest.previous, m.plans.latest.current
+  m.expires_at = m.plans.expire_at()
+else
+  m.expires_at = m.stamp - m.stamp % m.period + m.period
+  if m.current > 0 then m.expires_at = m.expires_at + m.period end
 end

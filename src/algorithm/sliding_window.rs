@@ -531,9 +531,10 @@ impl Scripted for SlidingWindow {
         Script::new("sliding", include_str!("sliding_window.lua"))
             .parameters(&["units", "period", "tick_micros", "ticks"])
             .state(&["stamp", "previous", "current"])
-            .aside(&["id"])
-            .lanes([0, 8])
-            .tells(&["at", "weighs", "counts"])
+            .private_state(&["id"])
+            .tail([0, 8])
+            .replies(&["stamp_now", "previous_now", "current_now"])
+            .requires(super::script::FOR_PLANS)
     }
 
     fn parameters(&self, tell: &mut dyn FnMut(u64)) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{Algorithm, ConfigId, PolicyId, Script, Scripted, Told},
+    algorithm::{Algorithm, ConfigId, PolicyId, Script, ScriptReply, Scripted},
     clock::Timestamp,
     decision::PolicyDecision,
 };
@@ -149,8 +149,8 @@ macro_rules! tuple {
                 $(self.$index.admission(&admission.$index, tell);)+
             }
 
-            fn read(&self, told: &mut Told<'_>) -> Option<Self::Snapshot> {
-                Some((self.$zero.read(told)?, $(self.$index.read(told)?),+))
+            fn read(&self, reply: &mut ScriptReply<'_>) -> Option<Self::Snapshot> {
+                Some((self.$zero.read(reply)?, $(self.$index.read(reply)?),+))
             }
         }
     };

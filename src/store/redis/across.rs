@@ -12,14 +12,16 @@ use crate::{
 };
 
 use super::{
-    ARGUMENTS_LEN, Shared, failure, push_cost, push_numbers, reply,
-    scripts::{EachScripts, Library, Loadable, Scripts},
+    ARGUMENTS_LEN, Shared, failure,
+    numbers::{Arguments, push_numbers},
+    reply,
+    scripts::{EachScripts, Loadable, ScriptCache, Scripts},
 };
 
 /// One of the keys, and what is asked about it, whatever its algorithm.
 pub(super) struct Place {
     pub(super) script: fn() -> Script,
-    pub(super) scripts: fn(&Library<Scripts>) -> &Scripts,
+    pub(super) scripts: fn(&ScriptCache<Scripts>) -> &Scripts,
     /// That of the state, then those that its algorithm needs beside it.
     pub(super) keys: Vec<Bytes>,
     pub(super) parameters: Vec<u8>,
@@ -52,7 +54,8 @@ impl Question {
     /// The scripts that decide about all places together.
     pub(super) fn scripts(&self) -> &EachScripts {
         let texts = || self.places.iter().map(|place| (place.script)()).collect();
-        (self.shared.each_library).find(self.limits, || EachScripts::of(texts()))
+        (self.shared.multi_key_script_cache)
+            .find(self.limits, |time| EachScripts::of(texts(), time))
     }
 
     /// The keys of the states.
@@ -75,10 +78,10 @@ impl Question {
             return None;
         }
         self.places.iter().find_map(|place| {
-            let (shared, scripts) = (&self.shared, (place.scripts)(&self.shared.library));
+            let (shared, scripts) = (&self.shared, (place.scripts)(&self.shared.script_cache));
             let node = shared.servers.server_of(shared.slot_of(&place.keys[0]));
             let known = |script: &Loadable| script.loads.known(node.clone(), error);
-            known(&scripts.settle).or_else(|| known(&scripts.decide))
+            known(&scripts.repair).or_else(|| known(&scripts.decide))
         })
     }
 
@@ -132,21 +135,21 @@ impl Question {
         Ok(Answers::Together(answer))
     }
 
-    fn arguments(&self, parameters: impl Iterator<Item = u8>) -> Bytes {
-        let mut arguments = Vec::with_capacity(ARGUMENTS_LEN);
-        push_numbers(&mut arguments, self.cost, self.now, |numbers| {
+    fn arguments(&self, parameters: impl Iterator<Item = u8>) -> Arguments {
+        let mut numbers = Vec::with_capacity(ARGUMENTS_LEN);
+        push_numbers(&mut numbers, self.cost, self.now, |numbers| {
             numbers.extend(parameters);
         });
-        arguments.into()
+        numbers.into()
     }
 
     /// Looks at all of them, and charges them if all admit: then at once, and if one has changed
     /// its mind meanwhile, what was charged is taken back.
     async fn decide_apart(self: &Arc<Self>) -> Result<Answers, StoreError> {
-        let looked = self.ask_apart(|scripts| &scripts.settle).await;
+        let looked = self.ask_apart(|scripts| &scripts.repair).await;
         let looked: Vec<_> = looked.into_iter().collect::<Result<_, _>>()?;
         let admits = |(place, answer): (&Place, &Bytes)| {
-            let scripts = (place.scripts)(&self.shared.library);
+            let scripts = (place.scripts)(&self.shared.script_cache);
             reply::is_admitted(&scripts.members, answer)
         };
         if self.cost == 0 || !self.places.iter().zip(&looked).all(admits) {
@@ -171,7 +174,7 @@ impl Question {
         for ((at, answer), looked) in charged.into_iter().enumerate().zip(looked) {
             match answer {
                 Ok(charge) if reply::is_charged(&charge) => {
-                    self.take_back(at, &charge).await;
+                    self.take_back(at, charge).await;
                     answers.push(looked);
                 }
                 Ok(refusal) => answers.push(refusal),
@@ -188,15 +191,18 @@ impl Question {
     /// Takes a charge back, if nothing was charged to that key since. Else, and where that fails,
     /// it stays charged: a refund would free what others used of the room that came back in the
     /// meantime.
-    async fn take_back(&self, at: usize, charge: &Bytes) {
+    async fn take_back(&self, at: usize, charge: Bytes) {
         let place = &self.places[at];
-        let scripts = (place.scripts)(&self.shared.library);
-        let admission = (place.admission)(&scripts.members, charge);
-        let numbers = [&*place.parameters, &admission, charge].concat();
-        let mut arguments = Vec::with_capacity(ARGUMENTS_LEN);
-        push_cost(&mut arguments, self.cost, self.now);
-        arguments.extend(numbers);
-        let (keys, arguments) = (place.keys.clone(), arguments.into());
+        let scripts = (place.scripts)(&self.shared.script_cache);
+        let admission = (place.admission)(&scripts.members, &charge);
+        let mut numbers = Vec::with_capacity(ARGUMENTS_LEN);
+        // Its time is that of the charge.
+        push_numbers(&mut numbers, self.cost, None, |numbers| {
+            numbers.extend_from_slice(&place.parameters);
+            numbers.extend_from_slice(&admission);
+        });
+        let arguments = Arguments::taking_back(charge, numbers);
+        let keys = place.keys.clone();
         let _ = self.shared.run(&scripts.take_back, keys, arguments).await;
     }
 
@@ -210,7 +216,7 @@ impl Question {
             let question = Arc::clone(self);
             asked.spawn(async move {
                 let (shared, place) = (&question.shared, &question.places[at]);
-                let script = script((place.scripts)(&shared.library));
+                let script = script((place.scripts)(&shared.script_cache));
                 let arguments = question.arguments(place.parameters.iter().copied());
                 (at, shared.run(script, place.keys.clone(), arguments).await)
             });

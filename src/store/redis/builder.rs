@@ -6,9 +6,10 @@ use crate::{clock::Clock, error::ConfigError, key::DigestKey};
 
 use super::{
     Now, RedisStore, Shared,
+    compose::TimeOf,
     connection::{RedisConnection, Servers},
     health::Health,
-    scripts::Library,
+    scripts::ScriptCache,
     usage::Counters,
 };
 
@@ -197,6 +198,10 @@ impl RedisStoreBuilder {
         let tag = self.hash_tag.map(|tag| format!("{{{tag}}}"));
         let tag = tag.unwrap_or_default();
         let prefix: Arc<str> = self.prefix.into();
+        let time = match self.clock {
+            Some(_) => TimeOf::Caller,
+            None => TimeOf::Server,
+        };
         RedisStore {
             shared: Arc::new(Shared {
                 servers: Servers::new(&self.connection, self.max_unanswered, self.deadline),
@@ -204,8 +209,8 @@ impl RedisStoreBuilder {
                 digest_key: self.digest_key,
                 deadline: self.deadline,
                 clock: self.clock,
-                library: Library::default(),
-                each_library: Library::default(),
+                script_cache: ScriptCache::new(time),
+                multi_key_script_cache: ScriptCache::new(time),
                 counters: Counters::default(),
                 health: Health::of(prefix),
             }),

@@ -1,41 +1,61 @@
-//! The text of the scripts: those of the members, with the reading and writing around them.
+//! The text of the scripts: the rules of the limits, with the reading and writing around them.
+//!
+//! What comes of it can be read in the folder `sent`.
 
 use crate::algorithm::{Member, Script};
 
-mod each_of;
+mod header;
+mod layout;
+mod multi_key;
 mod named;
+mod text;
 
-use self::named::{Named, part};
+use self::{
+    named::{Named, names, part},
+    text::{indented, wrapped},
+};
 
-pub(super) use each_of::compose_each_of;
+pub(super) use multi_key::compose_each_of;
 
 /// So many locals a Lua function may have, less those that are here anyway.
-const MOST_LOCALS: usize = 160;
+const MAX_LOCALS: usize = 160;
 
-/// What a stranger's state is answered with; its first word tells it from Redis's own errors.
+/// What a value is answered with that no script wrote; the first word tells it from Redis's own
+/// errors.
 pub(super) const UNREADABLE: &str = "UNREADABLE";
 
 /// What a script does with the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Task {
-    /// Judges, and charges what all members admit.
+    /// Judges, and charges what all limits admit.
     Decide,
     /// Judges, and charges nothing.
     Peek,
-    /// The same, but a state of the future is settled, as by a decision that refuses.
-    Settle,
+    /// The same, but writes a state that it had to repair, as a decision that refuses does.
+    Repair,
     /// Gives units back.
     Refund,
-    /// Takes back the charge of a request that was dropped while it was held back.
+    /// Takes back the charge of a request that was dropped while it was delayed.
     Withdraw,
-    /// Takes a charge back, at its own instant, if nothing was written since.
+    /// Takes a charge back, as of its own instant, if nothing was written since.
     TakeBack,
 }
 
+/// Whose time counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TimeOf {
+    /// It is read in the script.
+    Server,
+    /// It is given with each call, by the clock of [`RedisStoreBuilder::clock`].
+    ///
+    /// [`RedisStoreBuilder::clock`]: super::RedisStoreBuilder::clock
+    Caller,
+}
+
 /// The script of these members, in Lua 5.1.
-pub(super) fn compose(script: &Script, task: Task) -> String {
+pub(super) fn compose(script: &Script, task: Task, time: TimeOf) -> String {
     let composed: Vec<_> = script.members().iter().enumerate().collect();
-    let is_wide = names_of_all(script) > MOST_LOCALS;
+    let is_wide = names_of_all(script) > MAX_LOCALS;
     let members: Vec<_> = composed
         .iter()
         .map(|(index, member)| Named {
@@ -44,13 +64,14 @@ pub(super) fn compose(script: &Script, task: Task) -> String {
             is_wide,
         })
         .collect();
-    Composer {
+    let composer = Composer {
         members,
         task,
+        time,
         first_further_key: 2,
         is_alone: true,
-    }
-    .text()
+    };
+    composer.header() + "\n" + &composer.text()
 }
 
 fn names_of_all(script: &Script) -> usize {
@@ -61,42 +82,10 @@ fn names_of_all(script: &Script) -> usize {
         .sum()
 }
 
-/// All names that follow an `m.` in the script of a member, or are declared.
-fn names(member: &Member) -> Vec<&str> {
-    let mut names: Vec<&str> = declared(member).collect();
-    if member.lanes.is_some() {
-        names.extend(["lanes", "lanes_at", "lanes_end"]);
-    }
-    for (at, _) in member.source.match_indices("m.") {
-        let after = &member.source[at + 2..];
-        let end = after.find(|character: char| !is_part_of_a_name(character));
-        let name = &after[..end.unwrap_or(after.len())];
-        let is_a_name = !member.source[..at].ends_with(is_part_of_a_name);
-        if is_a_name && !name.is_empty() && !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    names
-}
-
-fn declared(member: &Member) -> impl Iterator<Item = &'static str> {
-    let all = [
-        member.parameters,
-        member.state,
-        member.aside,
-        member.keys,
-        member.withdraws,
-    ];
-    all.into_iter().flatten().copied()
-}
-
-fn is_part_of_a_name(character: char) -> bool {
-    character.is_ascii_alphanumeric() || character == '_'
-}
-
 struct Composer<'a> {
     members: Vec<Named<'a>>,
     task: Task,
+    time: TimeOf,
     /// Its number in `KEYS`.
     first_further_key: usize,
     /// Whether these members are all that the script is about, so that their state is read once
@@ -106,33 +95,31 @@ struct Composer<'a> {
 
 impl Composer<'_> {
     fn text(&self) -> String {
-        let mut text = String::new();
-        for line in [
-            self.libraries(),
-            self.arguments(),
-            self.state(),
-            self.judgement(),
-            self.change(),
-            self.answer(),
-        ] {
-            text.push_str(&line);
-        }
-        text
+        let body = self.state() + &self.judgement() + &self.change() + &self.answer();
+        self.libraries() + &self.arguments(&body) + &body
     }
 
     fn each(&self, text: impl Fn(&Named<'_>) -> String) -> String {
         self.members.iter().map(text).collect()
     }
 
+    /// A part of each member's script, under a line that says what it is.
+    fn parts(&self, name: &str, title: &str) -> String {
+        self.each(|named| match named.part(name) {
+            text if text.is_empty() => text,
+            text => format!("-- m{}: {title}\n{text}", named.number),
+        })
+    }
+
     fn all(&self, names: impl Fn(&Member) -> &'static [&'static str]) -> Vec<String> {
-        let of_one = |member: &Named<'_>| member.names(names(member.member));
+        let of_one = |named: &Named<'_>| named.names(names(named.member));
         self.members.iter().flat_map(of_one).collect()
     }
 
     fn libraries(&self) -> String {
         let mut libraries: Vec<&str> = Vec::new();
-        for member in &self.members {
-            let library = part(member.member.source, "library");
+        for named in &self.members {
+            let library = part(named.member.source, "library");
             if !libraries.contains(&library) {
                 libraries.push(library);
             }
@@ -140,57 +127,87 @@ impl Composer<'_> {
         libraries.concat()
     }
 
-    /// Reads the numbers and the keys, and the time. A step of Lua is not cheap: what is read is
-    /// declared there.
-    fn arguments(&self) -> String {
-        let withdraws = matches!(self.task, Task::Withdraw | Task::TakeBack);
-        let mut parameters = self.all(|member| member.parameters);
-        if withdraws {
-            parameters.extend(self.all(|member| member.withdraws));
-        }
-        let declarations = self.each(|named| {
-            let mut elsewhere = named.member.parameters.to_vec();
-            if withdraws {
-                elsewhere.extend(named.member.withdraws);
-            }
-            if self.is_alone {
-                elsewhere.extend(named.member.state.iter().chain(named.member.aside));
-            }
-            named.declaration(&elsewhere)
-        });
+    /// The numbers that a call is given.
+    fn parameters(&self) -> Vec<String> {
         let mut names = vec!["cost".to_owned()];
-        names.extend(parameters);
+        names.extend(self.all(|member| member.parameters));
+        if self.withdraws() {
+            names.extend(self.all(|member| member.withdraws));
+        }
+        if self.is_given_now() {
+            names.push("now".to_owned());
+        }
+        names
+    }
+
+    /// Whether the time is one of its numbers.
+    fn is_given_now(&self) -> bool {
+        self.time == TimeOf::Caller && self.task != Task::TakeBack
+    }
+
+    /// Whether it needs to know the admission that it takes back.
+    fn withdraws(&self) -> bool {
+        matches!(self.task, Task::Withdraw | Task::TakeBack)
+    }
+
+    /// Whether it needs a state to work on, and answers nothing.
+    fn gives_back(&self) -> bool {
+        matches!(self.task, Task::Refund | Task::Withdraw | Task::TakeBack)
+    }
+
+    /// Reads the numbers and the keys, and the time, and declares what the body names. A step of Lua
+    /// is not cheap: what is read is declared where it is read.
+    fn arguments(&self, body: &str) -> String {
         let keys: String = (self.further_keys().iter())
             .map(|(name, key)| format!("{name} = {key}\n"))
             .collect();
+        let declarations = self.each(|named| {
+            let mut elsewhere = named.member.parameters.to_vec();
+            if self.withdraws() {
+                elsewhere.extend(named.member.withdraws);
+            }
+            if self.is_alone {
+                elsewhere.extend(named.member.state.iter().chain(named.member.private_state));
+            }
+            named.declaration(|name, own| {
+                !elsewhere.contains(&name) && (body.contains(own) || keys.contains(own))
+            })
+        });
+        let others: &[_] = match self.is_given_now() {
+            true => &["cost", "now"],
+            false => &["cost"],
+        };
+        let numbers = self.unpacked(others, &self.parameters(), "'<", "', numbers)\n");
+        let time = match (self.task, self.time) {
+            (Task::TakeBack, _) => "charge",
+            (_, TimeOf::Server) => "server",
+            (_, TimeOf::Caller) => "caller",
+        };
+        let expire = match self.time {
+            TimeOf::Server => "PEXPIREAT",
+            TimeOf::Caller => "PEXPIRE",
+        };
         format!(
-            "local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]
-local moves, mends, relative
-{declarations}{}{keys}{}",
-            self.unpacked(&["cost"], &names, "numbers"),
-            self.time(8 * names.len()),
+            "local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]\n\
+             local expire, dirty, repaired = '{expire}', nil, nil\n\
+             {declarations}{numbers}{keys}\n-- The time.\n{}",
+            part(include_str!("time.lua"), time),
         )
     }
 
-    /// What the time is: for a charge that is taken back, its own.
-    fn time(&self, bytes_before: usize) -> String {
-        let (text, what_follows) = match self.task {
-            Task::TakeBack => (include_str!("take_back.lua"), "all_but_the_charge"),
-            _ => (include_str!("time.lua"), "all_but_the_time"),
-        };
-        text.replace(what_follows, &bytes_before.to_string())
-    }
-
     /// Reads numbers into names, of which some are not the members'.
-    fn unpacked(&self, others: &[&str], names: &[String], from: &str) -> String {
+    fn unpacked(&self, others: &[&str], names: &[String], before: &str, after: &str) -> String {
         let unpack = format!(
-            "{} = struct.unpack('<{}', {from})\n",
-            names.join(", "),
+            " = struct.unpack({before}{}{after}",
             "d".repeat(names.len())
         );
-        match self.members.iter().any(|member| member.is_wide) {
-            true => format!("local {}\n{unpack}", others.join(", ")),
-            false => format!("local {unpack}"),
+        match self.members.iter().any(|named| named.is_wide) {
+            true => format!(
+                "local {}\n{}",
+                others.join(", "),
+                wrapped("", names, ", ", &unpack)
+            ),
+            false => wrapped("local ", names, ", ", &unpack),
         }
     }
 
@@ -203,227 +220,87 @@ local moves, mends, relative
             .collect()
     }
 
-    /// Numbers as they are kept and answered.
-    fn packed(numbers: &[String]) -> String {
-        let format = "d".repeat(numbers.len());
-        format!("struct.pack('<{format}', {})", numbers.join(", "))
-    }
-
-    /// What is answered to a charge, and kept: when it was, and the numbers of the members' states.
-    /// Until when it is kept stands behind, with the numbers that are set aside.
-    fn told_and_kept(&self) -> String {
-        Self::packed(&self.behind("now", |member| member.state))
-    }
-
-    fn behind(
-        &self,
-        first: &str,
-        names: impl Fn(&Member) -> &'static [&'static str],
-    ) -> Vec<String> {
-        let mut all = vec![first.to_owned()];
-        all.extend(self.all(names));
-        all
-    }
-
-    /// Reads what is kept under the key: all zeros if nothing is.
-    fn state(&self) -> String {
-        let numbers = self.all(|member| member.state);
-        let aside = self.behind("kept_until", |member| member.aside);
-        let kept = [&*numbers, &*aside].concat();
-        // Negative or huge numbers, fractions, infinity and what is not a number are a stranger's:
-        // a remainder of one of the last two is not a number either.
-        let checked = [&*numbers, &["kept_until".to_owned()]].concat();
-        let mut checks: Vec<_> = checked.iter().map(|name| format!("{name} >= 0")).collect();
-        checks.push(format!("{} < 2 ^ 58", checked.join(" + ")));
-        let fractions: Vec<_> = checked.iter().map(|name| format!("{name} % 1")).collect();
-        checks.push(format!("{} == 0", fractions.join(" + ")));
-        let bytes = 8 * (1 + kept.len());
-        let unreadable = format!("return redis.error_reply('{UNREADABLE} state')");
-        let few: usize = self.laned().map(|(_, [few, _])| 8 * few).sum();
-        let (is_not, lanes) = match few {
-            0 if self.laned().next().is_none() => ("~=", String::new()),
-            _ => ("<", self.lanes(bytes, few, &unreadable)),
-        };
-        let nothing = match self.task {
-            Task::Refund | Task::Withdraw => "if not state then return '' end\nmoves = true\n",
-            Task::TakeBack => {
-                "if not state or string.sub(state, 1, #charge) ~= charge then return '' end\nmoves = true\n"
-            }
-            _ => "",
-        };
-        let zeros = format!("state or '{}', 9", "\\0".repeat(bytes));
-        let unpacked = match self.is_alone {
-            true => self.unpacked(&["kept_until"], &kept, &zeros),
-            false => format!(
-                "local kept_until\n{} = struct.unpack('<{}', {zeros})\n",
-                kept.join(", "),
-                "d".repeat(kept.len())
-            ),
-        };
-        format!(
-            "local state = call('GET', key)
-{nothing}if state and #state {is_not} {bytes} then {unreadable} end
-{unpacked}{lanes}if not ({}) then {unreadable} end
-",
-            checks.join(" and "),
-        )
-    }
-
-    /// The members that keep lanes.
-    fn laned(&self) -> impl Iterator<Item = (&Named<'_>, [usize; 2])> {
-        let members = self.members.iter();
-        members.filter_map(|named| Some((named, named.member.lanes?)))
-    }
-
-    /// Where the lanes of each member stand: the first number aside tells how many there are.
-    /// Mostly there are few of all, and then nothing is worked out.
-    fn lanes(&self, bytes: usize, few_of_all: usize, unreadable: &str) -> String {
-        let mut few_at = bytes + 1;
-        let (mut few, mut any, mut which_are_many) = (String::new(), String::new(), String::new());
-        for (named, [few_numbers, many_numbers]) in self.laned() {
-            let [at, end, which] =
-                ["lanes_at", "lanes_end", named.member.aside[0]].map(|name| named.name(name));
-            let few_end = few_at + 8 * few_numbers;
-            few += &format!("{at}, {end} = {few_at}, {few_end}\n");
-            few_at = few_end;
-            which_are_many += &format!(" or {which} == 0");
-            let length = match few_numbers == many_numbers {
-                true => (8 * few_numbers).to_string(),
-                false => format!(
-                    "({which} == 0 and {} or {})",
-                    8 * many_numbers,
-                    8 * few_numbers
-                ),
-            };
-            any += &format!(
-                "  {at} = lanes_end\n  lanes_end = lanes_end + {length}\n  {end} = lanes_end\n"
-            );
-        }
-        format!(
-            "{few}if state and (#state ~= {}{which_are_many}) then
-  local lanes_end = {}
-{any}  if #state ~= lanes_end - 1 then {unreadable} end
-end
-",
-            bytes + few_of_all,
-            bytes + 1,
-        )
-    }
-
-    /// Whether it needs a state to work on, and answers nothing.
-    fn gives_back(&self) -> bool {
-        matches!(self.task, Task::Refund | Task::Withdraw | Task::TakeBack)
-    }
-
     fn judgement(&self) -> String {
-        self.each(|member| member.part("judge"))
+        "\n".to_owned() + &self.parts("judge", "has the cost room?")
     }
 
     /// Changes the state, and writes it.
     fn change(&self) -> String {
-        let mut text = match self.task {
+        let give_back = |part: fn(&Member) -> Option<&'static str>| {
+            self.each(|named| match part(named.member) {
+                Some(part) => format!("-- m{}: {part}\n{}", named.number, named.part(part)),
+                None => String::new(),
+            })
+        };
+        let (change, condition) = match self.task {
             Task::Peek => return String::new(),
-            Task::Settle => "if mends then\n".to_owned(),
-            Task::Decide => format!(
-                "if {} and cost > 0 then\n{}{}  return kept\nend\nif mends then\n",
-                self.all_fit(),
-                self.charge(),
-                self.write(),
+            Task::Repair => (String::new(), "if repaired then\n"),
+            Task::Decide => (
+                wrapped("\nlocal charged = ", &self.all_fit(), " and ", "\n")
+                    + "if charged then\n"
+                    + &indented(1, &self.parts("charge", "charge"))
+                    + "end\n",
+                "if charged or repaired then\n",
             ),
-            Task::Refund => format!(
-                "do\n{}",
-                self.each(|member| match member.member.refunds {
-                    true => member.part("refund"),
-                    false => String::new(),
-                }),
+            Task::Refund => (
+                give_back(|member| member.refunds.then_some("refund")),
+                "do\n",
             ),
-            Task::Withdraw => format!(
-                "do\n{}",
-                self.each(|member| match member.member.withdraws {
-                    [] => String::new(),
-                    _ => member.part("withdraw"),
-                }),
+            Task::Withdraw => (
+                give_back(|member| (!member.withdraws.is_empty()).then_some("withdraw")),
+                "do\n",
             ),
-            Task::TakeBack => format!(
-                "do\n{}",
-                self.each(|member| match member.member.withdraws {
-                    [] if member.member.refunds => member.part("refund"),
-                    [] => String::new(),
-                    _ => member.part("withdraw"),
+            Task::TakeBack => (
+                give_back(|member| match member.withdraws {
+                    [] => member.refunds.then_some("refund"),
+                    _ => Some("withdraw"),
                 }),
+                "do\n",
             ),
         };
-        text += &self.write();
-        text + "end\n"
-    }
-
-    fn all_fit(&self) -> String {
-        let fits = self.members.iter().map(|member| member.name("fits"));
-        fits.collect::<Vec<_>>().join(" and ")
-    }
-
-    fn charge(&self) -> String {
-        self.each(|member| member.part("charge"))
-    }
-
-    fn write(&self) -> String {
-        let mut text = String::new();
-        let overs: Vec<_> = (self.members.iter())
-            .map(|member| member.name("over"))
-            .collect();
-        text += &self.each(|member| member.part("forget"));
-        let latest = match &*overs {
-            [over] => over,
-            [first, others @ ..] => {
-                text += &format!("local over = {first}\n");
-                for over in others {
-                    text += &format!("if {over} > over then over = {over} end\n");
-                }
-                "over"
-            }
-            [] => "now",
+        let returns = match self.task {
+            Task::Decide => "if charged then return kept end\n",
+            _ => "",
         };
-        let further: String = (self.further_keys().iter())
-            .map(|(_, key)| format!("    call(command, {key}, expires)\n"))
-            .collect();
-        let aside = Self::packed(&self.behind("kept_until", |member| member.aside));
-        text += &format!("  local kept = {}\n", self.told_and_kept());
-        let changed: Vec<_> = self.laned().map(|(named, _)| named.name("lanes")).collect();
-        let lanes = self.laned().map(|(named, _)| {
-            let [lanes, at, end] = ["lanes", "lanes_at", "lanes_end"].map(|name| named.name(name));
-            format!(" .. ({lanes} or string.sub(state, {at}, {end} - 1))")
-        });
-        let is_the_same = match &*changed {
-            [] => String::new(),
-            _ => format!(" and not ({})", changed.join(" or ")),
-        };
-        text + &include_str!("keep.lua")
-            .replace("the_latest", latest)
-            .replace(" and lanes_are_the_same", &is_the_same)
-            .replace(" .. lanes", &lanes.collect::<String>())
-            .replace("what_is_aside", &aside)
-            .replace("    -- further keys\n", &further)
+        let write = self.write() + returns;
+        format!("{change}\n{condition}{}end\n", indented(1, &write))
     }
 
-    /// A charge is answered with what is kept; anything else with the time as a negative number,
-    /// one bit for each member that admits, and what the members tell.
+    /// What has to hold for a cost to be charged.
+    fn all_fit(&self) -> Vec<String> {
+        let fits = self.members.iter().map(|named| named.name("fits"));
+        fits.chain(["cost > 0".to_owned()]).collect()
+    }
+
+    /// A charge is answered with what is kept: see [`header`](Self::header).
     fn answer(&self) -> String {
         if self.gives_back() {
             return "return ''\n".to_owned();
         }
-        let tell = self.each(|member| member.part("tell"));
-        let mut told = vec!["-1 - now".to_owned(), "admits".to_owned()];
-        told.extend(self.all(|member| member.told(false)));
+        let mut replies = vec!["now".to_owned(), "admits".to_owned()];
+        replies.extend(self.all(|member| member.replied(false)));
         let mut admits = String::new();
         let mut bit = 1_u64;
-        for member in &self.members {
-            let fits = member.name("fits");
+        for named in &self.members {
+            let fits = named.name("fits");
             admits += &format!("if {fits} then admits = admits + {bit} end\n");
             bit <<= 1;
         }
+        let reply = self.parts("reply", "reply");
         format!(
-            "{tell}local admits = 0\n{admits}return {}\n",
-            Self::packed(&told)
+            "\n-- Nothing was charged.\n{reply}local admits = 0\n{admits}{}",
+            packed("return ", "B", &[&["0".to_owned()], &*replies].concat()) + "\n"
         )
     }
+}
+
+/// Numbers as they are kept and answered: doubles, perhaps after a byte.
+fn packed(before: &str, byte: &str, numbers: &[String]) -> String {
+    let format = byte.to_owned() + &"d".repeat(numbers.len() - byte.len());
+    wrapped(
+        &format!("{before}struct.pack('<{format}', "),
+        numbers,
+        ", ",
+        ")",
+    )
 }

@@ -12,8 +12,10 @@ use crate::{
 use super::{
     Later, RedisStore, Shared,
     across::{Answers, Place, Question},
-    failure, push, reply,
-    scripts::{Library, Scripts},
+    failure,
+    numbers::push,
+    reply,
+    scripts::{ScriptCache, Scripts},
 };
 
 /// What is asked about the key in one place of a limit: one whose policy is that of a place before
@@ -23,7 +25,7 @@ fn place<A: Scripted, K: PortableKey>(
     (limit, key): (&A, &K),
     before: &[PolicyId],
 ) -> Place {
-    let scripts = shared.library.scripts::<A>();
+    let scripts = shared.script_cache.scripts::<A>();
     let own = limit.policy_id();
     let same = before.iter().filter(|&&policy| policy == own);
     let policy = same.fold(own, |policy, same| policy.and(*same));
@@ -32,7 +34,7 @@ fn place<A: Scripted, K: PortableKey>(
     let limit = limit.clone();
     Place {
         script: A::script,
-        scripts: Library::<Scripts>::scripts::<A>,
+        scripts: ScriptCache::<Scripts>::scripts::<A>,
         keys: shared.keys(policy, scripts, key),
         parameters,
         admission: Box::new(move |members, answer| {
@@ -88,10 +90,10 @@ macro_rules! each_of {
                     Answers::Apart(answers) => answers,
                     Answers::Together(answer) => {
                         let members = &question.scripts().members;
-                        return reply::read_with(members, answer, question.cost, |told| {
+                        return reply::read_with(members, answer, question.cost, |reply| {
                             Some(($(
                                 match is_present($place) {
-                                    true => Some(limits.$place.read(told)?),
+                                    true => Some(limits.$place.read(reply)?),
                                     false => None,
                                 },
                             )+))
@@ -102,7 +104,7 @@ macro_rules! each_of {
                 let snapshot = ($(
                     match is_present($place) {
                         true => {
-                            let scripts = question.shared.library.scripts::<$Algorithm>();
+                            let scripts = question.shared.script_cache.scripts::<$Algorithm>();
                             let (members, answer) = (&scripts.members, answers.next()?);
                             let verdict = reply::read(&limits.$place, members, answer, question.cost)?;
                             admitted &= verdict.admitted;

@@ -25,8 +25,9 @@
 //!
 //! **What does Redis run?**
 //!
-//! - `scripts`, `compose`: the scripts, put together from the `.lua` files beside the algorithms
-//!   and those here. [`Scripted`] describes the parts.
+//! - `sent`: a folder of scripts as they are sent.
+//! - `scripts`, `compose`: they are put together from the `.lua` files beside the algorithms, whose
+//!   parts [`Scripted`] describes, and those here, which stand around them: time.lua and write.lua.
 
 mod across;
 mod builder;
@@ -59,8 +60,8 @@ use bytes::Bytes;
 use self::{
     connection::Servers,
     health::Health,
-    numbers::{push, push_cost, push_numbers},
-    scripts::{EachScripts, Library, Scripts},
+    numbers::{push, push_numbers},
+    scripts::{EachScripts, ScriptCache, Scripts},
     usage::Counters,
 };
 
@@ -195,8 +196,8 @@ struct Shared {
     digest_key: DigestKey,
     deadline: Duration,
     clock: Option<Now>,
-    library: Library<Scripts>,
-    each_library: Library<EachScripts>,
+    script_cache: ScriptCache<Scripts>,
+    multi_key_script_cache: ScriptCache<EachScripts>,
     counters: Counters,
     health: Health,
 }
@@ -298,10 +299,10 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         cost: u32,
     ) -> Answer<Written, Self::Writing> {
         let shared = Arc::clone(&self.shared);
-        let scripts = shared.library.scripts::<A>();
+        let scripts = shared.script_cache.scripts::<A>();
         let (keys, arguments) = shared.call(algorithm, scripts, &key.to_owned(), cost);
         Answer::Later(Box::pin(async move {
-            let (scripts, key) = (shared.library.scripts::<A>(), keys[0].clone());
+            let (scripts, key) = (shared.script_cache.scripts::<A>(), keys[0].clone());
             let refunded = shared.run(&scripts.refund, keys, arguments).await;
             shared.health.ended(&refunded, [&key]);
             refunded.map(drop)
@@ -314,7 +315,7 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         key: &Q,
     ) -> Answer<Written, Self::Writing> {
         let shared = Arc::clone(&self.shared);
-        let scripts = shared.library.scripts::<A>();
+        let scripts = shared.script_cache.scripts::<A>();
         let keys = shared.keys(algorithm.policy_id(), scripts, &key.to_owned());
         Answer::Later(Box::pin(async move {
             let deleted = shared.delete(keys).await;
@@ -324,7 +325,7 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
     }
 
     fn withdraw(&self, algorithm: &A, key: &K, admission: &A::Snapshot, cost: u32) {
-        let scripts = self.shared.library.scripts::<A>();
+        let scripts = self.shared.script_cache.scripts::<A>();
         let keys = self.shared.keys(algorithm.policy_id(), scripts, key);
         self.shared.withdraw(algorithm, keys, admission, cost);
     }
@@ -340,19 +341,20 @@ impl Shared {
         cost: u32,
     ) {
         let runtime = tokio::runtime::Handle::try_current();
-        let (Some(_), Ok(runtime)) = (&self.library.scripts::<A>().withdraw, runtime) else {
+        let (Some(_), Ok(runtime)) = (&self.script_cache.scripts::<A>().withdraw, runtime) else {
             return;
         };
-        let mut arguments = Vec::with_capacity(ARGUMENTS_LEN);
-        self.push_arguments(&mut arguments, algorithm, cost, |arguments| {
-            algorithm.admission(admission, &mut |number| push(arguments, number as f64));
+        let mut numbers = Vec::with_capacity(ARGUMENTS_LEN);
+        push_numbers(&mut numbers, cost, self.now(), |numbers| {
+            algorithm.parameters(&mut |parameter| push(numbers, parameter as f64));
+            algorithm.admission(admission, &mut |number| push(numbers, number as f64));
         });
         let shared = Arc::clone(self);
         runtime.spawn(async move {
-            let script = shared.library.scripts::<A>().withdraw.as_ref();
+            let script = shared.script_cache.scripts::<A>().withdraw.as_ref();
             let script = script.expect("it was there");
             // The place is lost, and nothing is let through too early.
-            let _ = shared.run(script, keys, arguments.into()).await;
+            let _ = shared.run(script, keys, numbers.into()).await;
         });
     }
 }
@@ -366,11 +368,11 @@ impl RedisStore {
         charges: bool,
     ) -> Later<Decided<A>> {
         let shared = Arc::clone(&self.shared);
-        let scripts = shared.library.scripts::<A>();
+        let scripts = shared.script_cache.scripts::<A>();
         let (keys, arguments) = shared.call(algorithm, scripts, key, cost);
         let algorithm = algorithm.clone();
         let judged = Box::write(Box::new_uninit(), async move {
-            let scripts = shared.library.scripts::<A>();
+            let scripts = shared.script_cache.scripts::<A>();
             let script = match charges {
                 true => &scripts.decide,
                 false => &scripts.peek,

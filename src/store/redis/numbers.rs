@@ -49,32 +49,54 @@ impl Shared {
         scripts: &Scripts,
         key: &K,
         cost: u32,
-    ) -> (Vec<Bytes>, Bytes) {
+    ) -> (Vec<Bytes>, Arguments) {
         let mut call = self.bucket(algorithm.policy_id(), scripts, key);
         let bucket_len = call.len();
-        self.push_arguments(&mut call, algorithm, cost, |_| {});
+        push_numbers(&mut call, cost, self.now(), |numbers| {
+            algorithm.parameters(&mut |parameter| push(numbers, parameter as f64));
+        });
         let mut bucket = Bytes::from(call);
-        let arguments = bucket.split_off(bucket_len);
-        (with_further_keys(bucket, scripts), arguments)
+        let numbers = bucket.split_off(bucket_len);
+        (with_further_keys(bucket, scripts), numbers.into())
     }
 
-    /// The time that a script is told: that of the caller's clock, none if it is the server's.
+    /// The time of the caller's clock; none if it is the server's that counts.
     pub(super) fn now(&self) -> Option<f64> {
         (self.clock.as_ref()).map(|now| now().as_micros() as f64)
     }
+}
 
-    /// The numbers that a script is given, as doubles: a cost, the parameters, and `more`.
-    pub(super) fn push_arguments<A: Scripted>(
-        &self,
-        arguments: &mut Vec<u8>,
-        algorithm: &A,
-        cost: u32,
-        more: impl FnOnce(&mut Vec<u8>),
-    ) {
-        push_numbers(arguments, cost, self.now(), |arguments| {
-            algorithm.parameters(&mut |parameter| push(arguments, parameter as f64));
-            more(arguments);
-        });
+/// What a script is given beside its keys. The folder `sent` has the lists.
+#[derive(Debug, Clone)]
+pub(super) struct Arguments {
+    numbers: Bytes,
+    /// The reply to the charge that is taken back.
+    charge: Option<Bytes>,
+}
+
+impl<B: Into<Bytes>> From<B> for Arguments {
+    fn from(numbers: B) -> Self {
+        Self {
+            numbers: numbers.into(),
+            charge: None,
+        }
+    }
+}
+
+impl Arguments {
+    /// The numbers with which the charge is taken back that was replied so.
+    pub(super) fn taking_back(charge: Bytes, numbers: Vec<u8>) -> Self {
+        Self {
+            numbers: numbers.into(),
+            charge: Some(charge),
+        }
+    }
+
+    /// In the order of `ARGV`.
+    pub(super) fn values(&self) -> impl Iterator<Item = Bytes> {
+        [Some(self.numbers.clone()), self.charge.clone()]
+            .into_iter()
+            .flatten()
     }
 }
 
@@ -86,25 +108,18 @@ fn letters(policy: PolicyId) -> [u8; 11] {
     letters
 }
 
-/// A cost, and what is written behind it. A time that is not the server's is the last, and then the
-/// cost is counted down from -1.
+/// A cost, then what is written, then the time if it is the caller's; as doubles.
 pub(super) fn push_numbers(
     numbers: &mut Vec<u8>,
     cost: u32,
     now: Option<f64>,
     write: impl FnOnce(&mut Vec<u8>),
 ) {
-    push_cost(numbers, cost, now);
+    push(numbers, f64::from(cost));
     write(numbers);
     if let Some(now) = now {
         push(numbers, now);
     }
-}
-
-/// A cost: counted down from -1 if the time is not the server's.
-pub(super) fn push_cost(numbers: &mut Vec<u8>, cost: u32, now: Option<f64>) {
-    let cost = f64::from(cost);
-    push(numbers, if now.is_some() { -1.0 - cost } else { cost });
 }
 
 /// The key of a bucket, and those beside it: the same with a number behind it.

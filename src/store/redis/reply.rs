@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::{
-    algorithm::{Member, Scripted, Told},
+    algorithm::{Member, ScriptReply, Scripted},
     clock::Timestamp,
     store::Verdict,
 };
@@ -15,12 +15,12 @@ pub(super) fn read<A: Scripted>(
     answer: &Bytes,
     cost: u32,
 ) -> Option<Verdict<A::Snapshot>> {
-    read_with(members, answer, cost, |told| algorithm.read(told))
+    read_with(members, answer, cost, |reply| algorithm.read(reply))
 }
 
 /// Whether a decision has charged its cost.
 pub(super) fn is_charged(answer: &Bytes) -> bool {
-    double(answer).is_some_and(|(first, _)| first >= 0.0)
+    answer.first() == Some(&CHARGED)
 }
 
 /// Whether a decision has let its cost through.
@@ -29,53 +29,55 @@ pub(super) fn is_admitted(members: &[Member], answer: &Bytes) -> bool {
     verdict.is_some_and(|verdict| verdict.admitted)
 }
 
-/// Reads the answer of a decision by what these members are told.
+/// The first byte of the reply to a charge, and of every state.
+const CHARGED: u8 = 1;
+/// The first byte of any other reply.
+const NOT_CHARGED: u8 = 0;
+
+/// Reads the answer of a decision by what these members reply.
 pub(super) fn read_with<T>(
     members: &[Member],
     answer: &Bytes,
     cost: u32,
-    read: impl FnOnce(&mut Told<'_>) -> Option<T>,
+    read: impl FnOnce(&mut ScriptReply<'_>) -> Option<T>,
 ) -> Option<Verdict<T>> {
-    let (first, mut rest) = double(answer)?;
-    // The time, if it was charged; else the time counted down from -1, and who admits.
-    let charged = first >= 0.0;
-    let (now, mut admitting) = (first, (1 << members.len()) - 1);
-    let now = whole(if charged { now } else { -1.0 - now })?;
+    let (first, rest) = answer.split_first()?;
+    let charged = match *first {
+        CHARGED => true,
+        NOT_CHARGED => false,
+        _ => return None,
+    };
+    let (now, mut rest) = number(rest)?;
+    let mut admitting = (1 << members.len()) - 1;
     if !charged {
         (admitting, rest) = number(rest)?;
     }
-    let told = (members.iter())
-        .map(|member| member.told(charged).len())
+    let replied = (members.iter())
+        .map(|member| member.replied(charged).len())
         .sum();
-    let mut numbers = Vec::with_capacity(told);
-    for _ in 0..told {
+    let mut numbers = Vec::with_capacity(replied);
+    for _ in 0..replied {
         let (next, others) = number(rest)?;
         numbers.push(next);
         rest = others;
     }
     let now = Timestamp::from_micros(now);
-    let mut told = Told::new((members, &numbers), (admitting, now), (cost, charged));
+    let mut reply = ScriptReply::new((members, &numbers), (admitting, now), (cost, charged));
     Some(Verdict {
-        admitted: told.is_admitted(),
-        snapshot: read(&mut told)?,
+        admitted: reply.is_admitted(),
+        snapshot: read(&mut reply)?,
     })
 }
 
 fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    let (number, rest) = double(bytes)?;
-    Some((whole(number)?, rest))
-}
-
-fn double(bytes: &[u8]) -> Option<(f64, &[u8])> {
     let (bytes, rest) = bytes.split_first_chunk()?;
-    Some((f64::from_le_bytes(*bytes), rest))
+    Some((whole(f64::from_le_bytes(*bytes))?, rest))
 }
 
 /// A whole number, so small that a double holds it exactly.
 fn whole(number: f64) -> Option<u64> {
     const TOO_LARGE: u64 = 1 << 54;
-    // What is negative, too large, or not a number is held at the next number there is, and is
-    // another one then.
+    // `as` saturates, and makes 0 of what is not a number: it is another number then.
     let whole = number as u64;
     (whole < TOO_LARGE && whole as f64 == number).then_some(whole)
 }

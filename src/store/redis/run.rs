@@ -18,6 +18,7 @@ use super::{
     link::{Busy, Link, Sent},
     loads::{LOAD_TIMEOUT, Unloaded},
     node::Node,
+    numbers::Arguments,
     scripts::Loadable,
 };
 
@@ -44,7 +45,7 @@ pub(super) struct Command<'a> {
     /// The script that is run; without one the keys are deleted.
     script: Option<&'a Loadable>,
     keys: Vec<Bytes>,
-    arguments: Option<Bytes>,
+    arguments: Option<Arguments>,
     /// From then on its answer is of no use.
     until: Instant,
 }
@@ -74,7 +75,11 @@ impl Command<'_> {
             });
         }
         values.extend(self.keys.iter().cloned().map(Value::Bytes));
-        values.extend(self.arguments.clone().map(Value::Bytes));
+        values.extend(
+            (self.arguments.iter())
+                .flat_map(Arguments::values)
+                .map(Value::Bytes),
+        );
         values
     }
 
@@ -97,7 +102,7 @@ impl Shared {
         &self,
         script: &Loadable,
         keys: Vec<Bytes>,
-        arguments: Bytes,
+        arguments: Arguments,
     ) -> Result<Bytes, StoreError> {
         self.execute(&self.command(script, keys, arguments)).await
     }
@@ -107,7 +112,7 @@ impl Shared {
         &self,
         script: &'a Loadable,
         keys: Vec<Bytes>,
-        arguments: Bytes,
+        arguments: Arguments,
     ) -> Command<'a> {
         Command {
             script: Some(script),

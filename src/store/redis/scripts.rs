@@ -11,7 +11,7 @@ use sha1::{Digest, Sha1};
 use crate::algorithm::{Member, Script, Scripted};
 
 use super::{
-    compose::{Task, compose, compose_each_of},
+    compose::{Task, TimeOf, compose, compose_each_of},
     loads::Loads,
 };
 
@@ -23,7 +23,7 @@ pub(super) struct Scripts {
     pub(super) further_keys: usize,
     pub(super) decide: Loadable,
     pub(super) peek: Loadable,
-    pub(super) settle: Loadable,
+    pub(super) repair: Loadable,
     pub(super) refund: Loadable,
     /// Only where a request can be held back.
     pub(super) withdraw: Option<Loadable>,
@@ -31,6 +31,7 @@ pub(super) struct Scripts {
 }
 
 /// A script with the name that Redis knows it by.
+#[derive(Clone)]
 pub(super) struct Loadable {
     pub(super) text: String,
     /// In hexadecimal digits; a clone shares them.
@@ -51,20 +52,20 @@ impl Loadable {
 }
 
 impl Scripts {
-    pub(super) fn of<A: Scripted>() -> Self {
+    pub(super) fn of<A: Scripted>(time: TimeOf) -> Self {
         let script = A::script();
         let members = script.members().to_vec();
         let layouts: Vec<_> = members.iter().map(|member| member.layout).collect();
         Self {
             layout: layouts.join("+"),
             further_keys: members.iter().map(|member| member.keys.len()).sum(),
-            decide: Loadable::new(compose(&script, Task::Decide)),
-            peek: Loadable::new(compose(&script, Task::Peek)),
-            settle: Loadable::new(compose(&script, Task::Settle)),
-            refund: Loadable::new(compose(&script, Task::Refund)),
+            decide: Loadable::new(compose(&script, Task::Decide, time)),
+            peek: Loadable::new(compose(&script, Task::Peek, time)),
+            repair: Loadable::new(compose(&script, Task::Repair, time)),
+            refund: Loadable::new(compose(&script, Task::Refund, time)),
             withdraw: (members.iter().any(|member| !member.withdraws.is_empty()))
-                .then(|| Loadable::new(compose(&script, Task::Withdraw))),
-            take_back: Loadable::new(compose(&script, Task::TakeBack)),
+                .then(|| Loadable::new(compose(&script, Task::Withdraw, time))),
+            take_back: Loadable::new(compose(&script, Task::TakeBack, time)),
             members,
         }
     }
@@ -79,51 +80,58 @@ pub(super) struct EachScripts {
 
 impl EachScripts {
     /// For these limits, in the order of their places.
-    pub(super) fn of(limits: Vec<Script>) -> Self {
+    pub(super) fn of(limits: Vec<Script>, time: TimeOf) -> Self {
         Self {
-            decide: Loadable::new(compose_each_of(&limits, Task::Decide)),
-            peek: Loadable::new(compose_each_of(&limits, Task::Peek)),
+            decide: Loadable::new(compose_each_of(&limits, Task::Decide, time)),
+            peek: Loadable::new(compose_each_of(&limits, Task::Peek, time)),
             members: limits.iter().flat_map(Script::members).cloned().collect(),
         }
     }
 }
 
-/// Finds the scripts of algorithms by their types, and by which of them are asked: a list that only
-/// grows, so that nobody who looks waits or counts.
-pub(super) struct Library<S>(OnceLock<Box<Shelf<S>>>);
+/// The scripts of algorithms, found by their types, and by which of them are asked.
+///
+/// An append-only, lock-free list: a store is used with few types.
+pub(super) struct ScriptCache<S> {
+    time: TimeOf,
+    first: Next<S>,
+}
 
-struct Shelf<S> {
+type Next<S> = OnceLock<Box<Entry<S>>>;
+
+struct Entry<S> {
     algorithms: (TypeId, u8),
     scripts: S,
-    next: Library<S>,
+    next: Next<S>,
 }
 
-impl<S> Default for Library<S> {
-    fn default() -> Self {
-        Self(OnceLock::new())
+impl<S> ScriptCache<S> {
+    pub(super) fn new(time: TimeOf) -> Self {
+        Self {
+            time,
+            first: OnceLock::new(),
+        }
     }
-}
 
-impl<S> Library<S> {
-    pub(super) fn find(&self, algorithms: (TypeId, u8), compose: impl Fn() -> S) -> &S {
-        let mut library = self;
+    pub(super) fn find(&self, algorithms: (TypeId, u8), compose: impl Fn(TimeOf) -> S) -> &S {
+        let mut next = &self.first;
         loop {
-            let shelf = library.0.get_or_init(|| {
-                Box::new(Shelf {
+            let entry = next.get_or_init(|| {
+                Box::new(Entry {
                     algorithms,
-                    scripts: compose(),
-                    next: Self::default(),
+                    scripts: compose(self.time),
+                    next: OnceLock::new(),
                 })
             });
-            if shelf.algorithms == algorithms {
-                return &shelf.scripts;
+            if entry.algorithms == algorithms {
+                return &entry.scripts;
             }
-            library = &shelf.next;
+            next = &entry.next;
         }
     }
 }
 
-impl Library<Scripts> {
+impl ScriptCache<Scripts> {
     pub(super) fn scripts<A: Scripted>(&self) -> &Scripts {
         self.find((TypeId::of::<A>(), 1), Scripts::of::<A>)
     }

@@ -4,7 +4,7 @@ use std::{future::Future, pin::Pin};
 
 use tollgate::{
     Decision, PolicyDecision, RateLimiter, StoreError, Timestamp,
-    algorithm::{Algorithm, PolicyId, Script, Scripted, Told},
+    algorithm::{Algorithm, PolicyId, Script, ScriptReply, Scripted},
     store::RedisStore,
 };
 
@@ -126,6 +126,6 @@ impl<A: Scripted> Scripted for KnownAs<A> {
     }
 
     fn read(&self, told: &mut Told<'_>) -> Option<A::Snapshot> {
-        self.rule.read(told)
+        self.rule.read(reply)
     }
 }

@@ -149,8 +149,8 @@ fn a_number_that_no_script_wrote_fails_wherever_it_stands() {
     with_each(|redis, [limiter, other], keys, name| {
         let state: Bytes = redis.ask("GET", &[&keys[0]]);
         let honest = redis.wait(limiter.peek()).unwrap();
-        // When it was written is only for the answer.
-        for at in (8..state.len()).step_by(8) {
+        // A byte, and when it was written, are only for the answer.
+        for at in (9..state.len()).step_by(8) {
             for number in [
                 f64::NAN,
                 -f64::NAN,
@@ -223,9 +223,9 @@ fn a_state_whose_numbers_dont_fit_together_is_an_error_or_decided_within_bounds(
             for turn in 0..120 {
                 clock.set(instant(START + 2_400 + 37 * (turn % 400)));
                 let mut changed = state.to_vec();
-                let slots = state.len() / 8;
+                let slots = (state.len() - 1) / 8;
                 for _ in 0..=next(3) {
-                    let (at, other) = (8 * (1 + next(slots - 1)), 8 * next(slots));
+                    let (at, other) = (9 + 8 * next(slots - 1), 1 + 8 * next(slots));
                     let value = match next(9) {
                         0 => 0.0,
                         1 => 1.0,

@@ -30,8 +30,8 @@ if not m.fits then
 end
 --- charge
 m.used = 1
---- forget
-m.over = now
+--- expire
+m.expires_at = now
 ";
 
 impl Algorithm for Fickle {

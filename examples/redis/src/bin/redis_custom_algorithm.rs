@@ -27,7 +27,7 @@ const TRIES: &str = "\
 --- judge
 if m.last > now + m.pause then
   m.last = now
-  mends = true
+  repaired = true
 end
 m.before = 0
 if m.last + m.pause > now then m.before = m.taken end
@@ -36,8 +36,8 @@ m.fits = cost == 0 or m.before + cost <= m.limit
 m.taken, m.last = m.before + cost, math.max(m.last, now)
 --- refund
 m.taken = math.max(m.before - cost, 0)
---- forget
-m.over = m.last + m.pause
+--- expire
+m.expires_at = m.last + m.pause
 ";
 
 impl Scripted for Tries {

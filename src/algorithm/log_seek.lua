@@ -1,0 +1,41 @@
+-- Finds an entry in the list of a log: see log.lua, which says `require('log_seek')` where it needs it.
+--
+-- Returns  a function. It finds the first entry, from index `from` of the list on, of at least this slot and this total,
+--          with which all before it expire. It returns the total before it, its slot, its total, and how many entries
+--          of the list are gone with it. If there is none, it is the last of the state.
+return function(list, from, before, shift, last_slot, last_total, least_slot, least_total)
+  local last = last_slot + shift
+  least_slot = least_slot > 0 and least_slot + shift or 0
+  local low, high, probe, slot, total = from, 2 ^ 31, from, nil, nil
+  while low < high do
+    local entry = redis.call('LINDEX', list, probe)
+    local its_slot, its_total = -1, 0
+    if entry and #entry == 14 then
+      its_slot, its_total = struct.unpack('<I7I7', entry)
+    elseif entry then
+      if #entry == 9 then
+        its_slot, its_total = struct.unpack('<I6I3', entry)
+      elseif #entry == 10 then
+        its_slot, its_total = struct.unpack('<I6I4', entry)
+        its_total = last_total - (last_total - its_total) % 2 ^ 32
+      else
+        error('UNREADABLE entry')
+      end
+      its_slot = last - (last - its_slot) % 2 ^ 48
+    end
+    -- Totals grow, up to the last one: in a list that no script wrote they mostly do not.
+    if entry and (its_total < before or its_total > last_total) then error('UNREADABLE entry') end
+    if not entry then
+      high, slot = probe, nil
+    elseif its_slot >= least_slot and its_total >= least_total then
+      high, slot, total = probe, its_slot, its_total
+    else
+      low, before = probe + 1, its_total
+    end
+    -- Steps grow until one goes too far: what is looked for is mostly near the begin.
+    probe = math.floor((low + high) / 2)
+    if high == 2 ^ 31 then probe = math.min(2 * low - from, high - 1) end
+  end
+  if slot then return before, math.max(slot - shift, 0), total, low + 1 end
+  return before, last_slot, last_total, low
+end

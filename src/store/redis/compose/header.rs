@@ -1,0 +1,150 @@
+//! What stands in front of a script: what it is given, answers and writes.
+
+use crate::algorithm::Member;
+
+use super::{Composer, Task, UNREADABLE, text::wrapped};
+
+impl Composer<'_> {
+    pub(super) fn header(&self) -> String {
+        self.header_of(&[("KEYS[1]".to_owned(), self)])
+    }
+
+    /// The header of a script about these states, each under its key.
+    pub(super) fn header_of(&self, states: &[(String, &Composer<'_>)]) -> String {
+        let mut lines = vec![self.purpose().to_owned(), String::new()];
+        for named in &self.members {
+            let name = format!("m{}", named.number);
+            lines.push(row(
+                &name,
+                &format!("a limit; its state is a `{}`", named.member.layout),
+            ));
+        }
+        let mut keys: Vec<_> = (states.iter())
+            .map(|(key, of)| {
+                (
+                    key.clone(),
+                    format!("the state of {}", of.numbers().join(", ")),
+                )
+            })
+            .chain(
+                self.further_keys()
+                    .into_iter()
+                    .map(|(name, key)| (key, name)),
+            )
+            .collect();
+        keys.sort();
+        lines.extend(keys.iter().map(|(key, what)| row(key, what)));
+        lines.push(row("ARGV[1]", &doubles("doubles: ", &self.parameters())));
+        if self.task == Task::TakeBack {
+            lines.push(row("ARGV[2]", "the reply to the charge"));
+        }
+        if self.gives_back() {
+            lines.push(row("Reply", "nothing"));
+        } else {
+            let mut reply = vec!["now".to_owned(), self.admits()];
+            reply.extend(self.all(|member: &Member| member.replied(false)));
+            let reply = doubles("not charged: a byte 0, then doubles: ", &reply);
+            let charged = doubles("charged: a byte 1, then doubles: ", &self.kept());
+            lines.push(row(
+                "Reply",
+                &match self.task {
+                    Task::Decide => format!("{charged}\n{reply}"),
+                    _ => reply,
+                },
+            ));
+        }
+        let when = match self.task {
+            Task::Decide => "if it charges or repairs the state",
+            Task::Repair => "if it repairs the state",
+            Task::Peek => "",
+            Task::Refund | Task::Withdraw | Task::TakeBack => "if there is a state",
+        };
+        if when.is_empty() {
+            lines.push(row("Writes", "nothing"));
+        } else {
+            for (key, of) in states {
+                lines.push(row("Writes", &of.written(key, when)));
+            }
+        }
+        lines.push(row(
+            "Error",
+            &format!("{UNREADABLE}, if under a key stands what no script wrote"),
+        ));
+        lines.iter().map(|line| commented(line)).collect()
+    }
+
+    fn purpose(&self) -> &'static str {
+        match self.task {
+            Task::Decide => "Decides about a cost: charges it if all limits have room for it.",
+            Task::Peek => {
+                "Peeks: tells what a decision about a cost would be, and charges nothing."
+            }
+            Task::Repair => {
+                "Peeks, and moves a state to now that was written by a clock far ahead."
+            }
+            Task::Refund => "Gives units back.",
+            Task::Withdraw => {
+                "Withdraws the charge of a request that was dropped while it was delayed."
+            }
+            Task::TakeBack => {
+                "Takes a charge back, as if it had never been, if nothing was charged since."
+            }
+        }
+    }
+
+    fn numbers(&self) -> Vec<String> {
+        let numbers = self
+            .members
+            .iter()
+            .map(|named| format!("m{}", named.number));
+        numbers.collect()
+    }
+
+    /// What the number of those that admit is.
+    fn admits(&self) -> String {
+        let mut bit = 1_u64;
+        let mut bits = Vec::new();
+        for named in &self.members {
+            bits.push(format!("{bit} if m{} admits", named.number));
+            bit <<= 1;
+        }
+        match &*bits {
+            [only] => only.clone(),
+            _ => format!("the sum of {}", bits.join(", ")),
+        }
+    }
+
+    fn written(&self, key: &str, when: &str) -> String {
+        let numbers = [self.kept(), self.private()].concat();
+        let mut text = doubles(
+            &format!("{key}, {when}: a byte 1, then doubles: "),
+            &numbers,
+        );
+        let tails: Vec<_> = self.tailed().map(|(named, _)| named.name("tail")).collect();
+        if !tails.is_empty() {
+            text += &format!(";\nthen {}", tails.join(", "));
+        }
+        text
+    }
+}
+
+fn doubles(before: &str, names: &[String]) -> String {
+    wrapped(before, names, ", ", "")
+}
+
+/// A word and what is said of it, in two columns.
+fn row(word: &str, text: &str) -> String {
+    let mut lines = text.lines();
+    let mut row = format!("{word:<8} {}", lines.next().unwrap_or(""));
+    for line in lines {
+        row += &format!("\n{:<8} {line}", "");
+    }
+    row
+}
+
+fn commented(text: &str) -> String {
+    match text {
+        "" => "--\n".to_owned(),
+        _ => text.lines().flat_map(|line| ["-- ", line, "\n"]).collect(),
+    }
+}

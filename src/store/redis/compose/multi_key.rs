@@ -1,0 +1,135 @@
+//! One script about several keys: all are judged, and then all are charged or none is.
+
+use crate::algorithm::Script;
+
+use super::{
+    Composer, MAX_LOCALS, Named, Task, TimeOf, compose, names_of_all, packed,
+    text::{indented, wrapped},
+};
+
+/// The script of a limit for each of several keys, in Lua 5.1: [`Task::Decide`] or [`Task::Peek`].
+///
+/// Its keys are the first limit's state, then all further keys in the order of the limits, then the
+/// states of the other limits.
+pub(in crate::store::redis) fn compose_each_of(
+    limits: &[Script],
+    task: Task,
+    time: TimeOf,
+) -> String {
+    if let [limit] = limits {
+        return compose(limit, task, time);
+    }
+    let is_wide = limits.iter().map(names_of_all).sum::<usize>() > MAX_LOCALS;
+    let one = |at: usize| composer(&limits[at..=at], &limits[..at], (task, time, is_wide));
+    let multi_key = MultiKey {
+        all: composer(limits, &[], (task, time, is_wide)),
+        limits: (0..limits.len()).map(one).collect(),
+    };
+    multi_key.header() + "\n" + &multi_key.text()
+}
+
+/// The members of these limits, numbered after those before them.
+fn composer<'a>(
+    limits: &'a [Script],
+    before: &[Script],
+    (task, time, is_wide): (Task, TimeOf, bool),
+) -> Composer<'a> {
+    let earlier = || before.iter().flat_map(Script::members);
+    let numbers = earlier().count() + 1..;
+    let members = limits.iter().flat_map(Script::members).zip(numbers);
+    let named = members.map(|(member, number)| Named {
+        member,
+        number,
+        is_wide,
+    });
+    Composer {
+        members: named.collect(),
+        task,
+        time,
+        first_further_key: 2 + earlier().map(|member| member.keys.len()).sum::<usize>(),
+        is_alone: false,
+    }
+}
+
+struct MultiKey<'a> {
+    /// All members of all limits.
+    all: Composer<'a>,
+    limits: Vec<Composer<'a>>,
+}
+
+impl MultiKey<'_> {
+    fn header(&self) -> String {
+        let states = (1..).zip(&self.limits);
+        let states: Vec<_> = states
+            .map(|(number, limit)| (self.key_of(number), limit))
+            .collect();
+        self.all.header_of(&states)
+    }
+
+    fn text(&self) -> String {
+        let mut body = self.each(|number, limit| {
+            let read = format!(
+                "local dirty, repaired = dirty, nil\nkey = {}\n{}{}\
+                 state{number}, key_expires_at{number}, dirty{number}, repaired{number} = \
+                 state, key_expires_at, dirty, repaired\n",
+                self.key_of(number),
+                limit.state(),
+                limit.judgement(),
+            );
+            format!(
+                "\nlocal state{number}, key_expires_at{number}, dirty{number}, repaired{number}\ndo\n{}end\n",
+                indented(1, &read)
+            )
+        });
+        if self.all.task == Task::Decide {
+            body += &self.change();
+        }
+        body += &self.all.answer();
+        self.all.libraries() + &self.all.arguments(&body) + &body
+    }
+
+    fn each(&self, text: impl Fn(usize, &Composer<'_>) -> String) -> String {
+        (1..)
+            .zip(&self.limits)
+            .map(|(number, limit)| text(number, limit))
+            .collect()
+    }
+
+    fn key_of(&self, number: usize) -> String {
+        let further = self.all.further_keys().len();
+        match number {
+            1 => "KEYS[1]".to_owned(),
+            _ => format!("KEYS[{}]", further + number),
+        }
+    }
+
+    /// Changes the states, and writes them: first what may fail because a key is a stranger's, then
+    /// the rest.
+    fn change(&self) -> String {
+        let charges = self.each(|number, limit| {
+            let charge = format!(
+                "local state, dirty = state{number}, dirty{number}\n{}dirty{number} = dirty\n",
+                limit.parts("charge", "charge")
+            );
+            format!("do\n{}end\n", indented(1, &charge))
+        });
+        let writes = self.each(|number, limit| {
+            let write = format!(
+                "local key, state, key_expires_at = {}, state{number}, key_expires_at{number}\n\
+                 local dirty, repaired = dirty{number}, repaired{number}\n{}",
+                self.key_of(number),
+                limit.write(),
+            );
+            format!(
+                "if charged or repaired{number} then\n{}end\n",
+                indented(1, &write)
+            )
+        });
+        let kept = [&["1".to_owned()], &*self.all.kept()].concat();
+        let answer = packed("return ", "B", &kept) + "\n";
+        wrapped("\nlocal charged = ", &self.all.all_fit(), " and ", "\n")
+            + &format!("if charged then\n{}end\n", indented(1, &charges))
+            + &writes
+            + &format!("if charged then\n{}end\n", indented(1, &answer))
+    }
+}

@@ -1,0 +1,223 @@
+-- Peeks: tells what a decision about a cost would be, and charges nothing.
+--
+-- m1       a limit; its state is a `meter`
+-- KEYS[1]  the state of m1
+-- ARGV[1]  doubles: cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id
+-- Reply    not charged: a byte 0, then doubles: now, 1 if m1 admits, m1_debt_now, m1_tick_now
+-- Writes   nothing
+-- Error    UNREADABLE, if under a key stands what no script wrote
+
+local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]
+local expire, dirty, repaired = 'PEXPIREAT', nil, nil
+local m1_tail, m1_tail_at, m1_tail_end, m1_tick_now, m1_tick_micros, m1_plans, m1_debt_now, m1_debt_after,
+  m1_fits
+local cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id
+  = struct.unpack('<ddddd', numbers)
+
+-- The time.
+local time = call('TIME')
+local now = time[1] * 1000000 + time[2]
+
+-- The state: all zeros if there is none.
+local state = call('GET', key)
+m1_tail_at, m1_tail_end = 42, 73
+if state and #state ~= 73 then
+  if #state < 41 then return redis.error_reply('UNREADABLE state') end
+  local tail_end = 41
+  m1_tail_at = tail_end + 1
+  tail_end = tail_end + (struct.unpack('<d', state, 34) == 0 and 104 or 32)
+  m1_tail_end = tail_end
+  if #state ~= tail_end then return redis.error_reply('UNREADABLE state') end
+end
+local m1_debt, m1_debt_tick, key_expires_at, m1_id = struct.unpack('<dddd', state or string.rep('\0', 41), 10)
+if not (m1_debt >= 0 and m1_debt_tick >= 0 and key_expires_at >= 0
+  and m1_debt + m1_debt_tick + key_expires_at < 2 ^ 58
+  and m1_debt % 1 + m1_debt_tick % 1 + key_expires_at % 1 == 0) then
+  return redis.error_reply('UNREADABLE state')
+end
+
+-- m1: has the cost room?
+m1_tick_now = now
+if m1_own_id >= 2 ^ 50 then
+  m1_tick_micros = 10 ^ math.floor(m1_own_id / 2 ^ 50)
+  m1_tick_now = math.floor(now / m1_tick_micros)
+end
+if m1_id ~= m1_own_id then
+  local checksum = (function()
+    -- checksum.lua
+    return function(...)
+      local sum = 0
+      for _, number in ipairs({ ... }) do sum = (sum * 31 + number % 4294967291) % 4294967291 end
+      return sum
+    end
+  end)()
+  local pack_only = function()
+    return struct.pack('<dddd', m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick,
+      checksum(m1_own_id, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick))
+  end
+  if not state then
+    m1_id, m1_tail, dirty = m1_own_id, pack_only(), true
+  else
+    -- The last cost was admitted under another plan, or there are several.
+    local plans = (function()
+      -- plans.lua
+      local plans = { further_until = 0 }
+
+      -- Fails unless all are numbers that a script has written: whole, not negative, and exact as doubles.
+      function plans.check(...)
+        for _, number in ipairs({ ... }) do
+          if not (number >= 0 and number < 2 ^ 53 and number % 1 == 0) then error('UNREADABLE state') end
+        end
+      end
+
+      -- Finds the plan of the caller.
+      function plans.find(id)
+        for _, plan in ipairs({ plans.latest, plans.other }) do
+          if plan.id == id then
+            plans.own = plan
+            return
+          end
+        end
+      end
+
+      -- How far the caller's plan is ahead of now, or, if it is not counted, the latest.
+      function plans.ahead()
+        return plans.stamp_of(plans.own or plans.latest) - now
+      end
+
+      -- The clock has stepped back: moves everything that is ahead to now.
+      function plans.move_back()
+        if plans.further_until > 0 then plans.further_until = math.max(plans.further_until - plans.ahead(), 1) end
+        for _, plan in ipairs({ plans.latest, plans.other }) do
+          local ahead = plans.stamp_of(plan) - now
+          if ahead > 0 then
+            plan.expires_at = math.max(plan.expires_at - ahead, 0)
+            plans.move_to_now(plan)
+          end
+        end
+      end
+
+      -- A cost was admitted under the caller's plan, which is to be the latest: chooses the other one, which it
+      -- returns. Of two the one is kept that matters longer.
+      function plans.choose_other()
+        local latest, other, further_until = plans.latest, plans.other, plans.further_until
+        if plans.own ~= latest then
+          latest.expires_at = plans.expiry_of(latest)
+          if not plans.own and other and other.expires_at > now then
+            local dropped = latest
+            if dropped.expires_at > other.expires_at then other, dropped = dropped, other end
+            further_until = math.max(further_until, dropped.expires_at)
+          else
+            other = latest
+          end
+        end
+        if further_until <= now then further_until = 0 end
+        if other and other.expires_at <= now then other = nil end
+        plans.other, plans.further_until = other, further_until
+        return other
+      end
+
+      -- Whether any plan but the latest is to be kept.
+      function plans.are_several()
+        return plans.other ~= nil or plans.further_until > 0
+      end
+
+      -- The microsecond from which on no plan matters.
+      function plans.expire_at()
+        local other = plans.other
+        return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0, plans.further_until)
+      end
+
+      return plans
+    end)()
+    plans.pack_only = pack_only
+    local plan = function(id, capacity, per_unit, per_tick, debt, debt_tick, expires_at)
+      plans.check(id, capacity, per_unit, per_tick, debt, debt_tick, expires_at)
+      if id == 0 or per_unit == 0 or debt > capacity then error('UNREADABLE state') end
+      return {
+        id = id, capacity = capacity, per_unit = per_unit, per_tick = per_tick,
+        debt = debt, debt_tick = debt_tick, expires_at = expires_at, tick_micros = 10 ^ math.floor(id / 2 ^ 50),
+      }
+    end
+    local tail = string.sub(state, m1_tail_at, m1_tail_end)
+    if m1_id ~= 0 then
+      local capacity, per_unit, per_tick, sum = struct.unpack('<dddd', tail)
+      if sum ~= checksum(m1_id, capacity, per_unit, per_tick) then error('UNREADABLE state') end
+      plans.latest = plan(m1_id, capacity, per_unit, per_tick, m1_debt, m1_debt_tick, 0)
+    else
+      if #tail ~= 104 then error('UNREADABLE state') end
+      local n = { struct.unpack('<ddddddddddddd', tail) }
+      if n[13] ~= checksum(m1_debt, m1_debt_tick, unpack(n, 1, 12)) then error('UNREADABLE state') end
+      plans.latest, plans.further_until = plan(n[1], n[2], n[3], n[4], m1_debt, m1_debt_tick, 0), n[12]
+      plans.check(n[12])
+      if n[5] ~= 0 then plans.other = plan(n[5], n[6], n[7], n[8], n[9], n[10], n[11]) end
+    end
+    plans.find(m1_own_id)
+    plans.stamp_of = function(plan) return plan.debt_tick * plan.tick_micros end
+    plans.move_to_now = function(plan) plan.debt_tick = math.floor(now / plan.tick_micros) end
+    plans.expiry_of = function(plan)
+      local ticks = plan.per_tick > 0 and math.ceil(plan.debt / plan.per_tick) or 0
+      return (plan.debt_tick + ticks) * plan.tick_micros
+    end
+    plans.debt_now = function(plan)
+      local tick_now = math.max(math.floor(now / plan.tick_micros), plan.debt_tick)
+      return math.max(plan.debt + (plan.debt_tick - tick_now) * plan.per_tick, 0), tick_now
+    end
+    plans.pack = function()
+      local latest, other = plans.latest, plans.other
+      other = other or { id = 0, capacity = 0, per_unit = 0, per_tick = 0, debt = 0, debt_tick = 0, expires_at = 0 }
+      local n = {
+        latest.id, latest.capacity, latest.per_unit, latest.per_tick,
+        other.id, other.capacity, other.per_unit, other.per_tick, other.debt, other.debt_tick, other.expires_at,
+        plans.further_until,
+      }
+      n[13] = checksum(latest.debt, latest.debt_tick, unpack(n))
+      return struct.pack('<ddddddddddddd', unpack(n))
+    end
+    local tick_micros = m1_tick_micros or 1
+    local span = m1_parts_per_tick > 0 and math.ceil(m1_capacity_parts / m1_parts_per_tick) or 0
+    if math.floor((now + plans.ahead()) / tick_micros) > m1_tick_now + span then
+      plans.move_back()
+      repaired = true
+      if m1_id == 0 then m1_tail = plans.pack() end
+    end
+    if plans.own then
+      m1_debt, m1_debt_tick = plans.own.debt, plans.own.debt_tick
+    elseif plans.further_until > 0 then
+      -- It may be one of the further plans: as full as it may have been.
+      local ticks = m1_parts_per_tick > 0 and math.floor(m1_capacity_parts / m1_parts_per_tick) or 0
+      m1_debt = m1_capacity_parts
+      m1_debt_tick = math.max(math.ceil(plans.further_until / tick_micros) - ticks, 0)
+    else
+      -- It takes over the debt of the latest plan, in parts of its own.
+      local divisor, rest = m1_parts_per_unit, plans.latest.per_unit
+      while rest > 0 do
+        divisor, rest = rest, math.fmod(divisor, rest)
+      end
+      m1_debt = math.ceil(plans.latest.debt * (m1_parts_per_unit / divisor) / (plans.latest.per_unit / divisor))
+      m1_debt = math.min(m1_debt, 2 ^ 53 - 1)
+      m1_debt_tick = math.floor(plans.latest.debt_tick * plans.latest.tick_micros / tick_micros)
+    end
+    m1_plans = plans
+  end
+elseif m1_debt > m1_capacity_parts then
+  error('UNREADABLE state')
+end
+m1_debt_now = m1_debt + (m1_debt_tick - m1_tick_now) * m1_parts_per_tick
+if m1_debt_tick > m1_tick_now then
+  -- The clock has stepped back: nothing is paid off meanwhile. A debt too far ahead is moved to now.
+  m1_debt_now = m1_debt
+  if not m1_plans and m1_debt_tick > m1_tick_now + math.ceil(m1_capacity_parts / m1_parts_per_tick) then
+    m1_debt_tick, repaired = m1_tick_now, true
+  end
+  m1_tick_now = m1_debt_tick
+elseif m1_debt_now < 0 then
+  m1_debt_now = 0
+end
+m1_debt_after = m1_debt_now + cost * m1_parts_per_unit
+m1_fits = m1_debt_after <= m1_capacity_parts or cost == 0
+
+-- Nothing was charged.
+local admits = 0
+if m1_fits then admits = admits + 1 end
+return struct.pack('<Bdddd', 0, now, admits, m1_debt_now, m1_tick_now)
