@@ -29,16 +29,16 @@
 //! - `scripts`, `compose`: they are put together from the `.lua` files beside the algorithms, whose
 //!   parts [`Scripted`] describes, and those here, which stand around them: time.lua and write.lua.
 
-mod across;
 mod builder;
 mod cluster;
 mod compose;
 mod connection;
-mod each_of;
+mod cross_slot;
 mod failure;
 mod health;
 mod link;
 mod loads;
+mod multi_key;
 mod node;
 mod numbers;
 mod reply;

@@ -11,7 +11,7 @@ use crate::{
 
 use super::{
     Later, RedisStore, Shared,
-    across::{Answers, Place, Question},
+    cross_slot::{Answers, KeyQuery, MultiKeyQuery},
     failure,
     numbers::push,
     reply,
@@ -20,11 +20,11 @@ use super::{
 
 /// What is asked about the key in one place of a limit: one whose policy is that of a place before
 /// it is another policy.
-fn place<A: Scripted, K: PortableKey>(
+fn key_query<A: Scripted, K: PortableKey>(
     shared: &Shared,
     (limit, key): (&A, &K),
     before: &[PolicyId],
-) -> Place {
+) -> KeyQuery {
     let scripts = shared.script_cache.scripts::<A>();
     let own = limit.policy_id();
     let same = before.iter().filter(|&&policy| policy == own);
@@ -32,7 +32,7 @@ fn place<A: Scripted, K: PortableKey>(
     let mut parameters = Vec::with_capacity(128);
     limit.parameters(&mut |parameter| push(&mut parameters, parameter as f64));
     let limit = limit.clone();
-    Place {
+    KeyQuery {
         script: A::script,
         scripts: ScriptCache::<Scripts>::scripts::<A>,
         keys: shared.keys(policy, scripts, key),
@@ -56,25 +56,25 @@ macro_rules! each_of {
             type Limits<$($Algorithm),+> = EachOf<($($Algorithm,)+)>;
             type Keys<$($Key),+> = EachOf<($(Option<$Key>,)+)>;
 
-            fn question<$($Algorithm: Scripted, $Key: Key + PortableKey),+>(
+            fn query<$($Algorithm: Scripted, $Key: Key + PortableKey),+>(
                 shared: &Arc<Shared>,
                 EachOf(limits): &Limits<$($Algorithm),+>,
                 EachOf(keys): &Keys<$($Key),+>,
                 cost: u32,
-            ) -> Question {
+            ) -> MultiKeyQuery {
                 let policies = [$(limits.$place.policy_id()),+];
-                let mut places = Vec::with_capacity(policies.len());
+                let mut queries = Vec::with_capacity(policies.len());
                 let mut present = 0;
                 $(
                     if let Some(key) = &keys.$place {
                         present |= 1 << $place;
-                        places.push(place(shared, (&limits.$place, key), &policies[..$place]));
+                        queries.push(key_query(shared, (&limits.$place, key), &policies[..$place]));
                     }
                 )+
-                Question {
+                MultiKeyQuery {
                     shared: Arc::clone(shared),
                     limits: (TypeId::of::<Limits<$($Algorithm),+>>(), present),
-                    places,
+                    queries,
                     now: shared.now(),
                     cost,
                 }
@@ -82,15 +82,15 @@ macro_rules! each_of {
 
             fn read<$($Algorithm: Scripted),+>(
                 EachOf(limits): &Limits<$($Algorithm),+>,
-                question: &Question,
+                query: &MultiKeyQuery,
                 answers: &Answers,
             ) -> Option<Verdict<($(Option<$Algorithm::Snapshot>,)+)>> {
-                let is_present = |place: u8| question.limits.1 & 1 << place != 0;
+                let is_present = |place: u8| query.limits.1 & 1 << place != 0;
                 let answers = match answers {
                     Answers::Apart(answers) => answers,
                     Answers::Together(answer) => {
-                        let members = &question.scripts().members;
-                        return reply::read_with(members, answer, question.cost, |reply| {
+                        let members = &query.scripts().members;
+                        return reply::read_with(members, answer, query.cost, |reply| {
                             Some(($(
                                 match is_present($place) {
                                     true => Some(limits.$place.read(reply)?),
@@ -104,9 +104,9 @@ macro_rules! each_of {
                 let snapshot = ($(
                     match is_present($place) {
                         true => {
-                            let scripts = question.shared.script_cache.scripts::<$Algorithm>();
+                            let scripts = query.shared.script_cache.scripts::<$Algorithm>();
                             let (members, answer) = (&scripts.members, answers.next()?);
-                            let verdict = reply::read(&limits.$place, members, answer, question.cost)?;
+                            let verdict = reply::read(&limits.$place, members, answer, query.cost)?;
                             admitted &= verdict.admitted;
                             Some(verdict.snapshot)
                         }
@@ -117,24 +117,24 @@ macro_rules! each_of {
             }
 
             fn judged<$($Algorithm: Scripted),+>(
-                question: Question,
+                query: MultiKeyQuery,
                 limits: Limits<$($Algorithm),+>,
                 charges: bool,
             ) -> Later<Decided<Limits<$($Algorithm),+>>> {
-                let question = Arc::new(question);
+                let query = Arc::new(query);
                 Box::pin(async move {
-                    let shared = &question.shared;
+                    let shared = &query.shared;
                     let answers = match charges {
-                        true => question.decide().await,
-                        false => question.peek().await,
+                        true => query.decide().await,
+                        false => query.peek().await,
                     };
                     let verdict = answers.and_then(|answers| {
-                        read(&limits, &question, &answers).ok_or_else(failure::unreadable)
+                        read(&limits, &query, &answers).ok_or_else(failure::unreadable)
                     });
                     if charges {
                         shared.count(&verdict);
                     }
-                    shared.health.ended(&verdict, question.states());
+                    shared.health.ended(&verdict, query.states());
                     verdict
                 })
             }
@@ -153,8 +153,8 @@ macro_rules! each_of {
                     keys: &Q,
                     cost: u32,
                 ) -> Answer<Decided<Limits<$($Algorithm),+>>, Self::Deciding> {
-                    let question = question(&self.shared, limits, &keys.to_owned(), cost);
-                    Answer::Later(judged(question, limits.clone(), true))
+                    let query = query(&self.shared, limits, &keys.to_owned(), cost);
+                    Answer::Later(judged(query, limits.clone(), true))
                 }
 
                 fn peek<Q: AsKey<Keys<$($Key),+>> + ?Sized>(
@@ -163,8 +163,8 @@ macro_rules! each_of {
                     keys: &Q,
                     cost: u32,
                 ) -> Answer<Decided<Limits<$($Algorithm),+>>, Self::Deciding> {
-                    let question = question(&self.shared, limits, &keys.to_owned(), cost);
-                    Answer::Later(judged(question, limits.clone(), false))
+                    let query = query(&self.shared, limits, &keys.to_owned(), cost);
+                    Answer::Later(judged(query, limits.clone(), false))
                 }
 
                 fn refund<Q: AsKey<Keys<$($Key),+>> + ?Sized>(
@@ -173,10 +173,10 @@ macro_rules! each_of {
                     keys: &Q,
                     cost: u32,
                 ) -> Answer<Written, Self::Writing> {
-                    let question = Arc::new(question(&self.shared, limits, &keys.to_owned(), cost));
+                    let query = Arc::new(query(&self.shared, limits, &keys.to_owned(), cost));
                     Answer::Later(Box::pin(async move {
-                        let refunded = question.refund().await;
-                        question.shared.health.ended(&refunded, question.states());
+                        let refunded = query.refund().await;
+                        query.shared.health.ended(&refunded, query.states());
                         refunded
                     }))
                 }
@@ -186,11 +186,11 @@ macro_rules! each_of {
                     limits: &Limits<$($Algorithm),+>,
                     keys: &Q,
                 ) -> Answer<Written, Self::Writing> {
-                    let question = question(&self.shared, limits, &keys.to_owned(), 0);
+                    let query = query(&self.shared, limits, &keys.to_owned(), 0);
                     Answer::Later(Box::pin(async move {
-                        for place in question.places {
-                            let deleted = question.shared.delete(place.keys).await;
-                            question.shared.health.ended(&deleted, []);
+                        for key_query in query.queries {
+                            let deleted = query.shared.delete(key_query.keys).await;
+                            query.shared.health.ended(&deleted, []);
                             deleted?;
                         }
                         Ok(())
@@ -208,8 +208,8 @@ macro_rules! each_of {
                     $(
                         if let (Some(key), Some(admission)) = (&keys.$place, &admission.$place) {
                             let limit = &limits.$place;
-                            let place = place(&self.shared, (limit, key), &policies[..$place]);
-                            self.shared.withdraw(limit, place.keys, admission, cost);
+                            let query = key_query(&self.shared, (limit, key), &policies[..$place]);
+                            self.shared.withdraw(limit, query.keys, admission, cost);
                         }
                     )+
                 }

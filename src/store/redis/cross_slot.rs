@@ -19,7 +19,7 @@ use super::{
 };
 
 /// One of the keys, and what is asked about it, whatever its algorithm.
-pub(super) struct Place {
+pub(super) struct KeyQuery {
     pub(super) script: fn() -> Script,
     pub(super) scripts: fn(&ScriptCache<Scripts>) -> &Scripts,
     /// That of the state, then those that its algorithm needs beside it.
@@ -32,11 +32,11 @@ pub(super) struct Place {
 type Admission = Box<dyn Fn(&[Member], &Bytes) -> Vec<u8> + Send + Sync>;
 
 /// A cost that several keys are asked about.
-pub(super) struct Question {
+pub(super) struct MultiKeyQuery {
     pub(super) shared: Arc<Shared>,
-    /// The limits, and which of their places have a key.
+    /// The limits, and which of them have a key.
     pub(super) limits: (TypeId, u8),
-    pub(super) places: Vec<Place>,
+    pub(super) queries: Vec<KeyQuery>,
     /// That of the caller's clock; none if it is the server's.
     pub(super) now: Option<f64>,
     pub(super) cost: u32,
@@ -50,17 +50,17 @@ pub(super) enum Answers {
     Apart(Vec<Bytes>),
 }
 
-impl Question {
-    /// The scripts that decide about all places together.
+impl MultiKeyQuery {
+    /// The scripts that decide about all keys together.
     pub(super) fn scripts(&self) -> &EachScripts {
-        let texts = || self.places.iter().map(|place| (place.script)()).collect();
+        let texts = || self.queries.iter().map(|query| (query.script)()).collect();
         (self.shared.multi_key_script_cache)
             .find(self.limits, |time| EachScripts::of(texts(), time))
     }
 
     /// The keys of the states.
     pub(super) fn states(&self) -> impl Iterator<Item = &Bytes> + Clone {
-        self.places.iter().map(|place| &place.keys[0])
+        self.queries.iter().map(|query| &query.keys[0])
     }
 
     pub(super) async fn decide(self: &Arc<Self>) -> Result<Answers, StoreError> {
@@ -77,9 +77,9 @@ impl Question {
         if error.kind() != StoreErrorKind::Unavailable {
             return None;
         }
-        self.places.iter().find_map(|place| {
-            let (shared, scripts) = (&self.shared, (place.scripts)(&self.shared.script_cache));
-            let node = shared.servers.server_of(shared.slot_of(&place.keys[0]));
+        self.queries.iter().find_map(|query| {
+            let (shared, scripts) = (&self.shared, (query.scripts)(&self.shared.script_cache));
+            let node = shared.servers.server_of(shared.slot_of(&query.keys[0]));
             let known = |script: &Loadable| script.loads.known(node.clone(), error);
             known(&scripts.repair).or_else(|| known(&scripts.decide))
         })
@@ -103,9 +103,9 @@ impl Question {
 
     fn share_a_slot(&self) -> bool {
         let mut slots = self
-            .places
+            .queries
             .iter()
-            .map(|place| self.shared.slot_of(&place.keys[0]));
+            .map(|query| self.shared.slot_of(&query.keys[0]));
         let first = slots.next();
         slots.all(|slot| Some(slot) == first)
     }
@@ -115,20 +115,20 @@ impl Question {
         script: fn(&EachScripts) -> &Loadable,
     ) -> Result<Answers, StoreError> {
         let [state, states @ ..] = &*self
-            .places
+            .queries
             .iter()
-            .map(|place| &place.keys[0])
+            .map(|query| &query.keys[0])
             .collect::<Vec<_>>()
         else {
             // Nobody: there is no script about no key.
             return Ok(Answers::Apart(Vec::new()));
         };
-        let further = self.places.iter().flat_map(|place| &place.keys[1..]);
+        let further = self.queries.iter().flat_map(|query| &query.keys[1..]);
         let keys = [*state]
             .into_iter()
             .chain(further)
             .chain(states.iter().copied());
-        let parameters = self.places.iter().flat_map(|place| &place.parameters);
+        let parameters = self.queries.iter().flat_map(|query| &query.parameters);
         let arguments = self.arguments(parameters.copied());
         let (script, keys) = (script(self.scripts()), keys.cloned().collect());
         let answer = self.shared.run(script, keys, arguments).await?;
@@ -148,11 +148,11 @@ impl Question {
     async fn decide_apart(self: &Arc<Self>) -> Result<Answers, StoreError> {
         let looked = self.ask_apart(|scripts| &scripts.repair).await;
         let looked: Vec<_> = looked.into_iter().collect::<Result<_, _>>()?;
-        let admits = |(place, answer): (&Place, &Bytes)| {
-            let scripts = (place.scripts)(&self.shared.script_cache);
+        let admits = |(query, answer): (&KeyQuery, &Bytes)| {
+            let scripts = (query.scripts)(&self.shared.script_cache);
             reply::is_admitted(&scripts.members, answer)
         };
-        if self.cost == 0 || !self.places.iter().zip(&looked).all(admits) {
+        if self.cost == 0 || !self.queries.iter().zip(&looked).all(admits) {
             return Ok(Answers::Apart(looked));
         }
         // On its own, so that what was charged is given back whatever becomes of the request.
@@ -192,17 +192,17 @@ impl Question {
     /// it stays charged: a refund would free what others used of the room that came back in the
     /// meantime.
     async fn take_back(&self, at: usize, charge: Bytes) {
-        let place = &self.places[at];
-        let scripts = (place.scripts)(&self.shared.script_cache);
-        let admission = (place.admission)(&scripts.members, &charge);
+        let query = &self.queries[at];
+        let scripts = (query.scripts)(&self.shared.script_cache);
+        let admission = (query.admission)(&scripts.members, &charge);
         let mut numbers = Vec::with_capacity(ARGUMENTS_LEN);
         // Its time is that of the charge.
         push_numbers(&mut numbers, self.cost, None, |numbers| {
-            numbers.extend_from_slice(&place.parameters);
+            numbers.extend_from_slice(&query.parameters);
             numbers.extend_from_slice(&admission);
         });
         let arguments = Arguments::taking_back(charge, numbers);
-        let keys = place.keys.clone();
+        let keys = query.keys.clone();
         let _ = self.shared.run(&scripts.take_back, keys, arguments).await;
     }
 
@@ -212,17 +212,17 @@ impl Question {
         script: fn(&Scripts) -> &Loadable,
     ) -> Vec<Result<Bytes, StoreError>> {
         let mut asked = JoinSet::new();
-        for at in 0..self.places.len() {
-            let question = Arc::clone(self);
+        for at in 0..self.queries.len() {
+            let all = Arc::clone(self);
             asked.spawn(async move {
-                let (shared, place) = (&question.shared, &question.places[at]);
-                let script = script((place.scripts)(&shared.script_cache));
-                let arguments = question.arguments(place.parameters.iter().copied());
-                (at, shared.run(script, place.keys.clone(), arguments).await)
+                let (shared, query) = (&all.shared, &all.queries[at]);
+                let script = script((query.scripts)(&shared.script_cache));
+                let arguments = all.arguments(query.parameters.iter().copied());
+                (at, shared.run(script, query.keys.clone(), arguments).await)
             });
         }
         let unasked = || Err(failure::unavailable("the runtime shuts down"));
-        let mut answers: Vec<_> = self.places.iter().map(|_| unasked()).collect();
+        let mut answers: Vec<_> = self.queries.iter().map(|_| unasked()).collect();
         while let Some(answer) = asked.join_next().await {
             if let Ok((at, answer)) = answer {
                 answers[at] = answer;
