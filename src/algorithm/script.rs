@@ -16,20 +16,21 @@ use super::Algorithm;
 /// # The script
 ///
 /// Its text is in parts, each below a line that names it. What stands before the first one is left
-/// out. Every name of its own begins with `m.`; `now` (whole microseconds) and `cost` are there, and
-/// `state`, which is `nil` if nothing is kept yet. ConfigId are whole, not negative and below
+/// out. Every name of its own begins with `m.`; `now` (whole microseconds) and `cost` are there,
+/// and `state`, which is `nil` if nothing is kept yet. ConfigId are whole, not negative and below
 /// 2<sup>53</sup>. Those of a state that was never charged are all 0.
 ///
 /// - `--- library`: local functions that the parts call.
-/// - `--- judge` sets `m.fits`. If the state was written by a clock far ahead, it moves the state to
-///   now and sets `repaired = true`.
+/// - `--- judge` sets `m.fits`. If the state was written by a clock far ahead, it moves the state
+///   to now and sets `repaired = true`.
 /// - `--- charge` changes the state; it runs in the same script, right after the judgement.
 /// - `--- refund` gives `cost` units back.
 /// - `--- withdraw`, which few have, takes back the charge of a request that was dropped while it
 ///   was delayed.
-/// - `--- expire` sets `m.expires_at`: the instant from which on the state says no more than a fresh
-///   one. It runs before the state is written.
-/// - `--- reply` sets the numbers that [`Script::replies`] names. It runs where nothing was charged.
+/// - `--- expire` sets `m.expires_at`: the instant from which on the state says no more than a
+///   fresh one. It runs before the state is written.
+/// - `--- reply` sets the numbers that [`Script::replies`] names. It runs where nothing was
+///   charged.
 ///
 /// Where [private state](Script::private_state) or a [tail](Script::tail) changes, a part sets
 /// `dirty = true`: a charge that sets neither that nor moves the expiry writes only the state.
@@ -246,7 +247,8 @@ impl Script {
     }
 
     /// Names texts of Lua, each of which stands where the script says `require('name')`: as a
-    /// function that is called there. One that is required in a rare branch costs nothing elsewhere.
+    /// function that is called there. One that is required in a rare branch costs nothing
+    /// elsewhere.
     #[must_use]
     pub fn requires(self, modules: &'static [(&'static str, &'static str)]) -> Self {
         self.with(|member| member.modules = modules)

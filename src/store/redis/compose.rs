@@ -155,8 +155,8 @@ impl Composer<'_> {
         matches!(self.task, Task::Refund | Task::Withdraw | Task::TakeBack)
     }
 
-    /// Reads the numbers and the keys, and the time, and declares what the body names. A step of Lua
-    /// is not cheap: what is read is declared where it is read.
+    /// Reads the numbers and the keys, and the time, and declares what the body names. A step of
+    /// Lua is not cheap: what is read is declared where it is read.
     fn arguments(&self, body: &str) -> String {
         let keys: String = (self.further_keys().iter())
             .map(|(name, key)| format!("{name} = {key}\n"))

@@ -12,9 +12,9 @@ use crate::{
 };
 
 use super::{
-    ARGUMENTS_LEN, Shared, failure,
-    numbers::{Arguments, push_numbers},
-    reply,
+    ARGUMENTS_LEN, Shared,
+    arguments::{Arguments, push_numbers},
+    failure, reply,
     scripts::{EachScripts, Loadable, ScriptCache, Scripts},
 };
 

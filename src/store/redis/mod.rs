@@ -5,8 +5,8 @@
 //!
 //! - `run`: it is sent, and answered before its deadline. A script that is gone is loaded; a slot
 //!   that has moved is followed.
-//! - `numbers`, `reply`: what its script is given, and what the script answers.
-//! - `each_of`, `across`: a decision about several keys, in one slot or in several.
+//! - `arguments`, `reply`: what its script is given, and what the script answers.
+//! - `multi_key`, `cross_slot`: a decision about several keys, in one slot or in several.
 //!
 //! **What if Redis is down?**
 //!
@@ -29,6 +29,7 @@
 //! - `scripts`, `compose`: they are put together from the `.lua` files beside the algorithms, whose
 //!   parts [`Scripted`] describes, and those here, which stand around them: time.lua and write.lua.
 
+mod arguments;
 mod builder;
 mod cluster;
 mod compose;
@@ -40,7 +41,6 @@ mod link;
 mod loads;
 mod multi_key;
 mod node;
-mod numbers;
 mod reply;
 mod run;
 mod scripts;
@@ -58,9 +58,9 @@ use crate::{
 use bytes::Bytes;
 
 use self::{
+    arguments::{push, push_numbers},
     connection::Servers,
     health::Health,
-    numbers::{push, push_numbers},
     scripts::{EachScripts, ScriptCache, Scripts},
     usage::Counters,
 };

@@ -11,10 +11,9 @@ use crate::{
 
 use super::{
     Later, RedisStore, Shared,
+    arguments::push,
     cross_slot::{Answers, KeyQuery, MultiKeyQuery},
-    failure,
-    numbers::push,
-    reply,
+    failure, reply,
     scripts::{ScriptCache, Scripts},
 };
 

@@ -14,11 +14,11 @@ use crate::error::{StoreError, StoreErrorKind};
 
 use super::{
     Shared,
+    arguments::Arguments,
     failure::{self, Elsewhere, NOSCRIPT},
     link::{Busy, Link, Sent},
     loads::{LOAD_TIMEOUT, Unloaded},
     node::Node,
-    numbers::Arguments,
     scripts::Loadable,
 };
 

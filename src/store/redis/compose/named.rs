@@ -22,8 +22,8 @@ impl Named<'_> {
         names.iter().map(|name| self.name(name)).collect()
     }
 
-    /// Declares those of its names that are to be: each is told as it is in the script of the member,
-    /// and here.
+    /// Declares those of its names that are to be: each is told as it is in the script of the
+    /// member, and here.
     pub(super) fn declaration(&self, is_declared: impl Fn(&str, &str) -> bool) -> String {
         if self.is_wide {
             return format!("local m{} = {{}}\n", self.number);

@@ -1,5 +1,5 @@
-//! What Redis runs stands in the folder `sent`, and the sums of all scripts are pinned: servers know
-//! them by these, and processes of two releases share states.
+//! What Redis runs stands in the folder `sent`, and the sums of all scripts are pinned: servers
+//! know them by these, and processes of two releases share states.
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
