@@ -328,7 +328,7 @@ impl Scripted for LeakyBucketQueue {
         self.0.numbers(state, tell);
     }
 
-    fn read(&self, told: &mut Told<'_>) -> Option<MeterSnapshot> {
+    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<MeterSnapshot> {
         self.0.read(reply)
     }
 }

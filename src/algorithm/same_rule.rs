@@ -119,7 +119,10 @@ macro_rules! same_rule {
                 self.$field.numbers(state, tell);
             }
 
-            fn read(&self, told: &mut $crate::algorithm::Told<'_>) -> Option<Self::Snapshot> {
+            fn read(
+                &self,
+                reply: &mut $crate::algorithm::ScriptReply<'_>,
+            ) -> Option<Self::Snapshot> {
                 self.$field.read(reply)
             }
         }

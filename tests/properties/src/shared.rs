@@ -125,7 +125,7 @@ impl<A: Scripted> Scripted for KnownAs<A> {
         self.rule.numbers(state, tell);
     }
 
-    fn read(&self, told: &mut Told<'_>) -> Option<A::Snapshot> {
+    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<A::Snapshot> {
         self.rule.read(reply)
     }
 }

@@ -80,8 +80,8 @@ impl Algorithm for Ledger {
             None
         })
     }
-    fn describe(&self, standing: &Status, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(PolicyDecision::new(&self.policy, *standing));
+    fn describe(&self, status: &Status, tell: &mut dyn FnMut(PolicyDecision)) {
+        tell(PolicyDecision::new(&self.policy, *status));
     }
 }
 
@@ -101,6 +101,9 @@ impl Scripted for Ledger {
     }
     fn state(&self, numbers: &[u64]) -> Option<u64> {
         numbers.first().copied()
+    }
+    fn numbers(&self, used: &u64, tell: &mut dyn FnMut(u64)) {
+        tell(*used);
     }
     fn read(&self, reply: &mut ScriptReply<'_>) -> Option<Status> {
         let now = reply.now();
