@@ -32,5 +32,5 @@ pub mod redis {}
 #[cfg_attr(any(not(doctest), feature = "axum"), doc = include_str!("several_limits.md"))]
 pub mod several_limits {}
 
-#[doc = include_str!("your_tests.md")]
+#[cfg_attr(any(not(doctest), feature = "local"), doc = include_str!("your_tests.md"))]
 pub mod your_tests {}
