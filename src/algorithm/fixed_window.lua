@@ -11,7 +11,8 @@
 -- Private     id                 that of the only plan; 0 if there are several
 -- Tail        of the only plan   nothing
 --             of several         the latest's id; then of the other id (0 if there is none), start, used, expires_at; then
---                                further_until; then the checksum of start, used and all of these
+--                                units, stamp, expires_at and span of further plans (0 if there are none); then the
+--                                checksum of the state and all of these
 -- Reply       running_start      the start of the window that runs now
 --             running_used       the units that were used in it
 --- judge
@@ -35,16 +36,15 @@ if m.id ~= m.own_id then
       plans.latest = plan(m.id, m.start, m.used, 0)
     else
       local tail = string.sub(state, m.tail_at, m.tail_end)
-      if #tail ~= 56 then error('UNREADABLE state') end
-      local latest, other, start, used, expires_at, further_until, sum = struct.unpack('<ddddddd', tail)
-      if sum ~= checksum(latest, m.start, m.used, other, start, used, expires_at, further_until) then
-        error('UNREADABLE state')
-      end
-      plans.check(further_until)
-      plans.latest, plans.further_until = plan(latest, m.start, m.used, 0), further_until
-      if other ~= 0 then plans.other = plan(other, start, used, expires_at) end
+      if #tail ~= 80 then error('UNREADABLE state') end
+      local n = { struct.unpack('<dddddddddd', tail) }
+      if n[10] ~= checksum(m.start, m.used, unpack(n, 1, 9)) then error('UNREADABLE state') end
+      plans.latest = plan(n[1], m.start, m.used, 0)
+      if n[2] ~= 0 then plans.other = plan(n[2], n[3], n[4], n[5]) end
+      plans.read_further(n[6], n[7], n[8], n[9])
     end
     plans.find(m.own_id)
+    plans.units_of = function(plan) return plan.used end
     plans.stamp_of = function(plan) return plan.start end
     plans.move_to_now = function(plan) plan.start = now end
     plans.expiry_of = function(plan)
@@ -59,9 +59,9 @@ if m.id ~= m.own_id then
     end
     plans.pack = function()
       local latest, other = plans.latest, plans.other or { id = 0, start = 0, used = 0, expires_at = 0 }
-      return struct.pack('<ddddddd', latest.id, other.id, other.start, other.used, other.expires_at,
-        plans.further_until, checksum(latest.id, latest.start, latest.used, other.id, other.start, other.used,
-          other.expires_at, plans.further_until))
+      local n = { latest.id, other.id, other.start, other.used, other.expires_at, plans.further_numbers() }
+      n[10] = checksum(latest.start, latest.used, unpack(n))
+      return struct.pack('<dddddddddd', unpack(n))
     end
     if plans.ahead() > m.period then
       plans.move_back()
@@ -70,12 +70,16 @@ if m.id ~= m.own_id then
     end
     if plans.own then
       m.start, m.used = plans.own.start, plans.own.used
-    elseif plans.further_until > 0 then
-      -- It may be one of the further plans: as full as it may have been.
-      m.used = m.units
-      m.start = m.opens_at_first == 1 and plans.further_until - 2 * m.period
-        or (math.ceil(plans.further_until / m.period) - 1) * m.period
-      if m.start < 0 then m.start = 0 end
+    elseif plans.further then
+      -- It may be one of the further plans: a window that ends no earlier than its own did.
+      local further = plans.further
+      m.used = math.min(further.units, m.units)
+      if m.opens_at_first == 1 then
+        m.start = math.min(further.stamp, math.max(further.expires_at - m.period, 0))
+      else
+        local periods = math.max(math.ceil(further.expires_at / m.period) - 1, 0)
+        m.start = math.min(math.ceil(further.stamp / m.period), periods) * m.period
+      end
     else
       m.start, m.used = plans.latest.start, plans.latest.used
     end

@@ -1,4 +1,4 @@
-use std::cmp::max;
+use std::cmp::{max, min};
 
 use crate::{
     algorithm::{Algorithm, ConfigId, Policy, PolicyId, Script, ScriptReply, Scripted},
@@ -9,7 +9,7 @@ use crate::{
     quota::Quota,
 };
 
-use super::lanes::{Laned, Lanes, Rule, next_of};
+use super::lanes::{Laned, Lanes, Rest, Rule, next_of};
 
 /// Admits a request if the units taken in the running window leave room for its cost; refuses it
 /// otherwise.
@@ -262,14 +262,26 @@ impl Rule for Windows {
         count
     }
 
-    fn full_until(&self, micros: u64, units: u64) -> Window {
+    /// A window that ends no earlier than one of these did.
+    fn begun_from_rest(&self, rest: &Rest, units: u64) -> Window {
         let start = match self.opens {
             Opens::AtMultiplesOfThePeriod => {
-                micros.div_ceil(self.period_micros).saturating_sub(1) * self.period_micros
+                let [stamp, until] =
+                    [rest.stamp, rest.until].map(|micros| micros.div_ceil(self.period_micros));
+                min(stamp, until.saturating_sub(1)) * self.period_micros
             }
-            Opens::AtTheFirstRequest => micros.saturating_sub(self.matters_for()),
+            Opens::AtTheFirstRequest => {
+                min(rest.stamp, rest.until.saturating_sub(self.period_micros))
+            }
         };
-        Window { start, used: units }
+        Window {
+            start,
+            used: min(rest.units, units),
+        }
+    }
+
+    fn units(&self, count: Window) -> u64 {
+        count.used
     }
 
     fn with_cost_of_others(&self, count: Window, cost: u32, now: Timestamp) -> Window {
@@ -416,7 +428,7 @@ impl Scripted for FixedWindow {
             .parameters(&["units", "own_id"])
             .state(&["start", "used"])
             .private_state(&["id"])
-            .tail([0, 7])
+            .tail([0, 10])
             .replies(&["running_start", "running_used"])
             .requires(super::script::FOR_PLANS)
     }

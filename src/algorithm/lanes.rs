@@ -3,14 +3,18 @@
 //!
 //! A named policy may have several sets of numbers, which come in turn. A state is counted under
 //! those of whoever was admitted last, its *main* lane. The lane of one other set is kept beside it
-//! while that still owes something, and every admission is charged to both. Of further ones is kept
-//! until when they owe something: those who come back before then begin as full as they may have
-//! been. So in any span each set of numbers admits what it would have alone, or less; what
-//! others admitted may count, and nothing that was admitted is forgotten.
+//! while that still owes something, and every admission is charged to both. Of further ones, the
+//! *rest*, is kept how many units at most one of them had counted, at which instant at the latest,
+//! and until when that matters: those who come back before then begin with as much. So in any span
+//! each set of numbers admits what it would have alone, or less; what others admitted may count,
+//! and nothing that was admitted is forgotten.
+//!
+//! What is admitted later is not added to the rest: whoever it was has a lane, or had one that
+//! became the rest. A sum over all of them would soon fill each plan that comes back.
 //!
 //! One set of numbers pays a comparison of two pointers.
 
-use std::{fmt::Debug, sync::Arc};
+use std::{cmp::max, fmt::Debug, sync::Arc};
 
 use crate::{clock::Timestamp, lazy_arc::LazyArc};
 
@@ -39,9 +43,12 @@ pub trait Rule: Copy + PartialEq + Debug + Send + Sync + 'static {
     /// What these numbers make of a count under others that were never together with them.
     fn begun_from(&self, others: &Self, count: Self::Count) -> Self::Count;
 
-    /// As much as `units` allow, which is over when all that was counted under these numbers is
-    /// over by then.
-    fn full_until(&self, micros: u64, units: u64) -> Self::Count;
+    /// The most that may have been counted under these numbers if they are among the rest; `units`
+    /// is the most that they admit at once.
+    fn begun_from_rest(&self, rest: &Rest, units: u64) -> Self::Count;
+
+    /// At least as many units as a count stands for, of these numbers or of others.
+    fn units(&self, count: Self::Count) -> u64;
 
     /// The count with a cost that was admitted under other numbers: it is never less.
     fn with_cost_of_others(&self, count: Self::Count, cost: u32, now: Timestamp) -> Self::Count;
@@ -72,8 +79,8 @@ pub(super) struct Lanes<R: Rule> {
     /// Those of the last admission.
     main: R,
     other: Option<Other<R>>,
-    /// The microsecond from which on the numbers that are neither owe nothing; 0 if they don't.
-    rest_until: u64,
+    /// What those counted that are neither, while it matters.
+    rest: Option<Rest>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -91,13 +98,49 @@ pub(super) fn next_of(numbers: &mut &[u64]) -> Option<u64> {
     (*first < 1 << 54).then_some(*first)
 }
 
+/// What several sets of numbers had counted at most when they lost their lanes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rest {
+    /// No one of them more units.
+    pub units: u64,
+    /// None of them later, in microseconds.
+    pub stamp: u64,
+    /// The microsecond from which on it matters to none of them.
+    pub until: u64,
+    /// For so many microseconds after its own stamp at most it matters to one of them.
+    pub span: u64,
+}
+
+impl Rest {
+    fn with(self, other: Self) -> Self {
+        Self {
+            units: self.units.max(other.units),
+            stamp: self.stamp.max(other.stamp),
+            until: self.until.max(other.until),
+            span: self.span.max(other.span),
+        }
+    }
+}
+
+impl<R: Rule> Other<R> {
+    fn rest(&self) -> Rest {
+        let (stamp, until) = (self.rule.stamp(self.count), self.until);
+        Rest {
+            units: self.rule.units(self.count),
+            stamp,
+            until,
+            span: until.saturating_sub(stamp),
+        }
+    }
+}
+
 impl<R: Rule> Lanes<R> {
     /// Those of a state that no other numbers have counted, to be shared by all of them.
     pub(super) fn of_one(main: R) -> LazyArc<Self> {
         LazyArc::new(Self {
             main,
             other: None,
-            rest_until: 0,
+            rest: None,
         })
     }
 }
@@ -115,7 +158,12 @@ impl<R: Rule> Laned<R> {
     pub(super) fn write(&self, tell: &mut dyn FnMut(u64)) {
         R::write_count(self.count, tell);
         self.lanes.main.write(tell);
-        tell(self.lanes.rest_until);
+        let rest = self.lanes.rest;
+        rest.map_or([0; 4], |rest| {
+            [rest.units, rest.stamp, rest.until, rest.span]
+        })
+        .into_iter()
+        .for_each(&mut *tell);
         if let Some(Other { rule, count, until }) = &self.lanes.other {
             rule.write(tell);
             R::write_count(*count, tell);
@@ -131,7 +179,13 @@ impl<R: Rule> Laned<R> {
         if numbers.is_empty() {
             return own.main.can_count(count).then(|| Self::new(count, own));
         }
-        let (main, rest_until) = (R::read(numbers)?, next_of(numbers)?);
+        let main = R::read(numbers)?;
+        let rest = Rest {
+            units: next_of(numbers)?,
+            stamp: next_of(numbers)?,
+            until: next_of(numbers)?,
+            span: next_of(numbers)?,
+        };
         let other = match numbers.is_empty() {
             true => None,
             false => Some(Other {
@@ -146,7 +200,7 @@ impl<R: Rule> Laned<R> {
         let lanes = Lanes {
             main,
             other,
-            rest_until,
+            rest: (rest.until > 0).then_some(rest),
         };
         makes_sense.then(|| match lanes == **own {
             true => Self::new(count, own),
@@ -167,15 +221,11 @@ impl<R: Rule> Laned<R> {
     /// once.
     #[cold]
     pub(super) fn seen_by(&self, own: &Lanes<R>, units: u64) -> R::Count {
-        let Lanes {
-            main,
-            other,
-            rest_until,
-        } = &*self.lanes;
-        match other {
+        let Lanes { main, other, rest } = &*self.lanes;
+        match (other, rest) {
             _ if *main == own.main => self.count,
-            Some(other) if other.rule == own.main => other.count,
-            _ if *rest_until > 0 => own.main.full_until(*rest_until, units),
+            (Some(other), _) if other.rule == own.main => other.count,
+            (_, Some(rest)) => own.main.begun_from_rest(rest, units),
             _ => own.main.begun_from(main, self.count),
         }
     }
@@ -190,11 +240,8 @@ impl<R: Rule> Laned<R> {
         now: Timestamp,
     ) {
         let micros = now.as_micros();
-        let Lanes {
-            main,
-            other,
-            mut rest_until,
-        } = *self.lanes;
+        let Lanes { main, other, rest } = *self.lanes;
+        let mut rest = rest.filter(|rest| rest.until > micros);
         let last = || Other {
             rule: main,
             count: self.count,
@@ -204,10 +251,12 @@ impl<R: Rule> Laned<R> {
             _ if main == own.main => other,
             Some(other) if other.rule != own.main && other.until > micros => {
                 let (kept, left) = match last() {
-                    last if last.until > other.until => (last, other.until),
-                    last => (other, last.until),
+                    last if last.until > other.until => (last, other),
+                    last => (other, last),
                 };
-                rest_until = rest_until.max(left);
+                if left.until > micros {
+                    rest = Some(rest.map_or(left.rest(), |rest| rest.with(left.rest())));
+                }
                 Some(kept)
             }
             _ => Some(last()),
@@ -216,18 +265,15 @@ impl<R: Rule> Laned<R> {
         if let Some(Other { rule, count, .. }) = &mut other {
             *count = rule.with_cost_of_others(*count, cost, now);
         }
-        if rest_until <= micros {
-            rest_until = 0;
-        }
         self.count = count;
-        if other.is_none() && rest_until == 0 {
+        if other.is_none() && rest.is_none() {
             self.lanes = own.shared();
             return;
         }
         let lanes = Lanes {
             main: own.main,
             other,
-            rest_until,
+            rest,
         };
         match Arc::get_mut(&mut self.lanes) {
             Some(kept) => *kept = lanes,
@@ -264,29 +310,29 @@ impl<R: Rule> Laned<R> {
     #[cold]
     pub(super) fn mend(&mut self, own: &Lanes<R>, now: Timestamp) {
         let (main, micros) = (self.lanes.main, now.as_micros());
-        let stamp = match self.lanes.other {
-            Some(other) if main != own.main && other.rule == own.main => {
-                other.rule.stamp(other.count)
-            }
-            _ => main.stamp(self.count),
+        let stamp = match (self.lanes.other, self.lanes.rest) {
+            _ if main == own.main => main.stamp(self.count),
+            (Some(other), _) if other.rule == own.main => other.rule.stamp(other.count),
+            (_, rest) => max(main.stamp(self.count), rest.map_or(0, |rest| rest.stamp)),
         };
         if !own.main.is_ahead(stamp, now) {
             return;
         }
-        let back_from = |stamp: u64| stamp.saturating_sub(micros);
         if main.stamp(self.count) > micros {
             self.count = main.moved_to(self.count, now);
         }
-        if self.lanes.other.is_none() && self.lanes.rest_until == 0 {
+        if self.lanes.other.is_none() && self.lanes.rest.is_none() {
             return;
         }
         let lanes = Arc::make_mut(&mut self.lanes);
-        lanes.rest_until = match lanes.rest_until {
-            0 => 0,
-            until => until.saturating_sub(back_from(stamp)).max(1),
-        };
+        if let Some(rest) = &mut lanes.rest
+            && rest.stamp > micros
+        {
+            rest.stamp = micros;
+            rest.until = rest.until.min(micros + rest.span).max(1);
+        }
         if let Some(Other { rule, count, until }) = &mut lanes.other {
-            let back = back_from(rule.stamp(*count));
+            let back = rule.stamp(*count).saturating_sub(micros);
             if back > 0 {
                 *until = until.saturating_sub(back);
                 *count = rule.moved_to(*count, now);
@@ -297,14 +343,10 @@ impl<R: Rule> Laned<R> {
     /// Whether it says no more than a fresh one, whoever asks.
     #[cold]
     pub(super) fn is_over(&self, now: Timestamp) -> bool {
-        let Lanes {
-            main,
-            other,
-            rest_until,
-        } = &*self.lanes;
+        let Lanes { main, other, rest } = &*self.lanes;
         let micros = now.as_micros();
         main.matters_until(self.count) <= micros
             && other.is_none_or(|other| other.until <= micros)
-            && *rest_until <= micros
+            && rest.is_none_or(|rest| rest.until <= micros)
     }
 }

@@ -13,8 +13,9 @@
 -- Private     id                 that of the only plan; 0 if there are several
 -- Tail        of the only plan   capacity_parts, parts_per_unit, parts_per_tick; then the checksum of its id and these
 --             of several         the latest's id, capacity_parts, parts_per_unit, parts_per_tick; then of the other the
---                                same (all 0 if there is none), debt, debt_tick, expires_at; then further_until; then
---                                the checksum of the state and all of these
+--                                same (all 0 if there is none), debt, debt_tick, expires_at; then units, stamp,
+--                                expires_at and span of further plans (0 if there are none); then the checksum of the
+--                                state and all of these
 -- Reply       debt_now           what is owed now
 --             tick_now           the tick of now, or debt_tick if that is later
 -- Withdraw    admitted_tick      the state that the admission left
@@ -51,14 +52,18 @@ if m.id ~= m.own_id then
       if sum ~= checksum(m.id, capacity, per_unit, per_tick) then error('UNREADABLE state') end
       plans.latest = plan(m.id, capacity, per_unit, per_tick, m.debt, m.debt_tick, 0)
     else
-      if #tail ~= 104 then error('UNREADABLE state') end
-      local n = { struct.unpack('<ddddddddddddd', tail) }
-      if n[13] ~= checksum(m.debt, m.debt_tick, unpack(n, 1, 12)) then error('UNREADABLE state') end
-      plans.latest, plans.further_until = plan(n[1], n[2], n[3], n[4], m.debt, m.debt_tick, 0), n[12]
-      plans.check(n[12])
+      if #tail ~= 128 then error('UNREADABLE state') end
+      local n = { struct.unpack('<dddddddddddddddd', tail) }
+      if n[16] ~= checksum(m.debt, m.debt_tick, unpack(n, 1, 15)) then error('UNREADABLE state') end
+      plans.latest = plan(n[1], n[2], n[3], n[4], m.debt, m.debt_tick, 0)
       if n[5] ~= 0 then plans.other = plan(n[5], n[6], n[7], n[8], n[9], n[10], n[11]) end
+      plans.read_further(n[12], n[13], n[14], n[15])
     end
     plans.find(m.own_id)
+    plans.units_of = function(plan)
+      local part = plan.debt % plan.per_unit
+      return (plan.debt - part) / plan.per_unit + (part > 0 and 1 or 0)
+    end
     plans.stamp_of = function(plan) return plan.debt_tick * plan.tick_micros end
     plans.move_to_now = function(plan) plan.debt_tick = math.floor(now / plan.tick_micros) end
     plans.expiry_of = function(plan)
@@ -75,10 +80,10 @@ if m.id ~= m.own_id then
       local n = {
         latest.id, latest.capacity, latest.per_unit, latest.per_tick,
         other.id, other.capacity, other.per_unit, other.per_tick, other.debt, other.debt_tick, other.expires_at,
-        plans.further_until,
+        plans.further_numbers()
       }
-      n[13] = checksum(latest.debt, latest.debt_tick, unpack(n))
-      return struct.pack('<ddddddddddddd', unpack(n))
+      n[16] = checksum(latest.debt, latest.debt_tick, unpack(n))
+      return struct.pack('<dddddddddddddddd', unpack(n))
     end
     local tick_micros = m.tick_micros or 1
     local span = m.parts_per_tick > 0 and math.ceil(m.capacity_parts / m.parts_per_tick) or 0
@@ -89,11 +94,14 @@ if m.id ~= m.own_id then
     end
     if plans.own then
       m.debt, m.debt_tick = plans.own.debt, plans.own.debt_tick
-    elseif plans.further_until > 0 then
-      -- It may be one of the further plans: as full as it may have been.
-      local ticks = m.parts_per_tick > 0 and math.floor(m.capacity_parts / m.parts_per_tick) or 0
-      m.debt = m.capacity_parts
-      m.debt_tick = math.max(math.ceil(plans.further_until / tick_micros) - ticks, 0)
+    elseif plans.further then
+      -- It may be one of the further plans: as many parts, owed at the latest stamp, or paid off when that matters no
+      -- more.
+      local further = plans.further
+      m.debt = math.min(further.units * m.parts_per_unit, m.capacity_parts)
+      local ticks = m.parts_per_tick > 0 and math.floor(m.debt / m.parts_per_tick) or 0
+      m.debt_tick = math.min(math.ceil(further.stamp / tick_micros),
+        math.max(math.ceil(further.expires_at / tick_micros) - ticks, 0))
     else
       -- It takes over the debt of the latest plan, in parts of its own.
       local divisor, rest = m.parts_per_unit, plans.latest.per_unit

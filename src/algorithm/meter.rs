@@ -22,7 +22,7 @@ use crate::{
 };
 
 use self::status::Owed;
-use super::lanes::{Laned, Lanes, Rule, next_of};
+use super::lanes::{Laned, Lanes, Rest, Rule, next_of};
 
 mod status;
 
@@ -165,14 +165,21 @@ impl Rule for Rate {
         }
     }
 
-    fn full_until(&self, micros: u64, _units: u64) -> Debt {
-        let full = self.capacity_parts.checked_div(self.parts_per_tick);
+    /// As many parts, owed at the latest stamp, or paid off when the rest is over.
+    fn begun_from_rest(&self, rest: &Rest, _units: u64) -> Debt {
+        let parts = rest.units.saturating_mul(self.parts_per_unit);
+        let parts = parts.min(self.capacity_parts);
+        let ticks = parts.checked_div(self.parts_per_tick).unwrap_or(0);
+        let [stamp, until] =
+            [rest.stamp, rest.until].map(|micros| micros.div_ceil(self.tick_micros));
         Debt {
-            parts: self.capacity_parts,
-            tick: micros
-                .div_ceil(self.tick_micros)
-                .saturating_sub(full.unwrap_or(0)),
+            parts,
+            tick: stamp.min(until.saturating_sub(ticks)),
         }
+    }
+
+    fn units(&self, count: Debt) -> u64 {
+        count.parts.div_ceil(self.parts_per_unit)
     }
 
     /// Others fill the bucket to its brim, and no further.
@@ -501,7 +508,7 @@ impl Scripted for Meter {
             ])
             .state(&["debt", "debt_tick"])
             .private_state(&["id"])
-            .tail([4, 13])
+            .tail([4, 16])
             .replies(&["debt_now", "tick_now"])
             .requires(super::script::FOR_PLANS)
     }

@@ -12,7 +12,7 @@
 //! | all of several at once | a tuple: `(TokenBucket, FixedWindow)` | the tightest | the sum |
 //!
 //! (The sizes are those of the states, held to this by `memory_per_key_is_what_the_table_says`; a
-//! store adds the key. While callers with other numbers share a bucket it has some 130 bytes more.)
+//! store adds the key. While callers with other numbers share a bucket it has some 170 bytes more.)
 //! n is the quota's units, c the largest cost, d the interval, in whole microseconds; a span is
 //! half-open, (t − P, t], on the limiter's own never-decreasing clock. (With a period of 1 µs both
 //! windows admit at most n, and without units or burst nothing is admitted.) The bounds are

@@ -14,7 +14,8 @@
 -- Private     id                  that of the only plan; 0 if there are several
 -- Tail        of the only plan    nothing
 --             of several          the latest's id; then of the other id (0 if there is none), stamp, previous, current,
---                                 expires_at; then further_until; then the checksum of the state and all of these
+--                                 expires_at; then units, stamp, expires_at and span of further plans (0 if
+--                                 there are none); then the checksum of the state and all of these
 -- Reply       stamp_now           now, or stamp if that is later
 --             previous_now        the units of the window before the running one
 --             current_now         the units of the running one
@@ -34,17 +35,15 @@ if m.id ~= m.period then
       plans.latest = plan(m.id, m.stamp, m.previous, m.current, 0)
     else
       local tail = string.sub(state, m.tail_at, m.tail_end)
-      if #tail ~= 64 then error('UNREADABLE state') end
-      local latest, other, stamp, previous, current, expires_at, further_until, sum = struct.unpack('<dddddddd', tail)
-      if sum ~= checksum(latest, m.stamp, m.previous, m.current, other, stamp, previous, current, expires_at,
-        further_until) then
-        error('UNREADABLE state')
-      end
-      plans.check(further_until)
-      plans.latest, plans.further_until = plan(latest, m.stamp, m.previous, m.current, 0), further_until
-      if other ~= 0 then plans.other = plan(other, stamp, previous, current, expires_at) end
+      if #tail ~= 88 then error('UNREADABLE state') end
+      local n = { struct.unpack('<ddddddddddd', tail) }
+      if n[11] ~= checksum(m.stamp, m.previous, m.current, unpack(n, 1, 10)) then error('UNREADABLE state') end
+      plans.latest = plan(n[1], m.stamp, m.previous, m.current, 0)
+      if n[2] ~= 0 then plans.other = plan(n[2], n[3], n[4], n[5], n[6]) end
+      plans.read_further(n[7], n[8], n[9], n[10])
     end
     plans.find(m.period)
+    plans.units_of = function(plan) return math.min(plan.previous + plan.current, 2 ^ 53 - 2 ^ 32) end
     plans.stamp_of = function(plan) return plan.stamp end
     plans.move_to_now = function(plan)
       -- Now is elsewhere in its window: the whole estimate becomes the count of the running one.
@@ -65,9 +64,11 @@ if m.id ~= m.period then
     plans.pack = function()
       local latest, other = plans.latest, plans.other
       other = other or { id = 0, stamp = 0, previous = 0, current = 0, expires_at = 0 }
-      return struct.pack('<dddddddd', latest.id, other.id, other.stamp, other.previous, other.current,
-        other.expires_at, plans.further_until, checksum(latest.id, latest.stamp, latest.previous, latest.current,
-          other.id, other.stamp, other.previous, other.current, other.expires_at, plans.further_until))
+      local n = {
+        latest.id, other.id, other.stamp, other.previous, other.current, other.expires_at, plans.further_numbers()
+      }
+      n[11] = checksum(latest.stamp, latest.previous, latest.current, unpack(n))
+      return struct.pack('<ddddddddddd', unpack(n))
     end
     if plans.ahead() > 2 * m.period then
       plans.move_back()
@@ -76,10 +77,12 @@ if m.id ~= m.period then
     end
     if plans.own then
       m.stamp, m.previous, m.current = plans.own.stamp, plans.own.previous, plans.own.current
-    elseif plans.further_until > 0 then
-      -- It may be one of the further plans: as full as it may have been.
-      m.stamp = math.max(math.ceil(plans.further_until / m.period) - 2, 0) * m.period
-      m.previous, m.current = m.units, m.units
+    elseif plans.further then
+      -- It may be one of the further plans: all units in one window, which is no earlier than its own was.
+      local further = plans.further
+      local periods = math.max(math.ceil(further.expires_at / m.period) - 2, 0)
+      m.stamp = math.min(further.stamp, periods * m.period)
+      m.previous, m.current = 0, math.min(further.units, m.units)
     else
       m.stamp, m.previous, m.current = plans.latest.stamp, plans.latest.previous, plans.latest.current
     end

@@ -9,7 +9,7 @@ use crate::{
 
 use super::{
     fixed_window::MOST_UNITS,
-    lanes::{Laned, Lanes, Rule, next_of},
+    lanes::{Laned, Lanes, Rest, Rule, next_of},
 };
 
 mod status;
@@ -334,13 +334,18 @@ impl Rule for Pairs {
         count
     }
 
-    fn full_until(&self, micros: u64, units: u64) -> TwoWindows {
-        let window = micros.div_ceil(self.period_micros).saturating_sub(2);
+    /// All units in one window, which is no earlier than that of these was.
+    fn begun_from_rest(&self, rest: &Rest, units: u64) -> TwoWindows {
+        let window = rest.until.div_ceil(self.period_micros).saturating_sub(2);
         TwoWindows {
-            stamp: window * self.period_micros,
-            previous: units,
-            current: units,
+            stamp: rest.stamp.min(window * self.period_micros),
+            previous: 0,
+            current: rest.units.min(units),
         }
+    }
+
+    fn units(&self, count: TwoWindows) -> u64 {
+        (count.previous + count.current).min(MOST_UNITS)
     }
 
     fn with_cost_of_others(&self, count: TwoWindows, cost: u32, now: Timestamp) -> TwoWindows {
@@ -532,7 +537,7 @@ impl Scripted for SlidingWindow {
             .parameters(&["units", "period", "tick_micros", "ticks"])
             .state(&["stamp", "previous", "current"])
             .private_state(&["id"])
-            .tail([0, 8])
+            .tail([0, 11])
             .replies(&["stamp_now", "previous_now", "current_now"])
             .requires(super::script::FOR_PLANS)
     }

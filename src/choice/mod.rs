@@ -37,7 +37,7 @@
 //! |---|---|
 //! | a log, sub-counters | every entry that matters to one of the plans: as old as the longest span, and no more units than the largest quota |
 //! | [`MinInterval`] | nothing: the last admission is all that matters |
-//! | all others | the count of one other plan while that plan owes something, and until when the rest of them do: who comes back before begins as full as it may have been |
+//! | all others | the count of one other plan while that plan owes something; of the rest of them the most units that one had counted, the latest instant at which one did, until when that matters, and for how long after its own instant at most: who comes back before that, or for the first time, begins with as much |
 //!
 //! A refused request changes nothing of it. `tests/properties/tests/in_turn.rs` tests the rule, and
 //! `tests/plans.rs` the rows of the first table. A state may be forgotten once it is as good as

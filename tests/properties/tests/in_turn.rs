@@ -410,3 +410,80 @@ fn what_a_plan_used_before_the_clock_stepped_back_still_counts_where_two_others_
         assert!(!again.is_admitted(), "{name}: {again:?}");
     }
 }
+
+/// The buckets of this algorithm with these quotas.
+fn buckets_of<const N: usize>(name: &str, quotas: [(u64, u64); N]) -> [Box<dyn Bucket>; N] {
+    quotas.map(|(units, seconds)| {
+        let mut all = every_algorithm(&quota(units, seconds));
+        let at = all.iter().position(|subject| subject.name == name).unwrap();
+        all.swap_remove(at).bucket
+    })
+}
+
+const DAY_MICROS: i128 = 86_400_000_000;
+
+#[test]
+fn of_several_plans_each_is_refused_only_by_what_it_may_have_used() {
+    for name in [
+        "fixed window",
+        "window from first request",
+        "sliding window",
+        "token bucket",
+        "sliding log",
+    ] {
+        let [day, half_a_day, second, minute] =
+            buckets_of(name, [(1_000, 86_400), (500, 43_200), (10, 1), (10, 60)]);
+        let mut now = 19_676 * DAY_MICROS + DAY_MICROS / 3;
+        let mut state = day.fork();
+        state.forget(0);
+        for plan in [&day, &half_a_day, &second, &day] {
+            state = state.with_the_numbers_of(&**plan);
+            assert!(state.check(1, now).is_admitted(), "{name}");
+        }
+        now += 2_000_000;
+        for plan in [&half_a_day, &second, &minute] {
+            let decision = state.with_the_numbers_of(&**plan).check(1, now);
+            assert!(decision.is_admitted(), "{name}: {decision:?}");
+        }
+        // A plan that nobody used waits no longer than its own bound makes it wait.
+        state = state.with_the_numbers_of(&*minute);
+        while state.check(1, now).is_admitted() {}
+        let wait = wait_of(&state.check(1, now));
+        assert!(wait <= 120_000_000, "{name}: {wait} µs");
+    }
+}
+
+#[test]
+fn after_a_step_back_no_plan_waits_longer_than_two_of_its_spans_whoever_asks_first() {
+    let (now, hour_micros) = (19_676 * DAY_MICROS + 80_000_000_000, 3_600_000_000);
+    for (name, span) in [
+        ("fixed window", hour_micros),
+        ("window from first request", hour_micros),
+        ("sliding window", 2 * hour_micros),
+        ("token bucket", hour_micros),
+        ("sliding log", hour_micros),
+    ] {
+        let [hour, day, second, month] =
+            buckets_of(name, [(1, 3_600), (9, 86_400), (1, 1), (9, 30 * 86_400)]);
+        for (admitted, first, hours_back) in [
+            ([&hour, &day, &second], &day, 50),
+            ([&hour, &day, &second], &second, 50),
+            ([&hour, &month, &day], &hour, 20),
+            ([&hour, &month, &day], &month, 20),
+        ] {
+            let mut state = hour.fork();
+            state.forget(0);
+            for plan in admitted {
+                state = state.with_the_numbers_of(&**plan);
+                state.check(1, now);
+            }
+            let back = now - hours_back * hour_micros;
+            for plan in [first, &hour] {
+                state = state.with_the_numbers_of(&**plan);
+                state.check(100, back);
+            }
+            let wait = wait_of(&state.check(1, back));
+            assert!(wait <= 2 * span, "{name}, {hours_back} h: {wait} µs");
+        }
+    }
+}

@@ -27,7 +27,7 @@ if state and #state ~= 41 then
   if #state < 41 then return redis.error_reply('UNREADABLE state') end
   local tail_end = 41
   m1_tail_at = tail_end + 1
-  tail_end = tail_end + (struct.unpack('<d', state, 34) == 0 and 56 or 0)
+  tail_end = tail_end + (struct.unpack('<d', state, 34) == 0 and 80 or 0)
   m1_tail_end = tail_end
   if #state ~= tail_end then return redis.error_reply('UNREADABLE state') end
 end
@@ -48,13 +48,27 @@ if m1_id ~= m1_own_id then
     -- The last cost was admitted under another plan, or there are several.
     local plans, checksum = (function()
       -- plans.lua
-      local plans = { further_until = 0 }
+      local plans = {}
 
       -- Fails unless all are numbers that a script has written: whole, not negative, and exact as doubles.
       function plans.check(...)
         for _, number in ipairs({ ... }) do
           if not (number >= 0 and number < 2 ^ 53 and number % 1 == 0) then error('UNREADABLE state') end
         end
+      end
+
+      -- Reads what is kept of further plans: all zeros if there are none.
+      function plans.read_further(units, stamp, expires_at, span)
+        plans.check(units, stamp, expires_at, span)
+        if expires_at > 0 then
+          plans.further = { units = units, stamp = stamp, expires_at = expires_at, span = span }
+        end
+      end
+
+      -- The numbers to read it from again.
+      function plans.further_numbers()
+        local further = plans.further or { units = 0, stamp = 0, expires_at = 0, span = 0 }
+        return further.units, further.stamp, further.expires_at, further.span
       end
 
       -- Finds the plan of the caller.
@@ -67,14 +81,19 @@ if m1_id ~= m1_own_id then
         end
       end
 
-      -- How far the caller's plan is ahead of now, or, if it is not counted, the latest.
+      -- How far the caller's plan is ahead of now, or, if it is not counted, what it begins with.
       function plans.ahead()
-        return plans.stamp_of(plans.own or plans.latest) - now
+        if plans.own then return plans.stamp_of(plans.own) - now end
+        return math.max(plans.stamp_of(plans.latest), plans.further and plans.further.stamp or 0) - now
       end
 
       -- The clock has stepped back: moves everything that is ahead to now.
       function plans.move_back()
-        if plans.further_until > 0 then plans.further_until = math.max(plans.further_until - plans.ahead(), 1) end
+        local further = plans.further
+        if further and further.stamp > now then
+          further.stamp = now
+          further.expires_at = math.max(math.min(further.expires_at, now + further.span), 1)
+        end
         for _, plan in ipairs({ plans.latest, plans.other }) do
           local ahead = plans.stamp_of(plan) - now
           if ahead > 0 then
@@ -87,32 +106,41 @@ if m1_id ~= m1_own_id then
       -- A cost was admitted under the caller's plan, which is to be the latest: chooses the other one, which it
       -- returns. Of two the one is kept that matters longer.
       function plans.choose_other()
-        local latest, other, further_until = plans.latest, plans.other, plans.further_until
+        local latest, other, further = plans.latest, plans.other, plans.further
+        if further and further.expires_at <= now then further = nil end
         if plans.own ~= latest then
           latest.expires_at = plans.expiry_of(latest)
           if not plans.own and other and other.expires_at > now then
             local dropped = latest
             if dropped.expires_at > other.expires_at then other, dropped = dropped, other end
-            further_until = math.max(further_until, dropped.expires_at)
+            if dropped.expires_at > now then
+              local stamp, expires_at = plans.stamp_of(dropped), dropped.expires_at
+              further = further or { units = 0, stamp = 0, expires_at = 0, span = 0 }
+              further = {
+                units = math.max(further.units, plans.units_of(dropped)),
+                stamp = math.max(further.stamp, stamp),
+                expires_at = math.max(further.expires_at, expires_at),
+                span = math.max(further.span, expires_at - stamp),
+              }
+            end
           else
             other = latest
           end
         end
-        if further_until <= now then further_until = 0 end
         if other and other.expires_at <= now then other = nil end
-        plans.other, plans.further_until = other, further_until
+        plans.other, plans.further = other, further
         return other
       end
 
       -- Whether any plan but the latest is to be kept.
       function plans.are_several()
-        return plans.other ~= nil or plans.further_until > 0
+        return plans.other ~= nil or plans.further ~= nil
       end
 
       -- The microsecond from which on no plan matters.
       function plans.expire_at()
-        local other = plans.other
-        return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0, plans.further_until)
+        local other, further = plans.other, plans.further
+        return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0, further and further.expires_at or 0)
       end
 
       return plans
@@ -136,16 +164,15 @@ if m1_id ~= m1_own_id then
       plans.latest = plan(m1_id, m1_start, m1_used, 0)
     else
       local tail = string.sub(state, m1_tail_at, m1_tail_end)
-      if #tail ~= 56 then error('UNREADABLE state') end
-      local latest, other, start, used, expires_at, further_until, sum = struct.unpack('<ddddddd', tail)
-      if sum ~= checksum(latest, m1_start, m1_used, other, start, used, expires_at, further_until) then
-        error('UNREADABLE state')
-      end
-      plans.check(further_until)
-      plans.latest, plans.further_until = plan(latest, m1_start, m1_used, 0), further_until
-      if other ~= 0 then plans.other = plan(other, start, used, expires_at) end
+      if #tail ~= 80 then error('UNREADABLE state') end
+      local n = { struct.unpack('<dddddddddd', tail) }
+      if n[10] ~= checksum(m1_start, m1_used, unpack(n, 1, 9)) then error('UNREADABLE state') end
+      plans.latest = plan(n[1], m1_start, m1_used, 0)
+      if n[2] ~= 0 then plans.other = plan(n[2], n[3], n[4], n[5]) end
+      plans.read_further(n[6], n[7], n[8], n[9])
     end
     plans.find(m1_own_id)
+    plans.units_of = function(plan) return plan.used end
     plans.stamp_of = function(plan) return plan.start end
     plans.move_to_now = function(plan) plan.start = now end
     plans.expiry_of = function(plan)
@@ -160,9 +187,9 @@ if m1_id ~= m1_own_id then
     end
     plans.pack = function()
       local latest, other = plans.latest, plans.other or { id = 0, start = 0, used = 0, expires_at = 0 }
-      return struct.pack('<ddddddd', latest.id, other.id, other.start, other.used, other.expires_at,
-        plans.further_until, checksum(latest.id, latest.start, latest.used, other.id, other.start, other.used,
-          other.expires_at, plans.further_until))
+      local n = { latest.id, other.id, other.start, other.used, other.expires_at, plans.further_numbers() }
+      n[10] = checksum(latest.start, latest.used, unpack(n))
+      return struct.pack('<dddddddddd', unpack(n))
     end
     if plans.ahead() > m1_period then
       plans.move_back()
@@ -171,12 +198,16 @@ if m1_id ~= m1_own_id then
     end
     if plans.own then
       m1_start, m1_used = plans.own.start, plans.own.used
-    elseif plans.further_until > 0 then
-      -- It may be one of the further plans: as full as it may have been.
-      m1_used = m1_units
-      m1_start = m1_opens_at_first == 1 and plans.further_until - 2 * m1_period
-        or (math.ceil(plans.further_until / m1_period) - 1) * m1_period
-      if m1_start < 0 then m1_start = 0 end
+    elseif plans.further then
+      -- It may be one of the further plans: a window that ends no earlier than its own did.
+      local further = plans.further
+      m1_used = math.min(further.units, m1_units)
+      if m1_opens_at_first == 1 then
+        m1_start = math.min(further.stamp, math.max(further.expires_at - m1_period, 0))
+      else
+        local periods = math.max(math.ceil(further.expires_at / m1_period) - 1, 0)
+        m1_start = math.min(math.ceil(further.stamp / m1_period), periods) * m1_period
+      end
     else
       m1_start, m1_used = plans.latest.start, plans.latest.used
     end

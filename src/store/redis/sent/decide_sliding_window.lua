@@ -27,7 +27,7 @@ if state and #state ~= 49 then
   if #state < 49 then return redis.error_reply('UNREADABLE state') end
   local tail_end = 49
   m1_tail_at = tail_end + 1
-  tail_end = tail_end + (struct.unpack('<d', state, 42) == 0 and 64 or 0)
+  tail_end = tail_end + (struct.unpack('<d', state, 42) == 0 and 88 or 0)
   m1_tail_end = tail_end
   if #state ~= tail_end then return redis.error_reply('UNREADABLE state') end
 end
@@ -47,13 +47,27 @@ if m1_id ~= m1_period then
     -- The last cost was admitted under another plan, or there are several.
     local plans, checksum = (function()
       -- plans.lua
-      local plans = { further_until = 0 }
+      local plans = {}
 
       -- Fails unless all are numbers that a script has written: whole, not negative, and exact as doubles.
       function plans.check(...)
         for _, number in ipairs({ ... }) do
           if not (number >= 0 and number < 2 ^ 53 and number % 1 == 0) then error('UNREADABLE state') end
         end
+      end
+
+      -- Reads what is kept of further plans: all zeros if there are none.
+      function plans.read_further(units, stamp, expires_at, span)
+        plans.check(units, stamp, expires_at, span)
+        if expires_at > 0 then
+          plans.further = { units = units, stamp = stamp, expires_at = expires_at, span = span }
+        end
+      end
+
+      -- The numbers to read it from again.
+      function plans.further_numbers()
+        local further = plans.further or { units = 0, stamp = 0, expires_at = 0, span = 0 }
+        return further.units, further.stamp, further.expires_at, further.span
       end
 
       -- Finds the plan of the caller.
@@ -66,14 +80,19 @@ if m1_id ~= m1_period then
         end
       end
 
-      -- How far the caller's plan is ahead of now, or, if it is not counted, the latest.
+      -- How far the caller's plan is ahead of now, or, if it is not counted, what it begins with.
       function plans.ahead()
-        return plans.stamp_of(plans.own or plans.latest) - now
+        if plans.own then return plans.stamp_of(plans.own) - now end
+        return math.max(plans.stamp_of(plans.latest), plans.further and plans.further.stamp or 0) - now
       end
 
       -- The clock has stepped back: moves everything that is ahead to now.
       function plans.move_back()
-        if plans.further_until > 0 then plans.further_until = math.max(plans.further_until - plans.ahead(), 1) end
+        local further = plans.further
+        if further and further.stamp > now then
+          further.stamp = now
+          further.expires_at = math.max(math.min(further.expires_at, now + further.span), 1)
+        end
         for _, plan in ipairs({ plans.latest, plans.other }) do
           local ahead = plans.stamp_of(plan) - now
           if ahead > 0 then
@@ -86,32 +105,41 @@ if m1_id ~= m1_period then
       -- A cost was admitted under the caller's plan, which is to be the latest: chooses the other one, which it
       -- returns. Of two the one is kept that matters longer.
       function plans.choose_other()
-        local latest, other, further_until = plans.latest, plans.other, plans.further_until
+        local latest, other, further = plans.latest, plans.other, plans.further
+        if further and further.expires_at <= now then further = nil end
         if plans.own ~= latest then
           latest.expires_at = plans.expiry_of(latest)
           if not plans.own and other and other.expires_at > now then
             local dropped = latest
             if dropped.expires_at > other.expires_at then other, dropped = dropped, other end
-            further_until = math.max(further_until, dropped.expires_at)
+            if dropped.expires_at > now then
+              local stamp, expires_at = plans.stamp_of(dropped), dropped.expires_at
+              further = further or { units = 0, stamp = 0, expires_at = 0, span = 0 }
+              further = {
+                units = math.max(further.units, plans.units_of(dropped)),
+                stamp = math.max(further.stamp, stamp),
+                expires_at = math.max(further.expires_at, expires_at),
+                span = math.max(further.span, expires_at - stamp),
+              }
+            end
           else
             other = latest
           end
         end
-        if further_until <= now then further_until = 0 end
         if other and other.expires_at <= now then other = nil end
-        plans.other, plans.further_until = other, further_until
+        plans.other, plans.further = other, further
         return other
       end
 
       -- Whether any plan but the latest is to be kept.
       function plans.are_several()
-        return plans.other ~= nil or plans.further_until > 0
+        return plans.other ~= nil or plans.further ~= nil
       end
 
       -- The microsecond from which on no plan matters.
       function plans.expire_at()
-        local other = plans.other
-        return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0, plans.further_until)
+        local other, further = plans.other, plans.further
+        return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0, further and further.expires_at or 0)
       end
 
       return plans
@@ -132,17 +160,15 @@ if m1_id ~= m1_period then
       plans.latest = plan(m1_id, m1_stamp, m1_previous, m1_current, 0)
     else
       local tail = string.sub(state, m1_tail_at, m1_tail_end)
-      if #tail ~= 64 then error('UNREADABLE state') end
-      local latest, other, stamp, previous, current, expires_at, further_until, sum = struct.unpack('<dddddddd', tail)
-      if sum ~= checksum(latest, m1_stamp, m1_previous, m1_current, other, stamp, previous, current, expires_at,
-        further_until) then
-        error('UNREADABLE state')
-      end
-      plans.check(further_until)
-      plans.latest, plans.further_until = plan(latest, m1_stamp, m1_previous, m1_current, 0), further_until
-      if other ~= 0 then plans.other = plan(other, stamp, previous, current, expires_at) end
+      if #tail ~= 88 then error('UNREADABLE state') end
+      local n = { struct.unpack('<ddddddddddd', tail) }
+      if n[11] ~= checksum(m1_stamp, m1_previous, m1_current, unpack(n, 1, 10)) then error('UNREADABLE state') end
+      plans.latest = plan(n[1], m1_stamp, m1_previous, m1_current, 0)
+      if n[2] ~= 0 then plans.other = plan(n[2], n[3], n[4], n[5], n[6]) end
+      plans.read_further(n[7], n[8], n[9], n[10])
     end
     plans.find(m1_period)
+    plans.units_of = function(plan) return math.min(plan.previous + plan.current, 2 ^ 53 - 2 ^ 32) end
     plans.stamp_of = function(plan) return plan.stamp end
     plans.move_to_now = function(plan)
       -- Now is elsewhere in its window: the whole estimate becomes the count of the running one.
@@ -163,9 +189,11 @@ if m1_id ~= m1_period then
     plans.pack = function()
       local latest, other = plans.latest, plans.other
       other = other or { id = 0, stamp = 0, previous = 0, current = 0, expires_at = 0 }
-      return struct.pack('<dddddddd', latest.id, other.id, other.stamp, other.previous, other.current,
-        other.expires_at, plans.further_until, checksum(latest.id, latest.stamp, latest.previous, latest.current,
-          other.id, other.stamp, other.previous, other.current, other.expires_at, plans.further_until))
+      local n = {
+        latest.id, other.id, other.stamp, other.previous, other.current, other.expires_at, plans.further_numbers()
+      }
+      n[11] = checksum(latest.stamp, latest.previous, latest.current, unpack(n))
+      return struct.pack('<ddddddddddd', unpack(n))
     end
     if plans.ahead() > 2 * m1_period then
       plans.move_back()
@@ -174,10 +202,12 @@ if m1_id ~= m1_period then
     end
     if plans.own then
       m1_stamp, m1_previous, m1_current = plans.own.stamp, plans.own.previous, plans.own.current
-    elseif plans.further_until > 0 then
-      -- It may be one of the further plans: as full as it may have been.
-      m1_stamp = math.max(math.ceil(plans.further_until / m1_period) - 2, 0) * m1_period
-      m1_previous, m1_current = m1_units, m1_units
+    elseif plans.further then
+      -- It may be one of the further plans: all units in one window, which is no earlier than its own was.
+      local further = plans.further
+      local periods = math.max(math.ceil(further.expires_at / m1_period) - 2, 0)
+      m1_stamp = math.min(further.stamp, periods * m1_period)
+      m1_previous, m1_current = 0, math.min(further.units, m1_units)
     else
       m1_stamp, m1_previous, m1_current = plans.latest.stamp, plans.latest.previous, plans.latest.current
     end

@@ -28,7 +28,7 @@ if state and #state ~= 73 then
   if #state < 41 then return redis.error_reply('UNREADABLE state') end
   local tail_end = 41
   m1_tail_at = tail_end + 1
-  tail_end = tail_end + (struct.unpack('<d', state, 34) == 0 and 104 or 32)
+  tail_end = tail_end + (struct.unpack('<d', state, 34) == 0 and 128 or 32)
   m1_tail_end = tail_end
   if #state ~= tail_end then return redis.error_reply('UNREADABLE state') end
 end
@@ -64,13 +64,27 @@ if m1_id ~= m1_own_id then
     -- The last cost was admitted under another plan, or there are several.
     local plans = (function()
       -- plans.lua
-      local plans = { further_until = 0 }
+      local plans = {}
 
       -- Fails unless all are numbers that a script has written: whole, not negative, and exact as doubles.
       function plans.check(...)
         for _, number in ipairs({ ... }) do
           if not (number >= 0 and number < 2 ^ 53 and number % 1 == 0) then error('UNREADABLE state') end
         end
+      end
+
+      -- Reads what is kept of further plans: all zeros if there are none.
+      function plans.read_further(units, stamp, expires_at, span)
+        plans.check(units, stamp, expires_at, span)
+        if expires_at > 0 then
+          plans.further = { units = units, stamp = stamp, expires_at = expires_at, span = span }
+        end
+      end
+
+      -- The numbers to read it from again.
+      function plans.further_numbers()
+        local further = plans.further or { units = 0, stamp = 0, expires_at = 0, span = 0 }
+        return further.units, further.stamp, further.expires_at, further.span
       end
 
       -- Finds the plan of the caller.
@@ -83,14 +97,19 @@ if m1_id ~= m1_own_id then
         end
       end
 
-      -- How far the caller's plan is ahead of now, or, if it is not counted, the latest.
+      -- How far the caller's plan is ahead of now, or, if it is not counted, what it begins with.
       function plans.ahead()
-        return plans.stamp_of(plans.own or plans.latest) - now
+        if plans.own then return plans.stamp_of(plans.own) - now end
+        return math.max(plans.stamp_of(plans.latest), plans.further and plans.further.stamp or 0) - now
       end
 
       -- The clock has stepped back: moves everything that is ahead to now.
       function plans.move_back()
-        if plans.further_until > 0 then plans.further_until = math.max(plans.further_until - plans.ahead(), 1) end
+        local further = plans.further
+        if further and further.stamp > now then
+          further.stamp = now
+          further.expires_at = math.max(math.min(further.expires_at, now + further.span), 1)
+        end
         for _, plan in ipairs({ plans.latest, plans.other }) do
           local ahead = plans.stamp_of(plan) - now
           if ahead > 0 then
@@ -103,32 +122,41 @@ if m1_id ~= m1_own_id then
       -- A cost was admitted under the caller's plan, which is to be the latest: chooses the other one, which it
       -- returns. Of two the one is kept that matters longer.
       function plans.choose_other()
-        local latest, other, further_until = plans.latest, plans.other, plans.further_until
+        local latest, other, further = plans.latest, plans.other, plans.further
+        if further and further.expires_at <= now then further = nil end
         if plans.own ~= latest then
           latest.expires_at = plans.expiry_of(latest)
           if not plans.own and other and other.expires_at > now then
             local dropped = latest
             if dropped.expires_at > other.expires_at then other, dropped = dropped, other end
-            further_until = math.max(further_until, dropped.expires_at)
+            if dropped.expires_at > now then
+              local stamp, expires_at = plans.stamp_of(dropped), dropped.expires_at
+              further = further or { units = 0, stamp = 0, expires_at = 0, span = 0 }
+              further = {
+                units = math.max(further.units, plans.units_of(dropped)),
+                stamp = math.max(further.stamp, stamp),
+                expires_at = math.max(further.expires_at, expires_at),
+                span = math.max(further.span, expires_at - stamp),
+              }
+            end
           else
             other = latest
           end
         end
-        if further_until <= now then further_until = 0 end
         if other and other.expires_at <= now then other = nil end
-        plans.other, plans.further_until = other, further_until
+        plans.other, plans.further = other, further
         return other
       end
 
       -- Whether any plan but the latest is to be kept.
       function plans.are_several()
-        return plans.other ~= nil or plans.further_until > 0
+        return plans.other ~= nil or plans.further ~= nil
       end
 
       -- The microsecond from which on no plan matters.
       function plans.expire_at()
-        local other = plans.other
-        return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0, plans.further_until)
+        local other, further = plans.other, plans.further
+        return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0, further and further.expires_at or 0)
       end
 
       return plans
@@ -148,14 +176,18 @@ if m1_id ~= m1_own_id then
       if sum ~= checksum(m1_id, capacity, per_unit, per_tick) then error('UNREADABLE state') end
       plans.latest = plan(m1_id, capacity, per_unit, per_tick, m1_debt, m1_debt_tick, 0)
     else
-      if #tail ~= 104 then error('UNREADABLE state') end
-      local n = { struct.unpack('<ddddddddddddd', tail) }
-      if n[13] ~= checksum(m1_debt, m1_debt_tick, unpack(n, 1, 12)) then error('UNREADABLE state') end
-      plans.latest, plans.further_until = plan(n[1], n[2], n[3], n[4], m1_debt, m1_debt_tick, 0), n[12]
-      plans.check(n[12])
+      if #tail ~= 128 then error('UNREADABLE state') end
+      local n = { struct.unpack('<dddddddddddddddd', tail) }
+      if n[16] ~= checksum(m1_debt, m1_debt_tick, unpack(n, 1, 15)) then error('UNREADABLE state') end
+      plans.latest = plan(n[1], n[2], n[3], n[4], m1_debt, m1_debt_tick, 0)
       if n[5] ~= 0 then plans.other = plan(n[5], n[6], n[7], n[8], n[9], n[10], n[11]) end
+      plans.read_further(n[12], n[13], n[14], n[15])
     end
     plans.find(m1_own_id)
+    plans.units_of = function(plan)
+      local part = plan.debt % plan.per_unit
+      return (plan.debt - part) / plan.per_unit + (part > 0 and 1 or 0)
+    end
     plans.stamp_of = function(plan) return plan.debt_tick * plan.tick_micros end
     plans.move_to_now = function(plan) plan.debt_tick = math.floor(now / plan.tick_micros) end
     plans.expiry_of = function(plan)
@@ -172,10 +204,10 @@ if m1_id ~= m1_own_id then
       local n = {
         latest.id, latest.capacity, latest.per_unit, latest.per_tick,
         other.id, other.capacity, other.per_unit, other.per_tick, other.debt, other.debt_tick, other.expires_at,
-        plans.further_until,
+        plans.further_numbers()
       }
-      n[13] = checksum(latest.debt, latest.debt_tick, unpack(n))
-      return struct.pack('<ddddddddddddd', unpack(n))
+      n[16] = checksum(latest.debt, latest.debt_tick, unpack(n))
+      return struct.pack('<dddddddddddddddd', unpack(n))
     end
     local tick_micros = m1_tick_micros or 1
     local span = m1_parts_per_tick > 0 and math.ceil(m1_capacity_parts / m1_parts_per_tick) or 0
@@ -186,11 +218,14 @@ if m1_id ~= m1_own_id then
     end
     if plans.own then
       m1_debt, m1_debt_tick = plans.own.debt, plans.own.debt_tick
-    elseif plans.further_until > 0 then
-      -- It may be one of the further plans: as full as it may have been.
-      local ticks = m1_parts_per_tick > 0 and math.floor(m1_capacity_parts / m1_parts_per_tick) or 0
-      m1_debt = m1_capacity_parts
-      m1_debt_tick = math.max(math.ceil(plans.further_until / tick_micros) - ticks, 0)
+    elseif plans.further then
+      -- It may be one of the further plans: as many parts, owed at the latest stamp, or paid off when that matters no
+      -- more.
+      local further = plans.further
+      m1_debt = math.min(further.units * m1_parts_per_unit, m1_capacity_parts)
+      local ticks = m1_parts_per_tick > 0 and math.floor(m1_debt / m1_parts_per_tick) or 0
+      m1_debt_tick = math.min(math.ceil(further.stamp / tick_micros),
+        math.max(math.ceil(further.expires_at / tick_micros) - ticks, 0))
     else
       -- It takes over the debt of the latest plan, in parts of its own.
       local divisor, rest = m1_parts_per_unit, plans.latest.per_unit
