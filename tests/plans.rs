@@ -420,3 +420,27 @@ fn idle_keys_of_a_policy_with_one_set_of_numbers_leave_as_soon_as_they_are_fresh
     }
     for_every_algorithm(&Leaving);
 }
+
+#[test]
+fn two_plans_whose_entries_matter_as_long_and_lie_in_other_slots_are_two_plans() {
+    let plan = |period: u64, precision: u64| {
+        let quota = Quota::new(7, Duration::from_micros(period));
+        SlidingBuckets::new(quota, Duration::from_micros(precision))
+            .strict()
+            .named("api")
+    };
+    // 16 + 16 + 16 - 1 and 40 + 4 + 4 - 1 microseconds.
+    let (short, long) = (plan(16, 16), plan(40, 4));
+    let clock = ManualClock::at(START);
+    let store = LocalStore::builder().clock(clock.clone()).build();
+    let [short, long] = [short, long].map(|plan| RateLimiter::new(plan, store.clone()));
+    let check = |limiter: &RateLimiter<_, _>, micros, cost| {
+        clock.set(START.saturating_add(Duration::from_micros(micros)));
+        ready(limiter.check_cost(&(), cost)).unwrap().is_admitted()
+    };
+    assert!(check(&long, 12, 7));
+    assert!(check(&short, 48, 1));
+    // The seven are 37 µs ago: of the longer plan they are not over.
+    assert!(!check(&long, 49, 1));
+    assert!(check(&long, 60, 6));
+}

@@ -20,8 +20,8 @@
 --             last_slot          of the last entry
 -- Private     id                 that of the only plan; 0 if there are several
 --             shift              so much later are slots in the list than they are: the clock has stepped back
--- Tail        of the only plan   reach (microseconds for which an entry may count, with its slot), units; then the
---                                checksum of its id and these
+-- Tail        of the only plan   reach (microseconds for which an entry may count, with its slot), units,
+--                                slot_micros; then the checksum of its id and these
 --             of several         the same of the latest; then the largest reach and units of the others, and the
 --                                microsecond until which they matter; then expired_total, first_slot and first_total as
 --                                they are for all plans: those of the state are what the latest counts; then the
@@ -42,30 +42,33 @@ end
 if m.id ~= m.own_id then
   local checksum = require('checksum')
   local reach = m.span_micros + m.slot_micros - 1
-  local pack_only = function() return struct.pack('<ddd', reach, m.units, checksum(m.own_id, reach, m.units)) end
+  local pack_only = function()
+    return struct.pack('<dddd', reach, m.units, m.slot_micros, checksum(m.own_id, reach, m.units, m.slot_micros))
+  end
   if not state then
     m.id, m.tail, dirty = m.own_id, pack_only(), true
   else
     -- The last cost was admitted under another plan, or there are several. What is kept for others may be over for this
     -- one; the state is what the latest plan counts.
     local tail = string.sub(state, m.tail_at, m.tail_end)
-    if #tail ~= (m.id == 0 and 72 or 24) then error('UNREADABLE state') end
-    local n = { struct.unpack(m.id == 0 and '<ddddddddd' or '<ddd', tail) }
+    if #tail ~= (m.id == 0 and 80 or 32) then error('UNREADABLE state') end
+    local n = { struct.unpack(m.id == 0 and '<dddddddddd' or '<dddd', tail) }
     local sum
     if m.id == 0 then
-      sum = checksum(m.total, m.last_slot, m.shift, unpack(n, 1, 8))
+      sum = checksum(m.total, m.last_slot, m.shift, unpack(n, 1, 9))
     else
-      sum = checksum(m.id, n[1], n[2])
+      sum = checksum(m.id, n[1], n[2], n[3])
     end
     if n[#n - 1] ~= sum then error('UNREADABLE state') end
     for at = 1, #n - 1 do
       if not (n[at] >= 0 and n[at] < 2 ^ 53 and n[at] % 1 == 0) then error('UNREADABLE state') end
     end
-    local plans = { reach = reach, pack_only = pack_only, latest_reach = n[1], latest_units = n[2] }
+    local plans = { reach = reach, pack_only = pack_only }
+    plans.latest_reach, plans.latest_units, plans.latest_slot_micros = n[1], n[2], n[3]
     plans.others_reach, plans.others_units, plans.others_until = 0, 0, 0
     if m.id == 0 then
-      plans.others_reach, plans.others_units, plans.others_until = n[3], n[4], n[5]
-      m.expired_total, m.first_slot, m.first_total = n[6], n[7], n[8]
+      plans.others_reach, plans.others_units, plans.others_until = n[4], n[5], n[6]
+      m.expired_total, m.first_slot, m.first_total = n[7], n[8], n[9]
       if m.first_slot > m.last_slot or m.first_total > m.total or m.expired_total > m.total
         or (m.expired_total >= m.first_total and m.expired_total < m.total) then
         error('UNREADABLE state')
@@ -75,11 +78,12 @@ if m.id ~= m.own_id then
     end
     plans.pack = function()
       local n = {
-        plans.latest_reach, plans.latest_units, plans.others_reach, plans.others_units, plans.others_until,
+        plans.latest_reach, plans.latest_units, plans.latest_slot_micros,
+        plans.others_reach, plans.others_units, plans.others_until,
         plans.expired_total, plans.first_slot, plans.first_total,
       }
-      n[9] = checksum(m.total, m.last_slot, m.shift, unpack(n))
-      return struct.pack('<ddddddddd', unpack(n))
+      n[10] = checksum(m.total, m.last_slot, m.shift, unpack(n))
+      return struct.pack('<dddddddddd', unpack(n))
     end
     if m.last_slot > now - now % m.slot_micros + m.span_micros then
       local ahead = m.last_slot - now
@@ -131,13 +135,14 @@ if m.plans then
   m.dropped = nil
   if plans.others_until <= now then plans.others_reach, plans.others_units, plans.others_until = 0, 0, 0 end
   local latest_until = m.last_slot + plans.latest_reach
-  if (plans.latest_reach ~= plans.reach or plans.latest_units ~= m.units) and latest_until > now
-    and m.total > m.expired_total then
+  local is_latest = plans.latest_reach == plans.reach and plans.latest_units == m.units
+    and plans.latest_slot_micros == m.slot_micros
+  if not is_latest and latest_until > now and m.total > m.expired_total then
     plans.others_reach = math.max(plans.others_reach, plans.latest_reach)
     plans.others_units = math.max(plans.others_units, plans.latest_units)
     plans.others_until = math.max(plans.others_until, latest_until)
   end
-  plans.latest_reach, plans.latest_units = plans.reach, m.units
+  plans.latest_reach, plans.latest_units, plans.latest_slot_micros = plans.reach, m.units, m.slot_micros
   local reach, units = math.max(plans.reach, plans.others_reach), math.max(m.units, plans.others_units)
   local latest = math.max(now, m.last_slot)
   -- If nobody else is left, what this plan counts is all.

@@ -42,6 +42,8 @@ struct Reach {
     micros: u64,
     /// So many of the newest units matter.
     units: u64,
+    /// How long a slot is: of two plans of one reach each has slots of its own.
+    slot_micros: u64,
 }
 
 impl Reach {
@@ -49,28 +51,33 @@ impl Reach {
         Self {
             micros: self.micros.max(other.micros),
             units: self.units.max(other.units),
+            slot_micros: self.slot_micros.max(other.slot_micros),
         }
     }
 
     fn write(self, tell: &mut dyn FnMut(u64)) {
         tell(self.micros);
         tell(self.units);
+        tell(self.slot_micros);
     }
 
     fn read(numbers: &mut &[u64]) -> Option<Self> {
-        let (micros, units) = (next_of(numbers)?, next_of(numbers)?);
-        Some(Self { micros, units })
+        Some(Self {
+            micros: next_of(numbers)?,
+            units: next_of(numbers)?,
+            slot_micros: next_of(numbers)?,
+        })
     }
 
     /// Tells these numbers from others.
     fn id(self) -> u64 {
-        let mixed =
-            [self.micros, self.units]
-                .iter()
-                .fold(0x9E37_79B9_7F4A_7C15_u64, |mixed, number| {
-                    let mixed = (mixed ^ number).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
-                    mixed ^ (mixed >> 29)
-                });
+        let mixed = [self.micros, self.units, self.slot_micros].iter().fold(
+            0x9E37_79B9_7F4A_7C15_u64,
+            |mixed, number| {
+                let mixed = (mixed ^ number).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
+                mixed ^ (mixed >> 29)
+            },
+        );
         // 0 is for a state that others have counted too.
         (mixed >> 11).max(1)
     }
@@ -140,6 +147,7 @@ impl Logging {
                 Reach {
                     micros: span_micros,
                     units: u64::MAX,
+                    slot_micros: own.main.slot_micros,
                 },
                 slot,
             ),
@@ -187,6 +195,7 @@ impl Log {
         let main = Reach {
             micros: span_micros + slot_micros - 1,
             units: quota.units(),
+            slot_micros,
         };
         Ok(Self {
             policy,
@@ -470,7 +479,7 @@ impl Scripted for Log {
                 "last_slot",
             ])
             .private_state(&["id", "shift"])
-            .tail([3, 9])
+            .tail([4, 10])
             .keys(&["list"])
             .requires(&[
                 ("checksum", super::script::CHECKSUM),

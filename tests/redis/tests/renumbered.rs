@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use proptest::{prelude::*, test_runner::TestCaseResult};
-use tollgate::{Quota, algorithm::SlidingWindow, clock::ManualClock};
+use tollgate::{
+    Quota, RateLimiter,
+    algorithm::{SlidingBuckets, SlidingWindow},
+    clock::ManualClock,
+};
 use tollgate_properties::{
     conformance::every_algorithm,
     history::{Cost, History, Op, any_history},
@@ -152,5 +156,32 @@ fn a_window_of_a_far_larger_old_quota_weighs_the_same_after_a_long_step_back() {
         steps(new, start - 3 * i128::from(day), 1);
         steps(&old, start - 3 * i128::from(day), 1);
         steps(&old, start, 100);
+    }
+}
+
+#[test]
+fn two_plans_whose_entries_matter_as_long_and_lie_in_other_slots_are_two_plans() {
+    let redis = Redis::start();
+    let plan = |period: u64, precision: u64| {
+        let quota = Quota::new(7, Duration::from_micros(period));
+        SlidingBuckets::new(quota, Duration::from_micros(precision))
+            .strict()
+            .named("api")
+    };
+    let plans = [plan(16, 16), plan(40, 4), plan(16, 16), plan(40, 4)];
+    let clock = ManualClock::at(instant(1_700_000_000_000_000));
+    let (store, key) = (redis.store(clock.clone()), redis.new_key());
+    let limiters = plans.map(|plan| RateLimiter::new(plan, store.clone()));
+    let asks = [
+        (12, 1, 7, true),
+        (48, 0, 1, true),
+        (49, 1, 1, false),
+        (60, 3, 6, true),
+    ];
+    for (micros, plan, cost, admitted) in asks {
+        clock.set(instant(1_700_006_400_000_000 + micros));
+        let limiter: &RateLimiter<_, _> = &limiters[plan];
+        let decision = redis.wait(limiter.check_cost(&key, cost)).unwrap();
+        assert_eq!(decision.is_admitted(), admitted, "at {micros} µs");
     }
 }

@@ -26,12 +26,12 @@ local now = time[1] * 1000000 + time[2]
 
 -- The state: all zeros if there is none.
 local state = call('GET', key)
-m1_tail_at, m1_tail_end = 74, 97
-if state and #state ~= 97 then
+m1_tail_at, m1_tail_end = 74, 105
+if state and #state ~= 105 then
   if #state < 73 then return redis.error_reply('UNREADABLE state') end
   local tail_end = 73
   m1_tail_at = tail_end + 1
-  tail_end = tail_end + (struct.unpack('<d', state, 58) == 0 and 72 or 24)
+  tail_end = tail_end + (struct.unpack('<d', state, 58) == 0 and 80 or 32)
   m1_tail_end = tail_end
   if #state ~= tail_end then return redis.error_reply('UNREADABLE state') end
 end
@@ -63,30 +63,33 @@ if m1_id ~= m1_own_id then
     end
   end)()
   local reach = m1_span_micros + m1_slot_micros - 1
-  local pack_only = function() return struct.pack('<ddd', reach, m1_units, checksum(m1_own_id, reach, m1_units)) end
+  local pack_only = function()
+    return struct.pack('<dddd', reach, m1_units, m1_slot_micros, checksum(m1_own_id, reach, m1_units, m1_slot_micros))
+  end
   if not state then
     m1_id, m1_tail, dirty = m1_own_id, pack_only(), true
   else
     -- The last cost was admitted under another plan, or there are several. What is kept for others may be over for this
     -- one; the state is what the latest plan counts.
     local tail = string.sub(state, m1_tail_at, m1_tail_end)
-    if #tail ~= (m1_id == 0 and 72 or 24) then error('UNREADABLE state') end
-    local n = { struct.unpack(m1_id == 0 and '<ddddddddd' or '<ddd', tail) }
+    if #tail ~= (m1_id == 0 and 80 or 32) then error('UNREADABLE state') end
+    local n = { struct.unpack(m1_id == 0 and '<dddddddddd' or '<dddd', tail) }
     local sum
     if m1_id == 0 then
-      sum = checksum(m1_total, m1_last_slot, m1_shift, unpack(n, 1, 8))
+      sum = checksum(m1_total, m1_last_slot, m1_shift, unpack(n, 1, 9))
     else
-      sum = checksum(m1_id, n[1], n[2])
+      sum = checksum(m1_id, n[1], n[2], n[3])
     end
     if n[#n - 1] ~= sum then error('UNREADABLE state') end
     for at = 1, #n - 1 do
       if not (n[at] >= 0 and n[at] < 2 ^ 53 and n[at] % 1 == 0) then error('UNREADABLE state') end
     end
-    local plans = { reach = reach, pack_only = pack_only, latest_reach = n[1], latest_units = n[2] }
+    local plans = { reach = reach, pack_only = pack_only }
+    plans.latest_reach, plans.latest_units, plans.latest_slot_micros = n[1], n[2], n[3]
     plans.others_reach, plans.others_units, plans.others_until = 0, 0, 0
     if m1_id == 0 then
-      plans.others_reach, plans.others_units, plans.others_until = n[3], n[4], n[5]
-      m1_expired_total, m1_first_slot, m1_first_total = n[6], n[7], n[8]
+      plans.others_reach, plans.others_units, plans.others_until = n[4], n[5], n[6]
+      m1_expired_total, m1_first_slot, m1_first_total = n[7], n[8], n[9]
       if m1_first_slot > m1_last_slot or m1_first_total > m1_total or m1_expired_total > m1_total
         or (m1_expired_total >= m1_first_total and m1_expired_total < m1_total) then
         error('UNREADABLE state')
@@ -96,11 +99,12 @@ if m1_id ~= m1_own_id then
     end
     plans.pack = function()
       local n = {
-        plans.latest_reach, plans.latest_units, plans.others_reach, plans.others_units, plans.others_until,
+        plans.latest_reach, plans.latest_units, plans.latest_slot_micros,
+        plans.others_reach, plans.others_units, plans.others_until,
         plans.expired_total, plans.first_slot, plans.first_total,
       }
-      n[9] = checksum(m1_total, m1_last_slot, m1_shift, unpack(n))
-      return struct.pack('<ddddddddd', unpack(n))
+      n[10] = checksum(m1_total, m1_last_slot, m1_shift, unpack(n))
+      return struct.pack('<dddddddddd', unpack(n))
     end
     if m1_last_slot > now - now % m1_slot_micros + m1_span_micros then
       local ahead = m1_last_slot - now
@@ -193,13 +197,14 @@ if charged then
     m1_dropped = nil
     if plans.others_until <= now then plans.others_reach, plans.others_units, plans.others_until = 0, 0, 0 end
     local latest_until = m1_last_slot + plans.latest_reach
-    if (plans.latest_reach ~= plans.reach or plans.latest_units ~= m1_units) and latest_until > now
-      and m1_total > m1_expired_total then
+    local is_latest = plans.latest_reach == plans.reach and plans.latest_units == m1_units
+      and plans.latest_slot_micros == m1_slot_micros
+    if not is_latest and latest_until > now and m1_total > m1_expired_total then
       plans.others_reach = math.max(plans.others_reach, plans.latest_reach)
       plans.others_units = math.max(plans.others_units, plans.latest_units)
       plans.others_until = math.max(plans.others_until, latest_until)
     end
-    plans.latest_reach, plans.latest_units = plans.reach, m1_units
+    plans.latest_reach, plans.latest_units, plans.latest_slot_micros = plans.reach, m1_units, m1_slot_micros
     local reach, units = math.max(plans.reach, plans.others_reach), math.max(m1_units, plans.others_units)
     local latest = math.max(now, m1_last_slot)
     -- If nobody else is left, what this plan counts is all.
