@@ -1,18 +1,20 @@
 -- So many units in each window: the rule of FixedWindow. `fixed_window.rs` says the same in Rust.
 --
--- A cost has room if the units that were used in the running window stay within the quota with it. Windows follow one
--- another without a gap from the Unix epoch on; or each opens at the first admission after the last one.
+-- A cost has room if the units that were used in the running window stay within the quota with it.
+-- Windows follow one another without a gap from the Unix epoch on; or each opens at the first
+-- admission after the last one.
 --
 -- Parameters  units              the quota of a window
---             own_id             the id of the caller's plan: twice the period, and 1 more if windows open at the first
---                                admission
+--             own_id             the id of the caller's plan: twice the period, and 1 more if
+--                                windows open at the first admission
 -- State       start              of the window that was counted last, in microseconds
 --             used               the units that were used in it
 -- Private     id                 that of the only plan; 0 if there are several
 -- Tail        of the only plan   nothing
---             of several         the latest's id; then of the other id (0 if there is none), start, used, expires_at; then
---                                units, stamp, expires_at and span of further plans (0 if there are none); then the
---                                checksum of the state and all of these
+--             of several         the latest's id; then of the other id (0 if there is none), start,
+--                                used, expires_at; then units, stamp, expires_at and span of
+--                                further plans (0 if there are none); then the checksum of the
+--                                state and all of these
 -- Reply       running_start      the start of the window that runs now
 --             running_used       the units that were used in it
 --- judge
@@ -86,8 +88,8 @@ if m.id ~= m.own_id then
     m.plans = plans
   end
 elseif m.start > now + m.period then
-  -- The clock has stepped back. A window that is about to end would let another begin: it lasts for a period
-  -- from now.
+  -- The clock has stepped back. A window that is about to end would let another begin: it lasts for
+  -- a period from now.
   m.start, repaired = now, true
 end
 m.running_start, m.running_used = m.start, m.used
@@ -103,7 +105,8 @@ if m.plans then
   local plans = m.plans
   local other = plans.choose_other()
   if not plans.own and m.opens_at_first == 0 then
-    -- The window that was taken over may have begun at an instant at which none of this plan begins.
+    -- The window that was taken over may have begun at an instant at which none of this plan
+    -- begins.
     m.start = math.max(now, m.start)
     m.start = m.start - m.start % m.period
   end

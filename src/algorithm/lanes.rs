@@ -101,13 +101,13 @@ pub(super) fn next_of(numbers: &mut &[u64]) -> Option<u64> {
 /// What several sets of numbers had counted at most when they lost their lanes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rest {
-    /// No one of them more units.
+    /// The largest of their counts, in units.
     pub units: u64,
-    /// None of them later, in microseconds.
+    /// The latest of their stamps, in microseconds.
     pub stamp: u64,
-    /// The microsecond from which on it matters to none of them.
+    /// When the last of them is over, in microseconds.
     pub until: u64,
-    /// For so many microseconds after its own stamp at most it matters to one of them.
+    /// The longest time from a stamp until that count is over, in microseconds.
     pub span: u64,
 }
 

@@ -1,13 +1,15 @@
--- An exact log: the rule of SlidingLog, and, with slots longer than a microsecond, of SlidingBuckets. `log.rs` says the
--- same in Rust.
+-- An exact log: the rule of SlidingLog, and, with slots longer than a microsecond, of
+-- SlidingBuckets. `log.rs` says the same in Rust.
 --
--- A cost has room if the units that were admitted in a span back from now stay within the quota with it.
+-- A cost has room if the units that were admitted in a span back from now stay within the quota
+-- with it.
 --
--- The log is entries, oldest first. Each is a slot, named by the microsecond at which it begins, and the total of all
--- units that were admitted up to its end. The first entry that counts and the last are numbers of the state; those
--- between them are in a list. An entry of the list is the low 6 bytes of the slot and the total in 3, as long as that is
--- enough, and then in its low 4 bytes: with the last entry they tell the whole numbers. Where spans or quotas are so
--- large that they do not, it is 7 bytes each.
+-- The log is entries, oldest first. Each is a slot, named by the microsecond at which it begins,
+-- and the total of all units that were admitted up to its end. The first entry that counts and the
+-- last are numbers of the state; those between them are in a list. An entry of the list is the low
+-- 6 bytes of the slot and the total in 3, as long as that is enough, and then in its low 4 bytes:
+-- with the last entry they tell the whole numbers. Where spans or quotas are so large that they do
+-- not, it is 7 bytes each.
 --
 -- Parameters  units              the quota of a span
 --             slot_micros        how long a slot is
@@ -19,18 +21,22 @@
 --             first_total        the total up to its end
 --             last_slot          of the last entry
 -- Private     id                 that of the only plan; 0 if there are several
---             shift              so much later are slots in the list than they are: the clock has stepped back
--- Tail        of the only plan   reach (microseconds for which an entry may count, with its slot), units,
---                                slot_micros; then the checksum of its id and these
---             of several         the same of the latest; then the largest reach and units of the others, and the
---                                microsecond until which they matter; then expired_total, first_slot and first_total as
---                                they are for all plans: those of the state are what the latest counts; then the
+--             shift              so much later are slots in the list than they are: the clock has
+--                                stepped back
+-- Tail        of the only plan   reach (microseconds for which an entry may count, with its slot),
+--                                units, slot_micros; then the checksum of its id and these
+--             of several         the same of the latest; then the largest reach and units of the
+--                                others, and the microsecond until which they matter; then
+--                                expired_total, first_slot and first_total as they are for all
+--                                plans: those of the state are what the latest counts; then the
 --                                checksum of total, last_slot, shift and all of these
 -- Keys        list               the entries between the first and the last
 -- Reply       counted            the units that count
---             room_after         the slot after whose end one more has room; 0 if there are none that count
+--             room_after         the slot after whose end one more has room; 0 if there are none
+--                                that count
 --             fresh_after        the slot after whose end none counts
---             cost_after         the slot after whose end the cost has room; 0 if it has, or never will
+--             cost_after         the slot after whose end the cost has room; 0 if it has, or never
+--                                will
 --- judge
 if m.shift ~= 0 and not (m.shift > 0 and m.shift + m.last_slot < 2 ^ 53 and m.shift % 1 == 0) then
   error('UNREADABLE state')
@@ -48,8 +54,8 @@ if m.id ~= m.own_id then
   if not state then
     m.id, m.tail, dirty = m.own_id, pack_only(), true
   else
-    -- The last cost was admitted under another plan, or there are several. What is kept for others may be over for this
-    -- one; the state is what the latest plan counts.
+    -- The last cost was admitted under another plan, or there are several. What is kept for others
+    -- may be over for this one; the state is what the latest plan counts.
     local tail = string.sub(state, m.tail_at, m.tail_end)
     if #tail ~= (m.id == 0 and 80 or 32) then error('UNREADABLE state') end
     local n = { struct.unpack(m.id == 0 and '<dddddddddd' or '<dddd', tail) }
@@ -105,7 +111,8 @@ if m.first_slot + m.span_micros <= m.slot or m.first_total <= m.total + cost - m
   m.seek = require('log_seek')
 end
 if m.first_slot + m.span_micros <= m.slot and m.total > m.expired_total then
-  -- Entries are over: `dropped` of the list are to go. The state as it was is kept, for where nothing is written.
+  -- Entries are over: `dropped` of the list are to go. The state as it was is kept, for where
+  -- nothing is written.
   m.old_expired_total, m.old_first_slot, m.old_first_total = m.expired_total, m.first_slot, m.first_total
   if m.last_slot + m.span_micros <= m.slot then
     m.expired_total, m.dropped = m.total, 2 ^ 31
@@ -115,8 +122,8 @@ if m.first_slot + m.span_micros <= m.slot and m.total > m.expired_total then
   end
 end
 if m.ahead and m.ahead > m.span_micros then
-  -- The clock has stepped back: the last entry is as of now, wherever its slot begins. In one that is about to end it
-  -- would be over too soon.
+  -- The clock has stepped back: the last entry is as of now, wherever its slot begins. In one that
+  -- is about to end it would be over too soon.
   m.ahead = m.last_slot - now
   m.shift = m.shift + m.ahead
   m.first_slot = math.max(m.first_slot - m.ahead, 0)
@@ -232,7 +239,8 @@ if m.plans and not m.plans.is_charged then
   m.expired_total, m.first_slot, m.first_total = m.plans.expired_total, m.plans.first_slot, m.plans.first_total
   m.dropped = nil
 elseif m.old_first_slot then
-  -- Only another limit's state is repaired: what is over is kept, as a clock that steps back may count it again.
+  -- Only another limit's state is repaired: what is over is kept, as a clock that steps back may
+  -- count it again.
   m.old_expired_total, m.expired_total = m.expired_total, m.old_expired_total
   m.old_first_slot, m.first_slot = m.first_slot, m.old_first_slot
   m.old_first_total, m.first_total = m.first_total, m.old_first_total

@@ -1,8 +1,10 @@
--- Finds an entry in the list of a log: see log.lua, which says `require('log_seek')` where it needs it.
+-- Finds an entry in the list of a log: see log.lua, which says `require('log_seek')` where it needs
+-- it.
 --
--- Returns  a function. It finds the first entry, from index `from` of the list on, of at least this slot and this total,
---          with which all before it expire. It returns the total before it, its slot, its total, and how many entries
---          of the list are gone with it. If there is none, it is the last of the state.
+-- Returns  a function. It finds the first entry, from index `from` of the list on, of at least this
+--          slot and this total, with which all before it expire. It returns the total before it,
+--          its slot, its total, and how many entries of the list are gone with it. If there is
+--          none, it is the last of the state.
 return function(list, from, before, shift, last_slot, last_total, least_slot, least_total)
   local last = last_slot + shift
   least_slot = least_slot > 0 and least_slot + shift or 0

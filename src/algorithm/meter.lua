@@ -1,20 +1,24 @@
--- A bucket that owes: the rule of TokenBucket, LeakyBucket and Gcra. `meter.rs` says the same in Rust.
+-- A bucket that owes: the rule of TokenBucket, LeakyBucket and Gcra. `meter.rs` says the same in
+-- Rust.
 --
--- Every cost adds to a debt, which is paid off at a steady rate. A cost has room if the debt with it stays within
--- the capacity. The debt is counted in parts of a unit, so that each tick pays a whole number of them.
+-- Every cost adds to a debt, which is paid off at a steady rate. A cost has room if the debt with
+-- it stays within the capacity. The debt is counted in parts of a unit, so that each tick pays a
+-- whole number of them.
 --
 -- Parameters  capacity_parts     the largest debt
 --             parts_per_unit     what a cost of 1 adds
 --             parts_per_tick     what a tick pays off
---             own_id             the id of the caller's plan. A tick is a microsecond, or, if the id is 2^50 or more,
---                                10^(id / 2^50) of them
+--             own_id             the id of the caller's plan. A tick is a microsecond, or, if the
+--                                id is 2^50 or more, 10^(id / 2^50) of them
 -- State       debt               in parts
 --             debt_tick          the tick at which it was counted
 -- Private     id                 that of the only plan; 0 if there are several
--- Tail        of the only plan   capacity_parts, parts_per_unit, parts_per_tick; then the checksum of its id and these
---             of several         the latest's id, capacity_parts, parts_per_unit, parts_per_tick; then of the other the
---                                same (all 0 if there is none), debt, debt_tick, expires_at; then units, stamp,
---                                expires_at and span of further plans (0 if there are none); then the checksum of the
+-- Tail        of the only plan   capacity_parts, parts_per_unit, parts_per_tick; then the checksum
+--                                of its id and these
+--             of several         the latest's id, capacity_parts, parts_per_unit, parts_per_tick;
+--                                then of the other the same (all 0 if there is none), debt,
+--                                debt_tick, expires_at; then units, stamp, expires_at and span of
+--                                further plans (0 if there are none); then the checksum of the
 --                                state and all of these
 -- Reply       debt_now           what is owed now
 --             tick_now           the tick of now, or debt_tick if that is later
@@ -95,8 +99,8 @@ if m.id ~= m.own_id then
     if plans.own then
       m.debt, m.debt_tick = plans.own.debt, plans.own.debt_tick
     elseif plans.further then
-      -- It may be one of the further plans: as many parts, owed at the latest stamp, or paid off when that matters no
-      -- more.
+      -- It may be one of the further plans: as many parts, owed at the latest stamp, or paid off
+      -- when that matters no more.
       local further = plans.further
       m.debt = math.min(further.units * m.parts_per_unit, m.capacity_parts)
       local ticks = m.parts_per_tick > 0 and math.floor(m.debt / m.parts_per_tick) or 0
@@ -119,7 +123,8 @@ elseif m.debt > m.capacity_parts then
 end
 m.debt_now = m.debt + (m.debt_tick - m.tick_now) * m.parts_per_tick
 if m.debt_tick > m.tick_now then
-  -- The clock has stepped back: nothing is paid off meanwhile. A debt too far ahead is moved to now.
+  -- The clock has stepped back: nothing is paid off meanwhile. A debt too far ahead is moved to
+  -- now.
   m.debt_now = m.debt
   if not m.plans and m.debt_tick > m.tick_now + math.ceil(m.capacity_parts / m.parts_per_tick) then
     m.debt_tick, repaired = m.tick_now, true

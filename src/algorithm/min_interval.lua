@@ -1,6 +1,8 @@
--- At most one admission in an interval: the rule of MinInterval. `min_interval.rs` says the same in Rust.
+-- At most one admission in an interval: the rule of MinInterval. `min_interval.rs` says the same in
+-- Rust.
 --
--- A cost has room if the last admission is an interval ago. Every cost but 0 counts as one admission.
+-- A cost has room if the last admission is an interval ago. Every cost but 0 counts as one
+-- admission.
 --
 -- Parameters  interval        in microseconds
 -- State       stamp           the microsecond of the last admission

@@ -1,26 +1,30 @@
 -- What the scripts share whose state may be counted under several plans.
 --
--- A plan is one configuration of a policy: callers with different plans may share a state, in turn. It is a table
--- with its `id`, what is counted under it, and `expires_at`, the microsecond from which on that matters no more.
--- The last cost was admitted under the latest plan. One other plan is counted beside it, and every admission is
--- charged to both. Of further plans is kept the most units that one of them had counted, the latest instant at
--- which one did, until when that matters, and for how long at most after its own stamp it matters to one.
+-- A plan is one configuration of a policy: callers with different plans may share a state, in turn.
+-- It is a table with its `id`, what is counted under it, and `expires_at`, the microsecond from
+-- which on that matters no more. The last cost was admitted under the latest plan. One other plan
+-- is counted beside it, and every admission is charged to both. Of further plans is kept the most
+-- units that one of them had counted, the latest instant at which one did, until when that matters,
+-- and for how long at most after its own stamp it matters to one.
 --
--- A script says `require('plans')` where it meets a state of another plan, and only there. This text then stands
--- in that place, so that a state of one plan pays nothing for it.
+-- A script says `require('plans')` where it meets a state of another plan, and only there. This
+-- text then stands in that place, so that a state of one plan pays nothing for it.
 --
 -- Given    now, in microseconds
 -- Returns  a table with the functions below. The script sets its fields:
 --          latest, other         plans; there may be no other
---          further               what is kept of further plans, if there are any: units, stamp, expires_at and span
---          own                   the caller's plan, if it is the latest or the other one: see `find`
+--          further               what is kept of further plans, if there are any: units, stamp,
+--                                expires_at and span
+--          own                   the caller's plan, if it is the latest or the other one: see
+--                                `find`
 --          units_of(plan)        at least as many units as it has counted
 --          stamp_of(plan)        the microsecond at which it was counted
 --          move_to_now(plan)     moves what was counted in the future to now
 --          expiry_of(plan)       the microsecond from which on what it has counted matters no more
 local plans = {}
 
--- Fails unless all are numbers that a script has written: whole, not negative, and exact as doubles.
+-- Fails unless all are numbers that a script has written: whole, not negative, and exact as
+-- doubles.
 function plans.check(...)
   for _, number in ipairs({ ... }) do
     if not (number >= 0 and number < 2 ^ 53 and number % 1 == 0) then error('UNREADABLE state') end
@@ -73,8 +77,8 @@ function plans.move_back()
   end
 end
 
--- A cost was admitted under the caller's plan, which is to be the latest: chooses the other one, which it
--- returns. Of two the one is kept that matters longer.
+-- A cost was admitted under the caller's plan, which is to be the latest: chooses the other one,
+-- which it returns. Of two the one is kept that matters longer.
 function plans.choose_other()
   local latest, other, further = plans.latest, plans.other, plans.further
   if further and further.expires_at <= now then further = nil end

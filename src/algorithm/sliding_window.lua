@@ -1,8 +1,8 @@
--- Two windows, of which the earlier counts for the part of it that is not over: the rule of SlidingWindow.
--- `sliding_window.rs` says the same in Rust.
+-- Two windows, of which the earlier counts for the part of it that is not over: the rule of
+-- SlidingWindow. `sliding_window.rs` says the same in Rust.
 --
--- A cost has room if the units of the running window, and of those of the window before it the part that a period
--- back from now still covers, stay within the quota with it.
+-- A cost has room if the units of the running window, and of those of the window before it the part
+-- that a period back from now still covers, stay within the quota with it.
 --
 -- Parameters  units               the quota of a period
 --             period              in microseconds; also the id of the caller's plan
@@ -13,9 +13,10 @@
 --             current             the units of that window
 -- Private     id                  that of the only plan; 0 if there are several
 -- Tail        of the only plan    nothing
---             of several          the latest's id; then of the other id (0 if there is none), stamp, previous, current,
---                                 expires_at; then units, stamp, expires_at and span of further plans (0 if
---                                 there are none); then the checksum of the state and all of these
+--             of several          the latest's id; then of the other id (0 if there is none),
+--                                 stamp, previous, current, expires_at; then units, stamp,
+--                                 expires_at and span of further plans (0 if there are none); then
+--                                 the checksum of the state and all of these
 -- Reply       stamp_now           now, or stamp if that is later
 --             previous_now        the units of the window before the running one
 --             current_now         the units of the running one
@@ -78,7 +79,8 @@ if m.id ~= m.period then
     if plans.own then
       m.stamp, m.previous, m.current = plans.own.stamp, plans.own.previous, plans.own.current
     elseif plans.further then
-      -- It may be one of the further plans: all units in one window, which is no earlier than its own was.
+      -- It may be one of the further plans: all units in one window, which is no earlier than its
+      -- own was.
       local further = plans.further
       local periods = math.max(math.ceil(further.expires_at / m.period) - 2, 0)
       m.stamp = math.min(further.stamp, periods * m.period)
@@ -89,8 +91,8 @@ if m.id ~= m.period then
     m.plans = plans
   end
 elseif m.stamp > now + 2 * m.period then
-  -- The clock has stepped back, and now is elsewhere in its window: the whole estimate becomes the count of the
-  -- running one.
+  -- The clock has stepped back, and now is elsewhere in its window: the whole estimate becomes the
+  -- count of the running one.
   local covered = m.ticks - math.floor(m.stamp % m.period / m.tick_micros)
   m.current = m.current + math.ceil(m.previous * covered / m.ticks)
   m.stamp, m.previous = now, 0

@@ -80,7 +80,8 @@ do
         -- plans.lua
         local plans = {}
 
-        -- Fails unless all are numbers that a script has written: whole, not negative, and exact as doubles.
+        -- Fails unless all are numbers that a script has written: whole, not negative, and exact as
+        -- doubles.
         function plans.check(...)
           for _, number in ipairs({ ... }) do
             if not (number >= 0 and number < 2 ^ 53 and number % 1 == 0) then error('UNREADABLE state') end
@@ -133,8 +134,8 @@ do
           end
         end
 
-        -- A cost was admitted under the caller's plan, which is to be the latest: chooses the other one, which it
-        -- returns. Of two the one is kept that matters longer.
+        -- A cost was admitted under the caller's plan, which is to be the latest: chooses the other one,
+        -- which it returns. Of two the one is kept that matters longer.
         function plans.choose_other()
           local latest, other, further = plans.latest, plans.other, plans.further
           if further and further.expires_at <= now then further = nil end
@@ -233,8 +234,8 @@ do
       if plans.own then
         m1_debt, m1_debt_tick = plans.own.debt, plans.own.debt_tick
       elseif plans.further then
-        -- It may be one of the further plans: as many parts, owed at the latest stamp, or paid off when that matters no
-        -- more.
+        -- It may be one of the further plans: as many parts, owed at the latest stamp, or paid off
+        -- when that matters no more.
         local further = plans.further
         m1_debt = math.min(further.units * m1_parts_per_unit, m1_capacity_parts)
         local ticks = m1_parts_per_tick > 0 and math.floor(m1_debt / m1_parts_per_tick) or 0
@@ -257,7 +258,8 @@ do
   end
   m1_debt_now = m1_debt + (m1_debt_tick - m1_tick_now) * m1_parts_per_tick
   if m1_debt_tick > m1_tick_now then
-    -- The clock has stepped back: nothing is paid off meanwhile. A debt too far ahead is moved to now.
+    -- The clock has stepped back: nothing is paid off meanwhile. A debt too far ahead is moved to
+    -- now.
     m1_debt_now = m1_debt
     if not m1_plans and m1_debt_tick > m1_tick_now + math.ceil(m1_capacity_parts / m1_parts_per_tick) then
       m1_debt_tick, repaired = m1_tick_now, true
@@ -307,7 +309,8 @@ do
         -- plans.lua
         local plans = {}
 
-        -- Fails unless all are numbers that a script has written: whole, not negative, and exact as doubles.
+        -- Fails unless all are numbers that a script has written: whole, not negative, and exact as
+        -- doubles.
         function plans.check(...)
           for _, number in ipairs({ ... }) do
             if not (number >= 0 and number < 2 ^ 53 and number % 1 == 0) then error('UNREADABLE state') end
@@ -360,8 +363,8 @@ do
           end
         end
 
-        -- A cost was admitted under the caller's plan, which is to be the latest: chooses the other one, which it
-        -- returns. Of two the one is kept that matters longer.
+        -- A cost was admitted under the caller's plan, which is to be the latest: chooses the other one,
+        -- which it returns. Of two the one is kept that matters longer.
         function plans.choose_other()
           local latest, other, further = plans.latest, plans.other, plans.further
           if further and further.expires_at <= now then further = nil end
@@ -471,8 +474,8 @@ do
       m2_plans = plans
     end
   elseif m2_start > now + m2_period then
-    -- The clock has stepped back. A window that is about to end would let another begin: it lasts for a period
-    -- from now.
+    -- The clock has stepped back. A window that is about to end would let another begin: it lasts for
+    -- a period from now.
     m2_start, repaired = now, true
   end
   m2_running_start, m2_running_used = m2_start, m2_used
@@ -521,7 +524,8 @@ if charged then
       local plans = m2_plans
       local other = plans.choose_other()
       if not plans.own and m2_opens_at_first == 0 then
-        -- The window that was taken over may have begun at an instant at which none of this plan begins.
+        -- The window that was taken over may have begun at an instant at which none of this plan
+        -- begins.
         m2_start = math.max(now, m2_start)
         m2_start = m2_start - m2_start % m2_period
       end

@@ -50,7 +50,8 @@ if m1_id ~= m1_own_id then
       -- plans.lua
       local plans = {}
 
-      -- Fails unless all are numbers that a script has written: whole, not negative, and exact as doubles.
+      -- Fails unless all are numbers that a script has written: whole, not negative, and exact as
+      -- doubles.
       function plans.check(...)
         for _, number in ipairs({ ... }) do
           if not (number >= 0 and number < 2 ^ 53 and number % 1 == 0) then error('UNREADABLE state') end
@@ -103,8 +104,8 @@ if m1_id ~= m1_own_id then
         end
       end
 
-      -- A cost was admitted under the caller's plan, which is to be the latest: chooses the other one, which it
-      -- returns. Of two the one is kept that matters longer.
+      -- A cost was admitted under the caller's plan, which is to be the latest: chooses the other one,
+      -- which it returns. Of two the one is kept that matters longer.
       function plans.choose_other()
         local latest, other, further = plans.latest, plans.other, plans.further
         if further and further.expires_at <= now then further = nil end
@@ -214,8 +215,8 @@ if m1_id ~= m1_own_id then
     m1_plans = plans
   end
 elseif m1_start > now + m1_period then
-  -- The clock has stepped back. A window that is about to end would let another begin: it lasts for a period
-  -- from now.
+  -- The clock has stepped back. A window that is about to end would let another begin: it lasts for
+  -- a period from now.
   m1_start, repaired = now, true
 end
 m1_running_start, m1_running_used = m1_start, m1_used
@@ -234,7 +235,8 @@ if charged then
     local plans = m1_plans
     local other = plans.choose_other()
     if not plans.own and m1_opens_at_first == 0 then
-      -- The window that was taken over may have begun at an instant at which none of this plan begins.
+      -- The window that was taken over may have begun at an instant at which none of this plan
+      -- begins.
       m1_start = math.max(now, m1_start)
       m1_start = m1_start - m1_start % m1_period
     end

@@ -69,8 +69,8 @@ if m1_id ~= m1_own_id then
   if not state then
     m1_id, m1_tail, dirty = m1_own_id, pack_only(), true
   else
-    -- The last cost was admitted under another plan, or there are several. What is kept for others may be over for this
-    -- one; the state is what the latest plan counts.
+    -- The last cost was admitted under another plan, or there are several. What is kept for others
+    -- may be over for this one; the state is what the latest plan counts.
     local tail = string.sub(state, m1_tail_at, m1_tail_end)
     if #tail ~= (m1_id == 0 and 80 or 32) then error('UNREADABLE state') end
     local n = { struct.unpack(m1_id == 0 and '<dddddddddd' or '<dddd', tail) }
@@ -164,7 +164,8 @@ if m1_first_slot + m1_span_micros <= m1_slot or m1_first_total <= m1_total + cos
   end)()
 end
 if m1_first_slot + m1_span_micros <= m1_slot and m1_total > m1_expired_total then
-  -- Entries are over: `dropped` of the list are to go. The state as it was is kept, for where nothing is written.
+  -- Entries are over: `dropped` of the list are to go. The state as it was is kept, for where
+  -- nothing is written.
   m1_old_expired_total, m1_old_first_slot, m1_old_first_total = m1_expired_total, m1_first_slot, m1_first_total
   if m1_last_slot + m1_span_micros <= m1_slot then
     m1_expired_total, m1_dropped = m1_total, 2 ^ 31
@@ -174,8 +175,8 @@ if m1_first_slot + m1_span_micros <= m1_slot and m1_total > m1_expired_total the
   end
 end
 if m1_ahead and m1_ahead > m1_span_micros then
-  -- The clock has stepped back: the last entry is as of now, wherever its slot begins. In one that is about to end it
-  -- would be over too soon.
+  -- The clock has stepped back: the last entry is as of now, wherever its slot begins. In one that
+  -- is about to end it would be over too soon.
   m1_ahead = m1_last_slot - now
   m1_shift = m1_shift + m1_ahead
   m1_first_slot = math.max(m1_first_slot - m1_ahead, 0)
@@ -278,7 +279,8 @@ if charged or repaired then
     m1_expired_total, m1_first_slot, m1_first_total = m1_plans.expired_total, m1_plans.first_slot, m1_plans.first_total
     m1_dropped = nil
   elseif m1_old_first_slot then
-    -- Only another limit's state is repaired: what is over is kept, as a clock that steps back may count it again.
+    -- Only another limit's state is repaired: what is over is kept, as a clock that steps back may
+    -- count it again.
     m1_old_expired_total, m1_expired_total = m1_expired_total, m1_old_expired_total
     m1_old_first_slot, m1_first_slot = m1_first_slot, m1_old_first_slot
     m1_old_first_total, m1_first_total = m1_first_total, m1_old_first_total

@@ -49,7 +49,8 @@ if m1_id ~= m1_period then
       -- plans.lua
       local plans = {}
 
-      -- Fails unless all are numbers that a script has written: whole, not negative, and exact as doubles.
+      -- Fails unless all are numbers that a script has written: whole, not negative, and exact as
+      -- doubles.
       function plans.check(...)
         for _, number in ipairs({ ... }) do
           if not (number >= 0 and number < 2 ^ 53 and number % 1 == 0) then error('UNREADABLE state') end
@@ -102,8 +103,8 @@ if m1_id ~= m1_period then
         end
       end
 
-      -- A cost was admitted under the caller's plan, which is to be the latest: chooses the other one, which it
-      -- returns. Of two the one is kept that matters longer.
+      -- A cost was admitted under the caller's plan, which is to be the latest: chooses the other one,
+      -- which it returns. Of two the one is kept that matters longer.
       function plans.choose_other()
         local latest, other, further = plans.latest, plans.other, plans.further
         if further and further.expires_at <= now then further = nil end
@@ -203,7 +204,8 @@ if m1_id ~= m1_period then
     if plans.own then
       m1_stamp, m1_previous, m1_current = plans.own.stamp, plans.own.previous, plans.own.current
     elseif plans.further then
-      -- It may be one of the further plans: all units in one window, which is no earlier than its own was.
+      -- It may be one of the further plans: all units in one window, which is no earlier than its
+      -- own was.
       local further = plans.further
       local periods = math.max(math.ceil(further.expires_at / m1_period) - 2, 0)
       m1_stamp = math.min(further.stamp, periods * m1_period)
@@ -214,8 +216,8 @@ if m1_id ~= m1_period then
     m1_plans = plans
   end
 elseif m1_stamp > now + 2 * m1_period then
-  -- The clock has stepped back, and now is elsewhere in its window: the whole estimate becomes the count of the
-  -- running one.
+  -- The clock has stepped back, and now is elsewhere in its window: the whole estimate becomes the
+  -- count of the running one.
   local covered = m1_ticks - math.floor(m1_stamp % m1_period / m1_tick_micros)
   m1_current = m1_current + math.ceil(m1_previous * covered / m1_ticks)
   m1_stamp, m1_previous = now, 0

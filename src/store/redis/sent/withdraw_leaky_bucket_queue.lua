@@ -67,7 +67,8 @@ if m1_id ~= m1_own_id then
       -- plans.lua
       local plans = {}
 
-      -- Fails unless all are numbers that a script has written: whole, not negative, and exact as doubles.
+      -- Fails unless all are numbers that a script has written: whole, not negative, and exact as
+      -- doubles.
       function plans.check(...)
         for _, number in ipairs({ ... }) do
           if not (number >= 0 and number < 2 ^ 53 and number % 1 == 0) then error('UNREADABLE state') end
@@ -120,8 +121,8 @@ if m1_id ~= m1_own_id then
         end
       end
 
-      -- A cost was admitted under the caller's plan, which is to be the latest: chooses the other one, which it
-      -- returns. Of two the one is kept that matters longer.
+      -- A cost was admitted under the caller's plan, which is to be the latest: chooses the other one,
+      -- which it returns. Of two the one is kept that matters longer.
       function plans.choose_other()
         local latest, other, further = plans.latest, plans.other, plans.further
         if further and further.expires_at <= now then further = nil end
@@ -220,8 +221,8 @@ if m1_id ~= m1_own_id then
     if plans.own then
       m1_debt, m1_debt_tick = plans.own.debt, plans.own.debt_tick
     elseif plans.further then
-      -- It may be one of the further plans: as many parts, owed at the latest stamp, or paid off when that matters no
-      -- more.
+      -- It may be one of the further plans: as many parts, owed at the latest stamp, or paid off
+      -- when that matters no more.
       local further = plans.further
       m1_debt = math.min(further.units * m1_parts_per_unit, m1_capacity_parts)
       local ticks = m1_parts_per_tick > 0 and math.floor(m1_debt / m1_parts_per_tick) or 0
@@ -244,7 +245,8 @@ elseif m1_debt > m1_capacity_parts then
 end
 m1_debt_now = m1_debt + (m1_debt_tick - m1_tick_now) * m1_parts_per_tick
 if m1_debt_tick > m1_tick_now then
-  -- The clock has stepped back: nothing is paid off meanwhile. A debt too far ahead is moved to now.
+  -- The clock has stepped back: nothing is paid off meanwhile. A debt too far ahead is moved to
+  -- now.
   m1_debt_now = m1_debt
   if not m1_plans and m1_debt_tick > m1_tick_now + math.ceil(m1_capacity_parts / m1_parts_per_tick) then
     m1_debt_tick, repaired = m1_tick_now, true
