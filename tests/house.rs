@@ -139,7 +139,7 @@ const LONG_FILES: &[(&str, &str)] = &[
     ),
     ("algorithm/log.rs", "the rule, alone and beside other plans"),
     (
-        "algorithm/meter.rs",
+        "algorithm/debt_bucket.rs",
         "the rule, alone and beside other plans",
     ),
     (

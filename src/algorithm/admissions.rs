@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::lanes::next_of;
+use super::plans::next_of;
 
 /// So many entries are looked at one by one.
 const FEW: usize = 4;

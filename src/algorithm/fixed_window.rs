@@ -9,7 +9,7 @@ use crate::{
     quota::Quota,
 };
 
-use super::lanes::{Laned, Lanes, Rest, Rule, next_of};
+use super::plans::{CountByPlan, FurtherPlans, Plans, Rule, next_of};
 
 /// Admits a request if the units taken in the running window leave room for its cost; refuses it
 /// otherwise.
@@ -51,7 +51,7 @@ pub struct FixedWindow {
     policy: Policy,
     quota: Quota,
     windows: Windows,
-    own: LazyArc<Lanes<Windows>>,
+    own: LazyArc<Plans<Windows>>,
 }
 
 /// When windows begin and end.
@@ -106,7 +106,7 @@ impl FixedWindow {
             policy,
             quota,
             windows,
-            own: Lanes::of_one(windows),
+            own: Plans::of_one(windows),
         }
     }
 
@@ -181,7 +181,7 @@ pub struct Window {
 }
 
 /// The state of a window.
-type Counted = Laned<Windows>;
+type Counted = CountByPlan<Windows>;
 
 impl Windows {
     /// The start of the window that `micros` is in, if nobody has opened one.
@@ -263,20 +263,21 @@ impl Rule for Windows {
     }
 
     /// A window that ends no earlier than one of these did.
-    fn begun_from_rest(&self, rest: &Rest, units: u64) -> Window {
+    fn begun_from_further(&self, further: &FurtherPlans, units: u64) -> Window {
         let start = match self.opens {
             Opens::AtMultiplesOfThePeriod => {
-                let [stamp, until] =
-                    [rest.stamp, rest.until].map(|micros| micros.div_ceil(self.period_micros));
+                let [stamp, until] = [further.stamp_micros, further.expires_at_micros]
+                    .map(|micros| micros.div_ceil(self.period_micros));
                 min(stamp, until.saturating_sub(1)) * self.period_micros
             }
-            Opens::AtTheFirstRequest => {
-                min(rest.stamp, rest.until.saturating_sub(self.period_micros))
-            }
+            Opens::AtTheFirstRequest => min(
+                further.stamp_micros,
+                further.expires_at_micros.saturating_sub(self.period_micros),
+            ),
         };
         Window {
             start,
-            used: min(rest.units, units),
+            used: min(further.units, units),
         }
     }
 
@@ -342,7 +343,7 @@ impl Algorithm for FixedWindow {
     #[inline]
     fn fresh(&self, at: Timestamp) -> Counted {
         let start = self.windows.start_at(at.as_micros());
-        Laned::new(Window { start, used: 0 }, &self.own)
+        CountByPlan::new(Window { start, used: 0 }, &self.own)
     }
 
     #[inline]
@@ -368,7 +369,7 @@ impl Algorithm for FixedWindow {
             state.count = window;
             return;
         }
-        if !state.has_lane(&self.own) {
+        if !state.has_plan(&self.own) {
             // Others began it elsewhere.
             let aligned = self.windows.opens == Opens::AtMultiplesOfThePeriod;
             let latest = max(now.as_micros(), window.start);
@@ -439,7 +440,7 @@ impl Scripted for FixedWindow {
     }
 
     fn state(&self, numbers: &[u64]) -> Option<Counted> {
-        Laned::read(&self.own, numbers)
+        CountByPlan::read(&self.own, numbers)
     }
 
     fn numbers(&self, state: &Counted, tell: &mut dyn FnMut(u64)) {

@@ -1,4 +1,4 @@
-use crate::{algorithm::meter::Meter, error::ConfigError, quota::Quota};
+use crate::{algorithm::debt_bucket::DebtBucket, error::ConfigError, quota::Quota};
 
 use super::same_rule::same_rule;
 
@@ -40,7 +40,7 @@ use super::same_rule::same_rule;
 /// # }).unwrap();
 /// ```
 #[derive(Debug, Clone)]
-pub struct Gcra(Meter);
+pub struct Gcra(DebtBucket);
 
 impl Gcra {
     /// A limit of this rate that lets as many units arrive at once as the quota has.
@@ -59,7 +59,7 @@ impl Gcra {
     ///
     /// The quota is so large that no tick can count it exactly.
     pub fn try_new(quota: Quota) -> Result<Self, ConfigError> {
-        Meter::new("gcra", quota, quota.units()).map(Self)
+        DebtBucket::new("gcra", quota, quota.units()).map(Self)
     }
 
     /// How many units may arrive at once.
@@ -107,4 +107,4 @@ impl Gcra {
     }
 }
 
-same_rule!(Gcra, Meter);
+same_rule!(Gcra, DebtBucket);

@@ -3,7 +3,7 @@ use std::time::Duration;
 use crate::{
     algorithm::{
         Algorithm, ConfigId, PolicyId, Script, ScriptReply, Scripted,
-        meter::{Meter, MeterSnapshot, Owing},
+        debt_bucket::{DebtBucket, DebtBucketSnapshot, Owing},
     },
     clock::Timestamp,
     decision::{Decision, PolicyDecision},
@@ -48,7 +48,7 @@ use super::same_rule::same_rule;
 /// # }).unwrap();
 /// ```
 #[derive(Debug, Clone)]
-pub struct LeakyBucket(Meter);
+pub struct LeakyBucket(DebtBucket);
 
 impl LeakyBucket {
     /// A bucket that leaks at this rate and holds as many units as the quota has.
@@ -67,7 +67,7 @@ impl LeakyBucket {
     ///
     /// The quota is so large that no tick can count it exactly.
     pub fn try_new(quota: Quota) -> Result<Self, ConfigError> {
-        Meter::new("leaky-bucket", quota, quota.units()).map(Self)
+        DebtBucket::new("leaky-bucket", quota, quota.units()).map(Self)
     }
 
     /// How many units the bucket holds.
@@ -122,7 +122,7 @@ impl LeakyBucket {
     }
 }
 
-same_rule!(LeakyBucket, Meter);
+same_rule!(LeakyBucket, DebtBucket);
 
 /// Holds an admitted request back until its turn, one unit every P/n; refuses it if the queue is
 /// full.
@@ -174,7 +174,7 @@ same_rule!(LeakyBucket, Meter);
 /// # }).unwrap();
 /// ```
 #[derive(Debug, Clone)]
-pub struct LeakyBucketQueue(Meter);
+pub struct LeakyBucketQueue(DebtBucket);
 
 impl LeakyBucketQueue {
     /// How many units the queue has room for.
@@ -221,19 +221,19 @@ impl LeakyBucketQueue {
         self.0.named(name).map(Self)
     }
 
-    fn delay_micros(&self, admission: &MeterSnapshot) -> u64 {
+    fn delay_micros(&self, admission: &DebtBucketSnapshot) -> u64 {
         self.0.owed(admission, true).delay_micros()
     }
 
     #[inline(always)]
-    fn told(&self, snapshot: &MeterSnapshot) -> PolicyDecision {
+    fn told(&self, snapshot: &DebtBucketSnapshot) -> PolicyDecision {
         PolicyDecision::lazy(self.0.policy(), self.0.owed(snapshot, true).lazy())
     }
 }
 
 impl Algorithm for LeakyBucketQueue {
     type State = Owing;
-    type Snapshot = MeterSnapshot;
+    type Snapshot = DebtBucketSnapshot;
 
     #[inline]
     fn policy_id(&self) -> PolicyId {
@@ -274,43 +274,55 @@ impl Algorithm for LeakyBucketQueue {
     }
 
     #[inline]
-    fn snapshot(&self, state: &Owing, cost: u32, admitted: bool, now: Timestamp) -> MeterSnapshot {
+    fn snapshot(
+        &self,
+        state: &Owing,
+        cost: u32,
+        admitted: bool,
+        now: Timestamp,
+    ) -> DebtBucketSnapshot {
         self.0.snapshot(state, cost, admitted, now)
     }
 
     #[inline(always)]
-    fn step(&self, state: &mut Owing, cost: u32, now: Timestamp) -> (bool, MeterSnapshot) {
+    fn step(&self, state: &mut Owing, cost: u32, now: Timestamp) -> (bool, DebtBucketSnapshot) {
         self.0.step(state, cost, now)
     }
 
     #[inline]
-    fn describe(&self, snapshot: &MeterSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+    fn describe(&self, snapshot: &DebtBucketSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
         tell(self.told(snapshot).resolved());
     }
 
     #[inline(always)]
-    fn decision(&self, snapshot: &MeterSnapshot) -> Decision {
+    fn decision(&self, snapshot: &DebtBucketSnapshot) -> Decision {
         Decision::of_one(self.told(snapshot))
     }
 
     #[inline]
-    fn delay(&self, snapshot: &MeterSnapshot) -> Duration {
+    fn delay(&self, snapshot: &DebtBucketSnapshot) -> Duration {
         Duration::from_micros(self.delay_micros(snapshot))
     }
 
-    fn withdraw(&self, state: &mut Owing, admission: &MeterSnapshot, _cost: u32, now: Timestamp) {
+    fn withdraw(
+        &self,
+        state: &mut Owing,
+        admission: &DebtBucketSnapshot,
+        _cost: u32,
+        now: Timestamp,
+    ) {
         self.0.take_back(state, admission, now);
     }
 }
 
 impl Scripted for LeakyBucketQueue {
     fn script() -> Script {
-        Meter::script()
+        DebtBucket::script()
             .without_refund()
             .withdraws(&["admitted_tick", "admitted_debt"])
     }
 
-    fn admission(&self, admission: &MeterSnapshot, tell: &mut dyn FnMut(u64)) {
+    fn admission(&self, admission: &DebtBucketSnapshot, tell: &mut dyn FnMut(u64)) {
         let (tick, debt) = admission.level();
         tell(tick);
         tell(debt);
@@ -328,7 +340,7 @@ impl Scripted for LeakyBucketQueue {
         self.0.numbers(state, tell);
     }
 
-    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<MeterSnapshot> {
+    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<DebtBucketSnapshot> {
         self.0.read(reply)
     }
 }

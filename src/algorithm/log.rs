@@ -19,7 +19,7 @@ use self::status::Logged;
 use super::{
     admissions::{Admissions, Counted},
     fixed_window::MOST_UNITS,
-    lanes::next_of,
+    plans::next_of,
 };
 
 mod status;
@@ -87,7 +87,7 @@ impl Reach {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Kept {
     /// For whoever was admitted last.
-    main: Reach,
+    latest: Reach,
     /// For everybody else, as long as that matters.
     others: Option<(Reach, u64)>,
 }
@@ -130,24 +130,24 @@ impl Logging {
         cost: u32,
         (slot, now): (u64, Timestamp),
     ) {
-        let Kept { main, others } = *self.kept;
+        let Kept { latest, others } = *self.kept;
         let micros = now.as_micros();
         let mut others = others.filter(|(_, until)| *until > micros);
-        let main_until = self.stamp + main.micros;
-        if main != own.main && main_until > micros && !self.is_empty() {
+        let main_until = self.stamp + latest.micros;
+        if latest != own.latest && main_until > micros && !self.is_empty() {
             others = Some(match others {
-                Some((reach, until)) => (reach.with(main), until.max(main_until)),
-                None => (main, main_until),
+                Some((reach, until)) => (reach.with(latest), until.max(main_until)),
+                None => (latest, main_until),
             });
         }
         let (all, latest) = match others {
-            Some((reach, _)) => (reach.with(own.main), micros.max(self.stamp)),
+            Some((reach, _)) => (reach.with(own.latest), micros.max(self.stamp)),
             // Nobody else is left: what these numbers count is all.
             None => (
                 Reach {
                     micros: span_micros,
                     units: u64::MAX,
-                    slot_micros: own.main.slot_micros,
+                    slot_micros: own.latest.slot_micros,
                 },
                 slot,
             ),
@@ -159,8 +159,8 @@ impl Logging {
             self.kept = own.shared();
             return;
         }
-        let main = own.main;
-        let kept = Kept { main, others };
+        let latest = own.latest;
+        let kept = Kept { latest, others };
         match Arc::get_mut(&mut self.kept) {
             Some(before) => *before = kept,
             None => self.kept = Arc::new(kept),
@@ -192,7 +192,7 @@ impl Log {
                 period: quota.period(),
             });
         }
-        let main = Reach {
+        let latest = Reach {
             micros: span_micros + slot_micros - 1,
             units: quota.units(),
             slot_micros,
@@ -202,7 +202,10 @@ impl Log {
             quota,
             slot_micros,
             span_micros,
-            own: LazyArc::new(Kept { main, others: None }),
+            own: LazyArc::new(Kept {
+                latest,
+                others: None,
+            }),
         })
     }
 
@@ -394,9 +397,9 @@ impl Algorithm for Log {
         state.stamp <= now.as_micros()
             && is_over
             && (state.is_of_one(&self.own) || {
-                let Kept { main, others } = &*state.kept;
+                let Kept { latest, others } = &*state.kept;
                 let until = others.map_or(0, |(_, until)| until);
-                state.is_empty() || (state.stamp + main.micros).max(until) <= now.as_micros()
+                state.is_empty() || (state.stamp + latest.micros).max(until) <= now.as_micros()
             })
     }
 
@@ -492,18 +495,18 @@ impl Scripted for Log {
         tell(self.quota.units());
         tell(self.slot_micros);
         tell(self.span_micros);
-        tell(self.own.main.id());
+        tell(self.own.latest.id());
     }
 
     fn state(&self, mut numbers: &[u64]) -> Option<Logging> {
         let numbers = &mut numbers;
         let admissions = Admissions::read(numbers)?;
-        let main = Reach::read(numbers)?;
+        let latest = Reach::read(numbers)?;
         let others = match numbers.is_empty() {
             true => None,
             false => Some((Reach::read(numbers)?, next_of(numbers)?)),
         };
-        let kept = Kept { main, others };
+        let kept = Kept { latest, others };
         let kept = match kept == *self.own {
             true => self.own.shared(),
             false => Arc::new(kept),
@@ -513,8 +516,8 @@ impl Scripted for Log {
 
     fn numbers(&self, state: &Logging, tell: &mut dyn FnMut(u64)) {
         state.admissions.write(tell);
-        let Kept { main, others } = &*state.kept;
-        main.write(tell);
+        let Kept { latest, others } = &*state.kept;
+        latest.write(tell);
         if let Some((reach, until)) = others {
             reach.write(tell);
             tell(*until);

@@ -45,13 +45,13 @@ use crate::{
 };
 
 mod admissions;
+mod debt_bucket;
 mod fixed_window;
 mod gcra;
-mod lanes;
 mod leaky_bucket;
 mod log;
-mod meter;
 mod min_interval;
+mod plans;
 mod same_rule;
 mod script;
 mod sliding_buckets;

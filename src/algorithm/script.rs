@@ -17,7 +17,7 @@ use super::Algorithm;
 ///
 /// Its text is in parts, each below a line that names it. What stands before the first one is left
 /// out. Every name of its own begins with `m.`; `now` (whole microseconds) and `cost` are there,
-/// and `state`, which is `nil` if nothing is kept yet. ConfigId are whole, not negative and below
+/// and `state`, which is `nil` if nothing is kept yet. Numbers are whole, not negative and below
 /// 2<sup>53</sup>. Those of a state that was never charged are all 0.
 ///
 /// - `--- library`: local functions that the parts call.

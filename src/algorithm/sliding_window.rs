@@ -9,7 +9,7 @@ use crate::{
 
 use super::{
     fixed_window::MOST_UNITS,
-    lanes::{Laned, Lanes, Rest, Rule, next_of},
+    plans::{CountByPlan, FurtherPlans, Plans, Rule, next_of},
 };
 
 mod status;
@@ -55,7 +55,7 @@ pub struct SlidingWindow {
     quota: Quota,
     tick_micros: u64,
     ticks_per_period: u64,
-    own: LazyArc<Lanes<Pairs>>,
+    own: LazyArc<Plans<Pairs>>,
 }
 
 /// How long the windows are of which two count.
@@ -65,7 +65,7 @@ pub struct Pairs {
 }
 
 /// The state of two windows.
-type Counted = Laned<Pairs>;
+type Counted = CountByPlan<Pairs>;
 
 /// What a Lua number holds exactly.
 const LARGEST: u64 = 1 << 53;
@@ -149,7 +149,7 @@ impl SlidingWindow {
             quota,
             tick_micros,
             ticks_per_period: period / tick_micros,
-            own: Lanes::of_one(Pairs {
+            own: Plans::of_one(Pairs {
                 period_micros: period,
             }),
         })
@@ -335,12 +335,15 @@ impl Rule for Pairs {
     }
 
     /// All units in one window, which is no earlier than that of these was.
-    fn begun_from_rest(&self, rest: &Rest, units: u64) -> TwoWindows {
-        let window = rest.until.div_ceil(self.period_micros).saturating_sub(2);
+    fn begun_from_further(&self, further: &FurtherPlans, units: u64) -> TwoWindows {
+        let window = further
+            .expires_at_micros
+            .div_ceil(self.period_micros)
+            .saturating_sub(2);
         TwoWindows {
-            stamp: rest.stamp.min(window * self.period_micros),
+            stamp: further.stamp_micros.min(window * self.period_micros),
             previous: 0,
-            current: rest.units.min(units),
+            current: further.units.min(units),
         }
     }
 
@@ -444,7 +447,7 @@ impl Algorithm for SlidingWindow {
             previous: 0,
             current: 0,
         };
-        Laned::new(windows, &self.own)
+        CountByPlan::new(windows, &self.own)
     }
 
     #[inline]
@@ -550,7 +553,7 @@ impl Scripted for SlidingWindow {
     }
 
     fn state(&self, numbers: &[u64]) -> Option<Counted> {
-        Laned::read(&self.own, numbers)
+        CountByPlan::read(&self.own, numbers)
     }
 
     fn numbers(&self, state: &Counted, tell: &mut dyn FnMut(u64)) {

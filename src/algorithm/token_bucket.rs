@@ -1,4 +1,4 @@
-use crate::{algorithm::meter::Meter, error::ConfigError, quota::Quota};
+use crate::{algorithm::debt_bucket::DebtBucket, error::ConfigError, quota::Quota};
 
 use super::same_rule::same_rule;
 
@@ -44,7 +44,7 @@ use super::same_rule::same_rule;
 /// # }).unwrap();
 /// ```
 #[derive(Debug, Clone)]
-pub struct TokenBucket(Meter);
+pub struct TokenBucket(DebtBucket);
 
 impl TokenBucket {
     /// A bucket that refills at this rate and holds as many tokens as the quota has units.
@@ -63,7 +63,7 @@ impl TokenBucket {
     ///
     /// The quota is so large that no tick can count it exactly.
     pub fn try_new(quota: Quota) -> Result<Self, ConfigError> {
-        Meter::new("token-bucket", quota, quota.units()).map(Self)
+        DebtBucket::new("token-bucket", quota, quota.units()).map(Self)
     }
 
     /// How many tokens the bucket holds when it is full.
@@ -111,4 +111,4 @@ impl TokenBucket {
     }
 }
 
-same_rule!(TokenBucket, Meter);
+same_rule!(TokenBucket, DebtBucket);

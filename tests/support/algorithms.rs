@@ -18,11 +18,11 @@ macro_rules! every_algorithm {
             "sliding window", SlidingWindow::new($quota), sliding_window(units, period);
             "sliding buckets", SlidingBuckets::new($quota, $precision), sliding_buckets(units, period, precision);
             "strict buckets", SlidingBuckets::new($quota, $precision).strict(), strict_buckets(units, period, precision);
-            "token bucket", TokenBucket::new($quota), meter(units, period, units);
-            "token bucket with burst", TokenBucket::new($quota).burst($burst), meter(units, period, burst);
-            "leaky bucket", LeakyBucket::new($quota).capacity($burst), meter(units, period, burst);
+            "token bucket", TokenBucket::new($quota), debt_bucket(units, period, units);
+            "token bucket with burst", TokenBucket::new($quota).burst($burst), debt_bucket(units, period, burst);
+            "leaky bucket", LeakyBucket::new($quota).capacity($burst), debt_bucket(units, period, burst);
             "leaky bucket queue", LeakyBucket::new($quota).capacity($burst).queue(), queue(units, period, burst);
-            "gcra", Gcra::new($quota).burst($burst), meter(units, period, burst);
+            "gcra", Gcra::new($quota).burst($burst), debt_bucket(units, period, burst);
             "min interval", MinInterval::new($interval), min_interval(interval);
         }
     };

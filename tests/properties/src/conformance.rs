@@ -25,9 +25,9 @@ pub fn every_algorithm(numbers: &Numbers) -> Vec<Subject> {
     }
     let mut all = every_algorithm!(with_its_model, quota, b, step, gap);
     all.extend([
-        Subject::new("(token bucket, min interval)", (TokenBucket::new(quota), MinInterval::new(gap)), [meter(n, p, n), min_interval(d)]),
+        Subject::new("(token bucket, min interval)", (TokenBucket::new(quota), MinInterval::new(gap)), [debt_bucket(n, p, n), min_interval(d)]),
         Subject::new("(fixed window, sliding log)", (FixedWindow::new(quota), SlidingLog::new(other)), [fixed_window(n, p), sliding_log(m, o)]),
-        Subject::new("(gcra, sliding window)", (Gcra::new(quota).burst(b), SlidingWindow::new(other)), [meter(n, p, b), sliding_window(m, o)]),
+        Subject::new("(gcra, sliding window)", (Gcra::new(quota).burst(b), SlidingWindow::new(other)), [debt_bucket(n, p, b), sliding_window(m, o)]),
         Subject::new(
             "(queue, window from first, strict)",
             (LeakyBucket::new(other).queue(), FixedWindow::new(quota).from_first_request(), SlidingBuckets::new(quota, step).strict()),
@@ -36,7 +36,7 @@ pub fn every_algorithm(numbers: &Numbers) -> Vec<Subject> {
         Subject::new(
             "(token bucket, buckets, log, interval)",
             (TokenBucket::new(quota).burst(b), SlidingBuckets::new(quota, step), SlidingLog::new(other), MinInterval::new(gap)),
-            [meter(n, p, b), sliding_buckets(n, p, precision), sliding_log(m, o), min_interval(d)],
+            [debt_bucket(n, p, b), sliding_buckets(n, p, precision), sliding_log(m, o), min_interval(d)],
         ),
     ]);
     all

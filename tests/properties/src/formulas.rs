@@ -36,7 +36,7 @@ pub fn sliding_buckets(n: i128, precision: i128) -> i128 {
 /// The burst, and what refills between the first and the last instant of the span: n(P−1)/P,
 /// rounded down; with ticks of T µs what refills in ⌈(P−1)/T⌉ of them, which is n if T divides the
 /// period. Nothing if n or the burst is 0.
-pub fn meter(burst: i128, n: i128, period: i128, tick: i128) -> i128 {
+pub fn debt_bucket(burst: i128, n: i128, period: i128, tick: i128) -> i128 {
     if n == 0 || burst == 0 {
         return 0;
     }
@@ -45,7 +45,7 @@ pub fn meter(burst: i128, n: i128, period: i128, tick: i128) -> i128 {
 }
 
 /// Whether the burst (or a queue's capacity) holds what refills in a microsecond beside the largest
-/// fraction of a unit, so that nothing is lost and the bounds of [`meter`] and [`queue`] are
+/// fraction of a unit, so that nothing is lost and the bounds of [`debt_bucket`] and [`queue`] are
 /// reached.
 ///
 /// A burst of 1 does only if the period is a multiple of n; otherwise it is a [`min_interval`] of

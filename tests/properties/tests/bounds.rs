@@ -166,7 +166,7 @@ fn meters_let_through_the_burst_and_what_refills_between_the_first_and_the_last_
                 false if burst == 1 => {
                     formulas::min_interval(period.div_ceil(n).into(), period.into())
                 }
-                _ => formulas::meter(numbers.0, numbers.1, numbers.2, 1),
+                _ => formulas::debt_bucket(numbers.0, numbers.1, numbers.2, 1),
             };
             let what = format!("{n} in {period}, burst {burst}");
             let search = Search::units(period, burst + 1);
@@ -238,7 +238,7 @@ fn a_min_interval_lets_through_the_period_over_the_interval_rounded_up() {
 fn bounds_of(n: u64, period: u64, burst: u64, interval: u64, c: u64) -> [i128; 4] {
     let (n, period, c) = (i128::from(n), i128::from(period), i128::from(c));
     [
-        formulas::meter(burst.into(), n, period, 1),
+        formulas::debt_bucket(burst.into(), n, period, 1),
         formulas::min_interval(interval.into(), period) * c,
         formulas::fixed_window(n, period),
         formulas::sliding_window(n, period),

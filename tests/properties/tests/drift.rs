@@ -152,8 +152,8 @@ fn with_ticks_that_divide_the_period_the_bound_is_the_burst_and_n() {
             let most = worst_in_coarse_ticks(n, DAY, tick, burst);
             let (burst, n) = (i128::from(burst), i128::from(n));
             assert_eq!(most, burst + n);
-            assert_eq!(most, formulas::meter(burst, n, DAY, tick));
-            assert_eq!(most, formulas::meter(burst, n, DAY, 1) + 1);
+            assert_eq!(most, formulas::debt_bucket(burst, n, DAY, tick));
+            assert_eq!(most, formulas::debt_bucket(burst, n, DAY, 1) + 1);
         }
     }
 }
@@ -165,6 +165,6 @@ fn with_ticks_that_do_not_divide_the_period_the_bound_is_what_whole_ticks_refill
     let (n, period, tick) = (9_100_000_007, 1_000_018, 10);
     let most = worst_in_coarse_ticks(n, period, tick, n);
     let n = i128::from(n);
-    assert_eq!(most, formulas::meter(n, n, period, tick));
+    assert_eq!(most, formulas::debt_bucket(n, n, period, tick));
     assert_eq!(most - 2 * n, n * 2 / period);
 }

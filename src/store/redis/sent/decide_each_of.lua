@@ -1,6 +1,6 @@
 -- Decides about a cost: charges it if all limits have room for it.
 --
--- m1       a limit; its state is a `meter`
+-- m1       a limit; its state is a `bucket`
 -- m2       a limit; its state is a `fixed`
 -- KEYS[1]  the state of m1
 -- KEYS[2]  the state of m2

@@ -1,6 +1,6 @@
 -- Decides about a cost: charges it if all limits have room for it.
 --
--- m1       a limit; its state is a `meter`
+-- m1       a limit; its state is a `bucket`
 -- m2       a limit; its state is a `fixed`
 -- m3       a limit; its state is a `interval`
 -- KEYS[1]  the state of m1, m2, m3

@@ -4,14 +4,14 @@
 //! a caller is told follows from that by search, in [`told`](crate::told).
 
 mod counters;
+mod debt_buckets;
 mod intervals;
 mod logs;
-mod meters;
 
 pub use counters::{fixed_window, sliding_window, window_from_first_request};
+pub use debt_buckets::{debt_bucket, queue};
 pub use intervals::min_interval;
 pub use logs::{sliding_buckets, sliding_log, strict_buckets};
-pub use meters::{meter, queue};
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
--- A bucket that owes: the rule of TokenBucket, LeakyBucket and Gcra. `meter.rs` says the same in
+-- A bucket that owes: the rule of TokenBucket, LeakyBucket and Gcra. `debt_bucket.rs` says the same in
 -- Rust.
 --
 -- Every cost adds to a debt, which is paid off at a steady rate. A cost has room if the debt with

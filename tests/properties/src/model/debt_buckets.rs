@@ -4,7 +4,7 @@ use super::{Bound, Counts, Model};
 use crate::formulas::{self, greatest_common_divisor, rounded_up};
 
 #[derive(Debug, Clone)]
-struct Meter {
+struct DebtBucket {
     n: i128,
     period: i128,
     capacity: i128,
@@ -17,7 +17,7 @@ struct Meter {
 }
 
 /// A debt that is paid off continuously.
-pub fn meter(n: u64, period: u64, capacity: u64) -> Box<dyn Model> {
+pub fn debt_bucket(n: u64, period: u64, capacity: u64) -> Box<dyn Model> {
     build(n, period, capacity, false)
 }
 
@@ -29,7 +29,7 @@ pub fn queue(n: u64, period: u64, capacity: u64) -> Box<dyn Model> {
 fn build(n: u64, period: u64, capacity: u64, is_queue: bool) -> Box<dyn Model> {
     let capacity = if n == 0 { 0 } else { capacity.into() };
     let (n, period) = (i128::from(n), i128::from(period));
-    Box::new(Meter {
+    Box::new(DebtBucket {
         n,
         period,
         capacity,
@@ -50,7 +50,7 @@ fn tick(n: i128, period: i128, capacity: i128) -> i128 {
     ticks.find(fits).expect("numbers that some tick can hold")
 }
 
-impl Meter {
+impl DebtBucket {
     fn tick_of(&self, now: i128) -> i128 {
         now - now % self.tick
     }
@@ -65,7 +65,7 @@ impl Meter {
     }
 }
 
-impl Model for Meter {
+impl Model for DebtBucket {
     fn fork(&self) -> Box<dyn Model> {
         Box::new(self.clone())
     }
@@ -135,7 +135,7 @@ impl Model for Meter {
             },
             false => Bound {
                 span: period,
-                most: formulas::meter(capacity, n, period, tick),
+                most: formulas::debt_bucket(capacity, n, period, tick),
                 counts: Counts::Units,
             },
         }

@@ -6,8 +6,8 @@ use super::*;
 fn a_step_is_what_its_parts_are() {
     let quota = Quota::new(7, Duration::from_micros(100));
     for capacity in [0, 1, 7, 20] {
-        let meter = Meter::new("meter", quota, capacity).unwrap();
-        let mut state = meter.fresh(Timestamp::from_micros(1_000));
+        let bucket = DebtBucket::new("debt-bucket", quota, capacity).unwrap();
+        let mut state = bucket.fresh(Timestamp::from_micros(1_000));
         let mut other = state.clone();
         let mut random = 1_u64;
         for _ in 0..100_000 {
@@ -16,13 +16,13 @@ fn a_step_is_what_its_parts_are() {
                 .wrapping_add(1);
             let now = Timestamp::from_micros(1_000 + (random >> 40) % 1_500);
             let cost = u32::try_from((random >> 33) % 23).unwrap();
-            let step = meter.step(&mut state, cost, now);
-            meter.mend(&mut other, now);
-            let admitted = meter.judge(&other, cost, now);
+            let step = bucket.step(&mut state, cost, now);
+            bucket.mend(&mut other, now);
+            let admitted = bucket.judge(&other, cost, now);
             if admitted && cost > 0 {
-                meter.charge(&mut other, cost, now);
+                bucket.charge(&mut other, cost, now);
             }
-            let snapshot = meter.snapshot(&other, cost, admitted, now);
+            let snapshot = bucket.snapshot(&other, cost, admitted, now);
             assert_eq!(step, (admitted, snapshot));
             assert_eq!(state, other);
         }

@@ -22,7 +22,7 @@ use crate::{
 };
 
 use self::status::Owed;
-use super::lanes::{Laned, Lanes, Rest, Rule, next_of};
+use super::plans::{CountByPlan, FurtherPlans, Plans, Rule, next_of};
 
 mod status;
 
@@ -34,13 +34,13 @@ const LONGEST_SPAN_MICROS: u128 = 1 << 52;
 const COARSEST_TICK: u32 = 6;
 
 #[derive(Debug, Clone)]
-pub struct Meter {
+pub struct DebtBucket {
     algorithm: &'static str,
     quota: Quota,
     policy: Policy,
     capacity_units: u64,
     rate: Rate,
-    own: LazyArc<Lanes<Rate>>,
+    own: LazyArc<Plans<Rate>>,
 }
 
 /// How much may be owed, and how it is paid off.
@@ -62,7 +62,7 @@ pub struct Debt {
 }
 
 /// The state of a bucket.
-pub(super) type Owing = Laned<Rate>;
+pub(super) type Owing = CountByPlan<Rate>;
 
 impl Rate {
     #[inline]
@@ -165,13 +165,13 @@ impl Rule for Rate {
         }
     }
 
-    /// As many parts, owed at the latest stamp, or paid off when the rest is over.
-    fn begun_from_rest(&self, rest: &Rest, _units: u64) -> Debt {
-        let parts = rest.units.saturating_mul(self.parts_per_unit);
+    /// As many parts, owed at the latest stamp, or paid off when they expire.
+    fn begun_from_further(&self, further: &FurtherPlans, _units: u64) -> Debt {
+        let parts = further.units.saturating_mul(self.parts_per_unit);
         let parts = parts.min(self.capacity_parts);
         let ticks = parts.checked_div(self.parts_per_tick).unwrap_or(0);
-        let [stamp, until] =
-            [rest.stamp, rest.until].map(|micros| micros.div_ceil(self.tick_micros));
+        let [stamp, until] = [further.stamp_micros, further.expires_at_micros]
+            .map(|micros| micros.div_ceil(self.tick_micros));
         Debt {
             parts,
             tick: stamp.min(until.saturating_sub(ticks)),
@@ -213,7 +213,7 @@ impl Rule for Rate {
     }
 }
 
-impl Meter {
+impl DebtBucket {
     pub(super) fn new(
         algorithm: &'static str,
         quota: Quota,
@@ -275,14 +275,14 @@ impl Meter {
             policy,
             capacity_units,
             rate,
-            own: Lanes::of_one(rate),
+            own: Plans::of_one(rate),
         })
     }
 
     pub(super) fn with_capacity(&self, units: u64) -> Result<Self, ConfigError> {
-        let mut meter = Self::new(self.algorithm, self.quota, units)?;
-        meter.policy = meter.policy.named_like(&self.policy);
-        Ok(meter)
+        let mut bucket = Self::new(self.algorithm, self.quota, units)?;
+        bucket.policy = bucket.policy.named_like(&self.policy);
+        Ok(bucket)
     }
 
     /// The same rule and numbers, as another algorithm's.
@@ -334,7 +334,7 @@ impl Meter {
 
     /// What is owed after a decision, of a bucket or of a queue.
     #[inline(always)]
-    pub(super) fn owed(&self, snapshot: &MeterSnapshot, is_queue: bool) -> Owed {
+    pub(super) fn owed(&self, snapshot: &DebtBucketSnapshot, is_queue: bool) -> Owed {
         let Level { debt, tick } = snapshot.level;
         Owed {
             debt,
@@ -350,8 +350,13 @@ impl Meter {
     }
 
     /// Takes the charge of this snapshot back if nothing was charged after it. If others had
-    /// counted before it, their lane stays charged.
-    pub(super) fn take_back(&self, state: &mut Owing, admission: &MeterSnapshot, now: Timestamp) {
+    /// counted before it, their plan stays charged.
+    pub(super) fn take_back(
+        &self,
+        state: &mut Owing,
+        admission: &DebtBucketSnapshot,
+        now: Timestamp,
+    ) {
         let paid_at = |tick: u64, debt: u64| {
             u128::from(tick) * u128::from(self.rate.parts_per_tick) + u128::from(debt)
         };
@@ -373,16 +378,16 @@ fn greatest_common_divisor(mut a: u128, mut b: u128) -> u128 {
     a
 }
 
-/// How a bucket stood right after a decision, in the meter's parts and ticks.
+/// How a bucket stood right after a decision, in parts and ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MeterSnapshot {
+pub struct DebtBucketSnapshot {
     level: Level,
     now: Timestamp,
     cost: u32,
     admitted: bool,
 }
 
-impl MeterSnapshot {
+impl DebtBucketSnapshot {
     /// At which tick, and what was owed then.
     pub(super) fn level(&self) -> (u64, u64) {
         (self.level.tick, self.level.debt)
@@ -395,9 +400,9 @@ struct Level {
     debt: u64,
 }
 
-impl Algorithm for Meter {
+impl Algorithm for DebtBucket {
     type State = Owing;
-    type Snapshot = MeterSnapshot;
+    type Snapshot = DebtBucketSnapshot;
 
     #[inline]
     fn policy_id(&self) -> PolicyId {
@@ -412,7 +417,7 @@ impl Algorithm for Meter {
     #[inline]
     fn fresh(&self, at: Timestamp) -> Owing {
         let (parts, tick) = (0, self.rate.tick_of(at));
-        Laned::new(Debt { parts, tick }, &self.own)
+        CountByPlan::new(Debt { parts, tick }, &self.own)
     }
 
     #[inline]
@@ -454,8 +459,14 @@ impl Algorithm for Meter {
     }
 
     #[inline]
-    fn snapshot(&self, state: &Owing, cost: u32, admitted: bool, now: Timestamp) -> MeterSnapshot {
-        MeterSnapshot {
+    fn snapshot(
+        &self,
+        state: &Owing,
+        cost: u32,
+        admitted: bool,
+        now: Timestamp,
+    ) -> DebtBucketSnapshot {
+        DebtBucketSnapshot {
             level: self.level(state, now),
             now,
             cost,
@@ -465,7 +476,7 @@ impl Algorithm for Meter {
 
     /// The level is worked out once.
     #[inline(always)]
-    fn step(&self, state: &mut Owing, cost: u32, now: Timestamp) -> (bool, MeterSnapshot) {
+    fn step(&self, state: &mut Owing, cost: u32, now: Timestamp) -> (bool, DebtBucketSnapshot) {
         self.mend(state, now);
         let mut level = self.level(state, now);
         let (parts, capacity) = (self.parts(u64::from(cost)), self.rate.capacity_parts);
@@ -477,7 +488,7 @@ impl Algorithm for Meter {
             self.admitted(state, level, cost, now);
         }
         let admitted = parts.is_some();
-        let snapshot = MeterSnapshot {
+        let snapshot = DebtBucketSnapshot {
             level,
             now,
             cost,
@@ -487,19 +498,19 @@ impl Algorithm for Meter {
     }
 
     #[inline]
-    fn describe(&self, snapshot: &MeterSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+    fn describe(&self, snapshot: &DebtBucketSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
         tell(self.told(snapshot).resolved());
     }
 
     #[inline(always)]
-    fn decision(&self, snapshot: &MeterSnapshot) -> Decision {
+    fn decision(&self, snapshot: &DebtBucketSnapshot) -> Decision {
         Decision::of_one(self.told(snapshot))
     }
 }
 
-impl Scripted for Meter {
+impl Scripted for DebtBucket {
     fn script() -> Script {
-        Script::new("meter", include_str!("meter.lua"))
+        Script::new("bucket", include_str!("debt_bucket.lua"))
             .parameters(&[
                 "capacity_parts",
                 "parts_per_unit",
@@ -521,14 +532,14 @@ impl Scripted for Meter {
     }
 
     fn state(&self, numbers: &[u64]) -> Option<Owing> {
-        Laned::read(&self.own, numbers)
+        CountByPlan::read(&self.own, numbers)
     }
 
     fn numbers(&self, state: &Owing, tell: &mut dyn FnMut(u64)) {
         state.write(tell);
     }
 
-    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<MeterSnapshot> {
+    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<DebtBucketSnapshot> {
         let (now, member) = (reply.now(), reply.next_member()?);
         let state = self.state(member.numbers)?;
         let Debt { parts, tick } = state.count;
@@ -551,14 +562,14 @@ impl Scripted for Meter {
     }
 }
 
-impl Meter {
+impl DebtBucket {
     #[inline]
     pub(super) fn policy(&self) -> &Policy {
         &self.policy
     }
 
     #[inline(always)]
-    fn told(&self, snapshot: &MeterSnapshot) -> PolicyDecision {
+    fn told(&self, snapshot: &DebtBucketSnapshot) -> PolicyDecision {
         PolicyDecision::lazy(&self.policy, self.owed(snapshot, false).lazy())
     }
 }
