@@ -26,13 +26,6 @@ use super::plans::{CountByPlan, FurtherPlans, Plans, Rule, next_of};
 
 mod status;
 
-/// The largest number of parts or ticks: what a Lua number holds exactly.
-const LARGEST: u128 = 1 << 53;
-const MOST_PARTS: u64 = (1 << 53) - 1;
-/// The longest time from full debt to none.
-const LONGEST_SPAN_MICROS: u128 = 1 << 52;
-const COARSEST_TICK: u32 = 6;
-
 #[derive(Debug, Clone)]
 pub struct DebtBucket {
     algorithm: &'static str,
@@ -64,15 +57,35 @@ pub struct Debt {
 /// The state of a bucket.
 pub(super) type Owing = CountByPlan<Rate>;
 
-impl Rate {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Level {
+    tick: u64,
+    debt: u64,
+}
+
+impl DebtBucket {
+    /// The parts that a cost adds, if it fits into an empty bucket at all.
     #[inline]
-    fn tick_of(&self, now: Timestamp) -> u64 {
-        match self.tick_micros {
-            1 => now.as_micros(),
-            tick => now.as_micros() / tick,
-        }
+    fn parts(&self, units: u64) -> Option<u64> {
+        (units <= self.capacity_units).then(|| units * self.rate.parts_per_unit)
     }
 
+    #[inline(always)]
+    fn level(&self, state: &Owing, now: Timestamp) -> Level {
+        self.rate.level(&self.seen(state), now)
+    }
+
+    /// What is owed by these numbers, whoever was admitted.
+    #[inline(always)]
+    fn seen(&self, state: &Owing) -> Debt {
+        match state.is_of_one(&self.own) {
+            true => state.count,
+            false => state.seen_by(&self.own, self.capacity_units),
+        }
+    }
+}
+
+impl Rate {
     /// What is owed, and at which tick: now, or the count's own if that is later.
     #[inline]
     fn level(&self, count: &Debt, now: Timestamp) -> Level {
@@ -84,6 +97,319 @@ impl Rate {
         Level { tick, debt }
     }
 
+    #[inline]
+    fn tick_of(&self, now: Timestamp) -> u64 {
+        match self.tick_micros {
+            1 => now.as_micros(),
+            tick => now.as_micros() / tick,
+        }
+    }
+}
+
+impl Algorithm for DebtBucket {
+    type State = Owing;
+    type Snapshot = DebtBucketSnapshot;
+
+    #[inline]
+    fn judge(&self, state: &Owing, cost: u32, now: Timestamp) -> bool {
+        let Some(parts) = self.parts(u64::from(cost)) else {
+            return false;
+        };
+        cost == 0 || self.level(state, now).debt + parts <= self.rate.capacity_parts
+    }
+
+    #[inline]
+    fn charge(&self, state: &mut Owing, cost: u32, now: Timestamp) {
+        let mut level = self.level(state, now);
+        level.debt += u64::from(cost) * self.rate.parts_per_unit;
+        self.admitted(state, level, cost, now);
+    }
+
+    fn refund(&self, state: &mut Owing, cost: u32, now: Timestamp) {
+        state.change(&self.own, |rate, count| rate.with_refund(&count, cost, now));
+    }
+
+    #[inline]
+    fn mend(&self, state: &mut Owing, now: Timestamp) {
+        if !state.is_of_one(&self.own) {
+            return state.mend(&self.own, now);
+        }
+        let tick = self.rate.tick_of(now);
+        if state.count.tick > tick + self.rate.span_ticks {
+            state.count.tick = tick;
+        }
+    }
+
+    #[inline]
+    fn is_fresh(&self, state: &Owing, now: Timestamp) -> bool {
+        let Debt { tick, .. } = self.seen(state);
+        self.rate.tick_of(now) >= tick
+            && self.level(state, now).debt == 0
+            && (state.is_of_one(&self.own) || state.is_over(now))
+    }
+
+    #[inline]
+    fn fresh(&self, at: Timestamp) -> Owing {
+        let (parts, tick) = (0, self.rate.tick_of(at));
+        CountByPlan::new(Debt { parts, tick }, &self.own)
+    }
+
+    /// The level is worked out once.
+    #[inline(always)]
+    fn step(&self, state: &mut Owing, cost: u32, now: Timestamp) -> (bool, DebtBucketSnapshot) {
+        self.mend(state, now);
+        let mut level = self.level(state, now);
+        let (parts, capacity) = (self.parts(u64::from(cost)), self.rate.capacity_parts);
+        let parts = parts.filter(|parts| cost == 0 || level.debt + parts <= capacity);
+        if let Some(parts) = parts
+            && cost > 0
+        {
+            level.debt += parts;
+            self.admitted(state, level, cost, now);
+        }
+        let admitted = parts.is_some();
+        let snapshot = DebtBucketSnapshot {
+            level,
+            now,
+            cost,
+            admitted,
+        };
+        (admitted, snapshot)
+    }
+
+    #[inline]
+    fn snapshot(
+        &self,
+        state: &Owing,
+        cost: u32,
+        admitted: bool,
+        now: Timestamp,
+    ) -> DebtBucketSnapshot {
+        DebtBucketSnapshot {
+            level: self.level(state, now),
+            now,
+            cost,
+            admitted,
+        }
+    }
+
+    #[inline]
+    fn describe(&self, snapshot: &DebtBucketSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+        tell(self.told(snapshot).resolved());
+    }
+
+    #[inline(always)]
+    fn decision(&self, snapshot: &DebtBucketSnapshot) -> Decision {
+        Decision::of_one(self.told(snapshot))
+    }
+
+    #[inline]
+    fn policy_id(&self) -> PolicyId {
+        self.policy.id()
+    }
+
+    #[inline]
+    fn config_id(&self) -> ConfigId {
+        self.policy.config_id()
+    }
+}
+
+/// How a bucket stood right after a decision, in parts and ticks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DebtBucketSnapshot {
+    level: Level,
+    now: Timestamp,
+    cost: u32,
+    admitted: bool,
+}
+
+impl DebtBucketSnapshot {
+    /// At which tick, and what was owed then.
+    pub(super) fn level(&self) -> (u64, u64) {
+        (self.level.tick, self.level.debt)
+    }
+}
+
+impl DebtBucket {
+    #[inline(always)]
+    fn admitted(&self, state: &mut Owing, level: Level, cost: u32, now: Timestamp) {
+        let Level { tick, debt: parts } = level;
+        let count = Debt { parts, tick };
+        match state.is_of_one(&self.own) {
+            true => state.count = count,
+            false => state.admitted(&self.own, count, cost, now),
+        }
+    }
+
+    #[inline(always)]
+    fn told(&self, snapshot: &DebtBucketSnapshot) -> PolicyDecision {
+        PolicyDecision::lazy(&self.policy, self.owed(snapshot, false).lazy())
+    }
+
+    /// What is owed after a decision, of a bucket or of a queue.
+    #[inline(always)]
+    pub(super) fn owed(&self, snapshot: &DebtBucketSnapshot, is_queue: bool) -> Owed {
+        let Level { debt, tick } = snapshot.level;
+        Owed {
+            debt,
+            tick,
+            now_micros: snapshot.now.as_micros(),
+            parts_per_unit: self.rate.parts_per_unit,
+            parts_per_tick: self.rate.parts_per_tick,
+            tick_micros: self.rate.tick_micros as u32,
+            cost: snapshot.cost,
+            is_admitted: snapshot.admitted,
+            is_queue,
+        }
+    }
+
+    /// Takes the charge of this snapshot back if nothing was charged after it. If others had
+    /// counted before it, their plan stays charged.
+    pub(super) fn take_back(
+        &self,
+        state: &mut Owing,
+        admission: &DebtBucketSnapshot,
+        now: Timestamp,
+    ) {
+        let paid_at = |tick: u64, debt: u64| {
+            u128::from(tick) * u128::from(self.rate.parts_per_tick) + u128::from(debt)
+        };
+        let Level { tick, debt } = admission.level;
+        if !state.was_last_admitted_under(&self.own) {
+            return;
+        }
+        if paid_at(tick, debt) == paid_at(state.count.tick, state.count.parts) {
+            state.count = self.rate.with_refund(&state.count, admission.cost, now);
+        }
+    }
+}
+
+/// The largest number of parts or ticks: what a Lua number holds exactly.
+const LARGEST: u128 = 1 << 53;
+const MOST_PARTS: u64 = (1 << 53) - 1;
+/// The longest time from full debt to none.
+const LONGEST_SPAN_MICROS: u128 = 1 << 52;
+const COARSEST_TICK: u32 = 6;
+
+impl DebtBucket {
+    pub(super) fn new(
+        algorithm: &'static str,
+        quota: Quota,
+        capacity_units: u64,
+    ) -> Result<Self, ConfigError> {
+        // Without any units nothing is ever paid back, so nothing may be owed.
+        let capacity_units = if quota.units() == 0 {
+            0
+        } else {
+            capacity_units
+        };
+        let too_large = ConfigError::QuotaTooLarge {
+            units: capacity_units.max(quota.units()),
+            period: quota.period(),
+        };
+        (0..=COARSEST_TICK)
+            .find_map(|tick| Self::with_tick(algorithm, quota, capacity_units, tick))
+            .ok_or(too_large)
+    }
+
+    fn with_tick(
+        algorithm: &'static str,
+        quota: Quota,
+        capacity_units: u64,
+        tick_exponent: u32,
+    ) -> Option<Self> {
+        let tick_micros = 10_u64.pow(tick_exponent);
+        let period = u128::from(quota.period_micros());
+        let paid = u128::from(quota.units()) * u128::from(tick_micros);
+        let divisor = greatest_common_divisor(paid, period);
+        let (parts_per_tick, parts_per_unit) = (paid / divisor, period / divisor);
+        let capacity_parts = u128::from(capacity_units) * parts_per_unit;
+        let span_ticks = capacity_parts
+            .checked_div(parts_per_tick)
+            .map_or(0, |floor| {
+                floor + u128::from(!capacity_parts.is_multiple_of(parts_per_tick))
+            });
+        let span_micros = span_ticks * u128::from(tick_micros);
+        if capacity_parts + parts_per_tick > LARGEST || span_micros > LONGEST_SPAN_MICROS {
+            return None;
+        }
+        let exact = |number: u128| u64::try_from(number).ok();
+        let window_micros = match quota.units() {
+            0 => quota.period_micros(),
+            units => exact((u128::from(capacity_units) * period).div_ceil(u128::from(units)))?,
+        };
+        let burst = Burst::of(capacity_units, quota);
+        let policy = Policy::of_quota(algorithm, quota, burst, capacity_units, window_micros);
+        let rate = Rate {
+            capacity_parts: exact(capacity_parts)?,
+            parts_per_unit: exact(parts_per_unit)?,
+            parts_per_tick: exact(parts_per_tick)?,
+            tick_micros,
+            span_ticks: exact(span_ticks)?,
+        };
+        Some(Self {
+            algorithm,
+            quota,
+            policy,
+            capacity_units,
+            rate,
+            own: Plans::of_one(rate),
+        })
+    }
+
+    pub(super) fn with_capacity(&self, units: u64) -> Result<Self, ConfigError> {
+        let mut bucket = Self::new(self.algorithm, self.quota, units)?;
+        bucket.policy = bucket.policy.named_like(&self.policy);
+        Ok(bucket)
+    }
+
+    /// The same rule and numbers, as another algorithm's.
+    pub(super) fn known_as(&self, algorithm: &'static str) -> Self {
+        let (policy, burst) = (&self.policy, Burst::of(self.capacity_units, self.quota));
+        let (limit, window_micros) = (policy.limit(), policy.window_micros());
+        Self {
+            algorithm,
+            policy: Policy::of_quota(algorithm, self.quota, burst, limit, window_micros)
+                .named_like(policy),
+            ..self.clone()
+        }
+    }
+
+    pub(super) fn named(mut self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
+        self.policy = self.policy.named(name)?;
+        Ok(self)
+    }
+
+    #[inline]
+    pub(super) fn policy(&self) -> &Policy {
+        &self.policy
+    }
+}
+
+/// Their greatest common divisor.
+fn greatest_common_divisor(mut a: u128, mut b: u128) -> u128 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+/// A burst that is not the quota's own, as it stands in a policy's name.
+struct Burst(Option<u64>);
+
+impl Burst {
+    fn of(capacity_units: u64, quota: Quota) -> Self {
+        Self((capacity_units != quota.units()).then_some(capacity_units))
+    }
+}
+
+impl fmt::Display for Burst {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |units| write!(f, "-b{units}"))
+    }
+}
+
+impl Rate {
     fn with_refund(&self, count: &Debt, cost: u32, now: Timestamp) -> Debt {
         let Level { tick, debt } = self.level(count, now);
         let paid = u64::from(cost).saturating_mul(self.parts_per_unit);
@@ -213,301 +539,6 @@ impl Rule for Rate {
     }
 }
 
-impl DebtBucket {
-    pub(super) fn new(
-        algorithm: &'static str,
-        quota: Quota,
-        capacity_units: u64,
-    ) -> Result<Self, ConfigError> {
-        // Without any units nothing is ever paid back, so nothing may be owed.
-        let capacity_units = if quota.units() == 0 {
-            0
-        } else {
-            capacity_units
-        };
-        let too_large = ConfigError::QuotaTooLarge {
-            units: capacity_units.max(quota.units()),
-            period: quota.period(),
-        };
-        (0..=COARSEST_TICK)
-            .find_map(|tick| Self::with_tick(algorithm, quota, capacity_units, tick))
-            .ok_or(too_large)
-    }
-
-    fn with_tick(
-        algorithm: &'static str,
-        quota: Quota,
-        capacity_units: u64,
-        tick_exponent: u32,
-    ) -> Option<Self> {
-        let tick_micros = 10_u64.pow(tick_exponent);
-        let period = u128::from(quota.period_micros());
-        let paid = u128::from(quota.units()) * u128::from(tick_micros);
-        let divisor = greatest_common_divisor(paid, period);
-        let (parts_per_tick, parts_per_unit) = (paid / divisor, period / divisor);
-        let capacity_parts = u128::from(capacity_units) * parts_per_unit;
-        let span_ticks = capacity_parts
-            .checked_div(parts_per_tick)
-            .map_or(0, |floor| {
-                floor + u128::from(!capacity_parts.is_multiple_of(parts_per_tick))
-            });
-        let span_micros = span_ticks * u128::from(tick_micros);
-        if capacity_parts + parts_per_tick > LARGEST || span_micros > LONGEST_SPAN_MICROS {
-            return None;
-        }
-        let exact = |number: u128| u64::try_from(number).ok();
-        let window_micros = match quota.units() {
-            0 => quota.period_micros(),
-            units => exact((u128::from(capacity_units) * period).div_ceil(u128::from(units)))?,
-        };
-        let burst = Burst::of(capacity_units, quota);
-        let policy = Policy::of_quota(algorithm, quota, burst, capacity_units, window_micros);
-        let rate = Rate {
-            capacity_parts: exact(capacity_parts)?,
-            parts_per_unit: exact(parts_per_unit)?,
-            parts_per_tick: exact(parts_per_tick)?,
-            tick_micros,
-            span_ticks: exact(span_ticks)?,
-        };
-        Some(Self {
-            algorithm,
-            quota,
-            policy,
-            capacity_units,
-            rate,
-            own: Plans::of_one(rate),
-        })
-    }
-
-    pub(super) fn with_capacity(&self, units: u64) -> Result<Self, ConfigError> {
-        let mut bucket = Self::new(self.algorithm, self.quota, units)?;
-        bucket.policy = bucket.policy.named_like(&self.policy);
-        Ok(bucket)
-    }
-
-    /// The same rule and numbers, as another algorithm's.
-    pub(super) fn known_as(&self, algorithm: &'static str) -> Self {
-        let (policy, burst) = (&self.policy, Burst::of(self.capacity_units, self.quota));
-        let (limit, window_micros) = (policy.limit(), policy.window_micros());
-        Self {
-            algorithm,
-            policy: Policy::of_quota(algorithm, self.quota, burst, limit, window_micros)
-                .named_like(policy),
-            ..self.clone()
-        }
-    }
-
-    pub(super) fn named(mut self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
-        self.policy = self.policy.named(name)?;
-        Ok(self)
-    }
-
-    /// What is owed by these numbers, whoever was admitted.
-    #[inline(always)]
-    fn seen(&self, state: &Owing) -> Debt {
-        match state.is_of_one(&self.own) {
-            true => state.count,
-            false => state.seen_by(&self.own, self.capacity_units),
-        }
-    }
-
-    #[inline(always)]
-    fn level(&self, state: &Owing, now: Timestamp) -> Level {
-        self.rate.level(&self.seen(state), now)
-    }
-
-    /// The parts that a cost adds, if it fits into an empty bucket at all.
-    #[inline]
-    fn parts(&self, units: u64) -> Option<u64> {
-        (units <= self.capacity_units).then(|| units * self.rate.parts_per_unit)
-    }
-
-    #[inline(always)]
-    fn admitted(&self, state: &mut Owing, level: Level, cost: u32, now: Timestamp) {
-        let Level { tick, debt: parts } = level;
-        let count = Debt { parts, tick };
-        match state.is_of_one(&self.own) {
-            true => state.count = count,
-            false => state.admitted(&self.own, count, cost, now),
-        }
-    }
-
-    /// What is owed after a decision, of a bucket or of a queue.
-    #[inline(always)]
-    pub(super) fn owed(&self, snapshot: &DebtBucketSnapshot, is_queue: bool) -> Owed {
-        let Level { debt, tick } = snapshot.level;
-        Owed {
-            debt,
-            tick,
-            now_micros: snapshot.now.as_micros(),
-            parts_per_unit: self.rate.parts_per_unit,
-            parts_per_tick: self.rate.parts_per_tick,
-            tick_micros: self.rate.tick_micros as u32,
-            cost: snapshot.cost,
-            is_admitted: snapshot.admitted,
-            is_queue,
-        }
-    }
-
-    /// Takes the charge of this snapshot back if nothing was charged after it. If others had
-    /// counted before it, their plan stays charged.
-    pub(super) fn take_back(
-        &self,
-        state: &mut Owing,
-        admission: &DebtBucketSnapshot,
-        now: Timestamp,
-    ) {
-        let paid_at = |tick: u64, debt: u64| {
-            u128::from(tick) * u128::from(self.rate.parts_per_tick) + u128::from(debt)
-        };
-        let Level { tick, debt } = admission.level;
-        if !state.was_last_admitted_under(&self.own) {
-            return;
-        }
-        if paid_at(tick, debt) == paid_at(state.count.tick, state.count.parts) {
-            state.count = self.rate.with_refund(&state.count, admission.cost, now);
-        }
-    }
-}
-
-/// Their greatest common divisor.
-fn greatest_common_divisor(mut a: u128, mut b: u128) -> u128 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
-}
-
-/// How a bucket stood right after a decision, in parts and ticks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DebtBucketSnapshot {
-    level: Level,
-    now: Timestamp,
-    cost: u32,
-    admitted: bool,
-}
-
-impl DebtBucketSnapshot {
-    /// At which tick, and what was owed then.
-    pub(super) fn level(&self) -> (u64, u64) {
-        (self.level.tick, self.level.debt)
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Level {
-    tick: u64,
-    debt: u64,
-}
-
-impl Algorithm for DebtBucket {
-    type State = Owing;
-    type Snapshot = DebtBucketSnapshot;
-
-    #[inline]
-    fn policy_id(&self) -> PolicyId {
-        self.policy.id()
-    }
-
-    #[inline]
-    fn config_id(&self) -> ConfigId {
-        self.policy.config_id()
-    }
-
-    #[inline]
-    fn fresh(&self, at: Timestamp) -> Owing {
-        let (parts, tick) = (0, self.rate.tick_of(at));
-        CountByPlan::new(Debt { parts, tick }, &self.own)
-    }
-
-    #[inline]
-    fn mend(&self, state: &mut Owing, now: Timestamp) {
-        if !state.is_of_one(&self.own) {
-            return state.mend(&self.own, now);
-        }
-        let tick = self.rate.tick_of(now);
-        if state.count.tick > tick + self.rate.span_ticks {
-            state.count.tick = tick;
-        }
-    }
-
-    #[inline]
-    fn judge(&self, state: &Owing, cost: u32, now: Timestamp) -> bool {
-        let Some(parts) = self.parts(u64::from(cost)) else {
-            return false;
-        };
-        cost == 0 || self.level(state, now).debt + parts <= self.rate.capacity_parts
-    }
-
-    #[inline]
-    fn charge(&self, state: &mut Owing, cost: u32, now: Timestamp) {
-        let mut level = self.level(state, now);
-        level.debt += u64::from(cost) * self.rate.parts_per_unit;
-        self.admitted(state, level, cost, now);
-    }
-
-    fn refund(&self, state: &mut Owing, cost: u32, now: Timestamp) {
-        state.change(&self.own, |rate, count| rate.with_refund(&count, cost, now));
-    }
-
-    #[inline]
-    fn is_fresh(&self, state: &Owing, now: Timestamp) -> bool {
-        let Debt { tick, .. } = self.seen(state);
-        self.rate.tick_of(now) >= tick
-            && self.level(state, now).debt == 0
-            && (state.is_of_one(&self.own) || state.is_over(now))
-    }
-
-    #[inline]
-    fn snapshot(
-        &self,
-        state: &Owing,
-        cost: u32,
-        admitted: bool,
-        now: Timestamp,
-    ) -> DebtBucketSnapshot {
-        DebtBucketSnapshot {
-            level: self.level(state, now),
-            now,
-            cost,
-            admitted,
-        }
-    }
-
-    /// The level is worked out once.
-    #[inline(always)]
-    fn step(&self, state: &mut Owing, cost: u32, now: Timestamp) -> (bool, DebtBucketSnapshot) {
-        self.mend(state, now);
-        let mut level = self.level(state, now);
-        let (parts, capacity) = (self.parts(u64::from(cost)), self.rate.capacity_parts);
-        let parts = parts.filter(|parts| cost == 0 || level.debt + parts <= capacity);
-        if let Some(parts) = parts
-            && cost > 0
-        {
-            level.debt += parts;
-            self.admitted(state, level, cost, now);
-        }
-        let admitted = parts.is_some();
-        let snapshot = DebtBucketSnapshot {
-            level,
-            now,
-            cost,
-            admitted,
-        };
-        (admitted, snapshot)
-    }
-
-    #[inline]
-    fn describe(&self, snapshot: &DebtBucketSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(self.told(snapshot).resolved());
-    }
-
-    #[inline(always)]
-    fn decision(&self, snapshot: &DebtBucketSnapshot) -> Decision {
-        Decision::of_one(self.told(snapshot))
-    }
-}
-
 impl Scripted for DebtBucket {
     fn script() -> Script {
         Script::new("bucket", include_str!("debt_bucket.lua"))
@@ -559,33 +590,6 @@ impl Scripted for DebtBucket {
             false => parts <= MOST_PARTS && tick <= MOST_PARTS / tick_micros,
         };
         makes_sense.then(|| self.snapshot(&state, member.cost, member.admitted, now))
-    }
-}
-
-impl DebtBucket {
-    #[inline]
-    pub(super) fn policy(&self) -> &Policy {
-        &self.policy
-    }
-
-    #[inline(always)]
-    fn told(&self, snapshot: &DebtBucketSnapshot) -> PolicyDecision {
-        PolicyDecision::lazy(&self.policy, self.owed(snapshot, false).lazy())
-    }
-}
-
-/// A burst that is not the quota's own, as it stands in a policy's name.
-struct Burst(Option<u64>);
-
-impl Burst {
-    fn of(capacity_units: u64, quota: Quota) -> Self {
-        Self((capacity_units != quota.units()).then_some(capacity_units))
-    }
-}
-
-impl fmt::Display for Burst {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.map_or(Ok(()), |units| write!(f, "-b{units}"))
     }
 }
 

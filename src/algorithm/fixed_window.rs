@@ -67,6 +67,175 @@ enum Opens {
     AtTheFirstRequest,
 }
 
+/// A window and the units taken in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    start: u64,
+    used: u64,
+}
+
+/// The state of a window.
+type Counted = CountByPlan<Windows>;
+
+impl FixedWindow {
+    /// The window that is running now by these numbers, whoever was admitted.
+    #[inline(always)]
+    fn running(&self, state: &Counted, now: Timestamp) -> Window {
+        let window = match state.is_of_one(&self.own) {
+            true => state.count,
+            false => state.seen_by(&self.own, self.quota.units()),
+        };
+        self.windows.running(&window, now)
+    }
+}
+
+impl Windows {
+    /// The window that is running now: this one until it is over.
+    #[inline(always)]
+    fn running(&self, window: &Window, now: Timestamp) -> Window {
+        let now = now.as_micros();
+        let is_open = window.used > 0 || self.opens == Opens::AtMultiplesOfThePeriod;
+        if is_open && now < window.start + self.period_micros {
+            return *window;
+        }
+        let start = self.start_at(max(now, window.start));
+        Window { start, used: 0 }
+    }
+
+    /// The start of the window that `micros` is in, if nobody has opened one.
+    #[inline]
+    fn start_at(&self, micros: u64) -> u64 {
+        match self.opens {
+            Opens::AtMultiplesOfThePeriod => micros - micros % self.period_micros,
+            Opens::AtTheFirstRequest => micros,
+        }
+    }
+}
+
+impl Algorithm for FixedWindow {
+    type State = Counted;
+    type Snapshot = WindowSnapshot;
+
+    #[inline]
+    fn judge(&self, state: &Counted, cost: u32, now: Timestamp) -> bool {
+        cost == 0 || self.running(state, now).used + u64::from(cost) <= self.quota.units()
+    }
+
+    #[inline]
+    fn charge(&self, state: &mut Counted, cost: u32, now: Timestamp) {
+        let mut window = self.running(state, now);
+        window.used += u64::from(cost);
+        if state.is_of_one(&self.own) {
+            state.count = window;
+            return;
+        }
+        if !state.has_plan(&self.own) {
+            // Others began it elsewhere.
+            let aligned = self.windows.opens == Opens::AtMultiplesOfThePeriod;
+            let latest = max(now.as_micros(), window.start);
+            window.start = if aligned {
+                self.windows.start_at(latest)
+            } else {
+                window.start
+            };
+        }
+        state.admitted(&self.own, window, cost, now);
+    }
+
+    fn refund(&self, state: &mut Counted, cost: u32, now: Timestamp) {
+        state.change(&self.own, |windows, window| {
+            windows.with_refund(&window, cost, now)
+        });
+    }
+
+    #[inline]
+    fn mend(&self, state: &mut Counted, now: Timestamp) {
+        if !state.is_of_one(&self.own) {
+            return state.mend(&self.own, now);
+        }
+        if self.windows.is_ahead(state.count.start, now) {
+            state.count = self.windows.moved_to(state.count, now);
+        }
+    }
+
+    #[inline]
+    fn is_fresh(&self, state: &Counted, now: Timestamp) -> bool {
+        let is_of_one = state.is_of_one(&self.own);
+        state.count.start <= now.as_micros()
+            && self.running(state, now).used == 0
+            && (is_of_one || state.is_over(now))
+    }
+
+    #[inline]
+    fn fresh(&self, at: Timestamp) -> Counted {
+        let start = self.windows.start_at(at.as_micros());
+        CountByPlan::new(Window { start, used: 0 }, &self.own)
+    }
+
+    #[inline]
+    fn snapshot(
+        &self,
+        state: &Counted,
+        cost: u32,
+        admitted: bool,
+        now: Timestamp,
+    ) -> WindowSnapshot {
+        WindowSnapshot {
+            window: self.running(state, now),
+            now,
+            cost,
+            admitted,
+        }
+    }
+
+    #[inline]
+    fn describe(&self, snapshot: &WindowSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+        tell(self.told(snapshot));
+    }
+
+    #[inline(always)]
+    fn decision(&self, snapshot: &WindowSnapshot) -> Decision {
+        Decision::of_one(self.told(snapshot))
+    }
+
+    #[inline]
+    fn policy_id(&self) -> PolicyId {
+        self.policy.id()
+    }
+
+    #[inline]
+    fn config_id(&self) -> ConfigId {
+        self.policy.config_id()
+    }
+}
+
+/// A window as it was right after a decision.
+#[derive(Debug, Clone, Copy)]
+pub struct WindowSnapshot {
+    window: Window,
+    now: Timestamp,
+    cost: u32,
+    admitted: bool,
+}
+
+impl FixedWindow {
+    #[inline(always)]
+    fn told(&self, snapshot: &WindowSnapshot) -> PolicyDecision {
+        let Window { start, used } = snapshot.window;
+        let units = self.quota.units();
+        let remaining = units.saturating_sub(used);
+        let until_next = start + self.windows.period_micros - snapshot.now.as_micros();
+        let (cost, admitted) = (u64::from(snapshot.cost), snapshot.admitted);
+        let standing = Status::of(units, remaining, cost, admitted, |wanted| {
+            match wanted <= remaining {
+                true => Some(0),
+                false => (wanted <= units).then_some(until_next),
+            }
+        });
+        PolicyDecision::new(&self.policy, standing)
+    }
+}
+
 /// The most units that a counter takes without ever passing 2^53, whatever is added at once.
 pub(super) const MOST_UNITS: u64 = (1 << 53) - (1 << 32);
 
@@ -145,66 +314,9 @@ impl FixedWindow {
     fn policy(algorithm: &str, quota: Quota) -> Policy {
         Policy::of_quota(algorithm, quota, "", quota.units(), quota.period_micros())
     }
-
-    /// The window that is running now by these numbers, whoever was admitted.
-    #[inline(always)]
-    fn running(&self, state: &Counted, now: Timestamp) -> Window {
-        let window = match state.is_of_one(&self.own) {
-            true => state.count,
-            false => state.seen_by(&self.own, self.quota.units()),
-        };
-        self.windows.running(&window, now)
-    }
-
-    #[inline(always)]
-    fn told(&self, snapshot: &WindowSnapshot) -> PolicyDecision {
-        let Window { start, used } = snapshot.window;
-        let units = self.quota.units();
-        let remaining = units.saturating_sub(used);
-        let until_next = start + self.windows.period_micros - snapshot.now.as_micros();
-        let (cost, admitted) = (u64::from(snapshot.cost), snapshot.admitted);
-        let standing = Status::of(units, remaining, cost, admitted, |wanted| {
-            match wanted <= remaining {
-                true => Some(0),
-                false => (wanted <= units).then_some(until_next),
-            }
-        });
-        PolicyDecision::new(&self.policy, standing)
-    }
 }
-
-/// A window and the units taken in it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window {
-    start: u64,
-    used: u64,
-}
-
-/// The state of a window.
-type Counted = CountByPlan<Windows>;
 
 impl Windows {
-    /// The start of the window that `micros` is in, if nobody has opened one.
-    #[inline]
-    fn start_at(&self, micros: u64) -> u64 {
-        match self.opens {
-            Opens::AtMultiplesOfThePeriod => micros - micros % self.period_micros,
-            Opens::AtTheFirstRequest => micros,
-        }
-    }
-
-    /// The window that is running now: this one until it is over.
-    #[inline(always)]
-    fn running(&self, window: &Window, now: Timestamp) -> Window {
-        let now = now.as_micros();
-        let is_open = window.used > 0 || self.opens == Opens::AtMultiplesOfThePeriod;
-        if is_open && now < window.start + self.period_micros {
-            return *window;
-        }
-        let start = self.start_at(max(now, window.start));
-        Window { start, used: 0 }
-    }
-
     fn with_refund(&self, window: &Window, cost: u32, now: Timestamp) -> Window {
         let Window { start, used } = self.running(window, now);
         let used = used.saturating_sub(u64::from(cost));
@@ -314,112 +426,6 @@ impl Rule for Windows {
     fn moved_to(&self, count: Window, now: Timestamp) -> Window {
         let start = now.as_micros();
         Window { start, ..count }
-    }
-}
-
-/// A window as it was right after a decision.
-#[derive(Debug, Clone, Copy)]
-pub struct WindowSnapshot {
-    window: Window,
-    now: Timestamp,
-    cost: u32,
-    admitted: bool,
-}
-
-impl Algorithm for FixedWindow {
-    type State = Counted;
-    type Snapshot = WindowSnapshot;
-
-    #[inline]
-    fn policy_id(&self) -> PolicyId {
-        self.policy.id()
-    }
-
-    #[inline]
-    fn config_id(&self) -> ConfigId {
-        self.policy.config_id()
-    }
-
-    #[inline]
-    fn fresh(&self, at: Timestamp) -> Counted {
-        let start = self.windows.start_at(at.as_micros());
-        CountByPlan::new(Window { start, used: 0 }, &self.own)
-    }
-
-    #[inline]
-    fn mend(&self, state: &mut Counted, now: Timestamp) {
-        if !state.is_of_one(&self.own) {
-            return state.mend(&self.own, now);
-        }
-        if self.windows.is_ahead(state.count.start, now) {
-            state.count = self.windows.moved_to(state.count, now);
-        }
-    }
-
-    #[inline]
-    fn judge(&self, state: &Counted, cost: u32, now: Timestamp) -> bool {
-        cost == 0 || self.running(state, now).used + u64::from(cost) <= self.quota.units()
-    }
-
-    #[inline]
-    fn charge(&self, state: &mut Counted, cost: u32, now: Timestamp) {
-        let mut window = self.running(state, now);
-        window.used += u64::from(cost);
-        if state.is_of_one(&self.own) {
-            state.count = window;
-            return;
-        }
-        if !state.has_plan(&self.own) {
-            // Others began it elsewhere.
-            let aligned = self.windows.opens == Opens::AtMultiplesOfThePeriod;
-            let latest = max(now.as_micros(), window.start);
-            window.start = if aligned {
-                self.windows.start_at(latest)
-            } else {
-                window.start
-            };
-        }
-        state.admitted(&self.own, window, cost, now);
-    }
-
-    fn refund(&self, state: &mut Counted, cost: u32, now: Timestamp) {
-        state.change(&self.own, |windows, window| {
-            windows.with_refund(&window, cost, now)
-        });
-    }
-
-    #[inline]
-    fn is_fresh(&self, state: &Counted, now: Timestamp) -> bool {
-        let is_of_one = state.is_of_one(&self.own);
-        state.count.start <= now.as_micros()
-            && self.running(state, now).used == 0
-            && (is_of_one || state.is_over(now))
-    }
-
-    #[inline]
-    fn snapshot(
-        &self,
-        state: &Counted,
-        cost: u32,
-        admitted: bool,
-        now: Timestamp,
-    ) -> WindowSnapshot {
-        WindowSnapshot {
-            window: self.running(state, now),
-            now,
-            cost,
-            admitted,
-        }
-    }
-
-    #[inline]
-    fn describe(&self, snapshot: &WindowSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(self.told(snapshot));
-    }
-
-    #[inline(always)]
-    fn decision(&self, snapshot: &WindowSnapshot) -> Decision {
-        Decision::of_one(self.told(snapshot))
     }
 }
 

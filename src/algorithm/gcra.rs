@@ -42,6 +42,8 @@ use super::same_rule::same_rule;
 #[derive(Debug, Clone)]
 pub struct Gcra(DebtBucket);
 
+same_rule!(Gcra, DebtBucket);
+
 impl Gcra {
     /// A limit of this rate that lets as many units arrive at once as the quota has.
     ///
@@ -106,5 +108,3 @@ impl Gcra {
         self.0.named(name).map(Self)
     }
 }
-
-same_rule!(Gcra, DebtBucket);

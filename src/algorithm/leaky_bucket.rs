@@ -50,6 +50,8 @@ use super::same_rule::same_rule;
 #[derive(Debug, Clone)]
 pub struct LeakyBucket(DebtBucket);
 
+same_rule!(LeakyBucket, DebtBucket);
+
 impl LeakyBucket {
     /// A bucket that leaks at this rate and holds as many units as the quota has.
     ///
@@ -122,8 +124,6 @@ impl LeakyBucket {
     }
 }
 
-same_rule!(LeakyBucket, DebtBucket);
-
 /// Holds an admitted request back until its turn, one unit every P/n; refuses it if the queue is
 /// full.
 ///
@@ -176,6 +176,101 @@ same_rule!(LeakyBucket, DebtBucket);
 #[derive(Debug, Clone)]
 pub struct LeakyBucketQueue(DebtBucket);
 
+impl Algorithm for LeakyBucketQueue {
+    type State = Owing;
+    type Snapshot = DebtBucketSnapshot;
+
+    #[inline]
+    fn judge(&self, state: &Owing, cost: u32, now: Timestamp) -> bool {
+        self.0.judge(state, cost, now)
+    }
+
+    #[inline]
+    fn charge(&self, state: &mut Owing, cost: u32, now: Timestamp) {
+        self.0.charge(state, cost, now);
+    }
+
+    #[inline]
+    fn delay(&self, snapshot: &DebtBucketSnapshot) -> Duration {
+        Duration::from_micros(self.delay_micros(snapshot))
+    }
+
+    fn withdraw(
+        &self,
+        state: &mut Owing,
+        admission: &DebtBucketSnapshot,
+        _cost: u32,
+        now: Timestamp,
+    ) {
+        self.0.take_back(state, admission, now);
+    }
+
+    /// Changes nothing: whoever is behind keeps the place that was promised.
+    fn refund(&self, _state: &mut Owing, _cost: u32, _now: Timestamp) {}
+
+    #[inline]
+    fn mend(&self, state: &mut Owing, now: Timestamp) {
+        self.0.mend(state, now);
+    }
+
+    #[inline]
+    fn is_fresh(&self, state: &Owing, now: Timestamp) -> bool {
+        self.0.is_fresh(state, now)
+    }
+
+    #[inline]
+    fn fresh(&self, at: Timestamp) -> Owing {
+        self.0.fresh(at)
+    }
+
+    #[inline(always)]
+    fn step(&self, state: &mut Owing, cost: u32, now: Timestamp) -> (bool, DebtBucketSnapshot) {
+        self.0.step(state, cost, now)
+    }
+
+    #[inline]
+    fn snapshot(
+        &self,
+        state: &Owing,
+        cost: u32,
+        admitted: bool,
+        now: Timestamp,
+    ) -> DebtBucketSnapshot {
+        self.0.snapshot(state, cost, admitted, now)
+    }
+
+    #[inline]
+    fn describe(&self, snapshot: &DebtBucketSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+        tell(self.told(snapshot).resolved());
+    }
+
+    #[inline(always)]
+    fn decision(&self, snapshot: &DebtBucketSnapshot) -> Decision {
+        Decision::of_one(self.told(snapshot))
+    }
+
+    #[inline]
+    fn policy_id(&self) -> PolicyId {
+        self.0.policy_id()
+    }
+
+    #[inline]
+    fn config_id(&self) -> ConfigId {
+        self.0.config_id()
+    }
+}
+
+impl LeakyBucketQueue {
+    fn delay_micros(&self, admission: &DebtBucketSnapshot) -> u64 {
+        self.0.owed(admission, true).delay_micros()
+    }
+
+    #[inline(always)]
+    fn told(&self, snapshot: &DebtBucketSnapshot) -> PolicyDecision {
+        PolicyDecision::lazy(self.0.policy(), self.0.owed(snapshot, true).lazy())
+    }
+}
+
 impl LeakyBucketQueue {
     /// How many units the queue has room for.
     ///
@@ -219,99 +314,6 @@ impl LeakyBucketQueue {
     /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`.
     pub fn try_named(self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
         self.0.named(name).map(Self)
-    }
-
-    fn delay_micros(&self, admission: &DebtBucketSnapshot) -> u64 {
-        self.0.owed(admission, true).delay_micros()
-    }
-
-    #[inline(always)]
-    fn told(&self, snapshot: &DebtBucketSnapshot) -> PolicyDecision {
-        PolicyDecision::lazy(self.0.policy(), self.0.owed(snapshot, true).lazy())
-    }
-}
-
-impl Algorithm for LeakyBucketQueue {
-    type State = Owing;
-    type Snapshot = DebtBucketSnapshot;
-
-    #[inline]
-    fn policy_id(&self) -> PolicyId {
-        self.0.policy_id()
-    }
-
-    #[inline]
-    fn config_id(&self) -> ConfigId {
-        self.0.config_id()
-    }
-
-    #[inline]
-    fn fresh(&self, at: Timestamp) -> Owing {
-        self.0.fresh(at)
-    }
-
-    #[inline]
-    fn mend(&self, state: &mut Owing, now: Timestamp) {
-        self.0.mend(state, now);
-    }
-
-    #[inline]
-    fn judge(&self, state: &Owing, cost: u32, now: Timestamp) -> bool {
-        self.0.judge(state, cost, now)
-    }
-
-    #[inline]
-    fn charge(&self, state: &mut Owing, cost: u32, now: Timestamp) {
-        self.0.charge(state, cost, now);
-    }
-
-    /// Changes nothing: whoever is behind keeps the place that was promised.
-    fn refund(&self, _state: &mut Owing, _cost: u32, _now: Timestamp) {}
-
-    #[inline]
-    fn is_fresh(&self, state: &Owing, now: Timestamp) -> bool {
-        self.0.is_fresh(state, now)
-    }
-
-    #[inline]
-    fn snapshot(
-        &self,
-        state: &Owing,
-        cost: u32,
-        admitted: bool,
-        now: Timestamp,
-    ) -> DebtBucketSnapshot {
-        self.0.snapshot(state, cost, admitted, now)
-    }
-
-    #[inline(always)]
-    fn step(&self, state: &mut Owing, cost: u32, now: Timestamp) -> (bool, DebtBucketSnapshot) {
-        self.0.step(state, cost, now)
-    }
-
-    #[inline]
-    fn describe(&self, snapshot: &DebtBucketSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(self.told(snapshot).resolved());
-    }
-
-    #[inline(always)]
-    fn decision(&self, snapshot: &DebtBucketSnapshot) -> Decision {
-        Decision::of_one(self.told(snapshot))
-    }
-
-    #[inline]
-    fn delay(&self, snapshot: &DebtBucketSnapshot) -> Duration {
-        Duration::from_micros(self.delay_micros(snapshot))
-    }
-
-    fn withdraw(
-        &self,
-        state: &mut Owing,
-        admission: &DebtBucketSnapshot,
-        _cost: u32,
-        now: Timestamp,
-    ) {
-        self.0.take_back(state, admission, now);
     }
 }
 

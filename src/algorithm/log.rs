@@ -35,63 +35,6 @@ pub struct Log {
     own: LazyArc<Kept>,
 }
 
-/// Which entries matter to a set of numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Reach {
-    /// From so long after its slot began on an entry is over, whatever part of a slot is gone.
-    micros: u64,
-    /// So many of the newest units matter.
-    units: u64,
-    /// How long a slot is: of two plans of one reach each has slots of its own.
-    slot_micros: u64,
-}
-
-impl Reach {
-    fn with(self, other: Self) -> Self {
-        Self {
-            micros: self.micros.max(other.micros),
-            units: self.units.max(other.units),
-            slot_micros: self.slot_micros.max(other.slot_micros),
-        }
-    }
-
-    fn write(self, tell: &mut dyn FnMut(u64)) {
-        tell(self.micros);
-        tell(self.units);
-        tell(self.slot_micros);
-    }
-
-    fn read(numbers: &mut &[u64]) -> Option<Self> {
-        Some(Self {
-            micros: next_of(numbers)?,
-            units: next_of(numbers)?,
-            slot_micros: next_of(numbers)?,
-        })
-    }
-
-    /// Tells these numbers from others.
-    fn id(self) -> u64 {
-        let mixed = [self.micros, self.units, self.slot_micros].iter().fold(
-            0x9E37_79B9_7F4A_7C15_u64,
-            |mixed, number| {
-                let mixed = (mixed ^ number).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
-                mixed ^ (mixed >> 29)
-            },
-        );
-        // 0 is for a state that others have counted too.
-        (mixed >> 11).max(1)
-    }
-}
-
-/// For whom entries are kept.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Kept {
-    /// For whoever was admitted last.
-    latest: Reach,
-    /// For everybody else, as long as that matters.
-    others: Option<(Reach, u64)>,
-}
-
 /// The state of a log.
 #[derive(Debug, Clone)]
 pub struct Logging {
@@ -99,127 +42,23 @@ pub struct Logging {
     kept: Arc<Kept>,
 }
 
-impl ops::Deref for Logging {
-    type Target = Admissions;
-
-    #[inline(always)]
-    fn deref(&self) -> &Admissions {
-        &self.admissions
-    }
-}
-
-impl ops::DerefMut for Logging {
-    #[inline(always)]
-    fn deref_mut(&mut self) -> &mut Admissions {
-        &mut self.admissions
-    }
-}
-
-impl Logging {
-    /// Whether nobody with other numbers was admitted.
-    #[inline(always)]
-    fn is_of_one(&self, own: &LazyArc<Kept>) -> bool {
-        own.is(&self.kept)
-    }
-
-    /// Appends what these numbers admitted, and drops what matters to nobody any more.
-    #[cold]
-    fn append_beside_others(
-        &mut self,
-        (own, span_micros): (&LazyArc<Kept>, u64),
-        cost: u32,
-        (slot, now): (u64, Timestamp),
-    ) {
-        let Kept { latest, others } = *self.kept;
-        let micros = now.as_micros();
-        let mut others = others.filter(|(_, until)| *until > micros);
-        let main_until = self.stamp + latest.micros;
-        if latest != own.latest && main_until > micros && !self.is_empty() {
-            others = Some(match others {
-                Some((reach, until)) => (reach.with(latest), until.max(main_until)),
-                None => (latest, main_until),
-            });
-        }
-        let (all, latest) = match others {
-            Some((reach, _)) => (reach.with(own.latest), micros.max(self.stamp)),
-            // Nobody else is left: what these numbers count is all.
-            None => (
-                Reach {
-                    micros: span_micros,
-                    units: u64::MAX,
-                    slot_micros: own.latest.slot_micros,
-                },
-                slot,
-            ),
-        };
-        let enough = (self.total() + u64::from(cost)).saturating_sub(all.units);
-        let kept = self.counted(|entry| entry.slot + all.micros <= latest || entry.total <= enough);
-        self.append(&kept, cost, slot);
-        if others.is_none() {
-            self.kept = own.shared();
-            return;
-        }
-        let latest = own.latest;
-        let kept = Kept { latest, others };
-        match Arc::get_mut(&mut self.kept) {
-            Some(before) => *before = kept,
-            None => self.kept = Arc::new(kept),
-        }
-    }
-
-    #[cold]
-    fn move_back_beside_others(&mut self, by: u64) {
-        self.move_back(by);
-        if self.kept.others.is_some() {
-            let kept = Arc::make_mut(&mut self.kept);
-            kept.others = kept
-                .others
-                .map(|(reach, until)| (reach, until.saturating_sub(by)));
-        }
-    }
-}
-
 impl Log {
-    pub(super) fn new(
-        policy: Policy,
-        quota: Quota,
-        slot_micros: u64,
-        span_micros: u64,
-    ) -> Result<Self, ConfigError> {
-        if quota.units() > MOST_UNITS {
-            return Err(ConfigError::QuotaTooLarge {
-                units: quota.units(),
-                period: quota.period(),
-            });
-        }
-        let latest = Reach {
-            micros: span_micros + slot_micros - 1,
-            units: quota.units(),
-            slot_micros,
-        };
-        Ok(Self {
-            policy,
-            quota,
-            slot_micros,
-            span_micros,
-            own: LazyArc::new(Kept {
-                latest,
-                others: None,
-            }),
-        })
+    #[inline]
+    fn has_room(&self, counted: &Counted, cost: u32) -> bool {
+        let cost = u64::from(cost);
+        cost == 0 || counted.units.saturating_add(cost) <= self.quota.units()
     }
 
-    pub(super) fn named(mut self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
-        self.policy = self.policy.named(name)?;
-        Ok(self)
+    /// The entries that still count in this slot.
+    #[inline(always)]
+    fn counted(&self, state: &Admissions, slot: u64) -> Counted {
+        state.counted(|entry| entry.slot + self.span_micros <= slot)
     }
 
-    pub(super) fn policy(&self) -> &Policy {
-        &self.policy
-    }
-
-    pub(super) fn quota(&self) -> Quota {
-        self.quota
+    /// The slot it is: the one of now, or the newest one of the log if that is later.
+    #[inline]
+    fn slot(&self, state: &Admissions, now: Timestamp) -> u64 {
+        self.slot_of(now).max(state.stamp)
     }
 
     #[inline]
@@ -230,25 +69,155 @@ impl Log {
             slot => micros - micros % slot,
         }
     }
+}
 
-    /// The slot it is: the one of now, or the newest one of the log if that is later.
+impl Algorithm for Log {
+    type State = Logging;
+    type Snapshot = LogSnapshot;
+
     #[inline]
-    fn slot(&self, state: &Admissions, now: Timestamp) -> u64 {
-        self.slot_of(now).max(state.stamp)
+    fn judge(&self, state: &Logging, cost: u32, now: Timestamp) -> bool {
+        self.has_room(&self.counted(state, self.slot(state, now)), cost)
     }
 
-    /// The entries that still count in this slot.
+    #[inline]
+    fn charge(&self, state: &mut Logging, cost: u32, now: Timestamp) {
+        let slot = self.slot(state, now);
+        if !state.is_of_one(&self.own) {
+            return state.append_beside_others((&self.own, self.span_micros), cost, (slot, now));
+        }
+        let counted = self.counted(state, slot);
+        state.append(&counted, cost, slot);
+    }
+
+    /// Takes the oldest units out again: whichever were meant, those that stay are counted for as
+    /// long or longer.
+    fn refund(&self, state: &mut Logging, cost: u32, now: Timestamp) {
+        if state.is_of_one(&self.own) {
+            let counted = self.counted(state, self.slot(state, now));
+            state.forget(&counted);
+        }
+        state.take_out(u64::from(cost));
+    }
+
+    #[inline]
+    fn mend(&self, state: &mut Logging, now: Timestamp) {
+        self.mend_in(state, now);
+    }
+
+    #[inline]
+    fn is_fresh(&self, state: &Logging, now: Timestamp) -> bool {
+        let slot = self.slot_of(now);
+        let is_over = state.is_empty() || state.stamp + self.span_micros <= slot;
+        state.stamp <= now.as_micros()
+            && is_over
+            && (state.is_of_one(&self.own) || {
+                let Kept { latest, others } = &*state.kept;
+                let until = others.map_or(0, |(_, until)| until);
+                state.is_empty() || (state.stamp + latest.micros).max(until) <= now.as_micros()
+            })
+    }
+
+    #[inline]
+    fn fresh(&self, at: Timestamp) -> Logging {
+        Logging {
+            admissions: Admissions::since(self.slot_of(at)),
+            kept: self.own.shared(),
+        }
+    }
+
+    /// The entries that no longer count are searched for once.
     #[inline(always)]
-    fn counted(&self, state: &Admissions, slot: u64) -> Counted {
-        state.counted(|entry| entry.slot + self.span_micros <= slot)
+    fn step(&self, state: &mut Logging, cost: u32, now: Timestamp) -> (bool, LogSnapshot) {
+        let slot = self.slot_of(now);
+        self.mend_in(state, now);
+        let slot = slot.max(state.stamp);
+        let mut counted = self.counted(state, slot);
+        let admitted = self.has_room(&counted, cost);
+        if admitted && cost > 0 {
+            if state.is_of_one(&self.own) {
+                state.append(&counted, cost, slot);
+                counted = state.all();
+            } else {
+                state.append_beside_others((&self.own, self.span_micros), cost, (slot, now));
+                counted = self.counted(state, slot);
+            }
+        }
+        (
+            admitted,
+            self.stands(state, &counted, (cost, admitted), now),
+        )
+    }
+
+    /// One entry: all units that count now, until the last of them is over. What counts for others
+    /// alone is one entry more.
+    fn inherit(&self, shared: &Logging, now: Timestamp) -> Logging {
+        let counted = self.counted(shared, self.slot(shared, now));
+        let admissions = match shared.is_of_one(&self.own) {
+            true => shared.in_one_entry(&counted),
+            false => shared.in_two_entries(&counted),
+        };
+        let kept = Arc::clone(&shared.kept);
+        Logging { admissions, kept }
     }
 
     #[inline]
-    fn has_room(&self, counted: &Counted, cost: u32) -> bool {
-        let cost = u64::from(cost);
-        cost == 0 || counted.units.saturating_add(cost) <= self.quota.units()
+    fn snapshot(&self, state: &Logging, cost: u32, admitted: bool, now: Timestamp) -> LogSnapshot {
+        let counted = self.counted(state, self.slot(state, now));
+        self.stands(state, &counted, (cost, admitted), now)
     }
 
+    /// Copies the log only where the clock has stepped back by more than a span.
+    fn look(&self, state: &Logging, cost: u32, now: Timestamp) -> (bool, LogSnapshot) {
+        let told = |state: &Logging| {
+            let admitted = self.judge(state, cost, now);
+            let refused_cost = if admitted { 0 } else { cost };
+            (admitted, self.snapshot(state, refused_cost, admitted, now))
+        };
+        if state.stamp <= self.slot_of(now) + self.span_micros {
+            return told(state);
+        }
+        let mut mended = state.clone();
+        self.mend(&mut mended, now);
+        told(&mended)
+    }
+
+    #[inline]
+    fn describe(&self, snapshot: &LogSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+        tell(self.told(snapshot).resolved());
+    }
+
+    #[inline(always)]
+    fn decision(&self, snapshot: &LogSnapshot) -> Decision {
+        Decision::of_one(self.told(snapshot))
+    }
+
+    #[inline]
+    fn policy_id(&self) -> PolicyId {
+        self.policy.id()
+    }
+
+    #[inline]
+    fn config_id(&self) -> ConfigId {
+        self.policy.config_id()
+    }
+}
+
+/// How a log stood right after a decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogSnapshot {
+    units: u64,
+    /// The slots of the entries that have to be over before there is room for one unit more, for
+    /// all of them, and for the cost, if it was refused.
+    more_after: u64,
+    all_after: u64,
+    cost_after: u64,
+    now: Timestamp,
+    cost: u32,
+    admitted: bool,
+}
+
+impl Log {
     /// Mends the slots of a state that lies more than a span after the slot of now.
     #[inline]
     fn mend_in(&self, state: &mut Logging, now: Timestamp) {
@@ -324,149 +293,184 @@ impl Log {
     }
 }
 
-/// How a log stood right after a decision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LogSnapshot {
-    units: u64,
-    /// The slots of the entries that have to be over before there is room for one unit more, for
-    /// all of them, and for the cost, if it was refused.
-    more_after: u64,
-    all_after: u64,
-    cost_after: u64,
-    now: Timestamp,
-    cost: u32,
-    admitted: bool,
+impl Log {
+    pub(super) fn new(
+        policy: Policy,
+        quota: Quota,
+        slot_micros: u64,
+        span_micros: u64,
+    ) -> Result<Self, ConfigError> {
+        if quota.units() > MOST_UNITS {
+            return Err(ConfigError::QuotaTooLarge {
+                units: quota.units(),
+                period: quota.period(),
+            });
+        }
+        let latest = Reach {
+            micros: span_micros + slot_micros - 1,
+            units: quota.units(),
+            slot_micros,
+        };
+        Ok(Self {
+            policy,
+            quota,
+            slot_micros,
+            span_micros,
+            own: LazyArc::new(Kept {
+                latest,
+                others: None,
+            }),
+        })
+    }
+
+    pub(super) fn named(mut self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
+        self.policy = self.policy.named(name)?;
+        Ok(self)
+    }
+
+    pub(super) fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    pub(super) fn quota(&self) -> Quota {
+        self.quota
+    }
 }
 
-impl Algorithm for Log {
-    type State = Logging;
-    type Snapshot = LogSnapshot;
-
-    #[inline]
-    fn policy_id(&self) -> PolicyId {
-        self.policy.id()
-    }
-
-    #[inline]
-    fn config_id(&self) -> ConfigId {
-        self.policy.config_id()
-    }
-
-    #[inline]
-    fn fresh(&self, at: Timestamp) -> Logging {
-        Logging {
-            admissions: Admissions::since(self.slot_of(at)),
-            kept: self.own.shared(),
-        }
-    }
-
-    #[inline]
-    fn mend(&self, state: &mut Logging, now: Timestamp) {
-        self.mend_in(state, now);
-    }
-
-    #[inline]
-    fn judge(&self, state: &Logging, cost: u32, now: Timestamp) -> bool {
-        self.has_room(&self.counted(state, self.slot(state, now)), cost)
-    }
-
-    #[inline]
-    fn charge(&self, state: &mut Logging, cost: u32, now: Timestamp) {
-        let slot = self.slot(state, now);
-        if !state.is_of_one(&self.own) {
-            return state.append_beside_others((&self.own, self.span_micros), cost, (slot, now));
-        }
-        let counted = self.counted(state, slot);
-        state.append(&counted, cost, slot);
-    }
-
-    /// Takes the oldest units out again: whichever were meant, those that stay are counted for as
-    /// long or longer.
-    fn refund(&self, state: &mut Logging, cost: u32, now: Timestamp) {
-        if state.is_of_one(&self.own) {
-            let counted = self.counted(state, self.slot(state, now));
-            state.forget(&counted);
-        }
-        state.take_out(u64::from(cost));
-    }
-
-    #[inline]
-    fn is_fresh(&self, state: &Logging, now: Timestamp) -> bool {
-        let slot = self.slot_of(now);
-        let is_over = state.is_empty() || state.stamp + self.span_micros <= slot;
-        state.stamp <= now.as_micros()
-            && is_over
-            && (state.is_of_one(&self.own) || {
-                let Kept { latest, others } = &*state.kept;
-                let until = others.map_or(0, |(_, until)| until);
-                state.is_empty() || (state.stamp + latest.micros).max(until) <= now.as_micros()
-            })
-    }
-
-    /// One entry: all units that count now, until the last of them is over. What counts for others
-    /// alone is one entry more.
-    fn inherit(&self, shared: &Logging, now: Timestamp) -> Logging {
-        let counted = self.counted(shared, self.slot(shared, now));
-        let admissions = match shared.is_of_one(&self.own) {
-            true => shared.in_one_entry(&counted),
-            false => shared.in_two_entries(&counted),
-        };
-        let kept = Arc::clone(&shared.kept);
-        Logging { admissions, kept }
-    }
-
-    #[inline]
-    fn snapshot(&self, state: &Logging, cost: u32, admitted: bool, now: Timestamp) -> LogSnapshot {
-        let counted = self.counted(state, self.slot(state, now));
-        self.stands(state, &counted, (cost, admitted), now)
-    }
-
-    /// Copies the log only where the clock has stepped back by more than a span.
-    fn look(&self, state: &Logging, cost: u32, now: Timestamp) -> (bool, LogSnapshot) {
-        let told = |state: &Logging| {
-            let admitted = self.judge(state, cost, now);
-            let refused_cost = if admitted { 0 } else { cost };
-            (admitted, self.snapshot(state, refused_cost, admitted, now))
-        };
-        if state.stamp <= self.slot_of(now) + self.span_micros {
-            return told(state);
-        }
-        let mut mended = state.clone();
-        self.mend(&mut mended, now);
-        told(&mended)
-    }
-
-    /// The entries that no longer count are searched for once.
-    #[inline(always)]
-    fn step(&self, state: &mut Logging, cost: u32, now: Timestamp) -> (bool, LogSnapshot) {
-        let slot = self.slot_of(now);
-        self.mend_in(state, now);
-        let slot = slot.max(state.stamp);
-        let mut counted = self.counted(state, slot);
-        let admitted = self.has_room(&counted, cost);
-        if admitted && cost > 0 {
-            if state.is_of_one(&self.own) {
-                state.append(&counted, cost, slot);
-                counted = state.all();
-            } else {
-                state.append_beside_others((&self.own, self.span_micros), cost, (slot, now));
-                counted = self.counted(state, slot);
-            }
-        }
-        (
-            admitted,
-            self.stands(state, &counted, (cost, admitted), now),
-        )
-    }
-
-    #[inline]
-    fn describe(&self, snapshot: &LogSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(self.told(snapshot).resolved());
-    }
+impl ops::Deref for Logging {
+    type Target = Admissions;
 
     #[inline(always)]
-    fn decision(&self, snapshot: &LogSnapshot) -> Decision {
-        Decision::of_one(self.told(snapshot))
+    fn deref(&self) -> &Admissions {
+        &self.admissions
+    }
+}
+
+impl ops::DerefMut for Logging {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Admissions {
+        &mut self.admissions
+    }
+}
+
+/// For whom entries are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Kept {
+    /// For whoever was admitted last.
+    latest: Reach,
+    /// For everybody else, as long as that matters.
+    others: Option<(Reach, u64)>,
+}
+
+/// Which entries matter to a set of numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Reach {
+    /// From so long after its slot began on an entry is over, whatever part of a slot is gone.
+    micros: u64,
+    /// So many of the newest units matter.
+    units: u64,
+    /// How long a slot is: of two plans of one reach each has slots of its own.
+    slot_micros: u64,
+}
+
+impl Logging {
+    /// Whether nobody with other numbers was admitted.
+    #[inline(always)]
+    fn is_of_one(&self, own: &LazyArc<Kept>) -> bool {
+        own.is(&self.kept)
+    }
+
+    /// Appends what these numbers admitted, and drops what matters to nobody any more.
+    #[cold]
+    fn append_beside_others(
+        &mut self,
+        (own, span_micros): (&LazyArc<Kept>, u64),
+        cost: u32,
+        (slot, now): (u64, Timestamp),
+    ) {
+        let Kept { latest, others } = *self.kept;
+        let micros = now.as_micros();
+        let mut others = others.filter(|(_, until)| *until > micros);
+        let main_until = self.stamp + latest.micros;
+        if latest != own.latest && main_until > micros && !self.is_empty() {
+            others = Some(match others {
+                Some((reach, until)) => (reach.with(latest), until.max(main_until)),
+                None => (latest, main_until),
+            });
+        }
+        let (all, latest) = match others {
+            Some((reach, _)) => (reach.with(own.latest), micros.max(self.stamp)),
+            // Nobody else is left: what these numbers count is all.
+            None => (
+                Reach {
+                    micros: span_micros,
+                    units: u64::MAX,
+                    slot_micros: own.latest.slot_micros,
+                },
+                slot,
+            ),
+        };
+        let enough = (self.total() + u64::from(cost)).saturating_sub(all.units);
+        let kept = self.counted(|entry| entry.slot + all.micros <= latest || entry.total <= enough);
+        self.append(&kept, cost, slot);
+        if others.is_none() {
+            self.kept = own.shared();
+            return;
+        }
+        let latest = own.latest;
+        let kept = Kept { latest, others };
+        match Arc::get_mut(&mut self.kept) {
+            Some(before) => *before = kept,
+            None => self.kept = Arc::new(kept),
+        }
+    }
+
+    #[cold]
+    fn move_back_beside_others(&mut self, by: u64) {
+        self.move_back(by);
+        if self.kept.others.is_some() {
+            let kept = Arc::make_mut(&mut self.kept);
+            kept.others = kept
+                .others
+                .map(|(reach, until)| (reach, until.saturating_sub(by)));
+        }
+    }
+}
+
+impl Reach {
+    fn with(self, other: Self) -> Self {
+        Self {
+            micros: self.micros.max(other.micros),
+            units: self.units.max(other.units),
+            slot_micros: self.slot_micros.max(other.slot_micros),
+        }
+    }
+
+    fn write(self, tell: &mut dyn FnMut(u64)) {
+        tell(self.micros);
+        tell(self.units);
+        tell(self.slot_micros);
+    }
+
+    fn read(numbers: &mut &[u64]) -> Option<Self> {
+        Some(Self {
+            micros: next_of(numbers)?,
+            units: next_of(numbers)?,
+            slot_micros: next_of(numbers)?,
+        })
+    }
+
+    /// Tells these numbers from others.
+    fn id(self) -> u64 {
+        let mixed = [self.micros, self.units, self.slot_micros].iter().fold(
+            0x9E37_79B9_7F4A_7C15_u64,
+            |mixed, number| {
+                let mixed = (mixed ^ number).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
+                mixed ^ (mixed >> 29)
+            },
+        );
+        // 0 is for a state that others have counted too.
+        (mixed >> 11).max(1)
     }
 }
 

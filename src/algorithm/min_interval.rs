@@ -45,6 +45,132 @@ pub struct MinInterval {
     interval_micros: u64,
 }
 
+/// When the last request was admitted, or, if none was, when the key was first seen; in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LastAdmitted(Word);
+
+impl MinInterval {
+    /// Microseconds until the next request is admitted.
+    #[inline]
+    fn wait_micros(&self, state: LastAdmitted, now: Timestamp) -> u64 {
+        match state.was_admitted() {
+            true => (state.stamp() + self.interval_micros).saturating_sub(now.as_micros()),
+            false => 0,
+        }
+    }
+}
+
+impl Algorithm for MinInterval {
+    type State = LastAdmitted;
+    type Snapshot = IntervalSnapshot;
+
+    #[inline]
+    fn judge(&self, state: &LastAdmitted, cost: u32, now: Timestamp) -> bool {
+        cost == 0 || self.wait_micros(*state, now) == 0
+    }
+
+    #[inline]
+    fn charge(&self, state: &mut LastAdmitted, _cost: u32, now: Timestamp) {
+        *state = LastAdmitted::new(now.as_micros().max(state.stamp()), true);
+    }
+
+    fn refund(&self, state: &mut LastAdmitted, cost: u32, _now: Timestamp) {
+        if cost > 0 {
+            *state = LastAdmitted::new(state.stamp(), false);
+        }
+    }
+
+    #[inline]
+    fn mend(&self, state: &mut LastAdmitted, now: Timestamp) {
+        let now = now.as_micros();
+        if state.stamp() > now + self.interval_micros {
+            *state = LastAdmitted::new(now, state.was_admitted());
+        }
+    }
+
+    #[inline]
+    fn is_fresh(&self, state: &LastAdmitted, now: Timestamp) -> bool {
+        state.stamp() <= now.as_micros() && self.wait_micros(*state, now) == 0
+    }
+
+    #[inline]
+    fn fresh(&self, at: Timestamp) -> LastAdmitted {
+        LastAdmitted::new(at.as_micros(), false)
+    }
+
+    #[inline]
+    fn snapshot(
+        &self,
+        state: &LastAdmitted,
+        cost: u32,
+        admitted: bool,
+        now: Timestamp,
+    ) -> IntervalSnapshot {
+        IntervalSnapshot {
+            wait_micros: self.wait_micros(*state, now),
+            cost,
+            admitted,
+        }
+    }
+
+    #[inline]
+    fn describe(&self, snapshot: &IntervalSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+        tell(self.told(snapshot));
+    }
+
+    #[inline(always)]
+    fn decision(&self, snapshot: &IntervalSnapshot) -> Decision {
+        Decision::of_one(self.told(snapshot))
+    }
+
+    #[inline]
+    fn policy_id(&self) -> PolicyId {
+        self.policy.id()
+    }
+
+    #[inline]
+    fn config_id(&self) -> ConfigId {
+        self.policy.config_id()
+    }
+}
+
+impl LastAdmitted {
+    #[inline]
+    fn new(stamp: u64, was_admitted: bool) -> Self {
+        Self(Word::new((stamp << 1) | u64::from(was_admitted)))
+    }
+
+    #[inline]
+    fn stamp(self) -> u64 {
+        self.0.get() >> 1
+    }
+
+    #[inline]
+    fn was_admitted(self) -> bool {
+        self.0.get() & 1 == 1
+    }
+}
+
+/// How long the wait was right after a decision.
+#[derive(Debug, Clone, Copy)]
+pub struct IntervalSnapshot {
+    wait_micros: u64,
+    cost: u32,
+    admitted: bool,
+}
+
+impl MinInterval {
+    #[inline(always)]
+    fn told(&self, snapshot: &IntervalSnapshot) -> PolicyDecision {
+        let remaining = u64::from(snapshot.wait_micros == 0);
+        let cost = u64::from(snapshot.cost);
+        let standing = Status::of(1, remaining, cost, snapshot.admitted, |_| {
+            Some(snapshot.wait_micros)
+        });
+        PolicyDecision::new(&self.policy, standing)
+    }
+}
+
 impl MinInterval {
     /// At least this long between two admitted requests; whole microseconds, rounded up.
     ///
@@ -92,128 +218,6 @@ impl MinInterval {
     pub fn try_named(mut self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
         self.policy = self.policy.named(name)?;
         Ok(self)
-    }
-
-    /// Microseconds until the next request is admitted.
-    #[inline]
-    fn wait_micros(&self, state: LastAdmitted, now: Timestamp) -> u64 {
-        match state.was_admitted() {
-            true => (state.stamp() + self.interval_micros).saturating_sub(now.as_micros()),
-            false => 0,
-        }
-    }
-
-    #[inline(always)]
-    fn told(&self, snapshot: &IntervalSnapshot) -> PolicyDecision {
-        let remaining = u64::from(snapshot.wait_micros == 0);
-        let cost = u64::from(snapshot.cost);
-        let standing = Status::of(1, remaining, cost, snapshot.admitted, |_| {
-            Some(snapshot.wait_micros)
-        });
-        PolicyDecision::new(&self.policy, standing)
-    }
-}
-
-/// When the last request was admitted, or, if none was, when the key was first seen; in one word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LastAdmitted(Word);
-
-impl LastAdmitted {
-    #[inline]
-    fn new(stamp: u64, was_admitted: bool) -> Self {
-        Self(Word::new((stamp << 1) | u64::from(was_admitted)))
-    }
-
-    #[inline]
-    fn stamp(self) -> u64 {
-        self.0.get() >> 1
-    }
-
-    #[inline]
-    fn was_admitted(self) -> bool {
-        self.0.get() & 1 == 1
-    }
-}
-
-/// How long the wait was right after a decision.
-#[derive(Debug, Clone, Copy)]
-pub struct IntervalSnapshot {
-    wait_micros: u64,
-    cost: u32,
-    admitted: bool,
-}
-
-impl Algorithm for MinInterval {
-    type State = LastAdmitted;
-    type Snapshot = IntervalSnapshot;
-
-    #[inline]
-    fn policy_id(&self) -> PolicyId {
-        self.policy.id()
-    }
-
-    #[inline]
-    fn config_id(&self) -> ConfigId {
-        self.policy.config_id()
-    }
-
-    #[inline]
-    fn fresh(&self, at: Timestamp) -> LastAdmitted {
-        LastAdmitted::new(at.as_micros(), false)
-    }
-
-    #[inline]
-    fn mend(&self, state: &mut LastAdmitted, now: Timestamp) {
-        let now = now.as_micros();
-        if state.stamp() > now + self.interval_micros {
-            *state = LastAdmitted::new(now, state.was_admitted());
-        }
-    }
-
-    #[inline]
-    fn judge(&self, state: &LastAdmitted, cost: u32, now: Timestamp) -> bool {
-        cost == 0 || self.wait_micros(*state, now) == 0
-    }
-
-    #[inline]
-    fn charge(&self, state: &mut LastAdmitted, _cost: u32, now: Timestamp) {
-        *state = LastAdmitted::new(now.as_micros().max(state.stamp()), true);
-    }
-
-    fn refund(&self, state: &mut LastAdmitted, cost: u32, _now: Timestamp) {
-        if cost > 0 {
-            *state = LastAdmitted::new(state.stamp(), false);
-        }
-    }
-
-    #[inline]
-    fn is_fresh(&self, state: &LastAdmitted, now: Timestamp) -> bool {
-        state.stamp() <= now.as_micros() && self.wait_micros(*state, now) == 0
-    }
-
-    #[inline]
-    fn snapshot(
-        &self,
-        state: &LastAdmitted,
-        cost: u32,
-        admitted: bool,
-        now: Timestamp,
-    ) -> IntervalSnapshot {
-        IntervalSnapshot {
-            wait_micros: self.wait_micros(*state, now),
-            cost,
-            admitted,
-        }
-    }
-
-    #[inline]
-    fn describe(&self, snapshot: &IntervalSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(self.told(snapshot));
-    }
-
-    #[inline(always)]
-    fn decision(&self, snapshot: &IntervalSnapshot) -> Decision {
-        Decision::of_one(self.told(snapshot))
     }
 }
 

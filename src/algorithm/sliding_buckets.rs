@@ -9,8 +9,6 @@ use crate::{
 
 use super::same_rule::same_rule;
 
-const MOST_SUB_COUNTERS: u64 = 1024;
-
 /// Admits a request if the units admitted in the last sub-counters leave room for its cost; refuses
 /// it otherwise.
 ///
@@ -51,6 +49,10 @@ pub struct SlidingBuckets {
     rule: Log,
     precision_micros: u64,
 }
+
+same_rule!(SlidingBuckets, Log, rule);
+
+const MOST_SUB_COUNTERS: u64 = 1024;
 
 impl SlidingBuckets {
     /// Sub-counters of this precision; at most 1 024 to the period.
@@ -143,5 +145,3 @@ impl SlidingBuckets {
         Ok(self)
     }
 }
-
-same_rule!(SlidingBuckets, Log, rule);

@@ -43,6 +43,8 @@ use super::same_rule::same_rule;
 #[derive(Debug, Clone)]
 pub struct SlidingLog(Log);
 
+same_rule!(SlidingLog, Log);
+
 impl SlidingLog {
     /// A log of what was admitted in the last period.
     ///
@@ -88,5 +90,3 @@ impl SlidingLog {
         self.0.named(name).map(Self)
     }
 }
-
-same_rule!(SlidingLog, Log);

@@ -64,12 +64,16 @@ pub struct Pairs {
     period_micros: u64,
 }
 
+/// The counts of the window that the stamp is in, and of the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TwoWindows {
+    stamp: u64,
+    previous: u64,
+    current: u64,
+}
+
 /// The state of two windows.
 type Counted = CountByPlan<Pairs>;
-
-/// What a Lua number holds exactly.
-const LARGEST: u64 = 1 << 53;
-const COARSEST_TICK: u32 = 6;
 
 /// The counts of the running window and of the one before, in a limit of so many ticks.
 #[derive(Debug, Clone, Copy)]
@@ -114,6 +118,251 @@ impl Weighed {
         self.current.saturating_add(weighed)
     }
 }
+
+impl SlidingWindow {
+    #[inline]
+    fn admits(&self, counters: &Counters, cost: u32) -> bool {
+        let weighed = self.weighed(counters);
+        cost == 0 || weighed.has_room(self.quota.units(), cost.into())
+    }
+
+    /// The counters in the numbers of this limit.
+    #[inline(always)]
+    fn weighed(&self, counters: &Counters) -> Weighed {
+        let Counters {
+            start,
+            ticks_covered,
+            previous,
+            current,
+            now,
+        } = *counters;
+        Weighed {
+            start_micros: start,
+            ticks_covered,
+            previous,
+            current,
+            now_micros: now.as_micros(),
+            ticks_per_period: self.ticks_per_period,
+            tick_micros: self.tick_micros,
+        }
+    }
+
+    /// Both counters as they are now, or at the state's own instant if that is later, whoever was
+    /// admitted.
+    #[inline(always)]
+    fn counters(&self, state: &Counted, now: Timestamp) -> Counters {
+        let windows = match state.is_of_one(&self.own) {
+            true => state.count,
+            false => state.seen_by(&self.own, self.quota.units()),
+        };
+        self.counters_of(&windows, now)
+    }
+
+    #[inline(always)]
+    fn counters_of(&self, windows: &TwoWindows, now: Timestamp) -> Counters {
+        let (micros, start, previous, current) = self.own_pairs().at(windows, now);
+        let elapsed = match self.tick_micros {
+            1 => micros - start,
+            tick => (micros - start) / tick,
+        };
+        Counters {
+            start,
+            ticks_covered: self.ticks_per_period - elapsed,
+            previous,
+            current,
+            now,
+        }
+    }
+
+    #[inline(always)]
+    fn own_pairs(&self) -> Pairs {
+        Pairs {
+            period_micros: self.quota.period_micros(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Counters {
+    /// When the running window began.
+    start: u64,
+    /// How much of the previous window the period still covers.
+    ticks_covered: u64,
+    previous: u64,
+    current: u64,
+    now: Timestamp,
+}
+
+impl Pairs {
+    /// The instant, now or their own if that is later, when its window began, and the counts of the
+    /// one before and of it.
+    #[inline(always)]
+    fn at(&self, windows: &TwoWindows, now: Timestamp) -> (u64, u64, u64, u64) {
+        let period = self.period_micros;
+        let micros = now.as_micros().max(windows.stamp);
+        let start = micros - micros % period;
+        let (previous, current) = match windows.stamp {
+            stamp if stamp >= start => (windows.previous, windows.current),
+            stamp if stamp + period >= start => (windows.current, 0),
+            _ => (0, 0),
+        };
+        (micros, start, previous, current)
+    }
+}
+
+impl Algorithm for SlidingWindow {
+    type State = Counted;
+    type Snapshot = TwoWindowsSnapshot;
+
+    #[inline]
+    fn judge(&self, state: &Counted, cost: u32, now: Timestamp) -> bool {
+        self.admits(&self.counters(state, now), cost)
+    }
+
+    #[inline]
+    fn charge(&self, state: &mut Counted, cost: u32, now: Timestamp) {
+        let counters = self.counters(state, now).with(cost);
+        self.admitted(state, &counters, cost, now);
+    }
+
+    fn refund(&self, state: &mut Counted, cost: u32, now: Timestamp) {
+        state.change(&self.own, |pairs, windows| {
+            pairs.with_refund(&windows, cost, now)
+        });
+    }
+
+    #[inline]
+    fn mend(&self, state: &mut Counted, now: Timestamp) {
+        if !state.is_of_one(&self.own) {
+            return state.mend(&self.own, now);
+        }
+        if self.own_pairs().is_ahead(state.count.stamp, now) {
+            let counters = self.counters_of(&state.count, now);
+            state.count = TwoWindows {
+                stamp: now.as_micros(),
+                previous: 0,
+                current: self.weighed(&counters).units(),
+            };
+        }
+    }
+
+    #[inline]
+    fn is_fresh(&self, state: &Counted, now: Timestamp) -> bool {
+        let counters = self.counters(state, now);
+        state.count.stamp <= now.as_micros()
+            && (counters.previous, counters.current) == (0, 0)
+            && (state.is_of_one(&self.own) || state.is_over(now))
+    }
+
+    #[inline]
+    fn fresh(&self, at: Timestamp) -> Counted {
+        let windows = TwoWindows {
+            stamp: at.as_micros(),
+            previous: 0,
+            current: 0,
+        };
+        CountByPlan::new(windows, &self.own)
+    }
+
+    /// The counters are worked out once.
+    #[inline(always)]
+    fn step(&self, state: &mut Counted, cost: u32, now: Timestamp) -> (bool, TwoWindowsSnapshot) {
+        self.mend(state, now);
+        let mut counters = self.counters(state, now);
+        let admitted = self.admits(&counters, cost);
+        if admitted && cost > 0 {
+            counters = counters.with(cost);
+            self.admitted(state, &counters, cost, now);
+        }
+        let snapshot = TwoWindowsSnapshot {
+            counters,
+            cost,
+            admitted,
+        };
+        (admitted, snapshot)
+    }
+
+    #[inline]
+    fn snapshot(
+        &self,
+        state: &Counted,
+        cost: u32,
+        admitted: bool,
+        now: Timestamp,
+    ) -> TwoWindowsSnapshot {
+        TwoWindowsSnapshot {
+            counters: self.counters(state, now),
+            cost,
+            admitted,
+        }
+    }
+
+    #[inline]
+    fn describe(&self, snapshot: &TwoWindowsSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+        tell(self.told(snapshot).resolved());
+    }
+
+    #[inline(always)]
+    fn decision(&self, snapshot: &TwoWindowsSnapshot) -> Decision {
+        Decision::of_one(self.told(snapshot))
+    }
+
+    #[inline]
+    fn policy_id(&self) -> PolicyId {
+        self.policy.id()
+    }
+
+    #[inline]
+    fn config_id(&self) -> ConfigId {
+        self.policy.config_id()
+    }
+}
+
+/// The counters as they were right after a decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TwoWindowsSnapshot {
+    counters: Counters,
+    cost: u32,
+    admitted: bool,
+}
+
+impl Counters {
+    #[inline]
+    fn with(self, cost: u32) -> Self {
+        let current = self.current + u64::from(cost);
+        Self { current, ..self }
+    }
+}
+
+impl SlidingWindow {
+    #[inline(always)]
+    fn admitted(&self, state: &mut Counted, counters: &Counters, cost: u32, now: Timestamp) {
+        let is_of_one = state.is_of_one(&self.own);
+        let windows = TwoWindows {
+            stamp: now.as_micros().max(match is_of_one {
+                true => state.count.stamp,
+                false => state.seen_by(&self.own, self.quota.units()).stamp,
+            }),
+            previous: counters.previous,
+            current: counters.current,
+        };
+        match is_of_one {
+            true => state.count = windows,
+            false => state.admitted(&self.own, windows, cost, now),
+        }
+    }
+
+    #[inline(always)]
+    fn told(&self, snapshot: &TwoWindowsSnapshot) -> PolicyDecision {
+        let refused_cost = if snapshot.admitted { 0 } else { snapshot.cost };
+        let status = self.weighed(&snapshot.counters).lazy(refused_cost);
+        PolicyDecision::lazy(&self.policy, status)
+    }
+}
+
+/// What a Lua number holds exactly.
+const LARGEST: u64 = 1 << 53;
+const COARSEST_TICK: u32 = 6;
 
 impl SlidingWindow {
     /// Two counters, of the running and of the previous window.
@@ -178,117 +427,9 @@ impl SlidingWindow {
         self.policy = self.policy.named(name)?;
         Ok(self)
     }
-
-    /// Both counters as they are now, or at the state's own instant if that is later, whoever was
-    /// admitted.
-    #[inline(always)]
-    fn counters(&self, state: &Counted, now: Timestamp) -> Counters {
-        let windows = match state.is_of_one(&self.own) {
-            true => state.count,
-            false => state.seen_by(&self.own, self.quota.units()),
-        };
-        self.counters_of(&windows, now)
-    }
-
-    #[inline(always)]
-    fn counters_of(&self, windows: &TwoWindows, now: Timestamp) -> Counters {
-        let (micros, start, previous, current) = self.own_pairs().at(windows, now);
-        let elapsed = match self.tick_micros {
-            1 => micros - start,
-            tick => (micros - start) / tick,
-        };
-        Counters {
-            start,
-            ticks_covered: self.ticks_per_period - elapsed,
-            previous,
-            current,
-            now,
-        }
-    }
-
-    #[inline(always)]
-    fn own_pairs(&self) -> Pairs {
-        Pairs {
-            period_micros: self.quota.period_micros(),
-        }
-    }
-
-    /// The counters in the numbers of this limit.
-    #[inline(always)]
-    fn weighed(&self, counters: &Counters) -> Weighed {
-        let Counters {
-            start,
-            ticks_covered,
-            previous,
-            current,
-            now,
-        } = *counters;
-        Weighed {
-            start_micros: start,
-            ticks_covered,
-            previous,
-            current,
-            now_micros: now.as_micros(),
-            ticks_per_period: self.ticks_per_period,
-            tick_micros: self.tick_micros,
-        }
-    }
-
-    #[inline(always)]
-    fn admitted(&self, state: &mut Counted, counters: &Counters, cost: u32, now: Timestamp) {
-        let is_of_one = state.is_of_one(&self.own);
-        let windows = TwoWindows {
-            stamp: now.as_micros().max(match is_of_one {
-                true => state.count.stamp,
-                false => state.seen_by(&self.own, self.quota.units()).stamp,
-            }),
-            previous: counters.previous,
-            current: counters.current,
-        };
-        match is_of_one {
-            true => state.count = windows,
-            false => state.admitted(&self.own, windows, cost, now),
-        }
-    }
-
-    #[inline]
-    fn admits(&self, counters: &Counters, cost: u32) -> bool {
-        let weighed = self.weighed(counters);
-        cost == 0 || weighed.has_room(self.quota.units(), cost.into())
-    }
-
-    #[inline(always)]
-    fn told(&self, snapshot: &TwoWindowsSnapshot) -> PolicyDecision {
-        let refused_cost = if snapshot.admitted { 0 } else { snapshot.cost };
-        let status = self.weighed(&snapshot.counters).lazy(refused_cost);
-        PolicyDecision::lazy(&self.policy, status)
-    }
-}
-
-/// The counts of the window that the stamp is in, and of the one before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TwoWindows {
-    stamp: u64,
-    previous: u64,
-    current: u64,
 }
 
 impl Pairs {
-    /// The instant, now or their own if that is later, when its window began, and the counts of the
-    /// one before and of it.
-    #[inline(always)]
-    fn at(&self, windows: &TwoWindows, now: Timestamp) -> (u64, u64, u64, u64) {
-        let period = self.period_micros;
-        let micros = now.as_micros().max(windows.stamp);
-        let start = micros - micros % period;
-        let (previous, current) = match windows.stamp {
-            stamp if stamp >= start => (windows.previous, windows.current),
-            stamp if stamp + period >= start => (windows.current, 0),
-            _ => (0, 0),
-        };
-        (micros, start, previous, current)
-    }
-
     /// Takes the units out of the running window, then out of the previous one.
     fn with_refund(&self, windows: &TwoWindows, cost: u32, now: Timestamp) -> TwoWindows {
         let (stamp, _, previous, current) = self.at(windows, now);
@@ -396,141 +537,6 @@ impl Rule for Pairs {
             previous: 0,
             current: weighed.units().min(MOST_UNITS),
         }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Counters {
-    /// When the running window began.
-    start: u64,
-    /// How much of the previous window the period still covers.
-    ticks_covered: u64,
-    previous: u64,
-    current: u64,
-    now: Timestamp,
-}
-
-impl Counters {
-    #[inline]
-    fn with(self, cost: u32) -> Self {
-        let current = self.current + u64::from(cost);
-        Self { current, ..self }
-    }
-}
-
-/// The counters as they were right after a decision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TwoWindowsSnapshot {
-    counters: Counters,
-    cost: u32,
-    admitted: bool,
-}
-
-impl Algorithm for SlidingWindow {
-    type State = Counted;
-    type Snapshot = TwoWindowsSnapshot;
-
-    #[inline]
-    fn policy_id(&self) -> PolicyId {
-        self.policy.id()
-    }
-
-    #[inline]
-    fn config_id(&self) -> ConfigId {
-        self.policy.config_id()
-    }
-
-    #[inline]
-    fn fresh(&self, at: Timestamp) -> Counted {
-        let windows = TwoWindows {
-            stamp: at.as_micros(),
-            previous: 0,
-            current: 0,
-        };
-        CountByPlan::new(windows, &self.own)
-    }
-
-    #[inline]
-    fn mend(&self, state: &mut Counted, now: Timestamp) {
-        if !state.is_of_one(&self.own) {
-            return state.mend(&self.own, now);
-        }
-        if self.own_pairs().is_ahead(state.count.stamp, now) {
-            let counters = self.counters_of(&state.count, now);
-            state.count = TwoWindows {
-                stamp: now.as_micros(),
-                previous: 0,
-                current: self.weighed(&counters).units(),
-            };
-        }
-    }
-
-    #[inline]
-    fn judge(&self, state: &Counted, cost: u32, now: Timestamp) -> bool {
-        self.admits(&self.counters(state, now), cost)
-    }
-
-    #[inline]
-    fn charge(&self, state: &mut Counted, cost: u32, now: Timestamp) {
-        let counters = self.counters(state, now).with(cost);
-        self.admitted(state, &counters, cost, now);
-    }
-
-    fn refund(&self, state: &mut Counted, cost: u32, now: Timestamp) {
-        state.change(&self.own, |pairs, windows| {
-            pairs.with_refund(&windows, cost, now)
-        });
-    }
-
-    #[inline]
-    fn is_fresh(&self, state: &Counted, now: Timestamp) -> bool {
-        let counters = self.counters(state, now);
-        state.count.stamp <= now.as_micros()
-            && (counters.previous, counters.current) == (0, 0)
-            && (state.is_of_one(&self.own) || state.is_over(now))
-    }
-
-    #[inline]
-    fn snapshot(
-        &self,
-        state: &Counted,
-        cost: u32,
-        admitted: bool,
-        now: Timestamp,
-    ) -> TwoWindowsSnapshot {
-        TwoWindowsSnapshot {
-            counters: self.counters(state, now),
-            cost,
-            admitted,
-        }
-    }
-
-    /// The counters are worked out once.
-    #[inline(always)]
-    fn step(&self, state: &mut Counted, cost: u32, now: Timestamp) -> (bool, TwoWindowsSnapshot) {
-        self.mend(state, now);
-        let mut counters = self.counters(state, now);
-        let admitted = self.admits(&counters, cost);
-        if admitted && cost > 0 {
-            counters = counters.with(cost);
-            self.admitted(state, &counters, cost, now);
-        }
-        let snapshot = TwoWindowsSnapshot {
-            counters,
-            cost,
-            admitted,
-        };
-        (admitted, snapshot)
-    }
-
-    #[inline]
-    fn describe(&self, snapshot: &TwoWindowsSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(self.told(snapshot).resolved());
-    }
-
-    #[inline(always)]
-    fn decision(&self, snapshot: &TwoWindowsSnapshot) -> Decision {
-        Decision::of_one(self.told(snapshot))
     }
 }
 

@@ -46,6 +46,8 @@ use super::same_rule::same_rule;
 #[derive(Debug, Clone)]
 pub struct TokenBucket(DebtBucket);
 
+same_rule!(TokenBucket, DebtBucket);
+
 impl TokenBucket {
     /// A bucket that refills at this rate and holds as many tokens as the quota has units.
     ///
@@ -110,5 +112,3 @@ impl TokenBucket {
         self.0.named(name).map(Self)
     }
 }
-
-same_rule!(TokenBucket, DebtBucket);

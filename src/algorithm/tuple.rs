@@ -20,27 +20,6 @@ macro_rules! tuple {
             type Snapshot = ($first::Snapshot, $($member::Snapshot),+);
 
             #[inline]
-            fn policy_id(&self) -> PolicyId {
-                self.$zero.policy_id()$(.and(self.$index.policy_id()))+
-            }
-
-            #[inline]
-            fn config_id(&self) -> ConfigId {
-                self.$zero.config_id()$(.and(self.$index.config_id()))+
-            }
-
-            #[inline]
-            fn fresh(&self, at: Timestamp) -> Self::State {
-                (self.$zero.fresh(at), $(self.$index.fresh(at)),+)
-            }
-
-            #[inline]
-            fn mend(&self, state: &mut Self::State, now: Timestamp) {
-                self.$zero.mend(&mut state.$zero, now);
-                $(self.$index.mend(&mut state.$index, now);)+
-            }
-
-            #[inline]
             fn judge(&self, state: &Self::State, cost: u32, now: Timestamp) -> bool {
                 self.$zero.judge(&state.$zero, cost, now)
                     $(&& self.$index.judge(&state.$index, cost, now))+
@@ -58,9 +37,30 @@ macro_rules! tuple {
             }
 
             #[inline]
+            fn mend(&self, state: &mut Self::State, now: Timestamp) {
+                self.$zero.mend(&mut state.$zero, now);
+                $(self.$index.mend(&mut state.$index, now);)+
+            }
+
+            #[inline]
             fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool {
                 self.$zero.is_fresh(&state.$zero, now)
                     $(&& self.$index.is_fresh(&state.$index, now))+
+            }
+
+            #[inline]
+            fn fresh(&self, at: Timestamp) -> Self::State {
+                (self.$zero.fresh(at), $(self.$index.fresh(at)),+)
+            }
+
+            #[inline]
+            fn policy_id(&self) -> PolicyId {
+                self.$zero.policy_id()$(.and(self.$index.policy_id()))+
+            }
+
+            #[inline]
+            fn config_id(&self) -> ConfigId {
+                self.$zero.config_id()$(.and(self.$index.config_id()))+
             }
 
             #[inline]
