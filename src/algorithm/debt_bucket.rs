@@ -64,10 +64,19 @@ struct Level {
 }
 
 impl DebtBucket {
-    /// The parts that a cost adds, if it fits into an empty bucket at all.
+    /// Whether the debt stays within the capacity with this cost.
     #[inline]
-    fn parts(&self, units: u64) -> Option<u64> {
-        (units <= self.capacity_units).then(|| units * self.rate.parts_per_unit)
+    fn has_room(&self, level: Level, cost: u32) -> bool {
+        // No product passes 2^53: a cost that an empty bucket cannot take is not multiplied.
+        cost == 0
+            || u64::from(cost) <= self.capacity_units
+                && level.debt + self.parts(cost) <= self.rate.capacity_parts
+    }
+
+    /// What a cost adds to the debt.
+    #[inline]
+    fn parts(&self, cost: u32) -> u64 {
+        u64::from(cost) * self.rate.parts_per_unit
     }
 
     #[inline(always)]
@@ -112,16 +121,13 @@ impl Algorithm for DebtBucket {
 
     #[inline]
     fn judge(&self, state: &Owing, cost: u32, now: Timestamp) -> bool {
-        let Some(parts) = self.parts(u64::from(cost)) else {
-            return false;
-        };
-        cost == 0 || self.level(state, now).debt + parts <= self.rate.capacity_parts
+        self.has_room(self.level(state, now), cost)
     }
 
     #[inline]
     fn charge(&self, state: &mut Owing, cost: u32, now: Timestamp) {
         let mut level = self.level(state, now);
-        level.debt += u64::from(cost) * self.rate.parts_per_unit;
+        level.debt += self.parts(cost);
         self.admitted(state, level, cost, now);
     }
 
@@ -159,15 +165,11 @@ impl Algorithm for DebtBucket {
     fn step(&self, state: &mut Owing, cost: u32, now: Timestamp) -> (bool, DebtBucketSnapshot) {
         self.mend(state, now);
         let mut level = self.level(state, now);
-        let (parts, capacity) = (self.parts(u64::from(cost)), self.rate.capacity_parts);
-        let parts = parts.filter(|parts| cost == 0 || level.debt + parts <= capacity);
-        if let Some(parts) = parts
-            && cost > 0
-        {
-            level.debt += parts;
+        let admitted = self.has_room(level, cost);
+        if admitted && cost > 0 {
+            level.debt += self.parts(cost);
             self.admitted(state, level, cost, now);
         }
-        let admitted = parts.is_some();
         let snapshot = DebtBucketSnapshot {
             level,
             now,

@@ -78,6 +78,12 @@ pub struct Window {
 type Counted = CountByPlan<Windows>;
 
 impl FixedWindow {
+    /// Whether the units taken in the running window stay within the quota with this cost.
+    #[inline]
+    fn has_room(&self, running: Window, cost: u32) -> bool {
+        cost == 0 || running.used + u64::from(cost) <= self.quota.units()
+    }
+
     /// The window that is running now by these numbers, whoever was admitted.
     #[inline(always)]
     fn running(&self, state: &Counted, now: Timestamp) -> Window {
@@ -118,7 +124,7 @@ impl Algorithm for FixedWindow {
 
     #[inline]
     fn judge(&self, state: &Counted, cost: u32, now: Timestamp) -> bool {
-        cost == 0 || self.running(state, now).used + u64::from(cost) <= self.quota.units()
+        self.has_room(self.running(state, now), cost)
     }
 
     #[inline]

@@ -43,6 +43,7 @@ pub struct Logging {
 }
 
 impl Log {
+    /// Whether the units that still count stay within the quota with this cost.
     #[inline]
     fn has_room(&self, counted: &Counted, cost: u32) -> bool {
         let cost = u64::from(cost);

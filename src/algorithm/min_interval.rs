@@ -64,6 +64,7 @@ impl Algorithm for MinInterval {
     type State = LastAdmitted;
     type Snapshot = IntervalSnapshot;
 
+    /// Whether the interval has passed since the last request that was admitted.
     #[inline]
     fn judge(&self, state: &LastAdmitted, cost: u32, now: Timestamp) -> bool {
         cost == 0 || self.wait_micros(*state, now) == 0

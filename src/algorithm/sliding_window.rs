@@ -120,8 +120,10 @@ impl Weighed {
 }
 
 impl SlidingWindow {
+    /// Whether the estimate of the units taken in the period up to now stays within the quota with
+    /// this cost.
     #[inline]
-    fn admits(&self, counters: &Counters, cost: u32) -> bool {
+    fn has_room(&self, counters: &Counters, cost: u32) -> bool {
         let weighed = self.weighed(counters);
         cost == 0 || weighed.has_room(self.quota.units(), cost.into())
     }
@@ -216,7 +218,7 @@ impl Algorithm for SlidingWindow {
 
     #[inline]
     fn judge(&self, state: &Counted, cost: u32, now: Timestamp) -> bool {
-        self.admits(&self.counters(state, now), cost)
+        self.has_room(&self.counters(state, now), cost)
     }
 
     #[inline]
@@ -269,7 +271,7 @@ impl Algorithm for SlidingWindow {
     fn step(&self, state: &mut Counted, cost: u32, now: Timestamp) -> (bool, TwoWindowsSnapshot) {
         self.mend(state, now);
         let mut counters = self.counters(state, now);
-        let admitted = self.admits(&counters, cost);
+        let admitted = self.has_room(&counters, cost);
         if admitted && cost > 0 {
             counters = counters.with(cost);
             self.admitted(state, &counters, cost, now);
