@@ -48,9 +48,12 @@ if m.id ~= m.own_id then
     plans.find(m.own_id)
     plans.units_of = function(plan) return plan.used end
     plans.stamp_of = function(plan) return plan.start end
-    plans.move_to_now = function(plan) plan.start = now end
+    plans.move_to_now = function(plan)
+      plan.start = plan.opens_at_first == 1 and now or math.ceil(now / plan.period) * plan.period
+    end
+    -- One period longer than the window lasts: `fixed_window.rs` says why.
     plans.expiry_of = function(plan)
-      return plan.used > 0 and plan.start + plan.period * (1 + plan.opens_at_first) or plan.start
+      return plan.used > 0 and plan.start + 2 * plan.period or plan.start
     end
     plans.running = function(plan)
       if now < plan.start + plan.period and (plan.used > 0 or plan.opens_at_first == 0) then
@@ -89,8 +92,9 @@ if m.id ~= m.own_id then
   end
 elseif m.start > now + m.period then
   -- The clock has stepped back. A window that is about to end would let another begin: it lasts for
-  -- a period from now.
+  -- a period from now, and an aligned one until the end of the one that begins next.
   m.start, repaired = now, true
+  if m.opens_at_first == 0 then m.start = math.ceil(now / m.period) * m.period end
 end
 m.running_start, m.running_used = m.start, m.used
 if now >= m.start + m.period or (m.used == 0 and m.opens_at_first == 1) then

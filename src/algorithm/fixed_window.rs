@@ -329,15 +329,6 @@ impl Windows {
         Window { start, used }
     }
 
-    /// For how long after its start a window matters beside others: one that opens at the first
-    /// request must not be followed by one that others began while it ran.
-    fn matters_for(&self) -> u64 {
-        match self.opens {
-            Opens::AtMultiplesOfThePeriod => self.period_micros,
-            Opens::AtTheFirstRequest => 2 * self.period_micros,
-        }
-    }
-
     /// Tells these windows from others.
     fn id(&self) -> u64 {
         2 * self.period_micros + u64::from(self.opens == Opens::AtTheFirstRequest)
@@ -412,10 +403,13 @@ impl Rule for Windows {
         }
     }
 
+    /// One period longer than the window lasts. Otherwise, after a step back over its end, these
+    /// numbers would open it once more; and one that opens at the first request would be followed
+    /// by one that others began while it ran.
     fn matters_until(&self, count: Window) -> u64 {
         match count.used {
             0 => count.start,
-            _ => count.start + self.matters_for(),
+            _ => count.start + 2 * self.period_micros,
         }
     }
 
@@ -427,10 +421,14 @@ impl Rule for Windows {
         stamp > now.as_micros() + self.period_micros
     }
 
-    /// It lasts for a whole period from now, wherever that begins: one that is about to end would
-    /// open another.
+    /// It lasts for a whole period from now, or longer: an aligned one until the end of the window
+    /// that begins next. One that ended sooner would be followed by two within a period.
     fn moved_to(&self, count: Window, now: Timestamp) -> Window {
-        let start = now.as_micros();
+        let now = now.as_micros();
+        let start = match self.opens {
+            Opens::AtMultiplesOfThePeriod => now.next_multiple_of(self.period_micros),
+            Opens::AtTheFirstRequest => now,
+        };
         Window { start, ..count }
     }
 }

@@ -30,12 +30,11 @@
 //! A step back counts as no time passed: it opens nothing. A bucket that was last touched more than
 //! one full span in the future is moved to now with its debt kept, so that a step locks nobody out
 //! for more than two spans. A window or a sub-counter that is moved lasts for its whole period from
-//! now: one that is about to end would open another.
+//! now, and an aligned window until the end of the one that begins next: one that is about to end
+//! would open another.
 //!
 //! Plans that share a bucket by its name keep their bounds too: each lets no more than its bound
-//! through in a period of a clock that stands still while the real one steps back. (One exception:
-//! of other plans' admissions an aligned window keeps when their window began and no later instant,
-//! so a step back over its edge may open the window before it once more, which makes 3n.)
+//! through in a period of a clock that stands still while the real one steps back.
 
 use std::time::Duration;
 

@@ -365,10 +365,11 @@ impl<R: Rule> CountByPlan<R> {
             expires_at_micros,
         }) = &mut plans.other
         {
-            let back = rule.stamp(*count).saturating_sub(micros);
-            if back > 0 {
-                *expires_at_micros = expires_at_micros.saturating_sub(back);
+            let stamp = rule.stamp(*count);
+            if stamp > micros {
                 *count = rule.moved_to(*count, now);
+                let back = stamp.saturating_sub(rule.stamp(*count));
+                *expires_at_micros = expires_at_micros.saturating_sub(back);
             }
         }
     }

@@ -32,7 +32,6 @@ struct Turned<'a> {
     now: i128,
     /// How much time has passed by a clock that stands still while the callers' steps back.
     passed: i128,
-    has_stepped_back: bool,
     step: &'a Step,
     cost: u32,
     decision: Option<tollgate::Decision>,
@@ -65,7 +64,7 @@ fn in_turn(
         let mut bucket = subjects[0].bucket.fork();
         bucket.forget(0);
         let (mut now, mut wait) = (history.start, 0);
-        let (mut passed, mut has_stepped_back, mut latest) = (0, false, 0);
+        let (mut passed, mut latest) = (0, 0);
         // A store keeps when it forgot a key, and the next to be charged begins with that.
         let mut forgotten_at = Some(0);
         let mut story = String::new();
@@ -80,11 +79,12 @@ fn in_turn(
                 now = now.max(latest - spans.min().unwrap_or(0));
             }
             passed += (now - before).max(0);
-            has_stepped_back |= now < before;
             bucket = bucket.with_the_numbers_of(&*subject.bucket);
-            // Of an interval a store keeps what is fresh for whoever calls as long as the slowest
-            // plan needs it.
-            let all_must_say_so = subject.name.contains("interval");
+            // A store keeps what is fresh for whoever calls as long as the slowest plan needs it.
+            // These rely on it: an interval keeps no plans, and a window of one plan alone does not
+            // say that others may come.
+            let all_must_say_so =
+                subject.name.contains("interval") || subject.name.contains("fixed window");
             let is_fresh = |plan: &Subject| bucket.with_the_numbers_of(&*plan.bucket).is_fresh(now);
             if bucket.is_fresh(now) && (!all_must_say_so || subjects.iter().all(is_fresh)) {
                 forgotten_at = Some(now.max(forgotten_at.unwrap_or(0)));
@@ -117,7 +117,6 @@ fn in_turn(
                 after: &*bucket,
                 now,
                 passed,
-                has_stepped_back,
                 step,
                 cost,
                 decision,
@@ -129,14 +128,6 @@ fn in_turn(
         }
     }
     Ok(())
-}
-
-/// How many more units may come of a step back beside other plans. Of others an aligned window
-/// keeps when theirs began, and no later instant: a step back over its edge may open the window
-/// before it once more.
-fn more_after_a_step_back(name: &str, member: usize, limit: i128) -> i128 {
-    let is_aligned = name.contains("fixed window") && member == 0;
-    if is_aligned { limit } else { 0 }
 }
 
 /// What one plan admitted, by its own clock that never steps back: `(instant, units)`.
@@ -166,10 +157,7 @@ fn each_plan_keeps_its_own_bound_whatever_the_others_did_in_between() {
             }
             largest[plan] = cost.max(largest[plan]);
             for (member, model) in subjects[plan].models.iter().enumerate() {
-                let mut bound = model.bound(largest[plan]);
-                if turned.has_stepped_back {
-                    bound.most += more_after_a_step_back(name, member, model.limit());
-                }
+                let bound = model.bound(largest[plan]);
                 let delay = decision.policies()[member].delay().as_micros();
                 let delay = i128::try_from(delay).unwrap();
                 let (at, counted) = match bound.counts {
@@ -336,6 +324,15 @@ fn refusals_in_turn_neither_lengthen_a_wait_nor_open_anything() {
     assert_eq!(admitted, 1_000);
 }
 
+/// How many single units are admitted at an instant.
+fn drained(bucket: &mut dyn Bucket, now: i128) -> u64 {
+    let mut admitted = 0;
+    while bucket.check(1, now).is_admitted() {
+        admitted += 1;
+    }
+    admitted
+}
+
 #[test]
 fn a_step_back_of_the_clock_opens_no_window_at_its_edge() {
     for (name, step) in [
@@ -359,13 +356,48 @@ fn a_step_back_of_the_clock_opens_no_window_at_its_edge() {
         // Each time to just before an edge, and over it.
         for round in 0..5 {
             let edge = 10_000_000 - round * 4_000;
-            for now in [edge - step, edge] {
-                while bucket.check(1, now).is_admitted() {
-                    admitted += 1;
-                }
-            }
+            admitted += drained(&mut *bucket, edge - step) + drained(&mut *bucket, edge);
         }
         assert!(admitted <= 10, "{name}: {admitted} of 5 in 5 µs");
+    }
+}
+
+#[test]
+fn a_window_that_a_step_back_moves_is_not_followed_by_two_within_a_period() {
+    for name in ["fixed window", "sliding buckets", "strict buckets"] {
+        let subjects = every_algorithm(&Numbers {
+            units: 5,
+            period: 1_000,
+            precision: 1_000,
+            ..quota(5, 1)
+        });
+        let subject = subjects.into_iter().find(|subject| subject.name == name);
+        let mut bucket = subject.expect("a subject of this name").bucket;
+        bucket.forget(0);
+        assert!(bucket.check(1, 10_000_500).is_admitted());
+        // It is moved with room left; a period later is just before an edge.
+        let moved_at = 9_996_999;
+        bucket.check(0, moved_at);
+        let instants = [999, 1_000, 1_001].map(|later| moved_at + later);
+        let admitted: u64 = instants.map(|now| drained(&mut *bucket, now)).iter().sum();
+        assert!(admitted <= 10, "{name}: {admitted} of 5 in 3 µs");
+    }
+}
+
+#[test]
+fn a_step_back_of_the_clock_opens_no_window_that_was_over_before_another_plan_came() {
+    for name in ["fixed window", "sliding window"] {
+        let [ten, seven] = buckets_of(name, [(5, 10), (9, 7)]);
+        let mut state = ten.fork();
+        state.forget(0);
+        // A window of ten seconds begins here, and one of seven began before.
+        let edge = 1_700_000_010_000_000;
+        let mut admitted = drained(&mut *state, edge - 1);
+        state = state.with_the_numbers_of(&*seven);
+        assert!(state.check(1, edge).is_admitted(), "{name}");
+        state = state.with_the_numbers_of(&*ten);
+        admitted += drained(&mut *state, edge - 1) + drained(&mut *state, edge);
+        assert!(admitted <= 10, "{name}: {admitted} of 5 in 3 µs");
     }
 }
 

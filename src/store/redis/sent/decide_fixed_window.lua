@@ -96,10 +96,10 @@ if m1_id ~= m1_own_id then
           further.expires_at = math.max(math.min(further.expires_at, now + further.span), 1)
         end
         for _, plan in ipairs({ plans.latest, plans.other }) do
-          local ahead = plans.stamp_of(plan) - now
-          if ahead > 0 then
-            plan.expires_at = math.max(plan.expires_at - ahead, 0)
+          local stamp = plans.stamp_of(plan)
+          if stamp > now then
             plans.move_to_now(plan)
+            plan.expires_at = math.max(plan.expires_at - (stamp - plans.stamp_of(plan)), 0)
           end
         end
       end
@@ -175,9 +175,12 @@ if m1_id ~= m1_own_id then
     plans.find(m1_own_id)
     plans.units_of = function(plan) return plan.used end
     plans.stamp_of = function(plan) return plan.start end
-    plans.move_to_now = function(plan) plan.start = now end
+    plans.move_to_now = function(plan)
+      plan.start = plan.opens_at_first == 1 and now or math.ceil(now / plan.period) * plan.period
+    end
+    -- One period longer than the window lasts: `fixed_window.rs` says why.
     plans.expiry_of = function(plan)
-      return plan.used > 0 and plan.start + plan.period * (1 + plan.opens_at_first) or plan.start
+      return plan.used > 0 and plan.start + 2 * plan.period or plan.start
     end
     plans.running = function(plan)
       if now < plan.start + plan.period and (plan.used > 0 or plan.opens_at_first == 0) then
@@ -216,8 +219,9 @@ if m1_id ~= m1_own_id then
   end
 elseif m1_start > now + m1_period then
   -- The clock has stepped back. A window that is about to end would let another begin: it lasts for
-  -- a period from now.
+  -- a period from now, and an aligned one until the end of the one that begins next.
   m1_start, repaired = now, true
+  if m1_opens_at_first == 0 then m1_start = math.ceil(now / m1_period) * m1_period end
 end
 m1_running_start, m1_running_used = m1_start, m1_used
 if now >= m1_start + m1_period or (m1_used == 0 and m1_opens_at_first == 1) then

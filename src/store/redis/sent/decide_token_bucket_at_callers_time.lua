@@ -113,10 +113,10 @@ if m1_id ~= m1_own_id then
           further.expires_at = math.max(math.min(further.expires_at, now + further.span), 1)
         end
         for _, plan in ipairs({ plans.latest, plans.other }) do
-          local ahead = plans.stamp_of(plan) - now
-          if ahead > 0 then
-            plan.expires_at = math.max(plan.expires_at - ahead, 0)
+          local stamp = plans.stamp_of(plan)
+          if stamp > now then
             plans.move_to_now(plan)
+            plan.expires_at = math.max(plan.expires_at - (stamp - plans.stamp_of(plan)), 0)
           end
         end
       end

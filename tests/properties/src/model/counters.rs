@@ -72,10 +72,12 @@ impl Model for FixedWindow {
         self.period
     }
 
-    /// A whole period is to pass from now: a window that is about to end would open another.
+    /// A whole period is to pass from now, and an aligned window ends where another would: one that
+    /// is about to end would open another.
     fn mend(&mut self, now: i128) {
         if self.start > now + self.period {
-            self.start = now;
+            let to_the_next = (self.period - now % self.period) % self.period;
+            self.start = now + if self.from_first { 0 } else { to_the_next };
         }
     }
 
