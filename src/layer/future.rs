@@ -13,7 +13,7 @@ use tower_service::Service;
 
 use super::{
     decide::{Admitted, Asked, LayerFor},
-    waiting::{Wait, Waiting},
+    waiting::{Wait, Waited, Waiting},
 };
 
 pin_project! {
@@ -196,7 +196,17 @@ where
                 StateProjection::Answered { answer } => {
                     return Poll::Ready(answer.take().expect("polled after it was ready"));
                 }
-                StateProjection::Waiting { waiting } => ready!(waiting.as_mut().poll_next(cx)),
+                StateProjection::Waiting { waiting } => {
+                    let waited = ready!(waiting.as_mut().poll_waited(cx));
+                    let (layer, service) = waiting.as_mut().layer_and_service();
+                    match waited {
+                        Waited::Uncounted(request) => uncounted(service, request),
+                        Waited::Admitted(request, admission) => {
+                            admitted(layer, service, request, admission)
+                        }
+                        Waited::Answered(answer) => answered(answer),
+                    }
+                }
             };
             state.set(next);
         }

@@ -12,10 +12,7 @@ use pin_project_lite::pin_project;
 use tokio::time::{Sleep, sleep};
 use tower_service::Service;
 
-use super::{
-    decide::{Admitted, Asked, LayerFor, Next},
-    future::{StateOf, admitted, answered, uncounted},
-};
+use super::decide::{Admitted, Asked, LayerFor, Next};
 
 pin_project! {
     /// A request that waits, with the inner service that was made ready for it.
@@ -57,6 +54,23 @@ pin_project! {
     }
 }
 
+/// A request whose wait is over.
+pub(super) enum Waited<Req, Admitted, Answer> {
+    /// The inner service is called; nothing was counted.
+    Uncounted(Req),
+    /// The inner service is called.
+    Admitted(Req, Admitted),
+    /// The request is answered in the inner service's place.
+    Answered(Answer),
+}
+
+/// A request whose wait is over, in the types of its layer.
+type WaitedOf<Svc, Req, Layer> = Waited<
+    Req,
+    Admitted<<Layer as LayerFor<Svc, Req>>::Choice, <Layer as LayerFor<Svc, Req>>::Snapshot>,
+    Result<<Svc as Service<Req>>::Response, <Layer as LayerFor<Svc, Req>>::Error>,
+>;
+
 impl<Deciding, Snapshot> Wait<Deciding, Snapshot> {
     /// For the store.
     pub(super) fn decision(deciding: Deciding) -> Self {
@@ -91,15 +105,20 @@ where
         }
     }
 
-    /// Waits until the request has gone on to the inner service, or was answered in its place.
-    pub(super) fn poll_next(
+    /// The layer, and the inner service that was made ready.
+    pub(super) fn layer_and_service(self: Pin<&mut Self>) -> (&Arc<Layer>, &mut Svc) {
+        let this = self.project();
+        (this.layer, this.service)
+    }
+
+    /// Waits until the request is to go on to the inner service, or to be answered in its place.
+    pub(super) fn poll_waited(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<StateOf<Svc, Req, Layer>> {
+    ) -> Poll<WaitedOf<Svc, Req, Layer>> {
         const ONCE: &str = "polled after it was ready";
 
         let mut this = self.project();
-        let (layer, service) = (&*this.layer, this.service);
         loop {
             match this.wait.as_mut().project() {
                 WaitProjection::Decision { deciding } => {
@@ -111,17 +130,17 @@ where
                         key: || key,
                         cost,
                     };
-                    let state = match layer.decided(&request, asked, verdict) {
-                        Next::Uncounted => uncounted(service, request),
-                        Next::Admitted(admission) => admitted(layer, service, request, admission),
-                        Next::Answered(answer) => answered(answer),
+                    let waited = match this.layer.decided(&request, asked, verdict) {
+                        Next::Uncounted => Waited::Uncounted(request),
+                        Next::Admitted(admission) => Waited::Admitted(request, admission),
+                        Next::Answered(answer) => Waited::Answered(answer),
                         Next::Queued(asked, admission, delay) => {
                             (*this.request, *this.asked) = (Some(request), Some(asked));
                             this.wait.set(Wait::turn(admission, delay));
                             continue;
                         }
                     };
-                    return Poll::Ready(state);
+                    return Poll::Ready(waited);
                 }
                 WaitProjection::Turn { sleep, admission } => {
                     ready!(sleep.poll(cx));
@@ -129,8 +148,7 @@ where
                     // Taken, so that nothing is given back when this is dropped.
                     let choice = this.asked.take().expect(ONCE).choice;
                     let snapshot = admission.clone();
-                    let admission = Admitted { choice, snapshot };
-                    return Poll::Ready(admitted(layer, service, request, admission));
+                    return Poll::Ready(Waited::Admitted(request, Admitted { choice, snapshot }));
                 }
             }
         }

@@ -5,7 +5,7 @@ use http::{Request, Response};
 
 use super::{
     Respond, body::FromBytes, field_writer::FieldWriter, fields::Fields,
-    grpc_protocol::GrpcProtocol, problem_json::not_counted, retry_after,
+    grpc_protocol::GrpcProtocol, problem::not_counted, retry_after,
 };
 use crate::{
     decision::Decision,

@@ -7,7 +7,7 @@ use http::{HeaderMap, Request, Response};
 
 use super::{
     PlainText, ProblemJson, Refusal, Render, Respond, body::FromBytes, field_writer::FieldWriter,
-    fields::Fields, grpc_protocol::GrpcProtocol, head::for_method, problem_json::not_counted,
+    fields::Fields, grpc_protocol::GrpcProtocol, head::for_method, problem::not_counted,
     retry_after, set_field::set_no_store,
 };
 use crate::{

@@ -47,6 +47,7 @@ mod grpc_protocol;
 mod head;
 mod http;
 mod older_drafts;
+mod problem;
 mod problem_json;
 mod protobuf;
 mod render;

@@ -3,9 +3,12 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use http::{HeaderValue, Response, StatusCode, header};
+use http::Response;
 
-use super::render::{Refusal, Render};
+use super::{
+    problem::problem,
+    render::{Refusal, Render},
+};
 
 /// Answers a refused request with 429 and an `application/problem+json` body (RFC 9457): the
 /// default.
@@ -90,36 +93,6 @@ impl Render for ProblemJson {
     }
 }
 
-/// The problem of a store that is unavailable, without rate-limit numbers.
-pub(super) fn unavailable() -> Response<Bytes> {
-    problem(
-        StatusCode::SERVICE_UNAVAILABLE,
-        Bytes::from_static(
-            br#"{"title":"Service Unavailable","status":503,"detail":"Rate limiting is temporarily unavailable."}"#,
-        ),
-    )
-}
-
-/// The problem of a request that could not be counted, where a retry does not help.
-pub(super) fn not_counted() -> Response<Bytes> {
-    problem(
-        StatusCode::INTERNAL_SERVER_ERROR,
-        Bytes::from_static(
-            br#"{"title":"Internal Server Error","status":500,"detail":"The request could not be counted."}"#,
-        ),
-    )
-}
-
-fn problem(status: StatusCode, json: Bytes) -> Response<Bytes> {
-    let mut response = Response::new(json);
-    *response.status_mut() = status;
-    let content_type = HeaderValue::from_static("application/problem+json");
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, content_type);
-    response
-}
-
 /// Appends a string of JSON (RFC 8259, section 7).
 fn push_quoted(json: &mut String, text: &str) {
     json.push('"');
@@ -137,7 +110,7 @@ fn push_quoted(json: &mut String, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::response::sample::hopeless;
+    use crate::response::{problem::unavailable, sample::hopeless};
 
     #[test]
     fn whatever_the_problem_type_is_the_body_stays_json() {

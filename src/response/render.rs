@@ -5,7 +5,7 @@ use std::{borrow::Cow, fmt};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header};
 
-use super::retry_after::whole_seconds;
+use super::{problem, retry_after::whole_seconds};
 use crate::decision::Decision;
 
 /// Writes the response to a refused request: its status, its body and any fields.
@@ -53,7 +53,7 @@ pub trait Render {
 
     /// The response to a request that is refused because the store is unavailable: status 503.
     fn unavailable(&self) -> Response<Bytes> {
-        super::problem_json::unavailable()
+        problem::unavailable()
     }
 }
 

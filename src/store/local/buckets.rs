@@ -25,3 +25,13 @@ pub trait Tables {
 impl<A: Algorithm, K> LocalBuckets<K> for A {
     type Tables = Policies<K, A::State>;
 }
+
+impl<K, S> Tables for Policies<K, S> {
+    fn new(max_keys: usize) -> Self {
+        Self::new(max_keys)
+    }
+
+    fn usage(&self) -> Usage {
+        self.usage()
+    }
+}

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | how is a key decided about | `table` |
 //! | how do the entries of a shard lie in memory, and how does it grow | `entries` |
+//! | which shard is a key in, and how many keys are there | `shards` |
 //! | how do idle keys leave | `sweep` |
 //! | how long is a state kept, and what does a forgotten key start from | `retention` |
 //! | what do new keys share when the table is full | `overflow` |
@@ -22,6 +23,7 @@ mod multi_key;
 mod overflow;
 mod policies;
 mod retention;
+mod shards;
 mod sweep;
 mod table;
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::{
 
 use crate::algorithm::{Algorithm, ConfigId, PolicyId};
 
-use super::{Usage, buckets::Tables, table::Table};
+use super::{Usage, table::Table};
 
 /// The operator is warned at so many policies: nobody writes down as many.
 const MANY: usize = 1_000;
@@ -38,6 +38,24 @@ struct Node<K, S> {
 }
 
 impl<K, S> Policies<K, S> {
+    /// No tables yet, each of which will be for so many keys.
+    pub(super) fn new(max_keys: usize) -> Self {
+        Self {
+            first: OnceLock::new(),
+            count: AtomicUsize::new(0),
+            max_keys,
+        }
+    }
+
+    /// How full the tables are.
+    pub(super) fn usage(&self) -> Usage {
+        let mut usage = Usage::default();
+        if let Some(first) = self.first.get() {
+            first.add_to(&mut usage);
+        }
+        usage
+    }
+
     #[inline]
     pub(super) fn table<A: Algorithm<State = S>>(&self, algorithm: &A) -> &Table<K, S> {
         match self.first.get() {
@@ -52,8 +70,8 @@ impl<K, S> Policies<K, S> {
         let (policy, config) = (algorithm.policy_id(), algorithm.config_id());
         let node = self.node(policy, config);
         if node.config.id() != config.id() {
-            node.table.retention.add_configuration(node.config);
-            node.table.retention.add_configuration(config);
+            node.table.add_configuration(node.config);
+            node.table.add_configuration(config);
         }
         &node.table
     }
@@ -108,24 +126,6 @@ const BASE: usize = 16;
 fn digits(policy: PolicyId) -> impl Iterator<Item = usize> {
     let places = (0..u64::BITS).step_by(4);
     places.map(move |place| (policy.as_u64() >> place) as usize % BASE)
-}
-
-impl<K, S> Tables for Policies<K, S> {
-    fn new(max_keys: usize) -> Self {
-        Self {
-            first: OnceLock::new(),
-            count: AtomicUsize::new(0),
-            max_keys,
-        }
-    }
-
-    fn usage(&self) -> Usage {
-        let mut usage = Usage::default();
-        if let Some(first) = self.first.get() {
-            first.add_to(&mut usage);
-        }
-        usage
-    }
 }
 
 #[cfg(test)]

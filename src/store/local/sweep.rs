@@ -1,18 +1,14 @@
 //! How idle keys leave: a few buckets are visited inside ordinary calls.
 
-use std::sync::atomic::Ordering;
-
 use crate::{algorithm::Algorithm, clock::Timestamp, key::Key};
 
 use super::{
     call::Call,
     deferred_drop::{DeferredDrops, is_dropping},
     entries::Entries,
-    table::{Reservation, Shard, Table},
+    shards::{Reservation, Shard, Shards, Sweep},
 };
 
-/// How many calls for known keys go by between two sweeps.
-const CALLS_PER_SWEEP: u32 = 32;
 /// How many buckets are visited once in a while when keys are known.
 pub(super) const BUCKETS_FOR_KNOWN_KEYS: usize = 8;
 /// How many buckets are visited when a new key gets an entry: more than the one it takes.
@@ -20,27 +16,7 @@ pub(super) const BUCKETS_FOR_A_NEW_KEY: usize = 4;
 /// How many buckets, and then other shards, are visited for a new key when the table is full.
 pub(super) const BUCKETS_IN_A_FULL_TABLE: usize = 32;
 
-/// Where the sweep of a shard has come to.
-pub(super) struct Sweep {
-    next_bucket: usize,
-    calls: u32,
-}
-
 impl Sweep {
-    pub(super) fn new() -> Self {
-        Self {
-            next_bucket: 0,
-            calls: 0,
-        }
-    }
-
-    /// Counts a call for a known key; says whether a few buckets are to be visited after it.
-    #[inline]
-    pub(super) fn is_due(&mut self) -> bool {
-        self.calls = self.calls.wrapping_add(1);
-        self.calls.is_multiple_of(CALLS_PER_SWEEP)
-    }
-
     /// Visits so many buckets, and takes out the entries whose states were fresh by then; says how
     /// many.
     #[cold]
@@ -74,11 +50,11 @@ impl Sweep {
     }
 }
 
-impl<K: Key, S> Table<K, S> {
+impl<K: Key, S> Shards<K, S> {
     /// Visits a few buckets of the next shard in turn, so that idle keys leave wherever the calls
     /// go.
     #[cold]
-    pub(super) fn sweep_next_shard<A: Algorithm<State = S>>(&self, call: Call<'_, A>) {
+    pub(super) fn sweep_next<A: Algorithm<State = S>>(&self, call: Call<'_, A>) {
         let mut drops = DeferredDrops::new();
         if let Some(mut shard) = self.lock_next() {
             self.sweep(&mut shard, call, BUCKETS_FOR_KNOWN_KEYS, &mut drops);
@@ -133,7 +109,7 @@ impl<K: Key, S> Table<K, S> {
         let Shard { entries, sweep } = shard;
         let left = sweep.take_out_idle(entries, (call.algorithm, fresh_by), buckets, drops);
         if left > 0 {
-            self.keys.fetch_sub(left, Ordering::Relaxed);
+            self.uncount(left);
             self.retention.note_drop(call.now);
         }
         // A key's own `Hash` may panic: those that have left are no longer counted.

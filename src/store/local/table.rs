@@ -1,53 +1,30 @@
-//! The buckets of one policy: shards behind locks, and what is done with a key's state.
+//! The buckets of one policy: what is done with a key's state.
 
 use std::{
     borrow::{Borrow, Cow},
     mem::replace,
-    sync::atomic::{AtomicUsize, Ordering},
 };
 
-use ahash::RandomState;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::MutexGuard;
 
 use crate::{
-    algorithm::Algorithm,
+    algorithm::{Algorithm, ConfigId},
     clock::Timestamp,
     key::Key,
     store::{AsKey, Verdict},
 };
 
 use super::{
-    call::Call, deferred_drop::DeferredDrops, entries::Entries, overflow::Overflow,
-    retention::Retention, sweep::Sweep,
+    call::Call,
+    deferred_drop::DeferredDrops,
+    overflow::Overflow,
+    retention::Retention,
+    shards::{Shard, Shards},
 };
 
-/// A full shard has about so many keys: so few that growing one is short, and nearly as many as its
-/// room has before it grows. With a quarter of it there are four times as many shards, and a
-/// decision about one of 1 000 keys takes a tenth longer, as they fill more cache lines (bench
-/// `decision`).
-const KEYS_PER_SHARD: usize = 12_800;
-const MIN_SHARDS: usize = 32;
-const MAX_SHARDS: usize = 4_096;
-
 pub(super) struct Table<K, S> {
-    hasher: RandomState,
-    shards: Box<[LockedShard<K, S>]>,
-    max_keys: usize,
-    pub(super) keys: AtomicUsize,
-    pub(super) retention: Retention,
+    pub(super) shards: Shards<K, S>,
     overflow: Overflow<S>,
-    /// The shard whose turn it is to be swept.
-    next_shard: AtomicUsize,
-}
-
-/// A shard on a cache line of its own, so that threads at two shards don't take one line from each
-/// other. A panic in a key's own `Eq` or `Hash` unlocks it: a shard is never half written there.
-#[repr(align(64))]
-struct LockedShard<K, S>(Mutex<Shard<K, S>>);
-
-pub(super) struct Shard<K, S> {
-    pub(super) entries: Entries<K, S>,
-    pub(super) sweep: Sweep,
 }
 
 /// A key without an entry: the shard that it would be in, its hash, and when it was asked about.
@@ -61,75 +38,29 @@ pub(super) struct Unknown<'a, K, S> {
 /// now, or if there is no key.
 pub(super) type AskedKey<'a, Q> = Option<Cow<'a, Q>>;
 
-/// One of `max_keys`, given back if a panic in the key's own `Clone` or `Hash` keeps the key from
-/// taking it.
-pub(super) struct Reservation<'a>(&'a AtomicUsize);
-
-impl Reservation<'_> {
-    fn keep(self) {
-        std::mem::forget(self);
-    }
-}
-
-impl Drop for Reservation<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 impl<K, S> Table<K, S> {
     pub(super) fn new(max_keys: usize) -> Self {
-        let shards = (max_keys.div_ceil(KEYS_PER_SHARD)).clamp(MIN_SHARDS, MAX_SHARDS);
-        let shard = || Shard {
-            entries: Entries::new(),
-            sweep: Sweep::new(),
-        };
         Self {
-            hasher: RandomState::new(),
-            shards: (0..shards)
-                .map(|_| LockedShard(Mutex::new(shard())))
-                .collect(),
-            max_keys,
-            keys: AtomicUsize::new(0),
-            retention: Retention::new(),
+            shards: Shards::new(max_keys),
             overflow: Overflow::new(),
-            next_shard: AtomicUsize::new(0),
         }
     }
 
     pub(super) fn keys(&self) -> usize {
-        self.keys.load(Ordering::Relaxed)
+        self.shards.keys()
     }
 
     pub(super) fn overflow_decisions(&self) -> u64 {
         self.overflow.decisions()
     }
 
-    #[inline]
-    fn lock(&self, hash: u64) -> MutexGuard<'_, Shard<K, S>> {
-        // The tables inside a shard take the low bits for their buckets and the highest seven for
-        // their tags.
-        let middle_bits = u64::from((hash >> 25) as u32);
-        let shard = (middle_bits * self.shards.len() as u64) >> 32;
-        self.shards[shard as usize].0.lock()
+    /// The policy has had several configurations, and this is one of them.
+    pub(super) fn add_configuration(&self, configuration: ConfigId) {
+        self.shards.retention.add_configuration(configuration);
     }
 
-    /// The next shard in turn, if nobody has locked it: waiting for it while another one is locked
-    /// could wait for ever.
-    pub(super) fn lock_next(&self) -> Option<MutexGuard<'_, Shard<K, S>>> {
-        let next = self.next_shard.fetch_add(1, Ordering::Relaxed) % self.shards.len();
-        self.shards[next].0.try_lock()
-    }
-
-    #[cfg(test)]
-    pub(super) fn lock_all(&self) -> impl Iterator<Item = MutexGuard<'_, Shard<K, S>>> {
-        self.shards.iter().map(|shard| shard.0.lock())
-    }
-
-    /// Counts one more key, if there is room.
-    pub(super) fn try_reserve(&self) -> Option<Reservation<'_>> {
-        let reservation = Reservation(&self.keys);
-        (self.keys.fetch_add(1, Ordering::Relaxed) < self.max_keys).then_some(reservation)
+    fn retention(&self) -> &Retention {
+        &self.shards.retention
     }
 }
 
@@ -147,9 +78,9 @@ impl<K: Key, S> Table<K, S> {
         cost: u32,
         clock: impl FnOnce() -> Timestamp,
     ) -> Result<Verdict<A::Snapshot>, Unknown<'_, K, S>> {
-        let hash = self.hash(key);
+        let hash = self.shards.hash(key);
         let now = clock();
-        let mut shard = self.lock(hash);
+        let mut shard = self.shards.lock(hash);
         let Some(state) = shard.entries.find_mut(hash, is(key)) else {
             return Err(Unknown { shard, hash, now });
         };
@@ -162,7 +93,7 @@ impl<K: Key, S> Table<K, S> {
         let sweep_is_due = shard.sweep.is_due();
         drop(shard);
         if sweep_is_due {
-            self.sweep_next_shard(call);
+            self.shards.sweep_next(call);
         }
         Ok(verdict)
     }
@@ -205,8 +136,8 @@ impl<K: Key, S> Table<K, S> {
         let Some(known) = key.as_deref() else {
             return (decide(None).1, false);
         };
-        let hash = self.hash(known);
-        let mut shard = self.lock(hash);
+        let hash = self.shards.hash(known);
+        let mut shard = self.shards.lock(hash);
         if let Some(state) = shard.entries.find_mut(hash, is(known)) {
             let (_, done) = decide(Some(state));
             return (done, shard.sweep.is_due());
@@ -238,19 +169,19 @@ impl<K: Key, S> Table<K, S> {
     ) -> T {
         let decide = match self
             .overflow
-            .with_unchanged(&self.retention, call, drops, decide)
+            .with_unchanged(self.retention(), call, drops, decide)
         {
             Ok((_, done)) => return done,
             Err(decide) => decide,
         };
-        let mut fresh = self.retention.fresh_state(call.algorithm);
+        let mut fresh = self.retention().fresh_state(call.algorithm);
         call.algorithm.mend(&mut fresh, call.now);
         if call.cost == 0 || !call.algorithm.judge(&fresh, call.cost, call.now) {
             let (_, done) = decide(&mut fresh);
             drops.state(fresh);
             return done;
         }
-        let Some(reservation) = self.reserve(&mut shard, call, drops) else {
+        let Some(reservation) = self.shards.reserve(&mut shard, call, drops) else {
             return self.overflow.with_state(fresh, drops, decide);
         };
         if let Some(Cow::Borrowed(borrowed)) = *key {
@@ -258,16 +189,16 @@ impl<K: Key, S> Table<K, S> {
             // ask this store.
             drop(shard);
             *key = Some(Cow::Owned(borrowed.to_owned()));
-            shard = self.lock(hash);
+            shard = self.shards.lock(hash);
             if let Some(state) = shard.entries.find_mut(hash, is(borrowed)) {
                 // It came meanwhile.
                 return decide(state).1;
             }
         }
-        shard.entries.make_room(hash, |key| self.hash(key));
+        shard.entries.make_room(hash, |key| self.shards.hash(key));
         let mut state = self
             .overflow
-            .initial_state(fresh, &self.retention, call, drops);
+            .initial_state(fresh, self.retention(), call, drops);
         let (is_charged, done) = decide(&mut state);
         match key.take_if(|_| is_charged) {
             Some(key) => {
@@ -292,10 +223,10 @@ impl<K: Key, S> Table<K, S> {
         A: Algorithm<State = S>,
         Q: AsKey<K> + ?Sized,
     {
-        let hash = self.hash(key);
-        match self.lock(hash).entries.find(hash, is(key)) {
+        let hash = self.shards.hash(key);
+        match self.shards.lock(hash).entries.find(hash, is(key)) {
             Some(state) => look(state),
-            None => self.overflow.peek(&self.retention, call, drops, look),
+            None => self.overflow.peek(self.retention(), call, drops, look),
         }
     }
 
@@ -307,7 +238,7 @@ impl<K: Key, S> Table<K, S> {
         sweep_is_due: bool,
     ) {
         if sweep_is_due {
-            self.sweep_next_shard(call);
+            self.shards.sweep_next(call);
         }
         self.overflow.warn_once_if_used();
     }
@@ -329,8 +260,8 @@ impl<K: Key, S> Table<K, S> {
         key: &Q,
         call: Call<'_, A>,
     ) {
-        let hash = self.hash(key);
-        if let Some(state) = self.lock(hash).entries.find_mut(hash, is(key)) {
+        let hash = self.shards.hash(key);
+        if let Some(state) = self.shards.lock(hash).entries.find_mut(hash, is(key)) {
             call.algorithm.mend(state, call.now);
             call.algorithm.refund(state, call.cost, call.now);
         }
@@ -344,15 +275,15 @@ impl<K: Key, S> Table<K, S> {
         algorithm: &A,
         drops: &mut DeferredDrops<K, S>,
     ) {
-        let hash = self.hash(key);
-        let mut shard = self.lock(hash);
+        let hash = self.shards.hash(key);
+        let mut shard = self.shards.lock(hash);
         if self.overflow.is_charged() {
             if let Some(state) = shard.entries.find_mut(hash, is(key)) {
-                drops.state(replace(state, self.retention.fresh_state(algorithm)));
+                drops.state(replace(state, self.retention().fresh_state(algorithm)));
             }
         } else if let Some(entry) = shard.entries.remove(hash, is(key)) {
             drops.entry(entry);
-            self.keys.fetch_sub(1, Ordering::Relaxed);
+            self.shards.uncount(1);
         }
     }
 
@@ -363,18 +294,13 @@ impl<K: Key, S> Table<K, S> {
         admission: &A::Snapshot,
         call: Call<'_, A>,
     ) {
-        let hash = self.hash(key);
-        match self.lock(hash).entries.find_mut(hash, is(key)) {
+        let hash = self.shards.hash(key);
+        match self.shards.lock(hash).entries.find_mut(hash, is(key)) {
             Some(state) => call
                 .algorithm
                 .withdraw(state, admission, call.cost, call.now),
             None => self.overflow.withdraw(admission, call),
         }
-    }
-
-    #[inline]
-    pub(super) fn hash<Q: AsKey<K> + ?Sized>(&self, key: &Q) -> u64 {
-        self.hasher.hash_one(key)
     }
 }
 

@@ -16,7 +16,7 @@ use super::{
 const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 
 fn buckets<K, S>(table: &Table<K, S>) -> usize {
-    let shards = table.lock_all();
+    let shards = table.shards.lock_all();
     shards.map(|shard| shard.entries.buckets()).sum()
 }
 
@@ -113,6 +113,6 @@ fn a_newcomer_to_a_full_table_visits_a_bounded_number_of_buckets() {
 #[test]
 fn hashes_are_seeded_at_random_for_each_table() {
     let [one, other] = [(); 2].map(|()| Table::<u64, ()>::new(10));
-    let same = (0..1_000).filter(|key| one.hash(key) == other.hash(key));
+    let same = (0..1_000).filter(|key| one.shards.hash(key) == other.shards.hash(key));
     assert_eq!(same.count(), 0);
 }

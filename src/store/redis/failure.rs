@@ -2,9 +2,10 @@
 
 use std::{fmt, time::Duration};
 
+use bytes::Bytes;
 use fred::{
     error::{Error, ErrorKind},
-    types::config::Server,
+    types::{Resp3Frame, config::Server},
 };
 
 use crate::error::{StoreError, StoreErrorKind};
@@ -35,6 +36,19 @@ const STRANGE: &[&str] = &["WRONGTYPE", UNREADABLE];
 
 /// Who the client says it is, or what it may do, is wrong.
 const REJECTED: &[&str] = &["NOAUTH", "NOPERM", "WRONGPASS"];
+
+/// The answer, or the error that Redis answered.
+pub(super) fn sorted(frame: Resp3Frame) -> Result<Bytes, String> {
+    match frame {
+        Resp3Frame::BlobString { data, .. }
+        | Resp3Frame::SimpleString { data, .. }
+        | Resp3Frame::VerbatimString { data, .. } => Ok(data),
+        Resp3Frame::Number { .. } => Ok(Bytes::new()),
+        Resp3Frame::SimpleError { data, .. } => Err(data.to_string()),
+        Resp3Frame::BlobError { data, .. } => Err(String::from_utf8_lossy(&data).into_owned()),
+        _ => Err("an answer of an unexpected kind".to_owned()),
+    }
+}
 
 /// The code of an error that Redis answered: mostly its first word.
 ///

@@ -23,7 +23,6 @@ use crate::error::{StoreError, StoreErrorKind};
 use super::{
     failure,
     link::{Busy, Sent},
-    run,
 };
 
 /// After Redis has refused a load, the next one waits so long.
@@ -279,7 +278,7 @@ impl Misconfiguration {
 
 fn loaded(answer: Result<Resp3Frame, Error>) -> Loaded {
     match answer {
-        Ok(frame) => run::sorted(frame).map(drop).map_err(Unloaded::Refused),
+        Ok(frame) => failure::sorted(frame).map(drop).map_err(Unloaded::Refused),
         Err(error) => Err(Unloaded::Unanswered(error)),
     }
 }

@@ -319,7 +319,7 @@ impl Shared {
     /// What the answer of a node means.
     fn sort(&self, node: &Node, answer: Result<Resp3Frame, Error>) -> Result<Bytes, Refused> {
         let frame = answer.map_err(|error| self.unanswered(error))?;
-        let message = match sorted(frame) {
+        let message = match failure::sorted(frame) {
             Ok(answer) => return Ok(answer),
             Err(message) => message,
         };
@@ -359,18 +359,5 @@ impl Shared {
         if let Some(cluster) = self.servers.cluster() {
             cluster.look_again();
         }
-    }
-}
-
-/// The answer, or the error that Redis answered.
-pub(super) fn sorted(frame: Resp3Frame) -> Result<Bytes, String> {
-    match frame {
-        Resp3Frame::BlobString { data, .. }
-        | Resp3Frame::SimpleString { data, .. }
-        | Resp3Frame::VerbatimString { data, .. } => Ok(data),
-        Resp3Frame::Number { .. } => Ok(Bytes::new()),
-        Resp3Frame::SimpleError { data, .. } => Err(data.to_string()),
-        Resp3Frame::BlobError { data, .. } => Err(String::from_utf8_lossy(&data).into_owned()),
-        _ => Err("an answer of an unexpected kind".to_owned()),
     }
 }

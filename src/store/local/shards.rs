@@ -1,0 +1,139 @@
+//! The shards of a table: which one a key is in, and how many keys there are.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use ahash::RandomState;
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::{key::Key, store::AsKey};
+
+use super::{entries::Entries, retention::Retention};
+
+/// A full shard has about so many keys: so few that growing one is short, and nearly as many as its
+/// room has before it grows. With a quarter of it there are four times as many shards, and a
+/// decision about one of 1 000 keys takes a tenth longer, as they fill more cache lines (bench
+/// `decision`).
+const KEYS_PER_SHARD: usize = 12_800;
+const MIN_SHARDS: usize = 32;
+const MAX_SHARDS: usize = 4_096;
+
+/// The keys of a table with their states, in shards behind locks.
+pub(super) struct Shards<K, S> {
+    hasher: RandomState,
+    shards: Box<[LockedShard<K, S>]>,
+    max_keys: usize,
+    keys: AtomicUsize,
+    pub(super) retention: Retention,
+    /// The shard whose turn it is to be swept.
+    next_shard: AtomicUsize,
+}
+
+/// A shard on a cache line of its own, so that threads at two shards don't take one line from each
+/// other. A panic in a key's own `Eq` or `Hash` unlocks it: a shard is never half written there.
+#[repr(align(64))]
+struct LockedShard<K, S>(Mutex<Shard<K, S>>);
+
+pub(super) struct Shard<K, S> {
+    pub(super) entries: Entries<K, S>,
+    pub(super) sweep: Sweep,
+}
+
+/// How many calls for known keys go by between two sweeps.
+const CALLS_PER_SWEEP: u32 = 32;
+
+/// Where the sweep of a shard has come to.
+#[derive(Default)]
+pub(super) struct Sweep {
+    pub(super) next_bucket: usize,
+    calls: u32,
+}
+
+impl Sweep {
+    /// Counts a call for a known key; says whether a few buckets are to be visited after it.
+    #[inline]
+    pub(super) fn is_due(&mut self) -> bool {
+        self.calls = self.calls.wrapping_add(1);
+        self.calls.is_multiple_of(CALLS_PER_SWEEP)
+    }
+}
+
+/// One of `max_keys`, given back if a panic in the key's own `Clone` or `Hash` keeps the key from
+/// taking it.
+pub(super) struct Reservation<'a>(&'a AtomicUsize);
+
+impl Reservation<'_> {
+    /// The key has taken it.
+    pub(super) fn keep(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl<K, S> Shards<K, S> {
+    pub(super) fn new(max_keys: usize) -> Self {
+        let shards = (max_keys.div_ceil(KEYS_PER_SHARD)).clamp(MIN_SHARDS, MAX_SHARDS);
+        let shard = || Shard {
+            entries: Entries::new(),
+            sweep: Sweep::default(),
+        };
+        Self {
+            hasher: RandomState::new(),
+            shards: (0..shards)
+                .map(|_| LockedShard(Mutex::new(shard())))
+                .collect(),
+            max_keys,
+            keys: AtomicUsize::new(0),
+            retention: Retention::new(),
+            next_shard: AtomicUsize::new(0),
+        }
+    }
+
+    pub(super) fn keys(&self) -> usize {
+        self.keys.load(Ordering::Relaxed)
+    }
+
+    /// The shard of a key with this hash.
+    #[inline]
+    pub(super) fn lock(&self, hash: u64) -> MutexGuard<'_, Shard<K, S>> {
+        // The tables inside a shard take the low bits for their buckets and the highest seven for
+        // their tags.
+        let middle_bits = u64::from((hash >> 25) as u32);
+        let shard = (middle_bits * self.shards.len() as u64) >> 32;
+        self.shards[shard as usize].0.lock()
+    }
+
+    /// The next shard in turn, if nobody has locked it: waiting for it while another one is locked
+    /// could wait for ever.
+    pub(super) fn lock_next(&self) -> Option<MutexGuard<'_, Shard<K, S>>> {
+        let next = self.next_shard.fetch_add(1, Ordering::Relaxed) % self.shards.len();
+        self.shards[next].0.try_lock()
+    }
+
+    #[cfg(test)]
+    pub(super) fn lock_all(&self) -> impl Iterator<Item = MutexGuard<'_, Shard<K, S>>> {
+        self.shards.iter().map(|shard| shard.0.lock())
+    }
+
+    /// Counts one more key, if there is room.
+    pub(super) fn try_reserve(&self) -> Option<Reservation<'_>> {
+        let reservation = Reservation(&self.keys);
+        (self.keys.fetch_add(1, Ordering::Relaxed) < self.max_keys).then_some(reservation)
+    }
+
+    /// So many keys have left.
+    pub(super) fn uncount(&self, keys: usize) {
+        self.keys.fetch_sub(keys, Ordering::Relaxed);
+    }
+}
+
+impl<K: Key, S> Shards<K, S> {
+    #[inline]
+    pub(super) fn hash<Q: AsKey<K> + ?Sized>(&self, key: &Q) -> u64 {
+        self.hasher.hash_one(key)
+    }
+}
