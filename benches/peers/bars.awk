@@ -1,4 +1,5 @@
-# The first screen: awk -f bars.awk bars.tsv tables. Of the rows that a bar is for, the worst one is told.
+# The first screen: awk -f bars.awk bars.tsv tables. Of the rows that a bar is for, the worst one is
+# told.
 FNR == NR {
     if ($0 !~ /^#/ && split($0, fields, "\t") == 5) {
         what[++bars] = fields[1]

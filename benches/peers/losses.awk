@@ -1,9 +1,10 @@
 # Gathers rows of all tables: awk -f losses.awk -v what=losses reasons.tsv tables
 #
-# losses: those in which tollgate is the slower or the larger one, each with a number for why. wrong: those in
-# which a limiter did not keep what it promises.
+# losses: those in which tollgate is the slower or the larger one, each with a number for why.
+# wrong: those in which a limiter did not keep what it promises.
 #
-# A reason stands after a tab; before it, a regular expression for "section: part | row". The first one that fits is taken.
+# A reason stands after a tab; before it, a regular expression for "section: part | row". The first
+# one that fits is taken.
 FNR == NR {
     if (split($0, fields, "\t") == 2) {
         pattern[++reasons] = fields[1]
