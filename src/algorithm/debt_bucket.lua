@@ -1,5 +1,5 @@
--- A bucket that owes: the rule of TokenBucket, LeakyBucket and Gcra. `debt_bucket.rs` says the same in
--- Rust.
+-- A bucket of debt: the rule of TokenBucket, LeakyBucket and Gcra. `debt_bucket.rs` says the same
+-- in Rust.
 --
 -- Every cost adds to a debt, which is paid off at a steady rate. A cost has room if the debt with
 -- it stays within the capacity. The debt is counted in parts of a unit, so that each tick pays a
@@ -47,7 +47,8 @@ if m.id ~= m.own_id then
       if id == 0 or per_unit == 0 or debt > capacity then error('UNREADABLE state') end
       return {
         id = id, capacity = capacity, per_unit = per_unit, per_tick = per_tick,
-        debt = debt, debt_tick = debt_tick, expires_at = expires_at, tick_micros = 10 ^ math.floor(id / 2 ^ 50),
+        debt = debt, debt_tick = debt_tick, expires_at = expires_at,
+        tick_micros = 10 ^ math.floor(id / 2 ^ 50),
       }
     end
     local tail = string.sub(state, m.tail_at, m.tail_end)
@@ -80,10 +81,13 @@ if m.id ~= m.own_id then
     end
     plans.pack = function()
       local latest, other = plans.latest, plans.other
-      other = other or { id = 0, capacity = 0, per_unit = 0, per_tick = 0, debt = 0, debt_tick = 0, expires_at = 0 }
+      other = other or {
+        id = 0, capacity = 0, per_unit = 0, per_tick = 0, debt = 0, debt_tick = 0, expires_at = 0,
+      }
       local n = {
         latest.id, latest.capacity, latest.per_unit, latest.per_tick,
-        other.id, other.capacity, other.per_unit, other.per_tick, other.debt, other.debt_tick, other.expires_at,
+        other.id, other.capacity, other.per_unit, other.per_tick,
+        other.debt, other.debt_tick, other.expires_at,
         plans.further_numbers()
       }
       n[16] = checksum(latest.debt, latest.debt_tick, unpack(n))
@@ -112,7 +116,9 @@ if m.id ~= m.own_id then
       while rest > 0 do
         divisor, rest = rest, math.fmod(divisor, rest)
       end
-      m.debt = math.ceil(plans.latest.debt * (m.parts_per_unit / divisor) / (plans.latest.per_unit / divisor))
+      m.debt = math.ceil(
+        plans.latest.debt * (m.parts_per_unit / divisor) / (plans.latest.per_unit / divisor)
+      )
       m.debt = math.min(m.debt, 2 ^ 53 - 1)
       m.debt_tick = math.floor(plans.latest.debt_tick * plans.latest.tick_micros / tick_micros)
     end
@@ -147,7 +153,8 @@ if m.plans then
     other.debt_tick = tick_now
   end
   plans.latest = {
-    id = m.own_id, capacity = m.capacity_parts, per_unit = m.parts_per_unit, per_tick = m.parts_per_tick,
+    id = m.own_id, capacity = m.capacity_parts, per_unit = m.parts_per_unit,
+    per_tick = m.parts_per_tick,
     debt = m.debt, debt_tick = m.debt_tick, tick_micros = m.tick_micros or 1,
   }
   dirty = true

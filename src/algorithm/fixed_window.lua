@@ -63,8 +63,11 @@ if m.id ~= m.own_id then
       return plan.opens_at_first == 1 and start or start - start % plan.period, 0
     end
     plans.pack = function()
-      local latest, other = plans.latest, plans.other or { id = 0, start = 0, used = 0, expires_at = 0 }
-      local n = { latest.id, other.id, other.start, other.used, other.expires_at, plans.further_numbers() }
+      local latest, other =
+        plans.latest, plans.other or { id = 0, start = 0, used = 0, expires_at = 0 }
+      local n = {
+        latest.id, other.id, other.start, other.used, other.expires_at, plans.further_numbers()
+      }
       n[10] = checksum(latest.start, latest.used, unpack(n))
       return struct.pack('<dddddddddd', unpack(n))
     end
@@ -119,7 +122,8 @@ if m.plans then
     other.start, other.used = start, math.min(used + cost, 2 ^ 53 - 2 ^ 32)
   end
   plans.latest = {
-    id = m.own_id, start = m.start, used = m.used, opens_at_first = m.opens_at_first, period = m.period,
+    id = m.own_id, start = m.start, used = m.used,
+    opens_at_first = m.opens_at_first, period = m.period,
   }
   dirty = true
   if plans.are_several() then

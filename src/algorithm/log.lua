@@ -49,7 +49,8 @@ if m.id ~= m.own_id then
   local checksum = require('checksum')
   local reach = m.span_micros + m.slot_micros - 1
   local pack_only = function()
-    return struct.pack('<dddd', reach, m.units, m.slot_micros, checksum(m.own_id, reach, m.units, m.slot_micros))
+    return struct.pack('<dddd', reach, m.units, m.slot_micros,
+      checksum(m.own_id, reach, m.units, m.slot_micros))
   end
   if not state then
     m.id, m.tail, dirty = m.own_id, pack_only(), true
@@ -94,9 +95,11 @@ if m.id ~= m.own_id then
     if m.last_slot > now - now % m.slot_micros + m.span_micros then
       local ahead = m.last_slot - now
       m.shift, m.last_slot, repaired = m.shift + ahead, now, true
-      m.first_slot, plans.others_until = math.max(m.first_slot - ahead, 0), math.max(plans.others_until - ahead, 0)
+      m.first_slot, plans.others_until =
+        math.max(m.first_slot - ahead, 0), math.max(plans.others_until - ahead, 0)
     end
-    plans.expired_total, plans.first_slot, plans.first_total = m.expired_total, m.first_slot, m.first_total
+    plans.expired_total, plans.first_slot, plans.first_total =
+      m.expired_total, m.first_slot, m.first_total
     if repaired and m.id == 0 then m.tail = plans.pack() end
     m.plans = plans
   end
@@ -107,13 +110,15 @@ if m.last_slot > m.slot then
   m.slot = m.last_slot
 end
 -- Only where entries are over, or there may be no room, or for other plans, the list is read.
-if m.first_slot + m.span_micros <= m.slot or m.first_total <= m.total + cost - m.units or m.plans then
+if m.first_slot + m.span_micros <= m.slot or m.first_total <= m.total + cost - m.units
+  or m.plans then
   m.seek = require('log_seek')
 end
 if m.first_slot + m.span_micros <= m.slot and m.total > m.expired_total then
   -- Entries are over: `dropped` of the list are to go. The state as it was is kept, for where
   -- nothing is written.
-  m.old_expired_total, m.old_first_slot, m.old_first_total = m.expired_total, m.first_slot, m.first_total
+  m.old_expired_total, m.old_first_slot, m.old_first_total =
+    m.expired_total, m.first_slot, m.first_total
   if m.last_slot + m.span_micros <= m.slot then
     m.expired_total, m.dropped = m.total, 2 ^ 31
   else
@@ -138,9 +143,12 @@ local own_counted, own_first_slot, own_first_total = m.counted, m.first_slot, m.
 if m.plans then
   -- Entries stay as long as they may count for any plan.
   local plans = m.plans
-  m.expired_total, m.first_slot, m.first_total = plans.expired_total, plans.first_slot, plans.first_total
+  m.expired_total, m.first_slot, m.first_total =
+    plans.expired_total, plans.first_slot, plans.first_total
   m.dropped = nil
-  if plans.others_until <= now then plans.others_reach, plans.others_units, plans.others_until = 0, 0, 0 end
+  if plans.others_until <= now then
+    plans.others_reach, plans.others_units, plans.others_until = 0, 0, 0
+  end
   local latest_until = m.last_slot + plans.latest_reach
   local is_latest = plans.latest_reach == plans.reach and plans.latest_units == m.units
     and plans.latest_slot_micros == m.slot_micros
@@ -149,8 +157,10 @@ if m.plans then
     plans.others_units = math.max(plans.others_units, plans.latest_units)
     plans.others_until = math.max(plans.others_until, latest_until)
   end
-  plans.latest_reach, plans.latest_units, plans.latest_slot_micros = plans.reach, m.units, m.slot_micros
-  local reach, units = math.max(plans.reach, plans.others_reach), math.max(m.units, plans.others_units)
+  plans.latest_reach, plans.latest_units, plans.latest_slot_micros =
+    plans.reach, m.units, m.slot_micros
+  local reach, units =
+    math.max(plans.reach, plans.others_reach), math.max(m.units, plans.others_units)
   local latest = math.max(now, m.last_slot)
   -- If nobody else is left, what this plan counts is all.
   if plans.others_until == 0 then reach, latest, units = m.span_micros, m.slot, 2 ^ 53 end
@@ -175,7 +185,9 @@ elseif m.last_slot ~= m.slot then
   if m.first_total < m.total then
     -- The last entry, which is not the first, goes to the list.
     local units, span = m.units, m.span_micros
-    if m.plans then units, span = math.max(units, m.plans.others_units), math.max(span, m.plans.others_reach) end
+    if m.plans then
+      units, span = math.max(units, m.plans.others_units), math.max(span, m.plans.others_reach)
+    end
     local entry
     if units >= 2 ^ 31 or span >= 2 ^ 47 then
       entry = struct.pack('<I7I7', m.last_slot + m.shift, m.total)
@@ -198,7 +210,8 @@ end
 m.total = m.total + cost
 if m.plans then
   local plans = m.plans
-  plans.expired_total, plans.first_slot, plans.first_total = m.expired_total, m.first_slot, m.first_total
+  plans.expired_total, plans.first_slot, plans.first_total =
+    m.expired_total, m.first_slot, m.first_total
   plans.is_charged, dirty = true, true
   if plans.others_until > 0 then
     -- The state becomes what this plan counts.
@@ -215,7 +228,8 @@ if m.plans then
 end
 --- refund
 if m.plans then
-  m.expired_total, m.first_slot, m.first_total = m.plans.expired_total, m.plans.first_slot, m.plans.first_total
+  m.expired_total, m.first_slot, m.first_total =
+    m.plans.expired_total, m.plans.first_slot, m.plans.first_total
   m.dropped = nil
 end
 m.old_first_slot = nil
@@ -228,7 +242,8 @@ if m.first_total <= m.expired_total then
 end
 if m.plans then
   local plans = m.plans
-  plans.expired_total, plans.first_slot, plans.first_total = m.expired_total, m.first_slot, m.first_total
+  plans.expired_total, plans.first_slot, plans.first_total =
+    m.expired_total, m.first_slot, m.first_total
   if m.id == 0 then m.tail = plans.pack() end
   plans.is_charged = true
 end
@@ -236,7 +251,8 @@ end
 if m.plans and not m.plans.is_charged then
   -- Only something is repaired: what is over for this plan may not be for others.
   m.plans.seen = { m.expired_total, m.first_slot, m.first_total, m.dropped }
-  m.expired_total, m.first_slot, m.first_total = m.plans.expired_total, m.plans.first_slot, m.plans.first_total
+  m.expired_total, m.first_slot, m.first_total =
+    m.plans.expired_total, m.plans.first_slot, m.plans.first_total
   m.dropped = nil
 elseif m.old_first_slot then
   -- Only another limit's state is repaired: what is over is kept, as a clock that steps back may
@@ -251,7 +267,8 @@ if m.dropped and m.dropped > 0 then
   m.dropped = nil
 end
 if m.plans then
-  m.expires_at = math.max(m.last_slot + math.max(m.plans.latest_reach, m.plans.reach), m.plans.others_until)
+  m.expires_at =
+    math.max(m.last_slot + math.max(m.plans.latest_reach, m.plans.reach), m.plans.others_until)
 elseif m.total > m.expired_total then
   -- What counts is over at the begin of a slot.
   m.expires_at = m.last_slot + m.span_micros

@@ -114,7 +114,8 @@ end
 -- The microsecond from which on no plan matters.
 function plans.expire_at()
   local other, further = plans.other, plans.further
-  return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0, further and further.expires_at or 0)
+  return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0,
+    further and further.expires_at or 0)
 end
 
 return plans

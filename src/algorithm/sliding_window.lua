@@ -30,7 +30,10 @@ if m.id ~= m.period then
     local plan = function(id, stamp, previous, current, expires_at)
       plans.check(id, stamp, previous, current, expires_at)
       if id == 0 then error('UNREADABLE state') end
-      return { id = id, period = id, stamp = stamp, previous = previous, current = current, expires_at = expires_at }
+      return {
+        id = id, period = id, stamp = stamp, previous = previous, current = current,
+        expires_at = expires_at,
+      }
     end
     if m.id ~= 0 then
       plans.latest = plan(m.id, m.stamp, m.previous, m.current, 0)
@@ -38,18 +41,23 @@ if m.id ~= m.period then
       local tail = string.sub(state, m.tail_at, m.tail_end)
       if #tail ~= 88 then error('UNREADABLE state') end
       local n = { struct.unpack('<ddddddddddd', tail) }
-      if n[11] ~= checksum(m.stamp, m.previous, m.current, unpack(n, 1, 10)) then error('UNREADABLE state') end
+      if n[11] ~= checksum(m.stamp, m.previous, m.current, unpack(n, 1, 10)) then
+        error('UNREADABLE state')
+      end
       plans.latest = plan(n[1], m.stamp, m.previous, m.current, 0)
       if n[2] ~= 0 then plans.other = plan(n[2], n[3], n[4], n[5], n[6]) end
       plans.read_further(n[7], n[8], n[9], n[10])
     end
     plans.find(m.period)
-    plans.units_of = function(plan) return math.min(plan.previous + plan.current, 2 ^ 53 - 2 ^ 32) end
+    plans.units_of = function(plan)
+      return math.min(plan.previous + plan.current, 2 ^ 53 - 2 ^ 32)
+    end
     plans.stamp_of = function(plan) return plan.stamp end
     plans.move_to_now = function(plan)
       -- Now is elsewhere in its window: the whole estimate becomes the count of the running one.
       local covered = plan.period - plan.stamp % plan.period
-      plan.current = math.min(plan.current + math.ceil(plan.previous * covered / plan.period), 2 ^ 53 - 2 ^ 32)
+      plan.current =
+        math.min(plan.current + math.ceil(plan.previous * covered / plan.period), 2 ^ 53 - 2 ^ 32)
       plan.stamp, plan.previous = now, 0
     end
     plans.expiry_of = function(plan)
@@ -66,7 +74,8 @@ if m.id ~= m.period then
       local latest, other = plans.latest, plans.other
       other = other or { id = 0, stamp = 0, previous = 0, current = 0, expires_at = 0 }
       local n = {
-        latest.id, other.id, other.stamp, other.previous, other.current, other.expires_at, plans.further_numbers()
+        latest.id, other.id, other.stamp, other.previous, other.current,
+        other.expires_at, plans.further_numbers()
       }
       n[11] = checksum(latest.stamp, latest.previous, latest.current, unpack(n))
       return struct.pack('<ddddddddddd', unpack(n))
@@ -86,7 +95,8 @@ if m.id ~= m.period then
       m.stamp = math.min(further.stamp, periods * m.period)
       m.previous, m.current = 0, math.min(further.units, m.units)
     else
-      m.stamp, m.previous, m.current = plans.latest.stamp, plans.latest.previous, plans.latest.current
+      m.stamp, m.previous, m.current =
+        plans.latest.stamp, plans.latest.previous, plans.latest.current
     end
     m.plans = plans
   end
@@ -142,7 +152,8 @@ else
 end
 --- expire
 if m.plans then
-  m.stamp, m.previous, m.current = m.plans.latest.stamp, m.plans.latest.previous, m.plans.latest.current
+  m.stamp, m.previous, m.current =
+    m.plans.latest.stamp, m.plans.latest.previous, m.plans.latest.current
   m.expires_at = m.plans.expire_at()
 else
   m.expires_at = m.stamp - m.stamp % m.period + m.period

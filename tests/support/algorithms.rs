@@ -1,7 +1,9 @@
-//! Every algorithm, in one list. The properties, the tests in Redis and those of threads and plans
-//! read it: an algorithm with a line here is in all of them.
+//! Every algorithm, in one list. The properties, the tests in Redis, those of threads and plans,
+//! the pins of the scripts and the bench of decisions read it: an algorithm with a line here is in
+//! all of them.
 //!
-//! A file that is not in this folder names it with `#[path]`.
+//! A file that is not in this folder names it with `#[path]`, and imports `algorithm::*`, so that a
+//! new algorithm needs no further line there.
 
 /// Calls the macro `$then` with all algorithms, each as `"name", how it is made, its slow model;`.
 ///

@@ -1,6 +1,5 @@
-//! The text of the scripts: the rules of the limits, with the reading and writing around them.
-//!
-//! What comes of it can be read in the folder `sent`.
+//! Composes the text of a script: the rules of the limits, and around them the reading and writing
+//! of the state. The folder `sent` has composed scripts.
 
 use crate::algorithm::{Member, Script};
 
@@ -17,11 +16,11 @@ use self::{
 
 pub(super) use multi_key::compose_each_of;
 
-/// So many locals a Lua function may have, less those that are here anyway.
+/// How many locals the members may have: Lua allows 200 in a function, and the rest of a script has
+/// some too.
 const MAX_LOCALS: usize = 160;
 
-/// What a value is answered with that no script wrote; the first word tells it from Redis's own
-/// errors.
+/// The code of the error for a value that no script wrote; Redis has none of this name.
 pub(super) const UNREADABLE: &str = "UNREADABLE";
 
 /// What a script does with the state.
@@ -31,7 +30,7 @@ pub(super) enum Task {
     Decide,
     /// Judges, and charges nothing.
     Peek,
-    /// The same, but writes a state that it had to repair, as a decision that refuses does.
+    /// The same, but writes a state that it had to repair, as a refusing decision does.
     Repair,
     /// Gives units back.
     Refund,
@@ -41,7 +40,7 @@ pub(super) enum Task {
     TakeBack,
 }
 
-/// Whose time counts.
+/// Whose clock counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TimeOf {
     /// It is read in the script.

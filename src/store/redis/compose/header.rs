@@ -1,8 +1,14 @@
-//! What stands in front of a script: what it is given, answers and writes.
+//! The header of a script: its keys, its arguments, its reply, and what it writes.
 
 use crate::algorithm::Member;
 
-use super::{Composer, Task, UNREADABLE, text::wrapped};
+use super::{
+    Composer, Task, UNREADABLE,
+    text::{MAX_COLUMNS, wrapped_at},
+};
+
+/// How wide the text of a row is, behind `-- ` and the first column.
+const COLUMNS: usize = MAX_COLUMNS - 12;
 
 impl Composer<'_> {
     pub(super) fn header(&self) -> String {
@@ -116,23 +122,26 @@ impl Composer<'_> {
 
     fn written(&self, key: &str, when: &str) -> String {
         let numbers = [self.kept(), self.private()].concat();
-        let mut text = doubles(
+        let tails: Vec<_> = self.tailed().map(|(named, _)| named.name("tail")).collect();
+        let then_tails = match &*tails {
+            [] => String::new(),
+            tails => format!(";\nthen {}", tails.join(", ")),
+        };
+        wrapped_at(
+            COLUMNS,
             &format!("{key}, {when}: a byte 1, then doubles: "),
             &numbers,
-        );
-        let tails: Vec<_> = self.tailed().map(|(named, _)| named.name("tail")).collect();
-        if !tails.is_empty() {
-            text += &format!(";\nthen {}", tails.join(", "));
-        }
-        text
+            ", ",
+            &then_tails,
+        )
     }
 }
 
 fn doubles(before: &str, names: &[String]) -> String {
-    wrapped(before, names, ", ", "")
+    wrapped_at(COLUMNS, before, names, ", ", "")
 }
 
-/// A word and what is said of it, in two columns.
+/// A row of two columns: a word, and its text.
 fn row(word: &str, text: &str) -> String {
     let mut lines = text.lines();
     let mut row = format!("{word:<8} {}", lines.next().unwrap_or(""));

@@ -150,15 +150,15 @@ impl Composer<'_> {
             several => format!(" and not ({})", several.join(" or ")),
         };
         let (milliseconds, set_option) = match self.time {
-            TimeOf::Server => ("math.max(math.ceil(key_expires_at / 1000), 1)", "'PXAT'"),
+            TimeOf::Server => (" math.max(math.ceil(key_expires_at / 1000), 1)", "'PXAT'"),
             TimeOf::Caller => (
-                "math.max(math.ceil(key_expires_at / 1000) - math.floor(now / 1000), 60000)",
+                "\n    math.max(math.ceil(key_expires_at / 1000) - math.floor(now / 1000), 60000)",
                 "'PX'",
             ),
         };
         text + &part(include_str!("../write.lua"), "write")
             .replace("EXPIRES_AT", expires_at)
-            .replace("MILLISECONDS", milliseconds)
+            .replace(" MILLISECONDS", milliseconds)
             .replace("SET_OPTION", set_option)
             .replace(" and not TAIL_CHANGED", &changed)
             .replace("    whole = whole .. TAIL\n", &tails)

@@ -77,7 +77,8 @@ impl MultiKey<'_> {
                 limit.judgement(),
             );
             format!(
-                "\nlocal state{number}, key_expires_at{number}, dirty{number}, repaired{number}\ndo\n{}end\n",
+                "\nlocal state{number}, key_expires_at{number}, dirty{number}, repaired{number}\n\
+                 do\n{}end\n",
                 indented(1, &read)
             )
         });
@@ -103,8 +104,8 @@ impl MultiKey<'_> {
         }
     }
 
-    /// Changes the states, and writes them: first what may fail because a key is a stranger's, then
-    /// the rest.
+    /// Changes the states, then writes them: a key whose value no script wrote fails before the
+    /// first write.
     fn change(&self) -> String {
         let charges = self.each(|number, limit| {
             let charge = format!(

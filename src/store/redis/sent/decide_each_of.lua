@@ -4,26 +4,27 @@
 -- m2       a limit; its state is a `fixed`
 -- KEYS[1]  the state of m1
 -- KEYS[2]  the state of m2
--- ARGV[1]  doubles: cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id, m2_units, m2_own_id
+-- ARGV[1]  doubles: cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id,
+--            m2_units, m2_own_id
 -- Reply    charged: a byte 1, then doubles: now, m1_debt, m1_debt_tick, m2_start, m2_used
---          not charged: a byte 0, then doubles: now, the sum of 1 if m1 admits, 2 if m2 admits, m1_debt_now, m1_tick_now,
---            m2_running_start, m2_running_used
--- Writes   KEYS[1], if it charges or repairs the state: a byte 1, then doubles: now, m1_debt, m1_debt_tick,
---            key_expires_at, m1_id;
+--          not charged: a byte 0, then doubles: now, the sum of 1 if m1 admits, 2 if m2 admits,
+--            m1_debt_now, m1_tick_now, m2_running_start, m2_running_used
+-- Writes   KEYS[1], if it charges or repairs the state: a byte 1, then doubles: now, m1_debt,
+--            m1_debt_tick, key_expires_at, m1_id;
 --          then m1_tail
--- Writes   KEYS[2], if it charges or repairs the state: a byte 1, then doubles: now, m2_start, m2_used, key_expires_at,
---            m2_id;
+-- Writes   KEYS[2], if it charges or repairs the state: a byte 1, then doubles: now, m2_start,
+--            m2_used, key_expires_at, m2_id;
 --          then m2_tail
 -- Error    UNREADABLE, if under a key stands what no script wrote
 
 local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]
 local expire, dirty, repaired = 'PEXPIREAT', nil, nil
-local m1_debt, m1_debt_tick, m1_id, m1_tail, m1_tail_at, m1_tail_end, m1_tick_now, m1_tick_micros, m1_plans,
-  m1_debt_now, m1_debt_after, m1_fits, m1_expires_at
-local m2_start, m2_used, m2_id, m2_tail, m2_tail_at, m2_tail_end, m2_opens_at_first, m2_period, m2_plans,
-  m2_running_start, m2_running_used, m2_fits, m2_expires_at
-local cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id, m2_units, m2_own_id
-  = struct.unpack('<ddddddd', numbers)
+local m1_debt, m1_debt_tick, m1_id, m1_tail, m1_tail_at, m1_tail_end, m1_tick_now,
+  m1_tick_micros, m1_plans, m1_debt_now, m1_debt_after, m1_fits, m1_expires_at
+local m2_start, m2_used, m2_id, m2_tail, m2_tail_at, m2_tail_end, m2_opens_at_first, m2_period,
+  m2_plans, m2_running_start, m2_running_used, m2_fits, m2_expires_at
+local cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id, m2_units,
+  m2_own_id = struct.unpack('<ddddddd', numbers)
 
 -- The time.
 local time = call('TIME')
@@ -46,7 +47,8 @@ do
     if #state ~= tail_end then return redis.error_reply('UNREADABLE state') end
   end
   local key_expires_at
-  m1_debt, m1_debt_tick, key_expires_at, m1_id = struct.unpack('<dddd', state or string.rep('\0', 41), 10)
+  m1_debt, m1_debt_tick, key_expires_at, m1_id
+    = struct.unpack('<dddd', state or string.rep('\0', 41), 10)
   if not (m1_debt >= 0 and m1_debt_tick >= 0 and key_expires_at >= 0
     and m1_debt + m1_debt_tick + key_expires_at < 2 ^ 58
     and m1_debt % 1 + m1_debt_tick % 1 + key_expires_at % 1 == 0) then
@@ -171,7 +173,8 @@ do
         -- The microsecond from which on no plan matters.
         function plans.expire_at()
           local other, further = plans.other, plans.further
-          return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0, further and further.expires_at or 0)
+          return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0,
+            further and further.expires_at or 0)
         end
 
         return plans
@@ -182,7 +185,8 @@ do
         if id == 0 or per_unit == 0 or debt > capacity then error('UNREADABLE state') end
         return {
           id = id, capacity = capacity, per_unit = per_unit, per_tick = per_tick,
-          debt = debt, debt_tick = debt_tick, expires_at = expires_at, tick_micros = 10 ^ math.floor(id / 2 ^ 50),
+          debt = debt, debt_tick = debt_tick, expires_at = expires_at,
+          tick_micros = 10 ^ math.floor(id / 2 ^ 50),
         }
       end
       local tail = string.sub(state, m1_tail_at, m1_tail_end)
@@ -215,10 +219,13 @@ do
       end
       plans.pack = function()
         local latest, other = plans.latest, plans.other
-        other = other or { id = 0, capacity = 0, per_unit = 0, per_tick = 0, debt = 0, debt_tick = 0, expires_at = 0 }
+        other = other or {
+          id = 0, capacity = 0, per_unit = 0, per_tick = 0, debt = 0, debt_tick = 0, expires_at = 0,
+        }
         local n = {
           latest.id, latest.capacity, latest.per_unit, latest.per_tick,
-          other.id, other.capacity, other.per_unit, other.per_tick, other.debt, other.debt_tick, other.expires_at,
+          other.id, other.capacity, other.per_unit, other.per_tick,
+          other.debt, other.debt_tick, other.expires_at,
           plans.further_numbers()
         }
         n[16] = checksum(latest.debt, latest.debt_tick, unpack(n))
@@ -247,7 +254,9 @@ do
         while rest > 0 do
           divisor, rest = rest, math.fmod(divisor, rest)
         end
-        m1_debt = math.ceil(plans.latest.debt * (m1_parts_per_unit / divisor) / (plans.latest.per_unit / divisor))
+        m1_debt = math.ceil(
+          plans.latest.debt * (m1_parts_per_unit / divisor) / (plans.latest.per_unit / divisor)
+        )
         m1_debt = math.min(m1_debt, 2 ^ 53 - 1)
         m1_debt_tick = math.floor(plans.latest.debt_tick * plans.latest.tick_micros / tick_micros)
       end
@@ -290,7 +299,8 @@ do
     if #state ~= tail_end then return redis.error_reply('UNREADABLE state') end
   end
   local key_expires_at
-  m2_start, m2_used, key_expires_at, m2_id = struct.unpack('<dddd', state or string.rep('\0', 41), 10)
+  m2_start, m2_used, key_expires_at, m2_id
+    = struct.unpack('<dddd', state or string.rep('\0', 41), 10)
   if not (m2_start >= 0 and m2_used >= 0 and key_expires_at >= 0
     and m2_start + m2_used + key_expires_at < 2 ^ 58
     and m2_start % 1 + m2_used % 1 + key_expires_at % 1 == 0) then
@@ -400,7 +410,8 @@ do
         -- The microsecond from which on no plan matters.
         function plans.expire_at()
           local other, further = plans.other, plans.further
-          return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0, further and further.expires_at or 0)
+          return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0,
+            further and further.expires_at or 0)
         end
 
         return plans
@@ -449,8 +460,11 @@ do
         return plan.opens_at_first == 1 and start or start - start % plan.period, 0
       end
       plans.pack = function()
-        local latest, other = plans.latest, plans.other or { id = 0, start = 0, used = 0, expires_at = 0 }
-        local n = { latest.id, other.id, other.start, other.used, other.expires_at, plans.further_numbers() }
+        local latest, other =
+          plans.latest, plans.other or { id = 0, start = 0, used = 0, expires_at = 0 }
+        local n = {
+          latest.id, other.id, other.start, other.used, other.expires_at, plans.further_numbers()
+        }
         n[10] = checksum(latest.start, latest.used, unpack(n))
         return struct.pack('<dddddddddd', unpack(n))
       end
@@ -508,7 +522,8 @@ if charged then
         other.debt_tick = tick_now
       end
       plans.latest = {
-        id = m1_own_id, capacity = m1_capacity_parts, per_unit = m1_parts_per_unit, per_tick = m1_parts_per_tick,
+        id = m1_own_id, capacity = m1_capacity_parts, per_unit = m1_parts_per_unit,
+        per_tick = m1_parts_per_tick,
         debt = m1_debt, debt_tick = m1_debt_tick, tick_micros = m1_tick_micros or 1,
       }
       dirty = true
@@ -538,7 +553,8 @@ if charged then
         other.start, other.used = start, math.min(used + cost, 2 ^ 53 - 2 ^ 32)
       end
       plans.latest = {
-        id = m2_own_id, start = m2_start, used = m2_used, opens_at_first = m2_opens_at_first, period = m2_period,
+        id = m2_own_id, start = m2_start, used = m2_used,
+        opens_at_first = m2_opens_at_first, period = m2_period,
       }
       dirty = true
       if plans.are_several() then
@@ -620,4 +636,5 @@ end
 local admits = 0
 if m1_fits then admits = admits + 1 end
 if m2_fits then admits = admits + 2 end
-return struct.pack('<Bdddddd', 0, now, admits, m1_debt_now, m1_tick_now, m2_running_start, m2_running_used)
+return struct.pack('<Bdddddd', 0, now, admits, m1_debt_now, m1_tick_now, m2_running_start,
+  m2_running_used)

@@ -4,16 +4,17 @@
 -- KEYS[1]  the state of m1
 -- ARGV[1]  doubles: cost, m1_units, m1_own_id
 -- Reply    charged: a byte 1, then doubles: now, m1_start, m1_used
---          not charged: a byte 0, then doubles: now, 1 if m1 admits, m1_running_start, m1_running_used
--- Writes   KEYS[1], if it charges or repairs the state: a byte 1, then doubles: now, m1_start, m1_used, key_expires_at,
---            m1_id;
+--          not charged: a byte 0, then doubles: now, 1 if m1 admits, m1_running_start,
+--            m1_running_used
+-- Writes   KEYS[1], if it charges or repairs the state: a byte 1, then doubles: now, m1_start,
+--            m1_used, key_expires_at, m1_id;
 --          then m1_tail
 -- Error    UNREADABLE, if under a key stands what no script wrote
 
 local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]
 local expire, dirty, repaired = 'PEXPIREAT', nil, nil
-local m1_tail, m1_tail_at, m1_tail_end, m1_opens_at_first, m1_period, m1_plans, m1_running_start,
-  m1_running_used, m1_fits, m1_expires_at
+local m1_tail, m1_tail_at, m1_tail_end, m1_opens_at_first, m1_period, m1_plans,
+  m1_running_start, m1_running_used, m1_fits, m1_expires_at
 local cost, m1_units, m1_own_id = struct.unpack('<ddd', numbers)
 
 -- The time.
@@ -31,7 +32,8 @@ if state and #state ~= 41 then
   m1_tail_end = tail_end
   if #state ~= tail_end then return redis.error_reply('UNREADABLE state') end
 end
-local m1_start, m1_used, key_expires_at, m1_id = struct.unpack('<dddd', state or string.rep('\0', 41), 10)
+local m1_start, m1_used, key_expires_at, m1_id
+  = struct.unpack('<dddd', state or string.rep('\0', 41), 10)
 if not (m1_start >= 0 and m1_used >= 0 and key_expires_at >= 0
   and m1_start + m1_used + key_expires_at < 2 ^ 58
   and m1_start % 1 + m1_used % 1 + key_expires_at % 1 == 0) then
@@ -141,7 +143,8 @@ if m1_id ~= m1_own_id then
       -- The microsecond from which on no plan matters.
       function plans.expire_at()
         local other, further = plans.other, plans.further
-        return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0, further and further.expires_at or 0)
+        return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0,
+          further and further.expires_at or 0)
       end
 
       return plans
@@ -190,8 +193,11 @@ if m1_id ~= m1_own_id then
       return plan.opens_at_first == 1 and start or start - start % plan.period, 0
     end
     plans.pack = function()
-      local latest, other = plans.latest, plans.other or { id = 0, start = 0, used = 0, expires_at = 0 }
-      local n = { latest.id, other.id, other.start, other.used, other.expires_at, plans.further_numbers() }
+      local latest, other =
+        plans.latest, plans.other or { id = 0, start = 0, used = 0, expires_at = 0 }
+      local n = {
+        latest.id, other.id, other.start, other.used, other.expires_at, plans.further_numbers()
+      }
       n[10] = checksum(latest.start, latest.used, unpack(n))
       return struct.pack('<dddddddddd', unpack(n))
     end
@@ -249,7 +255,8 @@ if charged then
       other.start, other.used = start, math.min(used + cost, 2 ^ 53 - 2 ^ 32)
     end
     plans.latest = {
-      id = m1_own_id, start = m1_start, used = m1_used, opens_at_first = m1_opens_at_first, period = m1_period,
+      id = m1_own_id, start = m1_start, used = m1_used,
+      opens_at_first = m1_opens_at_first, period = m1_period,
     }
     dirty = true
     if plans.are_several() then

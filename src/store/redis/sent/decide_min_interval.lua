@@ -5,8 +5,8 @@
 -- ARGV[1]  doubles: cost, m1_interval
 -- Reply    charged: a byte 1, then doubles: now, m1_stamp, m1_was_admitted
 --          not charged: a byte 0, then doubles: now, 1 if m1 admits, m1_stamp, m1_was_admitted
--- Writes   KEYS[1], if it charges or repairs the state: a byte 1, then doubles: now, m1_stamp, m1_was_admitted,
---            key_expires_at
+-- Writes   KEYS[1], if it charges or repairs the state: a byte 1, then doubles: now, m1_stamp,
+--            m1_was_admitted, key_expires_at
 -- Error    UNREADABLE, if under a key stands what no script wrote
 
 local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]
@@ -21,7 +21,8 @@ local now = time[1] * 1000000 + time[2]
 -- The state: all zeros if there is none.
 local state = call('GET', key)
 if state and #state ~= 33 then return redis.error_reply('UNREADABLE state') end
-local m1_stamp, m1_was_admitted, key_expires_at = struct.unpack('<ddd', state or string.rep('\0', 33), 10)
+local m1_stamp, m1_was_admitted, key_expires_at
+  = struct.unpack('<ddd', state or string.rep('\0', 33), 10)
 if not (m1_stamp >= 0 and m1_was_admitted >= 0 and key_expires_at >= 0
   and m1_stamp + m1_was_admitted + key_expires_at < 2 ^ 58
   and m1_stamp % 1 + m1_was_admitted % 1 + key_expires_at % 1 == 0) then

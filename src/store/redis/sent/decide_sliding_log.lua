@@ -4,20 +4,23 @@
 -- KEYS[1]  the state of m1
 -- KEYS[2]  m1_list
 -- ARGV[1]  doubles: cost, m1_units, m1_slot_micros, m1_span_micros, m1_own_id
--- Reply    charged: a byte 1, then doubles: now, m1_expired_total, m1_total, m1_first_slot, m1_first_total, m1_last_slot
---          not charged: a byte 0, then doubles: now, 1 if m1 admits, m1_counted, m1_room_after, m1_fresh_after,
---            m1_cost_after
--- Writes   KEYS[1], if it charges or repairs the state: a byte 1, then doubles: now, m1_expired_total, m1_total,
---            m1_first_slot, m1_first_total, m1_last_slot, key_expires_at, m1_id, m1_shift;
+-- Reply    charged: a byte 1, then doubles: now, m1_expired_total, m1_total, m1_first_slot,
+--            m1_first_total, m1_last_slot
+--          not charged: a byte 0, then doubles: now, 1 if m1 admits, m1_counted, m1_room_after,
+--            m1_fresh_after, m1_cost_after
+-- Writes   KEYS[1], if it charges or repairs the state: a byte 1, then doubles: now,
+--            m1_expired_total, m1_total, m1_first_slot, m1_first_total, m1_last_slot,
+--            key_expires_at, m1_id, m1_shift;
 --          then m1_tail
 -- Error    UNREADABLE, if under a key stands what no script wrote
 
 local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]
 local expire, dirty, repaired = 'PEXPIREAT', nil, nil
-local m1_list, m1_tail, m1_tail_at, m1_tail_end, m1_plans, m1_slot, m1_ahead, m1_seek, m1_old_expired_total,
-  m1_old_first_slot, m1_old_first_total, m1_dropped, m1_counted, m1_fits, m1_old_dropped, m1_expires_at,
-  m1_room_after, m1_fresh_after, m1_cost_after
-local cost, m1_units, m1_slot_micros, m1_span_micros, m1_own_id = struct.unpack('<ddddd', numbers)
+local m1_list, m1_tail, m1_tail_at, m1_tail_end, m1_plans, m1_slot, m1_ahead, m1_seek,
+  m1_old_expired_total, m1_old_first_slot, m1_old_first_total, m1_dropped, m1_counted, m1_fits,
+  m1_old_dropped, m1_expires_at, m1_room_after, m1_fresh_after, m1_cost_after
+local cost, m1_units, m1_slot_micros, m1_span_micros, m1_own_id
+  = struct.unpack('<ddddd', numbers)
 m1_list = KEYS[2]
 
 -- The time.
@@ -35,13 +38,14 @@ if state and #state ~= 105 then
   m1_tail_end = tail_end
   if #state ~= tail_end then return redis.error_reply('UNREADABLE state') end
 end
-local m1_expired_total, m1_total, m1_first_slot, m1_first_total, m1_last_slot, key_expires_at, m1_id, m1_shift
-  = struct.unpack('<dddddddd', state or string.rep('\0', 73), 10)
-if not (m1_expired_total >= 0 and m1_total >= 0 and m1_first_slot >= 0 and m1_first_total >= 0 and
-  m1_last_slot >= 0 and key_expires_at >= 0
-  and m1_expired_total + m1_total + m1_first_slot + m1_first_total + m1_last_slot + key_expires_at < 2 ^ 58
-  and m1_expired_total % 1 + m1_total % 1 + m1_first_slot % 1 + m1_first_total % 1 + m1_last_slot % 1 +
-  key_expires_at % 1 == 0) then
+local m1_expired_total, m1_total, m1_first_slot, m1_first_total, m1_last_slot, key_expires_at,
+  m1_id, m1_shift = struct.unpack('<dddddddd', state or string.rep('\0', 73), 10)
+if not (m1_expired_total >= 0 and m1_total >= 0 and m1_first_slot >= 0 and
+  m1_first_total >= 0 and m1_last_slot >= 0 and key_expires_at >= 0
+  and m1_expired_total + m1_total + m1_first_slot + m1_first_total + m1_last_slot +
+  key_expires_at < 2 ^ 58
+  and m1_expired_total % 1 + m1_total % 1 + m1_first_slot % 1 + m1_first_total % 1 +
+  m1_last_slot % 1 + key_expires_at % 1 == 0) then
   return redis.error_reply('UNREADABLE state')
 end
 
@@ -64,7 +68,8 @@ if m1_id ~= m1_own_id then
   end)()
   local reach = m1_span_micros + m1_slot_micros - 1
   local pack_only = function()
-    return struct.pack('<dddd', reach, m1_units, m1_slot_micros, checksum(m1_own_id, reach, m1_units, m1_slot_micros))
+    return struct.pack('<dddd', reach, m1_units, m1_slot_micros,
+      checksum(m1_own_id, reach, m1_units, m1_slot_micros))
   end
   if not state then
     m1_id, m1_tail, dirty = m1_own_id, pack_only(), true
@@ -109,9 +114,11 @@ if m1_id ~= m1_own_id then
     if m1_last_slot > now - now % m1_slot_micros + m1_span_micros then
       local ahead = m1_last_slot - now
       m1_shift, m1_last_slot, repaired = m1_shift + ahead, now, true
-      m1_first_slot, plans.others_until = math.max(m1_first_slot - ahead, 0), math.max(plans.others_until - ahead, 0)
+      m1_first_slot, plans.others_until =
+        math.max(m1_first_slot - ahead, 0), math.max(plans.others_until - ahead, 0)
     end
-    plans.expired_total, plans.first_slot, plans.first_total = m1_expired_total, m1_first_slot, m1_first_total
+    plans.expired_total, plans.first_slot, plans.first_total =
+      m1_expired_total, m1_first_slot, m1_first_total
     if repaired and m1_id == 0 then m1_tail = plans.pack() end
     m1_plans = plans
   end
@@ -122,7 +129,8 @@ if m1_last_slot > m1_slot then
   m1_slot = m1_last_slot
 end
 -- Only where entries are over, or there may be no room, or for other plans, the list is read.
-if m1_first_slot + m1_span_micros <= m1_slot or m1_first_total <= m1_total + cost - m1_units or m1_plans then
+if m1_first_slot + m1_span_micros <= m1_slot or m1_first_total <= m1_total + cost - m1_units
+  or m1_plans then
   m1_seek = (function()
     -- log_seek.lua
     return function(list, from, before, shift, last_slot, last_total, least_slot, least_total)
@@ -166,7 +174,8 @@ end
 if m1_first_slot + m1_span_micros <= m1_slot and m1_total > m1_expired_total then
   -- Entries are over: `dropped` of the list are to go. The state as it was is kept, for where
   -- nothing is written.
-  m1_old_expired_total, m1_old_first_slot, m1_old_first_total = m1_expired_total, m1_first_slot, m1_first_total
+  m1_old_expired_total, m1_old_first_slot, m1_old_first_total =
+    m1_expired_total, m1_first_slot, m1_first_total
   if m1_last_slot + m1_span_micros <= m1_slot then
     m1_expired_total, m1_dropped = m1_total, 2 ^ 31
   else
@@ -194,9 +203,12 @@ if charged then
   if m1_plans then
     -- Entries stay as long as they may count for any plan.
     local plans = m1_plans
-    m1_expired_total, m1_first_slot, m1_first_total = plans.expired_total, plans.first_slot, plans.first_total
+    m1_expired_total, m1_first_slot, m1_first_total =
+      plans.expired_total, plans.first_slot, plans.first_total
     m1_dropped = nil
-    if plans.others_until <= now then plans.others_reach, plans.others_units, plans.others_until = 0, 0, 0 end
+    if plans.others_until <= now then
+      plans.others_reach, plans.others_units, plans.others_until = 0, 0, 0
+    end
     local latest_until = m1_last_slot + plans.latest_reach
     local is_latest = plans.latest_reach == plans.reach and plans.latest_units == m1_units
       and plans.latest_slot_micros == m1_slot_micros
@@ -205,8 +217,10 @@ if charged then
       plans.others_units = math.max(plans.others_units, plans.latest_units)
       plans.others_until = math.max(plans.others_until, latest_until)
     end
-    plans.latest_reach, plans.latest_units, plans.latest_slot_micros = plans.reach, m1_units, m1_slot_micros
-    local reach, units = math.max(plans.reach, plans.others_reach), math.max(m1_units, plans.others_units)
+    plans.latest_reach, plans.latest_units, plans.latest_slot_micros =
+      plans.reach, m1_units, m1_slot_micros
+    local reach, units =
+      math.max(plans.reach, plans.others_reach), math.max(m1_units, plans.others_units)
     local latest = math.max(now, m1_last_slot)
     -- If nobody else is left, what this plan counts is all.
     if plans.others_until == 0 then reach, latest, units = m1_span_micros, m1_slot, 2 ^ 53 end
@@ -231,7 +245,9 @@ if charged then
     if m1_first_total < m1_total then
       -- The last entry, which is not the first, goes to the list.
       local units, span = m1_units, m1_span_micros
-      if m1_plans then units, span = math.max(units, m1_plans.others_units), math.max(span, m1_plans.others_reach) end
+      if m1_plans then
+        units, span = math.max(units, m1_plans.others_units), math.max(span, m1_plans.others_reach)
+      end
       local entry
       if units >= 2 ^ 31 or span >= 2 ^ 47 then
         entry = struct.pack('<I7I7', m1_last_slot + m1_shift, m1_total)
@@ -254,7 +270,8 @@ if charged then
   m1_total = m1_total + cost
   if m1_plans then
     local plans = m1_plans
-    plans.expired_total, plans.first_slot, plans.first_total = m1_expired_total, m1_first_slot, m1_first_total
+    plans.expired_total, plans.first_slot, plans.first_total =
+      m1_expired_total, m1_first_slot, m1_first_total
     plans.is_charged, dirty = true, true
     if plans.others_until > 0 then
       -- The state becomes what this plan counts.
@@ -276,7 +293,8 @@ if charged or repaired then
   if m1_plans and not m1_plans.is_charged then
     -- Only something is repaired: what is over for this plan may not be for others.
     m1_plans.seen = { m1_expired_total, m1_first_slot, m1_first_total, m1_dropped }
-    m1_expired_total, m1_first_slot, m1_first_total = m1_plans.expired_total, m1_plans.first_slot, m1_plans.first_total
+    m1_expired_total, m1_first_slot, m1_first_total =
+      m1_plans.expired_total, m1_plans.first_slot, m1_plans.first_total
     m1_dropped = nil
   elseif m1_old_first_slot then
     -- Only another limit's state is repaired: what is over is kept, as a clock that steps back may
@@ -291,7 +309,8 @@ if charged or repaired then
     m1_dropped = nil
   end
   if m1_plans then
-    m1_expires_at = math.max(m1_last_slot + math.max(m1_plans.latest_reach, m1_plans.reach), m1_plans.others_until)
+    m1_expires_at =
+      math.max(m1_last_slot + math.max(m1_plans.latest_reach, m1_plans.reach), m1_plans.others_until)
   elseif m1_total > m1_expired_total then
     -- What counts is over at the begin of a slot.
     m1_expires_at = m1_last_slot + m1_span_micros
@@ -301,8 +320,8 @@ if charged or repaired then
     m1_expires_at = m1_last_slot
   end
   -- Write.
-  local kept = struct.pack('<Bdddddd', 1, now, m1_expired_total, m1_total, m1_first_slot, m1_first_total,
-    m1_last_slot)
+  local kept = struct.pack('<Bdddddd', 1, now, m1_expired_total, m1_total, m1_first_slot,
+    m1_first_total, m1_last_slot)
   if m1_expires_at >= key_expires_at or repaired or dirty then
     local longer = 0
     if m1_expires_at > now then longer = (m1_expires_at - now) / 64 + 1000000 end
@@ -351,4 +370,5 @@ if m1_counted > 0 then
 end
 local admits = 0
 if m1_fits then admits = admits + 1 end
-return struct.pack('<Bdddddd', 0, now, admits, m1_counted, m1_room_after, m1_fresh_after, m1_cost_after)
+return struct.pack('<Bdddddd', 0, now, admits, m1_counted, m1_room_after, m1_fresh_after,
+  m1_cost_after)

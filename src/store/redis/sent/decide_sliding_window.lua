@@ -4,16 +4,17 @@
 -- KEYS[1]  the state of m1
 -- ARGV[1]  doubles: cost, m1_units, m1_period, m1_tick_micros, m1_ticks
 -- Reply    charged: a byte 1, then doubles: now, m1_stamp, m1_previous, m1_current
---          not charged: a byte 0, then doubles: now, 1 if m1 admits, m1_stamp_now, m1_previous_now, m1_current_now
--- Writes   KEYS[1], if it charges or repairs the state: a byte 1, then doubles: now, m1_stamp, m1_previous, m1_current,
---            key_expires_at, m1_id;
+--          not charged: a byte 0, then doubles: now, 1 if m1 admits, m1_stamp_now, m1_previous_now,
+--            m1_current_now
+-- Writes   KEYS[1], if it charges or repairs the state: a byte 1, then doubles: now, m1_stamp,
+--            m1_previous, m1_current, key_expires_at, m1_id;
 --          then m1_tail
 -- Error    UNREADABLE, if under a key stands what no script wrote
 
 local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]
 local expire, dirty, repaired = 'PEXPIREAT', nil, nil
-local m1_tail, m1_tail_at, m1_tail_end, m1_plans, m1_stamp_now, m1_start, m1_previous_now, m1_current_now,
-  m1_covered, m1_fits, m1_expires_at
+local m1_tail, m1_tail_at, m1_tail_end, m1_plans, m1_stamp_now, m1_start, m1_previous_now,
+  m1_current_now, m1_covered, m1_fits, m1_expires_at
 local cost, m1_units, m1_period, m1_tick_micros, m1_ticks = struct.unpack('<ddddd', numbers)
 
 -- The time.
@@ -140,7 +141,8 @@ if m1_id ~= m1_period then
       -- The microsecond from which on no plan matters.
       function plans.expire_at()
         local other, further = plans.other, plans.further
-        return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0, further and further.expires_at or 0)
+        return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0,
+          further and further.expires_at or 0)
       end
 
       return plans
@@ -155,7 +157,10 @@ if m1_id ~= m1_period then
     local plan = function(id, stamp, previous, current, expires_at)
       plans.check(id, stamp, previous, current, expires_at)
       if id == 0 then error('UNREADABLE state') end
-      return { id = id, period = id, stamp = stamp, previous = previous, current = current, expires_at = expires_at }
+      return {
+        id = id, period = id, stamp = stamp, previous = previous, current = current,
+        expires_at = expires_at,
+      }
     end
     if m1_id ~= 0 then
       plans.latest = plan(m1_id, m1_stamp, m1_previous, m1_current, 0)
@@ -163,18 +168,23 @@ if m1_id ~= m1_period then
       local tail = string.sub(state, m1_tail_at, m1_tail_end)
       if #tail ~= 88 then error('UNREADABLE state') end
       local n = { struct.unpack('<ddddddddddd', tail) }
-      if n[11] ~= checksum(m1_stamp, m1_previous, m1_current, unpack(n, 1, 10)) then error('UNREADABLE state') end
+      if n[11] ~= checksum(m1_stamp, m1_previous, m1_current, unpack(n, 1, 10)) then
+        error('UNREADABLE state')
+      end
       plans.latest = plan(n[1], m1_stamp, m1_previous, m1_current, 0)
       if n[2] ~= 0 then plans.other = plan(n[2], n[3], n[4], n[5], n[6]) end
       plans.read_further(n[7], n[8], n[9], n[10])
     end
     plans.find(m1_period)
-    plans.units_of = function(plan) return math.min(plan.previous + plan.current, 2 ^ 53 - 2 ^ 32) end
+    plans.units_of = function(plan)
+      return math.min(plan.previous + plan.current, 2 ^ 53 - 2 ^ 32)
+    end
     plans.stamp_of = function(plan) return plan.stamp end
     plans.move_to_now = function(plan)
       -- Now is elsewhere in its window: the whole estimate becomes the count of the running one.
       local covered = plan.period - plan.stamp % plan.period
-      plan.current = math.min(plan.current + math.ceil(plan.previous * covered / plan.period), 2 ^ 53 - 2 ^ 32)
+      plan.current =
+        math.min(plan.current + math.ceil(plan.previous * covered / plan.period), 2 ^ 53 - 2 ^ 32)
       plan.stamp, plan.previous = now, 0
     end
     plans.expiry_of = function(plan)
@@ -191,7 +201,8 @@ if m1_id ~= m1_period then
       local latest, other = plans.latest, plans.other
       other = other or { id = 0, stamp = 0, previous = 0, current = 0, expires_at = 0 }
       local n = {
-        latest.id, other.id, other.stamp, other.previous, other.current, other.expires_at, plans.further_numbers()
+        latest.id, other.id, other.stamp, other.previous, other.current,
+        other.expires_at, plans.further_numbers()
       }
       n[11] = checksum(latest.stamp, latest.previous, latest.current, unpack(n))
       return struct.pack('<ddddddddddd', unpack(n))
@@ -211,7 +222,8 @@ if m1_id ~= m1_period then
       m1_stamp = math.min(further.stamp, periods * m1_period)
       m1_previous, m1_current = 0, math.min(further.units, m1_units)
     else
-      m1_stamp, m1_previous, m1_current = plans.latest.stamp, plans.latest.previous, plans.latest.current
+      m1_stamp, m1_previous, m1_current =
+        plans.latest.stamp, plans.latest.previous, plans.latest.current
     end
     m1_plans = plans
   end
@@ -260,7 +272,8 @@ end
 if charged or repaired then
   -- m1: when does its state expire?
   if m1_plans then
-    m1_stamp, m1_previous, m1_current = m1_plans.latest.stamp, m1_plans.latest.previous, m1_plans.latest.current
+    m1_stamp, m1_previous, m1_current =
+      m1_plans.latest.stamp, m1_plans.latest.previous, m1_plans.latest.current
     m1_expires_at = m1_plans.expire_at()
   else
     m1_expires_at = m1_stamp - m1_stamp % m1_period + m1_period

@@ -4,25 +4,28 @@
 -- m2       a limit; its state is a `fixed`
 -- m3       a limit; its state is a `interval`
 -- KEYS[1]  the state of m1, m2, m3
--- ARGV[1]  doubles: cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id, m2_units, m2_own_id,
---            m3_interval
--- Reply    charged: a byte 1, then doubles: now, m1_debt, m1_debt_tick, m2_start, m2_used, m3_stamp, m3_was_admitted
---          not charged: a byte 0, then doubles: now, the sum of 1 if m1 admits, 2 if m2 admits, 4 if m3 admits,
---            m1_debt_now, m1_tick_now, m2_running_start, m2_running_used, m3_stamp, m3_was_admitted
--- Writes   KEYS[1], if it charges or repairs the state: a byte 1, then doubles: now, m1_debt, m1_debt_tick, m2_start,
---            m2_used, m3_stamp, m3_was_admitted, key_expires_at, m1_id, m2_id;
+-- ARGV[1]  doubles: cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id,
+--            m2_units, m2_own_id, m3_interval
+-- Reply    charged: a byte 1, then doubles: now, m1_debt, m1_debt_tick, m2_start, m2_used,
+--            m3_stamp, m3_was_admitted
+--          not charged: a byte 0, then doubles: now,
+--            the sum of 1 if m1 admits, 2 if m2 admits, 4 if m3 admits, m1_debt_now, m1_tick_now,
+--            m2_running_start, m2_running_used, m3_stamp, m3_was_admitted
+-- Writes   KEYS[1], if it charges or repairs the state: a byte 1, then doubles: now, m1_debt,
+--            m1_debt_tick, m2_start, m2_used, m3_stamp, m3_was_admitted, key_expires_at, m1_id,
+--            m2_id;
 --          then m1_tail, m2_tail
 -- Error    UNREADABLE, if under a key stands what no script wrote
 
 local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]
 local expire, dirty, repaired = 'PEXPIREAT', nil, nil
-local m1_tail, m1_tail_at, m1_tail_end, m1_tick_now, m1_tick_micros, m1_plans, m1_debt_now, m1_debt_after,
-  m1_fits, m1_expires_at
-local m2_tail, m2_tail_at, m2_tail_end, m2_opens_at_first, m2_period, m2_plans, m2_running_start,
-  m2_running_used, m2_fits, m2_expires_at
+local m1_tail, m1_tail_at, m1_tail_end, m1_tick_now, m1_tick_micros, m1_plans, m1_debt_now,
+  m1_debt_after, m1_fits, m1_expires_at
+local m2_tail, m2_tail_at, m2_tail_end, m2_opens_at_first, m2_period, m2_plans,
+  m2_running_start, m2_running_used, m2_fits, m2_expires_at
 local m3_fits, m3_expires_at
-local cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id, m2_units, m2_own_id,
-  m3_interval = struct.unpack('<dddddddd', numbers)
+local cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id, m2_units,
+  m2_own_id, m3_interval = struct.unpack('<dddddddd', numbers)
 
 -- The time.
 local time = call('TIME')
@@ -43,13 +46,14 @@ if state and #state ~= 113 then
   m2_tail_end = tail_end
   if #state ~= tail_end then return redis.error_reply('UNREADABLE state') end
 end
-local m1_debt, m1_debt_tick, m2_start, m2_used, m3_stamp, m3_was_admitted, key_expires_at, m1_id, m2_id
-  = struct.unpack('<ddddddddd', state or string.rep('\0', 81), 10)
-if not (m1_debt >= 0 and m1_debt_tick >= 0 and m2_start >= 0 and m2_used >= 0 and m3_stamp >= 0 and
-  m3_was_admitted >= 0 and key_expires_at >= 0
-  and m1_debt + m1_debt_tick + m2_start + m2_used + m3_stamp + m3_was_admitted + key_expires_at < 2 ^ 58
-  and m1_debt % 1 + m1_debt_tick % 1 + m2_start % 1 + m2_used % 1 + m3_stamp % 1 + m3_was_admitted % 1 +
-  key_expires_at % 1 == 0) then
+local m1_debt, m1_debt_tick, m2_start, m2_used, m3_stamp, m3_was_admitted, key_expires_at,
+  m1_id, m2_id = struct.unpack('<ddddddddd', state or string.rep('\0', 81), 10)
+if not (m1_debt >= 0 and m1_debt_tick >= 0 and m2_start >= 0 and m2_used >= 0 and
+  m3_stamp >= 0 and m3_was_admitted >= 0 and key_expires_at >= 0
+  and m1_debt + m1_debt_tick + m2_start + m2_used + m3_stamp + m3_was_admitted + key_expires_at
+  < 2 ^ 58
+  and m1_debt % 1 + m1_debt_tick % 1 + m2_start % 1 + m2_used % 1 + m3_stamp % 1 +
+  m3_was_admitted % 1 + key_expires_at % 1 == 0) then
   return redis.error_reply('UNREADABLE state')
 end
 
@@ -171,7 +175,8 @@ if m1_id ~= m1_own_id then
       -- The microsecond from which on no plan matters.
       function plans.expire_at()
         local other, further = plans.other, plans.further
-        return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0, further and further.expires_at or 0)
+        return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0,
+          further and further.expires_at or 0)
       end
 
       return plans
@@ -182,7 +187,8 @@ if m1_id ~= m1_own_id then
       if id == 0 or per_unit == 0 or debt > capacity then error('UNREADABLE state') end
       return {
         id = id, capacity = capacity, per_unit = per_unit, per_tick = per_tick,
-        debt = debt, debt_tick = debt_tick, expires_at = expires_at, tick_micros = 10 ^ math.floor(id / 2 ^ 50),
+        debt = debt, debt_tick = debt_tick, expires_at = expires_at,
+        tick_micros = 10 ^ math.floor(id / 2 ^ 50),
       }
     end
     local tail = string.sub(state, m1_tail_at, m1_tail_end)
@@ -215,10 +221,13 @@ if m1_id ~= m1_own_id then
     end
     plans.pack = function()
       local latest, other = plans.latest, plans.other
-      other = other or { id = 0, capacity = 0, per_unit = 0, per_tick = 0, debt = 0, debt_tick = 0, expires_at = 0 }
+      other = other or {
+        id = 0, capacity = 0, per_unit = 0, per_tick = 0, debt = 0, debt_tick = 0, expires_at = 0,
+      }
       local n = {
         latest.id, latest.capacity, latest.per_unit, latest.per_tick,
-        other.id, other.capacity, other.per_unit, other.per_tick, other.debt, other.debt_tick, other.expires_at,
+        other.id, other.capacity, other.per_unit, other.per_tick,
+        other.debt, other.debt_tick, other.expires_at,
         plans.further_numbers()
       }
       n[16] = checksum(latest.debt, latest.debt_tick, unpack(n))
@@ -247,7 +256,9 @@ if m1_id ~= m1_own_id then
       while rest > 0 do
         divisor, rest = rest, math.fmod(divisor, rest)
       end
-      m1_debt = math.ceil(plans.latest.debt * (m1_parts_per_unit / divisor) / (plans.latest.per_unit / divisor))
+      m1_debt = math.ceil(
+        plans.latest.debt * (m1_parts_per_unit / divisor) / (plans.latest.per_unit / divisor)
+      )
       m1_debt = math.min(m1_debt, 2 ^ 53 - 1)
       m1_debt_tick = math.floor(plans.latest.debt_tick * plans.latest.tick_micros / tick_micros)
     end
@@ -373,7 +384,8 @@ if m2_id ~= m2_own_id then
       -- The microsecond from which on no plan matters.
       function plans.expire_at()
         local other, further = plans.other, plans.further
-        return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0, further and further.expires_at or 0)
+        return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0,
+          further and further.expires_at or 0)
       end
 
       return plans
@@ -422,8 +434,11 @@ if m2_id ~= m2_own_id then
       return plan.opens_at_first == 1 and start or start - start % plan.period, 0
     end
     plans.pack = function()
-      local latest, other = plans.latest, plans.other or { id = 0, start = 0, used = 0, expires_at = 0 }
-      local n = { latest.id, other.id, other.start, other.used, other.expires_at, plans.further_numbers() }
+      local latest, other =
+        plans.latest, plans.other or { id = 0, start = 0, used = 0, expires_at = 0 }
+      local n = {
+        latest.id, other.id, other.start, other.used, other.expires_at, plans.further_numbers()
+      }
       n[10] = checksum(latest.start, latest.used, unpack(n))
       return struct.pack('<dddddddddd', unpack(n))
     end
@@ -483,7 +498,8 @@ if charged then
       other.debt_tick = tick_now
     end
     plans.latest = {
-      id = m1_own_id, capacity = m1_capacity_parts, per_unit = m1_parts_per_unit, per_tick = m1_parts_per_tick,
+      id = m1_own_id, capacity = m1_capacity_parts, per_unit = m1_parts_per_unit,
+      per_tick = m1_parts_per_tick,
       debt = m1_debt, debt_tick = m1_debt_tick, tick_micros = m1_tick_micros or 1,
     }
     dirty = true
@@ -509,7 +525,8 @@ if charged then
       other.start, other.used = start, math.min(used + cost, 2 ^ 53 - 2 ^ 32)
     end
     plans.latest = {
-      id = m2_own_id, start = m2_start, used = m2_used, opens_at_first = m2_opens_at_first, period = m2_period,
+      id = m2_own_id, start = m2_start, used = m2_used,
+      opens_at_first = m2_opens_at_first, period = m2_period,
     }
     dirty = true
     if plans.are_several() then
@@ -548,8 +565,8 @@ if charged or repaired then
   if m2_expires_at > expires_at then expires_at = m2_expires_at end
   if m3_expires_at > expires_at then expires_at = m3_expires_at end
   -- Write.
-  local kept = struct.pack('<Bddddddd', 1, now, m1_debt, m1_debt_tick, m2_start, m2_used, m3_stamp,
-    m3_was_admitted)
+  local kept = struct.pack('<Bddddddd', 1, now, m1_debt, m1_debt_tick, m2_start, m2_used,
+    m3_stamp, m3_was_admitted)
   if expires_at >= key_expires_at or repaired or dirty then
     local longer = 0
     if expires_at > now then longer = (expires_at - now) / 64 + 1000000 end
@@ -575,5 +592,5 @@ local admits = 0
 if m1_fits then admits = admits + 1 end
 if m2_fits then admits = admits + 2 end
 if m3_fits then admits = admits + 4 end
-return struct.pack('<Bdddddddd', 0, now, admits, m1_debt_now, m1_tick_now, m2_running_start, m2_running_used,
-  m3_stamp, m3_was_admitted)
+return struct.pack('<Bdddddddd', 0, now, admits, m1_debt_now, m1_tick_now, m2_running_start,
+  m2_running_used, m3_stamp, m3_was_admitted)
