@@ -1,4 +1,4 @@
-//! What a script is given: keys, and numbers as doubles.
+//! The keys and the arguments of a script: numbers are doubles.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use crate::{
 use super::{ARGUMENTS_LEN, Shared, scripts::Scripts};
 
 impl Shared {
-    /// The key of a bucket, and those that its algorithm needs beside it: all in one slot.
+    /// The key of a bucket, and the further keys of its algorithm, all in one slot.
     pub(super) fn keys<K: PortableKey>(
         &self,
         policy: PolicyId,
@@ -21,7 +21,7 @@ impl Shared {
         with_further_keys(Bytes::from(self.bucket(policy, scripts, key)), scripts)
     }
 
-    /// The key of a bucket, with room for the arguments of a call behind it.
+    /// The key of a bucket, in a buffer with room for the arguments of a call.
     pub(super) fn bucket<K: PortableKey>(
         &self,
         policy: PolicyId,
@@ -33,7 +33,7 @@ impl Shared {
         start.extend_from_slice(&self.key_start);
         start.extend_from_slice(scripts.layout.as_bytes());
         start.push(b':');
-        start.extend_from_slice(&letters(policy));
+        start.extend_from_slice(&encode_id(policy));
         start.push(b':');
         let mut parts = KeyParts::after(start, &self.digest_key);
         key.write_to(&mut parts);
@@ -42,7 +42,7 @@ impl Shared {
         bucket
     }
 
-    /// The keys and the arguments of a call about a cost, in one piece of memory.
+    /// The keys and the arguments of a call about a cost, in one allocation.
     pub(super) fn call<A: Scripted, K: PortableKey>(
         &self,
         algorithm: &A,
@@ -60,17 +60,17 @@ impl Shared {
         (with_further_keys(bucket, scripts), numbers.into())
     }
 
-    /// The time of the caller's clock; none if it is the server's that counts.
+    /// The time of the store's own clock; `None` if the server's counts.
     pub(super) fn now(&self) -> Option<f64> {
         (self.clock.as_ref()).map(|now| now().as_micros() as f64)
     }
 }
 
-/// What a script is given beside its keys. The folder `sent` has the lists.
+/// The arguments of a script. The scripts in the folder `sent` list them.
 #[derive(Debug, Clone)]
 pub(super) struct Arguments {
     numbers: Bytes,
-    /// The reply to the charge that is taken back.
+    /// The reply to the charge, if the script takes it back.
     charge: Option<Bytes>,
 }
 
@@ -84,7 +84,7 @@ impl<B: Into<Bytes>> From<B> for Arguments {
 }
 
 impl Arguments {
-    /// The numbers with which the charge is taken back that was replied so.
+    /// The arguments of the script that takes a charge back.
     pub(super) fn taking_back(charge: Bytes, numbers: Vec<u8>) -> Self {
         Self {
             numbers: numbers.into(),
@@ -101,14 +101,14 @@ impl Arguments {
 }
 
 /// A policy's id in base64url.
-fn letters(policy: PolicyId) -> [u8; 11] {
+fn encode_id(policy: PolicyId) -> [u8; 11] {
     let mut letters = [0; 11];
     let written = URL_SAFE_NO_PAD.encode_slice(policy.as_u64().to_be_bytes(), &mut letters);
     written.expect("8 bytes are 11 letters");
     letters
 }
 
-/// A cost, then what is written, then the time if it is the caller's; as doubles.
+/// A cost, then what `write` appends, then the time if the caller's counts; all as doubles.
 pub(super) fn push_numbers(
     numbers: &mut Vec<u8>,
     cost: u32,
@@ -122,7 +122,7 @@ pub(super) fn push_numbers(
     }
 }
 
-/// The key of a bucket, and those beside it: the same with a number behind it.
+/// The key of a bucket, and its further keys: the same with a number appended.
 pub(super) fn with_further_keys(bucket: Bytes, scripts: &Scripts) -> Vec<Bytes> {
     let mut keys = Vec::with_capacity(1 + scripts.further_keys);
     keys.push(bucket);
@@ -143,10 +143,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_told_in_all_of_its_letters() {
-        let letters = |id| String::from_utf8(letters(PolicyId::from_bits(id)).to_vec()).unwrap();
-        assert_eq!(letters(0), "AAAAAAAAAAA");
-        assert_eq!(letters(u64::MAX), "__________8");
-        assert_eq!(letters(0x0123_4567_89ab_cdef), "ASNFZ4mrze8");
+    fn an_id_is_11_letters() {
+        let encoded = |id| String::from_utf8(encode_id(PolicyId::from_bits(id)).to_vec()).unwrap();
+        assert_eq!(encoded(0), "AAAAAAAAAAA");
+        assert_eq!(encoded(u64::MAX), "__________8");
+        assert_eq!(encoded(0x0123_4567_89ab_cdef), "ASNFZ4mrze8");
     }
 }

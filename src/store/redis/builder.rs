@@ -18,7 +18,7 @@ const MIN_DEADLINE: Duration = Duration::from_millis(1);
 const DEFAULT_MAX_UNANSWERED: usize = 10_000;
 const DEFAULT_PREFIX: &str = "tollgate";
 const MAX_PREFIX_BYTES: usize = 64;
-/// What the keys are called by; a state that is laid out in another way gets another one.
+/// The version of the keys' form, a part of every key: it changes with that form.
 const VERSION: &str = "1";
 
 /// Builds a [`RedisStore`] with another prefix, digest key, deadline, bound or clock.
@@ -64,7 +64,7 @@ impl RedisStoreBuilder {
     /// It is not 1 to 64 of the characters `A-Z a-z 0-9 _ . : -`.
     pub fn try_prefix(self, prefix: impl Into<String>) -> Result<Self, ConfigError> {
         let prefix = prefix.into();
-        match is_part_of_a_key(&prefix) {
+        match is_plain(&prefix) {
             true => Ok(Self { prefix, ..self }),
             false => Err(ConfigError::InvalidKeyPrefix { prefix }),
         }
@@ -75,7 +75,7 @@ impl RedisStoreBuilder {
     ///
     /// A request that counts against [each of several](crate::EachOf) keys is then decided in one
     /// script and one round trip in a cluster, too. But one node does the work for all of them:
-    /// take it where that is enough, or a tag and a store for each tenant or group of routes.
+    /// use it where one node is enough, or give each tenant or group of routes a store with a tag.
     ///
     /// # Panics
     ///
@@ -94,7 +94,7 @@ impl RedisStoreBuilder {
     /// It is not 1 to 64 of the characters `A-Z a-z 0-9 _ . : -`.
     pub fn try_hash_tag(self, tag: impl Into<String>) -> Result<Self, ConfigError> {
         let tag = tag.into();
-        match is_part_of_a_key(&tag) {
+        match is_plain(&tag) {
             true => Ok(Self {
                 hash_tag: Some(tag),
                 ..self
@@ -116,7 +116,7 @@ impl RedisStoreBuilder {
         }
     }
 
-    /// How long a decision may take, whatever the client's own settings are; by default 100 ms.
+    /// How long a decision may take, by default 100 ms; the client's own timeouts do not count.
     /// Later it fails as [`Unavailable`](crate::StoreErrorKind::Unavailable), though Redis may
     /// still charge it.
     ///
@@ -150,8 +150,7 @@ impl RedisStoreBuilder {
     ///
     /// One that has missed its deadline still counts until Redis has answered it or the connection
     /// is given up, so that what piles up behind a connection that stalls is bounded. Each node
-    /// of a cluster has connections of its own, so that one that stalls takes no place of the
-    /// others.
+    /// of a cluster has its own connections: what waits for one node does not count for another.
     ///
     /// # Panics
     ///
@@ -183,7 +182,7 @@ impl RedisStoreBuilder {
     /// Reads the time from this clock instead of the server's: a
     /// [`ManualClock`](crate::clock::ManualClock) in tests.
     ///
-    /// With a clock of each process's own, the one that is ahead decides for all.
+    /// If each process has its own clock, the one that is ahead decides for all.
     #[must_use]
     pub fn clock(self, clock: impl Clock) -> Self {
         Self {
@@ -194,7 +193,7 @@ impl RedisStoreBuilder {
 
     /// The store.
     pub fn build(self) -> RedisStore {
-        // What a cluster looks at is between the first two braces.
+        // A cluster takes the slot from the text between the first `{` and the next `}`.
         let tag = self.hash_tag.map(|tag| format!("{{{tag}}}"));
         let tag = tag.unwrap_or_default();
         let prefix: Arc<str> = self.prefix.into();
@@ -212,14 +211,14 @@ impl RedisStoreBuilder {
                 script_cache: ScriptCache::new(time),
                 multi_key_script_cache: ScriptCache::new(time),
                 counters: Counters::default(),
-                health: Health::of(prefix),
+                health: Health::new(prefix),
             }),
         }
     }
 }
 
-/// Whether a key can have it as a part that is not escaped.
-fn is_part_of_a_key(text: &str) -> bool {
+/// Whether it can stand in a key without escapes.
+fn is_plain(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte);
     !text.is_empty() && text.len() <= MAX_PREFIX_BYTES && text.bytes().all(allowed)
 }

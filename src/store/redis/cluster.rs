@@ -1,5 +1,5 @@
-//! Which node of a cluster holds a slot. Each node has connections of its own, so that one that is
-//! ill holds up no other.
+//! Which node of a cluster holds a slot. Each node has its own connections, so that a node that is
+//! down or hangs delays no calls to others.
 
 use std::{
     collections::HashMap,
@@ -20,9 +20,9 @@ use crate::error::{StoreError, StoreErrorKind};
 
 use super::{failure, link::Busy, node::Node, settings::Settings};
 
-/// While something is wrong the nodes are asked for the slots so often.
-const LOOK_INTERVAL: Duration = Duration::from_millis(250);
-/// How long a node has to say who holds which slot, before another one is asked too.
+/// How often the slots are asked for while a node fails.
+const REFRESH_INTERVAL: Duration = Duration::from_millis(250);
+/// If a node has not told the slots after this, the next one is asked too.
 const NEXT_NODE_AFTER: Duration = Duration::from_millis(150);
 
 pub(super) struct Cluster {
@@ -30,15 +30,15 @@ pub(super) struct Cluster {
     connections: usize,
     nodes: RwLock<HashMap<Server, Arc<Node>>>,
     slots: watch::Sender<Slots>,
-    is_looking: AtomicBool,
+    is_refreshing: AtomicBool,
 }
 
 enum Slots {
-    /// No node has said yet.
+    /// No node has told the slots yet.
     Unknown,
     Known(ClusterRouting),
-    /// No node says.
-    Untold(StoreError),
+    /// No node tells them.
+    Unavailable(StoreError),
 }
 
 impl Cluster {
@@ -48,11 +48,11 @@ impl Cluster {
             connections,
             nodes: RwLock::default(),
             slots: watch::Sender::new(Slots::Unknown),
-            is_looking: AtomicBool::new(false),
+            is_refreshing: AtomicBool::new(false),
         }
     }
 
-    /// The node that holds the slot. At first this waits until one has said who does.
+    /// The node that holds the slot. At first this waits until a node has told the slots.
     pub(super) async fn node_of(self: &Arc<Self>, slot: u16) -> Result<Arc<Node>, StoreError> {
         if let Some(known) = self.known_node_of(slot) {
             return known;
@@ -62,7 +62,7 @@ impl Cluster {
             if let Some(known) = self.known_node_of(slot) {
                 return known;
             }
-            self.look_again();
+            self.request_refresh();
             if slots.changed().await.is_err() {
                 return Err(failure::unavailable("the store is gone"));
             }
@@ -76,17 +76,17 @@ impl Cluster {
         let holder = match &*self.slots.borrow() {
             Slots::Unknown => return None,
             Slots::Known(slots) => slots.get_server(slot).cloned(),
-            Slots::Untold(error) => {
-                self.look_again();
-                return Some(Err(failure::once_more(error)));
+            Slots::Unavailable(error) => {
+                self.request_refresh();
+                return Some(Err(failure::copy_of(error)));
             }
         };
         Some(match holder {
             Some(server) => Ok(self.node(&server)),
             None => {
-                self.look_again();
-                let nobody_s = format!("no node of the cluster holds slot {slot}");
-                Err(failure::unavailable(nobody_s))
+                self.request_refresh();
+                let message = format!("no node of the cluster holds slot {slot}");
+                Err(failure::unavailable(message))
             }
         })
     }
@@ -95,11 +95,11 @@ impl Cluster {
     pub(super) fn server_of(&self, slot: u16) -> Option<Server> {
         match &*self.slots.borrow() {
             Slots::Known(slots) => slots.get_server(slot).cloned(),
-            Slots::Unknown | Slots::Untold(_) => None,
+            Slots::Unknown | Slots::Unavailable(_) => None,
         }
     }
 
-    /// The node at this address, of which a node has told.
+    /// The node at this address.
     pub(super) fn node(&self, server: &Server) -> Arc<Node> {
         let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(node) = nodes.get(server) {
@@ -111,7 +111,7 @@ impl Cluster {
         Arc::clone(nodes.entry(server.clone()).or_insert_with(new))
     }
 
-    /// Whether no node has said yet who holds which slot, nor failed to.
+    /// Whether the first attempt to learn the slots has not ended.
     pub(super) fn is_untried(&self) -> bool {
         matches!(&*self.slots.borrow(), Slots::Unknown)
     }
@@ -121,18 +121,19 @@ impl Cluster {
         nodes.values().cloned().collect()
     }
 
-    /// Asks the nodes who holds which slot, unless somebody does, or did a moment ago.
-    pub(super) fn look_again(self: &Arc<Self>) {
-        if self.is_looking.swap(true, Ordering::AcqRel) {
+    /// Asks the nodes for the slots in a task, unless that was done less than [`REFRESH_INTERVAL`]
+    /// ago.
+    pub(super) fn request_refresh(self: &Arc<Self>) {
+        if self.is_refreshing.swap(true, Ordering::AcqRel) {
             return;
         }
-        let looking = LookingGuard(Arc::downgrade(self));
+        let guard = RefreshGuard(Arc::downgrade(self));
         tokio::spawn(async move {
-            if let Some(cluster) = looking.0.upgrade() {
-                cluster.look().await;
+            if let Some(cluster) = guard.0.upgrade() {
+                cluster.refresh_slots().await;
             }
-            // Without holding the cluster: it ends with the store.
-            sleep(LOOK_INTERVAL).await;
+            // The task keeps no `Arc` of the cluster here, so that the cluster ends with its store.
+            sleep(REFRESH_INTERVAL).await;
         });
     }
 
@@ -140,7 +141,7 @@ impl Cluster {
         Node::new(&self.settings.of_node(server.clone()), self.connections)
     }
 
-    async fn look(&self) {
+    async fn refresh_slots(&self) {
         match self.ask_nodes().await {
             Ok(slots) => {
                 let holders = slots.unique_primary_nodes();
@@ -149,16 +150,16 @@ impl Cluster {
                     .extract_if(|server, _| !holders.contains(server))
                     .collect();
                 drop(nodes);
-                // What waits for their answers keeps them till then.
+                // Dropped without the lock. Calls that wait for their answers keep them alive.
                 drop(gone);
                 self.slots.send_replace(Slots::Known(slots));
             }
             Err(error) => {
                 self.slots.send_if_modified(|slots| {
-                    // What was known is the best that there is.
+                    // Slots that were known before are better than none.
                     let is_known = matches!(slots, Slots::Known(_));
                     if !is_known {
-                        *slots = Slots::Untold(error);
+                        *slots = Slots::Unavailable(error);
                     }
                     !is_known
                 });
@@ -166,11 +167,11 @@ impl Cluster {
         }
     }
 
-    /// Asks one node after the other, the well ones first, each a moment after the one before, for
-    /// the first answer.
+    /// The first answer of the nodes. They are asked one after the other, healthy ones first, each
+    /// [`NEXT_NODE_AFTER`] after the one before.
     async fn ask_nodes(&self) -> Result<ClusterRouting, StoreError> {
         let mut nodes = self.nodes();
-        nodes.sort_by_key(|node| !node.is_well());
+        nodes.sort_by_key(|node| !node.is_healthy());
         let is_known = |server: &Server| nodes.iter().any(|node| node.server() == Some(server));
         let mut seeds = self.settings.hosts();
         seeds.retain(|server| !is_known(server));
@@ -182,7 +183,7 @@ impl Cluster {
             let next = remaining.next();
             let has_next = next.is_some();
             if let Some(node) = next {
-                asked.spawn(async move { slots_as_told_by(&node).await });
+                asked.spawn(async move { slots_from(&node).await });
             }
             let patience = async {
                 match has_next {
@@ -191,9 +192,9 @@ impl Cluster {
                 }
             };
             tokio::select! {
-                told = asked.join_next() => match told {
+                answer = asked.join_next() => match answer {
                     Some(Ok(Ok(slots))) => return Ok(slots),
-                    Some(Ok(Err(error))) => failed = Some(worse(failed, error)),
+                    Some(Ok(Err(error))) => failed = Some(more_severe(failed, error)),
                     Some(Err(_)) => {}
                     None if !has_next => {
                         let nobody = || failure::unavailable("no node of the cluster answers");
@@ -207,15 +208,15 @@ impl Cluster {
     }
 }
 
-/// What an operator has to mend is told before what may pass.
-fn worse(before: Option<StoreError>, error: StoreError) -> StoreError {
+/// The error that is reported if all nodes fail: one that the operator has to fix, if there is any.
+fn more_severe(before: Option<StoreError>, error: StoreError) -> StoreError {
     match before {
         Some(before) if before.kind() == StoreErrorKind::Misconfigured => before,
         _ => error,
     }
 }
 
-async fn slots_as_told_by(node: &Node) -> Result<ClusterRouting, StoreError> {
+async fn slots_from(node: &Node) -> Result<ClusterRouting, StoreError> {
     const PATIENCE: Duration = Duration::from_secs(1);
     let link = node.link().await?;
     let sent = link.send(
@@ -224,11 +225,11 @@ async fn slots_as_told_by(node: &Node) -> Result<ClusterRouting, StoreError> {
         (PATIENCE, usize::MAX),
     );
     let answer = match sent {
-        Ok(sent) => sent.await.map_err(failure::unanswered)?,
+        Ok(sent) => sent.await.map_err(failure::client_error)?,
         Err(Busy) => return Err(failure::unavailable("too many commands wait for an answer")),
     };
     let answer = match answer {
-        Resp3Frame::SimpleError { data, .. } => return Err(failure::answered(&data)),
+        Resp3Frame::SimpleError { data, .. } => return Err(failure::redis_error(&data)),
         answer => answer,
     };
     let host = node.server().map(|server| server.host.clone());
@@ -240,13 +241,13 @@ async fn slots_as_told_by(node: &Node) -> Result<ClusterRouting, StoreError> {
     }
 }
 
-/// Somebody asks the nodes who holds which slot.
-struct LookingGuard(Weak<Cluster>);
+/// A refresh of the slots is under way, or was a moment ago.
+struct RefreshGuard(Weak<Cluster>);
 
-impl Drop for LookingGuard {
+impl Drop for RefreshGuard {
     fn drop(&mut self) {
         if let Some(cluster) = self.0.upgrade() {
-            cluster.is_looking.store(false, Ordering::Release);
+            cluster.is_refreshing.store(false, Ordering::Release);
         }
     }
 }

@@ -14,7 +14,7 @@ use self::{
     text::{indented, wrapped},
 };
 
-pub(super) use multi_key::compose_each_of;
+pub(super) use multi_key::compose_multi_key;
 
 /// How many locals the members may have: Lua allows 200 in a function, and the rest of a script has
 /// some too.

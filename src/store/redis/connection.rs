@@ -1,4 +1,4 @@
-//! Where the store's connections lead, and how many commands may be unanswered on each.
+//! The servers that a store's commands are sent to.
 
 use std::{
     sync::Arc,
@@ -19,28 +19,27 @@ use super::{
     settings::{History, Settings},
 };
 
-/// What a [`RedisStore`](super::RedisStore) connects as: a `fred` client, or a pool of them, with
-/// whatever TLS, users, sockets and topology (one server, Sentinel, Cluster) it was built with.
+/// The settings by which a [`RedisStore`](super::RedisStore) connects: those of a `fred` client or
+/// pool, with its TLS, user, socket and topology (one server, Sentinel, Cluster).
 ///
-/// Only its settings are used: it need not be connected, and is left alone. The store makes
-/// connections of its own at the first decision, and ends them when it is dropped: one to each
-/// server, of a pool as many as it has clients. In a cluster each node has its own, so that one
-/// that is ill holds up no other.
+/// Only the settings are taken: the client need not be connected, and is not used otherwise. The
+/// store makes its own connections at the first decision, and ends them when it is dropped: one to
+/// each server, or for a pool as many as it has clients. In a cluster each node has its own, so
+/// that one that is down or hangs delays no calls to others.
 ///
-/// Some things the store decides itself, whatever the client's settings are:
+/// Some of the client's settings do not count:
 ///
 /// - Each command is sent once, fails at once while there is no connection, and ends with the
 ///   store's deadline. What has not left the process by then is not sent.
-/// - A connection on which decisions miss their deadline while nothing is answered for a second is
-///   given up, and another one is made. Connections of a pool that do not answer are left out of
-///   the turns meanwhile.
-/// - A connection that is lost is made anew at once, then after 20 ms, and after 500 ms at most,
-///   for ever. Each step of the handshake may take a second, or four deadlines if that is longer.
-/// - The slots of a cluster are asked for again, four times a second, while one of its nodes is
-///   ill.
+/// - A connection is replaced when decisions on it miss their deadline and nothing is answered for
+///   a second. Until then a pool uses its other connections.
+/// - A lost connection is made again at once, then after 20 ms, and after 500 ms at most, for ever.
+///   Each step of the handshake may take a second, or four deadlines if that is longer.
+/// - The slots of a cluster are asked for again, four times a second, while calls to one of its
+///   nodes fail.
 ///
-/// Over TLS a node of a cluster is known by the name or the address that the cluster tells of it; a
-/// mapping of host names in fred's settings is not used.
+/// Over TLS the certificate of a cluster's node is checked against the name or address by which the
+/// cluster knows the node; fred's mapping of host names is not used.
 #[derive(Clone)]
 pub struct RedisConnection {
     client: Client,
@@ -107,11 +106,11 @@ impl Servers {
         }
     }
 
-    /// The connection to the node that holds the slot, if both are there and it answers.
-    pub(super) fn link_in_turn(&self, slot: u16) -> Option<Arc<Link>> {
+    /// The next connection to the node that holds the slot, if both are known and it is up.
+    pub(super) fn next_link(&self, slot: u16) -> Option<Arc<Link>> {
         match &self.kind {
-            Kind::One(node) => node.link_in_turn(),
-            Kind::Cluster(cluster) => cluster.known_node_of(slot)?.ok()?.link_in_turn(),
+            Kind::One(node) => node.next_link(),
+            Kind::Cluster(cluster) => cluster.known_node_of(slot)?.ok()?.next_link(),
         }
     }
 
@@ -123,7 +122,7 @@ impl Servers {
         }
     }
 
-    /// The node that holds the slot. At first this waits until a node has said who does.
+    /// The node that holds the slot. At first this waits until a node has told the slots.
     pub(super) async fn node_of(&self, slot: u16) -> Result<Arc<Node>, StoreError> {
         match &self.kind {
             Kind::One(node) => Ok(Arc::clone(node)),
@@ -139,7 +138,7 @@ impl Servers {
         }
     }
 
-    /// The cluster, if it is one.
+    /// The cluster, unless it is one server.
     pub(super) fn cluster(&self) -> Option<&Arc<Cluster>> {
         match &self.kind {
             Kind::One(_) => None,
@@ -147,8 +146,8 @@ impl Servers {
         }
     }
 
-    /// Whether no attempt to connect has come to its end: then whether Redis lets this client in is
-    /// not known.
+    /// Whether the first attempt to connect has not ended: then whether Redis accepts this client
+    /// is not known.
     pub(super) fn is_untried(&self) -> bool {
         match &self.kind {
             Kind::One(node) => node.is_untried(),
@@ -156,14 +155,14 @@ impl Servers {
         }
     }
 
-    /// How often a connection was made after another one was lost or given up.
+    /// How often a lost or hung connection was replaced.
     pub(super) fn reconnects(&self) -> u64 {
         self.history.reconnects()
     }
 
-    /// How many commands are waited for.
-    pub(super) fn waiting(&self) -> usize {
-        self.each_link(|links| links.map(|link| link.waiting()).sum())
+    /// How many commands are neither answered nor timed out.
+    pub(super) fn in_flight(&self) -> usize {
+        self.each_link(|links| links.map(|link| link.in_flight()).sum())
     }
 
     /// When any server last answered anything.

@@ -1,5 +1,4 @@
-//! A decision about several keys: in one script, or, in a cluster whose slots keep them apart, in
-//! one for each.
+//! A decision about several keys: one script if they share a slot, else one for each key.
 
 use std::{any::TypeId, sync::Arc};
 
@@ -15,47 +14,47 @@ use super::{
     ARGUMENTS_LEN, Shared,
     arguments::{Arguments, push_numbers},
     failure, reply,
-    scripts::{EachScripts, Loadable, ScriptCache, Scripts},
+    scripts::{Loadable, MultiKeyScripts, ScriptCache, Scripts},
 };
 
-/// One of the keys, and what is asked about it, whatever its algorithm.
+/// One of the keys, and what its scripts are given.
 pub(super) struct KeyQuery {
     pub(super) script: fn() -> Script,
     pub(super) scripts: fn(&ScriptCache<Scripts>) -> &Scripts,
-    /// That of the state, then those that its algorithm needs beside it.
+    /// That of the state, then the further keys of its algorithm.
     pub(super) keys: Vec<Bytes>,
     pub(super) parameters: Vec<u8>,
-    /// What the withdrawal of a charge needs to know of its answer.
+    /// The numbers of the reply to a charge that its withdrawal needs.
     pub(super) admission: Admission,
 }
 
 type Admission = Box<dyn Fn(&[Member], &Bytes) -> Vec<u8> + Send + Sync>;
 
-/// A cost that several keys are asked about.
+/// A cost, and the keys that it is charged to.
 pub(super) struct MultiKeyQuery {
     pub(super) shared: Arc<Shared>,
     /// The limits, and which of them have a key.
     pub(super) limits: (TypeId, u8),
     pub(super) queries: Vec<KeyQuery>,
-    /// That of the caller's clock; none if it is the server's.
+    /// The time of the store's own clock; `None` if the server's counts.
     pub(super) now: Option<f64>,
     pub(super) cost: u32,
 }
 
-/// What was answered.
+/// The replies.
 pub(super) enum Answers {
-    /// By one script about all of them.
-    Together(Bytes),
-    /// By one for each, in their order.
-    Apart(Vec<Bytes>),
+    /// That of one script about all keys.
+    OneForAll(Bytes),
+    /// Those of a script for each key, in their order.
+    OneForEach(Vec<Bytes>),
 }
 
 impl MultiKeyQuery {
     /// The scripts that decide about all keys together.
-    pub(super) fn scripts(&self) -> &EachScripts {
+    pub(super) fn scripts(&self) -> &MultiKeyScripts {
         let texts = || self.queries.iter().map(|query| (query.script)()).collect();
         (self.shared.multi_key_script_cache)
-            .find(self.limits, |time| EachScripts::of(texts(), time))
+            .find(self.limits, |time| MultiKeyScripts::of(texts(), time))
     }
 
     /// The keys of the states.
@@ -65,39 +64,40 @@ impl MultiKeyQuery {
 
     pub(super) async fn decide(self: &Arc<Self>) -> Result<Answers, StoreError> {
         if self.share_a_slot() {
-            return self.ask_together(|scripts| &scripts.decide).await;
+            return self.ask_all_at_once(|scripts| &scripts.decide).await;
         }
         let shared = &self.shared;
-        let decided = shared.in_time(self.decide_apart()).await;
-        decided.map_err(|error| self.known(&error).unwrap_or(error))
+        let decided = shared.in_time(self.decide_in_two_rounds()).await;
+        decided.map_err(|error| self.recent_misconfiguration(&error).unwrap_or(error))
     }
 
-    /// What Redis has said lately against deciding about one of them, where no answer came.
-    fn known(&self, error: &StoreError) -> Option<StoreError> {
+    /// The misconfiguration behind an error without an answer, of any of the scripts.
+    fn recent_misconfiguration(&self, error: &StoreError) -> Option<StoreError> {
         if error.kind() != StoreErrorKind::Unavailable {
             return None;
         }
         self.queries.iter().find_map(|query| {
             let (shared, scripts) = (&self.shared, (query.scripts)(&self.shared.script_cache));
             let node = shared.servers.server_of(shared.slot_of(&query.keys[0]));
-            let known = |script: &Loadable| script.loads.known(node.clone(), error);
+            let known =
+                |script: &Loadable| script.loads.recent_misconfiguration(node.clone(), error);
             known(&scripts.repair).or_else(|| known(&scripts.decide))
         })
     }
 
     pub(super) async fn peek(self: &Arc<Self>) -> Result<Answers, StoreError> {
         if self.share_a_slot() {
-            return self.ask_together(|scripts| &scripts.peek).await;
+            return self.ask_all_at_once(|scripts| &scripts.peek).await;
         }
-        let looked = self.ask_apart(|scripts| &scripts.peek).await;
-        Ok(Answers::Apart(
-            looked.into_iter().collect::<Result<_, _>>()?,
+        let peeked = self.ask_each(|scripts| &scripts.peek).await;
+        Ok(Answers::OneForEach(
+            peeked.into_iter().collect::<Result<_, _>>()?,
         ))
     }
 
     /// Gives the cost back to all of them.
     pub(super) async fn refund(self: &Arc<Self>) -> Result<(), StoreError> {
-        let refunded = self.ask_apart(|scripts| &scripts.refund).await;
+        let refunded = self.ask_each(|scripts| &scripts.refund).await;
         refunded.into_iter().try_for_each(|answer| answer.map(drop))
     }
 
@@ -110,9 +110,9 @@ impl MultiKeyQuery {
         slots.all(|slot| Some(slot) == first)
     }
 
-    async fn ask_together(
+    async fn ask_all_at_once(
         &self,
-        script: fn(&EachScripts) -> &Loadable,
+        script: fn(&MultiKeyScripts) -> &Loadable,
     ) -> Result<Answers, StoreError> {
         let [state, states @ ..] = &*self
             .queries
@@ -120,8 +120,8 @@ impl MultiKeyQuery {
             .map(|query| &query.keys[0])
             .collect::<Vec<_>>()
         else {
-            // Nobody: there is no script about no key.
-            return Ok(Answers::Apart(Vec::new()));
+            // There is no script about no key.
+            return Ok(Answers::OneForEach(Vec::new()));
         };
         let further = self.queries.iter().flat_map(|query| &query.keys[1..]);
         let keys = [*state]
@@ -132,7 +132,7 @@ impl MultiKeyQuery {
         let arguments = self.arguments(parameters.copied());
         let (script, keys) = (script(self.scripts()), keys.cloned().collect());
         let answer = self.shared.run(script, keys, arguments).await?;
-        Ok(Answers::Together(answer))
+        Ok(Answers::OneForAll(answer))
     }
 
     fn arguments(&self, parameters: impl Iterator<Item = u8>) -> Arguments {
@@ -143,60 +143,59 @@ impl MultiKeyQuery {
         numbers.into()
     }
 
-    /// Looks at all of them, and charges them if all admit: then at once, and if one has changed
-    /// its mind meanwhile, what was charged is taken back.
-    async fn decide_apart(self: &Arc<Self>) -> Result<Answers, StoreError> {
-        let looked = self.ask_apart(|scripts| &scripts.repair).await;
-        let looked: Vec<_> = looked.into_iter().collect::<Result<_, _>>()?;
+    /// Peeks at all keys, and charges them at the same time if all admit. If one refuses then, the
+    /// charges of the others are taken back.
+    async fn decide_in_two_rounds(self: &Arc<Self>) -> Result<Answers, StoreError> {
+        let peeked = self.ask_each(|scripts| &scripts.repair).await;
+        let peeked: Vec<_> = peeked.into_iter().collect::<Result<_, _>>()?;
         let admits = |(query, answer): (&KeyQuery, &Bytes)| {
             let scripts = (query.scripts)(&self.shared.script_cache);
             reply::is_admitted(&scripts.members, answer)
         };
-        if self.cost == 0 || !self.queries.iter().zip(&looked).all(admits) {
-            return Ok(Answers::Apart(looked));
+        if self.cost == 0 || !self.queries.iter().zip(&peeked).all(admits) {
+            return Ok(Answers::OneForEach(peeked));
         }
-        // On its own, so that what was charged is given back whatever becomes of the request.
-        let charging = tokio::spawn(Arc::clone(self).charge_apart(looked));
+        // In a task, so that charges are taken back even if the request is dropped.
+        let charging = tokio::spawn(Arc::clone(self).charge_each(peeked));
         charging
             .await
             .unwrap_or_else(|_| Err(failure::unavailable("the runtime shuts down")))
     }
 
-    async fn charge_apart(self: Arc<Self>, looked: Vec<Bytes>) -> Result<Answers, StoreError> {
-        let charged = self.ask_apart(|scripts| &scripts.decide).await;
+    async fn charge_each(self: Arc<Self>, peeked: Vec<Bytes>) -> Result<Answers, StoreError> {
+        let charged = self.ask_each(|scripts| &scripts.decide).await;
         let is_charged = |answer: &Result<Bytes, _>| answer.as_ref().is_ok_and(reply::is_charged);
         if charged.iter().all(is_charged) {
             let charged = charged.into_iter().collect::<Result<_, _>>()?;
-            return Ok(Answers::Apart(charged));
+            return Ok(Answers::OneForEach(charged));
         }
         let mut answers = Vec::with_capacity(charged.len());
         let mut failed = None;
-        for ((at, answer), looked) in charged.into_iter().enumerate().zip(looked) {
+        for ((at, answer), peeked) in charged.into_iter().enumerate().zip(peeked) {
             match answer {
                 Ok(charge) if reply::is_charged(&charge) => {
                     self.take_back(at, charge).await;
-                    answers.push(looked);
+                    answers.push(peeked);
                 }
                 Ok(refusal) => answers.push(refusal),
-                // Whether it was charged nobody knows: to give it back could let too much through.
+                // Whether it was charged is not known: to take it back could admit too much.
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
         match failed {
             Some(error) => Err(error),
-            None => Ok(Answers::Apart(answers)),
+            None => Ok(Answers::OneForEach(answers)),
         }
     }
 
-    /// Takes a charge back, if nothing was charged to that key since. Else, and where that fails,
-    /// it stays charged: a refund would free what others used of the room that came back in the
-    /// meantime.
+    /// Takes a charge back, if nothing was charged to that key since. Otherwise, or if that fails,
+    /// it stays: a refund could free units that others have used.
     async fn take_back(&self, at: usize, charge: Bytes) {
         let query = &self.queries[at];
         let scripts = (query.scripts)(&self.shared.script_cache);
         let admission = (query.admission)(&scripts.members, &charge);
         let mut numbers = Vec::with_capacity(ARGUMENTS_LEN);
-        // Its time is that of the charge.
+        // Its time is in the reply to the charge.
         push_numbers(&mut numbers, self.cost, None, |numbers| {
             numbers.extend_from_slice(&query.parameters);
             numbers.extend_from_slice(&admission);
@@ -206,8 +205,8 @@ impl MultiKeyQuery {
         let _ = self.shared.run(&scripts.take_back, keys, arguments).await;
     }
 
-    /// Asks about each of them at the same time.
-    async fn ask_apart(
+    /// Runs a script for each key, all at the same time.
+    async fn ask_each(
         self: &Arc<Self>,
         script: fn(&Scripts) -> &Loadable,
     ) -> Vec<Result<Bytes, StoreError>> {

@@ -1,4 +1,5 @@
-//! Whose fault an error is: Redis's, the operator's, or that of what was stored.
+//! Which kind an error is: Redis is unavailable, the operator has set something up wrongly, or a
+//! key has a value that no store wrote.
 
 use std::{fmt, time::Duration};
 
@@ -12,7 +13,7 @@ use crate::error::{StoreError, StoreErrorKind};
 
 use super::compose::UNREADABLE;
 
-/// Redis, or the way to it, is not well: it may pass.
+/// Redis is unavailable for now.
 const UNAVAILABLE: &[&str] = &[
     "BUSY",
     "CLUSTERDOWN",
@@ -31,14 +32,14 @@ pub(super) const READONLY: &str = "READONLY";
 
 pub(super) const NOSCRIPT: &str = "NOSCRIPT";
 
-/// What is stored under the key is not what this store wrote.
-const STRANGE: &[&str] = &["WRONGTYPE", UNREADABLE];
+/// The key has a value that no store wrote.
+const FOREIGN: &[&str] = &["WRONGTYPE", UNREADABLE];
 
-/// Who the client says it is, or what it may do, is wrong.
+/// The user, the password or the rights are wrong.
 const REJECTED: &[&str] = &["NOAUTH", "NOPERM", "WRONGPASS"];
 
-/// The answer, or the error that Redis answered.
-pub(super) fn sorted(frame: Resp3Frame) -> Result<Bytes, String> {
+/// The reply, or the message of an error.
+pub(super) fn reply_or_error(frame: Resp3Frame) -> Result<Bytes, String> {
     match frame {
         Resp3Frame::BlobString { data, .. }
         | Resp3Frame::SimpleString { data, .. }
@@ -50,10 +51,11 @@ pub(super) fn sorted(frame: Resp3Frame) -> Result<Bytes, String> {
     }
 }
 
-/// The code of an error that Redis answered: mostly its first word.
+/// The code of an error of Redis: mostly its first word.
 ///
-/// Redis 6.2 puts what went wrong inside of a script behind `ERR Error running script` and where it
-/// was; later ones put what a script itself raises behind `ERR user_script:` and the line.
+/// If a command fails inside a script, Redis 6.2 writes `ERR Error running script` and the line
+/// before its code; later versions write `ERR user_script:` and the line before what the script
+/// itself raises.
 pub(super) fn code(message: &str) -> &str {
     let mut words = message.split(' ');
     let code = words.next().unwrap_or("");
@@ -64,7 +66,7 @@ pub(super) fn code(message: &str) -> &str {
     let mut before = code;
     for word in words {
         let inner = word.trim_start_matches('-');
-        let is_known = UNAVAILABLE.contains(&inner) || STRANGE.contains(&inner);
+        let is_known = UNAVAILABLE.contains(&inner) || FOREIGN.contains(&inner);
         if is_known && before.ends_with(':') {
             return inner;
         }
@@ -73,39 +75,39 @@ pub(super) fn code(message: &str) -> &str {
     code
 }
 
-/// An error that Redis answered.
-pub(super) fn answered(message: &str) -> StoreError {
+/// The error of a call that Redis answered with an error.
+pub(super) fn redis_error(message: &str) -> StoreError {
     let code = code(message);
     let kind = if UNAVAILABLE.contains(&code) {
         StoreErrorKind::Unavailable
-    } else if STRANGE.contains(&code) {
+    } else if FOREIGN.contains(&code) {
         StoreErrorKind::InvalidInput
     } else {
-        // A right that is missing, a wrong password, a command that is not known, a node of a
-        // cluster that is asked as if it were alone: it does not pass by itself.
+        // A missing right, a wrong password, an unknown command, a node of a cluster that the
+        // client takes for a single server: none of these goes away by itself.
         StoreErrorKind::Misconfigured
     };
     StoreError::new(kind, message)
 }
 
-/// Where a node of a cluster sends a command that it did not execute.
+/// To which node a cluster redirects a command.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Elsewhere {
+pub(super) enum Redirect {
     /// Another node holds the slot.
     Moved(Server),
-    /// Another node takes the slot over, and has the key already.
+    /// The slot is moving to another node, which has the key already.
     Ask(Server),
 }
 
-impl Elsewhere {
-    /// Reads `MOVED 3999 127.0.0.1:6381`. A host that is left out is that of the node that says it.
-    pub(super) fn read(message: &str, told_by: Option<&Server>) -> Option<Self> {
+impl Redirect {
+    /// Reads `MOVED 3999 127.0.0.1:6381`. Without a host, it is that of the sender.
+    pub(super) fn read(message: &str, sender: Option<&Server>) -> Option<Self> {
         let mut words = message.split(' ');
         let (code, _slot, address) = (words.next()?, words.next()?, words.next()?);
         let (host, port) = address.rsplit_once(':')?;
         let port = port.parse().ok()?;
         let server = match host {
-            "" | "?" => Server::new(told_by?.host.clone(), port),
+            "" | "?" => Server::new(sender?.host.clone(), port),
             host => Server::new(host.to_owned(), port),
         };
         match code {
@@ -118,7 +120,7 @@ impl Elsewhere {
 
 /// Why there is no connection.
 pub(super) enum Disconnected {
-    /// No attempt to make one has come to its end.
+    /// The first attempt to connect has not ended.
     NotYet,
     /// It was lost, or could not be made.
     Because(Error),
@@ -135,9 +137,8 @@ impl From<Disconnected> for StoreError {
     }
 }
 
-/// The first attempt to connect has not come to its end: whether Redis lets this client in is not
-/// known. A caller is not let through by that, or a password that is wrong would let the first ones
-/// through.
+/// The first attempt to connect has not ended, so whether Redis accepts this client is not known.
+/// This is not `Unavailable`: else, with a wrong password, the first requests would be admitted.
 pub(super) fn not_yet() -> StoreError {
     StoreError::new(
         StoreErrorKind::Misconfigured,
@@ -145,12 +146,12 @@ pub(super) fn not_yet() -> StoreError {
     )
 }
 
-/// An error of the client: no answer came.
-pub(super) fn unanswered(error: Error) -> StoreError {
+/// The error of a call that fred could not complete: Redis has not answered.
+pub(super) fn client_error(error: Error) -> StoreError {
     StoreError::new(kind(&error), error)
 }
 
-/// There is a connection, but no answer came over it.
+/// There is a connection, but no answer.
 #[derive(Debug)]
 struct Unanswered(String);
 
@@ -163,24 +164,24 @@ impl fmt::Display for Unanswered {
 impl std::error::Error for Unanswered {}
 
 /// No answer came in time.
-pub(super) fn late(deadline: Duration) -> StoreError {
-    let late = Unanswered(format!("no answer in {deadline:?}"));
-    StoreError::new(StoreErrorKind::Unavailable, late)
+pub(super) fn timed_out(deadline: Duration) -> StoreError {
+    let timed_out = Unanswered(format!("no answer in {deadline:?}"));
+    StoreError::new(StoreErrorKind::Unavailable, timed_out)
 }
 
-/// So many wait for an answer that no more are sent.
+/// Too many commands wait for an answer, so this one was not sent.
 pub(super) fn busy() -> StoreError {
     let busy = Unanswered("too many decisions wait for an answer".to_owned());
     StoreError::new(StoreErrorKind::Unavailable, busy)
 }
 
-/// Whether nothing is known but that no answer came.
+/// Whether all that is known is that there was no answer.
 pub(super) fn is_unanswered(error: &StoreError) -> bool {
     std::error::Error::source(error).is_some_and(|source| source.is::<Unanswered>())
 }
 
-/// The same error for somebody else.
-pub(super) fn once_more(error: &StoreError) -> StoreError {
+/// The same error, for another call.
+pub(super) fn copy_of(error: &StoreError) -> StoreError {
     let source = std::error::Error::source(error).map(ToString::to_string);
     StoreError::new(error.kind(), source.unwrap_or_default())
 }
@@ -213,7 +214,7 @@ pub(super) fn unreadable() -> StoreError {
 mod tests {
     use super::*;
 
-    /// A text of Redis, the code in it, and whose fault it is.
+    /// A message of Redis, the code in it, and its kind.
     const TEXTS: &[(&str, &str, StoreErrorKind)] = {
         use StoreErrorKind::{InvalidInput, Misconfigured, Unavailable};
         &[
@@ -352,17 +353,17 @@ mod tests {
     };
 
     #[test]
-    fn an_error_is_sorted_by_its_code_wherever_redis_puts_it() {
-        for (text, is, whose) in TEXTS {
-            assert_eq!(code(text), *is, "{text}");
-            assert_eq!(answered(text).kind(), *whose, "{text}");
+    fn an_error_gets_its_kind_by_its_code_wherever_redis_puts_it() {
+        for (text, expected_code, expected) in TEXTS {
+            assert_eq!(code(text), *expected_code, "{text}");
+            assert_eq!(redis_error(text).kind(), *expected, "{text}");
         }
     }
 
     #[test]
-    fn a_client_that_is_not_let_in_is_set_up_wrongly_and_one_that_is_cut_off_is_not() {
+    fn a_client_that_redis_rejects_is_misconfigured_and_one_that_is_cut_off_is_unavailable() {
         use StoreErrorKind::{Misconfigured, Unavailable};
-        for (error, is, whose) in [
+        for (error, text, expected) in [
             (ErrorKind::Auth, "WRONGPASS invalid", Misconfigured),
             (ErrorKind::Unknown, "NOPERM this user", Misconfigured),
             (ErrorKind::Config, "ERR This instance", Misconfigured),
@@ -371,29 +372,29 @@ mod tests {
             (ErrorKind::Timeout, "Request timed out.", Unavailable),
             (ErrorKind::Backpressure, "", Unavailable),
         ] {
-            assert_eq!(kind(&Error::new(error, is)), whose, "{is}");
+            assert_eq!(kind(&Error::new(error, text)), expected, "{text}");
         }
     }
 
     #[test]
-    fn a_command_was_sent_elsewhere_only_where_a_node_says_so() {
-        let teller = Server::from(("10.0.0.9", 6_380));
-        let read = |text: &str| Elsewhere::read(text, Some(&teller));
+    fn only_moved_and_ask_with_an_address_redirect_a_command() {
+        let sender = Server::from(("10.0.0.9", 6_380));
+        let read = |text: &str| Redirect::read(text, Some(&sender));
         let server = |host: &str, port: u16| Server::new(host.to_owned(), port);
         assert_eq!(
             read("MOVED 3999 127.0.0.1:6381"),
-            Some(Elsewhere::Moved(server("127.0.0.1", 6_381)))
+            Some(Redirect::Moved(server("127.0.0.1", 6_381)))
         );
         assert_eq!(
             read("ASK 3999 2001:db8::1:6381"),
-            Some(Elsewhere::Ask(server("2001:db8::1", 6_381)))
+            Some(Redirect::Ask(server("2001:db8::1", 6_381)))
         );
         for unnamed in ["MOVED 1 :6382", "MOVED 1 ?:6382"] {
             assert_eq!(
                 read(unnamed),
-                Some(Elsewhere::Moved(server("10.0.0.9", 6_382)))
+                Some(Redirect::Moved(server("10.0.0.9", 6_382)))
             );
-            assert_eq!(Elsewhere::read(unnamed, None), None);
+            assert_eq!(Redirect::read(unnamed, None), None);
         }
         for other in [
             "",

@@ -1,5 +1,5 @@
-//! What the operator is told of a store: one event for each change of its health, then at most one
-//! a second.
+//! The events about a store's health: one when an outage begins, at most one a second while it
+//! lasts, and one when it ends.
 
 use std::{
     fmt::Write as _,
@@ -15,46 +15,45 @@ use bytes::Bytes;
 
 use crate::error::{StoreError, StoreErrorKind};
 
-/// While it lasts, the operator is told so at most this often; and when for so long nothing has
-/// failed, it is over.
+/// An outage is logged at most this often, and is over once nothing has failed for this long.
 const SECOND: Duration = Duration::from_secs(1);
-/// A key is named at most once in this time, and no more than so many keys are.
+/// In this time a key is logged at most once, and at most [`MAX_LOGGED_KEYS`] are.
 const KEY_LOG_INTERVAL: Duration = Duration::from_secs(60);
-const MAX_NAMED_KEYS: usize = 8;
+const MAX_LOGGED_KEYS: usize = 8;
 /// The most bytes of a key that are written into an event.
 const MAX_KEY_BYTES: usize = 128;
 
-/// How well a store is, by what its calls met.
+/// Whether a store has an outage, by how its calls ended.
 pub(super) struct Health {
-    /// Which store it is, for those who have several.
+    /// Names the store in the events.
     prefix: Arc<str>,
-    is_ill: AtomicBool,
-    illness: Mutex<Option<Illness>>,
-    strangers: Mutex<Strangers>,
+    is_in_outage: AtomicBool,
+    outage: Mutex<Option<Outage>>,
+    foreign_keys: Mutex<ForeignKeys>,
 }
 
-struct Illness {
+struct Outage {
     is_misconfigured: bool,
     since: Instant,
     last_failure: Instant,
     last_misconfigured: Option<Instant>,
     failed: u64,
-    told_at: Instant,
-    untold: u64,
+    logged_at: Instant,
+    unlogged: u64,
 }
 
-/// What the operator is told.
+/// What is logged about an outage.
 #[derive(Debug, PartialEq, Eq)]
-enum News {
-    Ill {
+enum Change {
+    Began {
         is_misconfigured: bool,
     },
-    StillIll {
+    Lasts {
         is_misconfigured: bool,
         failed: u64,
         lasting: Duration,
     },
-    Well {
+    Ended {
         was_misconfigured: bool,
         failed: u64,
         lasted: Duration,
@@ -62,23 +61,23 @@ enum News {
 }
 
 impl Health {
-    pub(super) fn of(prefix: Arc<str>) -> Self {
+    pub(super) fn new(prefix: Arc<str>) -> Self {
         Self {
             prefix,
-            is_ill: AtomicBool::new(false),
-            illness: Mutex::default(),
-            strangers: Mutex::default(),
+            is_in_outage: AtomicBool::new(false),
+            outage: Mutex::default(),
+            foreign_keys: Mutex::default(),
         }
     }
 
-    /// A call came to its end, about these keys.
-    pub(super) fn ended<'a, T>(
+    /// Records how a call about these keys ended.
+    pub(super) fn record<'a, T>(
         &self,
         result: &Result<T, StoreError>,
         keys: impl IntoIterator<Item = &'a Bytes, IntoIter: Clone>,
     ) {
         match result {
-            Ok(_) if !self.is_ill.load(Relaxed) => {}
+            Ok(_) if !self.is_in_outage.load(Relaxed) => {}
             Ok(_) => self.succeeded(),
             Err(error) => self.failed(error, keys),
         }
@@ -86,10 +85,10 @@ impl Health {
 
     #[cold]
     fn succeeded(&self) {
-        let news = self.after_success(Instant::now());
-        // Told without the lock: what listens is the caller's.
-        if let Some(news) = news {
-            self.tell(&news, None);
+        let change = self.after_success(Instant::now());
+        // Logged without the lock: the subscriber is not our code.
+        if let Some(change) = change {
+            self.log(&change, None);
         }
     }
 
@@ -102,10 +101,10 @@ impl Health {
         let now = Instant::now();
         let is_misconfigured = match error.kind() {
             StoreErrorKind::InvalidInput => {
-                let named = lock(&self.strangers).are_named(keys, now);
-                if let Some((keys, unnamed)) = named {
+                let to_log = lock(&self.foreign_keys).text_to_log(keys, now);
+                if let Some((keys, unlogged)) = to_log {
                     tracing::warn!(
-                        target: "tollgate::store", prefix = &*self.prefix, %keys, %error, unnamed,
+                        target: "tollgate::store", prefix = &*self.prefix, %keys, %error, unlogged,
                         "something else stands under this key: its requests are refused until it is deleted"
                     );
                 }
@@ -114,88 +113,91 @@ impl Health {
             StoreErrorKind::Misconfigured => true,
             StoreErrorKind::Unavailable => false,
         };
-        let news = self.after_failure(is_misconfigured, now);
-        if let Some(news) = news {
-            self.tell(&news, Some(error));
+        let change = self.after_failure(is_misconfigured, now);
+        if let Some(change) = change {
+            self.log(&change, Some(error));
         }
     }
 
-    fn after_success(&self, now: Instant) -> Option<News> {
-        let mut illness = lock(&self.illness);
-        let ill = illness.as_ref()?;
-        // In a crowd some are still answered while others fail, and one node may be ill while
-        // others are well.
-        if now.saturating_duration_since(ill.last_failure) < SECOND {
+    fn after_success(&self, now: Instant) -> Option<Change> {
+        let mut outage = lock(&self.outage);
+        let current = outage.as_ref()?;
+        // Under load some calls succeed while others fail, and one node of a cluster may be down
+        // while the others are not.
+        if now.saturating_duration_since(current.last_failure) < SECOND {
             return None;
         }
-        let news = News::Well {
-            was_misconfigured: ill.is_misconfigured,
-            failed: ill.failed,
-            lasted: ill.last_failure.saturating_duration_since(ill.since),
+        let change = Change::Ended {
+            was_misconfigured: current.is_misconfigured,
+            failed: current.failed,
+            lasted: current
+                .last_failure
+                .saturating_duration_since(current.since),
         };
-        *illness = None;
-        self.is_ill.store(false, Relaxed);
-        Some(news)
+        *outage = None;
+        self.is_in_outage.store(false, Relaxed);
+        Some(change)
     }
 
-    fn after_failure(&self, is_misconfigured: bool, now: Instant) -> Option<News> {
-        let mut illness = lock(&self.illness);
-        let Some(ill) = &mut *illness else {
-            *illness = Some(Illness {
+    fn after_failure(&self, is_misconfigured: bool, now: Instant) -> Option<Change> {
+        let mut outage = lock(&self.outage);
+        let Some(current) = &mut *outage else {
+            *outage = Some(Outage {
                 is_misconfigured,
                 since: now,
                 last_failure: now,
                 last_misconfigured: is_misconfigured.then_some(now),
                 failed: 1,
-                told_at: now,
-                untold: 0,
+                logged_at: now,
+                unlogged: 0,
             });
-            self.is_ill.store(true, Relaxed);
-            return Some(News::Ill { is_misconfigured });
+            self.is_in_outage.store(true, Relaxed);
+            return Some(Change::Began { is_misconfigured });
         };
-        ill.failed += 1;
-        ill.untold += 1;
-        ill.last_failure = now;
+        current.failed += 1;
+        current.unlogged += 1;
+        current.last_failure = now;
         if is_misconfigured {
-            ill.last_misconfigured = Some(now);
+            current.last_misconfigured = Some(now);
         }
-        // What is set up wrongly outweighs what is late: both are met in a crowd.
-        let is_misconfigured = (ill.last_misconfigured)
+        // Under load some calls learn what is set up wrongly while others only time out: the first
+        // is what the operator needs to know.
+        let is_misconfigured = (current.last_misconfigured)
             .is_some_and(|last| now.saturating_duration_since(last) < SECOND);
-        let has_changed = is_misconfigured != ill.is_misconfigured;
-        if !has_changed && now.saturating_duration_since(ill.told_at) < SECOND {
+        let has_changed = is_misconfigured != current.is_misconfigured;
+        if !has_changed && now.saturating_duration_since(current.logged_at) < SECOND {
             return None;
         }
-        ill.is_misconfigured = is_misconfigured;
-        ill.told_at = now;
-        let failed = std::mem::take(&mut ill.untold);
+        current.is_misconfigured = is_misconfigured;
+        current.logged_at = now;
+        let failed = std::mem::take(&mut current.unlogged);
         Some(match has_changed {
-            true => News::Ill { is_misconfigured },
-            false => News::StillIll {
+            true => Change::Began { is_misconfigured },
+            false => Change::Lasts {
                 is_misconfigured,
                 failed,
-                lasting: now.saturating_duration_since(ill.since),
+                lasting: now.saturating_duration_since(current.since),
             },
         })
     }
 
-    fn tell(&self, news: &News, error: Option<&StoreError>) {
+    fn log(&self, change: &Change, error: Option<&StoreError>) {
         let prefix = &*self.prefix;
         let error = error.map(tracing::field::display);
-        match news {
-            News::Ill {
+        match change {
+            Change::Began {
                 is_misconfigured: false,
             } => tracing::warn!(
                 target: "tollgate::store", prefix, error,
                 "the store became unavailable"
             ),
-            News::Ill {
+            Change::Began {
                 is_misconfigured: true,
             } => tracing::error!(
                 target: "tollgate::store", prefix, error,
-                "the store is set up wrongly: requests are refused until this is mended"
+                "the store is set up wrongly: requests are refused until this is fixed"
             ),
-            News::StillIll {
+            Change::Lasts {
                 is_misconfigured: false,
                 failed,
                 lasting,
@@ -203,15 +205,15 @@ impl Health {
                 target: "tollgate::store", prefix, error, failed, ?lasting,
                 "the store is still unavailable"
             ),
-            News::StillIll {
+            Change::Lasts {
                 is_misconfigured: true,
                 failed,
                 lasting,
             } => tracing::error!(
                 target: "tollgate::store", prefix, error, failed, ?lasting,
-                "the store is still set up wrongly: requests are refused until this is mended"
+                "the store is still set up wrongly: requests are refused until this is fixed"
             ),
-            News::Well {
+            Change::Ended {
                 was_misconfigured,
                 failed,
                 lasted,
@@ -223,18 +225,18 @@ impl Health {
     }
 }
 
-/// The keys that hold something else, as far as they were named within a minute.
+/// The keys whose values no store wrote, as far as they were logged within a minute.
 #[derive(Default)]
-struct Strangers {
+struct ForeignKeys {
     since: Option<Instant>,
-    named: Vec<u64>,
-    unnamed: u64,
+    logged: Vec<u64>,
+    unlogged: u64,
 }
 
-impl Strangers {
-    /// The keys, to be written into an event, if it is time for it; with how many were met and not
-    /// told before.
-    fn are_named<'a>(
+impl ForeignKeys {
+    /// The keys as text for an event, and how many were met since and not logged; `None` if these
+    /// are not to be logged now.
+    fn text_to_log<'a>(
         &mut self,
         keys: impl IntoIterator<Item = &'a Bytes, IntoIter: Clone>,
         now: Instant,
@@ -242,16 +244,16 @@ impl Strangers {
         if (self.since).is_none_or(|since| now.saturating_duration_since(since) >= KEY_LOG_INTERVAL)
         {
             self.since = Some(now);
-            self.named.clear();
+            self.logged.clear();
         }
         let (keys, mut hasher) = (keys.into_iter(), DefaultHasher::new());
         keys.clone().for_each(|key| key.hash(&mut hasher));
         let hash = hasher.finish();
-        if self.named.contains(&hash) || self.named.len() == MAX_NAMED_KEYS {
-            self.unnamed += 1;
+        if self.logged.contains(&hash) || self.logged.len() == MAX_LOGGED_KEYS {
+            self.unlogged += 1;
             return None;
         }
-        self.named.push(hash);
+        self.logged.push(hash);
         let mut text = String::new();
         for key in keys {
             let separator = if text.is_empty() { "" } else { " " };
@@ -259,7 +261,7 @@ impl Strangers {
             let rest = if rest.is_empty() { "" } else { "…" };
             let _ = write!(text, "{separator}{}{rest}", start.escape_ascii());
         }
-        Some((text, std::mem::take(&mut self.unnamed)))
+        Some((text, std::mem::take(&mut self.unlogged)))
     }
 }
 
@@ -279,72 +281,74 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_told_once_and_then_once_a_second_with_a_count() {
-        let (health, start) = (Health::of("t".into()), Instant::now());
-        let ill = News::Ill {
+    fn a_change_is_logged_once_and_then_once_a_second_with_a_count() {
+        let (health, start) = (Health::new("t".into()), Instant::now());
+        let began = Change::Began {
             is_misconfigured: false,
         };
-        assert_eq!(health.after_failure(LATE, start), Some(ill));
+        assert_eq!(health.after_failure(LATE, start), Some(began));
         for millis in 1..1_000 {
             assert_eq!(health.after_failure(LATE, at(start, millis)), None);
             assert_eq!(health.after_success(at(start, millis)), None);
         }
-        let still = News::StillIll {
+        let still = Change::Lasts {
             is_misconfigured: false,
             failed: 1_000,
             lasting: SECOND,
         };
         assert_eq!(health.after_failure(LATE, at(start, 1_000)), Some(still));
         assert_eq!(health.after_success(at(start, 1_999)), None);
-        let well = News::Well {
+        let ended = Change::Ended {
             was_misconfigured: false,
             failed: 1_001,
             lasted: SECOND,
         };
-        assert_eq!(health.after_success(at(start, 2_000)), Some(well));
+        assert_eq!(health.after_success(at(start, 2_000)), Some(ended));
         assert_eq!(health.after_success(at(start, 9_000)), None);
-        assert!(!health.is_ill.load(Relaxed));
+        assert!(!health.is_in_outage.load(Relaxed));
     }
 
     #[test]
-    fn what_is_set_up_wrongly_outweighs_what_is_late_for_a_second() {
-        let (health, start) = (Health::of("t".into()), Instant::now());
-        let ill = |is_misconfigured| Some(News::Ill { is_misconfigured });
-        assert_eq!(health.after_failure(LATE, start), ill(false));
+    fn a_misconfiguration_outweighs_timeouts_for_a_second() {
+        let (health, start) = (Health::new("t".into()), Instant::now());
+        let began = |is_misconfigured| Some(Change::Began { is_misconfigured });
+        assert_eq!(health.after_failure(LATE, start), began(false));
         assert_eq!(
             health.after_failure(MISCONFIGURED, at(start, 10)),
-            ill(true)
+            began(true)
         );
         for millis in 11..1_010 {
             assert_eq!(health.after_failure(LATE, at(start, millis)), None);
         }
-        assert_eq!(health.after_failure(LATE, at(start, 1_010)), ill(false));
+        assert_eq!(health.after_failure(LATE, at(start, 1_010)), began(false));
     }
 
     #[test]
-    fn a_key_is_named_once_a_minute_and_not_too_many_are() {
-        let (mut strangers, start) = (Strangers::default(), Instant::now());
+    fn a_key_is_logged_once_a_minute_and_at_most_eight_are() {
+        let (mut foreign_keys, start) = (ForeignKeys::default(), Instant::now());
         let key = |number: u32| Bytes::from(format!("tollgate:1{{{number}\n\u{1F}}}"));
-        let named = strangers.are_named([&key(1)], start);
-        assert_eq!(named, Some((r"tollgate:1{1\n\x1f}".to_owned(), 0)));
-        assert_eq!(strangers.are_named([&key(1)], at(start, 59_999)), None);
+        let text = foreign_keys.text_to_log([&key(1)], start);
+        assert_eq!(text, Some((r"tollgate:1{1\n\x1f}".to_owned(), 0)));
+        assert_eq!(foreign_keys.text_to_log([&key(1)], at(start, 59_999)), None);
         for number in 2..=8 {
-            assert!(strangers.are_named([&key(number)], start).is_some());
+            assert!(foreign_keys.text_to_log([&key(number)], start).is_some());
         }
         for number in 9..1_000 {
-            assert_eq!(strangers.are_named([&key(number)], start), None);
+            assert_eq!(foreign_keys.text_to_log([&key(number)], start), None);
         }
-        assert_eq!(strangers.named.len(), MAX_NAMED_KEYS);
-        let (_, unnamed) = strangers.are_named([&key(1)], at(start, 60_000)).unwrap();
-        assert_eq!(unnamed, 991);
+        assert_eq!(foreign_keys.logged.len(), MAX_LOGGED_KEYS);
+        let (_, unlogged) = foreign_keys
+            .text_to_log([&key(1)], at(start, 60_000))
+            .unwrap();
+        assert_eq!(unlogged, 991);
     }
 
     #[test]
     fn a_long_key_is_cut_and_several_stand_beside_each_other() {
-        let mut strangers = Strangers::default();
+        let mut foreign_keys = ForeignKeys::default();
         let long = Bytes::from(vec![0xFF; 10_000]);
-        let (text, _) = strangers
-            .are_named([&long, &Bytes::from_static(b"b")], Instant::now())
+        let (text, _) = foreign_keys
+            .text_to_log([&long, &Bytes::from_static(b"b")], Instant::now())
             .unwrap();
         assert_eq!(text, format!("{}… b", r"\xff".repeat(MAX_KEY_BYTES)));
     }

@@ -25,29 +25,29 @@ use super::{
     failure::{self, READONLY},
 };
 
-/// A connection is hung if commands have timed out and nothing was answered for so long.
+/// A connection is hung if a command has timed out and nothing was answered for this long.
 const MAX_SILENCE: Duration = Duration::from_secs(1);
-/// A probe of a silent connection waits at least so long for its answer.
+/// The shortest timeout of a probe.
 const MIN_PROBE_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// A connection, until it is lost or given up.
 pub(super) struct Link {
     client: Client,
-    /// The same client, for commands that have the store's whole deadline: made once.
+    /// The same client with the store's deadline as timeout: most commands have just that.
     with_deadline: WithOptions<Client>,
     deadline: Duration,
-    made: Instant,
-    /// Commands that are neither answered nor timed out.
-    waiting: AtomicUsize,
-    /// Commands that have timed out and are not answered yet. Redis answers in order, so the next
-    /// answer in time resets this to 0.
-    late: AtomicUsize,
-    /// From `made` to the last answer, or to the first command after all were answered.
+    created_at: Instant,
+    /// How many commands are neither answered nor timed out.
+    in_flight: AtomicUsize,
+    /// How many commands have timed out and are not answered yet. Redis answers in order, so the
+    /// next answer in time resets this to 0.
+    timed_out: AtomicUsize,
+    /// From `created_at` to the last answer, or to the first command after all were answered.
     silent_since_micros: AtomicU64,
-    /// From `made` to the last answer; 0 if there was none.
+    /// From `created_at` to the last answer; 0 if there was none.
     last_answer_micros: AtomicU64,
-    has_missed: Notify,
-    is_read_only: Notify,
+    has_timed_out: Notify,
+    became_read_only: Notify,
 }
 
 /// Too many commands are not answered yet.
@@ -59,21 +59,21 @@ impl Link {
             with_deadline: client.with_options(&options(deadline)),
             deadline,
             client,
-            made: Instant::now(),
-            waiting: AtomicUsize::new(0),
-            late: AtomicUsize::new(0),
+            created_at: Instant::now(),
+            in_flight: AtomicUsize::new(0),
+            timed_out: AtomicUsize::new(0),
             silent_since_micros: AtomicU64::new(0),
             last_answer_micros: AtomicU64::new(0),
-            has_missed: Notify::new(),
-            is_read_only: Notify::new(),
+            has_timed_out: Notify::new(),
+            became_read_only: Notify::new(),
         }
     }
 
     /// Sends a command that times out after `time`. If it has not left the process by then, it is
     /// never sent.
     ///
-    /// fred's future takes 7 kB. So it is made where it stays: `Box::pin` would make it on the
-    /// stack, and copy all of it.
+    /// fred's future takes 7 kB. `Box::write` makes it on the heap; `Box::pin` would make it on the
+    /// stack and copy it.
     pub(super) fn send(
         self: Arc<Self>,
         command: &'static str,
@@ -87,7 +87,7 @@ impl Link {
                 let answer = (permit.link.with_deadline)
                     .custom_raw(command, arguments)
                     .await;
-                permit.answered_by(&answer);
+                permit.record(&answer);
                 answer
             });
             return Ok(Sent::new(Box::into_pin(answer)));
@@ -95,13 +95,13 @@ impl Link {
         let client = permit.link.client.with_options(&options(time));
         let answer = Box::write(Box::new_uninit(), async move {
             let answer = client.custom_raw(command, arguments).await;
-            permit.answered_by(&answer);
+            permit.record(&answer);
             answer
         });
         Ok(Sent::new(Box::into_pin(answer)))
     }
 
-    /// Sends a command about keys that are moving to this server.
+    /// Sends a command about keys of a slot that is moving to this server.
     pub(super) fn send_asking(
         self: Arc<Self>,
         command: &'static str,
@@ -123,7 +123,7 @@ impl Link {
                     data: answers.pop().unwrap_or(Value::Null).convert()?,
                     attributes: None,
                 }),
-                // What the server answers begins with its code; what the client says does not.
+                // An error of the server begins with a code, one of fred's does not.
                 Err(error) if begins_with_a_code(error.details()) => Ok(Resp3Frame::SimpleError {
                     data: error.details().into(),
                     attributes: None,
@@ -133,42 +133,43 @@ impl Link {
         };
         Ok(Sent::new(Box::pin(async move {
             let answer = answer.await;
-            permit.answered_by(&answer);
+            permit.record(&answer);
             answer
         })))
     }
 
-    /// Whether a command has missed its time, and nothing was answered since.
+    /// Whether a command has timed out and nothing was answered since.
     pub(super) fn is_suspect(&self) -> bool {
-        self.late.load(Ordering::Relaxed) > 0
+        self.timed_out.load(Ordering::Relaxed) > 0
     }
 
-    /// How many commands are waited for.
-    pub(super) fn waiting(&self) -> usize {
-        self.waiting.load(Ordering::Relaxed)
+    /// How many commands are neither answered nor timed out.
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::Relaxed)
     }
 
     /// When anything was last answered.
     pub(super) fn last_answer(&self) -> Option<Instant> {
         match self.last_answer_micros.load(Ordering::Relaxed) {
             0 => None,
-            micros => self.made.checked_add(Duration::from_micros(micros)),
+            micros => self.created_at.checked_add(Duration::from_micros(micros)),
         }
     }
 
-    /// Waits until the server is known to be no primary, and the connection is a second old.
-    pub(super) async fn is_read_only(&self) {
-        self.is_read_only.notified().await;
-        tokio::time::sleep(Duration::from_secs(1).saturating_sub(self.made.elapsed())).await;
+    /// Waits until the server has answered that it is a replica, and until the connection is a
+    /// second old.
+    pub(super) async fn until_read_only(&self) {
+        self.became_read_only.notified().await;
+        tokio::time::sleep(Duration::from_secs(1).saturating_sub(self.created_at.elapsed())).await;
     }
 
-    /// Waits until a command has missed its time and nothing was answered for [`MAX_SILENCE`].
-    pub(super) async fn is_hung(self: &Arc<Self>) {
+    /// Waits until a command has timed out and nothing was answered for [`MAX_SILENCE`].
+    pub(super) async fn until_hung(self: &Arc<Self>) {
         loop {
-            self.has_missed.notified().await;
+            self.has_timed_out.notified().await;
             while self.is_suspect() {
                 let left = MAX_SILENCE.saturating_sub(self.silent_for());
-                if !self.answers(left.max(MIN_PROBE_TIMEOUT)).await
+                if !self.responds_within(left.max(MIN_PROBE_TIMEOUT)).await
                     && self.silent_for() >= MAX_SILENCE
                 {
                     return;
@@ -177,11 +178,11 @@ impl Link {
         }
     }
 
-    /// Whether it answers anything within this time. It is asked to run a script that nobody has:
-    /// that needs no further right, and changes nothing.
-    async fn answers(self: &Arc<Self>, time: Duration) -> bool {
-        let nobody_s = "0000000000000000000000000000000000000000";
-        let arguments = vec![Value::from_static_str(nobody_s), Value::from(0)];
+    /// Whether the server answers a probe within this time: a script that does not exist, which
+    /// changes nothing and needs no right that the store does not need anyway.
+    async fn responds_within(self: &Arc<Self>, time: Duration) -> bool {
+        let unknown_sha1 = "0000000000000000000000000000000000000000";
+        let arguments = vec![Value::from_static_str(unknown_sha1), Value::from(0)];
         match Arc::clone(self).send("EVALSHA", arguments, (time, usize::MAX)) {
             Ok(sent) => sent.await.is_ok(),
             Err(Busy) => false,
@@ -190,37 +191,37 @@ impl Link {
 
     fn silent_for(&self) -> Duration {
         let silent_since = Duration::from_micros(self.silent_since_micros.load(Ordering::Relaxed));
-        self.made.elapsed().saturating_sub(silent_since)
+        self.created_at.elapsed().saturating_sub(silent_since)
     }
 
     fn restart_silence(&self) -> u64 {
-        let micros = self.made.elapsed().as_micros();
+        let micros = self.created_at.elapsed().as_micros();
         let micros = u64::try_from(micros).unwrap_or(u64::MAX);
         self.silent_since_micros.store(micros, Ordering::Relaxed);
         micros
     }
 
     fn permit(self: Arc<Self>, max_unanswered: usize) -> Result<Permit, Busy> {
-        let late = self.late.load(Ordering::Relaxed);
-        let waiting = self.waiting.fetch_add(1, Ordering::Relaxed);
+        let timed_out = self.timed_out.load(Ordering::Relaxed);
+        let in_flight = self.in_flight.fetch_add(1, Ordering::Relaxed);
         let permit = Permit { link: self };
-        if waiting.saturating_add(late) >= max_unanswered {
+        if in_flight.saturating_add(timed_out) >= max_unanswered {
             return Err(Busy);
         }
-        if waiting == 0 && late == 0 {
+        if in_flight == 0 && timed_out == 0 {
             permit.link.restart_silence();
         }
         Ok(permit)
     }
 }
 
-/// The right to have one more command on the way.
+/// A permit for one command in flight.
 struct Permit {
     link: Arc<Link>,
 }
 
 impl Permit {
-    fn answered_by(&self, answer: &Result<Resp3Frame, Error>) {
+    fn record(&self, answer: &Result<Resp3Frame, Error>) {
         let link = &*self.link;
         match answer {
             Ok(frame) => {
@@ -228,17 +229,17 @@ impl Permit {
                 link.last_answer_micros
                     .store(micros.max(1), Ordering::Relaxed);
                 if link.is_suspect() {
-                    link.late.store(0, Ordering::Relaxed);
+                    link.timed_out.store(0, Ordering::Relaxed);
                 }
                 if let Resp3Frame::SimpleError { data, .. } = frame
                     && failure::code(data) == READONLY
                 {
-                    link.is_read_only.notify_one();
+                    link.became_read_only.notify_one();
                 }
             }
             Err(error) if *error.kind() == ErrorKind::Timeout => {
-                link.late.fetch_add(1, Ordering::Relaxed);
-                link.has_missed.notify_one();
+                link.timed_out.fetch_add(1, Ordering::Relaxed);
+                link.has_timed_out.notify_one();
             }
             Err(_) => {}
         }
@@ -247,14 +248,13 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.link.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.link.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// A command on its way.
+/// A command in flight.
 ///
-/// Dropping it does not take it back. It still counts among the unanswered until it is answered or
-/// has missed its time.
+/// Dropping this does not cancel the command: it stays in flight until it is answered or times out.
 pub(super) struct Sent {
     answer: Option<Later<Result<Resp3Frame, Error>>>,
     is_sent: bool,
@@ -293,9 +293,9 @@ impl Drop for Sent {
 
 fn options(time: Duration) -> Options {
     Options {
-        // A command that was sent may have been charged: it is never sent again.
+        // Redis may have charged a command that has no answer: it is never sent again.
         max_attempts: Some(1),
-        // While there is no connection nothing waits for one.
+        // Without a connection a command fails at once.
         fail_fast: true,
         // fred takes zero for no limit.
         timeout: Some(time.max(Duration::from_millis(1))),

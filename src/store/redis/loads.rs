@@ -1,5 +1,5 @@
-//! Loads a script to the nodes that do not have it: once for all calls that wait for it. If Redis
-//! refuses, that error is kept for a moment, and calls that get no answer fail with it.
+//! Loads a script into nodes that do not have it: once for all calls that wait for it. If Redis
+//! refuses to, calls that get no answer fail with that error for a while.
 
 use std::{
     collections::HashMap,
@@ -25,14 +25,14 @@ use super::{
     link::{Busy, Sent},
 };
 
-/// After Redis has refused a load, the next one waits so long.
+/// How long after Redis has refused a load the next one is sent.
 const LOAD_RETRY_AFTER: Duration = Duration::from_millis(500);
-/// For so long after Redis has reported a misconfiguration, a call without an answer fails with it.
+/// How long after Redis has reported a misconfiguration calls without an answer fail with it.
 const MISCONFIGURED_FOR: Duration = Duration::from_secs(3);
-/// How long a load may take, whatever the deadlines of the calls that wait for it.
+/// The timeout of a load. The calls that wait for it may have shorter ones.
 pub(super) const LOAD_TIMEOUT: Duration = Duration::from_secs(1);
-/// Until a script has run once, and for no longer than this, a call without an answer fails as
-/// misconfigured: whether Redis lets the store run scripts is not known yet.
+/// For this long, or until a script has run once, a call without an answer fails as misconfigured:
+/// whether Redis lets the store run scripts is not known yet.
 const FIRST_RUN_WITHIN: Duration = Duration::from_secs(1);
 
 /// The loads of one script.
@@ -40,9 +40,9 @@ const FIRST_RUN_WITHIN: Duration = Duration::from_secs(1);
 pub(super) struct Loads {
     generation: AtomicU64,
     first_asked: OnceLock<Instant>,
-    /// Whether Redis ever ran it.
+    /// Whether Redis has ever run it.
     has_run: AtomicBool,
-    /// On how many nodes Redis has reported a misconfiguration.
+    /// How many nodes have reported a misconfiguration.
     misconfigured_nodes: AtomicUsize,
     nodes: Mutex<HashMap<Option<Server>, Arc<Node>>>,
 }
@@ -54,35 +54,35 @@ struct Node(Mutex<State>);
 #[derive(Default)]
 struct State {
     /// The generation of the last load.
-    last: u64,
+    last_load: u64,
     loading: Option<Loading>,
-    refused: Option<Misconfiguration>,
+    refused_load: Option<Misconfiguration>,
     misconfiguration: Option<Misconfiguration>,
 }
 
-/// A load that is not answered yet.
+/// A load in flight.
 struct Loading {
     since: Instant,
-    end: watch::Receiver<Option<Loaded>>,
+    end: watch::Receiver<Option<LoadResult>>,
 }
 
-/// What Redis has reported, and when it last did.
+/// A misconfiguration that Redis has reported, and when it last did.
 struct Misconfiguration {
     message: String,
     at: Instant,
 }
 
 /// How a load ended.
-type Loaded = Result<(), Unloaded>;
+type LoadResult = Result<(), LoadError>;
 
 /// Why a script was not loaded.
 #[derive(Clone)]
-pub(super) enum Unloaded {
-    /// It was not sent, as too much waits already.
+pub(super) enum LoadError {
+    /// It was not sent: too many commands wait for an answer.
     Busy,
-    /// Redis said no.
+    /// Redis has answered with this error.
     Refused(String),
-    /// Redis said nothing.
+    /// Redis has not answered.
     Unanswered(Error),
     /// The runtime has ended.
     Aborted,
@@ -104,23 +104,23 @@ impl Loads {
         node: Option<Server>,
         seen: u64,
         ask: impl FnOnce() -> Result<Sent, Busy>,
-    ) -> Loaded {
+    ) -> LoadResult {
         let node = self.node(node);
         let mut end = {
-            let mut state = node.state();
-            if state.last > seen {
+            let mut state = node.lock();
+            if state.last_load > seen {
                 return Ok(());
             }
-            if let Some(refused) = &state.refused
+            if let Some(refused) = &state.refused_load
                 && refused.at.elapsed() < LOAD_RETRY_AFTER
             {
-                return Err(Unloaded::Refused(refused.message.clone()));
+                return Err(LoadError::Refused(refused.message.clone()));
             }
             match &state.loading {
                 Some(loading) if loading.is_under_way() => loading.end.clone(),
                 _ => {
-                    let sent = ask().map_err(|Busy| Unloaded::Busy)?;
-                    let end = self.begin(Arc::clone(&node), sent);
+                    let sent = ask().map_err(|Busy| LoadError::Busy)?;
+                    let end = self.start_load(Arc::clone(&node), sent);
                     let since = Instant::now();
                     let loading = Loading { since, end };
                     state.loading.insert(loading).end.clone()
@@ -128,48 +128,52 @@ impl Loads {
             }
         };
         match end.wait_for(Option::is_some).await {
-            Ok(loaded) => loaded.clone().expect("it was waited for"),
-            Err(_) => Err(Unloaded::Aborted),
+            Ok(loaded) => loaded.clone().expect("the load has ended"),
+            Err(_) => Err(LoadError::Aborted),
         }
     }
 
-    fn begin(self: &Arc<Self>, node: Arc<Node>, sent: Sent) -> watch::Receiver<Option<Loaded>> {
-        let (tell, end) = watch::channel(None);
+    fn start_load(
+        self: &Arc<Self>,
+        node: Arc<Node>,
+        sent: Sent,
+    ) -> watch::Receiver<Option<LoadResult>> {
+        let (sender, end) = watch::channel(None);
         let loads = Arc::clone(self);
         tokio::spawn(async move {
-            let loaded = loaded(sent.await);
-            loads.end(&node, &loaded);
-            tell.send_replace(Some(loaded));
+            let loaded = load_result(sent.await);
+            loads.load_ended(&node, &loaded);
+            sender.send_replace(Some(loaded));
         });
         end
     }
 
-    fn end(&self, node: &Node, loaded: &Loaded) {
-        let mut state = node.state();
+    fn load_ended(&self, node: &Node, loaded: &LoadResult) {
+        let mut state = node.lock();
         state.loading = None;
         match loaded {
             Ok(()) => {
-                state.last = self.generation.fetch_add(1, Ordering::AcqRel) + 1;
-                state.refused = None;
-                self.forgive(&mut state);
+                state.last_load = self.generation.fetch_add(1, Ordering::AcqRel) + 1;
+                state.refused_load = None;
+                self.clear_misconfiguration(&mut state);
             }
-            Err(Unloaded::Refused(message)) => {
-                let error = failure::answered(message);
+            Err(LoadError::Refused(message)) => {
+                let error = failure::redis_error(message);
                 if error.kind() == StoreErrorKind::Misconfigured {
-                    state.refused = Some(Misconfiguration::now(message.clone()));
-                    self.note(&mut state, &error);
+                    state.refused_load = Some(Misconfiguration::now(message.clone()));
+                    self.record_misconfiguration(&mut state, &error);
                 }
             }
             Err(_) => {}
         }
     }
 
-    /// What a call that ran the script on this node came to: where no answer came, and Redis has
-    /// said lately what is set up wrongly, that is the error.
+    /// The result of a call of the script on this node. If there was no answer, but Redis has
+    /// recently reported a misconfiguration, that is the error.
     ///
-    /// A store that is set up wrongly is no reason to admit, and in a crowd not everyone is told in
-    /// time.
-    pub(super) fn weigh(
+    /// Under load some calls time out before Redis tells them what is set up wrongly. They must not
+    /// be admitted as if Redis were only unavailable.
+    pub(super) fn explain(
         &self,
         node: impl FnOnce() -> Option<Server>,
         done: Result<Bytes, StoreError>,
@@ -180,12 +184,14 @@ impl Loads {
                     self.has_run.store(true, Ordering::Relaxed);
                 }
                 if self.misconfigured_nodes.load(Ordering::Relaxed) > 0 {
-                    self.forget(node());
+                    self.record_run(node());
                 }
             }
             Err(error) => match error.kind() {
                 StoreErrorKind::Unavailable => {
-                    return self.known(node(), error).map_or(done, Err);
+                    return self
+                        .recent_misconfiguration(node(), error)
+                        .map_or(done, Err);
                 }
                 StoreErrorKind::Misconfigured | StoreErrorKind::InvalidInput => {}
             },
@@ -193,19 +199,24 @@ impl Loads {
         done
     }
 
-    /// What Redis answered to a call of the script on this node.
+    /// Redis has answered a call of the script on this node with this error.
     #[cold]
-    pub(super) fn refused(&self, node: Option<&Server>, error: &StoreError) {
+    pub(super) fn record_refusal(&self, node: Option<&Server>, error: &StoreError) {
         if error.kind() == StoreErrorKind::Misconfigured {
-            self.note(&mut self.node(node.cloned()).state(), error);
+            self.record_misconfiguration(&mut self.node(node.cloned()).lock(), error);
         }
     }
 
-    /// What is known against running the script on this node, where it ended in this error.
-    pub(super) fn known(&self, node: Option<Server>, error: &StoreError) -> Option<StoreError> {
+    /// The misconfiguration behind an error without an answer: one that this node has reported
+    /// recently, or that the script has not run yet.
+    pub(super) fn recent_misconfiguration(
+        &self,
+        node: Option<Server>,
+        error: &StoreError,
+    ) -> Option<StoreError> {
         if self.misconfigured_nodes.load(Ordering::Relaxed) > 0 {
             let node = self.node(node);
-            let state = node.state();
+            let state = node.lock();
             let known = (state.misconfiguration.as_ref())
                 .filter(|known| known.at.elapsed() < MISCONFIGURED_FOR);
             if let Some(Misconfiguration { message, .. }) = known {
@@ -213,8 +224,7 @@ impl Loads {
                 return Some(StoreError::new(StoreErrorKind::Misconfigured, message));
             }
         }
-        // Whether the store may run its scripts at all is still to be seen: at first that is no
-        // reason to admit.
+        // Whether Redis lets the store run the script is not known yet.
         let is_first =
             || (self.first_asked.get()).is_some_and(|at| at.elapsed() < FIRST_RUN_WITHIN);
         let is_unknown =
@@ -226,7 +236,7 @@ impl Loads {
         })
     }
 
-    fn note(&self, state: &mut State, error: &StoreError) {
+    fn record_misconfiguration(&self, state: &mut State, error: &StoreError) {
         let message = error.source().map(ToString::to_string);
         let known = Misconfiguration::now(message.unwrap_or_default());
         if state.misconfiguration.replace(known).is_none() {
@@ -234,14 +244,14 @@ impl Loads {
         }
     }
 
-    /// The script ran on this node: nothing is against it.
+    /// The script has run on this node, so nothing is set up wrongly there.
     #[cold]
-    fn forget(&self, node: Option<Server>) {
+    fn record_run(&self, node: Option<Server>) {
         let node = self.node(node);
-        self.forgive(&mut node.state());
+        self.clear_misconfiguration(&mut node.lock());
     }
 
-    fn forgive(&self, state: &mut State) {
+    fn clear_misconfiguration(&self, state: &mut State) {
         if state.misconfiguration.take().is_some() {
             self.misconfigured_nodes.fetch_sub(1, Ordering::Relaxed);
         }
@@ -257,13 +267,13 @@ impl Loads {
 }
 
 impl Node {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Loading {
-    /// It may still be answered: neither is it late, nor has its runtime ended.
+    /// Whether it may still be answered: it has not timed out, and its runtime has not ended.
     fn is_under_way(&self) -> bool {
         self.since.elapsed() < LOAD_TIMEOUT && self.end.has_changed().is_ok()
     }
@@ -276,9 +286,11 @@ impl Misconfiguration {
     }
 }
 
-fn loaded(answer: Result<Resp3Frame, Error>) -> Loaded {
+fn load_result(answer: Result<Resp3Frame, Error>) -> LoadResult {
     match answer {
-        Ok(frame) => failure::sorted(frame).map(drop).map_err(Unloaded::Refused),
-        Err(error) => Err(Unloaded::Unanswered(error)),
+        Ok(frame) => failure::reply_or_error(frame)
+            .map(drop)
+            .map_err(LoadError::Refused),
+        Err(error) => Err(LoadError::Unanswered(error)),
     }
 }

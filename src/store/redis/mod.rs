@@ -3,31 +3,31 @@
 //!
 //! **What happens to a decision**
 //!
-//! - `run`: it is sent, and answered before its deadline. A script that is gone is loaded; a slot
-//!   that has moved is followed.
-//! - `arguments`, `reply`: what its script is given, and what the script answers.
+//! - `run`: its script is sent, and the answer waited for until the deadline. A script that Redis
+//!   does not have is loaded; a redirect by a cluster is followed.
+//! - `arguments`, `reply`: the keys and arguments of its script, and the reply.
 //! - `multi_key`, `cross_slot`: a decision about several keys, in one slot or in several.
 //!
 //! **What if Redis is down?**
 //!
-//! - `failure`: which error a call gets, and whether Redis, the operator or a stored value is the
-//!   cause.
-//! - `link`: one connection. How many commands may be unanswered, and when it counts as hung.
-//! - `node`: one server. A connection that is lost or hung is replaced.
+//! - `failure`: which kind of error a call gets: Redis is unavailable, something is set up wrongly,
+//!   or a key has a value that no store wrote.
+//! - `link`: one connection. How many of its commands may be unanswered, and when it is hung.
+//! - `node`: the connections to one server. One that is lost or hung is replaced.
 //! - `cluster`: which node holds a slot, also while nodes fail.
-//! - `loads`: a script that Redis does not have, or refuses to load.
-//! - `health`: the events that an operator sees. `usage`: the counters.
+//! - `loads`: loads a script that Redis does not have. What happens if Redis refuses to.
+//! - `health`: the events for operators. `usage`: the counters.
 //!
 //! **How is it set up?**
 //!
-//! - `builder`: what a user can set. `connection`: from which client or pool the settings come.
+//! - `builder`: what a user can set. `connection`: the client or pool that the settings come from.
 //! - `settings`: how a connection is made from them.
 //!
 //! **What does Redis run?**
 //!
 //! - `sent`: a folder of scripts as they are sent.
-//! - `scripts`, `compose`: they are put together from the `.lua` files beside the algorithms, whose
-//!   parts [`Scripted`] describes, and those here, which stand around them: time.lua and write.lua.
+//! - `scripts`, `compose`: how a script is composed of the `.lua` files beside the algorithms,
+//!   whose parts [`Scripted`] describes, and of time.lua and write.lua here.
 
 mod arguments;
 mod builder;
@@ -61,7 +61,7 @@ use self::{
     arguments::{push, push_numbers},
     connection::Servers,
     health::Health,
-    scripts::{EachScripts, ScriptCache, Scripts},
+    scripts::{MultiKeyScripts, ScriptCache, Scripts},
     usage::Counters,
 };
 
@@ -108,66 +108,63 @@ pub use usage::RedisUsage;
 ///
 /// # Time
 ///
-/// It is the server's, read once in each script; the processes' clocks do not matter. A step back
-/// counts as no time passed, and locks nobody out for more than two spans.
+/// It is the server's, read once in each script; the clocks of the processes do not matter. If it
+/// steps back, no time has passed, and nobody is locked out for more than two spans.
 /// [`clock`](RedisStoreBuilder::clock) is for tests.
 ///
 /// # When Redis is slow or down
 ///
 /// A decision fails with [`Unavailable`](crate::StoreErrorKind::Unavailable) when there is no
 /// answer before the [deadline](RedisStoreBuilder::deadline), when there is no connection, or when
-/// [too many](RedisStoreBuilder::max_unanswered) wait already. Nothing waits for a connection to
-/// come back, what was sent is not sent again, and what is still in the process when its time is up
-/// is not sent. What reached Redis may be charged all the same, so that the limit is stricter,
-/// never looser. What becomes of such a request is said by
-/// [`on_store_error`](crate::RateLimitLayer::on_store_error): it is refused with 503 (by default),
-/// admitted uncounted, or what a closure chooses. Missing rights and wrong passwords, what another
-/// program has written under a key, and a first attempt to connect that is still under way are
-/// never a reason to admit: they are answered with 500.
+/// [too many](RedisStoreBuilder::max_unanswered) wait already. Nothing waits for a reconnect,
+/// nothing is sent twice, and a command that is still in the process at its deadline is not sent.
+/// One that has reached Redis may be charged all the same: then the limit is stricter, never
+/// looser. [`on_store_error`](crate::RateLimitLayer::on_store_error) decides about such a request:
+/// it is refused with 503 (by default), admitted uncounted, or what a closure chooses. Missing
+/// rights, wrong passwords, a value that another program has written under a key, and a first
+/// attempt to connect that has not ended are never a reason to admit: they are answered with 500.
 ///
-/// A connection on which decisions miss their deadline and nothing is answered for a second is
-/// given up and made anew, for one server, one node of a cluster, or one member of a pool; see
-/// [`RedisConnection`]. One node of a cluster that is ill or dead holds up no other.
+/// A connection is replaced when decisions on it miss their deadline and nothing is answered for a
+/// second; see [`RedisConnection`]. Each node of a cluster and each client of a pool is watched by
+/// itself: one that is down or hangs does not delay decisions on the others.
 ///
 /// For three seconds after Redis has reported a misconfiguration, calls that get no answer in time
-/// fail with it too, and not as unavailable. If every answer takes longer than the deadline, the
-/// store never learns of it.
+/// fail with it too, and not as unavailable. If every answer comes after the deadline, the store
+/// does not see such reports.
 ///
-/// If Redis does not have a script (`NOSCRIPT`, after a restart, say), the script is loaded once for
-/// all calls that wait for it, and run again. If Redis refuses to load it, all of them fail with
-/// that error, and the next load is half a second later. In the first second of a script, until
-/// Redis has run it once, a late answer is no reason to admit either: whether Redis lets the store
-/// run it is not known yet.
+/// If Redis does not have a script (`NOSCRIPT`, after a restart, say), the script is loaded once
+/// for all calls that wait for it, and run again. If Redis refuses to load it, all of them fail
+/// with that error, and the next load is half a second later. In the first second of a script,
+/// until Redis has run it once, a call without an answer in time fails as misconfigured: whether
+/// Redis lets the store run it is not known yet.
 ///
 /// # What the operator is told
 ///
-/// Events of `tracing`, with the target `tollgate::store` and the store's prefix; no more in a
-/// flood than in a trickle:
+/// Events of `tracing`, with the target `tollgate::store` and the store's prefix; their number does
+/// not grow with the number of requests:
 ///
 /// - **Health**: one when the store becomes unavailable (a warning) or is found to be set up
-///   wrongly (an error), with why; while it lasts at most one a second, with how many calls have
-///   failed since the last; and one when it is well again, with how long it was so and how many
-///   failed. It is well when a call is answered and none has failed for a second.
-/// - **Connections**: one when one was lost or given up, and one when it was made anew; for one
-///   server, or one node of a cluster, at most one a second.
-/// - **Keys** under which something else stands: each once a minute, of several that are asked
-///   together all, and of no more than eight a minute; what was met and not told is counted in the
-///   next.
+///   wrongly (an error), with the cause; while that lasts at most one a second, with how many calls
+///   have failed since the last event; and one when it is over, with how long it lasted and how
+///   many calls failed. It is over when a call is answered and none has failed for a second.
+/// - **Connections**: one when a connection is lost or given up, and one when it is replaced; at
+///   most one a second for each server.
+/// - **Keys** with a value that no store wrote: each key once a minute, and at most eight events a
+///   minute. The next event counts those that were not logged.
 ///
 /// [`usage`](RedisStore::usage) has the numbers: decisions by how they ended, those in flight,
-/// connections made anew, and when Redis last answered.
+/// reconnects, and when Redis last answered.
 ///
 /// # Each of several keys
 ///
 /// A request that counts against [each of several](crate::EachOf) keys is decided in one script and
 /// one round trip on a single server, and in a cluster where all of its keys share a slot; a
 /// [`hash_tag`](RedisStoreBuilder::hash_tag) puts them into one. Across slots there are two rounds:
-/// all keys are looked at, and if all have room, all are charged at the same time. If one has lost
-/// its room in between, what the others were charged is taken back, as if it had never been; but
-/// only from a key that nobody else has charged meanwhile. Else it stays charged until it is over:
-/// a refund would free what others have used of the room that came back since. So nothing is ever
-/// admitted too much, and in a race for the last room some is refused that would have fitted. It
-/// also stays charged where a process dies in between, or a node does not answer in time.
+/// the first peeks at all keys, and if all have room, the second charges all of them. If one has no
+/// room any more, the charges of the others are taken back, but only from a key that nobody else
+/// has charged since: there a refund could free units that others have used. So the limit is never
+/// passed, but in a race for the last units a request may be refused that would have fitted. A
+/// charge also stays where a process dies between the rounds, or a node does not answer in time.
 ///
 /// A bucket is that of its policy and key, so a layer with that policy and that key alone shares
 /// it.
@@ -175,15 +172,15 @@ pub use usage::RedisUsage;
 /// # What is kept
 ///
 /// - **Keys** are `tollgate:1{layout:policy:key}`, and the same with a number behind it for the
-///   entries of a log. All of a bucket are in one slot of a cluster. Short text stands in a key as
-///   it is; secrets and what is long stand there as digests under the
+///   entries of a log. The keys of a bucket are in one slot of a cluster. Short text is a part of
+///   the key as it is; secrets and long text are digested with the
 ///   [`digest_key`](RedisStoreBuilder::digest_key).
-/// - **Expiry**: every key has one, from the first write on: when the state says no more than a
-///   fresh one, or at most a sixty-fourth of that time and a second later. Refused requests write
+/// - **Expiry**: every key has one from its first write on. It expires when its state is as good as
+///   fresh, or later by at most a sixty-fourth of that time and a second. Refused requests write
 ///   nothing.
-/// - **A failover** forgets what was not replicated yet, since replication is asynchronous: about
-///   its lag times the rate is admitted once more. An eviction forgets a whole bucket: let Redis
-///   evict nothing (`maxmemory-policy noeviction`).
+/// - **A failover** loses the charges that were not replicated yet: about the replication lag times
+///   the rate is admitted once more. An eviction loses a whole bucket: let Redis evict nothing
+///   (`maxmemory-policy noeviction`).
 #[derive(Clone)]
 pub struct RedisStore {
     shared: Arc<Shared>,
@@ -197,7 +194,7 @@ struct Shared {
     deadline: Duration,
     clock: Option<Now>,
     script_cache: ScriptCache<Scripts>,
-    multi_key_script_cache: ScriptCache<EachScripts>,
+    multi_key_script_cache: ScriptCache<MultiKeyScripts>,
     counters: Counters,
     health: Health,
 }
@@ -207,7 +204,7 @@ const ARGUMENTS_LEN: usize = 128;
 
 type Now = Box<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// An answer of Redis that is still to come.
+/// A future of Redis's answer.
 pub type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 impl RedisStore {
@@ -304,7 +301,7 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         Answer::Later(Box::pin(async move {
             let (scripts, key) = (shared.script_cache.scripts::<A>(), keys[0].clone());
             let refunded = shared.run(&scripts.refund, keys, arguments).await;
-            shared.health.ended(&refunded, [&key]);
+            shared.health.record(&refunded, [&key]);
             refunded.map(drop)
         }))
     }
@@ -319,7 +316,7 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         let keys = shared.keys(algorithm.policy_id(), scripts, &key.to_owned());
         Answer::Later(Box::pin(async move {
             let deleted = shared.delete(keys).await;
-            shared.health.ended(&deleted, []);
+            shared.health.record(&deleted, []);
             deleted
         }))
     }
@@ -332,7 +329,8 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
 }
 
 impl Shared {
-    /// Sends it without waiting for the answer: where it fails, the place is lost.
+    /// Sends the script without waiting for the answer. If that fails, the place in the queue stays
+    /// charged.
     fn withdraw<A: Scripted>(
         self: &Arc<Self>,
         algorithm: &A,
@@ -353,7 +351,7 @@ impl Shared {
         runtime.spawn(async move {
             let script = shared.script_cache.scripts::<A>().withdraw.as_ref();
             let script = script.expect("it was there");
-            // The place is lost, and nothing is let through too early.
+            // If it fails, the place in the queue stays charged, and nobody is released too early.
             let _ = shared.run(script, keys, numbers.into()).await;
         });
     }
@@ -386,7 +384,7 @@ impl RedisStore {
             if charges {
                 shared.count(&verdict);
             }
-            shared.health.ended(&verdict, [command.key()]);
+            shared.health.record(&verdict, [command.key()]);
             verdict
         });
         Box::into_pin(judged)

@@ -17,8 +17,8 @@ use super::{
     scripts::{ScriptCache, Scripts},
 };
 
-/// What is asked about the key in one place of a limit: one whose policy is that of a place before
-/// it is another policy.
+/// The query for the key in one place of the limit. If a place before it has the same policy, its
+/// policy id is another one: their buckets are not the same.
 fn key_query<A: Scripted, K: PortableKey>(
     shared: &Shared,
     (limit, key): (&A, &K),
@@ -86,8 +86,8 @@ macro_rules! each_of {
             ) -> Option<Verdict<($(Option<$Algorithm::Snapshot>,)+)>> {
                 let is_present = |place: u8| query.limits.1 & 1 << place != 0;
                 let answers = match answers {
-                    Answers::Apart(answers) => answers,
-                    Answers::Together(answer) => {
+                    Answers::OneForEach(answers) => answers,
+                    Answers::OneForAll(answer) => {
                         let members = &query.scripts().members;
                         return reply::read_with(members, answer, query.cost, |reply| {
                             Some(($(
@@ -133,12 +133,13 @@ macro_rules! each_of {
                     if charges {
                         shared.count(&verdict);
                     }
-                    shared.health.ended(&verdict, query.states());
+                    shared.health.record(&verdict, query.states());
                     verdict
                 })
             }
 
-            // Of a store that does not fit, the compiler's message would list one of these for each length.
+            // Keeps the compiler from listing one of these for each length where a store does not
+            // fit.
             #[diagnostic::do_not_recommend]
             impl<$($Algorithm: Scripted, $Key: Key + PortableKey),+>
                 Store<Limits<$($Algorithm),+>, Keys<$($Key),+>> for RedisStore
@@ -175,7 +176,7 @@ macro_rules! each_of {
                     let query = Arc::new(query(&self.shared, limits, &keys.to_owned(), cost));
                     Answer::Later(Box::pin(async move {
                         let refunded = query.refund().await;
-                        query.shared.health.ended(&refunded, query.states());
+                        query.shared.health.record(&refunded, query.states());
                         refunded
                     }))
                 }
@@ -189,7 +190,7 @@ macro_rules! each_of {
                     Answer::Later(Box::pin(async move {
                         for key_query in query.queries {
                             let deleted = query.shared.delete(key_query.keys).await;
-                            query.shared.health.ended(&deleted, []);
+                            query.shared.health.record(&deleted, []);
                             deleted?;
                         }
                         Ok(())

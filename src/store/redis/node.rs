@@ -1,4 +1,5 @@
-//! One server, or the primary behind Sentinel: its connections are made, watched, and made anew.
+//! The connections to one server, or to the primary behind Sentinel: each is watched, and replaced
+//! when it is lost or hung.
 
 use std::{
     collections::hash_map::RandomState,
@@ -21,7 +22,7 @@ use super::{failure::Disconnected, link::Link, settings::Settings};
 
 const MIN_PAUSE: Duration = Duration::from_millis(20);
 const MAX_PAUSE: Duration = Duration::from_millis(500);
-/// That a connection to a server was lost is told at most this often.
+/// Lost connections to one server are logged at most this often.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A server, and the connections to it that take turns.
@@ -34,8 +35,8 @@ pub(super) struct Node {
 impl Node {
     pub(super) fn new(settings: &Settings, connections: usize) -> Self {
         let server = settings.server();
-        let last_told = LastTold::default();
-        let connection = || Connection::new(settings.clone(), Arc::clone(&last_told));
+        let last_logged = LastLogged::default();
+        let connection = || Connection::new(settings.clone(), Arc::clone(&last_logged));
         Self {
             server,
             connections: (0..connections.max(1)).map(|_| connection()).collect(),
@@ -43,13 +44,13 @@ impl Node {
         }
     }
 
-    /// Which server it is; `None` where Sentinel says so, or for a socket of this machine.
+    /// Which server it is; `None` behind Sentinel, and for a Unix socket.
     pub(super) fn server(&self) -> Option<&Server> {
         self.server.as_ref()
     }
 
-    /// The connection whose turn it is, if it is there and answers.
-    pub(super) fn link_in_turn(&self) -> Option<Arc<Link>> {
+    /// The connection whose turn it is, if it is up and not suspected to hang.
+    pub(super) fn next_link(&self) -> Option<Arc<Link>> {
         let connection = match &*self.connections {
             [only] => only,
             several => {
@@ -62,14 +63,14 @@ impl Node {
         Some(Arc::clone(link))
     }
 
-    /// Its connections that are there.
+    /// The connections that are up.
     pub(super) fn links(&self) -> impl Iterator<Item = Arc<Link>> {
         let connections = self.connections.iter();
         connections.filter_map(|connection| connection.shared.link.load_full())
     }
 
-    /// The next connection that answers, or one that may. If none was ever tried, this waits for
-    /// the first attempt.
+    /// The next connection that is up, one that is suspected to hang only if there is no other. At
+    /// first this waits for the first attempt to connect.
     pub(super) async fn link(&self) -> Result<Arc<Link>, Disconnected> {
         let turn = self.next.load(Ordering::Relaxed);
         let in_turn = || {
@@ -85,7 +86,7 @@ impl Node {
                     suspect.get_or_insert_with(|| Arc::clone(link));
                 }
                 State::Up(link) => return Ok(Arc::clone(link)),
-                State::Untried => connection.keep(),
+                State::Untried => connection.start_keeper(),
                 State::Down(_) => {}
             }
         }
@@ -96,21 +97,21 @@ impl Node {
         }
     }
 
-    /// Whether it has a connection that answers.
-    pub(super) fn is_well(&self) -> bool {
+    /// Whether a connection is up and not suspected to hang.
+    pub(super) fn is_healthy(&self) -> bool {
         self.connections.iter().any(|connection| {
             matches!(&*connection.shared.state.borrow(), State::Up(link) if !link.is_suspect())
         })
     }
 
-    /// Whether no attempt to connect has come to its end.
+    /// Whether the first attempt to connect has not ended.
     pub(super) fn is_untried(&self) -> bool {
         let mut connections = self.connections.iter();
         connections.all(|connection| matches!(&*connection.shared.state.borrow(), State::Untried))
     }
 }
 
-/// A place for one connection, in which a task keeps one.
+/// One of a node's connections, and the task that replaces it when it is lost or hung.
 struct Connection {
     shared: Arc<Shared>,
     keeper: Mutex<Option<AbortHandle>>,
@@ -118,43 +119,44 @@ struct Connection {
 
 struct Shared {
     settings: Settings,
-    /// That of the state, if it is up: found without a write to memory that all threads share.
+    /// The link of the state, if it is up. Reading it writes no memory that other threads share.
     link: ArcSwapOption<Link>,
     state: watch::Sender<State>,
-    last_told: LastTold,
+    last_logged: LastLogged,
 }
 
-/// When it was last told that a connection to this server was lost: of those of a pool not each
-/// tells the same.
-type LastTold = Arc<Mutex<Option<Instant>>>;
+/// When a lost connection to this server was last logged. The connections of a pool share this, so
+/// that a restart of the server is not logged by each of them.
+type LastLogged = Arc<Mutex<Option<Instant>>>;
 
 enum State {
-    /// No attempt to connect has come to its end.
+    /// The first attempt to connect has not ended.
     Untried,
     Up(Arc<Link>),
-    /// It was lost, or could not be made.
+    /// The connection was lost, or could not be made.
     Down(Error),
 }
 
 impl Connection {
-    fn new(settings: Settings, last_told: LastTold) -> Self {
+    fn new(settings: Settings, last_logged: LastLogged) -> Self {
         Self {
             shared: Arc::new(Shared {
                 settings,
                 link: ArcSwapOption::empty(),
                 state: watch::Sender::new(State::Untried),
-                last_told,
+                last_logged,
             }),
             keeper: Mutex::new(None),
         }
     }
 
-    /// Starts the task that keeps a connection, unless there is one.
-    fn keep(&self) {
+    /// Starts the task that connects and reconnects, unless it runs.
+    fn start_keeper(&self) {
         let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
         if keeper.as_ref().is_none_or(AbortHandle::is_finished) {
             let shared = Arc::clone(&self.shared);
-            *keeper = Some(tokio::spawn(async move { shared.keep().await }).abort_handle());
+            *keeper =
+                Some(tokio::spawn(async move { shared.keep_connected().await }).abort_handle());
         }
     }
 
@@ -182,17 +184,17 @@ impl Drop for Connection {
     }
 }
 
-/// Forgets the connection when the task that keeps it ends, as with its runtime.
-struct KeepingGuard<'a>(&'a Shared);
+/// Sets the state back when the task ends, as it does with its runtime.
+struct KeeperGuard<'a>(&'a Shared);
 
-impl Drop for KeepingGuard<'_> {
+impl Drop for KeeperGuard<'_> {
     fn drop(&mut self) {
-        self.0.is(State::Untried);
+        self.0.set_state(State::Untried);
     }
 }
 
 impl Shared {
-    fn is(&self, state: State) {
+    fn set_state(&self, state: State) {
         let link = match &state {
             State::Up(link) => Some(Arc::clone(link)),
             State::Untried | State::Down(_) => None,
@@ -203,64 +205,64 @@ impl Shared {
         self.state.send_replace(state);
     }
 
-    /// Whether it is time to tell that a connection was lost: for one server at most once a second.
-    fn is_to_be_told(&self) -> bool {
-        let mut last_told = self
-            .last_told
+    /// Whether a lost connection may be logged now: for one server at most once a second.
+    fn may_log(&self) -> bool {
+        let mut last_logged = self
+            .last_logged
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let is_time = last_told.is_none_or(|told| told.elapsed() >= LOG_INTERVAL);
+        let is_time = last_logged.is_none_or(|at| at.elapsed() >= LOG_INTERVAL);
         if is_time {
-            *last_told = Some(Instant::now());
+            *last_logged = Some(Instant::now());
         }
         is_time
     }
 
-    /// Makes a connection, watches it, and makes another one when it is lost or hung, for ever.
-    async fn keep(&self) {
-        let _keeping = KeepingGuard(self);
+    /// Connects, and connects again whenever the connection is lost or hung, for ever.
+    async fn keep_connected(&self) {
+        let _guard = KeeperGuard(self);
         let server = self.settings.name();
         let mut lost: Option<(Instant, bool)> = None;
         let mut pause = Duration::ZERO;
         loop {
-            let made = Instant::now();
+            let began = Instant::now();
             let error = match self.settings.connect().await {
                 Ok((client, mut running)) => {
-                    if let Some((lost, is_told)) = lost.take() {
+                    if let Some((lost, is_logged)) = lost.take() {
                         self.settings.history().reconnected();
                         let after = lost.elapsed();
-                        if is_told {
+                        if is_logged {
                             tracing::info!(target: "tollgate::store", server, ?after, "connected to Redis again");
                         }
                     }
                     let link = Arc::new(Link::new(client, self.settings.deadline()));
-                    self.is(State::Up(Arc::clone(&link)));
+                    self.set_state(State::Up(Arc::clone(&link)));
                     let error = tokio::select! {
                         error = running.ended() => error,
-                        () = link.is_hung() => Error::new(ErrorKind::Timeout, "nothing was answered for a second"),
-                        () = link.is_read_only() => Error::new(ErrorKind::Unknown, "READONLY the server is no primary"),
+                        () = link.until_hung() => Error::new(ErrorKind::Timeout, "nothing was answered for a second"),
+                        () = link.until_read_only() => Error::new(ErrorKind::Unknown, "READONLY the server is no primary"),
                     };
-                    let is_told = self.is_to_be_told();
-                    if is_told {
+                    let is_logged = self.may_log();
+                    if is_logged {
                         tracing::warn!(target: "tollgate::store", server, %error, "lost a connection to Redis");
                     }
-                    lost = Some((Instant::now(), is_told));
-                    if made.elapsed() >= MAX_PAUSE {
+                    lost = Some((Instant::now(), is_logged));
+                    if began.elapsed() >= MAX_PAUSE {
                         pause = Duration::ZERO;
                     }
                     error
                 }
                 Err(error) => error,
             };
-            self.is(State::Down(error));
-            sleep(pause.mul_f64(0.5 + chance() / 2.0)).await;
+            self.set_state(State::Down(error));
+            sleep(pause.mul_f64(0.5 + random_fraction() / 2.0)).await;
             pause = (2 * pause).clamp(MIN_PAUSE, MAX_PAUSE);
         }
     }
 }
 
-/// From 0 to 1, so that many processes don't come back at the same instant.
-fn chance() -> f64 {
+/// From 0 to 1: the jitter that keeps many processes from reconnecting at the same instant.
+fn random_fraction() -> f64 {
     let random = RandomState::new().build_hasher().finish();
     (random >> 11) as f64 / (1_u64 << 53) as f64
 }

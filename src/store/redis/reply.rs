@@ -1,4 +1,4 @@
-//! What a script answered, in numbers.
+//! Reads the reply of a script.
 
 use bytes::Bytes;
 
@@ -8,7 +8,7 @@ use crate::{
     store::Verdict,
 };
 
-/// Reads the answer of a decision about one key; `None` if it makes no sense.
+/// Reads the reply of a decision about one key; `None` if it is not one.
 pub(super) fn read<A: Scripted>(
     algorithm: &A,
     members: &[Member],
@@ -23,7 +23,7 @@ pub(super) fn is_charged(answer: &Bytes) -> bool {
     answer.first() == Some(&CHARGED)
 }
 
-/// Whether a decision has let its cost through.
+/// Whether a decision has admitted its cost.
 pub(super) fn is_admitted(members: &[Member], answer: &Bytes) -> bool {
     let verdict = read_with(members, answer, 0, |_| Some(()));
     verdict.is_some_and(|verdict| verdict.admitted)
@@ -34,7 +34,7 @@ const CHARGED: u8 = 1;
 /// The first byte of any other reply.
 const NOT_CHARGED: u8 = 0;
 
-/// Reads the answer of a decision by what these members reply.
+/// Reads the reply of a decision with these members.
 pub(super) fn read_with<T>(
     members: &[Member],
     answer: &Bytes,
@@ -77,7 +77,7 @@ fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
 /// A whole number, so small that a double holds it exactly.
 fn whole(number: f64) -> Option<u64> {
     const TOO_LARGE: u64 = 1 << 54;
-    // `as` saturates, and makes 0 of what is not a number: it is another number then.
+    // `as` saturates, and makes NaN 0; the way back rejects NaN, negatives and fractions.
     let whole = number as u64;
     (whole < TOO_LARGE && whole as f64 == number).then_some(whole)
 }

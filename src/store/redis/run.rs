@@ -1,5 +1,5 @@
-//! What happens to one decision: its script is sent, and its answer waited for until the deadline.
-//! A script that is gone is loaded, and a slot that moves is followed.
+//! Sends the script of a decision, and waits for the answer until the deadline. If Redis does not
+//! have the script, it is loaded; if a slot has moved, the script is sent to its new node.
 
 use std::{future::Future, sync::Arc, time::Instant};
 
@@ -15,26 +15,27 @@ use crate::error::{StoreError, StoreErrorKind};
 use super::{
     Shared,
     arguments::Arguments,
-    failure::{self, Elsewhere, NOSCRIPT},
+    failure::{self, NOSCRIPT, Redirect},
     link::{Busy, Link, Sent},
-    loads::{LOAD_TIMEOUT, Unloaded},
+    loads::{LOAD_TIMEOUT, LoadError},
     node::Node,
     scripts::Loadable,
 };
 
-/// How often a command is sent if it was not executed: a node redirected it, or had no script.
+/// How often a command is sent: again only if a node has redirected it, or had no script.
 const MAX_ATTEMPTS: usize = 5;
 
-/// A command that was not executed, or not to its end.
-enum Refused {
+/// Why a command has no reply.
+enum NoReply {
     NoScript,
-    Elsewhere(Elsewhere),
-    /// Redis has said no.
-    Answered(StoreError),
+    Redirected(Redirect),
+    /// Redis has answered with an error.
+    RedisError(StoreError),
+    /// There was no answer.
     Failed(StoreError),
 }
 
-impl From<StoreError> for Refused {
+impl From<StoreError> for NoReply {
     fn from(error: StoreError) -> Self {
         Self::Failed(error)
     }
@@ -42,12 +43,11 @@ impl From<StoreError> for Refused {
 
 /// A command about keys of one slot.
 pub(super) struct Command<'a> {
-    /// The script that is run; without one the keys are deleted.
+    /// The script to run; `None` deletes the keys.
     script: Option<&'a Loadable>,
     keys: Vec<Bytes>,
     arguments: Option<Arguments>,
-    /// From then on its answer is of no use.
-    until: Instant,
+    deadline: Instant,
 }
 
 impl Command<'_> {
@@ -63,13 +63,13 @@ impl Command<'_> {
         }
     }
 
-    /// What is sent: made anew each time, as it is nearly always sent once.
+    /// The arguments of the command. Nearly always they are needed once.
     fn values(&self) -> Vec<Value> {
         let mut values = Vec::with_capacity(3 + self.keys.len());
         if let Some(script) = self.script {
             values.push(script.sha1.clone());
             values.push(match self.keys.len() {
-                // Not written with digits each time.
+                // Without formatting a number.
                 1 => Value::from_static_str("1"),
                 keys => Value::from(keys as i64),
             });
@@ -89,15 +89,15 @@ impl Command<'_> {
     }
 }
 
-/// Where a command is sent: to the node that holds its slot, or to the one that takes the slot
-/// over.
+/// The node to which a command is sent: the one that holds its slot, or the one to which the slot
+/// is moving (`asking`).
 struct Target {
     node: Arc<Node>,
     asking: bool,
 }
 
 impl Shared {
-    /// Runs the script; one that Redis does not have is not run, so it is loaded and run again.
+    /// Runs the script; if Redis does not have it, it is loaded first.
     pub(super) async fn run(
         &self,
         script: &Loadable,
@@ -107,7 +107,7 @@ impl Shared {
         self.execute(&self.command(script, keys, arguments)).await
     }
 
-    /// A script with its keys and arguments, which has until the deadline from now on.
+    /// A call of a script, whose deadline starts now.
     pub(super) fn command<'a>(
         &self,
         script: &'a Loadable,
@@ -118,7 +118,7 @@ impl Shared {
             script: Some(script),
             keys,
             arguments: Some(arguments),
-            until: Instant::now() + self.deadline,
+            deadline: Instant::now() + self.deadline,
         }
     }
 
@@ -133,12 +133,12 @@ impl Shared {
             script: None,
             keys,
             arguments: None,
-            until: Instant::now() + self.deadline,
+            deadline: Instant::now() + self.deadline,
         };
         self.execute(&command).await.map(drop)
     }
 
-    /// Waits for the work till the deadline.
+    /// Waits for the work until the store's deadline from now.
     pub(super) async fn in_time<T>(
         &self,
         work: impl Future<Output = Result<T, StoreError>>,
@@ -146,57 +146,56 @@ impl Shared {
         self.until(Instant::now() + self.deadline, work).await
     }
 
-    /// Waits for the work till then. Work that is done at once sets no timer.
+    /// Waits for the work until this deadline. Work that is done at once sets no timer.
     async fn until<T>(
         &self,
-        until: Instant,
+        deadline: Instant,
         work: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        match tokio::time::timeout_at(until.into(), work).await {
+        match tokio::time::timeout_at(deadline.into(), work).await {
             Ok(done) => done,
             Err(_) if self.servers.is_untried() => Err(failure::not_yet()),
-            Err(_) => Err(failure::late(self.deadline)),
+            Err(_) => Err(failure::timed_out(self.deadline)),
         }
     }
 
-    /// Sends the command until a node has executed it: to where the cluster sends it, and after its
-    /// script is loaded.
+    /// Sends the command, and sends it again if it was redirected or its script had to be loaded.
     ///
-    /// Nearly always there is a connection, and its first answer is the last word. All else is in a
-    /// box, so that it is no part of the future of each decision: that was 1.8 kB with it, which
-    /// an allocator hands out far more slowly than what it keeps at hand (up to 1 kB), and which
-    /// moves between the processors with each answer.
+    /// Nearly always there is a connection, and its first answer is returned. Everything else is in
+    /// [`retry`](Self::retry), whose future is boxed: with it the future of each decision took 1.8
+    /// kB, which an allocator hands out far more slowly than up to 1 kB.
     ///
-    /// An answer is waited for by the client's own timer, which also keeps what is late from being
-    /// sent; all else by [`until`](Self::until). A timer around everything would take a tenth
-    /// of the requests that one connection can carry.
+    /// The timeout of an answer is fred's own, which also keeps a command that has timed out from
+    /// being sent; the rest has [`until`](Self::until). A timer around everything would take a
+    /// tenth of the requests that one connection can carry.
     pub(super) async fn execute(&self, command: &Command<'_>) -> Result<Bytes, StoreError> {
         let generation = command.load_generation();
         let slot = self.servers.slot_of(command.key());
-        let follow = |answered| Box::pin(self.follow(command, slot, answered, generation));
-        let link = self.servers.link_in_turn(slot);
-        let done = match link.map(|link| self.sent(link, command)) {
+        let retry = |answered| Box::pin(self.retry(command, slot, answered, generation));
+        let link = self.servers.next_link(slot);
+        let done = match link.map(|link| self.send_now(link, command)) {
             Some(Ok(sent)) => match sent.await {
                 Ok(Resp3Frame::BlobString { data, .. }) => Ok(data),
-                answered => follow(Some(answered)).await,
+                answered => retry(Some(answered)).await,
             },
             Some(Err(error)) => Err(error),
-            None => follow(None).await,
+            None => retry(None).await,
         };
         match command.script {
-            Some(script) => script.loads.weigh(|| self.servers.server_of(slot), done),
+            Some(script) => script.loads.explain(|| self.servers.server_of(slot), done),
             None => done,
         }
     }
 
-    fn sent(&self, link: Arc<Link>, command: &Command<'_>) -> Result<Sent, StoreError> {
+    fn send_now(&self, link: Arc<Link>, command: &Command<'_>) -> Result<Sent, StoreError> {
         let bounds = (self.deadline, self.servers.max_unanswered);
         let sent = link.send(command.name(), command.values(), bounds);
         sent.map_err(|Busy| self.busy())
     }
 
-    /// Goes on with a command that was answered so, or that could not be sent at once.
-    async fn follow(
+    /// Goes on with a command whose first answer was not a reply, or that could not be sent at
+    /// once.
+    async fn retry(
         &self,
         command: &Command<'_>,
         slot: u16,
@@ -207,13 +206,13 @@ impl Shared {
             node: match self.servers.known_node_of(slot) {
                 Some(node) => node?,
                 None => {
-                    self.until(command.until, self.servers.node_of(slot))
+                    self.until(command.deadline, self.servers.node_of(slot))
                         .await?
                 }
             },
             asking: false,
         };
-        let mut answered = answered.map(|answer| self.sort(&target.node, answer));
+        let mut answered = answered.map(|answer| self.classify(&target.node, answer));
         let mut last = None;
         for _ in 0..MAX_ATTEMPTS {
             let answer = match answered.take() {
@@ -223,34 +222,34 @@ impl Shared {
                     self.send(&target, command).await
                 }
             };
-            let refused = match answer {
+            let no_reply = match answer {
                 Ok(answer) => return Ok(answer),
-                Err(Refused::Failed(error)) => return Err(error),
-                Err(Refused::Answered(error)) => {
+                Err(NoReply::Failed(error)) => return Err(error),
+                Err(NoReply::RedisError(error)) => {
                     if let Some(script) = command.script {
-                        script.loads.refused(target.node.server(), &error);
+                        script.loads.record_refusal(target.node.server(), &error);
                     }
                     return Err(error);
                 }
-                Err(refused) => refused,
+                Err(no_reply) => no_reply,
             };
-            match (&refused, command.script) {
-                (Refused::NoScript, Some(script)) => {
+            match (&no_reply, command.script) {
+                (NoReply::NoScript, Some(script)) => {
                     let load = self.load(&target.node, script, generation);
-                    self.until(command.until, load).await?;
+                    self.until(command.deadline, load).await?;
                 }
-                (Refused::Elsewhere(elsewhere), _) => target = self.target(elsewhere)?,
+                (NoReply::Redirected(redirect), _) => target = self.target(redirect)?,
                 _ => {}
             }
-            last = Some(refused);
+            last = Some(no_reply);
         }
         Err(match (last, command.script) {
-            (Some(Refused::NoScript), Some(script)) => {
+            (Some(NoReply::NoScript), Some(script)) => {
                 let error = StoreError::new(
                     StoreErrorKind::Misconfigured,
                     "Redis forgets the script as soon as it is loaded",
                 );
-                script.loads.refused(target.node.server(), &error);
+                script.loads.record_refusal(target.node.server(), &error);
                 error
             }
             _ => failure::unavailable(
@@ -259,26 +258,26 @@ impl Shared {
         })
     }
 
-    /// Where a node of the cluster sends a command.
-    fn target(&self, elsewhere: &Elsewhere) -> Result<Target, StoreError> {
+    /// The node that a command is redirected to.
+    fn target(&self, redirect: &Redirect) -> Result<Target, StoreError> {
         let Some(cluster) = self.servers.cluster() else {
             return Err(StoreError::new(
                 StoreErrorKind::Misconfigured,
                 "Redis is a cluster, and the client is set up for one server",
             ));
         };
-        let (server, asking) = match elsewhere {
-            Elsewhere::Moved(server) => {
-                cluster.look_again();
+        let (server, asking) = match redirect {
+            Redirect::Moved(server) => {
+                cluster.request_refresh();
                 (server, false)
             }
-            Elsewhere::Ask(server) => (server, true),
+            Redirect::Ask(server) => (server, true),
         };
         let node = cluster.node(server);
         Ok(Target { node, asking })
     }
 
-    /// Loads the script to one node, unless somebody did it since `seen`.
+    /// Loads the script into a node, unless another call has done so since generation `seen`.
     async fn load(&self, node: &Node, script: &Loadable, seen: u64) -> Result<(), StoreError> {
         let link = self.link(node).await?;
         let ask = || {
@@ -290,74 +289,77 @@ impl Shared {
             link.send("SCRIPT", values, bounds)
         };
         let loaded = script.loads.load(node.server().cloned(), seen, ask).await;
-        loaded.map_err(|unloaded| match unloaded {
-            Unloaded::Refused(message) => failure::answered(&message),
-            Unloaded::Busy => self.busy(),
-            Unloaded::Unanswered(error) => self.unanswered(error),
-            Unloaded::Aborted => failure::unavailable("the runtime shuts down"),
+        loaded.map_err(|error| match error {
+            LoadError::Refused(message) => failure::redis_error(&message),
+            LoadError::Busy => self.busy(),
+            LoadError::Unanswered(error) => self.unanswered(error),
+            LoadError::Aborted => failure::unavailable("the runtime shuts down"),
         })
     }
 
-    /// Sends the command to a node, as long as it has time, and waits for the answer.
-    async fn send(&self, target: &Target, command: &Command<'_>) -> Result<Bytes, Refused> {
-        let link = match target.node.link_in_turn() {
+    /// Sends the command to a node, and waits for the answer until its deadline.
+    async fn send(&self, target: &Target, command: &Command<'_>) -> Result<Bytes, NoReply> {
+        let link = match target.node.next_link() {
             Some(link) => link,
-            None => self.until(command.until, self.link(&target.node)).await?,
+            None => {
+                self.until(command.deadline, self.link(&target.node))
+                    .await?
+            }
         };
-        let time = command.until.saturating_duration_since(Instant::now());
+        let time = command.deadline.saturating_duration_since(Instant::now());
         let bounds = (time, self.servers.max_unanswered);
         let sent = match target.asking {
             false => link.send(command.name(), command.values(), bounds),
             true => link.send_asking(command.name(), command.values(), bounds),
         };
         match sent {
-            Ok(sent) => self.sort(&target.node, sent.await),
+            Ok(sent) => self.classify(&target.node, sent.await),
             Err(Busy) => Err(self.busy().into()),
         }
     }
 
-    /// What the answer of a node means.
-    fn sort(&self, node: &Node, answer: Result<Resp3Frame, Error>) -> Result<Bytes, Refused> {
+    /// The reply, or why there is none.
+    fn classify(&self, node: &Node, answer: Result<Resp3Frame, Error>) -> Result<Bytes, NoReply> {
         let frame = answer.map_err(|error| self.unanswered(error))?;
-        let message = match failure::sorted(frame) {
+        let message = match failure::reply_or_error(frame) {
             Ok(answer) => return Ok(answer),
             Err(message) => message,
         };
-        if let Some(elsewhere) = Elsewhere::read(&message, node.server()) {
-            return Err(Refused::Elsewhere(elsewhere));
+        if let Some(redirect) = Redirect::read(&message, node.server()) {
+            return Err(NoReply::Redirected(redirect));
         }
         match failure::code(&message) {
-            NOSCRIPT => Err(Refused::NoScript),
-            _ => Err(Refused::Answered(failure::answered(&message))),
+            NOSCRIPT => Err(NoReply::NoScript),
+            _ => Err(NoReply::RedisError(failure::redis_error(&message))),
         }
     }
 
-    /// The connection to a node whose turn it is.
+    /// The next connection to a node.
     async fn link(&self, node: &Node) -> Result<Arc<Link>, StoreError> {
         node.link().await.map_err(|disconnected| {
-            self.node_is_ill();
+            self.node_failed();
             StoreError::from(disconnected)
         })
     }
 
     fn busy(&self) -> StoreError {
-        self.node_is_ill();
+        self.node_failed();
         failure::busy()
     }
 
-    /// No answer came.
+    /// The error of a call that fred could not complete.
     fn unanswered(&self, error: Error) -> StoreError {
-        self.node_is_ill();
+        self.node_failed();
         match error.kind() {
-            ErrorKind::Timeout => failure::late(self.deadline),
-            _ => failure::unanswered(error),
+            ErrorKind::Timeout => failure::timed_out(self.deadline),
+            _ => failure::client_error(error),
         }
     }
 
-    /// A node does not answer: another one may hold its slots by now.
-    fn node_is_ill(&self) {
+    /// A node does not answer: asks for the slots again, which another one may hold by now.
+    fn node_failed(&self) {
         if let Some(cluster) = self.servers.cluster() {
-            cluster.look_again();
+            cluster.request_refresh();
         }
     }
 }

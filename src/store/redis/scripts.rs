@@ -1,4 +1,4 @@
-//! The scripts that were composed so far: one of each kind for each type of algorithm.
+//! The scripts of each type of algorithm, composed when it is first used.
 
 use std::{
     any::TypeId,
@@ -11,11 +11,11 @@ use sha1::{Digest, Sha1};
 use crate::algorithm::{Member, Script, Scripted};
 
 use super::{
-    compose::{Task, TimeOf, compose, compose_each_of},
+    compose::{Task, TimeOf, compose, compose_multi_key},
     loads::Loads,
 };
 
-/// What Redis runs for a type of algorithm.
+/// The scripts of a type of algorithm.
 pub(super) struct Scripts {
     pub(super) members: Vec<Member>,
     /// The layouts of the members' states: a part of every key.
@@ -25,16 +25,16 @@ pub(super) struct Scripts {
     pub(super) peek: Loadable,
     pub(super) repair: Loadable,
     pub(super) refund: Loadable,
-    /// Only where a request can be held back.
+    /// Only for algorithms that can delay a request.
     pub(super) withdraw: Option<Loadable>,
     pub(super) take_back: Loadable,
 }
 
-/// A script with the name that Redis knows it by.
+/// A script, and the SHA-1 sum by which Redis runs it.
 #[derive(Clone)]
 pub(super) struct Loadable {
     pub(super) text: String,
-    /// In hexadecimal digits; a clone shares them.
+    /// In hexadecimal digits; cloning allocates nothing.
     pub(super) sha1: Value,
     pub(super) loads: Arc<Loads>,
 }
@@ -71,25 +71,25 @@ impl Scripts {
     }
 }
 
-/// What Redis runs for each of several algorithms together.
-pub(super) struct EachScripts {
+/// The scripts about several keys in one slot.
+pub(super) struct MultiKeyScripts {
     pub(super) members: Vec<Member>,
     pub(super) decide: Loadable,
     pub(super) peek: Loadable,
 }
 
-impl EachScripts {
+impl MultiKeyScripts {
     /// For these limits, in the order of their places.
     pub(super) fn of(limits: Vec<Script>, time: TimeOf) -> Self {
         Self {
-            decide: Loadable::new(compose_each_of(&limits, Task::Decide, time)),
-            peek: Loadable::new(compose_each_of(&limits, Task::Peek, time)),
+            decide: Loadable::new(compose_multi_key(&limits, Task::Decide, time)),
+            peek: Loadable::new(compose_multi_key(&limits, Task::Peek, time)),
             members: limits.iter().flat_map(Script::members).cloned().collect(),
         }
     }
 }
 
-/// The scripts of algorithms, found by their types, and by which of them are asked.
+/// The scripts of algorithms, found by their types, and by which of their keys are present.
 ///
 /// An append-only, lock-free list: a store is used with few types.
 pub(super) struct ScriptCache<S> {

@@ -1,4 +1,4 @@
-//! How connections are made.
+//! The settings of the store's connections, and how one is made from them.
 
 use std::{
     fmt,
@@ -21,28 +21,28 @@ use tokio::{task::JoinHandle, time::timeout};
 
 use super::link::Link;
 
-/// How long each step of a handshake may take, at least.
+/// The shortest timeout of each step of a handshake.
 const MIN_HANDSHAKE: Duration = Duration::from_secs(1);
 
-/// How connections are made: as the caller's client would, but for what the store decides itself.
+/// The settings of the caller's client, except for those that the store sets itself.
 #[derive(Clone)]
 pub(super) struct Settings {
     config: Config,
     connection: ConnectionConfig,
     performance: PerformanceConfig,
-    /// How long each step of a handshake may take.
+    /// The timeout of each step of a handshake.
     handshake: Duration,
     /// How long a decision may take.
     deadline: Duration,
     history: Arc<History>,
 }
 
-/// What became of the connections that were there before, to any server.
+/// What is known of earlier connections, to any server.
 #[derive(Default)]
 pub(super) struct History {
-    /// How often one was made after another one was lost or given up.
+    /// How often a lost or hung connection was replaced.
     reconnects: AtomicU64,
-    /// The last answer over one that is gone.
+    /// The last answer over a connection that is gone.
     last_answer: Mutex<Option<Instant>>,
 }
 
@@ -78,16 +78,16 @@ impl Settings {
             connection_timeout: handshake,
             internal_command_timeout: handshake,
             max_command_attempts: 1,
-            // What waits is bounded by the store.
+            // The store itself bounds how many commands wait.
             max_command_buffer_len: 0,
-            // Whether a connection is hung is seen by the store.
+            // The store itself notices a connection that hangs.
             unresponsive: UnresponsiveConfig {
                 max_timeout: None,
                 ..UnresponsiveConfig::default()
             },
             ..client.connection_config().clone()
         };
-        // Small commands one after the other: nobody waits for the acknowledgement of the one
+        // Commands are small: each is sent at once, and not when TCP has acknowledged the one
         // before.
         connection.tcp.nodelay = connection.tcp.nodelay.or(Some(true));
         Self {
@@ -111,7 +111,7 @@ impl Settings {
         self.deadline
     }
 
-    /// The server, where it is one and the same.
+    /// The server, if the settings name one; `None` for a cluster or Sentinel.
     pub(super) fn server(&self) -> Option<Server> {
         match &self.config.server {
             ServerConfig::Centralized { server } => Some(server.clone()),
@@ -119,7 +119,7 @@ impl Settings {
         }
     }
 
-    /// What the server is called.
+    /// What the server is called in events.
     pub(super) fn name(&self) -> String {
         ServerName(&self.config.server).to_string()
     }
@@ -132,14 +132,14 @@ impl Settings {
         self.config.server.hosts()
     }
 
-    /// The same for one node of a cluster.
+    /// The same settings for one node of a cluster.
     pub(super) fn of_node(&self, server: Server) -> Self {
         let mut settings = self.clone();
         settings.config.server = ServerConfig::Centralized { server };
         settings
     }
 
-    /// Connects a new client, which ends with its connection.
+    /// Connects a new client. It does not reconnect: when its connection ends, so does its task.
     pub(super) async fn connect(&self) -> Result<(Client, ConnectionTask), Error> {
         let client = Client::new(
             self.config.clone(),
@@ -148,7 +148,7 @@ impl Settings {
             None,
         );
         let mut running = ConnectionTask(client.connect());
-        // Behind Sentinel there are some steps more, of which fred leaves one without a limit.
+        // Sentinel needs several steps, and fred has no timeout for one of them.
         let limit = 6 * self.handshake;
         let connected = async {
             tokio::select! {
@@ -159,12 +159,15 @@ impl Settings {
         };
         match timeout(limit, connected).await {
             Ok(connected) => connected.map(|()| (client, running)),
-            Err(_) => Err(Error::new(ErrorKind::Timeout, "no end of the handshake")),
+            Err(_) => Err(Error::new(
+                ErrorKind::Timeout,
+                "the handshake did not end in time",
+            )),
         }
     }
 }
 
-/// The task of a connection, which ends with this.
+/// The task of a connection; dropping this ends it.
 pub(super) struct ConnectionTask(JoinHandle<Result<(), Error>>);
 
 impl ConnectionTask {
@@ -188,7 +191,7 @@ fn reason_of_end(ended: Result<Result<(), Error>, tokio::task::JoinError>) -> Er
     }
 }
 
-/// A server as an operator knows it.
+/// A server's name in events: its address, or which primary it is.
 struct ServerName<'a>(&'a ServerConfig);
 
 impl fmt::Display for ServerName<'_> {

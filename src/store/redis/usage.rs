@@ -1,4 +1,4 @@
-//! What a store has done so far, in numbers that cost next to nothing to keep.
+//! Counters: how a store's decisions ended, and how its connections are.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
@@ -15,26 +15,26 @@ use super::{Shared, connection::Servers};
 /// What a [`RedisStore`](super::RedisStore) has decided so far, and how its connections are; see
 /// [`usage`](super::RedisStore::usage).
 ///
-/// A decision is what is asked for each request: `check` and `check_cost`, and each request through
-/// a layer. Those whose caller went away before the answer are in none of the counts.
+/// A decision is a `check` or `check_cost`, or a request through a layer. One whose caller went
+/// away before the answer is not counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RedisUsage {
     /// How many decisions have admitted.
     pub admitted: u64,
-    /// How many decisions have refused: the limit was reached.
+    /// How many decisions have refused a request.
     pub refused: u64,
     /// How many decisions failed as [`Unavailable`](StoreErrorKind::Unavailable): there was no
-    /// answer, or not in time.
+    /// answer in time.
     pub unavailable: u64,
     /// How many decisions failed as [`Misconfigured`](StoreErrorKind::Misconfigured).
     pub misconfigured: u64,
-    /// How many decisions failed as [`InvalidInput`](StoreErrorKind::InvalidInput): something else
-    /// stands under their key.
+    /// How many decisions failed as [`InvalidInput`](StoreErrorKind::InvalidInput): their key has
+    /// a value that no store wrote.
     pub invalid: u64,
-    /// How many decisions wait for an answer of Redis right now, in time.
+    /// How many commands wait for Redis's answer right now; not those that have timed out.
     pub in_flight: usize,
-    /// How often a connection was made anew, to any server.
+    /// How often a lost or hung connection was replaced, to any server.
     pub reconnects: u64,
     /// When Redis last answered anything, if it ever did.
     pub last_answer: Option<Instant>,
@@ -58,7 +58,7 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    pub(super) fn ended(&self, outcome: Outcome) {
+    pub(super) fn record(&self, outcome: Outcome) {
         let counter = match outcome {
             Outcome::Admitted => &self.admitted,
             Outcome::Refused => &self.refused,
@@ -76,7 +76,7 @@ impl Counters {
             unavailable: self.unavailable.load(Relaxed),
             misconfigured: self.misconfigured.load(Relaxed),
             invalid: self.invalid.load(Relaxed),
-            in_flight: servers.waiting(),
+            in_flight: servers.in_flight(),
             reconnects: servers.reconnects(),
             last_answer: servers.last_answer(),
         }
@@ -86,7 +86,7 @@ impl Counters {
 impl Shared {
     /// Counts how a decision ended.
     pub(super) fn count<S>(&self, decided: &Result<Verdict<S>, StoreError>) {
-        self.counters.ended(match decided {
+        self.counters.record(match decided {
             Ok(verdict) if verdict.admitted => Outcome::Admitted,
             Ok(_) => Outcome::Refused,
             Err(error) => Outcome::Failed(error.kind()),

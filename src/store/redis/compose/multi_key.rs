@@ -11,7 +11,7 @@ use super::{
 ///
 /// Its keys are the first limit's state, then all further keys in the order of the limits, then the
 /// states of the other limits.
-pub(in crate::store::redis) fn compose_each_of(
+pub(in crate::store::redis) fn compose_multi_key(
     limits: &[Script],
     task: Task,
     time: TimeOf,

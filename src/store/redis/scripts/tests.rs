@@ -95,7 +95,7 @@ fn scripts_of(name: &str, scripts: Scripts) -> Vec<Pinned> {
 }
 
 fn scripts_of_keys(name: &str, limits: Vec<Script>, time: TimeOf) -> Vec<Pinned> {
-    let EachScripts { decide, peek, .. } = EachScripts::of(limits, time);
+    let MultiKeyScripts { decide, peek, .. } = MultiKeyScripts::of(limits, time);
     vec![
         (format!("{name}: decide"), decide),
         (format!("{name}: peek"), peek),
