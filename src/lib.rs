@@ -1,8 +1,9 @@
 //! Rate limiting for tower services: axum, tonic, hyper, or any [`Service`](tower_service::Service)
 //! at all.
 //!
-//! A limit has three parts: an [algorithm] says how much is let through, a [key] says which requests
-//! are counted together, a [store] keeps the counts. Each can be changed without the others.
+//! A limit has three parts: an [algorithm] says how much is let through, a [key] says which
+//! requests are counted together, a [store] keeps the counts. Each can be changed without the
+//! others.
 //!
 //! ```
 //! use axum::{Router, routing::get};
@@ -105,11 +106,11 @@ mod keyed;
 #[cfg(feature = "layer")]
 mod layer;
 #[cfg(feature = "layer")]
+mod logged_once;
+#[cfg(feature = "layer")]
 pub mod response;
 #[cfg(feature = "layer")]
 mod store_error;
-#[cfg(feature = "layer")]
-mod told_once;
 
 pub use clock::Timestamp;
 pub use decision::{Decision, PolicyDecision};

@@ -5,7 +5,7 @@ use std::{borrow::Cow, convert::Infallible, error::Error, fmt};
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, StatusCode, header::CONTENT_TYPE};
 
-use crate::told_once::ToldOnce;
+use crate::logged_once::LoggedOnce;
 
 /// The answer to a request that has no key but should have one.
 ///
@@ -75,7 +75,7 @@ impl MissingKey {
     /// logged once per field.
     #[cold]
     pub(super) fn of_header(name: &HeaderName, what: &'static str) -> Self {
-        static LOGGED: ToldOnce = ToldOnce::new();
+        static LOGGED: LoggedOnce = LoggedOnce::new();
 
         if LOGGED.is_new(name.as_str()) {
             tracing::warn!(

@@ -4,9 +4,9 @@ use crate::{
     decision::{Decision, PolicyDecision},
     error::StoreError,
     key::Rejection,
+    logged_once::LoggedOnce,
     response::Respond,
     store_error::{self, HandleStoreError},
-    told_once::ToldOnce,
 };
 
 use super::Options;
@@ -64,7 +64,7 @@ impl<C, R, X, E, D> Options<C, R, X, E, D> {
 /// A quota of 0 units says what it does and needs no warning. It has a window; a burst of 0 has
 /// none.
 fn warn_of_bursts_of_zero(decision: &Decision) {
-    static WARNED: ToldOnce = ToldOnce::new();
+    static WARNED: LoggedOnce = LoggedOnce::new();
 
     let is_zero = |policy: &&PolicyDecision| policy.limit() == 0 && policy.window().is_zero();
     for policy in decision.policies().iter().filter(is_zero) {

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     decision::{Decision, PolicyDecision},
-    told_once::ToldOnce,
+    logged_once::LoggedOnce,
 };
 
 /// A dialect, and the first `RateLimit-Policy` line that was written in it.
@@ -92,7 +92,7 @@ impl FieldWriter {
 /// policy of the same name: a client cannot tell the two apart.
 #[cold]
 fn warn_of_equal_names(decision: &Decision, headers: &HeaderMap) {
-    static LOGGED: ToldOnce = ToldOnce::new();
+    static LOGGED: LoggedOnce = LoggedOnce::new();
 
     // The last line is ours.
     let others = || headers.get_all(POLICY).iter().rev().skip(1);

@@ -1,18 +1,19 @@
-//! What an operator is told once: the names that were told already.
+//! Events that are logged once for each name: which names were logged already.
 
 use std::{
     collections::BTreeSet,
     sync::{PoisonError, RwLock},
 };
 
-/// The names that an operator was told of: a policy's, say. Each event has one in a `static`.
+/// The names, of policies for example, for which an event was logged. Each event has one in a
+/// `static`.
 #[derive(Debug, Default)]
-pub(crate) struct ToldOnce {
+pub(crate) struct LoggedOnce {
     names: RwLock<BTreeSet<String>>,
 }
 
-impl ToldOnce {
-    /// After so many names nothing is told any more: made-up names must not fill the memory.
+impl LoggedOnce {
+    /// After this many names nothing is logged any more: made-up names must not fill the memory.
     const MAX_NAMES: usize = 1_000;
 
     pub(crate) const fn new() -> Self {
@@ -21,7 +22,7 @@ impl ToldOnce {
         }
     }
 
-    /// Whether nothing was told of this name yet; from now on something was.
+    /// Whether this name is new; from now on it is not.
     #[cold]
     pub(crate) fn is_new(&self, name: &str) -> bool {
         let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
@@ -39,12 +40,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_name_is_new_once_and_so_many_are_and_no_more() {
-        let told = ToldOnce::new();
-        assert!(told.is_new("a"));
-        assert!(!told.is_new("a"));
-        let new = (0..2 * ToldOnce::MAX_NAMES).filter(|name| told.is_new(&name.to_string()));
-        assert_eq!(new.count(), ToldOnce::MAX_NAMES - 1);
-        assert!(!told.is_new("b"));
+    fn each_name_is_new_once_and_at_most_a_thousand_are() {
+        let logged = LoggedOnce::new();
+        assert!(logged.is_new("a"));
+        assert!(!logged.is_new("a"));
+        let new = (0..2 * LoggedOnce::MAX_NAMES).filter(|name| logged.is_new(&name.to_string()));
+        assert_eq!(new.count(), LoggedOnce::MAX_NAMES - 1);
+        assert!(!logged.is_new("b"));
     }
 }
