@@ -1,4 +1,4 @@
-//! Where the time comes from, and how to turn it by hand in a test.
+//! Clocks: the machine's, and one for tests that is set by hand.
 
 use std::{
     sync::{
@@ -16,8 +16,8 @@ pub use system::SystemClock;
 
 /// An instant, in whole microseconds since the Unix epoch.
 ///
-/// At most 2<sup>53</sup> − 1 (the year 2255), which a Lua number still holds exactly;
-/// whatever is later is held there.
+/// At most 2<sup>53</sup> − 1 (the year 2255), which a Lua number still holds exactly; anything
+/// later becomes that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(u64);
 
@@ -25,10 +25,10 @@ impl Timestamp {
     /// The latest instant there is.
     pub const MAX: Self = Self((1 << 53) - 1);
 
-    /// The instant so many microseconds after the Unix epoch, or [`MAX`](Self::MAX) if that is
+    /// The instant this many microseconds after the Unix epoch, or [`MAX`](Self::MAX) if that is
     /// earlier.
     ///
-    /// # Example: the far future is held at the last instant
+    /// # Example: the far future becomes the latest instant
     ///
     /// ```
     /// use tollgate::Timestamp;
@@ -57,18 +57,18 @@ impl Timestamp {
     }
 }
 
-/// Tells the time of a store's decisions.
+/// The clock that a store reads, once for each decision.
 ///
 /// # What an implementor must do
 ///
-/// Answer quickly and without blocking: it is asked once for every decision. Steps back in time are
-/// allowed (they count as no time passed), but a clock that stands still refills no bucket.
+/// Answer quickly and without blocking. The time may step back: then no time has passed. But while
+/// a clock stands still no bucket refills.
 pub trait Clock: Clone + Send + Sync + 'static {
-    /// The instant it is.
+    /// The present time.
     fn now(&self) -> Timestamp;
 }
 
-/// A clock that stands still until it is turned by hand; its clones show the same time.
+/// A clock that stands still until it is set by hand; its clones show the same time.
 ///
 /// # Example: a refused caller is let in again when its wait is over
 ///
@@ -107,7 +107,7 @@ impl ManualClock {
     /// Moves the time forward, rounded down to whole microseconds, never past [`Timestamp::MAX`].
     pub fn advance(&self, duration: Duration) {
         let later = |micros| Some(Timestamp(micros).saturating_add(duration).as_micros());
-        // The closure always answers `Some`, so there is no failure to look at.
+        // The closure always returns `Some`, so this cannot fail.
         let _ = self
             .micros
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, later);

@@ -62,7 +62,7 @@ mod route_costs {
     /// Charges a request by its method and the route it matched, as the router spells it
     /// (`/users/{id}`).
     ///
-    /// An entry for a method goes before an entry for any method, whatever their order. `HEAD`
+    /// An entry for a method goes before one for any method; their order does not matter. `HEAD`
     /// costs what `GET` does, unless it has an entry of its own: routers serve it with the same
     /// handler. Requests that match no entry, or no route at all, cost the default. As in
     /// [`MatchedRoute`](crate::key::MatchedRoute), there is no matched route outside of the
@@ -92,7 +92,7 @@ mod route_costs {
         requests: Arc<AtomicU32>,
     }
 
-    /// After so many requests a warning names the routes that none of them has matched.
+    /// After this many requests a warning names the routes that none of them has matched.
     const WARN_AFTER: u32 = 10_000;
 
     #[derive(Debug, Clone, Default)]

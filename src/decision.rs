@@ -1,4 +1,4 @@
-//! What was decided, and what it means for the caller.
+//! The decision about one request.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ pub struct PolicyDecision {
     status: Known,
 }
 
-/// How a policy stands, or the numbers from which that is worked out.
+/// The status of a policy, or the numbers from which it is worked out.
 #[derive(Clone, Copy)]
 enum Known {
     Resolved(Status),
@@ -27,7 +27,7 @@ enum Known {
 }
 
 impl PolicyDecision {
-    /// What this policy decided, from how it stands.
+    /// What this policy decided, by its status.
     #[inline(always)]
     pub fn new(policy: &Policy, standing: Status) -> Self {
         Self::of(policy, Known::Resolved(standing))
@@ -140,7 +140,7 @@ impl PolicyDecision {
         Duration::from_micros(self.read(|standing| standing.reset_after_micros))
     }
 
-    /// How long an admitted request must be held back.
+    /// How long an admitted request must be delayed.
     pub fn delay(&self) -> Duration {
         Duration::from_micros(self.read(|standing| standing.delay_micros))
     }
@@ -174,8 +174,8 @@ impl fmt::Debug for PolicyDecision {
 
 /// What was decided about one request.
 ///
-/// Of a tuple of algorithms it tells what all of them together mean for the caller; what each
-/// member said is in [`policies`](Self::policies).
+/// For a tuple of algorithms it is the decision of all of them together;
+/// [`policies`](Self::policies) has that of each member.
 ///
 /// # Example: what an admitted and a refused caller are told
 ///
@@ -268,7 +268,7 @@ impl Decision {
     /// Whether the request is let through; if not, nothing was charged.
     #[inline]
     pub fn is_admitted(&self) -> bool {
-        // One that refuses binds those that do not.
+        // If any refuses, the binding one does: see the order of policies.
         self.binding().is_admitted()
     }
 
@@ -307,7 +307,7 @@ impl Decision {
         }
     }
 
-    /// How long an admitted request must be held back; the layer does it by itself.
+    /// How long an admitted request must be delayed; the layer does it by itself.
     pub fn delay(&self) -> Duration {
         match &self.0 {
             Policies::One(policy) => policy.delay(),

@@ -18,23 +18,22 @@ use crate::{
 /// tuple of algorithms is several limits for one key.) There are two to six.
 ///
 /// - **Same numbers for each**: clone the algorithm, and give each clone a name, by which a refusal
-///   is told.
-/// - **Absent keys**: where an extractor says that no limit applies (`Ok(None)`), that
-///   key is left out, and the others are judged without it; if there is none at all, the request
-///   passes. An extractor that *rejects* a request without a key rejects it here too: to leave
-///   anonymous callers out is your choice, not an accident.
-/// - **Buckets** of one place are its own, also where two have the same policy: an account `7` and
-///   a tenant `7` never mix.
+///   names its policy.
+/// - **Absent keys**: where an extractor says that no limit applies (`Ok(None)`), that key is left
+///   out, and the others are judged without it; if there is none at all, the request passes. An
+///   extractor that *rejects* a request without a key rejects it here too.
+/// - **Buckets**: each place has its own, also where two have the same policy: an account `7` and a
+///   tenant `7` never mix.
 /// - **Decision**: [`policies`](Decision::policies) has those of the keys that are there, in their
-///   order. It waits for the one with the longest wait, and what remains is the least.
-/// - **Cost**: that of the request is charged to each key.
+///   order. The wait is the longest of them, and what remains the least.
+/// - **Cost**: each key is charged the cost of the request.
 /// - **[`LocalStore`](crate::store::LocalStore)**: one lock per key, taken in the order of the
-///   places, all held while it is decided: no other thread sees one key charged and the other not,
-///   and no two wait for each other. (What is given back, or reset, is so for one key after the
-///   other.) A check makes a copy of its keys: that allocates nothing for addresses, numbers and
-///   the values of header fields, and once for each `String`.
-/// - **`RedisStore`**: one script and one round trip, on a single server and wherever the keys
-///   share a slot. How a cluster is asked about keys in several slots is said there.
+///   places, all held while it decides: no other thread sees one key charged and the other not, and
+///   no two threads deadlock. (A refund or a reset goes through the keys one by one.) A check
+///   clones its keys, which allocates for a `String`, and not for addresses, numbers and values of
+///   header fields.
+/// - **`RedisStore`**: one script and one round trip on a single server, and in a cluster if the
+///   keys share a slot. Its docs say what happens across slots.
 ///
 /// Two layers, one around the other, limit by two keys as well, but a request that the inner one
 /// refuses stays charged to the outer one.
@@ -112,7 +111,7 @@ macro_rules! each_of {
                         self.0.$place.describe(snapshot, &mut |policy| policies.push(policy));
                     }
                 )+
-                together(policies).unwrap_or_else(|| as_if_fresh(&self.0.0))
+                combined(policies).unwrap_or_else(|| as_if_fresh(&self.0.0))
             }
 
             #[inline]
@@ -130,8 +129,8 @@ each_of!(4: A 0, B 1, C 2, D 3);
 each_of!(5: A 0, B 1, C 2, D 3, E 4);
 each_of!(6: A 0, B 1, C 2, D 3, E 4, F 5);
 
-/// The decision of these together; `None` if there are none.
-fn together(mut policies: Vec<PolicyDecision>) -> Option<Decision> {
+/// One decision of all of these; `None` if there are none.
+fn combined(mut policies: Vec<PolicyDecision>) -> Option<Decision> {
     match policies.len() {
         0 => None,
         1 => policies.pop().map(Decision::of_one),
@@ -139,7 +138,7 @@ fn together(mut policies: Vec<PolicyDecision>) -> Option<Decision> {
     }
 }
 
-/// What a caller without any key is told: that nothing was used.
+/// The decision about a request without any key: nothing is used.
 fn as_if_fresh<A: Algorithm>(algorithm: &A) -> Decision {
     let at = Timestamp::from_micros(0);
     let fresh = algorithm.snapshot(&algorithm.fresh(at), 0, true, at);

@@ -76,14 +76,14 @@ pub enum ConfigError {
         /// Those that were to replace them.
         new: String,
     },
-    /// A deadline in which no store that is far away can answer.
+    /// A deadline too short for any remote store.
     DeadlineTooShort {
         /// What was asked for.
         deadline: Duration,
         /// The shortest deadline there may be.
         min: Duration,
     },
-    /// A store far away that no decision may wait for.
+    /// A remote store that no decision may wait for.
     NoDecisionMayWait,
     /// A local store with room for no key.
     ZeroMaxKeys,
@@ -206,7 +206,7 @@ pub enum StoreErrorKind {
     Unavailable,
     /// The store is set up wrongly (rights, password, topology): an operator has to fix it.
     Misconfigured,
-    /// This one request cannot be stored (its key's entry holds something else, say).
+    /// This one request cannot be stored (its key has another program's value, for example).
     InvalidInput,
 }
 

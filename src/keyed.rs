@@ -1,4 +1,4 @@
-//! Which keys a limit asks for.
+//! Finds the key, or keys, of a request.
 
 use crate::{
     each_of::EachOf,
@@ -6,8 +6,8 @@ use crate::{
     limit::{OneKey, OneKeyForEach},
 };
 
-/// Finds the keys that a limit asks for: every [`KeyExtractor`] finds the one key of an algorithm,
-/// and an [`EachOf`](crate::EachOf) of extractors one for each of several algorithms.
+/// Finds the keys that a limit needs: a [`KeyExtractor`] finds one, for an algorithm; an
+/// [`EachOf`](crate::EachOf) of extractors finds one for each of several algorithms.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not find a key for each algorithm of an `EachOf`",
@@ -18,7 +18,7 @@ use crate::{
 pub trait KeysFor<Keys, Req> {
     /// The key.
     type Key: Key;
-    /// What is answered when there is no key but should be one.
+    /// The answer to a request that has no key and must have one.
     type Rejection: Rejection;
 
     /// The key of the request, `None` if no limit applies to it, or a rejection.

@@ -1,11 +1,12 @@
-//! A value that is put where many can share it once one of them wants it.
+//! A value that is moved to the heap when somebody first wants to share it.
 
 use std::{
     ops::Deref,
     sync::{Arc, OnceLock},
 };
 
-/// A value, and an `Arc` of it once there is one: whoever only reads it allocates nothing.
+/// A value, and an `Arc` of it once [`shared`](Self::shared) was called: reading it allocates
+/// nothing.
 #[derive(Debug, Clone)]
 pub(crate) struct LazyArc<T> {
     value: T,
@@ -25,7 +26,7 @@ impl<T: Clone + PartialEq> LazyArc<T> {
         Arc::clone(shared)
     }
 
-    /// Whether the other one is shared with this one, or has the same value.
+    /// Whether the other is this value's `Arc`, or an equal value.
     #[inline(always)]
     pub(crate) fn is(&self, other: &Arc<T>) -> bool {
         let is_shared = |shared: &Arc<T>| Arc::ptr_eq(shared, other);

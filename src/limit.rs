@@ -10,29 +10,28 @@ use crate::{
 
 /// An [algorithm](crate::algorithm), or [each of several](crate::EachOf).
 ///
-/// There is nothing to implement: every [`Algorithm`] is one, and nothing outside of this crate can
-/// be another. It has what is asked of a limit once a [store](crate::store) has decided.
+/// Every [`Algorithm`] is one; the trait is sealed. Its methods are called once a
+/// [store](crate::store) has decided.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is neither a rate-limiting algorithm nor an `EachOf` of several",
     label = "not an algorithm",
     note = "use one of `tollgate::algorithm` (`TokenBucket::new(Quota::per_second(20))`, say), a tuple of them, or implement `tollgate::algorithm::Algorithm`"
 )]
 pub trait Limit: sealed::Sealed + Clone + Send + Sync + 'static {
-    /// What is carried out of the store: enough to say later how the buckets stood at the instant
-    /// of the decision.
+    /// What the store returns: enough to work out the [`Decision`] later.
     type Snapshot: Clone + Send + 'static;
 
-    /// The keys that it asks for: one, or one for each algorithm.
+    /// The keys that it needs: one, or one for each algorithm.
     #[doc(hidden)]
     type Keys;
 
-    /// Whose buckets these are: of a limit of several keys, all of them together.
+    /// Whose buckets these are: for several keys, one id of all their policies.
     fn policies(&self) -> PolicyId;
 
-    /// What these policies are called, for people.
+    /// The names of the policies, for events.
     fn policy_names(&self) -> String;
 
-    /// The decision that a snapshot stands for.
+    /// Works the decision out from a snapshot.
     fn decision_of(&self, snapshot: &Self::Snapshot) -> Decision;
 
     /// How long the admitted request must be delayed.
@@ -50,7 +49,7 @@ pub struct OneKey(());
 pub struct OneKeyForEach<const ALGORITHMS: usize>(());
 
 pub(crate) mod sealed {
-    /// What keeps `Limit` to this crate.
+    /// Seals `Limit`.
     pub trait Sealed {}
 }
 

@@ -1,4 +1,4 @@
-//! What a policy is called, and whose bucket is whose.
+//! A policy: its name, and the id of its buckets.
 
 use std::{
     fmt::{self, Write},
@@ -14,7 +14,7 @@ mod name;
 pub(crate) use name::PolicyName;
 
 const LONGEST_NAME: usize = 64;
-/// After so many windows without a charge the state of every algorithm is as good as fresh: two
+/// After this many windows without a charge the state of every algorithm is as good as fresh: two
 /// counters need two, and so do sub-counters as long as the window, or three if other numbers had
 /// begun them elsewhere.
 const WINDOWS_THAT_MATTER: u64 = 3;
@@ -25,7 +25,7 @@ pub struct PolicyId(u64);
 
 impl PolicyId {
     fn of(namespace: u8, name: &str) -> Self {
-        // Processes of other builds must come to the same number.
+        // Processes of other builds must get the same number.
         Self(SipHasher24::new_with_keys(namespace.into(), 0).hash(name.as_bytes()))
     }
 
@@ -60,7 +60,7 @@ impl fmt::LowerHex for PolicyId {
     }
 }
 
-/// Which numbers a policy has: one with a name may have others later, or for other callers.
+/// Which numbers a policy has now. A named policy may have others later, or for other callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConfigId {
     id: PolicyId,
@@ -86,9 +86,9 @@ impl ConfigId {
     /// How long after its last charge a state may still say more than a fresh one, at most: three
     /// windows of the policy.
     ///
-    /// Under a policy with several numbers a store in memory keeps a state for so long (by the
-    /// slowest of them) after it is as good as fresh by those of whoever calls. An algorithm of
-    /// your own whose states matter for longer should say a longer window, or keep to [one set
+    /// If a policy has had several sets of numbers, a store in memory keeps a state this long (by
+    /// the slowest of them) after it is as good as fresh by the numbers of the call. An algorithm
+    /// of your own whose states matter for longer should have a longer window, or keep to [one set
     /// of numbers](Self::unchanging).
     #[inline]
     pub const fn retention(self) -> Duration {
@@ -110,8 +110,8 @@ impl ConfigId {
     }
 }
 
-/// The name of a policy with what is said of it on the wire: the most at once, and the time to win
-/// it back.
+/// The name of a policy, and its numbers on the wire: the most at once, and the time to win it
+/// back.
 ///
 /// A policy that is [named](Self::named) *is* its name: it keeps its buckets when its numbers
 /// change. One that is not is its algorithm and its numbers, and its name is made of those.

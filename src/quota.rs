@@ -1,14 +1,14 @@
-//! How many units in how long.
+//! A quota: a number of units per period.
 
 use std::{fmt, str::FromStr, time::Duration};
 
 use crate::error::ConfigError;
 
-/// So many units per period: `Quota::per_second(60)` is sixty in each second.
+/// A number of units per period: `Quota::per_second(60)` is sixty in each second.
 ///
-/// What a unit is, the [cost](crate::RateLimitLayer::cost) says: by default every request costs
-/// one. Periods are whole microseconds; what is left of one is rounded **up**, which never lets
-/// through more than was asked for.
+/// A request takes as many units as its [cost](crate::RateLimitLayer::cost): by default one.
+/// Periods are whole microseconds; a fraction is rounded **up**, which never lets through more than
+/// was asked for.
 ///
 /// # Example: the same rate, said in two ways
 ///
@@ -40,22 +40,22 @@ impl Quota {
     /// The longest period: 2<sup>51</sup> microseconds, some seventy years.
     pub const LONGEST_PERIOD: Duration = Duration::from_micros(1 << 51);
 
-    /// So many units in each second. 0 units refuse every cost of 1 or more.
+    /// This many units in each second. 0 units refuse every cost of 1 or more.
     pub const fn per_second(units: u64) -> Self {
         Self::of_seconds(units, 1)
     }
 
-    /// So many units in each minute. 0 units refuse every cost of 1 or more.
+    /// This many units in each minute. 0 units refuse every cost of 1 or more.
     pub const fn per_minute(units: u64) -> Self {
         Self::of_seconds(units, 60)
     }
 
-    /// So many units in each hour. 0 units refuse every cost of 1 or more.
+    /// This many units in each hour. 0 units refuse every cost of 1 or more.
     pub const fn per_hour(units: u64) -> Self {
         Self::of_seconds(units, 60 * 60)
     }
 
-    /// So many units in each day of 24 hours. 0 units refuse every cost of 1 or more.
+    /// This many units in each day of 24 hours. 0 units refuse every cost of 1 or more.
     pub const fn per_day(units: u64) -> Self {
         Self::of_seconds(units, 24 * 60 * 60)
     }
@@ -67,7 +67,7 @@ impl Quota {
         }
     }
 
-    /// So many units in each period.
+    /// This many units in each period.
     ///
     /// # Panics
     ///
@@ -77,7 +77,7 @@ impl Quota {
         Self::try_new(units, period).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// So many units in each period.
+    /// This many units in each period.
     ///
     /// # Errors
     ///
@@ -214,8 +214,7 @@ fn whole_number(text: &str) -> Option<u64> {
     }
 }
 
-/// So many of this unit of time. What is longer than 2^64 microseconds is longer than any period in
-/// any case.
+/// This many of this unit of time. Saturates at 2^64 microseconds, which is longer than any period.
 fn span(many: &str, unit: &str) -> Option<Duration> {
     let unit = match unit {
         "sec" | "second" => "s",

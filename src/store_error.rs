@@ -1,8 +1,8 @@
-//! What becomes of a request that the store could not decide about.
+//! What happens to a request that the store could not decide about.
 
 use crate::error::{StoreError, StoreErrorKind};
 
-/// What becomes of a request while the store is unavailable.
+/// What happens to a request while the store is unavailable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OnStoreError {
     /// It is refused: 503, gRPC `UNAVAILABLE`. The default.
@@ -12,7 +12,7 @@ pub enum OnStoreError {
     Admit,
 }
 
-/// Chooses what becomes of a request while the store is unavailable.
+/// Chooses what happens to a request while the store is unavailable.
 ///
 /// An [`OnStoreError`] is one, and so is a closure `|error: &StoreError| …` that answers one.
 #[diagnostic::on_unimplemented(
@@ -33,7 +33,7 @@ impl HandleStoreError for OnStoreError {
     }
 }
 
-// Without this the compiler would say "expected a closure" of whatever is no choice.
+// Without this the compiler would say "expected a closure" of every type that is not one.
 #[diagnostic::do_not_recommend]
 impl<F: Fn(&StoreError) -> OnStoreError> HandleStoreError for F {
     fn handle(&self, error: &StoreError) -> OnStoreError {
@@ -41,8 +41,7 @@ impl<F: Fn(&StoreError) -> OnStoreError> HandleStoreError for F {
     }
 }
 
-/// Whether the request passes undecided. The operator is told by the store, which knows how long it
-/// has been so.
+/// Whether the request passes undecided. The store has logged the error: it knows for how long.
 #[cold]
 pub(crate) fn admits(handler: &impl HandleStoreError, error: &StoreError) -> bool {
     match error.kind() {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::plans::next_of;
 
-/// So many entries are looked at one by one.
+/// How many entries are looked at one by one, before a search by halves.
 const FEW: usize = 4;
 
 /// What was admitted, oldest first.

@@ -1,8 +1,7 @@
 //! The rule that token bucket, leaky bucket and GCRA share, in exact integers.
 //!
-//! A bucket owes a *debt* that starts at nothing, grows by what is charged, and is paid off
-//! continuously at the quota's rate. A cost is admitted if the debt does not pass the capacity with
-//! it. (A token bucket holds the capacity less the debt; a leaky bucket's level is the debt; GCRA's
+//! A bucket has a *debt*: it starts at zero, grows by each charged cost, and is paid off continuously
+//! at the quota's rate. A cost is admitted if the debt with it is no more than the capacity. (A token bucket holds the capacity less the debt; a leaky bucket's level is the debt; GCRA's
 //! theoretical arrival time is when the debt will be paid.)
 //!
 //! The debt is counted in parts of a unit, and time in ticks, so that each tick pays a whole number
@@ -510,7 +509,7 @@ impl Rule for Rate {
         count.parts.div_ceil(self.parts_per_unit)
     }
 
-    /// Others fill the bucket to its brim, and no further.
+    /// What others admit fills the bucket at most.
     fn with_cost_of_others(&self, count: Debt, cost: u32, now: Timestamp) -> Debt {
         let Level { tick, debt } = self.level(&count, now);
         let charged = u64::from(cost).saturating_mul(self.parts_per_unit);

@@ -242,7 +242,7 @@ impl FixedWindow {
     }
 }
 
-/// The most units that a counter takes without ever passing 2^53, whatever is added at once.
+/// The most units that a counter may have: with any cost added it stays below 2^53.
 pub(super) const MOST_UNITS: u64 = (1 << 53) - (1 << 32);
 
 impl FixedWindow {

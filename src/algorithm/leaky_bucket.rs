@@ -18,8 +18,7 @@ use super::same_rule::same_rule;
 /// The bucket starts empty, holds [`capacity`](Self::capacity) units (by default the quota's), and
 /// leaks continuously at the quota's rate. This is the leaky bucket *as a meter*, which is
 /// [`TokenBucket`](super::TokenBucket) seen from the other side and gives the same decisions;
-/// [`queue`](Self::queue) makes it the leaky bucket *as a queue*, which holds requests back
-/// instead.
+/// [`queue`](Self::queue) makes it the leaky bucket *as a queue*, which delays requests instead.
 ///
 /// - **Bound**: in any span of one period at most capacity + ⌊n(P−1)/P⌋ units. (A little more where
 ///   ticks are coarser than a microsecond, see [`TokenBucket`](super::TokenBucket).)
@@ -93,8 +92,8 @@ impl LeakyBucket {
         self.0.with_capacity(units).map(Self)
     }
 
-    /// Holds admitted requests back until their turn, one unit every P/n, instead of letting them
-    /// through at once.
+    /// Delays admitted requests until their turn, one unit every P/n, instead of letting them through
+    /// at once.
     #[must_use]
     pub fn queue(self) -> LeakyBucketQueue {
         LeakyBucketQueue(self.0.known_as("leaky-bucket-queue"))
@@ -124,8 +123,7 @@ impl LeakyBucket {
     }
 }
 
-/// Holds an admitted request back until its turn, one unit every P/n; refuses it if the queue is
-/// full.
+/// Delays an admitted request until its turn, one unit every P/n; refuses it if the queue is full.
 ///
 /// It is made by [`LeakyBucket::queue`]. A request that finds the queue empty goes through at once;
 /// the next waits until the bucket has leaked what the first one cost, and so on. There is room for
@@ -134,7 +132,7 @@ impl LeakyBucket {
 /// sleep for [`delay`](crate::Decision::delay).
 ///
 /// - **Bound**: in any span of one period at most n + c − 1 units are released, where c is the
-///   largest cost: the output is smooth, whatever the capacity. (A little more where ticks are
+///   largest cost: the output is smooth, for any capacity. (A little more where ticks are
 ///   coarser than a microsecond, see [`TokenBucket`](super::TokenBucket).)
 /// - **Memory**: 24 bytes per key.
 /// - **Not for** callers who would rather be told to come back: a queue costs them time and you
@@ -205,7 +203,7 @@ impl Algorithm for LeakyBucketQueue {
         self.0.take_back(state, admission, now);
     }
 
-    /// Changes nothing: whoever is behind keeps the place that was promised.
+    /// Changes nothing: those behind in the queue keep their places.
     fn refund(&self, _state: &mut Owing, _cost: u32, _now: Timestamp) {}
 
     #[inline]

@@ -366,9 +366,9 @@ struct Kept {
 /// Which entries matter to a set of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Reach {
-    /// From so long after its slot began on an entry is over, whatever part of a slot is gone.
+    /// An entry is over this long after its slot began.
     micros: u64,
-    /// So many of the newest units matter.
+    /// How many of the newest units matter.
     units: u64,
     /// How long a slot is: of two plans of one reach each has slots of its own.
     slot_micros: u64,

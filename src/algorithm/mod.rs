@@ -8,7 +8,7 @@
 //! | n in every span, in bounded memory | [`SlidingBuckets`], [strict](SlidingBuckets::strict) | n | 56 bytes for two, and 16 to 32 per further sub-counter |
 //! | n in every span, nearly, in little memory | [`SlidingWindow`] | n + ⌊n(P−2)/P⌋ | 32 bytes |
 //! | a smooth flow towards something slow | [`LeakyBucket::queue`] | n + c − 1, as released | 24 bytes |
-//! | not twice in a moment | [`MinInterval`] | ⌈P/d⌉ | 8 bytes |
+//! | a pause after each request | [`MinInterval`] | ⌈P/d⌉ | 8 bytes |
 //! | all of several at once | a tuple: `(TokenBucket, FixedWindow)` | the tightest | the sum |
 //!
 //! (The sizes are those of the states, held to this by `memory_per_key_is_what_the_table_says`; a
@@ -27,9 +27,9 @@
 //!
 //! # When time steps back
 //!
-//! A step back counts as no time passed: it opens nothing. A bucket that was last touched more than
-//! one full span in the future is moved to now with its debt kept, so that a step locks nobody out
-//! for more than two spans. A window or a sub-counter that is moved lasts for its whole period from
+//! If the clock steps back, no time has passed, and nothing more is admitted. A state whose stamp is
+//! more than one full span in the future is moved to now with its debt kept, so that nobody is locked
+//! out for more than two spans. A window or a sub-counter that is moved lasts for its whole period from
 //! now, and an aligned window until the end of the one that begins next: one that is about to end
 //! would open another.
 //!
@@ -71,7 +71,7 @@ pub use sliding_buckets::SlidingBuckets;
 pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;
 pub use token_bucket::TokenBucket;
-pub(crate) use tuple::stands;
+pub(crate) use tuple::member_snapshot;
 
 /// A rule that admits or refuses costs, as a pure step over the state of one bucket.
 ///
@@ -137,7 +137,7 @@ pub(crate) use tuple::stands;
 /// - Admit monotonously: a cost that would be admitted now would be admitted later too, if nothing
 ///   else is charged.
 /// - Change nothing but in `mend`, `charge` and `refund`.
-/// - Never wrap or panic, whatever the cost and the time.
+/// - Never wrap or panic, for any cost and any time.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a rate-limiting algorithm",
     label = "not an algorithm",
@@ -148,18 +148,16 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     /// What is kept for each key.
     type State: Clone + Send + 'static;
 
-    /// What is carried out of the lock: enough to say later how the bucket stood at that instant.
+    /// What a store returns: enough to work out the decision later, without the state.
     type Snapshot: Clone + Send + 'static;
 
     /// Whose buckets these are.
     fn policy_id(&self) -> PolicyId;
 
-    /// Which numbers they are counted under, where one policy may have several: see
-    /// [`Policy::config_id`].
+    /// Which of the policy's sets of numbers these are: see [`Policy::config_id`].
     ///
-    /// A store forgets no state by the numbers of one caller that still matters by those of
-    /// another. An algorithm whose policy can be [named](Policy::named) should say it; by
-    /// default the numbers never change.
+    /// A store keeps a state as long as it matters by any of them. Implement it where the policy
+    /// can be [named](Policy::named); by default the numbers never change.
     #[inline]
     fn config_id(&self) -> ConfigId {
         ConfigId::unchanging(self.policy_id())
@@ -194,7 +192,7 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     ///
     /// By default a copy. Override it where a state can be large, as a log is: many keys may begin
     /// so, and each keeps what is returned here. It must be small, and must refuse, now and
-    /// later, whatever a copy would refuse; and what `shared` admits now, it must admit now.
+    /// later, all that a copy would refuse; and what `shared` admits now, it must admit now.
     #[inline]
     fn inherit(&self, shared: &Self::State, _now: Timestamp) -> Self::State {
         shared.clone()
@@ -228,9 +226,10 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
         )
     }
 
-    /// All of it, as a store does it: mends, judges, charges if admitted, and reads the snapshot.
+    /// A whole decision, as a store makes it: mends, judges, charges if admitted, and takes the
+    /// snapshot.
     ///
-    /// Override it only to say the same in fewer steps.
+    /// Override it only to do the same in fewer steps.
     #[inline(always)]
     fn step(&self, state: &mut Self::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
         self.mend(state, now);
@@ -260,13 +259,13 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
         Decision::of_all(others)
     }
 
-    /// How long the admitted request must be held back.
+    /// How long the admitted request must be delayed.
     #[inline]
     fn delay(&self, _snapshot: &Self::Snapshot) -> Duration {
         Duration::ZERO
     }
 
-    /// Gives back the place of a request that was dropped while it was held back, if it can be
+    /// Gives back the place of a request that was dropped while it was delayed, if it can be
     /// given back without releasing too many; `admission` is the snapshot of its admission.
     #[inline]
     fn withdraw(

@@ -9,11 +9,10 @@
 //! any span each plan admits what it would have alone, or less; what others admitted may count, and
 //! nothing that was admitted is forgotten.
 //!
-//! What is admitted later is not added to what is kept of further plans: whoever it was is counted,
-//! or was until it became one of them. A sum over all of them would soon fill each plan that comes
-//! back.
+//! Later admissions are not added to what is kept of further plans: each plan had its own count
+//! until it became one of them. A sum over all of them would soon fill each plan that comes back.
 //!
-//! A state of one plan pays a comparison of two pointers.
+//! With one plan all this costs a comparison of two pointers.
 
 use std::{cmp::max, fmt::Debug, sync::Arc};
 
@@ -44,8 +43,8 @@ pub trait Rule: Copy + PartialEq + Debug + Send + Sync + 'static {
     /// What these numbers make of a count under others that were never together with them.
     fn begun_from(&self, others: &Self, count: Self::Count) -> Self::Count;
 
-    /// The most that may have been counted under these numbers if theirs is one of the further plans;
-    /// `units` is the most that they admit at once.
+    /// The most that may have been counted under these numbers if theirs is one of the further
+    /// plans; `units` is the most that they admit at once.
     fn begun_from_further(&self, further: &FurtherPlans, units: u64) -> Self::Count;
 
     /// At least as many units as a count stands for, of these numbers or of others.

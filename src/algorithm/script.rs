@@ -1,10 +1,10 @@
-//! How an algorithm is told to a store that runs scripts.
+//! The script of an algorithm, for stores that run scripts.
 
 use crate::clock::Timestamp;
 
 use super::Algorithm;
 
-/// An algorithm that [`RedisStore`](crate::store) can decide: the same rule, said once more in Lua.
+/// An algorithm that [`RedisStore`](crate::store) can decide: the same rule, written in Lua too.
 ///
 /// The script and the methods of [`Algorithm`] must give the same decisions. The store reads the
 /// state, runs the script's judgement and, if all members of a tuple admit, its charge, and writes
@@ -107,7 +107,7 @@ pub trait Scripted: Algorithm {
     /// The state that these numbers stand for, in the order of [`Script::state`]; `None` if they
     /// make no sense.
     ///
-    /// It takes whatever [`numbers`](Self::numbers) tells, too.
+    /// It also takes all that [`numbers`](Self::numbers) tells.
     fn state(&self, numbers: &[u64]) -> Option<Self::State>;
 
     /// Tells the numbers of a state, of which [`state`](Self::state) makes it again, under this
@@ -306,8 +306,8 @@ pub struct MemberReply<'a> {
     pub cost: u32,
     /// Whether this member admits it.
     pub admitted: bool,
-    /// Whether it was charged: then the numbers are those of its state, whatever it
-    /// [replies](Script::replies) otherwise.
+    /// Whether it was charged: then the numbers are those of its state, and not those of
+    /// [`Script::replies`].
     pub charged: bool,
     /// The numbers of its state right after the decision, or those that it replies instead.
     pub numbers: &'a [u64],

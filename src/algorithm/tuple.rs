@@ -13,8 +13,8 @@ macro_rules! tuple {
     ($first:ident . $zero:tt, $($member:ident . $index:tt),+) => {
         /// Admits a request if every member does; otherwise charges none of them.
         ///
-        /// The wait and the delay are the longest member's, what remains is the least. Beside a queue the bounds of
-        /// the other members hold for what is admitted, not for what is released.
+        /// The wait and the delay are the longest member's, and what remains is the least. Beside a
+        /// queue the bounds of the other members hold for what is admitted, not for what is released.
         impl<$first: Algorithm, $($member: Algorithm),+> Algorithm for ($first, $($member),+) {
             type State = ($first::State, $($member::State),+);
             type Snapshot = ($first::Snapshot, $($member::Snapshot),+);
@@ -80,12 +80,13 @@ macro_rules! tuple {
                 now: Timestamp,
             ) -> Self::Snapshot {
                 (
-                    stands(&self.$zero, &state.$zero, cost, admitted, now),
-                    $(stands(&self.$index, &state.$index, cost, admitted, now)),+
+                    member_snapshot(&self.$zero, &state.$zero, cost, admitted, now),
+                    $(member_snapshot(&self.$index, &state.$index, cost, admitted, now)),+
                 )
             }
 
-            /// Each member tells the same as if it were alone: one that admits was charged nothing, whatever others say.
+            /// Each member's snapshot is as if it were alone: one that admits shows no charge, also
+            /// where another refuses.
             fn look(
                 &self,
                 state: &Self::State,
@@ -133,9 +134,12 @@ macro_rules! tuple {
                 $(self.$index.parameters(tell);)+
             }
 
-            /// Of each member how many numbers it has, then those.
+            /// For each member how many numbers it has, then these.
             fn state(&self, mut numbers: &[u64]) -> Option<Self::State> {
-                let state = (state_of(&self.$zero, &mut numbers)?, $(state_of(&self.$index, &mut numbers)?),+);
+                let state = (
+                    state_of(&self.$zero, &mut numbers)?,
+                    $(state_of(&self.$index, &mut numbers)?),+
+                );
                 numbers.is_empty().then_some(state)
             }
 
@@ -179,10 +183,10 @@ fn tell_counted<A: Scripted>(member: &A, state: &A::State, tell: &mut dyn FnMut(
     member.numbers(state, tell);
 }
 
-/// How a member stands. One that admits what another refuses was charged nothing, as by a cost of
-/// 0.
+/// The snapshot of a member. If it admits what another member refuses, it is charged nothing, so
+/// its snapshot is that of a cost of 0.
 #[inline]
-pub(crate) fn stands<A: Algorithm>(
+pub(crate) fn member_snapshot<A: Algorithm>(
     member: &A,
     state: &A::State,
     cost: u32,

@@ -29,8 +29,8 @@
 //! # Plans in turn
 //!
 //! Callers with different numbers may use one bucket in turn. *In any span of a plan's period, that
-//! plan admits no more than its bound, whatever the others did in between.* What the others admit
-//! counts too, and fills a bucket to its brim at most. So whoever goes back to a plan finds what it
+//! plan admits no more than its bound, for any calls of the others in between.* What the others
+//! admit counts too, and fills a bucket at most. So a caller who goes back to a plan finds what it
 //! had counted:
 //!
 //! | algorithm | what is kept beside the plan of the last admission |

@@ -11,10 +11,9 @@ use super::Choose;
 /// Holds every request to the limit that is in force when it is judged, and lets any thread replace
 /// that limit.
 ///
-/// Clones share the limit: keep one, and put the other into the layer. Nobody's state is lost or
-/// reset, readers never wait for whoever replaces, and a request that is already judged is told the
-/// numbers that it was judged by. What a state means under the new numbers is said [for each
-/// algorithm](super).
+/// Clones share the limit: keep one, and put the other into the layer. No state is lost or
+/// reset, readers never wait for a writer, and the answer to a request has the numbers by which it
+/// was judged. What a state means under the new numbers depends on the [algorithm](super).
 ///
 /// # Example: a limit that is raised while it is in use
 ///
@@ -51,7 +50,7 @@ impl<L: Limit> Reloadable<L> {
         }
     }
 
-    /// Puts another limit in force, for the next request on.
+    /// Puts another limit in force, from the next request on.
     ///
     /// # Errors
     ///

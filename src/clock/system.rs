@@ -1,4 +1,4 @@
-//! The time of the machine, which never steps back.
+//! The clock of the machine.
 
 use std::time::SystemTime;
 
@@ -6,10 +6,10 @@ use super::{Clock, Timestamp};
 
 /// The wall time at its creation plus the monotonic time since: it never steps back.
 ///
-/// A correction of the machine's clock is not followed until the process starts again. Whether time
-/// goes by while the machine is suspended is the processor's to say: most counters stand still or
-/// go on, and no more is refilled than a burst. One that begins anew steps this clock back with it,
-/// which opens nothing and locks nobody for more than two spans.
+/// A correction of the machine's wall clock takes effect when the process starts again. Whether
+/// this clock runs while the machine is suspended depends on the processor: most counters stop or
+/// run on, and no more than a burst is refilled. Some start again at zero. Then this clock steps
+/// back, which admits nothing more and locks nobody out for more than two spans.
 ///
 /// # Example: it moves forward only
 ///
@@ -31,8 +31,8 @@ pub struct SystemClock {
 impl SystemClock {
     /// A clock that starts from the machine's wall time.
     ///
-    /// The first one in a process measures the processor's counter, for a fifth of a second at
-    /// most.
+    /// The first one in a process calibrates the processor's counter, which takes a fifth of a
+    /// second at most.
     pub fn new() -> Self {
         Self::from_now_by(quanta::Clock::new())
     }
@@ -65,17 +65,17 @@ impl Clock for SystemClock {
     }
 }
 
-/// The machine's own time: what is left when the processor's counter began anew, and would stand
-/// still for as long as the machine had run before.
+/// The wall time, used after the processor's counter has started again at zero: by the counter
+/// alone the clock would stand still for as long as the machine had run before.
 #[cold]
 fn wall_time() -> Timestamp {
     let wall = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
     Timestamp::default().saturating_add(wall)
 }
 
-/// How long the processor's counter takes for one count, in 2<sup>-64</sup> µs: so that telling the
-/// time takes one multiplication and no division. A counter below a megahertz, which no processor
-/// has, would be told too slowly.
+/// How long one count of the processor's counter takes, in 2<sup>-64</sup> µs: so reading the time
+/// takes one multiplication and no division. A counter below one megahertz, which no processor has,
+/// would run too slowly.
 #[derive(Debug, Clone, Copy)]
 struct MicrosPerCount(u64);
 
@@ -98,7 +98,8 @@ mod tests {
 
     use super::*;
 
-    /// quanta rounds twice, to nanoseconds and by the division; this once, and its factor.
+    /// quanta rounds to nanoseconds and again in its division; this rounds its factor and its
+    /// result.
     #[test]
     fn a_count_is_as_long_as_quanta_says() {
         let counter = quanta::Clock::new();
@@ -117,7 +118,7 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3_600);
 
     #[test]
-    fn a_suspended_machine_is_away_for_as_long_as_its_counter_says() {
+    fn a_suspended_machine_was_away_for_as_long_as_its_counter_ran() {
         let (counter, by_hand) = quanta::Clock::mock();
         by_hand.increment(HOUR);
         let clock = SystemClock::from_now_by(counter);
@@ -134,10 +135,10 @@ mod tests {
         is_ahead_by(HOUR / 2);
     }
 
-    /// Processors do so that are switched off while the machine sleeps; the counter then takes as
-    /// long to come to where it was as the machine had run.
+    /// Some processors are switched off while the machine sleeps. Their counter then needs as long
+    /// to reach its old value as the machine had run.
     #[test]
-    fn a_counter_that_begins_anew_does_not_stop_the_clock() {
+    fn a_counter_that_starts_again_does_not_stop_the_clock() {
         let (counter, by_hand) = quanta::Clock::mock();
         by_hand.increment(HOUR);
         let clock = SystemClock::from_now_by(counter);

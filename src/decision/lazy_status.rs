@@ -2,10 +2,10 @@
 
 use super::Status;
 
-/// How one policy stands, in the numbers from which a [`Status`] is worked out when somebody asks.
+/// The numbers from which a [`Status`] is worked out when somebody asks.
 ///
-/// Mostly nobody asks for more than whether the request is admitted, and a wait costs a division.
-/// What it gives is seen in the `decision` bench, in the rows of `check`.
+/// Mostly only whether the request is admitted is asked for, and a wait costs a division. The
+/// `decision` bench shows what it saves, in the rows of `check`.
 ///
 /// # Example: a wait that is divided for only when it is read
 ///

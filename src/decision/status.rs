@@ -1,25 +1,25 @@
-//! How a policy stands, in numbers.
+//! The status of a policy: what remains, and the waits.
 
-/// How one policy stands at one instant, in whole microseconds and units.
+/// The status of one policy at one instant, in whole microseconds and units.
 ///
 /// An algorithm fills it in; a [`PolicyDecision`](super::PolicyDecision) is read from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Status {
     /// How many further units are admitted at this instant, one by one.
     pub remaining: u64,
-    /// What it said to the cost it was asked about.
+    /// What it decided about the cost.
     pub outcome: Outcome,
     /// How long until `remaining` is larger; zero if it is all there.
     pub replenished_after_micros: u64,
     /// How long until the state says no more than a fresh one; zero if it does.
     pub reset_after_micros: u64,
-    /// How long an admitted request must be held back.
+    /// How long an admitted request must be delayed.
     pub delay_micros: u64,
 }
 
 impl Status {
-    /// How a policy stands that lets through at most `limit` units at once, has `remaining` of them
-    /// left, and was asked about `cost`.
+    /// The status of a policy that lets through at most `limit` units at once, has `remaining` of
+    /// them left, and has decided about `cost`.
     ///
     /// `wait` tells after how many microseconds a number of units is let through: 0 if it is now,
     /// `None` if never.
@@ -51,12 +51,12 @@ impl Status {
     }
 }
 
-/// What one policy says to one cost.
+/// What one policy has decided about one cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// It is let through.
     Admitted,
-    /// It is let through after so many microseconds, if nothing else happens till then.
+    /// It would be let through after this many microseconds, if nothing else happens till then.
     RefusedForMicros(u64),
     /// It is more than can ever be let through at once.
     NeverFits,

@@ -4,16 +4,16 @@ use std::fmt;
 
 use super::{Key, KeyExtractor, Rejection};
 
-/// Charges a request to the key that the closure finds; what it answers otherwise is up to the
-/// closure.
+/// Charges a request to the key that the closure finds; without a key the closure
+/// chooses the answer.
 ///
-/// `Ok(Some(key))` is the key, `Ok(None)` says that no limit applies, and an error answers the
-/// request with whatever [`Rejection`] it is. A closure is not a key extractor by itself, so that a
+/// `Ok(Some(key))` is the key, `Ok(None)` says that no limit applies, and an error, which is a
+/// [`Rejection`], is the answer. A closure is not a key extractor by itself, so that a
 /// type that is none is called one in the compiler's message, and not "expected a closure". If the
 /// closure panics, the panic goes on to the caller of the service; nothing has been charged by
 /// then.
 ///
-/// # Example: one bucket per user, whatever the case of the name
+/// # Example: one bucket per user, in upper or lower case
 ///
 /// ```
 /// use http::{Request, StatusCode};

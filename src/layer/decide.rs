@@ -29,9 +29,9 @@ pub trait LayerFor<Svc: Service<Req>, Req> {
     type Choice: Send + 'static;
     /// The key that a request is charged to.
     type Key: Key;
-    /// How the bucket stood right after the decision.
+    /// The snapshot of the bucket right after the decision.
     type Snapshot: Clone + Send + 'static;
-    /// Brings a decision that is not there yet.
+    /// The future of a decision.
     type Deciding: Future<Output = Result<Verdict<Self::Snapshot>, StoreError>>;
     /// The error of the limited service.
     type Error;

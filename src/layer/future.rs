@@ -20,7 +20,7 @@ pin_project! {
     /// Brings the inner service's response, or the answer in its place.
     ///
     /// It has room for the inner future or an answer only: a request that has to wait, for its turn
-    /// or for a store that is far away, waits in a box.
+    /// or for a remote store, waits in a box.
     #[must_use = "futures do nothing unless polled"]
     pub struct ResponseFuture<Svc, Req, Layer>
     where

@@ -19,8 +19,8 @@ pub use service::{LocalRateLimit, RateLimit};
 /// Lets a request through to the inner service, or answers it with 429 (gRPC:
 /// `RESOURCE_EXHAUSTED`).
 ///
-/// Three words: the [algorithm](crate::algorithm) says how much, the [store](crate::store) keeps
-/// count, the [key](crate::key) says of whom. Each is changed without touching the others. The rest
+/// The [algorithm](crate::algorithm) says how much, the [store](crate::store) keeps count, the
+/// [key](crate::key) says of whom. Each is changed without touching the others. The rest
 /// has defaults: every request costs 1, refusals are told in [HTTP](crate::response::Http) (or
 /// gRPC, if the request is), nothing is exempt.
 ///
@@ -166,7 +166,7 @@ impl<A, S, F, C, R, X, E, D> RateLimitLayer<A, S, F, Options<C, R, X, E, D>> {
         self.with(|options| options.exempt(exempt))
     }
 
-    /// Chooses what becomes of a request while the store is unavailable: an
+    /// Chooses what happens to a request while the store is unavailable: an
     /// [`OnStoreError`](crate::OnStoreError), or a closure `|error: &StoreError| …` that
     /// answers one. By default it is refused with 503 (gRPC: `UNAVAILABLE`).
     pub fn on_store_error<E2>(

@@ -1,4 +1,4 @@
-//! A request that waits: for a store that is far away, or for its turn in a queue.
+//! A request that waits: for a remote store, or for its turn in a queue.
 
 use std::{
     future::Future,

@@ -1,4 +1,4 @@
-//! The name of a policy, which each of its decisions holds too.
+//! The name of a policy, of which each decision has a copy.
 
 use std::{
     fmt::{self, Write},
@@ -19,7 +19,7 @@ pub(crate) enum PolicyName {
 }
 
 impl PolicyName {
-    /// A name that is put together in its place, without an allocation if it is short.
+    /// Builds a name in place, without an allocation if it is short.
     pub(crate) fn of(name: fmt::Arguments<'_>) -> Self {
         let mut short = ArrayString::new();
         match short.write_fmt(name) {

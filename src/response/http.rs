@@ -34,7 +34,7 @@ use crate::{
 ///    [renderer](Self::renderer) writes. It is left out for `HEAD`, with its length in
 ///    `Content-Length`.
 /// 5. A gRPC or gRPC-Web request, a `POST` with one of their content types, is answered in [its own
-///    form](super::Grpc) instead. Any other method is HTTP, whatever its content type.
+///    form](super::Grpc) instead. Any other method is HTTP, with any content type.
 /// 6. The [`Decision`] is among the extensions of the refusing response, for outer layers.
 /// 7. A request that is refused because the store is unavailable is answered with 503 (gRPC:
 ///    `UNAVAILABLE`), without rate-limit numbers. If the store is misconfigured or the entry of

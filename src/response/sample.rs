@@ -33,7 +33,7 @@ pub(super) const SECOND: Duration = Duration::from_secs(1);
 pub(super) const API: (&str, u64, Duration) = ("api", 40, Duration::from_secs(2));
 pub(super) const DAILY: (&str, u64, Duration) = ("daily", 1_000, Duration::from_secs(86_400));
 
-/// An admitting decision of a policy of this limit and window, with so much left for so long.
+/// An admitting decision of a policy of this limit and window, with this much left for this long.
 pub(super) fn standing(limit: u64, window: Duration, left: u64, more_after: Duration) -> Decision {
     Decision::of_one(policy(
         ("p", limit, window),
@@ -49,7 +49,7 @@ pub(super) fn admitted() -> Decision {
     Decision::of_one(policy(API, 39, each, Outcome::Admitted))
 }
 
-/// The same, with nothing left for so long.
+/// The same, with nothing left for this long.
 pub(super) fn refused_for(wait: Duration) -> Decision {
     let micros = u64::try_from(wait.as_micros()).unwrap();
     Decision::of_one(policy(API, 0, wait, Outcome::RefusedForMicros(micros)))

@@ -1,4 +1,4 @@
-//! The stores: where the state of every bucket is kept.
+//! The stores, which keep the state of every bucket.
 
 use std::{future::Future, hash::Hash};
 
@@ -23,25 +23,25 @@ pub struct Verdict<S> {
     pub snapshot: S,
 }
 
-/// How a store tells a decision: a verdict, or why there is none.
+/// What a store returns for a decision: a verdict, or why there is none.
 pub type Decided<L> = Result<Verdict<<L as Limit>::Snapshot>, StoreError>;
 
-/// How a store tells the end of a write.
+/// What a store returns for a write.
 pub type Written = Result<(), StoreError>;
 
-/// An answer that is there already, or a future that brings it.
+/// An answer, or a future of it.
 ///
 /// A store in memory answers `Now`, so that its path makes no future and never yields.
 #[derive(Debug)]
 pub enum Answer<T, F> {
-    /// It is there.
+    /// The answer.
     Now(T),
-    /// It is still to come.
+    /// A future of the answer.
     Later(F),
 }
 
 impl<T, F: Future<Output = T>> Answer<T, F> {
-    /// Waits for the answer, if it is not there.
+    /// Waits for the answer if it is a future.
     pub async fn wait(self) -> T {
         match self {
             Self::Now(answer) => answer,
@@ -64,13 +64,12 @@ impl<K, Q: Hash + Eq + ToOwned<Owned = K> + ?Sized> AsKey<K> for Q {}
 /// # What an implementor must do
 ///
 /// - Decide, charge and read the snapshot as one step that no other call can come between.
-/// - Write nothing when a request is refused, but for
-///   [`mend`](crate::algorithm::Algorithm::mend).
+/// - Write nothing when a request is refused, but for [`mend`](crate::algorithm::Algorithm::mend).
 /// - Keep the buckets of different [policies](crate::algorithm::Algorithm::policy_id) apart, and
 ///   forget a state only when the algorithm of its own policy says that it [is
 ///   fresh](crate::algorithm::Algorithm::is_fresh).
-/// - Keep its memory bounded, whatever keys callers send.
-/// - Tell the operator when it cannot decide, and not with each request: nobody else does.
+/// - Keep its memory bounded for any keys that callers send.
+/// - Log when it cannot decide, but not for each request: nobody else logs it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot store the buckets of `{A}` for keys of type `{K}`",
     label = "not a store for this algorithm and key",
@@ -78,9 +77,9 @@ impl<K, Q: Hash + Eq + ToOwned<Owned = K> + ?Sized> AsKey<K> for Q {}
     note = "clones of a store have one algorithm and one key type: a `RateLimiter` or another layer whose keys are of another type needs a store of its own, or `check`s keys of this one's type"
 )]
 pub trait Store<A: Limit, K: Key>: Clone {
-    /// Brings a verdict that is not there yet.
+    /// The future of a verdict.
     type Deciding: Future<Output = Decided<A>>;
-    /// Brings the end of a write that is not done yet.
+    /// The future of a write.
     type Writing: Future<Output = Written>;
 
     /// Admits and charges the cost, or refuses it and charges nothing.
@@ -107,7 +106,7 @@ pub trait Store<A: Limit, K: Key>: Clone {
         cost: u32,
     ) -> Answer<Written, Self::Writing>;
 
-    /// Makes the key as good as one that was never seen.
+    /// Forgets the key: its next call starts from a fresh state.
     fn reset<Q: AsKey<K> + ?Sized>(&self, algorithm: &A, key: &Q)
     -> Answer<Written, Self::Writing>;
 

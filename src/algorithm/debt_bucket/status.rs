@@ -1,4 +1,4 @@
-//! What a decision of the bucket says: worked out when somebody asks.
+//! What a decision of the bucket says, worked out when somebody asks.
 
 use crate::decision::{LazyStatus, Status};
 
@@ -64,7 +64,7 @@ impl Owed {
         }
     }
 
-    /// How the bucket stands, of which `limit` units may be owed.
+    /// The status of a bucket of which `limit` units may be owed.
     #[inline(always)]
     fn standing(&self, limit: u64) -> Status {
         let capacity = limit * self.parts_per_unit;
@@ -80,7 +80,7 @@ impl Owed {
         }
     }
 
-    /// How long an admitted request is held back.
+    /// How long an admitted request is delayed.
     #[inline]
     pub(in crate::algorithm) fn delay_micros(&self) -> u64 {
         if !(self.is_queue && self.is_admitted && self.cost > 0) {
@@ -91,7 +91,7 @@ impl Owed {
             .unwrap_or(0)
     }
 
-    /// Microseconds until so many parts are paid; `None` if they never are.
+    /// Microseconds until this many parts are paid; `None` if they never are.
     #[inline]
     fn micros_to_pay(&self, parts: u64) -> Option<u64> {
         if parts == 0 {

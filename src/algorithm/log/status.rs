@@ -1,4 +1,4 @@
-//! What a decision of the log says: worked out when somebody asks.
+//! What a decision of the log says, worked out when somebody asks.
 
 use crate::decision::{LazyStatus, Outcome, Status};
 
@@ -58,7 +58,7 @@ impl Logged {
         }
     }
 
-    /// How the log stands, in which `limit` units may count.
+    /// The status of a log in which `limit` units may count.
     #[inline(always)]
     fn standing(&self, limit: u64, status: &LazyStatus) -> Status {
         let remaining = limit.saturating_sub(self.units);

@@ -1,4 +1,4 @@
-//! What a decision of the sliding window says: worked out when somebody asks.
+//! What a decision of the sliding window says, worked out when somebody asks.
 
 use crate::decision::{LazyStatus, Status};
 
@@ -45,7 +45,7 @@ impl Weighed {
         }
     }
 
-    /// How the windows stand, whose estimate may be `limit` units.
+    /// The status of windows whose estimate may be `limit` units.
     #[inline(always)]
     fn standing(&self, limit: u64, status: &LazyStatus) -> Status {
         let remaining = limit.saturating_sub(self.units());
@@ -55,7 +55,7 @@ impl Weighed {
         })
     }
 
-    /// Microseconds until so many units are admitted.
+    /// Microseconds until this many units are admitted.
     #[inline]
     fn wait_micros(&self, limit: u64, units: u64) -> Option<u64> {
         if units > limit {

@@ -41,10 +41,9 @@ mod x_forwarded_for;
 /// 3. At anything that is not an address (`unknown`, `_hidden`, a zone, a syntax error) reading
 ///    stops, and the request is charged to the last proxy that was passed. Nothing further left can
 ///    be trusted, and nobody passes for free.
-/// 4. The last 8 KiB of the header and the last 32 addresses in it are read, whatever stands in
-///    front of them: a client that writes more than that does not leave its bucket. What may be the
-///    end of something longer does not count. If no client is found in them, that is as if reading
-///    had stopped there.
+/// 4. Only the last 8 KiB of the header and the last 32 addresses in it are read: a client that
+///    writes more in front of them does not leave its bucket. An item that may be cut off does not
+///    count. If no client is found in them, reading stops there, as in rule 3.
 /// 5. A request whose header is missing is charged to the peer: the proxy has a bucket as well.
 /// 6. Addresses are canonical before they are compared, and IPv6 is masked last, as by `PeerIp`.
 ///

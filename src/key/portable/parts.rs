@@ -24,8 +24,7 @@ use super::DigestKey;
 ///
 /// - **Distinct**: no two different sequences of parts give the same bytes, since each part ends at
 ///   its only `;`. That two digests of 128 bits are the same is possible, and not to be expected.
-/// - **Bounded**: a part takes at most [`MAX_PART_LEN`](Self::MAX_PART_LEN) bytes, whatever is in
-///   it.
+/// - **Bounded**: every part takes at most [`MAX_PART_LEN`](Self::MAX_PART_LEN) bytes.
 /// - **Plain**: a part is made of ASCII letters and digits and `-._~/:@+=,%;`. So it is one line in
 ///   every log, and holds no brace that Redis Cluster would take for a hash tag and no `*` that a
 ///   pattern would.
@@ -106,7 +105,7 @@ impl KeyParts {
 
     /// Appends an unsigned integer: the same for all its types.
     ///
-    /// A `usize` goes in `as u128`, and is the same whatever its size.
+    /// A `usize` goes in `as u128`, and is the same on every platform.
     pub fn number(&mut self, number: impl Into<u128>) -> &mut Self {
         self.plain('u', number.into())
     }

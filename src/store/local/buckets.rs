@@ -1,4 +1,4 @@
-//! Which tables a limit needs.
+//! The tables of a limit.
 
 use crate::{algorithm::Algorithm, limit::Limit};
 
@@ -15,7 +15,7 @@ pub trait LocalBuckets<K>: Limit {
 
 /// The tables of a limit.
 pub trait Tables {
-    /// Tables for so many keys per policy.
+    /// Tables for this many keys per policy.
     fn new(max_keys: usize) -> Self;
 
     /// How full they are.

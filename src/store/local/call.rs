@@ -1,8 +1,8 @@
-//! What a call asks.
+//! One call: its algorithm, its cost and its time.
 
 use crate::{algorithm::Algorithm, clock::Timestamp, store::Verdict};
 
-/// What a call asks: by which algorithm, about which cost, and when.
+/// The algorithm, the cost and the time of a call.
 pub(super) struct Call<'a, A> {
     pub(super) algorithm: &'a A,
     pub(super) cost: u32,

@@ -1,4 +1,4 @@
-//! What leaves a table is dropped once no lock is held any more.
+//! Keys and states that have left a table, dropped when no lock is held any more.
 
 use std::{
     cell::Cell,
@@ -9,7 +9,7 @@ use std::{
 
 use arrayvec::ArrayVec;
 
-/// So many are kept without an allocation: as many as can leave in a call about a known key.
+/// How many are kept without an allocation: as many as can leave in a call about a known key.
 const MAX_INLINE: usize = 8;
 
 thread_local! {

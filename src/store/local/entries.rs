@@ -41,7 +41,7 @@ fn find_mut_apart<K, S>(
     entry.map(|(_, state)| state)
 }
 
-/// How many entries so many buckets have room for.
+/// How many entries this many buckets have room for.
 fn capacity(buckets: usize) -> usize {
     match buckets {
         0..8 => buckets.saturating_sub(1),
@@ -144,7 +144,7 @@ impl<K, S> Entries<K, S> {
         self.rebuild(capacity(buckets), with_smaller, hash_of);
     }
 
-    /// Moves all entries to new tables: one for so many entries or more, and one of half its size
+    /// Moves all entries to new tables: one for this many entries or more, and one of half its size
     /// if it is asked for. Each has room for one entry more than it gets.
     fn rebuild(&mut self, room: usize, with_smaller: bool, hash_of: impl Fn(&K) -> u64) {
         // A key's own `Hash` may panic, so nothing is moved before; and it may be a bad one, so the
@@ -296,7 +296,7 @@ mod tests {
         assert_eq!(entries.len(), keys);
     }
 
-    /// A key's own `Hash` may be so bad.
+    /// A key's own `Hash` may be this bad.
     #[test]
     fn keys_with_one_hash_all_find_room() {
         for hash in [0, u64::MAX] {

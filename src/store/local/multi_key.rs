@@ -6,7 +6,7 @@
 use std::{borrow::Cow, future::Pending};
 
 use crate::{
-    algorithm::{Algorithm, stands},
+    algorithm::{Algorithm, member_snapshot},
     clock::Clock,
     each_of::EachOf,
     key::Key,
@@ -63,13 +63,14 @@ fn with_unchanged_state<A: Algorithm, K: Key, V>(
     }
 }
 
-/// Takes the locks of the places one inside the other, and then decides.
+/// Takes the locks of all places, one inside the other, and decides under them.
 macro_rules! under_locks {
-    ($with:ident, [$($all:ident)+], $decide:expr, $tables:expr, $keys:expr, $calls:expr, $drops:expr,) => {
+    ($with:ident, [$($all:ident)+], $decide:expr, $tables:expr, $keys:expr, $calls:expr,
+     $drops:expr,) => {
         $decide($($all),+)
     };
-    ($with:ident, [$($all:ident)+], $decide:expr, $tables:expr, $keys:expr, $calls:expr, $drops:expr,
-     $state:ident $place:tt $($rest:tt)*) => {
+    ($with:ident, [$($all:ident)+], $decide:expr, $tables:expr, $keys:expr, $calls:expr,
+     $drops:expr, $state:ident $place:tt $($rest:tt)*) => {
         $with($tables.$place, &mut $keys.$place, $calls.$place, &mut $drops.$place, |$state| {
             under_locks!($with, [$($all)+], $decide, $tables, $keys, $calls, $drops, $($rest)*)
         })
@@ -99,7 +100,7 @@ macro_rules! each_of {
             }
         }
 
-        // Of a store that does not fit, the compiler's message would list one of these for each length.
+        // Keeps the compiler from listing one of these for each length where a store does not fit.
         #[diagnostic::do_not_recommend]
         impl<$($Algorithm: Algorithm, $Key: Key,)+ Cl: Clock>
             Store<EachOf<($($Algorithm,)+)>, EachOf<($(Option<$Key>,)+)>>
@@ -136,7 +137,7 @@ macro_rules! each_of {
                             if is_charged {
                                 limits.$place.charge(state, cost, now);
                             }
-                            stands(&limits.$place, state, cost, admitted, now)
+                            member_snapshot(&limits.$place, state, cost, admitted, now)
                         }),
                     )+);
                     let verdict = Verdict { admitted, snapshot };

@@ -12,7 +12,7 @@ use crate::algorithm::{Algorithm, ConfigId, PolicyId};
 
 use super::{Usage, table::Table};
 
-/// The operator is warned at so many policies: nobody writes down as many.
+/// At this many policies a warning is logged: so many are made up from requests, not written down.
 const MANY: usize = 1_000;
 
 /// The tables of a store, in a tree that only grows: one node for each policy that was ever used

@@ -17,8 +17,8 @@ pub(super) const BUCKETS_FOR_A_NEW_KEY: usize = 4;
 pub(super) const BUCKETS_IN_A_FULL_TABLE: usize = 32;
 
 impl Sweep {
-    /// Visits so many buckets, and takes out the entries whose states were fresh by then; says how
-    /// many.
+    /// Visits this many buckets, and takes out the entries whose states were fresh by then; says
+    /// how many.
     #[cold]
     fn take_out_idle<A: Algorithm, K>(
         &mut self,
@@ -94,7 +94,7 @@ impl<K: Key, S> Shards<K, S> {
         })
     }
 
-    /// Visits so many buckets of a shard; says how many keys left.
+    /// Visits this many buckets of a shard; says how many keys left.
     fn sweep<A: Algorithm<State = S>>(
         &self,
         shard: &mut Shard<K, S>,

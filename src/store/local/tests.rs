@@ -1,4 +1,4 @@
-//! What a table does inside, where no caller can look.
+//! Tests of a table's inside, which no caller can see.
 
 use std::time::Duration;
 
