@@ -12,15 +12,8 @@ use algorithms::every_algorithm;
 use http::{Request, Response};
 use ready::ready;
 use tollgate::{
-    Decision, Quota, RateLimitLayer, RateLimiter, Timestamp,
-    algorithm::{
-        Algorithm, FixedWindow, Gcra, LeakyBucket, MinInterval, SlidingBuckets, SlidingLog,
-        SlidingWindow, TokenBucket,
-    },
-    choice::by_request,
-    clock::ManualClock,
-    key::Global,
-    store::LocalStore,
+    Decision, Quota, RateLimitLayer, RateLimiter, Timestamp, algorithm::*, choice::by_request,
+    clock::ManualClock, key::Global, store::LocalStore,
 };
 use tower::{Layer, Service};
 

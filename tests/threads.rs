@@ -18,12 +18,7 @@ mod ready;
 use algorithms::every_algorithm;
 use ready::ready;
 use tollgate::{
-    Decision, EachOf, Quota, RateLimiter, Timestamp,
-    algorithm::{
-        Algorithm, FixedWindow, Gcra, LeakyBucket, MinInterval, SlidingBuckets, SlidingLog,
-        SlidingWindow, TokenBucket,
-    },
-    clock::ManualClock,
+    Decision, EachOf, Quota, RateLimiter, Timestamp, algorithm::*, clock::ManualClock,
     store::LocalStore,
 };
 

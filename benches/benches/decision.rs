@@ -5,7 +5,9 @@
 //! ten million decisions of one kind and no comparison. `TOLLGATE_BENCH_QUICK=1` makes few turns.
 
 use std::{
+    any::type_name,
     borrow::Borrow,
+    collections::HashSet,
     future::Future,
     hash::Hash,
     hint::black_box,
@@ -17,18 +19,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use criterion::{Criterion, Throughput};
+use criterion::{BenchmarkGroup, Criterion, Throughput, measurement::WallTime};
 use governor::DefaultKeyedRateLimiter;
 use tollgate::{
     Decision, Quota, RateLimiter,
-    algorithm::{
-        Algorithm, FixedWindow, Gcra, LeakyBucket, MinInterval, SlidingBuckets, SlidingLog,
-        SlidingWindow, TokenBucket,
-    },
+    algorithm::*,
     key::Key,
     store::{Answer, AsKey, LocalStore, Store},
 };
 use tollgate_benches::turns::{self, SHORT, Turn, Turns, turn_of};
+
+#[path = "../../tests/support/algorithms.rs"]
+mod algorithms;
+use algorithms::every_algorithm;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -49,29 +52,36 @@ fn main() {
     }
 }
 
-/// Does something generic with every algorithm, in the given case.
-macro_rules! for_every_algorithm {
-    ($case:expr, |$name:ident, $algorithm:ident| $body:expr) => {{
-        let quota = $case.quota();
-        for_every_algorithm!(@ $name, $algorithm, $body;
-            "TokenBucket" = TokenBucket::new(quota);
-            "Gcra" = Gcra::new(quota);
-            "LeakyBucket" = LeakyBucket::new(quota);
-            "LeakyBucket queue" = LeakyBucket::new(quota).queue();
-            "FixedWindow" = FixedWindow::new(quota);
-            "FixedWindow first" = FixedWindow::new(quota).from_first_request();
-            "SlidingWindow" = SlidingWindow::new(quota);
-            "SlidingLog" = SlidingLog::new($case.log_quota());
-            "SlidingBuckets" = SlidingBuckets::new(quota, quota.period() / 10);
-            "MinInterval" = MinInterval::new($case.interval());
-        );
-    }};
-    (@ $name:ident, $algorithm:ident, $body:expr; $($text:literal = $value:expr;)+) => {
-        $({
-            let ($name, $algorithm) = ($text, $value);
-            $body
-        })+
-    };
+/// What is done with each algorithm.
+trait ForEachAlgorithm {
+    fn run<A: Algorithm>(&mut self, name: &'static str, algorithm: &A);
+}
+
+/// Runs it with every algorithm of the list, in the given case. The name is that of the type, or
+/// that in the list if another algorithm has the same type.
+fn for_each_algorithm(case: Case, run: &mut impl ForEachAlgorithm) {
+    fn type_of<A: Algorithm>(_: &A) -> &'static str {
+        let path = type_name::<A>();
+        path.rsplit("::").next().unwrap_or(path)
+    }
+    let mut types = HashSet::new();
+    macro_rules! run_each {
+        (
+            ($quota:ident, $burst:ident, $precision:ident, $interval:ident)
+            $($name:literal, $algorithm:expr, $model:ident($($number:ident),*);)+
+        ) => {
+            $({
+                let $quota = case.quota_of($name);
+                let ($burst, $precision) = ($quota.units(), $quota.period() / 10);
+                let $interval = case.interval();
+                let _ = ($burst, $precision, $interval);
+                let algorithm = $algorithm;
+                let of = type_of(&algorithm);
+                run.run(if types.insert(of) { of } else { $name }, &algorithm);
+            })+
+        };
+    }
+    every_algorithm!(run_each, quota, burst, precision, interval);
 }
 
 /// What is decided, about so many keys.
@@ -126,11 +136,11 @@ impl Case {
         }
     }
 
-    /// A log keeps what it admitted for a period: a short one where there are few keys, so that it
-    /// keeps a few entries for each.
-    fn log_quota(self) -> Quota {
+    /// The quota of the algorithm of this name. A log keeps what it admitted for a period: a short
+    /// one where there are few keys, so that it keeps a few entries for each.
+    fn quota_of(self, name: &str) -> Quota {
         match self.answer {
-            Answered::Admitted if self.keys < 1_000_000 => {
+            Answered::Admitted if name == "sliding log" && self.keys < 1_000_000 => {
                 Quota::new(1_000_000, Duration::from_millis(1))
             }
             _ => self.quota(),
@@ -254,11 +264,12 @@ fn turn<'a, K>(case: Case, keys: &'a [K], mut decide: impl FnMut(&K) -> bool + '
 }
 
 const TEXT: &str = "\
-One keyed decision, as a multiple of governor's `check_key`. `check` is asked whether it admits, as governor is; of *kept* the \
-whole `Decision` is written down; `bare` is what the layer does without header fields. An admitted key of `MinInterval` is \
-always as good as fresh, so that it leaves the store and comes back as a new one; *known keys* are those of a policy that \
-has a slower plan too, which stay. One key alone is never admitted twice within its microsecond, so that there is no such \
-row.
+One keyed decision, as a multiple of governor's `check_key`. `check` is asked whether it admits, \
+as governor is; of *kept* the whole `Decision` is written down; `bare` is what the layer does \
+without header fields. An admitted key of `MinInterval` is always as good as fresh, so that it \
+leaves the store and comes back as a new one; *known keys* are those of a policy that has a slower \
+plan too, which stay. One key alone is never admitted twice within its microsecond, so that there \
+is no such row.
 
 | keys | case | algorithm | governor ns | check | kept | bare |
 |---|---|---|---|---|---|---|";
@@ -282,21 +293,13 @@ fn all_rows(rows: &mut Rows) {
     for count in [1, 1_000, 1_000_000] {
         for case in Case::all(count) {
             let keys = ip_keys(count);
-            let admitted = case.answer == Answered::Admitted;
-            for_every_algorithm!(case, |name, algorithm| {
-                let name = match name {
-                    "MinInterval" if admitted => "MinInterval, keys that leave",
-                    _ => name,
-                };
-                if count > 1 || name != "MinInterval, keys that leave" {
-                    row::<_, _, IpAddr>(rows, "IpAddr", case, name, &keys, &algorithm, None);
-                }
-            });
-            if admitted && count > 1 {
+            let keys = &keys;
+            for_each_algorithm(case, &mut AddRow { rows, case, keys });
+            if case.answer == Answered::Admitted && count > 1 {
                 let plan = |interval| MinInterval::new(interval).named("plan");
                 let (fast, slow) = (plan(case.interval()), plan(HOUR));
                 let name = "MinInterval, known keys";
-                row::<_, _, IpAddr>(rows, "IpAddr", case, name, &keys, &fast, Some(&slow));
+                row::<_, _, IpAddr>(rows, "IpAddr", case, name, keys, &fast, Some(&slow));
             }
         }
     }
@@ -308,6 +311,27 @@ fn all_rows(rows: &mut Rows) {
             row::<_, _, u64>(rows, "u64", case, name, &keys, &algorithm, None);
             let keys = text_keys(count);
             row::<_, _, str>(rows, "&str", case, name, &keys, &algorithm, None);
+        }
+    }
+}
+
+struct AddRow<'a> {
+    rows: &'a mut Rows,
+    case: Case,
+    keys: &'a [IpAddr],
+}
+
+impl ForEachAlgorithm for AddRow<'_> {
+    fn run<A: Algorithm>(&mut self, name: &'static str, algorithm: &A) {
+        let name = match name {
+            "MinInterval" if self.case.answer == Answered::Admitted => {
+                "MinInterval, keys that leave"
+            }
+            _ => name,
+        };
+        if self.keys.len() > 1 || name != "MinInterval, keys that leave" {
+            let (case, keys) = (self.case, self.keys);
+            row::<_, _, IpAddr>(self.rows, "IpAddr", case, name, keys, algorithm, None);
         }
     }
 }
@@ -362,17 +386,34 @@ fn groups(criterion: &mut Criterion) {
         group.bench_function("governor", |bencher| {
             bencher.iter(|| governor.check_key(keys_in_turn.next().expect("endless")));
         });
-        for_every_algorithm!(case, |name, algorithm| {
-            let limiter = RateLimiter::new(algorithm.clone(), LocalStore::new());
-            group.bench_function(format!("{name}, check"), |bencher| {
-                bencher.iter(|| kept(&limiter, keys_in_turn.next().expect("endless")));
-            });
-            let store = LocalStore::new();
-            group.bench_function(format!("{name}, bare"), |bencher| {
-                bencher.iter(|| bare(&store, &algorithm, keys_in_turn.next().expect("endless")));
-            });
-        });
+        let keys = &keys;
+        for_each_algorithm(
+            case,
+            &mut AddToGroup {
+                group: &mut group,
+                keys,
+            },
+        );
         group.finish();
+    }
+}
+
+struct AddToGroup<'a, 'b> {
+    group: &'a mut BenchmarkGroup<'b, WallTime>,
+    keys: &'a [IpAddr],
+}
+
+impl ForEachAlgorithm for AddToGroup<'_, '_> {
+    fn run<A: Algorithm>(&mut self, name: &'static str, algorithm: &A) {
+        let mut keys_in_turn = self.keys.iter().cycle();
+        let limiter = RateLimiter::new(algorithm.clone(), LocalStore::new());
+        (self.group).bench_function(format!("{name}, check"), |bencher| {
+            bencher.iter(|| kept(&limiter, keys_in_turn.next().expect("endless")));
+        });
+        let store = LocalStore::new();
+        (self.group).bench_function(format!("{name}, bare"), |bencher| {
+            bencher.iter(|| bare(&store, algorithm, keys_in_turn.next().expect("endless")));
+        });
     }
 }
 

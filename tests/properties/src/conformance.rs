@@ -1,10 +1,7 @@
 //! Every algorithm, each with its model. `tests/support/algorithms.rs` is the list; a few tuples
 //! come here.
 
-use tollgate::algorithm::{
-    FixedWindow, Gcra, LeakyBucket, MinInterval, SlidingBuckets, SlidingLog, SlidingWindow,
-    TokenBucket,
-};
+use tollgate::algorithm::*;
 
 use crate::{model::*, numbers::Numbers, subject::Subject};
 

@@ -8,10 +8,7 @@ mod debt_buckets;
 mod intervals;
 mod logs;
 
-pub use counters::{fixed_window, sliding_window, window_from_first_request};
-pub use debt_buckets::{debt_bucket, queue};
-pub use intervals::min_interval;
-pub use logs::{sliding_buckets, sliding_log, strict_buckets};
+pub use self::{counters::*, debt_buckets::*, intervals::*, logs::*};
 
 use std::fmt;
 
@@ -26,7 +23,7 @@ pub enum Counts {
     Requests,
 }
 
-/// The most in any half-open span of so many microseconds.
+/// The most in any half-open span of this many microseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Bound {
     /// The length of the span.
@@ -64,7 +61,7 @@ pub trait Model: fmt::Debug {
     /// Takes back the newest units that still count.
     fn refund(&mut self, cost: i128, now: i128);
 
-    /// How long an admitted cost is held back, asked before it is charged.
+    /// How long an admitted cost is delayed, asked before it is charged.
     fn delay(&self, _cost: i128, _now: i128) -> i128 {
         0
     }
