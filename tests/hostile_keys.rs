@@ -12,19 +12,21 @@ use std::{
     time::Duration,
 };
 
+#[path = "support/local.rs"]
+mod local;
 #[path = "support/ready.rs"]
 mod ready;
 
+use local::store;
 use ready::ready;
 use tollgate::{
-    EachOf, Quota, RateLimiter, Timestamp,
+    EachOf, Quota, RateLimiter,
     algorithm::{Algorithm, FixedWindow, SlidingLog, TokenBucket},
     clock::ManualClock,
     key::Key,
-    store::{LocalStore, local::LocalBuckets},
+    store::LocalStore,
 };
 
-const START: Timestamp = Timestamp::from_micros(1_700_000_040_000_000);
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// A key whose own code does what it is told to, and that falls where its group does.
@@ -111,15 +113,6 @@ impl Drop for Rigged {
 
 type Store<A, K> = LocalStore<A, K, ManualClock>;
 type Limiter<A, K> = RateLimiter<A, Store<A, K>>;
-
-fn store<A: LocalBuckets<K>, K>(max_keys: usize) -> (Store<A, K>, ManualClock) {
-    let clock = ManualClock::at(START);
-    let store = LocalStore::builder()
-        .clock(clock.clone())
-        .max_keys(max_keys)
-        .build();
-    (store, clock)
-}
 
 fn admits<A: Algorithm, K: Key>(limiter: &Limiter<A, K>, key: &K) -> bool {
     ready(limiter.check(key)).unwrap().is_admitted()

@@ -3,9 +3,12 @@
 
 use std::time::Duration;
 
+#[path = "support/local.rs"]
+mod local;
 #[path = "support/ready.rs"]
 mod ready;
 
+use local::{START, store};
 use ready::ready;
 use tollgate::{
     Quota, RateLimiter, Timestamp,
@@ -17,21 +20,11 @@ use tollgate::{
     store::{Answer, AsKey, LocalStore, Store as _},
 };
 
-const START: Timestamp = Timestamp::from_micros(1_700_000_040_000_000);
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 
 type Store<A, K> = LocalStore<A, K, ManualClock>;
 type Limiter<A, K> = RateLimiter<A, Store<A, K>>;
-
-fn store<A: Algorithm, K>(max_keys: usize) -> (Store<A, K>, ManualClock) {
-    let clock = ManualClock::at(START);
-    let store = LocalStore::builder()
-        .clock(clock.clone())
-        .max_keys(max_keys)
-        .build();
-    (store, clock)
-}
 
 fn admits<A, K, Q>(limiter: &Limiter<A, K>, key: &Q) -> bool
 where

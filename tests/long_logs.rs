@@ -9,9 +9,12 @@ use std::{
     time::Duration,
 };
 
+#[path = "support/local.rs"]
+mod local;
 #[path = "support/ready.rs"]
 mod ready;
 
+use local::{START, store};
 use ready::ready;
 use tollgate::{
     EachOf, Quota, RateLimiter, Timestamp,
@@ -49,21 +52,11 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 const MICRO: Duration = Duration::from_micros(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const MIB: usize = 1 << 20;
 /// A decision that names two policies is a list of them.
 const A_FEW_BYTES: usize = 1_000;
-
-fn store<A: LocalBuckets<K>, K>(max_keys: usize) -> (LocalStore<A, K, ManualClock>, ManualClock) {
-    let clock = ManualClock::at(START);
-    let store = LocalStore::builder()
-        .clock(clock.clone())
-        .max_keys(max_keys)
-        .build();
-    (store, clock)
-}
 
 fn charged<A, K>(
     limiter: &RateLimiter<A, LocalStore<A, K, ManualClock>>,

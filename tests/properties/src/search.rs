@@ -21,7 +21,7 @@ pub struct Search {
     pub before: u64,
     /// What is counted.
     pub counts: Counts,
-    /// Whether requests that are held back may be dropped.
+    /// Whether requests that are delayed may be dropped.
     pub withdrawals: bool,
 }
 
@@ -169,12 +169,10 @@ fn admit<A: Algorithm>(
 ) -> Option<Node<A>> {
     let at = instant(now.into());
     let mut next = node.clone();
-    rule.mend(&mut next.state, at);
-    if !rule.judge(&next.state, cost, at) {
+    let (admitted, admission) = rule.step(&mut next.state, cost, at);
+    if !admitted {
         return None;
     }
-    rule.charge(&mut next.state, cost, at);
-    let admission = rule.snapshot(&next.state, cost, true, at);
     let delay = u64::try_from(rule.delay(&admission).as_micros()).expect("a short delay");
     match delay {
         0 => next.counted += weight,

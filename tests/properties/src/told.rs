@@ -23,7 +23,7 @@ pub struct Told {
     pub replenished_after: u64,
     /// How long until all is there.
     pub reset_after: u64,
-    /// How long it is held back.
+    /// How long it is delayed.
     pub delay: u64,
 }
 

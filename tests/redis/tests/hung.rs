@@ -253,8 +253,8 @@ async fn a_dead_node_without_a_replica_stops_its_own_slots_alone() {
     }
 }
 
-/// A connection that is given up sends nothing more, late or not: only one that is kept can tell. So
-/// this is tried again where the machine was too slow to let go of it in time.
+/// A connection that is given up sends nothing more, late or not: only one that is kept can tell.
+/// So this is tried again where the machine was too slow to let go of it in time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_late_before_it_is_sent_is_not_sent() {
     const CALLERS: u64 = 5_000;

@@ -21,7 +21,7 @@ pub fn debt_bucket(n: u64, period: u64, capacity: u64) -> Box<dyn Model> {
     build(n, period, capacity, false)
 }
 
-/// The same debt, but an admitted request is held back until what is owed before it is paid.
+/// The same debt, but an admitted request is delayed until what is owed before it is paid.
 pub fn queue(n: u64, period: u64, capacity: u64) -> Box<dyn Model> {
     build(n, period, capacity, true)
 }
