@@ -46,7 +46,7 @@ fn by_clone() -> Router {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // Whatever is asked for, it is taken from the same twenty units.
+    // All of these are taken from the same twenty units.
     let visit = [
         (Method::GET, "/read", 200, 19),
         (Method::GET, "/search", 200, 14),

@@ -1,7 +1,7 @@
 //! A rule of your own: three tries, then none until a minute after the last of them.
 //!
 //! The rule is a value plus a pure step over its state: no clock, no lock, nothing async. Layers,
-//! stores and tuples take it as one of the crate's own; for Redis it is said in Lua too:
+//! stores and tuples take it as one of the crate's own; for Redis it is written in Lua too:
 //! `examples/redis/src/bin/redis_custom_algorithm.rs`.
 //!
 //! ```text
@@ -51,7 +51,8 @@ impl Algorithm for Tries {
     }
     fn mend(&self, run: &mut Run, now: Timestamp) {
         if run.last > now.as_micros() + self.pause {
-            run.last = now.as_micros(); // the clock stepped back far: nobody is locked out for longer
+            // The clock stepped back far: nobody is locked out for longer.
+            run.last = now.as_micros();
         }
     }
     fn judge(&self, run: &Run, cost: u32, now: Timestamp) -> bool {
@@ -59,7 +60,8 @@ impl Algorithm for Tries {
     }
     fn charge(&self, run: &mut Run, cost: u32, now: Timestamp) {
         run.taken = self.look(run, now).0 + u64::from(cost);
-        run.last = run.last.max(now.as_micros()); // the clock stepped back a little: no time has passed
+        // If the clock stepped back a little, no time has passed.
+        run.last = run.last.max(now.as_micros());
     }
     fn refund(&self, run: &mut Run, cost: u32, now: Timestamp) {
         run.taken = self.look(run, now).0.saturating_sub(cost.into());

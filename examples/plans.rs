@@ -22,7 +22,7 @@ use tower::ServiceExt;
 enum Plan {
     Free,
     Paid,
-    /// So many a day, as the contract says.
+    /// This many a day, as in the contract.
     Enterprise(u64),
     /// Our own programs.
     Internal,

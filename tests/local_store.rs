@@ -201,7 +201,7 @@ fn a_clock_that_steps_back_after_the_overflow_bucket_was_forgotten_opens_nothing
     assert_eq!((0..20).filter(|_| admits(&limiter, &1)).count(), 10);
     let next_window = START.saturating_add(61 * SECOND);
     clock.set(next_window);
-    // Whatever forgets it, forgets it here.
+    // If anything forgets it, it is forgotten here.
     assert_eq!(remaining(&limiter, &1), 10);
     clock.set(START.saturating_add(59 * SECOND));
     let granted_before = (0..20).filter(|_| admits(&limiter, &1)).count();

@@ -130,7 +130,7 @@ fn signal(child: &Child, name: &str) {
     assert!(status.unwrap().success(), "no {name} for {id}");
 }
 
-/// A process that is ended whatever happens to the test.
+/// A process that ends with the test, also if that panics.
 struct Ended(Child);
 
 impl Drop for Ended {

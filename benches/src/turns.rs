@@ -21,7 +21,7 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// So many groups, or a few in a quick run, of so many turns of each.
+    /// This many groups, or a few in a quick run, of this many turns of each.
     pub fn new(groups: usize, in_a_group: usize) -> Self {
         let most = if crate::quick() { 3 } else { groups };
         Self {

@@ -9,5 +9,5 @@ pub use cluster::Cluster;
 pub use process::Process;
 pub use server::Server;
 
-/// Whatever goes wrong in an example.
+/// Any error in an example.
 pub type Failure = Box<dyn std::error::Error>;

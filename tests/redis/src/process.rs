@@ -22,7 +22,7 @@ use tokio::{
 
 use crate::{binary, port::Port, wait::PATIENCE};
 
-/// Waits until the test process is gone, in whatever way, and then ends the server that it left
+/// Waits until the test process is gone, however it ended, and then ends the server that it left
 /// behind.
 ///
 /// A test process that is killed drops nothing, and neither does one with its servers in a

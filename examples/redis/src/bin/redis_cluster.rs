@@ -1,5 +1,5 @@
-//! Three processes and a Redis Cluster: whatever the algorithm, together they admit what one
-//! process would alone.
+//! Three processes and a Redis Cluster: with any algorithm, together they admit what one process
+//! would alone.
 //!
 //! ```text
 //! cargo run -p redis_examples --bin redis_cluster
@@ -17,7 +17,7 @@ use tollgate::{Quota, RateLimiter, store::RedisStore};
 
 /// Each has a bucket of its own, in whichever node.
 const USERS: u64 = 30;
-/// So many times each process asks for each user.
+/// How many times each process asks for each user.
 const TIMES: u32 = 6;
 /// Each limit with how much of it a user may have.
 const LIMITS: [(&str, u64); 5] = [

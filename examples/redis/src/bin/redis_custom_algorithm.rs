@@ -1,4 +1,4 @@
-//! A rule of your own in Redis: that of `examples/custom_algorithm.rs`, said once more in Lua.
+//! A rule of your own in Redis: that of `examples/custom_algorithm.rs`, written in Lua too.
 //!
 //! Redis reads the state, judges, charges and writes in one script; the methods of `Algorithm` tell
 //! what came of it. So the rule is there twice, and both must give the same decisions: here they
