@@ -13,7 +13,7 @@ mod name;
 
 pub(crate) use name::PolicyName;
 
-const LONGEST_NAME: usize = 64;
+const MAX_NAME_LEN: usize = 64;
 /// After this many windows without a charge the state of every algorithm is as good as fresh: two
 /// counters need two, and so do sub-counters as long as the window, or three if other numbers had
 /// begun them elsewhere.
@@ -208,7 +208,7 @@ impl Policy {
     pub fn named(self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
         let name = name.as_ref();
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
-        if name.is_empty() || name.len() > LONGEST_NAME || !name.bytes().all(allowed) {
+        if name.is_empty() || name.len() > MAX_NAME_LEN || !name.bytes().all(allowed) {
             return Err(ConfigError::InvalidPolicyName {
                 name: name.to_owned(),
             });

@@ -38,7 +38,7 @@ pub struct Quota {
 
 impl Quota {
     /// The longest period: 2<sup>51</sup> microseconds, some seventy years.
-    pub const LONGEST_PERIOD: Duration = Duration::from_micros(1 << 51);
+    pub const MAX_PERIOD: Duration = Duration::from_micros(1 << 51);
 
     /// This many units in each second. 0 units refuse every cost of 1 or more.
     pub const fn per_second(units: u64) -> Self {
@@ -81,7 +81,7 @@ impl Quota {
     ///
     /// # Errors
     ///
-    /// The period is shorter than 1 µs or longer than [`LONGEST_PERIOD`](Self::LONGEST_PERIOD).
+    /// The period is shorter than 1 µs or longer than [`MAX_PERIOD`](Self::MAX_PERIOD).
     ///
     /// # Example: no time at all is no period
     ///
@@ -96,10 +96,10 @@ impl Quota {
         if period < Duration::from_micros(1) {
             return Err(ConfigError::PeriodTooShort { period });
         }
-        if period > Self::LONGEST_PERIOD {
+        if period > Self::MAX_PERIOD {
             return Err(ConfigError::PeriodTooLong {
                 period,
-                max: Self::LONGEST_PERIOD,
+                max: Self::MAX_PERIOD,
             });
         }
         Ok(Self {
@@ -122,7 +122,7 @@ impl Quota {
     ///
     /// # Errors
     ///
-    /// The interval is shorter than 1 µs or longer than [`LONGEST_PERIOD`](Self::LONGEST_PERIOD).
+    /// The interval is shorter than 1 µs or longer than [`MAX_PERIOD`](Self::MAX_PERIOD).
     pub fn try_one_every(interval: Duration) -> Result<Self, ConfigError> {
         Self::try_new(1, interval)
     }
@@ -228,7 +228,7 @@ fn span(many: &str, unit: &str) -> Option<Duration> {
     Some(Duration::from_micros(many.saturating_mul(micros)))
 }
 
-/// Whole microseconds, rounded up; the duration must be at most [`Quota::LONGEST_PERIOD`].
+/// Whole microseconds, rounded up; the duration must be at most [`Quota::MAX_PERIOD`].
 pub(crate) fn micros_rounded_up(duration: Duration) -> u64 {
     let micros = duration.as_nanos().div_ceil(1_000);
     u64::try_from(micros).expect("at most 2^51 microseconds")

@@ -27,7 +27,7 @@ struct Counting;
 thread_local! {
     static CALLS: Cell<usize> = const { Cell::new(0) };
     static BYTES: Cell<usize> = const { Cell::new(0) };
-    static MOST_BYTES: Cell<usize> = const { Cell::new(0) };
+    static MAX_BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
 // SAFETY: every call is passed on to the system's allocator as it is.
@@ -35,7 +35,7 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         CALLS.set(CALLS.get() + 1);
         BYTES.set(BYTES.get().wrapping_add(layout.size()));
-        MOST_BYTES.set(MOST_BYTES.get().max(BYTES.get()));
+        MAX_BYTES.set(MAX_BYTES.get().max(BYTES.get()));
         // SAFETY: the caller's promise is passed on.
         unsafe { System.alloc(layout) }
     }
@@ -53,10 +53,10 @@ static ALLOCATOR: Counting = Counting;
 const MAX_KEYS: usize = 100_000;
 /// A key is 17 bytes and a state 16, in a table that is at least 7/16 full; while a shard grows it
 /// is there twice.
-const MOST_BYTES_PER_KEY: usize = 150;
+const MAX_BYTES_PER_KEY: usize = 150;
 /// Much longer than a call ever takes, and much shorter than a sweep through everything, again and
 /// again, would be.
-const LONGEST_CALL: Duration = Duration::from_millis(250);
+const MAX_CALL: Duration = Duration::from_millis(250);
 const CALLER_EVERY: u64 = 1_000;
 
 type Store = LocalStore<TokenBucket, IpAddr, ManualClock>;
@@ -86,7 +86,7 @@ impl Flood {
         let calls = usize::try_from(flood_keys()).unwrap();
         let nanos = Vec::with_capacity(calls);
         let bytes_before = BYTES.get();
-        MOST_BYTES.set(bytes_before);
+        MAX_BYTES.set(bytes_before);
         let clock = ManualClock::at(Timestamp::from_micros(1_700_000_000_000_000));
         let store = LocalStore::builder()
             .clock(clock.clone())
@@ -132,7 +132,7 @@ impl Flood {
     }
 
     fn report(&mut self, name: &str) {
-        let most = MOST_BYTES.get() - self.bytes_before;
+        let most = MAX_BYTES.get() - self.bytes_before;
         self.nanos.sort_unstable();
         let at = |share: f64| self.nanos[((self.nanos.len() - 1) as f64 * share) as usize];
         let (median, p9999, worst) = (at(0.5), at(0.9999), at(1.0));
@@ -141,11 +141,11 @@ impl Flood {
              p99.99 {p9999} ns, at worst {worst} ns; {:?}",
             flood_keys(),
             self.most_keys,
-            MAX_KEYS * MOST_BYTES_PER_KEY,
+            MAX_KEYS * MAX_BYTES_PER_KEY,
             self.store.usage(),
         );
-        assert!(most <= MAX_KEYS * MOST_BYTES_PER_KEY);
-        assert!(Duration::from_nanos(worst.into()) < LONGEST_CALL);
+        assert!(most <= MAX_KEYS * MAX_BYTES_PER_KEY);
+        assert!(Duration::from_nanos(worst.into()) < MAX_CALL);
         assert!(self.most_keys <= MAX_KEYS);
     }
 }

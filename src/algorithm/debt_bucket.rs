@@ -287,9 +287,9 @@ impl DebtBucket {
 
 /// The largest number of parts or ticks: what a Lua number holds exactly.
 const LARGEST: u128 = 1 << 53;
-const MOST_PARTS: u64 = (1 << 53) - 1;
+const MAX_PARTS: u64 = (1 << 53) - 1;
 /// The longest time from full debt to none.
-const LONGEST_SPAN_MICROS: u128 = 1 << 52;
+const MAX_SPAN_MICROS: u128 = 1 << 52;
 const COARSEST_TICK: u32 = 6;
 
 impl DebtBucket {
@@ -331,7 +331,7 @@ impl DebtBucket {
                 floor + u128::from(!capacity_parts.is_multiple_of(parts_per_tick))
             });
         let span_micros = span_ticks * u128::from(tick_micros);
-        if capacity_parts + parts_per_tick > LARGEST || span_micros > LONGEST_SPAN_MICROS {
+        if capacity_parts + parts_per_tick > LARGEST || span_micros > MAX_SPAN_MICROS {
             return None;
         }
         let exact = |number: u128| u64::try_from(number).ok();
@@ -475,7 +475,7 @@ impl Rule for Rate {
     }
 
     fn can_count(&self, count: Debt) -> bool {
-        count.parts <= MOST_PARTS && count.tick <= MOST_PARTS / self.tick_micros
+        count.parts <= MAX_PARTS && count.tick <= MAX_PARTS / self.tick_micros
     }
 
     /// As many units, in these parts, paid off at this rate since then.
@@ -487,8 +487,8 @@ impl Rule for Rate {
         let parts = count.parts as f64 * (grows / divisor) as f64;
         let parts = (parts / (shrinks / divisor) as f64).ceil();
         Debt {
-            parts: (parts as u64).min(MOST_PARTS),
-            tick: (count.tick * others.tick_micros / self.tick_micros).min(MOST_PARTS),
+            parts: (parts as u64).min(MAX_PARTS),
+            tick: (count.tick * others.tick_micros / self.tick_micros).min(MAX_PARTS),
         }
     }
 
@@ -588,7 +588,7 @@ impl Scripted for DebtBucket {
                 (charged?..=capacity_parts).contains(&parts)
                     && tick <= self.rate.tick_of(now) + span_ticks
             }
-            false => parts <= MOST_PARTS && tick <= MOST_PARTS / tick_micros,
+            false => parts <= MAX_PARTS && tick <= MAX_PARTS / tick_micros,
         };
         makes_sense.then(|| self.snapshot(&state, member.cost, member.admitted, now))
     }

@@ -243,7 +243,7 @@ impl FixedWindow {
 }
 
 /// The most units that a counter may have: with any cost added it stays below 2^53.
-pub(super) const MOST_UNITS: u64 = (1 << 53) - (1 << 32);
+pub(super) const MAX_UNITS: u64 = (1 << 53) - (1 << 32);
 
 impl FixedWindow {
     /// Windows that start at the multiples of the period since the Unix epoch.
@@ -262,7 +262,7 @@ impl FixedWindow {
     ///
     /// The quota is of more than 2<sup>53</sup> − 2<sup>32</sup> units.
     pub fn try_new(quota: Quota) -> Result<Self, ConfigError> {
-        if quota.units() > MOST_UNITS {
+        if quota.units() > MAX_UNITS {
             return Err(ConfigError::QuotaTooLarge {
                 units: quota.units(),
                 period: quota.period(),
@@ -399,7 +399,7 @@ impl Rule for Windows {
         let used = used + u64::from(cost);
         Window {
             start,
-            used: used.min(MOST_UNITS),
+            used: used.min(MAX_UNITS),
         }
     }
 

@@ -18,7 +18,7 @@ use crate::{
 use self::status::Logged;
 use super::{
     admissions::{Admissions, Counted},
-    fixed_window::MOST_UNITS,
+    fixed_window::MAX_UNITS,
     plans::next_of,
 };
 
@@ -301,7 +301,7 @@ impl Log {
         slot_micros: u64,
         span_micros: u64,
     ) -> Result<Self, ConfigError> {
-        if quota.units() > MOST_UNITS {
+        if quota.units() > MAX_UNITS {
             return Err(ConfigError::QuotaTooLarge {
                 units: quota.units(),
                 period: quota.period(),

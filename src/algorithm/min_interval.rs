@@ -187,7 +187,7 @@ impl MinInterval {
     ///
     /// # Errors
     ///
-    /// The interval is shorter than 1 µs or longer than [`Quota::LONGEST_PERIOD`].
+    /// The interval is shorter than 1 µs or longer than [`Quota::MAX_PERIOD`].
     pub fn try_new(interval: Duration) -> Result<Self, ConfigError> {
         let interval = Quota::try_one_every(interval)?;
         let interval_micros = interval.period_micros();

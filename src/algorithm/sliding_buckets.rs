@@ -52,7 +52,7 @@ pub struct SlidingBuckets {
 
 same_rule!(SlidingBuckets, Log, rule);
 
-const MOST_SUB_COUNTERS: u64 = 1024;
+const MAX_SUB_COUNTERS: u64 = 1024;
 
 impl SlidingBuckets {
     /// Sub-counters of this precision; at most 1 024 to the period.
@@ -85,10 +85,10 @@ impl SlidingBuckets {
         if !quota.period_micros().is_multiple_of(precision_micros) {
             return Err(does_not_divide);
         }
-        if sub_counters > MOST_SUB_COUNTERS {
+        if sub_counters > MAX_SUB_COUNTERS {
             return Err(ConfigError::TooManySubCounters {
                 sub_counters,
-                max: MOST_SUB_COUNTERS,
+                max: MAX_SUB_COUNTERS,
             });
         }
         let policy = Self::policy("sliding-buckets", quota, precision_micros);

@@ -8,7 +8,7 @@ use crate::{
 };
 
 use super::{
-    fixed_window::MOST_UNITS,
+    fixed_window::MAX_UNITS,
     plans::{CountByPlan, FurtherPlans, Plans, Rule, next_of},
 };
 
@@ -491,7 +491,7 @@ impl Rule for Pairs {
     }
 
     fn units(&self, count: TwoWindows) -> u64 {
-        (count.previous + count.current).min(MOST_UNITS)
+        (count.previous + count.current).min(MAX_UNITS)
     }
 
     fn with_cost_of_others(&self, count: TwoWindows, cost: u32, now: Timestamp) -> TwoWindows {
@@ -499,7 +499,7 @@ impl Rule for Pairs {
         TwoWindows {
             stamp,
             previous,
-            current: (current + u64::from(cost)).min(MOST_UNITS),
+            current: (current + u64::from(cost)).min(MAX_UNITS),
         }
     }
 
@@ -537,7 +537,7 @@ impl Rule for Pairs {
         TwoWindows {
             stamp: now.as_micros(),
             previous: 0,
-            current: weighed.units().min(MOST_UNITS),
+            current: weighed.units().min(MAX_UNITS),
         }
     }
 }

@@ -233,11 +233,8 @@ fn periods_that_are_none_are_refused_by_value() {
         let precision = SlidingBuckets::try_new(Quota::per_second(5), period);
         assert_eq!(precision.err(), Some(error));
     }
-    for period in [
-        Duration::MAX,
-        Quota::LONGEST_PERIOD + Duration::from_nanos(1),
-    ] {
-        let longest = Quota::LONGEST_PERIOD;
+    for period in [Duration::MAX, Quota::MAX_PERIOD + Duration::from_nanos(1)] {
+        let longest = Quota::MAX_PERIOD;
         let error = ConfigError::PeriodTooLong {
             period,
             max: longest,
@@ -245,7 +242,7 @@ fn periods_that_are_none_are_refused_by_value() {
         assert_eq!(Quota::try_new(5, period), Err(error.clone()));
         assert_eq!(MinInterval::try_new(period).err(), Some(error));
     }
-    assert!(Quota::try_new(5, Quota::LONGEST_PERIOD).is_ok());
+    assert!(Quota::try_new(5, Quota::MAX_PERIOD).is_ok());
 }
 
 #[test]

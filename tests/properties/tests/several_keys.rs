@@ -220,7 +220,7 @@ places!(triple, A a x u8, 0; B b y u8, 1; C c z u8, 2);
 fn subjects(numbers: &Numbers, for_ever: bool) -> Vec<Subject> {
     let (quota, other, burst) = (numbers.quota(), numbers.other_quota(), numbers.burst);
     let (step, gap) = (numbers.precision(), numbers.interval());
-    let long = Quota::new(1, Quota::LONGEST_PERIOD);
+    let long = Quota::new(1, Quota::MAX_PERIOD);
     // The algorithm with its own numbers, and with those that make the store remember.
     macro_rules! of {
         ($name:literal, $own:expr, $long:expr) => {

@@ -179,7 +179,7 @@ fn a_number_that_no_script_wrote_fails_wherever_it_stands() {
 
 /// No honest state of these two plans waits for longer: the slower of their buckets pays a unit in
 /// 500 µs and is filled by 80 of them, and a stamp may be as far ahead of now.
-const LONGEST_WAIT_MICROS: u64 = 100_000;
+const MAX_WAIT_MICROS: u64 = 100_000;
 
 /// Changes the entries of a log: a byte, an entry in another's place, one more or one less.
 fn mutate(entries: &mut Vec<Vec<u8>>, next: &mut dyn FnMut(usize) -> usize) {
@@ -270,7 +270,7 @@ fn a_state_whose_numbers_dont_fit_together_is_an_error_or_decided_within_bounds(
                 match answer {
                     Ok(decision) => {
                         // What all of both plans' units take, and as much again ahead of now.
-                        let most = LONGEST_WAIT_MICROS;
+                        let most = MAX_WAIT_MICROS;
                         let most = std::time::Duration::from_micros(most);
                         let waits = decision.retry_after().unwrap_or_default();
                         let longest = waits.max(decision.reset_after()).max(decision.delay());
