@@ -92,7 +92,7 @@ mod error;
 pub mod key;
 mod lazy_arc;
 mod limit;
-mod limiter;
+pub mod limiter;
 mod policy;
 mod quota;
 pub mod store;

@@ -1,24 +1,24 @@
 //! Checks by hand, for what is not a request; the layer is built on it too.
 
-use std::future::Future;
-
 use crate::{
     choice::Choose,
-    decision::Decision,
-    error::StoreError,
     key::Key,
-    limit::Limit,
     store::{AsKey, Store},
 };
 
-mod check;
+mod call;
+mod operation;
 
-use check::Check;
+pub use call::Call;
+pub use operation::{Check, Operation, Peek, Refund, Reset};
 
 /// Decides by key, without a request: an [algorithm](crate::algorithm) and a [store](crate::store).
 ///
 /// It is what [`RateLimitLayer`](crate::RateLimitLayer) is built on. Keys are taken in any borrowed
 /// form: `check("bob")` finds the bucket of the `String` key `bob`. Clones share their buckets.
+///
+/// Each method returns a [`Call`]: await it, or, if the store answers at once, as
+/// [`LocalStore`](crate::store::LocalStore) does, call [`.now()`](Call::now) on it.
 ///
 /// Instead of an algorithm it takes what [chooses](crate::choice) one without a request, as a
 /// `Reloadable` does. For a plan that is known already, make a limiter of that plan's algorithm and
@@ -81,16 +81,13 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
     ///
     /// The store could not decide.
     #[inline]
-    pub fn check<'a, K, Q>(
-        &'a self,
-        key: &'a Q,
-    ) -> impl Future<Output = Result<Decision, StoreError>>
+    pub fn check<'a, K, Q>(&'a self, key: &'a Q) -> Call<'a, Check, C, S, K, Q>
     where
         K: Key,
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
     {
-        Check::new(self, key, 1)
+        self.check_cost(key, 1)
     }
 
     /// Admits the cost and charges it, or refuses it and charges nothing.
@@ -101,17 +98,13 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
     ///
     /// The store could not decide.
     #[inline]
-    pub fn check_cost<'a, K, Q>(
-        &'a self,
-        key: &'a Q,
-        cost: u32,
-    ) -> impl Future<Output = Result<Decision, StoreError>>
+    pub fn check_cost<'a, K, Q>(&'a self, key: &'a Q, cost: u32) -> Call<'a, Check, C, S, K, Q>
     where
         K: Key,
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
     {
-        Check::new(self, key, cost)
+        Call::new(self, key, Check { cost })
     }
 
     /// What a cost of 1 would be told; charges nothing. A queue tells no [delay](Decision::delay),
@@ -133,16 +126,14 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
     /// # Ok::<(), tollgate::StoreError>(())
     /// # }).unwrap();
     /// ```
-    pub async fn peek<K, Q>(&self, key: &Q) -> Result<Decision, StoreError>
+    #[inline]
+    pub fn peek<'a, K, Q>(&'a self, key: &'a Q) -> Call<'a, Peek, C, S, K, Q>
     where
         K: Key,
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
     {
-        let choice = self.algorithm.choose(&());
-        let limit = self.algorithm.limit(&choice);
-        let verdict = self.store.peek(limit, key, 1).wait().await?;
-        Ok(limit.decision_of(&verdict.snapshot))
+        Call::new(self, key, Peek(()))
     }
 
     /// Gives units back that were charged for something that did not happen; never more than are
@@ -172,15 +163,13 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
     /// # Ok::<(), tollgate::StoreError>(())
     /// # }).unwrap();
     /// ```
-    pub async fn refund<K, Q>(&self, key: &Q, cost: u32) -> Result<(), StoreError>
+    pub fn refund<'a, K, Q>(&'a self, key: &'a Q, cost: u32) -> Call<'a, Refund, C, S, K, Q>
     where
         K: Key,
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
     {
-        let choice = self.algorithm.choose(&());
-        let limit = self.algorithm.limit(&choice);
-        self.store.refund(limit, key, cost).wait().await
+        Call::new(self, key, Refund { cost })
     }
 
     /// Forgets the key: it is as good as one that was never seen.
@@ -188,15 +177,13 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
     /// # Errors
     ///
     /// The store could not write; the bucket stands.
-    pub async fn reset<K, Q>(&self, key: &Q) -> Result<(), StoreError>
+    pub fn reset<'a, K, Q>(&'a self, key: &'a Q) -> Call<'a, Reset, C, S, K, Q>
     where
         K: Key,
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
     {
-        let choice = self.algorithm.choose(&());
-        let limit = self.algorithm.limit(&choice);
-        self.store.reset(limit, key).wait().await
+        Call::new(self, key, Reset(()))
     }
 }
 

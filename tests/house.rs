@@ -66,7 +66,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("ipnet", &["key/client_ip/"]),
     ("itoa", &["response/"]),
     ("parking_lot", &["store/local/"]),
-    ("pin_project_lite", &["layer/", "limiter/check.rs"]),
+    ("pin_project_lite", &["layer/", "limiter/call.rs"]),
     ("quanta", &["clock/system.rs"]),
     ("serde", &["config/"]),
     ("sha1", &["store/redis/"]),

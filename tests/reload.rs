@@ -32,6 +32,18 @@ fn daily(units: u64) -> FixedWindow {
     FixedWindow::new(Quota::per_day(units)).named("daily")
 }
 
+/// A limit that is replaced between the call and its poll is the one that decides.
+#[test]
+fn the_limit_that_is_in_force_when_now_is_called_decides() {
+    let limit = Reloadable::new(daily(1));
+    let limiter = RateLimiter::new(limit.clone(), LocalStore::new());
+    let check = limiter.check_cost("bob", 3);
+    limit.replace(daily(5)).unwrap();
+    let decision = check.now();
+    assert!(decision.is_admitted());
+    assert_eq!((decision.limit(), decision.remaining()), (5, 2));
+}
+
 #[test]
 fn nobodys_count_is_lost_while_a_limit_is_replaced_a_thousand_times() {
     const LARGEST: u64 = 50_000;

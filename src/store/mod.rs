@@ -4,11 +4,13 @@ use std::{future::Future, hash::Hash};
 
 use crate::{error::StoreError, key::Key, limit::Limit};
 
+mod immediate;
 #[cfg(feature = "local")]
 pub mod local;
 #[cfg(feature = "redis")]
 pub mod redis;
 
+pub use immediate::ImmediateStore;
 #[cfg(feature = "local")]
 pub use local::{LocalStore, LocalStoreBuilder};
 #[cfg(feature = "redis")]

@@ -5,6 +5,7 @@
 //!
 //! | question | file |
 //! |---|---|
+//! | what does it answer | `immediate` |
 //! | how is a key decided about | `table` |
 //! | how do the entries of a shard lie in memory, and how does it grow | `entries` |
 //! | which shard is a key in, and how many keys are there | `shards` |
@@ -19,6 +20,7 @@ mod buckets;
 mod call;
 mod deferred_drop;
 mod entries;
+mod immediate;
 mod multi_key;
 mod overflow;
 mod policies;
@@ -36,10 +38,10 @@ use crate::{
     clock::{Clock, SystemClock},
     error::ConfigError,
     key::Key,
-    store::{Answer, AsKey, Decided, Store, Written},
+    store::{Answer, AsKey, Decided, ImmediateStore, Store, Written},
 };
 
-use self::{buckets::Tables, call::Call, deferred_drop::DeferredDrops, table::Table};
+use self::{buckets::Tables, call::Call, table::Table};
 
 pub use buckets::LocalBuckets;
 
@@ -247,11 +249,7 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for LocalStore<A, K, C> {
         key: &Q,
         cost: u32,
     ) -> Answer<Decided<A>, Self::Deciding> {
-        let table = self.table(algorithm);
-        match table.decide_known(algorithm, key, cost, || self.clock.now()) {
-            Ok(verdict) => Answer::Now(Ok(verdict)),
-            Err(unknown) => Answer::Now(Ok(table.decide_new(unknown, algorithm, key, cost))),
-        }
+        Answer::Now(Ok(self.decide_now(algorithm, key, cost)))
     }
 
     #[inline]
@@ -261,8 +259,7 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for LocalStore<A, K, C> {
         key: &Q,
         cost: u32,
     ) -> Answer<Decided<A>, Self::Deciding> {
-        let call = self.call(algorithm, cost);
-        Answer::Now(Ok(self.table(algorithm).peek(key, call)))
+        Answer::Now(Ok(self.peek_now(algorithm, key, cost)))
     }
 
     fn refund<Q: AsKey<K> + ?Sized>(
@@ -271,8 +268,7 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for LocalStore<A, K, C> {
         key: &Q,
         cost: u32,
     ) -> Answer<Written, Self::Writing> {
-        let call = self.call(algorithm, cost);
-        self.table(algorithm).refund(key, call);
+        self.refund_now(algorithm, key, cost);
         Answer::Now(Ok(()))
     }
 
@@ -281,8 +277,7 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for LocalStore<A, K, C> {
         algorithm: &A,
         key: &Q,
     ) -> Answer<Written, Self::Writing> {
-        let mut drops = DeferredDrops::new();
-        self.table(algorithm).reset(key, algorithm, &mut drops);
+        self.reset_now(algorithm, key);
         Answer::Now(Ok(()))
     }
 

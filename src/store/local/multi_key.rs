@@ -10,7 +10,7 @@ use crate::{
     clock::Clock,
     each_of::EachOf,
     key::Key,
-    store::{Answer, AsKey, Decided, Store, Verdict, Written},
+    store::{Answer, AsKey, Decided, ImmediateStore, Store, Verdict, Written},
 };
 
 use super::{
@@ -77,7 +77,7 @@ macro_rules! under_locks {
     };
 }
 
-/// Implements [`Store`] for tuples: Rust has no other way to say "a tuple of any length".
+/// Implements [`ImmediateStore`] and [`Store`] for tuples: Rust has no other way to say "a tuple of any length".
 macro_rules! each_of {
     ($($Algorithm:ident $Key:ident $state:ident $place:tt),+) => {
         impl<$($Algorithm: Algorithm, $Key),+> LocalBuckets<EachOf<($(Option<$Key>,)+)>>
@@ -103,18 +103,15 @@ macro_rules! each_of {
         // Keeps the compiler from listing one of these for each length where a store does not fit.
         #[diagnostic::do_not_recommend]
         impl<$($Algorithm: Algorithm, $Key: Key,)+ Cl: Clock>
-            Store<EachOf<($($Algorithm,)+)>, EachOf<($(Option<$Key>,)+)>>
+            ImmediateStore<EachOf<($($Algorithm,)+)>, EachOf<($(Option<$Key>,)+)>>
             for LocalStore<EachOf<($($Algorithm,)+)>, EachOf<($(Option<$Key>,)+)>, Cl>
         {
-            type Deciding = Pending<Decided<EachOf<($($Algorithm,)+)>>>;
-            type Writing = Pending<Written>;
-
-            fn decide<Q: AsKey<EachOf<($(Option<$Key>,)+)>> + ?Sized>(
+            fn decide_now<Q: AsKey<EachOf<($(Option<$Key>,)+)>> + ?Sized>(
                 &self,
                 EachOf(limits): &EachOf<($($Algorithm,)+)>,
                 keys: &Q,
                 cost: u32,
-            ) -> Answer<Decided<EachOf<($($Algorithm,)+)>>, Self::Deciding> {
+            ) -> Verdict<($(Option<$Algorithm::Snapshot>,)+)> {
                 let now = self.clock.now();
                 let EachOf(keys) = keys.to_owned();
                 let mut keys = ($(keys.$place.map(Cow::Owned),)+);
@@ -150,15 +147,15 @@ macro_rules! each_of {
                     tables.$place.after_a_decision(calls.$place, sweep_is_due);
                 )+
                 $(drops.$place.key(keys.$place.map(Cow::into_owned));)+
-                Answer::Now(Ok(verdict))
+                verdict
             }
 
-            fn peek<Q: AsKey<EachOf<($(Option<$Key>,)+)>> + ?Sized>(
+            fn peek_now<Q: AsKey<EachOf<($(Option<$Key>,)+)>> + ?Sized>(
                 &self,
                 EachOf(limits): &EachOf<($($Algorithm,)+)>,
                 keys: &Q,
                 cost: u32,
-            ) -> Answer<Decided<EachOf<($($Algorithm,)+)>>, Self::Deciding> {
+            ) -> Verdict<($(Option<$Algorithm::Snapshot>,)+)> {
                 let now = self.clock.now();
                 let EachOf(keys) = keys.to_owned();
                 let mut keys = ($(keys.$place.map(Cow::Owned),)+);
@@ -175,15 +172,15 @@ macro_rules! each_of {
                     with_unchanged_state, [$($state)+], decide, tables, keys, calls, drops, $($state $place)+
                 );
                 $(drops.$place.key(keys.$place.map(Cow::into_owned));)+
-                Answer::Now(Ok(verdict))
+                verdict
             }
 
-            fn refund<Q: AsKey<EachOf<($(Option<$Key>,)+)>> + ?Sized>(
+            fn refund_now<Q: AsKey<EachOf<($(Option<$Key>,)+)>> + ?Sized>(
                 &self,
                 EachOf(limits): &EachOf<($($Algorithm,)+)>,
                 keys: &Q,
                 cost: u32,
-            ) -> Answer<Written, Self::Writing> {
+            ) {
                 let now = self.clock.now();
                 let EachOf(keys) = keys.to_owned();
                 let mut drops = ($(DeferredDrops::<$Key, $Algorithm::State>::new(),)+);
@@ -195,14 +192,13 @@ macro_rules! each_of {
                     }
                     drops.$place.key(keys.$place);
                 )+
-                Answer::Now(Ok(()))
             }
 
-            fn reset<Q: AsKey<EachOf<($(Option<$Key>,)+)>> + ?Sized>(
+            fn reset_now<Q: AsKey<EachOf<($(Option<$Key>,)+)>> + ?Sized>(
                 &self,
                 EachOf(limits): &EachOf<($($Algorithm,)+)>,
                 keys: &Q,
-            ) -> Answer<Written, Self::Writing> {
+            ) {
                 let EachOf(keys) = keys.to_owned();
                 let mut drops = ($(DeferredDrops::<$Key, $Algorithm::State>::new(),)+);
                 $(
@@ -212,6 +208,51 @@ macro_rules! each_of {
                     }
                     drops.$place.key(keys.$place);
                 )+
+            }
+        }
+
+        #[diagnostic::do_not_recommend]
+        impl<$($Algorithm: Algorithm, $Key: Key,)+ Cl: Clock>
+            Store<EachOf<($($Algorithm,)+)>, EachOf<($(Option<$Key>,)+)>>
+            for LocalStore<EachOf<($($Algorithm,)+)>, EachOf<($(Option<$Key>,)+)>, Cl>
+        {
+            type Deciding = Pending<Decided<EachOf<($($Algorithm,)+)>>>;
+            type Writing = Pending<Written>;
+
+            fn decide<Q: AsKey<EachOf<($(Option<$Key>,)+)>> + ?Sized>(
+                &self,
+                limits: &EachOf<($($Algorithm,)+)>,
+                keys: &Q,
+                cost: u32,
+            ) -> Answer<Decided<EachOf<($($Algorithm,)+)>>, Self::Deciding> {
+                Answer::Now(Ok(self.decide_now(limits, keys, cost)))
+            }
+
+            fn peek<Q: AsKey<EachOf<($(Option<$Key>,)+)>> + ?Sized>(
+                &self,
+                limits: &EachOf<($($Algorithm,)+)>,
+                keys: &Q,
+                cost: u32,
+            ) -> Answer<Decided<EachOf<($($Algorithm,)+)>>, Self::Deciding> {
+                Answer::Now(Ok(self.peek_now(limits, keys, cost)))
+            }
+
+            fn refund<Q: AsKey<EachOf<($(Option<$Key>,)+)>> + ?Sized>(
+                &self,
+                limits: &EachOf<($($Algorithm,)+)>,
+                keys: &Q,
+                cost: u32,
+            ) -> Answer<Written, Self::Writing> {
+                self.refund_now(limits, keys, cost);
+                Answer::Now(Ok(()))
+            }
+
+            fn reset<Q: AsKey<EachOf<($(Option<$Key>,)+)>> + ?Sized>(
+                &self,
+                limits: &EachOf<($($Algorithm,)+)>,
+                keys: &Q,
+            ) -> Answer<Written, Self::Writing> {
+                self.reset_now(limits, keys);
                 Answer::Now(Ok(()))
             }
 

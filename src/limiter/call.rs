@@ -1,0 +1,245 @@
+//! The future of a call by hand.
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use pin_project_lite::pin_project;
+
+use crate::{
+    choice::Choose,
+    error::StoreError,
+    key::Key,
+    store::{Answer, AsKey, ImmediateStore, Store},
+};
+
+use super::{RateLimiter, operation::Operation};
+
+pin_project! {
+    /// Asks the store when it is first polled, or when [`.now()`](Self::now) is called: before
+    /// that, nothing is charged.
+    ///
+    /// It is what every method of [`RateLimiter`] returns: a `Call<Check, ..>` brings a
+    /// [`Decision`](crate::Decision), a `Call<Refund, ..>` only its end.
+    ///
+    /// Hand-written future: avoids moving `Decision`.
+    #[must_use = "nothing happens until it is awaited, or `.now()` is called"]
+    pub struct Call<'a, Op, C, S, K, Q>
+    where
+        Op: Operation<C::Limit, K>,
+        C: Choose<()>,
+        S: Store<C::Limit, K>,
+        K: Key,
+        Q: ?Sized,
+    {
+        limiter: &'a RateLimiter<C, S>,
+        key: &'a Q,
+        operation: Op,
+        #[pin]
+        state: State<Op::Awaited<S>, C::Choice>,
+    }
+}
+
+pin_project! {
+    #[project = StateProjection]
+    enum State<Awaited, Choice> {
+        NotAsked,
+        Asked { #[pin] answer: Awaited, choice: Choice },
+        Done,
+    }
+}
+
+const POLLED_AGAIN: &str = "polled after it was ready";
+
+impl<'a, Op, C, S, K, Q> Call<'a, Op, C, S, K, Q>
+where
+    Op: Operation<C::Limit, K>,
+    C: Choose<()>,
+    S: Store<C::Limit, K>,
+    K: Key,
+    Q: ?Sized,
+{
+    #[inline]
+    pub(super) fn new(limiter: &'a RateLimiter<C, S>, key: &'a Q, operation: Op) -> Self {
+        Self {
+            limiter,
+            key,
+            operation,
+            state: State::NotAsked,
+        }
+    }
+
+    /// Decides at once, without async: for a [store that answers at once](ImmediateStore), as
+    /// [`LocalStore`](crate::store::LocalStore) does.
+    ///
+    /// It gives what awaiting gives, but no `Result`: such a store does not fail.
+    ///
+    /// # Panics
+    ///
+    /// If it was polled before.
+    ///
+    /// # Example: a check in code that is not async
+    ///
+    /// ```
+    /// use tollgate::{Quota, RateLimiter, algorithm::TokenBucket, store::LocalStore};
+    ///
+    /// let limiter = RateLimiter::new(TokenBucket::new(Quota::per_day(2)), LocalStore::new());
+    /// assert!(limiter.check_cost("bob", 2).now().is_admitted());
+    /// assert!(!limiter.check("bob").now().is_admitted());
+    ///
+    /// limiter.refund("bob", 1).now();
+    /// assert_eq!(limiter.peek("bob").now().remaining(), 1);
+    /// limiter.reset("bob").now();
+    /// assert_eq!(limiter.peek("bob").now().remaining(), 2);
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn now(self) -> Op::Told
+    where
+        Q: AsKey<K>,
+        S: ImmediateStore<C::Limit, K>,
+    {
+        assert!(matches!(self.state, State::NotAsked), "{POLLED_AGAIN}");
+        let (algorithm, store) = (self.limiter.algorithm(), self.limiter.store());
+        let choice = algorithm.choose(&());
+        let limit = algorithm.limit(&choice);
+        Op::tell(limit, self.operation.ask_now(store, limit, self.key))
+    }
+}
+
+impl<Op, C, S, K, Q> Future for Call<'_, Op, C, S, K, Q>
+where
+    Op: Operation<C::Limit, K>,
+    C: Choose<()>,
+    S: Store<C::Limit, K>,
+    K: Key,
+    Q: AsKey<K> + ?Sized,
+{
+    type Output = Result<Op::Told, StoreError>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let (algorithm, store) = (this.limiter.algorithm(), this.limiter.store());
+        loop {
+            match this.state.as_mut().project() {
+                StateProjection::NotAsked => {
+                    let choice = algorithm.choose(&());
+                    let limit = algorithm.limit(&choice);
+                    match this.operation.ask(store, limit, *this.key) {
+                        Answer::Now(answered) => {
+                            this.state.set(State::Done);
+                            return Poll::Ready(match answered {
+                                Ok(answered) => Ok(Op::tell(limit, answered)),
+                                Err(error) => Err(error),
+                            });
+                        }
+                        Answer::Later(answer) => {
+                            this.state.set(State::Asked { answer, choice });
+                        }
+                    }
+                }
+                StateProjection::Asked { answer, choice } => {
+                    let answered = ready!(answer.poll(cx));
+                    let limit = algorithm.limit(choice);
+                    let told = answered.map(|answered| Op::tell(limit, answered));
+                    this.state.set(State::Done);
+                    return Poll::Ready(told);
+                }
+                StateProjection::Done => panic!("{POLLED_AGAIN}"),
+            }
+        }
+    }
+}
+
+impl<Op, C, S, K, Q> fmt::Debug for Call<'_, Op, C, S, K, Q>
+where
+    Op: Operation<C::Limit, K> + fmt::Debug,
+    C: Choose<()>,
+    S: Store<C::Limit, K>,
+    K: Key,
+    Q: ?Sized,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("operation", &self.operation)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, feature = "local"))]
+mod tests {
+    use std::{pin::pin, task::Waker};
+
+    use crate::{Quota, algorithm::TokenBucket, store::LocalStore};
+
+    use super::*;
+
+    fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+        future.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn nothing_is_done_before_now_is_called() {
+        let limiter = RateLimiter::new(TokenBucket::new(Quota::per_day(3)), LocalStore::new());
+        let [first, second] = [limiter.check_cost("bob", 2), limiter.check_cost("bob", 3)];
+        let (refund, reset) = (limiter.refund("bob", 1), limiter.reset("bob"));
+        assert!(second.now().is_admitted());
+        assert!(!first.now().is_admitted());
+        refund.now();
+        assert_eq!(limiter.peek("bob").now().remaining(), 1);
+        reset.now();
+        assert_eq!(limiter.peek("bob").now().remaining(), 3);
+    }
+
+    #[test]
+    fn a_call_that_is_dropped_does_nothing() {
+        let limiter = RateLimiter::new(TokenBucket::new(Quota::per_day(3)), LocalStore::new());
+        assert!(limiter.check("bob").now().is_admitted());
+        drop(limiter.check("bob"));
+        drop(limiter.refund("bob", 1));
+        drop(limiter.reset("bob"));
+        assert_eq!(limiter.peek("bob").now().remaining(), 2);
+    }
+
+    #[test]
+    fn nothing_is_charged_before_it_is_polled() {
+        let limiter = RateLimiter::new(TokenBucket::new(Quota::per_day(1)), LocalStore::new());
+        drop(limiter.check("bob"));
+        let [first, second] = [limiter.check("bob"), limiter.check("bob")];
+        let told = [second, first].map(|check| poll(pin!(check)));
+        let admitted = told.map(|told| matches!(told, Poll::Ready(Ok(told)) if told.is_admitted()));
+        assert_eq!(admitted, [true, false]);
+    }
+
+    #[test]
+    #[should_panic(expected = "polled after it was ready")]
+    fn it_decides_once() {
+        let limiter = RateLimiter::new(TokenBucket::new(Quota::per_day(2)), LocalStore::new());
+        let mut check = pin!(limiter.check("bob"));
+        assert!(poll(check.as_mut()).is_ready());
+        let _ = poll(check);
+    }
+
+    #[test]
+    #[should_panic(expected = "polled after it was ready")]
+    fn what_was_awaited_is_not_asked_once_more() {
+        let limiter = RateLimiter::new(TokenBucket::new(Quota::per_day(2)), LocalStore::new());
+        let mut check = limiter.check("bob");
+        assert!(poll(Pin::new(&mut check)).is_ready());
+        let _ = check.now();
+    }
+
+    #[test]
+    fn it_goes_from_thread_to_thread() {
+        fn sent<T: Send>(_: T) {}
+        let limiter = RateLimiter::new(TokenBucket::new(Quota::per_day(2)), LocalStore::new());
+        sent(limiter.check("bob"));
+        sent(limiter.peek("bob"));
+        sent(limiter.refund("bob", 1));
+        sent(limiter.reset("bob"));
+    }
+}

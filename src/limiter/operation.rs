@@ -1,0 +1,189 @@
+//! What a call does: each operation says what it asks of the store, and what it tells the caller.
+
+use std::future::Future;
+
+use crate::{
+    decision::Decision,
+    error::StoreError,
+    key::Key,
+    limit::Limit,
+    store::{Answer, AsKey, ImmediateStore, Store, Verdict},
+};
+
+/// What a [`Call`](super::Call) does. There is nothing to implement: the operations are those of
+/// this module.
+pub trait Operation<L: Limit, K: Key>: sealed::Sealed {
+    /// What the caller is told: a [`Decision`], or nothing.
+    type Told;
+
+    /// What the store answers.
+    #[doc(hidden)]
+    type Answered;
+
+    /// Brings the answer of a store that does not have it yet.
+    #[doc(hidden)]
+    type Awaited<S: Store<L, K>>: Future<Output = Result<Self::Answered, StoreError>>;
+
+    #[doc(hidden)]
+    fn ask<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
+        &self,
+        store: &S,
+        limit: &L,
+        key: &Q,
+    ) -> Answer<Result<Self::Answered, StoreError>, Self::Awaited<S>>;
+
+    #[doc(hidden)]
+    fn ask_now<S: ImmediateStore<L, K>, Q: AsKey<K> + ?Sized>(
+        &self,
+        store: &S,
+        limit: &L,
+        key: &Q,
+    ) -> Self::Answered;
+
+    #[doc(hidden)]
+    fn tell(limit: &L, answered: Self::Answered) -> Self::Told;
+}
+
+mod sealed {
+    /// What keeps `Operation` to this module.
+    pub trait Sealed {}
+
+    impl Sealed for super::Check {}
+    impl Sealed for super::Peek {}
+    impl Sealed for super::Refund {}
+    impl Sealed for super::Reset {}
+}
+
+/// Admits a cost and charges it, or refuses it and charges nothing; tells the [`Decision`].
+#[derive(Debug, Clone, Copy)]
+pub struct Check {
+    pub(super) cost: u32,
+}
+
+/// Charges nothing; tells the [`Decision`] that a cost of 1 would get.
+#[derive(Debug, Clone, Copy)]
+pub struct Peek(pub(super) ());
+
+/// Gives units back; tells nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct Refund {
+    pub(super) cost: u32,
+}
+
+/// Forgets the key; tells nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct Reset(pub(super) ());
+
+impl<L: Limit, K: Key> Operation<L, K> for Check {
+    type Told = Decision;
+    type Answered = Verdict<L::Snapshot>;
+    type Awaited<S: Store<L, K>> = S::Deciding;
+
+    #[inline]
+    fn ask<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
+        &self,
+        store: &S,
+        limit: &L,
+        key: &Q,
+    ) -> Answer<Result<Self::Answered, StoreError>, S::Deciding> {
+        store.decide(limit, key, self.cost)
+    }
+
+    #[inline]
+    fn ask_now<S: ImmediateStore<L, K>, Q: AsKey<K> + ?Sized>(
+        &self,
+        store: &S,
+        limit: &L,
+        key: &Q,
+    ) -> Self::Answered {
+        store.decide_now(limit, key, self.cost)
+    }
+
+    #[inline]
+    fn tell(limit: &L, verdict: Self::Answered) -> Decision {
+        limit.decision_of(&verdict.snapshot)
+    }
+}
+
+impl<L: Limit, K: Key> Operation<L, K> for Peek {
+    type Told = Decision;
+    type Answered = Verdict<L::Snapshot>;
+    type Awaited<S: Store<L, K>> = S::Deciding;
+
+    #[inline]
+    fn ask<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
+        &self,
+        store: &S,
+        limit: &L,
+        key: &Q,
+    ) -> Answer<Result<Self::Answered, StoreError>, S::Deciding> {
+        store.peek(limit, key, 1)
+    }
+
+    #[inline]
+    fn ask_now<S: ImmediateStore<L, K>, Q: AsKey<K> + ?Sized>(
+        &self,
+        store: &S,
+        limit: &L,
+        key: &Q,
+    ) -> Self::Answered {
+        store.peek_now(limit, key, 1)
+    }
+
+    #[inline]
+    fn tell(limit: &L, verdict: Self::Answered) -> Decision {
+        limit.decision_of(&verdict.snapshot)
+    }
+}
+
+impl<L: Limit, K: Key> Operation<L, K> for Refund {
+    type Told = ();
+    type Answered = ();
+    type Awaited<S: Store<L, K>> = S::Writing;
+
+    fn ask<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
+        &self,
+        store: &S,
+        limit: &L,
+        key: &Q,
+    ) -> Answer<Result<(), StoreError>, S::Writing> {
+        store.refund(limit, key, self.cost)
+    }
+
+    fn ask_now<S: ImmediateStore<L, K>, Q: AsKey<K> + ?Sized>(
+        &self,
+        store: &S,
+        limit: &L,
+        key: &Q,
+    ) {
+        store.refund_now(limit, key, self.cost);
+    }
+
+    fn tell(_limit: &L, (): ()) {}
+}
+
+impl<L: Limit, K: Key> Operation<L, K> for Reset {
+    type Told = ();
+    type Answered = ();
+    type Awaited<S: Store<L, K>> = S::Writing;
+
+    fn ask<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
+        &self,
+        store: &S,
+        limit: &L,
+        key: &Q,
+    ) -> Answer<Result<(), StoreError>, S::Writing> {
+        store.reset(limit, key)
+    }
+
+    fn ask_now<S: ImmediateStore<L, K>, Q: AsKey<K> + ?Sized>(
+        &self,
+        store: &S,
+        limit: &L,
+        key: &Q,
+    ) {
+        store.reset_now(limit, key);
+    }
+
+    fn tell(_limit: &L, (): ()) {}
+}

@@ -1,0 +1,47 @@
+//! What the store answers: always at once.
+
+use crate::{
+    algorithm::Algorithm,
+    clock::Clock,
+    key::Key,
+    store::{AsKey, ImmediateStore, Verdict},
+};
+
+use super::{LocalStore, deferred_drop::DeferredDrops};
+
+impl<A: Algorithm, K: Key, C: Clock> ImmediateStore<A, K> for LocalStore<A, K, C> {
+    #[inline]
+    fn decide_now<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        cost: u32,
+    ) -> Verdict<A::Snapshot> {
+        let table = self.table(algorithm);
+        match table.decide_known(algorithm, key, cost, || self.clock.now()) {
+            Ok(verdict) => verdict,
+            Err(unknown) => table.decide_new(unknown, algorithm, key, cost),
+        }
+    }
+
+    #[inline]
+    fn peek_now<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        cost: u32,
+    ) -> Verdict<A::Snapshot> {
+        let call = self.call(algorithm, cost);
+        self.table(algorithm).peek(key, call)
+    }
+
+    fn refund_now<Q: AsKey<K> + ?Sized>(&self, algorithm: &A, key: &Q, cost: u32) {
+        let call = self.call(algorithm, cost);
+        self.table(algorithm).refund(key, call);
+    }
+
+    fn reset_now<Q: AsKey<K> + ?Sized>(&self, algorithm: &A, key: &Q) {
+        let mut drops = DeferredDrops::new();
+        self.table(algorithm).reset(key, algorithm, &mut drops);
+    }
+}

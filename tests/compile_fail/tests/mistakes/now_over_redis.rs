@@ -1,0 +1,14 @@
+//! An answer that is asked for at once of a store that has to send for it.
+
+use tollgate::{Quota, RateLimiter};
+use tollgate::{algorithm::TokenBucket, store::RedisStore};
+
+fn is_admitted(redis: fred::clients::Client) -> bool {
+    let bucket = TokenBucket::new(Quota::per_second(20));
+    let limiter = RateLimiter::new(bucket, RedisStore::new(redis));
+    limiter.check("bob").now().is_admitted()
+}
+
+fn main() {
+    let _ = is_admitted;
+}
