@@ -105,6 +105,44 @@ impl<A, S, F> RateLimitLayer<A, S, F> {
     }
 }
 
+impl<A, S, F, O> RateLimitLayer<A, S, F, O> {
+    /// The limiter that decides about this layer's requests: the same algorithm over the same
+    /// store, for what is not a request.
+    ///
+    /// A clone of it shares the layer's buckets, by the keys that the layer's extractor makes. What
+    /// belongs to requests (costs, exemptions, answers) stays with the layer.
+    ///
+    /// # Example: a job that is charged to the caller's quota
+    ///
+    /// ```
+    /// use http::Request;
+    /// use tollgate::{Quota, RateLimitLayer};
+    /// use tollgate::{algorithm::FixedWindow, key::from_fn, store::LocalStore};
+    /// # use std::convert::Infallible;
+    /// # use http::Response;
+    /// # use tower::{Layer, Service, ServiceExt};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let by_path = from_fn(|request: &Request<String>| {
+    ///     Ok::<_, Infallible>(Some(request.uri().path().to_owned()))
+    /// });
+    /// let daily = FixedWindow::new(Quota::per_day(5));
+    /// let limit = RateLimitLayer::new(daily, LocalStore::new(), by_path);
+    /// let limiter = limit.limiter().clone();
+    /// assert!(limiter.check_cost("/bob", 4).now().is_admitted());
+    ///
+    /// # let inner = tower::service_fn(|_| async { Ok::<_, Infallible>(Response::new(String::new())) });
+    /// let service = limit.layer(inner);
+    /// let request = || Request::get("/bob").body(String::new()).unwrap();
+    /// assert_eq!(service.clone().oneshot(request()).await.unwrap().status(), 200);
+    /// assert_eq!(service.oneshot(request()).await.unwrap().status(), 429);
+    /// # });
+    /// ```
+    pub const fn limiter(&self) -> &RateLimiter<A, S> {
+        &self.limiter
+    }
+}
+
 impl<A, S, F, C, R, X, E, D> RateLimitLayer<A, S, F, Options<C, R, X, E, D>> {
     fn with<Opts>(
         self,
