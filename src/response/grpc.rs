@@ -56,7 +56,7 @@ use crate::{
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Grpc {
-    fields: FieldWriter,
+    pub(super) fields: FieldWriter,
 }
 
 impl Grpc {

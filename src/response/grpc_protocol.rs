@@ -64,21 +64,15 @@ impl GrpcProtocol {
         decision: Decision,
         fields: &FieldWriter,
     ) -> Response<B> {
-        let text = match decision.retry_after() {
-            Some(_) => "rate limit exceeded",
-            None => "the request costs more than can ever be let through at once",
-        };
+        let text = refusal_text(&decision);
         let mut response = self.status(RESOURCE_EXHAUSTED, HeaderValue::from_static(text));
         let headers = response.headers_mut();
-        let details = STANDARD_NO_PAD.encode(details(&decision, text));
+        let details = STANDARD_NO_PAD.encode(refusal_details(&decision));
         // Base64 is ASCII, so that there always is a value.
         if let Ok(details) = HeaderValue::try_from(details) {
             set(headers, GRPC_DETAILS, details);
         }
-        let pushback = HeaderValue::from(pushback_millis(&decision));
-        set(headers, GRPC_PUSHBACK, pushback);
-        retry_after::set(&decision, headers);
-        fields.add(&decision, headers);
+        add_refusal_fields(&decision, fields, headers);
         response.extensions_mut().insert(decision);
         response
     }
@@ -118,9 +112,29 @@ impl GrpcProtocol {
     }
 }
 
+/// The message of a refusal.
+pub(super) fn refusal_text(decision: &Decision) -> &'static str {
+    match decision.retry_after() {
+        Some(_) => "rate limit exceeded",
+        None => "the request costs more than can ever be let through at once",
+    }
+}
+
+/// Adds what a refusal says beside its status: when to come again, and what is left.
+pub(super) fn add_refusal_fields(
+    decision: &Decision,
+    fields: &FieldWriter,
+    headers: &mut HeaderMap,
+) {
+    let pushback = HeaderValue::from(pushback_millis(decision));
+    set(headers, GRPC_PUSHBACK, pushback);
+    retry_after::set(decision, headers);
+    fields.add(decision, headers);
+}
+
 /// The bytes of `grpc-status-details-bin`: names of policies and numbers, nothing that a caller has
 /// sent.
-fn details(decision: &Decision, text: &str) -> Vec<u8> {
+pub(super) fn refusal_details(decision: &Decision) -> Vec<u8> {
     let policies = decision.policies().iter();
     let violations = policies
         .filter(|policy| !policy.is_admitted())
@@ -138,7 +152,7 @@ fn details(decision: &Decision, text: &str) -> Vec<u8> {
         Some(wait) => vec![protobuf::retry_info(wait), quota_failure],
         None => vec![quota_failure],
     };
-    protobuf::status(RESOURCE_EXHAUSTED, text, &details)
+    protobuf::status(RESOURCE_EXHAUSTED, refusal_text(decision), &details)
 }
 
 /// The wait in whole milliseconds, rounded up; negative means never (gRFC A6).

@@ -44,6 +44,8 @@ mod field_writer;
 mod fields;
 mod grpc;
 mod grpc_protocol;
+#[cfg(feature = "tonic")]
+mod grpc_status;
 mod head;
 mod http;
 mod older_drafts;

@@ -8,20 +8,25 @@ use http::Response;
 use hyper_util::rt::TokioIo;
 use tokio::time::timeout;
 use tollgate::{
-    LocalRateLimitLayer, Quota, RateLimitLayer,
+    LocalRateLimitLayer, LocalRateLimiter, Quota, RateLimitLayer, RateLimiter,
     algorithm::FixedWindow,
     key::{Global, PeerIp, Rejection, from_fn},
+    response::Grpc,
     store::LocalStore,
 };
 use tonic::{
-    Code, Request,
+    Code, Request, Status,
     codegen::tokio_stream,
     metadata::MetadataValue,
     transport::{Channel, Endpoint, Server, server::TcpIncoming},
 };
 use tonic_health::{
     ServingStatus,
-    pb::{HealthCheckRequest, HealthCheckResponse, health_client::HealthClient},
+    pb::{
+        HealthCheckRequest, HealthCheckResponse,
+        health_client::HealthClient,
+        health_server::{Health, HealthServer},
+    },
 };
 use tonic_prost::ProstCodec;
 use tonic_types::StatusExt;
@@ -160,4 +165,121 @@ async fn details_that_a_caller_sends_or_a_rejection_has_are_not_passed_on() {
     let failure = status.get_details_quota_failure().unwrap();
     assert_eq!(failure.violations[0].subject, "calls");
     assert!(!format!("{status:?}").contains("theirs"));
+}
+
+/// Sends messages for as long as the caller's limit lets it: each is charged.
+struct Metered {
+    messages: LocalRateLimiter<FixedWindow, String>,
+    calls: LocalRateLimiter<FixedWindow, String>,
+}
+
+type Messages =
+    std::pin::Pin<Box<dyn tokio_stream::Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl Health for Metered {
+    type WatchStream = Messages;
+
+    async fn check(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<tonic::Response<HealthCheckResponse>, Status> {
+        let decision = self.calls.check(&request.get_ref().service).now();
+        match decision.is_admitted() {
+            true => Ok(tonic::Response::new(HealthCheckResponse::default())),
+            false => Err(Grpc::new().status(&decision)),
+        }
+    }
+
+    async fn watch(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<tonic::Response<Messages>, Status> {
+        let (messages, caller) = (self.messages.clone(), request.into_inner().service);
+        let each = std::iter::repeat_with(move || {
+            let decision = messages.check(&caller).now();
+            match decision.is_admitted() {
+                true => Ok(HealthCheckResponse::default()),
+                false => Err(Grpc::new().status(&decision)),
+            }
+        });
+        Ok(tonic::Response::new(Box::pin(tokio_stream::iter(each))))
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_charges_for_each_message_ends_with_what_the_layer_would_have_answered() {
+    let limiter = || RateLimiter::new(calls(3), LocalStore::new());
+    let (messages, unary_calls) = (limiter(), limiter());
+    let metered = HealthServer::new(Metered {
+        messages: messages.clone(),
+        calls: unary_calls,
+    });
+    let (incoming, server) = listen();
+    tokio::spawn(
+        Server::builder()
+            .add_service(metered)
+            .serve_with_incoming(incoming),
+    );
+    let (_reporter, health) = tonic_health::server::health_reporter();
+    let (incoming, layered) = listen();
+    let limited = Server::builder().layer(limit(3)).add_service(health);
+    tokio::spawn(limited.serve_with_incoming(incoming));
+
+    let bob = || HealthCheckRequest {
+        service: "bob".into(),
+    };
+    let mut client = HealthClient::new(connect(server).await);
+    let mut stream = client.watch(bob()).await.unwrap().into_inner();
+    for _ in 0..3 {
+        let message = timeout(LONGEST, stream.message()).await.unwrap();
+        assert!(message.unwrap().is_some());
+    }
+    let ended = timeout(LONGEST, stream.message()).await.unwrap();
+    let of_the_stream = ended.unwrap_err();
+    // What was refused was not charged, and the stream asked no more.
+    assert_eq!(messages.peek("bob").now().remaining(), 0);
+    assert!(stream.message().await.unwrap().is_none());
+
+    for _ in 0..3 {
+        client.check(bob()).await.unwrap();
+    }
+    let of_the_handler = client.check(bob()).await.unwrap_err();
+
+    let mut client = HealthClient::new(connect(layered).await);
+    for _ in 0..3 {
+        client.check(check()).await.unwrap();
+    }
+    let of_the_layer = client.check(check()).await.unwrap_err();
+
+    let names = |status: &Status| {
+        let fields = status.metadata().clone().into_headers();
+        let names = fields.keys().map(|name| name.as_str().to_owned());
+        let mut names: Vec<_> = names
+            .filter(|name| name != "date" && name != "content-type")
+            .collect();
+        names.sort();
+        names
+    };
+    for status in [&of_the_stream, &of_the_handler] {
+        assert_eq!(status.code(), of_the_layer.code());
+        assert_eq!(status.message(), of_the_layer.message());
+        assert_eq!(names(status), names(&of_the_layer));
+        let wait = status
+            .get_details_retry_info()
+            .unwrap()
+            .retry_delay
+            .unwrap();
+        assert!(wait > Duration::from_secs(86_000) && wait <= Duration::from_secs(86_400));
+        let quota = status.get_details_quota_failure().unwrap();
+        assert_eq!(quota.violations.len(), 1);
+        assert_eq!(
+            (
+                &*quota.violations[0].subject,
+                quota.violations[0].quota_value
+            ),
+            ("calls", 3)
+        );
+    }
+    assert!(names(&of_the_stream).contains(&"grpc-retry-pushback-ms".to_owned()));
 }
