@@ -82,6 +82,31 @@ impl<A: Algorithm, K: Key, C: Clock> DashMapStore<A, K, C> {
         buckets.len() < *max_keys
     }
 
+    /// Changes a state, that of a new key too if it finds room.
+    fn change(
+        &self,
+        algorithm: &A,
+        key: K,
+        now: Timestamp,
+        change: impl FnOnce(&mut A::State),
+    ) -> Written {
+        let bucket_of = (algorithm.policy_id(), key);
+        if !self.shared.buckets.contains_key(&bucket_of) && !self.has_room(now) {
+            return Err(self.full());
+        }
+        let mut bucket = self
+            .shared
+            .buckets
+            .entry(bucket_of)
+            .or_insert_with(|| Bucket {
+                algorithm: algorithm.clone(),
+                state: algorithm.fresh(now),
+            });
+        algorithm.mend(&mut bucket.state, now);
+        change(&mut bucket.state);
+        Ok(())
+    }
+
     fn full(&self) -> StoreError {
         if !self.shared.has_warned.swap(true, Relaxed) {
             eprintln!("the store is full of live keys: new ones are not decided about");
@@ -159,6 +184,32 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for DashMapStore<A, K, C> {
             algorithm.refund(&mut bucket.state, cost, now);
         }
         Answer::Now(Ok(()))
+    }
+
+    fn debit<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        units: u32,
+    ) -> Answer<Written, Self::Writing> {
+        if units == 0 {
+            return Answer::Now(Ok(()));
+        }
+        let now = self.clock.now();
+        let debit = |state: &mut A::State| algorithm.debit(state, units.into(), now);
+        Answer::Now(self.change(algorithm, key.to_owned(), now, debit))
+    }
+
+    fn settle<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        admission: &A::Snapshot,
+        (held, spent): (u32, u32),
+    ) -> Answer<Written, Self::Writing> {
+        let now = self.clock.now();
+        let settle = |state: &mut A::State| algorithm.settle(state, admission, (held, spent), now);
+        Answer::Now(self.change(algorithm, key.to_owned(), now, settle))
     }
 
     fn reset<Q: AsKey<K> + ?Sized>(

@@ -71,6 +71,20 @@ impl PolicyDecision {
         self
     }
 
+    /// The same where so many units more are left.
+    #[must_use]
+    pub(crate) fn with_freed(self, units: u64) -> Self {
+        let mut status = self.read(|status| *status);
+        status.remaining = status.remaining.saturating_add(units).min(self.limit);
+        if status.remaining == self.limit {
+            (status.replenished_after_micros, status.reset_after_micros) = (0, 0);
+        }
+        Self {
+            status: Known::Resolved(status),
+            ..self
+        }
+    }
+
     #[inline(always)]
     fn resolve(&mut self) {
         self.status = Known::Resolved(self.read(|standing| *standing));

@@ -94,6 +94,8 @@ macro_rules! each_of {
             type Snapshot = ($(Option<$Algorithm::Snapshot>,)+);
             type Keys = OneKeyForEach<$count>;
 
+            const SETTLES: bool = false $(|| $Algorithm::SETTLES)+;
+
             fn policies(&self) -> PolicyId {
                 let ids = [$(self.0.$place.policy_id()),+];
                 ids.into_iter().reduce(PolicyId::and).expect("at least one")
@@ -112,6 +114,13 @@ macro_rules! each_of {
                     }
                 )+
                 combined(policies).unwrap_or_else(|| as_if_fresh(&self.0.0))
+            }
+
+            fn freed(&self, snapshot: &Self::Snapshot, units: u32) -> Self::Snapshot {
+                ($(
+                    (snapshot.$place.as_ref())
+                        .map(|snapshot| Algorithm::freed(&self.0.$place, snapshot, units)),
+                )+)
             }
 
             #[inline]

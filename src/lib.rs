@@ -89,6 +89,7 @@ mod decision;
 pub mod docs;
 mod each_of;
 mod error;
+mod hold;
 pub mod key;
 mod lazy_arc;
 mod limit;
@@ -116,6 +117,7 @@ pub use clock::Timestamp;
 pub use decision::{Decision, PolicyDecision};
 pub use each_of::EachOf;
 pub use error::{ConfigError, StoreError, StoreErrorKind};
+pub use hold::{Hold, Settlement};
 pub use limit::Limit;
 #[doc(hidden)]
 pub use limit::{OneKey, OneKeyForEach};
@@ -129,8 +131,8 @@ pub use self::{
     cost::Cost,
     exempt::{Exempt, NoExemption},
     layer::{
-        Exposed, Hidden, LocalRateLimit, LocalRateLimitLayer, Options, RateLimit, RateLimitLayer,
-        ResponseFuture,
+        End, Exposed, Hidden, LocalRateLimit, LocalRateLimitLayer, Options, RateLimit,
+        RateLimitLayer, ResponseFuture, SettledAtEnd, SettledBody, SettledByHead, Unsettled,
     },
     store_error::{HandleStoreError, OnStoreError},
 };
@@ -138,7 +140,7 @@ pub use self::{
 #[cfg(feature = "layer")]
 pub use self::{
     keyed::KeysFor,
-    layer::{Expose, InnerService, LayerFor},
+    layer::{Expose, InnerService, LayerFor, Settle},
 };
 #[cfg(feature = "axum")]
 pub use cost::RouteCosts;

@@ -19,11 +19,15 @@ use crate::{
 )]
 pub trait Limit: sealed::Sealed + Clone + Send + Sync + 'static {
     /// What the store returns: enough to work out the [`Decision`] later.
-    type Snapshot: Clone + Send + 'static;
+    type Snapshot: Clone + Send + Sync + 'static;
 
     /// The keys that it needs: one, or one for each algorithm.
     #[doc(hidden)]
     type Keys;
+
+    /// Whether an admission holds units that are to be settled.
+    #[doc(hidden)]
+    const SETTLES: bool;
 
     /// Whose buckets these are: for several keys, one id of all their policies.
     fn policies(&self) -> PolicyId;
@@ -33,6 +37,10 @@ pub trait Limit: sealed::Sealed + Clone + Send + Sync + 'static {
 
     /// Works the decision out from a snapshot.
     fn decision_of(&self, snapshot: &Self::Snapshot) -> Decision;
+
+    /// The snapshot of an admission of whose units so many were freed when it was settled.
+    #[doc(hidden)]
+    fn freed(&self, snapshot: &Self::Snapshot, units: u32) -> Self::Snapshot;
 
     /// How long the admitted request must be delayed.
     fn delay_of(&self, snapshot: &Self::Snapshot) -> Duration;
@@ -59,6 +67,8 @@ impl<A: Algorithm> Limit for A {
     type Snapshot = A::Snapshot;
     type Keys = OneKey;
 
+    const SETTLES: bool = A::SETTLES;
+
     #[inline]
     fn policies(&self) -> PolicyId {
         self.policy_id()
@@ -75,6 +85,10 @@ impl<A: Algorithm> Limit for A {
     #[inline]
     fn decision_of(&self, snapshot: &A::Snapshot) -> Decision {
         self.decision(snapshot)
+    }
+
+    fn freed(&self, snapshot: &A::Snapshot, units: u32) -> A::Snapshot {
+        Algorithm::freed(self, snapshot, units)
     }
 
     #[inline]

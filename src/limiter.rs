@@ -2,7 +2,11 @@
 
 use crate::{
     choice::Choose,
+    decision::Decision,
+    error::StoreError,
+    hold::Hold,
     key::Key,
+    limit::Limit,
     store::{AsKey, Store},
 };
 
@@ -10,7 +14,7 @@ mod call;
 mod operation;
 
 pub use call::Call;
-pub use operation::{Check, Operation, Peek, Refund, Reset};
+pub use operation::{Check, Debit, Operation, Peek, Refund, Reset};
 
 /// Decides by key, without a request: an [algorithm](crate::algorithm) and a [store](crate::store).
 ///
@@ -170,6 +174,83 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
         S: Store<C::Limit, K>,
     {
         Call::new(self, key, Refund { cost })
+    }
+
+    /// Holds the cost until it is [settled](Hold::settle) with what was really spent, or refuses it,
+    /// which changes nothing; the refusal is the inner error.
+    ///
+    /// Members that are not [settled](crate::algorithm::Settled) are charged at once. A cost of 0
+    /// holds nothing.
+    ///
+    /// # Errors
+    ///
+    /// The store could not decide.
+    ///
+    /// # Example: a job whose cost is known when it is done
+    ///
+    /// ```
+    /// use tollgate::{Quota, RateLimiter, algorithm::TokenBucket, store::LocalStore};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let bytes = TokenBucket::new(Quota::per_second(1_000)).settled();
+    /// let limiter = RateLimiter::new(bytes, LocalStore::new());
+    /// match limiter.hold("bob", 600).await? {
+    ///     Ok(hold) => hold.settle(450).await?,
+    ///     Err(refused) => panic!("come back in {:?}", refused.retry_after()),
+    /// }
+    /// assert!(limiter.hold("bob", 600).await?.is_err());
+    /// # Ok::<(), tollgate::StoreError>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn hold<K, Q>(&self, key: &Q, cost: u32) -> Result<Result<Hold, Decision>, StoreError>
+    where
+        K: Key,
+        Q: AsKey<K> + ?Sized,
+        S: Store<C::Limit, K>,
+    {
+        let choice = self.algorithm.choose(&());
+        let limit = self.algorithm.limit(&choice);
+        let verdict = self.store.decide(limit, key, cost).wait().await?;
+        if !verdict.admitted {
+            return Ok(Err(limit.decision_of(&verdict.snapshot)));
+        }
+        let (limit, store, key) = (limit.clone(), self.store.clone(), key.to_owned());
+        Ok(Ok(Hold::new(limit, store, key, (verdict.snapshot, cost))))
+    }
+
+    /// Charges units whether they fit or not: a penalty, or a bill that comes later. The next
+    /// requests wait for what does not fit.
+    ///
+    /// Windows and logs forget what is owed with the window; buckets pay it off. A key that has no
+    /// entry of its own, because the store was full, is charged no more than fits.
+    ///
+    /// # Errors
+    ///
+    /// The store could not write; whether the units are charged is not known.
+    ///
+    /// # Example: ten seconds for a wrong password
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Quota, RateLimiter, Timestamp};
+    /// use tollgate::{algorithm::TokenBucket, clock::ManualClock, store::LocalStore};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let clock = ManualClock::at(Timestamp::from_micros(0));
+    /// let store = LocalStore::builder().clock(clock).build();
+    /// let limiter = RateLimiter::new(TokenBucket::new(Quota::per_second(1)), store);
+    /// limiter.debit("bob", 10).await?;
+    /// assert_eq!(limiter.check("bob").await?.retry_after(), Some(Duration::from_secs(10)));
+    /// # Ok::<(), tollgate::StoreError>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn debit<'a, K, Q>(&'a self, key: &'a Q, units: u32) -> Call<'a, Debit, C, S, K, Q>
+    where
+        K: Key,
+        Q: AsKey<K> + ?Sized,
+        S: Store<C::Limit, K>,
+    {
+        Call::new(self, key, Debit { units })
     }
 
     /// Forgets the key: it is as good as one that was never seen.

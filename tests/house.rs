@@ -25,7 +25,6 @@ const MODULES: &[(&str, &[&str])] = &[
     ("policy", &["error", "quota"]),
     ("decision", &["policy"]),
     ("key", &["error", "logged_once"]),
-    ("response", &["decision", "error", "logged_once"]),
     ("store_error", &["error"]),
     ("cost", &["key"]),
     (
@@ -41,9 +40,13 @@ const MODULES: &[(&str, &[&str])] = &[
         "store",
         &["algorithm", "clock", "each_of", "error", "key", "limit"],
     ),
+    ("hold", &["decision", "key", "limit", "store"]),
+    ("response", &["decision", "error", "hold", "logged_once"]),
     (
         "limiter",
-        &["choice", "decision", "error", "key", "limit", "store"],
+        &[
+            "choice", "decision", "error", "hold", "key", "limit", "store",
+        ],
     ),
 ];
 
@@ -57,11 +60,15 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("arrayvec", &["policy/name.rs", "store/local/"]),
     ("axum", &["key/", "response/"]),
     ("base64", &["key/portable/", "response/", "store/redis/"]),
-    ("bytes", &["key/", "response/", "store/redis/"]),
+    (
+        "bytes",
+        &["key/", "layer/end.rs", "response/", "store/redis/"],
+    ),
     ("fred", &["store/redis/"]),
     ("hashbrown", &["store/local/"]),
     ("hmac", &["key/portable/"]),
     ("http", &["cost.rs", "key/", "layer/", "response/"]),
+    ("http_body", &["layer/end.rs"]),
     ("http_body_util", &["response/"]),
     ("ipnet", &["key/client_ip/"]),
     ("itoa", &["response/"]),

@@ -235,9 +235,9 @@ impl Admissions {
 
     /// Adds what was admitted in this slot, and drops what no longer counts in it.
     #[inline(always)]
-    pub(super) fn append(&mut self, counted: &Counted, cost: u32, slot: u64) {
+    pub(super) fn append(&mut self, counted: &Counted, units: u64, slot: u64) {
         self.forget(counted);
-        let total = self.total + u64::from(cost);
+        let total = self.total.saturating_add(units);
         if self.is_empty() {
             self.first = Entry { slot, total };
         } else if self.stamp == slot {
@@ -414,7 +414,7 @@ mod tests {
                 }
                 _ => {
                     let cost = 1 + next(3) as u32;
-                    log.append(&counted, cost, slot);
+                    log.append(&counted, cost.into(), slot);
                     plain.admit(cost, slot);
                 }
             }

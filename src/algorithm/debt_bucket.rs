@@ -12,7 +12,7 @@
 use std::fmt;
 
 use crate::{
-    algorithm::{Algorithm, ConfigId, Policy, PolicyId, Script, ScriptReply, Scripted},
+    algorithm::{Additive, Algorithm, ConfigId, Policy, PolicyId, Script, ScriptReply, Scripted},
     clock::Timestamp,
     decision::{Decision, PolicyDecision},
     error::ConfigError,
@@ -66,10 +66,15 @@ impl DebtBucket {
     /// Whether the debt stays within the capacity with this cost.
     #[inline]
     fn has_room(&self, level: Level, cost: u32) -> bool {
-        // No product passes 2^53: a cost that an empty bucket cannot take is not multiplied.
-        cost == 0
-            || u64::from(cost) <= self.capacity_units
-                && level.debt + self.parts(cost) <= self.rate.capacity_parts
+        cost == 0 || self.fits_beside(level, cost.into())
+    }
+
+    /// Whether so many units more stay within the capacity.
+    #[inline]
+    fn fits_beside(&self, level: Level, units: u64) -> bool {
+        // No product passes 2^53: units that an empty bucket cannot take are not multiplied.
+        units <= self.capacity_units
+            && level.debt + units * self.rate.parts_per_unit <= self.rate.capacity_parts
     }
 
     /// What a cost adds to the debt.
@@ -125,9 +130,15 @@ impl Algorithm for DebtBucket {
 
     #[inline]
     fn charge(&self, state: &mut Owing, cost: u32, now: Timestamp) {
+        self.debit(state, cost.into(), now);
+    }
+
+    #[inline]
+    fn debit(&self, state: &mut Owing, units: u64, now: Timestamp) {
         let mut level = self.level(state, now);
-        level.debt += self.parts(cost);
-        self.admitted(state, level, cost, now);
+        let charged = units.saturating_mul(self.rate.parts_per_unit);
+        level.debt = level.debt.saturating_add(charged).min(MAX_PARTS);
+        self.admitted(state, level, units, now);
     }
 
     fn refund(&self, state: &mut Owing, cost: u32, now: Timestamp) {
@@ -167,7 +178,7 @@ impl Algorithm for DebtBucket {
         let admitted = self.has_room(level, cost);
         if admitted && cost > 0 {
             level.debt += self.parts(cost);
-            self.admitted(state, level, cost, now);
+            self.admitted(state, level, cost.into(), now);
         }
         let snapshot = DebtBucketSnapshot {
             level,
@@ -233,12 +244,12 @@ impl DebtBucketSnapshot {
 
 impl DebtBucket {
     #[inline(always)]
-    fn admitted(&self, state: &mut Owing, level: Level, cost: u32, now: Timestamp) {
+    fn admitted(&self, state: &mut Owing, level: Level, units: u64, now: Timestamp) {
         let Level { tick, debt: parts } = level;
         let count = Debt { parts, tick };
         match state.is_of_one(&self.own) {
             true => state.count = count,
-            false => state.admitted(&self.own, count, cost, now),
+            false => state.admitted(&self.own, count, units, now),
         }
     }
 
@@ -510,9 +521,9 @@ impl Rule for Rate {
     }
 
     /// What others admit fills the bucket at most.
-    fn with_cost_of_others(&self, count: Debt, cost: u32, now: Timestamp) -> Debt {
+    fn with_units_of_others(&self, count: Debt, units: u64, now: Timestamp) -> Debt {
         let Level { tick, debt } = self.level(&count, now);
-        let charged = u64::from(cost).saturating_mul(self.parts_per_unit);
+        let charged = units.saturating_mul(self.parts_per_unit);
         let brim = self.capacity_parts.max(debt);
         let parts = debt.saturating_add(charged).min(brim);
         Debt { parts, tick }
@@ -523,7 +534,9 @@ impl Rule for Rate {
             0 => 0,
             paid => count.parts.div_ceil(paid),
         };
-        (count.tick + ticks) * self.tick_micros
+        let expires_at = (count.tick + ticks).saturating_mul(self.tick_micros);
+        // A debit may owe more than can ever be paid.
+        expires_at.min(MAX_PARTS)
     }
 
     fn stamp(&self, count: Debt) -> u64 {
@@ -537,6 +550,26 @@ impl Rule for Rate {
     fn moved_to(&self, count: Debt, now: Timestamp) -> Debt {
         let tick = self.tick_of(now);
         Debt { tick, ..count }
+    }
+}
+
+impl Additive for DebtBucket {
+    #[inline]
+    fn fits(&self, state: &Owing, units: u64, now: Timestamp) -> bool {
+        self.fits_beside(self.level(state, now), units)
+    }
+
+    fn snapshot_beside(
+        &self,
+        state: &Owing,
+        held: u64,
+        (cost, admitted): (u32, bool),
+        now: Timestamp,
+    ) -> DebtBucketSnapshot {
+        let mut snapshot = self.snapshot(state, cost, admitted, now);
+        let parts = held.saturating_mul(self.rate.parts_per_unit);
+        snapshot.level.debt = snapshot.level.debt.saturating_add(parts).min(MAX_PARTS);
+        snapshot
     }
 }
 

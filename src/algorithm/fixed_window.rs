@@ -1,7 +1,7 @@
 use std::cmp::{max, min};
 
 use crate::{
-    algorithm::{Algorithm, ConfigId, Policy, PolicyId, Script, ScriptReply, Scripted},
+    algorithm::{Additive, Algorithm, ConfigId, Policy, PolicyId, Script, ScriptReply, Scripted},
     clock::Timestamp,
     decision::{Decision, PolicyDecision, Status},
     error::ConfigError,
@@ -129,8 +129,13 @@ impl Algorithm for FixedWindow {
 
     #[inline]
     fn charge(&self, state: &mut Counted, cost: u32, now: Timestamp) {
+        self.debit(state, cost.into(), now);
+    }
+
+    #[inline]
+    fn debit(&self, state: &mut Counted, units: u64, now: Timestamp) {
         let mut window = self.running(state, now);
-        window.used += u64::from(cost);
+        window.used = window.used.saturating_add(units).min(MAX_UNITS);
         if state.is_of_one(&self.own) {
             state.count = window;
             return;
@@ -145,7 +150,7 @@ impl Algorithm for FixedWindow {
                 window.start
             };
         }
-        state.admitted(&self.own, window, cost, now);
+        state.admitted(&self.own, window, units, now);
     }
 
     fn refund(&self, state: &mut Counted, cost: u32, now: Timestamp) {
@@ -317,6 +322,13 @@ impl FixedWindow {
         Ok(self)
     }
 
+    /// Holds each request's cost while it runs, and charges what it has spent: see
+    /// [`Settled`](super::Settled).
+    #[must_use]
+    pub const fn settled(self) -> super::Settled<Self> {
+        super::Settled::new(self)
+    }
+
     fn policy(algorithm: &str, quota: Quota) -> Policy {
         Policy::of_quota(algorithm, quota, "", quota.units(), quota.period_micros())
     }
@@ -394,9 +406,9 @@ impl Rule for Windows {
         count.used
     }
 
-    fn with_cost_of_others(&self, count: Window, cost: u32, now: Timestamp) -> Window {
+    fn with_units_of_others(&self, count: Window, units: u64, now: Timestamp) -> Window {
         let Window { start, used } = self.running(&count, now);
-        let used = used + u64::from(cost);
+        let used = used.saturating_add(units);
         Window {
             start,
             used: used.min(MAX_UNITS),
@@ -430,6 +442,26 @@ impl Rule for Windows {
             Opens::AtTheFirstRequest => now,
         };
         Window { start, ..count }
+    }
+}
+
+impl Additive for FixedWindow {
+    #[inline]
+    fn fits(&self, state: &Counted, units: u64, now: Timestamp) -> bool {
+        let used = self.running(state, now).used;
+        used.saturating_add(units) <= self.quota.units()
+    }
+
+    fn snapshot_beside(
+        &self,
+        state: &Counted,
+        held: u64,
+        (cost, admitted): (u32, bool),
+        now: Timestamp,
+    ) -> WindowSnapshot {
+        let mut snapshot = self.snapshot(state, cost, admitted, now);
+        snapshot.window.used = snapshot.window.used.saturating_add(held).min(MAX_UNITS);
+        snapshot
     }
 }
 

@@ -107,4 +107,11 @@ impl Gcra {
     pub fn try_named(self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
         self.0.named(name).map(Self)
     }
+
+    /// Holds each request's cost while it runs, and charges what it has spent: see
+    /// [`Settled`](super::Settled).
+    #[must_use]
+    pub const fn settled(self) -> super::Settled<Self> {
+        super::Settled::new(self)
+    }
 }

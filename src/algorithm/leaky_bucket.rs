@@ -121,6 +121,13 @@ impl LeakyBucket {
     pub fn try_named(self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
         self.0.named(name).map(Self)
     }
+
+    /// Holds each request's cost while it runs, and charges what it has spent: see
+    /// [`Settled`](super::Settled).
+    #[must_use]
+    pub const fn settled(self) -> super::Settled<Self> {
+        super::Settled::new(self)
+    }
 }
 
 /// Delays an admitted request until its turn, one unit every P/n; refuses it if the queue is full.
@@ -186,6 +193,11 @@ impl Algorithm for LeakyBucketQueue {
     #[inline]
     fn charge(&self, state: &mut Owing, cost: u32, now: Timestamp) {
         self.0.charge(state, cost, now);
+    }
+
+    #[inline]
+    fn debit(&self, state: &mut Owing, units: u64, now: Timestamp) {
+        self.0.debit(state, units, now);
     }
 
     #[inline]

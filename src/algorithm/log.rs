@@ -7,7 +7,7 @@
 use std::{ops, sync::Arc};
 
 use crate::{
-    algorithm::{Algorithm, ConfigId, Policy, PolicyId, Script, ScriptReply, Scripted},
+    algorithm::{Additive, Algorithm, ConfigId, Policy, PolicyId, Script, ScriptReply, Scripted},
     clock::Timestamp,
     decision::{Decision, PolicyDecision},
     error::ConfigError,
@@ -17,6 +17,7 @@ use crate::{
 
 use self::status::Logged;
 use super::{
+    additive::told_beside,
     admissions::{Admissions, Counted},
     fixed_window::MAX_UNITS,
     plans::next_of,
@@ -83,12 +84,17 @@ impl Algorithm for Log {
 
     #[inline]
     fn charge(&self, state: &mut Logging, cost: u32, now: Timestamp) {
+        self.debit(state, cost.into(), now);
+    }
+
+    #[inline]
+    fn debit(&self, state: &mut Logging, units: u64, now: Timestamp) {
         let slot = self.slot(state, now);
         if !state.is_of_one(&self.own) {
-            return state.append_beside_others((&self.own, self.span_micros), cost, (slot, now));
+            return state.append_beside_others((&self.own, self.span_micros), units, (slot, now));
         }
         let counted = self.counted(state, slot);
-        state.append(&counted, cost, slot);
+        state.append(&counted, units, slot);
     }
 
     /// Takes the oldest units out again: whichever were meant, those that stay are counted for as
@@ -137,10 +143,10 @@ impl Algorithm for Log {
         let admitted = self.has_room(&counted, cost);
         if admitted && cost > 0 {
             if state.is_of_one(&self.own) {
-                state.append(&counted, cost, slot);
+                state.append(&counted, cost.into(), slot);
                 counted = state.all();
             } else {
-                state.append_beside_others((&self.own, self.span_micros), cost, (slot, now));
+                state.append_beside_others((&self.own, self.span_micros), cost.into(), (slot, now));
                 counted = self.counted(state, slot);
             }
         }
@@ -386,7 +392,7 @@ impl Logging {
     fn append_beside_others(
         &mut self,
         (own, span_micros): (&LazyArc<Kept>, u64),
-        cost: u32,
+        units: u64,
         (slot, now): (u64, Timestamp),
     ) {
         let Kept { latest, others } = *self.kept;
@@ -411,9 +417,9 @@ impl Logging {
                 slot,
             ),
         };
-        let enough = (self.total() + u64::from(cost)).saturating_sub(all.units);
+        let enough = (self.total().saturating_add(units)).saturating_sub(all.units);
         let kept = self.counted(|entry| entry.slot + all.micros <= latest || entry.total <= enough);
-        self.append(&kept, cost, slot);
+        self.append(&kept, units, slot);
         if others.is_none() {
             self.kept = own.shared();
             return;
@@ -472,6 +478,63 @@ impl Reach {
         );
         // 0 is for a state that others have counted too.
         (mixed >> 11).max(1)
+    }
+}
+
+impl Additive for Log {
+    #[inline]
+    fn fits(&self, state: &Logging, units: u64, now: Timestamp) -> bool {
+        let counted = self.counted(state, self.slot(state, now));
+        counted.units.saturating_add(units) <= self.quota.units()
+    }
+
+    fn snapshot_beside(
+        &self,
+        state: &Logging,
+        held: u64,
+        (cost, admitted): (u32, bool),
+        now: Timestamp,
+    ) -> LogSnapshot {
+        if held == 0 {
+            return self.snapshot(state, cost, admitted, now);
+        }
+        let (slot, limit) = (self.slot(state, now), self.quota.units());
+        let counted = self.counted(state, slot);
+        let all = counted.units.saturating_add(held);
+        // What is held counts as the newest entry.
+        let after = |units: u64| match all.saturating_add(units).saturating_sub(limit) {
+            over if over > counted.units => slot,
+            over => state.slot_of_unit(&counted, over),
+        };
+        let is_refused = !admitted && u64::from(cost) <= limit;
+        LogSnapshot {
+            units: all,
+            more_after: match counted.units {
+                0 => slot,
+                _ if all <= limit => counted.first_slot,
+                _ => after(1),
+            },
+            all_after: slot,
+            cost_after: if is_refused { after(cost.into()) } else { 0 },
+            now,
+            cost,
+            admitted,
+        }
+    }
+
+    fn look_beside(
+        &self,
+        state: &Logging,
+        held: u64,
+        cost: u32,
+        now: Timestamp,
+    ) -> (bool, LogSnapshot) {
+        if state.stamp <= self.slot_of(now) + self.span_micros {
+            return told_beside(self, state, held, cost, now);
+        }
+        let mut mended = state.clone();
+        self.mend(&mut mended, now);
+        told_beside(self, &mended, held, cost, now)
     }
 }
 

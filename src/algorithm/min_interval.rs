@@ -75,6 +75,14 @@ impl Algorithm for MinInterval {
         *state = LastAdmitted::new(now.as_micros().max(state.stamp()), true);
     }
 
+    /// One request more, whatever its units.
+    #[inline]
+    fn debit(&self, state: &mut LastAdmitted, units: u64, now: Timestamp) {
+        if units > 0 {
+            self.charge(state, 1, now);
+        }
+    }
+
     fn refund(&self, state: &mut LastAdmitted, cost: u32, _now: Timestamp) {
         if cost > 0 {
             *state = LastAdmitted::new(state.stamp(), false);

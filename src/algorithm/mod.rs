@@ -43,6 +43,7 @@ use crate::{
     decision::{Decision, PolicyDecision},
 };
 
+mod additive;
 mod admissions;
 mod debt_bucket;
 mod fixed_window;
@@ -53,6 +54,7 @@ mod min_interval;
 mod plans;
 mod same_rule;
 mod script;
+mod settled;
 mod sliding_buckets;
 mod sliding_log;
 mod sliding_window;
@@ -62,11 +64,13 @@ mod word;
 
 pub use crate::decision::{LazyStatus, Outcome, Status};
 pub use crate::policy::{ConfigId, Policy, PolicyId};
+pub use additive::Additive;
 pub use fixed_window::FixedWindow;
 pub use gcra::Gcra;
 pub use leaky_bucket::{LeakyBucket, LeakyBucketQueue};
 pub use min_interval::MinInterval;
 pub use script::{Member, MemberReply, Script, ScriptReply, Scripted};
+pub use settled::Settled;
 pub use sliding_buckets::SlidingBuckets;
 pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;
@@ -149,7 +153,10 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     type State: Clone + Send + 'static;
 
     /// What a store returns: enough to work out the decision later, without the state.
-    type Snapshot: Clone + Send + 'static;
+    type Snapshot: Clone + Send + Sync + 'static;
+
+    /// Whether an admission holds units that are to be [settled](Self::settle).
+    const SETTLES: bool = false;
 
     /// Whose buckets these are.
     fn policy_id(&self) -> PolicyId;
@@ -178,6 +185,50 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
 
     /// Charges a cost of 1 or more that [`judge`](Self::judge) has admitted at this same instant.
     fn charge(&self, state: &mut Self::State, cost: u32, now: Timestamp);
+
+    /// Charges units, at least one, whether they fit or not: a penalty, or a bill that comes later.
+    ///
+    /// By default what fits is charged and the rest is lost. Override it to let the bucket owe what
+    /// does not fit, so that the next requests wait for it.
+    fn debit(&self, state: &mut Self::State, units: u64, now: Timestamp) {
+        let (mut fits, mut beyond) = (0, u32::try_from(units).unwrap_or(u32::MAX));
+        if self.judge(state, beyond, now) {
+            fits = beyond;
+        }
+        while beyond - fits > 1 {
+            let middle = fits + (beyond - fits) / 2;
+            match self.judge(state, middle, now) {
+                true => fits = middle,
+                false => beyond = middle,
+            }
+        }
+        if fits > 0 {
+            self.charge(state, fits, now);
+        }
+    }
+
+    /// Whether the state still has what this admission holds.
+    fn holds(&self, _state: &Self::State, _admission: &Self::Snapshot) -> bool {
+        false
+    }
+
+    /// Settles an admission that [holds](Self::SETTLES) so many units: charges what was spent and
+    /// frees the rest. A state that no longer [has](Self::holds) them frees nothing, and charges
+    /// only what was spent beyond them.
+    fn settle(
+        &self,
+        _state: &mut Self::State,
+        _admission: &Self::Snapshot,
+        _held_and_spent: (u32, u32),
+        _now: Timestamp,
+    ) {
+    }
+
+    /// The snapshot of an admission of whose units so many were freed when it was
+    /// [settled](Self::settle).
+    fn freed(&self, admission: &Self::Snapshot, _units: u32) -> Self::Snapshot {
+        admission.clone()
+    }
 
     /// Gives units back, never more than were charged.
     fn refund(&self, state: &mut Self::State, cost: u32, now: Timestamp);

@@ -50,8 +50,8 @@ pub trait Rule: Copy + PartialEq + Debug + Send + Sync + 'static {
     /// At least as many units as a count stands for, of these numbers or of others.
     fn units(&self, count: Self::Count) -> u64;
 
-    /// The count with a cost that was admitted under other numbers: it is never less.
-    fn with_cost_of_others(&self, count: Self::Count, cost: u32, now: Timestamp) -> Self::Count;
+    /// The count with units that were admitted under other numbers: it is never less.
+    fn with_units_of_others(&self, count: Self::Count, units: u64, now: Timestamp) -> Self::Count;
 
     /// The microsecond from which on a count matters no more to these numbers.
     fn matters_until(&self, count: Self::Count) -> u64;
@@ -251,7 +251,7 @@ impl<R: Rule> CountByPlan<R> {
         &mut self,
         own: &LazyArc<Plans<R>>,
         count: R::Count,
-        cost: u32,
+        units: u64,
         now: Timestamp,
     ) {
         let micros = now.as_micros();
@@ -284,7 +284,7 @@ impl<R: Rule> CountByPlan<R> {
         };
         other = other.filter(|other| other.expires_at_micros > micros);
         if let Some(OtherPlan { rule, count, .. }) = &mut other {
-            *count = rule.with_cost_of_others(*count, cost, now);
+            *count = rule.with_units_of_others(*count, units, now);
         }
         self.count = count;
         if other.is_none() && further.is_none() {

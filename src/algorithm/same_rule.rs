@@ -42,6 +42,11 @@ macro_rules! same_rule {
             }
 
             #[inline]
+            fn debit(&self, state: &mut Self::State, units: u64, now: $crate::clock::Timestamp) {
+                self.$field.debit(state, units, now);
+            }
+
+            #[inline]
             fn refund(&self, state: &mut Self::State, cost: u32, now: $crate::clock::Timestamp) {
                 self.$field.refund(state, cost, now);
             }
@@ -99,6 +104,35 @@ macro_rules! same_rule {
             #[inline(always)]
             fn decision(&self, snapshot: &Self::Snapshot) -> $crate::decision::Decision {
                 self.$field.decision(snapshot)
+            }
+        }
+
+        impl $crate::algorithm::Additive for $name {
+            #[inline]
+            fn fits(&self, state: &Self::State, units: u64, now: $crate::clock::Timestamp) -> bool {
+                self.$field.fits(state, units, now)
+            }
+
+            #[inline]
+            fn snapshot_beside(
+                &self,
+                state: &Self::State,
+                held: u64,
+                cost: (u32, bool),
+                now: $crate::clock::Timestamp,
+            ) -> Self::Snapshot {
+                self.$field.snapshot_beside(state, held, cost, now)
+            }
+
+            #[inline]
+            fn look_beside(
+                &self,
+                state: &Self::State,
+                held: u64,
+                cost: u32,
+                now: $crate::clock::Timestamp,
+            ) -> (bool, Self::Snapshot) {
+                self.$field.look_beside(state, held, cost, now)
             }
         }
 

@@ -144,4 +144,11 @@ impl SlidingBuckets {
         self.rule = self.rule.named(name)?;
         Ok(self)
     }
+
+    /// Holds each request's cost while it runs, and charges what it has spent: see
+    /// [`Settled`](super::Settled).
+    #[must_use]
+    pub const fn settled(self) -> super::Settled<Self> {
+        super::Settled::new(self)
+    }
 }

@@ -1,5 +1,5 @@
 use crate::{
-    algorithm::{Algorithm, ConfigId, Policy, PolicyId, Script, Scripted},
+    algorithm::{Additive, Algorithm, ConfigId, Policy, PolicyId, Script, Scripted},
     clock::Timestamp,
     decision::{Decision, PolicyDecision},
     error::ConfigError,
@@ -149,6 +149,13 @@ impl SlidingWindow {
         }
     }
 
+    /// Holds each request's cost while it runs, and charges what it has spent: see
+    /// [`Settled`](super::Settled).
+    #[must_use]
+    pub const fn settled(self) -> super::Settled<Self> {
+        super::Settled::new(self)
+    }
+
     /// Both counters as they are now, or at the state's own instant if that is later, whoever was
     /// admitted.
     #[inline(always)]
@@ -223,8 +230,13 @@ impl Algorithm for SlidingWindow {
 
     #[inline]
     fn charge(&self, state: &mut Counted, cost: u32, now: Timestamp) {
-        let counters = self.counters(state, now).with(cost);
-        self.admitted(state, &counters, cost, now);
+        self.debit(state, cost.into(), now);
+    }
+
+    #[inline]
+    fn debit(&self, state: &mut Counted, units: u64, now: Timestamp) {
+        let counters = self.counters(state, now).with(units);
+        self.admitted(state, &counters, units, now);
     }
 
     fn refund(&self, state: &mut Counted, cost: u32, now: Timestamp) {
@@ -273,8 +285,8 @@ impl Algorithm for SlidingWindow {
         let mut counters = self.counters(state, now);
         let admitted = self.has_room(&counters, cost);
         if admitted && cost > 0 {
-            counters = counters.with(cost);
-            self.admitted(state, &counters, cost, now);
+            counters = counters.with(cost.into());
+            self.admitted(state, &counters, cost.into(), now);
         }
         let snapshot = TwoWindowsSnapshot {
             counters,
@@ -330,15 +342,15 @@ pub struct TwoWindowsSnapshot {
 
 impl Counters {
     #[inline]
-    fn with(self, cost: u32) -> Self {
-        let current = self.current + u64::from(cost);
+    fn with(self, units: u64) -> Self {
+        let current = self.current.saturating_add(units).min(MAX_UNITS);
         Self { current, ..self }
     }
 }
 
 impl SlidingWindow {
     #[inline(always)]
-    fn admitted(&self, state: &mut Counted, counters: &Counters, cost: u32, now: Timestamp) {
+    fn admitted(&self, state: &mut Counted, counters: &Counters, units: u64, now: Timestamp) {
         let is_of_one = state.is_of_one(&self.own);
         let windows = TwoWindows {
             stamp: now.as_micros().max(match is_of_one {
@@ -350,7 +362,7 @@ impl SlidingWindow {
         };
         match is_of_one {
             true => state.count = windows,
-            false => state.admitted(&self.own, windows, cost, now),
+            false => state.admitted(&self.own, windows, units, now),
         }
     }
 
@@ -494,12 +506,12 @@ impl Rule for Pairs {
         (count.previous + count.current).min(MAX_UNITS)
     }
 
-    fn with_cost_of_others(&self, count: TwoWindows, cost: u32, now: Timestamp) -> TwoWindows {
+    fn with_units_of_others(&self, count: TwoWindows, units: u64, now: Timestamp) -> TwoWindows {
         let (stamp, _, previous, current) = self.at(&count, now);
         TwoWindows {
             stamp,
             previous,
-            current: (current + u64::from(cost)).min(MAX_UNITS),
+            current: current.saturating_add(units).min(MAX_UNITS),
         }
     }
 
@@ -539,6 +551,26 @@ impl Rule for Pairs {
             previous: 0,
             current: weighed.units().min(MAX_UNITS),
         }
+    }
+}
+
+impl Additive for SlidingWindow {
+    #[inline]
+    fn fits(&self, state: &Counted, units: u64, now: Timestamp) -> bool {
+        let weighed = self.weighed(&self.counters(state, now));
+        weighed.has_room(self.quota.units(), units)
+    }
+
+    fn snapshot_beside(
+        &self,
+        state: &Counted,
+        held: u64,
+        (cost, admitted): (u32, bool),
+        now: Timestamp,
+    ) -> TwoWindowsSnapshot {
+        let mut snapshot = self.snapshot(state, cost, admitted, now);
+        snapshot.counters = snapshot.counters.with(held);
+        snapshot
     }
 }
 

@@ -19,6 +19,8 @@ macro_rules! tuple {
             type State = ($first::State, $($member::State),+);
             type Snapshot = ($first::Snapshot, $($member::Snapshot),+);
 
+            const SETTLES: bool = $first::SETTLES $(|| $member::SETTLES)+;
+
             #[inline]
             fn judge(&self, state: &Self::State, cost: u32, now: Timestamp) -> bool {
                 self.$zero.judge(&state.$zero, cost, now)
@@ -29,6 +31,35 @@ macro_rules! tuple {
             fn charge(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
                 self.$zero.charge(&mut state.$zero, cost, now);
                 $(self.$index.charge(&mut state.$index, cost, now);)+
+            }
+
+            #[inline]
+            fn debit(&self, state: &mut Self::State, units: u64, now: Timestamp) {
+                self.$zero.debit(&mut state.$zero, units, now);
+                $(self.$index.debit(&mut state.$index, units, now);)+
+            }
+
+            fn holds(&self, state: &Self::State, admission: &Self::Snapshot) -> bool {
+                self.$zero.holds(&state.$zero, &admission.$zero)
+                    $(|| self.$index.holds(&state.$index, &admission.$index))+
+            }
+
+            fn settle(
+                &self,
+                state: &mut Self::State,
+                admission: &Self::Snapshot,
+                (held, spent): (u32, u32),
+                now: Timestamp,
+            ) {
+                self.$zero.settle(&mut state.$zero, &admission.$zero, (held, spent), now);
+                $(self.$index.settle(&mut state.$index, &admission.$index, (held, spent), now);)+
+            }
+
+            fn freed(&self, admission: &Self::Snapshot, units: u32) -> Self::Snapshot {
+                (
+                    self.$zero.freed(&admission.$zero, units),
+                    $(self.$index.freed(&admission.$index, units)),+
+                )
             }
 
             fn refund(&self, state: &mut Self::State, cost: u32, now: Timestamp) {

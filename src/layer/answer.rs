@@ -11,7 +11,7 @@ use crate::{
 
 use super::Options;
 
-impl<C, R, X, E, D> Options<C, R, X, E, D> {
+impl<C, R, X, E, D, Z> Options<C, R, X, E, D, Z> {
     /// Answers a request that was refused.
     #[cold]
     pub(super) fn refuse<Req, Res, Err>(

@@ -9,6 +9,7 @@ use crate::{
     cost::Cost,
     error::StoreError,
     exempt::Exempt,
+    hold::Hold,
     key::Key,
     keyed::KeysFor,
     limit::Limit,
@@ -17,7 +18,7 @@ use crate::{
     store_error::HandleStoreError,
 };
 
-use super::{Expose, Options, RateLimitLayer};
+use super::{Expose, Options, RateLimitLayer, Settle};
 
 /// A layer whose algorithm, store, key and options fit this service and its requests.
 ///
@@ -54,18 +55,26 @@ pub trait LayerFor<Svc: Service<Req>, Req> {
         verdict: Result<Verdict<Self::Snapshot>, StoreError>,
     ) -> NextOf<Self, Svc, Req>;
 
-    /// Shows the decision to an admitted request, if that was asked for.
-    fn expose(&self, request: &mut Req, admitted: &Admitted<Self::Choice, Self::Snapshot>);
+    /// Shows the decision to an admitted request, if that was asked for, and gives it its hold,
+    /// unless the layer settles that.
+    fn expose(&self, request: &mut Req, admitted: &mut Admitted<Self::Choice, Self::Snapshot>);
 
     /// Whether anything is added to the responses of admitted requests.
     fn annotates(&self) -> bool;
 
-    /// Adds the rate-limit fields to the response of an admitted request.
+    /// Settles the hold of an admitted request, and adds the rate-limit fields to its response.
     fn annotate(
         &self,
         response: &mut Svc::Response,
-        admitted: &Admitted<Self::Choice, Self::Snapshot>,
+        admitted: &mut Admitted<Self::Choice, Self::Snapshot>,
     );
+
+    /// An admission; its cost is held if its limit settles.
+    fn admission(
+        &self,
+        asked: Asked<Self::Choice, impl FnOnce() -> Self::Key>,
+        snapshot: Self::Snapshot,
+    ) -> Admitted<Self::Choice, Self::Snapshot>;
 
     /// Gives back the slot of a request that was dropped before its turn in the queue.
     fn withdraw(&self, asked: &Asked<Self::Choice, Self::Key>, admission: &Self::Snapshot);
@@ -85,6 +94,8 @@ pub struct Asked<Choice, Key> {
 pub struct Admitted<Choice, Snapshot> {
     pub(super) choice: Choice,
     pub(super) snapshot: Snapshot,
+    /// Its cost, if that is held.
+    pub(super) hold: Option<Hold>,
 }
 
 /// What comes next for a request.
@@ -107,8 +118,8 @@ pub(super) type NextOf<L, Svc, Req> = Next<
     Result<<Svc as Service<Req>>::Response, <L as LayerFor<Svc, Req>>::Error>,
 >;
 
-impl<Svc, Req, A, S, F, C, R, X, E, D> LayerFor<Svc, Req>
-    for RateLimitLayer<A, S, F, Options<C, R, X, E, D>>
+impl<Svc, Req, A, S, F, C, R, X, E, D, Z> LayerFor<Svc, Req>
+    for RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z>>
 where
     Svc: Service<Req>,
     A: Choose<Req>,
@@ -119,6 +130,7 @@ where
     X: Exempt<Req>,
     E: HandleStoreError,
     D: Expose<Req>,
+    Z: Settle<Svc::Response>,
 {
     type Choice = A::Choice;
     type Key = F::Key;
@@ -174,7 +186,8 @@ where
             }) => {
                 let delay = limit.delay_of(&snapshot);
                 if delay.is_zero() {
-                    return Next::Admitted(Admitted { choice, snapshot });
+                    let asked = Asked { choice, key, cost };
+                    return Next::Admitted(LayerFor::<Svc, Req>::admission(self, asked, snapshot));
                 }
                 let key = key();
                 Next::Queued(Asked { choice, key, cost }, snapshot, delay)
@@ -191,10 +204,15 @@ where
     }
 
     #[inline]
-    fn expose(&self, request: &mut Req, admitted: &Admitted<A::Choice, Self::Snapshot>) {
+    fn expose(&self, request: &mut Req, admitted: &mut Admitted<A::Choice, Self::Snapshot>) {
         let limit = self.limiter.algorithm().limit(&admitted.choice);
         let decision = || limit.decision_of(&admitted.snapshot);
         self.options.expose.expose(request, decision);
+        if !Z::IS_ASKED
+            && let Some(hold) = admitted.hold.take()
+        {
+            self.options.respond.hand_over(request, hold);
+        }
     }
 
     #[inline]
@@ -205,11 +223,37 @@ where
     fn annotate(
         &self,
         response: &mut Svc::Response,
-        admitted: &Admitted<A::Choice, Self::Snapshot>,
+        admitted: &mut Admitted<A::Choice, Self::Snapshot>,
     ) {
         let limit = self.limiter.algorithm().limit(&admitted.choice);
-        let decision = limit.decision_of(&admitted.snapshot);
-        self.options.respond.annotate(&decision, response);
+        if let Some(hold) = admitted.hold.take() {
+            let spent = self.options.settle.spent(response);
+            admitted.snapshot = limit.freed(&admitted.snapshot, hold.held().saturating_sub(spent));
+            // Off the response's path: a store that hangs delays nothing.
+            drop(hold.settle(spent));
+        }
+        if self.options.respond.annotates() {
+            let decision = limit.decision_of(&admitted.snapshot);
+            self.options.respond.annotate(&decision, response);
+        }
+    }
+
+    #[inline(always)]
+    fn admission(
+        &self,
+        Asked { choice, key, cost }: Asked<A::Choice, impl FnOnce() -> F::Key>,
+        snapshot: Self::Snapshot,
+    ) -> Admitted<A::Choice, Self::Snapshot> {
+        let hold = (<A::Limit as Limit>::SETTLES && cost > 0).then(|| {
+            let limit = self.limiter.algorithm().limit(&choice).clone();
+            let store = self.limiter.store().clone();
+            Hold::new(limit, store, key(), (snapshot.clone(), cost))
+        });
+        Admitted {
+            choice,
+            snapshot,
+            hold,
+        }
     }
 
     fn withdraw(&self, asked: &Asked<A::Choice, F::Key>, admission: &Self::Snapshot) {

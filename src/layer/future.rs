@@ -95,14 +95,14 @@ pub(super) fn admitted<Svc, Req, Layer>(
     layer: &Arc<Layer>,
     service: &mut Svc,
     mut request: Req,
-    admitted: Admitted<Layer::Choice, Layer::Snapshot>,
+    mut admitted: Admitted<Layer::Choice, Layer::Snapshot>,
 ) -> StateOf<Svc, Req, Layer>
 where
     Svc: Service<Req>,
     Layer: LayerFor<Svc, Req>,
 {
-    layer.expose(&mut request, &admitted);
-    let annotation = layer.annotates().then(|| Annotation {
+    layer.expose(&mut request, &mut admitted);
+    let annotation = (layer.annotates() || admitted.hold.is_some()).then(|| Annotation {
         layer: Arc::clone(layer),
         admitted,
     });
@@ -168,7 +168,9 @@ where
 {
     let mut response = future.poll(cx).map_err(Layer::inner_error);
     if let (Some(annotation), Poll::Ready(Ok(response))) = (annotation, &mut response) {
-        annotation.layer.annotate(response, &annotation.admitted);
+        annotation
+            .layer
+            .annotate(response, &mut annotation.admitted);
     }
     response
 }

@@ -6,14 +6,16 @@ use crate::{limiter::RateLimiter, store::LocalStore};
 
 mod answer;
 mod decide;
+mod end;
 mod future;
 mod options;
 mod service;
 mod waiting;
 
 pub use decide::LayerFor;
+pub use end::{End, SettledAtEnd, SettledBody};
 pub use future::ResponseFuture;
-pub use options::{Expose, Exposed, Hidden, Options};
+pub use options::{Around, Expose, Exposed, Hidden, Options, Settle, SettledByHead, Unsettled};
 pub use service::{LocalRateLimit, RateLimit};
 
 /// Lets a request through to the inner service, or answers it with 429 (gRPC:
@@ -143,10 +145,10 @@ impl<A, S, F, O> RateLimitLayer<A, S, F, O> {
     }
 }
 
-impl<A, S, F, C, R, X, E, D> RateLimitLayer<A, S, F, Options<C, R, X, E, D>> {
+impl<A, S, F, C, R, X, E, D, Z> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z>> {
     fn with<Opts>(
         self,
-        change: impl FnOnce(Options<C, R, X, E, D>) -> Opts,
+        change: impl FnOnce(Options<C, R, X, E, D, Z>) -> Opts,
     ) -> RateLimitLayer<A, S, F, Opts> {
         RateLimitLayer {
             limiter: self.limiter,
@@ -159,7 +161,7 @@ impl<A, S, F, C, R, X, E, D> RateLimitLayer<A, S, F, Options<C, R, X, E, D>> {
     ///
     /// See [`Cost`](crate::Cost). A request of cost 0 is admitted and charges nothing. Closures
     /// must name the type that they look at: `|request: &Request| …`.
-    pub fn cost<C2>(self, cost: C2) -> RateLimitLayer<A, S, F, Options<C2, R, X, E, D>> {
+    pub fn cost<C2>(self, cost: C2) -> RateLimitLayer<A, S, F, Options<C2, R, X, E, D, Z>> {
         self.with(|options| options.cost(cost))
     }
 
@@ -167,7 +169,10 @@ impl<A, S, F, C, R, X, E, D> RateLimitLayer<A, S, F, Options<C, R, X, E, D>> {
     ///
     /// See [`response`](crate::response): [`Http`](crate::response::Http) by default,
     /// [`Grpc`](crate::response::Grpc), [`AsError`](crate::response::AsError), or your own.
-    pub fn respond_with<R2>(self, respond: R2) -> RateLimitLayer<A, S, F, Options<C, R2, X, E, D>> {
+    pub fn respond_with<R2>(
+        self,
+        respond: R2,
+    ) -> RateLimitLayer<A, S, F, Options<C, R2, X, E, D, Z>> {
         self.with(|options| options.respond(respond))
     }
 
@@ -197,7 +202,10 @@ impl<A, S, F, C, R, X, E, D> RateLimitLayer<A, S, F, Options<C, R, X, E, D>> {
     /// # }
     /// # });
     /// ```
-    pub fn exempt<Request, X2>(self, exempt: X2) -> RateLimitLayer<A, S, F, Options<C, R, X2, E, D>>
+    pub fn exempt<Request, X2>(
+        self,
+        exempt: X2,
+    ) -> RateLimitLayer<A, S, F, Options<C, R, X2, E, D, Z>>
     where
         X2: Fn(&Request) -> bool,
     {
@@ -210,8 +218,93 @@ impl<A, S, F, C, R, X, E, D> RateLimitLayer<A, S, F, Options<C, R, X, E, D>> {
     pub fn on_store_error<E2>(
         self,
         on_store_error: E2,
-    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E2, D>> {
+    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E2, D, Z>> {
         self.with(|options| options.on_store_error(on_store_error))
+    }
+
+    /// Charges a request what its response says that it has spent, and frees the rest of its cost;
+    /// for an algorithm that is [settled](crate::algorithm::Settled).
+    ///
+    /// The cost is held while the inner service works. If that fails, or the caller hangs up, it is
+    /// charged whole. More than was held is charged too. Rate-limit fields tell what is left after
+    /// it. Without this setter a request carries its [`Hold`](crate::Hold) in its extensions, for a
+    /// handler that settles it. The closure must name the type that it looks at.
+    ///
+    /// # Example: only wrong passwords count
+    ///
+    /// ```
+    /// use axum::{Router, http::StatusCode, response::Response, routing::post};
+    /// use tollgate::{Quota, RateLimitLayer};
+    /// use tollgate::{algorithm::SlidingLog, key::Global, store::LocalStore};
+    /// # use tower::ServiceExt;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let failures = SlidingLog::new(Quota::per_minute(1)).settled();
+    /// let limit = RateLimitLayer::new(failures, LocalStore::new(), Global)
+    ///     .settle(|response: &Response| u32::from(response.status() == 401));
+    /// let app: Router = Router::new()
+    ///     .route("/right", post(|| async {}))
+    ///     .route("/wrong", post(|| async { StatusCode::UNAUTHORIZED }))
+    ///     .layer(limit);
+    /// # for (path, status) in [("/right", 200), ("/right", 200), ("/wrong", 401), ("/right", 429)] {
+    /// #     let request = axum::http::Request::post(path).body(axum::body::Body::empty()).unwrap();
+    /// #     assert_eq!(app.clone().oneshot(request).await.unwrap().status(), status, "{path}");
+    /// # }
+    /// # });
+    /// ```
+    pub fn settle<Response, Z2>(
+        self,
+        spent: Z2,
+    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E, D, SettledByHead<Z2>>>
+    where
+        Z2: Fn(&Response) -> u32,
+    {
+        self.with(|options| options.settle(SettledByHead(spent)))
+    }
+
+    /// Charges a request what it has spent when the body of its response has ended, or was dropped
+    /// because the caller hung up: the bytes that were sent, how long it took, what the trailers
+    /// say; for an algorithm that is [settled](crate::algorithm::Settled).
+    ///
+    /// The cost is held until then. If the inner service fails, or is dropped before there is a
+    /// response, all of it is charged. Bodies are wrapped, in a [`SettledBody`]; rate-limit fields
+    /// tell what was left while the cost was held.
+    ///
+    /// # Example: a thousand KiB an hour
+    ///
+    /// ```
+    /// use axum::{Router, routing::get};
+    /// use tollgate::{End, Quota, RateLimitLayer};
+    /// use tollgate::{algorithm::TokenBucket, key::Global, store::LocalStore};
+    /// # use tower::ServiceExt;
+    /// # use http_body_util::BodyExt;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let kib = TokenBucket::new(Quota::per_hour(1_000)).settled();
+    /// let limit = RateLimitLayer::new(kib, LocalStore::new(), Global)
+    ///     .cost(100)
+    ///     .settle_at_end(|end: &End<'_>| end.kib());
+    /// let app: Router = Router::new()
+    ///     .route("/", get(|| async { vec![0; 300 * 1_024] }))
+    ///     .layer(limit);
+    /// # for left in [900, 600, 300, 0] {
+    /// #     let request = axum::http::Request::get("/").body(axum::body::Body::empty()).unwrap();
+    /// #     let response = app.clone().oneshot(request).await.unwrap();
+    /// #     assert_eq!(response.status(), if left > 0 { 200 } else { 429 });
+    /// #     let field = response.headers()["ratelimit"].to_str().unwrap().to_owned();
+    /// #     assert!(field.contains(&format!(";r={left};")), "{field}");
+    /// #     response.into_body().collect().await.unwrap();
+    /// # }
+    /// # });
+    /// ```
+    pub fn settle_at_end<Z2>(
+        self,
+        spent: Z2,
+    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E, D, SettledAtEnd<Z2>>>
+    where
+        Z2: Fn(&End<'_>) -> u32,
+    {
+        self.with(|options| options.settle(SettledAtEnd(spent)))
     }
 
     /// Puts the [`Decision`](crate::Decision) about an admitted request into its extensions, for
@@ -219,23 +312,25 @@ impl<A, S, F, C, R, X, E, D> RateLimitLayer<A, S, F, Options<C, R, X, E, D>> {
     ///
     /// It costs an allocation and about as much time as the decision itself, so it is only done
     /// when asked for.
-    pub fn expose_decision(self) -> RateLimitLayer<A, S, F, Options<C, R, X, E, Exposed>> {
+    pub fn expose_decision(self) -> RateLimitLayer<A, S, F, Options<C, R, X, E, Exposed, Z>> {
         self.with(|options| options.expose(Exposed))
     }
 }
 
-impl<Svc, A, S, F, O> Layer<Svc> for RateLimitLayer<A, S, F, O>
+impl<Svc, A, S, F, C, R, X, E, D, Z> Layer<Svc>
+    for RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z>>
 where
     Svc: InnerService,
     A: Clone,
     S: Clone,
     F: Clone,
-    O: Clone,
+    Z: Around<Svc>,
+    Options<C, R, X, E, D, Z>: Clone,
 {
-    type Service = RateLimit<Svc, A, S, F, O>;
+    type Service = RateLimit<Z::Service, A, S, F, Options<C, R, X, E, D, Z>>;
 
     fn layer(&self, inner: Svc) -> Self::Service {
-        RateLimit::new(inner, self.clone())
+        RateLimit::new(self.options.settle.around(inner), self.clone())
     }
 }
 

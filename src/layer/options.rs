@@ -12,12 +12,14 @@ pub struct Options<
     ExemptFn = NoExemption,
     OnError = OnStoreError,
     Expose = Hidden,
+    SettleFn = Unsettled,
 > {
     pub(super) cost: CostFn,
     pub(super) respond: Resp,
     pub(super) exempt: ExemptFn,
     pub(super) on_store_error: OnError,
     pub(super) expose: Expose,
+    pub(super) settle: SettleFn,
 }
 
 impl Default for Options {
@@ -28,6 +30,7 @@ impl Default for Options {
             exempt: NoExemption,
             on_store_error: OnStoreError::default(),
             expose: Hidden,
+            settle: Unsettled,
         }
     }
 }
@@ -46,7 +49,7 @@ macro_rules! replaceable {
     };
 }
 
-replaceable!([] cost: C, respond: R, exempt: X, on_store_error: E, expose: D,);
+replaceable!([] cost: C, respond: R, exempt: X, on_store_error: E, expose: D, settle: Z,);
 
 /// Puts the decision about an admitted request where handlers find it.
 #[doc(hidden)]
@@ -76,5 +79,67 @@ pub struct Exposed;
 impl<B> Expose<Request<B>> for Exposed {
     fn expose(&self, request: &mut Request<B>, decision: impl FnOnce() -> Decision) {
         request.extensions_mut().insert(decision());
+    }
+}
+
+/// Says what a request has spent, when the head of its response is there.
+#[doc(hidden)]
+pub trait Settle<Res> {
+    /// Whether it is asked: if not, the request itself carries its [`Hold`](crate::Hold).
+    const IS_ASKED: bool;
+
+    /// How many units the response has spent.
+    fn spent(&self, response: &Res) -> u32;
+}
+
+/// What stands between a limit and the inner service, to settle what is held.
+#[doc(hidden)]
+pub trait Around<Svc> {
+    /// The service that is limited.
+    type Service;
+
+    /// Puts it around the inner service.
+    fn around(&self, inner: Svc) -> Self::Service;
+}
+
+/// A request carries its [`Hold`](crate::Hold) itself: the default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Unsettled;
+
+impl<Res> Settle<Res> for Unsettled {
+    const IS_ASKED: bool = false;
+
+    fn spent(&self, _response: &Res) -> u32 {
+        0
+    }
+}
+
+impl<Svc> Around<Svc> for Unsettled {
+    type Service = Svc;
+
+    #[inline]
+    fn around(&self, inner: Svc) -> Svc {
+        inner
+    }
+}
+
+/// A request is settled when the head of its response is there.
+#[derive(Debug, Clone, Copy)]
+pub struct SettledByHead<F>(pub(super) F);
+
+impl<Res, F: Fn(&Res) -> u32> Settle<Res> for SettledByHead<F> {
+    const IS_ASKED: bool = true;
+
+    fn spent(&self, response: &Res) -> u32 {
+        (self.0)(response)
+    }
+}
+
+impl<Svc, F> Around<Svc> for SettledByHead<F> {
+    type Service = Svc;
+
+    #[inline]
+    fn around(&self, inner: Svc) -> Svc {
+        inner
     }
 }

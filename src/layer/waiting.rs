@@ -146,9 +146,14 @@ where
                     ready!(sleep.poll(cx));
                     let request = this.request.take().expect(ONCE);
                     // Taken, so that nothing is given back when this is dropped.
-                    let choice = this.asked.take().expect(ONCE).choice;
-                    let snapshot = admission.clone();
-                    return Poll::Ready(Waited::Admitted(request, Admitted { choice, snapshot }));
+                    let Asked { choice, key, cost } = this.asked.take().expect(ONCE);
+                    let asked = Asked {
+                        choice,
+                        key: || key,
+                        cost,
+                    };
+                    let admission = this.layer.admission(asked, admission.clone());
+                    return Poll::Ready(Waited::Admitted(request, admission));
                 }
             }
         }

@@ -51,6 +51,7 @@ mod sealed {
     impl Sealed for super::Check {}
     impl Sealed for super::Peek {}
     impl Sealed for super::Refund {}
+    impl Sealed for super::Debit {}
     impl Sealed for super::Reset {}
 }
 
@@ -68,6 +69,12 @@ pub struct Peek(pub(super) ());
 #[derive(Debug, Clone, Copy)]
 pub struct Refund {
     pub(super) cost: u32,
+}
+
+/// Charges units whether they fit or not; tells nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct Debit {
+    pub(super) units: u32,
 }
 
 /// Forgets the key; tells nothing.
@@ -157,6 +164,32 @@ impl<L: Limit, K: Key> Operation<L, K> for Refund {
         key: &Q,
     ) {
         store.refund_now(limit, key, self.cost);
+    }
+
+    fn tell(_limit: &L, (): ()) {}
+}
+
+impl<L: Limit, K: Key> Operation<L, K> for Debit {
+    type Told = ();
+    type Answered = ();
+    type Awaited<S: Store<L, K>> = S::Writing;
+
+    fn ask<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
+        &self,
+        store: &S,
+        limit: &L,
+        key: &Q,
+    ) -> Answer<Result<(), StoreError>, S::Writing> {
+        store.debit(limit, key, self.units)
+    }
+
+    fn ask_now<S: ImmediateStore<L, K>, Q: AsKey<K> + ?Sized>(
+        &self,
+        store: &S,
+        limit: &L,
+        key: &Q,
+    ) {
+        store.debit_now(limit, key, self.units);
     }
 
     fn tell(_limit: &L, (): ()) {}

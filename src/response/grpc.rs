@@ -10,6 +10,7 @@ use super::{
 use crate::{
     decision::Decision,
     error::{StoreError, StoreErrorKind},
+    hold::Hold,
 };
 
 /// Answers a refused request with `RESOURCE_EXHAUSTED` (8), whatever the request: for a service
@@ -109,6 +110,11 @@ impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Grp
 
     fn inner_error(error: E) -> E {
         error
+    }
+
+    /// Puts it into the request's extensions.
+    fn hand_over(&self, request: &mut Request<ReqB>, hold: Hold) {
+        request.extensions_mut().insert(hold);
     }
 
     fn annotates(&self) -> bool {

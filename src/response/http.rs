@@ -13,6 +13,7 @@ use super::{
 use crate::{
     decision::Decision,
     error::{StoreError, StoreErrorKind},
+    hold::Hold,
 };
 
 /// Answers a refused request with 429 Too Many Requests, and sends every caller what remains of its
@@ -219,6 +220,11 @@ impl<ReqB, ResB: FromBytes, E, R: Render> Respond<Request<ReqB>, Response<ResB>,
 
     fn inner_error(error: E) -> E {
         error
+    }
+
+    /// Puts it into the request's extensions.
+    fn hand_over(&self, request: &mut Request<ReqB>, hold: Hold) {
+        request.extensions_mut().insert(hold);
     }
 
     fn annotates(&self) -> bool {

@@ -61,7 +61,7 @@ mod set_field;
 use ::http::Response;
 use bytes::Bytes;
 
-use crate::{decision::Decision, error::StoreError};
+use crate::{decision::Decision, error::StoreError, hold::Hold};
 
 pub use self::{
     as_error::{AsError, BoxError, KeyRejected, RateLimited, StoreFailed},
@@ -107,6 +107,12 @@ pub trait Respond<Req, Res, Err> {
 
     /// An error of the inner service, as one of the limited service.
     fn inner_error(error: Err) -> Self::Error;
+
+    /// Gives an admitted request the [`Hold`] on its cost, which is settled when it is dropped. By
+    /// default it is dropped, and the whole cost is charged at once.
+    fn hand_over(&self, request: &mut Req, hold: Hold) {
+        let _ = (request, hold);
+    }
 
     /// Whether [`annotate`](Self::annotate) adds anything. `false`: the `Decision` is not built.
     fn annotates(&self) -> bool {

@@ -50,6 +50,22 @@ use super::{AsKey, Store, Verdict};
 ///         limit.mend(&mut state, now);
 ///         limit.refund(&mut state, cost, now);
 ///     }
+///     fn debit_now<Q: AsKey<()> + ?Sized>(&self, limit: &FixedWindow, _key: &Q, units: u32) {
+///         let (now, mut state) = (self.clock.now(), self.state.lock().unwrap());
+///         limit.mend(&mut state, now);
+///         limit.debit(&mut state, units.into(), now);
+///     }
+///     fn settle_now<Q: AsKey<()> + ?Sized>(
+///         &self,
+///         limit: &FixedWindow,
+///         _key: &Q,
+///         admission: &<FixedWindow as Algorithm>::Snapshot,
+///         held_and_spent: (u32, u32),
+///     ) {
+///         let (now, mut state) = (self.clock.now(), self.state.lock().unwrap());
+///         limit.mend(&mut state, now);
+///         limit.settle(&mut state, admission, held_and_spent, now);
+///     }
 ///     fn reset_now<Q: AsKey<()> + ?Sized>(&self, limit: &FixedWindow, _key: &Q) {
 ///         *self.state.lock().unwrap() = limit.fresh(self.clock.now());
 ///     }
@@ -68,7 +84,7 @@ use super::{AsKey, Store, Verdict};
 ///     ) -> Answer<Decided<FixedWindow>, Self::Deciding> {
 ///         Answer::Now(Ok(self.decide_now(limit, key, cost)))
 ///     }
-///     // The other three likewise.
+///     // The others likewise.
 /// #   fn peek<Q: AsKey<()> + ?Sized>(
 /// #       &self,
 /// #       limit: &FixedWindow,
@@ -84,6 +100,23 @@ use super::{AsKey, Store, Verdict};
 /// #       cost: u32,
 /// #   ) -> Answer<Written, Self::Writing> {
 /// #       Answer::Now(Ok(self.refund_now(limit, key, cost)))
+/// #   }
+/// #   fn debit<Q: AsKey<()> + ?Sized>(
+/// #       &self,
+/// #       limit: &FixedWindow,
+/// #       key: &Q,
+/// #       units: u32,
+/// #   ) -> Answer<Written, Self::Writing> {
+/// #       Answer::Now(Ok(self.debit_now(limit, key, units)))
+/// #   }
+/// #   fn settle<Q: AsKey<()> + ?Sized>(
+/// #       &self,
+/// #       limit: &FixedWindow,
+/// #       key: &Q,
+/// #       admission: &<FixedWindow as Algorithm>::Snapshot,
+/// #       held_and_spent: (u32, u32),
+/// #   ) -> Answer<Written, Self::Writing> {
+/// #       Answer::Now(Ok(self.settle_now(limit, key, admission, held_and_spent)))
 /// #   }
 /// #   fn reset<Q: AsKey<()> + ?Sized>(
 /// #       &self,
@@ -132,6 +165,18 @@ pub trait ImmediateStore<A: Limit, K: Key>: Store<A, K> {
 
     /// Gives units back, never more than were charged.
     fn refund_now<Q: AsKey<K> + ?Sized>(&self, limit: &A, key: &Q, cost: u32);
+
+    /// Charges units whether they fit or not; see [`Store::debit`].
+    fn debit_now<Q: AsKey<K> + ?Sized>(&self, limit: &A, key: &Q, units: u32);
+
+    /// Settles what an admission holds; see [`Store::settle`].
+    fn settle_now<Q: AsKey<K> + ?Sized>(
+        &self,
+        limit: &A,
+        key: &Q,
+        admission: &A::Snapshot,
+        held_and_spent: (u32, u32),
+    );
 
     /// Makes the key as good as one that was never seen.
     fn reset_now<Q: AsKey<K> + ?Sized>(&self, limit: &A, key: &Q);

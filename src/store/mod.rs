@@ -78,11 +78,11 @@ impl<K, Q: Hash + Eq + ToOwned<Owned = K> + ?Sized> AsKey<K> for Q {}
     note = "use `tollgate::store::LocalStore::new()`, a store of its own for each algorithm and key type, or implement `tollgate::store::Store<{A}, {K}>`",
     note = "clones of a store have one algorithm and one key type: a `RateLimiter` or another layer whose keys are of another type needs a store of its own, or `check`s keys of this one's type"
 )]
-pub trait Store<A: Limit, K: Key>: Clone {
+pub trait Store<A: Limit, K: Key>: Clone + Send + Sync + 'static {
     /// The future of a verdict.
     type Deciding: Future<Output = Decided<A>>;
     /// The future of a write.
-    type Writing: Future<Output = Written>;
+    type Writing: Future<Output = Written> + Send + 'static;
 
     /// Admits and charges the cost, or refuses it and charges nothing.
     fn decide<Q: AsKey<K> + ?Sized>(
@@ -106,6 +106,27 @@ pub trait Store<A: Limit, K: Key>: Clone {
         algorithm: &A,
         key: &Q,
         cost: u32,
+    ) -> Answer<Written, Self::Writing>;
+
+    /// Charges units whether they fit or not; the next requests wait for what does not.
+    fn debit<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        units: u32,
+    ) -> Answer<Written, Self::Writing>;
+
+    /// Settles what an admission [holds](crate::algorithm::Settled): charges `spent` of `held` units
+    /// and frees the rest, or charges what was spent beyond them too.
+    ///
+    /// It is done whether or not the answer is waited for, and never twice. What is no longer held,
+    /// as it was too late or the key was reset, frees nothing.
+    fn settle<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        admission: &A::Snapshot,
+        held_and_spent: (u32, u32),
     ) -> Answer<Written, Self::Writing>;
 
     /// Forgets the key: its next call starts from a fresh state.

@@ -44,7 +44,7 @@ impl<A, K, S> Store<A, K> for Remote<S>
 where
     A: Algorithm,
     K: Key,
-    S: Store<A, K, Deciding: Send + 'static, Writing: Send + 'static>,
+    S: Store<A, K, Deciding: Send + 'static>,
 {
     type Deciding = Later<Decided<A>>;
     type Writing = Later<Written>;
@@ -74,6 +74,30 @@ where
         cost: u32,
     ) -> Answer<Written, Self::Writing> {
         Answer::Later(later(self.0.refund(algorithm, key, cost)))
+    }
+
+    fn debit<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        units: u32,
+    ) -> Answer<Written, Self::Writing> {
+        Answer::Later(later(self.0.debit(algorithm, key, units)))
+    }
+
+    fn settle<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        admission: &A::Snapshot,
+        held_and_spent: (u32, u32),
+    ) -> Answer<Written, Self::Writing> {
+        Answer::Later(later(self.0.settle(
+            algorithm,
+            key,
+            admission,
+            held_and_spent,
+        )))
     }
 
     fn reset<Q: AsKey<K> + ?Sized>(
@@ -126,6 +150,25 @@ impl<A: Algorithm, K: Key> Store<A, K> for Broken {
         _algorithm: &A,
         _key: &Q,
         _cost: u32,
+    ) -> Answer<Written, Self::Writing> {
+        Answer::Now(self.fail())
+    }
+
+    fn debit<Q: AsKey<K> + ?Sized>(
+        &self,
+        _algorithm: &A,
+        _key: &Q,
+        _units: u32,
+    ) -> Answer<Written, Self::Writing> {
+        Answer::Now(self.fail())
+    }
+
+    fn settle<Q: AsKey<K> + ?Sized>(
+        &self,
+        _algorithm: &A,
+        _key: &Q,
+        _admission: &A::Snapshot,
+        _held_and_spent: (u32, u32),
     ) -> Answer<Written, Self::Writing> {
         Answer::Now(self.fail())
     }

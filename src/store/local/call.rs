@@ -25,3 +25,51 @@ impl<A: Algorithm> Call<'_, A> {
         Verdict { admitted, snapshot }
     }
 }
+
+/// A hold that is settled: its cost is that of the call.
+pub(super) struct Hold<'a, A: Algorithm> {
+    pub(super) admission: &'a A::Snapshot,
+    pub(super) spent: u32,
+}
+
+impl<A: Algorithm> Copy for Hold<'_, A> {}
+
+impl<A: Algorithm> Clone for Hold<'_, A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<A: Algorithm> Call<'_, A> {
+    /// Charges the units, whether they fit or not.
+    pub(super) fn debit(self, state: &mut A::State) {
+        self.algorithm.debit(state, self.cost.into(), self.now);
+    }
+
+    /// Charges as many of the units as fit: a debt of one caller must not lock out all others who
+    /// share the bucket.
+    pub(super) fn debit_up_to_capacity(self, state: &mut A::State) {
+        self.algorithm.mend(state, self.now);
+        let units = u64::from(self.cost).min(self.room(state));
+        self.algorithm.debit(state, units, self.now);
+    }
+
+    pub(super) fn settle(self, state: &mut A::State, hold: Hold<'_, A>) {
+        let held_and_spent = (self.cost, hold.spent);
+        (self.algorithm).settle(state, hold.admission, held_and_spent, self.now);
+    }
+
+    /// The same, but what was spent beyond the hold is charged only as far as it fits.
+    pub(super) fn settle_up_to_capacity(self, state: &mut A::State, hold: Hold<'_, A>) {
+        let (held, spent) = (self.cost, hold.spent.min(self.cost));
+        (self.algorithm).settle(state, hold.admission, (held, spent), self.now);
+        let beyond = u64::from(hold.spent - spent).min(self.room(state));
+        let beyond = u32::try_from(beyond).unwrap_or(u32::MAX);
+        (self.algorithm).settle(state, hold.admission, (0, beyond), self.now);
+    }
+
+    fn room(self, state: &A::State) -> u64 {
+        let snapshot = self.algorithm.snapshot(state, 0, true, self.now);
+        self.algorithm.decision(&snapshot).remaining()
+    }
+}

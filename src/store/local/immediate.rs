@@ -7,7 +7,7 @@ use crate::{
     store::{AsKey, ImmediateStore, Verdict},
 };
 
-use super::{LocalStore, deferred_drop::DeferredDrops};
+use super::{LocalStore, call::Hold, deferred_drop::DeferredDrops};
 
 impl<A: Algorithm, K: Key, C: Clock> ImmediateStore<A, K> for LocalStore<A, K, C> {
     #[inline]
@@ -38,6 +38,24 @@ impl<A: Algorithm, K: Key, C: Clock> ImmediateStore<A, K> for LocalStore<A, K, C
     fn refund_now<Q: AsKey<K> + ?Sized>(&self, algorithm: &A, key: &Q, cost: u32) {
         let call = self.call(algorithm, cost);
         self.table(algorithm).refund(key, call);
+    }
+
+    fn debit_now<Q: AsKey<K> + ?Sized>(&self, algorithm: &A, key: &Q, units: u32) {
+        let call = self.call(algorithm, units);
+        let mut drops = DeferredDrops::new();
+        self.table(algorithm).debit(key, call, &mut drops);
+    }
+
+    fn settle_now<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        admission: &A::Snapshot,
+        (held, spent): (u32, u32),
+    ) {
+        let call = self.call(algorithm, held);
+        let mut drops = DeferredDrops::new();
+        (self.table(algorithm)).settle(key, Hold { admission, spent }, call, &mut drops);
     }
 
     fn reset_now<Q: AsKey<K> + ?Sized>(&self, algorithm: &A, key: &Q) {

@@ -12,6 +12,7 @@
 //! | how do idle keys leave | `sweep` |
 //! | how long is a state kept, and what does a forgotten key start from | `retention` |
 //! | what do new keys share when the table is full | `overflow` |
+//! | how is charged what nobody decides about | `settle` |
 //! | how are several keys decided about together | `multi_key` |
 //! | which policy has which table | `policies`, `buckets` |
 //! | when is a key's own `Drop` called | `deferred_drop` |
@@ -25,6 +26,7 @@ mod multi_key;
 mod overflow;
 mod policies;
 mod retention;
+mod settle;
 mod shards;
 mod sweep;
 mod table;
@@ -269,6 +271,27 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for LocalStore<A, K, C> {
         cost: u32,
     ) -> Answer<Written, Self::Writing> {
         self.refund_now(algorithm, key, cost);
+        Answer::Now(Ok(()))
+    }
+
+    fn debit<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        units: u32,
+    ) -> Answer<Written, Self::Writing> {
+        self.debit_now(algorithm, key, units);
+        Answer::Now(Ok(()))
+    }
+
+    fn settle<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        admission: &A::Snapshot,
+        held_and_spent: (u32, u32),
+    ) -> Answer<Written, Self::Writing> {
+        self.settle_now(algorithm, key, admission, held_and_spent);
         Answer::Now(Ok(()))
     }
 

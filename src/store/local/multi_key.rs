@@ -16,7 +16,7 @@ use crate::{
 use super::{
     LocalBuckets, LocalStore, Usage,
     buckets::Tables,
-    call::Call,
+    call::{Call, Hold},
     deferred_drop::DeferredDrops,
     policies::Policies,
     table::{AskedKey, Table},
@@ -194,6 +194,46 @@ macro_rules! each_of {
                 )+
             }
 
+            fn debit_now<Q: AsKey<EachOf<($(Option<$Key>,)+)>> + ?Sized>(
+                &self,
+                EachOf(limits): &EachOf<($($Algorithm,)+)>,
+                keys: &Q,
+                units: u32,
+            ) {
+                let now = self.clock.now();
+                let EachOf(keys) = keys.to_owned();
+                let mut drops = ($(DeferredDrops::<$Key, $Algorithm::State>::new(),)+);
+                $(
+                    if let Some(key) = &keys.$place {
+                        let limit = &limits.$place;
+                        let call = Call { algorithm: limit, cost: units, now };
+                        self.tables.$place.table(limit).debit(key, call, &mut drops.$place);
+                    }
+                    drops.$place.key(keys.$place);
+                )+
+            }
+
+            fn settle_now<Q: AsKey<EachOf<($(Option<$Key>,)+)>> + ?Sized>(
+                &self,
+                EachOf(limits): &EachOf<($($Algorithm,)+)>,
+                keys: &Q,
+                admission: &($(Option<$Algorithm::Snapshot>,)+),
+                (held, spent): (u32, u32),
+            ) {
+                let now = self.clock.now();
+                let EachOf(keys) = keys.to_owned();
+                let mut drops = ($(DeferredDrops::<$Key, $Algorithm::State>::new(),)+);
+                $(
+                    if let (Some(key), Some(admission)) = (&keys.$place, &admission.$place) {
+                        let limit = &limits.$place;
+                        let call = Call { algorithm: limit, cost: held, now };
+                        let table = self.tables.$place.table(limit);
+                        table.settle(key, Hold { admission, spent }, call, &mut drops.$place);
+                    }
+                    drops.$place.key(keys.$place);
+                )+
+            }
+
             fn reset_now<Q: AsKey<EachOf<($(Option<$Key>,)+)>> + ?Sized>(
                 &self,
                 EachOf(limits): &EachOf<($($Algorithm,)+)>,
@@ -244,6 +284,27 @@ macro_rules! each_of {
                 cost: u32,
             ) -> Answer<Written, Self::Writing> {
                 self.refund_now(limits, keys, cost);
+                Answer::Now(Ok(()))
+            }
+
+            fn debit<Q: AsKey<EachOf<($(Option<$Key>,)+)>> + ?Sized>(
+                &self,
+                limits: &EachOf<($($Algorithm,)+)>,
+                keys: &Q,
+                units: u32,
+            ) -> Answer<Written, Self::Writing> {
+                self.debit_now(limits, keys, units);
+                Answer::Now(Ok(()))
+            }
+
+            fn settle<Q: AsKey<EachOf<($(Option<$Key>,)+)>> + ?Sized>(
+                &self,
+                limits: &EachOf<($($Algorithm,)+)>,
+                keys: &Q,
+                admission: &($(Option<$Algorithm::Snapshot>,)+),
+                held_and_spent: (u32, u32),
+            ) -> Answer<Written, Self::Writing> {
+                self.settle_now(limits, keys, admission, held_and_spent);
                 Answer::Now(Ok(()))
             }
 

@@ -6,7 +6,11 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::algorithm::Algorithm;
 
-use super::{call::Call, deferred_drop::DeferredDrops, retention::Retention};
+use super::{
+    call::{Call, Hold},
+    deferred_drop::DeferredDrops,
+    retention::Retention,
+};
 
 /// It also says what a key without an entry starts from.
 pub(super) struct Overflow<S> {
@@ -126,6 +130,28 @@ impl<S> Overflow<S> {
         if let Some(state) = self.bucket.lock().as_mut() {
             call.algorithm
                 .withdraw(state, admission, call.cost, call.now);
+        }
+    }
+
+    /// Settles a hold that lies in this bucket; says whether it does.
+    pub(super) fn settle<A: Algorithm<State = S>>(
+        &self,
+        hold: Hold<'_, A>,
+        call: Call<'_, A>,
+    ) -> bool {
+        if !self.is_charged() {
+            return false;
+        }
+        match self.bucket.lock().as_mut() {
+            Some(state) => {
+                call.algorithm.mend(state, call.now);
+                let is_held = call.algorithm.holds(state, hold.admission);
+                if is_held {
+                    call.settle_up_to_capacity(state, hold);
+                }
+                is_held
+            }
+            None => false,
         }
     }
 

@@ -24,7 +24,7 @@ use super::{
 
 pub(super) struct Table<K, S> {
     pub(super) shards: Shards<K, S>,
-    overflow: Overflow<S>,
+    pub(super) overflow: Overflow<S>,
 }
 
 /// A key without an entry: the shard that it would be in, its hash, and when it was asked about.
@@ -59,7 +59,7 @@ impl<K, S> Table<K, S> {
         self.shards.retention.add_configuration(configuration);
     }
 
-    fn retention(&self) -> &Retention {
+    pub(super) fn retention(&self) -> &Retention {
         &self.shards.retention
     }
 }
@@ -305,7 +305,7 @@ impl<K: Key, S> Table<K, S> {
 }
 
 #[inline]
-fn is<Q: ToOwned + Eq + ?Sized>(key: &Q) -> impl Fn(&Q::Owned) -> bool + '_ {
+pub(super) fn is<Q: ToOwned + Eq + ?Sized>(key: &Q) -> impl Fn(&Q::Owned) -> bool + '_ {
     move |known| {
         let known: &Q = known.borrow();
         known == key

@@ -306,6 +306,25 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         }))
     }
 
+    fn debit<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        units: u32,
+    ) -> Answer<Written, Self::Writing> {
+        todo!()
+    }
+
+    fn settle<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        admission: &A::Snapshot,
+        (held, spent): (u32, u32),
+    ) -> Answer<Written, Self::Writing> {
+        todo!()
+    }
+
     fn reset<Q: AsKey<K> + ?Sized>(
         &self,
         algorithm: &A,

@@ -181,6 +181,26 @@ macro_rules! each_of {
                     }))
                 }
 
+
+                fn debit<Q: AsKey<Keys<$($Key),+>> + ?Sized>(
+                    &self,
+                    limits: &Limits<$($Algorithm),+>,
+                    keys: &Q,
+                    units: u32,
+                ) -> Answer<Written, Self::Writing> {
+                    todo!()
+                }
+
+                fn settle<Q: AsKey<Keys<$($Key),+>> + ?Sized>(
+                    &self,
+                    limits: &Limits<$($Algorithm),+>,
+                    keys: &Q,
+                    admission: &($(Option<$Algorithm::Snapshot>,)+),
+                    held_and_spent: (u32, u32),
+                ) -> Answer<Written, Self::Writing> {
+                    todo!()
+                }
+
                 fn reset<Q: AsKey<Keys<$($Key),+>> + ?Sized>(
                     &self,
                     limits: &Limits<$($Algorithm),+>,

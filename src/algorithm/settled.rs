@@ -1,0 +1,445 @@
+//! Units that are held until it is known what was spent.
+//!
+//! # Why the bounds hold
+//!
+//! Let *fits(s, u)* be "u more units would be admitted now". It is monotone and additive (see
+//! [`Additive`]). A cost *c* is held if *fits(s, held + c)*. So at each instant *fits(s, held)*: it
+//! holds after the hold; time only makes more fit; and settling *c* with *a* ≤ *c* charges *a*, after
+//! which *held + (c − a)* units still fit, of which *c − a* are freed. Each settled unit therefore
+//! fitted when it was charged, and the algorithm alone would have admitted it then: its bound holds
+//! by the time of settlement. All that is held could be charged at once at any instant, so it holds
+//! by the time of admission too, but for what was spent beyond a hold and for debits.
+//!
+//! A refund of what was charged at admission has no such bound: time pays the charge off meanwhile,
+//! and the refund frees units that others have paid for.
+//!
+//! # Holds that nobody settles
+//!
+//! Holds are kept as two generations, not one by one. A generation takes holds for as long as they
+//! may be held at most, and ends as long again later. What is still held then counts as spent at
+//! that instant, whenever somebody next looks. A receipt names its generation by the instant at
+//! which it began, so a hold that is settled after its generation has ended, or after the key was
+//! reset, frees nothing that others hold.
+
+use std::{
+    cmp::{max, min},
+    time::Duration,
+};
+
+use crate::{
+    algorithm::{Additive, Algorithm, ConfigId, PolicyId},
+    clock::Timestamp,
+    decision::PolicyDecision,
+    error::ConfigError,
+};
+
+const DEFAULT_HELD_AT_MOST_MICROS: u64 = 60_000_000;
+/// Longer than any request, and so short that no instant overflows: some 35 years.
+const MAX_HELD_AT_MOST_MICROS: u64 = 1 << 50;
+
+/// Holds a request's cost while it runs, and charges afterwards what it has really spent.
+///
+/// A request is admitted if its cost fits beside all that is charged and held already. Until it is
+/// settled its cost is kept, as if charged, but not paid off by time. Settling charges what was
+/// spent and frees the rest at once. More than was held is charged too: the next requests wait for
+/// it.
+///
+/// It is made by `settled()` on an algorithm: [`TokenBucket::settled`](super::TokenBucket::settled),
+/// say.
+///
+/// - **Bound**: that of the algorithm, by the time of settlement and by the time of admission, plus
+///   what was spent beyond a hold in that span.
+/// - **Memory**: that of the algorithm, and 48 bytes per key.
+/// - **Waits**: exact while nothing is held. While others hold units it is an estimate, exact if all
+///   that is held were spent now.
+/// - **Not for** requests whose cost is known when they come: without it they are cheaper.
+///
+/// # Example: a call is charged what it has used
+///
+/// ```
+/// use tollgate::{Quota, RateLimiter, algorithm::TokenBucket, store::LocalStore};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let tokens = TokenBucket::new(Quota::per_minute(1_000)).settled();
+/// let limiter = RateLimiter::new(tokens, LocalStore::new());
+///
+/// let hold = limiter.hold("bob", 800).await?.expect("800 of 1000 fit");
+/// let refused = limiter.hold("bob", 800).await?.unwrap_err();
+/// assert_eq!(refused.remaining(), 200);
+///
+/// hold.settle(150);
+/// assert_eq!(limiter.peek("bob").await?.remaining(), 850);
+/// # Ok::<(), tollgate::StoreError>(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug, Clone)]
+pub struct Settled<A> {
+    rule: A,
+    held_at_most_micros: u64,
+}
+
+impl<A: Additive> Settled<A> {
+    /// An algorithm that holds units by this rule; for an algorithm of your own. Those of this crate
+    /// have a method `settled`.
+    pub const fn new(rule: A) -> Self {
+        Self {
+            rule,
+            held_at_most_micros: DEFAULT_HELD_AT_MOST_MICROS,
+        }
+    }
+
+    /// How long units are held at most; 60 seconds unless said otherwise.
+    ///
+    /// What nobody has settled after one to two times that long counts as spent.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_held_at_most`](Self::try_held_at_most) fails, with its error as the message.
+    #[must_use]
+    #[track_caller]
+    pub fn held_at_most(self, duration: Duration) -> Self {
+        self.try_held_at_most(duration)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// How long units are held at most; 60 seconds unless said otherwise.
+    ///
+    /// # Errors
+    ///
+    /// It is shorter than a microsecond, or longer than 35 years.
+    pub fn try_held_at_most(self, duration: Duration) -> Result<Self, ConfigError> {
+        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        match micros {
+            0 => Err(ConfigError::PeriodTooShort { period: duration }),
+            1..=MAX_HELD_AT_MOST_MICROS => Ok(Self {
+                held_at_most_micros: micros,
+                ..self
+            }),
+            _ => Err(ConfigError::PeriodTooLong {
+                period: duration,
+                max: Duration::from_micros(MAX_HELD_AT_MOST_MICROS),
+            }),
+        }
+    }
+
+    /// Whether a generation has ended, or begins more than its whole span after now.
+    #[inline]
+    fn is_to_be_mended(&self, state: &SettledState<A::State>, now: Timestamp) -> bool {
+        state.has_ended(now) || self.is_ahead(state, now)
+    }
+
+    #[inline]
+    fn is_ahead(&self, state: &SettledState<A::State>, now: Timestamp) -> bool {
+        state.later.start_micros > now.as_micros() + 2 * self.held_at_most_micros
+    }
+
+    #[cold]
+    fn mend_generations(&self, state: &mut SettledState<A::State>, now: Timestamp) {
+        if self.is_ahead(state, now) {
+            state.move_to(now);
+        }
+        self.spend_what_ended(state, now);
+    }
+
+    /// Counts what was held in generations that have ended as spent at their ends.
+    fn spend_what_ended(&self, state: &mut SettledState<A::State>, now: Timestamp) {
+        for ended in state.take_ended(now) {
+            let end = Timestamp::from_micros(ended.ends_at_micros);
+            self.rule.debit(&mut state.state, ended.units, end);
+        }
+    }
+
+    /// The generation that a cost is held in now, and the one before it.
+    fn generations_with(
+        &self,
+        state: &SettledState<A::State>,
+        cost: u32,
+        now: Timestamp,
+    ) -> (Generation, Generation) {
+        let SettledState { earlier, later, .. } = *state;
+        let micros = max(now.as_micros(), later.start_micros);
+        let at_most = self.held_at_most_micros;
+        let is_open = micros + at_most < later.ends_at_micros;
+        // Plans of one name may differ in how long they hold: then two generations may still run.
+        if is_open || earlier.units > 0 && later.units > 0 {
+            let later = Generation {
+                ends_at_micros: max(later.ends_at_micros, micros + at_most),
+                units: later.units + u64::from(cost),
+                ..later
+            };
+            return (earlier, later);
+        }
+        let begun = Generation {
+            // No two generations of a state begin at the same instant.
+            start_micros: max(micros, later.start_micros + 1),
+            ends_at_micros: micros + 2 * at_most,
+            units: cost.into(),
+        };
+        match later.units {
+            0 => (earlier, begun),
+            _ => (later, begun),
+        }
+    }
+}
+
+/// A state of the algorithm, and what is held beside it.
+#[derive(Debug, Clone)]
+pub struct SettledState<S> {
+    state: S,
+    earlier: Generation,
+    later: Generation,
+}
+
+/// What is held by those who came in some span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Generation {
+    /// When it began: a receipt names it by this.
+    start_micros: u64,
+    /// From when on what it holds counts as spent.
+    ends_at_micros: u64,
+    units: u64,
+}
+
+impl Generation {
+    const NONE: Self = Self {
+        start_micros: 0,
+        ends_at_micros: 0,
+        units: 0,
+    };
+
+    #[inline]
+    fn has_ended(&self, now: Timestamp) -> bool {
+        self.units > 0 && self.ends_at_micros <= now.as_micros()
+    }
+
+    #[inline]
+    fn is_named_by<B>(&self, receipt: &SettledSnapshot<B>) -> bool {
+        self.units > 0
+            && self.start_micros > 0
+            && self.start_micros == receipt.generation_start_micros
+    }
+
+    /// Both together, as nobody's: no receipt names it.
+    fn and(self, other: Self) -> Self {
+        Self {
+            start_micros: 0,
+            ends_at_micros: max(self.ends_at_micros, other.ends_at_micros),
+            units: self.units + other.units,
+        }
+    }
+}
+
+impl<S> SettledState<S> {
+    #[inline]
+    fn held(&self) -> u64 {
+        self.earlier.units + self.later.units
+    }
+
+    #[inline]
+    fn has_ended(&self, now: Timestamp) -> bool {
+        self.earlier.has_ended(now) || self.later.has_ended(now)
+    }
+
+    /// Takes out the generations that have ended, the one that ended first at the front.
+    fn take_ended(&mut self, now: Timestamp) -> impl Iterator<Item = Generation> + use<S> {
+        let mut ended = [&mut self.earlier, &mut self.later].map(|generation| {
+            let ended = *generation;
+            ended.has_ended(now).then(|| {
+                generation.units = 0;
+                ended
+            })
+        });
+        ended.sort_by_key(|ended| ended.map_or(0, |ended| ended.ends_at_micros));
+        ended.into_iter().flatten()
+    }
+
+    /// The generation that a receipt names, if it still holds units.
+    fn generation<B>(&mut self, receipt: &SettledSnapshot<B>) -> Option<&mut Generation> {
+        [&mut self.earlier, &mut self.later]
+            .into_iter()
+            .find(|generation| generation.is_named_by(receipt))
+    }
+
+    /// Moves generations that begin after now to now: the clock has stepped back. No receipt names
+    /// them any more.
+    #[cold]
+    fn move_to(&mut self, now: Timestamp) {
+        let micros = now.as_micros();
+        let earlier = self.earlier;
+        self.earlier.ends_at_micros -= earlier.start_micros.saturating_sub(micros);
+        self.earlier.start_micros = 0;
+        self.later.ends_at_micros -= self.later.start_micros.saturating_sub(micros);
+        self.later.start_micros = micros;
+    }
+}
+
+/// How the bucket stood right after a decision, and in which generation the cost is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SettledSnapshot<S> {
+    snapshot: S,
+    /// 0 if nothing is held.
+    generation_start_micros: u64,
+    /// What was settled for less.
+    freed_units: u32,
+}
+
+impl<A: Additive> Algorithm for Settled<A> {
+    type State = SettledState<A::State>;
+    type Snapshot = SettledSnapshot<A::Snapshot>;
+
+    const SETTLES: bool = true;
+
+    #[inline]
+    fn policy_id(&self) -> PolicyId {
+        self.rule.policy_id()
+    }
+
+    #[inline]
+    fn config_id(&self) -> ConfigId {
+        self.rule.config_id()
+    }
+
+    #[inline]
+    fn fresh(&self, at: Timestamp) -> Self::State {
+        SettledState {
+            state: self.rule.fresh(at),
+            earlier: Generation::NONE,
+            later: Generation::NONE,
+        }
+    }
+
+    /// It also counts what nobody has settled in time as spent, as of the end of its generation.
+    #[inline]
+    fn mend(&self, state: &mut Self::State, now: Timestamp) {
+        if self.is_to_be_mended(state, now) {
+            self.mend_generations(state, now);
+        }
+        self.rule.mend(&mut state.state, now);
+    }
+
+    #[inline]
+    fn judge(&self, state: &Self::State, cost: u32, now: Timestamp) -> bool {
+        cost == 0
+            || self
+                .rule
+                .fits(&state.state, state.held() + u64::from(cost), now)
+    }
+
+    /// Holds the cost.
+    #[inline]
+    fn charge(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
+        (state.earlier, state.later) = self.generations_with(state, cost, now);
+    }
+
+    #[inline]
+    fn debit(&self, state: &mut Self::State, units: u64, now: Timestamp) {
+        self.rule.debit(&mut state.state, units, now);
+    }
+
+    fn holds(&self, state: &Self::State, admission: &Self::Snapshot) -> bool {
+        state.earlier.is_named_by(admission) || state.later.is_named_by(admission)
+    }
+
+    fn settle(
+        &self,
+        state: &mut Self::State,
+        admission: &Self::Snapshot,
+        (held, spent): (u32, u32),
+        now: Timestamp,
+    ) {
+        let spent = match state.generation(admission) {
+            Some(generation) => {
+                generation.units -= min(generation.units, held.into());
+                spent
+            }
+            None => spent.saturating_sub(held),
+        };
+        if spent > 0 {
+            self.rule.debit(&mut state.state, spent.into(), now);
+        }
+    }
+
+    fn freed(&self, admission: &Self::Snapshot, units: u32) -> Self::Snapshot {
+        SettledSnapshot {
+            freed_units: units,
+            ..admission.clone()
+        }
+    }
+
+    /// Gives back what was settled; what is held is freed by settling it with less.
+    fn refund(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
+        self.rule.refund(&mut state.state, cost, now);
+    }
+
+    fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool {
+        if !state.has_ended(now) {
+            return state.held() == 0 && self.rule.is_fresh(&state.state, now);
+        }
+        let mut small = SettledState {
+            state: self.rule.inherit(&state.state, now),
+            ..*state
+        };
+        self.spend_what_ended(&mut small, now);
+        small.held() == 0 && self.rule.is_fresh(&small.state, now)
+    }
+
+    /// The key owes what is held too, but no receipt frees it there: each names the shared bucket.
+    fn inherit(&self, shared: &Self::State, now: Timestamp) -> Self::State {
+        SettledState {
+            state: self.rule.inherit(&shared.state, now),
+            earlier: shared.earlier.and(shared.later),
+            later: Generation::NONE,
+        }
+    }
+
+    #[inline]
+    fn snapshot(
+        &self,
+        state: &Self::State,
+        cost: u32,
+        admitted: bool,
+        now: Timestamp,
+    ) -> Self::Snapshot {
+        let is_held = admitted && cost > 0;
+        SettledSnapshot {
+            snapshot: (self.rule).snapshot_beside(
+                &state.state,
+                state.held(),
+                (cost, admitted),
+                now,
+            ),
+            generation_start_micros: if is_held { state.later.start_micros } else { 0 },
+            freed_units: 0,
+        }
+    }
+
+    /// Copies the state only where something has ended, or the clock has stepped back.
+    fn look(&self, state: &Self::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
+        let look = |state: &Self::State| {
+            let (admitted, snapshot) = self.rule.look_beside(&state.state, state.held(), cost, now);
+            let nothing_is_held = SettledSnapshot {
+                snapshot,
+                generation_start_micros: 0,
+                freed_units: 0,
+            };
+            (admitted, nothing_is_held)
+        };
+        if !self.is_to_be_mended(state, now) {
+            return look(state);
+        }
+        let mut mended = state.clone();
+        self.mend(&mut mended, now);
+        look(&mended)
+    }
+
+    fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+        let freed = snapshot.freed_units.into();
+        (self.rule).describe(&snapshot.snapshot, &mut |policy| {
+            tell(if freed == 0 {
+                policy
+            } else {
+                policy.with_freed(freed)
+            });
+        });
+    }
+}

@@ -1,0 +1,190 @@
+//! Units that are held for something that runs, until it is known what it has spent.
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll},
+};
+
+use crate::{
+    decision::Decision,
+    key::Key,
+    limit::Limit,
+    store::{Answer, Store, Written},
+};
+
+/// Keeps units of a limit while something runs; [`settle`](Self::settle) charges what it has really
+/// spent and frees the rest.
+///
+/// A layer puts it into the extensions of each request that it admits, if its algorithm is
+/// [settled](crate::algorithm::Settled); [`RateLimiter::hold`](crate::RateLimiter::hold) gives one
+/// for what is not a request.
+///
+/// It is settled once: by the first of its clones that settles it, or, when the last of them is
+/// dropped, with all that was held. So hanging up is never free.
+///
+/// # Example: a stream that is charged what it has sent
+///
+/// ```
+/// use tollgate::{Quota, RateLimiter, algorithm::SlidingLog, store::LocalStore};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let limiter = RateLimiter::new(SlidingLog::new(Quota::per_hour(10)).settled(), LocalStore::new());
+/// let hold = limiter.hold("bob", 4).await?.expect("4 of 10 fit");
+/// assert_eq!(hold.held(), 4);
+/// let in_the_handler = hold.clone();
+///
+/// in_the_handler.settle(1).await?;
+/// hold.settle(4).await?;
+/// assert_eq!(limiter.peek("bob").await?.remaining(), 9);
+/// # Ok::<(), tollgate::StoreError>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct Hold(Arc<dyn Receipt>);
+
+impl Hold {
+    pub(crate) fn new<L, K, S>(
+        limit: L,
+        store: S,
+        key: K,
+        (admission, held): (L::Snapshot, u32),
+    ) -> Self
+    where
+        L: Limit,
+        K: Key,
+        S: Store<L, K>,
+    {
+        Self(Arc::new(Held {
+            limit,
+            store,
+            key,
+            admission,
+            held,
+            is_settled: AtomicBool::new(false),
+        }))
+    }
+
+    /// How many units are held.
+    pub fn held(&self) -> u32 {
+        self.0.held()
+    }
+
+    /// What was decided when they were held.
+    pub fn decision(&self) -> Decision {
+        self.0.decision()
+    }
+
+    /// Charges the units that were spent and frees the others, at once: to wait for the returned
+    /// future is optional. 0 frees all. More than was held is charged too, and the next requests
+    /// wait for it.
+    ///
+    /// If it is settled already, nothing happens.
+    pub fn settle(&self, units: u32) -> Settlement {
+        self.0.settle(units)
+    }
+}
+
+impl fmt::Debug for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hold")
+            .field("held", &self.held())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The end of a settlement, for whoever waits for it; dropping it does not stop it.
+pub struct Settlement(Settling);
+
+enum Settling {
+    Done(Option<Written>),
+    Sent(Pin<Box<dyn Future<Output = Written> + Send>>),
+}
+
+impl Settlement {
+    const fn done(written: Written) -> Self {
+        Self(Settling::Done(Some(written)))
+    }
+}
+
+impl Future for Settlement {
+    type Output = Written;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Written> {
+        match &mut self.0 {
+            Settling::Done(written) => {
+                Poll::Ready(written.take().expect("polled after it was ready"))
+            }
+            Settling::Sent(sent) => sent.as_mut().poll(cx),
+        }
+    }
+}
+
+impl fmt::Debug for Settlement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settlement").finish_non_exhaustive()
+    }
+}
+
+/// A hold, whatever its limit, store and key.
+trait Receipt: Send + Sync {
+    fn held(&self) -> u32;
+    fn decision(&self) -> Decision;
+    fn settle(&self, spent: u32) -> Settlement;
+}
+
+struct Held<L, K, S>
+where
+    L: Limit,
+    K: Key,
+    S: Store<L, K>,
+{
+    limit: L,
+    store: S,
+    key: K,
+    admission: L::Snapshot,
+    held: u32,
+    is_settled: AtomicBool,
+}
+
+impl<L, K, S> Receipt for Held<L, K, S>
+where
+    L: Limit,
+    K: Key,
+    S: Store<L, K>,
+{
+    fn held(&self) -> u32 {
+        self.held
+    }
+
+    fn decision(&self) -> Decision {
+        self.limit.decision_of(&self.admission)
+    }
+
+    fn settle(&self, spent: u32) -> Settlement {
+        if self.is_settled.swap(true, Ordering::Relaxed) {
+            return Settlement::done(Ok(()));
+        }
+        let held_and_spent = (self.held, spent);
+        match (self.store).settle(&self.limit, &self.key, &self.admission, held_and_spent) {
+            Answer::Now(written) => Settlement::done(written),
+            Answer::Later(sent) => Settlement(Settling::Sent(Box::pin(sent))),
+        }
+    }
+}
+
+impl<L, K, S> Drop for Held<L, K, S>
+where
+    L: Limit,
+    K: Key,
+    S: Store<L, K>,
+{
+    fn drop(&mut self) {
+        drop(self.settle(self.held));
+    }
+}

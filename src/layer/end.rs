@@ -1,0 +1,266 @@
+//! Settles a hold when the body of its response has ended or was dropped.
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::{Duration, Instant},
+};
+
+use bytes::{Buf, Bytes};
+use http::{HeaderMap, Request, Response, StatusCode};
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
+use tower_service::Service;
+
+use crate::{hold::Hold, response::FromBytes};
+
+use super::{Around, Settle};
+
+/// How a response has ended, for
+/// [`settle_at_end`](crate::RateLimitLayer::settle_at_end).
+#[derive(Clone, Copy)]
+pub struct End<'a> {
+    status: StatusCode,
+    headers: &'a HeaderMap,
+    trailers: Option<&'a HeaderMap>,
+    bytes: u64,
+    duration: Duration,
+    is_complete: bool,
+}
+
+impl<'a> End<'a> {
+    /// The status of the response.
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The header fields of the response, as the inner service answered it.
+    pub fn headers(&self) -> &'a HeaderMap {
+        self.headers
+    }
+
+    /// The trailers, if there were any: a gRPC status stands there.
+    pub fn trailers(&self) -> Option<&'a HeaderMap> {
+        self.trailers
+    }
+
+    /// How many bytes of the body were taken to be sent.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The same in KiB, rounded up.
+    pub fn kib(&self) -> u32 {
+        u32::try_from(self.bytes.div_ceil(1_024)).unwrap_or(u32::MAX)
+    }
+
+    /// How long it took since the request was admitted.
+    pub fn duration(&self) -> Duration {
+        self.duration
+    }
+
+    /// Whether the body has come to its end: `false` if it failed, or the caller hung up.
+    pub fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+}
+
+impl fmt::Debug for End<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("End")
+            .field("status", &self.status)
+            .field("bytes", &self.bytes)
+            .field("duration", &self.duration)
+            .field("is_complete", &self.is_complete)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A request is settled when the body of its response has ended.
+#[derive(Debug, Clone, Copy)]
+pub struct SettledAtEnd<F>(pub(super) F);
+
+impl<Res, F> Settle<Res> for SettledAtEnd<F> {
+    const IS_ASKED: bool = false;
+
+    fn spent(&self, _response: &Res) -> u32 {
+        0
+    }
+}
+
+impl<Svc, F: Clone> Around<Svc> for SettledAtEnd<F> {
+    type Service = SettlingService<Svc, F>;
+
+    fn around(&self, inner: Svc) -> SettlingService<Svc, F> {
+        let spent = self.0.clone();
+        SettlingService { inner, spent }
+    }
+}
+
+/// Takes the hold of a request, and lets the body of the response settle it.
+#[derive(Debug, Clone)]
+pub struct SettlingService<Svc, F> {
+    inner: Svc,
+    spent: F,
+}
+
+impl<Svc, F, ReqB, ResB> Service<Request<ReqB>> for SettlingService<Svc, F>
+where
+    Svc: Service<Request<ReqB>, Response = Response<ResB>>,
+    F: Fn(&End<'_>) -> u32 + Clone,
+    ResB: Body,
+{
+    type Response = Response<SettledBody<ResB, F>>;
+    type Error = Svc::Error;
+    type Future = SettlingFuture<Svc::Future, F>;
+
+    #[inline]
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Svc::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<ReqB>) -> Self::Future {
+        let hold = request.extensions_mut().remove::<Hold>();
+        SettlingFuture {
+            future: self.inner.call(request),
+            settling: hold.map(|hold| (hold, self.spent.clone(), Instant::now())),
+        }
+    }
+}
+
+pin_project! {
+    /// Brings the response whose body settles.
+    pub struct SettlingFuture<Fut, F> {
+        #[pin]
+        future: Fut,
+        settling: Option<(Hold, F, Instant)>,
+    }
+}
+
+impl<Fut, F, B, E> Future for SettlingFuture<Fut, F>
+where
+    Fut: Future<Output = Result<Response<B>, E>>,
+    F: Fn(&End<'_>) -> u32,
+    B: Body,
+{
+    type Output = Result<Response<SettledBody<B, F>>, E>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let response = ready!(this.future.poll(cx))?;
+        let settling = this.settling.take().map(|(hold, spent, since)| Settling {
+            hold,
+            spent,
+            since,
+            status: response.status(),
+            headers: response.headers().clone(),
+            trailers: None,
+            bytes: 0,
+        });
+        Poll::Ready(Ok(response.map(|inner| SettledBody { inner, settling })))
+    }
+}
+
+pin_project! {
+    /// The body of a response that settles a hold when it has ended or is dropped.
+    pub struct SettledBody<B, F>
+    where
+        B: Body,
+        F: Fn(&End<'_>) -> u32,
+    {
+        #[pin]
+        inner: B,
+        settling: Option<Settling<F>>,
+    }
+
+    impl<B: Body, F: Fn(&End<'_>) -> u32> PinnedDrop for SettledBody<B, F> {
+        fn drop(this: Pin<&mut Self>) {
+            let this = this.project();
+            if let Some(settling) = this.settling.take() {
+                // Whoever sends it need not ask for the end of a body that says it has come.
+                let is_complete = this.inner.is_end_stream();
+                settling.settle(is_complete);
+            }
+        }
+    }
+}
+
+struct Settling<F> {
+    hold: Hold,
+    spent: F,
+    since: Instant,
+    status: StatusCode,
+    headers: HeaderMap,
+    trailers: Option<HeaderMap>,
+    bytes: u64,
+}
+
+impl<F: Fn(&End<'_>) -> u32> Settling<F> {
+    fn settle(self, is_complete: bool) {
+        let spent = (self.spent)(&End {
+            status: self.status,
+            headers: &self.headers,
+            trailers: self.trailers.as_ref(),
+            bytes: self.bytes,
+            duration: self.since.elapsed(),
+            is_complete,
+        });
+        // It is sent off: nobody waits for it.
+        drop(self.hold.settle(spent));
+    }
+}
+
+impl<B: Body, F: Fn(&End<'_>) -> u32> Body for SettledBody<B, F> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        let this = self.project();
+        let frame = ready!(this.inner.poll_frame(cx));
+        match (&frame, &mut *this.settling) {
+            (Some(Ok(frame)), Some(settling)) => {
+                let len = frame.data_ref().map_or(0, Buf::remaining);
+                settling.bytes = settling.bytes.saturating_add(len as u64);
+                if let Some(trailers) = frame.trailers_ref() {
+                    settling.trailers = Some(trailers.clone());
+                }
+            }
+            (end, settling) => {
+                if let Some(settling) = settling.take() {
+                    settling.settle(end.is_none());
+                }
+            }
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+impl<B: FromBytes + Body, F: Fn(&End<'_>) -> u32> FromBytes for SettledBody<B, F> {
+    fn from_bytes(bytes: Bytes) -> Self {
+        Self {
+            inner: B::from_bytes(bytes),
+            settling: None,
+        }
+    }
+}
+
+impl<B: Body + fmt::Debug, F: Fn(&End<'_>) -> u32> fmt::Debug for SettledBody<B, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SettledBody")
+            .field("inner", &self.inner)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,100 @@
+//! What is charged without a decision: debits, and what is settled.
+
+use crate::{algorithm::Algorithm, key::Key, store::AsKey};
+
+use super::{
+    call::{Call, Hold},
+    deferred_drop::DeferredDrops,
+    table::{Table, is},
+};
+
+impl<K: Key, S> Table<K, S> {
+    /// Charges a key whether it fits or not.
+    pub(super) fn debit<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
+        &self,
+        key: &Q,
+        call: Call<'_, A>,
+        drops: &mut DeferredDrops<K, S>,
+    ) {
+        if call.cost == 0 {
+            return;
+        }
+        let is_changed = self.change(key, call, drops, |state| call.debit(state));
+        if !is_changed {
+            let fresh = self.retention().fresh_state(call.algorithm);
+            self.overflow.with_state(fresh, drops, |state| {
+                call.debit_up_to_capacity(state);
+                (true, ())
+            });
+        }
+    }
+
+    /// Settles a hold where it lies: in the entry of its key, or in the overflow bucket. If it is in
+    /// neither any more, only what was spent beyond it is charged.
+    pub(super) fn settle<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
+        &self,
+        key: &Q,
+        hold: Hold<'_, A>,
+        call: Call<'_, A>,
+        drops: &mut DeferredDrops<K, S>,
+    ) {
+        let hash = self.shards.hash(key);
+        if let Some(state) = self.shards.lock(hash).entries.find_mut(hash, is(key)) {
+            call.algorithm.mend(state, call.now);
+            if call.algorithm.holds(state, hold.admission) {
+                return call.settle(state, hold);
+            }
+        }
+        let is_settled = self.overflow.settle(hold, call);
+        if !is_settled && hold.spent > call.cost {
+            let is_changed = self.change(key, call, drops, |state| call.settle(state, hold));
+            if !is_changed {
+                let fresh = self.retention().fresh_state(call.algorithm);
+                self.overflow.with_state(fresh, drops, |state| {
+                    call.settle_up_to_capacity(state, hold);
+                    (true, ())
+                });
+            }
+        }
+    }
+
+    /// Changes the state of a key. One without an entry gets one, if there is room; says whether it
+    /// has.
+    fn change<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
+        &self,
+        key: &Q,
+        call: Call<'_, A>,
+        drops: &mut DeferredDrops<K, S>,
+        change: impl FnOnce(&mut S),
+    ) -> bool {
+        let hash = self.shards.hash(key);
+        let mut shard = self.shards.lock(hash);
+        if let Some(state) = shard.entries.find_mut(hash, is(key)) {
+            call.algorithm.mend(state, call.now);
+            change(state);
+            return true;
+        }
+        let Some(reservation) = self.shards.reserve(&mut shard, call, drops) else {
+            return false;
+        };
+        // No lock is held while a key is copied: see `with_new_key`.
+        drop(shard);
+        let owned = key.to_owned();
+        let mut shard = self.shards.lock(hash);
+        if let Some(state) = shard.entries.find_mut(hash, is(key)) {
+            // It came meanwhile.
+            call.algorithm.mend(state, call.now);
+            change(state);
+            drops.key(Some(owned));
+            return true;
+        }
+        shard.entries.make_room(hash, |key| self.shards.hash(key));
+        let fresh = self.retention().fresh_state(call.algorithm);
+        let mut state = (self.overflow).initial_state(fresh, self.retention(), call, drops);
+        call.algorithm.mend(&mut state, call.now);
+        change(&mut state);
+        shard.entries.insert(hash, owned, state);
+        reservation.keep();
+        true
+    }
+}

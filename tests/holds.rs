@@ -1,0 +1,422 @@
+//! Units that are held while a request runs: who settles them, when, and where they lie.
+
+use std::{
+    convert::Infallible,
+    future::{pending, ready as ready_future},
+    pin::Pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use axum::{
+    Extension, Router,
+    body::Body,
+    http::{HeaderMap, Request, StatusCode},
+    response::Response,
+    routing::post,
+};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use tollgate::{
+    EachOf, End, Hold, Quota, RateLimitLayer, RateLimiter, Timestamp,
+    algorithm::{Algorithm, MinInterval, Settled, SlidingLog, TokenBucket},
+    clock::ManualClock,
+    key::{Global, Key},
+    store::LocalStore,
+};
+use tower::{Layer, Service, ServiceExt, service_fn};
+
+#[path = "support/ready.rs"]
+mod ready;
+
+use ready::ready;
+
+const START: Timestamp = Timestamp::from_micros(1_700_000_040_000_000);
+const MINUTE: Duration = Duration::from_secs(60);
+
+type Store<A, K> = LocalStore<A, K, ManualClock>;
+type Limiter<A, K> = RateLimiter<A, Store<A, K>>;
+
+fn store<A: Algorithm, K>(max_keys: usize) -> (Store<A, K>, ManualClock) {
+    let clock = ManualClock::at(START);
+    let builder = LocalStore::builder().clock(clock.clone());
+    (builder.max_keys(max_keys).build(), clock)
+}
+
+/// Ten units an hour, held until they are settled.
+fn ten() -> Settled<SlidingLog> {
+    SlidingLog::new(Quota::per_hour(10)).settled()
+}
+
+fn held<A: Algorithm, K: Key>(limiter: &Limiter<A, K>, key: &K, cost: u32) -> Option<Hold> {
+    ready(limiter.hold(key, cost)).unwrap().ok()
+}
+
+fn remaining<A: Algorithm, K: Key>(limiter: &Limiter<A, K>, key: &K) -> u64 {
+    ready(limiter.peek(key)).unwrap().remaining()
+}
+
+fn app(limit: Limited, handler: axum::routing::MethodRouter) -> Router {
+    Router::new().route("/", handler).layer(limit)
+}
+
+type Limited = RateLimitLayer<Settled<SlidingLog>, LocalStore<Settled<SlidingLog>, ()>, Global>;
+
+async fn answered(app: &Router) -> (StatusCode, String) {
+    let response = app
+        .clone()
+        .oneshot(Request::post("/").body(Body::empty()).unwrap());
+    let response = response.await.unwrap();
+    let field = response.headers()["ratelimit"].to_str().unwrap().to_owned();
+    (response.status(), field)
+}
+
+#[tokio::test]
+async fn a_handler_settles_the_hold_in_its_request() {
+    let limit = RateLimitLayer::new(ten(), LocalStore::new(), Global).cost(4);
+    let app = Router::new()
+        .route(
+            "/",
+            post(async |Extension(hold): Extension<Hold>| drop(hold.settle(1))),
+        )
+        .layer(limit);
+    for left in [6, 5, 4, 3, 2, 1, 0] {
+        let (status, field) = answered(&app).await;
+        assert_eq!(
+            (status, field),
+            (
+                StatusCode::OK,
+                format!("\"sliding-log-10-1h\";r={left};t=3600")
+            )
+        );
+    }
+    assert_eq!(answered(&app).await.0, StatusCode::TOO_MANY_REQUESTS);
+}
+
+#[tokio::test]
+async fn a_handler_that_does_not_look_at_its_hold_is_charged_all_of_it() {
+    let limit = RateLimitLayer::new(ten(), LocalStore::new(), Global);
+    let app = app(limit, post(async || ()));
+    for _ in 0..10 {
+        assert_eq!(answered(&app).await.0, StatusCode::OK);
+    }
+    assert_eq!(answered(&app).await.0, StatusCode::TOO_MANY_REQUESTS);
+}
+
+#[tokio::test]
+async fn the_fields_tell_what_is_left_after_the_settlement() {
+    let limit = RateLimitLayer::new(ten(), LocalStore::new(), Global)
+        .cost(5)
+        .settle(|response: &Response| u32::from(response.status() == StatusCode::OK));
+    let app = Router::new().route("/", post(async || ())).layer(limit);
+    for left in (4..=9).rev() {
+        let (status, field) = answered(&app).await;
+        assert_eq!(status, StatusCode::OK);
+        assert!(field.contains(&format!(";r={left};")), "{field}");
+    }
+    assert_eq!(answered(&app).await.0, StatusCode::TOO_MANY_REQUESTS);
+}
+
+#[tokio::test]
+async fn more_than_was_held_is_owed() {
+    let limit = RateLimitLayer::new(ten(), LocalStore::new(), Global).settle(|_: &Response| 25);
+    let app = Router::new().route("/", post(async || ())).layer(limit);
+    assert_eq!(answered(&app).await.0, StatusCode::OK);
+    let (status, field) = answered(&app).await;
+    assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
+    assert!(field.contains(";r=0;"), "{field}");
+}
+
+#[tokio::test]
+async fn hanging_up_is_not_free() {
+    let pending = service_fn(async |_: Request<Body>| {
+        pending::<()>().await;
+        Ok::<_, Infallible>(Response::new(Body::empty()))
+    });
+    let limit = RateLimitLayer::new(ten(), LocalStore::new(), Global)
+        .cost(6)
+        .settle(|_: &Response| 0);
+    let mut service = limit.layer(pending);
+    let mut call = Box::pin(service.call(Request::new(Body::empty())));
+    assert!(polled(call.as_mut()).is_pending());
+    drop(call);
+    let response = service.call(Request::new(Body::empty())).await.unwrap();
+    assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+}
+
+fn polled<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[tokio::test]
+async fn a_service_that_fails_keeps_its_hold() {
+    let failing = service_fn(async |_: Request<Body>| Err::<Response, _>("broken"));
+    let limit = RateLimitLayer::new(ten(), LocalStore::new(), Global)
+        .cost(6)
+        .settle(|_: &Response| 0);
+    let mut service = limit.layer(failing);
+    assert_eq!(
+        service.call(Request::new(Body::empty())).await.unwrap_err(),
+        "broken"
+    );
+    let response = service.call(Request::new(Body::empty())).await.unwrap();
+    assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+}
+
+#[test]
+fn of_several_clones_one_settles() {
+    let (store, _) = store(10);
+    let limiter = RateLimiter::new(ten(), store);
+    let hold = held(&limiter, &"bob".to_owned(), 8).unwrap();
+    let clones = [(); 8].map(|()| hold.clone());
+    std::thread::scope(|scope| {
+        for clone in clones {
+            scope.spawn(move || drop(clone.settle(3)));
+        }
+    });
+    drop(hold);
+    assert_eq!(remaining(&limiter, &"bob".to_owned()), 7);
+}
+
+#[test]
+fn what_is_never_settled_counts_as_spent_after_one_to_two_of_its_longest_times() {
+    let (store, clock) = store(10);
+    let bucket = TokenBucket::new(Quota::per_minute(60))
+        .settled()
+        .held_at_most(MINUTE);
+    let limiter = RateLimiter::new(bucket, store.clone());
+    let leaked = held(&limiter, &1, 30).unwrap();
+    for _ in 0..3 {
+        clock.advance(MINUTE / 2);
+        assert_eq!(
+            remaining(&limiter, &1),
+            30,
+            "it is not paid off while it is held"
+        );
+    }
+    // At its end it is spent, and paid off from then on: nobody looked at that instant.
+    clock.advance(MINUTE / 2 + MINUTE / 4);
+    assert_eq!(remaining(&limiter, &1), 45);
+    drop(leaked.settle(0));
+    assert_eq!(
+        remaining(&limiter, &1),
+        45,
+        "it is too late to free anything"
+    );
+}
+
+#[test]
+fn a_late_settlement_charges_only_what_was_spent_beyond_the_hold() {
+    let (store, clock) = store(10);
+    let bucket = TokenBucket::new(Quota::per_hour(60))
+        .settled()
+        .held_at_most(MINUTE);
+    let limiter = RateLimiter::new(bucket, store);
+    let leaked = held(&limiter, &1, 30).unwrap();
+    clock.advance(MINUTE * 2);
+    drop(leaked.settle(33));
+    assert_eq!(remaining(&limiter, &1), 27);
+}
+
+#[test]
+fn a_hold_of_before_a_reset_frees_nothing_of_those_after_it() {
+    let (store, clock) = store(10);
+    let limiter = RateLimiter::new(ten(), store);
+    let before = held(&limiter, &1, 10).unwrap();
+    ready(limiter.reset(&1)).unwrap();
+    clock.advance(Duration::from_micros(1));
+    let after = held(&limiter, &1, 7).unwrap();
+    drop(before.settle(0));
+    assert_eq!(remaining(&limiter, &1), 3);
+    drop(after.settle(0));
+    assert_eq!(remaining(&limiter, &1), 10);
+}
+
+#[test]
+fn keys_whose_holds_have_ended_leave() {
+    let (store, clock) = store(100);
+    let bucket = TokenBucket::new(Quota::per_second(100))
+        .settled()
+        .held_at_most(MINUTE);
+    let limiter = RateLimiter::new(bucket, store.clone());
+    let leaked: Vec<_> = (0..100)
+        .map(|key| held(&limiter, &key, 3).unwrap())
+        .collect();
+    assert_eq!(store.usage().keys, 100);
+    clock.advance(MINUTE * 3);
+    for key in 100..200 {
+        assert!(held(&limiter, &key, 1).is_some_and(|hold| ready(hold.settle(0)).is_ok()));
+    }
+    assert_eq!(
+        store.usage().overflow_decisions,
+        0,
+        "all of them have left when they were asked"
+    );
+    drop(leaked);
+}
+
+#[test]
+fn holds_in_the_shared_bucket_are_freed_there_and_each_its_own() {
+    let (store, _) = store(1);
+    let limiter = RateLimiter::new(ten(), store.clone());
+    let known = held(&limiter, &0, 1).unwrap();
+    let [first, second] = [1, 2].map(|key| held(&limiter, &key, 4).unwrap());
+    assert_eq!(store.usage().overflow_decisions, 2);
+    assert_eq!(remaining(&limiter, &3), 2);
+    drop(first.settle(0));
+    assert_eq!(remaining(&limiter, &3), 6);
+    drop(second.settle(0));
+    assert_eq!(remaining(&limiter, &3), 10);
+    drop(known.settle(0));
+    assert_eq!(remaining(&limiter, &0), 10);
+}
+
+#[test]
+fn a_debt_in_the_shared_bucket_stops_at_its_capacity() {
+    let (store, clock) = store(1);
+    let bucket = TokenBucket::new(Quota::per_minute(60)).settled();
+    let limiter = RateLimiter::new(bucket, store.clone());
+    let _known = held(&limiter, &0, 60).unwrap();
+    let spendthrift = held(&limiter, &1, 10).unwrap();
+    drop(spendthrift.settle(1_000_000));
+    ready(limiter.debit(&2, 1_000_000)).unwrap();
+    clock.advance(MINUTE);
+    assert_eq!(
+        remaining(&limiter, &3),
+        60,
+        "newcomers wait no longer than a full bucket takes"
+    );
+}
+
+#[test]
+fn a_debt_of_ones_own_is_paid_to_the_last_unit() {
+    let (store, clock) = store(10);
+    let limiter = RateLimiter::new(TokenBucket::new(Quota::per_second(1)).burst(10), store);
+    ready(limiter.debit(&1, 100)).unwrap();
+    let refused = ready(limiter.check(&1)).unwrap();
+    assert_eq!(refused.retry_after(), Some(Duration::from_secs(91)));
+    clock.advance(Duration::from_micros(90_999_999));
+    assert!(!ready(limiter.check(&1)).unwrap().is_admitted());
+    clock.advance(Duration::from_micros(1));
+    assert!(ready(limiter.check(&1)).unwrap().is_admitted());
+}
+
+#[test]
+fn beside_what_cannot_be_held_the_rest_is_held() {
+    let (store, clock) = store(10);
+    let limits = (MinInterval::new(Duration::from_secs(1)), ten());
+    let limiter = RateLimiter::new(limits, store);
+    let hold = held(&limiter, &1, 9).unwrap();
+    clock.advance(Duration::from_secs(2));
+    assert!(held(&limiter, &1, 9).is_none());
+    drop(hold.settle(1));
+    assert!(held(&limiter, &1, 9).is_some());
+    assert!(
+        held(&limiter, &1, 1).is_none(),
+        "the interval was charged at once"
+    );
+}
+
+#[test]
+fn each_of_several_keys_settles_its_own() {
+    let store = LocalStore::builder().clock(ManualClock::at(START)).build();
+    let limits = EachOf((
+        ten().clone(),
+        TokenBucket::new(Quota::per_hour(20)).settled(),
+    ));
+    let limiter = RateLimiter::new(limits, store);
+    let caller = |name: &str| EachOf((Some(name.to_owned()), Some(7_u64)));
+    let hold = ready(limiter.hold(&caller("ann"), 10)).unwrap().unwrap();
+    assert!(ready(limiter.hold(&caller("ann"), 1)).unwrap().is_err());
+    let other = ready(limiter.hold(&caller("bob"), 10)).unwrap().unwrap();
+    assert!(ready(limiter.hold(&caller("cid"), 1)).unwrap().is_err());
+    drop(hold.settle(2));
+    drop(other.settle(3));
+    assert_eq!(ready(limiter.peek(&caller("ann"))).unwrap().remaining(), 8);
+    assert_eq!(ready(limiter.peek(&caller("cid"))).unwrap().remaining(), 10);
+    let EachOf((_, account)) = caller("cid");
+    let alone = EachOf((None::<String>, account));
+    assert_eq!(ready(limiter.peek(&alone)).unwrap().remaining(), 15);
+}
+
+/// A body of so many pieces of a KiB.
+struct Pieces(usize);
+
+impl http_body::Body for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, Infallible>>> {
+        let left = self.0.checked_sub(1);
+        self.0 = left.unwrap_or(0);
+        let piece = || Ok(http_body::Frame::data(Bytes::from(vec![0; 1_024])));
+        Poll::Ready(left.map(|_| piece()))
+    }
+}
+
+/// What a body of these pieces is charged whose caller takes so many of them and hangs up.
+async fn charged_for(pieces: usize, taken: usize) -> u64 {
+    let store = LocalStore::new();
+    let limit = RateLimitLayer::new(ten(), store.clone(), Global)
+        .cost(8)
+        .settle_at_end(|end: &End<'_>| {
+            assert_eq!(end.status(), StatusCode::OK);
+            end.kib()
+        });
+    let inner = service_fn(move |_: Request<Body>| async move {
+        Ok::<_, Infallible>(Response::new(Body::new(Pieces(pieces))))
+    });
+    let response = limit.layer(inner).oneshot(Request::new(Body::empty()));
+    let mut body = response.await.unwrap().into_body();
+    let limiter = RateLimiter::new(ten(), store);
+    assert_eq!(
+        ready(limiter.peek(&())).unwrap().remaining(),
+        2,
+        "held while it is sent"
+    );
+    for _ in 0..taken {
+        body.frame().await.unwrap().unwrap();
+    }
+    drop(body);
+    10 - ready(limiter.peek(&())).unwrap().remaining()
+}
+
+#[tokio::test]
+async fn a_body_is_charged_what_was_sent_of_it() {
+    assert_eq!(charged_for(5, 5).await, 5);
+    assert_eq!(charged_for(5, 2).await, 2, "the caller hung up");
+    assert_eq!(charged_for(0, 0).await, 0);
+}
+
+#[tokio::test]
+async fn the_end_knows_trailers_and_whether_it_came() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let ends = Arc::clone(&seen);
+    let limit = RateLimitLayer::new(ten(), LocalStore::new(), Global).settle_at_end(
+        move |end: &End<'_>| {
+            let trailer = end.trailers().map(|trailers| trailers["x-status"].clone());
+            ends.lock()
+                .unwrap()
+                .push((end.bytes(), trailer, end.is_complete()));
+            0
+        },
+    );
+    let inner = service_fn(async move |_: Request<Body>| {
+        let trailers = HeaderMap::from_iter([("x-status".parse().unwrap(), "7".parse().unwrap())]);
+        let body = Full::new(Bytes::from("hello")).with_trailers(ready_future(Some(Ok(trailers))));
+        Ok::<_, Infallible>(Response::new(Body::new(body)))
+    });
+    let service = limit.layer(inner);
+    let ask = || service.clone().oneshot(Request::new(Body::empty()));
+    ask().await.unwrap().into_body().collect().await.unwrap();
+    drop(ask().await.unwrap());
+    let seen = seen.lock().unwrap();
+    assert_eq!(
+        *seen,
+        [(5, Some("7".parse().unwrap()), true), (0, None, false)]
+    );
+}

@@ -1,0 +1,415 @@
+//! Units that are held and settled later: random histories of holds of all sizes, settled early,
+//! late, twice, with less and with more, or never; with resets, debits and clocks that step back.
+
+use std::{fmt::Debug, time::Duration};
+
+use proptest::prelude::*;
+use tollgate::{
+    Quota, Timestamp,
+    algorithm::{
+        Additive, Algorithm, FixedWindow, Gcra, LeakyBucket, Settled, SlidingBuckets, SlidingLog,
+        SlidingWindow, TokenBucket,
+    },
+};
+use tollgate_properties::{for_all, formulas};
+
+/// What happens, one after the other.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Wait(u64),
+    StepBack(u64),
+    Hold(u32),
+    /// Settles one of the holds, chosen by the first number, with this share of it, in quarters.
+    Settle(usize, u32),
+    Debit(u32),
+    Reset,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Numbers {
+    units: u64,
+    period: u64,
+    burst: u64,
+    held_at_most: u64,
+}
+
+fn numbers() -> impl Strategy<Value = Numbers> {
+    (1..=5_u64, 1..=9_u64, 1..=6_u64, 1..=12_u64).prop_map(
+        |(units, period, burst, held_at_most)| Numbers {
+            units,
+            period,
+            burst,
+            held_at_most,
+        },
+    )
+}
+
+fn quiet_steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => (0..=4_u64).prop_map(Step::Wait),
+        1 => (0..=30_u64).prop_map(Step::Wait),
+        6 => (1..=5_u32).prop_map(Step::Hold),
+        5 => (0..8_usize, 0..=4_u32).prop_map(|(which, quarters)| Step::Settle(which, quarters)),
+    ];
+    prop::collection::vec(step, 1..40)
+}
+
+fn any_steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => (0..=4_u64).prop_map(Step::Wait),
+        1 => (0..=40_u64).prop_map(Step::Wait),
+        1 => (0..=40_u64).prop_map(Step::StepBack),
+        6 => (0..=5_u32).prop_map(Step::Hold),
+        5 => (0..8_usize, 0..=9_u32).prop_map(|(which, quarters)| Step::Settle(which, quarters)),
+        1 => (1..=9_u32).prop_map(Step::Debit),
+        1 => Just(Step::Reset),
+    ];
+    prop::collection::vec(step, 1..40)
+}
+
+/// A hold that may still be settled, once or more often.
+struct Receipt<S> {
+    admission: S,
+    cost: u32,
+    /// When it was admitted.
+    at: u64,
+    spent: Option<u32>,
+    /// When its generation ends, and what that is known by.
+    generation: usize,
+}
+
+/// A generation as the docs say it: it takes holds for one time, and ends after two.
+struct Generation {
+    start: u64,
+    held: u64,
+    has_ended: bool,
+}
+
+const START: u64 = 1_000_000;
+
+/// Plays the steps on a settled algorithm, beside the algorithm alone, which is charged what is
+/// settled, when it is settled, and what nobody has settled at the end of its generation.
+struct Played<A: Additive> {
+    settled: Settled<A>,
+    alone: A,
+    held_at_most: u64,
+    now: u64,
+    state: <Settled<A> as Algorithm>::State,
+    plain: A::State,
+    receipts: Vec<Receipt<<Settled<A> as Algorithm>::Snapshot>>,
+    generations: Vec<Generation>,
+    /// What was settled, and when.
+    settlements: Vec<(u64, u64)>,
+}
+
+fn at(micros: u64) -> Timestamp {
+    Timestamp::from_micros(micros)
+}
+
+impl<A: Additive> Played<A>
+where
+    A::State: Debug,
+{
+    fn new(alone: A, held_at_most: u64) -> Self {
+        let settled = Settled::new(alone.clone()).held_at_most(Duration::from_micros(held_at_most));
+        Self {
+            state: settled.fresh(at(START)),
+            plain: alone.fresh(at(START)),
+            settled,
+            alone,
+            held_at_most,
+            now: START,
+            receipts: Vec::new(),
+            generations: Vec::new(),
+            settlements: Vec::new(),
+        }
+    }
+
+    /// Charges the algorithm alone what generations have left behind that have ended.
+    fn end_generations(&mut self) {
+        for generation in &mut self.generations {
+            let end = generation.start + 2 * self.held_at_most;
+            if !generation.has_ended && generation.held > 0 && end <= self.now {
+                generation.has_ended = true;
+                self.alone.debit(&mut self.plain, generation.held, at(end));
+                self.settlements.push((end, generation.held));
+            }
+        }
+    }
+
+    fn held(&self) -> u64 {
+        let running = self.generations.iter().filter(|one| !one.has_ended);
+        running.map(|one| one.held).sum()
+    }
+
+    /// Says whether it was held, by both.
+    fn hold(&mut self, cost: u32) -> (bool, bool) {
+        self.end_generations();
+        let now = at(self.now);
+        self.alone.mend(&mut self.plain, now);
+        let fits = cost == 0
+            || self
+                .alone
+                .fits(&self.plain, self.held() + u64::from(cost), now);
+        let (admitted, admission) = self.settled.step(&mut self.state, cost, now);
+        if admitted && cost > 0 {
+            let is_open = self
+                .generations
+                .last()
+                .is_some_and(|last| !last.has_ended && self.now < last.start + self.held_at_most);
+            if !is_open {
+                self.generations.push(Generation {
+                    start: self.now,
+                    held: 0,
+                    has_ended: false,
+                });
+            }
+            let generation = self.generations.len() - 1;
+            self.generations[generation].held += u64::from(cost);
+            self.receipts.push(Receipt {
+                admission,
+                cost,
+                at: self.now,
+                spent: None,
+                generation,
+            });
+        }
+        (admitted, fits)
+    }
+
+    fn settle(&mut self, which: usize, quarters: u32) {
+        self.end_generations();
+        let now = at(self.now);
+        let waiting: Vec<_> = (self.receipts.iter().enumerate())
+            .filter(|(_, receipt)| receipt.spent.is_none())
+            .map(|(index, _)| index)
+            .collect();
+        let Some(index) = waiting.get(which % waiting.len().max(1)) else {
+            return;
+        };
+        let receipt = &mut self.receipts[*index];
+        let spent = receipt.cost * quarters / 4;
+        receipt.spent = Some(spent);
+        self.settled.mend(&mut self.state, now);
+        (self.settled).settle(
+            &mut self.state,
+            &receipt.admission,
+            (receipt.cost, spent),
+            now,
+        );
+        let generation = &mut self.generations[receipt.generation];
+        let charged = match generation.has_ended {
+            true => spent.saturating_sub(receipt.cost),
+            false => {
+                generation.held -= u64::from(receipt.cost);
+                spent
+            }
+        };
+        self.alone.mend(&mut self.plain, now);
+        if charged > 0 {
+            self.alone.debit(&mut self.plain, charged.into(), now);
+            self.settlements.push((self.now, charged.into()));
+        }
+    }
+
+    fn play(&mut self, step: Step) -> (bool, bool) {
+        match step {
+            Step::Wait(micros) => self.now += micros,
+            Step::StepBack(micros) => self.now -= micros,
+            Step::Hold(cost) => return self.hold(cost),
+            Step::Settle(which, quarters) => self.settle(which, quarters),
+            Step::Debit(units) => {
+                self.end_generations();
+                let now = at(self.now);
+                self.settled.mend(&mut self.state, now);
+                self.settled.debit(&mut self.state, units.into(), now);
+                self.alone.mend(&mut self.plain, now);
+                self.alone.debit(&mut self.plain, units.into(), now);
+            }
+            Step::Reset => {
+                // A generation that begins within the same microsecond is taken for the one before.
+                self.now += 1;
+                self.state = self.settled.fresh(at(self.now));
+                self.plain = self.alone.fresh(at(self.now));
+                for generation in &mut self.generations {
+                    generation.has_ended = true;
+                }
+            }
+        }
+        (true, true)
+    }
+}
+
+type Claimed = Result<(), TestCaseError>;
+
+/// Something that is said of each additive algorithm, whose printed bound is given.
+trait Claim {
+    fn of<A: Additive<State: Debug>>(&self, name: &str, rule: A, bound: i128) -> Claimed;
+}
+
+fn for_every_additive(numbers: Numbers, claim: &impl Claim) -> Claimed {
+    let Numbers {
+        units,
+        period,
+        burst,
+        ..
+    } = numbers;
+    let quota = Quota::new(units, Duration::from_micros(period));
+    let precision = if period % 2 == 0 { period / 2 } else { period };
+    let buckets = SlidingBuckets::new(quota, Duration::from_micros(precision));
+    let [n, p, b] = [units, period, burst].map(i128::from);
+    let from_first = FixedWindow::new(quota).from_first_request();
+    claim.of(
+        "fixed window",
+        FixedWindow::new(quota),
+        formulas::fixed_window(n, p),
+    )?;
+    claim.of(
+        "window from first",
+        from_first,
+        formulas::window_from_first_request(n, p),
+    )?;
+    claim.of(
+        "sliding log",
+        SlidingLog::new(quota),
+        formulas::sliding_log(n),
+    )?;
+    claim.of(
+        "sliding window",
+        SlidingWindow::new(quota),
+        formulas::sliding_window(n, p),
+    )?;
+    let bound = formulas::sliding_buckets(n, precision.into());
+    claim.of("sliding buckets", buckets.clone(), bound)?;
+    claim.of("strict buckets", buckets.strict(), formulas::sliding_log(n))?;
+    let bound = formulas::debt_bucket(b, n, p, 1);
+    claim.of("token bucket", TokenBucket::new(quota).burst(burst), bound)?;
+    claim.of(
+        "leaky bucket",
+        LeakyBucket::new(quota).capacity(burst),
+        bound,
+    )?;
+    claim.of("gcra", Gcra::new(quota).burst(burst), bound)
+}
+
+/// A hold is admitted if the algorithm alone would admit it and all that is held, and no other; and
+/// what is told of it is true.
+struct DecidesAsTheAlgorithmAlone<'a>(Numbers, &'a [Step]);
+
+impl Claim for DecidesAsTheAlgorithmAlone<'_> {
+    fn of<A: Additive<State: Debug>>(&self, name: &str, rule: A, _bound: i128) -> Claimed {
+        let Self(numbers, steps) = *self;
+        let mut played = Played::new(rule, numbers.held_at_most);
+        for (index, step) in steps.iter().enumerate() {
+            let (admitted, fits) = played.play(*step);
+            prop_assert_eq!(admitted, fits, "{}: step {} of {:?}", name, index, steps);
+            if let Step::Hold(cost) = *step {
+                played.what_is_told_is_true(name, cost)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<A: Additive<State: Debug>> Played<A> {
+    /// A look tells the same as a refusal: what is left, and how long to wait if all that is held is
+    /// spent now.
+    fn what_is_told_is_true(&self, name: &str, cost: u32) -> Claimed {
+        let now = at(self.now);
+        let (admitted, snapshot) = self.settled.look(&self.state, cost, now);
+        let told = self.settled.decision(&snapshot);
+        let held = self.held();
+        let remaining = told.remaining();
+        let fits = |units: u64| self.alone.fits(&self.plain, units, now);
+        prop_assert!(
+            remaining == 0 || fits(held + remaining),
+            "{}: {:?}",
+            name,
+            told
+        );
+        prop_assert!(!fits(held + remaining + 1), "{}: {:?}", name, told);
+        if admitted {
+            return Ok(());
+        }
+        let mut spent = self.plain.clone();
+        if held > 0 {
+            self.alone.debit(&mut spent, held, now);
+        }
+        let later = |micros: u64| self.alone.fits(&spent, cost.into(), at(self.now + micros));
+        match told.retry_after() {
+            Some(wait) => {
+                let wait = u64::try_from(wait.as_micros()).unwrap();
+                prop_assert!(wait > 0, "{}: {:?}", name, told);
+                prop_assert!(!later(wait - 1), "{}: before {} µs: {:?}", name, wait, told);
+                prop_assert!(later(wait), "{}: after {} µs: {:?}", name, wait, told);
+            }
+            None => prop_assert!(told.never_fits() && !later(10_000), "{}: {:?}", name, told),
+        }
+        Ok(())
+    }
+
+    /// The most units of these events in any span of a period.
+    fn most_in_a_period(events: &[(u64, u64)], period: u64) -> u64 {
+        let ending_at = |end: u64| -> u64 {
+            let in_span = events
+                .iter()
+                .filter(|(at, _)| *at <= end && at + period > end);
+            in_span.map(|(_, units)| units).sum()
+        };
+        events
+            .iter()
+            .map(|(end, _)| ending_at(*end))
+            .max()
+            .unwrap_or(0)
+    }
+}
+
+/// In any span of a period no more is spent than the algorithm's printed bound, by the time of
+/// settlement and by that of admission.
+struct StaysWithinItsBound<'a>(Numbers, &'a [Step]);
+
+impl Claim for StaysWithinItsBound<'_> {
+    fn of<A: Additive<State: Debug>>(&self, name: &str, rule: A, bound: i128) -> Claimed {
+        let Self(numbers, steps) = *self;
+        let mut played = Played::new(rule, numbers.held_at_most);
+        for step in steps {
+            played.play(*step);
+        }
+        let admissions: Vec<_> = (played.receipts.iter())
+            .map(|receipt| (receipt.at, receipt.spent.unwrap_or(receipt.cost).into()))
+            .collect();
+        for (by, events) in [
+            ("settlement", &played.settlements),
+            ("admission", &admissions),
+        ] {
+            let most = Played::<A>::most_in_a_period(events, numbers.period);
+            prop_assert!(
+                i128::from(most) <= bound,
+                "{}: {} by {}, where {} is the bound: {:?}",
+                name,
+                most,
+                by,
+                bound,
+                events
+            );
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_hold_is_admitted_if_it_fits_beside_all_that_is_held() {
+    for_all((numbers(), any_steps()), |(numbers, steps)| {
+        let steps: Vec<_> = (steps.into_iter())
+            .filter(|step| !matches!(step, Step::StepBack(_)))
+            .collect();
+        for_every_additive(numbers, &DecidesAsTheAlgorithmAlone(numbers, &steps))
+    });
+}
+
+#[test]
+fn no_more_is_spent_than_the_bound_by_settlement_and_by_admission() {
+    for_all((numbers(), quiet_steps()), |(numbers, steps)| {
+        for_every_additive(numbers, &StaysWithinItsBound(numbers, &steps))
+    });
+}
