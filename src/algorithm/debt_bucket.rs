@@ -1,8 +1,9 @@
 //! The rule that token bucket, leaky bucket and GCRA share, in exact integers.
 //!
-//! A bucket has a *debt*: it starts at zero, grows by each charged cost, and is paid off continuously
-//! at the quota's rate. A cost is admitted if the debt with it is no more than the capacity. (A token bucket holds the capacity less the debt; a leaky bucket's level is the debt; GCRA's
-//! theoretical arrival time is when the debt will be paid.)
+//! A bucket has a *debt*: it starts at zero, grows by each charged cost, and is paid off
+//! continuously at the quota's rate. A cost is admitted if the debt with it is no more than the
+//! capacity. (A token bucket holds the capacity less the debt; a leaky bucket's level is the debt;
+//! GCRA's theoretical arrival time is when the debt will be paid.)
 //!
 //! The debt is counted in parts of a unit, and time in ticks, so that each tick pays a whole number
 //! of parts: with *n* units per *P* microseconds and ticks of *T*, a unit is P/g parts and a tick

@@ -92,8 +92,8 @@ impl LeakyBucket {
         self.0.with_capacity(units).map(Self)
     }
 
-    /// Delays admitted requests until their turn, one unit every P/n, instead of letting them through
-    /// at once.
+    /// Delays admitted requests until their turn, one unit every P/n, instead of letting them
+    /// through at once.
     #[must_use]
     pub fn queue(self) -> LeakyBucketQueue {
         LeakyBucketQueue(self.0.known_as("leaky-bucket-queue"))
@@ -139,8 +139,8 @@ impl LeakyBucket {
 /// sleep for [`delay`](crate::Decision::delay).
 ///
 /// - **Bound**: in any span of one period at most n + c − 1 units are released, where c is the
-///   largest cost: the output is smooth, for any capacity. (A little more where ticks are
-///   coarser than a microsecond, see [`TokenBucket`](super::TokenBucket).)
+///   largest cost: the output is smooth, for any capacity. (A little more where ticks are coarser
+///   than a microsecond, see [`TokenBucket`](super::TokenBucket).)
 /// - **Memory**: 24 bytes per key.
 /// - **Not for** callers who would rather be told to come back: a queue costs them time and you
 ///   memory.

@@ -17,8 +17,8 @@ use super::word::Word;
 ///
 /// - **Bound**: in any span of one period P at most ⌈P/d⌉ requests, where d is the interval.
 /// - **Memory**: 8 bytes per key.
-/// - **Not for** callers that come in bursts: use [`TokenBucket`](super::TokenBucket). In a tuple it
-///   spreads the bursts of another algorithm.
+/// - **Not for** callers that come in bursts: use [`TokenBucket`](super::TokenBucket). In a tuple
+///   it spreads the bursts of another algorithm.
 ///
 /// # Example: not twice within a hundred milliseconds
 ///

@@ -14,7 +14,8 @@ macro_rules! tuple {
         /// Admits a request if every member does; otherwise charges none of them.
         ///
         /// The wait and the delay are the longest member's, and what remains is the least. Beside a
-        /// queue the bounds of the other members hold for what is admitted, not for what is released.
+        /// queue the bounds of the other members hold for what is admitted, not for what is
+        /// released.
         impl<$first: Algorithm, $($member: Algorithm),+> Algorithm for ($first, $($member),+) {
             type State = ($first::State, $($member::State),+);
             type Snapshot = ($first::Snapshot, $($member::Snapshot),+);

@@ -39,8 +39,8 @@ macro_rules! tuple {
     ($($Member:ident $member:ident),+) => {
         /// One bucket per combination of the members' keys.
         ///
-        /// The members are asked in their order. The first that finds no key decides: if no limit applies
-        /// for it, none does; if it rejects the request, that is the answer.
+        /// The members are asked in their order. The first that finds no key decides: if no limit
+        /// applies for it, none does; if it rejects the request, that is the answer.
         impl<Req, $($Member: KeyExtractor<Req>),+> KeyExtractor<Req> for ($($Member,)+) {
             type Key = ($($Member::Key,)+);
             type Rejection = TupleRejection;

@@ -75,7 +75,8 @@ pub fn throttle_kit(limit: Limit) -> throttle_kit::RateLimitLayer<throttle_kit::
     throttle_kit::RateLimitLayer::new(peers::throttle_kit::quota(limit), backend)
 }
 
-/// skp-ratelimit's, which always writes its fields, and whose key is the path whatever extractor it is given.
+/// skp-ratelimit's, which always writes its fields, and whose key is the path whatever extractor it
+/// is given.
 pub fn skp_ratelimit(
     limit: Limit,
 ) -> skp_ratelimit::middleware::RateLimitLayer<

@@ -1,7 +1,8 @@
 //! The same work through tollgate and through the crates that people would pick instead.
 //!
-//! Each program in `bin/` prints one section of `BENCHMARKS.md`; `scripts/bench` runs them all. Everything that is
-//! compared takes turns in one run, and what is reported is a ratio with its spread, see [`turns`].
+//! Each program in `bin/` prints one section of `BENCHMARKS.md`; `scripts/bench` runs them all.
+//! Everything that is compared takes turns in one run, and what is reported is a ratio with its
+//! spread, see [`turns`].
 
 pub mod keys;
 pub mod layers;

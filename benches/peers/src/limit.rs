@@ -4,7 +4,8 @@ use std::time::Duration;
 
 /// One unit every `interval`, and `burst` at once.
 ///
-/// The crates that count in windows are told to let `burst` through in an hour, which is the same to a run of seconds.
+/// The crates that count in windows are told to let `burst` through in an hour, which is the same
+/// to a run of seconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Limit {
     /// How long a unit takes to come back.
@@ -26,8 +27,8 @@ pub enum Answer {
 }
 
 impl Limit {
-    /// One that gives this answer in each of `keys` buckets, none of which is as good as fresh meanwhile, so that
-    /// those who clean up have nothing to clean.
+    /// One that gives this answer in each of `keys` buckets, none of which is as good as fresh
+    /// meanwhile, so that those who clean up have nothing to clean.
     pub fn that_is(answer: Answer, keys: usize) -> Self {
         let (interval_s, burst) = match answer {
             // Not 1: one of the peers holds nobody to a burst of 1, see `histories`.

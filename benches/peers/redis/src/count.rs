@@ -17,7 +17,8 @@ pub(crate) struct Cost {
     pub(crate) commands: f64,
     /// Whether there were scripts, whose time is all that `micros` is.
     of_scripts: bool,
-    /// How often the server read from a connection: round trips, where one decision follows the other.
+    /// How often the server read from a connection: round trips, where one decision follows the
+    /// other.
     pub(crate) reads: f64,
 }
 

@@ -23,7 +23,8 @@ pub(crate) struct Limit {
     pub(crate) burst: u16,
 }
 
-/// The window of those that count in windows: some are aligned to a clock, and a day rarely ends during a run.
+/// The window of those that count in windows: some are aligned to a clock, and a day rarely ends
+/// during a run.
 pub(crate) const WINDOW: Duration = Duration::from_secs(86_400);
 
 /// The part of a window that is counted by itself.

@@ -1,4 +1,5 @@
-# Decisions by `limits`: each line of the input is how many, each line of the output how many were admitted.
+# Decisions by `limits`: each line of the input is how many, each line of the output how many were
+# admitted.
 import sys
 
 from limits import RateLimitItemPerDay, storage, strategies

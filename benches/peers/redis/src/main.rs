@@ -1,4 +1,5 @@
-//! One decision in Redis, by tollgate and by the libraries that people would pick instead: what it costs the server.
+//! One decision in Redis, by tollgate and by the libraries that people would pick instead: what it
+//! costs the server.
 
 mod count;
 mod libraries;

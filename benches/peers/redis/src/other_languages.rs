@@ -1,5 +1,5 @@
-//! Libraries of other languages, installed by their own package managers for the run. Each is a process that
-//! reads how many decisions it shall make, and answers how many were admitted.
+//! Libraries of other languages, installed by their own package managers for the run. Each is a
+//! process that reads how many decisions it shall make, and answers how many were admitted.
 
 use std::{
     cell::RefCell,

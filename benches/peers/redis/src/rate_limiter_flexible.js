@@ -1,4 +1,5 @@
-// Decisions by `RateLimiterRedis`: each line of the input is how many, each line of the output how many were admitted.
+// Decisions by `RateLimiterRedis`: each line of the input is how many, each line of the output how
+// many were admitted.
 const [url, , most, callers] = process.argv.slice(1);
 const Redis = require('ioredis');
 const { RateLimiterRedis } = require('rate-limiter-flexible');

@@ -27,7 +27,8 @@ const LIMIT: Limit = Limit {
     burst: 2,
 };
 
-/// The shortest window of those that count in windows, and the time between clean-ups of those that let it be chosen.
+/// The shortest window of those that count in windows, and the time between clean-ups of those that
+/// let it be chosen.
 const SECOND: Duration = Duration::from_secs(1);
 
 /// New keys in a second, one request each: no limiter here is too slow for it.

@@ -1,7 +1,7 @@
 //! Instructions for one decision, counted by callgrind: they repeat where times don't.
 //!
-//! Each subject runs under valgrind as a process of its own: this one, with its name as an argument. Only what
-//! `measured_decisions` does is counted.
+//! Each subject runs under valgrind as a process of its own: this one, with its name as an
+//! argument. Only what `measured_decisions` does is counted.
 
 use std::{env, hint::black_box, net::IpAddr, process::Command};
 
@@ -128,7 +128,8 @@ fn decide_by_string(subject: &str, answer: Answer) {
 }
 
 fn decide<K>(limiter: impl Limiter<K>, keys: &[K]) {
-    // Those who are to be refused have bursts of two, and one has bursts of one more after it has been idle.
+    // Those who are to be refused have bursts of two, and one has bursts of one more after it has
+    // been idle.
     for _ in 0..3 {
         for key in keys {
             limiter.admits(key);

@@ -1,4 +1,5 @@
-//! `RateLimiter::rate_limit` over the default store. It needs `&mut`, so it stands behind a lock here.
+//! `RateLimiter::rate_limit` over the default store. It needs `&mut`, so it stands behind a lock
+//! here.
 
 use std::{
     sync::{Mutex, PoisonError},

@@ -1,4 +1,5 @@
-//! The limiters that hold a rate and a burst, each with one key and with time that is turned by hand where it can be.
+//! The limiters that hold a rate and a burst, each with one key and with time that is turned by
+//! hand where it can be.
 
 use std::{
     num::NonZeroU32,
@@ -149,7 +150,8 @@ fn leaky_bucket(bucket: Bucket) -> Box<dyn Subject> {
     let runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = { runtime }.enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime");
-    // It knows whole milliseconds, and how many units come back after each: the fewest that are exact.
+    // It knows whole milliseconds, and how many units come back after each: the fewest that are
+    // exact.
     let units_in = |millis: u64| u128::from(millis) * u128::from(bucket.units);
     let exact = |millis: &u64| units_in(*millis).is_multiple_of(bucket.period.as_millis());
     let millis = (1..).find(exact).expect("the period at the latest");

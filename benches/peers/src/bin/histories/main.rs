@@ -1,4 +1,5 @@
-//! Right or wrong: histories that each limiter is played, and what it admitted against what it promises.
+//! Right or wrong: histories that each limiter is played, and what it admitted against what it
+//! promises.
 
 mod bursts;
 mod limiters;

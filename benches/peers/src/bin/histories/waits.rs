@@ -1,4 +1,5 @@
-//! Waits that are announced: whether who waits so long is admitted, and whether less would have done.
+//! Waits that are announced: whether who waits so long is admitted, and whether less would have
+//! done.
 
 use std::time::Duration;
 
@@ -186,7 +187,8 @@ impl Announcing {
         row(name, 0..=0, admitted, by);
     }
 
-    /// How many were refused with a wait, and how many of those were admitted when it was over but for so much.
+    /// How many were refused with a wait, and how many of those were admitted when it was over but
+    /// for so much.
     fn play(&self, most_units: u32, early: impl Fn(bool) -> Duration) -> Option<(u64, u64)> {
         let mut subject = (self.make)();
         let subject = &mut *subject;
