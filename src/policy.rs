@@ -193,7 +193,7 @@ impl Policy {
     /// This policy, but under the name of the other one if that has a name of its own.
     #[must_use]
     pub(crate) fn named_like(self, other: &Self) -> Self {
-        if other.id == PolicyId::of(1, &other.name) {
+        if other.has_own_name() {
             return self.known_as(other.name.clone(), other.id);
         }
         self
@@ -214,6 +214,31 @@ impl Policy {
             });
         }
         Ok(self.known_as(name.into(), PolicyId::of(1, name)))
+    }
+
+    /// This policy, but counting requests: another one, unless it has a name of its own.
+    #[must_use]
+    pub(crate) fn per_request(self) -> Self {
+        let unnamed = self.unnamed.and(PolicyId::of(0, "per-request"));
+        if self.has_own_name() {
+            let numbers = self.id.and(unnamed);
+            return Self {
+                unnamed,
+                numbers,
+                ..self
+            };
+        }
+        Self {
+            name: PolicyName::of(format_args!("{}-per-request", &*self.name)),
+            id: unnamed,
+            unnamed,
+            numbers: unnamed,
+            ..self
+        }
+    }
+
+    fn has_own_name(&self) -> bool {
+        self.id == PolicyId::of(1, &self.name)
     }
 
     fn known_as(self, name: PolicyName, id: PolicyId) -> Self {
@@ -325,6 +350,29 @@ mod tests {
         assert_eq!((taken_over.name(), taken_over.id()), ("daily", named.id()));
         let kept = policy(2).named_like(&policy(1));
         assert_eq!((kept.name(), kept.id()), ("x-2-1s", policy(2).id()));
+    }
+
+    #[test]
+    fn what_counts_requests_is_another_policy_or_other_numbers_of_the_same_name() {
+        let unnamed = Policy::new("x", &[1], Duration::from_secs(1));
+        let requests = unnamed.clone().per_request();
+        assert_eq!(requests.name(), "x-1-1s-per-request");
+        assert_ne!(requests.id(), unnamed.id());
+        assert_eq!(
+            (requests.limit(), requests.window()),
+            (1, Duration::from_secs(1))
+        );
+
+        let named = unnamed.named("rpm").unwrap();
+        let requests = named.clone().per_request();
+        assert_eq!((requests.name(), requests.id()), ("rpm", named.id()));
+        let named_later = Policy::new("x", &[1], Duration::from_secs(1)).per_request();
+        assert_eq!(named_later.named("rpm").unwrap(), requests);
+        assert_ne!(requests.config_id(), named.config_id());
+        assert_eq!(
+            requests.config_id().retention(),
+            named.config_id().retention()
+        );
     }
 
     #[test]

@@ -103,7 +103,7 @@ const IMPURE: &[&str] = &[
 ];
 
 /// What `algorithm` exports beside its rules: how a rule is told to Redis.
-const NO_RULES: &[&str] = &["Member", "Script"];
+const NO_RULES: &[&str] = &["Member", "MemberReply", "Script", "ScriptReply"];
 
 const MAX_LINES: usize = 450;
 
@@ -310,7 +310,7 @@ fn untold(source: &Source, name: &str) -> Vec<String> {
     let lines: Vec<_> = source.text.lines().collect();
     let begins = |line: &&str| {
         line.strip_prefix("pub struct ")
-            .is_some_and(|rest| rest.split(['(', ' ', ';']).next() == Some(name))
+            .is_some_and(|rest| rest.split(['(', '<', ' ', ';']).next() == Some(name))
     };
     let Some(end) = lines
         .iter()

@@ -393,6 +393,12 @@ impl DebtBucket {
         Ok(self)
     }
 
+    /// The same, with its policy changed.
+    pub(super) fn with_policy(mut self, change: impl FnOnce(Policy) -> Policy) -> Self {
+        self.policy = change(self.policy);
+        self
+    }
+
     #[inline]
     pub(super) fn policy(&self) -> &Policy {
         &self.policy

@@ -322,6 +322,12 @@ impl FixedWindow {
         Ok(self)
     }
 
+    /// The same, with its policy changed.
+    pub(super) fn with_policy(mut self, change: impl FnOnce(Policy) -> Policy) -> Self {
+        self.policy = change(self.policy);
+        self
+    }
+
     /// Holds each request's cost while it runs, and charges what it has spent: see
     /// [`Settled`](super::Settled).
     #[must_use]

@@ -1,4 +1,8 @@
-use crate::{algorithm::debt_bucket::DebtBucket, error::ConfigError, quota::Quota};
+use crate::{
+    algorithm::{Policy, debt_bucket::DebtBucket},
+    error::ConfigError,
+    quota::Quota,
+};
 
 use super::same_rule::same_rule;
 
@@ -106,6 +110,11 @@ impl Gcra {
     /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`.
     pub fn try_named(self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
         self.0.named(name).map(Self)
+    }
+
+    /// The same, with its policy changed.
+    pub(super) fn with_policy(self, change: impl FnOnce(Policy) -> Policy) -> Self {
+        Self(self.0.with_policy(change))
     }
 
     /// Holds each request's cost while it runs, and charges what it has spent: see

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use crate::{
     algorithm::{
-        Algorithm, ConfigId, PolicyId, Script, ScriptReply, Scripted,
+        Algorithm, ConfigId, Policy, PolicyId, Script, ScriptReply, Scripted,
         debt_bucket::{DebtBucket, DebtBucketSnapshot, Owing},
     },
     clock::Timestamp,
@@ -120,6 +120,11 @@ impl LeakyBucket {
     /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`.
     pub fn try_named(self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
         self.0.named(name).map(Self)
+    }
+
+    /// The same, with its policy changed.
+    pub(super) fn with_policy(self, change: impl FnOnce(Policy) -> Policy) -> Self {
+        Self(self.0.with_policy(change))
     }
 
     /// Holds each request's cost while it runs, and charges what it has spent: see

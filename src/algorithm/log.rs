@@ -335,6 +335,12 @@ impl Log {
         Ok(self)
     }
 
+    /// The same, with its policy changed.
+    pub(super) fn with_policy(mut self, change: impl FnOnce(Policy) -> Policy) -> Self {
+        self.policy = change(self.policy);
+        self
+    }
+
     pub(super) fn policy(&self) -> &Policy {
         &self.policy
     }

@@ -50,6 +50,12 @@ pub struct MinInterval {
 pub struct LastAdmitted(Word);
 
 impl MinInterval {
+    /// The same, with its policy changed.
+    pub(super) fn with_policy(mut self, change: impl FnOnce(Policy) -> Policy) -> Self {
+        self.policy = change(self.policy);
+        self
+    }
+
     /// Microseconds until the next request is admitted.
     #[inline]
     fn wait_micros(&self, state: LastAdmitted, now: Timestamp) -> u64 {

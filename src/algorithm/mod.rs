@@ -9,6 +9,7 @@
 //! | n in every span, nearly, in little memory | [`SlidingWindow`] | n + ⌊n(P−2)/P⌋ | 32 bytes |
 //! | a smooth flow towards something slow | [`LeakyBucket::queue`] | n + c − 1, as released | 24 bytes |
 //! | a pause after each request | [`MinInterval`] | ⌈P/d⌉ | 8 bytes |
+//! | requests, whatever they cost | any of these, [per request](TokenBucket::per_request) | as above, in requests | as above |
 //! | all of several at once | a tuple: `(TokenBucket, FixedWindow)` | the tightest | the sum |
 //!
 //! (The sizes are those of the states, held to this by `memory_per_key_is_what_the_table_says`; a
@@ -51,6 +52,7 @@ mod gcra;
 mod leaky_bucket;
 mod log;
 mod min_interval;
+mod per_request;
 mod plans;
 mod same_rule;
 mod script;
@@ -69,6 +71,7 @@ pub use fixed_window::FixedWindow;
 pub use gcra::Gcra;
 pub use leaky_bucket::{LeakyBucket, LeakyBucketQueue};
 pub use min_interval::MinInterval;
+pub use per_request::PerRequest;
 pub use script::{Member, MemberReply, Script, ScriptReply, Scripted};
 pub use settled::Settled;
 pub use sliding_buckets::SlidingBuckets;

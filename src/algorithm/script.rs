@@ -169,6 +169,8 @@ pub struct Member {
     pub refunds: bool,
     /// The names of the numbers of an admission, if it can be taken back.
     pub withdraws: &'static [&'static str],
+    /// Whether its parts see a cost of 1 in the place of every larger one.
+    pub per_request: bool,
 }
 
 impl Script {
@@ -187,6 +189,7 @@ impl Script {
             modules: &[],
             refunds: true,
             withdraws: &[],
+            per_request: false,
         };
         Self {
             members: vec![member],
@@ -267,6 +270,13 @@ impl Script {
         self.with(|member| member.withdraws = names)
     }
 
+    /// The same script, but its parts see a cost of 1 in the place of every larger one: see
+    /// [`PerRequest`](super::PerRequest).
+    #[must_use]
+    pub fn per_request(self) -> Self {
+        self.with(|member| member.per_request = true)
+    }
+
     fn with(mut self, change: impl Fn(&mut Member)) -> Self {
         self.members.iter_mut().for_each(change);
         self
@@ -345,15 +355,21 @@ impl<'a> ScriptReply<'a> {
 
     /// What the next member replied.
     pub fn next_member(&mut self) -> Option<MemberReply<'a>> {
-        let names = self.members.next()?.replied(self.charged);
+        let member = self.members.next()?;
+        let names = member.replied(self.charged);
         let (numbers, others) = self.numbers.split_at_checked(names.len())?;
         let admitted = self.admitting & 1 == 1;
         self.admitting >>= 1;
         self.numbers = others;
         // One that admits what another refuses was charged nothing, as by a cost of 0.
         let charged_or_refused = self.all_admit || !admitted;
+        let cost = if charged_or_refused { self.cost } else { 0 };
         Some(MemberReply {
-            cost: if charged_or_refused { self.cost } else { 0 },
+            cost: if member.per_request {
+                cost.min(1)
+            } else {
+                cost
+            },
             admitted,
             charged: self.charged,
             numbers,

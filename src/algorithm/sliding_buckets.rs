@@ -145,6 +145,12 @@ impl SlidingBuckets {
         Ok(self)
     }
 
+    /// The same, with its policy changed.
+    pub(super) fn with_policy(mut self, change: impl FnOnce(Policy) -> Policy) -> Self {
+        self.rule = self.rule.with_policy(change);
+        self
+    }
+
     /// Holds each request's cost while it runs, and charges what it has spent: see
     /// [`Settled`](super::Settled).
     #[must_use]

@@ -90,6 +90,11 @@ impl SlidingLog {
         self.0.named(name).map(Self)
     }
 
+    /// The same, with its policy changed.
+    pub(super) fn with_policy(self, change: impl FnOnce(Policy) -> Policy) -> Self {
+        Self(self.0.with_policy(change))
+    }
+
     /// Holds each request's cost while it runs, and charges what it has spent: see
     /// [`Settled`](super::Settled).
     #[must_use]

@@ -156,6 +156,12 @@ impl SlidingWindow {
         super::Settled::new(self)
     }
 
+    /// The same, with its policy changed.
+    pub(super) fn with_policy(mut self, change: impl FnOnce(Policy) -> Policy) -> Self {
+        self.policy = change(self.policy);
+        self
+    }
+
     /// Both counters as they are now, or at the state's own instant if that is later, whoever was
     /// admitted.
     #[inline(always)]

@@ -26,6 +26,8 @@ macro_rules! every_algorithm {
             "leaky bucket queue", LeakyBucket::new($quota).capacity($burst).queue(), queue(units, period, burst);
             "gcra", Gcra::new($quota).burst($burst), debt_bucket(units, period, burst);
             "min interval", MinInterval::new($interval), min_interval(interval);
+            "token bucket per request", TokenBucket::new($quota).burst($burst).per_request(), debt_bucket_per_request(units, period, burst);
+            "sliding log per request", SlidingLog::new($quota).per_request(), sliding_log_per_request(units, period);
         }
     };
 }

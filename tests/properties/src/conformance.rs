@@ -23,6 +23,7 @@ pub fn every_algorithm(numbers: &Numbers) -> Vec<Subject> {
     let mut all = every_algorithm!(with_its_model, quota, b, step, gap);
     all.extend([
         Subject::new("(token bucket, min interval)", (TokenBucket::new(quota), MinInterval::new(gap)), [debt_bucket(n, p, n), min_interval(d)]),
+        Subject::new("(token bucket per request, token bucket)", (TokenBucket::new(other).per_request(), TokenBucket::new(quota).burst(b)), [debt_bucket_per_request(m, o, m), debt_bucket(n, p, b)]),
         Subject::new("(fixed window, sliding log)", (FixedWindow::new(quota), SlidingLog::new(other)), [fixed_window(n, p), sliding_log(m, o)]),
         Subject::new("(gcra, sliding window)", (Gcra::new(quota).burst(b), SlidingWindow::new(other)), [debt_bucket(n, p, b), sliding_window(m, o)]),
         Subject::new(

@@ -15,7 +15,7 @@ use tollgate::{
 };
 
 use crate::{
-    model::Model,
+    model::{Counts, Model},
     shared::{SharedLimiter, limiter_over},
 };
 
@@ -56,6 +56,12 @@ impl Subject {
     pub fn longest_span(&self) -> i128 {
         let spans = self.models.iter().map(|model| model.span());
         spans.max().unwrap_or(0)
+    }
+
+    /// Whether every member counts units, and none requests.
+    pub fn counts_units(&self) -> bool {
+        let counts_units = |model: &dyn Model| model.bound(1).counts != Counts::Requests;
+        self.models.iter().all(|model| counts_units(&**model))
     }
 
     /// The least of the members' limits.

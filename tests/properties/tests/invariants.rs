@@ -84,9 +84,12 @@ fn the_limiter_admits_exactly_what_it_says_remains() {
     });
 }
 
+/// So many units are taken one by one.
+const FEW: u64 = 300;
+
 /// Takes so many units at once; those that no single cost can carry, in several.
 fn take(bucket: &mut dyn Bucket, mut units: u64, now: i128) -> Held {
-    let one_by_one = units <= 300;
+    let one_by_one = units <= FEW;
     while units > 0 {
         let most = if one_by_one { 1 } else { u32::MAX };
         let cost = most.min(u32::try_from(units).unwrap_or(u32::MAX));
@@ -104,6 +107,10 @@ fn exactly_the_remaining_units_are_admitted_at_the_same_instant() {
             let Some(decision) = &seen.decision else {
                 return Ok(());
             };
+            if decision.remaining() > FEW && !subject.counts_units() {
+                // So many requests would take too long.
+                return Ok(());
+            }
             let mut bucket = seen.bucket.fork();
             take(&mut *bucket, decision.remaining(), seen.now)?;
             prop_assert!(!bucket.check(1, seen.now).is_admitted(), "one too many");

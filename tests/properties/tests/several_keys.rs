@@ -238,6 +238,7 @@ fn subjects(numbers: &Numbers, for_ever: bool) -> Vec<Subject> {
     let queue = || of!("queue", LeakyBucket::new(quota).capacity(burst).queue(), LeakyBucket::new(long).queue());
     let gcra = || of!("gcra", Gcra::new(other), Gcra::new(long));
     let gap = || of!("gap", MinInterval::new(gap), MinInterval::new(long.period()));
+    let requests = || of!("requests", TokenBucket::new(quota).per_request(), TokenBucket::new(long).per_request());
     let both = |(a, p), (b, q)| ((a, b), (p, q));
     vec![
         pair("token, fixed", (token(), fixed())),
@@ -246,6 +247,7 @@ fn subjects(numbers: &Numbers, for_ever: bool) -> Vec<Subject> {
         pair("interval, buckets", (gap(), buckets())),
         pair("(gcra, sliding), first", (both(gcra(), sliding()), first())),
         pair("leaky, (queue, strict)", (leaky(), { let ((a, p), (b, q)) = (queue(), strict()); ((a, b), (p, q)) })),
+        pair("requests, (requests, tokens)", (requests(), both(requests(), token()))),
         triple("gcra, log, interval", (gcra(), log(), gap())),
         triple("queue, sliding, fixed", (queue(), sliding(), fixed())),
         triple("strict, token, first", (strict(), token(), first())),

@@ -101,7 +101,11 @@ fn a_log_beside_a_state_that_is_mended_keeps_what_may_count_again() {
         other_units: units,
         other_period: precision.min(9),
     };
-    let the_one = |numbers| every_algorithm(&numbers).swap_remove(15);
+    let the_one = |numbers| {
+        let mut all = every_algorithm(&numbers).into_iter();
+        all.find(|subject| subject.name == "(queue, window from first, strict)")
+            .unwrap()
+    };
     let old = the_one(Numbers {
         other_period: 1_000_000,
         ..numbers(20, 1_000_000, 1_000_000)

@@ -113,6 +113,17 @@ fn every_place_holds_every_rule(
         store,
         EachOf((both.clone(), (gap, buckets()), both)),
     );
+    let requests = log().per_request();
+    is_the_rule(
+        redis,
+        cases,
+        store,
+        EachOf((
+            requests.clone(),
+            (tokens().per_request(), tokens()),
+            requests,
+        )),
+    );
     is_the_rule(
         redis,
         cases,

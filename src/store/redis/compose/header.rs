@@ -20,9 +20,13 @@ impl Composer<'_> {
         let mut lines = vec![self.purpose().to_owned(), String::new()];
         for named in &self.members {
             let name = format!("m{}", named.number);
+            let limit = match named.member.per_request {
+                true => "a limit that counts a cost of 1 or more as 1",
+                false => "a limit",
+            };
             lines.push(row(
                 &name,
-                &format!("a limit; its state is a `{}`", named.member.layout),
+                &format!("{limit}; its state is a `{}`", named.member.layout),
             ));
         }
         let mut keys: Vec<_> = (states.iter())

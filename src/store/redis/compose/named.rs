@@ -51,7 +51,14 @@ impl Named<'_> {
         }
         text.push_str(rest);
         let modules = self.member.modules.iter();
-        modules.fold(text, |text, (name, module)| required(&text, name, module))
+        let text = modules.fold(text, |text, (name, module)| required(&text, name, module));
+        match self.member.per_request && names_cost(&text) {
+            true => format!(
+                "do\n{}end\n",
+                indented(1, &format!("local cost = cost > 0 and 1 or 0\n{text}"))
+            ),
+            false => text,
+        }
     }
 }
 
@@ -81,6 +88,12 @@ fn declared(member: &Member) -> impl Iterator<Item = &'static str> {
         member.keys,
     ];
     all.into_iter().flatten().copied()
+}
+
+/// Whether the text names the cost.
+fn names_cost(text: &str) -> bool {
+    let is_other = |character| !is_part_of_a_name(character);
+    text.split(is_other).any(|word| word == "cost")
 }
 
 fn is_part_of_a_name(character: char) -> bool {

@@ -7,8 +7,10 @@ mod counters;
 mod debt_buckets;
 mod intervals;
 mod logs;
+mod per_request;
 
 pub use self::{counters::*, debt_buckets::*, intervals::*, logs::*};
+pub use per_request::{debt_bucket_per_request, per_request, sliding_log_per_request};
 
 use std::fmt;
 

@@ -1,0 +1,232 @@
+use std::time::Duration;
+
+use crate::{
+    algorithm::{
+        Algorithm, ConfigId, FixedWindow, Gcra, LeakyBucket, LeakyBucketQueue, MinInterval, Policy,
+        PolicyId, Script, ScriptReply, Scripted, SlidingBuckets, SlidingLog, SlidingWindow,
+        TokenBucket,
+    },
+    clock::Timestamp,
+    decision::{Decision, PolicyDecision},
+    error::ConfigError,
+};
+
+/// Charges each request 1, whatever it costs, and admits it if the algorithm inside admits a cost
+/// of 1: so that one tuple limits requests *and* what they cost.
+///
+/// A request of cost 0 is admitted and charges nothing, here too. Every algorithm makes one of
+/// itself by its method `per_request`: [`TokenBucket::per_request`].
+///
+/// - **Bound**: as many requests (of a cost of 1 or more) as the algorithm inside lets units
+///   through.
+/// - **Memory**: that of the algorithm inside.
+/// - **Not for** a refund of a part: a refund of 1 or more gives one request back.
+/// - **Decision**: the limit and what remains are requests.
+/// - **Policy**: without a name of its own it is called as the algorithm inside with `-per-request`
+///   behind it, and has buckets of its own. With a [name](TokenBucket::named), given before or
+///   after, it *is* that name: a plain limit of that name over the same Redis shares its buckets,
+///   as if this one's requests all had a cost of 1.
+///
+/// # Example: two requests a minute, and a thousand tokens
+///
+/// ```
+/// use tollgate::{Quota, RateLimiter};
+/// use tollgate::{algorithm::TokenBucket, store::LocalStore};
+///
+/// let limits = (
+///     TokenBucket::new(Quota::per_minute(2)).named("requests").per_request(),
+///     TokenBucket::new(Quota::per_minute(1_000)).named("tokens"),
+/// );
+/// let limiter = RateLimiter::new(limits, LocalStore::new());
+/// assert!(limiter.check_cost("bob", 600).now().is_admitted());
+/// assert_eq!(limiter.check_cost("bob", 600).now().policy(), "tokens");
+/// assert!(limiter.check_cost("bob", 100).now().is_admitted());
+/// assert_eq!(limiter.check_cost("bob", 100).now().policy(), "requests");
+/// ```
+///
+/// # Example: an algorithm of your own
+///
+/// ```
+/// use tollgate::algorithm::{FixedWindow, PerRequest};
+/// use tollgate::{Quota, RateLimiter, store::LocalStore};
+///
+/// // As if it were your own: its policy is told under the name that it has.
+/// let own = FixedWindow::new(Quota::per_day(1)).named("daily-requests");
+/// let limiter = RateLimiter::new(PerRequest::new(own), LocalStore::new());
+/// assert!(limiter.check_cost("bob", 70).now().is_admitted());
+/// assert!(!limiter.check("bob").now().is_admitted());
+/// ```
+#[derive(Debug, Clone)]
+pub struct PerRequest<A>(A);
+
+impl<A: Algorithm> PerRequest<A> {
+    /// Counts requests by this algorithm. Its policy stays what it is: call it something else where
+    /// the plain algorithm is in use too. (Those of this crate have a method for it.)
+    pub const fn new(algorithm: A) -> Self {
+        Self(algorithm)
+    }
+}
+
+/// What a request of this cost is charged.
+#[inline]
+fn one(cost: u32) -> u32 {
+    cost.min(1)
+}
+
+impl<A: Algorithm> Algorithm for PerRequest<A> {
+    type State = A::State;
+    type Snapshot = A::Snapshot;
+
+    #[inline]
+    fn policy_id(&self) -> PolicyId {
+        self.0.policy_id()
+    }
+
+    #[inline]
+    fn config_id(&self) -> ConfigId {
+        self.0.config_id()
+    }
+
+    #[inline]
+    fn fresh(&self, at: Timestamp) -> A::State {
+        self.0.fresh(at)
+    }
+
+    #[inline]
+    fn mend(&self, state: &mut A::State, now: Timestamp) {
+        self.0.mend(state, now);
+    }
+
+    #[inline]
+    fn judge(&self, state: &A::State, cost: u32, now: Timestamp) -> bool {
+        self.0.judge(state, one(cost), now)
+    }
+
+    #[inline]
+    fn charge(&self, state: &mut A::State, cost: u32, now: Timestamp) {
+        self.0.charge(state, one(cost), now);
+    }
+
+    fn refund(&self, state: &mut A::State, cost: u32, now: Timestamp) {
+        self.0.refund(state, one(cost), now);
+    }
+
+    #[inline]
+    fn is_fresh(&self, state: &A::State, now: Timestamp) -> bool {
+        self.0.is_fresh(state, now)
+    }
+
+    #[inline]
+    fn inherit(&self, shared: &A::State, now: Timestamp) -> A::State {
+        self.0.inherit(shared, now)
+    }
+
+    #[inline]
+    fn snapshot(&self, state: &A::State, cost: u32, admitted: bool, now: Timestamp) -> A::Snapshot {
+        self.0.snapshot(state, one(cost), admitted, now)
+    }
+
+    #[inline]
+    fn look(&self, state: &A::State, cost: u32, now: Timestamp) -> (bool, A::Snapshot) {
+        self.0.look(state, one(cost), now)
+    }
+
+    #[inline(always)]
+    fn step(&self, state: &mut A::State, cost: u32, now: Timestamp) -> (bool, A::Snapshot) {
+        self.0.step(state, one(cost), now)
+    }
+
+    fn describe(&self, snapshot: &A::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+        self.0.describe(snapshot, tell);
+    }
+
+    #[inline(always)]
+    fn decision(&self, snapshot: &A::Snapshot) -> Decision {
+        self.0.decision(snapshot)
+    }
+
+    #[inline]
+    fn delay(&self, snapshot: &A::Snapshot) -> Duration {
+        self.0.delay(snapshot)
+    }
+
+    fn withdraw(&self, state: &mut A::State, admission: &A::Snapshot, cost: u32, now: Timestamp) {
+        self.0.withdraw(state, admission, one(cost), now);
+    }
+}
+
+impl<A: Scripted> Scripted for PerRequest<A> {
+    fn script() -> Script {
+        A::script().per_request()
+    }
+
+    fn parameters(&self, tell: &mut dyn FnMut(u64)) {
+        self.0.parameters(tell);
+    }
+
+    fn state(&self, numbers: &[u64]) -> Option<A::State> {
+        self.0.state(numbers)
+    }
+
+    fn numbers(&self, state: &A::State, tell: &mut dyn FnMut(u64)) {
+        self.0.numbers(state, tell);
+    }
+
+    fn admission(&self, admission: &A::Snapshot, tell: &mut dyn FnMut(u64)) {
+        self.0.admission(admission, tell);
+    }
+
+    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<A::Snapshot> {
+        self.0.read(reply)
+    }
+}
+
+/// Gives the algorithms their method, and what comes of it a name: a function cannot be a method of
+/// each of them.
+macro_rules! per_request {
+    ($($rule:ty),+ $(,)?) => {$(
+        impl $rule {
+            /// Charges each request 1, whatever it costs; a cost of 0 stays 0. See [`PerRequest`].
+            #[must_use]
+            pub fn per_request(self) -> PerRequest<Self> {
+                PerRequest(self.with_policy(Policy::per_request))
+            }
+        }
+
+        impl PerRequest<$rule> {
+            /// Gives the policy a name of its own, under which it keeps its buckets when its
+            /// numbers change.
+            ///
+            /// # Panics
+            ///
+            /// Where [`try_named`](Self::try_named) fails, with its error as the message.
+            #[must_use]
+            #[track_caller]
+            pub fn named(self, name: impl AsRef<str>) -> Self {
+                Self(self.0.named(name))
+            }
+
+            /// Gives the policy a name of its own, under which it keeps its buckets when its
+            /// numbers change.
+            ///
+            /// # Errors
+            ///
+            /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`.
+            pub fn try_named(self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
+                self.0.try_named(name).map(Self)
+            }
+        }
+    )+};
+}
+
+per_request!(
+    FixedWindow,
+    Gcra,
+    LeakyBucket,
+    LeakyBucketQueue,
+    MinInterval,
+    SlidingBuckets,
+    SlidingLog,
+    SlidingWindow,
+    TokenBucket,
+);

@@ -1,0 +1,66 @@
+//! Any rule, counting requests: each costs 1.
+
+use super::{Bound, Counts, Model, debt_bucket, sliding_log};
+
+#[derive(Debug)]
+struct PerRequest(Box<dyn Model>);
+
+/// The rule, but every cost of 1 or more is 1.
+pub fn per_request(model: Box<dyn Model>) -> Box<dyn Model> {
+    Box::new(PerRequest(model))
+}
+
+/// A bucket that each request takes 1 from.
+pub fn debt_bucket_per_request(n: u64, period: u64, capacity: u64) -> Box<dyn Model> {
+    per_request(debt_bucket(n, period, capacity))
+}
+
+/// A log with one unit for each request.
+pub fn sliding_log_per_request(n: u64, period: u64) -> Box<dyn Model> {
+    per_request(sliding_log(n, period))
+}
+
+impl Model for PerRequest {
+    fn fork(&self) -> Box<dyn Model> {
+        Box::new(Self(self.0.fork()))
+    }
+
+    fn forget(&mut self, at: i128) {
+        self.0.forget(at);
+    }
+
+    fn limit(&self) -> i128 {
+        self.0.limit()
+    }
+
+    fn span(&self) -> i128 {
+        self.0.span()
+    }
+
+    fn mend(&mut self, now: i128) {
+        self.0.mend(now);
+    }
+
+    fn admits(&self, cost: i128, now: i128) -> bool {
+        self.0.admits(cost.min(1), now)
+    }
+
+    fn charge(&mut self, cost: i128, now: i128) {
+        self.0.charge(cost.min(1), now);
+    }
+
+    fn refund(&mut self, cost: i128, now: i128) {
+        self.0.refund(cost.min(1), now);
+    }
+
+    fn delay(&self, cost: i128, now: i128) -> i128 {
+        self.0.delay(cost.min(1), now)
+    }
+
+    fn bound(&self, largest_cost: i128) -> Bound {
+        Bound {
+            counts: Counts::Requests,
+            ..self.0.bound(largest_cost.min(1))
+        }
+    }
+}
