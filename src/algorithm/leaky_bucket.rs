@@ -330,6 +330,11 @@ impl LeakyBucketQueue {
     pub fn try_named(self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
         self.0.named(name).map(Self)
     }
+
+    /// The same, with its policy changed.
+    pub(super) fn with_policy(self, change: impl FnOnce(Policy) -> Policy) -> Self {
+        Self(self.0.with_policy(change))
+    }
 }
 
 impl Scripted for LeakyBucketQueue {

@@ -77,6 +77,8 @@ impl<A: Algorithm> Algorithm for PerRequest<A> {
     type State = A::State;
     type Snapshot = A::Snapshot;
 
+    const SETTLES: bool = A::SETTLES;
+
     #[inline]
     fn policy_id(&self) -> PolicyId {
         self.0.policy_id()
@@ -105,6 +107,26 @@ impl<A: Algorithm> Algorithm for PerRequest<A> {
     #[inline]
     fn charge(&self, state: &mut A::State, cost: u32, now: Timestamp) {
         self.0.charge(state, one(cost), now);
+    }
+
+    /// One request, however many units.
+    fn debit(&self, state: &mut A::State, units: u64, now: Timestamp) {
+        self.0.debit(state, units.min(1), now);
+    }
+
+    fn holds(&self, state: &A::State, admission: &A::Snapshot) -> bool {
+        self.0.holds(state, admission)
+    }
+
+    fn settle(
+        &self,
+        state: &mut A::State,
+        admission: &A::Snapshot,
+        (held, spent): (u32, u32),
+        now: Timestamp,
+    ) {
+        let held_and_spent = (one(held), one(spent));
+        self.0.settle(state, admission, held_and_spent, now);
     }
 
     fn refund(&self, state: &mut A::State, cost: u32, now: Timestamp) {

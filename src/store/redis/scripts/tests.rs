@@ -42,6 +42,10 @@ const SHOWN: &[(&str, &str)] = &[
         "decide_tuple.lua",
     ),
     (
+        "(PerRequest<TokenBucket>, TokenBucket): decide",
+        "decide_requests_and_tokens.lua",
+    ),
+    (
         "EachOf((TokenBucket, FixedWindow)): decide",
         "decide_each_of.lua",
     ),
@@ -52,14 +56,16 @@ type Pinned = (String, Loadable);
 
 /// A type of algorithm.
 struct AlgorithmType {
-    name: &'static str,
+    name: String,
     scripts: fn(TimeOf) -> Scripts,
 }
 
 fn type_of<A: Scripted>(_: &A) -> AlgorithmType {
-    let path = type_name::<A>();
+    // Without the modules before each name.
+    let words = type_name::<A>().split_inclusive('<');
+    let names = words.map(|word| word.rsplit("::").next().unwrap_or(word));
     AlgorithmType {
-        name: path.rsplit("::").next().unwrap_or(path),
+        name: names.collect(),
         scripts: Scripts::of::<A>,
     }
 }
@@ -75,7 +81,7 @@ fn algorithm_types() -> Vec<AlgorithmType> {
     let (burst, precision, interval) = (20, Duration::from_millis(100), Duration::from_secs(1));
     let mut types = every_algorithm!(types, quota, burst, precision, interval);
     let mut names = HashSet::new();
-    types.retain(|of| names.insert(of.name));
+    types.retain(|of| names.insert(of.name.clone()));
     types
 }
 
@@ -112,7 +118,7 @@ fn all() -> Vec<Pinned> {
 fn at(time: TimeOf) -> Vec<Pinned> {
     let each = algorithm_types()
         .into_iter()
-        .flat_map(|of| scripts_of(of.name, (of.scripts)(time)));
+        .flat_map(|of| scripts_of(&of.name, (of.scripts)(time)));
     let tuples = [
         scripts_of(
             "(TokenBucket, SlidingLog)",
@@ -125,6 +131,10 @@ fn at(time: TimeOf) -> Vec<Pinned> {
         scripts_of(
             "(LeakyBucketQueue, FixedWindow, MinInterval)",
             Scripts::of::<(LeakyBucketQueue, FixedWindow, MinInterval)>(time),
+        ),
+        scripts_of(
+            "(PerRequest<TokenBucket>, TokenBucket)",
+            Scripts::of::<(PerRequest<TokenBucket>, TokenBucket)>(time),
         ),
         scripts_of_keys(
             "EachOf((TokenBucket, FixedWindow))",
@@ -147,7 +157,7 @@ fn sent() -> BTreeMap<String, String> {
     for of in algorithm_types() {
         let decide = (of.scripts)(TimeOf::Server).decide.text;
         if !files.values().any(|text| *text == decide) {
-            files.insert(format!("decide_{}.lua", snake_case(of.name)), decide);
+            files.insert(format!("decide_{}.lua", snake_case(&of.name)), decide);
         }
     }
     let all = all();
@@ -161,7 +171,8 @@ fn sent() -> BTreeMap<String, String> {
 
 fn snake_case(name: &str) -> String {
     let mut snake_case = String::new();
-    for character in name.chars() {
+    let letters = |character: &char| character.is_ascii_alphanumeric();
+    for character in name.chars().filter(letters) {
         if character.is_ascii_uppercase() && !snake_case.is_empty() {
             snake_case.push('_');
         }
