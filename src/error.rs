@@ -38,6 +38,13 @@ pub enum ConfigError {
         /// The period of the quota.
         period: Duration,
     },
+    /// A wait that is so long that no tick can count what is paid off meanwhile.
+    WaitTooLong {
+        /// What was asked for.
+        wait: Duration,
+        /// The period of the quota.
+        period: Duration,
+    },
     /// A precision that does not divide the period of the quota into equal parts.
     PrecisionDoesNotDivide {
         /// What was asked for.
@@ -137,6 +144,10 @@ impl fmt::Display for ConfigError {
             Self::QuotaTooLarge { units, period } => write!(
                 f,
                 "{units} units with a period of {period:?} cannot be counted exactly"
+            ),
+            Self::WaitTooLong { wait, period } => write!(
+                f,
+                "a wait of {wait:?} with a period of {period:?} cannot be counted exactly"
             ),
             Self::PrecisionDoesNotDivide { precision, period } => write!(
                 f,

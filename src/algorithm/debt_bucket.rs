@@ -10,7 +10,7 @@
 //! pays n·T/g, where g = gcd(n·T, P). Nothing is ever rounded. T is the smallest power of ten with
 //! which every number stays below 2^53: almost always one microsecond.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use crate::{
     algorithm::{Additive, Algorithm, ConfigId, Policy, PolicyId, Script, ScriptReply, Scripted},
@@ -18,6 +18,7 @@ use crate::{
     decision::{Decision, PolicyDecision},
     error::ConfigError,
     lazy_arc::LazyArc,
+    policy::Span,
     quota::Quota,
 };
 
@@ -56,6 +57,13 @@ pub struct Debt {
 
 /// The state of a bucket.
 pub(super) type Owing = CountByPlan<Rate>;
+
+impl Debt {
+    /// The tick that it was last counted at.
+    pub(super) fn tick(&self) -> u64 {
+        self.tick
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Level {
@@ -143,7 +151,9 @@ impl Algorithm for DebtBucket {
     }
 
     fn refund(&self, state: &mut Owing, cost: u32, now: Timestamp) {
-        state.change(&self.own, |rate, count| rate.with_refund(&count, cost, now));
+        state.change(&self.own, |rate, count| {
+            rate.with_refund(&count, cost.into(), now)
+        });
     }
 
     #[inline]
@@ -256,12 +266,12 @@ impl DebtBucket {
 
     #[inline(always)]
     fn told(&self, snapshot: &DebtBucketSnapshot) -> PolicyDecision {
-        PolicyDecision::lazy(&self.policy, self.owed(snapshot, false).lazy())
+        PolicyDecision::lazy(&self.policy, self.owed(snapshot, 0).lazy())
     }
 
-    /// What is owed after a decision, of a bucket or of a queue.
+    /// What is owed after a decision; see [`Owed::burst_and_rest`].
     #[inline(always)]
-    pub(super) fn owed(&self, snapshot: &DebtBucketSnapshot, is_queue: bool) -> Owed {
+    pub(super) fn owed(&self, snapshot: &DebtBucketSnapshot, burst_and_rest: u64) -> Owed {
         let Level { debt, tick } = snapshot.level;
         Owed {
             debt,
@@ -272,27 +282,53 @@ impl DebtBucket {
             tick_micros: self.rate.tick_micros as u32,
             cost: snapshot.cost,
             is_admitted: snapshot.admitted,
-            is_queue,
+            burst_and_rest,
         }
     }
 
-    /// Takes the charge of this snapshot back if nothing was charged after it. If others had
-    /// counted before it, their plan stays charged.
-    pub(super) fn take_back(
-        &self,
-        state: &mut Owing,
-        admission: &DebtBucketSnapshot,
-        now: Timestamp,
-    ) {
-        let paid_at = |tick: u64, debt: u64| {
-            u128::from(tick) * u128::from(self.rate.parts_per_tick) + u128::from(debt)
-        };
+    /// How much of the capacity is less than a unit.
+    pub(super) fn rest_parts(&self) -> u64 {
+        self.rate.capacity_parts - self.capacity_units * self.rate.parts_per_unit
+    }
+
+    pub(super) fn burst_parts(&self, units: u64) -> u64 {
+        units * self.rate.parts_per_unit
+    }
+
+    pub(super) fn capacity_units(&self) -> u64 {
+        self.capacity_units
+    }
+
+    pub(super) fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// Whether it was counted under these numbers alone.
+    #[inline(always)]
+    pub(super) fn is_of_one(&self, state: &Owing) -> bool {
+        state.is_of_one(&self.own)
+    }
+
+    /// The turn of an admission.
+    pub(super) fn turn_of(&self, admission: &DebtBucketSnapshot) -> Turn {
         let Level { tick, debt } = admission.level;
-        if !state.was_last_admitted_under(&self.own) {
-            return;
+        let ends_at = self.rate.paid_at(tick, debt);
+        let charged = u128::from(admission.cost) * u128::from(self.rate.parts_per_unit);
+        Turn {
+            begins_at: ends_at.saturating_sub(charged),
+            ends_at,
+            cost: admission.cost.into(),
         }
-        if paid_at(tick, debt) == paid_at(state.count.tick, state.count.parts) {
-            state.count = self.rate.with_refund(&state.count, admission.cost, now);
+    }
+
+    /// Takes the turn back if it is the last, so that nothing was charged after it. If others had
+    /// counted before it, their plan stays charged.
+    pub(super) fn take_back(&self, state: &mut Owing, turn: Turn, now: Timestamp) -> bool {
+        let Debt { parts, tick } = state.count;
+        let is_last = state.was_last_admitted_under(&self.own)
+            && self.rate.paid_at(tick, parts) == turn.ends_at;
+        if is_last {
+            state.count = self.rate.with_refund(&state.count, turn.cost, now);
         }
     }
 }
@@ -311,24 +347,52 @@ impl DebtBucket {
         capacity_units: u64,
     ) -> Result<Self, ConfigError> {
         // Without any units nothing is ever paid back, so nothing may be owed.
-        let capacity_units = if quota.units() == 0 {
+        let burst_units = if quota.units() == 0 {
             0
         } else {
             capacity_units
         };
         let too_large = ConfigError::QuotaTooLarge {
-            units: capacity_units.max(quota.units()),
+            units: burst_units.max(quota.units()),
             period: quota.period(),
         };
-        (0..=COARSEST_TICK)
-            .find_map(|tick| Self::with_tick(algorithm, quota, capacity_units, tick))
-            .ok_or(too_large)
+        let room = Room {
+            burst_units,
+            wait_micros: None,
+        };
+        Self::with_room(algorithm, quota, room).ok_or(too_large)
+    }
+
+    /// The same rate and burst, with room for as much as is paid off in this time too. A burst of 0
+    /// admits nothing, however long anyone would wait.
+    pub(super) fn with_wait(&self, wait: Duration) -> Result<Self, ConfigError> {
+        let too_long = ConfigError::WaitTooLong {
+            wait,
+            period: self.quota.period(),
+        };
+        let wait_micros = u64::try_from(wait.as_micros()).ok();
+        let Some(wait_micros) = wait_micros.filter(|micros| *micros < u64::MAX / 2) else {
+            return Err(too_long);
+        };
+        let room = Room {
+            burst_units: self.capacity_units,
+            wait_micros: Some(wait_micros),
+        };
+        let bucket = Self::with_room(self.algorithm, self.quota, room).ok_or(too_long)?;
+        Ok(Self {
+            policy: bucket.policy.clone().named_like(&self.policy),
+            ..bucket
+        })
+    }
+
+    fn with_room(algorithm: &'static str, quota: Quota, room: Room) -> Option<Self> {
+        (0..=COARSEST_TICK).find_map(|tick| Self::with_tick(algorithm, quota, room, tick))
     }
 
     fn with_tick(
         algorithm: &'static str,
         quota: Quota,
-        capacity_units: u64,
+        room: Room,
         tick_exponent: u32,
     ) -> Option<Self> {
         let tick_micros = 10_u64.pow(tick_exponent);
@@ -336,7 +400,14 @@ impl DebtBucket {
         let paid = u128::from(quota.units()) * u128::from(tick_micros);
         let divisor = greatest_common_divisor(paid, period);
         let (parts_per_tick, parts_per_unit) = (paid / divisor, period / divisor);
-        let capacity_parts = u128::from(capacity_units) * parts_per_unit;
+        let burst_units = u128::from(room.burst_units);
+        let wait_micros = match room.burst_units {
+            0 => 0,
+            _ => u128::from(room.wait_micros.unwrap_or(0)),
+        };
+        let wait_ticks = wait_micros / u128::from(tick_micros);
+        // What the wait has room for is not rounded down to whole units.
+        let capacity_parts = burst_units * parts_per_unit + wait_ticks * parts_per_tick;
         let span_ticks = capacity_parts
             .checked_div(parts_per_tick)
             .map_or(0, |floor| {
@@ -349,10 +420,16 @@ impl DebtBucket {
         let exact = |number: u128| u64::try_from(number).ok();
         let window_micros = match quota.units() {
             0 => quota.period_micros(),
-            units => exact((u128::from(capacity_units) * period).div_ceil(u128::from(units)))?,
+            units => exact((burst_units * period).div_ceil(u128::from(units)) + wait_micros)?,
         };
-        let burst = Burst::of(capacity_units, quota);
-        let policy = Policy::of_quota(algorithm, quota, burst, capacity_units, window_micros);
+        let capacity_units = exact(capacity_parts / parts_per_unit)?;
+        let policy = Policy::of_quota(
+            algorithm,
+            quota,
+            room.of(quota),
+            capacity_units,
+            window_micros,
+        );
         let rate = Rate {
             capacity_parts: exact(capacity_parts)?,
             parts_per_unit: exact(parts_per_unit)?,
@@ -378,11 +455,15 @@ impl DebtBucket {
 
     /// The same rule and numbers, as another algorithm's.
     pub(super) fn known_as(&self, algorithm: &'static str) -> Self {
-        let (policy, burst) = (&self.policy, Burst::of(self.capacity_units, self.quota));
+        let room = Room {
+            burst_units: self.capacity_units,
+            wait_micros: None,
+        };
+        let (policy, more) = (&self.policy, room.of(self.quota));
         let (limit, window_micros) = (policy.limit(), policy.window_micros());
         Self {
             algorithm,
-            policy: Policy::of_quota(algorithm, self.quota, burst, limit, window_micros)
+            policy: Policy::of_quota(algorithm, self.quota, more, limit, window_micros)
                 .named_like(policy),
             ..self.clone()
         }
@@ -402,7 +483,23 @@ impl DebtBucket {
     #[inline]
     pub(super) fn policy(&self) -> &Policy {
         &self.policy
+        is_last
     }
+
+    /// Whether what was charged up to there is paid off.
+    pub(super) fn is_paid(&self, ends_at: u128, now: Timestamp) -> bool {
+        ends_at <= self.rate.paid_at(self.rate.tick_of(now), 0)
+    }
+}
+
+/// What was charged to one request, or to several in a row, as a stretch of all parts that are ever
+/// paid off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Turn {
+    pub(super) begins_at: u128,
+    pub(super) ends_at: u128,
+    /// In units.
+    pub(super) cost: u64,
 }
 
 /// Their greatest common divisor.
@@ -413,25 +510,49 @@ fn greatest_common_divisor(mut a: u128, mut b: u128) -> u128 {
     a
 }
 
-/// A burst that is not the quota's own, as it stands in a policy's name.
-struct Burst(Option<u64>);
+/// How much may be owed: a burst, and what is paid off while a request waits.
+#[derive(Debug, Clone, Copy)]
+struct Room {
+    burst_units: u64,
+    wait_micros: Option<u64>,
+}
 
-impl Burst {
-    fn of(capacity_units: u64, quota: Quota) -> Self {
-        Self((capacity_units != quota.units()).then_some(capacity_units))
+impl Room {
+    /// What stands of it in a policy's name, beside this quota.
+    fn of(self, quota: Quota) -> NameOfRoom {
+        NameOfRoom {
+            other_burst: (self.burst_units != quota.units()).then_some(self.burst_units),
+            wait_micros: self.wait_micros,
+        }
     }
 }
 
-impl fmt::Display for Burst {
+struct NameOfRoom {
+    other_burst: Option<u64>,
+    wait_micros: Option<u64>,
+}
+
+impl fmt::Display for NameOfRoom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.map_or(Ok(()), |units| write!(f, "-b{units}"))
+        if let Some(units) = self.other_burst {
+            write!(f, "-b{units}")?;
+        }
+        match self.wait_micros {
+            Some(micros) => write!(f, "-w{}", Span(micros)),
+            None => Ok(()),
+        }
     }
 }
 
 impl Rate {
-    fn with_refund(&self, count: &Debt, cost: u32, now: Timestamp) -> Debt {
+    /// How many parts are paid off since the first tick when such a debt is.
+    fn paid_at(&self, tick: u64, debt: u64) -> u128 {
+        u128::from(tick) * u128::from(self.parts_per_tick) + u128::from(debt)
+    }
+
+    fn with_refund(&self, count: &Debt, cost: u64, now: Timestamp) -> Debt {
         let Level { tick, debt } = self.level(count, now);
-        let paid = u64::from(cost).saturating_mul(self.parts_per_unit);
+        let paid = cost.saturating_mul(self.parts_per_unit);
         let parts = debt.saturating_sub(paid);
         Debt { parts, tick }
     }

@@ -4,7 +4,13 @@ use crate::{
     quota::Quota,
 };
 
-use super::same_rule::same_rule;
+use crate::{
+    algorithm::{bucket_queue::BucketQueue, debt_bucket::DebtBucket},
+    error::ConfigError,
+    quota::Quota,
+};
+
+use super::{same_rule::same_rule, wait_at_most::WaitAtMost};
 
 /// Admits a request that comes no more than the burst tolerance before its theoretical arrival
 /// time; refuses it otherwise.
@@ -47,6 +53,7 @@ use super::same_rule::same_rule;
 pub struct Gcra(DebtBucket);
 
 same_rule!(Gcra, DebtBucket);
+same_rule!(WaitAtMost<Gcra>, BucketQueue, queue);
 
 impl Gcra {
     /// A limit of this rate that lets as many units arrive at once as the quota has.
@@ -87,6 +94,31 @@ impl Gcra {
     /// It is so large that no tick can count it exactly.
     pub fn try_burst(self, units: u64) -> Result<Self, ConfigError> {
         self.0.with_capacity(units).map(Self)
+    }
+
+    /// Delays what comes on top of the burst until its turn, instead of refusing it; refuses it only
+    /// if the wait would be longer than this.
+    ///
+    /// See [`WaitAtMost`](super::WaitAtMost).
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_wait_at_most`](Self::try_wait_at_most) fails, with its error as the message.
+    #[must_use]
+    #[track_caller]
+    pub fn wait_at_most(self, wait: Duration) -> WaitAtMost<Self> {
+        self.try_wait_at_most(wait)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Delays what comes on top of the burst until its turn, instead of refusing it; refuses it only
+    /// if the wait would be longer than this.
+    ///
+    /// # Errors
+    ///
+    /// The wait is so long that no tick can count it exactly.
+    pub fn try_wait_at_most(self, wait: Duration) -> Result<WaitAtMost<Self>, ConfigError> {
+        WaitAtMost::of(&self.0, wait)
     }
 
     /// Gives the policy a name of its own, under which it keeps its buckets when its numbers

@@ -11,7 +11,7 @@ use crate::{
     quota::Quota,
 };
 
-use super::same_rule::same_rule;
+use super::{same_rule::same_rule, wait_at_most::WaitAtMost};
 
 /// Admits a request if its cost still fits into the bucket; refuses it otherwise.
 ///
@@ -50,6 +50,7 @@ use super::same_rule::same_rule;
 pub struct LeakyBucket(DebtBucket);
 
 same_rule!(LeakyBucket, DebtBucket);
+same_rule!(WaitAtMost<LeakyBucket>, BucketQueue, queue);
 
 impl LeakyBucket {
     /// A bucket that leaks at this rate and holds as many units as the quota has.
@@ -96,7 +97,7 @@ impl LeakyBucket {
     /// through at once.
     #[must_use]
     pub fn queue(self) -> LeakyBucketQueue {
-        LeakyBucketQueue(self.0.known_as("leaky-bucket-queue"))
+        LeakyBucketQueue(BucketQueue::new(self.0.known_as("leaky-bucket-queue"), 1))
     }
 
     /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
@@ -146,11 +147,14 @@ impl LeakyBucket {
 /// - **Bound**: in any span of one period at most n + c − 1 units are released, where c is the
 ///   largest cost: the output is smooth, for any capacity. (A little more where ticks are coarser
 ///   than a microsecond, see [`TokenBucket`](super::TokenBucket).)
-/// - **Memory**: 24 bytes per key.
+/// - **Memory**: 32 bytes per key, and up to 1.5 KB more while dropped requests are remembered.
 /// - **Not for** callers who would rather be told to come back: a queue costs them time and you
 ///   memory.
-/// - A request that is dropped while it waits gives its place back only if it is the last in line:
-///   one taken out of the middle would let too many through. For the same reason a
+/// - A request that is dropped while it waits gives its turn back as soon as all behind it are
+///   dropped too: those who still wait keep the turns that were promised. A
+///   [`LocalStore`](crate::store::LocalStore) remembers up to 32 rows of dropped requests of a key
+///   until then; Redis remembers none, so there a turn is given back only if it is the last one at
+///   that moment. What is not given back is lost: the turn passes with nobody in it. A
 ///   [refund](crate::RateLimiter::refund) changes nothing here.
 /// - A request that waits holds the inner service that was made ready for it. Under a concurrency
 ///   limit *inside* this layer it holds a permit all that time; put the concurrency limit outside.
@@ -184,7 +188,7 @@ impl LeakyBucket {
 /// # }).unwrap();
 /// ```
 #[derive(Debug, Clone)]
-pub struct LeakyBucketQueue(DebtBucket);
+pub struct LeakyBucketQueue(BucketQueue);
 
 impl Algorithm for LeakyBucketQueue {
     type State = Owing;
@@ -337,32 +341,4 @@ impl LeakyBucketQueue {
     }
 }
 
-impl Scripted for LeakyBucketQueue {
-    fn script() -> Script {
-        DebtBucket::script()
-            .without_refund()
-            .withdraws(&["admitted_tick", "admitted_debt"])
-    }
-
-    fn admission(&self, admission: &DebtBucketSnapshot, tell: &mut dyn FnMut(u64)) {
-        let (tick, debt) = admission.level();
-        tell(tick);
-        tell(debt);
-    }
-
-    fn parameters(&self, tell: &mut dyn FnMut(u64)) {
-        self.0.parameters(tell);
-    }
-
-    fn state(&self, numbers: &[u64]) -> Option<Owing> {
-        self.0.state(numbers)
-    }
-
-    fn numbers(&self, state: &Owing, tell: &mut dyn FnMut(u64)) {
-        self.0.numbers(state, tell);
-    }
-
-    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<DebtBucketSnapshot> {
-        self.0.read(reply)
-    }
-}
+same_rule!(LeakyBucketQueue, BucketQueue);

@@ -7,7 +7,8 @@
 //! | n in *every* span, exactly | [`SlidingLog`] | n | 56 bytes for two, and 16 to 32 per further admission |
 //! | n in every span, in bounded memory | [`SlidingBuckets`], [strict](SlidingBuckets::strict) | n | 56 bytes for two, and 16 to 32 per further sub-counter |
 //! | n in every span, nearly, in little memory | [`SlidingWindow`] | n + ⌊n(P−2)/P⌋ | 32 bytes |
-//! | a smooth flow towards something slow | [`LeakyBucket::queue`] | n + c − 1, as released | 24 bytes |
+//! | a smooth flow towards something slow | [`LeakyBucket::queue`] | n + c − 1, as released | 32 bytes |
+//! | bursts, and callers who rather wait than be refused | [`TokenBucket::wait_at_most`] | max(burst, c) + n − 1, as released | 32 bytes |
 //! | a pause after each request | [`MinInterval`] | ⌈P/d⌉ | 8 bytes |
 //! | requests, whatever they cost | any of these, [per request](TokenBucket::per_request) | as above, in requests | as above |
 //! | all of several at once | a tuple: `(TokenBucket, FixedWindow)` | the tightest | the sum |
@@ -46,6 +47,7 @@ use crate::{
 
 mod additive;
 mod admissions;
+mod bucket_queue;
 mod debt_bucket;
 mod fixed_window;
 mod gcra;
@@ -62,6 +64,7 @@ mod sliding_log;
 mod sliding_window;
 mod token_bucket;
 mod tuple;
+mod wait_at_most;
 mod word;
 
 pub use crate::decision::{LazyStatus, Outcome, Status};
@@ -79,6 +82,7 @@ pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;
 pub use token_bucket::TokenBucket;
 pub(crate) use tuple::member_snapshot;
+pub use wait_at_most::WaitAtMost;
 
 /// A rule that admits or refuses costs, as a pure step over the state of one bucket.
 ///
@@ -346,11 +350,12 @@ mod tests {
                 bytes::<TokenBucket>(),
                 bytes::<Gcra>(),
                 bytes::<LeakyBucket>(),
-                bytes::<LeakyBucketQueue>(),
                 bytes::<FixedWindow>(),
             ],
-            [24; 5]
+            [24; 4]
         );
+        let waits = [bytes::<LeakyBucketQueue>(), bytes::<WaitAtMost<Gcra>>()];
+        assert_eq!(waits, [32; 2]);
         assert_eq!([bytes::<SlidingLog>(), bytes::<SlidingBuckets>()], [56; 2]);
         assert_eq!(admissions::BYTES_PER_ENTRY, 16);
         assert_eq!(bytes::<SlidingWindow>(), 32);

@@ -105,6 +105,22 @@ macro_rules! same_rule {
             fn decision(&self, snapshot: &Self::Snapshot) -> $crate::decision::Decision {
                 self.$field.decision(snapshot)
             }
+
+            #[inline]
+            fn delay(&self, snapshot: &Self::Snapshot) -> std::time::Duration {
+                self.$field.delay(snapshot)
+            }
+
+            #[inline]
+            fn withdraw(
+                &self,
+                state: &mut Self::State,
+                admission: &Self::Snapshot,
+                cost: u32,
+                now: $crate::clock::Timestamp,
+            ) {
+                self.$field.withdraw(state, admission, cost, now);
+            }
         }
 
         impl $crate::algorithm::Additive for $name {
@@ -151,6 +167,10 @@ macro_rules! same_rule {
 
             fn numbers(&self, state: &Self::State, tell: &mut dyn FnMut(u64)) {
                 self.$field.numbers(state, tell);
+            }
+
+            fn admission(&self, admission: &Self::Snapshot, tell: &mut dyn FnMut(u64)) {
+                self.$field.admission(admission, tell);
             }
 
             fn read(

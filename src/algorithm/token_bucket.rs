@@ -4,7 +4,13 @@ use crate::{
     quota::Quota,
 };
 
-use super::same_rule::same_rule;
+use crate::{
+    algorithm::{bucket_queue::BucketQueue, debt_bucket::DebtBucket},
+    error::ConfigError,
+    quota::Quota,
+};
+
+use super::{same_rule::same_rule, wait_at_most::WaitAtMost};
 
 /// Admits a request if the bucket holds a token for each unit of its cost; refuses it otherwise.
 ///
@@ -51,6 +57,7 @@ use super::same_rule::same_rule;
 pub struct TokenBucket(DebtBucket);
 
 same_rule!(TokenBucket, DebtBucket);
+same_rule!(WaitAtMost<TokenBucket>, BucketQueue, queue);
 
 impl TokenBucket {
     /// A bucket that refills at this rate and holds as many tokens as the quota has units.
@@ -91,6 +98,31 @@ impl TokenBucket {
     /// The burst is so large that no tick can count it exactly.
     pub fn try_burst(self, units: u64) -> Result<Self, ConfigError> {
         self.0.with_capacity(units).map(Self)
+    }
+
+    /// Delays what comes on top of the burst until its turn, instead of refusing it; refuses it only
+    /// if the wait would be longer than this.
+    ///
+    /// See [`WaitAtMost`](super::WaitAtMost).
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_wait_at_most`](Self::try_wait_at_most) fails, with its error as the message.
+    #[must_use]
+    #[track_caller]
+    pub fn wait_at_most(self, wait: Duration) -> WaitAtMost<Self> {
+        self.try_wait_at_most(wait)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Delays what comes on top of the burst until its turn, instead of refusing it; refuses it only
+    /// if the wait would be longer than this.
+    ///
+    /// # Errors
+    ///
+    /// The wait is so long that no tick can count it exactly.
+    pub fn try_wait_at_most(self, wait: Duration) -> Result<WaitAtMost<Self>, ConfigError> {
+        WaitAtMost::of(&self.0, wait)
     }
 
     /// Gives the policy a name of its own, under which it keeps its buckets when its numbers

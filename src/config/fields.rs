@@ -30,6 +30,7 @@ pub(super) struct Fields {
     pub(super) strict: Option<bool>,
     pub(super) from_first_request: Option<bool>,
     pub(super) interval: Option<Duration>,
+    pub(super) wait_at_most: Option<Duration>,
     algorithm: Option<String>,
     name: Option<String>,
 }
@@ -46,6 +47,7 @@ impl Fields {
             "strict" => once(&mut self.strict, field, map)?,
             "from-first-request" => once(&mut self.from_first_request, field, map)?,
             "interval" => once(&mut self.interval, field, map)?,
+            "wait-at-most" => once(&mut self.wait_at_most, field, map)?,
             "name" => once(&mut self.name, field, map)?,
             _ => return Ok(false),
         }

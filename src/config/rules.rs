@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer};
 use crate::{
     algorithm::{
         FixedWindow, Gcra, LeakyBucket, LeakyBucketQueue, MinInterval, SlidingBuckets, SlidingLog,
-        SlidingWindow, TokenBucket,
+        SlidingWindow, TokenBucket, WaitAtMost,
     },
     error::ConfigError,
 };
@@ -15,7 +15,7 @@ use super::fields::{FieldError, Fields, FromFields, MapVisitor, Reason, required
 /// An algorithm: its name in the field `algorithm`, its fields beside that and `name`, and how it
 /// is built from them.
 macro_rules! rule {
-    ($rule:ident, $name:literal, [$($field:literal),+], $build:expr) => {
+    ($rule:ty, $name:literal, [$($field:literal),+], $build:expr) => {
         impl FromFields for $rule {
             const NAME: &'static str = $name;
             const FIELDS: &'static [&'static str] = &[$($field),+];
@@ -64,6 +64,39 @@ rule!(
     "leaky-bucket",
     ["quota", "capacity"],
     leaky_bucket::<LeakyBucket>
+);
+
+rule!(
+    WaitAtMost<TokenBucket>,
+    "token-bucket",
+    ["quota", "burst", "wait-at-most"],
+    |fields| {
+        let wait = required::<TokenBucket, _>(fields.wait_at_most, "wait-at-most")?;
+        let rule = TokenBucket::build(fields)?;
+        rule.try_wait_at_most(wait).in_field("wait-at-most")
+    }
+);
+
+rule!(
+    WaitAtMost<Gcra>,
+    "gcra",
+    ["quota", "burst", "wait-at-most"],
+    |fields| {
+        let wait = required::<Gcra, _>(fields.wait_at_most, "wait-at-most")?;
+        let rule = Gcra::build(fields)?;
+        rule.try_wait_at_most(wait).in_field("wait-at-most")
+    }
+);
+
+rule!(
+    WaitAtMost<LeakyBucket>,
+    "leaky-bucket",
+    ["quota", "capacity", "wait-at-most"],
+    |fields| {
+        let wait = required::<LeakyBucket, _>(fields.wait_at_most, "wait-at-most")?;
+        let rule = LeakyBucket::build(fields)?;
+        rule.try_wait_at_most(wait).in_field("wait-at-most")
+    }
 );
 
 rule!(

@@ -24,6 +24,8 @@ macro_rules! every_algorithm {
             "token bucket with burst", TokenBucket::new($quota).burst($burst), debt_bucket(units, period, burst);
             "leaky bucket", LeakyBucket::new($quota).capacity($burst), debt_bucket(units, period, burst);
             "leaky bucket queue", LeakyBucket::new($quota).capacity($burst).queue(), queue(units, period, burst);
+            "leaky bucket that waits", LeakyBucket::new($quota).wait_at_most($interval), wait_at_most(units, period, units, interval);
+            "token bucket that waits", TokenBucket::new($quota).burst($burst).wait_at_most($interval), wait_at_most(units, period, burst, interval);
             "gcra", Gcra::new($quota).burst($burst), debt_bucket(units, period, burst);
             "min interval", MinInterval::new($interval), min_interval(interval);
             "token bucket per request", TokenBucket::new($quota).burst($burst).per_request(), debt_bucket_per_request(units, period, burst);

@@ -16,8 +16,11 @@ pub(in crate::algorithm) struct Owed {
     pub(super) tick_micros: u32,
     pub(super) cost: u32,
     pub(super) is_admitted: bool,
-    /// Whether an admitted request waits until what was owed before it is paid.
-    pub(super) is_queue: bool,
+    /// If requests wait: the burst, in parts, and what of the capacity is less than a unit. Else 0.
+    ///
+    /// A request goes through at once, or when no more than the burst is owed with it; one that costs
+    /// more than the burst, when nothing is owed before it.
+    pub(super) burst_and_rest: u64,
 }
 
 impl Owed {
@@ -34,7 +37,7 @@ impl Owed {
                 self.parts_per_unit,
                 self.parts_per_tick,
                 u64::from(self.tick_micros) << 32 | u64::from(self.cost),
-                u64::from(self.is_queue),
+                self.burst_and_rest,
             ],
             |status, limit| Self::of(status).standing(limit),
         )
@@ -49,7 +52,7 @@ impl Owed {
             parts_per_unit,
             parts_per_tick,
             tick_and_cost,
-            is_queue,
+            burst_and_rest,
         ] = *status.numbers();
         Self {
             debt,
@@ -60,14 +63,14 @@ impl Owed {
             tick_micros: (tick_and_cost >> 32) as u32,
             cost: tick_and_cost as u32,
             is_admitted: status.is_admitted(),
-            is_queue: is_queue == 1,
+            burst_and_rest,
         }
     }
 
     /// The status of a bucket of which `limit` units may be owed.
     #[inline(always)]
     fn standing(&self, limit: u64) -> Status {
-        let capacity = limit * self.parts_per_unit;
+        let capacity = limit * self.parts_per_unit + self.rest();
         let remaining = capacity.saturating_sub(self.debt) / self.parts_per_unit;
         let cost = u64::from(self.cost);
         let standing = Status::of(limit, remaining, cost, self.is_admitted, |units| {
@@ -76,18 +79,30 @@ impl Owed {
         });
         Status {
             delay_micros: self.delay_micros(),
+            // Not the wait for `limit` units, which may be there while less than a unit is owed.
+            reset_after_micros: self.micros_to_pay(self.debt).unwrap_or(0),
             ..standing
+        }
+    }
+
+    /// What of the capacity is less than a unit.
+    #[inline]
+    fn rest(&self) -> u64 {
+        match self.burst_and_rest {
+            0 => 0,
+            both => both % self.parts_per_unit,
         }
     }
 
     /// How long an admitted request is delayed.
     #[inline]
     pub(in crate::algorithm) fn delay_micros(&self) -> u64 {
-        if !(self.is_queue && self.is_admitted && self.cost > 0) {
+        if self.burst_and_rest == 0 || !self.is_admitted || self.cost == 0 {
             return 0;
         }
+        let burst = self.burst_and_rest - self.rest();
         let charged = u64::from(self.cost).saturating_mul(self.parts_per_unit);
-        self.micros_to_pay(self.debt.saturating_sub(charged))
+        self.micros_to_pay(self.debt.saturating_sub(charged.max(burst)))
             .unwrap_or(0)
     }
 

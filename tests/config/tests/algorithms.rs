@@ -62,6 +62,20 @@ fn every_algorithm_is_read_as_it_is_built_in_code() {
     reads(queue, leaky().capacity(5).queue());
     reads(queue, leaky().queue().capacity(5));
 
+    let wait = Duration::from_secs(5);
+    reads(
+        r#"{"algorithm":"token-bucket","quota":"20/s","burst":40,"wait-at-most":"5s"}"#,
+        bucket().burst(40).wait_at_most(wait),
+    );
+    reads(
+        r#"{"algorithm":"gcra","quota":"20/s","wait-at-most":"5s"}"#,
+        Gcra::new(SECOND).wait_at_most(wait),
+    );
+    reads(
+        r#"{"quota":"20/s","capacity":5,"wait-at-most":"5s"}"#,
+        leaky().capacity(5).wait_at_most(wait),
+    );
+
     let window = || FixedWindow::new(Quota::per_day(5_000));
     reads(
         r#"{"algorithm":"fixed-window","quota":"5000/day"}"#,

@@ -31,6 +31,7 @@ pub fn every_algorithm(numbers: &Numbers) -> Vec<Subject> {
             (LeakyBucket::new(other).queue(), FixedWindow::new(quota).from_first_request(), SlidingBuckets::new(quota, step).strict()),
             [queue(m, o, m), window_from_first_request(n, p), strict_buckets(n, p, precision)],
         ),
+        Subject::new("(gcra that waits, fixed window)", (Gcra::new(quota).burst(b).wait_at_most(gap), FixedWindow::new(other)), [wait_at_most(n, p, b, d), fixed_window(m, o)]),
         Subject::new(
             "(token bucket, buckets, log, interval)",
             (TokenBucket::new(quota).burst(b), SlidingBuckets::new(quota, step), SlidingLog::new(other), MinInterval::new(gap)),

@@ -122,7 +122,7 @@ pub fn by_search(model: &dyn Model, cost: u32, admitted: bool, delay: i128, now:
         retry_after,
         never_fits: !admitted && retry_after.is_none(),
         replenished_after: until(remaining + 1),
-        reset_after: until(limit),
+        reset_after: model.reset_after(now).map_or_else(|| until(limit), narrow),
         delay: narrow(delay),
     }
 }

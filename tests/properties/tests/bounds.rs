@@ -215,6 +215,64 @@ fn queue_releases(n: u64, period: u64, capacity: u64, largest_cost: u64) {
 }
 
 #[test]
+fn what_waits_on_top_of_a_burst_adds_nothing_to_it_whoever_gives_up() {
+    let (mut cases, mut reached) = (0, 0);
+    for (n, period) in quotas(4) {
+        for (burst, wait) in [(0, 3), (1, 0), (1, 1), (1, 3), (2, 1), (2, 4), (3, 2)] {
+            let rule = TokenBucket::new(quota(n, period)).burst(burst);
+            let rule = rule.wait_at_most(micros(wait));
+            let most_at_once = if n == 0 || burst == 0 {
+                0
+            } else {
+                burst + wait * n / period
+            };
+            if most_at_once > 5 {
+                // More states than anyone can look at.
+                continue;
+            }
+            for largest_cost in 1..=most_at_once.min(2) {
+                let (was_reached, holds) =
+                    releases_of_waiting(&rule, (n, period, burst, wait), largest_cost);
+                assert!(
+                    was_reached || !holds,
+                    "{n} in {period}, burst {burst}, wait {wait}"
+                );
+                cases += 1;
+                reached += usize::from(was_reached);
+            }
+        }
+    }
+    assert!(reached * 4 >= cases * 3, "{reached} of {cases}");
+}
+
+/// Whether the bound is reached, and whether it must be: where no more than a unit is paid in a
+/// microsecond, and the room holds what is.
+fn releases_of_waiting<A>(
+    rule: &A,
+    (n, period, burst, wait): (u64, u64, u64, u64),
+    largest_cost: u64,
+) -> (bool, bool)
+where
+    A: Algorithm<State: Debug, Snapshot: Debug>,
+{
+    let [n, period, burst, wait] = [n, period, burst, wait].map(i128::from);
+    let bound = formulas::wait_at_most(n, period, 1, burst, largest_cost.into());
+    let mut reached = true;
+    for withdrawals in [false, true] {
+        let search = Search {
+            counts: Counts::Releases,
+            withdrawals,
+            before: u64::try_from(period).unwrap() + 1,
+            ..Search::units(u64::try_from(period).unwrap(), largest_cost)
+        };
+        let what = format!("{n} in {period}, burst {burst}, wait {wait}");
+        reached &= stays_within(&what, rule, search, bound);
+    }
+    let room = burst * period + wait * n;
+    (reached, n <= period && room >= n + period - 1)
+}
+
+#[test]
 fn a_min_interval_lets_through_the_period_over_the_interval_rounded_up() {
     for period in 1..=9 {
         for interval in 1..=9 {

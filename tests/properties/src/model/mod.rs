@@ -68,6 +68,12 @@ pub trait Model: fmt::Debug {
         0
     }
 
+    /// How long until it is as one that was never charged, where that is not when all units are
+    /// there.
+    fn reset_after(&self, _now: i128) -> Option<i128> {
+        None
+    }
+
     /// The printed bound, if no cost is larger than this.
     fn bound(&self, largest_cost: i128) -> Bound;
 }

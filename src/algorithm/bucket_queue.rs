@@ -1,0 +1,303 @@
+//! A debt bucket whose requests wait: [`LeakyBucketQueue`](super::LeakyBucketQueue) and
+//! [`WaitAtMost`](super::WaitAtMost).
+//!
+//! It counts as any debt bucket does, and an admitted request leaves when no more than the burst is
+//! owed with it: so the burst goes at once, and the rest one by one at the rate. One that costs more
+//! than the burst leaves when nothing is owed before it. Nobody overtakes: who is charged later
+//! leaves later, or at the same instant.
+//!
+//! # Who is dropped while he waits
+//!
+//! Each admission is a *turn*: a stretch of the parts that are paid off one after the other. The last
+//! turn can be taken back as if it had never been. One in the middle cannot: those behind it were
+//! promised their instants, and a newcomer in it would overtake them. So it is remembered, and taken
+//! back when it has become the last. Turns that touch are remembered as one, at most
+//! [`MAX_ROWS`] of them, and only while everything was counted under one plan.
+
+use std::time::Duration;
+
+use crate::{
+    algorithm::{Algorithm, ConfigId, PolicyId, Script, ScriptReply, Scripted},
+    clock::Timestamp,
+    decision::{Decision, PolicyDecision},
+    error::ConfigError,
+};
+
+use super::debt_bucket::{DebtBucket, DebtBucketSnapshot, Owing, Rate, Turn};
+
+/// So many rows of dropped requests are remembered of one key.
+const MAX_ROWS: usize = 32;
+
+/// A debt bucket whose requests wait.
+#[derive(Debug, Clone)]
+pub struct BucketQueue {
+    bucket: DebtBucket,
+    burst_units: u64,
+    /// The burst, in parts, and what of the capacity is less than a unit.
+    burst_and_rest: u64,
+}
+
+/// What is owed, and who was dropped.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OwingInTurns {
+    owing: Owing,
+    dropped: Option<Box<Dropped>>,
+}
+
+/// The turns of those who were dropped while others waited behind them.
+#[derive(Debug, Clone, PartialEq)]
+struct Dropped {
+    /// The numbers that all of it was counted under.
+    rate: Rate,
+    /// Without any that touch each other.
+    rows: Vec<Turn>,
+}
+
+impl Dropped {
+    /// Remembers one more, if there is room.
+    fn remember(&mut self, mut turn: Turn) {
+        self.rows.retain(|row| {
+            let touches = row.ends_at == turn.begins_at || row.begins_at == turn.ends_at;
+            if touches {
+                turn = Turn {
+                    begins_at: turn.begins_at.min(row.begins_at),
+                    ends_at: turn.ends_at.max(row.ends_at),
+                    cost: turn.cost + row.cost,
+                };
+            }
+            !touches
+        });
+        if self.rows.len() < MAX_ROWS {
+            self.rows.push(turn);
+        }
+    }
+
+    /// Forgets the row that ends there, and tells it.
+    fn take(&mut self, ends_at: u128) -> Option<Turn> {
+        let index = self.rows.iter().position(|row| row.ends_at == ends_at)?;
+        Some(self.rows.swap_remove(index))
+    }
+}
+
+impl OwingInTurns {
+    fn of(owing: Owing) -> Self {
+        Self {
+            owing,
+            dropped: None,
+        }
+    }
+}
+
+impl BucketQueue {
+    /// Lets the burst through at once, and delays what comes behind it.
+    pub(super) fn new(bucket: DebtBucket, burst_units: u64) -> Self {
+        let burst_and_rest = bucket.burst_parts(burst_units) + bucket.rest_parts();
+        Self {
+            bucket,
+            burst_units,
+            burst_and_rest,
+        }
+    }
+
+    /// The bucket, whose burst goes at once; the rest waits, but no longer than this.
+    pub(super) fn with_wait(bucket: &DebtBucket, wait: Duration) -> Result<Self, ConfigError> {
+        let burst_units = bucket.capacity_units();
+        let bucket = bucket.with_wait(wait)?;
+        Ok(Self::new(bucket, burst_units))
+    }
+
+    pub(super) fn with_capacity(&self, units: u64) -> Result<Self, ConfigError> {
+        let bucket = self.bucket.with_capacity(units)?;
+        Ok(Self::new(bucket, self.burst_units))
+    }
+
+    pub(super) fn named(self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
+        let bucket = self.bucket.named(name)?;
+        Ok(Self { bucket, ..self })
+    }
+
+    #[inline(always)]
+    fn told(&self, snapshot: &DebtBucketSnapshot) -> PolicyDecision {
+        let owed = self.bucket.owed(snapshot, self.burst_and_rest);
+        PolicyDecision::lazy(self.bucket.policy(), owed.lazy())
+    }
+
+    /// Runs a change of what is owed, after which the dropped may stand elsewhere.
+    #[inline(always)]
+    fn change<T>(&self, state: &mut OwingInTurns, change: impl FnOnce(&mut Owing) -> T) -> T {
+        match &state.dropped {
+            None => change(&mut state.owing),
+            Some(_) => self.change_beside_dropped(state, change),
+        }
+    }
+
+    /// Where the clock has stepped back so far that what is owed was moved, or where another plan
+    /// was charged, the turns of before are nowhere.
+    #[cold]
+    fn change_beside_dropped<T>(
+        &self,
+        state: &mut OwingInTurns,
+        change: impl FnOnce(&mut Owing) -> T,
+    ) -> T {
+        let tick_before = state.owing.count.tick();
+        let changed = change(&mut state.owing);
+        let was_moved = state.owing.count.tick() < tick_before;
+        let is_of_one = self.bucket.is_of_one(&state.owing);
+        state.dropped = state
+            .dropped
+            .take()
+            .filter(|dropped| !was_moved && is_of_one && dropped.rate == self.bucket.rate());
+        changed
+    }
+}
+
+impl Algorithm for BucketQueue {
+    type State = OwingInTurns;
+    type Snapshot = DebtBucketSnapshot;
+
+    #[inline]
+    fn policy_id(&self) -> PolicyId {
+        self.bucket.policy_id()
+    }
+
+    #[inline]
+    fn config_id(&self) -> ConfigId {
+        self.bucket.config_id()
+    }
+
+    #[inline]
+    fn fresh(&self, at: Timestamp) -> OwingInTurns {
+        OwingInTurns::of(self.bucket.fresh(at))
+    }
+
+    #[inline]
+    fn mend(&self, state: &mut OwingInTurns, now: Timestamp) {
+        self.change(state, |owing| self.bucket.mend(owing, now));
+    }
+
+    #[inline]
+    fn judge(&self, state: &OwingInTurns, cost: u32, now: Timestamp) -> bool {
+        self.bucket.judge(&state.owing, cost, now)
+    }
+
+    #[inline]
+    fn charge(&self, state: &mut OwingInTurns, cost: u32, now: Timestamp) {
+        self.change(state, |owing| self.bucket.charge(owing, cost, now));
+    }
+
+    /// Changes nothing: those behind keep the turns that they were promised.
+    fn refund(&self, _state: &mut OwingInTurns, _cost: u32, _now: Timestamp) {}
+
+    #[inline]
+    fn is_fresh(&self, state: &OwingInTurns, now: Timestamp) -> bool {
+        self.bucket.is_fresh(&state.owing, now)
+    }
+
+    #[inline]
+    fn inherit(&self, shared: &OwingInTurns, now: Timestamp) -> OwingInTurns {
+        OwingInTurns::of(self.bucket.inherit(&shared.owing, now))
+    }
+
+    #[inline]
+    fn snapshot(
+        &self,
+        state: &OwingInTurns,
+        cost: u32,
+        admitted: bool,
+        now: Timestamp,
+    ) -> DebtBucketSnapshot {
+        self.bucket.snapshot(&state.owing, cost, admitted, now)
+    }
+
+    #[inline]
+    fn look(&self, state: &OwingInTurns, cost: u32, now: Timestamp) -> (bool, DebtBucketSnapshot) {
+        self.bucket.look(&state.owing, cost, now)
+    }
+
+    #[inline(always)]
+    fn step(
+        &self,
+        state: &mut OwingInTurns,
+        cost: u32,
+        now: Timestamp,
+    ) -> (bool, DebtBucketSnapshot) {
+        self.change(state, |owing| self.bucket.step(owing, cost, now))
+    }
+
+    #[inline]
+    fn describe(&self, snapshot: &DebtBucketSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+        tell(self.told(snapshot).resolved());
+    }
+
+    #[inline(always)]
+    fn decision(&self, snapshot: &DebtBucketSnapshot) -> Decision {
+        Decision::of_one(self.told(snapshot))
+    }
+
+    #[inline]
+    fn delay(&self, snapshot: &DebtBucketSnapshot) -> Duration {
+        let owed = self.bucket.owed(snapshot, self.burst_and_rest);
+        Duration::from_micros(owed.delay_micros())
+    }
+
+    fn withdraw(
+        &self,
+        state: &mut OwingInTurns,
+        admission: &DebtBucketSnapshot,
+        _cost: u32,
+        now: Timestamp,
+    ) {
+        let bucket = &self.bucket;
+        let mut last = bucket.turn_of(admission);
+        if !bucket.take_back(&mut state.owing, last, now) {
+            if bucket.is_of_one(&state.owing) {
+                let dropped = state.dropped.get_or_insert_with(|| {
+                    let (rate, rows) = (bucket.rate(), Vec::new());
+                    Box::new(Dropped { rate, rows })
+                });
+                dropped.rows.retain(|row| !bucket.is_paid(row.ends_at, now));
+                dropped.remember(last);
+            }
+            return;
+        }
+        if let Some(mut dropped) = state.dropped.take() {
+            while let Some(row) = dropped.take(last.begins_at) {
+                bucket.take_back(&mut state.owing, row, now);
+                last = row;
+            }
+            dropped.rows.retain(|row| !bucket.is_paid(row.ends_at, now));
+            state.dropped = Some(dropped).filter(|dropped| !dropped.rows.is_empty());
+        }
+    }
+}
+
+impl Scripted for BucketQueue {
+    fn script() -> Script {
+        DebtBucket::script()
+            .without_refund()
+            .withdraws(&["admitted_tick", "admitted_debt"])
+    }
+
+    fn admission(&self, admission: &DebtBucketSnapshot, tell: &mut dyn FnMut(u64)) {
+        let (tick, debt) = admission.level();
+        tell(tick);
+        tell(debt);
+    }
+
+    fn parameters(&self, tell: &mut dyn FnMut(u64)) {
+        self.bucket.parameters(tell);
+    }
+
+    /// Without the dropped: whose turn is not remembered loses it.
+    fn state(&self, numbers: &[u64]) -> Option<OwingInTurns> {
+        self.bucket.state(numbers).map(OwingInTurns::of)
+    }
+
+    fn numbers(&self, state: &OwingInTurns, tell: &mut dyn FnMut(u64)) {
+        self.bucket.numbers(&state.owing, tell);
+    }
+
+    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<DebtBucketSnapshot> {
+        self.bucket.read(reply)
+    }
+}
