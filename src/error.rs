@@ -250,7 +250,7 @@ impl StoreError {
         }
     }
 
-    /// What is wrong: the store is unavailable, misconfigured, or cannot keep this key.
+    /// What is wrong: the store is unavailable, misconfigured, or cannot take this request.
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
     }
@@ -261,7 +261,7 @@ impl fmt::Display for StoreError {
         let what = match self.kind {
             StoreErrorKind::Unavailable => "unavailable",
             StoreErrorKind::Misconfigured => "set up wrongly",
-            StoreErrorKind::InvalidInput => "unable to keep this request's key",
+            StoreErrorKind::InvalidInput => "unable to take this request",
         };
         write!(f, "the rate-limit store is {what}: {}", self.source)
     }

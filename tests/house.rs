@@ -79,7 +79,10 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("sha1", &["store/redis/"]),
     ("sha2", &["key/"]),
     ("siphasher", &["policy.rs"]),
-    ("tokio", &["layer/waiting.rs", "store/redis/"]),
+    (
+        "tokio",
+        &["layer/waiting.rs", "limiter/until_ready.rs", "store/redis/"],
+    ),
     ("tonic", &["key/", "response/"]),
     ("tower_layer", &["layer/"]),
     ("tower_service", &["layer/"]),

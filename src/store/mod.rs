@@ -133,6 +133,14 @@ pub trait Store<A: Limit, K: Key>: Clone + Send + Sync + 'static {
     fn reset<Q: AsKey<K> + ?Sized>(&self, algorithm: &A, key: &Q)
     -> Answer<Written, Self::Writing>;
 
+    /// Tells its buckets from those of other stores, as long as it lives: who
+    /// [waits](crate::RateLimiter) for a bucket waits in one line with those who use a clone.
+    ///
+    /// By default all stores of a type share the line of a policy and key.
+    fn buckets_id(&self) -> usize {
+        0
+    }
+
     /// Gives back the slot of a request that was dropped while it waited in the queue.
     ///
     /// It is called while a future is dropped, so it must not block; a store that cannot do it at

@@ -304,6 +304,10 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for LocalStore<A, K, C> {
         Answer::Now(Ok(()))
     }
 
+    fn buckets_id(&self) -> usize {
+        Arc::as_ptr(&self.tables).addr()
+    }
+
     fn withdraw(&self, algorithm: &A, key: &K, admission: &A::Snapshot, cost: u32) {
         let call = self.call(algorithm, cost);
         self.table(algorithm).withdraw(key, admission, call);

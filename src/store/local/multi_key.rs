@@ -3,7 +3,7 @@
 //! The locks are taken in the order of the places, and within a place the shard's before the
 //! overflow bucket's. So no two threads wait for each other.
 
-use std::{borrow::Cow, future::Pending};
+use std::{borrow::Cow, future::Pending, sync::Arc};
 
 use crate::{
     algorithm::{Algorithm, member_snapshot},
@@ -315,6 +315,10 @@ macro_rules! each_of {
             ) -> Answer<Written, Self::Writing> {
                 self.reset_now(limits, keys);
                 Answer::Now(Ok(()))
+            }
+
+            fn buckets_id(&self) -> usize {
+                Arc::as_ptr(&self.tables).addr()
             }
 
             fn withdraw(

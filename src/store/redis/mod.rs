@@ -340,6 +340,10 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         }))
     }
 
+    fn buckets_id(&self) -> usize {
+        Arc::as_ptr(&self.shared).addr()
+    }
+
     fn withdraw(&self, algorithm: &A, key: &K, admission: &A::Snapshot, cost: u32) {
         let scripts = self.shared.script_cache.scripts::<A>();
         let keys = self.shared.keys(algorithm.policy_id(), scripts, key);

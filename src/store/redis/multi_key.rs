@@ -217,6 +217,10 @@ macro_rules! each_of {
                     }))
                 }
 
+                fn buckets_id(&self) -> usize {
+                    Arc::as_ptr(&self.shared).addr()
+                }
+
                 fn withdraw(
                     &self,
                     EachOf(limits): &Limits<$($Algorithm),+>,

@@ -1,0 +1,224 @@
+//! Waiting by hand until a cost is admitted.
+
+mod support;
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{
+    sync::{Mutex, mpsc},
+    task::JoinSet,
+    time::{Instant, sleep, timeout},
+};
+use tollgate::{
+    Quota, RateLimiter, StoreErrorKind, Timestamp,
+    algorithm::{
+        Algorithm, FixedWindow, Gcra, LeakyBucket, LeakyBucketQueue, MinInterval, SlidingLog,
+        TokenBucket, WaitAtMost,
+    },
+    clock::Clock,
+    store::{LocalStore, Store, local::LocalBuckets},
+};
+
+use support::{Broken, Remote};
+
+/// The time of the store is the time that the sleeps are in.
+#[derive(Clone, Debug)]
+struct TokioClock(Instant);
+
+impl Clock for TokioClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(1_700_000_000_000_000).saturating_add(self.0.elapsed())
+    }
+}
+
+fn store<A: LocalBuckets<K>, K>() -> LocalStore<A, K, TokioClock> {
+    LocalStore::builder()
+        .clock(TokioClock(Instant::now()))
+        .build()
+}
+
+const fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn ten_a_second(burst: u64, wait: Duration) -> WaitAtMost<TokenBucket> {
+    let bucket = TokenBucket::new(Quota::per_second(10)).burst(burst);
+    bucket.wait_at_most(wait)
+}
+
+/// Timers are good to a millisecond.
+fn is_due(at: Duration, due: u64) -> bool {
+    (due..=due + 2).contains(&u64::try_from(at.as_millis()).unwrap())
+}
+
+/// 64 workers of one key, who each wait for so many turns: how long the longest took, and all of
+/// them.
+async fn longest_wait<A, S>(rule: A, store: S, turns: usize) -> (Duration, Duration)
+where
+    A: Algorithm,
+    S: Store<A, String, Deciding: Send> + Send + Sync + 'static,
+    A::Snapshot: Sync,
+{
+    let limiter = Arc::new(RateLimiter::new(rule, store));
+    let (start, mut workers) = (Instant::now(), JoinSet::new());
+    for _ in 0..64 {
+        let limiter = Arc::clone(&limiter);
+        workers.spawn(async move {
+            let mut longest = Duration::ZERO;
+            for _ in 0..turns {
+                let asked = Instant::now();
+                let decision = limiter.until_ready("tenant", 1).await.unwrap();
+                assert!(decision.is_admitted());
+                longest = longest.max(asked.elapsed());
+            }
+            longest
+        });
+    }
+    let longest = workers.join_all().await.into_iter().max();
+    (longest.unwrap(), start.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_64_workers_nobody_waits_longer_than_one_and_a_half_fair_turns_whatever_the_rule() {
+    async fn is_fair<A>(name: &str, rule: A, fair: Duration)
+    where
+        A: Algorithm<State: Sync, Snapshot: Sync>,
+    {
+        let near = longest_wait(rule.clone(), store(), 5).await;
+        let far = longest_wait(rule, Remote(store()), 5).await;
+        for (longest, all) in [near, far] {
+            assert!(longest <= fair * 3 / 2, "{name}: {longest:?} of {fair:?}");
+            assert!(all <= fair * 5 * 5 / 4, "{name}: {all:?} for all");
+        }
+    }
+    let quota = Quota::per_second(50);
+    let fair = millis(64 * 20);
+    is_fair("token bucket", TokenBucket::new(quota).burst(5), fair).await;
+    is_fair("one at a time", Gcra::new(quota).burst(1), fair).await;
+    is_fair("queue", LeakyBucket::new(quota).queue(), fair).await;
+    is_fair("waits", ten_a_second(1, millis(200)), millis(64 * 100)).await;
+    is_fair("interval", MinInterval::new(millis(20)), fair).await;
+    // Fifty at once, each second: the 64 of a turn take two seconds at the worst.
+    is_fair("window", FixedWindow::new(quota), millis(2_000)).await;
+    is_fair("log", SlidingLog::new(quota), millis(2_000)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_comes_first_is_served_first_and_a_smaller_cost_does_not_overtake() {
+    let limiter = RateLimiter::new(
+        TokenBucket::new(Quota::per_second(10)),
+        store::<_, String>(),
+    );
+    let (limiter, served) = (Arc::new(limiter), Arc::new(Mutex::new(Vec::new())));
+    assert!(limiter.check_cost("bob", 10).await.unwrap().is_admitted());
+    let mut workers = JoinSet::new();
+    for (number, cost) in [5, 1, 3, 1, 2].into_iter().enumerate() {
+        let (limiter, served) = (Arc::clone(&limiter), Arc::clone(&served));
+        workers.spawn(async move {
+            limiter.until_ready("bob", cost).await.unwrap();
+            served.lock().await.push(number);
+        });
+        tokio::task::yield_now().await;
+    }
+    workers.join_all().await;
+    assert_eq!(*served.lock().await, [0, 1, 2, 3, 4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_gives_up_charges_nothing_and_the_next_takes_the_turn_at_once() {
+    let limiter = RateLimiter::new(
+        Gcra::new(Quota::per_second(10)).burst(1),
+        store::<_, String>(),
+    );
+    let limiter = Arc::new(limiter);
+    assert!(limiter.check("bob").await.unwrap().is_admitted());
+    let (sender, mut served) = mpsc::unbounded_channel();
+    let start = Instant::now();
+    let mut workers: Vec<_> = (0..4)
+        .map(|number| {
+            let (limiter, sender) = (Arc::clone(&limiter), sender.clone());
+            Some(tokio::spawn(async move {
+                limiter.until_ready("bob", 1).await.unwrap();
+                sender.send((number, start.elapsed())).unwrap();
+            }))
+        })
+        .collect();
+    sleep(millis(50)).await;
+    // The first in line, who sleeps, and one behind him.
+    for number in [0, 2] {
+        workers[number].take().unwrap().abort();
+    }
+    for (number, due) in [(1, 100), (3, 200)] {
+        let (served, at) = served.recv().await.unwrap();
+        assert_eq!(served, number);
+        assert!(is_due(at, due), "{served} at {at:?}");
+    }
+    let late = timeout(millis(50), limiter.until_ready("bob", 1)).await;
+    assert!(late.is_err());
+    sleep(millis(50)).await;
+    assert_eq!(limiter.peek("bob").await.unwrap().remaining(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_gives_up_a_delay_gives_its_turn_back() {
+    let queue: LeakyBucketQueue = LeakyBucket::new(Quota::per_second(10)).queue();
+    let limiter = RateLimiter::new(queue, store::<_, String>());
+    assert!(
+        limiter
+            .until_ready("bob", 1)
+            .await
+            .unwrap()
+            .delay()
+            .is_zero()
+    );
+    let start = Instant::now();
+    let dropped = timeout(millis(50), limiter.until_ready("bob", 1)).await;
+    assert!(dropped.is_err());
+    let admitted = limiter.until_ready("bob", 1).await.unwrap();
+    assert!(is_due(start.elapsed(), 100), "{admitted:?}");
+    // It has had its turn: that is not given back.
+    assert_eq!(limiter.peek("bob").await.unwrap().remaining(), 9);
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_and_policies_and_stores_have_lines_of_their_own() {
+    let gcra = Gcra::new(Quota::one_every(Duration::from_secs(3_600)));
+    let (one, other) = (store::<Gcra, String>(), store::<Gcra, String>());
+    let full = RateLimiter::new(gcra.clone(), one.clone());
+    full.until_ready("bob", 1).await.unwrap();
+    let waiting = tokio::spawn(async move { full.until_ready("bob", 1).await });
+    sleep(millis(5)).await;
+    let at_once = timeout(millis(5), async {
+        RateLimiter::new(gcra.clone(), one.clone())
+            .until_ready("ann", 1)
+            .await?;
+        let named = RateLimiter::new(gcra.clone().named("other"), one);
+        named.until_ready("bob", 1).await?;
+        RateLimiter::new(gcra, other).until_ready("bob", 1).await
+    });
+    assert!(at_once.await.unwrap().unwrap().is_admitted());
+    waiting.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_never_fits_is_an_error_at_once() {
+    let limiter = RateLimiter::new(
+        TokenBucket::new(Quota::per_day(3)).named("api"),
+        store::<_, String>(),
+    );
+    let error = limiter.until_ready("bob", 4).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::InvalidInput);
+    let why = r#"a cost of 4 is more than "api" ever lets through, 3"#;
+    assert!(error.to_string().ends_with(why), "{error}");
+    assert!(limiter.until_ready("bob", 3).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_fails_ends_the_wait() {
+    let limiter = RateLimiter::new(
+        FixedWindow::new(Quota::per_day(1)),
+        Broken(StoreErrorKind::Unavailable),
+    );
+    let error = limiter.until_ready("bob", 1).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+}
