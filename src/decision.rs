@@ -90,6 +90,28 @@ impl PolicyDecision {
         self.status = Known::Resolved(self.read(|standing| *standing));
     }
 
+    /// What is said where nobody may wait any more: refused for as long as it would be delayed. What
+    /// is not delayed stays as it is.
+    #[cfg(feature = "layer")]
+    fn refused_for_its_delay(&self) -> Self {
+        let status = self.read(|status| *status);
+        let delay_micros = status.delay_micros;
+        if delay_micros == 0 {
+            return self.clone();
+        }
+        let refused = Status {
+            remaining: 0,
+            outcome: Outcome::RefusedForMicros(delay_micros),
+            replenished_after_micros: delay_micros,
+            delay_micros: 0,
+            ..status
+        };
+        Self {
+            status: Known::Resolved(refused),
+            ..self.clone()
+        }
+    }
+
     /// Whether both are of one policy with the same numbers.
     pub(crate) fn is_of_the_same_policy(&self, other: &Self) -> bool {
         (self.limit, self.window_micros) == (other.limit, other.window_micros)
@@ -269,6 +291,19 @@ impl Decision {
             delay_micros: if is_admitted { delay_micros } else { 0 },
             policies,
         })))
+    }
+
+    /// What is said to a request that was to be delayed, where nobody may wait any more.
+    #[cfg(feature = "layer")]
+    pub(crate) fn refused_for_its_delay(&self) -> Self {
+        let policies = self.policies().iter();
+        let mut refused: Vec<_> = policies
+            .map(PolicyDecision::refused_for_its_delay)
+            .collect();
+        match refused.len() {
+            1 => Self::of_one(refused.remove(0)),
+            _ => Self::of_all(refused),
+        }
     }
 
     /// Works its status out, for whoever asks for most of it.

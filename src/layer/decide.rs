@@ -105,7 +105,7 @@ pub enum Next<Choice, Key, Snapshot, Answer> {
     /// The inner service is called.
     Admitted(Admitted<Choice, Snapshot>),
     /// The inner service is called after this delay.
-    Queued(Asked<Choice, Key>, Snapshot, Duration),
+    Queued(Asked<Choice, Key>, Snapshot, Duration, WaitPermit),
     /// The request is answered in the inner service's place.
     Answered(Answer),
 }
@@ -189,8 +189,15 @@ where
                     let asked = Asked { choice, key, cost };
                     return Next::Admitted(LayerFor::<Svc, Req>::admission(self, asked, snapshot));
                 }
-                let key = key();
-                Next::Queued(Asked { choice, key, cost }, snapshot, delay)
+                let asked = Asked {
+                    choice,
+                    key: key(),
+                    cost,
+                };
+                match self.options.max_waiting.permit() {
+                    Some(permit) => Next::Queued(asked, snapshot, delay, permit),
+                    None => Next::Answered(self.too_many_wait(request, &asked, &snapshot)),
+                }
             }
             Ok(refused) => {
                 let decision = limit.decision_of(&refused.snapshot);
@@ -257,13 +264,48 @@ where
     }
 
     fn withdraw(&self, asked: &Asked<A::Choice, F::Key>, admission: &Self::Snapshot) {
-        let limit = self.limiter.algorithm().limit(&asked.choice);
-        let store = self.limiter.store();
-        store.withdraw(limit, &asked.key, admission, asked.cost);
+        self.give_back(asked, admission);
     }
 
     #[inline]
     fn inner_error(error: Svc::Error) -> R::Error {
         R::inner_error(error)
+    }
+}
+
+impl<A, S, F, C, R, X, E, D> RateLimitLayer<A, S, F, Options<C, R, X, E, D>> {
+    /// Gives back the turn of a request that does not wait for it, where the algorithm can.
+    fn give_back<Req, K>(
+        &self,
+        asked: &Asked<A::Choice, K>,
+        admission: &<A::Limit as Limit>::Snapshot,
+    ) where
+        A: Choose<Req>,
+        S: Store<A::Limit, K>,
+        K: Key,
+    {
+        let limit = self.limiter.algorithm().limit(&asked.choice);
+        let store = self.limiter.store();
+        store.withdraw(limit, &asked.key, admission, asked.cost);
+    }
+
+    /// Answers a request that would have to wait, where as many wait as may.
+    #[cold]
+    fn too_many_wait<Req, Res, Err, K>(
+        &self,
+        request: &Req,
+        asked: &Asked<A::Choice, K>,
+        admission: &<A::Limit as Limit>::Snapshot,
+    ) -> Result<Res, R::Error>
+    where
+        A: Choose<Req>,
+        S: Store<A::Limit, K>,
+        K: Key,
+        R: Respond<Req, Res, Err>,
+    {
+        self.give_back(asked, admission);
+        let limit = self.limiter.algorithm().limit(&asked.choice);
+        let decision = limit.decision_of(admission).refused_for_its_delay();
+        self.options.refuse(request, decision)
     }
 }

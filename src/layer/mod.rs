@@ -4,10 +4,13 @@ use tower_layer::Layer;
 
 use crate::{limiter::RateLimiter, store::LocalStore};
 
+use self::max_waiting::MaxWaiting;
+
 mod answer;
 mod decide;
 mod end;
 mod future;
+mod max_waiting;
 mod options;
 mod service;
 mod waiting;
@@ -305,6 +308,50 @@ impl<A, S, F, C, R, X, E, D, Z> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z
         Z2: Fn(&End<'_>) -> u32,
     {
         self.with(|options| options.settle(SettledAtEnd(spent)))
+    }
+
+    /// Lets at most so many requests wait at the same time, of all keys together; one more is refused
+    /// with 429 (gRPC: `RESOURCE_EXHAUSTED`).
+    ///
+    /// Requests wait where the algorithm [delays](crate::Decision::delay) them, and each takes the
+    /// memory of a request; by default nothing bounds how many do but the room of each key. Clones
+    /// of the layer share this bound. Those that wait for a store that is far away are not counted:
+    /// it bounds them itself.
+    ///
+    /// Who is refused so is told to come back when its turn would have come: then it need not wait.
+    /// That turn is [given back](crate::algorithm::LeakyBucketQueue); in a tuple the other
+    /// members stay charged, as where a request is dropped that waits.
+    ///
+    /// # Example: one waits, the next is refused
+    ///
+    /// ```
+    /// use std::{convert::Infallible, time::Duration};
+    /// use tollgate::{Quota, RateLimitLayer};
+    /// use tollgate::{algorithm::Gcra, key::from_fn, response::AsError, store::LocalStore};
+    /// use tower::{Layer, Service, ServiceExt, service_fn};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+    /// let gcra = Gcra::new(Quota::per_second(20)).burst(1);
+    /// let user = from_fn(|user: &&str| Ok::<_, Infallible>(Some(user.to_string())));
+    /// let limit = RateLimitLayer::new(
+    ///     gcra.wait_at_most(Duration::from_secs(5)),
+    ///     LocalStore::new(),
+    ///     user,
+    /// );
+    /// let limit = limit.respond_with(AsError).max_waiting(1);
+    /// let mut service = limit.layer(service_fn(async |user| Ok::<&str, Infallible>(user)));
+    ///
+    /// let at_once = [service.call("ann"), service.call("bob")];
+    /// let (waits, refused) = (service.call("ann"), service.call("bob"));
+    /// assert!(refused.await.is_err());
+    /// assert_eq!(waits.await.unwrap(), "ann");
+    /// # let _ = at_once;
+    /// # });
+    /// ```
+    #[must_use]
+    pub fn max_waiting(mut self, requests: usize) -> Self {
+        self.options.max_waiting = MaxWaiting::new(requests);
+        self
     }
 
     /// Puts the [`Decision`](crate::Decision) about an admitted request into its extensions, for

@@ -4,6 +4,8 @@ use http::Request;
 
 use crate::{decision::Decision, exempt::NoExemption, response::Http, store_error::OnStoreError};
 
+use super::max_waiting::MaxWaiting;
+
 /// What a layer does besides counting; the layer's setters change it.
 #[derive(Debug, Clone)]
 pub struct Options<
@@ -19,6 +21,7 @@ pub struct Options<
     pub(super) exempt: ExemptFn,
     pub(super) on_store_error: OnError,
     pub(super) expose: Expose,
+    pub(super) max_waiting: MaxWaiting,
     pub(super) settle: SettleFn,
 }
 
@@ -30,6 +33,7 @@ impl Default for Options {
             exempt: NoExemption,
             on_store_error: OnStoreError::default(),
             expose: Hidden,
+            max_waiting: MaxWaiting::default(),
             settle: Unsettled,
         }
     }
@@ -42,7 +46,10 @@ macro_rules! replaceable {
     ([$($before:ident: $Before:ident,)*] $field:ident: $Field:ident, $($after:ident: $After:ident,)*) => {
         impl<$($Before,)* $Field, $($After,)*> Options<$($Before,)* $Field, $($After,)*> {
             pub(super) fn $field<New>(self, $field: New) -> Options<$($Before,)* New, $($After,)*> {
-                Options { $($before: self.$before,)* $field, $($after: self.$after,)* }
+                Options {
+                    $($before: self.$before,)* $field, $($after: self.$after,)*
+                    max_waiting: self.max_waiting,
+                }
             }
         }
         replaceable!([$($before: $Before,)* $field: $Field,] $($after: $After,)*);

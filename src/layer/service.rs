@@ -102,8 +102,8 @@ where
             Answer::Now(Next::Admitted(admission)) => {
                 admitted(&self.layer, &mut self.inner, request, admission)
             }
-            Answer::Now(Next::Queued(asked, admission, delay)) => {
-                let (service, wait) = (self.take_ready(), Wait::turn(admission, delay));
+            Answer::Now(Next::Queued(asked, admission, delay, permit)) => {
+                let (service, wait) = (self.take_ready(), Wait::turn(admission, delay, permit));
                 waiting(&self.layer, service, request, asked, wait)
             }
             Answer::Now(Next::Answered(answer)) => {

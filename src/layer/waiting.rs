@@ -12,7 +12,8 @@ use pin_project_lite::pin_project;
 use tokio::time::{Sleep, sleep};
 use tower_service::Service;
 
-use super::decide::{Admitted, Asked, LayerFor, Next};
+use super::decide::{Admitted, Asked, LayerFor, Next    max_waiting::WaitPermit,
+};
 
 pin_project! {
     /// A request that waits, with the inner service that was made ready for it.
@@ -50,7 +51,7 @@ pin_project! {
     /// What a request waits for.
     pub(super) enum Wait<Deciding, Snapshot> {
         Decision { #[pin] deciding: Deciding },
-        Turn { #[pin] sleep: Sleep, admission: Snapshot },
+        Turn { #[pin] sleep: Sleep, admission: Snapshot, permit: WaitPermit },
     }
 }
 
@@ -78,9 +79,12 @@ impl<Deciding, Snapshot> Wait<Deciding, Snapshot> {
     }
 
     /// For its turn in the queue, although it is admitted.
-    pub(super) fn turn(admission: Snapshot, delay: Duration) -> Self {
-        let sleep = sleep(delay);
-        Self::Turn { sleep, admission }
+    pub(super) fn turn(admission: Snapshot, delay: Duration, permit: WaitPermit) -> Self {
+        Self::Turn {
+            sleep: sleep(delay),
+            admission,
+            permit,
+        }
     }
 }
 
@@ -134,15 +138,17 @@ where
                         Next::Uncounted => Waited::Uncounted(request),
                         Next::Admitted(admission) => Waited::Admitted(request, admission),
                         Next::Answered(answer) => Waited::Answered(answer),
-                        Next::Queued(asked, admission, delay) => {
+                        Next::Queued(asked, admission, delay, permit) => {
                             (*this.request, *this.asked) = (Some(request), Some(asked));
-                            this.wait.set(Wait::turn(admission, delay));
+                            this.wait.set(Wait::turn(admission, delay, permit));
                             continue;
                         }
                     };
                     return Poll::Ready(waited);
                 }
-                WaitProjection::Turn { sleep, admission } => {
+                WaitProjection::Turn {
+                    sleep, admission, ..
+                } => {
                     ready!(sleep.poll(cx));
                     let request = this.request.take().expect(ONCE);
                     // Taken, so that nothing is given back when this is dropped.

@@ -1,0 +1,206 @@
+//! Requests that wait for their turns in a layer.
+
+mod support;
+
+use std::{convert::Infallible, future::Future, time::Duration};
+
+use tokio::{
+    task::JoinSet,
+    time::{Instant, advance},
+};
+use tollgate::{
+    Options, Quota, RateLimitLayer, RateLimiter, Timestamp,
+    algorithm::{LeakyBucket, TokenBucket, WaitAtMost},
+    clock::Clock,
+    key::{KeyExtractor, from_fn},
+    response::{AsError, RateLimited},
+    store::{LocalStore, local::LocalBuckets},
+};
+use tower::{BoxError, Layer, Service, service_fn};
+
+use support::Remote;
+
+/// The time of the store is the time that the sleeps are in.
+#[derive(Clone, Debug)]
+struct TokioClock(Instant);
+
+impl Clock for TokioClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(1_700_000_000_000_000).saturating_add(self.0.elapsed())
+    }
+}
+
+fn store<A: LocalBuckets<K>, K>() -> LocalStore<A, K, TokioClock> {
+    LocalStore::builder()
+        .clock(TokioClock(Instant::now()))
+        .build()
+}
+
+const fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn ten_a_second(burst: u64, wait: Duration) -> WaitAtMost<TokenBucket> {
+    let bucket = TokenBucket::new(Quota::per_second(10)).burst(burst);
+    bucket.wait_at_most(wait)
+}
+
+/// Timers are good to a millisecond.
+fn is_due(at: Duration, due: u64) -> bool {
+    (due..=due + 2).contains(&u64::try_from(at.as_millis()).unwrap())
+}
+
+/// A layer whose keys are the hundreds of its requests.
+fn hundreds<A, S>(
+    algorithm: A,
+    store: S,
+) -> RateLimitLayer<
+    A,
+    S,
+    impl KeyExtractor<u32, Key = u32, Rejection = Infallible> + Clone,
+    Options<u32, AsError>,
+> {
+    let key = from_fn(|number: &u32| Ok::<_, Infallible>(Some(number / 100)));
+    RateLimitLayer::new(algorithm, store, key).respond_with(AsError)
+}
+
+/// Answers what it is sent.
+fn echo() -> impl Service<u32, Response = u32, Error = BoxError, Future: Send> + Clone {
+    service_fn(async |number: u32| Ok::<_, BoxError>(number))
+}
+
+/// When each is answered, counted from now; `None` if it is refused.
+async fn answered_after<F>(requests: Vec<F>) -> Vec<Option<Duration>>
+where
+    F: Future<Output = Result<u32, BoxError>> + Send + 'static,
+{
+    let start = Instant::now();
+    let mut tasks = JoinSet::new();
+    for (index, request) in requests.into_iter().enumerate() {
+        tasks.spawn(async move {
+            let answer = request.await;
+            (index, answer.ok().map(|_| start.elapsed()))
+        });
+    }
+    let mut answers = tasks.join_all().await;
+    answers.sort_by_key(|(index, _)| *index);
+    answers.into_iter().map(|(_, after)| after).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_burst_goes_at_once_and_the_rest_at_the_rate() {
+    let mut service = hundreds(ten_a_second(2, millis(250)), store()).layer(echo());
+    let requests = (0..5).map(|number| service.call(number)).collect();
+    let after = answered_after(requests).await;
+    for (after, due) in after[..4].iter().zip([0, 0, 100, 200]) {
+        assert!(is_due(after.unwrap(), due), "{after:?} and not {due} ms");
+    }
+    assert_eq!(after[4], None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_refused_is_told_when_the_wait_would_be_short_enough() {
+    let quota = Quota::one_every(Duration::from_secs(10));
+    let rule = TokenBucket::new(quota).wait_at_most(Duration::from_secs(5));
+    let limiter = RateLimiter::new(rule, store::<_, String>());
+    assert!(limiter.check("bob").await.unwrap().delay().is_zero());
+    let refused = limiter.check("bob").await.unwrap();
+    assert_eq!(refused.retry_after(), Some(Duration::from_secs(5)));
+    assert_eq!((refused.limit(), refused.remaining()), (1, 0));
+    advance(Duration::from_secs(5)).await;
+    let waits = limiter.check("bob").await.unwrap();
+    assert!(waits.is_admitted());
+    assert_eq!(waits.delay(), Duration::from_secs(5));
+    assert_eq!(waits.reset_after(), Duration::from_secs(15));
+    assert!(limiter.check_cost("bob", 2).await.unwrap().never_fits());
+}
+
+/// The order in which they are dropped, of so many.
+fn orders(count: usize) -> [Vec<usize>; 4] {
+    let forward: Vec<_> = (0..count).collect();
+    let backward = forward.iter().rev().copied().collect();
+    let from_both_ends = (0..count)
+        .map(|at| {
+            if at % 2 == 0 {
+                at / 2
+            } else {
+                count - 1 - at / 2
+            }
+        })
+        .collect();
+    let in_steps = (0..count).map(|at| at * 37 % count).collect();
+    [forward, backward, from_both_ends, in_steps]
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_all_who_wait_are_dropped_the_next_waits_for_nobody_in_whatever_order_they_left() {
+    for order in orders(99) {
+        let queue = LeakyBucket::new(Quota::per_second(50))
+            .capacity(200)
+            .queue();
+        let mut service = hundreds(queue, store()).layer(echo());
+        service.call(0).await.unwrap();
+        let mut waiting: Vec<_> = (0..99).map(|_| Some(service.call(1))).collect();
+        for index in order {
+            waiting[index] = None;
+        }
+        let after = answered_after(vec![service.call(2)]).await;
+        assert!(is_due(after[0].unwrap(), 20), "{after:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_behind_those_who_are_dropped_keeps_his_turn_and_so_do_those_before() {
+    let mut service = hundreds(ten_a_second(1, millis(2_000)), store()).layer(echo());
+    let mut requests: Vec<_> = (0..8).map(|number| Some(service.call(number))).collect();
+    // The fourth and what is behind the sixth; the fifth and the sixth still wait.
+    for index in [3, 6, 7] {
+        requests[index] = None;
+    }
+    let mut left: Vec<_> = requests.into_iter().flatten().collect();
+    left.push(service.call(8));
+    let after = answered_after(left).await;
+    for (after, due) in after.iter().zip([0, 100, 200, 400, 500, 600]) {
+        assert!(is_due(after.unwrap(), due), "{after:?} and not {due} ms");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_more_than_may_wait_is_refused_and_gives_its_turn_back() {
+    let limit = hundreds(ten_a_second(1, millis(500)), store()).max_waiting(2);
+    let (mut one, mut other) = (limit.clone().layer(echo()), limit.layer(echo()));
+    let at_once = [one.call(0), one.call(100), other.call(200)];
+    let mut waiting = vec![one.call(1), other.call(101)];
+    for key in [0, 200] {
+        let refused = other.call(key).await.unwrap_err();
+        let refused = refused.downcast::<RateLimited>().unwrap();
+        let decision = refused.decision();
+        let delay = if key == 0 { millis(200) } else { millis(100) };
+        assert_eq!(decision.retry_after(), Some(delay), "{decision:?}");
+        assert_eq!(
+            (decision.remaining(), decision.delay()),
+            (0, Duration::ZERO)
+        );
+        assert!(!decision.never_fits());
+    }
+    // Who hangs up makes room for another; its turn is the one that it gave back.
+    drop(waiting.remove(0));
+    waiting.push(one.call(2));
+    assert!(other.call(201).await.is_err());
+    let after = answered_after(at_once.into_iter().chain(waiting).collect()).await;
+    assert!(after.iter().all(Option::is_some), "{after:?}");
+    assert!(is_due(after[4].unwrap(), 100), "{after:?}");
+    // Those who have gone on make room too.
+    let again = answered_after(vec![one.call(3), other.call(300), other.call(301)]).await;
+    assert!(again.iter().all(Option::is_some), "{again:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_store_that_is_far_away_takes_no_room_until_it_waits_for_its_turn() {
+    let limit = hundreds(ten_a_second(1, millis(500)), Remote(store())).max_waiting(1);
+    let mut service = limit.layer(echo());
+    let requests = (0..3).map(|_| service.call(0)).collect();
+    let after = answered_after(requests).await;
+    let answered = after.iter().flatten().count();
+    assert_eq!(answered, 2, "{after:?}");
+}
