@@ -44,6 +44,13 @@ fn for_every_algorithm(body: &impl Body) {
         ($burst:ident $model:ident (units, period, burst)) => {
             $burst
         };
+        // A unit more comes back in the longest wait.
+        ($burst:ident wait_at_most (units, period, units, interval)) => {
+            LIMIT + 1
+        };
+        ($burst:ident wait_at_most (units, period, burst, interval)) => {
+            $burst + 1
+        };
         ($burst:ident $model:ident $numbers:tt) => {
             LIMIT
         };
