@@ -11,7 +11,11 @@ use crate::{
 };
 
 mod call;
+#[cfg(any(feature = "layer", feature = "redis"))]
+mod lines;
 mod operation;
+#[cfg(any(feature = "layer", feature = "redis"))]
+mod until_ready;
 
 pub use call::Call;
 pub use operation::{Check, Debit, Operation, Peek, Refund, Reset};

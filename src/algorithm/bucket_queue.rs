@@ -17,7 +17,7 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{Algorithm, ConfigId, PolicyId, Script, ScriptReply, Scripted},
+    algorithm::{Algorithm, ConfigId, Policy, PolicyId, Script, ScriptReply, Scripted},
     clock::Timestamp,
     decision::{Decision, PolicyDecision},
     error::ConfigError,
@@ -111,6 +111,11 @@ impl BucketQueue {
         Ok(Self::new(bucket, self.burst_units))
     }
 
+    pub(super) fn with_policy(self, change: impl FnOnce(Policy) -> Policy) -> Self {
+        let bucket = self.bucket.with_policy(change);
+        Self { bucket, ..self }
+    }
+
     pub(super) fn named(self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
         let bucket = self.bucket.named(name)?;
         Ok(Self { bucket, ..self })
@@ -183,6 +188,11 @@ impl Algorithm for BucketQueue {
     #[inline]
     fn charge(&self, state: &mut OwingInTurns, cost: u32, now: Timestamp) {
         self.change(state, |owing| self.bucket.charge(owing, cost, now));
+    }
+
+    #[inline]
+    fn debit(&self, state: &mut OwingInTurns, units: u64, now: Timestamp) {
+        self.change(state, |owing| self.bucket.debit(owing, units, now));
     }
 
     /// Changes nothing: those behind keep the turns that they were promised.

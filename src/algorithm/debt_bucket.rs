@@ -330,6 +330,7 @@ impl DebtBucket {
         if is_last {
             state.count = self.rate.with_refund(&state.count, turn.cost, now);
         }
+        is_last
     }
 }
 
@@ -483,7 +484,6 @@ impl DebtBucket {
     #[inline]
     pub(super) fn policy(&self) -> &Policy {
         &self.policy
-        is_last
     }
 
     /// Whether what was charged up to there is paid off.

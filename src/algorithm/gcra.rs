@@ -1,16 +1,15 @@
+use std::time::Duration;
+
 use crate::{
-    algorithm::{Policy, debt_bucket::DebtBucket},
+    algorithm::{Policy, bucket_queue::BucketQueue, debt_bucket::DebtBucket},
     error::ConfigError,
     quota::Quota,
 };
 
-use crate::{
-    algorithm::{bucket_queue::BucketQueue, debt_bucket::DebtBucket},
-    error::ConfigError,
-    quota::Quota,
+use super::{
+    same_rule::{same_additive_rule, same_rule},
+    wait_at_most::WaitAtMost,
 };
-
-use super::{same_rule::same_rule, wait_at_most::WaitAtMost};
 
 /// Admits a request that comes no more than the burst tolerance before its theoretical arrival
 /// time; refuses it otherwise.
@@ -52,7 +51,7 @@ use super::{same_rule::same_rule, wait_at_most::WaitAtMost};
 #[derive(Debug, Clone)]
 pub struct Gcra(DebtBucket);
 
-same_rule!(Gcra, DebtBucket);
+same_additive_rule!(Gcra, DebtBucket);
 same_rule!(WaitAtMost<Gcra>, BucketQueue, queue);
 
 impl Gcra {

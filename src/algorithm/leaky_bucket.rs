@@ -1,24 +1,23 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{
-        Algorithm, ConfigId, Policy, PolicyId, Script, ScriptReply, Scripted,
-        debt_bucket::{DebtBucket, DebtBucketSnapshot, Owing},
-    },
-    clock::Timestamp,
-    decision::{Decision, PolicyDecision},
+    algorithm::{Policy, bucket_queue::BucketQueue, debt_bucket::DebtBucket},
     error::ConfigError,
     quota::Quota,
 };
 
-use super::{same_rule::same_rule, wait_at_most::WaitAtMost};
+use super::{
+    same_rule::{same_additive_rule, same_rule},
+    wait_at_most::WaitAtMost,
+};
 
 /// Admits a request if its cost still fits into the bucket; refuses it otherwise.
 ///
 /// The bucket starts empty, holds [`capacity`](Self::capacity) units (by default the quota's), and
 /// leaks continuously at the quota's rate. This is the leaky bucket *as a meter*, which is
 /// [`TokenBucket`](super::TokenBucket) seen from the other side and gives the same decisions;
-/// [`queue`](Self::queue) makes it the leaky bucket *as a queue*, which delays requests instead.
+/// [`queue`](Self::queue) makes it the leaky bucket *as a queue*, which holds requests back
+/// instead, and [`wait_at_most`](Self::wait_at_most) one that does so on top of a burst.
 ///
 /// - **Bound**: in any span of one period at most capacity + ⌊n(P−1)/P⌋ units. (A little more where
 ///   ticks are coarser than a microsecond, see [`TokenBucket`](super::TokenBucket).)
@@ -48,9 +47,6 @@ use super::{same_rule::same_rule, wait_at_most::WaitAtMost};
 /// ```
 #[derive(Debug, Clone)]
 pub struct LeakyBucket(DebtBucket);
-
-same_rule!(LeakyBucket, DebtBucket);
-same_rule!(WaitAtMost<LeakyBucket>, BucketQueue, queue);
 
 impl LeakyBucket {
     /// A bucket that leaks at this rate and holds as many units as the quota has.
@@ -93,7 +89,32 @@ impl LeakyBucket {
         self.0.with_capacity(units).map(Self)
     }
 
-    /// Delays admitted requests until their turn, one unit every P/n, instead of letting them
+    /// Delays what comes on top of the burst until its turn, instead of refusing it; refuses it only
+    /// if the wait would be longer than this.
+    ///
+    /// See [`WaitAtMost`](super::WaitAtMost).
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_wait_at_most`](Self::try_wait_at_most) fails, with its error as the message.
+    #[must_use]
+    #[track_caller]
+    pub fn wait_at_most(self, wait: Duration) -> WaitAtMost<Self> {
+        self.try_wait_at_most(wait)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Delays what comes on top of the burst until its turn, instead of refusing it; refuses it only
+    /// if the wait would be longer than this.
+    ///
+    /// # Errors
+    ///
+    /// The wait is so long that no tick can count it exactly.
+    pub fn try_wait_at_most(self, wait: Duration) -> Result<WaitAtMost<Self>, ConfigError> {
+        WaitAtMost::of(&self.0, wait)
+    }
+
+    /// Holds admitted requests back until their turn, one unit every P/n, instead of letting them
     /// through at once.
     #[must_use]
     pub fn queue(self) -> LeakyBucketQueue {
@@ -123,20 +144,24 @@ impl LeakyBucket {
         self.0.named(name).map(Self)
     }
 
-    /// The same, with its policy changed.
-    pub(super) fn with_policy(self, change: impl FnOnce(Policy) -> Policy) -> Self {
-        Self(self.0.with_policy(change))
-    }
-
     /// Holds each request's cost while it runs, and charges what it has spent: see
     /// [`Settled`](super::Settled).
     #[must_use]
     pub const fn settled(self) -> super::Settled<Self> {
         super::Settled::new(self)
     }
+
+    /// The same, with its policy changed.
+    pub(super) fn with_policy(self, change: impl FnOnce(Policy) -> Policy) -> Self {
+        Self(self.0.with_policy(change))
+    }
 }
 
-/// Delays an admitted request until its turn, one unit every P/n; refuses it if the queue is full.
+same_additive_rule!(LeakyBucket, DebtBucket);
+same_rule!(WaitAtMost<LeakyBucket>, BucketQueue, queue);
+
+/// Holds an admitted request back until its turn, one unit every P/n; refuses it if the queue is
+/// full.
 ///
 /// It is made by [`LeakyBucket::queue`]. A request that finds the queue empty goes through at once;
 /// the next waits until the bucket has leaked what the first one cost, and so on. There is room for
@@ -145,8 +170,8 @@ impl LeakyBucket {
 /// sleep for [`delay`](crate::Decision::delay).
 ///
 /// - **Bound**: in any span of one period at most n + c − 1 units are released, where c is the
-///   largest cost: the output is smooth, for any capacity. (A little more where ticks are coarser
-///   than a microsecond, see [`TokenBucket`](super::TokenBucket).)
+///   largest cost: the output is smooth, whatever the capacity. (A little more where ticks are
+///   coarser than a microsecond, see [`TokenBucket`](super::TokenBucket).)
 /// - **Memory**: 32 bytes per key, and up to 1.5 KB more while dropped requests are remembered.
 /// - **Not for** callers who would rather be told to come back: a queue costs them time and you
 ///   memory.
@@ -189,106 +214,6 @@ impl LeakyBucket {
 /// ```
 #[derive(Debug, Clone)]
 pub struct LeakyBucketQueue(BucketQueue);
-
-impl Algorithm for LeakyBucketQueue {
-    type State = Owing;
-    type Snapshot = DebtBucketSnapshot;
-
-    #[inline]
-    fn judge(&self, state: &Owing, cost: u32, now: Timestamp) -> bool {
-        self.0.judge(state, cost, now)
-    }
-
-    #[inline]
-    fn charge(&self, state: &mut Owing, cost: u32, now: Timestamp) {
-        self.0.charge(state, cost, now);
-    }
-
-    #[inline]
-    fn debit(&self, state: &mut Owing, units: u64, now: Timestamp) {
-        self.0.debit(state, units, now);
-    }
-
-    #[inline]
-    fn delay(&self, snapshot: &DebtBucketSnapshot) -> Duration {
-        Duration::from_micros(self.delay_micros(snapshot))
-    }
-
-    fn withdraw(
-        &self,
-        state: &mut Owing,
-        admission: &DebtBucketSnapshot,
-        _cost: u32,
-        now: Timestamp,
-    ) {
-        self.0.take_back(state, admission, now);
-    }
-
-    /// Changes nothing: those behind in the queue keep their places.
-    fn refund(&self, _state: &mut Owing, _cost: u32, _now: Timestamp) {}
-
-    #[inline]
-    fn mend(&self, state: &mut Owing, now: Timestamp) {
-        self.0.mend(state, now);
-    }
-
-    #[inline]
-    fn is_fresh(&self, state: &Owing, now: Timestamp) -> bool {
-        self.0.is_fresh(state, now)
-    }
-
-    #[inline]
-    fn fresh(&self, at: Timestamp) -> Owing {
-        self.0.fresh(at)
-    }
-
-    #[inline(always)]
-    fn step(&self, state: &mut Owing, cost: u32, now: Timestamp) -> (bool, DebtBucketSnapshot) {
-        self.0.step(state, cost, now)
-    }
-
-    #[inline]
-    fn snapshot(
-        &self,
-        state: &Owing,
-        cost: u32,
-        admitted: bool,
-        now: Timestamp,
-    ) -> DebtBucketSnapshot {
-        self.0.snapshot(state, cost, admitted, now)
-    }
-
-    #[inline]
-    fn describe(&self, snapshot: &DebtBucketSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(self.told(snapshot).resolved());
-    }
-
-    #[inline(always)]
-    fn decision(&self, snapshot: &DebtBucketSnapshot) -> Decision {
-        Decision::of_one(self.told(snapshot))
-    }
-
-    #[inline]
-    fn policy_id(&self) -> PolicyId {
-        self.0.policy_id()
-    }
-
-    #[inline]
-    fn config_id(&self) -> ConfigId {
-        self.0.config_id()
-    }
-}
-
-impl LeakyBucketQueue {
-    fn delay_micros(&self, admission: &DebtBucketSnapshot) -> u64 {
-        self.0.owed(admission, true).delay_micros()
-    }
-
-    #[inline(always)]
-    fn told(&self, snapshot: &DebtBucketSnapshot) -> PolicyDecision {
-        PolicyDecision::lazy(self.0.policy(), self.0.owed(snapshot, true).lazy())
-    }
-}
 
 impl LeakyBucketQueue {
     /// How many units the queue has room for.

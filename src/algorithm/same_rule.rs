@@ -123,35 +123,6 @@ macro_rules! same_rule {
             }
         }
 
-        impl $crate::algorithm::Additive for $name {
-            #[inline]
-            fn fits(&self, state: &Self::State, units: u64, now: $crate::clock::Timestamp) -> bool {
-                self.$field.fits(state, units, now)
-            }
-
-            #[inline]
-            fn snapshot_beside(
-                &self,
-                state: &Self::State,
-                held: u64,
-                cost: (u32, bool),
-                now: $crate::clock::Timestamp,
-            ) -> Self::Snapshot {
-                self.$field.snapshot_beside(state, held, cost, now)
-            }
-
-            #[inline]
-            fn look_beside(
-                &self,
-                state: &Self::State,
-                held: u64,
-                cost: u32,
-                now: $crate::clock::Timestamp,
-            ) -> (bool, Self::Snapshot) {
-                self.$field.look_beside(state, held, cost, now)
-            }
-        }
-
         impl $crate::algorithm::Scripted for $name {
             fn script() -> $crate::algorithm::Script {
                 <$rule as $crate::algorithm::Scripted>::script()
@@ -183,4 +154,43 @@ macro_rules! same_rule {
     };
 }
 
-pub(super) use same_rule;
+/// The same for a rule that is [additive](super::Additive): so is the newtype.
+macro_rules! same_additive_rule {
+    ($name:ty, $rule:ty) => {
+        $crate::algorithm::same_rule::same_additive_rule!($name, $rule, 0);
+    };
+    ($name:ty, $rule:ty, $field:tt) => {
+        $crate::algorithm::same_rule::same_rule!($name, $rule, $field);
+
+        impl $crate::algorithm::Additive for $name {
+            #[inline]
+            fn fits(&self, state: &Self::State, units: u64, now: $crate::clock::Timestamp) -> bool {
+                self.$field.fits(state, units, now)
+            }
+
+            #[inline]
+            fn snapshot_beside(
+                &self,
+                state: &Self::State,
+                held: u64,
+                cost: (u32, bool),
+                now: $crate::clock::Timestamp,
+            ) -> Self::Snapshot {
+                self.$field.snapshot_beside(state, held, cost, now)
+            }
+
+            #[inline]
+            fn look_beside(
+                &self,
+                state: &Self::State,
+                held: u64,
+                cost: u32,
+                now: $crate::clock::Timestamp,
+            ) -> (bool, Self::Snapshot) {
+                self.$field.look_beside(state, held, cost, now)
+            }
+        }
+    };
+}
+
+pub(super) use {same_additive_rule, same_rule};

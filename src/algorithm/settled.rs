@@ -371,6 +371,17 @@ impl<A: Additive> Algorithm for Settled<A> {
         self.rule.refund(&mut state.state, cost, now);
     }
 
+    /// Frees what a request holds that was dropped before its turn: nothing was spent.
+    fn withdraw(
+        &self,
+        state: &mut Self::State,
+        admission: &Self::Snapshot,
+        cost: u32,
+        now: Timestamp,
+    ) {
+        self.settle(state, admission, (cost, 0), now);
+    }
+
     fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool {
         if !state.has_ended(now) {
             return state.held() == 0 && self.rule.is_fresh(&state.state, now);

@@ -7,7 +7,7 @@ use crate::{
     quota::{Quota, micros_rounded_up},
 };
 
-use super::same_rule::same_rule;
+use super::same_rule::same_additive_rule;
 
 /// Admits a request if the units admitted in the last sub-counters leave room for its cost; refuses
 /// it otherwise.
@@ -50,7 +50,7 @@ pub struct SlidingBuckets {
     precision_micros: u64,
 }
 
-same_rule!(SlidingBuckets, Log, rule);
+same_additive_rule!(SlidingBuckets, Log, rule);
 
 const MAX_SUB_COUNTERS: u64 = 1024;
 

@@ -4,7 +4,7 @@ use crate::{
     quota::Quota,
 };
 
-use super::same_rule::same_rule;
+use super::same_rule::same_additive_rule;
 
 /// Admits a request if the units admitted in the period up to now leave room for its cost; refuses
 /// it otherwise.
@@ -43,7 +43,7 @@ use super::same_rule::same_rule;
 #[derive(Debug, Clone)]
 pub struct SlidingLog(Log);
 
-same_rule!(SlidingLog, Log);
+same_additive_rule!(SlidingLog, Log);
 
 impl SlidingLog {
     /// A log of what was admitted in the last period.

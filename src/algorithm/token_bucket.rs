@@ -1,16 +1,15 @@
+use std::time::Duration;
+
 use crate::{
-    algorithm::{Policy, debt_bucket::DebtBucket},
+    algorithm::{Policy, bucket_queue::BucketQueue, debt_bucket::DebtBucket},
     error::ConfigError,
     quota::Quota,
 };
 
-use crate::{
-    algorithm::{bucket_queue::BucketQueue, debt_bucket::DebtBucket},
-    error::ConfigError,
-    quota::Quota,
+use super::{
+    same_rule::{same_additive_rule, same_rule},
+    wait_at_most::WaitAtMost,
 };
-
-use super::{same_rule::same_rule, wait_at_most::WaitAtMost};
 
 /// Admits a request if the bucket holds a token for each unit of its cost; refuses it otherwise.
 ///
@@ -56,7 +55,7 @@ use super::{same_rule::same_rule, wait_at_most::WaitAtMost};
 #[derive(Debug, Clone)]
 pub struct TokenBucket(DebtBucket);
 
-same_rule!(TokenBucket, DebtBucket);
+same_additive_rule!(TokenBucket, DebtBucket);
 same_rule!(WaitAtMost<TokenBucket>, BucketQueue, queue);
 
 impl TokenBucket {

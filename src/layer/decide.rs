@@ -18,7 +18,7 @@ use crate::{
     store_error::HandleStoreError,
 };
 
-use super::{Expose, Options, RateLimitLayer, Settle};
+use super::{Expose, Options, RateLimitLayer, Settle, max_waiting::WaitPermit};
 
 /// A layer whose algorithm, store, key and options fit this service and its requests.
 ///
@@ -273,7 +273,7 @@ where
     }
 }
 
-impl<A, S, F, C, R, X, E, D> RateLimitLayer<A, S, F, Options<C, R, X, E, D>> {
+impl<A, S, F, C, R, X, E, D, Z> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z>> {
     /// Gives back the turn of a request that does not wait for it, where the algorithm can.
     fn give_back<Req, K>(
         &self,

@@ -12,7 +12,9 @@ use pin_project_lite::pin_project;
 use tokio::time::{Sleep, sleep};
 use tower_service::Service;
 
-use super::decide::{Admitted, Asked, LayerFor, Next    max_waiting::WaitPermit,
+use super::{
+    decide::{Admitted, Asked, LayerFor, Next},
+    max_waiting::WaitPermit,
 };
 
 pin_project! {
