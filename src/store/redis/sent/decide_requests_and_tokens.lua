@@ -3,24 +3,25 @@
 -- m1       a limit that counts a cost of 1 or more as 1; its state is a `bucket`
 -- m2       a limit; its state is a `bucket`
 -- KEYS[1]  the state of m1, m2
--- ARGV[1]  doubles: cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id, m2_capacity_parts,
---            m2_parts_per_unit, m2_parts_per_tick, m2_own_id
+-- ARGV[1]  doubles: cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id,
+--            m2_capacity_parts, m2_parts_per_unit, m2_parts_per_tick, m2_own_id
 -- Reply    charged: a byte 1, then doubles: now, m1_debt, m1_debt_tick, m2_debt, m2_debt_tick
---          not charged: a byte 0, then doubles: now, the sum of 1 if m1 admits, 2 if m2 admits, m1_debt_now, m1_tick_now,
---            m2_debt_now, m2_tick_now
--- Writes   KEYS[1], if it charges or repairs the state: a byte 1, then doubles: now, m1_debt, m1_debt_tick, m2_debt,
---            m2_debt_tick, key_expires_at, m1_id, m2_id;
+--          not charged: a byte 0, then doubles: now, the sum of 1 if m1 admits, 2 if m2 admits,
+--            m1_debt_now, m1_tick_now, m2_debt_now, m2_tick_now
+-- Writes   KEYS[1], if it charges or repairs the state: a byte 1, then doubles: now, m1_debt,
+--            m1_debt_tick, m2_debt, m2_debt_tick, key_expires_at, m1_id, m2_id;
 --          then m1_tail, m2_tail
 -- Error    UNREADABLE, if under a key stands what no script wrote
 
 local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]
 local expire, dirty, repaired = 'PEXPIREAT', nil, nil
-local m1_tail, m1_tail_at, m1_tail_end, m1_tick_now, m1_tick_micros, m1_plans, m1_debt_now, m1_debt_after,
-  m1_fits, m1_expires_at
-local m2_tail, m2_tail_at, m2_tail_end, m2_tick_now, m2_tick_micros, m2_plans, m2_debt_now, m2_debt_after,
-  m2_fits, m2_expires_at
-local cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id, m2_capacity_parts,
-  m2_parts_per_unit, m2_parts_per_tick, m2_own_id = struct.unpack('<ddddddddd', numbers)
+local m1_tail, m1_tail_at, m1_tail_end, m1_tick_now, m1_tick_micros, m1_plans, m1_debt_now,
+  m1_debt_after, m1_fits, m1_expires_at
+local m2_tail, m2_tail_at, m2_tail_end, m2_tick_now, m2_tick_micros, m2_plans, m2_debt_now,
+  m2_debt_after, m2_fits, m2_expires_at
+local cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id,
+  m2_capacity_parts, m2_parts_per_unit, m2_parts_per_tick, m2_own_id
+  = struct.unpack('<ddddddddd', numbers)
 
 -- The time.
 local time = call('TIME')
@@ -43,9 +44,11 @@ if state and #state ~= 129 then
 end
 local m1_debt, m1_debt_tick, m2_debt, m2_debt_tick, key_expires_at, m1_id, m2_id
   = struct.unpack('<ddddddd', state or string.rep('\0', 65), 10)
-if not (m1_debt >= 0 and m1_debt_tick >= 0 and m2_debt >= 0 and m2_debt_tick >= 0 and key_expires_at >= 0
+if not (m1_debt >= 0 and m1_debt_tick >= 0 and m2_debt >= 0 and m2_debt_tick >= 0 and
+  key_expires_at >= 0
   and m1_debt + m1_debt_tick + m2_debt + m2_debt_tick + key_expires_at < 2 ^ 58
-  and m1_debt % 1 + m1_debt_tick % 1 + m2_debt % 1 + m2_debt_tick % 1 + key_expires_at % 1 == 0) then
+  and m1_debt % 1 + m1_debt_tick % 1 + m2_debt % 1 + m2_debt_tick % 1 + key_expires_at % 1
+  == 0) then
   return redis.error_reply('UNREADABLE state')
 end
 
@@ -124,10 +127,10 @@ do
             further.expires_at = math.max(math.min(further.expires_at, now + further.span), 1)
           end
           for _, plan in ipairs({ plans.latest, plans.other }) do
-            local ahead = plans.stamp_of(plan) - now
-            if ahead > 0 then
-              plan.expires_at = math.max(plan.expires_at - ahead, 0)
+            local stamp = plans.stamp_of(plan)
+            if stamp > now then
               plans.move_to_now(plan)
+              plan.expires_at = math.max(plan.expires_at - (stamp - plans.stamp_of(plan)), 0)
             end
           end
         end
@@ -169,7 +172,8 @@ do
         -- The microsecond from which on no plan matters.
         function plans.expire_at()
           local other, further = plans.other, plans.further
-          return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0, further and further.expires_at or 0)
+          return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0,
+            further and further.expires_at or 0)
         end
 
         return plans
@@ -180,7 +184,8 @@ do
         if id == 0 or per_unit == 0 or debt > capacity then error('UNREADABLE state') end
         return {
           id = id, capacity = capacity, per_unit = per_unit, per_tick = per_tick,
-          debt = debt, debt_tick = debt_tick, expires_at = expires_at, tick_micros = 10 ^ math.floor(id / 2 ^ 50),
+          debt = debt, debt_tick = debt_tick, expires_at = expires_at,
+          tick_micros = 10 ^ math.floor(id / 2 ^ 50),
         }
       end
       local tail = string.sub(state, m1_tail_at, m1_tail_end)
@@ -213,10 +218,13 @@ do
       end
       plans.pack = function()
         local latest, other = plans.latest, plans.other
-        other = other or { id = 0, capacity = 0, per_unit = 0, per_tick = 0, debt = 0, debt_tick = 0, expires_at = 0 }
+        other = other or {
+          id = 0, capacity = 0, per_unit = 0, per_tick = 0, debt = 0, debt_tick = 0, expires_at = 0,
+        }
         local n = {
           latest.id, latest.capacity, latest.per_unit, latest.per_tick,
-          other.id, other.capacity, other.per_unit, other.per_tick, other.debt, other.debt_tick, other.expires_at,
+          other.id, other.capacity, other.per_unit, other.per_tick,
+          other.debt, other.debt_tick, other.expires_at,
           plans.further_numbers()
         }
         n[16] = checksum(latest.debt, latest.debt_tick, unpack(n))
@@ -245,7 +253,9 @@ do
         while rest > 0 do
           divisor, rest = rest, math.fmod(divisor, rest)
         end
-        m1_debt = math.ceil(plans.latest.debt * (m1_parts_per_unit / divisor) / (plans.latest.per_unit / divisor))
+        m1_debt = math.ceil(
+          plans.latest.debt * (m1_parts_per_unit / divisor) / (plans.latest.per_unit / divisor)
+        )
         m1_debt = math.min(m1_debt, 2 ^ 53 - 1)
         m1_debt_tick = math.floor(plans.latest.debt_tick * plans.latest.tick_micros / tick_micros)
       end
@@ -342,10 +352,10 @@ if m2_id ~= m2_own_id then
           further.expires_at = math.max(math.min(further.expires_at, now + further.span), 1)
         end
         for _, plan in ipairs({ plans.latest, plans.other }) do
-          local ahead = plans.stamp_of(plan) - now
-          if ahead > 0 then
-            plan.expires_at = math.max(plan.expires_at - ahead, 0)
+          local stamp = plans.stamp_of(plan)
+          if stamp > now then
             plans.move_to_now(plan)
+            plan.expires_at = math.max(plan.expires_at - (stamp - plans.stamp_of(plan)), 0)
           end
         end
       end
@@ -387,7 +397,8 @@ if m2_id ~= m2_own_id then
       -- The microsecond from which on no plan matters.
       function plans.expire_at()
         local other, further = plans.other, plans.further
-        return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0, further and further.expires_at or 0)
+        return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0,
+          further and further.expires_at or 0)
       end
 
       return plans
@@ -398,7 +409,8 @@ if m2_id ~= m2_own_id then
       if id == 0 or per_unit == 0 or debt > capacity then error('UNREADABLE state') end
       return {
         id = id, capacity = capacity, per_unit = per_unit, per_tick = per_tick,
-        debt = debt, debt_tick = debt_tick, expires_at = expires_at, tick_micros = 10 ^ math.floor(id / 2 ^ 50),
+        debt = debt, debt_tick = debt_tick, expires_at = expires_at,
+        tick_micros = 10 ^ math.floor(id / 2 ^ 50),
       }
     end
     local tail = string.sub(state, m2_tail_at, m2_tail_end)
@@ -431,10 +443,13 @@ if m2_id ~= m2_own_id then
     end
     plans.pack = function()
       local latest, other = plans.latest, plans.other
-      other = other or { id = 0, capacity = 0, per_unit = 0, per_tick = 0, debt = 0, debt_tick = 0, expires_at = 0 }
+      other = other or {
+        id = 0, capacity = 0, per_unit = 0, per_tick = 0, debt = 0, debt_tick = 0, expires_at = 0,
+      }
       local n = {
         latest.id, latest.capacity, latest.per_unit, latest.per_tick,
-        other.id, other.capacity, other.per_unit, other.per_tick, other.debt, other.debt_tick, other.expires_at,
+        other.id, other.capacity, other.per_unit, other.per_tick,
+        other.debt, other.debt_tick, other.expires_at,
         plans.further_numbers()
       }
       n[16] = checksum(latest.debt, latest.debt_tick, unpack(n))
@@ -463,7 +478,9 @@ if m2_id ~= m2_own_id then
       while rest > 0 do
         divisor, rest = rest, math.fmod(divisor, rest)
       end
-      m2_debt = math.ceil(plans.latest.debt * (m2_parts_per_unit / divisor) / (plans.latest.per_unit / divisor))
+      m2_debt = math.ceil(
+        plans.latest.debt * (m2_parts_per_unit / divisor) / (plans.latest.per_unit / divisor)
+      )
       m2_debt = math.min(m2_debt, 2 ^ 53 - 1)
       m2_debt_tick = math.floor(plans.latest.debt_tick * plans.latest.tick_micros / tick_micros)
     end
@@ -503,7 +520,8 @@ if charged then
         other.debt_tick = tick_now
       end
       plans.latest = {
-        id = m1_own_id, capacity = m1_capacity_parts, per_unit = m1_parts_per_unit, per_tick = m1_parts_per_tick,
+        id = m1_own_id, capacity = m1_capacity_parts, per_unit = m1_parts_per_unit,
+        per_tick = m1_parts_per_tick,
         debt = m1_debt, debt_tick = m1_debt_tick, tick_micros = m1_tick_micros or 1,
       }
       dirty = true
@@ -526,7 +544,8 @@ if charged then
       other.debt_tick = tick_now
     end
     plans.latest = {
-      id = m2_own_id, capacity = m2_capacity_parts, per_unit = m2_parts_per_unit, per_tick = m2_parts_per_tick,
+      id = m2_own_id, capacity = m2_capacity_parts, per_unit = m2_parts_per_unit,
+      per_tick = m2_parts_per_tick,
       debt = m2_debt, debt_tick = m2_debt_tick, tick_micros = m2_tick_micros or 1,
     }
     dirty = true
@@ -589,4 +608,5 @@ end
 local admits = 0
 if m1_fits then admits = admits + 1 end
 if m2_fits then admits = admits + 2 end
-return struct.pack('<Bdddddd', 0, now, admits, m1_debt_now, m1_tick_now, m2_debt_now, m2_tick_now)
+return struct.pack('<Bdddddd', 0, now, admits, m1_debt_now, m1_tick_now, m2_debt_now,
+  m2_tick_now)
