@@ -386,6 +386,15 @@ mod tests {
     }
 
     #[test]
+    fn a_window_is_as_long_as_it_was_given_in_whole_microseconds() {
+        for window in [0, 1, 1_500_000].map(Duration::from_micros) {
+            assert_eq!(Policy::new("x", &[1], window).window(), window);
+        }
+        let longest = Policy::new("x", &[1], Duration::MAX);
+        assert_eq!(longest.window(), Duration::from_micros(u64::MAX));
+    }
+
+    #[test]
     fn a_name_makes_the_same_id_in_every_build() {
         assert_eq!(PolicyId::of(0, "daily").as_u64(), 0x13d8_1f56_9eb8_3c1d);
         assert_eq!(PolicyId::of(1, "daily").as_u64(), 0xf93f_3805_6667_d003);
