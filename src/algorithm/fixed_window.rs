@@ -510,3 +510,23 @@ impl Scripted for FixedWindow {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Processes of other builds share a state by it.
+    #[test]
+    fn an_id_tells_windows_apart_and_is_the_same_in_every_build() {
+        let id = |period_micros, opens| {
+            let windows = Windows {
+                period_micros,
+                opens,
+            };
+            windows.id()
+        };
+        assert_eq!(id(60, Opens::AtMultiplesOfThePeriod), 120);
+        assert_eq!(id(60, Opens::AtTheFirstRequest), 121);
+        assert_eq!(id(61, Opens::AtMultiplesOfThePeriod), 122);
+    }
+}

@@ -667,4 +667,19 @@ mod tests {
             assert_eq!(format!("{state:?}"), format!("{other:?}"));
         }
     }
+
+    /// Processes of other builds share a state by it.
+    #[test]
+    fn an_id_tells_numbers_apart_and_is_the_same_in_every_build() {
+        let id = |slot_micros| {
+            let reach = Reach {
+                micros: 1_000_000,
+                units: 5,
+                slot_micros,
+            };
+            reach.id()
+        };
+        assert_eq!(id(1), 0x0016_bbfb_e7c9_1aa1);
+        assert_eq!(id(1_000), 0x000a_90da_76c8_ef09);
+    }
 }

@@ -28,3 +28,63 @@ fn a_step_is_what_its_parts_are() {
         }
     }
 }
+
+/// Processes of other builds share a state by it.
+#[test]
+fn an_id_tells_numbers_apart_and_is_the_same_in_every_build() {
+    let id = |capacity_parts, parts_per_tick, tick_micros| {
+        let rate = Rate {
+            capacity_parts,
+            parts_per_unit: 1_000_000,
+            parts_per_tick,
+            tick_micros,
+            span_ticks: 1_000_000,
+        };
+        rate.id()
+    };
+    assert_eq!(id(5_000_000, 5, 1), 0x7db4_5337_7927);
+    assert_eq!(id(5_000_000, 5, 10), 1 << 50 | 0x7db4_5337_7927);
+    assert_eq!(id(5_000_000, 4, 1), 0x7afb_1297_9e04);
+}
+
+#[test]
+fn numbers_are_read_only_if_a_bucket_could_have_told_them() {
+    let bucket = DebtBucket::new("debt-bucket", Quota::per_second(5), 5).unwrap();
+    let is_read = |numbers: &[&[u64]]| bucket.state(&numbers.concat()).is_some();
+    let (rate, coarse, nothing_further) = ([10, 2, 1, 1], [10, 2, 1, 1_000_000], [0; 4]);
+    // A count alone, under a plan, and beside another plan with its count and its end.
+    for numbers in [
+        &[&[3, 9][..]][..],
+        &[&[MOST_PARTS, MOST_PARTS]],
+        &[&[3, 9], &rate, &nothing_further],
+        &[&[3, MOST_PARTS / 1_000_000], &coarse, &nothing_further],
+        &[&[3, 9], &rate, &[7, 8, 9, 10], &coarse, &[4, 5, 6]],
+    ] {
+        assert!(is_read(numbers), "{numbers:?}");
+        let all = numbers.concat();
+        assert!(!is_read(&[&all, &[0]]), "one more than {all:?}");
+        for count in (0..all.len()).filter(|count| ![2, 10].contains(count)) {
+            assert!(!is_read(&[&all[..count]]), "{count} of {all:?}");
+        }
+    }
+    for numbers in [
+        &[&[MOST_PARTS + 1, 9][..]][..],
+        &[&[3, MOST_PARTS + 1]],
+        &[&[MOST_PARTS + 1, 9], &rate, &nothing_further],
+        &[&[3, MOST_PARTS / 1_000_000 + 1], &coarse, &nothing_further],
+        // A unit without parts, and ticks that are no power of ten or too long.
+        &[&[3, 9], &[10, 0, 1, 1], &nothing_further],
+        &[&[3, 9], &[10, 2, 1, 7], &nothing_further],
+        &[&[3, 9], &[10, 2, 1, 10_000_000], &nothing_further],
+        &[&[3, 9], &rate, &nothing_further, &[10, 0, 1, 1], &[4, 5, 6]],
+        &[
+            &[3, 9],
+            &rate,
+            &nothing_further,
+            &rate,
+            &[MOST_PARTS + 1, 5, 6],
+        ],
+    ] {
+        assert!(!is_read(numbers), "{numbers:?}");
+    }
+}
