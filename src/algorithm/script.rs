@@ -386,3 +386,86 @@ impl Member {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{
+        Quota,
+        algorithm::{FixedWindow, SlidingLog, TokenBucket},
+    };
+
+    /// How many units are left after this reply at 100 µs to a cost of 1, if it makes sense.
+    fn remaining<A: Scripted>(rule: &A, charged: bool, numbers: &[u64]) -> Option<u64> {
+        let script = A::script();
+        let now = Timestamp::from_micros(100);
+        let (members, admitting) = (script.members(), u64::from(charged));
+        let mut reply = ScriptReply::new((members, numbers), (admitting, now), (1, charged));
+        let snapshot = rule.read(&mut reply)?;
+        let decision = rule.decision(&snapshot);
+        assert_eq!(decision.is_admitted(), charged);
+        Some(decision.remaining())
+    }
+
+    fn quota() -> Quota {
+        Quota::new(5, Duration::from_micros(60))
+    }
+
+    #[test]
+    fn a_window_is_told_only_while_it_runs() {
+        let rule = FixedWindow::new(quota());
+        assert_eq!(remaining(&rule, true, &[60, 3]), Some(2));
+        assert_eq!(remaining(&rule, false, &[60, 5]), Some(0));
+        assert_eq!(remaining(&rule, true, &[41, 3]), Some(2));
+        for numbers in [&[40, 3][..], &[60], &[]] {
+            assert_eq!(remaining(&rule, true, numbers), None, "{numbers:?}");
+        }
+    }
+
+    #[test]
+    fn a_bucket_that_was_charged_owes_what_was_charged_and_no_more_than_it_may() {
+        // A unit is 12 parts, and each tick pays one of the 60.
+        let rule = TokenBucket::new(quota());
+        for (debt, left) in [(12, 4), (60, 0)] {
+            assert_eq!(remaining(&rule, true, &[debt, 100]), Some(left));
+            assert_eq!(remaining(&rule, true, &[debt, 160]), Some(left));
+        }
+        assert_eq!(remaining(&rule, false, &[60, 100]), Some(0));
+        assert_eq!(remaining(&rule, false, &[600, 500]), Some(0));
+        for numbers in [&[11, 100][..], &[61, 100], &[12, 161], &[12]] {
+            assert_eq!(remaining(&rule, true, numbers), None, "{numbers:?}");
+        }
+    }
+
+    #[test]
+    fn a_log_is_told_by_entries_that_count_still_and_in_their_order() {
+        let rule = SlidingLog::new(quota());
+        // What is forgotten, the total, the first entry, and the slot of the last.
+        assert_eq!(remaining(&rule, true, &[1, 4, 41, 2, 100]), Some(2));
+        assert_eq!(remaining(&rule, true, &[0, 1, 160, 1, 160]), Some(4));
+        for numbers in [
+            &[1, 4, 40, 2, 100][..],
+            &[1, 4, 101, 2, 100],
+            &[1, 4, 41, 2, 161],
+            &[5, 4, 41, 2, 100],
+            &[1, 4, 41, 2],
+        ] {
+            assert_eq!(remaining(&rule, true, numbers), None, "{numbers:?}");
+        }
+        // The units, and what must be over before there is room for one, for all and for the cost.
+        assert_eq!(remaining(&rule, false, &[5, 41, 100, 41]), Some(0));
+        assert_eq!(remaining(&rule, false, &[5, 41, 160, 160]), Some(0));
+        assert_eq!(remaining(&rule, false, &[5, 41, 100, 0]), Some(0));
+        for numbers in [
+            &[5, 40, 100, 41][..],
+            &[5, 41, 100, 40],
+            &[5, 41, 100, 101],
+            &[5, 101, 100, 41],
+            &[5, 41, 161, 41],
+        ] {
+            assert_eq!(remaining(&rule, false, numbers), None, "{numbers:?}");
+        }
+    }
+}
