@@ -513,7 +513,33 @@ impl Scripted for FixedWindow {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::algorithm::SlidingLog;
+
+    #[test]
+    fn so_many_units_are_counted_and_no_more() {
+        let quota = |units| Quota::new(units, Duration::from_micros(1));
+        assert!(FixedWindow::try_new(quota(MOST_UNITS)).is_ok());
+        assert!(SlidingLog::try_new(quota(MOST_UNITS)).is_ok());
+        for units in [MOST_UNITS + 1, u64::MAX] {
+            assert!(FixedWindow::try_new(quota(units)).is_err());
+            assert!(SlidingLog::try_new(quota(units)).is_err());
+        }
+    }
+
+    #[test]
+    fn windows_are_read_only_if_they_have_a_period_and_a_way_to_open() {
+        let rule = FixedWindow::new(Quota::per_second(5));
+        let is_read = |period, opens| {
+            let numbers = [120, 1, period, opens, 0, 0, 0, 0];
+            rule.state(&numbers).is_some()
+        };
+        assert!(is_read(60, 0) && is_read(60, 1));
+        assert!(!is_read(60, 2));
+        assert!(!is_read(0, 0));
+    }
 
     /// Processes of other builds share a state by it.
     #[test]

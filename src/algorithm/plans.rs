@@ -387,3 +387,66 @@ impl<R: Rule> CountByPlan<R> {
             && further.is_none_or(|further| further.expires_at_micros <= micros)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::{
+        Quota,
+        algorithm::{Algorithm, FixedWindow, SlidingWindow, TokenBucket},
+        clock::Timestamp,
+    };
+
+    /// Of three plans that come at one instant the first is no longer kept by itself.
+    fn has_left_when_it_comes_back<A: Algorithm>(plan: impl Fn(Quota) -> A, left: u32) {
+        let now = Timestamp::from_micros(1_000_050);
+        let plans = [1_000, 1_700, 2_300].map(|period| {
+            let period = Duration::from_micros(period);
+            plan(Quota::new(5, period))
+        });
+        let mut state = plans[0].fresh(now);
+        for (plan, cost) in plans.iter().zip([3, 1, 1]) {
+            assert!(plan.step(&mut state, cost, now).0);
+        }
+        assert!(plans[0].judge(&state, left, now));
+        assert!(!plans[0].judge(&state, left + 1, now));
+    }
+
+    /// What one plan has counted matters to another until it is over by both.
+    fn is_over_for_another_at<A: Algorithm>(plan: impl Fn(Quota) -> A, end_micros: u64) {
+        let at = Timestamp::from_micros;
+        let now = at(1_000_000);
+        let [plan, another] = [1_100, 1_000].map(|period| {
+            let period = Duration::from_micros(period);
+            plan(Quota::new(5, period))
+        });
+        let mut state = plan.fresh(now);
+        assert!(plan.step(&mut state, 1, now).0);
+        assert!(!another.is_fresh(&state, at(end_micros - 1)));
+        assert!(another.is_fresh(&state, at(end_micros)));
+        plan.refund(&mut state, 1, now);
+        assert!(another.is_fresh(&state, now));
+    }
+
+    #[test]
+    fn a_state_is_fresh_when_it_is_over_by_everybody_s_numbers() {
+        is_over_for_another_at(|quota| TokenBucket::new(quota).named("plan"), 1_000_220);
+        is_over_for_another_at(|quota| FixedWindow::new(quota).named("plan"), 1_001_000);
+        is_over_for_another_at(
+            |quota| FixedWindow::new(quota).from_first_request().named("plan"),
+            1_002_200,
+        );
+        is_over_for_another_at(|quota| SlidingWindow::new(quota).named("plan"), 1_002_100);
+    }
+
+    #[test]
+    fn a_plan_that_was_left_begins_with_what_it_had_counted() {
+        // What the second was charged is over when its own three units are.
+        has_left_when_it_comes_back(|quota| TokenBucket::new(quota).named("plan"), 2);
+        has_left_when_it_comes_back(|quota| FixedWindow::new(quota).named("plan"), 1);
+        let from_first = |quota| FixedWindow::new(quota).from_first_request().named("plan");
+        has_left_when_it_comes_back(from_first, 1);
+        has_left_when_it_comes_back(|quota| SlidingWindow::new(quota).named("plan"), 1);
+    }
+}

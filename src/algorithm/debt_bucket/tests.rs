@@ -88,3 +88,37 @@ fn numbers_are_read_only_if_a_bucket_could_have_told_them() {
         assert!(!is_read(numbers), "{numbers:?}");
     }
 }
+
+#[test]
+fn the_largest_numbers_are_counted_in_microseconds_and_larger_ones_are_refused() {
+    let tick = |units_per_micro, capacity| {
+        let quota = Quota::new(units_per_micro, Duration::from_micros(1));
+        let bucket = DebtBucket::new("debt-bucket", quota, capacity).ok();
+        bucket.map(|bucket| bucket.rate.tick_micros)
+    };
+    // All parts that may be owed, with those of one tick more.
+    assert_eq!(tick(4, (1 << 53) - 4), Some(1));
+    assert_eq!(tick(4, (1 << 53) - 3), None);
+    // From full debt to none.
+    assert_eq!(tick(1, 1 << 52), Some(1));
+    assert_eq!(tick(1, (1 << 52) + 1), None);
+}
+
+#[test]
+fn other_plans_are_told_microseconds_and_units_whatever_the_tick() {
+    let rate = Rate {
+        capacity_parts: 20,
+        parts_per_unit: 6,
+        parts_per_tick: 5,
+        tick_micros: 10,
+        span_ticks: 4,
+    };
+    let count = Debt { parts: 13, tick: 7 };
+    assert_eq!(rate.units(count), 3);
+    assert_eq!(rate.stamp(count), 70);
+    assert_eq!(rate.matters_until(count), 100);
+    for now in [100, 109].map(Timestamp::from_micros) {
+        assert!(!rate.is_ahead(149, now));
+        assert!(rate.is_ahead(150, now));
+    }
+}

@@ -28,3 +28,11 @@ fn a_step_is_what_its_parts_are() {
         }
     }
 }
+
+#[test]
+fn windows_are_read_only_if_they_have_a_period() {
+    let rule = SlidingWindow::new(Quota::per_second(5));
+    let is_read = |period| rule.state(&[120, 1, 2, period, 0, 0, 0, 0]).is_some();
+    assert!(is_read(60));
+    assert!(!is_read(0));
+}
