@@ -345,5 +345,12 @@ mod tests {
         );
         assert_eq!(message("application/json", "{}"), "Bad Request");
         assert_eq!(message("text/plain", ""), "Bad Request");
+        const TEXT: &str = match std::str::from_utf8(&[b'x'; MAX_MESSAGE_LEN + 1]) {
+            Ok(text) => text,
+            Err(_) => unreachable!(),
+        };
+        let longest = &TEXT[1..];
+        assert_eq!(message("text/plain", longest), longest);
+        assert_eq!(message("text/plain", TEXT), "Bad Request");
     }
 }
