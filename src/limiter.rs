@@ -151,6 +151,11 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
     /// late as that gives back what was charged since. A key that has no entry of its own,
     /// because the store was full, gets nothing.
     ///
+    /// **Bound**: refunds loosen that of the algorithm. In any span of one period as many units
+    /// more are let through as were refunded in the span and charged before it. What was charged
+    /// and refunded inside the span is not counted. (`tests/properties/tests/bounds.rs` reaches
+    /// it.)
+    ///
     /// [`LeakyBucket::queue`](crate::algorithm::LeakyBucket::queue) gives nothing back: those
     /// behind keep the slots that were promised.
     ///

@@ -23,6 +23,9 @@ pub struct Search {
     pub counts: Counts,
     /// Whether requests that are delayed may be dropped.
     pub withdrawals: bool,
+    /// Whether a charge may be refunded later, one after the other. Then what is refunded is not
+    /// counted, and the most is told without what was refunded in the span and charged before it.
+    pub refunds: bool,
 }
 
 impl Search {
@@ -34,6 +37,7 @@ impl Search {
             before: 2 * span + 1,
             counts: Counts::Units,
             withdrawals: false,
+            refunds: false,
         }
     }
 }
@@ -44,6 +48,8 @@ impl Search {
 pub struct Worst {
     /// The most.
     pub most: u64,
+    /// How much more there was because it was refunded in the span and charged before it.
+    pub refunded: u64,
     /// When the span begins.
     pub from: u64,
     /// How it comes about.
@@ -57,6 +63,8 @@ pub enum Event {
     Admitted(u64, u32),
     /// At this instant a request of this cost was dropped while it waited.
     Dropped(u64, u32),
+    /// At this instant this cost was given back.
+    Refunded(u64, u32),
 }
 
 impl Debug for Event {
@@ -64,6 +72,7 @@ impl Debug for Event {
         match self {
             Self::Admitted(at, cost) => write!(f, "{cost} at {at}"),
             Self::Dropped(at, cost) => write!(f, "{cost} dropped at {at}"),
+            Self::Refunded(at, cost) => write!(f, "{cost} refunded at {at}"),
         }
     }
 }
@@ -75,12 +84,34 @@ struct Waiting<A: Algorithm> {
     admission: A::Snapshot,
 }
 
+/// A charge that is going to be refunded.
+#[derive(Debug, Clone, Copy)]
+struct Refundable {
+    cost: u32,
+    was_counted: bool,
+    /// At once it would be as if nothing had been charged.
+    is_older_than_now: bool,
+}
+
 #[derive(Clone)]
 struct Node<A: Algorithm> {
     state: A::State,
     waiting: Vec<Waiting<A>>,
+    refundable: Option<Refundable>,
     counted: u64,
+    /// In the span, of what was charged before it.
+    refunded: u64,
     history: Vec<Event>,
+}
+
+impl<A: Algorithm> Node<A> {
+    /// What was counted without what a refund allows; of equals, more with more refunds.
+    fn rank(&self) -> (i128, u64) {
+        (
+            i128::from(self.counted) - i128::from(self.refunded),
+            self.refunded,
+        )
+    }
 }
 
 type Layer<A> = HashMap<String, Node<A>>;
@@ -91,22 +122,27 @@ where
     A: Algorithm<State: Debug, Snapshot: Debug>,
 {
     let mut worst = Worst::default();
+    let mut highest = (0, 0);
     for from in 0..=search.before {
         let begin = Node {
             state: rule.fresh(instant(0)),
             waiting: Vec::new(),
+            refundable: None,
             counted: 0,
+            refunded: 0,
             history: Vec::new(),
         };
         let mut layer: Layer<A> = HashMap::from([(String::new(), begin)]);
         for now in 0..from + search.span {
             layer = tick(rule, search, layer, from, now);
         }
-        let most = layer.into_values().max_by_key(|node| node.counted);
+        let most = layer.into_values().max_by_key(Node::rank);
         let most = most.expect("at least one state");
-        if most.counted > worst.most {
+        if most.rank() > highest {
+            highest = most.rank();
             worst = Worst {
-                most: most.counted,
+                most: most.counted - most.refunded,
+                refunded: most.refunded,
                 from,
                 history: most.history,
             };
@@ -132,6 +168,9 @@ where
         let released = node.waiting.iter().filter(|waiting| waiting.release <= now);
         node.counted += released.map(|waiting| weight(waiting.cost)).sum::<u64>();
         node.waiting.retain(|waiting| waiting.release > now);
+        if let Some(refundable) = &mut node.refundable {
+            refundable.is_older_than_now = true;
+        }
         if rule.is_fresh(&node.state, instant(now.into())) {
             node.state = rule.fresh(instant(now.into()));
         }
@@ -142,15 +181,34 @@ where
             .waiting
             .iter()
             .map(|it| (it.release, it.cost, &it.admission));
-        let key = format!("{:?}{:?}", node.state, waiting.collect::<Vec<_>>());
+        let waiting: Vec<_> = waiting.collect();
+        let key = format!("{:?}{waiting:?}{:?}", node.state, node.refundable);
         if layer
             .get(&key)
-            .is_some_and(|known| known.counted >= node.counted)
+            .is_some_and(|known| known.rank() >= node.rank())
         {
             continue;
         }
         for cost in 1..=search.largest_cost {
-            open.extend(admit(rule, &node, cost, now, weight(cost)));
+            let admitted = admit(rule, &node, cost, now, weight(cost));
+            if search.refunds && node.refundable.is_none() {
+                let refundable = Some(Refundable {
+                    cost,
+                    was_counted: counts,
+                    is_older_than_now: false,
+                });
+                open.extend(admitted.clone().map(|node| Node { refundable, ..node }));
+            }
+            open.extend(admitted);
+        }
+        if let Some(refundable) = node.refundable.filter(|of| of.is_older_than_now) {
+            open.push(refund(
+                rule,
+                &node,
+                refundable,
+                now,
+                weight(refundable.cost),
+            ));
         }
         if search.withdrawals {
             open.extend((0..node.waiting.len()).map(|index| withdraw(rule, &node, index, now)));
@@ -185,6 +243,28 @@ fn admit<A: Algorithm>(
     next.history.push(Event::Admitted(now, cost));
     assert!(next.history.len() < 1_000, "no end of admissions at {now}");
     Some(next)
+}
+
+fn refund<A: Algorithm>(
+    rule: &A,
+    node: &Node<A>,
+    Refundable {
+        cost, was_counted, ..
+    }: Refundable,
+    now: u64,
+    weight: u64,
+) -> Node<A> {
+    let at = instant(now.into());
+    let mut next = node.clone();
+    rule.mend(&mut next.state, at);
+    rule.refund(&mut next.state, cost, at);
+    next.refundable = None;
+    match was_counted {
+        true => next.counted -= weight,
+        false => next.refunded += weight,
+    }
+    next.history.push(Event::Refunded(now, cost));
+    next
 }
 
 fn withdraw<A: Algorithm>(rule: &A, node: &Node<A>, index: usize, now: u64) -> Node<A> {

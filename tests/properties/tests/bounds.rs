@@ -1,7 +1,7 @@
 //! Each printed bound is reached in small numbers, and never passed: every state that any caller
 //! can bring about is looked at. Where a formula needs a condition, the test says so.
 
-use std::{fmt::Debug, time::Duration};
+use std::{collections::BTreeMap, fmt::Debug, time::Duration};
 
 use tollgate::{
     Quota,
@@ -289,6 +289,64 @@ fn a_min_interval_lets_through_the_period_over_the_interval_rounded_up() {
             );
         }
     }
+}
+
+/// The worst case with refunds is the bound without them, and what was refunded in the span and
+/// charged before it. Notes of each rule whether there was any of that.
+#[derive(Default)]
+struct WithRefunds(BTreeMap<&'static str, bool>);
+
+impl WithRefunds {
+    #[track_caller]
+    fn reaches<A>(&mut self, what: &'static str, rule: &A, search: Search, bound: i128)
+    where
+        A: Algorithm<State: Debug, Snapshot: Debug>,
+    {
+        let refunds = true;
+        let worst = worst(rule, Search { refunds, ..search });
+        let most = i128::from(worst.most);
+        assert_eq!(most, bound, "{what}: {search:?}: {worst:?}");
+        *self.0.entry(what).or_default() |= worst.refunded > 0;
+    }
+}
+
+#[test]
+fn a_refund_lets_through_as_much_more_as_was_charged_before_the_span() {
+    let mut all = WithRefunds::default();
+    for (n, period) in [(1, 1), (1, 3), (2, 3), (2, 4)] {
+        let (quota, search) = (quota(n, period), Search::units(period, n));
+        let (units, span) = (i128::from(n), i128::from(period));
+        if formulas::holds_what_refills(units, units, span) {
+            let bound = formulas::debt_bucket(units, units, span, 1);
+            all.reaches("token bucket", &TokenBucket::new(quota), search, bound);
+            all.reaches("gcra", &Gcra::new(quota), search, bound);
+            all.reaches("leaky bucket", &LeakyBucket::new(quota), search, bound);
+        }
+        let (window, bound) = (FixedWindow::new(quota), formulas::fixed_window(units, span));
+        all.reaches("fixed window", &window, search, bound);
+        let bound = formulas::window_from_first_request(units, span);
+        all.reaches("from first", &window.from_first_request(), search, bound);
+        let bound = formulas::sliding_window(units, span);
+        all.reaches("sliding window", &SlidingWindow::new(quota), search, bound);
+        all.reaches("sliding log", &SlidingLog::new(quota), search, units);
+        for precision in [1, period] {
+            let buckets = SlidingBuckets::new(quota, micros(precision));
+            let bound = formulas::sliding_buckets(units, precision.into());
+            all.reaches("sliding buckets", &buckets, search, bound);
+            all.reaches("strict buckets", &buckets.strict(), search, units);
+        }
+    }
+    for (interval, period) in [(1, 1), (2, 3), (3, 3), (2, 5)] {
+        let search = Search {
+            counts: Counts::Requests,
+            ..Search::units(period, 2)
+        };
+        let bound = formulas::min_interval(interval.into(), period.into());
+        let rule = MinInterval::new(micros(interval));
+        all.reaches("min interval", &rule, search, bound);
+    }
+    assert_eq!(all.0.len(), 10);
+    assert!(all.0.values().all(|refunded| *refunded), "{:?}", all.0);
 }
 
 /// What is in tuples here: each with its bound in a span of the period, of units with costs up to
