@@ -8,9 +8,9 @@
 //! different policies apart, and forgets only what its own policy calls fresh. Unlike `LocalStore`
 //! it finds idle keys by a look at all of them, each time it is full, and a new key that finds no
 //! room is not decided about: the layer's `on_store_error` says what happens to it. (So it is no
-//! `ImmediateStore`, whose answers are never errors.) It is for
-//! policies whose numbers stay: of a name that has several at a time `LocalStore` keeps a state for
-//! as long as it matters by any of them.
+//! `ImmediateStore`, whose answers are never errors.) It is for policies whose numbers stay: of a
+//! name that has several at a time `LocalStore` keeps a state for as long as it matters by any of
+//! them.
 
 use std::{
     error::Error,

@@ -77,7 +77,8 @@ macro_rules! under_locks {
     };
 }
 
-/// Implements [`ImmediateStore`] and [`Store`] for tuples: Rust has no other way to say "a tuple of any length".
+/// Implements [`ImmediateStore`] and [`Store`] for tuples: Rust has no other way to say "a tuple of
+/// any length".
 macro_rules! each_of {
     ($($Algorithm:ident $Key:ident $state:ident $place:tt),+) => {
         impl<$($Algorithm: Algorithm, $Key),+> LocalBuckets<EachOf<($(Option<$Key>,)+)>>
