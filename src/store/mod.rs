@@ -4,6 +4,8 @@ use std::{future::Future, hash::Hash};
 
 use crate::{error::StoreError, key::Key, limit::Limit};
 
+#[cfg(any(feature = "local", feature = "redis"))]
+mod append_only;
 mod immediate;
 #[cfg(feature = "local")]
 pub mod local;

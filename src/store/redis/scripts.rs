@@ -2,13 +2,17 @@
 
 use std::{
     any::TypeId,
-    sync::{Arc, OnceLock},
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
 };
 
 use fred::prelude::Value;
 use sha1::{Digest, Sha1};
 
-use crate::algorithm::{Member, Script, Scripted};
+use crate::{
+    algorithm::{Member, Script, Scripted},
+    store::append_only::AppendOnlyMap,
+};
 
 use super::{
     compose::{Task, TimeOf, compose, compose_multi_key},
@@ -90,44 +94,25 @@ impl MultiKeyScripts {
 }
 
 /// The scripts of algorithms, found by their types, and by which of their keys are present.
-///
-/// An append-only, lock-free list: a store is used with few types.
 pub(super) struct ScriptCache<S> {
     time: TimeOf,
-    first: Next<S>,
-}
-
-type Next<S> = OnceLock<Box<Entry<S>>>;
-
-struct Entry<S> {
-    algorithms: (TypeId, u8),
-    scripts: S,
-    next: Next<S>,
+    all: AppendOnlyMap<(TypeId, u8), S>,
 }
 
 impl<S> ScriptCache<S> {
     pub(super) fn new(time: TimeOf) -> Self {
         Self {
             time,
-            first: OnceLock::new(),
+            all: AppendOnlyMap::new(),
         }
     }
 
     pub(super) fn find(&self, algorithms: (TypeId, u8), compose: impl Fn(TimeOf) -> S) -> &S {
-        let mut next = &self.first;
-        loop {
-            let entry = next.get_or_init(|| {
-                Box::new(Entry {
-                    algorithms,
-                    scripts: compose(self.time),
-                    next: OnceLock::new(),
-                })
-            });
-            if entry.algorithms == algorithms {
-                return &entry.scripts;
-            }
-            next = &entry.next;
-        }
+        let mut hasher = DefaultHasher::new();
+        algorithms.hash(&mut hasher);
+        let hash = hasher.finish();
+        self.all
+            .get_or_add((algorithms, hash), || compose(self.time))
     }
 }
 
