@@ -85,7 +85,7 @@ impl FixedWindow {
     }
 
     /// The window that is running now by these numbers, whoever was admitted.
-    #[inline(always)]
+    #[inline]
     fn running(&self, state: &Counted, now: Timestamp) -> Window {
         let window = match state.is_of_one(&self.own) {
             true => state.count,
@@ -97,7 +97,7 @@ impl FixedWindow {
 
 impl Windows {
     /// The window that is running now: this one until it is over.
-    #[inline(always)]
+    #[inline]
     fn running(&self, window: &Window, now: Timestamp) -> Window {
         let now = now.as_micros();
         let is_open = window.used > 0 || self.opens == Opens::AtMultiplesOfThePeriod;
@@ -204,7 +204,7 @@ impl Algorithm for FixedWindow {
         tell(self.told(snapshot));
     }
 
-    #[inline(always)]
+    #[inline]
     fn decision(&self, snapshot: &WindowSnapshot) -> Decision {
         Decision::of_one(self.told(snapshot))
     }
@@ -230,7 +230,7 @@ pub struct WindowSnapshot {
 }
 
 impl FixedWindow {
-    #[inline(always)]
+    #[inline]
     fn told(&self, snapshot: &WindowSnapshot) -> PolicyDecision {
         let Window { start, used } = snapshot.window;
         let units = self.quota.units();

@@ -133,7 +133,7 @@ impl Algorithm for MinInterval {
         tell(self.told(snapshot));
     }
 
-    #[inline(always)]
+    #[inline]
     fn decision(&self, snapshot: &IntervalSnapshot) -> Decision {
         Decision::of_one(self.told(snapshot))
     }
@@ -175,7 +175,7 @@ pub struct IntervalSnapshot {
 }
 
 impl MinInterval {
-    #[inline(always)]
+    #[inline]
     fn told(&self, snapshot: &IntervalSnapshot) -> PolicyDecision {
         let remaining = u64::from(snapshot.wait_micros == 0);
         let cost = u64::from(snapshot.cost);

@@ -129,7 +129,7 @@ impl SlidingWindow {
     }
 
     /// The counters in the numbers of this limit.
-    #[inline(always)]
+    #[inline]
     fn weighed(&self, counters: &Counters) -> Weighed {
         let Counters {
             start,
@@ -164,7 +164,7 @@ impl SlidingWindow {
 
     /// Both counters as they are now, or at the state's own instant if that is later, whoever was
     /// admitted.
-    #[inline(always)]
+    #[inline]
     fn counters(&self, state: &Counted, now: Timestamp) -> Counters {
         let windows = match state.is_of_one(&self.own) {
             true => state.count,
@@ -173,7 +173,7 @@ impl SlidingWindow {
         self.counters_of(&windows, now)
     }
 
-    #[inline(always)]
+    #[inline]
     fn counters_of(&self, windows: &TwoWindows, now: Timestamp) -> Counters {
         let (micros, start, previous, current) = self.own_pairs().at(windows, now);
         let elapsed = match self.tick_micros {
@@ -189,7 +189,7 @@ impl SlidingWindow {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn own_pairs(&self) -> Pairs {
         Pairs {
             period_micros: self.quota.period_micros(),
@@ -211,7 +211,7 @@ struct Counters {
 impl Pairs {
     /// The instant, now or their own if that is later, when its window began, and the counts of the
     /// one before and of it.
-    #[inline(always)]
+    #[inline]
     fn at(&self, windows: &TwoWindows, now: Timestamp) -> (u64, u64, u64, u64) {
         let period = self.period_micros;
         let micros = now.as_micros().max(windows.stamp);
@@ -285,7 +285,7 @@ impl Algorithm for SlidingWindow {
     }
 
     /// The counters are worked out once.
-    #[inline(always)]
+    #[inline]
     fn step(&self, state: &mut Counted, cost: u32, now: Timestamp) -> (bool, TwoWindowsSnapshot) {
         self.mend(state, now);
         let mut counters = self.counters(state, now);
@@ -322,7 +322,7 @@ impl Algorithm for SlidingWindow {
         tell(self.told(snapshot).resolved());
     }
 
-    #[inline(always)]
+    #[inline]
     fn decision(&self, snapshot: &TwoWindowsSnapshot) -> Decision {
         Decision::of_one(self.told(snapshot))
     }
@@ -355,7 +355,7 @@ impl Counters {
 }
 
 impl SlidingWindow {
-    #[inline(always)]
+    #[inline]
     fn admitted(&self, state: &mut Counted, counters: &Counters, units: u64, now: Timestamp) {
         let is_of_one = state.is_of_one(&self.own);
         let windows = TwoWindows {
@@ -372,7 +372,7 @@ impl SlidingWindow {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn told(&self, snapshot: &TwoWindowsSnapshot) -> PolicyDecision {
         let refused_cost = if snapshot.admitted { 0 } else { snapshot.cost };
         let status = self.weighed(&snapshot.counters).lazy(refused_cost);

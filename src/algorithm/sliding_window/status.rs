@@ -6,7 +6,7 @@ use super::Weighed;
 
 impl Weighed {
     /// The same numbers, for a decision.
-    #[inline(always)]
+    #[inline]
     pub(super) fn lazy(self, refused_cost: u32) -> LazyStatus {
         LazyStatus::new(
             refused_cost,
@@ -23,7 +23,7 @@ impl Weighed {
         )
     }
 
-    #[inline(always)]
+    #[inline]
     fn of(status: &LazyStatus) -> Self {
         let [
             start_micros,
@@ -46,7 +46,7 @@ impl Weighed {
     }
 
     /// The status of windows whose estimate may be `limit` units.
-    #[inline(always)]
+    #[inline]
     fn standing(&self, limit: u64, status: &LazyStatus) -> Status {
         let remaining = limit.saturating_sub(self.units());
         let (cost, is_admitted) = (status.refused_cost().into(), status.is_admitted());
