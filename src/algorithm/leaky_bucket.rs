@@ -267,3 +267,64 @@ impl LeakyBucketQueue {
 }
 
 same_rule!(LeakyBucketQueue, BucketQueue);
+#[cfg(test)]
+mod tests {
+    use crate::{
+        algorithm::{Algorithm, Scripted},
+        clock::Timestamp,
+    };
+
+    use super::*;
+
+    type State = <LeakyBucketQueue as Algorithm>::State;
+    type Snapshot = <LeakyBucketQueue as Algorithm>::Snapshot;
+
+    /// A unit is 7 parts, and each microsecond pays 3.
+    fn queue() -> LeakyBucketQueue {
+        let quota = Quota::new(3, Duration::from_micros(7));
+        LeakyBucket::new(quota).queue()
+    }
+
+    fn admit(queue: &LeakyBucketQueue, state: &mut State, micros: u64) -> Snapshot {
+        let (admitted, snapshot) = queue.step(state, 1, Timestamp::from_micros(micros));
+        assert!(admitted);
+        snapshot
+    }
+
+    #[test]
+    fn a_queue_has_a_name_of_its_own_whatever_its_capacity() {
+        let name = |queue: LeakyBucketQueue| {
+            let mut state = queue.fresh(Timestamp::from_micros(100));
+            let snapshot = admit(&queue, &mut state, 100);
+            queue.decision(&snapshot).policy().to_owned()
+        };
+        assert_eq!(name(queue()), "leaky-bucket-queue-3-7us");
+        assert_eq!(name(queue().capacity(9)), "leaky-bucket-queue-3-7us-b9");
+    }
+
+    #[test]
+    fn each_waits_until_those_before_have_leaked_and_is_known_by_what_was_owed() {
+        let queue = queue();
+        let mut state = queue.fresh(Timestamp::from_micros(100));
+        for (delay, owed) in [(0, 7), (3, 14), (5, 21)] {
+            let snapshot = admit(&queue, &mut state, 100);
+            assert_eq!(queue.delay(&snapshot), Duration::from_micros(delay));
+            let mut told = Vec::new();
+            queue.admission(&snapshot, &mut |number| told.push(number));
+            assert_eq!(told, [100, owed]);
+        }
+        assert!(!queue.judge(&state, 1, Timestamp::from_micros(100)));
+    }
+
+    #[test]
+    fn the_last_gives_its_slot_back_and_then_those_dropped_before_it() {
+        let queue = queue();
+        let mut state = queue.fresh(Timestamp::from_micros(100));
+        let now = Timestamp::from_micros(101);
+        let [first, second] = [(); 2].map(|()| admit(&queue, &mut state, 100));
+        queue.withdraw(&mut state, &first, 1, now);
+        assert!(queue.judge(&state, 1, now) && !queue.judge(&state, 2, now));
+        queue.withdraw(&mut state, &second, 1, now);
+        assert!(queue.judge(&state, 3, now));
+    }
+}

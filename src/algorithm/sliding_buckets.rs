@@ -158,3 +158,46 @@ impl SlidingBuckets {
         super::Settled::new(self)
     }
 }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_precision_is_whole_microseconds_that_cut_the_period_into_up_to_1024() {
+        let sub_counters = |period_micros, precision_nanos| {
+            let quota = Quota::new(5, Duration::from_micros(period_micros));
+            SlidingBuckets::try_new(quota, Duration::from_nanos(precision_nanos))
+        };
+        for (period, precision) in [(6, 1_000), (6, 2_000), (6, 6_000), (2_048, 2_000)] {
+            assert!(
+                sub_counters(period, precision).is_ok(),
+                "{period} µs, {precision} ns"
+            );
+        }
+        for precision in [0, 999] {
+            let error = sub_counters(6, precision).unwrap_err();
+            assert!(
+                matches!(error, ConfigError::PeriodTooShort { .. }),
+                "{error:?}"
+            );
+        }
+        for precision in [1_500, 4_000, 12_000] {
+            let error = sub_counters(6, precision).unwrap_err();
+            assert!(
+                matches!(error, ConfigError::PrecisionDoesNotDivide { .. }),
+                "{error:?}"
+            );
+        }
+        let error = sub_counters(2_050, 2_000).unwrap_err();
+        assert!(
+            matches!(
+                error,
+                ConfigError::TooManySubCounters {
+                    sub_counters: 1_025,
+                    ..
+                }
+            ),
+            "{error:?}"
+        );
+    }
+}

@@ -25,7 +25,9 @@ pin_project! {
     /// It is what every method of [`RateLimiter`] returns: a `Call<Check, ..>` brings a
     /// [`Decision`](crate::Decision), a `Call<Refund, ..>` only its end.
     ///
-    /// Hand-written future: avoids moving `Decision`.
+    /// Hand-written future: avoids moving `Decision`. As an async block a check takes 13
+    /// instructions more, of 345 (counted by callgrind; `benches/peers`, bin `instructions`, counts
+    /// so).
     #[must_use = "nothing happens until it is awaited, or `.now()` is called"]
     pub struct Call<'a, Op, C, S, K, Q>
     where
