@@ -55,9 +55,9 @@ fn numbers_are_read_only_if_a_bucket_could_have_told_them() {
     // A count alone, under a plan, and beside another plan with its count and its end.
     for numbers in [
         &[&[3, 9][..]][..],
-        &[&[MOST_PARTS, MOST_PARTS]],
+        &[&[MAX_PARTS, MAX_PARTS]],
         &[&[3, 9], &rate, &nothing_further],
-        &[&[3, MOST_PARTS / 1_000_000], &coarse, &nothing_further],
+        &[&[3, MAX_PARTS / 1_000_000], &coarse, &nothing_further],
         &[&[3, 9], &rate, &[7, 8, 9, 10], &coarse, &[4, 5, 6]],
     ] {
         assert!(is_read(numbers), "{numbers:?}");
@@ -68,10 +68,10 @@ fn numbers_are_read_only_if_a_bucket_could_have_told_them() {
         }
     }
     for numbers in [
-        &[&[MOST_PARTS + 1, 9][..]][..],
-        &[&[3, MOST_PARTS + 1]],
-        &[&[MOST_PARTS + 1, 9], &rate, &nothing_further],
-        &[&[3, MOST_PARTS / 1_000_000 + 1], &coarse, &nothing_further],
+        &[&[MAX_PARTS + 1, 9][..]][..],
+        &[&[3, MAX_PARTS + 1]],
+        &[&[MAX_PARTS + 1, 9], &rate, &nothing_further],
+        &[&[3, MAX_PARTS / 1_000_000 + 1], &coarse, &nothing_further],
         // A unit without parts, and ticks that are no power of ten or too long.
         &[&[3, 9], &[10, 0, 1, 1], &nothing_further],
         &[&[3, 9], &[10, 2, 1, 7], &nothing_further],
@@ -82,7 +82,7 @@ fn numbers_are_read_only_if_a_bucket_could_have_told_them() {
             &rate,
             &nothing_further,
             &rate,
-            &[MOST_PARTS + 1, 5, 6],
+            &[MAX_PARTS + 1, 5, 6],
         ],
     ] {
         assert!(!is_read(numbers), "{numbers:?}");
