@@ -244,7 +244,8 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for LocalStore<A, K, C> {
     type Deciding = Pending<Decided<A>>;
     type Writing = Pending<Written>;
 
-    #[inline]
+    // See `Table::decide_known`.
+    #[inline(always)]
     fn decide<Q: AsKey<K> + ?Sized>(
         &self,
         algorithm: &A,
