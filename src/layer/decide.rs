@@ -37,21 +37,28 @@ pub trait LayerFor<Svc: Service<Req>, Req> {
     /// The error of the limited service.
     type Error;
 
-    /// Finds the key of a request, and asks the store about it.
-    #[expect(
-        clippy::type_complexity,
-        reason = "what was asked, and the future that answers it"
-    )]
+    /// Finds the key of a request, its cost and its limit; none if it is not counted, or the answer
+    /// to a request that has no key.
+    fn ask(&self, request: &Req) -> Result<AskedOf<Self, Svc, Req>, AnswerOf<Self, Svc, Req>>;
+
+    /// Asks the store.
     fn decide(
         &self,
-        request: &Req,
-    ) -> Answer<NextOf<Self, Svc, Req>, (Asked<Self::Choice, Self::Key>, Self::Deciding)>;
+        asked: &Asked<Self::Choice, Self::Key>,
+    ) -> Answer<Result<Verdict<Self::Snapshot>, StoreError>, Self::Deciding>;
+
+    /// Whether the request goes on to the inner service now.
+    fn admits_now(
+        &self,
+        asked: &Asked<Self::Choice, Self::Key>,
+        verdict: &Verdict<Self::Snapshot>,
+    ) -> bool;
 
     /// Says what comes after the store's verdict.
     fn decided(
         &self,
         request: &Req,
-        asked: Asked<Self::Choice, impl FnOnce() -> Self::Key>,
+        asked: Asked<Self::Choice, Self::Key>,
         verdict: Result<Verdict<Self::Snapshot>, StoreError>,
     ) -> NextOf<Self, Svc, Req>;
 
@@ -72,7 +79,7 @@ pub trait LayerFor<Svc: Service<Req>, Req> {
     /// An admission; its cost is held if its limit settles.
     fn admission(
         &self,
-        asked: Asked<Self::Choice, impl FnOnce() -> Self::Key>,
+        asked: Asked<Self::Choice, Self::Key>,
         snapshot: Self::Snapshot,
     ) -> Admitted<Self::Choice, Self::Snapshot>;
 
@@ -110,12 +117,20 @@ pub enum Next<Choice, Key, Snapshot, Answer> {
     Answered(Answer),
 }
 
+/// What the store is asked about a request that is counted, in the types of its layer.
+pub(super) type AskedOf<L, Svc, Req> =
+    Option<Asked<<L as LayerFor<Svc, Req>>::Choice, <L as LayerFor<Svc, Req>>::Key>>;
+
+/// An answer in the inner service's place, in the types of its layer.
+pub(super) type AnswerOf<L, Svc, Req> =
+    Result<<Svc as Service<Req>>::Response, <L as LayerFor<Svc, Req>>::Error>;
+
 /// What comes next for a request, in the types of its layer.
 pub(super) type NextOf<L, Svc, Req> = Next<
     <L as LayerFor<Svc, Req>>::Choice,
     <L as LayerFor<Svc, Req>>::Key,
     <L as LayerFor<Svc, Req>>::Snapshot,
-    Result<<Svc as Service<Req>>::Response, <L as LayerFor<Svc, Req>>::Error>,
+    AnswerOf<L, Svc, Req>,
 >;
 
 impl<Svc, Req, A, S, F, C, R, X, E, D, Z> LayerFor<Svc, Req>
@@ -138,47 +153,47 @@ where
     type Deciding = S::Deciding;
     type Error = R::Error;
 
-    // Inlined always, as is what it calls: `Next` has room for a whole response, and moving it
-    // takes a sixth of a decision (`cargo bench -p tollgate-benches --bench layer`, headers
-    // off).
-    #[inline(always)]
-    fn decide(
-        &self,
-        request: &Req,
-    ) -> Answer<NextOf<Self, Svc, Req>, (Asked<A::Choice, F::Key>, S::Deciding)> {
+    #[inline]
+    fn ask(&self, request: &Req) -> Result<AskedOf<Self, Svc, Req>, AnswerOf<Self, Svc, Req>> {
         let (options, algorithm) = (&self.options, self.limiter.algorithm());
         if options.exempt.is_exempt(request) {
-            return Answer::Now(Next::Uncounted);
+            return Ok(None);
         }
         let key = match self.key.find(request) {
             Ok(Some(key)) => key,
-            Ok(None) => return Answer::Now(Next::Uncounted),
-            Err(rejection) => {
-                let answer = options.reject(request, rejection);
-                return Answer::Now(Next::Answered(answer));
-            }
+            Ok(None) => return Ok(None),
+            Err(rejection) => return Err(options.reject(request, rejection)),
         };
-        let cost = options.cost.cost(request);
-        let choice = algorithm.choose(request);
-        let limit = algorithm.limit(&choice);
-        match self.limiter.store().decide(limit, &key, cost) {
-            Answer::Now(verdict) => {
-                let key = || key;
-                let asked = Asked { choice, key, cost };
-                Answer::Now(LayerFor::<Svc, Req>::decided(self, request, asked, verdict))
-            }
-            Answer::Later(deciding) => Answer::Later((Asked { choice, key, cost }, deciding)),
-        }
+        let (cost, choice) = (options.cost.cost(request), algorithm.choose(request));
+        Ok(Some(Asked { choice, key, cost }))
     }
 
-    #[inline(always)]
+    #[inline]
+    fn decide(
+        &self,
+        Asked { choice, key, cost }: &Asked<A::Choice, F::Key>,
+    ) -> Answer<Result<Verdict<Self::Snapshot>, StoreError>, S::Deciding> {
+        let limit = self.limiter.algorithm().limit(choice);
+        self.limiter.store().decide(limit, key, *cost)
+    }
+
+    #[inline]
+    fn admits_now(
+        &self,
+        asked: &Asked<A::Choice, F::Key>,
+        verdict: &Verdict<Self::Snapshot>,
+    ) -> bool {
+        let limit = self.limiter.algorithm().limit(&asked.choice);
+        verdict.admitted && limit.delay_of(&verdict.snapshot).is_zero()
+    }
+
     fn decided(
         &self,
         request: &Req,
-        Asked { choice, key, cost }: Asked<A::Choice, impl FnOnce() -> F::Key>,
+        asked: Asked<A::Choice, F::Key>,
         verdict: Result<Verdict<Self::Snapshot>, StoreError>,
     ) -> NextOf<Self, Svc, Req> {
-        let limit = self.limiter.algorithm().limit(&choice);
+        let limit = self.limiter.algorithm().limit(&asked.choice);
         match verdict {
             Ok(Verdict {
                 admitted: true,
@@ -248,7 +263,7 @@ where
     #[inline(always)]
     fn admission(
         &self,
-        Asked { choice, key, cost }: Asked<A::Choice, impl FnOnce() -> F::Key>,
+        asked: Asked<A::Choice, F::Key>,
         snapshot: Self::Snapshot,
     ) -> Admitted<A::Choice, Self::Snapshot> {
         let hold = (<A::Limit as Limit>::SETTLES && cost > 0).then(|| {

@@ -106,7 +106,6 @@ where
         layer: Arc::clone(layer),
         admitted,
     });
-    let future = service.call(request);
     State::Inner { future, annotation }
 }
 
@@ -172,7 +171,7 @@ where
             .layer
             .annotate(response, &mut annotation.admitted);
     }
-    response
+    Poll::Ready(Ok(response))
 }
 
 impl<Svc, Req, Layer> ResponseFuture<Svc, Req, Layer>

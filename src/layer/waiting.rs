@@ -130,12 +130,7 @@ where
                 WaitProjection::Decision { deciding } => {
                     let verdict = ready!(deciding.poll(cx));
                     let request = this.request.take().expect(ONCE);
-                    let Asked { choice, key, cost } = this.asked.take().expect(ONCE);
-                    let asked = Asked {
-                        choice,
-                        key: || key,
-                        cost,
-                    };
+                    let asked = this.asked.take().expect(ONCE);
                     let waited = match this.layer.decided(&request, asked, verdict) {
                         Next::Uncounted => Waited::Uncounted(request),
                         Next::Admitted(admission) => Waited::Admitted(request, admission),
