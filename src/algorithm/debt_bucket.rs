@@ -153,7 +153,7 @@ impl Algorithm for DebtBucket {
         let mut level = self.level(state, now);
         let charged = units.saturating_mul(self.rate.parts_per_unit);
         level.debt = level.debt.saturating_add(charged).min(MAX_PARTS);
-        self.admitted(state, level, units, now);
+        self.admitted(state, state.is_of_one(&self.own), level, units, now);
     }
 
     fn refund(&self, state: &mut Owing, cost: u32, now: Timestamp) {
@@ -196,7 +196,7 @@ impl Algorithm for DebtBucket {
         let admitted = self.has_room(level, cost);
         if admitted && cost > 0 {
             level.debt += self.parts(cost);
-            self.admitted(state, level, cost.into(), now);
+            self.admitted(state, is_of_one, level, cost.into(), now);
         }
         let snapshot = DebtBucketSnapshot {
             level,
@@ -262,7 +262,23 @@ impl DebtBucketSnapshot {
 
 impl DebtBucket {
     #[inline(always)]
-    fn admitted(&self, state: &mut Owing, level: Level, units: u64, now: Timestamp) {
+    fn mend_at(&self, tick: u64, state: &mut Owing, is_of_one: bool, now: Timestamp) {
+        match is_of_one {
+            true if state.count.tick > tick + self.rate.span_ticks => state.count.tick = tick,
+            true => {}
+            false => state.mend(&self.own, now),
+        }
+    }
+
+    #[inline(always)]
+    fn admitted(
+        &self,
+        state: &mut Owing,
+        is_of_one: bool,
+        level: Level,
+        units: u64,
+        now: Timestamp,
+    ) {
         let Level { tick, debt: parts } = level;
         let count = Debt { parts, tick };
         match is_of_one {

@@ -201,14 +201,8 @@ where
             }) => {
                 let delay = limit.delay_of(&snapshot);
                 if delay.is_zero() {
-                    let asked = Asked { choice, key, cost };
                     return Next::Admitted(LayerFor::<Svc, Req>::admission(self, asked, snapshot));
                 }
-                let asked = Asked {
-                    choice,
-                    key: key(),
-                    cost,
-                };
                 match self.options.max_waiting.permit() {
                     Some(permit) => Next::Queued(asked, snapshot, delay, permit),
                     None => Next::Answered(self.too_many_wait(request, &asked, &snapshot)),
@@ -263,13 +257,13 @@ where
     #[inline(always)]
     fn admission(
         &self,
-        asked: Asked<A::Choice, F::Key>,
+        Asked { choice, key, cost }: Asked<A::Choice, F::Key>,
         snapshot: Self::Snapshot,
     ) -> Admitted<A::Choice, Self::Snapshot> {
         let hold = (<A::Limit as Limit>::SETTLES && cost > 0).then(|| {
             let limit = self.limiter.algorithm().limit(&choice).clone();
             let store = self.limiter.store().clone();
-            Hold::new(limit, store, key(), (snapshot.clone(), cost))
+            Hold::new(limit, store, key, (snapshot.clone(), cost))
         });
         Admitted {
             choice,

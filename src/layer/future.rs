@@ -102,6 +102,8 @@ where
     Layer: LayerFor<Svc, Req>,
 {
     layer.expose(&mut request, &mut admitted);
+    let future = service.call(request);
+    // Made last, so that it is not kept across the call.
     let annotation = (layer.annotates() || admitted.hold.is_some()).then(|| Annotation {
         layer: Arc::clone(layer),
         admitted,
@@ -165,11 +167,14 @@ where
     Svc: Service<Req>,
     Layer: LayerFor<Svc, Req>,
 {
-    let mut response = future.poll(cx).map_err(Layer::inner_error);
-    if let (Some(annotation), Poll::Ready(Ok(response))) = (annotation, &mut response) {
+    let mut response = match ready!(future.poll(cx)) {
+        Ok(response) => response,
+        Err(error) => return Poll::Ready(Err(Layer::inner_error(error))),
+    };
+    if let Some(annotation) = annotation {
         annotation
             .layer
-            .annotate(response, &mut annotation.admitted);
+            .annotate(&mut response, &mut annotation.admitted);
     }
     Poll::Ready(Ok(response))
 }

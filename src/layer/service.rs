@@ -12,7 +12,7 @@ use crate::store::{Answer, LocalStore};
 
 use super::{
     InnerService, LayerFor, Options, RateLimitLayer, ResponseFuture,
-    decide::{Admitted, Next},
+    decide::Next,
     future::{State, admitted, answered, uncounted, waiting},
     waiting::Wait,
 };
@@ -108,21 +108,23 @@ where
         };
         match self.layer.decide(&asked) {
             Answer::Now(Ok(verdict)) if self.layer.admits_now(&asked, &verdict) => {
-                let (choice, snapshot) = (asked.choice, verdict.snapshot);
-                let (layer, admission) = (&self.layer, Admitted { choice, snapshot });
-                ResponseFuture::new(admitted(layer, &mut self.inner, request, admission))
+                let admission = self.layer.admission(asked, verdict.snapshot);
+                let (layer, inner) = (&self.layer, &mut self.inner);
+                ResponseFuture::new(admitted(layer, inner, request, admission))
             }
-            Answer::Now(Next::Queued(asked, admission, delay, permit)) => {
-                let (service, wait) = (self.take_ready(), Wait::turn(admission, delay, permit));
-                ResponseFuture::new(waiting(&self.layer, service, request, asked, wait))
-            }
-            Answer::Now(Next::Answered(answer)) => {
-                // What the inner service had reserved to be ready (a permit of a concurrency limit,
-                // say) is let go: nobody knows when this one is called again.
-                drop(self.take_ready());
-                answered(answer)
-            }
-            Answer::Later((asked, deciding)) => {
+            Answer::Now(verdict) => match self.layer.decided(&request, asked, verdict) {
+                Next::Uncounted => ResponseFuture::new(uncounted(&mut self.inner, request)),
+                Next::Admitted(admission) => {
+                    let (layer, inner) = (&self.layer, &mut self.inner);
+                    ResponseFuture::new(admitted(layer, inner, request, admission))
+                }
+                Next::Queued(asked, admission, delay, permit) => {
+                    let (service, wait) = (self.take_ready(), Wait::turn(admission, delay, permit));
+                    ResponseFuture::new(waiting(&self.layer, service, request, asked, wait))
+                }
+                Next::Answered(answer) => ResponseFuture::new(self.answer(answer)),
+            },
+            Answer::Later(deciding) => {
                 let (service, wait) = (self.take_ready(), Wait::decision(deciding));
                 ResponseFuture::new(waiting(&self.layer, service, request, asked, wait))
             }

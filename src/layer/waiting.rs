@@ -149,12 +149,7 @@ where
                     ready!(sleep.poll(cx));
                     let request = this.request.take().expect(ONCE);
                     // Taken, so that nothing is given back when this is dropped.
-                    let Asked { choice, key, cost } = this.asked.take().expect(ONCE);
-                    let asked = Asked {
-                        choice,
-                        key: || key,
-                        cost,
-                    };
+                    let asked = this.asked.take().expect(ONCE);
                     let admission = this.layer.admission(asked, admission.clone());
                     return Poll::Ready(Waited::Admitted(request, admission));
                 }
