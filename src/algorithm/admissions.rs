@@ -136,8 +136,13 @@ impl Admissions {
 
     /// A log of one entry, in the slot of the last: the units of all that still count.
     pub(super) fn in_one_entry(&self, counted: &Counted) -> Self {
-        let mut one = Self::since(self.stamp);
-        (one.total, one.first.total) = (counted.units, counted.units);
+        Self::of_one_entry(self.stamp, counted.units)
+    }
+
+    /// A log of one entry.
+    pub(super) fn of_one_entry(slot: u64, units: u64) -> Self {
+        let mut one = Self::since(slot);
+        (one.total, one.first.total) = (units, units);
         one
     }
 

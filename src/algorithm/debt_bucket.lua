@@ -44,7 +44,7 @@ if m.id ~= m.own_id then
     plans.pack_only = pack_only
     local plan = function(id, capacity, per_unit, per_tick, debt, debt_tick, expires_at)
       plans.check(id, capacity, per_unit, per_tick, debt, debt_tick, expires_at)
-      if id == 0 or per_unit == 0 or debt > capacity then error('UNREADABLE state') end
+      if id == 0 or per_unit == 0 then error('UNREADABLE state') end
       return {
         id = id, capacity = capacity, per_unit = per_unit, per_tick = per_tick,
         debt = debt, debt_tick = debt_tick, expires_at = expires_at,
@@ -73,7 +73,8 @@ if m.id ~= m.own_id then
     plans.move_to_now = function(plan) plan.debt_tick = math.floor(now / plan.tick_micros) end
     plans.expiry_of = function(plan)
       local ticks = plan.per_tick > 0 and math.ceil(plan.debt / plan.per_tick) or 0
-      return (plan.debt_tick + ticks) * plan.tick_micros
+      -- A debit may owe more than can ever be paid.
+      return math.min((plan.debt_tick + ticks) * plan.tick_micros, 2 ^ 53 - 1)
     end
     plans.debt_now = function(plan)
       local tick_now = math.max(math.floor(now / plan.tick_micros), plan.debt_tick)
@@ -124,7 +125,8 @@ if m.id ~= m.own_id then
     end
     m.plans = plans
   end
-elseif m.debt > m.capacity_parts then
+elseif m.debt >= 2 ^ 53 then
+  -- A debit may owe more than the capacity, but no more than is exact.
   error('UNREADABLE state')
 end
 m.debt_now = m.debt + (m.debt_tick - m.tick_now) * m.parts_per_tick
@@ -141,6 +143,10 @@ elseif m.debt_now < 0 then
 end
 m.debt_after = m.debt_now + cost * m.parts_per_unit
 m.fits = m.debt_after <= m.capacity_parts or cost == 0
+--- debit
+m.debt_after = math.min(m.debt_after, 2 ^ 53 - 1)
+-- What is never paid back is not owed.
+if m.parts_per_tick == 0 then m.debt_after = m.debt_now end
 --- charge
 m.debt, m.debt_tick = m.debt_after, m.tick_now
 if m.plans then
@@ -190,5 +196,5 @@ elseif m.parts_per_tick == 0 then
 else
   -- A tick more: what is paid off in less than one may be lost in the sum.
   m.expires_at = m.debt_tick + m.debt / m.parts_per_tick + 1
-  if m.tick_micros then m.expires_at = math.ceil(m.expires_at - 1) * m.tick_micros end
+  if m.tick_micros then m.expires_at = math.min(math.ceil(m.expires_at - 1) * m.tick_micros, 2 ^ 53 - 1) end
 end

@@ -151,7 +151,11 @@ impl Algorithm for DebtBucket {
     #[inline]
     fn debit(&self, state: &mut Owing, units: u64, now: Timestamp) {
         let mut level = self.level(state, now);
-        let charged = units.saturating_mul(self.rate.parts_per_unit);
+        let charged = match self.rate.parts_per_tick {
+            // What is never paid back is not owed.
+            0 => 0,
+            _ => units.saturating_mul(self.rate.parts_per_unit),
+        };
         level.debt = level.debt.saturating_add(charged).min(MAX_PARTS);
         self.admitted(state, state.is_of_one(&self.own), level, units, now);
     }

@@ -106,6 +106,8 @@ if now >= m.start + m.period or (m.used == 0 and m.opens_at_first == 1) then
   if m.opens_at_first == 0 then m.running_start = m.running_start - m.running_start % m.period end
 end
 m.fits = m.running_used + cost <= m.units or cost == 0
+--- debit
+m.running_used = math.min(m.running_used, 2 ^ 53 - 2 ^ 32 - cost)
 --- charge
 m.start, m.used = m.running_start, m.running_used + cost
 if m.plans then

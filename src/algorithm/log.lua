@@ -137,6 +137,22 @@ if m.ahead and m.ahead > m.span_micros then
 end
 m.counted = m.total - m.expired_total
 m.fits = (m.counted + cost <= m.units and m.total + cost < 2 ^ 53) or cost == 0
+--- debit
+local kept, units = m.counted, m.units
+if m.plans then
+  kept = m.total - m.plans.expired_total
+  units = math.max(units, m.plans.latest_units, m.plans.others_units)
+end
+local most = units < 2 ^ 31 and 2 ^ 32 - 1 or 2 ^ 53 - 1
+if kept + cost > most or m.total + cost >= 2 ^ 53 then
+  -- More than totals can tell apart: it becomes one entry, as of now.
+  call('LTRIM', m.list, '1', '0')
+  m.expired_total, m.total, m.counted, m.dropped = 0, most - cost, most - cost, nil
+  m.first_slot, m.last_slot, m.first_total = m.slot, m.slot, m.total
+  if m.plans then
+    m.plans.expired_total, m.plans.first_slot, m.plans.first_total = 0, m.slot, m.total
+  end
+end
 --- charge
 m.old_first_slot = nil
 local own_counted, own_first_slot, own_first_total = m.counted, m.first_slot, m.first_total

@@ -36,6 +36,11 @@ pub struct Log {
     own: LazyArc<Kept>,
 }
 
+/// Totals of so few units are told apart by their low 32 bits.
+const FEW_UNITS: u64 = 1 << 31;
+/// The largest total: what a Lua number holds exactly.
+const MOST_TOTAL: u64 = (1 << 53) - 1;
+
 /// The state of a log.
 #[derive(Debug, Clone)]
 pub struct Logging {
@@ -55,6 +60,24 @@ impl Log {
     #[inline(always)]
     fn counted(&self, state: &Admissions, slot: u64) -> Counted {
         state.counted(|entry| entry.slot + self.span_micros <= slot)
+    }
+
+    /// Adds what was admitted in this slot.
+    #[inline]
+    fn appended(&self, state: &mut Logging, units: u64, (slot, now): (u64, Timestamp)) {
+        if !state.is_of_one(&self.own) {
+            let Kept { latest, others } = &*state.kept;
+            kept = state.all().units;
+            largest = (largest.max(latest.units)).max(others.map_or(0, |(reach, _)| reach.units));
+        }
+        let most = match largest {
+            ..FEW_UNITS => u64::from(u32::MAX),
+            _ => MOST_TOTAL,
+        };
+        if kept.saturating_add(units) > most {
+            state.admissions = Admissions::of_one_entry(slot, most.saturating_sub(units));
+        }
+        self.appended(state, units.min(most), (slot, now));
     }
 
     /// The slot it is: the one of now, or the newest one of the log if that is later.
@@ -84,17 +107,28 @@ impl Algorithm for Log {
 
     #[inline]
     fn charge(&self, state: &mut Logging, cost: u32, now: Timestamp) {
-        self.debit(state, cost.into(), now);
+        let slot = self.slot(state, now);
+        self.appended(state, cost.into(), (slot, now));
     }
 
-    #[inline]
+    /// What is more than totals can tell apart, as a list in Redis keeps them, becomes one entry,
+    /// as of now.
     fn debit(&self, state: &mut Logging, units: u64, now: Timestamp) {
         let slot = self.slot(state, now);
+        let (mut kept, mut largest) = (self.counted(state, slot).units, self.quota.units());
         if !state.is_of_one(&self.own) {
-            return state.append_beside_others((&self.own, self.span_micros), units, (slot, now));
+            let Kept { latest, others } = &*state.kept;
+            kept = state.all().units;
+            largest = (largest.max(latest.units)).max(others.map_or(0, |(reach, _)| reach.units));
         }
-        let counted = self.counted(state, slot);
-        state.append(&counted, units, slot);
+        let most = match largest {
+            ..FEW_UNITS => u64::from(u32::MAX),
+            _ => MOST_TOTAL,
+        };
+        if kept.saturating_add(units) > most {
+            state.admissions = Admissions::of_one_entry(slot, most.saturating_sub(units));
+        }
+        self.appended(state, units.min(most), (slot, now));
     }
 
     /// Takes the oldest units out again: whichever were meant, those that stay are counted for as

@@ -23,7 +23,10 @@ use super::Algorithm;
 /// - `--- library`: local functions that the parts call.
 /// - `--- judge` sets `m.fits`. If the state was written by a clock far ahead, it moves the state
 ///   to now and sets `repaired = true`.
-/// - `--- charge` changes the state; it runs in the same script, right after the judgement.
+/// - `--- charge` changes the state; it runs in the same script, right after the judgement. A
+///   [debit](Algorithm::debit) runs it too, whether there is room or not.
+/// - `--- debit`, which is optional, runs before a charge that nobody has admitted: it sees to it
+///   that no number becomes too large. It may lower `cost`.
 /// - `--- refund` gives `cost` units back.
 /// - `--- withdraw`, which few have, takes back the charge of a request that was dropped while it
 ///   was delayed.
@@ -233,8 +236,8 @@ impl Script {
     /// Names further keys of its own, in the same slot of a cluster: `m.list` is then the key to
     /// give to `redis.call`. They expire with the state.
     ///
-    /// A script that writes to one in a part other than `--- charge`, `--- refund`, `--- withdraw`
-    /// and `--- expire` breaks the promise that a refused request changes nothing.
+    /// A script that writes to one in a part other than `--- charge`, `--- debit`, `--- refund`,
+    /// `--- withdraw` and `--- expire` breaks the promise that a refused request changes nothing.
     #[must_use]
     pub fn keys(self, names: &'static [&'static str]) -> Self {
         self.with(|member| member.keys = names)

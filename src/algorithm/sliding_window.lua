@@ -118,6 +118,8 @@ if m.stamp < m.start then
 end
 m.covered = m.ticks - math.floor((m.stamp_now - m.start) / m.tick_micros)
 m.fits = m.previous_now * m.covered <= (m.units - m.current_now - cost) * m.ticks or cost == 0
+--- debit
+m.current_now = math.min(m.current_now, 2 ^ 53 - 2 ^ 32 - cost)
 --- charge
 m.stamp, m.previous, m.current = m.stamp_now, m.previous_now, m.current_now + cost
 if m.plans then

@@ -32,6 +32,8 @@ pub(super) enum Task {
     Peek,
     /// The same, but writes a state that it had to repair, as a refusing decision does.
     Repair,
+    /// Charges units whether there is room for them or not.
+    Debit,
     /// Gives units back.
     Refund,
     /// Takes back the charge of a request that was dropped while it was delayed.
@@ -149,9 +151,12 @@ impl Composer<'_> {
         matches!(self.task, Task::Withdraw | Task::TakeBack)
     }
 
-    /// Whether it needs a state to work on, and answers nothing.
-    fn gives_back(&self) -> bool {
-        matches!(self.task, Task::Refund | Task::Withdraw | Task::TakeBack)
+    /// Whether it answers nothing.
+    fn is_silent(&self) -> bool {
+        matches!(
+            self.task,
+            Task::Debit | Task::Refund | Task::Withdraw | Task::TakeBack
+        )
     }
 
     /// Reads the numbers and the keys, and the time, and declares what the body names. A step of
@@ -241,6 +246,7 @@ impl Composer<'_> {
                     + "end\n",
                 "if charged or repaired then\n",
             ),
+            Task::Debit => (self.debits(), "do\n"),
             Task::Refund => (
                 give_back(|member| member.refunds.then_some("refund")),
                 "do\n",
@@ -265,6 +271,22 @@ impl Composer<'_> {
         format!("{change}\n{condition}{}end\n", indented(1, &write))
     }
 
+    /// Charges each member what it is given; a part `debit` sees to it that no number becomes too
+    /// large.
+    fn debits(&self) -> String {
+        self.each(|named| {
+            let (number, charge) = (named.number, named.part("charge"));
+            match named.part("debit") {
+                debit if debit.is_empty() => format!("-- m{number}: charge\n{charge}"),
+                debit => {
+                    let text =
+                        format!("-- m{number}: debit\n{debit}-- m{number}: charge\n{charge}");
+                    format!("do\n{}end\n", indented(1, &text))
+                }
+            }
+        })
+    }
+
     /// What has to hold for a cost to be charged.
     fn all_fit(&self) -> Vec<String> {
         let fits = self.members.iter().map(|named| named.name("fits"));
@@ -273,7 +295,7 @@ impl Composer<'_> {
 
     /// A charge is answered with what is kept: see [`header`](Self::header).
     fn answer(&self) -> String {
-        if self.gives_back() {
+        if self.is_silent() {
             return "return ''\n".to_owned();
         }
         let mut replies = vec!["now".to_owned(), "admits".to_owned()];

@@ -101,6 +101,12 @@ impl MultiKeyQuery {
         refunded.into_iter().try_for_each(|answer| answer.map(drop))
     }
 
+    /// Charges all of them, whether there is room or not.
+    pub(super) async fn debit(self: &Arc<Self>) -> Result<(), StoreError> {
+        let debited = self.ask_apart(|scripts| &scripts.debit).await;
+        debited.into_iter().try_for_each(|answer| answer.map(drop))
+    }
+
     fn share_a_slot(&self) -> bool {
         let mut slots = self
             .queries

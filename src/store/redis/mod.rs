@@ -312,17 +312,23 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         key: &Q,
         units: u32,
     ) -> Answer<Written, Self::Writing> {
-        todo!()
+        match units {
+            0 => Answer::Now(Ok(())),
+            _ => Answer::Later(
+                self.written(algorithm, &key.to_owned(), units, |scripts| &scripts.debit),
+            ),
+        }
     }
 
     fn settle<Q: AsKey<K> + ?Sized>(
         &self,
-        algorithm: &A,
-        key: &Q,
-        admission: &A::Snapshot,
-        (held, spent): (u32, u32),
+        _algorithm: &A,
+        _key: &Q,
+        _admission: &A::Snapshot,
+        _held_and_spent: (u32, u32),
     ) -> Answer<Written, Self::Writing> {
-        todo!()
+        // No algorithm that has a script holds units.
+        Answer::Now(Ok(()))
     }
 
     fn reset<Q: AsKey<K> + ?Sized>(
@@ -381,6 +387,25 @@ impl Shared {
 }
 
 impl RedisStore {
+    /// Runs a script that writes and answers nothing.
+    fn written<A: Scripted, K: PortableKey>(
+        &self,
+        algorithm: &A,
+        key: &K,
+        units: u32,
+        script: fn(&Scripts) -> &Loadable,
+    ) -> Later<Written> {
+        let shared = Arc::clone(&self.shared);
+        let scripts = shared.script_cache.scripts::<A>();
+        let (keys, arguments) = shared.call(algorithm, scripts, key, units);
+        Box::pin(async move {
+            let (scripts, key) = (shared.script_cache.scripts::<A>(), keys[0].clone());
+            let written = shared.run(script(scripts), keys, arguments).await;
+            shared.health.ended(&written, [&key]);
+            written.map(drop)
+        })
+    }
+
     fn judged<A: Scripted, K: PortableKey>(
         &self,
         algorithm: &A,

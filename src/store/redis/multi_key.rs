@@ -181,24 +181,32 @@ macro_rules! each_of {
                     }))
                 }
 
-
                 fn debit<Q: AsKey<Keys<$($Key),+>> + ?Sized>(
                     &self,
                     limits: &Limits<$($Algorithm),+>,
                     keys: &Q,
                     units: u32,
                 ) -> Answer<Written, Self::Writing> {
-                    todo!()
+                    if units == 0 {
+                        return Answer::Now(Ok(()));
+                    }
+                    let query = Arc::new(query(&self.shared, limits, &keys.to_owned(), units));
+                    Answer::Later(Box::pin(async move {
+                        let debited = query.debit().await;
+                        query.shared.health.ended(&debited, query.states());
+                        debited
+                    }))
                 }
 
                 fn settle<Q: AsKey<Keys<$($Key),+>> + ?Sized>(
                     &self,
-                    limits: &Limits<$($Algorithm),+>,
-                    keys: &Q,
-                    admission: &($(Option<$Algorithm::Snapshot>,)+),
-                    held_and_spent: (u32, u32),
+                    _limits: &Limits<$($Algorithm),+>,
+                    _keys: &Q,
+                    _admission: &($(Option<$Algorithm::Snapshot>,)+),
+                    _held_and_spent: (u32, u32),
                 ) -> Answer<Written, Self::Writing> {
-                    todo!()
+                    // No algorithm that has a script holds units.
+                    Answer::Now(Ok(()))
                 }
 
                 fn reset<Q: AsKey<Keys<$($Key),+>> + ?Sized>(

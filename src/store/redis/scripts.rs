@@ -28,6 +28,7 @@ pub(super) struct Scripts {
     pub(super) decide: Loadable,
     pub(super) peek: Loadable,
     pub(super) repair: Loadable,
+    pub(super) debit: Loadable,
     pub(super) refund: Loadable,
     /// Only for algorithms that can delay a request.
     pub(super) withdraw: Option<Loadable>,
@@ -66,6 +67,7 @@ impl Scripts {
             decide: Loadable::new(compose(&script, Task::Decide, time)),
             peek: Loadable::new(compose(&script, Task::Peek, time)),
             repair: Loadable::new(compose(&script, Task::Repair, time)),
+            debit: Loadable::new(compose(&script, Task::Debit, time)),
             refund: Loadable::new(compose(&script, Task::Refund, time)),
             withdraw: (members.iter().any(|member| !member.withdraws.is_empty()))
                 .then(|| Loadable::new(compose(&script, Task::Withdraw, time))),

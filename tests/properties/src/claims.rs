@@ -38,6 +38,12 @@ pub fn every_decision_is_the_models(subject: &Subject, history: &History, open: 
                 Some((limiter.check(cost), world.check(cost, now)))
             }
             Op::Peek => Some((limiter.peek(), world.peek(now))),
+            Op::Debit(cost) => {
+                let cost = cost.of(subject.limit());
+                limiter.debit(cost);
+                world.debit(cost, now);
+                None
+            }
             Op::Refund(cost) => {
                 let cost = cost.of(subject.limit());
                 limiter.refund(cost);

@@ -46,6 +46,8 @@ pub enum Op {
     Check(Cost),
     /// Look.
     Peek,
+    /// Charge, whether it fits or not.
+    Debit(Cost),
     /// Give back.
     Refund(Cost),
     /// Forget the key.
@@ -168,6 +170,18 @@ fn history(
 pub fn any_history() -> impl Strategy<Value = History> {
     let op = prop_oneof![
         12 => cost().prop_map(Op::Check),
+        1 => Just(Op::Peek),
+        2 => cost().prop_map(Op::Refund),
+        1 => Just(Op::Reset),
+    ];
+    history(prop_oneof![6 => forward(), 1 => back()], op)
+}
+
+/// Anything, and debits.
+pub fn any_history_with_debits() -> impl Strategy<Value = History> {
+    let op = prop_oneof![
+        12 => cost().prop_map(Op::Check),
+        3 => cost().prop_map(Op::Debit),
         1 => Just(Op::Peek),
         2 => cost().prop_map(Op::Refund),
         1 => Just(Op::Reset),

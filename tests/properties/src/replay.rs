@@ -43,6 +43,7 @@ pub fn replay(
                 seen = (Some(cost), Some(decision));
             }
             Op::Peek => seen = (None, Some(bucket.peek(1, now))),
+            Op::Debit(cost) => bucket.debit(cost.of(subject.limit()), now),
             Op::Refund(cost) => {
                 refunded = cost.of(subject.limit());
                 bucket.refund(refunded, now);

@@ -17,6 +17,8 @@ pub trait SharedLimiter: Send + Sync {
     fn check(&self, cost: u32) -> Coming<'_, Decision>;
     /// `peek`.
     fn peek(&self) -> Coming<'_, Decision>;
+    /// `debit`.
+    fn debit(&self, units: u32) -> Coming<'_, ()>;
     /// `refund`.
     fn refund(&self, cost: u32) -> Coming<'_, ()>;
     /// `reset`.
@@ -45,6 +47,10 @@ impl<A: Scripted> SharedLimiter for Keyed<A> {
 
     fn peek(&self) -> Coming<'_, Decision> {
         Box::pin(self.limiter.peek(&*self.key))
+    }
+
+    fn debit(&self, units: u32) -> Coming<'_, ()> {
+        Box::pin(self.limiter.debit(&*self.key, units))
     }
 
     fn refund(&self, cost: u32) -> Coming<'_, ()> {
@@ -85,6 +91,10 @@ impl<A: Algorithm> Algorithm for KnownAs<A> {
 
     fn charge(&self, state: &mut A::State, cost: u32, now: Timestamp) {
         self.rule.charge(state, cost, now);
+    }
+
+    fn debit(&self, state: &mut A::State, units: u64, now: Timestamp) {
+        self.rule.debit(state, units, now);
     }
 
     fn refund(&self, state: &mut A::State, cost: u32, now: Timestamp) {

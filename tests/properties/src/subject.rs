@@ -84,6 +84,8 @@ pub trait Bucket: std::fmt::Debug {
     fn check(&mut self, cost: u32, now: i128) -> Decision;
     /// Looks, as a store does.
     fn peek(&self, cost: u32, now: i128) -> Decision;
+    /// Charges, as a store does, whether it fits or not.
+    fn debit(&mut self, units: u32, now: i128);
     /// Gives back, as a store does.
     fn refund(&mut self, cost: u32, now: i128);
     /// Whether it says no more than a fresh one.
@@ -137,6 +139,11 @@ impl<A: Scripted> Bucket for Pure<A> {
     fn peek(&self, cost: u32, now: i128) -> Decision {
         let (_, snapshot) = self.algorithm.look(&self.state, cost, instant(now));
         self.algorithm.decision(&snapshot)
+    }
+
+    fn debit(&mut self, units: u32, now: i128) {
+        self.algorithm.mend(&mut self.state, instant(now));
+        (self.algorithm).debit(&mut self.state, units.into(), instant(now));
     }
 
     fn refund(&mut self, cost: u32, now: i128) {
@@ -212,6 +219,8 @@ pub trait Limiter {
     fn check(&self, cost: u32) -> Decision;
     /// `peek`.
     fn peek(&self) -> Decision;
+    /// `debit`.
+    fn debit(&self, units: u32);
     /// `refund`.
     fn refund(&self, cost: u32);
     /// `reset`.
@@ -234,6 +243,10 @@ impl<A: Algorithm> Limiter for Keyed<A> {
 
     fn peek(&self) -> Decision {
         at_once(self.limiter.peek(KEY)).expect("a store that never fails")
+    }
+
+    fn debit(&self, units: u32) {
+        at_once(self.limiter.debit(KEY, units)).expect("a store that never fails");
     }
 
     fn refund(&self, cost: u32) {

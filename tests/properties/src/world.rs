@@ -64,6 +64,17 @@ impl World {
         decide(&mut fork(&self.models), 1, false, now)
     }
 
+    /// Units charged, whether they fit or not.
+    pub fn debit(&mut self, units: u32, now: i128) {
+        if units > 0 {
+            for model in &mut self.models {
+                model.mend(now);
+                model.charge(units.into(), now);
+            }
+            self.is_known = true;
+        }
+    }
+
     /// Units given back.
     pub fn refund(&mut self, cost: u32, now: i128) {
         if self.is_known {

@@ -106,6 +106,7 @@ fn in_turn(
                     }
                     decision = Some(decided);
                 }
+                Op::Debit(asked) => bucket.debit(asked.of(subject.limit()), now),
                 Op::Refund(asked) => bucket.refund(asked.of(subject.limit()), now),
                 Op::Peek | Op::Reset => {}
             }

@@ -45,6 +45,11 @@ fn a_state_that_is_written_as_numbers_and_read_again_at_each_step_decides_as_bef
                         prop_assert_eq!(&again, &decision, "{}, plan {}", subject.name, plan);
                         wait = wait_of(&decision);
                     }
+                    Op::Debit(asked) => {
+                        let units = asked.of(subject.limit());
+                        bucket.debit(units, now);
+                        elsewhere.debit(units, now);
+                    }
                     Op::Refund(asked) => {
                         let cost = asked.of(subject.limit());
                         bucket.refund(cost, now);

@@ -137,6 +137,12 @@ impl Limiter for Blocking {
         decision.unwrap_or_else(|error| panic!("a look: {error:?}"))
     }
 
+    fn debit(&self, units: u32) {
+        let debited = self.runtime.block_on(self.limiter.debit(units));
+        debited.unwrap_or_else(|error| panic!("a debit: {error:?}"));
+        self.is_known.set(self.is_known.get() || units > 0);
+    }
+
     fn refund(&self, cost: u32) {
         let refunded = self.runtime.block_on(self.limiter.refund(cost));
         refunded.unwrap_or_else(|error| panic!("a refund: {error:?}"));

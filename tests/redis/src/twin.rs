@@ -38,6 +38,14 @@ impl Twin {
         self.bucket.peek(1, now)
     }
 
+    /// `debit`.
+    pub fn debit(&mut self, units: u32, now: i128) {
+        if units > 0 {
+            self.bucket.debit(units, now);
+            self.is_known = true;
+        }
+    }
+
     /// `refund`.
     pub fn refund(&mut self, cost: u32, now: i128) {
         if self.is_known {
@@ -74,6 +82,11 @@ impl Twin {
                 (limiter.check(cost), self.check(cost, now))
             }
             Op::Peek => (limiter.peek(), self.peek(now)),
+            Op::Debit(cost) => {
+                limiter.debit(cost.of(limit));
+                self.debit(cost.of(limit), now);
+                return Ok(None);
+            }
             Op::Refund(cost) => {
                 limiter.refund(cost.of(limit));
                 self.refund(cost.of(limit), now);

@@ -5,7 +5,7 @@ use tollgate::clock::ManualClock;
 use tollgate_properties::{
     claims::{self, Open},
     conformance::every_algorithm,
-    history::{History, any_history, checks, forward_history},
+    history::{History, any_history, any_history_with_debits, checks, forward_history},
     numbers::numbers,
     subject::{Bucket, Subject, instant},
 };
@@ -21,6 +21,20 @@ const FEWER_HISTORIES: u32 = 72;
 fn every_decision_is_the_pure_rules_in_every_field() {
     let redis = Redis::start();
     let values = || (numbers(), any_history());
+    redis.for_all(HISTORIES, values, |(numbers, history)| {
+        every_algorithm(&numbers).iter().try_for_each(|subject| {
+            let clock = ManualClock::at(instant(history.start));
+            let limiter = redis.limiter(&*subject.bucket, clock.clone());
+            the_decisions_are_the_rules(subject, &history, &*limiter, &clock)
+        })
+    });
+    assert_eq!(redis.wait(redis.server().keys_without_ttl("")), [""; 0]);
+}
+
+#[test]
+fn every_decision_after_debits_is_the_pure_rules_in_every_field() {
+    let redis = Redis::start();
+    let values = || (numbers(), any_history_with_debits());
     redis.for_all(HISTORIES, values, |(numbers, history)| {
         every_algorithm(&numbers).iter().try_for_each(|subject| {
             let clock = ManualClock::at(instant(history.start));

@@ -166,6 +166,33 @@ fn a_log_that_began_with_the_epoch_can_be_given_back() {
 }
 
 #[test]
+fn a_key_that_owes_stays_until_the_debt_is_paid() {
+    with_each(LATER, |redis, subject, prefix| {
+        let limiter = limiter(redis, subject, prefix);
+        for units in [1, 100, u32::MAX, u32::MAX] {
+            limiter.debit(units);
+            let wait = limiter.peek().reset_after().as_millis();
+            let keys = redis.keys(prefix);
+            let lives = keys.iter().map(|key| redis.expires_at(key)).min().unwrap();
+            let now = std::time::SystemTime::UNIX_EPOCH
+                .elapsed()
+                .unwrap()
+                .as_millis();
+            let lives = u128::try_from(lives).unwrap() - now;
+            assert!(lives + 5 >= wait, "{}: {lives} ms of {wait}", subject.name);
+            let longest = wait + wait / 64 + 1_005;
+            let edges = subject.longest_span().unsigned_abs() / 1_000 * 65 / 64;
+            assert!(
+                lives <= longest + edges,
+                "{}: {lives} ms of {wait}",
+                subject.name
+            );
+        }
+        assert!(!limiter.check(1).is_admitted());
+    });
+}
+
+#[test]
 fn a_flushed_server_has_fresh_buckets() {
     with_each(LATER, |redis, subject, prefix| {
         let limiter = limiter(redis, subject, prefix);

@@ -100,6 +100,9 @@ async fn everything(store: &RedisStore, keys: std::ops::Range<u32>) -> Result<()
         }
         gcra.peek(&key).await?;
         log.peek(&key).await?;
+        gcra.debit(&key, 1).await?;
+        log.debit(&key, 1).await?;
+        both.debit(&key, 1).await?;
         gcra.refund(&key, 1).await?;
         log.refund(&key, 1).await?;
         both.refund(&key, 1).await?;

@@ -61,6 +61,11 @@ fn is_the_rule<A, B, C>(
                     redis.wait(limiter.peek(keys)),
                     rules.decide(keys, 1, false, now),
                 ),
+                Ask::Debit(units) => {
+                    redis.wait(limiter.debit(keys, units)).unwrap();
+                    rules.debit(keys, units, now);
+                    continue;
+                }
                 Ask::Refund(cost) => {
                     redis.wait(limiter.refund(keys, cost)).unwrap();
                     rules.refund(keys, cost, now);

@@ -34,6 +34,7 @@ fn nothing_is_read(redis: &Redis, limiter: &dyn SharedLimiter, what: &str) {
     is_refused(redis.wait(limiter.check(0)), what);
     is_refused(redis.wait(limiter.peek()), what);
     is_refused(redis.wait(limiter.refund(1)), what);
+    is_refused(redis.wait(limiter.debit(1)), what);
 }
 
 /// The numbers of another plan under the same name.
@@ -177,9 +178,23 @@ fn a_number_that_no_script_wrote_fails_wherever_it_stands() {
     });
 }
 
-/// No honest state of these two plans waits for longer: the slower of their buckets pays a unit in
-/// 500 µs and is filled by 80 of them, and a stamp may be as far ahead of now.
+/// No honest state of these two plans waits for longer, unless it is a bucket that was debited: the
+/// slower of their buckets pays a unit in 500 µs and is filled by 80 of them, and a stamp may be as
+/// far ahead of now.
 const MAX_WAIT_MICROS: u64 = 100_000;
+
+/// A bucket may owe so many parts of a unit, and pays at least one in a microsecond.
+const LARGEST_DEBT_PARTS: u64 = (1 << 53) - 1;
+
+/// The longest wait of an honest state of these two plans.
+fn longest_wait(name: &str) -> std::time::Duration {
+    let owes = ["token bucket", "leaky bucket", "gcra", "queue"];
+    let micros = match owes.iter().any(|owes| name.contains(owes)) {
+        true => LONGEST_WAIT_MICROS + LARGEST_DEBT_PARTS,
+        false => LONGEST_WAIT_MICROS,
+    };
+    std::time::Duration::from_micros(micros)
+}
 
 /// Changes the entries of a log: a byte, an entry in another's place, one more or one less.
 fn mutate(entries: &mut Vec<Vec<u8>>, next: &mut dyn FnMut(usize) -> usize) {
@@ -258,7 +273,11 @@ fn a_state_whose_numbers_dont_fit_together_is_an_error_or_decided_within_bounds(
                 }
                 let which = next(2);
                 let limiter = limiters[which];
-                let answer = match next(4) {
+                let answer = match next(5) {
+                    4 => match redis.wait(limiter.debit(next(99) as u32)) {
+                        Ok(()) => redis.wait(limiter.peek()),
+                        Err(error) => Err(error),
+                    },
                     0 => redis.wait(limiter.peek()),
                     1 => redis.wait(limiter.check(u32::MAX)),
                     2 => match redis.wait(limiter.refund(1)) {

@@ -48,7 +48,7 @@ impl Composer<'_> {
         if self.task == Task::TakeBack {
             lines.push(row("ARGV[2]", "the reply to the charge"));
         }
-        if self.gives_back() {
+        if self.is_silent() {
             lines.push(row("Reply", "nothing"));
         } else {
             let mut reply = vec!["now".to_owned(), self.admits()];
@@ -67,6 +67,7 @@ impl Composer<'_> {
             Task::Decide => "if it charges or repairs the state",
             Task::Repair => "if it repairs the state",
             Task::Peek => "",
+            Task::Debit => "always",
             Task::Refund | Task::Withdraw | Task::TakeBack => "if there is a state",
         };
         if when.is_empty() {
@@ -92,6 +93,7 @@ impl Composer<'_> {
             Task::Repair => {
                 "Peeks, and moves a state to now that was written by a clock far ahead."
             }
+            Task::Debit => "Debits: charges units whether there is room for them or not.",
             Task::Refund => "Gives units back.",
             Task::Withdraw => {
                 "Withdraws the charge of a request that was dropped while it was delayed."

@@ -16,6 +16,7 @@ pub(crate) type Keys = EachOf<(Option<u8>, Option<u8>, Option<u8>)>;
 pub(crate) enum Ask {
     Check(u32),
     Peek,
+    Debit(u32),
     Refund(u32),
     Reset,
 }
@@ -36,6 +37,7 @@ pub(crate) fn history() -> impl Strategy<Value = Vec<Step>> {
         12 => (0..5_u32).prop_map(Ask::Check),
         1 => Just(Ask::Check(u32::MAX)),
         3 => Just(Ask::Peek),
+        1 => (0..9_u32).prop_map(Ask::Debit),
         1 => (0..4_u32).prop_map(Ask::Refund),
         1 => Just(Ask::Reset),
     ];
@@ -98,6 +100,15 @@ impl<A: Scripted> Place<A> {
         Some(snapshot)
     }
 
+    pub(crate) fn debit(&mut self, key: Option<u8>, units: u32, now: Timestamp) {
+        if let Some(key) = key.filter(|_| units > 0) {
+            let mut state = self.state(key);
+            self.rule.mend(&mut state, now);
+            self.rule.debit(&mut state, units.into(), now);
+            self.states.insert(key, state);
+        }
+    }
+
     pub(crate) fn refund(&mut self, key: Option<u8>, cost: u32, now: Timestamp) {
         if let Some(state) = key.and_then(|key| self.states.get_mut(&key)) {
             self.rule.mend(state, now);
@@ -144,6 +155,14 @@ impl<A: Scripted + Debug, B: Scripted + Debug, C: Scripted + Debug> Rules<A, B, 
             c.step(z, about, now),
         );
         self.limits.decision_of(&snapshot)
+    }
+
+    pub(crate) fn debit(&mut self, keys: &Keys, units: u32, now: Timestamp) {
+        let (a, b, c) = &mut self.places;
+        let EachOf((x, y, z)) = *keys;
+        a.debit(x, units, now);
+        b.debit(y, units, now);
+        c.debit(z, units, now);
     }
 
     pub(crate) fn refund(&mut self, keys: &Keys, cost: u32, now: Timestamp) {
