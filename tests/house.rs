@@ -156,23 +156,6 @@ fn nothing_in_a_folder_names_itself_in_a_circle() {
 }
 
 #[test]
-fn a_circle_in_a_folder_is_found() {
-    let folder = [
-        Source::new("store/mod.rs", "mod a;\nmod b;\nmod c;\npub use c::C;\n"),
-        Source::new("store/a.rs", "use super::b::B;\n"),
-        Source::new("store/b.rs", "use super::C;\n"),
-        Source::new("store/c.rs", "use crate::store::a::A;\n"),
-        Source::new("store/d.rs", "use super::a::A;\n"),
-    ];
-    let found = cycles::cycles(&folder);
-    assert_eq!(found.len(), 1);
-    assert_eq!(
-        (&*found[0].folder, &*found[0].files),
-        ("store", &["a", "b", "c"].map(str::to_owned)[..])
-    );
-}
-
-#[test]
 fn every_outside_crate_has_its_place() {
     let wrong: Vec<_> = sources().iter().flat_map(crates_out_of_place).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
