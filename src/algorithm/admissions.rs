@@ -475,6 +475,9 @@ mod tests {
             let held = plain.units.iter().filter(|admitted| **admitted >= oldest);
             let held: Vec<u64> = held.copied().collect();
             assert_eq!(counted.units, held.len() as u64);
+            if let Some(first) = held.first() {
+                assert_eq!(counted.first_slot, *first);
+            }
             for (index, admitted) in held.iter().enumerate() {
                 assert_eq!(log.slot_of_unit(&counted, index as u64 + 1), *admitted);
             }

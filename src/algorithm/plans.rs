@@ -516,6 +516,29 @@ mod tests {
     }
 
     #[test]
+    fn a_count_is_moved_only_if_it_is_more_than_a_span_ahead() {
+        // Of a window a span is its period, of two windows two.
+        let sliding = five_in(|quota| SlidingWindow::new(quota).named("plan"), 1_000);
+        let far = Timestamp::from_micros(1_010_000);
+        let mut window_state = window(1_000).fresh(far);
+        let mut sliding_state = sliding.fresh(far);
+        assert!(window(1_700).step(&mut window_state, 5, far).0);
+        let another = five_in(|quota| SlidingWindow::new(quota).named("plan"), 1_700);
+        assert!(another.step(&mut sliding_state, 5, far).0);
+        // The window began at 1 009 800 µs.
+        for (back, is_moved) in [(1_008_100, false), (1_008_099, true)] {
+            let (back, mut state) = (Timestamp::from_micros(back), window_state.clone());
+            window(1_700).mend(&mut state, back);
+            assert_eq!(state != window_state, is_moved);
+        }
+        for (back, is_moved) in [(1_006_600, false), (1_006_599, true)] {
+            let (back, mut state) = (Timestamp::from_micros(back), sliding_state.clone());
+            another.mend(&mut state, back);
+            assert_eq!(state != sliding_state, is_moved);
+        }
+    }
+
+    #[test]
     fn a_step_back_moves_both_plans() {
         for of_first in [true, false] {
             let [first, second] = [1_000, 1_700].map(window);

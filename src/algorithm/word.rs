@@ -24,3 +24,16 @@ impl fmt::Debug for Word {
         self.get().fmt(f)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_printed_as_its_number() {
+        for number in [0, 7, u64::MAX] {
+            assert_eq!(Word::new(number).get(), number);
+            assert_eq!(format!("{:?}", Word::new(number)), number.to_string());
+        }
+    }
+}
