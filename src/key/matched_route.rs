@@ -185,6 +185,13 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn a_route_is_printed_as_the_router_spells_it() {
+        let printed = ["/users/{id}", ""].map(|pattern| RouteKey::from(pattern).to_string());
+        assert_eq!(printed, ["/users/{id}", ""]);
+        assert_eq!(RouteKey::unmatched().to_string(), "no route");
+    }
+
     async fn answer_route(request: Request<Body>, _next: Next) -> String {
         let key = MatchedRoute::new().extract(&request).unwrap().unwrap();
         format!("{key:?}")

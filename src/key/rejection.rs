@@ -170,6 +170,18 @@ mod tests {
     }
 
     #[test]
+    fn a_response_is_answered_as_it_is() {
+        let response = Response::builder()
+            .status(StatusCode::IM_A_TEAPOT)
+            .header("x-tea", "green");
+        let response = response.body(Bytes::from_static(b"no coffee")).unwrap();
+        let answer = response.into_response();
+        assert_eq!(answer.status(), StatusCode::IM_A_TEAPOT);
+        assert_eq!(answer.headers()["x-tea"], "green");
+        assert_eq!(answer.body(), "no coffee");
+    }
+
+    #[test]
     fn a_missing_key_and_the_pair_it_stands_for_answer_alike() {
         let named = MissingKey::new(StatusCode::BAD_REQUEST, "no key").into_response();
         let pair = (StatusCode::BAD_REQUEST, "no key").into_response();

@@ -226,6 +226,40 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_shows_the_request_if_there_is_one() {
+        let request = http::Request::put("/files?part=1").header("accept", "text/html");
+        let request = request.body(()).unwrap();
+        let decision = hopeless();
+        let refusal = Refusal::of_request(&decision, &request);
+        assert_eq!(refusal.method(), Some(&Method::PUT));
+        assert_eq!(refusal.uri().unwrap(), "/files?part=1");
+        assert_eq!(refusal.headers().unwrap()["accept"], "text/html");
+        let refusal = Refusal::of_decision(&decision);
+        assert_eq!((refusal.method(), refusal.uri()), (None, None));
+        assert_eq!(refusal.headers(), None);
+    }
+
+    #[test]
+    fn plain_text_is_one_line_with_the_status_it_stands_for() {
+        let decision = refused_for(Duration::from_secs(2));
+        let refused = PlainText.render(&Refusal::of_decision(&decision));
+        assert_eq!(refused.status(), 429);
+        assert_eq!(
+            refused.body(),
+            "The rate limit is exceeded. Try again in 2 seconds.\n"
+        );
+        let unavailable = PlainText.unavailable();
+        assert_eq!(unavailable.status(), 503);
+        assert!(unavailable.body().ends_with(b"unavailable.\n"));
+        for response in [refused, unavailable] {
+            assert_eq!(
+                response.headers()["content-type"],
+                "text/plain; charset=utf-8"
+            );
+        }
+    }
+
+    #[test]
     fn the_sentence_says_the_wait_or_that_there_is_none() {
         let said = |decision: Decision| Refusal::of_decision(&decision).sentence();
         assert!(said(refused_for(Duration::from_micros(1))).ends_with("in 1 second."));
