@@ -41,12 +41,14 @@ pub fn for_so_many<S: proptest::strategy::Strategy>(
     values: S,
     property: impl Fn(S::Value) -> Result<(), proptest::test_runner::TestCaseError>,
 ) {
+    let default = Config::default();
     let config = Config {
         cases,
         failure_persistence: None,
-        max_shrink_iters: 20_000,
+        // Fewer where `PROPTEST_MAX_SHRINK_ITERS` says so.
+        max_shrink_iters: default.max_shrink_iters.min(20_000),
         max_shrink_time: 60_000,
-        ..Config::default()
+        ..default
     };
     if let Err(failure) = TestRunner::new(config).run(&values, property) {
         panic!("{failure}");
