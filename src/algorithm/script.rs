@@ -397,7 +397,9 @@ mod tests {
     use super::*;
     use crate::{
         Quota,
-        algorithm::{FixedWindow, SlidingLog, TokenBucket},
+        algorithm::{
+            FixedWindow, LeakyBucket, MinInterval, SlidingLog, SlidingWindow, TokenBucket,
+        },
     };
 
     /// How many units are left after this reply at 100 µs to a cost of 1, if it makes sense.
@@ -414,6 +416,60 @@ mod tests {
 
     fn quota() -> Quota {
         Quota::new(5, Duration::from_micros(60))
+    }
+
+    /// What it tells of its numbers: one for each name.
+    fn parameters<A: Scripted>(rule: &A) -> Vec<u64> {
+        let mut told = Vec::new();
+        rule.parameters(&mut |number| told.push(number));
+        let script = A::script();
+        let names: usize = (script.members().iter())
+            .map(|member| member.parameters.len())
+            .sum();
+        assert_eq!(told.len(), names);
+        told
+    }
+
+    #[test]
+    fn a_script_is_told_each_of_its_numbers() {
+        assert_eq!(parameters(&FixedWindow::new(quota())), [5, 120]);
+        assert_eq!(parameters(&SlidingWindow::new(quota())), [5, 60, 1, 60]);
+        let interval = MinInterval::new(Duration::from_micros(10));
+        assert_eq!(parameters(&interval), [10]);
+        assert_eq!(parameters(&TokenBucket::new(quota()))[..3], [60, 12, 1]);
+        let queue = LeakyBucket::new(quota()).queue();
+        assert_eq!(parameters(&queue)[..3], [60, 12, 1]);
+        assert_eq!(parameters(&SlidingLog::new(quota()))[..3], [5, 1, 60]);
+    }
+
+    #[test]
+    fn each_member_is_told_whether_it_admits_and_all_whether_they_do() {
+        let script = FixedWindow::script().and(MinInterval::script());
+        let reply = |admitting| {
+            let now = Timestamp::from_micros(100);
+            let mut reply = ScriptReply::new(
+                (script.members(), &[60, 3, 1, 0]),
+                (admitting, now),
+                (1, false),
+            );
+            let admitted = [(); 2].map(|()| reply.next_member().unwrap().admitted);
+            assert!(reply.next_member().is_none());
+            (reply.is_admitted(), admitted)
+        };
+        assert_eq!(reply(0b00), (false, [false, false]));
+        assert_eq!(reply(0b01), (false, [true, false]));
+        assert_eq!(reply(0b10), (false, [false, true]));
+        assert_eq!(reply(0b11), (true, [true, true]));
+    }
+
+    #[test]
+    fn what_every_state_can_be_is_read_from_the_state() {
+        assert_eq!(
+            remaining(&SlidingWindow::new(quota()), true, &[100, 0, 3]),
+            Some(2)
+        );
+        let queue = LeakyBucket::new(quota()).queue();
+        assert_eq!(remaining(&queue, true, &[12, 100]), Some(4));
     }
 
     #[test]
