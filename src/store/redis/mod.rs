@@ -61,7 +61,7 @@ use self::{
     arguments::{push, push_numbers},
     connection::Servers,
     health::Health,
-    scripts::{MultiKeyScripts, ScriptCache, Scripts},
+    scripts::{Loadable, MultiKeyScripts, ScriptCache, Scripts},
     usage::Counters,
 };
 
@@ -295,15 +295,7 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         key: &Q,
         cost: u32,
     ) -> Answer<Written, Self::Writing> {
-        let shared = Arc::clone(&self.shared);
-        let scripts = shared.script_cache.scripts::<A>();
-        let (keys, arguments) = shared.call(algorithm, scripts, &key.to_owned(), cost);
-        Answer::Later(Box::pin(async move {
-            let (scripts, key) = (shared.script_cache.scripts::<A>(), keys[0].clone());
-            let refunded = shared.run(&scripts.refund, keys, arguments).await;
-            shared.health.record(&refunded, [&key]);
-            refunded.map(drop)
-        }))
+        Answer::Later(self.written(algorithm, &key.to_owned(), cost, |scripts| &scripts.refund))
     }
 
     fn debit<Q: AsKey<K> + ?Sized>(
@@ -401,7 +393,7 @@ impl RedisStore {
         Box::pin(async move {
             let (scripts, key) = (shared.script_cache.scripts::<A>(), keys[0].clone());
             let written = shared.run(script(scripts), keys, arguments).await;
-            shared.health.ended(&written, [&key]);
+            shared.health.record(&written, [&key]);
             written.map(drop)
         })
     }

@@ -193,7 +193,7 @@ macro_rules! each_of {
                     let query = Arc::new(query(&self.shared, limits, &keys.to_owned(), units));
                     Answer::Later(Box::pin(async move {
                         let debited = query.debit().await;
-                        query.shared.health.ended(&debited, query.states());
+                        query.shared.health.record(&debited, query.states());
                         debited
                     }))
                 }

@@ -184,14 +184,14 @@ fn a_number_that_no_script_wrote_fails_wherever_it_stands() {
 const MAX_WAIT_MICROS: u64 = 100_000;
 
 /// A bucket may owe so many parts of a unit, and pays at least one in a microsecond.
-const LARGEST_DEBT_PARTS: u64 = (1 << 53) - 1;
+const MAX_DEBT_PARTS: u64 = (1 << 53) - 1;
 
 /// The longest wait of an honest state of these two plans.
-fn longest_wait(name: &str) -> std::time::Duration {
+fn max_wait(name: &str) -> std::time::Duration {
     let owes = ["token bucket", "leaky bucket", "gcra", "queue"];
     let micros = match owes.iter().any(|owes| name.contains(owes)) {
-        true => LONGEST_WAIT_MICROS + LARGEST_DEBT_PARTS,
-        false => LONGEST_WAIT_MICROS,
+        true => MAX_WAIT_MICROS + MAX_DEBT_PARTS,
+        false => MAX_WAIT_MICROS,
     };
     std::time::Duration::from_micros(micros)
 }
@@ -288,9 +288,7 @@ fn a_state_whose_numbers_dont_fit_together_is_an_error_or_decided_within_bounds(
                 };
                 match answer {
                     Ok(decision) => {
-                        // What all of both plans' units take, and as much again ahead of now.
-                        let most = MAX_WAIT_MICROS;
-                        let most = std::time::Duration::from_micros(most);
+                        let most = max_wait(name);
                         let waits = decision.retry_after().unwrap_or_default();
                         let longest = waits.max(decision.reset_after()).max(decision.delay());
                         assert!(longest <= most, "{name}: {decision:?}");

@@ -28,6 +28,7 @@ const SHOWN: &[(&str, &str)] = &[
     ("TokenBucket: peek", "peek_token_bucket.lua"),
     ("TokenBucket: repair", "repair_token_bucket.lua"),
     ("TokenBucket: refund", "refund_token_bucket.lua"),
+    ("TokenBucket: debit", "debit_token_bucket.lua"),
     ("TokenBucket: take back", "take_back_token_bucket.lua"),
     (
         "TokenBucket: decide, at the caller's time",
@@ -91,6 +92,7 @@ fn scripts_of(name: &str, scripts: Scripts) -> Vec<Pinned> {
         ("peek", Some(scripts.peek)),
         ("repair", Some(scripts.repair)),
         ("refund", Some(scripts.refund)),
+        ("debit", Some(scripts.debit)),
         ("withdraw", scripts.withdraw),
         ("take back", Some(scripts.take_back)),
     ];
