@@ -66,18 +66,10 @@ impl Log {
     #[inline]
     fn appended(&self, state: &mut Logging, units: u64, (slot, now): (u64, Timestamp)) {
         if !state.is_of_one(&self.own) {
-            let Kept { latest, others } = &*state.kept;
-            kept = state.all().units;
-            largest = (largest.max(latest.units)).max(others.map_or(0, |(reach, _)| reach.units));
+            return state.append_beside_others((&self.own, self.span_micros), units, (slot, now));
         }
-        let most = match largest {
-            ..FEW_UNITS => u64::from(u32::MAX),
-            _ => MOST_TOTAL,
-        };
-        if kept.saturating_add(units) > most {
-            state.admissions = Admissions::of_one_entry(slot, most.saturating_sub(units));
-        }
-        self.appended(state, units.min(most), (slot, now));
+        let counted = self.counted(state, slot);
+        state.append(&counted, units, slot);
     }
 
     /// The slot it is: the one of now, or the newest one of the log if that is later.

@@ -103,7 +103,7 @@ impl MultiKeyQuery {
 
     /// Charges all of them, whether there is room or not.
     pub(super) async fn debit(self: &Arc<Self>) -> Result<(), StoreError> {
-        let debited = self.ask_apart(|scripts| &scripts.debit).await;
+        let debited = self.ask_each(|scripts| &scripts.debit).await;
         debited.into_iter().try_for_each(|answer| answer.map(drop))
     }
 
