@@ -105,8 +105,12 @@ impl ToldAll {
 pub fn by_search(model: &dyn Model, cost: u32, admitted: bool, delay: i128, now: i128) -> Told {
     let cost = i128::from(cost);
     let remaining = most_admitted(model, now);
-    let wait = |cost: i128| first_admitted(model, cost, now).map(|at| narrow(at - now));
-    let retry_after = if admitted { None } else { wait(cost) };
+    let since = |at: i128| narrow(at - now);
+    let retry_after = match admitted {
+        true => None,
+        false => first(now, |at| model.admits(cost, at)).map(since),
+    };
+    let wait = |units: i128| first(now, |at| model.has_room_for(units, at)).map(since);
     let limit = model.limit();
     let until = |units: i128| {
         if remaining < limit {
@@ -135,7 +139,7 @@ fn most_admitted(model: &dyn Model, now: i128) -> i128 {
     let (mut admitted, mut refused) = (0, model.limit() + 1);
     while refused - admitted > 1 {
         let middle = (admitted + refused) / 2;
-        match model.admits(middle, now) {
+        match model.has_room_for(middle, now) {
             true => admitted = middle,
             false => refused = middle,
         }
@@ -143,13 +147,14 @@ fn most_admitted(model: &dyn Model, now: i128) -> i128 {
     admitted
 }
 
-fn first_admitted(model: &dyn Model, cost: i128, now: i128) -> Option<i128> {
-    if model.admits(cost, now) {
+/// The first instant from now on at which it is so; it stays so from then on.
+fn first(now: i128, is_so: impl Fn(i128) -> bool) -> Option<i128> {
+    if is_so(now) {
         return Some(now);
     }
     let mut refused = now;
     let mut step = 1;
-    while !model.admits(cost, now + step) {
+    while !is_so(now + step) {
         refused = now + step;
         step *= 2;
         if step > 1 << 60 {
@@ -159,7 +164,7 @@ fn first_admitted(model: &dyn Model, cost: i128, now: i128) -> Option<i128> {
     let mut admitted = now + step;
     while admitted - refused > 1 {
         let middle = (admitted + refused) / 2;
-        match model.admits(cost, middle) {
+        match is_so(middle) {
             true => admitted = middle,
             false => refused = middle,
         }

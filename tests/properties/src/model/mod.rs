@@ -57,6 +57,11 @@ pub trait Model: fmt::Debug {
     /// Whether the cost is admitted.
     fn admits(&self, cost: i128, now: i128) -> bool;
 
+    /// Whether so many further units are there: or requests, of what counts those.
+    fn has_room_for(&self, units: i128, now: i128) -> bool {
+        self.admits(units, now)
+    }
+
     /// Charges an admitted cost.
     fn charge(&mut self, cost: i128, now: i128);
 

@@ -45,6 +45,10 @@ impl Model for PerRequest {
         self.0.admits(cost.min(1), now)
     }
 
+    fn has_room_for(&self, requests: i128, now: i128) -> bool {
+        self.0.admits(requests, now)
+    }
+
     fn charge(&mut self, cost: i128, now: i128) {
         self.0.charge(cost.min(1), now);
     }
