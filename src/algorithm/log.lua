@@ -234,7 +234,8 @@ if m.plans then
     m.id, m.tail = 0, plans.pack()
     if own_counted == 0 then
       m.expired_total, m.first_slot, m.first_total = m.total - cost, m.last_slot, m.total
-    else
+    elseif own_counted <= m.counted then
+      -- Otherwise a debit has dropped what it counted, and all that is left counts.
       m.expired_total = m.total - cost - own_counted
       m.first_slot, m.first_total = own_first_slot, own_first_total
     end

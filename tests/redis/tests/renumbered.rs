@@ -10,7 +10,7 @@ use tollgate::{
 };
 use tollgate_properties::{
     conformance::every_algorithm,
-    history::{Cost, History, Op, any_history},
+    history::{Cost, History, Op, any_history_with_debits},
     model::sliding_window,
     numbers::{Numbers, numbers, small},
     subject::{Subject, instant},
@@ -57,7 +57,7 @@ fn is_the_pure_rules(
 #[test]
 fn a_policy_whose_numbers_change_is_the_pure_rules() {
     let redis = Redis::start();
-    let values = || (numbers(), numbers(), any_history(), any::<u8>());
+    let values = || (numbers(), numbers(), any_history_with_debits(), any::<u8>());
     redis.for_all(HISTORIES, values, |(old, new, history, part)| {
         let change = history.steps.len() * usize::from(part) / 255;
         is_the_pure_rules(&redis, &[old, new], &history, |step| {
@@ -78,7 +78,7 @@ fn plans_in_turn_are_the_pure_rules() {
     let values = || {
         (
             plans(),
-            any_history(),
+            any_history_with_debits(),
             prop::collection::vec(any::<u8>(), 80),
         )
     };
