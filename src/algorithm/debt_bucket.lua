@@ -170,6 +170,8 @@ if m.plans then
     m.id, m.tail = m.own_id, plans.pack_only()
   end
 end
+--- beside
+m.debt_now = math.min(m.debt_now + held * m.parts_per_unit, 2 ^ 53 - 1)
 --- refund
 if m.plans then
   local plan = m.plans.own or m.plans.latest

@@ -134,6 +134,8 @@ if m.plans then
     m.id, m.tail = m.own_id, ''
   end
 end
+--- beside
+m.running_used = math.min(m.running_used + held, 2 ^ 53 - 2 ^ 32)
 --- refund
 if m.plans then
   local plan = m.plans.own or m.plans.latest

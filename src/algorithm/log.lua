@@ -319,3 +319,20 @@ if m.counted > 0 then
     end
   end
 end
+--- beside
+-- What is held counts as the newest entry.
+if held > 0 then
+  local slot_after = function(total)
+    if total > m.total then return m.slot end
+    if total <= m.first_total then return m.first_slot end
+    local _, slot = m.seek(m.list, m.dropped or 0, 0, m.shift, m.last_slot, m.total, 0, total)
+    return slot
+  end
+  local all = m.total + held - m.units
+  m.room_after, m.fresh_after, m.cost_after = m.slot, m.slot, 0
+  if m.counted > 0 then
+    m.room_after = m.counted + held <= m.units and m.first_slot or slot_after(all + 1)
+  end
+  if not m.fits and cost <= m.units then m.cost_after = slot_after(all + cost) end
+  m.counted = math.min(m.counted + held, 2 ^ 53 - 1)
+end

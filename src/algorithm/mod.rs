@@ -75,7 +75,9 @@ pub use gcra::Gcra;
 pub use leaky_bucket::{LeakyBucket, LeakyBucketQueue};
 pub use min_interval::MinInterval;
 pub use per_request::PerRequest;
-pub use script::{Member, MemberReply, Script, ScriptReply, Scripted};
+pub use script::{Member, MemberReply, Names, Script, ScriptReply, Scripted};
+#[cfg(feature = "redis")]
+pub(crate) use script::{is_part_of_a_name, part_of};
 pub use settled::Settled;
 pub use sliding_buckets::SlidingBuckets;
 pub use sliding_log::SlidingLog;

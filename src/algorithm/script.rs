@@ -1,5 +1,7 @@
 //! The script of an algorithm, for stores that run scripts.
 
+use std::borrow::Cow;
+
 use crate::clock::Timestamp;
 
 use super::Algorithm;
@@ -34,6 +36,8 @@ use super::Algorithm;
 ///   fresh one. It runs before the state is written.
 /// - `--- reply` sets the numbers that [`Script::replies`] names. It runs where nothing was
 ///   charged.
+/// - `--- beside`, which an algorithm needs whose units are [held](super::Additive), changes them to
+///   what they would be if `held` units more were charged now. It runs after `--- reply`.
 ///
 /// Where [private state](Script::private_state) or a [tail](Script::tail) changes, a part sets
 /// `dirty = true`: a charge that sets neither that nor moves the expiry writes only the state.
@@ -119,7 +123,7 @@ pub trait Scripted: Algorithm {
     fn numbers(&self, state: &Self::State, tell: &mut dyn FnMut(u64));
 
     /// Tells the numbers of an admission that `--- withdraw` needs, in the order of
-    /// [`Script::withdraws`].
+    /// [`Script::withdraws`], or that its settlement needs.
     fn admission(&self, _admission: &Self::Snapshot, _tell: &mut dyn FnMut(u64)) {}
 
     /// How the bucket stands, read from what the script replied; `None` if it makes no sense.
@@ -139,6 +143,9 @@ pub(super) const CHECKSUM: &str = include_str!("checksum.lua");
 pub(super) const FOR_PLANS: &[(&str, &str)] =
     &[("plans", include_str!("plans.lua")), ("checksum", CHECKSUM)];
 
+/// The names of numbers, in their order.
+pub type Names = Cow<'static, [&'static str]>;
+
 /// What Redis runs for an algorithm: one member, or those of a tuple.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Script {
@@ -150,13 +157,13 @@ pub struct Script {
 #[non_exhaustive]
 pub struct Member {
     /// How its state is laid out; scripts that lay it out alike share this name.
-    pub layout: &'static str,
+    pub layout: Cow<'static, str>,
     /// The text, in parts.
-    pub source: &'static str,
+    pub source: Cow<'static, str>,
     /// The names of its parameters.
-    pub parameters: &'static [&'static str],
+    pub parameters: Names,
     /// The names of the numbers of its state.
-    pub state: &'static [&'static str],
+    pub state: Names,
     /// The names of the numbers of its private state.
     pub private_state: &'static [&'static str],
     /// How many numbers its tail has: usually, and where its first private number is 0.
@@ -165,13 +172,16 @@ pub struct Member {
     pub keys: &'static [&'static str],
     /// The names of the numbers that it replies with where nothing was charged, if they are not
     /// those of the state.
-    pub replies: Option<&'static [&'static str]>,
+    pub replies: Option<Names>,
     /// The names and texts of what it requires.
     pub modules: &'static [(&'static str, &'static str)],
     /// Whether units can be given back.
     pub refunds: bool,
     /// The names of the numbers of an admission, if it can be taken back.
     pub withdraws: &'static [&'static str],
+    /// The names of the numbers of an admission, if it holds units that are to be
+    /// [settled](super::Settled).
+    pub settles: &'static [&'static str],
     /// Whether its parts see a cost of 1 in the place of every larger one.
     pub per_request: bool,
 }
@@ -181,10 +191,10 @@ impl Script {
     /// characters `a-z 0-9 -`; a state that was kept under another layout is not read.
     pub fn new(layout: &'static str, source: &'static str) -> Self {
         let member = Member {
-            layout,
-            source,
-            parameters: &[],
-            state: &[],
+            layout: layout.into(),
+            source: source.into(),
+            parameters: Names::default(),
+            state: Names::default(),
             private_state: &[],
             tail: None,
             keys: &[],
@@ -192,6 +202,7 @@ impl Script {
             modules: &[],
             refunds: true,
             withdraws: &[],
+            settles: &[],
             per_request: false,
         };
         Self {
@@ -202,13 +213,13 @@ impl Script {
     /// Names its parameters: `limit` is `m.limit`.
     #[must_use]
     pub fn parameters(self, names: &'static [&'static str]) -> Self {
-        self.with(|member| member.parameters = names)
+        self.with(|member| member.parameters = names.into())
     }
 
     /// Names the numbers of its state.
     #[must_use]
     pub fn state(self, names: &'static [&'static str]) -> Self {
-        self.with(|member| member.state = names)
+        self.with(|member| member.state = names.into())
     }
 
     /// Names numbers of its state that are not replied, and written only where a part has set
@@ -249,7 +260,7 @@ impl Script {
     /// [`Scripted::read`] is then to be written too.
     #[must_use]
     pub fn replies(self, names: &'static [&'static str]) -> Self {
-        self.with(|member| member.replies = Some(names))
+        self.with(|member| member.replies = Some(names.into()))
     }
 
     /// Names texts of Lua, each of which stands where the script says `require('name')`: as a
@@ -280,7 +291,7 @@ impl Script {
         self.with(|member| member.per_request = true)
     }
 
-    fn with(mut self, change: impl Fn(&mut Member)) -> Self {
+    pub(super) fn with(mut self, change: impl Fn(&mut Member)) -> Self {
         self.members.iter_mut().for_each(change);
         self
     }
@@ -309,6 +320,8 @@ pub struct ScriptReply<'a> {
     charged: bool,
     members: std::slice::Iter<'a, Member>,
     numbers: &'a [u64],
+    /// What the only member replied, where it is known already.
+    only: Option<MemberReply<'a>>,
 }
 
 /// How one member of a tuple decided, and what it replied.
@@ -343,6 +356,21 @@ impl<'a> ScriptReply<'a> {
             admitting,
             members: members.iter(),
             numbers,
+            only: None,
+        }
+    }
+
+    /// What one member replied, to be read by another rule.
+    pub(super) fn of_one(only: MemberReply<'a>, (all_admit, now): (bool, Timestamp)) -> Self {
+        Self {
+            now,
+            cost: only.cost,
+            all_admit,
+            charged: only.charged,
+            admitting: only.admitted.into(),
+            members: [].iter(),
+            numbers: &[],
+            only: Some(only),
         }
     }
 
@@ -358,6 +386,9 @@ impl<'a> ScriptReply<'a> {
 
     /// What the next member replied.
     pub fn next_member(&mut self) -> Option<MemberReply<'a>> {
+        if let Some(only) = self.only.take() {
+            return Some(only);
+        }
         let member = self.members.next()?;
         let names = member.replied(self.charged);
         let (numbers, others) = self.numbers.split_at_checked(names.len())?;
@@ -382,10 +413,11 @@ impl<'a> ScriptReply<'a> {
 
 impl Member {
     /// The names of the numbers that it replies to a charge, or to anything else.
-    pub fn replied(&self, charged: bool) -> &'static [&'static str] {
-        match self.replies {
-            Some(replies) if !charged => replies,
-            _ => self.state,
+    pub fn replied(&self, charged: bool) -> &[&'static str] {
+        match &self.replies {
+            // A hold leaves the state of the rule as it is.
+            Some(replies) if !charged || self.is_settled() => replies,
+            _ => &self.state,
         }
     }
 }

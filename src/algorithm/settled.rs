@@ -33,6 +33,8 @@ use crate::{
     error::ConfigError,
 };
 
+mod script;
+
 const DEFAULT_HELD_AT_MOST_MICROS: u64 = 60_000_000;
 /// Longer than any request, and so short that no instant overflows: some 35 years.
 const MAX_HELD_AT_MOST_MICROS: u64 = 1 << 50;
@@ -145,6 +147,7 @@ impl<A: Additive> Settled<A> {
     fn spend_what_ended(&self, state: &mut SettledState<A::State>, now: Timestamp) {
         for ended in state.take_ended(now) {
             let end = Timestamp::from_micros(ended.ends_at_micros);
+            self.rule.mend(&mut state.state, end);
             self.rule.debit(&mut state.state, ended.units, end);
         }
     }
@@ -266,9 +269,13 @@ impl<S> SettledState<S> {
     fn move_to(&mut self, now: Timestamp) {
         let micros = now.as_micros();
         let earlier = self.earlier;
-        self.earlier.ends_at_micros -= earlier.start_micros.saturating_sub(micros);
+        let moved = |generation: Generation| {
+            let by = generation.start_micros.saturating_sub(micros);
+            generation.ends_at_micros.saturating_sub(by)
+        };
+        self.earlier.ends_at_micros = moved(earlier);
         self.earlier.start_micros = 0;
-        self.later.ends_at_micros -= self.later.start_micros.saturating_sub(micros);
+        self.later.ends_at_micros = moved(self.later);
         self.later.start_micros = micros;
     }
 }

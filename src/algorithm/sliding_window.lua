@@ -139,6 +139,8 @@ if m.plans then
     m.id, m.tail = m.period, ''
   end
 end
+--- beside
+m.current_now = math.min(m.current_now + held, 2 ^ 53 - 2 ^ 32)
 --- refund
 -- Units come back from the running window; what it has not, from the one before it.
 if m.plans then

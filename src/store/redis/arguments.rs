@@ -122,6 +122,21 @@ pub(super) fn push_numbers(
     }
 }
 
+/// What a settlement is given of `held` units, of which so many were spent: see `compose`.
+pub(super) fn push_settlement(
+    numbers: &mut Vec<u8>,
+    (held, spent): (u32, u32),
+    now: Option<f64>,
+    parameters: &[u8],
+    admission: &[u8],
+) {
+    push_numbers(numbers, spent, now, |numbers| {
+        numbers.extend_from_slice(parameters);
+        numbers.extend_from_slice(admission);
+        push(numbers, f64::from(held));
+    });
+}
+
 /// The key of a bucket, and its further keys: the same with a number appended.
 pub(super) fn with_further_keys(bucket: Bytes, scripts: &Scripts) -> Vec<Bytes> {
     let mut keys = Vec::with_capacity(1 + scripts.further_keys);

@@ -1,7 +1,7 @@
 //! Composes the text of a script: the rules of the limits, and around them the reading and writing
 //! of the state. The folder `sent` has composed scripts.
 
-use crate::algorithm::{Member, Script};
+use crate::algorithm::{Member, Script, part_of};
 
 mod header;
 mod layout;
@@ -10,7 +10,7 @@ mod named;
 mod text;
 
 use self::{
-    named::{Named, names, part},
+    named::Named,
     text::{indented, wrapped},
 };
 
@@ -34,6 +34,8 @@ pub(super) enum Task {
     Repair,
     /// Charges units whether there is room for them or not.
     Debit,
+    /// Settles what an admission holds.
+    Settle,
     /// Gives units back.
     Refund,
     /// Takes back the charge of a request that was dropped while it was delayed.
@@ -79,7 +81,7 @@ fn names_of_all(script: &Script) -> usize {
     script
         .members()
         .iter()
-        .map(|member| names(member).len())
+        .map(|member| member.names().len())
         .sum()
 }
 
@@ -112,7 +114,7 @@ impl Composer<'_> {
         })
     }
 
-    fn all(&self, names: impl Fn(&Member) -> &'static [&'static str]) -> Vec<String> {
+    fn all(&self, names: impl Fn(&Member) -> &[&'static str]) -> Vec<String> {
         let of_one = |named: &Named<'_>| named.names(names(named.member));
         self.members.iter().flat_map(of_one).collect()
     }
@@ -120,7 +122,7 @@ impl Composer<'_> {
     fn libraries(&self) -> String {
         let mut libraries: Vec<&str> = Vec::new();
         for named in &self.members {
-            let library = part(named.member.source, "library");
+            let library = named.member.part("library");
             if !libraries.contains(&library) {
                 libraries.push(library);
             }
@@ -131,9 +133,12 @@ impl Composer<'_> {
     /// The numbers that a call is given.
     fn parameters(&self) -> Vec<String> {
         let mut names = vec!["cost".to_owned()];
-        names.extend(self.all(|member| member.parameters));
-        if self.withdraws() {
-            names.extend(self.all(|member| member.withdraws));
+        names.extend(self.all(|member| &member.parameters));
+        if self.knows_the_admission() {
+            names.extend(self.all(Member::admission));
+        }
+        if self.task == Task::Settle {
+            names.push("held".to_owned());
         }
         if self.is_given_now() {
             names.push("now".to_owned());
@@ -146,16 +151,28 @@ impl Composer<'_> {
         self.time == TimeOf::Caller && self.task != Task::TakeBack
     }
 
-    /// Whether it needs to know the admission that it takes back.
-    fn withdraws(&self) -> bool {
-        matches!(self.task, Task::Withdraw | Task::TakeBack)
+    /// Whether it needs to know the admission that it takes back or settles.
+    fn knows_the_admission(&self) -> bool {
+        matches!(self.task, Task::Withdraw | Task::TakeBack | Task::Settle)
+    }
+
+    /// Whether to count what is held as spent writes to a key of its own: then the state is to be
+    /// written too, whatever the task.
+    fn spends_in_keys(&self) -> bool {
+        let mut members = self.members.iter().map(|named| named.member);
+        members.any(|member| member.is_settled() && !member.keys.is_empty())
+    }
+
+    /// Whether any member holds units.
+    fn holds(&self) -> bool {
+        self.members.iter().any(|named| named.member.is_settled())
     }
 
     /// Whether it answers nothing.
     fn is_silent(&self) -> bool {
         matches!(
             self.task,
-            Task::Debit | Task::Refund | Task::Withdraw | Task::TakeBack
+            Task::Debit | Task::Settle | Task::Refund | Task::Withdraw | Task::TakeBack
         )
     }
 
@@ -167,8 +184,8 @@ impl Composer<'_> {
             .collect();
         let declarations = self.each(|named| {
             let mut elsewhere = named.member.parameters.to_vec();
-            if self.withdraws() {
-                elsewhere.extend(named.member.withdraws);
+            if self.knows_the_admission() {
+                elsewhere.extend(named.member.admission());
             }
             if self.is_alone {
                 elsewhere.extend(named.member.state.iter().chain(named.member.private_state));
@@ -177,11 +194,14 @@ impl Composer<'_> {
                 !elsewhere.contains(&name) && (body.contains(own) || keys.contains(own))
             })
         });
-        let others: &[_] = match self.is_given_now() {
-            true => &["cost", "now"],
-            false => &["cost"],
-        };
-        let numbers = self.unpacked(others, &self.parameters(), "'<", "', numbers)\n");
+        let mut others = vec!["cost"];
+        if self.task == Task::Settle {
+            others.push("held");
+        }
+        if self.is_given_now() {
+            others.push("now");
+        }
+        let numbers = self.unpacked(&others, &self.parameters(), "'<", "', numbers)\n");
         let time = match (self.task, self.time) {
             (Task::TakeBack, _) => "charge",
             (_, TimeOf::Server) => "server",
@@ -191,11 +211,12 @@ impl Composer<'_> {
             TimeOf::Server => "PEXPIREAT",
             TimeOf::Caller => "PEXPIRE",
         };
+        let ended = if self.holds() { "local ended\n" } else { "" };
         format!(
             "local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]\n\
-             local expire, dirty, repaired = '{expire}', nil, nil\n\
+             local expire, dirty, repaired = '{expire}', nil, nil\n{ended}\
              {declarations}{numbers}{keys}\n-- The time.\n{}",
-            part(include_str!("time.lua"), time),
+            part_of(include_str!("time.lua"), time),
         )
     }
 
@@ -225,7 +246,21 @@ impl Composer<'_> {
     }
 
     fn judgement(&self) -> String {
-        "\n".to_owned() + &self.parts("judge", "has the cost room?")
+        let judged = self.each(|named| {
+            let number = named.number;
+            let (part, title) = match (self.task, named.member.is_settled()) {
+                (Task::Debit, true) => ("judge before a debit", "how does it stand?"),
+                (Task::Settle, true) => ("judge before a settlement", "how does it stand?"),
+                (Task::Settle, false) => {
+                    let judge = indented(1, &named.part("judge"));
+                    let stays = format!("-- m{number}: nothing changes\n");
+                    return format!("{stays}do\n  local cost = 0\n{judge}end\n");
+                }
+                _ => ("judge", "has the cost room?"),
+            };
+            format!("-- m{number}: {title}\n{}", named.part(part))
+        });
+        "\n".to_owned() + &judged
     }
 
     /// Changes the state, and writes it.
@@ -237,6 +272,7 @@ impl Composer<'_> {
             })
         };
         let (change, condition) = match self.task {
+            Task::Peek if self.spends_in_keys() => (String::new(), "if ended then\n"),
             Task::Peek => return String::new(),
             Task::Repair => (String::new(), "if repaired then\n"),
             Task::Decide => (
@@ -247,6 +283,7 @@ impl Composer<'_> {
                 "if charged or repaired then\n",
             ),
             Task::Debit => (self.debits(), "do\n"),
+            Task::Settle => (self.parts("settle", "settle"), "do\n"),
             Task::Refund => (
                 give_back(|member| member.refunds.then_some("refund")),
                 "do\n",
@@ -264,7 +301,7 @@ impl Composer<'_> {
             ),
         };
         let returns = match self.task {
-            Task::Decide => "if charged then return kept end\n",
+            Task::Decide if !self.holds() => "if charged then return kept end\n",
             _ => "",
         };
         let write = self.write() + returns;
@@ -277,6 +314,10 @@ impl Composer<'_> {
         self.each(|named| {
             let (number, charge) = (named.number, named.part("charge"));
             match named.part("debit") {
+                // To charge it is to hold the cost.
+                debit if named.member.is_settled() => {
+                    format!("-- m{number}: debit\ndo\n{}end\n", indented(1, &debit))
+                }
                 debit if debit.is_empty() => format!("-- m{number}: charge\n{charge}"),
                 debit => {
                     let text =
@@ -307,11 +348,38 @@ impl Composer<'_> {
             admits += &format!("if {fits} then admits = admits + {bit} end\n");
             bit <<= 1;
         }
-        let reply = self.parts("reply", "reply");
+        let reply = self.replies(false);
+        let charged = match self.task {
+            Task::Decide if self.holds() => {
+                format!(
+                    "if charged then\n{}end\n",
+                    indented(1, &self.charged_answer())
+                )
+            }
+            _ => String::new(),
+        };
+        let held = self.replies(true);
         format!(
-            "\n-- Nothing was charged.\n{reply}local admits = 0\n{admits}{}",
+            "\n{held}{charged}-- Nothing was charged.\n{reply}local admits = 0\n{admits}{}",
             packed("return ", "B", &[&["0".to_owned()], &*replies].concat()) + "\n"
         )
+    }
+}
+
+impl Composer<'_> {
+    /// What members reply, of those that hold units or of the others.
+    fn replies(&self, of_settled: bool) -> String {
+        self.each(|named| match named.part("reply") {
+            text if text.is_empty() || named.member.is_settled() != of_settled => String::new(),
+            text => format!("-- m{}: reply\n{text}", named.number),
+        })
+    }
+
+    /// The answer to a charge where some members hold units: these reply how they stand.
+    fn charged_answer(&self) -> String {
+        let mut numbers = vec!["1".to_owned(), "now".to_owned()];
+        numbers.extend(self.all(|member| member.replied(true)));
+        packed("return ", "B", &numbers) + "\n"
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{
 
 use super::{
     ARGUMENTS_LEN, Shared,
-    arguments::{Arguments, push_numbers},
+    arguments::{Arguments, push_numbers, push_settlement},
     failure, reply,
     scripts::{Loadable, MultiKeyScripts, ScriptCache, Scripts},
 };
@@ -201,6 +201,21 @@ impl MultiKeyQuery {
         let scripts = (query.scripts)(&self.shared.script_cache);
         let admission = (query.admission)(&scripts.members, &charge);
         let mut numbers = Vec::with_capacity(ARGUMENTS_LEN);
+        if scripts.settle.is_some() {
+            // Nothing was spent of what is held. Members that are not settled stay charged.
+            push_settlement(
+                &mut numbers,
+                (self.cost, 0),
+                self.shared.now(),
+                &query.parameters,
+                &admission,
+            );
+            let keys = query.keys.clone();
+            let _ = (self.shared)
+                .run(&scripts.take_back, keys, numbers.into())
+                .await;
+            return;
+        }
         // Its time is in the reply to the charge.
         push_numbers(&mut numbers, self.cost, None, |numbers| {
             numbers.extend_from_slice(&query.parameters);

@@ -58,7 +58,7 @@ use crate::{
 use bytes::Bytes;
 
 use self::{
-    arguments::{push, push_numbers},
+    arguments::{push, push_numbers, push_settlement},
     connection::Servers,
     health::Health,
     scripts::{Loadable, MultiKeyScripts, ScriptCache, Scripts},
@@ -314,13 +314,17 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
 
     fn settle<Q: AsKey<K> + ?Sized>(
         &self,
-        _algorithm: &A,
-        _key: &Q,
-        _admission: &A::Snapshot,
-        _held_and_spent: (u32, u32),
+        algorithm: &A,
+        key: &Q,
+        admission: &A::Snapshot,
+        held_and_spent: (u32, u32),
     ) -> Answer<Written, Self::Writing> {
-        // No algorithm that has a script holds units.
-        Answer::Now(Ok(()))
+        let scripts = self.shared.script_cache.scripts::<A>();
+        let keys = (self.shared).keys(algorithm.policy_id(), scripts, &key.to_owned());
+        match (self.shared).settle(algorithm, keys, admission, held_and_spent) {
+            Some(settled) => Answer::Later(settled),
+            None => Answer::Now(Ok(())),
+        }
     }
 
     fn reset<Q: AsKey<K> + ?Sized>(
@@ -350,6 +354,45 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
 }
 
 impl Shared {
+    /// Sends it at once, once, and whether or not somebody waits for the returned future; none if
+    /// nothing is held.
+    fn settle<A: Scripted>(
+        self: &Arc<Self>,
+        algorithm: &A,
+        keys: Vec<Bytes>,
+        admission: &A::Snapshot,
+        held_and_spent: (u32, u32),
+    ) -> Option<Later<Written>> {
+        self.script_cache.scripts::<A>().settle.as_ref()?;
+        let (mut parameters, mut known) = (Vec::with_capacity(ARGUMENTS_LEN), Vec::new());
+        algorithm.parameters(&mut |parameter| push(&mut parameters, parameter as f64));
+        algorithm.admission(admission, &mut |number| push(&mut known, number as f64));
+        let mut numbers = Vec::with_capacity(ARGUMENTS_LEN);
+        push_settlement(
+            &mut numbers,
+            held_and_spent,
+            self.now(),
+            &parameters,
+            &known,
+        );
+        let no_runtime = || failure::unavailable("there is no runtime to settle on");
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return Some(Box::pin(async move { Err(no_runtime()) }));
+        };
+        let shared = Arc::clone(self);
+        let settling = runtime.spawn(async move {
+            let script = shared.script_cache.scripts::<A>().settle.as_ref();
+            let (script, key) = (script.expect("it was there"), keys[0].clone());
+            let settled = shared.run_late(script, keys, numbers.into()).await;
+            shared.health.ended(&settled, [&key]);
+            settled.map(drop)
+        });
+        Some(Box::pin(async move {
+            let settled = settling.await;
+            settled.unwrap_or_else(|_| Err(failure::unavailable("the runtime shuts down")))
+        }))
+    }
+
     /// Sends the script without waiting for the answer. If that fails, the place in the queue stays
     /// charged.
     fn withdraw<A: Scripted>(

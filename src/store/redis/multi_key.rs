@@ -200,13 +200,30 @@ macro_rules! each_of {
 
                 fn settle<Q: AsKey<Keys<$($Key),+>> + ?Sized>(
                     &self,
-                    _limits: &Limits<$($Algorithm),+>,
-                    _keys: &Q,
-                    _admission: &($(Option<$Algorithm::Snapshot>,)+),
-                    _held_and_spent: (u32, u32),
+                    EachOf(limits): &Limits<$($Algorithm),+>,
+                    keys: &Q,
+                    admission: &($(Option<$Algorithm::Snapshot>,)+),
+                    held_and_spent: (u32, u32),
                 ) -> Answer<Written, Self::Writing> {
-                    // No algorithm that has a script holds units.
-                    Answer::Now(Ok(()))
+                    let EachOf(keys) = keys.to_owned();
+                    let policies = [$(limits.$place.policy_id()),+];
+                    let mut settling = Vec::new();
+                    $(
+                        if let (Some(key), Some(admission)) = (&keys.$place, &admission.$place) {
+                            let limit = &limits.$place;
+                            let query = key_query(&self.shared, (limit, key), &policies[..$place]);
+                            let settled =
+                                self.shared.settle(limit, query.keys, admission, held_and_spent);
+                            settling.extend(settled);
+                        }
+                    )+
+                    Answer::Later(Box::pin(async move {
+                        let mut all = Ok(());
+                        for settled in settling {
+                            all = all.and(settled.await);
+                        }
+                        all
+                    }))
                 }
 
                 fn reset<Q: AsKey<Keys<$($Key),+>> + ?Sized>(

@@ -1,7 +1,11 @@
 //! Sends the script of a decision, and waits for the answer until the deadline. If Redis does not
 //! have the script, it is loaded; if a slot has moved, the script is sent to its new node.
 
-use std::{future::Future, sync::Arc, time::Instant};
+use std::{
+    future::Future,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use fred::{
@@ -25,6 +29,9 @@ use super::{
 /// How often a command is sent: again only if a node has redirected it, or had no script.
 const MAX_ATTEMPTS: usize = 5;
 
+/// How long something has that nobody waits for.
+const LATE: Duration = Duration::from_secs(5);
+
 /// Why a command has no reply.
 enum NoReply {
     NoScript,
@@ -47,6 +54,8 @@ pub(super) struct Command<'a> {
     script: Option<&'a Loadable>,
     keys: Vec<Bytes>,
     arguments: Option<Arguments>,
+    /// So long its answer is waited for.
+    time: Duration,
     deadline: Instant,
 }
 
@@ -118,8 +127,25 @@ impl Shared {
             script: Some(script),
             keys,
             arguments: Some(arguments),
+            time: self.deadline,
             deadline: Instant::now() + self.deadline,
         }
+    }
+
+    /// Runs a script that may come late: nobody waits for it.
+    pub(super) async fn run_late(
+        &self,
+        script: &Loadable,
+        keys: Vec<Bytes>,
+        arguments: Arguments,
+    ) -> Result<Bytes, StoreError> {
+        let time = self.deadline.max(LATE);
+        let command = Command {
+            time,
+            until: Instant::now() + time,
+            ..self.command(script, keys, arguments)
+        };
+        self.execute(&command).await
     }
 
     /// The slot of a key; 0 outside of a cluster.
@@ -133,6 +159,7 @@ impl Shared {
             script: None,
             keys,
             arguments: None,
+            time: self.deadline,
             deadline: Instant::now() + self.deadline,
         };
         self.execute(&command).await.map(drop)
@@ -188,7 +215,7 @@ impl Shared {
     }
 
     fn send_now(&self, link: Arc<Link>, command: &Command<'_>) -> Result<Sent, StoreError> {
-        let bounds = (self.deadline, self.servers.max_unanswered);
+        let bounds = (command.time, self.servers.max_unanswered);
         let sent = link.send(command.name(), command.values(), bounds);
         sent.map_err(|Busy| self.busy())
     }

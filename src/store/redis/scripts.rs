@@ -32,6 +32,9 @@ pub(super) struct Scripts {
     pub(super) refund: Loadable,
     /// Only for algorithms that can delay a request.
     pub(super) withdraw: Option<Loadable>,
+    /// Only where units are held.
+    pub(super) settle: Option<Loadable>,
+    /// What is held is taken back by settling it.
     pub(super) take_back: Loadable,
 }
 
@@ -60,7 +63,9 @@ impl Scripts {
     pub(super) fn of<A: Scripted>(time: TimeOf) -> Self {
         let script = A::script();
         let members = script.members().to_vec();
-        let layouts: Vec<_> = members.iter().map(|member| member.layout).collect();
+        let layouts: Vec<_> = members.iter().map(|member| &*member.layout).collect();
+        let settle = (members.iter().any(Member::is_settled))
+            .then(|| Loadable::new(compose(&script, Task::Settle, time)));
         Self {
             layout: layouts.join("+"),
             further_keys: members.iter().map(|member| member.keys.len()).sum(),
@@ -71,7 +76,11 @@ impl Scripts {
             refund: Loadable::new(compose(&script, Task::Refund, time)),
             withdraw: (members.iter().any(|member| !member.withdraws.is_empty()))
                 .then(|| Loadable::new(compose(&script, Task::Withdraw, time))),
-            take_back: Loadable::new(compose(&script, Task::TakeBack, time)),
+            take_back: match &settle {
+                Some(settle) => settle.clone(),
+                None => Loadable::new(compose(&script, Task::TakeBack, time)),
+            },
+            settle,
             members,
         }
     }

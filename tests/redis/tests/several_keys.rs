@@ -110,6 +110,20 @@ fn every_place_holds_every_rule(
         store,
         EachOf((queue, gap.clone(), SlidingWindow::new(quota(7)))),
     );
+    // Units that are held, and spent when their time is over.
+    let at_most = |micros| Duration::from_micros(micros);
+    is_the_rule(
+        redis,
+        cases,
+        store,
+        EachOf((
+            tokens().settled().held_at_most(at_most(7)),
+            FixedWindow::new(quota(6)),
+            SlidingWindow::new(quota(7))
+                .settled()
+                .held_at_most(at_most(30)),
+        )),
+    );
     // Tuples in a place, and the same policy twice.
     let both = (tokens(), log());
     is_the_rule(

@@ -54,7 +54,9 @@ impl Composer<'_> {
             let mut reply = vec!["now".to_owned(), self.admits()];
             reply.extend(self.all(|member: &Member| member.replied(false)));
             let reply = doubles("not charged: a byte 0, then doubles: ", &reply);
-            let charged = doubles("charged: a byte 1, then doubles: ", &self.kept());
+            let mut charge = vec!["now".to_owned()];
+            charge.extend(self.all(|member: &Member| member.replied(true)));
+            let charged = doubles("charged: a byte 1, then doubles: ", &charge);
             lines.push(row(
                 "Reply",
                 &match self.task {
@@ -66,8 +68,10 @@ impl Composer<'_> {
         let when = match self.task {
             Task::Decide => "if it charges or repairs the state",
             Task::Repair => "if it repairs the state",
+            Task::Peek if self.spends_in_keys() => "if what was held counts as spent by now",
             Task::Peek => "",
             Task::Debit => "always",
+            Task::Settle => "if there is a state, or more was spent than held",
             Task::Refund | Task::Withdraw | Task::TakeBack => "if there is a state",
         };
         if when.is_empty() {
@@ -86,6 +90,9 @@ impl Composer<'_> {
 
     fn purpose(&self) -> &'static str {
         match self.task {
+            Task::Decide if self.holds() => {
+                "Decides about a cost: holds or charges it if all limits have room for it."
+            }
             Task::Decide => "Decides about a cost: charges it if all limits have room for it.",
             Task::Peek => {
                 "Peeks: tells what a decision about a cost would be, and charges nothing."
@@ -94,6 +101,7 @@ impl Composer<'_> {
                 "Peeks, and moves a state to now that was written by a clock far ahead."
             }
             Task::Debit => "Debits: charges units whether there is room for them or not.",
+            Task::Settle => "Settles: `cost` was spent of the units that an admission holds.",
             Task::Refund => "Gives units back.",
             Task::Withdraw => {
                 "Withdraws the charge of a request that was dropped while it was delayed."

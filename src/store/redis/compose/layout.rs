@@ -7,14 +7,14 @@
 use crate::algorithm::Member;
 
 use super::{
-    Composer, Named, Task, TimeOf, UNREADABLE, packed, part,
+    Composer, Named, Task, TimeOf, UNREADABLE, packed, part_of,
     text::{indented, wrapped},
 };
 
 impl Composer<'_> {
     /// The numbers that begin a value, and answer a charge.
     pub(super) fn kept(&self) -> Vec<String> {
-        self.after("now", |member| member.state)
+        self.after("now", |member| &member.state)
     }
 
     /// The numbers behind those.
@@ -22,11 +22,7 @@ impl Composer<'_> {
         self.after("key_expires_at", |member| member.private_state)
     }
 
-    fn after(
-        &self,
-        first: &str,
-        names: impl Fn(&Member) -> &'static [&'static str],
-    ) -> Vec<String> {
+    fn after(&self, first: &str, names: impl Fn(&Member) -> &[&'static str]) -> Vec<String> {
         let mut all = vec![first.to_owned()];
         all.extend(self.all(names));
         all
@@ -48,6 +44,7 @@ impl Composer<'_> {
             Task::Refund | Task::Withdraw => {
                 "if not state then return '' end\ndirty = true\n".to_owned()
             }
+            Task::Settle => "if not state and cost <= held then return '' end\n".to_owned(),
             Task::TakeBack => "-- Where something else was written since, it stays charged.\n\
                  if not state or string.sub(state, 1, #charge) ~= charge then return '' end\n\
                  dirty = true\n"
@@ -156,7 +153,7 @@ impl Composer<'_> {
                 "'PX'",
             ),
         };
-        text + &part(include_str!("../write.lua"), "write")
+        text + &part_of(include_str!("../write.lua"), "write")
             .replace("EXPIRES_AT", expires_at)
             .replace(" MILLISECONDS", milliseconds)
             .replace("SET_OPTION", set_option)

@@ -68,14 +68,22 @@ impl MultiKey<'_> {
 
     fn text(&self) -> String {
         let mut body = self.each(|number, limit| {
+            let (local, outer) = match limit.holds() {
+                true => ("local ended\n", format!("ended{number} = ended\n")),
+                false => ("", String::new()),
+            };
             let read = format!(
-                "local dirty, repaired = dirty, nil\nkey = {}\n{}{}\
+                "local dirty, repaired = dirty, nil\n{local}key = {}\n{}{}\
                  state{number}, key_expires_at{number}, dirty{number}, repaired{number} = \
-                 state, key_expires_at, dirty, repaired\n",
+                 state, key_expires_at, dirty, repaired\n{outer}",
                 self.key_of(number),
                 limit.state(),
                 limit.judgement(),
             );
+            let ended = match limit.holds() {
+                true => format!(", ended{number}"),
+                false => String::new(),
+            };
             format!(
                 "\nlocal state{number}, key_expires_at{number}, dirty{number}, repaired{number}\n\
                  do\n{}end\n",
@@ -84,6 +92,9 @@ impl MultiKey<'_> {
         });
         if self.all.task == Task::Decide {
             body += &self.change();
+        } else {
+            body += &self
+                .writes(|number, limit| limit.spends_in_keys().then(|| format!("ended{number}")));
         }
         body += &self.all.answer();
         self.all.libraries() + &self.all.arguments(&body) + &body
@@ -114,23 +125,34 @@ impl MultiKey<'_> {
             );
             format!("do\n{}end\n", indented(1, &charge))
         });
-        let writes = self.each(|number, limit| {
+        let writes = self.writes(|number, _| Some(format!("charged or repaired{number}")));
+        let kept = [&["1".to_owned()], &*self.all.kept()].concat();
+        let answer = match self.all.holds() {
+            true => String::new(),
+            false => {
+                let answer = packed("return ", "B", &kept) + "\n";
+                format!("if charged then\n{}end\n", indented(1, &answer))
+            }
+        };
+        wrapped("\nlocal charged = ", &self.all.all_fit(), " and ", "\n")
+            + &format!("if charged then\n{}end\n", indented(1, &charges))
+            + &writes
+            + &answer
+    }
+
+    /// Writes the states for which this holds.
+    fn writes(&self, condition: impl Fn(usize, &Composer<'_>) -> Option<String>) -> String {
+        self.each(|number, limit| {
+            let Some(condition) = condition(number, limit) else {
+                return String::new();
+            };
             let write = format!(
                 "local key, state, key_expires_at = {}, state{number}, key_expires_at{number}\n\
                  local dirty, repaired = dirty{number}, repaired{number}\n{}",
                 self.key_of(number),
                 limit.write(),
             );
-            format!(
-                "if charged or repaired{number} then\n{}end\n",
-                indented(1, &write)
-            )
-        });
-        let kept = [&["1".to_owned()], &*self.all.kept()].concat();
-        let answer = packed("return ", "B", &kept) + "\n";
-        wrapped("\nlocal charged = ", &self.all.all_fit(), " and ", "\n")
-            + &format!("if charged then\n{}end\n", indented(1, &charges))
-            + &writes
-            + &format!("if charged then\n{}end\n", indented(1, &answer))
+            format!("if {condition} then\n{}end\n", indented(1, &write))
+        })
     }
 }

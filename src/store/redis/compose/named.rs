@@ -1,6 +1,6 @@
 //! The text of one member, with names of its own.
 
-use crate::algorithm::Member;
+use crate::algorithm::{Member, is_part_of_a_name};
 
 use super::text::indented;
 
@@ -28,7 +28,7 @@ impl Named<'_> {
         if self.is_wide {
             return format!("local m{} = {{}}\n", self.number);
         }
-        let mut names = names(self.member);
+        let mut names = self.member.names();
         names.retain(|name| is_declared(name, &self.name(name)));
         match &*names {
             [] => String::new(),
@@ -39,7 +39,7 @@ impl Named<'_> {
     /// A part of the script with the names of this member, and with what it requires.
     pub(super) fn part(&self, name: &str) -> String {
         let mut text = String::new();
-        let mut rest = part(self.member.source, name);
+        let mut rest = self.member.part(name);
         while let Some(at) = rest.find("m.") {
             let is_a_name = !rest[..at].ends_with(is_part_of_a_name);
             text.push_str(&rest[..at]);

@@ -1,0 +1,108 @@
+-- Units that are held until it is known what was spent: what `settled` makes of the script of an
+-- algorithm. `settled.rs` says the same in Rust.
+--
+-- A cost has room if the algorithm has room for it together with all that is held. What is held is
+-- kept as two generations, of which the later one takes holds. When one has ended, what it still
+-- holds counts as spent, as of its end.
+--
+-- In the place of `rule('judge')` stands that part of the algorithm's script, and so on; in that of
+-- `forget_what_was_worked_out()` a line that clears all names of it but those of its state. In the
+-- place of `units()` stands one of the parts below that ends with `units`.
+--
+-- Parameters  those of the algorithm, then
+--             held_at_most       how long units are held at most
+--             matters_for        how long units matter at most after they were charged
+-- State       that of the algorithm, then, of the earlier generation and of the later one,
+--             start              when it began, by which receipts name it; 0 if none does
+--             end                from when on what it holds counts as spent
+--             held               the units that it holds
+-- Reply       what the algorithm replies, as if all that is held had been charged now; then
+--             generation_start   that of the generation in which the cost is held; 0 if it is not
+-- Settlement  settled_start      the generation_start of the admission
+--- judge
+if m.later_start > now + 2 * m.held_at_most then
+  -- The clock has stepped back: generations begin now, and no receipt names them any more.
+  m.earlier_end = math.max(m.earlier_end - math.max(m.earlier_start - now, 0), 0)
+  m.later_end = math.max(m.later_end - (m.later_start - now), 0)
+  m.earlier_start, m.later_start, repaired = 0, now, true
+end
+repeat
+  -- First once for each generation that has ended, in the order of their ends.
+  local cost, now, state, has_ended = cost, now, m.rewritten or state, false
+  if m.later_held > 0 and m.later_end <= now or m.earlier_held > 0 and m.earlier_end <= now then
+    has_ended = true
+    if m.later_held > 0 and m.later_end <= now
+      and not (m.earlier_held > 0 and m.earlier_end <= m.later_end) then
+      cost, now, m.later_held = m.later_held, m.later_end, 0
+    else
+      cost, now, m.earlier_held = m.earlier_held, m.earlier_end, 0
+    end
+  else
+    units()
+  end
+  rule('judge')
+  if has_ended then
+    do
+      rule('debit')
+      rule('charge')
+    end
+    rule('expire')
+    forget_what_was_worked_out()
+    repaired, dirty, ended = true, true, true
+  end
+until not has_ended
+m.fits = m.fits or cost == 0
+--- held units
+cost = cost + m.earlier_held + m.later_held
+--- debited units
+-- The cost itself.
+--- settled units
+if m.settled_start > 0 and m.settled_start == m.earlier_start and m.earlier_held > 0 then
+  m.earlier_held = math.max(m.earlier_held - held, 0)
+elseif m.settled_start > 0 and m.settled_start == m.later_start and m.later_held > 0 then
+  m.later_held = math.max(m.later_held - held, 0)
+else
+  -- It is gone: only what was spent beyond it is charged.
+  cost = math.max(cost - held, 0)
+end
+m.charged = cost
+--- charge
+m.hold_at = math.max(now, m.later_start)
+if m.hold_at + m.held_at_most >= m.later_end then
+  if m.earlier_held > 0 and m.later_held > 0 then
+    -- Others of one name hold for longer: both generations still run.
+    m.later_end = m.hold_at + m.held_at_most
+  else
+    if m.later_held > 0 then
+      m.earlier_start, m.earlier_end, m.earlier_held = m.later_start, m.later_end, m.later_held
+    end
+    -- No two generations begin at the same instant.
+    m.later_start, m.later_end = math.max(m.hold_at, m.later_start + 1), m.hold_at + 2 * m.held_at_most
+    m.later_held = 0
+  end
+end
+m.later_held = m.later_held + cost
+m.generation_start = m.later_start
+--- debit
+rule('debit')
+rule('charge')
+--- settle
+if m.charged > 0 then
+  local cost = m.charged
+  rule('debit')
+  rule('charge')
+end
+--- refund
+rule('refund')
+--- expire
+rule('expire')
+if m.earlier_held > 0 then m.expires_at = math.max(m.expires_at, m.earlier_end) end
+if m.later_held > 0 then m.expires_at = math.max(m.expires_at, m.later_end) end
+if m.earlier_held + m.later_held > 0 then m.expires_at = m.expires_at + m.matters_for end
+--- reply
+m.generation_start = m.generation_start or 0
+do
+  local held = m.earlier_held + m.later_held
+  rule('reply')
+  rule('beside')
+end

@@ -1,0 +1,163 @@
+//! The script of an algorithm whose units are held: that of the algorithm, with what `settled.lua`
+//! says around it.
+
+use std::borrow::Cow;
+
+use crate::algorithm::{
+    Additive, Member, MemberReply, Script, ScriptReply, Scripted, plans::next_of, script::part_of,
+};
+
+use super::{Generation, Settled, SettledSnapshot, SettledState};
+
+const SOURCE: &str = include_str!("../settled.lua");
+
+/// For an algorithm that does not say how long its states matter: longer than any.
+const MATTERS_FOR_MICROS: u64 = 366 * 86_400_000_000;
+
+impl<A: Additive + Scripted> Scripted for Settled<A> {
+    fn script() -> Script {
+        A::script().with(settled)
+    }
+
+    fn parameters(&self, tell: &mut dyn FnMut(u64)) {
+        self.rule.parameters(tell);
+        tell(self.held_at_most_micros);
+        let matters_for = self.rule.config_id().retention().as_micros();
+        tell(match u64::try_from(matters_for) {
+            Ok(0) | Err(_) => MATTERS_FOR_MICROS,
+            Ok(micros) => micros,
+        });
+    }
+
+    fn state(&self, numbers: &[u64]) -> Option<Self::State> {
+        let (numbers, generations) = numbers.split_last_chunk::<6>()?;
+        let mut generations = &generations[..];
+        let (earlier, later) = (
+            Generation::read(&mut generations)?,
+            Generation::read(&mut generations)?,
+        );
+        let state = self.rule.state(numbers)?;
+        Some(SettledState {
+            state,
+            earlier,
+            later,
+        })
+    }
+
+    fn numbers(&self, state: &Self::State, tell: &mut dyn FnMut(u64)) {
+        self.rule.numbers(&state.state, tell);
+        for generation in [state.earlier, state.later] {
+            tell(generation.start_micros);
+            tell(generation.ends_at_micros);
+            tell(generation.units);
+        }
+    }
+
+    fn admission(&self, admission: &Self::Snapshot, tell: &mut dyn FnMut(u64)) {
+        tell(admission.generation_start_micros);
+    }
+
+    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<Self::Snapshot> {
+        let decided = (reply.is_admitted(), reply.now());
+        let member = reply.next_member()?;
+        let (generation_start_micros, numbers) = member.numbers.split_last()?;
+        // A hold leaves the state of the rule as it is.
+        let of_the_rule = MemberReply {
+            numbers,
+            charged: false,
+            ..member
+        };
+        Some(SettledSnapshot {
+            snapshot: (self.rule).read(&mut ScriptReply::of_one(of_the_rule, decided))?,
+            generation_start_micros: *generation_start_micros,
+        })
+    }
+}
+
+impl Generation {
+    fn read(numbers: &mut &[u64]) -> Option<Self> {
+        Some(Self {
+            start_micros: next_of(numbers)?,
+            ends_at_micros: next_of(numbers)?,
+            units: next_of(numbers)?,
+        })
+    }
+}
+
+/// Makes a script of it that holds units.
+fn settled(rule: &mut Member) {
+    let source = source(rule);
+    rule.layout = format!("{}-held", rule.layout).into();
+    rule.source = source.into();
+    let with =
+        |names: &[&'static str], others: &[&'static str]| Cow::Owned([names, others].concat());
+    rule.replies = Some(with(rule.replied(false), &["generation_start"]));
+    rule.parameters = with(&rule.parameters, &["held_at_most", "matters_for"]);
+    rule.state = with(
+        &rule.state,
+        &[
+            "earlier_start",
+            "earlier_end",
+            "earlier_held",
+            "later_start",
+            "later_end",
+            "later_held",
+        ],
+    );
+    rule.settles = &["settled_start"];
+}
+
+/// The text, in parts, with those of the rule in their places.
+fn source(rule: &Member) -> String {
+    let judge = |units| filled(rule, part_of(SOURCE, "judge"), units);
+    let mut parts = vec![
+        ("library", rule.part("library").to_owned()),
+        ("judge", judge("held units")),
+        ("judge before a debit", judge("debited units")),
+        ("judge before a settlement", judge("settled units")),
+    ];
+    for name in ["charge", "debit", "settle", "refund", "expire", "reply"] {
+        parts.push((name, filled(rule, part_of(SOURCE, name), "")));
+    }
+    (parts.iter())
+        .map(|(name, text)| format!("--- {name}\n{text}"))
+        .collect()
+}
+
+/// A part of `settled.lua` with what stands there for the parts of the rule.
+fn filled(rule: &Member, part: &str, units: &str) -> String {
+    let mut text = String::new();
+    for line in part.lines() {
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let own = line.trim_start();
+        let inserted = match own {
+            "units()" => part_of(SOURCE, units).to_owned(),
+            "forget_what_was_worked_out()" => forgetting(rule),
+            _ => match own
+                .strip_prefix("rule('")
+                .and_then(|own| own.strip_suffix("')"))
+            {
+                Some(name) => rule.part(name).to_owned(),
+                None => format!("{own}\n"),
+            },
+        };
+        for line in inserted.lines() {
+            let indent = if line.is_empty() { "" } else { indent };
+            text.extend([indent, line, "\n"]);
+        }
+    }
+    text
+}
+
+/// Clears what was worked out for a charge, so that a state can be judged once more in the same
+/// script. A tail that has changed is read from where it stands then.
+fn forgetting(rule: &Member) -> String {
+    let mut text = String::new();
+    for names in rule.temporary_names().chunks(5) {
+        text += &format!("m.{} = nil\n", names.join(", m."));
+    }
+    if rule.tail.is_some() {
+        text += "if m.tail then m.rewritten, m.tail_at, m.tail_end = m.tail, 1, #m.tail end\n";
+    }
+    text
+}

@@ -1,0 +1,400 @@
+//! Units that are held over Redis, and settled: as the pure rule says it, in every field.
+
+use std::time::Duration;
+
+use proptest::{prelude::*, test_runner::TestCaseResult};
+use tollgate::{
+    EachOf, Quota, RateLimiter, Timestamp,
+    algorithm::{
+        FixedWindow, Gcra, LeakyBucket, MinInterval, Scripted, SlidingBuckets, SlidingLog,
+        SlidingWindow, TokenBucket,
+    },
+    clock::ManualClock,
+    store::{RedisStore, Store},
+};
+use tollgate_redis_tests::Redis;
+
+const HISTORIES: u32 = 600;
+const START: u64 = 1_000_000;
+
+#[derive(Debug, Clone, Copy)]
+enum Ask {
+    Hold(u32),
+    Peek,
+    /// One of the holds, and what was spent of it, in quarters.
+    Settle(usize, u32),
+    Debit(u32),
+    Refund(u32),
+    Reset,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    after: i64,
+    ask: Ask,
+    /// Which of the plans asks.
+    plan: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Numbers {
+    units: u64,
+    period: u64,
+    burst: u64,
+    held_at_most: u64,
+}
+
+impl Numbers {
+    fn quota(self) -> Quota {
+        Quota::new(self.units, Duration::from_micros(self.period))
+    }
+
+    fn held_at_most(self) -> Duration {
+        Duration::from_micros(self.held_at_most)
+    }
+}
+
+fn numbers() -> impl Strategy<Value = Numbers> {
+    (0..=6_u64, 1..=9_u64, 1..=6_u64, 1..=12_u64).prop_map(
+        |(units, period, burst, held_at_most)| Numbers {
+            units,
+            period,
+            burst,
+            held_at_most,
+        },
+    )
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let after = prop_oneof![
+        8 => 0..=4_i64,
+        2 => 0..=40_i64,
+        1 => -40..=0_i64,
+    ];
+    let ask = prop_oneof![
+        12 => (0..=5_u32).prop_map(Ask::Hold),
+        1 => Just(Ask::Hold(u32::MAX)),
+        2 => Just(Ask::Peek),
+        9 => (0..8_usize, 0..=9_u32).prop_map(|(which, quarters)| Ask::Settle(which, quarters)),
+        2 => (0..=9_u32).prop_map(Ask::Debit),
+        1 => Just(Ask::Debit(u32::MAX)),
+        1 => (0..=5_u32).prop_map(Ask::Refund),
+        1 => Just(Ask::Reset),
+    ];
+    let step = (after, ask, 0..2_usize).prop_map(|(after, ask, plan)| Step { after, ask, plan });
+    let steps = prop::collection::vec(step, 1..40);
+    (any::<bool>(), steps).prop_map(|(only_forward, mut steps)| {
+        if only_forward {
+            steps
+                .iter_mut()
+                .for_each(|step| step.after = step.after.abs());
+        }
+        steps
+    })
+}
+
+/// Plays the steps on both: the rule with one state, and the store. Each step is one of these plans'
+/// of one policy.
+fn is_the_pure_rules<A: Scripted>(
+    redis: &Redis,
+    plans: [A; 2],
+    steps: &[Step],
+    name: &str,
+) -> TestCaseResult {
+    let clock = ManualClock::at(Timestamp::from_micros(START));
+    let (store, key) = (redis.store(clock.clone()), redis.new_key());
+    let as_store = |store: &RedisStore| store.clone();
+    let fresh = || plans[0].fresh(Timestamp::default());
+    let (mut state, mut is_known) = (fresh(), false);
+    let mut receipts: Vec<(usize, A::Snapshot, A::Snapshot, u32)> = Vec::new();
+    let mut micros = START as i64;
+    let steps_back = steps.iter().any(|step| step.after < 0);
+    for (turn, step) in steps.iter().enumerate() {
+        micros += step.after;
+        let now = Timestamp::from_micros(micros.unsigned_abs());
+        clock.set(now);
+        let (plan, store) = (&plans[step.plan], as_store(&store));
+        let start = || if is_known { state.clone() } else { fresh() };
+        match step.ask {
+            Ask::Hold(cost) => {
+                let mut stepped = start();
+                let (admitted, ours) = plan.step(&mut stepped, cost, now);
+                is_known |= admitted && cost > 0;
+                if is_known {
+                    state = stepped;
+                }
+                let theirs =
+                    redis.wait(Store::<A, String>::decide(&store, plan, &key, cost).wait());
+                let theirs = theirs.unwrap();
+                prop_assert_eq!(
+                    plan.decision(&theirs.snapshot),
+                    plan.decision(&ours),
+                    "{} turn {}: {:?}",
+                    name,
+                    turn,
+                    step
+                );
+                if admitted && cost > 0 {
+                    receipts.push((step.plan, ours, theirs.snapshot, cost));
+                }
+            }
+            // Where a generation has ended, to look at a log writes it down: a clock that steps back
+            // afterwards finds it so.
+            Ask::Peek if name.contains("log") && steps_back => {}
+            Ask::Peek if name.contains("buckets") && steps_back => {}
+            Ask::Peek => {
+                let (_, ours) = plan.look(&start(), 1, now);
+                let theirs = redis.wait(Store::<A, String>::peek(&store, plan, &key, 1).wait());
+                prop_assert_eq!(
+                    plan.decision(&theirs.unwrap().snapshot),
+                    plan.decision(&ours),
+                    "{} turn {}: {:?}",
+                    name,
+                    turn,
+                    step
+                );
+            }
+            Ask::Settle(which, quarters) => {
+                if receipts.is_empty() {
+                    continue;
+                }
+                let (plan, ours, theirs, held) = &receipts[which % receipts.len()];
+                let (plan, held) = (&plans[*plan], *held);
+                let spent = (u64::from(held) * u64::from(quarters)).div_ceil(4);
+                let spent = u32::try_from(spent).unwrap_or(u32::MAX);
+                if is_known || spent > held {
+                    let mut settled = start();
+                    plan.mend(&mut settled, now);
+                    plan.settle(&mut settled, ours, (held, spent), now);
+                    (state, is_known) = (settled, true);
+                }
+                // It is sent at once, on the runtime that it is called on.
+                let settled = redis.wait(async {
+                    let (spent, key) = ((held, spent), &key);
+                    let settled = Store::<A, String>::settle(&store, plan, key, theirs, spent);
+                    settled.wait().await
+                });
+                settled.unwrap();
+            }
+            Ask::Debit(units) => {
+                if units > 0 {
+                    let mut debited = start();
+                    plan.mend(&mut debited, now);
+                    plan.debit(&mut debited, units.into(), now);
+                    (state, is_known) = (debited, true);
+                }
+                let debited = Store::<A, String>::debit(&store, plan, &key, units);
+                redis.wait(debited.wait()).unwrap();
+            }
+            Ask::Refund(cost) => {
+                if is_known {
+                    plan.mend(&mut state, now);
+                    plan.refund(&mut state, cost, now);
+                }
+                let refunded = Store::<A, String>::refund(&store, plan, &key, cost);
+                redis.wait(refunded.wait()).unwrap();
+            }
+            Ask::Reset => {
+                (state, is_known) = (fresh(), false);
+                redis
+                    .wait(Store::<A, String>::reset(&store, plan, &key).wait())
+                    .unwrap();
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Every algorithm whose units can be held, and tuples of them and others.
+fn every_rule(redis: &Redis, [a, b]: [Numbers; 2], steps: &[Step]) -> TestCaseResult {
+    macro_rules! each {
+        ($($name:literal, $numbers:ident => $rule:expr;)+) => {
+            $(
+                let rule = |$numbers: Numbers| $rule;
+                is_the_pure_rules(redis, [rule(a), rule(b)], steps, $name)?;
+            )+
+        };
+    }
+    let step = |n: Numbers| {
+        Duration::from_micros(if n.period % 3 == 0 {
+            n.period / 3
+        } else {
+            n.period
+        })
+    };
+    each! {
+        "token bucket", n => TokenBucket::new(n.quota()).named("n").settled().held_at_most(n.held_at_most());
+        "gcra", n => Gcra::new(n.quota()).burst(n.burst).named("n").settled().held_at_most(n.held_at_most());
+        "leaky bucket", n => LeakyBucket::new(n.quota()).capacity(n.burst).named("n").settled().held_at_most(n.held_at_most());
+        "fixed window", n => FixedWindow::new(n.quota()).named("n").settled().held_at_most(n.held_at_most());
+        "window from first", n => FixedWindow::new(n.quota()).from_first_request().named("n").settled().held_at_most(n.held_at_most());
+        "sliding window", n => SlidingWindow::new(n.quota()).named("n").settled().held_at_most(n.held_at_most());
+        "sliding log", n => SlidingLog::new(n.quota()).named("n").settled().held_at_most(n.held_at_most());
+        "sliding buckets", n => SlidingBuckets::new(n.quota(), step(n)).named("n").settled().held_at_most(n.held_at_most());
+        "strict buckets", n => SlidingBuckets::new(n.quota(), step(n)).strict().named("n").settled().held_at_most(n.held_at_most());
+        "(bucket, interval)", n => (
+            TokenBucket::new(n.quota()).named("n").settled().held_at_most(n.held_at_most()),
+            MinInterval::new(Duration::from_micros(2)).named("i"),
+        );
+        "(window, log)", n => (
+            FixedWindow::new(n.quota()).named("n"),
+            SlidingLog::new(n.quota()).named("m").settled().held_at_most(n.held_at_most()),
+        );
+        "(log, bucket, queue)", n => (
+            SlidingLog::new(n.quota()).named("n").settled().held_at_most(n.held_at_most()),
+            TokenBucket::new(n.quota()).named("m").settled(),
+            LeakyBucket::new(Quota::new(9, Duration::from_micros(5))).queue().named("q"),
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn holds_and_settlements_are_the_pure_rules_in_every_field() {
+    let redis = Redis::start();
+    redis.for_all(
+        HISTORIES,
+        || (numbers(), steps()),
+        |(numbers, mut steps)| {
+            steps.iter_mut().for_each(|step| step.plan = 0);
+            every_rule(&redis, [numbers; 2], &steps)
+        },
+    );
+    assert_eq!(redis.wait(redis.server().keys_without_ttl("")), [""; 0]);
+}
+
+#[test]
+fn plans_that_hold_in_turn_are_the_pure_rules() {
+    let redis = Redis::start();
+    let values = || ([numbers(), numbers()], steps());
+    redis.for_all(HISTORIES, values, |(plans, steps)| {
+        every_rule(&redis, plans, &steps)
+    });
+    assert_eq!(redis.wait(redis.server().keys_without_ttl("")), [""; 0]);
+}
+
+fn tokens() -> tollgate::algorithm::Settled<TokenBucket> {
+    TokenBucket::new(Quota::per_day(10)).settled()
+}
+
+#[test]
+fn a_hold_and_a_settlement_are_one_command_each() {
+    let redis = Redis::start();
+    let rule = (tokens(), FixedWindow::new(Quota::per_day(100)));
+    let limiter = RateLimiter::new(rule, redis.store_with_prefix("t"));
+    let hold = || redis.wait(limiter.hold("bob", 3)).unwrap().unwrap();
+    // The first ones load the scripts.
+    let held = hold();
+    redis.wait(async { held.settle(0).await }).unwrap();
+    redis.ask::<()>("CONFIG", &[b"RESETSTAT"]);
+    for spent in [1, 0, 2] {
+        let held = hold();
+        redis.wait(async { held.settle(spent).await }).unwrap();
+        // It is settled: this does nothing.
+        redis.wait(async { held.settle(3).await }).unwrap();
+    }
+    let calls = redis.calls();
+    let called = calls.iter().find(|call| call.0 == "evalsha").unwrap().1;
+    assert_eq!(called, 6, "{calls:?}");
+    assert_eq!(redis.wait(limiter.peek("bob")).unwrap().remaining(), 7);
+    assert_eq!(redis.wait(redis.server().keys_without_ttl("t")), [""; 0]);
+}
+
+#[test]
+fn a_settlement_that_nobody_waits_for_is_done() {
+    let redis = Redis::start();
+    let limiter = RateLimiter::new(tokens(), redis.store_with_prefix("t"));
+    let held = redis.wait(limiter.hold("bob", 4)).unwrap().unwrap();
+    assert_eq!(redis.wait(limiter.peek("bob")).unwrap().remaining(), 6);
+    redis.wait(async { drop(held.settle(1)) });
+    for _ in 0..2_000 {
+        if redis.wait(limiter.peek("bob")).unwrap().remaining() == 9 {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("it was not settled");
+}
+
+#[test]
+fn a_hold_that_is_dropped_keeps_what_was_held() {
+    let redis = Redis::start();
+    let limiter = RateLimiter::new(tokens(), redis.store_with_prefix("t"));
+    redis.wait(async { drop(limiter.hold("bob", 4).await.unwrap().unwrap()) });
+    let held = redis.wait(limiter.hold("bob", 6)).unwrap().unwrap();
+    assert!(redis.wait(limiter.hold("bob", 1)).unwrap().is_err());
+    redis.wait(async { held.settle(0).await }).unwrap();
+    assert_eq!(redis.wait(limiter.peek("bob")).unwrap().remaining(), 6);
+}
+
+#[test]
+fn a_settlement_that_comes_after_its_state_is_gone_frees_nothing() {
+    let redis = Redis::start();
+    let limiter = RateLimiter::new(tokens(), redis.store_with_prefix("t"));
+    let late = redis.wait(limiter.hold("bob", 4)).unwrap().unwrap();
+    let over = redis.wait(limiter.hold("bob", 1)).unwrap().unwrap();
+    redis.ask::<()>("FLUSHALL", &[]);
+    let others = redis.wait(limiter.hold("bob", 8)).unwrap().unwrap();
+    redis.wait(async { late.settle(2).await }).unwrap();
+    assert_eq!(redis.wait(limiter.peek("bob")).unwrap().remaining(), 2);
+    redis.wait(async { over.settle(3).await }).unwrap();
+    assert_eq!(redis.wait(limiter.peek("bob")).unwrap().remaining(), 0);
+    redis.wait(async { others.settle(0).await }).unwrap();
+    assert_eq!(redis.wait(limiter.peek("bob")).unwrap().remaining(), 8);
+}
+
+/// A process that is killed settles nothing: as if its holds were forgotten.
+#[test]
+fn what_nobody_settles_counts_as_spent_and_expires() {
+    let redis = Redis::start();
+    let rule = TokenBucket::new(Quota::new(4, Duration::from_millis(1_600)));
+    let rule = rule.settled().held_at_most(Duration::from_millis(300));
+    let limiter = RateLimiter::new(rule, redis.store_with_prefix("t"));
+    let began = std::time::Instant::now();
+    std::mem::forget(redis.wait(limiter.hold("bob", 4)).unwrap().unwrap());
+    let mut longest_refused = Duration::ZERO;
+    loop {
+        let peeked = redis.wait(limiter.peek("bob")).unwrap();
+        let since = began.elapsed();
+        if peeked.remaining() == 4 {
+            // Held for twice 300 ms, then paid off in 1600.
+            assert!(
+                since >= Duration::from_millis(2_200),
+                "free after {since:?}"
+            );
+            break;
+        }
+        if !peeked.is_admitted() {
+            longest_refused = since;
+        }
+        assert_eq!(redis.wait(redis.server().keys_without_ttl("t")), [""; 0]);
+        assert!(since < Duration::from_secs(60), "never free");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(
+        longest_refused >= Duration::from_millis(400),
+        "{longest_refused:?}"
+    );
+    assert_eq!(redis.keys("t").len(), 1);
+    while !redis.keys("t").is_empty() {
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "the key never leaves"
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn each_of_several_keys_is_held_and_settled() {
+    let redis = Redis::start();
+    let limits = EachOf((tokens(), FixedWindow::new(Quota::per_day(10)), tokens()));
+    let limiter = RateLimiter::new(limits, redis.store_with_prefix("t"));
+    let keys = EachOf((Some("bob"), Some("bob"), None::<&str>));
+    let of = |keys: &_| redis.wait(limiter.peek(keys)).unwrap().remaining();
+    let held = redis.wait(limiter.hold(&keys, 4)).unwrap().unwrap();
+    assert_eq!(of(&keys), 6);
+    redis.wait(async { held.settle(1).await }).unwrap();
+    assert_eq!(of(&EachOf((Some("bob"), None, None))), 9);
+    assert_eq!(of(&EachOf((None, Some("bob"), None))), 6);
+}
