@@ -420,6 +420,75 @@ impl Member {
             _ => &self.state,
         }
     }
+
+    /// Whether its units are held, and settled later.
+    pub(crate) fn is_settled(&self) -> bool {
+        !self.settles.is_empty()
+    }
+
+    /// The names of the numbers of an admission that it is to know, to take it back or to settle
+    /// it.
+    pub(crate) fn admission(&self) -> &[&'static str] {
+        match self.withdraws {
+            [] => self.settles,
+            withdraws => withdraws,
+        }
+    }
+
+    /// The lines below `--- name`, up to the next such line.
+    pub(crate) fn part(&self, name: &str) -> &str {
+        part_of(&self.source, name)
+    }
+
+    /// All names that follow an `m.` in its text, or are declared.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        let mut names = self.declared();
+        if self.tail.is_some() {
+            names.extend(TAIL);
+        }
+        for (at, _) in self.source.match_indices("m.") {
+            let after = &self.source[at + 2..];
+            let end = after.find(|character: char| !is_part_of_a_name(character));
+            let name = &after[..end.unwrap_or(after.len())];
+            let is_a_name = !self.source[..at].ends_with(is_part_of_a_name);
+            if is_a_name && !name.is_empty() && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    /// The names of what it is given, and of what it keeps.
+    fn declared(&self) -> Vec<&str> {
+        let all = [
+            &*self.parameters,
+            &*self.state,
+            self.private_state,
+            self.keys,
+        ];
+        all.into_iter().flatten().copied().collect()
+    }
+
+    /// Those of its names that mean nothing beyond a judgement and a charge.
+    pub(super) fn temporary_names(&self) -> Vec<&str> {
+        let (mut names, declared) = (self.names(), self.declared());
+        names.retain(|name| !declared.contains(name) && !TAIL.contains(name));
+        names
+    }
+}
+
+/// The names of a tail.
+const TAIL: [&str; 3] = ["tail", "tail_at", "tail_end"];
+
+/// The lines below `--- name`, up to the next such line.
+pub(crate) fn part_of<'a>(source: &'a str, name: &str) -> &'a str {
+    let mut parts = source.split("--- ").skip(1);
+    let part = parts.find_map(|part| part.strip_prefix(name)?.strip_prefix('\n'));
+    part.unwrap_or("")
+}
+
+pub(crate) fn is_part_of_a_name(character: char) -> bool {
+    character.is_ascii_alphanumeric() || character == '_'
 }
 
 #[cfg(test)]

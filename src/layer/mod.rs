@@ -328,7 +328,7 @@ impl<A, S, F, C, R, X, E, D, Z> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z
     /// use std::{convert::Infallible, time::Duration};
     /// use tollgate::{Quota, RateLimitLayer};
     /// use tollgate::{algorithm::Gcra, key::from_fn, response::AsError, store::LocalStore};
-    /// use tower::{Layer, Service, ServiceExt, service_fn};
+    /// use tower::{Layer, Service, service_fn};
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
     /// let gcra = Gcra::new(Quota::per_second(20)).burst(1);

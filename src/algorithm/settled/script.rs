@@ -70,6 +70,7 @@ impl<A: Additive + Scripted> Scripted for Settled<A> {
         Some(SettledSnapshot {
             snapshot: (self.rule).read(&mut ScriptReply::of_one(of_the_rule, decided))?,
             generation_start_micros: *generation_start_micros,
+            freed_units: 0,
         })
     }
 }

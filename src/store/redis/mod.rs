@@ -384,7 +384,7 @@ impl Shared {
             let script = shared.script_cache.scripts::<A>().settle.as_ref();
             let (script, key) = (script.expect("it was there"), keys[0].clone());
             let settled = shared.run_late(script, keys, numbers.into()).await;
-            shared.health.ended(&settled, [&key]);
+            shared.health.record(&settled, [&key]);
             settled.map(drop)
         });
         Some(Box::pin(async move {

@@ -142,7 +142,7 @@ impl Shared {
         let time = self.deadline.max(LATE);
         let command = Command {
             time,
-            until: Instant::now() + time,
+            deadline: Instant::now() + time,
             ..self.command(script, keys, arguments)
         };
         self.execute(&command).await

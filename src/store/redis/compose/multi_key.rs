@@ -85,7 +85,7 @@ impl MultiKey<'_> {
                 false => String::new(),
             };
             format!(
-                "\nlocal state{number}, key_expires_at{number}, dirty{number}, repaired{number}\n\
+                "\nlocal state{number}, key_expires_at{number}, dirty{number}, repaired{number}{ended}\n\
                  do\n{}end\n",
                 indented(1, &read)
             )

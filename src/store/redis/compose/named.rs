@@ -52,59 +52,22 @@ impl Named<'_> {
         text.push_str(rest);
         let modules = self.member.modules.iter();
         let text = modules.fold(text, |text, (name, module)| required(&text, name, module));
-        match self.member.per_request && names_cost(&text) {
-            true => format!(
-                "do\n{}end\n",
-                indented(1, &format!("local cost = cost > 0 and 1 or 0\n{text}"))
-            ),
-            false => text,
+        let counted = ["cost", "spent"].into_iter();
+        let ones: String = counted
+            .filter(|word| self.member.per_request && names_word(&text, word))
+            .map(|word| format!("local {word} = {word} > 0 and 1 or 0\n"))
+            .collect();
+        match ones.is_empty() {
+            true => text,
+            false => format!("do\n{}end\n", indented(1, &(ones + &text))),
         }
     }
 }
 
-/// All names that follow an `m.` in the script of a member, or are declared.
-pub(super) fn names(member: &Member) -> Vec<&str> {
-    let mut names: Vec<&str> = declared(member).collect();
-    if member.tail.is_some() {
-        names.extend(["tail", "tail_at", "tail_end"]);
-    }
-    for (at, _) in member.source.match_indices("m.") {
-        let after = &member.source[at + 2..];
-        let end = after.find(|character: char| !is_part_of_a_name(character));
-        let name = &after[..end.unwrap_or(after.len())];
-        let is_a_name = !member.source[..at].ends_with(is_part_of_a_name);
-        if is_a_name && !name.is_empty() && !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    names
-}
-
-fn declared(member: &Member) -> impl Iterator<Item = &'static str> {
-    let all = [
-        member.parameters,
-        member.state,
-        member.private_state,
-        member.keys,
-    ];
-    all.into_iter().flatten().copied()
-}
-
-/// Whether the text names the cost.
-fn names_cost(text: &str) -> bool {
+/// Whether the text names this variable.
+fn names_word(text: &str, variable: &str) -> bool {
     let is_other = |character| !is_part_of_a_name(character);
-    text.split(is_other).any(|word| word == "cost")
-}
-
-fn is_part_of_a_name(character: char) -> bool {
-    character.is_ascii_alphanumeric() || character == '_'
-}
-
-/// The lines below `--- name`, up to the next such line.
-pub(super) fn part<'a>(source: &'a str, name: &str) -> &'a str {
-    let mut parts = source.split("--- ").skip(1);
-    let part = parts.find_map(|part| part.strip_prefix(name)?.strip_prefix('\n'));
-    part.unwrap_or("")
+    text.split(is_other).any(|word| word == variable)
 }
 
 /// The text with each `require('name')` as a call of a function of what this module says.

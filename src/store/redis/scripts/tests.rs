@@ -47,6 +47,22 @@ const SHOWN: &[(&str, &str)] = &[
         "decide_requests_and_tokens.lua",
     ),
     (
+        "Settled<TokenBucket>: decide",
+        "decide_settled_token_bucket.lua",
+    ),
+    (
+        "Settled<TokenBucket>: settle",
+        "settle_settled_token_bucket.lua",
+    ),
+    (
+        "(Settled<TokenBucket>, MinInterval): decide",
+        "decide_settled_tuple.lua",
+    ),
+    (
+        "(Settled<TokenBucket>, MinInterval): settle",
+        "settle_settled_tuple.lua",
+    ),
+    (
         "EachOf((TokenBucket, FixedWindow)): decide",
         "decide_each_of.lua",
     ),
@@ -93,6 +109,7 @@ fn scripts_of(name: &str, scripts: Scripts) -> Vec<Pinned> {
         ("repair", Some(scripts.repair)),
         ("refund", Some(scripts.refund)),
         ("debit", Some(scripts.debit)),
+        ("settle", scripts.settle),
         ("withdraw", scripts.withdraw),
         ("take back", Some(scripts.take_back)),
     ];
@@ -137,6 +154,23 @@ fn at(time: TimeOf) -> Vec<Pinned> {
         scripts_of(
             "(PerRequest<TokenBucket>, TokenBucket)",
             Scripts::of::<(PerRequest<TokenBucket>, TokenBucket)>(time),
+        ),
+        scripts_of(
+            "Settled<TokenBucket>",
+            Scripts::of::<Settled<TokenBucket>>(time),
+        ),
+        scripts_of(
+            "Settled<SlidingLog>",
+            Scripts::of::<Settled<SlidingLog>>(time),
+        ),
+        scripts_of(
+            "(Settled<TokenBucket>, MinInterval)",
+            Scripts::of::<(Settled<TokenBucket>, MinInterval)>(time),
+        ),
+        scripts_of_keys(
+            "EachOf((Settled<TokenBucket>, FixedWindow))",
+            vec![Settled::<TokenBucket>::script(), FixedWindow::script()],
+            time,
         ),
         scripts_of_keys(
             "EachOf((TokenBucket, FixedWindow))",

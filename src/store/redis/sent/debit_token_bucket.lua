@@ -4,14 +4,15 @@
 -- KEYS[1]  the state of m1
 -- ARGV[1]  doubles: cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id
 -- Reply    nothing
--- Writes   KEYS[1], always: a byte 1, then doubles: now, m1_debt, m1_debt_tick, key_expires_at, m1_id;
+-- Writes   KEYS[1], always: a byte 1, then doubles: now, m1_debt, m1_debt_tick, key_expires_at,
+--            m1_id;
 --          then m1_tail
 -- Error    UNREADABLE, if under a key stands what no script wrote
 
 local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]
 local expire, dirty, repaired = 'PEXPIREAT', nil, nil
-local m1_tail, m1_tail_at, m1_tail_end, m1_tick_now, m1_tick_micros, m1_plans, m1_debt_now, m1_debt_after,
-  m1_fits, m1_expires_at
+local m1_tail, m1_tail_at, m1_tail_end, m1_tick_now, m1_tick_micros, m1_plans, m1_debt_now,
+  m1_debt_after, m1_fits, m1_expires_at
 local cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id
   = struct.unpack('<ddddd', numbers)
 
@@ -30,7 +31,8 @@ if state and #state ~= 73 then
   m1_tail_end = tail_end
   if #state ~= tail_end then return redis.error_reply('UNREADABLE state') end
 end
-local m1_debt, m1_debt_tick, key_expires_at, m1_id = struct.unpack('<dddd', state or string.rep('\0', 41), 10)
+local m1_debt, m1_debt_tick, key_expires_at, m1_id
+  = struct.unpack('<dddd', state or string.rep('\0', 41), 10)
 if not (m1_debt >= 0 and m1_debt_tick >= 0 and key_expires_at >= 0
   and m1_debt + m1_debt_tick + key_expires_at < 2 ^ 58
   and m1_debt % 1 + m1_debt_tick % 1 + key_expires_at % 1 == 0) then
@@ -110,10 +112,10 @@ if m1_id ~= m1_own_id then
           further.expires_at = math.max(math.min(further.expires_at, now + further.span), 1)
         end
         for _, plan in ipairs({ plans.latest, plans.other }) do
-          local ahead = plans.stamp_of(plan) - now
-          if ahead > 0 then
-            plan.expires_at = math.max(plan.expires_at - ahead, 0)
+          local stamp = plans.stamp_of(plan)
+          if stamp > now then
             plans.move_to_now(plan)
+            plan.expires_at = math.max(plan.expires_at - (stamp - plans.stamp_of(plan)), 0)
           end
         end
       end
@@ -155,7 +157,8 @@ if m1_id ~= m1_own_id then
       -- The microsecond from which on no plan matters.
       function plans.expire_at()
         local other, further = plans.other, plans.further
-        return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0, further and further.expires_at or 0)
+        return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0,
+          further and further.expires_at or 0)
       end
 
       return plans
@@ -166,7 +169,8 @@ if m1_id ~= m1_own_id then
       if id == 0 or per_unit == 0 then error('UNREADABLE state') end
       return {
         id = id, capacity = capacity, per_unit = per_unit, per_tick = per_tick,
-        debt = debt, debt_tick = debt_tick, expires_at = expires_at, tick_micros = 10 ^ math.floor(id / 2 ^ 50),
+        debt = debt, debt_tick = debt_tick, expires_at = expires_at,
+        tick_micros = 10 ^ math.floor(id / 2 ^ 50),
       }
     end
     local tail = string.sub(state, m1_tail_at, m1_tail_end)
@@ -200,10 +204,13 @@ if m1_id ~= m1_own_id then
     end
     plans.pack = function()
       local latest, other = plans.latest, plans.other
-      other = other or { id = 0, capacity = 0, per_unit = 0, per_tick = 0, debt = 0, debt_tick = 0, expires_at = 0 }
+      other = other or {
+        id = 0, capacity = 0, per_unit = 0, per_tick = 0, debt = 0, debt_tick = 0, expires_at = 0,
+      }
       local n = {
         latest.id, latest.capacity, latest.per_unit, latest.per_tick,
-        other.id, other.capacity, other.per_unit, other.per_tick, other.debt, other.debt_tick, other.expires_at,
+        other.id, other.capacity, other.per_unit, other.per_tick,
+        other.debt, other.debt_tick, other.expires_at,
         plans.further_numbers()
       }
       n[16] = checksum(latest.debt, latest.debt_tick, unpack(n))
@@ -232,7 +239,9 @@ if m1_id ~= m1_own_id then
       while rest > 0 do
         divisor, rest = rest, math.fmod(divisor, rest)
       end
-      m1_debt = math.ceil(plans.latest.debt * (m1_parts_per_unit / divisor) / (plans.latest.per_unit / divisor))
+      m1_debt = math.ceil(
+        plans.latest.debt * (m1_parts_per_unit / divisor) / (plans.latest.per_unit / divisor)
+      )
       m1_debt = math.min(m1_debt, 2 ^ 53 - 1)
       m1_debt_tick = math.floor(plans.latest.debt_tick * plans.latest.tick_micros / tick_micros)
     end
@@ -273,7 +282,8 @@ do
       other.debt_tick = tick_now
     end
     plans.latest = {
-      id = m1_own_id, capacity = m1_capacity_parts, per_unit = m1_parts_per_unit, per_tick = m1_parts_per_tick,
+      id = m1_own_id, capacity = m1_capacity_parts, per_unit = m1_parts_per_unit,
+      per_tick = m1_parts_per_tick,
       debt = m1_debt, debt_tick = m1_debt_tick, tick_micros = m1_tick_micros or 1,
     }
     dirty = true

@@ -283,7 +283,8 @@ if charged then
         m1_id, m1_tail = 0, plans.pack()
         if own_counted == 0 then
           m1_expired_total, m1_first_slot, m1_first_total = m1_total - cost, m1_last_slot, m1_total
-        else
+        elseif own_counted <= m1_counted then
+          -- Otherwise a debit has dropped what it counted, and all that is left counts.
           m1_expired_total = m1_total - cost - own_counted
           m1_first_slot, m1_first_total = own_first_slot, own_first_total
         end

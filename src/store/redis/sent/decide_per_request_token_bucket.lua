@@ -169,7 +169,7 @@ do
       plans.pack_only = pack_only
       local plan = function(id, capacity, per_unit, per_tick, debt, debt_tick, expires_at)
         plans.check(id, capacity, per_unit, per_tick, debt, debt_tick, expires_at)
-        if id == 0 or per_unit == 0 or debt > capacity then error('UNREADABLE state') end
+        if id == 0 or per_unit == 0 then error('UNREADABLE state') end
         return {
           id = id, capacity = capacity, per_unit = per_unit, per_tick = per_tick,
           debt = debt, debt_tick = debt_tick, expires_at = expires_at,
@@ -198,7 +198,8 @@ do
       plans.move_to_now = function(plan) plan.debt_tick = math.floor(now / plan.tick_micros) end
       plans.expiry_of = function(plan)
         local ticks = plan.per_tick > 0 and math.ceil(plan.debt / plan.per_tick) or 0
-        return (plan.debt_tick + ticks) * plan.tick_micros
+        -- A debit may owe more than can ever be paid.
+        return math.min((plan.debt_tick + ticks) * plan.tick_micros, 2 ^ 53 - 1)
       end
       plans.debt_now = function(plan)
         local tick_now = math.max(math.floor(now / plan.tick_micros), plan.debt_tick)
@@ -249,7 +250,8 @@ do
       end
       m1_plans = plans
     end
-  elseif m1_debt > m1_capacity_parts then
+  elseif m1_debt >= 2 ^ 53 then
+    -- A debit may owe more than the capacity, but no more than is exact.
     error('UNREADABLE state')
   end
   m1_debt_now = m1_debt + (m1_debt_tick - m1_tick_now) * m1_parts_per_tick
@@ -308,7 +310,7 @@ if charged or repaired then
   else
     -- A tick more: what is paid off in less than one may be lost in the sum.
     m1_expires_at = m1_debt_tick + m1_debt / m1_parts_per_tick + 1
-    if m1_tick_micros then m1_expires_at = math.ceil(m1_expires_at - 1) * m1_tick_micros end
+    if m1_tick_micros then m1_expires_at = math.min(math.ceil(m1_expires_at - 1) * m1_tick_micros, 2 ^ 53 - 1) end
   end
   -- Write.
   local kept = struct.pack('<Bddd', 1, now, m1_debt, m1_debt_tick)

@@ -3,22 +3,24 @@
 -- m1       a limit; its state is a `bucket-held`
 -- m2       a limit; its state is a `interval`
 -- KEYS[1]  the state of m1, m2
--- ARGV[1]  doubles: cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id, m1_held_at_most,
---            m1_matters_for, m2_interval
--- Reply    charged: a byte 1, then doubles: now, m1_debt_now, m1_tick_now, m1_generation_start, m2_stamp, m2_was_admitted
---          not charged: a byte 0, then doubles: now, the sum of 1 if m1 admits, 2 if m2 admits, m1_debt_now, m1_tick_now,
---            m1_generation_start, m2_stamp, m2_was_admitted
--- Writes   KEYS[1], if it charges or repairs the state: a byte 1, then doubles: now, m1_debt, m1_debt_tick,
---            m1_earlier_start, m1_earlier_end, m1_earlier_held, m1_later_start, m1_later_end, m1_later_held, m2_stamp,
---            m2_was_admitted, key_expires_at, m1_id;
+-- ARGV[1]  doubles: cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id,
+--            m1_held_at_most, m1_matters_for, m2_interval
+-- Reply    charged: a byte 1, then doubles: now, m1_debt_now, m1_tick_now, m1_generation_start,
+--            m2_stamp, m2_was_admitted
+--          not charged: a byte 0, then doubles: now, the sum of 1 if m1 admits, 2 if m2 admits,
+--            m1_debt_now, m1_tick_now, m1_generation_start, m2_stamp, m2_was_admitted
+-- Writes   KEYS[1], if it charges or repairs the state: a byte 1, then doubles: now, m1_debt,
+--            m1_debt_tick, m1_earlier_start, m1_earlier_end, m1_earlier_held, m1_later_start,
+--            m1_later_end, m1_later_held, m2_stamp, m2_was_admitted, key_expires_at, m1_id;
 --          then m1_tail
 -- Error    UNREADABLE, if under a key stands what no script wrote
 
 local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]
 local expire, dirty, repaired = 'PEXPIREAT', nil, nil
 local ended
-local m1_tail, m1_tail_at, m1_tail_end, m1_rewritten, m1_tick_now, m1_tick_micros, m1_plans, m1_debt_now,
-  m1_debt_after, m1_fits, m1_expires_at, m1_admitted_tick, m1_admitted_debt, m1_hold_at, m1_generation_start
+local m1_tail, m1_tail_at, m1_tail_end, m1_rewritten, m1_tick_now, m1_tick_micros, m1_plans,
+  m1_debt_now, m1_debt_after, m1_fits, m1_expires_at, m1_admitted_tick, m1_admitted_debt,
+  m1_hold_at, m1_generation_start
 local m2_fits, m2_expires_at
 local cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id, m1_held_at_most,
   m1_matters_for, m2_interval = struct.unpack('<dddddddd', numbers)
@@ -38,17 +40,18 @@ if state and #state ~= 137 then
   m1_tail_end = tail_end
   if #state ~= tail_end then return redis.error_reply('UNREADABLE state') end
 end
-local m1_debt, m1_debt_tick, m1_earlier_start, m1_earlier_end, m1_earlier_held, m1_later_start, m1_later_end,
-  m1_later_held, m2_stamp, m2_was_admitted, key_expires_at, m1_id
+local m1_debt, m1_debt_tick, m1_earlier_start, m1_earlier_end, m1_earlier_held, m1_later_start,
+  m1_later_end, m1_later_held, m2_stamp, m2_was_admitted, key_expires_at, m1_id
   = struct.unpack('<dddddddddddd', state or string.rep('\0', 105), 10)
 if not (m1_debt >= 0 and m1_debt_tick >= 0 and m1_earlier_start >= 0 and m1_earlier_end >= 0 and
-  m1_earlier_held >= 0 and m1_later_start >= 0 and m1_later_end >= 0 and m1_later_held >= 0 and m2_stamp >= 0 and
-  m2_was_admitted >= 0 and key_expires_at >= 0
-  and m1_debt + m1_debt_tick + m1_earlier_start + m1_earlier_end + m1_earlier_held + m1_later_start +
-  m1_later_end + m1_later_held + m2_stamp + m2_was_admitted + key_expires_at < 2 ^ 58
-  and m1_debt % 1 + m1_debt_tick % 1 + m1_earlier_start % 1 + m1_earlier_end % 1 + m1_earlier_held % 1 +
-  m1_later_start % 1 + m1_later_end % 1 + m1_later_held % 1 + m2_stamp % 1 + m2_was_admitted % 1 +
-  key_expires_at % 1 == 0) then
+  m1_earlier_held >= 0 and m1_later_start >= 0 and m1_later_end >= 0 and m1_later_held >= 0 and
+  m2_stamp >= 0 and m2_was_admitted >= 0 and key_expires_at >= 0
+  and m1_debt + m1_debt_tick + m1_earlier_start + m1_earlier_end + m1_earlier_held +
+  m1_later_start + m1_later_end + m1_later_held + m2_stamp + m2_was_admitted + key_expires_at
+  < 2 ^ 58
+  and m1_debt % 1 + m1_debt_tick % 1 + m1_earlier_start % 1 + m1_earlier_end % 1 +
+  m1_earlier_held % 1 + m1_later_start % 1 + m1_later_end % 1 + m1_later_held % 1 +
+  m2_stamp % 1 + m2_was_admitted % 1 + key_expires_at % 1 == 0) then
   return redis.error_reply('UNREADABLE state')
 end
 
@@ -145,10 +148,10 @@ repeat
             further.expires_at = math.max(math.min(further.expires_at, now + further.span), 1)
           end
           for _, plan in ipairs({ plans.latest, plans.other }) do
-            local ahead = plans.stamp_of(plan) - now
-            if ahead > 0 then
-              plan.expires_at = math.max(plan.expires_at - ahead, 0)
+            local stamp = plans.stamp_of(plan)
+            if stamp > now then
               plans.move_to_now(plan)
+              plan.expires_at = math.max(plan.expires_at - (stamp - plans.stamp_of(plan)), 0)
             end
           end
         end
@@ -190,7 +193,8 @@ repeat
         -- The microsecond from which on no plan matters.
         function plans.expire_at()
           local other, further = plans.other, plans.further
-          return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0, further and further.expires_at or 0)
+          return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0,
+            further and further.expires_at or 0)
         end
 
         return plans
@@ -201,7 +205,8 @@ repeat
         if id == 0 or per_unit == 0 then error('UNREADABLE state') end
         return {
           id = id, capacity = capacity, per_unit = per_unit, per_tick = per_tick,
-          debt = debt, debt_tick = debt_tick, expires_at = expires_at, tick_micros = 10 ^ math.floor(id / 2 ^ 50),
+          debt = debt, debt_tick = debt_tick, expires_at = expires_at,
+          tick_micros = 10 ^ math.floor(id / 2 ^ 50),
         }
       end
       local tail = string.sub(state, m1_tail_at, m1_tail_end)
@@ -235,10 +240,13 @@ repeat
       end
       plans.pack = function()
         local latest, other = plans.latest, plans.other
-        other = other or { id = 0, capacity = 0, per_unit = 0, per_tick = 0, debt = 0, debt_tick = 0, expires_at = 0 }
+        other = other or {
+          id = 0, capacity = 0, per_unit = 0, per_tick = 0, debt = 0, debt_tick = 0, expires_at = 0,
+        }
         local n = {
           latest.id, latest.capacity, latest.per_unit, latest.per_tick,
-          other.id, other.capacity, other.per_unit, other.per_tick, other.debt, other.debt_tick, other.expires_at,
+          other.id, other.capacity, other.per_unit, other.per_tick,
+          other.debt, other.debt_tick, other.expires_at,
           plans.further_numbers()
         }
         n[16] = checksum(latest.debt, latest.debt_tick, unpack(n))
@@ -267,7 +275,9 @@ repeat
         while rest > 0 do
           divisor, rest = rest, math.fmod(divisor, rest)
         end
-        m1_debt = math.ceil(plans.latest.debt * (m1_parts_per_unit / divisor) / (plans.latest.per_unit / divisor))
+        m1_debt = math.ceil(
+          plans.latest.debt * (m1_parts_per_unit / divisor) / (plans.latest.per_unit / divisor)
+        )
         m1_debt = math.min(m1_debt, 2 ^ 53 - 1)
         m1_debt_tick = math.floor(plans.latest.debt_tick * plans.latest.tick_micros / tick_micros)
       end
@@ -307,7 +317,8 @@ repeat
           other.debt_tick = tick_now
         end
         plans.latest = {
-          id = m1_own_id, capacity = m1_capacity_parts, per_unit = m1_parts_per_unit, per_tick = m1_parts_per_tick,
+          id = m1_own_id, capacity = m1_capacity_parts, per_unit = m1_parts_per_unit,
+          per_tick = m1_parts_per_tick,
           debt = m1_debt, debt_tick = m1_debt_tick, tick_micros = m1_tick_micros or 1,
         }
         dirty = true
@@ -386,8 +397,9 @@ if charged or repaired then
   local expires_at = m1_expires_at
   if m2_expires_at > expires_at then expires_at = m2_expires_at end
   -- Write.
-  local kept = struct.pack('<Bddddddddddd', 1, now, m1_debt, m1_debt_tick, m1_earlier_start, m1_earlier_end,
-    m1_earlier_held, m1_later_start, m1_later_end, m1_later_held, m2_stamp, m2_was_admitted)
+  local kept = struct.pack('<Bddddddddddd', 1, now, m1_debt, m1_debt_tick, m1_earlier_start,
+    m1_earlier_end, m1_earlier_held, m1_later_start, m1_later_end, m1_later_held, m2_stamp,
+    m2_was_admitted)
   if expires_at >= key_expires_at or repaired or dirty then
     local longer = 0
     if expires_at > now then longer = (expires_at - now) / 64 + 1000000 end
@@ -420,5 +432,5 @@ end
 local admits = 0
 if m1_fits then admits = admits + 1 end
 if m2_fits then admits = admits + 2 end
-return struct.pack('<Bddddddd', 0, now, admits, m1_debt_now, m1_tick_now, m1_generation_start, m2_stamp,
-  m2_was_admitted)
+return struct.pack('<Bddddddd', 0, now, admits, m1_debt_now, m1_tick_now, m1_generation_start,
+  m2_stamp, m2_was_admitted)
