@@ -1,0 +1,166 @@
+use super::*;
+
+/// The same in one list, as plainly as it can be said.
+#[derive(Default)]
+struct Plain {
+    units: Vec<u64>,
+}
+
+impl Plain {
+    fn admit(&mut self, cost: u32, slot: u64) {
+        self.units.extend((0..cost).map(|_| slot));
+    }
+
+    fn forget_before(&mut self, slot: u64) {
+        self.units.retain(|admitted| *admitted >= slot);
+    }
+}
+
+#[test]
+fn a_list_of_which_little_is_left_has_room_for_little() {
+    let mut log = Admissions::since(0);
+    let mut admit = |slot: u64, span: u64| {
+        let counted = log.counted(|entry| entry.slot + span <= slot);
+        log.append(&counted, 1, slot);
+        log.room()
+    };
+    let mut most = 0;
+    for slot in 1..=100_000 {
+        most = admit(slot, 1_000_000).max(most);
+    }
+    assert!(most >= 99_998, "{most}");
+    // One of the next comes while each of the first leaves, and then all of them at once.
+    let mut room = most;
+    for slot in 100_001..=300_000 {
+        room = admit(slot, 300_000 - slot.min(299_000));
+    }
+    assert!(room <= 8_000, "{room} for 1000");
+    for slot in (301_000..).step_by(1_000).take(20) {
+        room = admit(slot, 1_000);
+    }
+    assert!(room <= SMALL, "{room} for one");
+}
+
+#[test]
+fn two_entries_hold_what_is_over_and_what_counts() {
+    let mut log = Admissions::since(0);
+    let admitted = [(1, 2), (3, 1), (5, 4), (9, 1)];
+    for (slot, cost) in admitted {
+        let counted = log.counted(|entry| entry.slot < 3 && slot == 9);
+        log.append(&counted, cost, slot);
+    }
+    let two_where = |is_over: fn(&Entry) -> bool| {
+        let two = log.in_two_entries(&log.counted(is_over));
+        let all = two.all();
+        assert_eq!((all.units, two.stamp), (6, 9));
+        let slots: Vec<u64> = (1..=6).map(|unit| two.slot_of_unit(&all, unit)).collect();
+        assert_eq!(slots[0], all.first_slot);
+        assert_eq!(slots[5], 9);
+        (slots, two.counted(is_over).units)
+    };
+    assert_eq!(two_where(|_| false), (vec![9; 6], 6));
+    assert_eq!(
+        two_where(|entry| entry.slot <= 3),
+        (vec![3, 9, 9, 9, 9, 9], 5)
+    );
+    assert_eq!(
+        two_where(|entry| entry.slot <= 5),
+        (vec![5, 5, 5, 5, 5, 9], 1)
+    );
+    assert_eq!(two_where(|_| true), (vec![9; 6], 0));
+}
+
+#[test]
+fn numbers_are_read_only_if_a_log_could_have_told_them() {
+    let is_read = |numbers: &[u64]| Admissions::read(&mut &numbers[..]).is_some();
+    // What is forgotten, the total, the first entry, the slot of the last, how many stand
+    // between, and those.
+    for numbers in [
+        &[0, 5, 10, 2, 20, 1, 15, 3][..],
+        &[1, 5, 10, 2, 20, 2, 15, 3, 16, 4],
+        // All in one slot.
+        &[0, 5, 10, 2, 10, 1, 10, 3],
+        // One entry, and none.
+        &[1, 2, 10, 2, 10, 0],
+        &[2, 2, 10, 2, 10, 0],
+    ] {
+        assert!(is_read(numbers), "{numbers:?}");
+        for count in 0..numbers.len() {
+            assert!(!is_read(&numbers[..count]), "{count} of {numbers:?}");
+        }
+    }
+    for (why, numbers) in [
+        (
+            "more is forgotten than was counted",
+            &[3, 3, 10, 2, 20, 0][..],
+        ),
+        ("the first is forgotten", &[3, 5, 10, 2, 20, 0]),
+        ("the first has no units", &[2, 5, 10, 2, 20, 0]),
+        ("the first has more units than all", &[0, 5, 10, 6, 20, 0]),
+        ("the first comes after the last", &[0, 5, 21, 2, 20, 0]),
+        ("one comes before the first", &[0, 5, 10, 2, 20, 1, 9, 3]),
+        ("one comes after the last", &[0, 5, 10, 2, 20, 1, 21, 3]),
+        ("one has no units", &[0, 5, 10, 2, 20, 1, 15, 2]),
+        ("the last has no units", &[0, 5, 10, 2, 20, 1, 15, 5]),
+        ("two are out of order", &[0, 6, 10, 2, 20, 2, 16, 3, 15, 4]),
+        (
+            "two have totals out of order",
+            &[0, 6, 10, 2, 20, 2, 15, 4, 16, 3],
+        ),
+    ] {
+        assert!(!is_read(numbers), "{why}: {numbers:?}");
+    }
+}
+
+#[test]
+fn it_holds_what_a_plain_list_of_units_holds() {
+    let (mut log, mut plain) = (Admissions::since(0), Plain::default());
+    let mut random = 1_u64;
+    let mut next = |below: u64| {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (random >> 33) % below
+    };
+    let mut slot = 0;
+    for turn in 0..200_000 {
+        // Now a few entries, now many, now all over at once.
+        slot += next([1, 2, 3, 40][turn / 500 % 4]);
+        let oldest = slot.saturating_sub([0, 1, 5, 60][turn / 130 % 4]);
+        let counted = log.counted(|entry| entry.slot < oldest);
+        let held = plain.units.iter().filter(|admitted| **admitted >= oldest);
+        let held: Vec<u64> = held.copied().collect();
+        assert_eq!(counted.units, held.len() as u64);
+        if let Some(first) = held.first() {
+            assert_eq!(counted.first_slot, *first);
+        }
+        for (index, admitted) in held.iter().enumerate() {
+            assert_eq!(log.slot_of_unit(&counted, index as u64 + 1), *admitted);
+        }
+        match next(8) {
+            0 => log.forget(&counted),
+            1 => {
+                let units = next(6);
+                log.forget(&counted);
+                log.take_out(units);
+                plain.forget_before(oldest);
+                plain.units.drain(..(units as usize).min(plain.units.len()));
+                continue;
+            }
+            _ => {
+                let cost = 1 + next(3) as u32;
+                log.append(&counted, cost, slot);
+                plain.admit(cost, slot);
+            }
+        }
+        plain.forget_before(oldest);
+        let all = log.all();
+        assert_eq!(all.units, plain.units.len() as u64);
+        if let Some(first) = plain.units.first() {
+            assert_eq!(
+                (all.first_slot, log.stamp),
+                (*first, plain.units[plain.units.len() - 1])
+            );
+        }
+    }
+}

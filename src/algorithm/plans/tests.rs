@@ -1,0 +1,176 @@
+use std::time::Duration;
+
+use super::next_of;
+use crate::{
+    Quota,
+    algorithm::{Algorithm, FixedWindow, SlidingWindow, TokenBucket},
+    clock::Timestamp,
+};
+
+const NOW: Timestamp = Timestamp::from_micros(1_000_050);
+
+fn five_in<A>(plan: impl Fn(Quota) -> A, period_micros: u64) -> A {
+    plan(Quota::new(5, Duration::from_micros(period_micros)))
+}
+
+fn window(period_micros: u64) -> FixedWindow {
+    five_in(|quota| FixedWindow::new(quota).named("plan"), period_micros)
+}
+
+/// So many units, and no more, are admitted.
+#[track_caller]
+fn has_left<A: Algorithm>(plan: &A, state: &A::State, left: u32, now: Timestamp) {
+    assert!(plan.judge(state, left, now), "less than {left}");
+    assert!(!plan.judge(state, left + 1, now), "more than {left}");
+}
+
+/// Of three plans that come at one instant the first is no longer kept by itself.
+fn comes_back<A: Algorithm>(plan: impl Fn(Quota) -> A, left: [u32; 3]) {
+    let plans = [1_000, 1_700, 2_300].map(|period| five_in(&plan, period));
+    let mut state = plans[0].fresh(NOW);
+    for (index, cost) in [(0, 2), (1, 1), (2, 1), (2, 1)] {
+        assert!(plans[index].step(&mut state, cost, NOW).0);
+    }
+    for (plan, left) in plans.iter().zip(left) {
+        has_left(plan, &state, left, NOW);
+    }
+}
+
+/// What one plan has counted matters to another until it is over by both.
+fn is_over_for_another_at<A: Algorithm>(plan: impl Fn(Quota) -> A, end_micros: u64) {
+    let at = Timestamp::from_micros;
+    let now = at(1_000_000);
+    let [plan, another] = [1_100, 1_000].map(|period| {
+        let period = Duration::from_micros(period);
+        plan(Quota::new(5, period))
+    });
+    let mut state = plan.fresh(now);
+    assert!(plan.step(&mut state, 1, now).0);
+    assert!(!another.is_fresh(&state, at(end_micros - 1)));
+    assert!(another.is_fresh(&state, at(end_micros)));
+    plan.refund(&mut state, 1, now);
+    assert!(another.is_fresh(&state, now));
+}
+
+#[test]
+fn a_number_is_taken_only_if_it_is_below_2_to_the_54() {
+    let numbers = [(1 << 54) - 1, 1 << 54];
+    let rest = &mut &numbers[..];
+    assert_eq!(next_of(rest), Some((1 << 54) - 1));
+    assert_eq!(next_of(rest), None);
+    assert_eq!(next_of(rest), None);
+}
+
+#[test]
+fn a_state_is_fresh_when_it_is_over_by_everybody_s_numbers() {
+    is_over_for_another_at(|quota| TokenBucket::new(quota).named("plan"), 1_000_220);
+    is_over_for_another_at(|quota| FixedWindow::new(quota).named("plan"), 1_001_000);
+    is_over_for_another_at(
+        |quota| FixedWindow::new(quota).from_first_request().named("plan"),
+        1_002_200,
+    );
+    is_over_for_another_at(|quota| SlidingWindow::new(quota).named("plan"), 1_002_100);
+}
+
+#[test]
+fn a_plan_that_was_left_begins_with_what_it_had_counted() {
+    // What the second was charged is over when its own two units are.
+    comes_back(|quota| TokenBucket::new(quota).named("plan"), [3, 0, 0]);
+    comes_back(|quota| FixedWindow::new(quota).named("plan"), [2, 0, 0]);
+    let from_first = |quota| FixedWindow::new(quota).from_first_request().named("plan");
+    comes_back(from_first, [2, 0, 0]);
+    comes_back(|quota| SlidingWindow::new(quota).named("plan"), [2, 0, 0]);
+}
+
+#[test]
+fn a_plan_that_comes_back_second_has_counted_everything() {
+    let [long, short] = [1_700, 1_000].map(window);
+    let mut state = long.fresh(NOW);
+    for (plan, cost) in [(&long, 2), (&short, 1), (&long, 1)] {
+        assert!(plan.step(&mut state, cost, NOW).0);
+    }
+    has_left(&long, &state, 1, NOW);
+    has_left(&short, &state, 1, NOW);
+}
+
+#[test]
+fn each_plan_has_windows_of_its_own() {
+    let plans = [1_000, 1_700, 2_300].map(window);
+    let mut state = plans[0].fresh(NOW);
+    for (plan, end_micros) in plans.iter().zip([1_001_000, 1_001_300, 1_000_500]) {
+        assert!(plan.step(&mut state, 1, NOW).0);
+        let end = Timestamp::from_micros(end_micros);
+        assert!(!plan.judge(&state, 5, Timestamp::from_micros(end_micros - 1)));
+        assert!(plan.judge(&state, 5, end));
+    }
+}
+
+#[test]
+fn units_are_given_back_to_the_plan_that_was_charged() {
+    let [first, second, third] = [1_000, 1_700, 2_300].map(window);
+    let mut state = first.fresh(NOW);
+    assert!(first.step(&mut state, 3, NOW).0);
+    assert!(second.step(&mut state, 1, NOW).0);
+    first.refund(&mut state, 2, NOW);
+    has_left(&first, &state, 3, NOW);
+    has_left(&second, &state, 1, NOW);
+    second.refund(&mut state, 1, NOW);
+    has_left(&first, &state, 3, NOW);
+    has_left(&second, &state, 2, NOW);
+    // One that has none gives back to the latest.
+    third.refund(&mut state, 1, NOW);
+    has_left(&first, &state, 3, NOW);
+    has_left(&second, &state, 3, NOW);
+}
+
+#[test]
+fn a_count_is_moved_only_if_it_is_more_than_a_span_ahead() {
+    // Of a window a span is its period, of two windows two.
+    let sliding = five_in(|quota| SlidingWindow::new(quota).named("plan"), 1_000);
+    let far = Timestamp::from_micros(1_010_000);
+    let mut window_state = window(1_000).fresh(far);
+    let mut sliding_state = sliding.fresh(far);
+    assert!(window(1_700).step(&mut window_state, 5, far).0);
+    let another = five_in(|quota| SlidingWindow::new(quota).named("plan"), 1_700);
+    assert!(another.step(&mut sliding_state, 5, far).0);
+    // The window began at 1 009 800 µs.
+    for (back, is_moved) in [(1_008_100, false), (1_008_099, true)] {
+        let (back, mut state) = (Timestamp::from_micros(back), window_state.clone());
+        window(1_700).mend(&mut state, back);
+        assert_eq!(state != window_state, is_moved);
+    }
+    for (back, is_moved) in [(1_006_600, false), (1_006_599, true)] {
+        let (back, mut state) = (Timestamp::from_micros(back), sliding_state.clone());
+        another.mend(&mut state, back);
+        assert_eq!(state != sliding_state, is_moved);
+    }
+}
+
+#[test]
+fn a_step_back_moves_both_plans() {
+    for of_first in [true, false] {
+        let [first, second] = [1_000, 1_700].map(window);
+        let mut state = first.fresh(NOW);
+        assert!(first.step(&mut state, 3, NOW).0);
+        assert!(second.step(&mut state, 1, NOW).0);
+        let back = Timestamp::from_micros(500_000);
+        let caller = if of_first { &first } else { &second };
+        caller.mend(&mut state, back);
+        for (plan, period) in [(&first, 1_000), (&second, 1_700)] {
+            has_left(plan, &state, 1, back);
+            assert!(plan.judge(&state, 5, Timestamp::from_micros(500_000 + period)));
+        }
+    }
+}
+
+#[test]
+fn a_state_of_two_plans_is_fresh_when_both_are_over() {
+    let [long, short] = [1_700, 1_000].map(window);
+    let mut state = long.fresh(NOW);
+    assert!(long.step(&mut state, 1, NOW).0);
+    assert!(short.step(&mut state, 1, NOW).0);
+    for plan in [&long, &short] {
+        assert!(!plan.is_fresh(&state, Timestamp::from_micros(1_001_299)));
+        assert!(plan.is_fresh(&state, Timestamp::from_micros(1_001_300)));
+    }
+}
