@@ -198,5 +198,7 @@ elseif m.parts_per_tick == 0 then
 else
   -- A tick more: what is paid off in less than one may be lost in the sum.
   m.expires_at = m.debt_tick + m.debt / m.parts_per_tick + 1
-  if m.tick_micros then m.expires_at = math.min(math.ceil(m.expires_at - 1) * m.tick_micros, 2 ^ 53 - 1) end
+  if m.tick_micros then
+    m.expires_at = math.min(math.ceil(m.expires_at - 1) * m.tick_micros, 2 ^ 53 - 1)
+  end
 end

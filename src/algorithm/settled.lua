@@ -77,7 +77,8 @@ if m.hold_at + m.held_at_most >= m.later_end then
       m.earlier_start, m.earlier_end, m.earlier_held = m.later_start, m.later_end, m.later_held
     end
     -- No two generations begin at the same instant.
-    m.later_start, m.later_end = math.max(m.hold_at, m.later_start + 1), m.hold_at + 2 * m.held_at_most
+    m.later_start = math.max(m.hold_at, m.later_start + 1)
+    m.later_end = m.hold_at + 2 * m.held_at_most
     m.later_held = 0
   end
 end

@@ -149,7 +149,7 @@ fn it_holds_what_a_plain_list_of_units_holds() {
             }
             _ => {
                 let cost = 1 + next(3) as u32;
-                log.append(&counted, cost, slot);
+                log.append(&counted, cost.into(), slot);
                 plain.admit(cost, slot);
             }
         }

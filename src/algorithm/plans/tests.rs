@@ -64,7 +64,7 @@ fn a_number_is_taken_only_if_it_is_below_2_to_the_54() {
 #[test]
 fn a_state_is_fresh_when_it_is_over_by_everybody_s_numbers() {
     is_over_for_another_at(|quota| TokenBucket::new(quota).named("plan"), 1_000_220);
-    is_over_for_another_at(|quota| FixedWindow::new(quota).named("plan"), 1_001_000);
+    is_over_for_another_at(|quota| FixedWindow::new(quota).named("plan"), 1_002_100);
     is_over_for_another_at(
         |quota| FixedWindow::new(quota).from_first_request().named("plan"),
         1_002_200,
@@ -158,7 +158,9 @@ fn a_step_back_moves_both_plans() {
         caller.mend(&mut state, back);
         for (plan, period) in [(&first, 1_000), (&second, 1_700)] {
             has_left(plan, &state, 1, back);
-            assert!(plan.judge(&state, 5, Timestamp::from_micros(500_000 + period)));
+            let end = 500_000_u64.next_multiple_of(period) + period;
+            assert!(!plan.judge(&state, 5, Timestamp::from_micros(end - 1)));
+            assert!(plan.judge(&state, 5, Timestamp::from_micros(end)));
         }
     }
 }
@@ -170,7 +172,7 @@ fn a_state_of_two_plans_is_fresh_when_both_are_over() {
     assert!(long.step(&mut state, 1, NOW).0);
     assert!(short.step(&mut state, 1, NOW).0);
     for plan in [&long, &short] {
-        assert!(!plan.is_fresh(&state, Timestamp::from_micros(1_001_299)));
-        assert!(plan.is_fresh(&state, Timestamp::from_micros(1_001_300)));
+        assert!(!plan.is_fresh(&state, Timestamp::from_micros(1_002_999)));
+        assert!(plan.is_fresh(&state, Timestamp::from_micros(1_003_000)));
     }
 }
