@@ -104,17 +104,19 @@ fn is_the_pure_rules<A: Scripted>(
     let clock = ManualClock::at(Timestamp::from_micros(START));
     let (store, key) = (redis.store(clock.clone()), redis.new_key());
     let as_store = |store: &RedisStore| store.clone();
-    let fresh = || plans[0].fresh(Timestamp::default());
-    let (mut state, mut is_known) = (fresh(), false);
+    let (mut state, mut is_known) = (plans[0].fresh(Timestamp::default()), false);
     let mut receipts: Vec<(usize, A::Snapshot, A::Snapshot, u32)> = Vec::new();
     let mut micros = START as i64;
-    let steps_back = steps.iter().any(|step| step.after < 0);
+    let looks_write = steps.iter().any(|step| step.after < 0 || step.plan > 0);
     for (turn, step) in steps.iter().enumerate() {
         micros += step.after;
         let now = Timestamp::from_micros(micros.unsigned_abs());
         clock.set(now);
         let (plan, store) = (&plans[step.plan], as_store(&store));
-        let start = || if is_known { state.clone() } else { fresh() };
+        let start = || match is_known {
+            true => state.clone(),
+            false => plan.fresh(Timestamp::default()),
+        };
         match step.ask {
             Ask::Hold(cost) => {
                 let mut stepped = start();
@@ -139,9 +141,9 @@ fn is_the_pure_rules<A: Scripted>(
                 }
             }
             // Where a generation has ended, to look at a log writes it down: a clock that steps back
-            // afterwards finds it so.
-            Ask::Peek if name.contains("log") && steps_back => {}
-            Ask::Peek if name.contains("buckets") && steps_back => {}
+            // afterwards, and the next plan, find it so.
+            Ask::Peek if name.contains("log") && looks_write => {}
+            Ask::Peek if name.contains("buckets") && looks_write => {}
             Ask::Peek => {
                 let (_, ours) = plan.look(&start(), 1, now);
                 let theirs = redis.wait(Store::<A, String>::peek(&store, plan, &key, 1).wait());
@@ -195,7 +197,7 @@ fn is_the_pure_rules<A: Scripted>(
                 redis.wait(refunded.wait()).unwrap();
             }
             Ask::Reset => {
-                (state, is_known) = (fresh(), false);
+                is_known = false;
                 redis
                     .wait(Store::<A, String>::reset(&store, plan, &key).wait())
                     .unwrap();
