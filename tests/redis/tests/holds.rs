@@ -400,3 +400,103 @@ fn each_of_several_keys_is_held_and_settled() {
     assert_eq!(of(&EachOf((Some("bob"), None, None))), 9);
     assert_eq!(of(&EachOf((None, Some("bob"), None))), 6);
 }
+
+/// Each number of a state in another's place, or any other: what is read makes sense, and nothing
+/// panics.
+#[test]
+fn a_state_that_somebody_has_changed_is_an_error_or_decided_within_bounds() {
+    fn is_robust<A: Scripted>(redis: &Redis, rule: A, prefix: &str) -> [u32; 2] {
+        let clock = ManualClock::at(Timestamp::from_micros(START));
+        let store = RedisStore::builder(redis.client().clone()).prefix(prefix);
+        let store = store.clock(clock.clone()).build();
+        let (key, mut random, mut ended) = ("bob".to_owned(), 7_u64, [0, 0]);
+        let hold = |cost| redis.wait(Store::<A, String>::decide(&store, &rule, &key, cost).wait());
+        let mut held = Vec::new();
+        for turn in 0..4 {
+            clock.set(Timestamp::from_micros(START + 60 * turn));
+            held.push(hold(1).unwrap().snapshot);
+        }
+        let keys = redis.keys(prefix);
+        let state: bytes::Bytes = redis.ask("GET", &[&keys[0]]);
+        let mut next = |below: usize| {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) as usize % below
+        };
+        for turn in 0..400 {
+            clock.set(Timestamp::from_micros(
+                START + 180 + turn * (next(9) as u64),
+            ));
+            let mut changed = state.to_vec();
+            let slots = (state.len() - 1) / 8;
+            for _ in 0..=next(2) {
+                let (at, other) = (9 + 8 * next(slots - 1), 1 + 8 * next(slots));
+                let number = f64::from_le_bytes(state[other..other + 8].try_into().unwrap());
+                let value = match next(6) {
+                    0 => 0.0,
+                    1 => number + 1.0,
+                    2 => START as f64 + next(400) as f64,
+                    3 => next(20) as f64,
+                    4 => (1_u64 << (30 + next(28))) as f64,
+                    _ => number,
+                };
+                changed[at..at + 8].copy_from_slice(&value.to_le_bytes());
+            }
+            redis.ask::<()>("SET", &[&keys[0], &changed, b"PX", b"60000"]);
+            let receipt = &held[next(held.len())];
+            let spent = next(4) as u32;
+            let settled = redis.wait(async {
+                Store::<A, String>::settle(&store, &rule, &key, receipt, (1, spent))
+                    .wait()
+                    .await
+            });
+            let verdict = settled.and_then(|()| hold(1));
+            match verdict {
+                Ok(verdict) => {
+                    let decision = rule.decision(&verdict.snapshot);
+                    assert!(decision.remaining() <= decision.limit(), "{decision:?}");
+                    ended[0] += 1;
+                }
+                Err(error) => {
+                    assert_eq!(
+                        error.kind(),
+                        tollgate::StoreErrorKind::InvalidInput,
+                        "{error:?}"
+                    );
+                    ended[1] += 1;
+                }
+            }
+            redis.ask::<()>("SET", &[&keys[0], &state, b"PX", b"60000"]);
+        }
+        ended
+    }
+    let redis = Redis::start();
+    let quota = Quota::new(9, Duration::from_micros(300));
+    let at_most = Duration::from_micros(100);
+    let [read, refused] = [
+        is_robust(
+            &redis,
+            TokenBucket::new(quota).settled().held_at_most(at_most),
+            "a",
+        ),
+        is_robust(
+            &redis,
+            FixedWindow::new(quota).settled().held_at_most(at_most),
+            "b",
+        ),
+        is_robust(
+            &redis,
+            SlidingWindow::new(quota).settled().held_at_most(at_most),
+            "c",
+        ),
+        is_robust(
+            &redis,
+            SlidingLog::new(quota).settled().held_at_most(at_most),
+            "d",
+        ),
+    ]
+    .into_iter()
+    .fold([0, 0], |[a, b], [c, d]| [a + c, b + d]);
+    assert!(read > 100 && refused > 20, "{read} read, {refused} refused");
+}
