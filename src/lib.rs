@@ -140,7 +140,7 @@ pub use self::{
 #[cfg(feature = "layer")]
 pub use self::{
     keyed::KeysFor,
-    layer::{Expose, InnerService, LayerFor, Settle},
+    layer::{Around, Expose, InnerService, LayerFor, Settle},
 };
 #[cfg(feature = "axum")]
 pub use cost::RouteCosts;

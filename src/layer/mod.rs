@@ -148,6 +148,7 @@ impl<A, S, F, O> RateLimitLayer<A, S, F, O> {
     }
 }
 
+#[expect(clippy::type_complexity, reason = "each option has a type of its own")]
 impl<A, S, F, C, R, X, E, D, Z> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z>> {
     fn with<Opts>(
         self,

@@ -255,7 +255,7 @@ fn for_every_additive(numbers: Numbers, claim: &impl Claim) -> Claimed {
         ..
     } = numbers;
     let quota = Quota::new(units, Duration::from_micros(period));
-    let precision = if period % 2 == 0 { period / 2 } else { period };
+    let precision = if period.is_multiple_of(2) { period / 2 } else { period };
     let buckets = SlidingBuckets::new(quota, Duration::from_micros(precision));
     let [n, p, b] = [units, period, burst].map(i128::from);
     let from_first = FixedWindow::new(quota).from_first_request();

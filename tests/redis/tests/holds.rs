@@ -218,7 +218,7 @@ fn every_rule(redis: &Redis, [a, b]: [Numbers; 2], steps: &[Step]) -> TestCaseRe
         };
     }
     let step = |n: Numbers| {
-        Duration::from_micros(if n.period % 3 == 0 {
+        Duration::from_micros(if n.period.is_multiple_of(3) {
             n.period / 3
         } else {
             n.period

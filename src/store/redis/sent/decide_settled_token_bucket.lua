@@ -333,7 +333,9 @@ repeat
     else
       -- A tick more: what is paid off in less than one may be lost in the sum.
       m1_expires_at = m1_debt_tick + m1_debt / m1_parts_per_tick + 1
-      if m1_tick_micros then m1_expires_at = math.min(math.ceil(m1_expires_at - 1) * m1_tick_micros, 2 ^ 53 - 1) end
+      if m1_tick_micros then
+        m1_expires_at = math.min(math.ceil(m1_expires_at - 1) * m1_tick_micros, 2 ^ 53 - 1)
+      end
     end
     m1_tick_now, m1_tick_micros, m1_plans, m1_debt_now, m1_debt_after = nil
     m1_fits, m1_admitted_tick, m1_admitted_debt, m1_expires_at = nil
@@ -356,7 +358,8 @@ if charged then
         m1_earlier_start, m1_earlier_end, m1_earlier_held = m1_later_start, m1_later_end, m1_later_held
       end
       -- No two generations begin at the same instant.
-      m1_later_start, m1_later_end = math.max(m1_hold_at, m1_later_start + 1), m1_hold_at + 2 * m1_held_at_most
+      m1_later_start = math.max(m1_hold_at, m1_later_start + 1)
+      m1_later_end = m1_hold_at + 2 * m1_held_at_most
       m1_later_held = 0
     end
   end
@@ -374,7 +377,9 @@ if charged or repaired then
   else
     -- A tick more: what is paid off in less than one may be lost in the sum.
     m1_expires_at = m1_debt_tick + m1_debt / m1_parts_per_tick + 1
-    if m1_tick_micros then m1_expires_at = math.min(math.ceil(m1_expires_at - 1) * m1_tick_micros, 2 ^ 53 - 1) end
+    if m1_tick_micros then
+      m1_expires_at = math.min(math.ceil(m1_expires_at - 1) * m1_tick_micros, 2 ^ 53 - 1)
+    end
   end
   if m1_earlier_held > 0 then m1_expires_at = math.max(m1_expires_at, m1_earlier_end) end
   if m1_later_held > 0 then m1_expires_at = math.max(m1_expires_at, m1_later_end) end

@@ -552,7 +552,9 @@ if charged or repaired then
   else
     -- A tick more: what is paid off in less than one may be lost in the sum.
     m1_expires_at = m1_debt_tick + m1_debt / m1_parts_per_tick + 1
-    if m1_tick_micros then m1_expires_at = math.min(math.ceil(m1_expires_at - 1) * m1_tick_micros, 2 ^ 53 - 1) end
+    if m1_tick_micros then
+      m1_expires_at = math.min(math.ceil(m1_expires_at - 1) * m1_tick_micros, 2 ^ 53 - 1)
+    end
   end
   -- m2: when does its state expire?
   if m2_plans then
