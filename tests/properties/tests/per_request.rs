@@ -52,6 +52,12 @@ fn decide_alike([requests, plain]: &[Subject; 2], history: &History) -> Result<(
                 other.refund(cost.min(1), now);
                 (one.peek(0, now), other.peek(0, now))
             }
+            Op::Debit(cost) => {
+                let cost = cost.of(plain.limit());
+                one.debit(cost, now);
+                other.debit(cost.min(1), now);
+                (one.peek(0, now), other.peek(0, now))
+            }
             Op::Reset => {
                 one.forget(0);
                 other.forget(0);
