@@ -144,7 +144,7 @@ end
 m.debt_after = m.debt_now + cost * m.parts_per_unit
 m.fits = m.debt_after <= m.capacity_parts or cost == 0
 --- debit
-m.debt_after = math.min(m.debt_after, 2 ^ 53 - 1)
+if m.debt_after >= 2 ^ 53 then m.debt_after = 2 ^ 53 - 1 end
 -- What is never paid back is not owed.
 if m.parts_per_tick == 0 then m.debt_after = m.debt_now end
 --- charge
@@ -171,7 +171,8 @@ if m.plans then
   end
 end
 --- beside
-m.debt_now = math.min(m.debt_now + held * m.parts_per_unit, 2 ^ 53 - 1)
+m.debt_now = m.debt_now + held * m.parts_per_unit
+if m.debt_now >= 2 ^ 53 then m.debt_now = 2 ^ 53 - 1 end
 --- refund
 if m.plans then
   local plan = m.plans.own or m.plans.latest

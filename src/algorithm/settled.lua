@@ -58,16 +58,17 @@ cost = cost + m.earlier_held + m.later_held
 -- The cost itself.
 --- settled units
 if m.settled_start > 0 and m.settled_start == m.earlier_start and m.earlier_held > 0 then
-  m.earlier_held = math.max(m.earlier_held - held, 0)
+  m.earlier_held = m.earlier_held > held and m.earlier_held - held or 0
 elseif m.settled_start > 0 and m.settled_start == m.later_start and m.later_held > 0 then
-  m.later_held = math.max(m.later_held - held, 0)
+  m.later_held = m.later_held > held and m.later_held - held or 0
 else
   -- It is gone: only what was spent beyond it is charged.
   cost = math.max(cost - held, 0)
 end
 m.charged = cost
 --- charge
-m.hold_at = math.max(now, m.later_start)
+m.hold_at = now
+if m.later_start > now then m.hold_at = m.later_start end
 if m.hold_at + m.held_at_most >= m.later_end then
   if m.earlier_held > 0 and m.later_held > 0 then
     -- Others of one name hold for longer: both generations still run.
@@ -97,8 +98,8 @@ end
 rule('refund')
 --- expire
 rule('expire')
-if m.earlier_held > 0 then m.expires_at = math.max(m.expires_at, m.earlier_end) end
-if m.later_held > 0 then m.expires_at = math.max(m.expires_at, m.later_end) end
+if m.earlier_held > 0 and m.earlier_end > m.expires_at then m.expires_at = m.earlier_end end
+if m.later_held > 0 and m.later_end > m.expires_at then m.expires_at = m.later_end end
 if m.earlier_held + m.later_held > 0 then m.expires_at = m.expires_at + m.matters_for end
 --- reply
 m.generation_start = m.generation_start or 0

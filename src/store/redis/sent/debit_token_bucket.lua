@@ -267,7 +267,7 @@ m1_debt_after = m1_debt_now + cost * m1_parts_per_unit
 m1_fits = m1_debt_after <= m1_capacity_parts or cost == 0
 do
   -- m1: debit
-  m1_debt_after = math.min(m1_debt_after, 2 ^ 53 - 1)
+  if m1_debt_after >= 2 ^ 53 then m1_debt_after = 2 ^ 53 - 1 end
   -- What is never paid back is not owed.
   if m1_parts_per_tick == 0 then m1_debt_after = m1_debt_now end
   -- m1: charge

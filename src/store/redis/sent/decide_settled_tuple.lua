@@ -303,7 +303,7 @@ repeat
   m1_fits = m1_debt_after <= m1_capacity_parts or cost == 0
   if has_ended then
     do
-      m1_debt_after = math.min(m1_debt_after, 2 ^ 53 - 1)
+      if m1_debt_after >= 2 ^ 53 then m1_debt_after = 2 ^ 53 - 1 end
       -- What is never paid back is not owed.
       if m1_parts_per_tick == 0 then m1_debt_after = m1_debt_now end
       m1_debt, m1_debt_tick = m1_debt_after, m1_tick_now
@@ -358,7 +358,8 @@ m2_fits = m2_stamp + m2_interval <= now or m2_was_admitted == 0 or cost == 0
 local charged = m1_fits and m2_fits and cost > 0
 if charged then
   -- m1: charge
-  m1_hold_at = math.max(now, m1_later_start)
+  m1_hold_at = now
+  if m1_later_start > now then m1_hold_at = m1_later_start end
   if m1_hold_at + m1_held_at_most >= m1_later_end then
     if m1_earlier_held > 0 and m1_later_held > 0 then
       -- Others of one name hold for longer: both generations still run.
@@ -394,8 +395,8 @@ if charged or repaired then
       m1_expires_at = math.min(math.ceil(m1_expires_at - 1) * m1_tick_micros, 2 ^ 53 - 1)
     end
   end
-  if m1_earlier_held > 0 then m1_expires_at = math.max(m1_expires_at, m1_earlier_end) end
-  if m1_later_held > 0 then m1_expires_at = math.max(m1_expires_at, m1_later_end) end
+  if m1_earlier_held > 0 and m1_earlier_end > m1_expires_at then m1_expires_at = m1_earlier_end end
+  if m1_later_held > 0 and m1_later_end > m1_expires_at then m1_expires_at = m1_later_end end
   if m1_earlier_held + m1_later_held > 0 then m1_expires_at = m1_expires_at + m1_matters_for end
   -- m2: when does its state expire?
   m2_expires_at = m2_stamp + m2_was_admitted * m2_interval
@@ -427,7 +428,8 @@ end
 m1_generation_start = m1_generation_start or 0
 do
   local held = m1_earlier_held + m1_later_held
-  m1_debt_now = math.min(m1_debt_now + held * m1_parts_per_unit, 2 ^ 53 - 1)
+  m1_debt_now = m1_debt_now + held * m1_parts_per_unit
+  if m1_debt_now >= 2 ^ 53 then m1_debt_now = 2 ^ 53 - 1 end
 end
 if charged then
   return struct.pack('<Bdddddd', 1, now, m1_debt_now, m1_tick_now, m1_generation_start, m2_stamp,

@@ -74,9 +74,9 @@ repeat
     end
   else
     if m1_settled_start > 0 and m1_settled_start == m1_earlier_start and m1_earlier_held > 0 then
-      m1_earlier_held = math.max(m1_earlier_held - held, 0)
+      m1_earlier_held = m1_earlier_held > held and m1_earlier_held - held or 0
     elseif m1_settled_start > 0 and m1_settled_start == m1_later_start and m1_later_held > 0 then
-      m1_later_held = math.max(m1_later_held - held, 0)
+      m1_later_held = m1_later_held > held and m1_later_held - held or 0
     else
       -- It is gone: only what was spent beyond it is charged.
       cost = math.max(cost - held, 0)
@@ -310,7 +310,7 @@ repeat
   m1_fits = m1_debt_after <= m1_capacity_parts or cost == 0
   if has_ended then
     do
-      m1_debt_after = math.min(m1_debt_after, 2 ^ 53 - 1)
+      if m1_debt_after >= 2 ^ 53 then m1_debt_after = 2 ^ 53 - 1 end
       -- What is never paid back is not owed.
       if m1_parts_per_tick == 0 then m1_debt_after = m1_debt_now end
       m1_debt, m1_debt_tick = m1_debt_after, m1_tick_now
@@ -367,7 +367,7 @@ end
 -- m1: settle
 if m1_charged > 0 then
   local cost = m1_charged
-  m1_debt_after = math.min(m1_debt_after, 2 ^ 53 - 1)
+  if m1_debt_after >= 2 ^ 53 then m1_debt_after = 2 ^ 53 - 1 end
   -- What is never paid back is not owed.
   if m1_parts_per_tick == 0 then m1_debt_after = m1_debt_now end
   m1_debt, m1_debt_tick = m1_debt_after, m1_tick_now
@@ -408,8 +408,8 @@ do
       m1_expires_at = math.min(math.ceil(m1_expires_at - 1) * m1_tick_micros, 2 ^ 53 - 1)
     end
   end
-  if m1_earlier_held > 0 then m1_expires_at = math.max(m1_expires_at, m1_earlier_end) end
-  if m1_later_held > 0 then m1_expires_at = math.max(m1_expires_at, m1_later_end) end
+  if m1_earlier_held > 0 and m1_earlier_end > m1_expires_at then m1_expires_at = m1_earlier_end end
+  if m1_later_held > 0 and m1_later_end > m1_expires_at then m1_expires_at = m1_later_end end
   if m1_earlier_held + m1_later_held > 0 then m1_expires_at = m1_expires_at + m1_matters_for end
   -- m2: when does its state expire?
   m2_expires_at = m2_stamp + m2_was_admitted * m2_interval
