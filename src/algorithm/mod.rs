@@ -57,7 +57,7 @@ mod min_interval;
 mod per_request;
 mod plans;
 mod same_rule;
-mod script;
+pub(crate) mod script;
 mod settled;
 mod sliding_buckets;
 mod sliding_log;
@@ -76,8 +76,6 @@ pub use leaky_bucket::{LeakyBucket, LeakyBucketQueue};
 pub use min_interval::MinInterval;
 pub use per_request::PerRequest;
 pub use script::{Member, MemberReply, Names, Script, ScriptReply, Scripted};
-#[cfg(feature = "redis")]
-pub(crate) use script::{is_part_of_a_name, part_of};
 pub use settled::Settled;
 pub use sliding_buckets::SlidingBuckets;
 pub use sliding_log::SlidingLog;

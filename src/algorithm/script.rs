@@ -428,7 +428,7 @@ impl Member {
 
     /// The names of the numbers of an admission that it is to know, to take it back or to settle
     /// it.
-    pub(crate) fn admission(&self) -> &[&'static str] {
+    pub fn admission(&self) -> &[&'static str] {
         match self.withdraws {
             [] => self.settles,
             withdraws => withdraws,

@@ -1,7 +1,7 @@
 //! Composes the text of a script: the rules of the limits, and around them the reading and writing
 //! of the state. The folder `sent` has composed scripts.
 
-use crate::algorithm::{Member, Script, part_of};
+use crate::algorithm::{Member, Script, script::part_of};
 
 mod header;
 mod layout;
