@@ -157,7 +157,7 @@ pub use wait_at_most::WaitAtMost;
 )]
 pub trait Algorithm: Clone + Send + Sync + 'static {
     /// What is kept for each key.
-    type State: Clone + Send + 'static;
+    type State: Clone + Send + Sync + 'static;
 
     /// What a store returns: enough to work out the decision later, without the state.
     type Snapshot: Clone + Send + Sync + 'static;

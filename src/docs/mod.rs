@@ -5,6 +5,7 @@
 //! | [`several_limits`] | several algorithms in one check, or several keys: the address *and* the account |
 //! | [`plans`] | free and paid callers; numbers that change while the program runs |
 //! | [`limits_from_a_file`] | quotas and algorithms in TOML, JSON or YAML |
+//! | [`costs_known_afterwards`] | failed logins only, tokens of a language model, bytes sent: hold, and settle |
 //! | [`answers`] | every field and the body of an answer, asserted |
 //! | [`your_tests`] | tests of your own limits, with time that is turned by hand |
 //! | [`redis`] | one limit for several processes: what to run, rights, timeouts, failover |
@@ -13,6 +14,12 @@
 
 #[cfg_attr(any(not(doctest), feature = "axum"), doc = include_str!("answers.md"))]
 pub mod answers {}
+
+#[cfg_attr(
+    any(not(doctest), feature = "axum"),
+    doc = include_str!("costs_known_afterwards.md")
+)]
+pub mod costs_known_afterwards {}
 
 #[doc = include_str!("limits_from_a_file.md")]
 pub mod limits_from_a_file {}

@@ -17,7 +17,7 @@ use tollgate_properties::{for_all, formulas};
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Wait(u64),
-    StepBack(u64),
+    BackBy(u64),
     Hold(u32),
     /// Settles one of the holds, chosen by the first number, with this share of it, in quarters.
     Settle(usize, u32),
@@ -58,7 +58,7 @@ fn any_steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         4 => (0..=4_u64).prop_map(Step::Wait),
         1 => (0..=40_u64).prop_map(Step::Wait),
-        1 => (0..=40_u64).prop_map(Step::StepBack),
+        1 => (0..=40_u64).prop_map(Step::BackBy),
         6 => (0..=5_u32).prop_map(Step::Hold),
         5 => (0..8_usize, 0..=9_u32).prop_map(|(which, quarters)| Step::Settle(which, quarters)),
         1 => (1..=9_u32).prop_map(Step::Debit),
@@ -215,7 +215,7 @@ where
     fn play(&mut self, step: Step) -> (bool, bool) {
         match step {
             Step::Wait(micros) => self.now += micros,
-            Step::StepBack(micros) => self.now -= micros,
+            Step::BackBy(micros) => self.now -= micros,
             Step::Hold(cost) => return self.hold(cost),
             Step::Settle(which, quarters) => self.settle(which, quarters),
             Step::Debit(units) => {
@@ -255,7 +255,11 @@ fn for_every_additive(numbers: Numbers, claim: &impl Claim) -> Claimed {
         ..
     } = numbers;
     let quota = Quota::new(units, Duration::from_micros(period));
-    let precision = if period.is_multiple_of(2) { period / 2 } else { period };
+    let precision = if period.is_multiple_of(2) {
+        period / 2
+    } else {
+        period
+    };
     let buckets = SlidingBuckets::new(quota, Duration::from_micros(precision));
     let [n, p, b] = [units, period, burst].map(i128::from);
     let from_first = FixedWindow::new(quota).from_first_request();
@@ -401,7 +405,7 @@ impl Claim for StaysWithinItsBound<'_> {
 fn a_hold_is_admitted_if_it_fits_beside_all_that_is_held() {
     for_all((numbers(), any_steps()), |(numbers, steps)| {
         let steps: Vec<_> = (steps.into_iter())
-            .filter(|step| !matches!(step, Step::StepBack(_)))
+            .filter(|step| !matches!(step, Step::BackBy(_)))
             .collect();
         for_every_additive(numbers, &DecidesAsTheAlgorithmAlone(numbers, &steps))
     });

@@ -247,7 +247,7 @@ fn subjects(numbers: &Numbers, for_ever: bool) -> Vec<Subject> {
         pair("interval, buckets", (gap(), buckets())),
         pair("(gcra, sliding), first", (both(gcra(), sliding()), first())),
         pair("leaky, (queue, strict)", (leaky(), { let ((a, p), (b, q)) = (queue(), strict()); ((a, b), (p, q)) })),
-        pair("requests, (requests, tokens)", (requests(), both(requests(), token()))),
+        pair("requests, (requests, tokens)", (requests(), { let ((a, p), (b, q)) = (requests(), token()); ((a, b), (p, q)) })),
         triple("gcra, log, interval", (gcra(), log(), gap())),
         triple("queue, sliding, fixed", (queue(), sliding(), fixed())),
         triple("strict, token, first", (strict(), token(), first())),
