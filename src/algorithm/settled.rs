@@ -33,7 +33,10 @@ use crate::{
     error::ConfigError,
 };
 
+mod generations;
 mod script;
+
+use self::generations::{Generation, SettledState};
 
 const DEFAULT_HELD_AT_MOST_MICROS: u64 = 60_000_000;
 /// Longer than any request, and so short that no instant overflows: some 35 years.
@@ -182,101 +185,6 @@ impl<A: Additive> Settled<A> {
             0 => (earlier, begun),
             _ => (later, begun),
         }
-    }
-}
-
-/// A state of the algorithm, and what is held beside it.
-#[derive(Debug, Clone)]
-pub struct SettledState<S> {
-    state: S,
-    earlier: Generation,
-    later: Generation,
-}
-
-/// What is held by those who came in some span.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Generation {
-    /// When it began: a receipt names it by this.
-    start_micros: u64,
-    /// From when on what it holds counts as spent.
-    ends_at_micros: u64,
-    units: u64,
-}
-
-impl Generation {
-    const NONE: Self = Self {
-        start_micros: 0,
-        ends_at_micros: 0,
-        units: 0,
-    };
-
-    #[inline]
-    fn has_ended(&self, now: Timestamp) -> bool {
-        self.units > 0 && self.ends_at_micros <= now.as_micros()
-    }
-
-    #[inline]
-    fn is_named_by<B>(&self, receipt: &SettledSnapshot<B>) -> bool {
-        self.units > 0
-            && self.start_micros > 0
-            && self.start_micros == receipt.generation_start_micros
-    }
-
-    /// Both together, as nobody's: no receipt names it.
-    fn and(self, other: Self) -> Self {
-        Self {
-            start_micros: 0,
-            ends_at_micros: max(self.ends_at_micros, other.ends_at_micros),
-            units: self.units + other.units,
-        }
-    }
-}
-
-impl<S> SettledState<S> {
-    #[inline]
-    fn held(&self) -> u64 {
-        self.earlier.units + self.later.units
-    }
-
-    #[inline]
-    fn has_ended(&self, now: Timestamp) -> bool {
-        self.earlier.has_ended(now) || self.later.has_ended(now)
-    }
-
-    /// Takes out the generations that have ended, the one that ended first at the front.
-    fn take_ended(&mut self, now: Timestamp) -> impl Iterator<Item = Generation> + use<S> {
-        let mut ended = [&mut self.earlier, &mut self.later].map(|generation| {
-            let ended = *generation;
-            ended.has_ended(now).then(|| {
-                generation.units = 0;
-                ended
-            })
-        });
-        ended.sort_by_key(|ended| ended.map_or(0, |ended| ended.ends_at_micros));
-        ended.into_iter().flatten()
-    }
-
-    /// The generation that a receipt names, if it still holds units.
-    fn generation<B>(&mut self, receipt: &SettledSnapshot<B>) -> Option<&mut Generation> {
-        [&mut self.earlier, &mut self.later]
-            .into_iter()
-            .find(|generation| generation.is_named_by(receipt))
-    }
-
-    /// Moves generations that begin after now to now: the clock has stepped back. No receipt names
-    /// them any more.
-    #[cold]
-    fn move_to(&mut self, now: Timestamp) {
-        let micros = now.as_micros();
-        let earlier = self.earlier;
-        let moved = |generation: Generation| {
-            let by = generation.start_micros.saturating_sub(micros);
-            generation.ends_at_micros.saturating_sub(by)
-        };
-        self.earlier.ends_at_micros = moved(earlier);
-        self.earlier.start_micros = 0;
-        self.later.ends_at_micros = moved(self.later);
-        self.later.start_micros = micros;
     }
 }
 

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::{
-    Quota,
+    Quota, Timestamp,
     algorithm::{FixedWindow, LeakyBucket, MinInterval, SlidingLog, SlidingWindow, TokenBucket},
 };
 

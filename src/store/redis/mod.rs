@@ -6,6 +6,7 @@
 //! - `run`: its script is sent, and the answer waited for until the deadline. A script that Redis
 //!   does not have is loaded; a redirect by a cluster is followed.
 //! - `arguments`, `reply`: the keys and arguments of its script, and the reply.
+//! - `writes`: settlements, and places in a queue that are given back.
 //! - `multi_key`, `cross_slot`: a decision about several keys, in one slot or in several.
 //!
 //! **What if Redis is down?**
@@ -46,6 +47,7 @@ mod run;
 mod scripts;
 mod settings;
 mod usage;
+mod writes;
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
@@ -55,10 +57,8 @@ use crate::{
     key::{DigestKey, Key, PortableKey},
     store::{Answer, AsKey, Decided, Store, Written},
 };
-use bytes::Bytes;
 
 use self::{
-    arguments::{push, push_numbers, push_settlement},
     connection::Servers,
     health::Health,
     scripts::{Loadable, MultiKeyScripts, ScriptCache, Scripts},
@@ -350,74 +350,6 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         let scripts = self.shared.script_cache.scripts::<A>();
         let keys = self.shared.keys(algorithm.policy_id(), scripts, key);
         self.shared.withdraw(algorithm, keys, admission, cost);
-    }
-}
-
-impl Shared {
-    /// Sends it at once, once, and whether or not somebody waits for the returned future; none if
-    /// nothing is held.
-    fn settle<A: Scripted>(
-        self: &Arc<Self>,
-        algorithm: &A,
-        keys: Vec<Bytes>,
-        admission: &A::Snapshot,
-        held_and_spent: (u32, u32),
-    ) -> Option<Later<Written>> {
-        self.script_cache.scripts::<A>().settle.as_ref()?;
-        let (mut parameters, mut known) = (Vec::with_capacity(ARGUMENTS_LEN), Vec::new());
-        algorithm.parameters(&mut |parameter| push(&mut parameters, parameter as f64));
-        algorithm.admission(admission, &mut |number| push(&mut known, number as f64));
-        let mut numbers = Vec::with_capacity(ARGUMENTS_LEN);
-        push_settlement(
-            &mut numbers,
-            held_and_spent,
-            self.now(),
-            &parameters,
-            &known,
-        );
-        let no_runtime = || failure::unavailable("there is no runtime to settle on");
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-            return Some(Box::pin(async move { Err(no_runtime()) }));
-        };
-        let shared = Arc::clone(self);
-        let settling = runtime.spawn(async move {
-            let script = shared.script_cache.scripts::<A>().settle.as_ref();
-            let (script, key) = (script.expect("it was there"), keys[0].clone());
-            let settled = shared.run_late(script, keys, numbers.into()).await;
-            shared.health.record(&settled, [&key]);
-            settled.map(drop)
-        });
-        Some(Box::pin(async move {
-            let settled = settling.await;
-            settled.unwrap_or_else(|_| Err(failure::unavailable("the runtime shuts down")))
-        }))
-    }
-
-    /// Sends the script without waiting for the answer. If that fails, the place in the queue stays
-    /// charged.
-    fn withdraw<A: Scripted>(
-        self: &Arc<Self>,
-        algorithm: &A,
-        keys: Vec<Bytes>,
-        admission: &A::Snapshot,
-        cost: u32,
-    ) {
-        let runtime = tokio::runtime::Handle::try_current();
-        let (Some(_), Ok(runtime)) = (&self.script_cache.scripts::<A>().withdraw, runtime) else {
-            return;
-        };
-        let mut numbers = Vec::with_capacity(ARGUMENTS_LEN);
-        push_numbers(&mut numbers, cost, self.now(), |numbers| {
-            algorithm.parameters(&mut |parameter| push(numbers, parameter as f64));
-            algorithm.admission(admission, &mut |number| push(numbers, number as f64));
-        });
-        let shared = Arc::clone(self);
-        runtime.spawn(async move {
-            let script = shared.script_cache.scripts::<A>().withdraw.as_ref();
-            let script = script.expect("it was there");
-            // If it fails, the place in the queue stays charged, and nobody is released too early.
-            let _ = shared.run(script, keys, numbers.into()).await;
-        });
     }
 }
 
