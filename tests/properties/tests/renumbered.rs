@@ -63,7 +63,10 @@ fn what_was_taken_stays_taken_when_only_the_units_change() {
             for (before, after) in before.policies().iter().zip(after.policies()) {
                 let taken = before.limit() - before.remaining();
                 let left = after.limit().saturating_sub(taken);
-                prop_assert_eq!(after.remaining(), left, "{:?} {:?}", before, after);
+                // The room of those that wait has a fraction of a unit, which neither number tells.
+                let unknown = u64::from(before.policy().contains("-w"));
+                let is_left = after.remaining().abs_diff(left) <= unknown;
+                prop_assert!(is_left, "{left}: {before:?} {after:?}");
             }
             Ok(())
         })
