@@ -134,7 +134,8 @@ if m.debt_tick > m.tick_now then
   -- The clock has stepped back: nothing is paid off meanwhile. A debt too far ahead is moved to
   -- now.
   m.debt_now = m.debt
-  if not m.plans and m.debt_tick > m.tick_now + math.ceil(m.capacity_parts / m.parts_per_tick) then
+  local span = m.parts_per_tick > 0 and math.ceil(m.capacity_parts / m.parts_per_tick) or 0
+  if not m.plans and m.debt_tick > m.tick_now + span then
     m.debt_tick, repaired = m.tick_now, true
   end
   m.tick_now = m.debt_tick

@@ -188,7 +188,13 @@ fn a_key_that_owes_stays_until_the_debt_is_paid() {
                 subject.name
             );
         }
-        assert!(!limiter.check(1).is_admitted());
+        // Four debits are four requests.
+        let is_full = !subject.name.contains("per request");
+        assert!(
+            !is_full || !limiter.check(1).is_admitted(),
+            "{}",
+            subject.name
+        );
     });
 }
 

@@ -271,7 +271,8 @@ do
     -- The clock has stepped back: nothing is paid off meanwhile. A debt too far ahead is moved to
     -- now.
     m1_debt_now = m1_debt
-    if not m1_plans and m1_debt_tick > m1_tick_now + math.ceil(m1_capacity_parts / m1_parts_per_tick) then
+    local span = m1_parts_per_tick > 0 and math.ceil(m1_capacity_parts / m1_parts_per_tick) or 0
+    if not m1_plans and m1_debt_tick > m1_tick_now + span then
       m1_debt_tick, repaired = m1_tick_now, true
     end
     m1_tick_now = m1_debt_tick
@@ -498,7 +499,8 @@ if m2_debt_tick > m2_tick_now then
   -- The clock has stepped back: nothing is paid off meanwhile. A debt too far ahead is moved to
   -- now.
   m2_debt_now = m2_debt
-  if not m2_plans and m2_debt_tick > m2_tick_now + math.ceil(m2_capacity_parts / m2_parts_per_tick) then
+  local span = m2_parts_per_tick > 0 and math.ceil(m2_capacity_parts / m2_parts_per_tick) or 0
+  if not m2_plans and m2_debt_tick > m2_tick_now + span then
     m2_debt_tick, repaired = m2_tick_now, true
   end
   m2_tick_now = m2_debt_tick

@@ -259,7 +259,8 @@ if m1_debt_tick > m1_tick_now then
   -- The clock has stepped back: nothing is paid off meanwhile. A debt too far ahead is moved to
   -- now.
   m1_debt_now = m1_debt
-  if not m1_plans and m1_debt_tick > m1_tick_now + math.ceil(m1_capacity_parts / m1_parts_per_tick) then
+  local span = m1_parts_per_tick > 0 and math.ceil(m1_capacity_parts / m1_parts_per_tick) or 0
+  if not m1_plans and m1_debt_tick > m1_tick_now + span then
     m1_debt_tick, repaired = m1_tick_now, true
   end
   m1_tick_now = m1_debt_tick
