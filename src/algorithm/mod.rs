@@ -36,7 +36,8 @@
 //! would open another.
 //!
 //! Plans that share a bucket by its name keep their bounds too: each lets no more than its bound
-//! through in a period of a clock that stands still while the real one steps back.
+//! through in a period of a clock that stands still while the real one steps back. Where they count by
+//! windows, a step back may lock one out for two spans of the longest of them.
 
 use std::time::Duration;
 

@@ -402,10 +402,14 @@ if m2_id ~= m2_own_id then
     end)()
     local plan = function(id, start, used, expires_at)
       plans.check(id, start, used, expires_at)
-      if id < 2 then error('UNREADABLE state') end
+      local opens_at_first, period = id % 2, math.floor(id / 2)
+      -- Aligned windows begin at multiples of their period, also where they were moved.
+      if id < 2 or (opens_at_first == 0 and start % period ~= 0) then
+        error('UNREADABLE state')
+      end
       return {
         id = id, start = start, used = used, expires_at = expires_at,
-        opens_at_first = id % 2, period = math.floor(id / 2),
+        opens_at_first = opens_at_first, period = period,
       }
     end
     if m2_id ~= 0 then
