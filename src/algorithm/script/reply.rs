@@ -28,7 +28,7 @@ pub struct MemberReply<'a> {
     /// Whether this member admits it.
     pub admitted: bool,
     /// Whether it was charged: then the numbers are those of its state, and not those of
-    /// [`Script::replies`].
+    /// [`Script::replies`](super::Script::replies).
     pub charged: bool,
     /// The numbers of its state right after the decision, or those that it replies instead.
     pub numbers: &'a [u64],
