@@ -74,7 +74,7 @@ if m.id ~= m.own_id then
     plans.expiry_of = function(plan)
       local ticks = plan.per_tick > 0 and math.ceil(plan.debt / plan.per_tick) or 0
       -- A debit may owe more than can ever be paid.
-      return math.min((plan.debt_tick + ticks) * plan.tick_micros, 2 ^ 53 - 1)
+      return math.min((plan.debt_tick + ticks) * plan.tick_micros, 2 ^ 54 - 2)
     end
     plans.debt_now = function(plan)
       local tick_now = math.max(math.floor(now / plan.tick_micros), plan.debt_tick)
@@ -201,6 +201,6 @@ else
   -- A tick more: what is paid off in less than one may be lost in the sum.
   m.expires_at = m.debt_tick + m.debt / m.parts_per_tick + 1
   if m.tick_micros then
-    m.expires_at = math.min(math.ceil(m.expires_at - 1) * m.tick_micros, 2 ^ 53 - 1)
+    m.expires_at = math.min(math.ceil(m.expires_at - 1) * m.tick_micros, 2 ^ 54 - 2)
   end
 end

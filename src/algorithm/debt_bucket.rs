@@ -364,6 +364,8 @@ impl DebtBucket {
 /// The largest number of parts or ticks: what a Lua number holds exactly.
 const LARGEST: u128 = 1 << 53;
 const MAX_PARTS: u64 = (1 << 53) - 1;
+/// Later than any state is written, and still read back.
+const MAX_EXPIRY_MICROS: u64 = (1 << 54) - 2;
 /// The longest time from full debt to none.
 const MAX_SPAN_MICROS: u128 = 1 << 52;
 const COARSEST_TICK: u32 = 6;
@@ -691,7 +693,7 @@ impl Rule for Rate {
         };
         let expires_at = (count.tick + ticks).saturating_mul(self.tick_micros);
         // A debit may owe more than can ever be paid.
-        expires_at.min(MAX_PARTS)
+        expires_at.min(MAX_EXPIRY_MICROS)
     }
 
     fn stamp(&self, count: Debt) -> u64 {

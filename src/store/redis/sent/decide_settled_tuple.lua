@@ -106,7 +106,7 @@ repeat
         -- doubles.
         function plans.check(...)
           for _, number in ipairs({ ... }) do
-            if not (number >= 0 and number < 2 ^ 53 and number % 1 == 0) then error('UNREADABLE state') end
+            if not (number >= 0 and number < 2 ^ 54 and number % 1 == 0) then error('UNREADABLE state') end
           end
         end
 
@@ -232,7 +232,7 @@ repeat
       plans.expiry_of = function(plan)
         local ticks = plan.per_tick > 0 and math.ceil(plan.debt / plan.per_tick) or 0
         -- A debit may owe more than can ever be paid.
-        return math.min((plan.debt_tick + ticks) * plan.tick_micros, 2 ^ 53 - 1)
+        return math.min((plan.debt_tick + ticks) * plan.tick_micros, 2 ^ 54 - 2)
       end
       plans.debt_now = function(plan)
         local tick_now = math.max(math.floor(now / plan.tick_micros), plan.debt_tick)
@@ -339,7 +339,7 @@ repeat
       -- A tick more: what is paid off in less than one may be lost in the sum.
       m1_expires_at = m1_debt_tick + m1_debt / m1_parts_per_tick + 1
       if m1_tick_micros then
-        m1_expires_at = math.min(math.ceil(m1_expires_at - 1) * m1_tick_micros, 2 ^ 53 - 1)
+        m1_expires_at = math.min(math.ceil(m1_expires_at - 1) * m1_tick_micros, 2 ^ 54 - 2)
       end
     end
     m1_tick_now, m1_tick_micros, m1_plans, m1_debt_now, m1_debt_after = nil
@@ -393,7 +393,7 @@ if charged or repaired then
     -- A tick more: what is paid off in less than one may be lost in the sum.
     m1_expires_at = m1_debt_tick + m1_debt / m1_parts_per_tick + 1
     if m1_tick_micros then
-      m1_expires_at = math.min(math.ceil(m1_expires_at - 1) * m1_tick_micros, 2 ^ 53 - 1)
+      m1_expires_at = math.min(math.ceil(m1_expires_at - 1) * m1_tick_micros, 2 ^ 54 - 2)
     end
   end
   if m1_earlier_held > 0 and m1_earlier_end > m1_expires_at then m1_expires_at = m1_earlier_end end

@@ -54,7 +54,7 @@ if m1_id ~= m1_period then
       -- doubles.
       function plans.check(...)
         for _, number in ipairs({ ... }) do
-          if not (number >= 0 and number < 2 ^ 53 and number % 1 == 0) then error('UNREADABLE state') end
+          if not (number >= 0 and number < 2 ^ 54 and number % 1 == 0) then error('UNREADABLE state') end
         end
       end
 

@@ -88,7 +88,7 @@ if m1_id ~= m1_own_id then
       -- doubles.
       function plans.check(...)
         for _, number in ipairs({ ... }) do
-          if not (number >= 0 and number < 2 ^ 53 and number % 1 == 0) then error('UNREADABLE state') end
+          if not (number >= 0 and number < 2 ^ 54 and number % 1 == 0) then error('UNREADABLE state') end
         end
       end
 
@@ -214,7 +214,7 @@ if m1_id ~= m1_own_id then
     plans.expiry_of = function(plan)
       local ticks = plan.per_tick > 0 and math.ceil(plan.debt / plan.per_tick) or 0
       -- A debit may owe more than can ever be paid.
-      return math.min((plan.debt_tick + ticks) * plan.tick_micros, 2 ^ 53 - 1)
+      return math.min((plan.debt_tick + ticks) * plan.tick_micros, 2 ^ 54 - 2)
     end
     plans.debt_now = function(plan)
       local tick_now = math.max(math.floor(now / plan.tick_micros), plan.debt_tick)
@@ -300,7 +300,7 @@ if m2_id ~= m2_own_id then
       -- doubles.
       function plans.check(...)
         for _, number in ipairs({ ... }) do
-          if not (number >= 0 and number < 2 ^ 53 and number % 1 == 0) then error('UNREADABLE state') end
+          if not (number >= 0 and number < 2 ^ 54 and number % 1 == 0) then error('UNREADABLE state') end
         end
       end
 
@@ -558,7 +558,7 @@ if charged or repaired then
     -- A tick more: what is paid off in less than one may be lost in the sum.
     m1_expires_at = m1_debt_tick + m1_debt / m1_parts_per_tick + 1
     if m1_tick_micros then
-      m1_expires_at = math.min(math.ceil(m1_expires_at - 1) * m1_tick_micros, 2 ^ 53 - 1)
+      m1_expires_at = math.min(math.ceil(m1_expires_at - 1) * m1_tick_micros, 2 ^ 54 - 2)
     end
   end
   -- m2: when does its state expire?
