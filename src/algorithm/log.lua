@@ -68,7 +68,7 @@ if m.id ~= m.own_id then
     end
     if n[#n - 1] ~= sum then error('UNREADABLE state') end
     for at = 1, #n - 1 do
-      if not (n[at] >= 0 and n[at] < 2 ^ 53 and n[at] % 1 == 0) then error('UNREADABLE state') end
+      if not (n[at] >= 0 and n[at] < 2 ^ 54 and n[at] % 1 == 0) then error('UNREADABLE state') end
     end
     local plans = { reach = reach, pack_only = pack_only }
     plans.latest_reach, plans.latest_units, plans.latest_slot_micros = n[1], n[2], n[3]
