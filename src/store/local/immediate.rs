@@ -10,7 +10,8 @@ use crate::{
 use super::{LocalStore, call::Hold, deferred_drop::DeferredDrops};
 
 impl<A: Algorithm, K: Key, C: Clock> ImmediateStore<A, K> for LocalStore<A, K, C> {
-    #[inline]
+    // Inlined always, as is what it calls: see `decide_known`.
+    #[inline(always)]
     fn decide_now<Q: AsKey<K> + ?Sized>(
         &self,
         algorithm: &A,
