@@ -73,7 +73,10 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("ipnet", &["key/client_ip/"]),
     ("itoa", &["response/"]),
     ("parking_lot", &["store/local/"]),
-    ("pin_project_lite", &["layer/", "limiter/call.rs"]),
+    (
+        "pin_project_lite",
+        &["layer/", "limiter/call.rs", "store/either.rs"],
+    ),
     ("quanta", &["clock/system.rs"]),
     ("serde", &["config/"]),
     ("sha1", &["store/redis/"]),

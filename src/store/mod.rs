@@ -6,12 +6,14 @@ use crate::{error::StoreError, key::Key, limit::Limit};
 
 #[cfg(any(feature = "local", feature = "redis"))]
 mod append_only;
+mod either;
 mod immediate;
 #[cfg(feature = "local")]
 pub mod local;
 #[cfg(feature = "redis")]
 pub mod redis;
 
+pub use either::EitherStore;
 pub use immediate::ImmediateStore;
 #[cfg(feature = "local")]
 pub use local::{LocalStore, LocalStoreBuilder};
@@ -118,8 +120,8 @@ pub trait Store<A: Limit, K: Key>: Clone + Send + Sync + 'static {
         units: u32,
     ) -> Answer<Written, Self::Writing>;
 
-    /// Settles what an admission [holds](crate::algorithm::Settled): charges `spent` of `held` units
-    /// and frees the rest, or charges what was spent beyond them too.
+    /// Settles what an admission [holds](crate::algorithm::Settled): charges `spent` of `held`
+    /// units and frees the rest, or charges what was spent beyond them too.
     ///
     /// It is done whether or not the answer is waited for, and never twice. What is no longer held,
     /// as it was too late or the key was reset, frees nothing.
