@@ -1,6 +1,8 @@
 //! Waiting by hand until a cost is admitted.
 
 mod support;
+#[path = "support/tokio_time.rs"]
+mod tokio_time;
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,46 +12,16 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 use tollgate::{
-    Quota, RateLimiter, StoreErrorKind, Timestamp,
+    Quota, RateLimiter, StoreErrorKind,
     algorithm::{
         Algorithm, FixedWindow, Gcra, LeakyBucket, LeakyBucketQueue, MinInterval, SlidingLog,
-        TokenBucket, WaitAtMost,
+        TokenBucket,
     },
-    clock::Clock,
-    store::{LocalStore, Store, local::LocalBuckets},
+    store::Store,
 };
 
 use support::{Broken, Remote};
-
-/// The time of the store is the time that the sleeps are in.
-#[derive(Clone, Debug)]
-struct TokioClock(Instant);
-
-impl Clock for TokioClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_micros(1_700_000_000_000_000).saturating_add(self.0.elapsed())
-    }
-}
-
-fn store<A: LocalBuckets<K>, K>() -> LocalStore<A, K, TokioClock> {
-    LocalStore::builder()
-        .clock(TokioClock(Instant::now()))
-        .build()
-}
-
-const fn millis(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-fn ten_a_second(burst: u64, wait: Duration) -> WaitAtMost<TokenBucket> {
-    let bucket = TokenBucket::new(Quota::per_second(10)).burst(burst);
-    bucket.wait_at_most(wait)
-}
-
-/// Timers are good to a millisecond.
-fn is_due(at: Duration, due: u64) -> bool {
-    (due..=due + 2).contains(&u64::try_from(at.as_millis()).unwrap())
-}
+use tokio_time::{is_due, millis, store, ten_a_second};
 
 /// 64 workers of one key, who each wait for so many turns: how long the longest took, and all of
 /// them.

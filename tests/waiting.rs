@@ -1,6 +1,8 @@
 //! Requests that wait for their turns in a layer.
 
 mod support;
+#[path = "support/tokio_time.rs"]
+mod tokio_time;
 
 use std::{convert::Infallible, future::Future, time::Duration};
 
@@ -9,46 +11,15 @@ use tokio::{
     time::{Instant, advance},
 };
 use tollgate::{
-    Options, Quota, RateLimitLayer, RateLimiter, Timestamp,
-    algorithm::{LeakyBucket, TokenBucket, WaitAtMost},
-    clock::Clock,
+    Options, Quota, RateLimitLayer, RateLimiter,
+    algorithm::{LeakyBucket, TokenBucket},
     key::{KeyExtractor, from_fn},
     response::{AsError, RateLimited},
-    store::{LocalStore, local::LocalBuckets},
 };
 use tower::{BoxError, Layer, Service, service_fn};
 
 use support::Remote;
-
-/// The time of the store is the time that the sleeps are in.
-#[derive(Clone, Debug)]
-struct TokioClock(Instant);
-
-impl Clock for TokioClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_micros(1_700_000_000_000_000).saturating_add(self.0.elapsed())
-    }
-}
-
-fn store<A: LocalBuckets<K>, K>() -> LocalStore<A, K, TokioClock> {
-    LocalStore::builder()
-        .clock(TokioClock(Instant::now()))
-        .build()
-}
-
-const fn millis(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-fn ten_a_second(burst: u64, wait: Duration) -> WaitAtMost<TokenBucket> {
-    let bucket = TokenBucket::new(Quota::per_second(10)).burst(burst);
-    bucket.wait_at_most(wait)
-}
-
-/// Timers are good to a millisecond.
-fn is_due(at: Duration, due: u64) -> bool {
-    (due..=due + 2).contains(&u64::try_from(at.as_millis()).unwrap())
-}
+use tokio_time::{is_due, millis, store, ten_a_second};
 
 /// A layer whose keys are the hundreds of its requests.
 fn hundreds<A, S>(
