@@ -5,9 +5,7 @@
 //! ten million decisions of one kind and no comparison. `TOLLGATE_BENCH_QUICK=1` makes few turns.
 
 use std::{
-    any::type_name,
     borrow::Borrow,
-    collections::HashSet,
     future::Future,
     hash::Hash,
     hint::black_box,
@@ -27,7 +25,10 @@ use tollgate::{
     key::Key,
     store::{Answer, AsKey, LocalStore, Store},
 };
-use tollgate_benches::turns::{self, SHORT, Turn, Turns, turn_of};
+use tollgate_benches::{
+    Names,
+    turns::{self, SHORT, Turn, Turns, turn_of},
+};
 
 #[path = "../../tests/support/algorithms.rs"]
 mod algorithms;
@@ -57,14 +58,9 @@ trait ForEachAlgorithm {
     fn run<A: Algorithm>(&mut self, name: &'static str, algorithm: &A);
 }
 
-/// Runs it with every algorithm of the list, in the given case. The name is that of the type, or
-/// that in the list if another algorithm has the same type.
+/// Runs it with every algorithm of the list, in the given case.
 fn for_each_algorithm(case: Case, run: &mut impl ForEachAlgorithm) {
-    fn type_of<A: Algorithm>(_: &A) -> &'static str {
-        let path = type_name::<A>();
-        path.rsplit("::").next().unwrap_or(path)
-    }
-    let mut types = HashSet::new();
+    let mut names = Names::default();
     macro_rules! run_each {
         (
             ($quota:ident, $burst:ident, $precision:ident, $interval:ident)
@@ -76,8 +72,7 @@ fn for_each_algorithm(case: Case, run: &mut impl ForEachAlgorithm) {
                 let $interval = case.interval();
                 let _ = ($burst, $precision, $interval);
                 let algorithm = $algorithm;
-                let of = type_of(&algorithm);
-                run.run(if types.insert(of) { of } else { $name }, &algorithm);
+                run.run(names.name_of(&algorithm, $name), &algorithm);
             })+
         };
     }
@@ -244,7 +239,8 @@ where
 
 /// Makes decisions about one key after the other.
 fn turn<'a, K>(case: Case, keys: &'a [K], mut decide: impl FnMut(&K) -> bool + 'a) -> Turn<'a> {
-    for key in keys {
+    // Twice: what waits for its turn is refused when one waits already.
+    for key in keys.iter().chain(keys) {
         decide(key);
     }
     let mut next = 0;

@@ -10,17 +10,19 @@ use std::{
     net::{IpAddr, Ipv4Addr},
     num::NonZeroU32,
     sync::atomic::{AtomicUsize, Ordering},
-    time::Duration,
 };
 
 use governor::DefaultKeyedRateLimiter;
 use tollgate::{
     Quota,
-    algorithm::{
-        Algorithm, FixedWindow, Gcra, MinInterval, SlidingLog, SlidingWindow, TokenBucket,
-    },
+    algorithm::*,
     store::{LocalStore, Store},
 };
+use tollgate_benches::Names;
+
+#[path = "../../tests/support/algorithms.rs"]
+mod algorithms;
+use algorithms::every_algorithm;
 
 struct Counting;
 
@@ -84,57 +86,37 @@ fn main() {
     println!(
         "Bytes per key at a million `IpAddr` keys, and as a multiple of governor's {governor:.1}.\n"
     );
-    println!("| algorithm | words of state | bytes | ratio |");
-    println!("|---|---|---|---|");
-    let row = |name: &str, words: usize, bytes: f64| {
-        println!(
-            "| {name} | {words} | {bytes:.1} | {:.2} |",
-            bytes / governor
-        );
-    };
+    println!("| algorithm | bytes | ratio |");
+    println!("|---|---|---|");
     let quota = Quota::per_hour(1);
-    let interval = MinInterval::new(Duration::from_secs(3_600));
-    row(
-        "MinInterval",
-        1,
-        bytes_per_key(KEYS, |count| tollgate(&interval, count)),
-    );
-    row(
-        "TokenBucket",
-        3,
-        bytes_per_key(KEYS, |count| tollgate(&TokenBucket::new(quota), count)),
-    );
-    row(
-        "Gcra",
-        3,
-        bytes_per_key(KEYS, |count| tollgate(&Gcra::new(quota), count)),
-    );
-    row(
-        "FixedWindow",
-        3,
-        bytes_per_key(KEYS, |count| tollgate(&FixedWindow::new(quota), count)),
-    );
-    row(
-        "SlidingWindow",
-        4,
-        bytes_per_key(KEYS, |count| tollgate(&SlidingWindow::new(quota), count)),
-    );
-    row(
-        "SlidingLog, one entry",
-        7,
-        bytes_per_key(KEYS, |count| tollgate(&SlidingLog::new(quota), count)),
-    );
+    let (burst, precision, interval) = (quota.units(), quota.period() / 10, quota.period());
+    let mut names = Names::default();
+    macro_rules! row_of_each {
+        (
+            ($quota:ident, $burst:ident, $precision:ident, $interval:ident)
+            $($name:literal, $algorithm:expr, $model:ident($($number:ident),*);)+
+        ) => {
+            $({
+                let algorithm = $algorithm;
+                let bytes = bytes_per_key(KEYS, |count| tollgate(&algorithm, count));
+                let name = names.name_of(&algorithm, $name);
+                println!("| {name} | {bytes:.1} | {:.2} |", bytes / governor);
+            })+
+        };
+    }
+    every_algorithm!(row_of_each, quota, burst, precision, interval);
     println!("\nBytes per key with fewer keys, in a store for a million.\n");
     println!("| keys | governor | MinInterval | ratio | TokenBucket | ratio |");
     println!("|---|---|---|---|---|---|");
+    let (min_interval, token_bucket) = (MinInterval::new(interval), TokenBucket::new(quota));
     for count in (1..=9).map(|hundreds| hundreds * 100_000) {
         let governor = bytes_per_key(count, self::governor);
-        let one_word = bytes_per_key(count, |count| tollgate(&interval, count));
-        let three_words = bytes_per_key(count, |count| tollgate(&TokenBucket::new(quota), count));
+        let one_number = bytes_per_key(count, |count| tollgate(&min_interval, count));
+        let bucket = bytes_per_key(count, |count| tollgate(&token_bucket, count));
         println!(
-            "| {count} | {governor:.1} | {one_word:.1} | {:.2} | {three_words:.1} | {:.2} |",
-            one_word / governor,
-            three_words / governor
+            "| {count} | {governor:.1} | {one_number:.1} | {:.2} | {bucket:.1} | {:.2} |",
+            one_number / governor,
+            bucket / governor
         );
     }
 }

@@ -1,6 +1,6 @@
 //! Every algorithm, in one list. The properties, the tests in Redis, those of threads and plans,
-//! the pins of the scripts and the bench of decisions read it: an algorithm with a line here is in
-//! all of them.
+//! the pins of the scripts and the benches read it: an algorithm with a line here is in all of
+//! them.
 //!
 //! A file that is not in this folder names it with `#[path]`, and imports `algorithm::*`, so that a
 //! new algorithm needs no further line there.

@@ -3,15 +3,13 @@
 use std::{cell::Cell, rc::Rc, time::Duration};
 
 use fred::{clients::Client, prelude::Value};
-use tollgate::{
-    Quota, RateLimiter,
-    algorithm::{
-        FixedWindow, Gcra, LeakyBucket, MinInterval, Scripted, SlidingBuckets, SlidingLog,
-        SlidingWindow, TokenBucket,
-    },
-    store::RedisStore,
-};
+use tollgate::{Quota, RateLimiter, algorithm::*, store::RedisStore};
+use tollgate_benches::Names;
 use tollgate_redis_tests::Server;
+
+#[path = "../../../../tests/support/algorithms.rs"]
+mod algorithms;
+use algorithms::every_algorithm;
 
 use crate::measure::{self, Case, TASKS, Turn, alternate, at_most, decisions, key, load, script};
 
@@ -68,13 +66,28 @@ fn after<A: Scripted>(
         let (first, turn, is_first) = (first.clone(), Rc::clone(&turn), is_first.replace(false));
         Box::pin(async move {
             if is_first {
-                for key in 0..TASKS {
+                // Twice: what waits for its turn is refused when one is waiting already.
+                for key in (0..TASKS).chain(0..TASKS) {
                     first.check_cost(&key, cost).await.expect("a decision");
                 }
             }
             turn().await;
         })
     })
+}
+
+/// What a decision may cost at most. That of a log is told beside a sorted set.
+fn wanted(algorithm: &str) -> f64 {
+    match algorithm {
+        "SlidingLog" | "sliding log per request" => f64::NAN,
+        "FixedWindow"
+        | "window from first request"
+        | "MinInterval"
+        | "SlidingWindow"
+        | "SlidingBuckets"
+        | "strict buckets" => 1.6,
+        _ => 1.35,
+    }
 }
 
 pub(crate) async fn compare(server: &Server, client: &Client) {
@@ -89,14 +102,28 @@ pub(crate) async fn compare(server: &Server, client: &Client) {
         vec![Value::from(1), key("floor", task), state.clone()]
     });
     let floor = Case::new("floor", floor);
-    all.pair("TokenBucket", 1.35, |quota, _| TokenBucket::new(quota));
+    let mut names = Names::default();
+    macro_rules! pair_of_each {
+        (
+            ($quota:ident, $burst:ident, $precision:ident, $interval:ident)
+            $($name:literal, $algorithm:expr, $model:ident($($number:ident),*);)+
+        ) => {
+            $({
+                let algorithm = |$quota: Quota, $interval: Duration| {
+                    let ($burst, $precision) = ($quota.units(), $quota.period() / 60);
+                    let _ = ($burst, $precision, $interval);
+                    $algorithm
+                };
+                let name = names.name_of(&algorithm(Quota::per_day(1), Duration::MAX), $name);
+                all.pair(name, wanted(name), algorithm);
+            })+
+        };
+    }
+    every_algorithm!(pair_of_each, quota, burst, precision, interval);
     // Where units are owed, a charge moves the expiry when that is no longer late enough: a
     // sixty-fourth and a second.
     let owing = |units| TokenBucket::new(Quota::per_day(units));
-    for (name, owed) in [
-        ("  a few units owed", 1),
-        ("  thousands of units owed", 10_000),
-    ] {
+    for (name, owed) in [("TokenBucket, a few owed", 1), ("  thousands owed", 10_000)] {
         let prefix = format!("owed:{owed}");
         let store = || measure::store(client, &prefix).build();
         let turn = after(owed, owing(1_000_000), store(), (TIMES, true));
@@ -105,27 +132,6 @@ pub(crate) async fn compare(server: &Server, client: &Client) {
         all.cases.push(Case::new("", turn));
         all.wanted.push(1.35);
     }
-    all.pair("Gcra", 1.35, |quota, _| Gcra::new(quota));
-    all.pair("LeakyBucket", 1.35, |quota, _| LeakyBucket::new(quota));
-    all.pair("LeakyBucket, a queue", 1.35, |quota, _| {
-        LeakyBucket::new(quota).queue()
-    });
-    all.pair("FixedWindow", 1.6, |quota, _| FixedWindow::new(quota));
-    all.pair("  from the first request", 1.6, |quota, _| {
-        FixedWindow::new(quota).from_first_request()
-    });
-    all.pair("MinInterval", 1.6, |_, interval| MinInterval::new(interval));
-    all.pair("SlidingWindow", 1.6, |quota, _| SlidingWindow::new(quota));
-    let buckets = |quota, interval| match interval < Duration::from_secs(1) {
-        true => SlidingBuckets::new(quota, Duration::from_secs(1)),
-        false => SlidingBuckets::new(quota, Duration::from_secs(3_600)),
-    };
-    all.pair("SlidingBuckets", 1.6, buckets);
-    all.pair("  strict", 1.6, |quota, interval| {
-        buckets(quota, interval).strict()
-    });
-    // What it may cost is told beside a sorted set.
-    all.pair("SlidingLog", f64::NAN, |quota, _| SlidingLog::new(quota));
     all.pair("a tuple of three", 2.4, |quota, interval| {
         (
             TokenBucket::new(quota),
