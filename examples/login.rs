@@ -2,8 +2,8 @@
 //! address.
 //!
 //! A login holds a unit of both while its password is checked, and gives it back if that was right.
-//! So of two hundred wrong passwords sent at once five reach the check, and somebody who logs in and
-//! out all day is never refused.
+//! So of two hundred wrong passwords sent at once five reach the check, and somebody who logs in
+//! and out all day is never refused.
 //!
 //! ```text
 //! cargo run --example login

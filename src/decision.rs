@@ -90,8 +90,8 @@ impl PolicyDecision {
         self.status = Known::Resolved(self.read(|standing| *standing));
     }
 
-    /// What is said where nobody may wait any more: refused for as long as it would be delayed. What
-    /// is not delayed stays as it is.
+    /// What is said where nobody may wait any more: refused for as long as it would be delayed.
+    /// What is not delayed stays as it is.
     #[cfg(feature = "layer")]
     fn refused_for_its_delay(&self) -> Self {
         let status = self.read(|status| *status);

@@ -185,8 +185,8 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
         Call::new(self, key, Refund { cost })
     }
 
-    /// Holds the cost until it is [settled](Hold::settle) with what was really spent, or refuses it,
-    /// which changes nothing; the refusal is the inner error.
+    /// Holds the cost until it is [settled](Hold::settle) with what was really spent, or refuses
+    /// it, which changes nothing; the refusal is the inner error.
     ///
     /// Members that are not [settled](crate::algorithm::Settled) are charged at once. A cost of 0
     /// holds nothing.

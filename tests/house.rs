@@ -5,6 +5,8 @@
 mod cycles;
 #[path = "house/source.rs"]
 mod source;
+#[path = "house/width.rs"]
+mod width;
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -204,6 +206,12 @@ fn no_file_is_long_without_a_reason() {
         found, listed,
         "files of more than {MAX_LINES} lines, and those that are listed"
     );
+}
+
+#[test]
+fn comments_wrap_at_100_columns() {
+    let wide = width::wide_comments();
+    assert!(wide.is_empty(), "{}", wide.join("\n"));
 }
 
 #[test]

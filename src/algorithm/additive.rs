@@ -7,8 +7,8 @@ use super::Algorithm;
 /// An algorithm whose units can be held and [settled](super::Settled) later.
 ///
 /// A hold keeps units without charging them. It is admitted if all that is held would fit together
-/// with it, and settling charges what was really spent. That keeps the algorithm's own bound, by the
-/// time of settlement and by the time of admission, if its rule is
+/// with it, and settling charges what was really spent. That keeps the algorithm's own bound, by
+/// the time of settlement and by the time of admission, if its rule is
 ///
 /// - **monotone in units**: if more units fit, fewer do;
 /// - **monotone in time**: what fits now fits later, if nothing else is charged;

@@ -2,16 +2,16 @@
 //! [`WaitAtMost`](super::WaitAtMost).
 //!
 //! It counts as any debt bucket does, and an admitted request leaves when no more than the burst is
-//! owed with it: so the burst goes at once, and the rest one by one at the rate. One that costs more
-//! than the burst leaves when nothing is owed before it. Nobody overtakes: who is charged later
-//! leaves later, or at the same instant.
+//! owed with it: so the burst goes at once, and the rest one by one at the rate. One that costs
+//! more than the burst leaves when nothing is owed before it. Nobody overtakes: who is charged
+//! later leaves later, or at the same instant.
 //!
 //! # Who is dropped while he waits
 //!
-//! Each admission is a *turn*: a stretch of the parts that are paid off one after the other. The last
-//! turn can be taken back as if it had never been. One in the middle cannot: those behind it were
-//! promised their instants, and a newcomer in it would overtake them. So it is remembered, and taken
-//! back when it has become the last. Turns that touch are remembered as one, at most
+//! Each admission is a *turn*: a stretch of the parts that are paid off one after the other. The
+//! last turn can be taken back as if it had never been. One in the middle cannot: those behind it
+//! were promised their instants, and a newcomer in it would overtake them. So it is remembered, and
+//! taken back when it has become the last. Turns that touch are remembered as one, at most
 //! [`MAX_ROWS`] of them, and only while everything was counted under one plan.
 
 use std::time::Duration;

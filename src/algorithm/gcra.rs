@@ -95,8 +95,8 @@ impl Gcra {
         self.0.with_capacity(units).map(Self)
     }
 
-    /// Delays what comes on top of the burst until its turn, instead of refusing it; refuses it only
-    /// if the wait would be longer than this.
+    /// Delays what comes on top of the burst until its turn, instead of refusing it; refuses it
+    /// only if the wait would be longer than this.
     ///
     /// See [`WaitAtMost`](super::WaitAtMost).
     ///
@@ -110,8 +110,8 @@ impl Gcra {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Delays what comes on top of the burst until its turn, instead of refusing it; refuses it only
-    /// if the wait would be longer than this.
+    /// Delays what comes on top of the burst until its turn, instead of refusing it; refuses it
+    /// only if the wait would be longer than this.
     ///
     /// # Errors
     ///

@@ -89,8 +89,8 @@ impl LeakyBucket {
         self.0.with_capacity(units).map(Self)
     }
 
-    /// Delays what comes on top of the burst until its turn, instead of refusing it; refuses it only
-    /// if the wait would be longer than this.
+    /// Delays what comes on top of the burst until its turn, instead of refusing it; refuses it
+    /// only if the wait would be longer than this.
     ///
     /// See [`WaitAtMost`](super::WaitAtMost).
     ///
@@ -104,8 +104,8 @@ impl LeakyBucket {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Delays what comes on top of the burst until its turn, instead of refusing it; refuses it only
-    /// if the wait would be longer than this.
+    /// Delays what comes on top of the burst until its turn, instead of refusing it; refuses it
+    /// only if the wait would be longer than this.
     ///
     /// # Errors
     ///

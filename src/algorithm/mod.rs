@@ -29,15 +29,15 @@
 //!
 //! # When time steps back
 //!
-//! If the clock steps back, no time has passed, and nothing more is admitted. A state whose stamp is
-//! more than one full span in the future is moved to now with its debt kept, so that nobody is locked
-//! out for more than two spans. A window or a sub-counter that is moved lasts for its whole period from
-//! now, and an aligned window until the end of the one that begins next: one that is about to end
-//! would open another.
+//! If the clock steps back, no time has passed, and nothing more is admitted. A state whose stamp
+//! is more than one full span in the future is moved to now with its debt kept, so that nobody is
+//! locked out for more than two spans. A window or a sub-counter that is moved lasts for its whole
+//! period from now, and an aligned window until the end of the one that begins next: one that is
+//! about to end would open another.
 //!
 //! Plans that share a bucket by its name keep their bounds too: each lets no more than its bound
-//! through in a period of a clock that stands still while the real one steps back. Where they count by
-//! windows, a step back may lock one out for two spans of the longest of them.
+//! through in a period of a clock that stands still while the real one steps back. Where they count
+//! by windows, a step back may lock one out for two spans of the longest of them.
 
 use std::time::Duration;
 

@@ -38,8 +38,8 @@ pub use reply::{MemberReply, ScriptReply};
 ///   fresh one. It runs before the state is written.
 /// - `--- reply` sets the numbers that [`Script::replies`] names. It runs where nothing was
 ///   charged.
-/// - `--- beside`, which an algorithm needs whose units are [held](super::Additive), changes them to
-///   what they would be if `held` units more were charged now. It runs after `--- reply`.
+/// - `--- beside`, which an algorithm needs whose units are [held](super::Additive), changes them
+///   to what they would be if `held` units more were charged now. It runs after `--- reply`.
 ///
 /// Where [private state](Script::private_state) or a [tail](Script::tail) changes, a part sets
 /// `dirty = true`: a charge that sets neither that nor moves the expiry writes only the state.

@@ -4,11 +4,11 @@
 //!
 //! Let *fits(s, u)* be "u more units would be admitted now". It is monotone and additive (see
 //! [`Additive`]). A cost *c* is held if *fits(s, held + c)*. So at each instant *fits(s, held)*: it
-//! holds after the hold; time only makes more fit; and settling *c* with *a* ≤ *c* charges *a*, after
-//! which *held + (c − a)* units still fit, of which *c − a* are freed. Each settled unit therefore
-//! fitted when it was charged, and the algorithm alone would have admitted it then: its bound holds
-//! by the time of settlement. All that is held could be charged at once at any instant, so it holds
-//! by the time of admission too, but for what was spent beyond a hold and for debits.
+//! holds after the hold; time only makes more fit; and settling *c* with *a* ≤ *c* charges *a*,
+//! after which *held + (c − a)* units still fit, of which *c − a* are freed. Each settled unit
+//! therefore fitted when it was charged, and the algorithm alone would have admitted it then: its
+//! bound holds by the time of settlement. All that is held could be charged at once at any instant,
+//! so it holds by the time of admission too, but for what was spent beyond a hold and for debits.
 //!
 //! A refund of what was charged at admission has no such bound: time pays the charge off meanwhile,
 //! and the refund frees units that others have paid for.
@@ -49,14 +49,14 @@ const MAX_HELD_AT_MOST_MICROS: u64 = 1 << 50;
 /// spent and frees the rest at once. More than was held is charged too: the next requests wait for
 /// it.
 ///
-/// It is made by `settled()` on an algorithm: [`TokenBucket::settled`](super::TokenBucket::settled),
-/// say.
+/// It is made by `settled()` on an algorithm:
+/// [`TokenBucket::settled`](super::TokenBucket::settled), say.
 ///
 /// - **Bound**: that of the algorithm, by the time of settlement and by the time of admission, plus
 ///   what was spent beyond a hold in that span.
 /// - **Memory**: that of the algorithm, and 48 bytes per key.
-/// - **Waits**: exact while nothing is held. While others hold units it is an estimate, exact if all
-///   that is held were spent now.
+/// - **Waits**: exact while nothing is held. While others hold units it is an estimate, exact if
+///   all that is held were spent now.
 /// - **Not for** requests whose cost is known when they come: without it they are cheaper.
 ///
 /// # Example: a call is charged what it has used
@@ -84,8 +84,8 @@ pub struct Settled<A> {
 }
 
 impl<A: Additive> Settled<A> {
-    /// An algorithm that holds units by this rule; for an algorithm of your own. Those of this crate
-    /// have a method `settled`.
+    /// An algorithm that holds units by this rule; for an algorithm of your own. Those of this
+    /// crate have a method `settled`.
     pub const fn new(rule: A) -> Self {
         Self {
             rule,

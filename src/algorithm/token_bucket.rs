@@ -99,8 +99,8 @@ impl TokenBucket {
         self.0.with_capacity(units).map(Self)
     }
 
-    /// Delays what comes on top of the burst until its turn, instead of refusing it; refuses it only
-    /// if the wait would be longer than this.
+    /// Delays what comes on top of the burst until its turn, instead of refusing it; refuses it
+    /// only if the wait would be longer than this.
     ///
     /// See [`WaitAtMost`](super::WaitAtMost).
     ///
@@ -114,8 +114,8 @@ impl TokenBucket {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Delays what comes on top of the burst until its turn, instead of refusing it; refuses it only
-    /// if the wait would be longer than this.
+    /// Delays what comes on top of the burst until its turn, instead of refusing it; refuses it
+    /// only if the wait would be longer than this.
     ///
     /// # Errors
     ///

@@ -9,25 +9,26 @@ use super::{bucket_queue::BucketQueue, debt_bucket::DebtBucket};
 ///
 /// It is made by [`TokenBucket::wait_at_most`](super::TokenBucket::wait_at_most),
 /// [`Gcra::wait_at_most`](super::Gcra::wait_at_most) and
-/// [`LeakyBucket::wait_at_most`](super::LeakyBucket::wait_at_most), which are one rule here too: a request leaves when no more than
-/// the burst is owed with it, and one that costs more than the burst when nothing is owed before it.
-/// The layer does the waiting; with a [`RateLimiter`](crate::RateLimiter) of your own, sleep for
-/// [`delay`](crate::Decision::delay), or call `until_ready`. First come, first served: over Redis
-/// across all processes, in one round trip, as the delay says when it is one's turn.
+/// [`LeakyBucket::wait_at_most`](super::LeakyBucket::wait_at_most), which are one rule here too: a
+/// request leaves when no more than the burst is owed with it, and one that costs more than the
+/// burst when nothing is owed before it. The layer does the waiting; with a
+/// [`RateLimiter`](crate::RateLimiter) of your own, sleep for [`delay`](crate::Decision::delay), or
+/// call `until_ready`. First come, first served: over Redis across all processes, in one round
+/// trip, as the delay says when it is one's turn.
 ///
 /// - **Bound**: in any span of one period at most max(burst, c) + n − 1 units are released, where c
-///   is the largest cost: those who waited add nothing to it. (A little more where ticks are coarser
-///   than a microsecond, see [`TokenBucket`](super::TokenBucket).)
+///   is the largest cost: those who waited add nothing to it. (A little more where ticks are
+///   coarser than a microsecond, see [`TokenBucket`](super::TokenBucket).)
 /// - **Room**: as many units are admitted at once as the burst has and as come back in the wait,
 ///   fractions of a unit included: with one unit per 10 s, a burst of 1 and a wait of 5 s, the
 ///   second request is told to come back in 5 s, and then waits for 5 s. This is what
 ///   [`limit`](crate::Decision::limit) says, and [`remaining`](crate::Decision::remaining) how many
-///   more are admitted now, whether they go at once or wait. A cost above it never fits. A burst of 0
-///   admits nothing.
+///   more are admitted now, whether they go at once or wait. A cost above it never fits. A burst of
+///   0 admits nothing.
 /// - **Memory**: 32 bytes per key, and up to 1.5 KB more while dropped requests are remembered.
 /// - **Not for** callers who would rather be told to come back; and each request that waits takes
-///   memory, for which [`LeakyBucketQueue`](super::LeakyBucketQueue) says more: of dropped requests,
-///   of timers, and of the inner service, the same holds here. A
+///   memory, for which [`LeakyBucketQueue`](super::LeakyBucketQueue) says more: of dropped
+///   requests, of timers, and of the inner service, the same holds here. A
 ///   [refund](crate::RateLimiter::refund) changes nothing.
 ///
 /// # Example: two at once, the third half a second later, no wait of more than a second

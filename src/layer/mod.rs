@@ -311,8 +311,8 @@ impl<A, S, F, C, R, X, E, D, Z> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z
         self.with(|options| options.settle(SettledAtEnd(spent)))
     }
 
-    /// Lets at most so many requests wait at the same time, of all keys together; one more is refused
-    /// with 429 (gRPC: `RESOURCE_EXHAUSTED`).
+    /// Lets at most so many requests wait at the same time, of all keys together; one more is
+    /// refused with 429 (gRPC: `RESOURCE_EXHAUSTED`).
     ///
     /// Requests wait where the algorithm [delays](crate::Decision::delay) them, and each takes the
     /// memory of a request; by default nothing bounds how many do but the room of each key. Clones

@@ -23,12 +23,12 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
     ///
     /// First come, first served: in this process those who wait for one key wait in one line, over
     /// all limiters with the same policy and clones of one store. Only the first of them asks the
-    /// store, and not before the announced wait is over; whoever comes meanwhile stands behind, even
-    /// with a smaller cost. [`check`](Self::check) does not wait in line, and other processes have
-    /// lines of their own. Where requests are [delayed](Decision::delay), as by
+    /// store, and not before the announced wait is over; whoever comes meanwhile stands behind,
+    /// even with a smaller cost. [`check`](Self::check) does not wait in line, and other processes
+    /// have lines of their own. Where requests are [delayed](Decision::delay), as by
     /// [`LeakyBucket::queue`](crate::algorithm::LeakyBucket::queue) and
-    /// [`wait_at_most`](crate::algorithm::WaitAtMost), the line ends at the admission, whose delay is
-    /// slept off too: the store's order is everyone's.
+    /// [`wait_at_most`](crate::algorithm::WaitAtMost), the line ends at the admission, whose delay
+    /// is slept off too: the store's order is everyone's.
     ///
     /// Dropping the future (as a `timeout` does) charges nothing, and the next in line takes its
     /// turn at once. One that was admitted and sleeps its delay off gives its turn back where a
@@ -38,12 +38,13 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
     /// It sleeps by tokio's timer, so it is there with the features `layer` and `redis`, and panics
     /// outside of a tokio runtime with time if it has to wait. The timer is good to a millisecond:
     /// with a burst of 1 and above some hundred units a second it is slower than the limit. In a
-    /// test with a clock of its own, the store's clock must go with tokio's, or nobody's turn comes.
+    /// test with a clock of its own, the store's clock must go with tokio's, or nobody's turn
+    /// comes.
     ///
     /// # Errors
     ///
-    /// The store could not decide; or, of the kind [`InvalidInput`](StoreErrorKind::InvalidInput) and
-    /// at once, the cost is more than the limit ever lets through.
+    /// The store could not decide; or, of the kind [`InvalidInput`](StoreErrorKind::InvalidInput)
+    /// and at once, the cost is more than the limit ever lets through.
     ///
     /// # Example: five jobs, one each 10 ms
     ///

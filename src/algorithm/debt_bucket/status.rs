@@ -18,8 +18,8 @@ pub(in crate::algorithm) struct Owed {
     pub(super) is_admitted: bool,
     /// If requests wait: the burst, in parts, and what of the capacity is less than a unit. Else 0.
     ///
-    /// A request goes through at once, or when no more than the burst is owed with it; one that costs
-    /// more than the burst, when nothing is owed before it.
+    /// A request goes through at once, or when no more than the burst is owed with it; one that
+    /// costs more than the burst, when nothing is owed before it.
     pub(super) burst_and_rest: u64,
 }
 

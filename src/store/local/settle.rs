@@ -29,8 +29,8 @@ impl<K: Key, S> Table<K, S> {
         }
     }
 
-    /// Settles a hold where it lies: in the entry of its key, or in the overflow bucket. If it is in
-    /// neither any more, only what was spent beyond it is charged.
+    /// Settles a hold where it lies: in the entry of its key, or in the overflow bucket. If it is
+    /// in neither any more, only what was spent beyond it is charged.
     pub(super) fn settle<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
         key: &Q,

@@ -219,7 +219,7 @@ impl RedisStore {
 
     /// A store with another prefix, digest key, deadline, bound or clock.
     ///
-    /// # Example: a staging system beside the real one, and callers who would rather wait than be refused
+    /// # Example: a staging system beside the real one, and callers who wait instead
     ///
     /// ```
     /// use std::time::Duration;

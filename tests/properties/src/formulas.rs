@@ -67,11 +67,13 @@ pub fn queue(n: i128, period: i128, tick: i128, largest_cost: i128) -> i128 {
     rounded_up(n * tick * ticks, period) - 1 + largest_cost
 }
 
-/// As a [`queue`] in which no cost is less than the burst, whatever the wait: max(burst, c) + n − 1.
+/// As a [`queue`] in which no cost is less than the burst, whatever the wait: max(burst, c) + n −
+/// 1.
 ///
 /// With more than a unit per microsecond it is more than the max(burst, c) + ⌊n(P−1)/P⌋ of a bucket
-/// that refuses: a release is rounded up to the next microsecond, and what is paid off in the rest of
-/// it is not lost. With 2 in 1 µs, a burst of 1 and a wait of 1 µs, of three at 0 two leave at 1.
+/// that refuses: a release is rounded up to the next microsecond, and what is paid off in the rest
+/// of it is not lost. With 2 in 1 µs, a burst of 1 and a wait of 1 µs, of three at 0 two leave at
+/// 1.
 pub fn wait_at_most(n: i128, period: i128, tick: i128, burst: i128, largest_cost: i128) -> i128 {
     if burst == 0 || largest_cost == 0 {
         return 0;

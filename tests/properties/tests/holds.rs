@@ -316,8 +316,8 @@ impl Claim for DecidesAsTheAlgorithmAlone<'_> {
 }
 
 impl<A: Additive<State: Debug>> Played<A> {
-    /// A look tells the same as a refusal: what is left, and how long to wait if all that is held is
-    /// spent now.
+    /// A look tells the same as a refusal: what is left, and how long to wait if all that is held
+    /// is spent now.
     fn what_is_told_is_true(&self, name: &str, cost: u32) -> Claimed {
         let now = at(self.now);
         let (admitted, snapshot) = self.settled.look(&self.state, cost, now);

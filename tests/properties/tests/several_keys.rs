@@ -215,7 +215,8 @@ macro_rules! places {
 places!(pair, A a x u8, 0; B b y u8, 1);
 places!(triple, A a x u8, 0; B b y u8, 1; C c z u8, 2);
 
-/// Mixes of all algorithms; with `for_ever`, a store forgets nothing, since other numbers of the same names matter so long.
+/// Mixes of all algorithms; with `for_ever`, a store forgets nothing, since other numbers of the
+/// same names matter so long.
 #[rustfmt::skip]
 fn subjects(numbers: &Numbers, for_ever: bool) -> Vec<Subject> {
     let (quota, other, burst) = (numbers.quota(), numbers.other_quota(), numbers.burst);

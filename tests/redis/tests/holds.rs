@@ -93,8 +93,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
-/// Plays the steps on both: the rule with one state, and the store. Each step is one of these plans'
-/// of one policy.
+/// Plays the steps on both: the rule with one state, and the store. Each step is one of these
+/// plans' of one policy.
 fn is_the_pure_rules<A: Scripted>(
     redis: &Redis,
     plans: [A; 2],
@@ -140,8 +140,8 @@ fn is_the_pure_rules<A: Scripted>(
                     receipts.push((step.plan, ours, theirs.snapshot, cost));
                 }
             }
-            // Where a generation has ended, to look at a log writes it down: a clock that steps back
-            // afterwards, and the next plan, find it so.
+            // Where a generation has ended, to look at a log writes it down: a clock that steps
+            // back afterwards, and the next plan, find it so.
             Ask::Peek if name.contains("log") && looks_write => {}
             Ask::Peek if name.contains("buckets") && looks_write => {}
             Ask::Peek => {

@@ -1,5 +1,5 @@
-//! Token bucket, leaky bucket and GCRA, as they are and where requests wait, and the leaky bucket as
-//! a queue.
+//! Token bucket, leaky bucket and GCRA, as they are and where requests wait, and the leaky bucket
+//! as a queue.
 
 use super::{Bound, Counts, Model};
 use crate::formulas::{self, greatest_common_divisor, rounded_up};
