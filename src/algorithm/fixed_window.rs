@@ -140,15 +140,9 @@ impl Algorithm for FixedWindow {
             state.count = window;
             return;
         }
-        if !state.has_plan(&self.own) {
-            // Others began it elsewhere.
-            let aligned = self.windows.opens == Opens::AtMultiplesOfThePeriod;
-            let latest = max(now.as_micros(), window.start);
-            window.start = if aligned {
-                self.windows.start_at(latest)
-            } else {
-                window.start
-            };
+        if self.windows.opens == Opens::AtMultiplesOfThePeriod {
+            // Others may have begun it elsewhere.
+            window.start = (self.windows).start_at(max(now.as_micros(), window.start));
         }
         state.admitted(&self.own, window, units, now);
     }

@@ -268,7 +268,7 @@ impl<R: Rule> CountByPlan<R> {
         };
         let mut other = match other {
             _ if latest == own.latest => other,
-            Some(other) if other.rule != own.latest && other.expires_at_micros > micros => {
+            Some(other) if other.rule != own.latest => {
                 let (kept, left) = match last() {
                     last if last.expires_at_micros > other.expires_at_micros => (last, other),
                     last => (other, last),
@@ -305,12 +305,6 @@ impl<R: Rule> CountByPlan<R> {
     /// Whether whoever was admitted last was so under these numbers.
     pub(super) fn was_last_admitted_under(&self, own: &Plans<R>) -> bool {
         self.plans.latest == own.latest
-    }
-
-    /// Whether there is a plan of these numbers.
-    pub(super) fn has_plan(&self, own: &Plans<R>) -> bool {
-        let other = &self.plans.other;
-        self.plans.latest == own.latest || other.is_some_and(|other| other.rule == own.latest)
     }
 
     /// Changes the count of the plan with these numbers, or, if there is none, the latest plan's.

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::next_of;
 use crate::{
     Quota,
-    algorithm::{Algorithm, FixedWindow, SlidingWindow, TokenBucket},
+    algorithm::{Algorithm, FixedWindow, Scripted, SlidingWindow, TokenBucket},
     clock::Timestamp,
 };
 
@@ -174,5 +174,76 @@ fn a_state_of_two_plans_is_fresh_when_both_are_over() {
     for plan in [&long, &short] {
         assert!(!plan.is_fresh(&state, Timestamp::from_micros(1_002_999)));
         assert!(plan.is_fresh(&state, Timestamp::from_micros(1_003_000)));
+    }
+}
+
+/// Admits one under each of these plans, at so many microseconds; then tells what is kept of further
+/// plans, and of the other one its period and what it has used.
+fn kept_after<const N: usize>(admissions: [(u64, u64); N]) -> ([u64; 4], Option<[u64; 2]>) {
+    let mut state = window(1).fresh(Timestamp::default());
+    for (period, micros) in admissions {
+        let now = Timestamp::from_micros(micros);
+        assert!(window(period).step(&mut state, 1, now).0);
+    }
+    let mut told = Vec::new();
+    window(1).numbers(&state, &mut |number| told.push(number));
+    // The count, and whose it is, come first.
+    let (further, other) = told[4..].split_at(4);
+    let other = other.first().map(|period| [*period, other[3]]);
+    (further.try_into().unwrap(), other)
+}
+
+#[test]
+fn a_plan_is_kept_until_what_it_has_counted_is_over() {
+    // What the first has counted is over at 1 002 000 µs, what the second has at 1 003 000.
+    let at = |micros| kept_after([(1_000, 1_000_050), (1_700, 1_000_050), (1_700, micros)]);
+    assert_eq!(at(1_001_999), ([0; 4], Some([1_000, 1])));
+    assert_eq!(at(1_002_000), ([0; 4], None));
+}
+
+#[test]
+fn of_further_plans_is_kept_what_is_not_over() {
+    let (first, second) = ((1_000, 1_000_050), (1_700, 1_000_050));
+    // The first becomes a further one at once, or as late as here.
+    for third in [1_000_050, 1_001_999] {
+        let at = |micros| kept_after([first, second, (2_300, third), (2_300, micros)]).0;
+        assert_eq!(at(1_001_999), [2, 1_000_000, 1_002_000, 2_000]);
+        assert_eq!(at(1_002_000), [0; 4]);
+    }
+    let at = |micros| kept_after([first, second, (2_300, micros)]).0;
+    assert_eq!(at(1_002_000), [0; 4]);
+}
+
+#[test]
+fn of_two_plans_that_matter_as_long_the_one_that_was_kept_stays() {
+    let first = (1_000, 1_000_050);
+    let (further, other) = kept_after([first, (500, 1_001_050), (2_300, 1_001_060)]);
+    assert_eq!(further, [1, 1_001_000, 1_002_000, 1_000]);
+    assert_eq!(other, Some([1_000, 2]));
+}
+
+#[test]
+fn a_step_back_leaves_what_was_counted_at_that_instant_as_it_is() {
+    let at = Timestamp::from_micros;
+    let plans = [10, 1_000, 2_000, 100];
+    let [short, second, third, fourth] =
+        plans.map(|period| five_in(|quota| SlidingWindow::new(quota).named("plan"), period));
+    let (ahead, now) = (at(1_000_050), at(1_000_010));
+    let mut latest = short.fresh(ahead);
+    for plan in [&short, &second, &third] {
+        assert!(plan.step(&mut latest, 1, ahead).0);
+    }
+    // For the fourth plan the others are not far ahead. Two of what they counted were in the window
+    // before its running one.
+    assert!(fourth.step(&mut latest, 1, now).0);
+    let mut other = latest.clone();
+    assert!(third.step(&mut other, 1, now).0);
+    for (state, left) in [(latest, 2), (other, 1)] {
+        let mut mended = state.clone();
+        short.mend(&mut mended, now);
+        assert_ne!(mended, state, "the others are moved");
+        has_left(&fourth, &mended, left, now);
+        // Less of that window counts later.
+        has_left(&fourth, &mended, left + 1, at(1_000_060));
     }
 }
