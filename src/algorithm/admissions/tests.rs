@@ -42,6 +42,22 @@ fn a_list_of_which_little_is_left_has_room_for_little() {
 }
 
 #[test]
+fn room_is_halved_where_less_than_a_quarter_of_it_is_used_and_a_little_is_kept() {
+    let mut log = Admissions::since(0);
+    // The first entry and the last stand beside the list.
+    for slot in 1..=66 {
+        log.append(&log.all(), 1, slot);
+    }
+    let room = log.room();
+    assert_eq!(room, 2 * SMALL);
+    let quarter = (room / SPARSE) as u64;
+    for (left, room) in [(quarter, room), (quarter - 1, SMALL), (0, SMALL)] {
+        log.forget(&log.counted(|entry| entry.slot < 65 - left));
+        assert_eq!(log.room(), room, "for {left}");
+    }
+}
+
+#[test]
 fn two_entries_hold_what_is_over_and_what_counts() {
     let mut log = Admissions::since(0);
     let admitted = [(1, 2), (3, 1), (5, 4), (9, 1)];
