@@ -283,29 +283,25 @@ impl Log {
         now: Timestamp,
     ) -> LogSnapshot {
         let limit = self.quota.units();
-        let (mut more_after, mut all_after, mut cost_after) = (0, 0, 0);
-        if counted.units > 0 {
-            // Until so many units are over there is no room for these.
-            let after = |units: u64| {
-                let units = (counted.units + units).saturating_sub(limit);
-                state.slot_of_unit(counted, units)
-            };
+        // Until so many units are over there is no room for these.
+        let after = |units: u64| {
+            let units = (counted.units + units).saturating_sub(limit);
+            state.slot_of_unit(counted, units)
+        };
+        LogSnapshot {
+            units: counted.units,
             // A quota that was made smaller may be exceeded by more than the first entry.
-            more_after = if counted.units <= limit {
+            more_after: if counted.units <= limit {
                 counted.first_slot
             } else {
                 after(1)
-            };
-            all_after = state.stamp;
-            if !admitted && u64::from(cost) <= limit {
-                cost_after = after(u64::from(cost));
-            }
-        }
-        LogSnapshot {
-            units: counted.units,
-            more_after,
-            all_after,
-            cost_after,
+            },
+            all_after: state.stamp,
+            cost_after: if !admitted && u64::from(cost) <= limit {
+                after(u64::from(cost))
+            } else {
+                0
+            },
             now,
             cost,
             admitted,
