@@ -47,3 +47,81 @@ fn an_id_tells_numbers_apart_and_is_the_same_in_every_build() {
     assert_eq!(id(1), 0x0016_bbfb_e7c9_1aa1);
     assert_eq!(id(1_000), 0x000a_90da_76c8_ef09);
 }
+
+fn log(units: u64, micros: u64) -> Log {
+    let quota = Quota::new(units, Duration::from_micros(micros));
+    let policy = Policy::new("log", &[units, micros], quota.period());
+    Log::new(policy, quota, 1, micros).unwrap()
+}
+
+fn at(micros: u64) -> Timestamp {
+    Timestamp::from_micros(1_000_000 + micros)
+}
+
+/// How many units are left under these numbers after so many microseconds.
+fn left(log: &Log, state: &Logging, micros: u64) -> u64 {
+    let snapshot = log.look(state, 0, at(micros)).1;
+    log.decision(&snapshot).remaining()
+}
+
+#[test]
+fn others_are_kept_until_none_of_their_entries_matters() {
+    let [long, short] = [log(5, 1_000), log(5, 300)];
+    // One is admitted under the first plan, later one under the second, and once more.
+    let others = |plans: [&Log; 2], second, third| {
+        let mut state = plans[0].fresh(at(0));
+        for (plan, micros) in [(plans[0], 0), (plans[1], second), (plans[1], third)] {
+            assert!(plan.step(&mut state, 1, at(micros)).0);
+        }
+        state
+            .kept
+            .others
+            .map(|(reach, until)| (reach.micros, until))
+    };
+    let until = at(1_000).as_micros();
+    assert_eq!(others([&long, &short], 100, 999), Some((1_000, until)));
+    assert_eq!(others([&long, &short], 999, 999), Some((1_000, until)));
+    assert_eq!(others([&long, &short], 100, 1_000), None);
+    assert_eq!(others([&long, &short], 1_000, 1_000), None);
+    let until = at(300).as_micros();
+    assert_eq!(others([&short, &long], 100, 299), Some((300, until)));
+    assert_eq!(others([&short, &long], 100, 300), None);
+    // What was given back matters to nobody.
+    let mut state = long.fresh(at(0));
+    assert!(long.step(&mut state, 1, at(0)).0);
+    long.refund(&mut state, 1, at(0));
+    assert!(short.step(&mut state, 1, at(100)).0);
+    assert_eq!(state.kept.others, None);
+}
+
+#[test]
+fn a_debit_beyond_what_totals_tell_apart_makes_one_entry_of_all() {
+    let few = u64::from(u32::MAX);
+    let most_units = MAX_UNITS;
+    for (units, most, once_over) in [(5, few, 4), (most_units, MOST_TOTAL, most_units - 1)] {
+        let log = log(units, 1_000);
+        let mut state = log.fresh(at(0));
+        log.debit(&mut state, most - 1, at(0));
+        let (mut fits, mut beyond) = (state.clone(), state.clone());
+        log.debit(&mut fits, 1, at(100));
+        assert_eq!(left(&log, &fits, 999), 0);
+        assert_eq!(left(&log, &fits, 1_000), once_over);
+        log.debit(&mut beyond, 2, at(100));
+        assert_eq!(left(&log, &beyond, 1_000), 0);
+        assert_eq!(left(&log, &beyond, 1_100), units);
+        // What is over has made room.
+        log.debit(&mut state, 2, at(1_000));
+        assert_eq!(left(&log, &state, 1_000), units - 2);
+    }
+}
+
+#[test]
+fn a_debit_counts_all_entries_that_matter_to_another_plan() {
+    let [long, short] = [log(5, 1_000), log(5, 100)];
+    let mut state = long.fresh(at(0));
+    long.debit(&mut state, u64::from(u32::MAX) - 1, at(0));
+    assert!(short.step(&mut state, 1, at(100)).0);
+    short.debit(&mut state, 1, at(200));
+    assert_eq!(left(&long, &state, 1_000), 0);
+    assert_eq!(left(&short, &state, 300), 5);
+}
