@@ -11,39 +11,17 @@ use std::{
     time::Duration,
 };
 
+#[path = "support/curious.rs"]
+mod curious;
 #[path = "support/ready.rs"]
 mod ready;
 
+use curious::Curious;
 use ready::ready;
 use tollgate::{EachOf, Quota, RateLimiter, algorithm::FixedWindow, store::LocalStore};
-use tracing::{Event, Metadata, Subscriber, span};
 
 fn unnamed(number: u64) -> FixedWindow {
     FixedWindow::new(Quota::per_day(number))
-}
-
-/// Asks the store that is told of, whenever it is told something.
-struct Curious<F> {
-    ask: F,
-    told: Arc<AtomicUsize>,
-}
-
-impl<F: Fn() + 'static + Send + Sync> Subscriber for Curious<F> {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(1)
-    }
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-    fn event(&self, event: &Event<'_>) {
-        assert_eq!(event.metadata().target(), "tollgate::local_store");
-        self.told.fetch_add(1, Ordering::Relaxed);
-        (self.ask)();
-    }
-    fn enter(&self, _: &span::Id) {}
-    fn exit(&self, _: &span::Id) {}
 }
 
 #[test]

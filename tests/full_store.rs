@@ -1,0 +1,54 @@
+//! The operator is told of a store that is full of live keys. (Alone in its file: of two threads that
+//! come to an event first at the same time, `tracing` may tell neither.)
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    thread,
+    time::Duration,
+};
+
+#[path = "support/curious.rs"]
+mod curious;
+#[path = "support/ready.rs"]
+mod ready;
+
+use curious::Curious;
+use ready::ready;
+use tollgate::{Quota, RateLimiter, algorithm::FixedWindow, store::LocalStore};
+
+#[test]
+fn an_operator_whose_store_is_full_is_told_once_and_may_ask_the_same_store() {
+    let (done, is_done) = mpsc::channel();
+    thread::spawn(move || {
+        let limiter_of = |units| {
+            let store = LocalStore::builder().max_keys(2).build();
+            RateLimiter::new(FixedWindow::new(Quota::per_day(units)), store)
+        };
+        let [limiter, other] = [3, 1_000].map(limiter_of);
+        let told = Arc::new(AtomicUsize::new(0));
+        let curious = Curious {
+            ask: {
+                let limiter = limiter.clone();
+                move || assert!(ready(limiter.check(&1_000_000)).is_ok())
+            },
+            told: Arc::clone(&told),
+        };
+        tracing::subscriber::with_default(curious, || {
+            // Two have a place. Those after them share a bucket, and most of them are refused.
+            for (before, limiter) in [limiter, other].iter().enumerate() {
+                for key in 0..100 {
+                    let _ = ready(limiter.check(&key));
+                    let times = before + usize::from(key >= 2);
+                    assert_eq!(told.load(Ordering::Relaxed), times, "after key {key}");
+                }
+            }
+        });
+        done.send(()).unwrap();
+    });
+    let told = is_done.recv_timeout(Duration::from_secs(60));
+    told.expect("it is told of, and does not wait for itself");
+}
