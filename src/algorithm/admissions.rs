@@ -310,11 +310,7 @@ impl Admissions {
         let between = self
             .between()
             .and_then(|between| between.get(between.partition_point(|entry| entry.total < total)));
-        match between {
-            Some(entry) => entry.slot,
-            None if total <= self.total => self.stamp,
-            None => 0,
-        }
+        between.map_or(self.stamp, |entry| entry.slot)
     }
 }
 
