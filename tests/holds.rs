@@ -290,6 +290,35 @@ fn a_debt_in_the_shared_bucket_stops_at_its_capacity() {
 }
 
 #[test]
+fn what_is_spent_beyond_a_hold_in_the_shared_bucket_is_charged_there() {
+    let (store, _) = store(1);
+    let bucket = TokenBucket::new(Quota::per_hour(60)).settled();
+    let limiter = RateLimiter::new(bucket, store.clone());
+    let _known = held(&limiter, &0, 1).unwrap();
+    let [more, less] = [1, 2].map(|key| held(&limiter, &key, 10).unwrap());
+    drop(more.settle(13));
+    drop(less.settle(4));
+    assert_eq!(remaining(&limiter, &3), 60 - 13 - 4);
+    assert_eq!(store.usage().keys, 1);
+}
+
+#[test]
+fn a_hold_that_is_gone_charges_nobody_when_no_more_than_it_was_spent() {
+    let (store, _) = store(10);
+    let limiter = RateLimiter::new(ten(), store.clone());
+    for spent in [0, 3, 4] {
+        let gone = held(&limiter, &1, 4).unwrap();
+        ready(limiter.reset(&1)).unwrap();
+        drop(gone.settle(spent));
+        assert_eq!(store.usage().keys, 0, "{spent} of 4");
+    }
+    let gone = held(&limiter, &1, 4).unwrap();
+    ready(limiter.reset(&1)).unwrap();
+    drop(gone.settle(5));
+    assert_eq!((store.usage().keys, remaining(&limiter, &1)), (1, 9));
+}
+
+#[test]
 fn a_debt_of_ones_own_is_paid_to_the_last_unit() {
     let (store, clock) = store(10);
     let limiter = RateLimiter::new(TokenBucket::new(Quota::per_second(1)).burst(10), store);

@@ -144,6 +144,22 @@ fn a_clock_that_steps_back_after_forgetting_opens_nothing() {
     run("LeakyBucketQueue", LeakyBucket::new(quota).queue());
 }
 
+#[test]
+fn a_clock_that_steps_back_where_nobody_was_forgotten_takes_nothing_from_a_newcomer() {
+    let (store, clock) = store(1_000);
+    let limiter = RateLimiter::new(TokenBucket::new(Quota::per_minute(10)), store);
+    clock.advance(MINUTE / 2);
+    // Enough to visit all of the store.
+    for _ in 0..20_000 {
+        admits(&limiter, &0_u64);
+    }
+    assert!(admits(&limiter, &1));
+    clock.set(START);
+    assert!(admits_cost(&limiter, &2, 10));
+    clock.advance(MINUTE / 10);
+    assert!(admits(&limiter, &2));
+}
+
 /// A store of one place, which is taken for an hour.
 fn full_store(
     quota: Quota,

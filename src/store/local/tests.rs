@@ -94,6 +94,39 @@ fn a_slice_visits_a_few_buckets_and_no_more() {
 }
 
 #[test]
+fn a_known_key_brings_a_slice_once_in_32_calls() {
+    const CALLS: usize = 3_200;
+    let algorithm = FixedWindow::new(Quota::per_minute(5));
+    let table = Table::new(1_000_000);
+    for key in 0..100_000_u64 {
+        admits(&table, &algorithm, key, START);
+    }
+    let idle = START.saturating_add(Duration::from_secs(120));
+    for _ in 0..CALLS {
+        admits(&table, &algorithm, 0, idle);
+    }
+    let gone = 100_000 - table.keys();
+    assert!(
+        (1..=CALLS / 32 * BUCKETS_FOR_KNOWN_KEYS).contains(&gone),
+        "{gone} went"
+    );
+}
+
+#[test]
+fn keys_are_spread_over_all_shards() {
+    let algorithm = FixedWindow::new(Quota::per_minute(5));
+    let table = Table::new(4_000_000);
+    for key in 0..200_000_u64 {
+        admits(&table, &algorithm, key, START);
+    }
+    let shards = table.shards.lock_all();
+    let keys: Vec<usize> = shards.map(|shard| shard.entries.len()).collect();
+    let (fewest, most) = (*keys.iter().min().unwrap(), *keys.iter().max().unwrap());
+    // Of 313 shards, each with 639 on average.
+    assert!(500 < fewest && most < 780, "{fewest} to {most}");
+}
+
+#[test]
 fn a_newcomer_to_a_full_table_visits_a_bounded_number_of_buckets() {
     const KEYS: usize = 100_000;
     let algorithm = FixedWindow::new(Quota::per_minute(5));
