@@ -409,3 +409,6 @@ fn severity(standing: &Status) -> (u8, u64) {
         Outcome::NeverFits => (2, 0),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+use super::*;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn policy(name: &str, limit: u64, window: Duration) -> Policy {
+    let policy = Policy::new("x", &[limit], window);
+    policy.named(name).unwrap()
+}
+
+fn status(remaining: u64, outcome: Outcome) -> Status {
+    Status {
+        remaining,
+        outcome,
+        replenished_after_micros: 2_000_000,
+        reset_after_micros: 3_000_000,
+        delay_micros: 0,
+    }
+}
+
+fn decided(name: &str, remaining: u64, outcome: Outcome) -> PolicyDecision {
+    PolicyDecision::new(&policy(name, 10, MINUTE), status(remaining, outcome))
+}
+
+fn queued(name: &str, delay_micros: u64) -> PolicyDecision {
+    let status = Status {
+        delay_micros,
+        ..status(4, Outcome::Admitted)
+    };
+    PolicyDecision::new(&policy(name, 10, MINUTE), status)
+}
+
+#[test]
+fn of_policies_that_bind_alike_the_first_is_told() {
+    for outcome in [
+        Outcome::Admitted,
+        Outcome::RefusedForMicros(5),
+        Outcome::NeverFits,
+    ] {
+        let both = ["first", "second"].map(|name| decided(name, 3, outcome));
+        assert_eq!(Decision::of_all(both.into()).policy(), "first");
+    }
+}
+
+#[test]
+fn what_never_fits_binds_before_a_wait_and_that_before_what_is_left() {
+    let policies = [
+        decided("little", 1, Outcome::Admitted),
+        decided("none", 0, Outcome::Admitted),
+        decided("short", 9, Outcome::RefusedForMicros(1)),
+        decided("long", 9, Outcome::RefusedForMicros(u64::MAX)),
+        decided("hopeless", 9, Outcome::NeverFits),
+    ];
+    for (weaker, stronger) in policies.iter().zip(&policies[1..]) {
+        for pair in [[weaker, stronger], [stronger, weaker]] {
+            let together = Decision::of_all(pair.map(PolicyDecision::clone).into());
+            assert_eq!(together.policy(), stronger.policy());
+            assert_eq!(together.never_fits(), stronger.never_fits());
+            assert_eq!(together.retry_after(), stronger.retry_after());
+            assert_eq!(together.is_admitted(), stronger.is_admitted());
+        }
+    }
+}
+
+#[test]
+fn decisions_are_equal_that_tell_the_same() {
+    let worked_out = |status: &LazyStatus, limit: u64| Status {
+        remaining: limit - status.numbers()[0],
+        ..super::tests::status(0, Outcome::Admitted)
+    };
+    let lazy = |name, limit, missing| {
+        let status = LazyStatus::new(0, [missing, 0, 0, 0, 0, 0, 0], worked_out);
+        PolicyDecision::lazy(&policy(name, limit, MINUTE), status)
+    };
+    assert_eq!(lazy("a", 10, 6), decided("a", 4, Outcome::Admitted));
+    assert_eq!(lazy("a", 10, 6), lazy("a", 10, 6).resolved());
+    assert_ne!(lazy("a", 10, 6), lazy("a", 10, 5));
+    assert_ne!(lazy("a", 10, 6), lazy("b", 10, 6));
+    assert_ne!(lazy("a", 10, 6), lazy("a", 11, 7));
+    let other_window = policy("a", 10, MINUTE * 2);
+    let other_window = PolicyDecision::new(&other_window, status(4, Outcome::Admitted));
+    assert_ne!(lazy("a", 10, 6), other_window);
+}
+
+#[test]
+fn what_is_freed_is_left_up_to_the_limit_and_no_wait_is_told_where_all_is_there() {
+    let freed = |units| decided("a", 4, Outcome::Admitted).with_freed(units);
+    assert_eq!(freed(0), decided("a", 4, Outcome::Admitted));
+    let some = freed(5);
+    assert_eq!(some.remaining(), 9);
+    assert_eq!(some.replenished_after(), Duration::from_secs(2));
+    assert_eq!(some.reset_after(), Duration::from_secs(3));
+    for all in [6, 7, u64::MAX].map(freed) {
+        assert_eq!(all.remaining(), 10);
+        assert_eq!(all.replenished_after(), Duration::ZERO);
+        assert_eq!(all.reset_after(), Duration::ZERO);
+    }
+}
+
+#[cfg(feature = "layer")]
+#[test]
+fn who_may_not_wait_is_refused_by_the_queue_for_as_long_as_it_would_take() {
+    let free = decided("free", 2, Outcome::Admitted);
+    let refused = Decision::of_one(queued("queue", 7)).refused_for_its_delay();
+    assert_eq!(refused.retry_after(), Some(Duration::from_micros(7)));
+    assert_eq!((refused.remaining(), refused.delay()), (0, Duration::ZERO));
+    assert_eq!(
+        refused.policies()[0].replenished_after(),
+        Duration::from_micros(7)
+    );
+    assert_eq!(refused.reset_after(), Duration::from_secs(3));
+
+    let both = Decision::of_all(vec![free.clone(), queued("queue", 7)]);
+    assert_eq!(both.delay(), Duration::from_micros(7));
+    let refused = both.refused_for_its_delay();
+    assert_eq!(refused.policy(), "queue");
+    assert_eq!(refused.policies()[0], free);
+    assert!(!refused.policies()[1].is_admitted());
+}
+
+#[test]
+fn a_delay_is_told_of_an_admission_and_of_no_refusal() {
+    let refused = decided("refused", 0, Outcome::RefusedForMicros(1));
+    let admitted = decided("admitted", 0, Outcome::Admitted);
+    let delay = |other| Decision::of_all(vec![queued("queue", 7), other]).delay();
+    assert_eq!(delay(admitted), Duration::from_micros(7));
+    assert_eq!(delay(refused), Duration::ZERO);
+}
+
+#[test]
+fn a_printed_decision_says_all_that_can_be_asked_of_it() {
+    let refused = decided("daily", 3, Outcome::RefusedForMicros(7_000_000));
+    let printed = format!("{:?}", Decision::of_one(refused));
+    for told in [
+        "Decision {",
+        "is_admitted: false",
+        "remaining: 3",
+        "retry_after: Some(7s)",
+        "reset_after: 3s",
+        "delay: 0ns",
+        "policies: [PolicyDecision {",
+        "policy: \"daily\"",
+        "limit: 10",
+        "window: 60s",
+        "never_fits: false",
+        "replenished_after: 2s",
+    ] {
+        assert!(printed.contains(told), "{told} is not in {printed}");
+    }
+}
+
+#[test]
+fn where_all_is_there_there_is_nothing_to_wait_for() {
+    let full = Status::of(10, 10, 1, true, |_| unreachable!("it is asked for a wait"));
+    assert_eq!(full.replenished_after_micros, 0);
+    assert_eq!(full.reset_after_micros, 0);
+}
+
+#[test]
+fn there_is_more_before_a_larger_cost_fits() {
+    let wait = |units: u64| (units <= 10).then_some(units * 100);
+    let refused = Status::of(10, 3, 6, false, wait);
+    assert_eq!(refused.outcome, Outcome::RefusedForMicros(600));
+    assert_eq!(refused.replenished_after_micros, 400);
+    assert_eq!(refused.reset_after_micros, 1_000);
+    let hopeless = Status::of(10, 3, 11, false, wait);
+    assert_eq!(hopeless.outcome, Outcome::NeverFits);
+    assert_eq!(hopeless.replenished_after_micros, 400);
+}
