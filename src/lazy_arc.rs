@@ -47,3 +47,26 @@ impl<T> Deref for LazyArc<T> {
         &self.value
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_what_was_shared_of_it_and_whatever_equals_it() {
+        let value = LazyArc::new(5);
+        for _ in 0..2 {
+            assert!(value.is(&Arc::new(5)));
+            assert!(!value.is(&Arc::new(6)));
+            assert!(value.is(&value.shared()));
+        }
+    }
+
+    #[test]
+    fn it_is_moved_to_the_heap_once() {
+        let value = LazyArc::new(5);
+        assert_eq!((*value, *value.shared()), (5, 5));
+        assert!(Arc::ptr_eq(&value.shared(), &value.shared()));
+        assert!(Arc::ptr_eq(&value.shared(), &value.clone().shared()));
+    }
+}
