@@ -38,13 +38,34 @@ async fn what_is_printed_names_no_caller() {
 
     let store = LocalStore::new();
     let limiter = RateLimiter::new(TokenBucket::new(Quota::per_day(7)), store.clone());
-    limiter.check(SECRET).await.unwrap();
+    let check = limiter.check(SECRET);
+    let call = format!("{check:?}");
+    assert!(
+        call.starts_with("Call {") && call.contains("Check { cost: 1 }"),
+        "{call}"
+    );
+    check.await.unwrap();
     let (limiter, store) = (format!("{limiter:?}"), format!("{store:?}"));
     assert!(
         store.starts_with("LocalStore {") && store.contains("keys: 1"),
         "{store}"
     );
-    for printed in [layer, service, under_way, limiter, store] {
+    for printed in [layer, service, under_way, call, limiter, store] {
         assert!(!printed.contains(SECRET), "{printed}");
     }
+}
+
+#[tokio::test]
+async fn what_is_printed_of_a_hold_says_how_much_and_not_for_whom() {
+    let bucket = TokenBucket::new(Quota::per_day(7)).settled();
+    let limiter = RateLimiter::new(bucket, LocalStore::new());
+    let hold = limiter.hold(SECRET, 4).await.unwrap().unwrap();
+    let printed = format!("{hold:?}");
+    assert!(
+        printed.starts_with("Hold {") && printed.contains("held: 4"),
+        "{printed}"
+    );
+    assert!(!printed.contains(SECRET), "{printed}");
+    let settlement = format!("{:?}", hold.settle(1));
+    assert!(settlement.starts_with("Settlement"), "{settlement}");
 }
