@@ -198,6 +198,16 @@ mod tests {
     }
 
     #[test]
+    fn a_debit_is_charged_at_once_though_it_does_not_fit() {
+        let limiter = RateLimiter::new(TokenBucket::new(Quota::per_day(3)), LocalStore::new());
+        limiter.debit("bob", 4).now();
+        assert!(!limiter.check("bob").now().is_admitted());
+        limiter.refund("bob", 2).now();
+        assert!(limiter.check("bob").now().is_admitted());
+        assert!(!limiter.check("bob").now().is_admitted());
+    }
+
+    #[test]
     fn a_call_that_is_dropped_does_nothing() {
         let limiter = RateLimiter::new(TokenBucket::new(Quota::per_day(3)), LocalStore::new());
         assert!(limiter.check("bob").now().is_admitted());
