@@ -117,9 +117,9 @@ impl Drop for Place {
         let next = next.and_then(|mut next| next.get_mut().take());
         if line.is_empty() {
             shard.lines.remove(&self.line.0);
-            if shard.lines.capacity() > MIN_CAPACITY.max(4 * shard.lines.len()) {
-                shard.lines.shrink_to(MIN_CAPACITY);
-            }
+            // With room for four times as many, so that the table is seldom moved.
+            let room = MIN_CAPACITY.max(4 * shard.lines.len());
+            shard.lines.shrink_to(room);
         }
         drop(shard);
         drop(own);
