@@ -23,6 +23,7 @@ mod store;
 mod tls;
 mod twin;
 mod wait;
+mod worker;
 
 pub use crate::{
     client::{connect, connect_to},
@@ -36,4 +37,5 @@ pub use crate::{
     tls::TlsServer,
     twin::{Twin, the_decisions_are_the_rules},
     wait::{until, within},
+    worker::Worker,
 };

@@ -254,7 +254,7 @@ impl Kind {
     }
 }
 
-fn signal(child: &Child, name: &str) {
+pub(crate) fn signal(child: &Child, name: &str) {
     let id = child.id().to_string();
     let status = Command::new("sh")
         .args(["-c", r#"kill -s "$1" "$2""#, "sh", name, &id])
@@ -266,12 +266,12 @@ fn signal(child: &Child, name: &str) {
 }
 
 /// The signal is on its way when it is sent; where the system tells, this waits until it has come.
-fn wait_until_stopped(id: u32) {
+pub(crate) fn wait_until_stopped(id: u32) {
     for _ in 0..1000 {
         match fs::read_to_string(format!("/proc/{id}/stat")) {
             Ok(stat) if !stat.contains(") T ") => thread::sleep(Duration::from_millis(1)),
             _ => return,
         }
     }
-    panic!("the server did not stop")
+    panic!("it did not stop")
 }

@@ -177,6 +177,21 @@ impl Sentinels {
         .await;
     }
 
+    /// Waits until the replica has all that was written before.
+    pub async fn wait_until_in_step(&self) {
+        let primary = self.primary().await;
+        let written = replicated(primary).await;
+        until("a replica in step", async || {
+            for server in &self.servers {
+                if replicated(server).await < written {
+                    return None;
+                }
+            }
+            Some(())
+        })
+        .await;
+    }
+
     /// All keys of the primary that begin so, in order.
     pub async fn keys(&self, prefix: &str) -> Vec<Bytes> {
         self.primary().await.keys(prefix).await
@@ -206,6 +221,16 @@ impl Sentinels {
         }
         Some(server)
     }
+}
+
+/// How many bytes of the history of writes this server has.
+async fn replicated(server: &Server) -> u64 {
+    let name = match server.role().await.as_deref() {
+        Some("slave") => "slave_repl_offset",
+        _ => "master_repl_offset",
+    };
+    let offset = server.info_field("replication", name).await;
+    offset.and_then(|offset| offset.parse().ok()).unwrap_or(0)
 }
 
 fn sentinel_args(folder: &Path, port: u16, primary: u16) -> Vec<String> {
