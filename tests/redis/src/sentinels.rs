@@ -192,6 +192,34 @@ impl Sentinels {
         .await;
     }
 
+    /// Waits until the replica is in step, and lets nothing more come to it: it can be put in the
+    /// primary's place, and does not know what was written since.
+    pub async fn part_the_replica(&self) {
+        self.wait_until_in_step().await;
+        let primary = self.primary().await;
+        for server in &self.servers {
+            if server.port() != primary.port() {
+                // Nobody has this name, so that it is not let in again.
+                let _: String = server
+                    .command("CONFIG", &["SET", "masteruser", "nobody"])
+                    .await;
+                let _: String = server
+                    .command("CONFIG", &["SET", "masterauth", "nothing"])
+                    .await;
+            }
+        }
+        let _: u64 = primary
+            .command("CLIENT", &["KILL", "TYPE", "replica"])
+            .await;
+        until("a replica without a link", async || {
+            let linked = primary
+                .info_field("replication", "connected_slaves")
+                .await?;
+            (linked == "0").then_some(())
+        })
+        .await;
+    }
+
     /// All keys of the primary that begin so, in order.
     pub async fn keys(&self, prefix: &str) -> Vec<Bytes> {
         self.primary().await.keys(prefix).await

@@ -1,0 +1,195 @@
+//! Settlements that come after their holds are gone: the process was suspended, or the server was
+//! replaced by one that does not know them. They free nothing that others hold.
+
+use std::time::Duration;
+
+use fred::prelude::Config;
+use tokio::{
+    sync::Barrier,
+    time::{Instant, sleep},
+};
+use tollgate::{
+    Hold, Quota, RateLimiter,
+    algorithm::{Settled, SlidingLog},
+    store::RedisStore,
+};
+use tollgate_redis_tests::{Redis, Sentinels, Server, Worker, connect, until};
+
+const HELD_AT_MOST: Duration = Duration::from_secs(2);
+
+/// What is spent does not come back while a test lasts.
+fn ten() -> Settled<SlidingLog> {
+    SlidingLog::new(Quota::per_day(10)).settled()
+}
+
+fn briefly() -> Settled<SlidingLog> {
+    ten().held_at_most(HELD_AT_MOST)
+}
+
+type Limiter = RateLimiter<Settled<SlidingLog>, RedisStore>;
+
+async fn limiter(rule: Settled<SlidingLog>, config: Config) -> Limiter {
+    let store = RedisStore::builder(connect(config).await);
+    RateLimiter::new(rule, store.deadline(Duration::from_secs(10)).build())
+}
+
+async fn held(limiter: &Limiter, key: &str, units: u32) -> Hold {
+    let held = limiter.hold(key, units).await.unwrap();
+    held.unwrap_or_else(|refused| panic!("{units} of {key}: {refused:?}"))
+}
+
+async fn remaining(limiter: &Limiter, key: &str) -> u64 {
+    limiter.peek(key).await.unwrap().remaining()
+}
+
+/// Holds units of each key, and settles them with what it is told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_process_that_holds() {
+    let Some(url) = Worker::role() else {
+        return;
+    };
+    let limiter = limiter(briefly(), Config::from_url(&url).unwrap()).await;
+    let mut holds = Vec::new();
+    for order in Worker::orders() {
+        let words: Vec<&str> = order.split(' ').collect();
+        match words[..] {
+            ["hold", key, units] => {
+                holds.push(held(&limiter, key, units.parse().unwrap()).await);
+            }
+            ["settle", spent] => {
+                let hold: Hold = holds.remove(0);
+                hold.settle(spent.parse().unwrap()).await.unwrap();
+            }
+            _ => panic!("{order}"),
+        }
+        Worker::done();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_suspended_for_longer_than_its_holds_last_frees_nothing_of_others() {
+    let server = Server::start().await;
+    let limiter = limiter(briefly(), server.config()).await;
+    let mut suspended = Worker::start("a_process_that_holds", &server.url());
+    for key in ["less", "more"] {
+        suspended.ask(&format!("hold {key} 4"));
+        assert_eq!(remaining(&limiter, key).await, 6);
+    }
+    suspended.suspend();
+    // It is told so while it cannot hear; it settles as soon as it can.
+    suspended.tell("settle 0");
+    suspended.tell("settle 6");
+    sleep(HELD_AT_MOST * 2 + Duration::from_millis(200)).await;
+    let begun = Instant::now();
+    let mut others = Vec::new();
+    for key in ["less", "more"] {
+        // What it holds has counted as spent since.
+        others.push(held(&limiter, key, 5).await);
+        assert_eq!(remaining(&limiter, key).await, 1);
+    }
+    suspended.go_on();
+    assert!(suspended.hear().1 && suspended.hear().1);
+    assert_eq!(remaining(&limiter, "less").await, 1);
+    assert_eq!(remaining(&limiter, "more").await, 0);
+    assert!(begun.elapsed() < HELD_AT_MOST, "too slow a machine to tell");
+    for (hold, spent) in others.into_iter().zip([2, 0]) {
+        hold.settle(spent).await.unwrap();
+    }
+    assert_eq!(remaining(&limiter, "less").await, 10 - 4 - 2);
+    assert_eq!(remaining(&limiter, "more").await, 10 - 4 - 2);
+}
+
+/// Two servers whose replica knows nothing of what comes now.
+async fn parted() -> (Sentinels, Limiter, Hold) {
+    let sentinels = Sentinels::start().await;
+    let limiter = limiter(ten(), sentinels.config()).await;
+    // One hold of `known` is on both.
+    let kept = held(&limiter, "known", 2).await;
+    sentinels.part_the_replica().await;
+    (sentinels, limiter, kept)
+}
+
+async fn fail_over(sentinels: &Sentinels, limiter: &Limiter) {
+    sentinels.kill_primary().await;
+    sentinels.wait_for_failover().await;
+    until("a decision", async || limiter.peek("any").await.ok()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_that_is_lost_in_a_failover_frees_nothing_and_charges_what_was_spent_beyond_it() {
+    let (sentinels, limiter, _kept) = parted().await;
+    let mut lost = Vec::new();
+    for key in ["less", "all", "more"] {
+        lost.push((key, held(&limiter, key, 4).await));
+    }
+    fail_over(&sentinels, &limiter).await;
+    let mut others = Vec::new();
+    for (key, _) in &lost {
+        assert_eq!(remaining(&limiter, key).await, 10, "it is lost");
+        others.push(held(&limiter, key, 7).await);
+    }
+    for ((key, late), (spent, left)) in lost.into_iter().zip([(1, 3), (4, 3), (6, 1)]) {
+        late.settle(spent).await.unwrap();
+        assert_eq!(remaining(&limiter, key).await, left, "{key}");
+    }
+    for other in others {
+        other.settle(0).await.unwrap();
+    }
+    for (key, left) in [("less", 10), ("all", 10), ("more", 8)] {
+        assert_eq!(remaining(&limiter, key).await, left, "{key}");
+    }
+}
+
+/// Where the new server knows others who held at the same time, it cannot tell that a hold is not
+/// among theirs. So much is freed as was lost, and no more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_hold_beside_one_that_is_not_lost_frees_no_more_than_was_lost() {
+    let (sentinels, limiter, kept) = parted().await;
+    let lost = held(&limiter, "known", 3).await;
+    assert_eq!(remaining(&limiter, "known").await, 5);
+    fail_over(&sentinels, &limiter).await;
+    let others = held(&limiter, "known", 5).await;
+    assert_eq!(remaining(&limiter, "known").await, 3);
+    lost.settle(0).await.unwrap();
+    assert!(remaining(&limiter, "known").await <= 3 + 3);
+    for hold in [kept, others] {
+        let units = hold.held();
+        hold.settle(units).await.unwrap();
+    }
+    let spent = 10 - remaining(&limiter, "known").await;
+    assert!((7 - 3..=7).contains(&spent), "{spent} of 7");
+}
+
+#[test]
+fn of_two_clones_that_settle_at_once_one_is_sent() {
+    let redis = Redis::start();
+    let limiter = RateLimiter::new(ten(), redis.store_with_prefix("t"));
+    redis.wait(async {
+        // The scripts are loaded first.
+        held(&limiter, "bob", 1).await.settle(0).await.unwrap();
+        remaining(&limiter, "bob").await;
+    });
+    for turn in 0..50 {
+        redis.ask::<()>("CONFIG", &[b"RESETSTAT"]);
+        redis.wait(async {
+            let key = format!("bob {turn}");
+            let hold = held(&limiter, &key, 8).await;
+            let both = std::sync::Arc::new(Barrier::new(2));
+            let settle = |spent| {
+                let (hold, both) = (hold.clone(), both.clone());
+                tokio::spawn(async move {
+                    both.wait().await;
+                    hold.settle(spent).await.unwrap();
+                })
+            };
+            let (one, other) = (settle(3), settle(5));
+            one.await.unwrap();
+            other.await.unwrap();
+            let left = remaining(&limiter, &key).await;
+            assert!([7, 5].contains(&left), "{left}");
+        });
+        let calls = redis.calls();
+        let sent = calls.iter().find(|call| call.0 == "evalsha").unwrap().1;
+        assert_eq!(sent, 3, "to hold, to settle and to look: {calls:?}");
+    }
+}
