@@ -11,6 +11,7 @@ mod client;
 mod cluster;
 mod distance;
 mod inspect;
+mod monitor;
 mod port;
 mod process;
 mod proxy;
@@ -29,6 +30,7 @@ pub use crate::{
     client::{connect, connect_to},
     cluster::{Cluster, SLOTS, slot_of},
     distance::far_away,
+    monitor::{Monitor, Told},
     proxy::Proxy,
     sentinels::Sentinels,
     server::Server,
