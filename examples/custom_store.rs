@@ -213,6 +213,17 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for DashMapStore<A, K, C> {
         Answer::Now(self.change(algorithm, key.to_owned(), now, settle))
     }
 
+    fn end<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        admission: &A::Snapshot,
+    ) -> Answer<Written, Self::Writing> {
+        let now = self.clock.now();
+        let end = |state: &mut A::State| algorithm.end(state, admission, now);
+        Answer::Now(self.change(algorithm, key.to_owned(), now, end))
+    }
+
     fn reset<Q: AsKey<K> + ?Sized>(
         &self,
         algorithm: &A,

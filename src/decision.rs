@@ -24,6 +24,8 @@ pub struct PolicyDecision {
 enum Known {
     Resolved(Status),
     Lazy(LazyStatus),
+    /// That of a policy whose units are requests in flight.
+    InFlight(Status),
 }
 
 impl PolicyDecision {
@@ -31,6 +33,11 @@ impl PolicyDecision {
     #[inline(always)]
     pub fn new(policy: &Policy, standing: Status) -> Self {
         Self::of(policy, Known::Resolved(standing))
+    }
+
+    /// What a policy decided whose units are requests in flight.
+    pub(crate) fn in_flight(policy: &Policy, standing: Status) -> Self {
+        Self::of(policy, Known::InFlight(standing))
     }
 
     /// What this policy decided, from what is worked out when somebody asks.
@@ -53,7 +60,7 @@ impl PolicyDecision {
     #[inline(always)]
     fn read<T>(&self, read: impl FnOnce(&Status) -> T) -> T {
         match &self.status {
-            Known::Resolved(standing) => read(standing),
+            Known::Resolved(standing) | Known::InFlight(standing) => read(standing),
             Known::Lazy(status) => read(&status.resolve(self.limit)),
         }
     }
@@ -87,7 +94,9 @@ impl PolicyDecision {
 
     #[inline(always)]
     fn resolve(&mut self) {
-        self.status = Known::Resolved(self.read(|standing| *standing));
+        if let Known::Lazy(status) = &self.status {
+            self.status = Known::Resolved(status.resolve(self.limit));
+        }
     }
 
     /// What is said where nobody may wait any more: refused for as long as it would be delayed.
@@ -122,7 +131,9 @@ impl PolicyDecision {
     #[inline]
     pub fn is_admitted(&self) -> bool {
         match &self.status {
-            Known::Resolved(standing) => standing.outcome == Outcome::Admitted,
+            Known::Resolved(standing) | Known::InFlight(standing) => {
+                standing.outcome == Outcome::Admitted
+            }
             Known::Lazy(status) => status.is_admitted(),
         }
     }
@@ -137,18 +148,24 @@ impl PolicyDecision {
         Duration::from_micros(self.window_micros)
     }
 
+    /// Whether its units are requests in flight.
+    pub(crate) fn counts_in_flight(&self) -> bool {
+        matches!(self.status, Known::InFlight(_))
+    }
+
     /// How many further units this policy lets through at this instant.
     #[inline]
     pub fn remaining(&self) -> u64 {
         self.read(|standing| standing.remaining)
     }
 
-    /// How long until this policy lets the same cost through; `None` if it does, or never will.
+    /// How long until this policy lets the same cost through; `None` if it does, or never will, or
+    /// if nobody knows, as of requests [in flight](crate::algorithm::InFlight).
     #[inline]
     pub fn retry_after(&self) -> Option<Duration> {
         match self.read(|standing| standing.outcome) {
             Outcome::RefusedForMicros(micros) => Some(Duration::from_micros(micros)),
-            Outcome::Admitted | Outcome::NeverFits => None,
+            Outcome::Admitted | Outcome::RefusedUntilOneEnds | Outcome::NeverFits => None,
         }
     }
 
@@ -338,7 +355,8 @@ impl Decision {
     /// How long until the same cost is let through, if nothing else happens till then.
     ///
     /// It is exact: the same cost is refused at every tick before, and admitted then.
-    /// `None` if it was admitted, or if it [never fits](Self::never_fits).
+    /// `None` if it was admitted, if it [never fits](Self::never_fits), or if nobody knows: it waits
+    /// for the end of a request that is [in flight](crate::algorithm::InFlight).
     pub fn retry_after(&self) -> Option<Duration> {
         self.binding().retry_after()
     }
@@ -406,6 +424,7 @@ fn severity(standing: &Status) -> (u8, u64) {
     match standing.outcome {
         Outcome::Admitted => (0, u64::MAX - standing.remaining),
         Outcome::RefusedForMicros(micros) => (1, micros),
+        Outcome::RefusedUntilOneEnds => (1, u64::MAX),
         Outcome::NeverFits => (2, 0),
     }
 }

@@ -95,6 +95,7 @@ macro_rules! each_of {
             type Keys = OneKeyForEach<$count>;
 
             const SETTLES: bool = false $(|| $Algorithm::SETTLES)+;
+            const IN_FLIGHT: bool = false $(|| $Algorithm::IN_FLIGHT)+;
 
             fn policies(&self) -> PolicyId {
                 let ids = [$(self.0.$place.policy_id()),+];

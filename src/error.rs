@@ -45,6 +45,13 @@ pub enum ConfigError {
         /// The period of the quota.
         period: Duration,
     },
+    /// A time for which places are held that is so short that nobody can renew them in time.
+    HeldTooShort {
+        /// What was asked for.
+        held_at_most: Duration,
+        /// The shortest time there may be.
+        min: Duration,
+    },
     /// A precision that does not divide the period of the quota into equal parts.
     PrecisionDoesNotDivide {
         /// What was asked for.
@@ -148,6 +155,10 @@ impl fmt::Display for ConfigError {
             Self::WaitTooLong { wait, period } => write!(
                 f,
                 "a wait of {wait:?} with a period of {period:?} cannot be counted exactly"
+            ),
+            Self::HeldTooShort { held_at_most, min } => write!(
+                f,
+                "places that are held for at most {held_at_most:?} cannot be renewed in time: {min:?} is the least"
             ),
             Self::PrecisionDoesNotDivide { precision, period } => write!(
                 f,

@@ -28,6 +28,11 @@ use crate::{
 /// It is settled once: by the first of its clones that settles it, or, when the last of them is
 /// dropped, with all that was held. So hanging up is never free.
 ///
+/// The place of a request that is [in flight](crate::algorithm::InFlight) is given back when the
+/// last clone is dropped. One of those is the layer's, until the body of the response has ended; a
+/// handler that goes on beyond that, with a WebSocket, say, keeps a clone. A hold of
+/// [`RateLimiter::hold`](crate::RateLimiter::hold) gives its place back when it is settled, too.
+///
 /// # Example: a stream that is charged what it has sent
 ///
 /// ```
@@ -54,6 +59,7 @@ impl Hold {
         store: S,
         key: K,
         (admission, held): (L::Snapshot, u32),
+        ends_when: EndsWhen,
     ) -> Self
     where
         L: Limit,
@@ -66,8 +72,16 @@ impl Hold {
             key,
             admission,
             held,
+            ends_when,
             is_settled: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
         }))
+    }
+
+    /// Whether it has a place of a request that is in flight.
+    #[cfg(feature = "layer")]
+    pub(crate) fn is_in_flight(&self) -> bool {
+        self.0.is_in_flight()
     }
 
     /// How many units are held.
@@ -84,7 +98,8 @@ impl Hold {
     /// future is optional. 0 frees all. More than was held is charged too, and the next requests
     /// wait for it.
     ///
-    /// If it is settled already, nothing happens.
+    /// If it is settled already, nothing happens. Of a limit that counts only what is [in
+    /// flight](crate::algorithm::InFlight) nothing is charged, whatever the units are.
     pub fn settle(&self, units: u32) -> Settlement {
         self.0.settle(units)
     }
@@ -98,6 +113,16 @@ impl fmt::Debug for Hold {
     }
 }
 
+/// When a place is given back of a request that is in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EndsWhen {
+    /// When the hold is settled, or its last clone is dropped.
+    Settled,
+    /// When its last clone is dropped.
+    #[cfg(feature = "layer")]
+    Dropped,
+}
+
 /// The end of a settlement, for whoever waits for it; dropping it does not stop it.
 pub struct Settlement(Settling);
 
@@ -109,6 +134,28 @@ enum Settling {
 impl Settlement {
     const fn done(written: Written) -> Self {
         Self(Settling::Done(Some(written)))
+    }
+
+    fn of<F>(answer: Answer<Written, F>) -> Self
+    where
+        F: Future<Output = Written> + Send + 'static,
+    {
+        match answer {
+            Answer::Now(written) => Self::done(written),
+            Answer::Later(sent) => Self(Settling::Sent(Box::pin(sent))),
+        }
+    }
+
+    /// Both, whichever comes first.
+    fn and(self, other: Self) -> Self {
+        match (self.0, other.0) {
+            (Settling::Done(Some(Ok(()))), other) => Self(other),
+            (own, Settling::Done(Some(Ok(())))) => Self(own),
+            (own, other) => Self(Settling::Sent(Box::pin(async move {
+                let (own, other) = (Self(own).await, Self(other).await);
+                own.and(other)
+            }))),
+        }
     }
 }
 
@@ -135,6 +182,8 @@ impl fmt::Debug for Settlement {
 trait Receipt: Send + Sync {
     fn held(&self) -> u32;
     fn decision(&self) -> Decision;
+    #[cfg(feature = "layer")]
+    fn is_in_flight(&self) -> bool;
     fn settle(&self, spent: u32) -> Settlement;
 }
 
@@ -149,7 +198,9 @@ where
     key: K,
     admission: L::Snapshot,
     held: u32,
+    ends_when: EndsWhen,
     is_settled: AtomicBool,
+    has_ended: AtomicBool,
 }
 
 impl<L, K, S> Receipt for Held<L, K, S>
@@ -166,15 +217,41 @@ where
         self.limit.decision_of(&self.admission)
     }
 
+    #[cfg(feature = "layer")]
+    fn is_in_flight(&self) -> bool {
+        L::IN_FLIGHT
+    }
+
     fn settle(&self, spent: u32) -> Settlement {
-        if self.is_settled.swap(true, Ordering::Relaxed) {
+        let charged = self.charge(spent);
+        match self.ends_when {
+            EndsWhen::Settled => charged.and(self.end()),
+            #[cfg(feature = "layer")]
+            EndsWhen::Dropped => charged,
+        }
+    }
+}
+
+impl<L, K, S> Held<L, K, S>
+where
+    L: Limit,
+    K: Key,
+    S: Store<L, K>,
+{
+    fn charge(&self, spent: u32) -> Settlement {
+        if !L::SETTLES || self.is_settled.swap(true, Ordering::Relaxed) {
             return Settlement::done(Ok(()));
         }
         let held_and_spent = (self.held, spent);
-        match (self.store).settle(&self.limit, &self.key, &self.admission, held_and_spent) {
-            Answer::Now(written) => Settlement::done(written),
-            Answer::Later(sent) => Settlement(Settling::Sent(Box::pin(sent))),
+        let Self { limit, key, .. } = self;
+        Settlement::of((self.store).settle(limit, key, &self.admission, held_and_spent))
+    }
+
+    fn end(&self) -> Settlement {
+        if !L::IN_FLIGHT || self.has_ended.swap(true, Ordering::Relaxed) {
+            return Settlement::done(Ok(()));
         }
+        Settlement::of((self.store).end(&self.limit, &self.key, &self.admission))
     }
 }
 
@@ -185,6 +262,6 @@ where
     S: Store<L, K>,
 {
     fn drop(&mut self) {
-        drop(self.settle(self.held));
+        drop((self.charge(self.held), self.end()));
     }
 }

@@ -29,6 +29,10 @@ pub trait Limit: sealed::Sealed + Clone + Send + Sync + 'static {
     #[doc(hidden)]
     const SETTLES: bool;
 
+    /// Whether an admission takes a place that is given back when the request has ended.
+    #[doc(hidden)]
+    const IN_FLIGHT: bool;
+
     /// Whose buckets these are: for several keys, one id of all their policies.
     fn policies(&self) -> PolicyId;
 
@@ -68,6 +72,7 @@ impl<A: Algorithm> Limit for A {
     type Keys = OneKey;
 
     const SETTLES: bool = A::SETTLES;
+    const IN_FLIGHT: bool = A::IN_FLIGHT;
 
     #[inline]
     fn policies(&self) -> PolicyId {

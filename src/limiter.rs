@@ -4,7 +4,7 @@ use crate::{
     choice::Choose,
     decision::Decision,
     error::StoreError,
-    hold::Hold,
+    hold::{EndsWhen, Hold},
     key::Key,
     limit::Limit,
     store::{AsKey, Store},
@@ -100,7 +100,8 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
 
     /// Admits the cost and charges it, or refuses it and charges nothing.
     ///
-    /// A cost of 0 is admitted and charges nothing.
+    /// A cost of 0 is admitted and charges nothing. With [`InFlight`](crate::algorithm::InFlight) it
+    /// does not compile: nothing could give the place back. [`hold`](Self::hold) can.
     ///
     /// # Errors
     ///
@@ -112,6 +113,7 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
     {
+        const { gives_back_what_it_takes::<C::Limit>() };
         Call::new(self, key, Check { cost })
     }
 
@@ -188,8 +190,9 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
     /// Holds the cost until it is [settled](Hold::settle) with what was really spent, or refuses
     /// it, which changes nothing; the refusal is the inner error.
     ///
-    /// Members that are not [settled](crate::algorithm::Settled) are charged at once. A cost of 0
-    /// holds nothing.
+    /// Members that are not [settled](crate::algorithm::Settled) are charged at once. A place of
+    /// [`InFlight`](crate::algorithm::InFlight) is given back when the hold is settled or dropped. A
+    /// cost of 0 holds nothing.
     ///
     /// # Errors
     ///
@@ -224,7 +227,8 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
             return Ok(Err(limit.decision_of(&verdict.snapshot)));
         }
         let (limit, store, key) = (limit.clone(), self.store.clone(), key.to_owned());
-        Ok(Ok(Hold::new(limit, store, key, (verdict.snapshot, cost))))
+        let held = (verdict.snapshot, cost);
+        Ok(Ok(Hold::new(limit, store, key, held, EndsWhen::Settled)))
     }
 
     /// Charges units whether they fit or not: a penalty, or a bill that comes later. The next
@@ -275,6 +279,14 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
     {
         Call::new(self, key, Reset(()))
     }
+}
+
+/// Fails to compile where a place would be taken that nothing gives back.
+const fn gives_back_what_it_takes<L: Limit>() {
+    assert!(
+        !L::IN_FLIGHT,
+        "a place of `InFlight` would be taken and never given back: use `hold`"
+    );
 }
 
 impl<A, S> RateLimiter<A, S> {

@@ -178,6 +178,12 @@ impl Policy {
         Self::described(name, limit, window_micros)
     }
 
+    /// The policy of an algorithm that is known by a number alone, its limit.
+    pub(crate) fn of_number(algorithm: &str, limit: u64) -> Self {
+        let name = PolicyName::of(format_args!("{algorithm}-{limit}"));
+        Self::described(name, limit, 0)
+    }
+
     fn described(name: PolicyName, limit: u64, window_micros: u64) -> Self {
         let id = PolicyId::of(0, &name);
         Self {

@@ -70,7 +70,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("hashbrown", &["store/local/"]),
     ("hmac", &["key/portable/"]),
     ("http", &["cost.rs", "key/", "layer/", "response/"]),
-    ("http_body", &["layer/end.rs"]),
+    ("http_body", &["layer/end.rs", "response/held_body.rs"]),
     ("http_body_util", &["response/"]),
     ("ipnet", &["key/client_ip/"]),
     ("itoa", &["response/"]),

@@ -10,6 +10,7 @@
 //! | a smooth flow towards something slow | [`LeakyBucket::queue`] | n + c − 1, as released | 32 bytes |
 //! | bursts, and callers who rather wait than be refused | [`TokenBucket::wait_at_most`] | max(burst, c) + n − 1, as released | 32 bytes |
 //! | a pause after each request | [`MinInterval`] | ⌈P/d⌉ | 8 bytes |
+//! | at most n requests at once | [`InFlight`] | n at any instant | 48 bytes |
 //! | requests, whatever they cost | any of these, [per request](TokenBucket::per_request) | as above, in requests | as above |
 //! | all of several at once | a tuple: `(TokenBucket, FixedWindow)` | the tightest | the sum |
 //!
@@ -52,6 +53,7 @@ mod bucket_queue;
 mod debt_bucket;
 mod fixed_window;
 mod gcra;
+mod in_flight;
 mod leaky_bucket;
 mod log;
 mod min_interval;
@@ -73,6 +75,7 @@ pub use crate::policy::{ConfigId, Policy, PolicyId};
 pub use additive::Additive;
 pub use fixed_window::FixedWindow;
 pub use gcra::Gcra;
+pub use in_flight::InFlight;
 pub use leaky_bucket::{LeakyBucket, LeakyBucketQueue};
 pub use min_interval::MinInterval;
 pub use per_request::PerRequest;
@@ -166,6 +169,10 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     /// Whether an admission holds units that are to be [settled](Self::settle).
     const SETTLES: bool = false;
 
+    /// Whether an admission takes a place that is given back when the request has
+    /// [ended](Self::end).
+    const IN_FLIGHT: bool = false;
+
     /// Whose buckets these are.
     fn policy_id(&self) -> PolicyId;
 
@@ -215,7 +222,7 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
         }
     }
 
-    /// Whether the state still has what this admission holds.
+    /// Whether the state still has what this admission holds, units or a place.
     fn holds(&self, _state: &Self::State, _admission: &Self::Snapshot) -> bool {
         false
     }
@@ -231,6 +238,10 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
         _now: Timestamp,
     ) {
     }
+
+    /// Gives back the place of a request that was [in flight](Self::IN_FLIGHT) and has ended. A
+    /// state that no longer [has](Self::holds) it stays as it is.
+    fn end(&self, _state: &mut Self::State, _admission: &Self::Snapshot, _now: Timestamp) {}
 
     /// The snapshot of an admission of whose units so many were freed when it was
     /// [settled](Self::settle).
@@ -357,6 +368,7 @@ mod tests {
         );
         let waits = [bytes::<LeakyBucketQueue>(), bytes::<WaitAtMost<Gcra>>()];
         assert_eq!(waits, [32; 2]);
+        assert_eq!(bytes::<InFlight>(), 48);
         assert_eq!([bytes::<SlidingLog>(), bytes::<SlidingBuckets>()], [56; 2]);
         assert_eq!(admissions::BYTES_PER_ENTRY, 16);
         assert_eq!(bytes::<SlidingWindow>(), 32);

@@ -57,7 +57,7 @@ use crate::{
 /// assert!(!limiter.check("bob").now().is_admitted());
 /// ```
 #[derive(Debug, Clone)]
-pub struct PerRequest<A>(A);
+pub struct PerRequest<A>(pub(super) A);
 
 impl<A: Algorithm> PerRequest<A> {
     /// Counts requests by this algorithm. Its policy stays what it is: call it something else where
@@ -78,6 +78,7 @@ impl<A: Algorithm> Algorithm for PerRequest<A> {
     type Snapshot = A::Snapshot;
 
     const SETTLES: bool = A::SETTLES;
+    const IN_FLIGHT: bool = A::IN_FLIGHT;
 
     #[inline]
     fn policy_id(&self) -> PolicyId {
@@ -127,6 +128,10 @@ impl<A: Algorithm> Algorithm for PerRequest<A> {
     ) {
         let held_and_spent = (one(held), one(spent));
         self.0.settle(state, admission, held_and_spent, now);
+    }
+
+    fn end(&self, state: &mut A::State, admission: &A::Snapshot, now: Timestamp) {
+        self.0.end(state, admission, now);
     }
 
     fn refund(&self, state: &mut A::State, cost: u32, now: Timestamp) {

@@ -36,11 +36,12 @@ use crate::{
 mod generations;
 mod script;
 
-use self::generations::{Generation, SettledState};
+use self::generations::Generation;
+pub(super) use self::generations::SettledState;
 
 const DEFAULT_HELD_AT_MOST_MICROS: u64 = 60_000_000;
 /// Longer than any request, and so short that no instant overflows: some 35 years.
-const MAX_HELD_AT_MOST_MICROS: u64 = 1 << 50;
+pub(super) const MAX_HELD_AT_MOST_MICROS: u64 = 1 << 50;
 
 /// Holds a request's cost while it runs, and charges afterwards what it has really spent.
 ///
@@ -79,8 +80,25 @@ const MAX_HELD_AT_MOST_MICROS: u64 = 1 << 50;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Settled<A> {
-    rule: A,
+    pub(super) rule: A,
+    /// How long a generation lasts after it has taken its last hold.
     held_at_most_micros: u64,
+    /// How long it lasts in all.
+    generation_micros: u64,
+}
+
+impl<A> Settled<A> {
+    /// With generations that last so long after they have taken their last hold, and in all.
+    pub(super) const fn with_generations(
+        rule: A,
+        (held_at_most_micros, generation_micros): (u64, u64),
+    ) -> Self {
+        Self {
+            rule,
+            held_at_most_micros,
+            generation_micros,
+        }
+    }
 }
 
 impl<A: Additive> Settled<A> {
@@ -90,6 +108,7 @@ impl<A: Additive> Settled<A> {
         Self {
             rule,
             held_at_most_micros: DEFAULT_HELD_AT_MOST_MICROS,
+            generation_micros: 2 * DEFAULT_HELD_AT_MOST_MICROS,
         }
     }
 
@@ -118,6 +137,7 @@ impl<A: Additive> Settled<A> {
             0 => Err(ConfigError::PeriodTooShort { period: duration }),
             1..=MAX_HELD_AT_MOST_MICROS => Ok(Self {
                 held_at_most_micros: micros,
+                generation_micros: 2 * micros,
                 ..self
             }),
             _ => Err(ConfigError::PeriodTooLong {
@@ -135,7 +155,7 @@ impl<A: Additive> Settled<A> {
 
     #[inline]
     fn is_ahead(&self, state: &SettledState<A::State>, now: Timestamp) -> bool {
-        state.later.start_micros > now.as_micros() + 2 * self.held_at_most_micros
+        state.later.start_micros > now.as_micros() + self.generation_micros
     }
 
     #[cold]
@@ -178,7 +198,7 @@ impl<A: Additive> Settled<A> {
         let begun = Generation {
             // No two generations of a state begin at the same instant.
             start_micros: max(micros, later.start_micros + 1),
-            ends_at_micros: micros + 2 * at_most,
+            ends_at_micros: micros + self.generation_micros,
             units: cost.into(),
         };
         match later.units {

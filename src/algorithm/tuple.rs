@@ -21,6 +21,7 @@ macro_rules! tuple {
             type Snapshot = ($first::Snapshot, $($member::Snapshot),+);
 
             const SETTLES: bool = $first::SETTLES $(|| $member::SETTLES)+;
+            const IN_FLIGHT: bool = $first::IN_FLIGHT $(|| $member::IN_FLIGHT)+;
 
             #[inline]
             fn judge(&self, state: &Self::State, cost: u32, now: Timestamp) -> bool {
@@ -54,6 +55,11 @@ macro_rules! tuple {
             ) {
                 self.$zero.settle(&mut state.$zero, &admission.$zero, (held, spent), now);
                 $(self.$index.settle(&mut state.$index, &admission.$index, (held, spent), now);)+
+            }
+
+            fn end(&self, state: &mut Self::State, admission: &Self::Snapshot, now: Timestamp) {
+                self.$zero.end(&mut state.$zero, &admission.$zero, now);
+                $(self.$index.end(&mut state.$index, &admission.$index, now);)+
             }
 
             fn freed(&self, admission: &Self::Snapshot, units: u32) -> Self::Snapshot {

@@ -58,6 +58,9 @@ pub enum Outcome {
     Admitted,
     /// It would be let through after this many microseconds, if nothing else happens till then.
     RefusedForMicros(u64),
+    /// It would be let through when one of the requests that are in flight has ended, and nobody
+    /// knows when.
+    RefusedUntilOneEnds,
     /// It is more than can ever be let through at once.
     NeverFits,
 }

@@ -9,7 +9,7 @@ use crate::{
     cost::Cost,
     error::StoreError,
     exempt::Exempt,
-    hold::Hold,
+    hold::{EndsWhen, Hold},
     key::Key,
     keyed::KeysFor,
     limit::Limit,
@@ -37,7 +37,8 @@ pub trait LayerFor<Svc: Service<Req>, Req> {
     /// The error of the limited service.
     type Error;
 
-    /// Whether the layer keeps what a request holds, to settle it with the response.
+    /// Whether the layer keeps what a request holds, to settle it with the response or to end it
+    /// with that.
     const KEEPS_HOLD: bool;
 
     /// Finds the key of a request, its cost and its limit; none if it is not counted, or the answer
@@ -66,20 +67,22 @@ pub trait LayerFor<Svc: Service<Req>, Req> {
     ) -> NextOf<Self, Svc, Req>;
 
     /// Shows the decision to an admitted request, if that was asked for, and gives it its hold,
-    /// unless the layer settles that.
+    /// unless the layer settles that. Of a request that is in flight both have one.
     fn expose(&self, request: &mut Req, admitted: &mut Admitted<Self::Choice, Self::Snapshot>);
 
     /// Whether anything is added to the responses of admitted requests.
     fn annotates(&self) -> bool;
 
-    /// Settles the hold of an admitted request, and adds the rate-limit fields to its response.
+    /// Settles the hold of an admitted request, or has its body keep it until its end, and adds the
+    /// rate-limit fields to its response.
     fn annotate(
         &self,
         response: &mut Svc::Response,
         admitted: &mut Admitted<Self::Choice, Self::Snapshot>,
     );
 
-    /// An admission; its cost is held if its limit settles.
+    /// An admission; its cost is held if its limit settles, and its place if it counts what is in
+    /// flight.
     fn admission(
         &self,
         asked: Asked<Self::Choice, Self::Key>,
@@ -156,7 +159,8 @@ where
     type Deciding = S::Deciding;
     type Error = R::Error;
 
-    const KEEPS_HOLD: bool = <A::Limit as Limit>::SETTLES && Z::IS_ASKED;
+    const KEEPS_HOLD: bool =
+        <A::Limit as Limit>::SETTLES && Z::IS_ASKED || <A::Limit as Limit>::IN_FLIGHT;
 
     #[inline]
     fn ask(&self, request: &Req) -> Result<AskedOf<Self, Svc, Req>, AnswerOf<Self, Svc, Req>> {
@@ -229,7 +233,11 @@ where
         let limit = self.limiter.algorithm().limit(&admitted.choice);
         let decision = || limit.decision_of(&admitted.snapshot);
         self.options.expose.expose(request, decision);
-        if <A::Limit as Limit>::SETTLES
+        if <A::Limit as Limit>::IN_FLIGHT {
+            if let Some(hold) = &admitted.hold {
+                self.options.respond.hand_over(request, hold.clone());
+            }
+        } else if <A::Limit as Limit>::SETTLES
             && !Z::IS_ASKED
             && let Some(hold) = admitted.hold.take()
         {
@@ -249,10 +257,16 @@ where
     ) {
         let limit = self.limiter.algorithm().limit(&admitted.choice);
         if let Some(hold) = admitted.hold.take() {
-            let spent = self.options.settle.spent(response);
-            admitted.snapshot = limit.freed(&admitted.snapshot, hold.held().saturating_sub(spent));
-            // Off the response's path: a store that hangs delays nothing.
-            drop(hold.settle(spent));
+            if Z::IS_ASKED {
+                let spent = self.options.settle.spent(response);
+                let freed = hold.held().saturating_sub(spent);
+                admitted.snapshot = limit.freed(&admitted.snapshot, freed);
+                // Off the response's path: a store that hangs delays nothing.
+                drop(hold.settle(spent));
+            }
+            if <A::Limit as Limit>::IN_FLIGHT {
+                self.options.respond.keep_until_end(response, hold);
+            }
         }
         if self.options.respond.annotates() {
             let decision = limit.decision_of(&admitted.snapshot);
@@ -266,10 +280,12 @@ where
         Asked { choice, key, cost }: Asked<A::Choice, F::Key>,
         snapshot: Self::Snapshot,
     ) -> Admitted<A::Choice, Self::Snapshot> {
-        let hold = (<A::Limit as Limit>::SETTLES && cost > 0).then(|| {
+        let is_held = <A::Limit as Limit>::SETTLES || <A::Limit as Limit>::IN_FLIGHT;
+        let hold = (is_held && cost > 0).then(|| {
             let limit = self.limiter.algorithm().limit(&choice).clone();
             let store = self.limiter.store().clone();
-            Hold::new(limit, store, key, (snapshot.clone(), cost))
+            let held = (snapshot.clone(), cost);
+            Hold::new(limit, store, key, held, EndsWhen::Dropped)
         });
         Admitted {
             choice,

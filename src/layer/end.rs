@@ -122,7 +122,12 @@ where
     }
 
     fn call(&mut self, mut request: Request<ReqB>) -> Self::Future {
-        let hold = request.extensions_mut().remove::<Hold>();
+        let mut hold = request.extensions_mut().remove::<Hold>();
+        if let Some(in_flight) = hold.take_if(|hold| hold.is_in_flight()) {
+            // A handler that goes on beyond its response keeps a clone.
+            request.extensions_mut().insert(in_flight.clone());
+            hold = Some(in_flight);
+        }
         SettlingFuture {
             future: self.inner.call(request),
             settling: hold.map(|hold| (hold, self.spent.clone(), Instant::now())),
@@ -254,6 +259,12 @@ impl<B: FromBytes + Body, F: Fn(&End<'_>) -> u32> FromBytes for SettledBody<B, F
             inner: B::from_bytes(bytes),
             settling: None,
         }
+    }
+
+    /// It keeps what it settles, which is the same.
+    fn keeping(self, hold: Hold) -> Self {
+        drop(hold);
+        self
     }
 }
 

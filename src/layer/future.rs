@@ -180,7 +180,12 @@ where
 {
     let mut response = match ready!(future.poll(cx)) {
         Ok(response) => response,
-        Err(error) => return Poll::Ready(Err(Layer::inner_error(error))),
+        Err(error) => {
+            if Layer::KEEPS_HOLD {
+                *annotation = None;
+            }
+            return Poll::Ready(Err(Layer::inner_error(error)));
+        }
     };
     if let Some(annotation) = annotation {
         annotation

@@ -13,7 +13,7 @@ use crate::{
     store::{AsKey, Store},
 };
 
-use super::{RateLimiter, lines::LineOf};
+use super::{RateLimiter, gives_back_what_it_takes, lines::LineOf};
 
 /// How long until the next attempt where nobody knows when there is room.
 const UNKNOWN_WAIT: Duration = Duration::from_millis(20);
@@ -71,6 +71,7 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
     {
+        const { gives_back_what_it_takes::<C::Limit>() };
         let line = self.line(key);
         let mut wait = None;
         if line.is_empty() {

@@ -104,6 +104,9 @@ impl fmt::Display for RateLimited {
                 f,
                 "the rate limit {policy:?} is exceeded: try again in {wait:?}"
             ),
+            None if !self.decision.never_fits() => {
+                write!(f, "too many requests of the limit {policy:?} are in flight")
+            }
             None => write!(
                 f,
                 "the request costs more than the rate limit {policy:?} can ever let through"

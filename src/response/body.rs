@@ -6,6 +6,10 @@ use http_body_util::{
     combinators::{BoxBody, UnsyncBoxBody},
 };
 
+use crate::hold::Hold;
+
+use super::held_body::HeldBody;
+
 /// Makes the body of an answer (a 429, say) in the service's own type, so that no response is
 /// wrapped or boxed.
 ///
@@ -47,6 +51,20 @@ use http_body_util::{
 pub trait FromBytes {
     /// The body that sends these bytes and nothing else.
     fn from_bytes(bytes: Bytes) -> Self;
+
+    /// The same body, which keeps the hold of a request that is [in
+    /// flight](crate::algorithm::InFlight) until it has ended or is dropped.
+    ///
+    /// By default the hold is dropped at once. That is right for a body that is whole in memory;
+    /// one that is streamed keeps it.
+    #[must_use]
+    fn keeping(self, hold: Hold) -> Self
+    where
+        Self: Sized,
+    {
+        drop(hold);
+        self
+    }
 }
 
 #[cfg(feature = "axum")]
@@ -58,12 +76,20 @@ impl FromBytes for axum::body::Body {
             Self::from(bytes)
         }
     }
+
+    fn keeping(self, hold: Hold) -> Self {
+        HeldBody::boxed(self, hold, Self::new)
+    }
 }
 
 #[cfg(feature = "tonic")]
 impl FromBytes for tonic::body::Body {
     fn from_bytes(bytes: Bytes) -> Self {
         Self::new(Full::new(bytes))
+    }
+
+    fn keeping(self, hold: Hold) -> Self {
+        HeldBody::boxed(self, hold, Self::new)
     }
 }
 
@@ -77,12 +103,20 @@ impl<E: 'static> FromBytes for BoxBody<Bytes, E> {
     fn from_bytes(bytes: Bytes) -> Self {
         Full::new(bytes).map_err(|never| match never {}).boxed()
     }
+
+    fn keeping(self, hold: Hold) -> Self {
+        HeldBody::boxed(self, hold, Self::new)
+    }
 }
 
 impl<E: 'static> FromBytes for UnsyncBoxBody<Bytes, E> {
     fn from_bytes(bytes: Bytes) -> Self {
         let body = Full::new(bytes).map_err(|never| match never {});
         body.boxed_unsync()
+    }
+
+    fn keeping(self, hold: Hold) -> Self {
+        HeldBody::boxed(self, hold, Self::new)
     }
 }
 

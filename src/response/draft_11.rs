@@ -13,7 +13,11 @@ use crate::decision::{Decision, PolicyDecision};
 pub(super) fn policies(decision: &Decision) -> HeaderValue {
     list(decision.policies().iter().map(|policy| {
         let window = window_seconds(policy).map(|seconds| (";w=", seconds));
-        item(policy, (";q=", policy.limit()), window)
+        let mut item = item(policy, (";q=", policy.limit()), window);
+        if policy.counts_in_flight() {
+            item.push_str(r#";qu="concurrent-requests""#);
+        }
+        item
     }))
 }
 

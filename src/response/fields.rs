@@ -56,7 +56,8 @@ pub enum Fields {
     /// draft-ietf-httpapi-ratelimit-headers-11 (the same bytes since draft 08).
     ///
     /// `q` is the most at once, `w` the seconds to win it back (left out below one second, which
-    /// the draft cannot say); `r` is what is left, `t` the seconds until it is more (left out
+    /// the draft cannot say), `qu="concurrent-requests"` that they are requests in flight; `r` is
+    /// what is left, `t` the seconds until it is more (left out
     /// if nothing is missing). A tuple of algorithms has a member for each policy; on a refusal
     /// `RateLimit` has only those that refuse. Lines that an inner layer wrote are kept before
     /// these.

@@ -1,5 +1,7 @@
 //! The answer in gRPC's own form: a status in the header fields, and no body.
 
+use std::mem;
+
 use bytes::Bytes;
 use http::{Request, Response};
 
@@ -115,6 +117,11 @@ impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Grp
     /// Puts it into the request's extensions.
     fn hand_over(&self, request: &mut Request<ReqB>, hold: Hold) {
         request.extensions_mut().insert(hold);
+    }
+
+    fn keep_until_end(&self, response: &mut Response<ResB>, hold: Hold) {
+        let body = mem::replace(response.body_mut(), ResB::from_bytes(Bytes::new()));
+        *response.body_mut() = body.keeping(hold);
     }
 
     fn annotates(&self) -> bool {

@@ -116,7 +116,10 @@ impl GrpcProtocol {
 pub(super) fn refusal_text(decision: &Decision) -> &'static str {
     match decision.retry_after() {
         Some(_) => "rate limit exceeded",
-        None => "the request costs more than can ever be let through at once",
+        None if decision.never_fits() => {
+            "the request costs more than can ever be let through at once"
+        }
+        None => "too many requests are in flight",
     }
 }
 
@@ -126,8 +129,9 @@ pub(super) fn add_refusal_fields(
     fields: &FieldWriter,
     headers: &mut HeaderMap,
 ) {
-    let pushback = HeaderValue::from(pushback_millis(decision));
-    set(headers, GRPC_PUSHBACK, pushback);
+    if let Some(millis) = pushback_millis(decision) {
+        set(headers, GRPC_PUSHBACK, HeaderValue::from(millis));
+    }
     retry_after::set(decision, headers);
     fields.add(decision, headers);
 }
@@ -140,10 +144,10 @@ pub(super) fn refusal_details(decision: &Decision) -> Vec<u8> {
         .filter(|policy| !policy.is_admitted())
         .map(|policy| Violation {
             policy: policy.policy(),
-            description: if policy.never_fits() {
-                "the cost is more than the limit"
-            } else {
-                "the limit is used up"
+            description: match () {
+                () if policy.never_fits() => "the cost is more than the limit",
+                () if policy.counts_in_flight() => "as many requests are in flight as may be",
+                () => "the limit is used up",
             },
             limit: policy.limit(),
         });
@@ -155,11 +159,12 @@ pub(super) fn refusal_details(decision: &Decision) -> Vec<u8> {
     protobuf::status(RESOURCE_EXHAUSTED, refusal_text(decision), &details)
 }
 
-/// The wait in whole milliseconds, rounded up; negative means never (gRFC A6).
-fn pushback_millis(decision: &Decision) -> i32 {
+/// The wait in whole milliseconds, rounded up; negative means never (gRFC A6). Where nobody knows,
+/// callers wait as long as they always do.
+fn pushback_millis(decision: &Decision) -> Option<i32> {
     match decision.retry_after() {
-        Some(wait) => i32::try_from(wait.as_micros().div_ceil(1_000)).unwrap_or(i32::MAX),
-        None => -1,
+        Some(wait) => Some(i32::try_from(wait.as_micros().div_ceil(1_000)).unwrap_or(i32::MAX)),
+        None => decision.never_fits().then_some(-1),
     }
 }
 
@@ -221,9 +226,9 @@ mod tests {
     #[test]
     fn the_pushback_is_rounded_up_to_milliseconds_and_stays_an_int32() {
         let pushback = |micros| pushback_millis(&refused_for(Duration::from_micros(micros)));
-        assert_eq!([1, 1_000, 1_001].map(pushback), [1, 1, 2]);
-        assert_eq!(pushback(i32::MAX as u64 * 1_000), i32::MAX);
-        assert_eq!(pushback(i32::MAX as u64 * 1_000 + 1), i32::MAX);
+        assert_eq!([1, 1_000, 1_001].map(pushback), [1, 1, 2].map(Some));
+        assert_eq!(pushback(i32::MAX as u64 * 1_000), Some(i32::MAX));
+        assert_eq!(pushback(i32::MAX as u64 * 1_000 + 1), Some(i32::MAX));
     }
 
     #[test]

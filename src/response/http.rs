@@ -1,6 +1,6 @@
 //! The answer in HTTP: 429, when to come again, and what is left.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, mem};
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
@@ -25,7 +25,8 @@ use crate::{
 ///    `Cache-Control: no-store`, as do a rejection, a 503 and every gRPC answer; a `Cache-Control`
 ///    of the renderer or the rejection is kept.
 /// 2. `Retry-After` is the exact wait in seconds (RFC 9110, section 10.2.3), rounded up, never 0
-///    and never cut short; it is left out if the cost can never fit. A longer one that an inner
+///    and never cut short; it is left out if the cost can never fit, and where a request waits for
+///    the end of another one that is [in flight](crate::algorithm::InFlight). A longer one that an inner
 ///    layer or a renderer has set is kept; a shorter one is lengthened, if a caller who waits no
 ///    longer would be refused again.
 /// 3. `RateLimit-Policy` and `RateLimit` are on responses to admitted and refused requests alike,
@@ -225,6 +226,11 @@ impl<ReqB, ResB: FromBytes, E, R: Render> Respond<Request<ReqB>, Response<ResB>,
     /// Puts it into the request's extensions.
     fn hand_over(&self, request: &mut Request<ReqB>, hold: Hold) {
         request.extensions_mut().insert(hold);
+    }
+
+    fn keep_until_end(&self, response: &mut Response<ResB>, hold: Hold) {
+        let body = mem::replace(response.body_mut(), ResB::from_bytes(Bytes::new()));
+        *response.body_mut() = body.keeping(hold);
     }
 
     fn annotates(&self) -> bool {

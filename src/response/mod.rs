@@ -47,6 +47,7 @@ mod grpc_protocol;
 #[cfg(feature = "tonic")]
 mod grpc_status;
 mod head;
+mod held_body;
 mod http;
 mod older_drafts;
 mod problem;
@@ -112,6 +113,13 @@ pub trait Respond<Req, Res, Err> {
     /// default it is dropped, and the whole cost is charged at once.
     fn hand_over(&self, request: &mut Req, hold: Hold) {
         let _ = (request, hold);
+    }
+
+    /// Keeps the hold of a request that is [in flight](crate::algorithm::InFlight) until the body of
+    /// its response has ended. By default it is dropped: where there is no body, the response is the
+    /// end.
+    fn keep_until_end(&self, response: &mut Res, hold: Hold) {
+        let _ = (response, hold);
     }
 
     /// Whether [`annotate`](Self::annotate) adds anything. `false`: the `Decision` is not built.

@@ -131,7 +131,12 @@ impl<'a> Refusal<'a> {
     /// What went wrong and what to do about it, in one or two sentences without a line break.
     pub(super) fn sentence(&self) -> Cow<'static, str> {
         let Some(wait) = self.decision.retry_after() else {
-            return "The request costs more than can ever be let through at once.".into();
+            return match self.decision.never_fits() {
+                true => "The request costs more than can ever be let through at once.".into(),
+                false => {
+                    "Too many requests are in flight. Try again when one of them has ended.".into()
+                }
+            };
         };
         let seconds = whole_seconds(wait).max(1);
         let plural = if seconds == 1 { "" } else { "s" };

@@ -118,6 +118,17 @@ use super::{AsKey, Store, Verdict};
 /// #   ) -> Answer<Written, Self::Writing> {
 /// #       Answer::Now(Ok(self.settle_now(limit, key, admission, held_and_spent)))
 /// #   }
+/// #   fn end<Q: AsKey<()> + ?Sized>(
+/// #       &self,
+/// #       limit: &FixedWindow,
+/// #       _key: &Q,
+/// #       admission: &<FixedWindow as Algorithm>::Snapshot,
+/// #   ) -> Answer<Written, Self::Writing> {
+/// #       let (now, mut state) = (self.clock.now(), self.state.lock().unwrap());
+/// #       limit.mend(&mut state, now);
+/// #       limit.end(&mut state, admission, now);
+/// #       Answer::Now(Ok(()))
+/// #   }
 /// #   fn reset<Q: AsKey<()> + ?Sized>(
 /// #       &self,
 /// #       limit: &FixedWindow,

@@ -133,6 +133,18 @@ pub trait Store<A: Limit, K: Key>: Clone + Send + Sync + 'static {
         held_and_spent: (u32, u32),
     ) -> Answer<Written, Self::Writing>;
 
+    /// Gives back the place of a request that was [in flight](crate::algorithm::InFlight) and has
+    /// ended.
+    ///
+    /// It is called while a future is dropped, so it must not block; it is done whether or not the
+    /// answer is waited for, and never twice.
+    fn end<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        admission: &A::Snapshot,
+    ) -> Answer<Written, Self::Writing>;
+
     /// Forgets the key: its next call starts from a fresh state.
     fn reset<Q: AsKey<K> + ?Sized>(&self, algorithm: &A, key: &Q)
     -> Answer<Written, Self::Writing>;

@@ -100,6 +100,15 @@ where
         )))
     }
 
+    fn end<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        admission: &A::Snapshot,
+    ) -> Answer<Written, Self::Writing> {
+        Answer::Later(later(self.0.end(algorithm, key, admission)))
+    }
+
     fn reset<Q: AsKey<K> + ?Sized>(
         &self,
         algorithm: &A,
@@ -169,6 +178,15 @@ impl<A: Algorithm, K: Key> Store<A, K> for Broken {
         _key: &Q,
         _admission: &A::Snapshot,
         _held_and_spent: (u32, u32),
+    ) -> Answer<Written, Self::Writing> {
+        Answer::Now(self.fail())
+    }
+
+    fn end<Q: AsKey<K> + ?Sized>(
+        &self,
+        _algorithm: &A,
+        _key: &Q,
+        _admission: &A::Snapshot,
     ) -> Answer<Written, Self::Writing> {
         Answer::Now(self.fail())
     }

@@ -1,6 +1,6 @@
 //! What is held, in two generations.
 
-use std::cmp::max;
+use std::cmp::{max, min};
 
 use crate::clock::Timestamp;
 
@@ -88,6 +88,13 @@ impl<S> SettledState<S> {
         [&mut self.earlier, &mut self.later]
             .into_iter()
             .find(|generation| generation.is_named_by(receipt))
+    }
+
+    /// What no receipt names ends at this instant, or before.
+    pub(in crate::algorithm) fn end_nobodys_by(&mut self, micros: u64) {
+        if self.earlier.start_micros == 0 {
+            self.earlier.ends_at_micros = min(self.earlier.ends_at_micros, micros);
+        }
     }
 
     /// Moves generations that begin after now to now: the clock has stepped back. No receipt names

@@ -296,6 +296,17 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for LocalStore<A, K, C> {
         Answer::Now(Ok(()))
     }
 
+    fn end<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        admission: &A::Snapshot,
+    ) -> Answer<Written, Self::Writing> {
+        let call = self.call(algorithm, 1);
+        self.table(algorithm).end(key, admission, call);
+        Answer::Now(Ok(()))
+    }
+
     fn reset<Q: AsKey<K> + ?Sized>(
         &self,
         algorithm: &A,

@@ -309,6 +309,26 @@ macro_rules! each_of {
                 Answer::Now(Ok(()))
             }
 
+            fn end<Q: AsKey<EachOf<($(Option<$Key>,)+)>> + ?Sized>(
+                &self,
+                EachOf(limits): &EachOf<($($Algorithm,)+)>,
+                keys: &Q,
+                admission: &($(Option<$Algorithm::Snapshot>,)+),
+            ) -> Answer<Written, Self::Writing> {
+                let now = self.clock.now();
+                let EachOf(keys) = keys.to_owned();
+                $(
+                    if let (Some(key), Some(admission)) = (&keys.$place, &admission.$place)
+                        && $Algorithm::IN_FLIGHT
+                    {
+                        let limit = &limits.$place;
+                        let call = Call { algorithm: limit, cost: 1, now };
+                        self.tables.$place.table(limit).end(key, admission, call);
+                    }
+                )+
+                Answer::Now(Ok(()))
+            }
+
             fn reset<Q: AsKey<EachOf<($(Option<$Key>,)+)>> + ?Sized>(
                 &self,
                 limits: &EachOf<($($Algorithm,)+)>,

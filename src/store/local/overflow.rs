@@ -155,6 +155,14 @@ impl<S> Overflow<S> {
         }
     }
 
+    /// Gives back a place that lies in this bucket.
+    pub(super) fn end<A: Algorithm<State = S>>(&self, admission: &A::Snapshot, call: Call<'_, A>) {
+        if let Some(state) = self.bucket.lock().as_mut() {
+            call.algorithm.mend(state, call.now);
+            call.algorithm.end(state, admission, call.now);
+        }
+    }
+
     /// Whether the bucket owes anything.
     pub(super) fn is_charged(&self) -> bool {
         self.is_charged.load(Ordering::Acquire)

@@ -1,4 +1,4 @@
-//! What is charged without a decision: debits, and what is settled.
+//! What is written without a decision: debits, what is settled, and places that are given back.
 
 use crate::{algorithm::Algorithm, key::Key, store::AsKey};
 
@@ -56,6 +56,23 @@ impl<K: Key, S> Table<K, S> {
                 });
             }
         }
+    }
+
+    /// Gives back a place where it lies: in the entry of its key, or in the overflow bucket.
+    pub(super) fn end<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
+        &self,
+        key: &Q,
+        admission: &A::Snapshot,
+        call: Call<'_, A>,
+    ) {
+        let hash = self.shards.hash(key);
+        if let Some(state) = self.shards.lock(hash).entries.find_mut(hash, is(key)) {
+            call.algorithm.mend(state, call.now);
+            if call.algorithm.holds(state, admission) {
+                return call.algorithm.end(state, admission, call.now);
+            }
+        }
+        self.overflow.end(admission, call);
     }
 
     /// Changes the state of a key. One without an entry gets one, if there is room; says whether it

@@ -300,12 +300,13 @@ impl<K: Key, S> Table<K, S> {
         call: Call<'_, A>,
     ) {
         let hash = self.shards.hash(key);
-        match self.shards.lock(hash).entries.find_mut(hash, is(key)) {
-            Some(state) => call
-                .algorithm
-                .withdraw(state, admission, call.cost, call.now),
-            None => self.overflow.withdraw(admission, call),
+        if let Some(state) = self.shards.lock(hash).entries.find_mut(hash, is(key)) {
+            let holds = A::SETTLES || A::IN_FLIGHT;
+            if !holds || call.algorithm.holds(state, admission) {
+                return (call.algorithm).withdraw(state, admission, call.cost, call.now);
+            }
         }
+        self.overflow.withdraw(admission, call);
     }
 }
 

@@ -226,6 +226,15 @@ macro_rules! each_of {
                     }))
                 }
 
+                fn end<Q: AsKey<Keys<$($Key),+>> + ?Sized>(
+                    &self,
+                    _limits: &Limits<$($Algorithm),+>,
+                    _keys: &Q,
+                    _admission: &($(Option<$Algorithm::Snapshot>,)+),
+                ) -> Answer<Written, Self::Writing> {
+                    Answer::Now(Ok(()))
+                }
+
                 fn reset<Q: AsKey<Keys<$($Key),+>> + ?Sized>(
                     &self,
                     limits: &Limits<$($Algorithm),+>,

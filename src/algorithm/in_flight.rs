@@ -1,0 +1,380 @@
+use std::time::Duration;
+
+use crate::{
+    algorithm::{Additive, Algorithm, ConfigId, PerRequest, Policy, PolicyId, Settled},
+    clock::Timestamp,
+    decision::{Outcome, PolicyDecision, Status},
+    error::ConfigError,
+};
+
+use super::settled::{MAX_HELD_AT_MOST_MICROS, SettledSnapshot, SettledState};
+
+const DEFAULT_HELD_AT_MOST_MICROS: u64 = 60_000_000;
+/// Shorter than this, and a renewal that is a little late loses a place.
+const MIN_HELD_AT_MOST_MICROS: u64 = 100_000;
+
+/// Lets a request through while fewer than n of its key are in flight, and answers it with 429
+/// otherwise.
+///
+/// Each request takes one place, whatever it costs (one of cost 0 takes none), and gives it back
+/// when it has ended: in a [layer](crate::RateLimitLayer) when the body of its response has ended,
+/// or was dropped because the caller hung up, or when its handler has panicked, failed or was
+/// dropped before that. Elsewhere [`RateLimiter::hold`](crate::RateLimiter::hold) takes a place, and
+/// its [`Hold`](crate::Hold) gives it back when it is settled or dropped. A `check` could not give
+/// it back: it does not compile.
+///
+/// - **Bound**: at most n requests of a key are in flight at any instant, on all machines together.
+///   n is chosen for each request, where plans differ. With an n of 0 nothing is let through.
+/// - **Waits**: nobody knows when a request ends, so a refusal has no `Retry-After`, and yet
+///   [`never_fits`](crate::Decision::never_fits) is `false`. The fields say
+///   `qu="concurrent-requests"`.
+/// - **Memory**: 48 bytes per key.
+/// - **Not for** a rate: a caller whose requests end at once may send any number of them. Put both
+///   into a tuple: `(InFlight::new(5), TokenBucket::new(quota))`.
+///
+/// **Bodies** are axum's, tonic's, or a boxed one of `http-body-util`: they are boxed once more, to
+/// give the place back at their end. A body that is whole in memory (`Full`, `String`) has ended
+/// when the response is there; with [`settle_at_end`](crate::RateLimitLayer::settle_at_end) it ends
+/// when it was sent.
+///
+/// **Upgrades**: the body of a 101 ends at once. A WebSocket stays in flight if the handler takes
+/// the [`Hold`](crate::Hold) from the extensions of its request and moves it into the task of the
+/// socket: the place is given back when the last clone is dropped.
+///
+/// **In memory** a place is kept for as long as it is taken, however long. While a store is full of
+/// live keys, new keys [share n places](crate::store::LocalStore).
+///
+/// **Over Redis** places outlive their process for one to two times
+/// [`held_at_most`](Self::held_at_most), and then come free; they are renewed while it lives.
+///
+/// Source: the semaphore of E. W. Dijkstra (EWD 35, 1962), with a count for each key; the names of
+/// its fields are those of draft-ietf-httpapi-ratelimit-headers-11.
+///
+/// # Example: two at once
+///
+/// ```
+/// use tollgate::{RateLimiter, algorithm::InFlight, store::LocalStore};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let limiter = RateLimiter::new(InFlight::new(2), LocalStore::new());
+/// let first = limiter.hold("bob", 1).await?.expect("it is the first");
+/// let _second = limiter.hold("bob", 1).await?.expect("it is the second");
+///
+/// let refused = limiter.hold("bob", 1).await?.unwrap_err();
+/// assert_eq!((refused.retry_after(), refused.never_fits()), (None, false));
+///
+/// drop(first);
+/// assert_eq!(limiter.peek("bob").await?.remaining(), 1);
+/// # Ok::<(), tollgate::StoreError>(())
+/// # }).unwrap();
+/// ```
+///
+/// # Example: a check has nothing that would give its place back
+///
+/// ```compile_fail,E0080
+/// use tollgate::{RateLimiter, algorithm::InFlight, store::LocalStore};
+///
+/// let limiter = RateLimiter::new(InFlight::new(2), LocalStore::new());
+/// let _ = limiter.check("bob").now();
+/// ```
+///
+/// # Example: in a layer
+///
+/// ```
+/// use axum::{Router, body::Body, http::Request, routing::get};
+/// use tollgate::{RateLimitLayer, algorithm::InFlight, key::Global, store::LocalStore};
+/// use tower::ServiceExt;
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let limit = RateLimitLayer::new(InFlight::new(1), LocalStore::new(), Global);
+/// let app: Router = Router::new().route("/", get(|| async { "hello" })).layer(limit);
+/// let request = || Request::get("/").body(Body::empty()).unwrap();
+///
+/// let response = app.clone().oneshot(request()).await.unwrap();
+/// let refused = app.clone().oneshot(request()).await.unwrap();
+/// assert_eq!(refused.status(), 429, "the body of the first one has not ended");
+/// let policy = &refused.headers()["ratelimit-policy"];
+/// assert_eq!(policy, r#""in-flight-1";q=1;qu="concurrent-requests""#);
+///
+/// drop(response);
+/// assert_eq!(app.oneshot(request()).await.unwrap().status(), 200);
+/// # });
+/// ```
+#[derive(Debug, Clone)]
+pub struct InFlight {
+    /// It never ends what is held: in memory nothing has to be renewed. Only its script is told
+    /// for how long places are held.
+    rule: PerRequest<Settled<Places>>,
+    held_at_most_micros: u64,
+}
+
+/// A rule whose charge is nothing: what is held of it is all that there is.
+#[derive(Debug, Clone)]
+struct Places {
+    policy: Policy,
+    max: u64,
+}
+
+/// How many places were taken right after a decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlacesSnapshot {
+    taken: u64,
+    admitted: bool,
+}
+
+impl Additive for Places {
+    #[inline]
+    fn fits(&self, (): &(), units: u64, _now: Timestamp) -> bool {
+        units <= self.max
+    }
+
+    #[inline]
+    fn snapshot_beside(
+        &self,
+        (): &(),
+        held: u64,
+        (_cost, admitted): (u32, bool),
+        _now: Timestamp,
+    ) -> PlacesSnapshot {
+        PlacesSnapshot {
+            taken: held,
+            admitted,
+        }
+    }
+}
+
+impl Algorithm for Places {
+    type State = ();
+    type Snapshot = PlacesSnapshot;
+
+    fn policy_id(&self) -> PolicyId {
+        self.policy.id()
+    }
+
+    fn config_id(&self) -> ConfigId {
+        self.policy.config_id()
+    }
+
+    fn fresh(&self, _at: Timestamp) {}
+
+    fn mend(&self, (): &mut (), _now: Timestamp) {}
+
+    fn judge(&self, (): &(), cost: u32, now: Timestamp) -> bool {
+        cost == 0 || self.fits(&(), cost.into(), now)
+    }
+
+    fn charge(&self, (): &mut (), _cost: u32, _now: Timestamp) {}
+
+    fn debit(&self, (): &mut (), _units: u64, _now: Timestamp) {}
+
+    fn refund(&self, (): &mut (), _cost: u32, _now: Timestamp) {}
+
+    fn is_fresh(&self, (): &(), _now: Timestamp) -> bool {
+        true
+    }
+
+    fn snapshot(&self, (): &(), cost: u32, admitted: bool, now: Timestamp) -> PlacesSnapshot {
+        self.snapshot_beside(&(), 0, (cost, admitted), now)
+    }
+
+    fn describe(&self, snapshot: &PlacesSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+        let outcome = match (snapshot.admitted, self.max) {
+            (true, _) => Outcome::Admitted,
+            (false, 0) => Outcome::NeverFits,
+            (false, _) => Outcome::RefusedUntilOneEnds,
+        };
+        let status = Status {
+            remaining: self.max.saturating_sub(snapshot.taken),
+            outcome,
+            replenished_after_micros: 0,
+            reset_after_micros: 0,
+            delay_micros: 0,
+        };
+        tell(PolicyDecision::in_flight(&self.policy, status));
+    }
+}
+
+impl InFlight {
+    /// At most this many requests of a key at once.
+    #[must_use]
+    pub fn new(requests: u64) -> Self {
+        let policy = Policy::of_number("in-flight", requests);
+        Self::of(
+            Places {
+                policy,
+                max: requests,
+            },
+            DEFAULT_HELD_AT_MOST_MICROS,
+        )
+    }
+
+    fn of(places: Places, held_at_most_micros: u64) -> Self {
+        let never = (MAX_HELD_AT_MOST_MICROS, 2 * MAX_HELD_AT_MOST_MICROS);
+        Self {
+            rule: PerRequest::new(Settled::with_generations(places, never)),
+            held_at_most_micros,
+        }
+    }
+
+    /// How long a process that no longer renews its places keeps them, over Redis; 60 seconds unless
+    /// said otherwise.
+    ///
+    /// A place comes free one to two times that long after its process was killed or cut off. While
+    /// the process lives it renews all its places four times in that time, in one command for up to
+    /// a hundred keys. A process that is stopped for less than that loses none. Where renewing fails
+    /// for longer, its requests go on, but their places are lost, and others may take them; it takes
+    /// them again as far as there is room.
+    ///
+    /// In memory nothing is renewed, and nothing expires.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_held_at_most`](Self::try_held_at_most) fails, with its error as the message.
+    #[must_use]
+    #[track_caller]
+    pub fn held_at_most(self, duration: Duration) -> Self {
+        self.try_held_at_most(duration)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// How long a process that no longer renews its places keeps them, over Redis; 60 seconds unless
+    /// said otherwise.
+    ///
+    /// # Errors
+    ///
+    /// It is shorter than 100 ms, or longer than 35 years.
+    pub fn try_held_at_most(self, duration: Duration) -> Result<Self, ConfigError> {
+        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        match micros {
+            0..MIN_HELD_AT_MOST_MICROS => Err(ConfigError::HeldTooShort {
+                held_at_most: duration,
+                min: Duration::from_micros(MIN_HELD_AT_MOST_MICROS),
+            }),
+            MIN_HELD_AT_MOST_MICROS..=MAX_HELD_AT_MOST_MICROS => Ok(Self {
+                held_at_most_micros: micros,
+                ..self
+            }),
+            _ => Err(ConfigError::PeriodTooLong {
+                period: duration,
+                max: Duration::from_micros(MAX_HELD_AT_MOST_MICROS),
+            }),
+        }
+    }
+
+    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
+    /// change.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_named`](Self::try_named) fails, with its error as the message.
+    #[must_use]
+    #[track_caller]
+    pub fn named(self, name: impl AsRef<str>) -> Self {
+        self.try_named(name)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
+    /// change.
+    ///
+    /// # Errors
+    ///
+    /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`.
+    pub fn try_named(self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
+        let Places { policy, max } = self.places().clone();
+        let policy = policy.named(name)?;
+        Ok(Self::of(Places { policy, max }, self.held_at_most_micros))
+    }
+
+    fn places(&self) -> &Places {
+        &self.rule.0.rule
+    }
+
+    /// What the shared bucket of a full store has held of a key, no receipt frees: it ends.
+    fn end_what_is_nobodys(&self, state: &mut SettledState<()>, now: Timestamp) {
+        let end = now.as_micros().saturating_add(self.held_at_most_micros);
+        state.end_nobodys_by(end);
+    }
+}
+
+impl Algorithm for InFlight {
+    type State = SettledState<()>;
+    type Snapshot = SettledSnapshot<PlacesSnapshot>;
+
+    const IN_FLIGHT: bool = true;
+
+    fn policy_id(&self) -> PolicyId {
+        self.rule.policy_id()
+    }
+
+    fn config_id(&self) -> ConfigId {
+        self.rule.config_id()
+    }
+
+    fn fresh(&self, at: Timestamp) -> Self::State {
+        self.rule.fresh(at)
+    }
+
+    fn mend(&self, state: &mut Self::State, now: Timestamp) {
+        self.end_what_is_nobodys(state, now);
+        self.rule.mend(state, now);
+    }
+
+    fn judge(&self, state: &Self::State, cost: u32, now: Timestamp) -> bool {
+        self.rule.judge(state, cost, now)
+    }
+
+    fn charge(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
+        self.rule.charge(state, cost, now);
+    }
+
+    /// Nothing: there is no place that could be given back.
+    fn debit(&self, _state: &mut Self::State, _units: u64, _now: Timestamp) {}
+
+    fn holds(&self, state: &Self::State, admission: &Self::Snapshot) -> bool {
+        self.rule.holds(state, admission)
+    }
+
+    fn end(&self, state: &mut Self::State, admission: &Self::Snapshot, now: Timestamp) {
+        self.rule.settle(state, admission, (1, 0), now);
+    }
+
+    /// Nothing: whoever is in flight still is.
+    fn refund(&self, _state: &mut Self::State, _cost: u32, _now: Timestamp) {}
+
+    fn withdraw(
+        &self,
+        state: &mut Self::State,
+        admission: &Self::Snapshot,
+        _cost: u32,
+        now: Timestamp,
+    ) {
+        self.end(state, admission, now);
+    }
+
+    fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool {
+        self.rule.is_fresh(state, now)
+    }
+
+    /// The key counts what is in flight in the shared bucket, but not for ever: no receipt frees it
+    /// here.
+    fn inherit(&self, shared: &Self::State, now: Timestamp) -> Self::State {
+        let mut state = self.rule.inherit(shared, now);
+        self.end_what_is_nobodys(&mut state, now);
+        state
+    }
+
+    fn snapshot(
+        &self,
+        state: &Self::State,
+        cost: u32,
+        admitted: bool,
+        now: Timestamp,
+    ) -> Self::Snapshot {
+        self.rule.snapshot(state, cost, admitted, now)
+    }
+
+    fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+        self.rule.describe(snapshot, tell);
+    }
+}
