@@ -11,8 +11,8 @@ use tokio::{
     time::{Instant, advance},
 };
 use tollgate::{
-    Options, Quota, RateLimitLayer, RateLimiter,
-    algorithm::{LeakyBucket, TokenBucket},
+    EachOf, Options, Quota, RateLimitLayer, RateLimiter,
+    algorithm::{FixedWindow, LeakyBucket, TokenBucket},
     key::{KeyExtractor, from_fn},
     response::{AsError, RateLimited},
 };

@@ -157,6 +157,18 @@ impl<A: Limit, K: Key, L: Store<A, K>, R: Store<A, K>> Store<A, K> for EitherSto
         }
     }
 
+    fn end<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        admission: &A::Snapshot,
+    ) -> Answer<Written, Self::Writing> {
+        match self {
+            Self::Left(store) => left(store.end(algorithm, key, admission)),
+            Self::Right(store) => right(store.end(algorithm, key, admission)),
+        }
+    }
+
     fn reset<Q: AsKey<K> + ?Sized>(
         &self,
         algorithm: &A,

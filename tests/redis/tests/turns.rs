@@ -57,10 +57,10 @@ async fn in_order<F: Future>(all: Vec<F>) -> Vec<F::Output> {
     let mut answers: Vec<_> = all.iter().map(|_| None).collect();
     std::future::poll_fn(|cx| {
         for (one, answer) in all.iter_mut().zip(&mut answers) {
-            if answer.is_none() {
-                if let std::task::Poll::Ready(it) = one.as_mut().poll(cx) {
-                    *answer = Some(it);
-                }
+            if answer.is_none()
+                && let std::task::Poll::Ready(it) = one.as_mut().poll(cx)
+            {
+                *answer = Some(it);
             }
         }
         match answers.iter().all(Option::is_some) {
