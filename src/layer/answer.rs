@@ -1,5 +1,7 @@
 //! The answers in the inner service's place: to what is refused, has no key, or is undecided.
 
+use std::any::Any;
+
 use crate::{
     decision::{Decision, PolicyDecision},
     error::StoreError,
@@ -17,6 +19,7 @@ impl<C, R, X, E, D, Z> Options<C, R, X, E, D, Z> {
     pub(super) fn refuse<Req, Res, Err>(
         &self,
         request: &Req,
+        key: &(dyn Any + Send + Sync),
         mut decision: Decision,
     ) -> Result<Res, R::Error>
     where
@@ -24,7 +27,7 @@ impl<C, R, X, E, D, Z> Options<C, R, X, E, D, Z> {
     {
         decision.resolve();
         warn_of_bursts_of_zero(&decision);
-        self.respond.refuse(request, decision)
+        self.respond.refuse_keyed(request, key, decision)
     }
 
     /// Answers a request whose key extractor rejected it.

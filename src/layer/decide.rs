@@ -219,7 +219,7 @@ where
             }
             Ok(refused) => {
                 let decision = limit.decision_of(&refused.snapshot);
-                Next::Answered(self.options.refuse(request, decision))
+                Next::Answered(self.options.refuse(request, &asked.key, decision))
             }
             Err(error) => match self.options.undecided(request, &error) {
                 Some(answer) => Next::Answered(answer),
@@ -337,6 +337,6 @@ impl<A, S, F, C, R, X, E, D, Z> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z
         self.give_back(asked, admission);
         let limit = self.limiter.algorithm().limit(&asked.choice);
         let decision = limit.decision_of(admission).refused_for_its_delay();
-        self.options.refuse(request, decision)
+        self.options.refuse(request, &asked.key, decision)
     }
 }

@@ -1,22 +1,20 @@
 //! The rate-limit fields of a response, in the dialect that was chosen.
 
-use http::HeaderName;
+use http::{HeaderName, header::RETRY_AFTER};
 
 use super::retry_after::whole_seconds;
 use crate::decision::PolicyDecision;
 
 pub(super) const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 pub(super) const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
-pub(super) const DRAFT_6: [HeaderName; 3] = [
-    HeaderName::from_static("ratelimit-limit"),
-    HeaderName::from_static("ratelimit-remaining"),
-    HeaderName::from_static("ratelimit-reset"),
-];
-pub(super) const X_RATE_LIMIT: [HeaderName; 3] = [
-    HeaderName::from_static("x-ratelimit-limit"),
-    HeaderName::from_static("x-ratelimit-remaining"),
-    HeaderName::from_static("x-ratelimit-reset"),
-];
+const LIMIT_6: HeaderName = HeaderName::from_static("ratelimit-limit");
+const REMAINING_6: HeaderName = HeaderName::from_static("ratelimit-remaining");
+const RESET_6: HeaderName = HeaderName::from_static("ratelimit-reset");
+pub(super) const DRAFT_6: [HeaderName; 3] = [LIMIT_6, REMAINING_6, RESET_6];
+const X_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const X_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+pub(super) const X_RATE_LIMIT: [HeaderName; 3] = [X_LIMIT, X_REMAINING, X_RESET];
 
 /// The largest integer of a structured field (RFC 9651, section 3.3.1).
 pub(super) const MAX_INTEGER: u64 = 999_999_999_999_999;
@@ -25,8 +23,7 @@ pub(super) const MAX_INTEGER: u64 = 999_999_999_999_999;
 ///
 /// Every number of seconds is rounded up, and is a number of seconds *from now*: none is a time of
 /// day. A number of more than 15 digits is sent as 999 999 999 999 999. A browser's script reads
-/// these fields only if the response also has `Access-Control-Expose-Headers: RateLimit,
-/// RateLimit-Policy, Retry-After`, which is for the CORS layer to say.
+/// these fields only if the CORS layer exposes their [names](Self::names).
 ///
 /// # Example: one answer in two dialects
 ///
@@ -84,6 +81,32 @@ pub enum Fields {
 }
 
 impl Fields {
+    /// The fields that a caller may read, `Retry-After` among them: those that a CORS layer must
+    /// expose, or a browser keeps them from its scripts.
+    ///
+    /// With tower-http, that is `.expose_headers(Fields::Draft11.names().to_vec())` on its
+    /// `CorsLayer`.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use tollgate::response::Fields;
+    ///
+    /// assert_eq!(Fields::Draft11.names(), ["retry-after", "ratelimit", "ratelimit-policy"]);
+    /// assert_eq!(Fields::Off.names(), ["retry-after"]);
+    /// ```
+    pub fn names(self) -> &'static [HeaderName] {
+        static STRUCTURED: [HeaderName; 3] = [RETRY_AFTER, RATE_LIMIT, POLICY];
+        static SIX: [HeaderName; 5] = [RETRY_AFTER, LIMIT_6, REMAINING_6, RESET_6, POLICY];
+        static X: [HeaderName; 4] = [RETRY_AFTER, X_LIMIT, X_REMAINING, X_RESET];
+        match self {
+            Self::Draft11 | Self::Draft7 => &STRUCTURED,
+            Self::Draft6 => &SIX,
+            Self::XRateLimit => &X,
+            Self::Off => &STRUCTURED[..1],
+        }
+    }
+
     /// How many fields one answer has at most.
     pub(super) const fn max_fields(self) -> usize {
         match self {

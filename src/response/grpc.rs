@@ -1,19 +1,15 @@
 //! The answer in gRPC's own form: a status in the header fields, and no body.
 
-use std::mem;
+use std::{any::Any, mem};
 
 use bytes::Bytes;
 use http::{Request, Response};
 
 use super::{
-    Respond, body::FromBytes, field_writer::FieldWriter, fields::Fields,
-    grpc_protocol::GrpcProtocol, problem::not_counted, retry_after,
+    Reason, Refusal, Respond, body::FromBytes, field_writer::FieldWriter, fields::Fields,
+    grpc_protocol::GrpcProtocol, grpc_renderer::GrpcRenderer, retry_after,
 };
-use crate::{
-    decision::Decision,
-    error::{StoreError, StoreErrorKind},
-    hold::Hold,
-};
+use crate::{decision::Decision, error::StoreError, hold::Hold};
 
 /// Answers a refused request with `RESOURCE_EXHAUSTED` (8), whatever the request: for a service
 /// that speaks only gRPC.
@@ -60,6 +56,7 @@ use crate::{
 #[derive(Debug, Clone, Default)]
 pub struct Grpc {
     pub(super) fields: FieldWriter,
+    pub(super) status: GrpcRenderer,
 }
 
 impl Grpc {
@@ -67,6 +64,7 @@ impl Grpc {
     pub const fn new() -> Self {
         Self {
             fields: FieldWriter::new(Fields::Draft11),
+            status: GrpcRenderer::new(),
         }
     }
 
@@ -76,15 +74,34 @@ impl Grpc {
         self.fields = FieldWriter::new(fields);
         self
     }
+
+    fn answer<ReqB, ResB: FromBytes>(
+        &self,
+        request: &Request<ReqB>,
+        refusal: &Refusal<'_>,
+    ) -> Response<ResB> {
+        let protocol = GrpcProtocol::of_content_type(request.headers());
+        let protocol = protocol.unwrap_or(GrpcProtocol::Grpc);
+        self.status.answer(protocol, refusal, &self.fields)
+    }
 }
 
 impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Grpc {
     type Error = E;
 
     fn refuse(&self, request: &Request<ReqB>, decision: Decision) -> Result<Response<ResB>, E> {
-        let protocol =
-            GrpcProtocol::of_content_type(request.headers()).unwrap_or(GrpcProtocol::Grpc);
-        Ok(protocol.refuse(decision, &self.fields))
+        let refusal = Refusal::of_request(Reason::Limited(&decision), request);
+        Ok(self.answer(request, &refusal))
+    }
+
+    fn refuse_keyed(
+        &self,
+        request: &Request<ReqB>,
+        key: &(dyn Any + Send + Sync),
+        decision: Decision,
+    ) -> Result<Response<ResB>, E> {
+        let refusal = Refusal::of_request(Reason::Limited(&decision), request);
+        Ok(self.answer(request, &refusal.with_key(key)))
     }
 
     fn reject(
@@ -92,9 +109,8 @@ impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Grp
         request: &Request<ReqB>,
         rejection: Response<Bytes>,
     ) -> Result<Response<ResB>, E> {
-        let protocol =
-            GrpcProtocol::of_content_type(request.headers()).unwrap_or(GrpcProtocol::Grpc);
-        Ok(protocol.reject(rejection))
+        let refusal = Refusal::of_request(Reason::Rejected(&rejection), request);
+        Ok(self.answer(request, &refusal))
     }
 
     fn unavailable(
@@ -102,12 +118,8 @@ impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Grp
         request: &Request<ReqB>,
         error: &StoreError,
     ) -> Result<Response<ResB>, E> {
-        let protocol =
-            GrpcProtocol::of_content_type(request.headers()).unwrap_or(GrpcProtocol::Grpc);
-        Ok(match error.kind() {
-            StoreErrorKind::Unavailable => protocol.unavailable(),
-            _ => protocol.reject(not_counted()),
-        })
+        let refusal = Refusal::of_request(Reason::StoreFailed(error.kind()), request);
+        Ok(self.answer(request, &refusal))
     }
 
     fn inner_error(error: E) -> E {
@@ -142,7 +154,10 @@ mod tests {
     use http::HeaderValue;
 
     use super::*;
-    use crate::response::sample::{admitted, hopeless, refused_for};
+    use crate::{
+        error::StoreErrorKind,
+        response::sample::{admitted, hopeless, refused_for},
+    };
 
     fn request(content_type: &str) -> Request<()> {
         let request = Request::post("/pkg.Service/Call");

@@ -5,6 +5,8 @@ use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 
+#[cfg(feature = "tonic")]
+use super::{Reason, Refusal, set_field::set_if_absent};
 use super::{
     body::FromBytes,
     field_writer::FieldWriter,
@@ -72,7 +74,11 @@ impl GrpcProtocol {
         if let Ok(details) = HeaderValue::try_from(details) {
             set(headers, GRPC_DETAILS, details);
         }
-        add_refusal_fields(&decision, fields, headers);
+        if let Some(millis) = pushback_millis(&decision) {
+            set(headers, GRPC_PUSHBACK, HeaderValue::from(millis));
+        }
+        retry_after::set(&decision, headers);
+        fields.add(&decision, headers);
         response.extensions_mut().insert(decision);
         response
     }
@@ -95,16 +101,48 @@ impl GrpcProtocol {
         self.status(UNAVAILABLE, HeaderValue::from_static(text))
     }
 
-    fn status<B: FromBytes>(self, code: u8, message: HeaderValue) -> Response<B> {
-        let mut response = Response::new(B::from_bytes(Bytes::new()));
-        let content_type = match self {
+    /// A status that was written by hand, with what a refusal says beside it, unless that is said.
+    #[cfg(feature = "tonic")]
+    pub(super) fn rendered(
+        self,
+        status: HeaderMap,
+        refusal: &Refusal<'_>,
+        fields: &FieldWriter,
+    ) -> Response<Bytes> {
+        let mut response = Response::new(Bytes::new());
+        let headers = response.headers_mut();
+        *headers = status;
+        set(headers, header::CONTENT_TYPE, self.content_type());
+        match refusal.reason() {
+            Reason::Limited(decision) => {
+                if let Some(millis) = pushback_millis(decision) {
+                    set_if_absent(headers, GRPC_PUSHBACK, HeaderValue::from(millis));
+                }
+                retry_after::set(decision, headers);
+                fields.add_unless_rendered(decision, headers);
+                response.extensions_mut().insert(decision.clone());
+            }
+            Reason::Rejected(rejection) => {
+                *response.extensions_mut() = rejection.extensions().clone();
+            }
+            Reason::StoreFailed(_) => {}
+        }
+        set_no_store(response.headers_mut());
+        response
+    }
+
+    fn content_type(self) -> HeaderValue {
+        HeaderValue::from_static(match self {
             Self::Grpc => "application/grpc",
             Self::Web => "application/grpc-web+proto",
             Self::WebText => "application/grpc-web-text+proto",
-        };
+        })
+    }
+
+    fn status<B: FromBytes>(self, code: u8, message: HeaderValue) -> Response<B> {
+        let mut response = Response::new(B::from_bytes(Bytes::new()));
         let headers = response.headers_mut();
-        let content_type = HeaderValue::from_static(content_type);
-        set(headers, header::CONTENT_TYPE, content_type);
+        set(headers, header::CONTENT_TYPE, self.content_type());
         set(headers, GRPC_STATUS, HeaderValue::from(u16::from(code)));
         set(headers, GRPC_MESSAGE, message);
         set_no_store(headers);
@@ -123,22 +161,9 @@ pub(super) fn refusal_text(decision: &Decision) -> &'static str {
     }
 }
 
-/// Adds what a refusal says beside its status: when to come again, and what is left.
-pub(super) fn add_refusal_fields(
-    decision: &Decision,
-    fields: &FieldWriter,
-    headers: &mut HeaderMap,
-) {
-    if let Some(millis) = pushback_millis(decision) {
-        set(headers, GRPC_PUSHBACK, HeaderValue::from(millis));
-    }
-    retry_after::set(decision, headers);
-    fields.add(decision, headers);
-}
-
 /// The bytes of `grpc-status-details-bin`: names of policies and numbers, nothing that a caller has
 /// sent.
-pub(super) fn refusal_details(decision: &Decision) -> Vec<u8> {
+fn refusal_details(decision: &Decision) -> Vec<u8> {
     let policies = decision.policies().iter();
     let violations = policies
         .filter(|policy| !policy.is_admitted())

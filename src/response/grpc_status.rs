@@ -1,17 +1,69 @@
-//! A decision as tonic's status, for handlers and streams that check by themselves.
+//! A refusal as tonic's status: written by a closure of the user's own, and for handlers and streams
+//! that check by themselves.
 
-use http::HeaderMap;
+use bytes::Bytes;
+use http::{HeaderMap, Response, header::CONTENT_TYPE};
 use tonic::{Code, Status, metadata::MetadataMap};
 
 use crate::decision::Decision;
 
 use super::{
-    Grpc,
-    grpc_protocol::{add_refusal_fields, refusal_details, refusal_text},
-    set_field::set_no_store,
+    Grpc, Http, Reason, Refusal,
+    grpc_protocol::{GrpcProtocol, refusal_text},
+    grpc_renderer::GrpcRenderer,
 };
 
+impl<R> Http<R> {
+    /// Lets a closure write the status of a gRPC call that is refused, whatever the reason; see
+    /// [`Grpc::render`].
+    #[must_use]
+    pub fn render_grpc(
+        mut self,
+        status_of: impl Fn(&Refusal<'_>) -> Status + Send + Sync + 'static,
+    ) -> Self {
+        self.status = GrpcRenderer::by(status_of);
+        self
+    }
+}
+
 impl Grpc {
+    /// Lets a closure write the status of a call that is refused, whatever the reason: it is over
+    /// its limit, it has no key, or the store failed.
+    ///
+    /// Where the call is over its limit, the rate-limit fields, `Retry-After` and
+    /// `grpc-retry-pushback-ms` are added to its metadata, unless that has them. A status of `OK`
+    /// would end the call as if it had been answered: the built-in status is sent instead.
+    ///
+    /// # Example: a message of one's own
+    ///
+    /// ```
+    /// use std::convert::Infallible;
+    /// use bytes::Bytes;
+    /// use http::{Request, Response, StatusCode};
+    /// use tollgate::response::{Grpc, Respond};
+    /// use tonic::{Code, Status};
+    ///
+    /// let respond = Grpc::new().render(|refusal| match refusal.status() {
+    ///     StatusCode::UNAUTHORIZED => Status::unauthenticated("ask sales for a key"),
+    ///     _ => Status::unavailable(refusal.message()),
+    /// });
+    ///
+    /// let rejection = Response::builder().status(401).body(Bytes::new()).unwrap();
+    /// let call = Request::post("/pkg.Service/Call").body(()).unwrap();
+    /// let Ok::<Response<Bytes>, Infallible>(answer) = respond.reject(&call, rejection);
+    /// let status = Status::from_header_map(answer.headers()).unwrap();
+    /// assert_eq!(status.code(), Code::Unauthenticated);
+    /// assert_eq!(status.message(), "ask sales for a key");
+    /// ```
+    #[must_use]
+    pub fn render(
+        mut self,
+        status_of: impl Fn(&Refusal<'_>) -> Status + Send + Sync + 'static,
+    ) -> Self {
+        self.status = GrpcRenderer::by(status_of);
+        self
+    }
+
     /// Ends a call or a stream with `RESOURCE_EXHAUSTED`, if the decision refuses: with the same
     /// message, details and metadata that the layer sends.
     ///
@@ -57,14 +109,14 @@ impl Grpc {
             self.fields.add(decision, &mut fields);
             return Status::with_metadata(Code::Ok, "", MetadataMap::from_headers(fields));
         }
-        set_no_store(&mut fields);
-        add_refusal_fields(decision, &self.fields, &mut fields);
-        Status::with_details_and_metadata(
-            Code::ResourceExhausted,
-            refusal_text(decision),
-            refusal_details(decision).into(),
-            MetadataMap::from_headers(fields),
-        )
+        let refusal = Refusal::of(Reason::Limited(decision));
+        let answer: Response<Bytes> =
+            (self.status).answer(GrpcProtocol::Grpc, &refusal, &self.fields);
+        let mut fields = answer.into_parts().0.headers;
+        // It is the server's to say.
+        fields.remove(CONTENT_TYPE);
+        Status::from_header_map(&fields)
+            .unwrap_or_else(|| Status::resource_exhausted(refusal_text(decision)))
     }
 }
 
@@ -72,12 +124,12 @@ impl Grpc {
 mod tests {
     use std::{convert::Infallible, time::Duration};
 
-    use bytes::Bytes;
-    use http::{Request, Response};
+    use http::Request;
 
     use super::*;
     use crate::{
         algorithm::Outcome,
+        error::{StoreError, StoreErrorKind},
         response::{
             Fields, Respond,
             sample::{admitted, both, hopeless, refused_for},
@@ -126,5 +178,71 @@ mod tests {
         assert_eq!(told, r#""api";r=39;t=1"#);
         let off = Grpc::new().fields(Fields::Off).status(&admitted());
         assert!(off.metadata().is_empty());
+    }
+
+    #[test]
+    fn a_status_of_ones_own_has_what_the_layer_adds_and_keeps_what_it_has() {
+        let own = |refusal: &Refusal<'_>| {
+            let mut status = Status::aborted(format!("no: {}", refusal.message()));
+            let pushback = "7".parse().unwrap();
+            status
+                .metadata_mut()
+                .insert("grpc-retry-pushback-ms", pushback);
+            status
+        };
+        let decision = refused_for(Duration::from_micros(1_500_000));
+        let call = Request::post("/").header("content-type", "application/grpc");
+        let call = call.body(()).unwrap();
+        let answers: [Result<Response<Bytes>, Infallible>; 2] = [
+            Grpc::new().render(own).refuse(&call, decision.clone()),
+            Http::new().render_grpc(own).refuse(&call, decision.clone()),
+        ];
+        for answer in answers {
+            let Ok(answer) = answer;
+            assert_eq!(answer.status(), 200);
+            assert_eq!(answer.headers()["grpc-status"], "10");
+            assert_eq!(answer.headers()["grpc-retry-pushback-ms"], "7");
+            assert_eq!(answer.headers()["retry-after"], "2");
+            assert_eq!(answer.headers()["ratelimit"], r#""api";r=0;t=2"#);
+            assert_eq!(answer.headers()["cache-control"], "no-store");
+            assert_eq!(answer.headers()["content-type"], "application/grpc");
+            assert_eq!(answer.extensions().get(), Some(&decision));
+        }
+        let status = Grpc::new().render(own).status(&decision);
+        assert_eq!(status.code(), Code::Aborted);
+        assert!(
+            status
+                .message()
+                .starts_with("no: The rate limit is exceeded.")
+        );
+        assert!(status.metadata().contains_key("ratelimit"));
+    }
+
+    #[test]
+    fn a_status_of_ones_own_that_says_ok_is_not_sent() {
+        let grpc = Grpc::new().render(|_| Status::new(Code::Ok, "done"));
+        let call = Request::post("/").body(()).unwrap();
+        let Ok::<Response<Bytes>, Infallible>(answer) = grpc.refuse(&call, hopeless());
+        assert_eq!(answer.headers()["grpc-status"], "8");
+        assert_eq!(grpc.status(&hopeless()).code(), Code::ResourceExhausted);
+    }
+
+    #[test]
+    fn each_reason_reaches_the_closure() {
+        let grpc = Grpc::new().render(|refusal| Status::aborted(refusal.message()));
+        let call = Request::post("/").body(()).unwrap();
+        let rejection = Response::builder().status(401).body(Bytes::new()).unwrap();
+        let down = StoreError::new(StoreErrorKind::Unavailable, "redis://s3cret");
+        let answers: [Result<Response<Bytes>, Infallible>; 2] = [
+            grpc.reject(&call, rejection),
+            grpc.unavailable(&call, &down),
+        ];
+        let messages = ["Unauthorized", "Rate limiting is temporarily unavailable."];
+        for (answer, message) in answers.into_iter().zip(messages) {
+            let Ok(answer) = answer;
+            let status = Status::from_header_map(answer.headers()).unwrap();
+            assert_eq!((status.code(), status.message()), (Code::Aborted, message));
+            assert!(!answer.headers().contains_key("ratelimit"));
+        }
     }
 }

@@ -1,20 +1,16 @@
 //! The answer in HTTP: 429, when to come again, and what is left.
 
-use std::{borrow::Cow, mem};
+use std::{any::Any, borrow::Cow, mem};
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, HeaderName, Request, Response, header::TRANSFER_ENCODING};
 
 use super::{
-    PlainText, ProblemJson, Refusal, Render, Respond, body::FromBytes, field_writer::FieldWriter,
-    fields::Fields, grpc_protocol::GrpcProtocol, head::for_method, problem::not_counted,
-    retry_after, set_field::set_no_store,
+    PlainText, ProblemJson, Reason, Refusal, Render, Respond, body::FromBytes,
+    field_writer::FieldWriter, fields::Fields, grpc_protocol::GrpcProtocol,
+    grpc_renderer::GrpcRenderer, head::for_method, retry_after, set_field::set_no_store,
 };
-use crate::{
-    decision::Decision,
-    error::{StoreError, StoreErrorKind},
-    hold::Hold,
-};
+use crate::{decision::Decision, error::StoreError, hold::Hold};
 
 /// Answers a refused request with 429 Too Many Requests, and sends every caller what remains of its
 /// limits.
@@ -42,14 +38,14 @@ use crate::{
 ///    `UNAVAILABLE`), without rate-limit numbers. If the store is misconfigured or the entry of
 ///    this key is invalid, the answer is 500 (gRPC: `INTERNAL`): a retry does not help.
 /// 8. A rejection of the key extractor is sent as it is, apart from rule 1 (gRPC: as the code that
-///    stands for its status).
+///    stands for its status), unless a renderer of your own writes it anew.
 ///
 /// No answer contains the key, an address or the store's error. The inner service's errors pass
 /// through.
 ///
-/// A browser's script sees these fields only if the CORS layer sends
-/// `Access-Control-Expose-Headers: RateLimit, RateLimit-Policy, Retry-After`. Put the CORS layer
-/// outside of this one, so that preflight requests are not limited.
+/// A browser's script sees these fields only if the CORS layer exposes their
+/// [names](Fields::names). Put the CORS layer outside of this one, so that preflight requests are
+/// not limited.
 ///
 /// # Example: the default
 ///
@@ -88,6 +84,7 @@ use crate::{
 pub struct Http<R = ProblemJson> {
     fields: FieldWriter,
     renderer: R,
+    pub(super) status: GrpcRenderer,
 }
 
 impl Http {
@@ -96,6 +93,7 @@ impl Http {
         Self {
             fields: FieldWriter::new(Fields::Draft11),
             renderer: ProblemJson::new(),
+            status: GrpcRenderer::new(),
         }
     }
 
@@ -122,7 +120,8 @@ impl<R> Http<R> {
         self.renderer(PlainText)
     }
 
-    /// Lets a closure write the response to a refused request; see [`Render`].
+    /// Lets a closure write the response to a refused request, whatever the reason: it is over its
+    /// limit, it has no key, or the store failed. See [`Render`].
     #[must_use]
     pub fn render<F>(self, renderer: F) -> Http<F>
     where
@@ -131,13 +130,13 @@ impl<R> Http<R> {
         self.renderer(renderer)
     }
 
-    /// Lets a [`Render`] of your own write the response to a refused request, and to one that is
-    /// refused because the store is unavailable.
+    /// Lets a [`Render`] of your own write the response to a refused request, whatever the reason.
     #[must_use]
     pub fn renderer<F: Render>(self, renderer: F) -> Http<F> {
         Http {
             fields: self.fields,
             renderer,
+            status: self.status,
         }
     }
 
@@ -156,9 +155,8 @@ impl<R: Render> Http<R> {
     /// leave the body out for `HEAD` themselves.
     pub fn response<B: FromBytes>(&self, decision: &Decision) -> Response<B> {
         if !decision.is_admitted() {
-            let mut response = self.refusal(&Refusal::of_decision(decision));
-            response.extensions_mut().insert(decision.clone());
-            return response.map(B::from_bytes);
+            let refusal = Refusal::of(Reason::Limited(decision));
+            return self.refusal(&refusal).map(B::from_bytes);
         }
         let mut response = Response::new(B::from_bytes(Bytes::new()));
         self.fields.add(decision, response.headers_mut());
@@ -167,40 +165,81 @@ impl<R: Render> Http<R> {
 
     fn refusal(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
         let mut response = self.renderer.render(refusal);
-        let headers = response.headers_mut();
-        retry_after::set(refusal.decision(), headers);
-        self.fields.add_unless_rendered(refusal.decision(), headers);
-        set_no_store(headers);
+        match refusal.reason() {
+            Reason::Limited(decision) => {
+                let headers = response.headers_mut();
+                retry_after::set(decision, headers);
+                self.fields.add_unless_rendered(decision, headers);
+                response.extensions_mut().insert(decision.clone());
+            }
+            Reason::Rejected(rejection) => add_what_is_missing(&mut response, rejection),
+            Reason::StoreFailed(_) => {}
+        }
+        set_no_store(response.headers_mut());
         response
     }
+
+    fn answer<ReqB, ResB: FromBytes>(
+        &self,
+        request: &Request<ReqB>,
+        refusal: &Refusal<'_>,
+    ) -> Response<ResB> {
+        match GrpcProtocol::of_request(request) {
+            Some(protocol) => self.status.answer(protocol, refusal, &self.fields),
+            None => for_method(request.method(), self.refusal(refusal)),
+        }
+    }
+}
+
+/// Adds the fields and the extensions of a rejection that was written anew: `WWW-Authenticate`,
+/// say. What describes the body of the rejection does not describe the new one.
+fn add_what_is_missing(response: &mut Response<Bytes>, rejection: &Response<Bytes>) {
+    let headers = response.headers_mut();
+    let is_missing = |name: &HeaderName| {
+        !headers.contains_key(name)
+            && !name.as_str().starts_with("content-")
+            && name != TRANSFER_ENCODING
+    };
+    let names: Vec<_> = rejection
+        .headers()
+        .keys()
+        .filter(|name| is_missing(name))
+        .collect();
+    for name in names {
+        for value in rejection.headers().get_all(name) {
+            let _ = headers.try_append(name, value.clone());
+        }
+    }
+    let mut extensions = rejection.extensions().clone();
+    extensions.extend(mem::take(response.extensions_mut()));
+    *response.extensions_mut() = extensions;
 }
 
 impl<ReqB, ResB: FromBytes, E, R: Render> Respond<Request<ReqB>, Response<ResB>, E> for Http<R> {
     type Error = E;
 
     fn refuse(&self, request: &Request<ReqB>, decision: Decision) -> Result<Response<ResB>, E> {
-        Ok(match GrpcProtocol::of_request(request) {
-            Some(protocol) => protocol.refuse(decision, &self.fields),
-            None => {
-                let mut response = self.refusal(&Refusal::of_request(&decision, request));
-                response.extensions_mut().insert(decision);
-                for_method(request.method(), response)
-            }
-        })
+        let refusal = Refusal::of_request(Reason::Limited(&decision), request);
+        Ok(self.answer(request, &refusal))
+    }
+
+    fn refuse_keyed(
+        &self,
+        request: &Request<ReqB>,
+        key: &(dyn Any + Send + Sync),
+        decision: Decision,
+    ) -> Result<Response<ResB>, E> {
+        let refusal = Refusal::of_request(Reason::Limited(&decision), request);
+        Ok(self.answer(request, &refusal.with_key(key)))
     }
 
     fn reject(
         &self,
         request: &Request<ReqB>,
-        mut rejection: Response<Bytes>,
+        rejection: Response<Bytes>,
     ) -> Result<Response<ResB>, E> {
-        Ok(match GrpcProtocol::of_request(request) {
-            Some(protocol) => protocol.reject(rejection),
-            None => {
-                set_no_store(rejection.headers_mut());
-                for_method(request.method(), rejection)
-            }
-        })
+        let refusal = Refusal::of_request(Reason::Rejected(&rejection), request);
+        Ok(self.answer(request, &refusal))
     }
 
     fn unavailable(
@@ -208,15 +247,8 @@ impl<ReqB, ResB: FromBytes, E, R: Render> Respond<Request<ReqB>, Response<ResB>,
         request: &Request<ReqB>,
         error: &StoreError,
     ) -> Result<Response<ResB>, E> {
-        if error.kind() != StoreErrorKind::Unavailable {
-            return self.reject(request, not_counted());
-        }
-        if let Some(protocol) = GrpcProtocol::of_request(request) {
-            return Ok(protocol.unavailable());
-        }
-        let mut response = self.renderer.unavailable();
-        set_no_store(response.headers_mut());
-        Ok(for_method(request.method(), response))
+        let refusal = Refusal::of_request(Reason::StoreFailed(error.kind()), request);
+        Ok(self.answer(request, &refusal))
     }
 
     fn inner_error(error: E) -> E {

@@ -44,6 +44,7 @@ mod field_writer;
 mod fields;
 mod grpc;
 mod grpc_protocol;
+mod grpc_renderer;
 #[cfg(feature = "tonic")]
 mod grpc_status;
 mod head;
@@ -53,11 +54,14 @@ mod older_drafts;
 mod problem;
 mod problem_json;
 mod protobuf;
+mod refusal;
 mod render;
 mod retry_after;
 #[cfg(test)]
 mod sample;
 mod set_field;
+
+use std::any::Any;
 
 use ::http::Response;
 use bytes::Bytes;
@@ -71,7 +75,8 @@ pub use self::{
     grpc::Grpc,
     http::Http,
     problem_json::ProblemJson,
-    render::{PlainText, Refusal, Render},
+    refusal::{Reason, Refusal},
+    render::{PlainText, Render},
 };
 
 /// Turns decisions into answers of the service's own type.
@@ -91,6 +96,22 @@ pub trait Respond<Req, Res, Err> {
     ///
     /// If this responder answers refusals with errors.
     fn refuse(&self, request: &Req, decision: Decision) -> Result<Res, Self::Error>;
+
+    /// The same, where the key of the request is known: a layer calls this one. By default the key
+    /// is left aside.
+    ///
+    /// # Errors
+    ///
+    /// If this responder answers refusals with errors.
+    fn refuse_keyed(
+        &self,
+        request: &Req,
+        key: &(dyn Any + Send + Sync),
+        decision: Decision,
+    ) -> Result<Res, Self::Error> {
+        let _ = key;
+        self.refuse(request, decision)
+    }
 
     /// The answer to a request whose key extractor rejected it.
     ///

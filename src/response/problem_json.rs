@@ -6,14 +6,16 @@ use bytes::Bytes;
 use http::Response;
 
 use super::{
-    problem::problem,
-    render::{Refusal, Render},
+    problem::{not_counted, problem, unavailable},
+    refusal::{Reason, Refusal},
+    render::Render,
 };
+use crate::{decision::Decision, error::StoreErrorKind};
 
-/// Answers a refused request with 429 and an `application/problem+json` body (RFC 9457): the
-/// default.
+/// Answers a refused request with an `application/problem+json` body (RFC 9457), and a rejection as
+/// it is: the default.
 ///
-/// The body names the policies that refuse, in the extension member that
+/// The body of a 429 names the policies that refuse, in the extension member that
 /// draft-ietf-httpapi-ratelimit-headers-11 has for it. It contains nothing of the key, the address
 /// or the store.
 ///
@@ -68,6 +70,17 @@ impl ProblemJson {
 
 impl Render for ProblemJson {
     fn render(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
+        match refusal.reason() {
+            Reason::Limited(decision) => self.limited(refusal, decision),
+            Reason::Rejected(rejection) => rejection.clone(),
+            Reason::StoreFailed(StoreErrorKind::Unavailable) => unavailable(),
+            Reason::StoreFailed(_) => not_counted(),
+        }
+    }
+}
+
+impl ProblemJson {
+    fn limited(&self, refusal: &Refusal<'_>, decision: &Decision) -> Response<Bytes> {
         let mut json = String::with_capacity(256);
         json.push('{');
         if let Some(problem_type) = &self.problem_type {
@@ -78,9 +91,9 @@ impl Render for ProblemJson {
         json.push_str(r#""title":"Too Many Requests","status":"#);
         json.push_str(refusal.status().as_str());
         json.push_str(r#","detail":""#);
-        json.push_str(&refusal.sentence());
+        json.push_str(&refusal.message());
         json.push_str(r#"","violated-policies":["#);
-        let policies = refusal.decision().policies().iter();
+        let policies = decision.policies().iter();
         let violated = policies.filter(|policy| !policy.is_admitted());
         for (index, policy) in violated.enumerate() {
             if index > 0 {
@@ -110,7 +123,7 @@ fn push_quoted(json: &mut String, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::response::{problem::unavailable, sample::hopeless};
+    use crate::response::sample::hopeless;
 
     #[test]
     fn whatever_the_problem_type_is_the_body_stays_json() {
@@ -122,8 +135,15 @@ mod tests {
     #[test]
     fn the_status_of_the_problem_is_the_status_of_the_response() {
         let decision = hopeless();
-        let refused = ProblemJson::default().render(&Refusal::of_decision(&decision));
-        for response in [refused, unavailable()] {
+        let failed = Reason::StoreFailed;
+        let reasons = [
+            Reason::Limited(&decision),
+            failed(StoreErrorKind::Unavailable),
+            failed(StoreErrorKind::InvalidInput),
+        ];
+        for refusal in reasons.map(Refusal::of) {
+            let response = ProblemJson::default().render(&refusal);
+            assert_eq!(response.status(), refusal.status());
             let body = std::str::from_utf8(response.body()).unwrap();
             let member = format!("\"status\":{},", response.status().as_u16());
             assert!(body.contains(&member), "{body}");
@@ -134,7 +154,7 @@ mod tests {
     #[test]
     fn a_problem_type_is_sent_only_where_it_was_asked_for() {
         let decision = hopeless();
-        let refusal = Refusal::of_decision(&decision);
+        let refusal = Refusal::of(Reason::Limited(&decision));
         let typed = ProblemJson::of_type(ProblemJson::QUOTA_EXCEEDED.into()).render(&refusal);
         let first =
             br#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"#;

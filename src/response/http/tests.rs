@@ -7,6 +7,7 @@ use http::{HeaderValue, Method};
 use super::*;
 use crate::{
     algorithm::Outcome,
+    error::StoreErrorKind,
     response::{
         Grpc,
         sample::{admitted, both, refused_for},

@@ -1,0 +1,258 @@
+//! What a renderer is told about a request that it answers.
+
+use std::{any::Any, borrow::Cow, fmt};
+
+use bytes::Bytes;
+use http::{Extensions, HeaderMap, Method, Request, Response, StatusCode, Uri, header};
+
+use super::retry_after::whole_seconds;
+use crate::{decision::Decision, error::StoreErrorKind};
+
+/// Why a request is answered in the inner service's place.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Reason<'a> {
+    /// It is over its limit: the decision has the wait and the policies that refuse.
+    Limited(&'a Decision),
+    /// It has no key where there should be one: what the key extractor answers.
+    Rejected(&'a Response<Bytes>),
+    /// The store could not decide about it.
+    StoreFailed(StoreErrorKind),
+}
+
+/// What a [renderer](super::Render) is given: why the request is refused, its key and its head.
+#[derive(Clone, Copy)]
+pub struct Refusal<'a> {
+    reason: Reason<'a>,
+    key: Option<&'a (dyn Any + Send + Sync)>,
+    request: Option<RequestHead<'a>>,
+}
+
+#[derive(Clone, Copy)]
+struct RequestHead<'a> {
+    method: &'a Method,
+    uri: &'a Uri,
+    headers: &'a HeaderMap,
+    extensions: &'a Extensions,
+}
+
+impl<'a> Refusal<'a> {
+    pub(super) fn of(reason: Reason<'a>) -> Self {
+        Self {
+            reason,
+            key: None,
+            request: None,
+        }
+    }
+
+    pub(super) fn of_request<B>(reason: Reason<'a>, request: &'a Request<B>) -> Self {
+        let head = RequestHead {
+            method: request.method(),
+            uri: request.uri(),
+            headers: request.headers(),
+            extensions: request.extensions(),
+        };
+        Self {
+            request: Some(head),
+            ..Self::of(reason)
+        }
+    }
+
+    pub(super) fn with_key(self, key: &'a (dyn Any + Send + Sync)) -> Self {
+        let key = Some(key);
+        Self { key, ..self }
+    }
+
+    /// Why the request is refused.
+    pub fn reason(&self) -> Reason<'a> {
+        self.reason
+    }
+
+    /// The decision, if the request is over its limit.
+    pub fn decision(&self) -> Option<&'a Decision> {
+        match self.reason {
+            Reason::Limited(decision) => Some(decision),
+            Reason::Rejected(_) | Reason::StoreFailed(_) => None,
+        }
+    }
+
+    /// The status that the answer has unless the renderer chooses another: 429 Too Many Requests
+    /// (RFC 6585); that of a rejection; 503 while the store is unavailable, and 500 where it is set
+    /// up wrongly, so that a retry does not help.
+    pub fn status(&self) -> StatusCode {
+        match self.reason {
+            Reason::Limited(_) => StatusCode::TOO_MANY_REQUESTS,
+            Reason::Rejected(rejection) => rejection.status(),
+            Reason::StoreFailed(StoreErrorKind::Unavailable) => StatusCode::SERVICE_UNAVAILABLE,
+            Reason::StoreFailed(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// What went wrong and what to do about it, in one or two sentences without a line break: for a
+    /// person. Of a rejection it is the text, if it is one, or what its status means.
+    pub fn message(&self) -> Cow<'a, str> {
+        match self.reason {
+            Reason::Limited(decision) => limited(decision),
+            Reason::Rejected(rejection) => rejected(rejection),
+            Reason::StoreFailed(StoreErrorKind::Unavailable) => {
+                "Rate limiting is temporarily unavailable.".into()
+            }
+            Reason::StoreFailed(_) => "The request could not be counted.".into(),
+        }
+    }
+
+    /// The key of a request that is over its limit, as the key extractor found it, if it is of this
+    /// type; with [`EachOf`](crate::EachOf) that is `EachOf<(Option<A>, Option<B>)>`.
+    ///
+    /// `None` where nothing was decided, and in [`Http::response`](super::Http::response), which
+    /// sees no key.
+    pub fn key<K: 'static>(&self) -> Option<&'a K> {
+        self.key?.downcast_ref()
+    }
+
+    /// The method of the request; `None` in [`Http::response`](super::Http::response), which sees
+    /// none.
+    pub fn method(&self) -> Option<&'a Method> {
+        Some(self.request?.method)
+    }
+
+    /// The target of the request; `None` in [`Http::response`](super::Http::response), which sees
+    /// none.
+    pub fn uri(&self) -> Option<&'a Uri> {
+        Some(self.request?.uri)
+    }
+
+    /// The fields of the request, `Accept` among them; `None` in
+    /// [`Http::response`](super::Http::response), which sees none.
+    pub fn headers(&self) -> Option<&'a HeaderMap> {
+        Some(self.request?.headers)
+    }
+
+    /// What outer layers have put beside the request: a request id, say. `None` in
+    /// [`Http::response`](super::Http::response), which sees none.
+    pub fn extensions(&self) -> Option<&'a Extensions> {
+        Some(self.request?.extensions)
+    }
+}
+
+fn limited(decision: &Decision) -> Cow<'static, str> {
+    let Some(wait) = decision.retry_after() else {
+        return match decision.never_fits() {
+            true => "The request costs more than can ever be let through at once.".into(),
+            false => {
+                "Too many requests are in flight. Try again when one of them has ended.".into()
+            }
+        };
+    };
+    let seconds = whole_seconds(wait).max(1);
+    let plural = if seconds == 1 { "" } else { "s" };
+    format!("The rate limit is exceeded. Try again in {seconds} second{plural}.").into()
+}
+
+fn rejected(rejection: &Response<Bytes>) -> Cow<'_, str> {
+    let content_type = rejection.headers().get(header::CONTENT_TYPE);
+    let is_text = content_type.is_some_and(|of| of.as_bytes().starts_with(b"text/plain"));
+    let text = std::str::from_utf8(rejection.body()).unwrap_or_default();
+    match text.trim() {
+        text if is_text && !text.is_empty() => text.into(),
+        _ => {
+            let reason = rejection.status().canonical_reason();
+            reason.unwrap_or("The request was rejected.").into()
+        }
+    }
+}
+
+impl fmt::Debug for Refusal<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut refusal = f.debug_struct("Refusal");
+        refusal
+            .field("reason", &self.reason)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::response::sample::{hopeless, refused_for};
+
+    #[test]
+    fn the_debug_form_of_a_refusal_keeps_the_request_and_the_key_to_itself() {
+        let request = Request::get("/?token=s3cret").header("authorization", "s3cret");
+        let request = request.body(()).unwrap();
+        let decision = hopeless();
+        let refusal = Refusal::of_request(Reason::Limited(&decision), &request);
+        let key = String::from("s3cret");
+        let told = format!("{:?}", refusal.with_key(&key));
+        assert!(told.contains("api") && !told.contains("s3cret"), "{told}");
+    }
+
+    #[test]
+    fn a_refusal_shows_the_request_and_the_key_if_there_is_one() {
+        let request = Request::put("/files?part=1").header("accept", "text/html");
+        let request = request.extension(7_u32).body(()).unwrap();
+        let decision = hopeless();
+        let key = String::from("bob");
+        let refusal = Refusal::of_request(Reason::Limited(&decision), &request).with_key(&key);
+        assert_eq!(refusal.decision(), Some(&decision));
+        assert_eq!(refusal.key::<String>(), Some(&key));
+        assert_eq!(refusal.key::<u32>(), None);
+        assert_eq!(refusal.method(), Some(&Method::PUT));
+        assert_eq!(refusal.uri().unwrap(), "/files?part=1");
+        assert_eq!(refusal.headers().unwrap()["accept"], "text/html");
+        assert_eq!(refusal.extensions().unwrap().get(), Some(&7_u32));
+        let refusal = Refusal::of(Reason::StoreFailed(StoreErrorKind::Unavailable));
+        assert_eq!((refusal.method(), refusal.uri()), (None, None));
+        assert!(refusal.headers().is_none() && refusal.extensions().is_none());
+        assert_eq!((refusal.decision(), refusal.key::<String>()), (None, None));
+    }
+
+    #[test]
+    fn a_message_says_the_wait_or_that_there_is_none() {
+        let said = |decision: Decision| {
+            let message = Refusal::of(Reason::Limited(&decision)).message();
+            message.into_owned()
+        };
+        assert!(said(refused_for(Duration::from_micros(1))).ends_with("in 1 second."));
+        assert!(said(refused_for(Duration::from_millis(1_001))).ends_with("in 2 seconds."));
+        assert!(said(hopeless()).ends_with("than can ever be let through at once."));
+    }
+
+    #[test]
+    fn a_message_of_a_rejection_is_its_text_or_what_its_status_means() {
+        let said = |content_type: &str, body: &'static [u8], status: u16| {
+            let rejection = Response::builder().status(status);
+            let rejection = rejection.header("content-type", content_type);
+            let rejection = rejection.body(Bytes::from_static(body)).unwrap();
+            let refusal = Refusal::of(Reason::Rejected(&rejection));
+            assert_eq!(refusal.status(), status);
+            refusal.message().into_owned()
+        };
+        assert_eq!(
+            said("text/plain; charset=utf-8", b"no key\n", 400),
+            "no key"
+        );
+        assert_eq!(said("text/plain", b" \n", 400), "Bad Request");
+        assert_eq!(said("text/plain", b"\xFF", 401), "Unauthorized");
+        assert_eq!(said("application/json", b"{}", 403), "Forbidden");
+        assert_eq!(
+            said("text/html", b"<p>no", 599),
+            "The request was rejected."
+        );
+    }
+
+    #[test]
+    fn a_store_that_is_unavailable_is_a_503_and_one_that_no_retry_mends_a_500() {
+        for (kind, status) in [
+            (StoreErrorKind::Unavailable, 503),
+            (StoreErrorKind::Misconfigured, 500),
+            (StoreErrorKind::InvalidInput, 500),
+        ] {
+            let refusal = Refusal::of(Reason::StoreFailed(kind));
+            assert_eq!(refusal.status(), status);
+            assert!(refusal.message().ends_with('.'));
+        }
+    }
+}

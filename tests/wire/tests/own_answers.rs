@@ -1,0 +1,202 @@
+//! An API whose refusals all have one form of its own, whatever the reason.
+
+mod loopback;
+#[path = "../../support/mod.rs"]
+mod support;
+
+use std::convert::Infallible;
+
+use axum::{Extension, Router, routing::get};
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response, StatusCode};
+use loopback::{Answer, Http1, lines, serve};
+use serde_json::{Value, json};
+use tollgate::{
+    EachOf, Quota, RateLimitLayer, StoreErrorKind,
+    algorithm::FixedWindow,
+    key::{Global, Header, HeaderKey, PeerIp, from_fn},
+    response::{Fields, Http, Reason, Refusal, Render},
+    store::LocalStore,
+};
+use tower_http::cors::CorsLayer;
+
+use support::Broken;
+
+/// One function for all of them.
+fn in_json(refusal: &Refusal<'_>) -> Response<Bytes> {
+    let path = refusal.uri().map(|uri| uri.path().to_owned());
+    let request_id = refusal.extensions().and_then(|all| all.get::<RequestId>());
+    let json = json!({
+        "error": refusal.message(),
+        "path": path,
+        "request": request_id.map(|id| id.0),
+    });
+    let response = Response::builder().status(refusal.status());
+    let response = response.header("content-type", "application/json");
+    response.body(Bytes::from(json.to_string())).unwrap()
+}
+
+#[derive(Clone, Copy)]
+struct RequestId(u32);
+
+fn one_a_day() -> FixedWindow {
+    FixedWindow::new(Quota::per_day(1)).from_first_request()
+}
+
+fn hello() -> Router {
+    Router::new().route("/hello", get(|| async { "hello" }))
+}
+
+fn read(answer: &Answer) -> Value {
+    assert_eq!(lines(answer, "content-type"), ["application/json"]);
+    assert_eq!(lines(answer, "cache-control"), ["no-store"]);
+    let read: Value = serde_json::from_slice(answer.body()).unwrap();
+    assert_eq!(read["path"], "/hello");
+    assert_eq!(read["request"], 7);
+    read["error"].clone()
+}
+
+#[tokio::test]
+async fn a_429_a_400_and_a_503_have_the_same_form_from_one_function() {
+    let answers = || Http::new().render(in_json);
+    let limited = RateLimitLayer::new(one_a_day(), LocalStore::new(), Global);
+    let keyless = RateLimitLayer::new(one_a_day(), LocalStore::new(), Header::new("x-api-key"));
+    let broken = |kind| RateLimitLayer::new(one_a_day(), Broken(kind), Global);
+    let cases = [
+        (
+            hello().layer(limited.respond_with(answers())),
+            429,
+            "The rate limit is exceeded. Try again in 86400 seconds.",
+        ),
+        (
+            hello().layer(keyless.respond_with(answers())),
+            400,
+            "the request lacks a required header field: x-api-key",
+        ),
+        (
+            hello().layer(broken(StoreErrorKind::Unavailable).respond_with(answers())),
+            503,
+            "Rate limiting is temporarily unavailable.",
+        ),
+        (
+            hello().layer(broken(StoreErrorKind::Misconfigured).respond_with(answers())),
+            500,
+            "The request could not be counted.",
+        ),
+    ];
+    for (app, status, error) in cases {
+        let server = serve(app.layer(Extension(RequestId(7)))).await;
+        let mut client = Http1::connect(server).await;
+        let mut answer = client.get("/hello").await;
+        if status == 429 {
+            assert_eq!(answer.status(), 200);
+            answer = client.get("/hello").await;
+            assert_eq!(lines(&answer, "retry-after"), ["86400"]);
+        }
+        assert_eq!(answer.status(), status);
+        assert_eq!(read(&answer), error);
+    }
+}
+
+#[expect(
+    clippy::result_large_err,
+    reason = "a response of the user's own, with all its fields, is the rejection"
+)]
+#[tokio::test]
+async fn the_fields_of_a_rejection_stay_and_its_body_is_the_renderers() {
+    let by = from_fn(|_: &Request<axum::body::Body>| {
+        let rejection = Response::builder().status(401);
+        let rejection = rejection.header("www-authenticate", "Bearer");
+        let rejection = rejection.header("www-authenticate", "Basic");
+        let rejection = rejection.header("content-language", "en");
+        let rejection = rejection.header("content-type", "text/plain");
+        Err::<Option<u32>, _>(rejection.body(Bytes::from("sign in first")).unwrap())
+    });
+    let limit = RateLimitLayer::new(one_a_day(), LocalStore::new(), by);
+    let limit = limit.respond_with(Http::new().render(in_json));
+    let server = serve(hello().layer(limit).layer(Extension(RequestId(7)))).await;
+    let answer = Http1::connect(server).await.get("/hello").await;
+    assert_eq!(answer.status(), 401);
+    assert_eq!(lines(&answer, "www-authenticate"), ["Bearer", "Basic"]);
+    assert_eq!(lines(&answer, "content-language"), [] as [&str; 0]);
+    assert_eq!(read(&answer), "sign in first");
+}
+
+#[tokio::test]
+async fn a_renderer_sees_the_key_as_the_extractor_found_it() {
+    #[derive(Clone)]
+    struct Names;
+
+    impl Render for Names {
+        fn render(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
+            let both = refusal.key::<EachOf<(Option<&'static str>, Option<HeaderKey>)>>();
+            let one = refusal.key::<&'static str>();
+            let named = match (one, both) {
+                (Some(one), None) => one.to_string(),
+                (None, Some(EachOf((Some(first), Some(_))))) => format!("{first} and a header"),
+                _ => panic!("no key of a known type"),
+            };
+            assert!(matches!(refusal.reason(), Reason::Limited(_)));
+            let mut response = Response::new(Bytes::from(named));
+            *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+            response
+        }
+    }
+
+    let bob = || from_fn(|_: &Request<axum::body::Body>| Ok::<_, Infallible>(Some("bob")));
+    let one = RateLimitLayer::new(one_a_day(), LocalStore::new(), bob());
+    let both = RateLimitLayer::new(
+        EachOf((one_a_day().named("a"), one_a_day().named("b"))),
+        LocalStore::new(),
+        EachOf((bob(), Header::new("host"))),
+    );
+    for (app, told) in [
+        (
+            hello().layer(one.respond_with(Http::new().renderer(Names))),
+            "bob",
+        ),
+        (
+            hello().layer(both.respond_with(Http::new().renderer(Names))),
+            "bob and a header",
+        ),
+    ] {
+        let mut client = Http1::connect(serve(app).await).await;
+        assert_eq!(client.status("/hello").await, 200);
+        assert_eq!(client.get("/hello").await.body(), told);
+    }
+}
+
+#[tokio::test]
+async fn a_cors_layer_that_is_told_the_names_lets_scripts_read_what_is_sent() {
+    for fields in [
+        Fields::Draft11,
+        Fields::Draft7,
+        Fields::Draft6,
+        Fields::XRateLimit,
+        Fields::Off,
+    ] {
+        let limit = RateLimitLayer::new(one_a_day(), LocalStore::new(), PeerIp::new());
+        let limit = limit.respond_with(Http::new().fields(fields));
+        let cors = CorsLayer::new().expose_headers(fields.names().to_vec());
+        let server = serve(hello().layer(limit).layer(cors)).await;
+        let mut client = Http1::connect(server).await;
+        for status in [200, 429] {
+            let mut request = Request::get("/hello").body(()).unwrap();
+            let origin = HeaderValue::from_static("https://example.com");
+            request.headers_mut().insert("origin", origin);
+            let answer = client.send(request).await;
+            assert_eq!(answer.status(), status);
+            let exposed = lines(&answer, "access-control-expose-headers").join(",");
+            let exposed: Vec<_> = exposed.split(',').map(str::trim).collect();
+            let sent = answer.headers().keys().map(|name| name.as_str());
+            let ours = sent.filter(|name| name.contains("ratelimit") || *name == "retry-after");
+            let ours: Vec<_> = ours.collect();
+            assert!(
+                ours.iter().all(|name| exposed.contains(name)),
+                "{ours:?} {exposed:?}"
+            );
+            let told = fields != Fields::Off || status == 429;
+            assert_eq!(!ours.is_empty(), told, "{fields:?}");
+        }
+    }
+}
