@@ -469,6 +469,33 @@ fn a_key_that_is_copied_may_ask_the_limiter_about_itself() {
     in_time(run::<OfTwo>);
 }
 
+#[test]
+fn a_key_that_came_while_it_was_copied_for_a_debit_may_ask_when_the_copy_is_dropped() {
+    in_time(|| {
+        let (OfOne(limiter, store), _clock) = OfOne::of(10, 5);
+        let (came, asked) = (Cell::new(false), Rc::new(Cell::new(0)));
+        let key = Rc::new(rigged(1));
+        let does = {
+            let (limiter, key, asked) = (limiter.clone(), Rc::clone(&key), Rc::clone(&asked));
+            move |_| {
+                if came.replace(true) {
+                    return;
+                }
+                assert!(admits(&limiter, &key));
+                let (limiter, key, asked) = (limiter.clone(), Rc::clone(&key), Rc::clone(&asked));
+                let looks = move |_| {
+                    asked.set(asked.get() + 1);
+                    assert_eq!(ready(limiter.peek(&*key)).unwrap().remaining(), 2);
+                };
+                RIGGED.set(Some((In::Drop, Rc::new(looks))));
+            }
+        };
+        let debited = || drop(ready(limiter.debit(&*key, 2)));
+        assert!(!while_keys_do(In::Clone, does, debited));
+        assert_eq!((asked.get(), store.usage().keys), (1, 1));
+    });
+}
+
 /// Each brings one more, as it leaves.
 #[test]
 fn keys_that_ask_as_they_leave_do_not_nest() {

@@ -400,8 +400,7 @@ impl DebtBucket {
             wait,
             period: self.quota.period(),
         };
-        let wait_micros = u64::try_from(wait.as_micros()).ok();
-        let Some(wait_micros) = wait_micros.filter(|micros| *micros < u64::MAX / 2) else {
+        let Ok(wait_micros) = u64::try_from(wait.as_micros()) else {
             return Err(too_long);
         };
         let room = Room {

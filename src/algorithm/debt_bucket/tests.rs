@@ -122,3 +122,31 @@ fn other_plans_are_told_microseconds_and_units_whatever_the_tick() {
         assert!(rate.is_ahead(150, now));
     }
 }
+
+#[test]
+fn a_wait_is_as_long_as_can_be_counted_and_no_longer() {
+    let bucket = DebtBucket::new("debt-bucket", Quota::per_second(1), 1).unwrap();
+    let years = |years: u64| Duration::from_secs(years * 365 * 86_400);
+    assert!(bucket.with_wait(years(100)).is_ok());
+    for wait in [1 << 52, u64::MAX / 2, u64::MAX].map(Duration::from_micros) {
+        assert!(bucket.with_wait(wait).is_err(), "{wait:?}");
+    }
+    assert!(bucket.with_wait(Duration::MAX).is_err());
+}
+
+#[test]
+fn a_bucket_whose_requests_wait_keeps_its_name_and_is_won_back_in_the_wait_too() {
+    let bucket = DebtBucket::new("debt-bucket", Quota::per_second(5), 11).unwrap();
+    assert_eq!(bucket.policy().window_micros(), 2_200_000);
+    let waits = |bucket: &DebtBucket| {
+        let waits = bucket.with_wait(Duration::from_secs(3)).unwrap();
+        (
+            waits.policy().name().to_owned(),
+            waits.policy().window_micros(),
+        )
+    };
+    let name = "debt-bucket-5-1s-b11-w3s";
+    assert_eq!(waits(&bucket), (name.to_owned(), 5_200_000));
+    let named = bucket.named("api").unwrap();
+    assert_eq!(waits(&named), ("api".to_owned(), 5_200_000));
+}

@@ -1,0 +1,151 @@
+//! What the own code of a state may do to `LocalStore`, of a rule that a user has written: its `Drop`
+//! may ask the limiter that it leaves.
+
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
+
+#[path = "support/local.rs"]
+mod local;
+#[path = "support/ready.rs"]
+mod ready;
+
+use local::store;
+use ready::ready;
+use tollgate::{
+    PolicyDecision, Quota, RateLimiter, Timestamp,
+    algorithm::{Algorithm, FixedWindow, PolicyId},
+    clock::ManualClock,
+    store::LocalStore,
+};
+
+thread_local! {
+    static AT_DROP: RefCell<Option<Rc<dyn Fn()>>> = const { RefCell::new(None) };
+}
+
+#[derive(Debug, Clone)]
+struct Rigged;
+
+impl Drop for Rigged {
+    fn drop(&mut self) {
+        let does = AT_DROP.with_borrow(Option::clone);
+        if let Some(does) = does {
+            does();
+        }
+    }
+}
+
+/// A rule whose states are rigged.
+#[derive(Debug, Clone)]
+struct Own(FixedWindow);
+
+impl Algorithm for Own {
+    type State = (<FixedWindow as Algorithm>::State, Rigged);
+    type Snapshot = <FixedWindow as Algorithm>::Snapshot;
+
+    fn policy_id(&self) -> PolicyId {
+        self.0.policy_id()
+    }
+
+    fn fresh(&self, at: Timestamp) -> Self::State {
+        (self.0.fresh(at), Rigged)
+    }
+
+    fn mend(&self, state: &mut Self::State, now: Timestamp) {
+        self.0.mend(&mut state.0, now);
+    }
+
+    fn judge(&self, state: &Self::State, cost: u32, now: Timestamp) -> bool {
+        self.0.judge(&state.0, cost, now)
+    }
+
+    fn charge(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
+        self.0.charge(&mut state.0, cost, now);
+    }
+
+    fn refund(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
+        self.0.refund(&mut state.0, cost, now);
+    }
+
+    fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool {
+        self.0.is_fresh(&state.0, now)
+    }
+
+    fn snapshot(
+        &self,
+        state: &Self::State,
+        cost: u32,
+        admitted: bool,
+        now: Timestamp,
+    ) -> Self::Snapshot {
+        self.0.snapshot(&state.0, cost, admitted, now)
+    }
+
+    /// Makes no copy: that would be dropped under the lock.
+    fn look(&self, state: &Self::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
+        self.0.look(&state.0, cost, now)
+    }
+
+    fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+        self.0.describe(snapshot, tell);
+    }
+}
+
+type Limiter = RateLimiter<Own, LocalStore<Own, u64, ManualClock>>;
+
+/// Each state that is dropped asks about this key; says how many did.
+fn asked_while(limiter: &Limiter, key: u64, run: impl FnOnce()) -> usize {
+    let (asked, asks) = (Rc::new(Cell::new(0)), Cell::new(false));
+    let does = {
+        let (limiter, asked) = (limiter.clone(), Rc::clone(&asked));
+        move || {
+            if !asks.replace(true) {
+                ready(limiter.peek(&key)).unwrap();
+                asked.set(asked.get() + 1);
+                asks.set(false);
+            }
+        }
+    };
+    AT_DROP.set(Some(Rc::new(does)));
+    run();
+    let _ = AT_DROP.take();
+    asked.get()
+}
+
+#[test]
+fn a_state_that_is_dropped_may_ask_the_limiter_that_it_leaves() {
+    let (done, is_done) = mpsc::channel();
+    thread::spawn(move || {
+        for key in [0, 7] {
+            let (store, clock) = store(1);
+            let limiter: Limiter =
+                RateLimiter::new(Own(FixedWindow::new(Quota::per_minute(10))), store);
+            let check = |key: u64, cost| {
+                let decision = ready(limiter.check_cost(&key, cost)).unwrap();
+                decision.is_admitted()
+            };
+            let is_dropped = |what: &str, run: &dyn Fn()| {
+                assert!(asked_while(&limiter, key, run) > 0, "{what}");
+            };
+            assert!(check(0, 1));
+            is_dropped("a look at a newcomer", &|| {
+                assert_eq!(ready(limiter.peek(&7)).unwrap().remaining(), 10);
+            });
+            is_dropped("a refusal", &|| assert!(!check(7, 11)));
+            // The store is full: newcomers share a state.
+            assert!(check(7, 1));
+            is_dropped("a newcomer without a place", &|| assert!(check(7, 1)));
+            is_dropped("a reset", &|| drop(ready(limiter.reset(&0))));
+            clock.advance(Duration::from_secs(60));
+            is_dropped("the idle state of newcomers", &|| assert!(check(9, 0)));
+            is_dropped("an idle key", &|| assert!(check(8, 1)));
+        }
+        done.send(()).unwrap();
+    });
+    let in_time = is_done.recv_timeout(Duration::from_secs(120));
+    in_time.expect("no state waits for itself");
+}
