@@ -311,3 +311,6 @@ impl Scripted for BucketQueue {
         self.bucket.read(reply)
     }
 }
+
+#[cfg(test)]
+mod tests;
