@@ -297,11 +297,7 @@ impl Log {
                 after(1)
             },
             all_after: state.stamp,
-            cost_after: if !admitted && u64::from(cost) <= limit {
-                after(u64::from(cost))
-            } else {
-                0
-            },
+            cost_after: if admitted { 0 } else { after(u64::from(cost)) },
             now,
             cost,
             admitted,
@@ -536,7 +532,6 @@ impl Additive for Log {
             over if over > counted.units => slot,
             over => state.slot_of_unit(&counted, over),
         };
-        let is_refused = !admitted && u64::from(cost) <= limit;
         LogSnapshot {
             units: all,
             more_after: match counted.units {
@@ -545,7 +540,7 @@ impl Additive for Log {
                 _ => after(1),
             },
             all_after: slot,
-            cost_after: if is_refused { after(cost.into()) } else { 0 },
+            cost_after: if admitted { 0 } else { after(cost.into()) },
             now,
             cost,
             admitted,

@@ -259,3 +259,45 @@ impl Scripted for MinInterval {
         tell(state.was_admitted().into());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interval() -> MinInterval {
+        MinInterval::new(Duration::from_micros(10))
+    }
+
+    fn at(micros: u64) -> Timestamp {
+        Timestamp::from_micros(micros)
+    }
+
+    #[test]
+    fn a_debit_is_one_request_more_and_one_of_nothing_is_none() {
+        let rule = interval();
+        let mut state = rule.fresh(at(100));
+        rule.debit(&mut state, 0, at(100));
+        assert!(rule.judge(&state, 1, at(100)));
+        for (units, now, over) in [(1, 100, 110), (70, 105, 115), (0, 110, 115)] {
+            rule.debit(&mut state, units, at(now));
+            assert_eq!(
+                [over - 1, over].map(|now| rule.judge(&state, 1, at(now))),
+                [false, true]
+            );
+        }
+    }
+
+    #[test]
+    fn a_stamp_is_moved_back_only_if_it_is_more_than_an_interval_ahead() {
+        let rule = interval();
+        let mut state = rule.fresh(at(100));
+        rule.charge(&mut state, 1, at(100));
+        for (back, over) in [(90, 110), (89, 99)] {
+            rule.mend(&mut state, at(back));
+            assert_eq!(
+                [over - 1, over].map(|now| rule.judge(&state, 1, at(now))),
+                [false, true]
+            );
+        }
+    }
+}

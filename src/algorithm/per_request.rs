@@ -257,3 +257,40 @@ per_request!(
     SlidingWindow,
     TokenBucket,
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Quota;
+
+    const NOW: Timestamp = Timestamp::from_micros(1_000_000);
+
+    fn left<A: Algorithm>(rule: &A, state: &A::State) -> u64 {
+        let snapshot = rule.look(state, 0, NOW).1;
+        rule.decision(&snapshot).remaining()
+    }
+
+    #[test]
+    fn a_debit_of_many_units_is_one_request() {
+        let rule = FixedWindow::new(Quota::per_day(9)).per_request();
+        let mut state = rule.fresh(NOW);
+        for (units, remaining) in [(1, 8), (70, 7), (u64::MAX, 6)] {
+            rule.debit(&mut state, units, NOW);
+            assert_eq!(left(&rule, &state), remaining);
+        }
+    }
+
+    #[test]
+    fn one_request_is_held_and_settled_whatever_it_costs() {
+        let rule = PerRequest::new(FixedWindow::new(Quota::per_day(9)).settled());
+        let mut state = rule.fresh(NOW);
+        for (spent, remaining) in [(0, 9), (3, 8), (70, 7)] {
+            let (admitted, hold) = rule.step(&mut state, 5, NOW);
+            assert!(admitted && rule.holds(&state, &hold));
+            assert_eq!(left(&rule, &state), remaining - u64::from(spent == 0));
+            rule.settle(&mut state, &hold, (5, spent), NOW);
+            assert!(!rule.holds(&state, &hold));
+            assert_eq!(left(&rule, &state), remaining);
+        }
+    }
+}

@@ -109,3 +109,19 @@ fn turns_of_before_a_step_back_give_nothing_back_after_it() {
     withdraw(&mut state, &last, 10_000);
     assert_eq!(charged(&state, 10_000), 1);
 }
+
+#[test]
+fn turns_are_remembered_only_while_all_is_counted_under_one_plan() {
+    let other = {
+        let quota = Quota::new(1, Duration::from_micros(20));
+        BucketQueue::new(DebtBucket::new("queue", quota, 9).unwrap(), 0)
+    };
+    let mut state = queue().fresh(at(1_000));
+    let turns = [(); 4].map(|()| admit(&mut state, 1_000));
+    withdraw(&mut state, &turns[0], 1_000);
+    assert_eq!(rows(&state), [(1_000, 1_010)]);
+    assert!(other.step(&mut state, 1, at(1_000)).0);
+    assert_eq!(state.dropped, None);
+    withdraw(&mut state, &turns[1], 1_000);
+    assert_eq!(state.dropped, None);
+}

@@ -150,3 +150,13 @@ fn a_bucket_whose_requests_wait_keeps_its_name_and_is_won_back_in_the_wait_too()
     let named = bucket.named("api").unwrap();
     assert_eq!(waits(&named), ("api".to_owned(), 5_200_000));
 }
+
+#[test]
+fn what_is_never_paid_back_is_not_owed() {
+    let bucket = DebtBucket::new("debt-bucket", Quota::per_day(0), 5).unwrap();
+    let now = Timestamp::from_micros(1_000);
+    let mut state = bucket.fresh(now);
+    bucket.debit(&mut state, 7, now);
+    assert!(bucket.is_fresh(&state, now));
+    assert!(!bucket.judge(&state, 1, now));
+}

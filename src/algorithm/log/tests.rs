@@ -125,3 +125,51 @@ fn a_debit_counts_all_entries_that_matter_to_another_plan() {
     assert_eq!(left(&long, &state, 1_000), 0);
     assert_eq!(left(&short, &state, 300), 5);
 }
+
+#[test]
+fn beside_others_no_more_units_are_kept_than_the_largest_quota_has() {
+    let [long, short] = [log(5, 1_000), log(5, 300)];
+    let mut state = long.fresh(at(0));
+    assert!(long.step(&mut state, 1, at(0)).0);
+    for micros in [100, 101, 102, 103, 400, 401, 402, 403] {
+        assert!(short.step(&mut state, 1, at(micros)).0);
+        assert!(state.all().units <= 5);
+    }
+    assert_eq!(left(&long, &state, 999), 0);
+    assert_eq!(left(&short, &state, 403), 1);
+}
+
+#[test]
+fn a_log_is_moved_back_only_if_it_is_more_than_a_span_ahead() {
+    let log = log(5, 1_000);
+    let mut state = log.fresh(at(5_000));
+    assert!(log.step(&mut state, 5, at(5_000)).0);
+    let mut moved = state.clone();
+    log.mend(&mut state, at(4_000));
+    assert_eq!(
+        [5_999, 6_000].map(|micros| left(&log, &state, micros)),
+        [0, 5]
+    );
+    log.mend(&mut moved, at(3_999));
+    assert_eq!(
+        [4_998, 4_999].map(|micros| left(&log, &moved, micros)),
+        [0, 5]
+    );
+}
+
+#[test]
+fn a_step_back_moves_what_matters_to_another_plan_too() {
+    let [long, short] = [log(5, 1_000), log(5, 300)];
+    let mut state = long.fresh(at(0));
+    for (plan, micros) in [(&long, 0), (&short, 900)] {
+        assert!(plan.step(&mut state, 1, at(micros)).0);
+    }
+    short.mend(&mut state, at(500));
+    assert_eq!([599, 600].map(|micros| left(&long, &state, micros)), [3, 4]);
+    assert_eq!(
+        [799, 800].map(|micros| left(&short, &state, micros)),
+        [4, 5]
+    );
+    let until = state.kept.others.map(|(_, until)| until);
+    assert_eq!(until, Some(at(600).as_micros()));
+}

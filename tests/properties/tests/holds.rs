@@ -332,14 +332,26 @@ impl<A: Additive<State: Debug>> Played<A> {
             told
         );
         prop_assert!(!fits(held + remaining + 1), "{}: {:?}", name, told);
-        if admitted {
-            return Ok(());
-        }
         let mut spent = self.plain.clone();
         if held > 0 {
             self.alone.debit(&mut spent, held, now);
         }
-        let later = |micros: u64| self.alone.fits(&spent, cost.into(), at(self.now + micros));
+        let later = |units: u64, micros: u64| self.alone.fits(&spent, units, at(self.now + micros));
+        let policy = &told.policies()[0];
+        for (wait, units) in [
+            (policy.replenished_after(), remaining + 1),
+            (policy.reset_after(), policy.limit()),
+        ] {
+            if remaining < policy.limit() {
+                let wait = u64::try_from(wait.as_micros()).unwrap();
+                let is_exact = wait > 0 && !later(units, wait - 1) && later(units, wait);
+                prop_assert!(is_exact, "{}: {} µs for {}: {:?}", name, wait, units, told);
+            }
+        }
+        if admitted {
+            return Ok(());
+        }
+        let later = |micros: u64| later(cost.into(), micros);
         match told.retry_after() {
             Some(wait) => {
                 let wait = u64::try_from(wait.as_micros()).unwrap();
@@ -399,6 +411,38 @@ impl Claim for StaysWithinItsBound<'_> {
         }
         Ok(())
     }
+}
+
+/// A look tells what a request would be told that is refused, or that costs nothing.
+struct LooksAsItDecides<'a>(Numbers, &'a [Step]);
+
+impl Claim for LooksAsItDecides<'_> {
+    fn of<A: Additive<State: Debug>>(&self, name: &str, rule: A, _bound: i128) -> Claimed {
+        let Self(numbers, steps) = *self;
+        let mut played = Played::new(rule, numbers.held_at_most);
+        for step in steps {
+            played.play(*step);
+            let (settled, now) = (&played.settled, at(played.now));
+            for cost in [0, 1, 3, 1_000] {
+                let (looked, seen) = settled.look(&played.state, cost, now);
+                let mut state = played.state.clone();
+                let (admitted, told) = settled.step(&mut state, cost, now);
+                prop_assert_eq!(looked, admitted, "{}: {} in {:?}", name, cost, steps);
+                if !admitted || cost == 0 {
+                    let [seen, told] = [seen, told].map(|one| settled.decision(&one));
+                    prop_assert_eq!(seen, told, "{}: {} in {:?}", name, cost, steps);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_look_tells_what_a_refused_request_is_told_wherever_the_clock_goes() {
+    for_all((numbers(), any_steps()), |(numbers, steps)| {
+        for_every_additive(numbers, &LooksAsItDecides(numbers, &steps))
+    });
 }
 
 #[test]
