@@ -298,7 +298,8 @@ fn what_is_spent_beyond_a_hold_in_the_shared_bucket_is_charged_there() {
     let [more, less] = [1, 2].map(|key| held(&limiter, &key, 10).unwrap());
     drop(more.settle(13));
     drop(less.settle(4));
-    assert_eq!(remaining(&limiter, &3), 60 - 13 - 4);
+    ready(limiter.debit(&4, 5)).unwrap();
+    assert_eq!(remaining(&limiter, &3), 60 - 13 - 4 - 5);
     assert_eq!(store.usage().keys, 1);
 }
 

@@ -389,3 +389,6 @@ impl<A: Additive> Algorithm for Settled<A> {
         });
     }
 }
+
+#[cfg(test)]
+mod tests;

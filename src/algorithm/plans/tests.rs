@@ -239,11 +239,27 @@ fn a_step_back_leaves_what_was_counted_at_that_instant_as_it_is() {
     let mut other = latest.clone();
     assert!(third.step(&mut other, 1, now).0);
     for (state, left) in [(latest, 2), (other, 1)] {
+        // What its own plan counted is not far ahead for it here, whatever the others did.
         let mut mended = state.clone();
+        fourth.mend(&mut mended, at(999_840));
+        assert_eq!(mended, state);
         short.mend(&mut mended, now);
         assert_ne!(mended, state, "the others are moved");
         has_left(&fourth, &mended, left, now);
         // Less of that window counts later.
         has_left(&fourth, &mended, left + 1, at(1_000_060));
     }
+}
+
+#[test]
+fn a_state_is_fresh_only_once_further_plans_are_over_too() {
+    let [first, second, third] = [1_000, 1_700, 500].map(window);
+    let mut state = first.fresh(NOW);
+    // The first becomes a further one; what it has counted is over at 1 002 000 µs.
+    for plan in [&first, &second, &third, &second] {
+        assert!(plan.step(&mut state, 1, NOW).0);
+    }
+    second.refund(&mut state, 5, NOW);
+    assert!(!second.is_fresh(&state, Timestamp::from_micros(1_001_999)));
+    assert!(second.is_fresh(&state, Timestamp::from_micros(1_002_000)));
 }

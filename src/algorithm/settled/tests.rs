@@ -1,0 +1,142 @@
+use crate::{
+    Quota,
+    algorithm::{FixedWindow, SlidingLog},
+};
+
+use super::*;
+
+type Log = Settled<SlidingLog>;
+type Snapshot = <Log as Algorithm>::Snapshot;
+type State = <Log as Algorithm>::State;
+
+/// Ten units a day, held for so many microseconds at most.
+fn log(held_at_most: u64) -> Log {
+    let log = SlidingLog::new(Quota::per_day(10)).settled();
+    log.held_at_most(Duration::from_micros(held_at_most))
+}
+
+fn at(micros: u64) -> Timestamp {
+    Timestamp::from_micros(micros)
+}
+
+fn hold(log: &Log, state: &mut State, units: u32, micros: u64) -> Snapshot {
+    let (admitted, receipt) = log.step(state, units, at(micros));
+    assert!(admitted);
+    receipt
+}
+
+/// What is held, and how many units are left beside that and what was spent.
+fn held_and_left(log: &Log, state: &State, micros: u64) -> (u64, u64) {
+    let mut state = state.clone();
+    log.mend(&mut state, at(micros));
+    let told = log.decision(&log.look(&state, 0, at(micros)).1);
+    (state.held(), told.remaining())
+}
+
+#[test]
+fn units_are_held_for_a_microsecond_to_35_years() {
+    let held_at_most = |duration| log(1).try_held_at_most(duration);
+    let micros = Duration::from_micros;
+    let too_short = held_at_most(Duration::from_nanos(999)).unwrap_err();
+    assert!(matches!(too_short, ConfigError::PeriodTooShort { .. }));
+    assert!(held_at_most(micros(1)).is_ok());
+    assert!(held_at_most(micros(MAX_HELD_AT_MOST_MICROS)).is_ok());
+    for long in [micros(MAX_HELD_AT_MOST_MICROS + 1), Duration::MAX] {
+        let too_long = held_at_most(long).unwrap_err();
+        assert!(matches!(too_long, ConfigError::PeriodTooLong { .. }));
+    }
+}
+
+#[test]
+fn a_step_back_of_more_than_two_times_moves_what_is_held_and_no_receipt_frees_it() {
+    let log = log(100);
+    let mut state = log.fresh(at(10_000));
+    let receipt = hold(&log, &mut state, 3, 10_000);
+    let mut moved = state.clone();
+    // It ends at 10 200 µs, wherever the clock goes meanwhile.
+    log.mend(&mut state, at(9_800));
+    assert!(log.holds(&state, &receipt));
+    assert_eq!(held_and_left(&log, &state, 10_199), (3, 7));
+    assert_eq!(held_and_left(&log, &state, 10_200), (0, 7));
+    log.settle(&mut state, &receipt, (3, 1), at(9_800));
+    assert_eq!(held_and_left(&log, &state, 9_800), (0, 9));
+    // One more microsecond back it ends two times from then on, at the latest.
+    log.mend(&mut moved, at(9_799));
+    assert!(!log.holds(&moved, &receipt));
+    assert_eq!(held_and_left(&log, &moved, 9_998), (3, 7));
+    assert_eq!(held_and_left(&log, &moved, 9_999), (0, 7));
+    log.settle(&mut moved, &receipt, (3, 4), at(9_799));
+    assert_eq!(held_and_left(&log, &moved, 9_799), (3, 6));
+}
+
+#[test]
+fn a_step_back_moves_both_generations() {
+    let log = log(100);
+    let mut state = log.fresh(at(10_000));
+    let receipts =
+        [(2, 10_000), (3, 10_100)].map(|(units, now)| hold(&log, &mut state, units, now));
+    assert!(receipts.iter().all(|receipt| log.holds(&state, receipt)));
+    log.mend(&mut state, at(5_000));
+    assert!(!receipts.iter().any(|receipt| log.holds(&state, receipt)));
+    for (now, held) in [(5_199, 5), (5_200, 0)] {
+        assert_eq!(held_and_left(&log, &state, now), (held, 5), "at {now} µs");
+    }
+    // What comes now is in a generation of its own time.
+    let receipt = hold(&log, &mut state, 1, 5_000);
+    assert!(log.holds(&state, &receipt));
+}
+
+#[test]
+fn a_generation_takes_holds_for_one_time_and_ends_after_two() {
+    let log = log(100);
+    let mut state = log.fresh(at(10_000));
+    let starts = [10_000, 10_099, 10_100, 10_199].map(|now| {
+        let receipt = hold(&log, &mut state, 1, now);
+        receipt.generation_start_micros
+    });
+    assert_eq!(starts, [10_000, 10_000, 10_100, 10_100]);
+    for (now, held) in [(10_199, 4), (10_200, 2), (10_299, 2), (10_300, 0)] {
+        assert_eq!(held_and_left(&log, &state, now), (held, 6), "at {now} µs");
+    }
+}
+
+#[test]
+fn generations_that_two_plans_begin_at_one_instant_are_two() {
+    let (short, long) = (log(1), log(1_000));
+    let mut state = short.fresh(at(10_000));
+    let first = hold(&short, &mut state, 2, 10_000);
+    let second = hold(&long, &mut state, 3, 10_000);
+    assert_eq!(held_and_left(&long, &state, 10_001), (5, 5));
+    assert_eq!(held_and_left(&long, &state, 10_002), (3, 5));
+    assert_eq!(held_and_left(&long, &state, 11_999), (3, 5));
+    assert_eq!(held_and_left(&long, &state, 12_000), (0, 5));
+    short.settle(&mut state, &first, (2, 0), at(10_000));
+    assert!(!short.holds(&state, &first) && long.holds(&state, &second));
+    assert_eq!(held_and_left(&long, &state, 10_000), (3, 7));
+}
+
+#[test]
+fn a_plan_that_holds_for_longer_joins_the_later_of_two_generations() {
+    let (short, long) = (log(10), log(1_000));
+    let mut state = short.fresh(at(10_000));
+    hold(&short, &mut state, 1, 10_000);
+    let later = hold(&short, &mut state, 2, 10_010);
+    let joins = hold(&long, &mut state, 3, 10_015);
+    assert_eq!(joins.generation_start_micros, later.generation_start_micros);
+    for (now, held) in [(10_019, 6), (10_020, 5), (11_014, 5), (11_015, 0)] {
+        assert_eq!(held_and_left(&long, &state, now), (held, 4), "at {now} µs");
+    }
+    // A hold of the short plan does not end it earlier.
+    hold(&short, &mut state, 1, 10_016);
+    assert_eq!(held_and_left(&long, &state, 11_014), (6, 3));
+}
+
+#[test]
+fn a_receipt_frees_no_more_than_its_generation_holds() {
+    let rule = FixedWindow::new(Quota::per_day(10)).settled();
+    let mut state = rule.fresh(at(10_000));
+    let (_, receipt) = rule.step(&mut state, 4, at(10_000));
+    rule.settle(&mut state, &receipt, (7, 1), at(10_000));
+    assert_eq!(state.held(), 0);
+    assert!(!rule.holds(&state, &receipt));
+}
