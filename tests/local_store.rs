@@ -446,3 +446,18 @@ fn a_key_that_is_reset_while_the_store_is_full_does_not_pay_for_newcomers() {
     assert_eq!(remaining(&limiter, &0), 2);
     assert!(admits(&limiter, &0));
 }
+
+#[test]
+fn what_is_printed_of_a_store_is_how_full_it_is() {
+    let (store, _clock) = store(1);
+    let limiter = RateLimiter::new(FixedWindow::new(Quota::per_day(5)), store.clone());
+    assert!(admits(&limiter, "bob") && admits(&limiter, "alice"));
+    assert_eq!(
+        format!("{store:?}"),
+        "LocalStore { usage: Usage { keys: 1, overflow_decisions: 1 }, .. }"
+    );
+    let clock = ManualClock::at(START);
+    let printed = format!("LocalStoreBuilder {{ clock: {clock:?}, max_keys: 9 }}");
+    let builder = LocalStore::<FixedWindow, u64>::builder().clock(clock);
+    assert_eq!(format!("{:?}", builder.max_keys(9)), printed);
+}

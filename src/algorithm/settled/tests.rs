@@ -1,6 +1,6 @@
 use crate::{
     Quota,
-    algorithm::{FixedWindow, SlidingLog},
+    algorithm::{FixedWindow, SlidingLog, TokenBucket},
 };
 
 use super::*;
@@ -139,4 +139,86 @@ fn a_receipt_frees_no_more_than_its_generation_holds() {
     rule.settle(&mut state, &receipt, (7, 1), at(10_000));
     assert_eq!(state.held(), 0);
     assert!(!rule.holds(&state, &receipt));
+}
+
+#[test]
+fn a_refund_gives_back_what_was_settled_and_nothing_that_is_held() {
+    let log = log(100);
+    let mut state = log.fresh(at(10_000));
+    let receipt = hold(&log, &mut state, 4, 10_000);
+    log.settle(&mut state, &receipt, (4, 3), at(10_000));
+    hold(&log, &mut state, 2, 10_000);
+    log.refund(&mut state, 1, at(10_000));
+    assert_eq!(held_and_left(&log, &state, 10_000), (2, 6));
+    log.refund(&mut state, 9, at(10_000));
+    assert_eq!(held_and_left(&log, &state, 10_000), (2, 8));
+}
+
+#[test]
+fn a_request_that_is_dropped_before_its_turn_has_spent_nothing() {
+    let log = log(100);
+    let mut state = log.fresh(at(10_000));
+    let receipt = hold(&log, &mut state, 4, 10_000);
+    log.withdraw(&mut state, &receipt, 4, at(10_050));
+    assert_eq!(held_and_left(&log, &state, 10_050), (0, 10));
+    // A settlement of nothing is no admission either: a step back finds the rule as it was.
+    let mut state = log.fresh(at(9_000));
+    let receipt = hold(&log, &mut state, 4, 10_000);
+    log.settle(&mut state, &receipt, (4, 0), at(10_000));
+    assert!(log.is_fresh(&state, at(9_500)));
+}
+
+#[test]
+fn what_was_freed_is_left_again() {
+    let log = log(100);
+    let mut state = log.fresh(at(10_000));
+    let receipt = hold(&log, &mut state, 6, 10_000);
+    let left = [0, 4].map(|freed| log.decision(&log.freed(&receipt, freed)).remaining());
+    assert_eq!(left, [4, 8]);
+}
+
+#[test]
+fn only_an_admission_that_costs_something_names_a_generation() {
+    let log = log(100);
+    let mut state = log.fresh(at(10_000));
+    let receipt = hold(&log, &mut state, 6, 10_000);
+    let (admitted, refused) = log.step(&mut state, 5, at(10_000));
+    let (_, of_nothing) = log.step(&mut state, 0, at(10_000));
+    assert!(!admitted);
+    let named = [&receipt, &refused, &of_nothing].map(|one| log.holds(&state, one));
+    assert_eq!(named, [true, false, false]);
+}
+
+#[test]
+fn a_state_is_fresh_once_nothing_is_held_and_what_was_spent_is_over() {
+    // A unit comes back in a microsecond.
+    let quota = Quota::new(1_000, Duration::from_millis(1));
+    let rule = TokenBucket::new(quota).settled();
+    let rule = rule.held_at_most(Duration::from_micros(100));
+    let mut state = rule.fresh(at(10_000));
+    let [first, _] = [10_000, 10_150].map(|now| rule.step(&mut state, 5, at(now)).1);
+    let is_fresh =
+        |state: &_, instants: [u64; 4]| instants.map(|now| rule.is_fresh(state, at(now)));
+    // The first generation ends at 10 200 µs, the second at 10 350.
+    assert_eq!(
+        is_fresh(&state, [10_150, 10_204, 10_205, 10_349]),
+        [false; 4]
+    );
+    assert_eq!(
+        is_fresh(&state, [10_350, 10_354, 10_355, 11_000]),
+        [false, false, true, true]
+    );
+    rule.settle(&mut state, &first, (5, 2), at(10_160));
+    assert_eq!(
+        is_fresh(&state, [10_162, 10_350, 10_354, 10_355]),
+        [false, false, false, true]
+    );
+
+    let mut state = rule.fresh(at(10_000));
+    let (_, only) = rule.step(&mut state, 5, at(10_000));
+    rule.settle(&mut state, &only, (5, 2), at(10_010));
+    assert_eq!(
+        is_fresh(&state, [10_010, 10_011, 10_012, 10_013]),
+        [false, false, true, true]
+    );
 }

@@ -29,12 +29,10 @@ fn is_of_the_third(hash: u64) -> bool {
     ((hash >> 25) as u16) < u16::MAX / 3
 }
 
-/// How many entries this many buckets have room for.
+/// How many entries this many buckets have room for. (Fewer than eight have room for some too, but
+/// those are never worn, and no table is asked to have so few.)
 fn capacity(buckets: usize) -> usize {
-    match buckets {
-        0..8 => buckets.saturating_sub(1),
-        _ => buckets / 8 * 7,
-    }
+    buckets / 8 * 7
 }
 
 impl<K, S> Entries<K, S> {
@@ -320,5 +318,49 @@ mod tests {
         assert!((0..100).all(|key| has(&entries, key)));
         entries.shrink_if_sparse(mixed);
         assert_eq!(entries.buckets(), 256);
+        for (left, buckets) in [(32, 256), (31, 128), (16, 128), (15, 64), (1, 64)] {
+            for key in left..100 {
+                entries.remove(mixed(&key), |known| *known == key);
+            }
+            entries.shrink_if_sparse(mixed);
+            assert_eq!((entries.len() as u64, entries.buckets()), (left, buckets));
+        }
+        for key in 100..200 {
+            put_in(&mut entries, key, mixed);
+        }
+        for key in 0..200 {
+            entries.remove(mixed(&key), |known| *known == key);
+        }
+        entries.shrink_if_sparse(mixed);
+        let none = Entries::<u64, ()>::new().buckets();
+        assert_eq!((entries.len(), entries.buckets()), (0, none));
+    }
+
+    /// Room that was lost is won back only where it is more than a few entries.
+    #[test]
+    fn a_key_that_comes_to_a_nearly_full_table_hashes_few_others() {
+        const NEWCOMERS: u64 = 2_000;
+        for full in [112, 224, 448] {
+            for keys in [full - 2, full - 1, full] {
+                let mut entries = Entries::new();
+                let hashed = Cell::new(0);
+                let hash_of = |key: &u64| {
+                    hashed.set(hashed.get() + 1);
+                    mixed(key)
+                };
+                for key in 0..keys {
+                    put_in(&mut entries, key, hash_of);
+                }
+                hashed.set(0);
+                for key in keys..keys + NEWCOMERS {
+                    let left = key - keys;
+                    entries.remove(mixed(&left), |known| *known == left);
+                    put_in(&mut entries, key, hash_of);
+                }
+                // Two of these are its own.
+                let each = hashed.get() / NEWCOMERS;
+                assert!(each <= 2 + WORN as u64, "{each} with {keys}");
+            }
+        }
     }
 }
