@@ -11,8 +11,8 @@ use super::{Generation, Settled, SettledSnapshot, SettledState};
 
 const SOURCE: &str = include_str!("../settled.lua");
 
-/// For an algorithm that does not say how long its states matter: longer than any.
-const MATTERS_FOR_MICROS: u64 = 366 * 86_400_000_000;
+/// For an algorithm that does not say how long its states matter: 366 days, longer than any.
+const MATTERS_FOR_MICROS: u64 = 31_622_400_000_000;
 
 impl<A: Additive + Scripted> Scripted for Settled<A> {
     fn script() -> Script {
