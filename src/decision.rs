@@ -314,13 +314,8 @@ impl Decision {
     #[cfg(feature = "layer")]
     pub(crate) fn refused_for_its_delay(&self) -> Self {
         let policies = self.policies().iter();
-        let mut refused: Vec<_> = policies
-            .map(PolicyDecision::refused_for_its_delay)
-            .collect();
-        match refused.len() {
-            1 => Self::of_one(refused.remove(0)),
-            _ => Self::of_all(refused),
-        }
+        let refused = policies.map(PolicyDecision::refused_for_its_delay);
+        Self::of_all(refused.collect())
     }
 
     /// Works its status out, for whoever asks for most of it.
