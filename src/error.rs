@@ -286,7 +286,19 @@ impl Error for StoreError {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
+    use super::*;
     use crate::quota::Quota;
+
+    #[test]
+    fn what_a_store_failed_for_can_be_asked_for_its_type() {
+        let cause = io::Error::from(io::ErrorKind::ConnectionRefused);
+        let error = StoreError::new(StoreErrorKind::Unavailable, cause);
+        let source = error.source().and_then(|source| source.downcast_ref());
+        let kind = source.map(io::Error::kind);
+        assert_eq!(kind, Some(io::ErrorKind::ConnectionRefused));
+    }
 
     #[test]
     #[should_panic(
