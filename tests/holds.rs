@@ -17,6 +17,7 @@ use axum::{
     routing::post,
 };
 use bytes::Bytes;
+use http_body::Body as _;
 use http_body_util::{BodyExt, Full};
 use tollgate::{
     EachOf, End, Hold, Quota, RateLimitLayer, RateLimiter, Timestamp,
@@ -217,6 +218,19 @@ fn a_late_settlement_charges_only_what_was_spent_beyond_the_hold() {
     clock.advance(MINUTE * 2);
     drop(leaked.settle(33));
     assert_eq!(remaining(&limiter, &1), 27);
+}
+
+#[test]
+fn a_hold_that_is_dropped_is_paid_off_from_then_on() {
+    let (store, clock) = store(10);
+    let bucket = TokenBucket::new(Quota::per_minute(60)).settled();
+    let limiter = RateLimiter::new(bucket, store);
+    let hold = held(&limiter, &1, 30).unwrap();
+    clock.advance(MINUTE / 2);
+    assert_eq!(remaining(&limiter, &1), 30);
+    drop(hold);
+    clock.advance(MINUTE / 4);
+    assert_eq!(remaining(&limiter, &1), 45);
 }
 
 #[test]
@@ -449,4 +463,99 @@ async fn the_end_knows_trailers_and_whether_it_came() {
         *seen,
         [(5, Some("7".parse().unwrap()), true), (0, None, false)]
     );
+}
+
+#[tokio::test]
+async fn the_end_knows_the_head_of_its_response_and_how_long_it_took() {
+    const PAUSE: Duration = Duration::from_millis(5);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let ends = Arc::clone(&seen);
+    let limit = RateLimitLayer::new(ten(), LocalStore::new(), Global).settle_at_end(
+        move |end: &End<'_>| {
+            let printed = format!("{end:?}");
+            assert!(printed.starts_with("End {"), "{printed}");
+            assert!(printed.contains("bytes: 5"), "{printed}");
+            let field = end.headers()["x-field"].clone();
+            (ends.lock().unwrap()).push((end.status(), field, end.duration()));
+            0
+        },
+    );
+    let inner = service_fn(async |_: Request<Body>| {
+        tokio::time::sleep(PAUSE).await;
+        let response = Response::builder().status(206).header("x-field", "7");
+        Ok::<_, Infallible>(response.body(Body::from("hello")).unwrap())
+    });
+    let response = limit.layer(inner).oneshot(Request::new(Body::empty()));
+    let body = response.await.unwrap().into_body();
+    body.collect().await.unwrap();
+    let seen = seen.lock().unwrap();
+    let [(status, field, duration)] = &**seen else {
+        panic!("{seen:?}");
+    };
+    assert_eq!((status.as_u16(), field.as_bytes()), (206, &b"7"[..]));
+    assert!(*duration >= PAUSE, "{duration:?}");
+}
+
+#[tokio::test]
+async fn a_request_that_costs_nothing_holds_nothing() {
+    let store = LocalStore::new();
+    let limit = RateLimitLayer::new(ten(), store.clone(), Global).cost(0_u32);
+    let free = Router::new()
+        .route(
+            "/",
+            post(async |hold: Option<Extension<Hold>>| assert!(hold.is_none())),
+        )
+        .layer(limit.clone());
+    let settled = Router::new()
+        .route("/", post(async || ()))
+        .layer(limit.settle(|_: &Response| 25));
+    for app in [free, settled] {
+        assert_eq!(answered(&app).await.0, StatusCode::OK);
+    }
+    let limiter = RateLimiter::new(ten(), store);
+    assert_eq!(ready(limiter.peek(&())).unwrap().remaining(), 10);
+}
+
+#[tokio::test]
+async fn a_body_that_settles_says_of_itself_what_the_inner_one_says() {
+    let limit =
+        RateLimitLayer::new(ten(), LocalStore::new(), Global).settle_at_end(|_: &End<'_>| 1);
+    let inner = service_fn(async |_: Request<Body>| {
+        Ok::<_, Infallible>(Response::new(Full::new(Bytes::from("hello"))))
+    });
+    let response = limit.layer(inner).oneshot(Request::new(Body::empty()));
+    let mut body = response.await.unwrap().into_body();
+    assert!(!body.is_end_stream());
+    assert_eq!(body.size_hint().exact(), Some(5));
+    let printed = format!("{body:?}");
+    assert!(printed.starts_with("SettledBody {"), "{printed}");
+    body.frame().await.unwrap().unwrap();
+    assert!(body.is_end_stream());
+}
+
+/// Never ready.
+#[derive(Clone)]
+struct Busy;
+
+impl Service<Request<Body>> for Busy {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = std::future::Ready<Result<Response, Infallible>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Pending
+    }
+
+    fn call(&mut self, _request: Request<Body>) -> Self::Future {
+        unreachable!("called without having been made ready")
+    }
+}
+
+#[test]
+fn a_service_that_settles_at_the_end_is_ready_when_the_inner_one_is() {
+    let limit =
+        RateLimitLayer::new(ten(), LocalStore::new(), Global).settle_at_end(|_: &End<'_>| 1);
+    let mut service = limit.layer(Busy);
+    let ready = service.poll_ready(&mut Context::from_waker(Waker::noop()));
+    assert!(ready.is_pending());
 }
