@@ -1,0 +1,420 @@
+//! What is held for answers that do not come to their end: the caller hangs up, or the handler panics.
+
+mod loopback;
+
+use std::{
+    convert::Infallible,
+    net::SocketAddr,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::{Extension, Router, body::Body, routing::get};
+use bytes::Bytes;
+use http_body::Frame;
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Incoming;
+use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+use loopback::serve;
+use tokio::{
+    sync::{Barrier, mpsc},
+    time::{sleep, timeout},
+};
+use tollgate::{
+    End, Hold, LocalRateLimiter, Quota, RateLimitLayer, RateLimiter,
+    algorithm::{Settled, SlidingLog},
+    key::Global,
+    store::LocalStore,
+};
+use tonic::{
+    Code, Request, Status,
+    codegen::tokio_stream::{Stream, StreamExt, iter, pending},
+    transport::{Channel, Endpoint, Server, server::TcpIncoming},
+};
+use tonic_health::pb::{
+    HealthCheckRequest, HealthCheckResponse,
+    health_client::HealthClient,
+    health_server::{Health, HealthServer},
+};
+
+const LONGEST: Duration = Duration::from_secs(10);
+/// What a request is thought to cost.
+const ESTIMATE: u32 = 50;
+
+type Rule = Settled<SlidingLog>;
+
+/// What is spent does not come back while a test lasts.
+fn rule() -> Rule {
+    SlidingLog::new(Quota::per_day(1_000)).settled()
+}
+
+type Limiter = LocalRateLimiter<Rule, ()>;
+
+/// A limiter, with the layer that shares its buckets.
+macro_rules! limited {
+    () => {{
+        let store = LocalStore::new();
+        let limiter: Limiter = RateLimiter::new(rule(), store.clone());
+        let layer = RateLimitLayer::new(rule(), store, Global).cost(ESTIMATE);
+        (limiter, layer)
+    }};
+}
+
+fn charged(limiter: &Limiter) -> u64 {
+    1_000 - limiter.peek(&()).now().remaining()
+}
+
+/// Waits until so much is charged, with what is held.
+async fn is_charged(limiter: &Limiter, units: u64) {
+    let comes = async {
+        while charged(limiter) != units {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let come = timeout(LONGEST, comes).await;
+    assert!(come.is_ok(), "{} and not {units}", charged(limiter));
+}
+
+/// A body of what is sent to it, for as long as anybody can send.
+struct Sent(mpsc::Receiver<Bytes>);
+
+impl http_body::Body for Sent {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let next = self.0.poll_recv(cx);
+        next.map(|next| next.map(|bytes| Ok(Frame::data(bytes))))
+    }
+}
+
+/// A KiB each, so many now, and no end.
+fn pieces(count: usize) -> (mpsc::Sender<Bytes>, Body) {
+    let (sender, receiver) = mpsc::channel(count.max(1));
+    for _ in 0..count {
+        sender.try_send(Bytes::from(vec![0; 1_024])).unwrap();
+    }
+    (sender, Body::new(Sent(receiver)))
+}
+
+async fn asked(server: SocketAddr, path: &str, http2: bool) -> http::Response<Incoming> {
+    let mut client = Client::builder(TokioExecutor::new());
+    let client = client.http2_only(http2).build_http::<Empty<Bytes>>();
+    let request = http::Request::get(format!("http://{server}{path}"));
+    let answer = client.request(request.body(Empty::new()).unwrap());
+    timeout(LONGEST, answer).await.unwrap().unwrap()
+}
+
+async fn read(answer: &mut http::Response<Incoming>, bytes: usize) {
+    let mut read = 0;
+    while read < bytes {
+        let frame = timeout(LONGEST, answer.body_mut().frame()).await.unwrap();
+        read += frame.unwrap().unwrap().data_ref().unwrap().len();
+    }
+}
+
+#[tokio::test]
+async fn a_body_whose_caller_hangs_up_is_charged_what_its_end_says() {
+    for http2 in [false, true] {
+        let (limiter, layer) = limited!();
+        let ends = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&ends);
+        let layer = layer.settle_at_end(move |end: &End<'_>| {
+            seen.lock().unwrap().push((end.kib(), end.is_complete()));
+            if end.is_complete() {
+                end.kib()
+            } else {
+                end.kib() + 10
+            }
+        });
+        let (keep, _kept) = mpsc::unbounded_channel();
+        let half = async move || {
+            let (sender, body) = pieces(3);
+            // There may be more to come.
+            keep.send(sender).unwrap();
+            body
+        };
+        let app = Router::new()
+            .route("/", get(async || pieces(3).1))
+            .route("/half", get(half))
+            .layer(layer);
+        let server = serve(app).await;
+
+        let mut answer = asked(server, "/", http2).await;
+        read(&mut answer, 3 * 1_024).await;
+        is_charged(&limiter, 3).await;
+
+        let mut answer = asked(server, "/half", http2).await;
+        read(&mut answer, 3 * 1_024).await;
+        assert_eq!(
+            charged(&limiter),
+            3 + u64::from(ESTIMATE),
+            "it is still sent"
+        );
+        drop(answer);
+        is_charged(&limiter, 3 + 13).await;
+        assert_eq!(*ends.lock().unwrap(), [(3, true), (3, false)]);
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_takes_its_hold_along_keeps_the_estimate_if_its_caller_hangs_up() {
+    /// Settles when it has come to its end.
+    struct Settling {
+        body: Sent,
+        hold: Hold,
+        dropped: mpsc::UnboundedSender<()>,
+    }
+
+    impl http_body::Body for Settling {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            let next = Pin::new(&mut self.body).poll_frame(cx);
+            if let Poll::Ready(None) = next {
+                drop(self.hold.settle(3));
+            }
+            next
+        }
+    }
+
+    impl Drop for Settling {
+        fn drop(&mut self) {
+            let _ = self.dropped.send(());
+        }
+    }
+
+    for http2 in [false, true] {
+        let (limiter, layer) = limited!();
+        let (dropped, mut ends) = mpsc::unbounded_channel();
+        let (senders, mut sender) = mpsc::unbounded_channel();
+        let handler = async move |Extension(hold): Extension<Hold>| {
+            let (sender, receiver) = mpsc::channel(1);
+            senders.send(sender).unwrap();
+            let body = Sent(receiver);
+            Body::new(Settling {
+                body,
+                hold,
+                dropped: dropped.clone(),
+            })
+        };
+        let server = serve(Router::new().route("/", get(handler)).layer(layer)).await;
+
+        let mut answer = asked(server, "/", http2).await;
+        let send = sender.recv().await.unwrap();
+        send.send(Bytes::from("hello")).await.unwrap();
+        read(&mut answer, 5).await;
+        assert_eq!(charged(&limiter), ESTIMATE.into());
+        drop(send);
+        let rest = timeout(LONGEST, answer.into_body().collect())
+            .await
+            .unwrap();
+        assert!(rest.unwrap().to_bytes().is_empty());
+        timeout(LONGEST, ends.recv()).await.unwrap().unwrap();
+        assert_eq!(charged(&limiter), 3);
+
+        let mut answer = asked(server, "/", http2).await;
+        let send = sender.recv().await.unwrap();
+        send.send(Bytes::from("hello")).await.unwrap();
+        read(&mut answer, 5).await;
+        drop(answer);
+        timeout(LONGEST, ends.recv()).await.unwrap().unwrap();
+        assert_eq!(charged(&limiter), 3 + u64::from(ESTIMATE));
+    }
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_is_charged_what_was_held_and_the_others_go_on() {
+    let (limiter, layer) = limited!();
+    let with_the_hold = async |Extension(hold): Extension<Hold>| -> &'static str {
+        assert!(hold.held() == 0, "panics on purpose");
+        "held nothing"
+    };
+    let app = Router::new()
+        .route("/", get(with_the_hold))
+        .route(
+            "/well",
+            get(async |Extension(hold): Extension<Hold>| drop(hold.settle(1))),
+        )
+        .layer(layer);
+    let server = serve(app).await;
+    let client = Client::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>();
+    let get = |path| {
+        let request = http::Request::get(format!("http://{server}{path}"));
+        timeout(LONGEST, client.request(request.body(Empty::new()).unwrap()))
+    };
+    for times in 1..=3 {
+        assert!(get("/").await.unwrap().is_err(), "the connection is gone");
+        assert!(get("/well").await.unwrap().unwrap().status().is_success());
+        is_charged(&limiter, times * (u64::from(ESTIMATE) + 1)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_tasks_that_settle_a_request_at_once_one_does() {
+    let (limiter, layer) = limited!();
+    let handler = async |Extension(hold): Extension<Hold>| {
+        let both = Arc::new(Barrier::new(2));
+        let settle = |spent| {
+            let (hold, both) = (hold.clone(), Arc::clone(&both));
+            tokio::spawn(async move {
+                both.wait().await;
+                hold.settle(spent).await.unwrap();
+            })
+        };
+        let (one, other) = (settle(3), settle(5));
+        one.await.unwrap();
+        other.await.unwrap();
+    };
+    let server = serve(Router::new().route("/", get(handler)).layer(layer)).await;
+    // Settled twice, a request would free some of these.
+    let _others = limiter.hold(&(), 400).await.unwrap().unwrap();
+    let mut before = charged(&limiter);
+    for _ in 0..100 {
+        assert!(asked(server, "/", false).await.status().is_success());
+        let now = charged(&limiter);
+        assert!([3, 5].contains(&(now - before)), "{}", now - before);
+        before = now;
+    }
+}
+
+/// A gRPC status is in the trailers, which a stream that was dropped never had.
+fn by_status(end: &End<'_>) -> u32 {
+    let status = end.trailers().and_then(|it| it.get("grpc-status"));
+    match status.map(http::HeaderValue::as_bytes) {
+        Some(b"0") => 1,
+        Some(_) => 2,
+        None => 7,
+    }
+}
+
+/// Streams three messages, and then ends, or fails, or does neither. At the end it settles what it
+/// holds.
+struct Streams {
+    dropped: mpsc::UnboundedSender<()>,
+}
+
+/// Tells when it is dropped, after the hold that is in it.
+struct InTheStream {
+    hold: Option<Hold>,
+    dropped: mpsc::UnboundedSender<()>,
+}
+
+impl Drop for InTheStream {
+    fn drop(&mut self) {
+        self.hold = None;
+        let _ = self.dropped.send(());
+    }
+}
+
+type Messages = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl Health for Streams {
+    type WatchStream = Messages;
+
+    async fn check(
+        &self,
+        _request: Request<HealthCheckRequest>,
+    ) -> Result<tonic::Response<HealthCheckResponse>, Status> {
+        Ok(tonic::Response::new(HealthCheckResponse::default()))
+    }
+
+    async fn watch(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<tonic::Response<Messages>, Status> {
+        let mut ours = InTheStream {
+            hold: request.extensions().get::<Hold>().cloned(),
+            dropped: self.dropped.clone(),
+        };
+        let asked = request.into_inner().service;
+        let message = || Ok(HealthCheckResponse::default());
+        let messages = iter([message(), message(), message()]);
+        let end = iter([()]).filter_map(move |()| {
+            if let Some(hold) = ours.hold.take() {
+                drop(hold.settle(3));
+            }
+            None
+        });
+        Ok(tonic::Response::new(match &*asked {
+            "ends" => Box::pin(messages.chain(end)),
+            "fails" => Box::pin(messages.chain(iter([Err(Status::aborted("no more"))]))),
+            _ => Box::pin(messages.chain(pending()).chain(end)),
+        }))
+    }
+}
+
+/// Serves it behind a layer; says where.
+macro_rules! streams {
+    ($layer:expr, $dropped:expr) => {{
+        let incoming = TcpIncoming::bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let address = incoming.local_addr().unwrap();
+        let server = Server::builder()
+            .layer($layer)
+            .add_service(HealthServer::new(Streams { dropped: $dropped }));
+        tokio::spawn(server.serve_with_incoming(incoming));
+        let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
+        HealthClient::new(endpoint.timeout(LONGEST).connect().await.unwrap())
+    }};
+}
+
+async fn watch(
+    client: &mut HealthClient<Channel>,
+    what: &str,
+) -> tonic::Streaming<HealthCheckResponse> {
+    let service = what.to_owned();
+    let watched = client.watch(HealthCheckRequest { service }).await;
+    let mut messages = watched.unwrap().into_inner();
+    for _ in 0..3 {
+        let message = timeout(LONGEST, messages.message()).await.unwrap();
+        assert!(message.unwrap().is_some());
+    }
+    messages
+}
+
+#[tokio::test]
+async fn a_stream_of_grpc_is_charged_by_its_status_and_otherwise_if_its_caller_hangs_up() {
+    let (limiter, layer) = limited!();
+    let mut client = streams!(layer.settle_at_end(by_status), mpsc::unbounded_channel().0);
+    client.check(HealthCheckRequest::default()).await.unwrap();
+    is_charged(&limiter, 1).await;
+    let mut messages = watch(&mut client, "ends").await;
+    assert!(messages.message().await.unwrap().is_none());
+    is_charged(&limiter, 1 + 1).await;
+    let mut messages = watch(&mut client, "fails").await;
+    assert_eq!(messages.message().await.unwrap_err().code(), Code::Aborted);
+    is_charged(&limiter, 1 + 1 + 2).await;
+    let messages = watch(&mut client, "never ends").await;
+    assert_eq!(
+        charged(&limiter),
+        4 + u64::from(ESTIMATE),
+        "it is still sent"
+    );
+    drop(messages);
+    is_charged(&limiter, 4 + 7).await;
+}
+
+#[tokio::test]
+async fn a_stream_of_grpc_that_takes_its_hold_along_keeps_the_estimate_if_its_caller_hangs_up() {
+    let (limiter, layer) = limited!();
+    let (dropped, mut ends) = mpsc::unbounded_channel();
+    let mut client = streams!(layer, dropped);
+    let mut messages = watch(&mut client, "ends").await;
+    assert!(messages.message().await.unwrap().is_none());
+    ends.recv().await.unwrap();
+    assert_eq!(charged(&limiter), 3);
+    let messages = watch(&mut client, "never ends").await;
+    drop(messages);
+    timeout(LONGEST, ends.recv()).await.unwrap().unwrap();
+    assert_eq!(charged(&limiter), 3 + u64::from(ESTIMATE));
+}
