@@ -3,7 +3,7 @@
 //!
 //! Time is turned by hand: all that is asked in one instant is asked by all processes at once.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, future::poll_fn, task::Poll, time::Duration};
 
 use fred::prelude::Config;
 use tollgate::{
@@ -55,7 +55,7 @@ impl Random {
 async fn in_order<F: Future>(all: Vec<F>) -> Vec<F::Output> {
     let mut all: Vec<_> = all.into_iter().map(Box::pin).collect();
     let mut answers: Vec<_> = all.iter().map(|_| None).collect();
-    std::future::poll_fn(|cx| {
+    poll_fn(|cx| {
         for (one, answer) in all.iter_mut().zip(&mut answers) {
             if answer.is_none()
                 && let std::task::Poll::Ready(it) = one.as_mut().poll(cx)
@@ -64,8 +64,8 @@ async fn in_order<F: Future>(all: Vec<F>) -> Vec<F::Output> {
             }
         }
         match answers.iter().all(Option::is_some) {
-            true => std::task::Poll::Ready(()),
-            false => std::task::Poll::Pending,
+            true => Poll::Ready(()),
+            false => Poll::Pending,
         }
     })
     .await;

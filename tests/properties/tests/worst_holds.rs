@@ -1,0 +1,462 @@
+//! The worst that callers can do with holds, in small numbers: every state that they can bring about
+//! is looked at, with holds of all sizes, settled early, late or never, with less and with more, and
+//! after they are gone. Each algorithm's printed bound is reached, and never passed, by the time of
+//! settlement and by that of admission.
+
+use std::{collections::HashMap, fmt::Debug, pin::pin, task::Context, time::Duration};
+
+use proptest::prelude::*;
+use tollgate::{
+    Quota, RateLimiter, Timestamp,
+    algorithm::{
+        Additive, Algorithm, FixedWindow, Gcra, LeakyBucket, Settled, SlidingBuckets, SlidingLog,
+        SlidingWindow, TokenBucket,
+    },
+    clock::ManualClock,
+    store::LocalStore,
+};
+use tollgate_properties::{for_all, formulas};
+
+/// A multiple of all periods here.
+const START: u64 = 5_040_000;
+
+fn at(micros: u64) -> Timestamp {
+    Timestamp::from_micros(START + micros)
+}
+
+/// When a unit is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// When it is charged: when it is settled, or when nobody has and its time is up.
+    Settlement,
+    /// When its hold is admitted, if it is spent.
+    Admission,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Search {
+    by: By,
+    /// The length of the half-open span, in microseconds.
+    span: u64,
+    /// How long anything may happen before the span begins.
+    before: u64,
+    largest_cost: u32,
+    /// How much more than it holds a request may spend.
+    beyond: u32,
+}
+
+#[derive(Debug, Clone)]
+struct Receipt<S> {
+    admission: S,
+    cost: u32,
+    /// Whether it still holds units; otherwise its time is up.
+    is_open: bool,
+    was_counted: bool,
+}
+
+impl<S: Debug> Receipt<S> {
+    /// Of an admission it matters by which generations it is known.
+    fn key(&self) -> (Vec<String>, u32, bool, bool) {
+        let text = format!("{:?}", self.admission);
+        let starts = text.split("generation_start_micros: ").skip(1);
+        let number = |it: &str| it.chars().take_while(char::is_ascii_digit).collect();
+        (
+            starts.map(number).collect(),
+            self.cost,
+            self.is_open,
+            self.was_counted,
+        )
+    }
+}
+
+#[derive(Clone)]
+struct Node<A: Algorithm> {
+    state: A::State,
+    receipts: Vec<Receipt<A::Snapshot>>,
+    counted: i64,
+    /// What was spent beyond a hold in the span, or before it while others held what may be settled
+    /// in it: the bounds do not count it.
+    beyond: i64,
+    history: Vec<String>,
+}
+
+impl<A: Algorithm<State: Debug, Snapshot: Debug>> Node<A> {
+    /// All that matters for what may come. Equal receipts stand side by side.
+    fn key(&mut self) -> String {
+        self.receipts.sort_by_cached_key(Receipt::key);
+        let receipts: Vec<_> = self.receipts.iter().map(Receipt::key).collect();
+        format!("{:?}{receipts:?}", self.state)
+    }
+
+    fn note(mut self, what: impl FnOnce() -> String) -> Self {
+        self.history.push(what());
+        assert!(self.history.len() < 200, "no end: {:?}", self.history);
+        self
+    }
+
+    fn hold(&self, rule: &A, cost: u32, now: u64, counts: bool) -> Option<Self> {
+        let mut next = self.clone();
+        let (admitted, admission) = rule.step(&mut next.state, cost, at(now));
+        next.counted += if counts { i64::from(cost) } else { 0 };
+        let (is_open, was_counted) = (true, counts);
+        next.receipts.push(Receipt {
+            admission,
+            cost,
+            is_open,
+            was_counted,
+        });
+        admitted.then(|| next.note(|| format!("hold {cost} at {now}")))
+    }
+
+    fn settle(
+        &self,
+        rule: &A,
+        (index, spent): (usize, u32),
+        by: By,
+        (now, counts): (u64, bool),
+    ) -> Self {
+        let mut next = self.clone();
+        let receipt = next.receipts.remove(index);
+        let cost = receipt.cost;
+        rule.mend(&mut next.state, at(now));
+        rule.settle(&mut next.state, &receipt.admission, (cost, spent), at(now));
+        let covered = if receipt.is_open { spent.min(cost) } else { 0 };
+        let beyond = i64::from(spent.saturating_sub(cost));
+        if counts && by == By::Settlement {
+            next.counted += i64::from(covered) + beyond;
+            next.beyond += beyond;
+        } else if next.receipts.iter().any(|others| others.is_open) {
+            next.beyond += beyond;
+        }
+        if receipt.was_counted && receipt.is_open {
+            next.counted -= i64::from(cost - covered);
+        }
+        let late = if receipt.is_open { "" } else { ", late" };
+        next.note(|| format!("{spent} of {cost} at {now}{late}"))
+    }
+
+    /// What nobody has settled is spent when its time is up; of that one receipt is kept.
+    fn end_generations(&mut self, rule: &A, now: u64, counts: bool) {
+        let mut mended = self.state.clone();
+        rule.mend(&mut mended, at(now));
+        for receipt in &mut self.receipts {
+            if receipt.is_open && !rule.holds(&mended, &receipt.admission) {
+                receipt.is_open = false;
+                if counts {
+                    self.counted += i64::from(receipt.cost);
+                }
+            }
+        }
+        let gone = self.receipts.iter().filter(|it| !it.is_open).count();
+        let mut too_many = gone.saturating_sub(1);
+        self.receipts.retain(|it| {
+            let keep = it.is_open || too_many == 0;
+            too_many -= usize::from(!keep);
+            keep
+        });
+        if rule.is_fresh(&self.state, at(now)) {
+            self.state = rule.fresh(at(now));
+        }
+    }
+
+    /// What the bounds count; of equals, more with more beyond it.
+    fn rank(&self) -> (i64, i64) {
+        (self.counted - self.beyond, self.beyond)
+    }
+}
+
+/// States, each by its key.
+type Layer<A> = HashMap<String, Node<A>>;
+
+/// The most that the bound counts in any span, and how it comes about.
+fn worst<A>(rule: &A, search: Search) -> (i64, Vec<String>)
+where
+    A: Algorithm<State: Debug, Snapshot: Debug>,
+{
+    let mut worst = (0, Vec::new());
+    let begin = Node {
+        state: rule.fresh(at(0)),
+        receipts: Vec::new(),
+        counted: 0,
+        beyond: 0,
+        history: Vec::new(),
+    };
+    let mut before: Layer<A> = HashMap::from([(String::new(), begin)]);
+    for from in 0..=search.before {
+        let mut layer = before.clone();
+        for now in from..from + search.span {
+            layer = tick(rule, search, layer, now, true);
+        }
+        let most = layer.into_values().max_by_key(Node::rank);
+        let most = most.expect("a state");
+        if most.rank().0 > worst.0 {
+            worst = (most.rank().0, most.history);
+        }
+        before = tick(rule, search, before, from, false);
+    }
+    worst
+}
+
+/// All states at the end of this microsecond, each with the most that was counted on any way to it.
+fn tick<A>(rule: &A, search: Search, before: Layer<A>, now: u64, counts: bool) -> Layer<A>
+where
+    A: Algorithm<State: Debug, Snapshot: Debug>,
+{
+    let counts_of = |by| counts && search.by == by;
+    let mut layer: Layer<A> = HashMap::new();
+    let mut open: Vec<Node<A>> = before.into_values().collect();
+    for node in &mut open {
+        node.end_generations(rule, now, counts_of(By::Settlement));
+    }
+    while let Some(mut node) = open.pop() {
+        let key = node.key();
+        if layer
+            .get(&key)
+            .is_some_and(|known| known.rank() >= node.rank())
+        {
+            continue;
+        }
+        for cost in 1..=search.largest_cost {
+            open.extend(node.hold(rule, cost, now, counts_of(By::Admission)));
+        }
+        for (index, receipt) in node.receipts.iter().enumerate() {
+            if index > 0 && node.receipts[index - 1].key() == receipt.key() {
+                continue;
+            }
+            for spent in 0..=receipt.cost + search.beyond {
+                open.push(node.settle(rule, (index, spent), search.by, (now, counts)));
+            }
+        }
+        layer.insert(key, node);
+    }
+    layer
+}
+
+/// Quotas and how long is held at most: `(n, period, held_at_most)`.
+const NUMBERS: [(u64, u64, u64); 4] = [(1, 1, 1), (1, 3, 1), (2, 2, 1), (2, 3, 2)];
+
+fn micros(micros: u64) -> Duration {
+    Duration::from_micros(micros)
+}
+
+/// Looks for the worst case by settlement and by admission, with what is spent beyond a hold and
+/// without; counts the cases, and in how many the bound is reached.
+#[derive(Default)]
+struct Cases {
+    all: u32,
+    reached: u32,
+}
+
+impl Cases {
+    #[track_caller]
+    fn stays_within<A>(&mut self, what: &str, rule: &A, (period, at_most): (u64, u64), bound: i128)
+    where
+        A: Algorithm<State: Debug, Snapshot: Debug>,
+    {
+        let both = [By::Settlement, By::Admission];
+        for (by, beyond) in both.into_iter().flat_map(|by| [(by, 0), (by, 1)]) {
+            let search = Search {
+                by,
+                span: period,
+                before: 2 * at_most + period,
+                largest_cost: 2,
+                beyond,
+            };
+            let (most, history) = worst(rule, search);
+            assert!(
+                i128::from(most) <= bound,
+                "{what}, period {period}, held for {at_most}, {search:?}: {most} and not {bound}: {history:?}"
+            );
+            self.all += 1;
+            self.reached += u32::from(i128::from(most) == bound);
+        }
+    }
+
+    #[track_caller]
+    fn settled<A>(&mut self, what: &str, rule: A, (period, at_most): (u64, u64), bound: i128)
+    where
+        A: Additive<State: Debug, Snapshot: Debug>,
+    {
+        let rule = Settled::new(rule).held_at_most(micros(at_most));
+        self.stays_within(what, &rule, (period, at_most), bound);
+    }
+
+    #[track_caller]
+    fn are_all_reached(&self) {
+        assert!(
+            self.all > 0 && self.reached == self.all,
+            "{} of {}",
+            self.reached,
+            self.all
+        );
+    }
+}
+
+#[test]
+fn windows_with_holds_let_through_what_they_let_through_without() {
+    let mut cases = Cases::default();
+    for (n, period, at_most) in NUMBERS {
+        let (quota, times) = (Quota::new(n, micros(period)), (period, at_most));
+        let [units, span] = [n, period].map(i128::from);
+        let bound = formulas::fixed_window(units, span);
+        cases.settled("fixed window", FixedWindow::new(quota), times, bound);
+        let from_first = FixedWindow::new(quota).from_first_request();
+        let bound = formulas::window_from_first_request(units, span);
+        cases.settled("window from first", from_first, times, bound);
+        let bound = formulas::sliding_window(units, span);
+        cases.settled("sliding window", SlidingWindow::new(quota), times, bound);
+    }
+    cases.are_all_reached();
+}
+
+#[test]
+fn logs_with_holds_let_through_what_they_let_through_without() {
+    let mut cases = Cases::default();
+    for (n, period, at_most) in NUMBERS {
+        let (quota, times) = (Quota::new(n, micros(period)), (period, at_most));
+        let bound = formulas::sliding_log(n.into());
+        cases.settled("sliding log", SlidingLog::new(quota), times, bound);
+        for precision in [1, period] {
+            let buckets = SlidingBuckets::new(quota, micros(precision));
+            cases.settled("strict buckets", buckets.clone().strict(), times, bound);
+            let bound = formulas::sliding_buckets(n.into(), precision.into());
+            cases.settled("sliding buckets", buckets, times, bound);
+        }
+    }
+    cases.are_all_reached();
+}
+
+#[test]
+fn buckets_with_holds_let_through_what_they_let_through_without() {
+    let mut cases = Cases::default();
+    for (n, period, at_most) in NUMBERS {
+        for burst in 1..=2 {
+            let (quota, times) = (Quota::new(n, micros(period)), (period, at_most));
+            let [units, span, most] = [n, period, burst].map(i128::from);
+            if !formulas::holds_what_refills(most, units, span) {
+                continue;
+            }
+            let bound = formulas::debt_bucket(most, units, span, 1);
+            cases.settled(
+                "token bucket",
+                TokenBucket::new(quota).burst(burst),
+                times,
+                bound,
+            );
+            cases.settled(
+                "leaky bucket",
+                LeakyBucket::new(quota).capacity(burst),
+                times,
+                bound,
+            );
+            cases.settled("gcra", Gcra::new(quota).burst(burst), times, bound);
+        }
+    }
+    cases.are_all_reached();
+}
+
+#[test]
+fn tuples_with_holds_let_through_no_more_than_their_tightest_member() {
+    let mut cases = Cases::default();
+    for (n, period, at_most) in NUMBERS {
+        let (quota, held) = (Quota::new(n, micros(period)), micros(at_most));
+        let bucket = || {
+            TokenBucket::new(quota)
+                .burst(2)
+                .settled()
+                .held_at_most(held)
+        };
+        let log = || SlidingLog::new(quota).settled().held_at_most(held);
+        let window = || FixedWindow::new(quota).settled().held_at_most(held);
+        let of_bucket = formulas::debt_bucket(2, n.into(), period.into(), 1);
+        let of_window = formulas::fixed_window(n.into(), period.into());
+        let (times, n) = ((period, at_most), i128::from(n));
+        cases.stays_within("(bucket, log)", &(bucket(), log()), times, of_bucket.min(n));
+        let both = of_window.min(of_bucket);
+        cases.stays_within("(window, bucket)", &(window(), bucket()), times, both);
+    }
+    assert!(
+        cases.reached * 4 > cases.all * 3,
+        "{} of {}",
+        cases.reached,
+        cases.all
+    );
+}
+
+/// What a local store brings, which is there at once.
+fn ready<T>(future: impl Future<Output = T>) -> T {
+    let mut cx = Context::from_waker(std::task::Waker::noop());
+    match pin!(future).poll(&mut cx) {
+        std::task::Poll::Ready(it) => it,
+        std::task::Poll::Pending => panic!("a local store waits for nothing"),
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Wait(u64),
+    Hold(u32),
+    /// One of all holds that there ever were, and what of it is spent.
+    Settle(usize, u32),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        2 => (0..=6_u64).prop_map(Step::Wait),
+        3 => (1..=4_u32).prop_map(Step::Hold),
+        5 => (0..8_usize, 0..=5_u32).prop_map(|(which, spent)| Step::Settle(which, spent)),
+    ];
+    prop::collection::vec(step, 1..30)
+}
+
+/// The answers of a limiter to all that is held, and what was left after each step.
+fn answers<A>(rule: A, steps: &[Step], settles_again: bool) -> Vec<String>
+where
+    A: Algorithm<State: Sync, Snapshot: Sync>,
+{
+    let clock = ManualClock::at(at(0));
+    let store = LocalStore::builder().clock(clock.clone()).build();
+    let limiter = RateLimiter::new(rule, store);
+    let (mut holds, mut answers) = (Vec::new(), Vec::new());
+    for step in steps {
+        match *step {
+            Step::Wait(time) => clock.advance(micros(time)),
+            Step::Hold(cost) => match ready(limiter.hold("bob", cost)).unwrap() {
+                Ok(hold) => holds.push((hold, false)),
+                Err(refused) => answers.push(format!("{refused:?}")),
+            },
+            Step::Settle(which, spent) if !holds.is_empty() => {
+                let which = which % holds.len();
+                let (hold, is_settled) = &mut holds[which];
+                if !*is_settled || settles_again {
+                    ready(hold.clone().settle(spent)).unwrap();
+                }
+                *is_settled = true;
+            }
+            Step::Settle(..) => {}
+        }
+        answers.push(format!("{:?}", ready(limiter.peek("bob")).unwrap()));
+    }
+    // What is still held would be settled when it is dropped.
+    std::mem::forget(holds);
+    answers
+}
+
+#[test]
+fn whoever_settles_again_changes_nothing() {
+    for_all((1..=6_u64, 1..=9_u64, steps()), |(n, period, steps)| {
+        let quota = Quota::new(n, micros(period));
+        let held = micros(period.div_ceil(2));
+        let bucket = TokenBucket::new(quota)
+            .burst(8)
+            .settled()
+            .held_at_most(held);
+        let log = SlidingLog::new(quota).settled().held_at_most(held);
+        let once = answers(bucket.clone(), &steps, false);
+        prop_assert_eq!(answers(bucket.clone(), &steps, true), once);
+        let both = (log, bucket);
+        let once = answers(both.clone(), &steps, false);
+        prop_assert_eq!(answers(both, &steps, true), once);
+        Ok(())
+    });
+}
