@@ -58,7 +58,7 @@ async fn in_order<F: Future>(all: Vec<F>) -> Vec<F::Output> {
     poll_fn(|cx| {
         for (one, answer) in all.iter_mut().zip(&mut answers) {
             if answer.is_none()
-                && let std::task::Poll::Ready(it) = one.as_mut().poll(cx)
+                && let Poll::Ready(it) = one.as_mut().poll(cx)
             {
                 *answer = Some(it);
             }
