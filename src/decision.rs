@@ -350,8 +350,8 @@ impl Decision {
     /// How long until the same cost is let through, if nothing else happens till then.
     ///
     /// It is exact: the same cost is refused at every tick before, and admitted then.
-    /// `None` if it was admitted, if it [never fits](Self::never_fits), or if nobody knows: it waits
-    /// for the end of a request that is [in flight](crate::algorithm::InFlight).
+    /// `None` if it was admitted, if it [never fits](Self::never_fits), or if nobody knows: it
+    /// waits for the end of a request that is [in flight](crate::algorithm::InFlight).
     pub fn retry_after(&self) -> Option<Duration> {
         self.binding().retry_after()
     }

@@ -100,8 +100,8 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
 
     /// Admits the cost and charges it, or refuses it and charges nothing.
     ///
-    /// A cost of 0 is admitted and charges nothing. With [`InFlight`](crate::algorithm::InFlight) it
-    /// does not compile: nothing could give the place back. [`hold`](Self::hold) can.
+    /// A cost of 0 is admitted and charges nothing. With [`InFlight`](crate::algorithm::InFlight)
+    /// it does not compile: nothing could give the place back. [`hold`](Self::hold) can.
     ///
     /// # Errors
     ///
@@ -191,8 +191,8 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
     /// it, which changes nothing; the refusal is the inner error.
     ///
     /// Members that are not [settled](crate::algorithm::Settled) are charged at once. A place of
-    /// [`InFlight`](crate::algorithm::InFlight) is given back when the hold is settled or dropped. A
-    /// cost of 0 holds nothing.
+    /// [`InFlight`](crate::algorithm::InFlight) is given back when the hold is settled or dropped.
+    /// A cost of 0 holds nothing.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! The operator is told of a store that is full of live keys. (Alone in its file: of two threads that
-//! come to an event first at the same time, `tracing` may tell neither.)
+//! The operator is told of a store that is full of live keys. (Alone in its file: of two threads
+//! that come to an event first at the same time, `tracing` may tell neither.)
 
 use std::{
     sync::{

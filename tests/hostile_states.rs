@@ -1,5 +1,5 @@
-//! What the own code of a state may do to `LocalStore`, of a rule that a user has written: its `Drop`
-//! may ask the limiter that it leaves.
+//! What the own code of a state may do to `LocalStore`, of a rule that a user has written: its
+//! `Drop` may ask the limiter that it leaves.
 
 use std::{
     cell::{Cell, RefCell},

@@ -566,7 +566,8 @@ fn a_time_that_no_renewal_can_keep_is_refused_by_value() {
     assert_eq!((peeked.policy(), peeked.limit()), ("x", 7));
 }
 
-/// A server on a port of its own, with this limit, whose handlers stream, or go on after an upgrade.
+/// A server on a port of its own, with this limit, whose handlers stream, or go on after an
+/// upgrade.
 struct Served {
     address: SocketAddr,
     limit: RateLimitLayer<InFlight, Places, Global>,

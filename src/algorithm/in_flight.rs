@@ -19,9 +19,9 @@ const MIN_HELD_AT_MOST_MICROS: u64 = 100_000;
 /// Each request takes one place, whatever it costs (one of cost 0 takes none), and gives it back
 /// when it has ended: in a [layer](crate::RateLimitLayer) when the body of its response has ended,
 /// or was dropped because the caller hung up, or when its handler has panicked, failed or was
-/// dropped before that. Elsewhere [`RateLimiter::hold`](crate::RateLimiter::hold) takes a place, and
-/// its [`Hold`](crate::Hold) gives it back when it is settled or dropped. A `check` could not give
-/// it back: it does not compile.
+/// dropped before that. Elsewhere [`RateLimiter::hold`](crate::RateLimiter::hold) takes a place,
+/// and its [`Hold`](crate::Hold) gives it back when it is settled or dropped. A `check` could not
+/// give it back: it does not compile.
 ///
 /// - **Bound**: at most n requests of a key are in flight at any instant, on all machines together.
 ///   n is chosen for each request, where plans differ. With an n of 0 nothing is let through.
@@ -216,14 +216,14 @@ impl InFlight {
         }
     }
 
-    /// How long a process that no longer renews its places keeps them, over Redis; 60 seconds unless
-    /// said otherwise.
+    /// How long a process that no longer renews its places keeps them, over Redis; 60 seconds
+    /// unless said otherwise.
     ///
     /// A place comes free one to two times that long after its process was killed or cut off. While
     /// the process lives it renews all its places four times in that time, in one command for up to
-    /// a hundred keys. A process that is stopped for less than that loses none. Where renewing fails
-    /// for longer, its requests go on, but their places are lost, and others may take them; it takes
-    /// them again as far as there is room.
+    /// a hundred keys. A process that is stopped for less than that loses none. Where renewing
+    /// fails for longer, its requests go on, but their places are lost, and others may take them;
+    /// it takes them again as far as there is room.
     ///
     /// In memory nothing is renewed, and nothing expires.
     ///
@@ -237,8 +237,8 @@ impl InFlight {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// How long a process that no longer renews its places keeps them, over Redis; 60 seconds unless
-    /// said otherwise.
+    /// How long a process that no longer renews its places keeps them, over Redis; 60 seconds
+    /// unless said otherwise.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! A refusal as tonic's status: written by a closure of the user's own, and for handlers and streams
-//! that check by themselves.
+//! A refusal as tonic's status: written by a closure of the user's own, and for handlers and
+//! streams that check by themselves.
 
 use bytes::Bytes;
 use http::{HeaderMap, Response, header::CONTENT_TYPE};

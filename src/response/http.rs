@@ -22,9 +22,9 @@ use crate::{decision::Decision, error::StoreError, hold::Hold};
 ///    of the renderer or the rejection is kept.
 /// 2. `Retry-After` is the exact wait in seconds (RFC 9110, section 10.2.3), rounded up, never 0
 ///    and never cut short; it is left out if the cost can never fit, and where a request waits for
-///    the end of another one that is [in flight](crate::algorithm::InFlight). A longer one that an inner
-///    layer or a renderer has set is kept; a shorter one is lengthened, if a caller who waits no
-///    longer would be refused again.
+///    the end of another one that is [in flight](crate::algorithm::InFlight). A longer one that an
+///    inner layer or a renderer has set is kept; a shorter one is lengthened, if a caller who waits
+///    no longer would be refused again.
 /// 3. `RateLimit-Policy` and `RateLimit` are on responses to admitted and refused requests alike,
 ///    in the form of draft-ietf-httpapi-ratelimit-headers-11, after the lines of inner layers; see
 ///    [`Fields`] for other dialects.

@@ -136,9 +136,9 @@ pub trait Respond<Req, Res, Err> {
         let _ = (request, hold);
     }
 
-    /// Keeps the hold of a request that is [in flight](crate::algorithm::InFlight) until the body of
-    /// its response has ended. By default it is dropped: where there is no body, the response is the
-    /// end.
+    /// Keeps the hold of a request that is [in flight](crate::algorithm::InFlight) until the body
+    /// of its response has ended. By default it is dropped: where there is no body, the response is
+    /// the end.
     fn keep_until_end(&self, response: &mut Res, hold: Hold) {
         let _ = (response, hold);
     }

@@ -2,7 +2,11 @@
 
 use std::{future::Future, hash::Hash};
 
-use crate::{error::StoreError, key::Key, limit::Limit};
+use crate::{
+    error::{StoreError, StoreErrorKind},
+    key::Key,
+    limit::Limit,
+};
 
 #[cfg(any(feature = "local", feature = "redis"))]
 mod append_only;
@@ -63,6 +67,13 @@ pub trait AsKey<K>: Hash + Eq + ToOwned<Owned = K> {}
 
 impl<K, Q: Hash + Eq + ToOwned<Owned = K> + ?Sized> AsKey<K> for Q {}
 
+/// The answer of a store that does not do this.
+#[cold]
+fn not_of_this_store<F>(what: &str) -> Answer<Written, F> {
+    let message = format!("this store has no {what}");
+    Answer::Now(Err(StoreError::new(StoreErrorKind::Misconfigured, message)))
+}
+
 /// Keeps the buckets of an algorithm, one for each *(policy, key)*, and decides atomically.
 ///
 /// Its clones share the buckets.
@@ -113,37 +124,52 @@ pub trait Store<A: Limit, K: Key>: Clone + Send + Sync + 'static {
     ) -> Answer<Written, Self::Writing>;
 
     /// Charges units whether they fit or not; the next requests wait for what does not.
+    ///
+    /// By default it is an error, of the kind [`Misconfigured`](StoreErrorKind::Misconfigured).
     fn debit<Q: AsKey<K> + ?Sized>(
         &self,
         algorithm: &A,
         key: &Q,
         units: u32,
-    ) -> Answer<Written, Self::Writing>;
+    ) -> Answer<Written, Self::Writing> {
+        let _ = (algorithm, key, units);
+        not_of_this_store("debits")
+    }
 
     /// Settles what an admission [holds](crate::algorithm::Settled): charges `spent` of `held`
     /// units and frees the rest, or charges what was spent beyond them too.
     ///
     /// It is done whether or not the answer is waited for, and never twice. What is no longer held,
     /// as it was too late or the key was reset, frees nothing.
+    ///
+    /// By default it is an error, of the kind [`Misconfigured`](StoreErrorKind::Misconfigured).
     fn settle<Q: AsKey<K> + ?Sized>(
         &self,
         algorithm: &A,
         key: &Q,
         admission: &A::Snapshot,
         held_and_spent: (u32, u32),
-    ) -> Answer<Written, Self::Writing>;
+    ) -> Answer<Written, Self::Writing> {
+        let _ = (algorithm, key, admission, held_and_spent);
+        not_of_this_store("settlements")
+    }
 
     /// Gives back the place of a request that was [in flight](crate::algorithm::InFlight) and has
     /// ended.
     ///
     /// It is called while a future is dropped, so it must not block; it is done whether or not the
     /// answer is waited for, and never twice.
+    ///
+    /// By default it is an error, of the kind [`Misconfigured`](StoreErrorKind::Misconfigured).
     fn end<Q: AsKey<K> + ?Sized>(
         &self,
         algorithm: &A,
         key: &Q,
         admission: &A::Snapshot,
-    ) -> Answer<Written, Self::Writing>;
+    ) -> Answer<Written, Self::Writing> {
+        let _ = (algorithm, key, admission);
+        not_of_this_store("ends of requests")
+    }
 
     /// Forgets the key: its next call starts from a fresh state.
     fn reset<Q: AsKey<K> + ?Sized>(&self, algorithm: &A, key: &Q)

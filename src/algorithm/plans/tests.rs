@@ -177,8 +177,8 @@ fn a_state_of_two_plans_is_fresh_when_both_are_over() {
     }
 }
 
-/// Admits one under each of these plans, at so many microseconds; then tells what is kept of further
-/// plans, and of the other one its period and what it has used.
+/// Admits one under each of these plans, at so many microseconds; then tells what is kept of
+/// further plans, and of the other one its period and what it has used.
 fn kept_after<const N: usize>(admissions: [(u64, u64); N]) -> ([u64; 4], Option<[u64; 2]>) {
     let mut state = window(1).fresh(Timestamp::default());
     for (period, micros) in admissions {

@@ -1,7 +1,7 @@
-//! The worst that callers can do with holds, in small numbers: every state that they can bring about
-//! is looked at, with holds of all sizes, settled early, late or never, with less and with more, and
-//! after they are gone. Each algorithm's printed bound is reached, and never passed, by the time of
-//! settlement and by that of admission.
+//! The worst that callers can do with holds, in small numbers: every state that they can bring
+//! about is looked at, with holds of all sizes, settled early, late or never, with less and with
+//! more, and after they are gone. Each algorithm's printed bound is reached, and never passed, by
+//! the time of settlement and by that of admission.
 
 use std::{collections::HashMap, fmt::Debug, pin::pin, task::Context, time::Duration};
 

@@ -1,4 +1,5 @@
-//! What is held for answers that do not come to their end: the caller hangs up, or the handler panics.
+//! What is held for answers that do not come to their end: the caller hangs up, or the handler
+//! panics.
 
 mod loopback;
 

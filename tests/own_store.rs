@@ -1,0 +1,90 @@
+//! A store of one's own that has only what every store must have.
+
+use tollgate::{
+    Quota, RateLimiter, StoreErrorKind,
+    algorithm::{Algorithm, InFlight, TokenBucket},
+    key::Key,
+    store::{Answer, AsKey, Decided, LocalStore, Store, Written, local::LocalBuckets},
+};
+
+#[derive(Clone, Debug)]
+struct Plain<S>(S);
+
+impl<A, K, L> Store<A, K> for Plain<LocalStore<L, K>>
+where
+    A: Algorithm,
+    K: Key,
+    L: LocalBuckets<K>,
+    LocalStore<L, K>: Store<A, K>,
+{
+    type Deciding = <LocalStore<L, K> as Store<A, K>>::Deciding;
+    type Writing = <LocalStore<L, K> as Store<A, K>>::Writing;
+
+    fn decide<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        cost: u32,
+    ) -> Answer<Decided<A>, Self::Deciding> {
+        self.0.decide(algorithm, key, cost)
+    }
+
+    fn peek<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        cost: u32,
+    ) -> Answer<Decided<A>, Self::Deciding> {
+        self.0.peek(algorithm, key, cost)
+    }
+
+    fn refund<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        cost: u32,
+    ) -> Answer<Written, Self::Writing> {
+        self.0.refund(algorithm, key, cost)
+    }
+
+    fn reset<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+    ) -> Answer<Written, Self::Writing> {
+        self.0.reset(algorithm, key)
+    }
+}
+
+#[tokio::test]
+async fn a_store_without_holds_decides_and_says_of_each_of_them_that_it_has_none() {
+    let bucket = TokenBucket::new(Quota::per_hour(9)).settled();
+    let limiter = RateLimiter::new(bucket, Plain(LocalStore::<_, u32>::new()));
+    assert_eq!(limiter.check(&1).await.unwrap().remaining(), 8);
+
+    let hold = limiter.hold(&1, 2).await.unwrap().unwrap();
+    let settled = hold.settle(1).await.unwrap_err();
+    let debited = limiter.debit(&1, 1).await.unwrap_err();
+    let places = RateLimiter::new(InFlight::new(1), Plain(LocalStore::<_, u32>::new()));
+    let ended = places
+        .hold(&1, 1)
+        .await
+        .unwrap()
+        .unwrap()
+        .settle(0)
+        .await
+        .unwrap_err();
+    for (error, what) in [
+        (settled, "settlements"),
+        (debited, "debits"),
+        (ended, "ends of requests"),
+    ] {
+        assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
+        assert!(
+            error
+                .to_string()
+                .ends_with(&format!("this store has no {what}")),
+            "{error}"
+        );
+    }
+}
