@@ -17,7 +17,7 @@ mod ready;
 use local::store;
 use ready::ready;
 use tollgate::{
-    PolicyDecision, Quota, RateLimiter, Timestamp,
+    EachOf, PolicyDecision, Quota, RateLimiter, Timestamp,
     algorithm::{Algorithm, FixedWindow, PolicyId},
     clock::ManualClock,
     store::LocalStore,
@@ -97,14 +97,14 @@ impl Algorithm for Own {
 
 type Limiter = RateLimiter<Own, LocalStore<Own, u64, ManualClock>>;
 
-/// Each state that is dropped asks about this key; says how many did.
-fn asked_while(limiter: &Limiter, key: u64, run: impl FnOnce()) -> usize {
+/// Each state that is dropped asks; says how many did.
+fn asked_while(ask: impl Fn() + 'static, run: impl FnOnce()) -> usize {
     let (asked, asks) = (Rc::new(Cell::new(0)), Cell::new(false));
     let does = {
-        let (limiter, asked) = (limiter.clone(), Rc::clone(&asked));
+        let asked = Rc::clone(&asked);
         move || {
             if !asks.replace(true) {
-                ready(limiter.peek(&key)).unwrap();
+                ask();
                 asked.set(asked.get() + 1);
                 asks.set(false);
             }
@@ -129,7 +129,9 @@ fn a_state_that_is_dropped_may_ask_the_limiter_that_it_leaves() {
                 decision.is_admitted()
             };
             let is_dropped = |what: &str, run: &dyn Fn()| {
-                assert!(asked_while(&limiter, key, run) > 0, "{what}");
+                let limiter = limiter.clone();
+                let ask = move || drop(ready(limiter.peek(&key)));
+                assert!(asked_while(ask, run) > 0, "{what}");
             };
             assert!(check(0, 1));
             is_dropped("a look at a newcomer", &|| {
@@ -148,4 +150,22 @@ fn a_state_that_is_dropped_may_ask_the_limiter_that_it_leaves() {
     });
     let in_time = is_done.recv_timeout(Duration::from_secs(120));
     in_time.expect("no state waits for itself");
+}
+
+#[test]
+fn what_newcomers_would_share_is_dropped_if_another_limit_refuses_them() {
+    let quota = Quota::per_minute(10);
+    let limits = EachOf((
+        Own(FixedWindow::new(quota)),
+        FixedWindow::new(Quota::per_day(0)),
+    ));
+    let (store, _clock) = store(1);
+    let limiter = RateLimiter::new(limits, store);
+    let admits = |keys: (Option<u64>, Option<u64>)| {
+        ready(limiter.check(&EachOf(keys))).unwrap().is_admitted()
+    };
+    assert!(admits((Some(0), None)));
+    assert!(asked_while(|| (), || assert!(!admits((Some(1), Some(1))))) > 0);
+    assert_eq!(asked_while(|| (), || assert!(admits((Some(1), None)))), 0);
+    assert_eq!(asked_while(|| (), || assert!(admits((Some(0), None)))), 0);
 }

@@ -193,6 +193,9 @@ fn a_key_that_gets_an_entry_later_starts_from_the_overflow_bucket() {
     for _ in 0..6 {
         assert!(admits(&limiter, &1));
     }
+    // A newcomer who asks for nothing is told what newcomers have left.
+    let asked = ready(limiter.check_cost(&2, 0)).unwrap();
+    assert_eq!((asked.is_admitted(), asked.remaining()), (true, 4));
     ready(limiter.reset(&0)).unwrap();
     assert_eq!(remaining(&limiter, &1), 4);
     assert!(admits(&limiter, &1));

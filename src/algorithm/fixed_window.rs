@@ -515,6 +515,10 @@ mod tests {
     #[test]
     fn so_many_units_are_counted_and_no_more() {
         let quota = |units| Quota::new(units, Duration::from_micros(1));
+        // A Lua number holds them with a cost of any size more.
+        let is_exact = |number: u64| number as f64 as u64 == number;
+        let with_a_cost = MAX_UNITS + u64::from(u32::MAX);
+        assert!(is_exact(with_a_cost) && !is_exact(with_a_cost + 2));
         assert!(FixedWindow::try_new(quota(MAX_UNITS)).is_ok());
         assert!(SlidingLog::try_new(quota(MAX_UNITS)).is_ok());
         for units in [MAX_UNITS + 1, u64::MAX] {

@@ -160,3 +160,16 @@ fn what_is_never_paid_back_is_not_owed() {
     assert!(bucket.is_fresh(&state, now));
     assert!(!bucket.judge(&state, 1, now));
 }
+
+/// Whether a Lua number holds it.
+fn is_exact(number: u64) -> bool {
+    number as f64 as u64 == number
+}
+
+#[test]
+fn the_largest_numbers_are_those_that_lua_holds_and_that_are_read_back() {
+    assert!(is_exact(MAX_PARTS) && is_exact(MAX_PARTS + 1) && !is_exact(MAX_PARTS + 2));
+    let read = |number| next_of(&mut &[number][..]);
+    assert!(is_exact(MAX_EXPIRY_MICROS) && read(MAX_EXPIRY_MICROS) == Some(MAX_EXPIRY_MICROS));
+    assert_eq!(read(MAX_EXPIRY_MICROS + 2), None);
+}

@@ -97,6 +97,8 @@ fn others_are_kept_until_none_of_their_entries_matters() {
 #[test]
 fn a_debit_beyond_what_totals_tell_apart_makes_one_entry_of_all() {
     let few = u64::from(u32::MAX);
+    let is_exact = |number: u64| number as f64 as u64 == number;
+    assert!(is_exact(MOST_TOTAL + 1) && !is_exact(MOST_TOTAL + 2));
     let most_units = MAX_UNITS;
     for (units, most, once_over) in [(5, few, 4), (most_units, MOST_TOTAL, most_units - 1)] {
         let log = log(units, 1_000);

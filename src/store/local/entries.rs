@@ -129,11 +129,11 @@ impl<K, S> Entries<K, S> {
     #[cold]
     fn grow(&mut self, is_worn: bool, hash_of: impl Fn(&K) -> u64) {
         let buckets = self.larger.num_buckets();
-        let has_smaller = self.smaller.is_some();
-        let (buckets, with_smaller) = match (is_worn, has_smaller) {
-            (true, _) => (buckets, has_smaller),
-            (false, false) if buckets >= MIN_BUCKETS => (buckets, true),
-            (false, _) => (2 * buckets, false),
+        let with_smaller = match is_worn {
+            true => self.smaller.is_some(),
+            // Without a smaller one the new table is for all keys and one more: it has twice the
+            // buckets of one that is full.
+            false => self.smaller.is_none() && buckets >= MIN_BUCKETS,
         };
         self.rebuild(capacity(buckets), with_smaller, hash_of);
     }
