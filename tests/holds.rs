@@ -330,7 +330,21 @@ fn a_hold_that_is_gone_charges_nobody_when_no_more_than_it_was_spent() {
     let gone = held(&limiter, &1, 4).unwrap();
     ready(limiter.reset(&1)).unwrap();
     drop(gone.settle(5));
-    assert_eq!((store.usage().keys, remaining(&limiter, &1)), (1, 9));
+    let usage = store.usage();
+    assert_eq!((usage.keys, usage.overflow_decisions), (1, 0));
+    assert_eq!(remaining(&limiter, &1), 9);
+}
+
+#[test]
+fn a_late_settlement_in_the_shared_bucket_charges_it_what_was_spent_beyond_the_hold() {
+    let (store, clock) = store(1);
+    let limiter = RateLimiter::new(ten(), store.clone());
+    let _known = held(&limiter, &0, 1).unwrap();
+    let late = held(&limiter, &1, 4).unwrap();
+    clock.advance(MINUTE * 3);
+    drop(late.settle(6));
+    assert_eq!(remaining(&limiter, &3), 10 - 6);
+    assert_eq!(store.usage().keys, 1);
 }
 
 #[test]

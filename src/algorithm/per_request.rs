@@ -281,6 +281,23 @@ mod tests {
     }
 
     #[test]
+    fn a_request_waits_for_those_before_it_and_tells_its_turn_whatever_they_cost() {
+        let plain = LeakyBucket::new(Quota::per_second(10)).queue();
+        let rule = plain.clone().per_request();
+        let (mut state, mut ones) = (rule.fresh(NOW), plain.fresh(NOW));
+        for waits_millis in [0, 100, 200] {
+            let (_, admission) = rule.step(&mut state, 5, NOW);
+            let (_, one) = plain.step(&mut ones, 1, NOW);
+            assert_eq!(rule.delay(&admission), Duration::from_millis(waits_millis));
+            let (mut told, mut told_of_one) = (Vec::new(), Vec::new());
+            rule.admission(&admission, &mut |number| told.push(number));
+            plain.admission(&one, &mut |number| told_of_one.push(number));
+            assert_eq!(told, told_of_one);
+            assert_eq!(told.len(), 2);
+        }
+    }
+
+    #[test]
     fn one_request_is_held_and_settled_whatever_it_costs() {
         let rule = PerRequest::new(FixedWindow::new(Quota::per_day(9)).settled());
         let mut state = rule.fresh(NOW);

@@ -8,7 +8,7 @@ const CAPACITY: u32 = 200;
 fn queue() -> BucketQueue {
     let quota = Quota::new(1, Duration::from_micros(10));
     let bucket = DebtBucket::new("queue", quota, CAPACITY.into()).unwrap();
-    BucketQueue::new(bucket, 0)
+    BucketQueue::new(bucket, 1)
 }
 
 fn at(micros: u64) -> Timestamp {
@@ -124,4 +124,13 @@ fn turns_are_remembered_only_while_all_is_counted_under_one_plan() {
     assert_eq!(state.dropped, None);
     withdraw(&mut state, &turns[1], 1_000);
     assert_eq!(state.dropped, None);
+}
+
+#[test]
+fn a_debit_lets_those_who_come_later_wait() {
+    let mut state = queue().fresh(at(1_000));
+    queue().debit(&mut state, 5, at(1_000));
+    assert_eq!(charged(&state, 1_000), 5);
+    let delay = queue().delay(&admit(&mut state, 1_000));
+    assert_eq!(delay, Duration::from_micros(50));
 }

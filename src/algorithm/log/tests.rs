@@ -67,11 +67,12 @@ fn left(log: &Log, state: &Logging, micros: u64) -> u64 {
 #[test]
 fn others_are_kept_until_none_of_their_entries_matters() {
     let [long, short] = [log(5, 1_000), log(5, 300)];
-    // One is admitted under the first plan, later one under the second, and once more.
-    let others = |plans: [&Log; 2], second, third| {
+    // One is admitted under the first plan, and later under the second, once or more often.
+    let others = |plans: [&Log; 2], later: &[u64]| {
         let mut state = plans[0].fresh(at(0));
-        for (plan, micros) in [(plans[0], 0), (plans[1], second), (plans[1], third)] {
-            assert!(plan.step(&mut state, 1, at(micros)).0);
+        assert!(plans[0].step(&mut state, 1, at(0)).0);
+        for micros in later {
+            assert!(plans[1].step(&mut state, 1, at(*micros)).0);
         }
         state
             .kept
@@ -79,13 +80,15 @@ fn others_are_kept_until_none_of_their_entries_matters() {
             .map(|(reach, until)| (reach.micros, until))
     };
     let until = at(1_000).as_micros();
-    assert_eq!(others([&long, &short], 100, 999), Some((1_000, until)));
-    assert_eq!(others([&long, &short], 999, 999), Some((1_000, until)));
-    assert_eq!(others([&long, &short], 100, 1_000), None);
-    assert_eq!(others([&long, &short], 1_000, 1_000), None);
+    for later in [&[999][..], &[100, 999], &[999, 999]] {
+        assert_eq!(others([&long, &short], later), Some((1_000, until)));
+    }
+    for later in [&[1_000][..], &[100, 1_000], &[999, 1_000]] {
+        assert_eq!(others([&long, &short], later), None);
+    }
     let until = at(300).as_micros();
-    assert_eq!(others([&short, &long], 100, 299), Some((300, until)));
-    assert_eq!(others([&short, &long], 100, 300), None);
+    assert_eq!(others([&short, &long], &[100, 299]), Some((300, until)));
+    assert_eq!(others([&short, &long], &[100, 300]), None);
     // What was given back matters to nobody.
     let mut state = long.fresh(at(0));
     assert!(long.step(&mut state, 1, at(0)).0);
@@ -98,7 +101,7 @@ fn others_are_kept_until_none_of_their_entries_matters() {
 fn a_debit_beyond_what_totals_tell_apart_makes_one_entry_of_all() {
     let few = u64::from(u32::MAX);
     let is_exact = |number: u64| number as f64 as u64 == number;
-    assert!(is_exact(MOST_TOTAL + 1) && !is_exact(MOST_TOTAL + 2));
+    assert!([0, 1].iter().all(|more| is_exact(MOST_TOTAL + more)) && !is_exact(MOST_TOTAL + 2));
     let most_units = MAX_UNITS;
     for (units, most, once_over) in [(5, few, 4), (most_units, MOST_TOTAL, most_units - 1)] {
         let log = log(units, 1_000);
@@ -174,4 +177,23 @@ fn a_step_back_moves_what_matters_to_another_plan_too() {
     );
     let until = state.kept.others.map(|(_, until)| until);
     assert_eq!(until, Some(at(600).as_micros()));
+}
+
+#[test]
+fn there_is_more_as_soon_as_the_first_entry_is_over_of_those_that_count_too_many() {
+    let more_after = |log: &Log, state: &Logging, cost, micros| {
+        let decision = log.decision(&log.look(state, cost, at(micros)).1);
+        decision.policies()[0].replenished_after().as_micros()
+    };
+    let log_of = |units| log(units, 1_000);
+    let (log, smaller) = (log_of(5), log_of(3));
+    let mut state = log.fresh(at(0));
+    for micros in [0, 100, 200, 900] {
+        assert!(log.step(&mut state, 1, at(micros)).0);
+    }
+    // Two are over, and are still in the list: nothing was admitted since.
+    assert_eq!(more_after(&log, &state, 5, 1_150), 50);
+    assert_eq!(more_after(&log, &state, 0, 900), 100);
+    // A quota that was made smaller is exceeded by one: two have to go.
+    assert_eq!(more_after(&smaller, &state, 1, 900), 200);
 }

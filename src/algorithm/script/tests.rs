@@ -41,6 +41,8 @@ fn a_script_is_told_each_of_its_numbers() {
     let interval = MinInterval::new(Duration::from_micros(10));
     assert_eq!(parameters(&interval), [10]);
     assert_eq!(parameters(&TokenBucket::new(quota()))[..3], [60, 12, 1]);
+    let per_request = FixedWindow::new(quota()).per_request();
+    assert_eq!(parameters(&per_request), [5, 120]);
     let queue = LeakyBucket::new(quota()).queue();
     assert_eq!(parameters(&queue)[..3], [60, 12, 1]);
     assert_eq!(parameters(&SlidingLog::new(quota()))[..3], [5, 1, 60]);
@@ -74,6 +76,7 @@ fn what_every_state_can_be_is_read_from_the_state() {
     );
     let queue = LeakyBucket::new(quota()).queue();
     assert_eq!(remaining(&queue, true, &[12, 100]), Some(4));
+    assert_eq!(remaining(&queue.per_request(), true, &[12, 100]), Some(4));
 }
 
 #[test]

@@ -81,9 +81,10 @@ fn a_step_back_moves_both_generations() {
     for (now, held) in [(5_199, 5), (5_200, 0)] {
         assert_eq!(held_and_left(&log, &state, now), (held, 5), "at {now} µs");
     }
-    // What comes now is in a generation of its own time.
+    // What comes now is in a generation of its own time, and what costs nothing in none.
     let receipt = hold(&log, &mut state, 1, 5_000);
-    assert!(log.holds(&state, &receipt));
+    let (_, of_nothing) = log.step(&mut state, 0, at(5_000));
+    assert!(log.holds(&state, &receipt) && !log.holds(&state, &of_nothing));
 }
 
 #[test]
@@ -129,6 +130,22 @@ fn a_plan_that_holds_for_longer_joins_the_later_of_two_generations() {
     // A hold of the short plan does not end it earlier.
     hold(&short, &mut state, 1, 10_016);
     assert_eq!(held_and_left(&long, &state, 11_014), (6, 3));
+}
+
+#[test]
+fn what_the_earlier_generation_holds_stays_where_the_later_one_is_settled() {
+    let (short, long) = (log(10), log(1_000));
+    let mut state = long.fresh(at(10_000));
+    let first = hold(&long, &mut state, 1, 10_000);
+    // The first generation is about to end: the short plan begins another one.
+    let second = hold(&short, &mut state, 2, 11_990);
+    short.settle(&mut state, &second, (2, 0), at(11_991));
+    let third = hold(&long, &mut state, 3, 11_995);
+    assert!(long.holds(&state, &first) && long.holds(&state, &third));
+    assert!(!long.holds(&state, &second));
+    for (now, held) in [(11_999, 4), (12_000, 3), (13_994, 3), (13_995, 0)] {
+        assert_eq!(held_and_left(&long, &state, now), (held, 6), "at {now} µs");
+    }
 }
 
 #[test]
@@ -221,4 +238,17 @@ fn a_state_is_fresh_once_nothing_is_held_and_what_was_spent_is_over() {
         is_fresh(&state, [10_010, 10_011, 10_012, 10_013]),
         [false, false, true, true]
     );
+}
+
+#[test]
+fn a_key_that_leaves_a_shared_bucket_owes_what_is_held_there_and_frees_none_of_it() {
+    let log = log(100);
+    let mut shared = log.fresh(at(10_000));
+    let receipts =
+        [(2, 10_000), (3, 10_100)].map(|(units, now)| hold(&log, &mut shared, units, now));
+    let own = log.inherit(&shared, at(10_150));
+    assert!(!receipts.iter().any(|receipt| log.holds(&own, receipt)));
+    for (now, held) in [(10_150, 5), (10_299, 5), (10_300, 0)] {
+        assert_eq!(held_and_left(&log, &own, now), (held, 5), "at {now} µs");
+    }
 }
