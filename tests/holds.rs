@@ -24,6 +24,7 @@ use tollgate::{
     algorithm::{Algorithm, MinInterval, Settled, SlidingLog, TokenBucket},
     clock::ManualClock,
     key::{Global, Key},
+    response::Grpc,
     store::LocalStore,
 };
 use tower::{Layer, Service, ServiceExt, service_fn};
@@ -572,4 +573,19 @@ fn a_service_that_settles_at_the_end_is_ready_when_the_inner_one_is() {
     let mut service = limit.layer(Busy);
     let ready = service.poll_ready(&mut Context::from_waker(Waker::noop()));
     assert!(ready.is_pending());
+}
+
+#[tokio::test]
+async fn a_grpc_call_carries_its_hold() {
+    let store = LocalStore::new();
+    let limit = RateLimitLayer::new(ten(), store.clone(), Global).cost(4);
+    let inner = service_fn(async |request: Request<Body>| {
+        let hold = request.extensions().get::<Hold>();
+        drop(hold.expect("it is in the request").settle(1));
+        Ok::<_, Infallible>(Response::new(Body::empty()))
+    });
+    let service = limit.respond_with(Grpc::new()).layer(inner);
+    service.oneshot(Request::new(Body::empty())).await.unwrap();
+    let limiter = RateLimiter::new(ten(), store);
+    assert_eq!(ready(limiter.peek(&())).unwrap().remaining(), 9);
 }
