@@ -13,13 +13,15 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
+use http::Response;
 use tollgate::{
-    LocalRateLimit, LocalRateLimitLayer, OnStoreError, Options, Quota, RateLimitLayer, RateLimiter,
-    StoreError, StoreErrorKind,
+    Decision, LocalRateLimit, LocalRateLimitLayer, OnStoreError, Options, Quota, RateLimitLayer,
+    RateLimiter, StoreError, StoreErrorKind,
     algorithm::{FixedWindow, Gcra, LeakyBucket, LeakyBucketQueue, TokenBucket},
     clock::ManualClock,
     key::{Global, from_fn},
-    response::{AsError, RateLimited, StoreFailed},
+    response::{AsError, RateLimited, Respond, StoreFailed},
     store::{LocalStore, Store},
 };
 use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
@@ -459,4 +461,42 @@ async fn a_refusal_lets_go_of_what_the_inner_service_had_reserved() {
     assert!(was_refused(one.ready().await.unwrap().call(1).await));
     let ready = tokio::time::timeout(Duration::from_secs(5), other.ready()).await;
     assert!(ready.expect("the permit is back").is_ok());
+}
+
+/// Answers with numbers, and adds nothing to any.
+#[derive(Clone)]
+struct Terse;
+
+impl Respond<u32, u32, Infallible> for Terse {
+    type Error = Infallible;
+
+    fn refuse(&self, _: &u32, _: Decision) -> Result<u32, Infallible> {
+        Ok(429)
+    }
+
+    fn reject(&self, _: &u32, _: Response<Bytes>) -> Result<u32, Infallible> {
+        Ok(400)
+    }
+
+    fn unavailable(&self, _: &u32, _: &StoreError) -> Result<u32, Infallible> {
+        Ok(503)
+    }
+
+    fn inner_error(error: Infallible) -> Infallible {
+        error
+    }
+
+    fn annotate(&self, _: &Decision, _: &mut u32) {
+        unreachable!("it has not said that it adds anything");
+    }
+}
+
+#[tokio::test]
+async fn a_responder_that_does_not_say_so_is_not_asked_to_add_anything() {
+    let (_clock, store) = by_hand();
+    let limit = RateLimitLayer::new(two_a_day(), store, Global).respond_with(Terse);
+    let service = limit.layer(Echo::default());
+    for answer in [7, 7, 429] {
+        assert_eq!(service.clone().oneshot(7).await, Ok(answer));
+    }
 }
