@@ -1,13 +1,19 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{Additive, Algorithm, ConfigId, PerRequest, Policy, PolicyId, Settled},
+    algorithm::{
+        Algorithm, ConfigId, PerRequest, Policy, PolicyId, Script, ScriptReply, Scripted, Settled,
+    },
     clock::Timestamp,
-    decision::{Outcome, PolicyDecision, Status},
+    decision::PolicyDecision,
     error::ConfigError,
 };
 
 use super::settled::{MAX_HELD_AT_MOST_MICROS, SettledSnapshot, SettledState};
+
+mod places;
+
+use self::places::{Places, PlacesSnapshot};
 
 const DEFAULT_HELD_AT_MOST_MICROS: u64 = 60_000_000;
 /// Shorter than this, and a renewal that is a little late loses a place.
@@ -108,92 +114,6 @@ pub struct InFlight {
     held_at_most_micros: u64,
 }
 
-/// A rule whose charge is nothing: what is held of it is all that there is.
-#[derive(Debug, Clone)]
-struct Places {
-    policy: Policy,
-    max: u64,
-}
-
-/// How many places were taken right after a decision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PlacesSnapshot {
-    taken: u64,
-    admitted: bool,
-}
-
-impl Additive for Places {
-    #[inline]
-    fn fits(&self, (): &(), units: u64, _now: Timestamp) -> bool {
-        units <= self.max
-    }
-
-    #[inline]
-    fn snapshot_beside(
-        &self,
-        (): &(),
-        held: u64,
-        (_cost, admitted): (u32, bool),
-        _now: Timestamp,
-    ) -> PlacesSnapshot {
-        PlacesSnapshot {
-            taken: held,
-            admitted,
-        }
-    }
-}
-
-impl Algorithm for Places {
-    type State = ();
-    type Snapshot = PlacesSnapshot;
-
-    fn policy_id(&self) -> PolicyId {
-        self.policy.id()
-    }
-
-    fn config_id(&self) -> ConfigId {
-        self.policy.config_id()
-    }
-
-    fn fresh(&self, _at: Timestamp) {}
-
-    fn mend(&self, (): &mut (), _now: Timestamp) {}
-
-    fn judge(&self, (): &(), cost: u32, now: Timestamp) -> bool {
-        cost == 0 || self.fits(&(), cost.into(), now)
-    }
-
-    fn charge(&self, (): &mut (), _cost: u32, _now: Timestamp) {}
-
-    fn debit(&self, (): &mut (), _units: u64, _now: Timestamp) {}
-
-    fn refund(&self, (): &mut (), _cost: u32, _now: Timestamp) {}
-
-    fn is_fresh(&self, (): &(), _now: Timestamp) -> bool {
-        true
-    }
-
-    fn snapshot(&self, (): &(), cost: u32, admitted: bool, now: Timestamp) -> PlacesSnapshot {
-        self.snapshot_beside(&(), 0, (cost, admitted), now)
-    }
-
-    fn describe(&self, snapshot: &PlacesSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        let outcome = match (snapshot.admitted, self.max) {
-            (true, _) => Outcome::Admitted,
-            (false, 0) => Outcome::NeverFits,
-            (false, _) => Outcome::RefusedUntilOneEnds,
-        };
-        let status = Status {
-            remaining: self.max.saturating_sub(snapshot.taken),
-            outcome,
-            replenished_after_micros: 0,
-            reset_after_micros: 0,
-            delay_micros: 0,
-        };
-        tell(PolicyDecision::in_flight(&self.policy, status));
-    }
-}
-
 impl InFlight {
     /// At most this many requests of a key at once.
     #[must_use]
@@ -290,6 +210,11 @@ impl InFlight {
         &self.rule.0.rule
     }
 
+    /// How often its process renews a place.
+    fn renewed_every_micros(&self) -> u64 {
+        self.held_at_most_micros / 4
+    }
+
     /// What the shared bucket of a full store has held of a key, no receipt frees: it ends.
     fn end_what_is_nobodys(&self, state: &mut SettledState<()>, now: Timestamp) {
         let end = now.as_micros().saturating_add(self.held_at_most_micros);
@@ -376,5 +301,42 @@ impl Algorithm for InFlight {
 
     fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
         self.rule.describe(snapshot, tell);
+    }
+}
+
+impl Scripted for InFlight {
+    fn script() -> Script {
+        PerRequest::<Settled<Places>>::script().with(|member| member.in_flight = true)
+    }
+
+    /// A place that is renewed in time lasts for the whole time after its last renewal and the time
+    /// until the next one would have come; and twice the whole time at most.
+    fn parameters(&self, tell: &mut dyn FnMut(u64)) {
+        let whole = self.held_at_most_micros;
+        tell(self.places().max);
+        tell(whole + self.renewed_every_micros());
+        tell(2 * whole);
+        // What has ended was not charged.
+        tell(0);
+    }
+
+    fn state(&self, numbers: &[u64]) -> Option<Self::State> {
+        self.rule.state(numbers)
+    }
+
+    fn numbers(&self, state: &Self::State, tell: &mut dyn FnMut(u64)) {
+        self.rule.numbers(state, tell);
+    }
+
+    fn admission(&self, admission: &Self::Snapshot, tell: &mut dyn FnMut(u64)) {
+        self.rule.admission(admission, tell);
+    }
+
+    fn renewed_every(&self) -> Option<Duration> {
+        Some(Duration::from_micros(self.renewed_every_micros()))
+    }
+
+    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<Self::Snapshot> {
+        self.rule.read(reply)
     }
 }

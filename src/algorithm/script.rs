@@ -1,6 +1,6 @@
 //! The script of an algorithm, for stores that run scripts.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, time::Duration};
 
 use super::Algorithm;
 
@@ -128,6 +128,12 @@ pub trait Scripted: Algorithm {
     /// [`Script::withdraws`], or that its settlement needs.
     fn admission(&self, _admission: &Self::Snapshot, _tell: &mut dyn FnMut(u64)) {}
 
+    /// How often its places of requests in flight are to be renewed; `None` if it has none.
+    #[doc(hidden)]
+    fn renewed_every(&self) -> Option<Duration> {
+        None
+    }
+
     /// How the bucket stands, read from what the script replied; `None` if it makes no sense.
     ///
     /// Override it only for a script that [replies](Script::replies) with other numbers than its
@@ -186,6 +192,8 @@ pub struct Member {
     pub settles: &'static [&'static str],
     /// Whether its parts see a cost of 1 in the place of every larger one.
     pub per_request: bool,
+    /// Whether what it holds are places of requests in flight, which are renewed.
+    pub(crate) in_flight: bool,
 }
 
 impl Script {
@@ -206,6 +214,7 @@ impl Script {
             withdraws: &[],
             settles: &[],
             per_request: false,
+            in_flight: false,
         };
         Self {
             members: vec![member],

@@ -6,11 +6,13 @@
 -- holds counts as spent, as of its end.
 --
 -- In the place of `rule('judge')` stands that part of the algorithm's script, and so on; in that of
+-- `generation()` the part of that name, which opens the generation that takes holds now; in that of
 -- `forget_what_was_worked_out()` a line that clears all names of it but those of its state. In the
 -- place of `units()` stands one of the parts below that ends with `units`.
 --
 -- Parameters  those of the algorithm, then
---             held_at_most       how long units are held at most
+--             held_at_most       how long a generation lasts after its last hold, at least
+--             generation_time    how long a generation lasts in all
 --             matters_for        how long units matter at most after they were charged
 -- State       that of the algorithm, then, of the earlier generation and of the later one,
 --             start              when it began, by which receipts name it; 0 if none does
@@ -19,8 +21,10 @@
 -- Reply       what the algorithm replies, as if all that is held had been charged now; then
 --             generation_start   that of the generation in which the cost is held; 0 if it is not
 -- Settlement  settled_start      the generation_start of the admission
+-- Renewal     settled_start      the generation of the places that are renewed; 0 if they are lost
+--             renewed            replied: how many are held from now on, in generation_start
 --- judge
-if m.later_start > now + 2 * m.held_at_most then
+if m.later_start > now + m.generation_time then
   -- The clock has stepped back: generations begin now, and no receipt names them any more.
   m.earlier_end = math.max(m.earlier_end - math.max(m.earlier_start - now, 0), 0)
   m.later_end = math.max(m.later_end - (m.later_start - now), 0)
@@ -29,7 +33,8 @@ end
 repeat
   -- First once for each generation that has ended, in the order of their ends.
   local cost, now, state, has_ended = cost, now, m.rewritten or state, false
-  if m.later_held > 0 and m.later_end <= now or m.earlier_held > 0 and m.earlier_end <= now then
+  if m.later_held > 0 and m.later_end <= now
+    or m.earlier_held > 0 and m.earlier_end <= now then
     has_ended = true
     if m.later_held > 0 and m.later_end <= now
       and not (m.earlier_held > 0 and m.earlier_end <= m.later_end) then
@@ -66,7 +71,16 @@ else
   cost = math.max(cost - held, 0)
 end
 m.charged = cost
---- charge
+--- renewed units
+cost, m.renewed = 0, 0
+if m.settled_start > 0 and m.settled_start == m.earlier_start then
+  m.renewed = math.min(m.earlier_held, held)
+  m.earlier_held = m.earlier_held - m.renewed
+elseif m.settled_start > 0 and m.settled_start == m.later_start then
+  m.renewed = math.min(m.later_held, held)
+  m.later_held = m.later_held - m.renewed
+end
+--- generation
 m.hold_at = now
 if m.later_start > now then m.hold_at = m.later_start end
 if m.hold_at + m.held_at_most >= m.later_end then
@@ -75,16 +89,34 @@ if m.hold_at + m.held_at_most >= m.later_end then
     m.later_end = m.hold_at + m.held_at_most
   else
     if m.later_held > 0 then
-      m.earlier_start, m.earlier_end, m.earlier_held = m.later_start, m.later_end, m.later_held
+      m.earlier_start, m.earlier_end = m.later_start, m.later_end
+      m.earlier_held = m.later_held
     end
     -- No two generations begin at the same instant.
     m.later_start = math.max(m.hold_at, m.later_start + 1)
-    m.later_end = m.hold_at + 2 * m.held_at_most
+    m.later_end = m.hold_at + m.generation_time
     m.later_held = 0
   end
 end
+--- charge
+generation()
 m.later_held = m.later_held + cost
 m.generation_start = m.later_start
+--- renew
+-- What was lost is held again as far as there is room: nobody else's place is taken.
+rule('capacity')
+m.renewed_before = m.renewed
+m.renewed = math.max(m.renewed, m.capacity - m.earlier_held - m.later_held)
+if m.renewed > wanted then m.renewed = wanted end
+m.generation_start = 0
+if m.renewed > 0 then
+  generation()
+  m.later_held = m.later_held + m.renewed
+  m.generation_start = m.later_start
+end
+if m.renewed ~= m.renewed_before or m.renewed > 0 and m.later_start ~= m.settled_start then
+  dirty = true
+end
 --- debit
 rule('debit')
 rule('charge')

@@ -191,6 +191,11 @@ macro_rules! tuple {
                 $(self.$index.admission(&admission.$index, tell);)+
             }
 
+            fn renewed_every(&self) -> Option<Duration> {
+                let each = [self.$zero.renewed_every(), $(self.$index.renewed_every()),+];
+                each.into_iter().flatten().min()
+            }
+
             fn read(&self, reply: &mut ScriptReply<'_>) -> Option<Self::Snapshot> {
                 Some((self.$zero.read(reply)?, $(self.$index.read(reply)?),+))
             }

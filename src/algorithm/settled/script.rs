@@ -22,6 +22,7 @@ impl<A: Additive + Scripted> Scripted for Settled<A> {
     fn parameters(&self, tell: &mut dyn FnMut(u64)) {
         self.rule.parameters(tell);
         tell(self.held_at_most_micros);
+        tell(self.generation_micros);
         let matters_for = self.rule.config_id().retention().as_micros();
         tell(match u64::try_from(matters_for) {
             Ok(0) | Err(_) => MATTERS_FOR_MICROS,
@@ -93,7 +94,10 @@ fn settled(rule: &mut Member) {
     let with =
         |names: &[&'static str], others: &[&'static str]| Cow::Owned([names, others].concat());
     rule.replies = Some(with(rule.replied(false), &["generation_start"]));
-    rule.parameters = with(&rule.parameters, &["held_at_most", "matters_for"]);
+    rule.parameters = with(
+        &rule.parameters,
+        &["held_at_most", "generation_time", "matters_for"],
+    );
     rule.state = with(
         &rule.state,
         &[
@@ -116,8 +120,11 @@ fn source(rule: &Member) -> String {
         ("judge", judge("held units")),
         ("judge before a debit", judge("debited units")),
         ("judge before a settlement", judge("settled units")),
+        ("judge before a renewal", judge("renewed units")),
     ];
-    for name in ["charge", "debit", "settle", "refund", "expire", "reply"] {
+    for name in [
+        "charge", "renew", "debit", "settle", "refund", "expire", "reply",
+    ] {
         parts.push((name, filled(rule, part_of(SOURCE, name), "")));
     }
     (parts.iter())
@@ -133,6 +140,7 @@ fn filled(rule: &Member, part: &str, units: &str) -> String {
         let own = line.trim_start();
         let inserted = match own {
             "units()" => part_of(SOURCE, units).to_owned(),
+            "generation()" => part_of(SOURCE, "generation").to_owned(),
             "forget_what_was_worked_out()" => forgetting(rule),
             _ => match own
                 .strip_prefix("rule('")

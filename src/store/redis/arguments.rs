@@ -69,16 +69,16 @@ impl Shared {
 /// The arguments of a script. The scripts in the folder `sent` list them.
 #[derive(Debug, Clone)]
 pub(super) struct Arguments {
-    numbers: Bytes,
-    /// The reply to the charge, if the script takes it back.
-    charge: Option<Bytes>,
+    first: Bytes,
+    /// The reply to the charge, if the script takes it back; or those of further states.
+    others: Vec<Bytes>,
 }
 
 impl<B: Into<Bytes>> From<B> for Arguments {
     fn from(numbers: B) -> Self {
         Self {
-            numbers: numbers.into(),
-            charge: None,
+            first: numbers.into(),
+            others: Vec::new(),
         }
     }
 }
@@ -87,16 +87,23 @@ impl Arguments {
     /// The arguments of the script that takes a charge back.
     pub(super) fn taking_back(charge: Bytes, numbers: Vec<u8>) -> Self {
         Self {
-            numbers: numbers.into(),
-            charge: Some(charge),
+            first: numbers.into(),
+            others: vec![charge],
+        }
+    }
+
+    /// Those of a script about several states, one for each.
+    pub(super) fn of_several(mut each: Vec<Bytes>) -> Self {
+        let first = each.remove(0);
+        Self {
+            first,
+            others: each,
         }
     }
 
     /// In the order of `ARGV`.
     pub(super) fn values(&self) -> impl Iterator<Item = Bytes> {
-        [Some(self.numbers.clone()), self.charge.clone()]
-            .into_iter()
-            .flatten()
+        [&self.first].into_iter().chain(&self.others).cloned()
     }
 }
 
@@ -137,6 +144,22 @@ pub(super) fn push_settlement(
     });
 }
 
+/// What a renewal is given: of `held` places `wanted` are to be held from now on.
+pub(super) fn push_renewal(
+    numbers: &mut Vec<u8>,
+    (held, wanted): (u64, u64),
+    now: Option<f64>,
+    parameters: &[u8],
+    admission: &[u8],
+) {
+    push_numbers(numbers, 0, now, |numbers| {
+        numbers.extend_from_slice(parameters);
+        numbers.extend_from_slice(admission);
+        push(numbers, held as f64);
+        push(numbers, wanted as f64);
+    });
+}
+
 /// The key of a bucket, and its further keys: the same with a number appended.
 pub(super) fn with_further_keys(bucket: Bytes, scripts: &Scripts) -> Vec<Bytes> {
     let mut keys = Vec::with_capacity(1 + scripts.further_keys);
@@ -147,6 +170,12 @@ pub(super) fn with_further_keys(bucket: Bytes, scripts: &Scripts) -> Vec<Bytes> 
         keys.push(Bytes::from(further));
     }
     keys
+}
+
+pub(super) fn bytes_of(numbers: &[f64]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(8 * numbers.len());
+    numbers.iter().for_each(|&number| push(&mut bytes, number));
+    bytes
 }
 
 pub(super) fn push(arguments: &mut Vec<u8>, number: f64) {

@@ -9,6 +9,7 @@ use super::{
     compose::TimeOf,
     connection::{RedisConnection, Servers},
     health::Health,
+    in_flight::InFlightPlaces,
     scripts::ScriptCache,
     usage::Counters,
 };
@@ -212,6 +213,7 @@ impl RedisStoreBuilder {
                 multi_key_script_cache: ScriptCache::new(time),
                 counters: Counters::default(),
                 health: Health::new(prefix),
+                in_flight: InFlightPlaces::default(),
             }),
         }
     }

@@ -36,6 +36,8 @@ pub(super) enum Task {
     Debit,
     /// Settles what an admission holds.
     Settle,
+    /// Moves places of requests in flight to the generation that takes holds now.
+    Renew,
     /// Gives units back.
     Refund,
     /// Takes back the charge of a request that was dropped while it was delayed.
@@ -75,6 +77,24 @@ pub(super) fn compose(script: &Script, task: Task, time: TimeOf) -> String {
         is_alone: true,
     };
     composer.header() + "\n" + &composer.text()
+}
+
+/// The script that renews the places of several states: what is [composed](compose) for one of them
+/// is a function that is called for each.
+pub(super) fn compose_renewal(script: &Script, time: TimeOf) -> String {
+    let one = compose(script, Task::Renew, time);
+    let (header, body) = one.split_once("\n\n").unwrap_or(("", &one));
+    let members = script.members().iter();
+    let keys: usize = 1 + members
+        .clone()
+        .map(|member| member.keys.len())
+        .sum::<usize>();
+    let bytes = 16 * members.filter(|member| member.in_flight).count();
+    let each = part_of(include_str!("each.lua"), "each")
+        .replace("KEYS_OF_ONE", &keys.to_string())
+        .replace("BYTES_OF_ONE", &bytes.to_string());
+    // As wide as it is by itself.
+    format!("{header}\n\nlocal function one(KEYS, ARGV)\n{body}end\n\n{each}")
 }
 
 fn names_of_all(script: &Script) -> usize {
@@ -137,11 +157,19 @@ impl Composer<'_> {
         if self.knows_the_admission() {
             names.extend(self.all(Member::admission));
         }
-        if self.task == Task::Settle {
-            names.push("held".to_owned());
-        }
+        names.extend(self.further_numbers().iter().map(ToString::to_string));
+        names
+    }
+
+    /// The numbers that no member has, beside the cost.
+    fn further_numbers(&self) -> Vec<&'static str> {
+        let mut names = match self.task {
+            Task::Settle => vec!["held"],
+            Task::Renew => vec!["held", "wanted"],
+            _ => Vec::new(),
+        };
         if self.is_given_now() {
-            names.push("now".to_owned());
+            names.push("now");
         }
         names
     }
@@ -153,7 +181,10 @@ impl Composer<'_> {
 
     /// Whether it needs to know the admission that it takes back or settles.
     fn knows_the_admission(&self) -> bool {
-        matches!(self.task, Task::Withdraw | Task::TakeBack | Task::Settle)
+        matches!(
+            self.task,
+            Task::Withdraw | Task::TakeBack | Task::Settle | Task::Renew
+        )
     }
 
     /// Whether to count what is held as spent writes to a key of its own: then the state is to be
@@ -194,13 +225,7 @@ impl Composer<'_> {
                 !elsewhere.contains(&name) && (body.contains(own) || keys.contains(own))
             })
         });
-        let mut others = vec!["cost"];
-        if self.task == Task::Settle {
-            others.push("held");
-        }
-        if self.is_given_now() {
-            others.push("now");
-        }
+        let others = [&["cost"], &*self.further_numbers()].concat();
         let numbers = self.unpacked(&others, &self.parameters(), "'<", "', numbers)\n");
         let time = match (self.task, self.time) {
             (Task::TakeBack, _) => "charge",
@@ -251,6 +276,11 @@ impl Composer<'_> {
             let (part, title) = match (self.task, named.member.is_settled()) {
                 (Task::Debit, true) => ("judge before a debit", "how does it stand?"),
                 (Task::Settle, true) => ("judge before a settlement", "how does it stand?"),
+                (Task::Renew, _) if named.member.in_flight => {
+                    ("judge before a renewal", "how does it stand?")
+                }
+                // The cost is 0.
+                (Task::Renew, _) => ("judge", "nothing changes"),
                 (Task::Settle, false) => {
                     let judge = indented(1, &named.part("judge"));
                     let stays = format!("-- m{number}: nothing changes\n");
@@ -284,6 +314,13 @@ impl Composer<'_> {
             ),
             Task::Debit => (self.debits(), "do\n"),
             Task::Settle => (self.parts("settle", "settle"), "do\n"),
+            Task::Renew => (
+                self.each(|named| match named.member.in_flight {
+                    true => format!("-- m{}: renew\n{}", named.number, named.part("renew")),
+                    false => String::new(),
+                }),
+                "if dirty or repaired then\n",
+            ),
             Task::Refund => (
                 give_back(|member| member.refunds.then_some("refund")),
                 "do\n",
@@ -334,10 +371,20 @@ impl Composer<'_> {
         fits.chain(["cost > 0".to_owned()]).collect()
     }
 
+    /// What a renewal replies.
+    fn renewed(&self) -> Vec<String> {
+        let members = self.members.iter().filter(|named| named.member.in_flight);
+        let replied = ["generation_start", "renewed"];
+        members.flat_map(|named| named.names(&replied)).collect()
+    }
+
     /// A charge is answered with what is kept: see [`header`](Self::header).
     fn answer(&self) -> String {
         if self.is_silent() {
             return "return ''\n".to_owned();
+        }
+        if self.task == Task::Renew {
+            return "\n".to_owned() + &packed("return ", "", &self.renewed()) + "\n";
         }
         let mut replies = vec!["now".to_owned(), "admits".to_owned()];
         replies.extend(self.all(|member| member.replied(false)));

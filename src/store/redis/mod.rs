@@ -6,7 +6,8 @@
 //! - `run`: its script is sent, and the answer waited for until the deadline. A script that Redis
 //!   does not have is loaded; a redirect by a cluster is followed.
 //! - `arguments`, `reply`: the keys and arguments of its script, and the reply.
-//! - `writes`: settlements, and places in a queue that are given back.
+//! - `writes`: settlements, and turns in a queue that are given back.
+//! - `in_flight`: places of requests in flight, how they are renewed and given back.
 //! - `multi_key`, `cross_slot`: a decision about several keys, in one slot or in several.
 //!
 //! **What if Redis is down?**
@@ -28,7 +29,7 @@
 //!
 //! - `sent`: a folder of scripts as they are sent.
 //! - `scripts`, `compose`: how a script is composed of the `.lua` files beside the algorithms,
-//!   whose parts [`Scripted`] describes, and of time.lua and write.lua here.
+//!   whose parts [`Scripted`] describes, and of time.lua, write.lua and each.lua here.
 
 mod arguments;
 mod builder;
@@ -38,6 +39,7 @@ mod connection;
 mod cross_slot;
 mod failure;
 mod health;
+mod in_flight;
 mod link;
 mod loads;
 mod multi_key;
@@ -61,6 +63,7 @@ use crate::{
 use self::{
     connection::Servers,
     health::Health,
+    in_flight::InFlightPlaces,
     scripts::{Loadable, MultiKeyScripts, ScriptCache, Scripts},
     usage::Counters,
 };
@@ -197,6 +200,7 @@ struct Shared {
     multi_key_script_cache: ScriptCache<MultiKeyScripts>,
     counters: Counters,
     health: Health,
+    in_flight: InFlightPlaces,
 }
 
 /// Room for the arguments of most calls.
@@ -277,7 +281,15 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         key: &Q,
         cost: u32,
     ) -> Answer<Decided<A>, Self::Deciding> {
-        Answer::Later(self.judged(algorithm, &key.to_owned(), cost, true))
+        let key = key.to_owned();
+        let judged = self.judged(algorithm, &key, cost, true);
+        if !A::IN_FLIGHT {
+            return Answer::Later(judged);
+        }
+        let (store, algorithm) = (self.clone(), algorithm.clone());
+        Answer::Later(in_flight::delivered::<A>(judged, move |admission| {
+            drop(Store::<A, K>::end(&store, &algorithm, &key, admission));
+        }))
     }
 
     fn peek<Q: AsKey<K> + ?Sized>(
@@ -327,14 +339,18 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         }
     }
 
-    /// No script counts what is in flight.
     fn end<Q: AsKey<K> + ?Sized>(
         &self,
-        _algorithm: &A,
-        _key: &Q,
-        _admission: &A::Snapshot,
+        algorithm: &A,
+        key: &Q,
+        admission: &A::Snapshot,
     ) -> Answer<Written, Self::Writing> {
-        Answer::Now(Ok(()))
+        let scripts = self.shared.script_cache.scripts::<A>();
+        let keys = (self.shared).keys(algorithm.policy_id(), scripts, &key.to_owned());
+        match self.shared.end(algorithm, &keys, admission) {
+            Some(ended) => Answer::Later(ended),
+            None => Answer::Now(Ok(())),
+        }
     }
 
     fn reset<Q: AsKey<K> + ?Sized>(
@@ -359,6 +375,9 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
     fn withdraw(&self, algorithm: &A, key: &K, admission: &A::Snapshot, cost: u32) {
         let scripts = self.shared.script_cache.scripts::<A>();
         let keys = self.shared.keys(algorithm.policy_id(), scripts, key);
+        if A::IN_FLIGHT {
+            drop(self.shared.end(algorithm, &keys, admission));
+        }
         self.shared.withdraw(algorithm, keys, admission, cost);
     }
 }
@@ -408,6 +427,13 @@ impl RedisStore {
             });
             if charges {
                 shared.count(&verdict);
+            }
+            if A::IN_FLIGHT
+                && charges
+                && let Ok(verdict) = &verdict
+                && verdict.admitted
+            {
+                shared.begin(&algorithm, command.keys(), &verdict.snapshot);
             }
             shared.health.record(&verdict, [command.key()]);
             verdict

@@ -6,6 +6,7 @@ use crate::{
     algorithm::{PolicyId, Scripted},
     each_of::EachOf,
     key::{Key, PortableKey},
+    limit::Limit,
     store::{Answer, AsKey, Decided, Store, Verdict, Written},
 };
 
@@ -13,7 +14,9 @@ use super::{
     Later, RedisStore, Shared,
     arguments::push,
     cross_slot::{Answers, KeyQuery, MultiKeyQuery},
-    failure, reply,
+    failure,
+    in_flight::delivered,
+    reply,
     scripts::{ScriptCache, Scripts},
 };
 
@@ -115,6 +118,26 @@ macro_rules! each_of {
                 Some(Verdict { admitted, snapshot })
             }
 
+            /// Notes the places that an admitted request has taken.
+            fn begin<$($Algorithm: Scripted),+>(
+                EachOf(limits): &Limits<$($Algorithm),+>,
+                query: &MultiKeyQuery,
+                verdict: &Decided<Limits<$($Algorithm),+>>,
+            ) {
+                let Ok(Verdict { admitted: true, snapshot }) = verdict else {
+                    return;
+                };
+                let mut queries = query.queries.iter();
+                $(
+                    if let Some(admission) = &snapshot.$place
+                        && let Some(query_of_one) = queries.next()
+                        && $Algorithm::IN_FLIGHT
+                    {
+                        query.shared.begin(&limits.$place, &query_of_one.keys, admission);
+                    }
+                )+
+            }
+
             fn judged<$($Algorithm: Scripted),+>(
                 query: MultiKeyQuery,
                 limits: Limits<$($Algorithm),+>,
@@ -132,6 +155,7 @@ macro_rules! each_of {
                     });
                     if charges {
                         shared.count(&verdict);
+                        begin(&limits, &query, &verdict);
                     }
                     shared.health.record(&verdict, query.states());
                     verdict
@@ -153,8 +177,16 @@ macro_rules! each_of {
                     keys: &Q,
                     cost: u32,
                 ) -> Answer<Decided<Limits<$($Algorithm),+>>, Self::Deciding> {
-                    let query = query(&self.shared, limits, &keys.to_owned(), cost);
-                    Answer::Later(judged(query, limits.clone(), true))
+                    let keys = keys.to_owned();
+                    let query = query(&self.shared, limits, &keys, cost);
+                    let judged = judged(query, limits.clone(), true);
+                    if !<Limits<$($Algorithm),+> as Limit>::IN_FLIGHT {
+                        return Answer::Later(judged);
+                    }
+                    let (store, limits) = (self.clone(), limits.clone());
+                    Answer::Later(delivered::<Limits<$($Algorithm),+>>(judged, move |admission| {
+                        drop(store.end(&limits, &keys, admission));
+                    }))
                 }
 
                 fn peek<Q: AsKey<Keys<$($Key),+>> + ?Sized>(
@@ -228,11 +260,29 @@ macro_rules! each_of {
 
                 fn end<Q: AsKey<Keys<$($Key),+>> + ?Sized>(
                     &self,
-                    _limits: &Limits<$($Algorithm),+>,
-                    _keys: &Q,
-                    _admission: &($(Option<$Algorithm::Snapshot>,)+),
+                    EachOf(limits): &Limits<$($Algorithm),+>,
+                    keys: &Q,
+                    admission: &($(Option<$Algorithm::Snapshot>,)+),
                 ) -> Answer<Written, Self::Writing> {
-                    Answer::Now(Ok(()))
+                    let EachOf(keys) = keys.to_owned();
+                    let policies = [$(limits.$place.policy_id()),+];
+                    let mut ending = Vec::new();
+                    $(
+                        if let (Some(key), Some(admission)) = (&keys.$place, &admission.$place)
+                            && $Algorithm::IN_FLIGHT
+                        {
+                            let limit = &limits.$place;
+                            let query = key_query(&self.shared, (limit, key), &policies[..$place]);
+                            ending.extend(self.shared.end(limit, &query.keys, admission));
+                        }
+                    )+
+                    Answer::Later(Box::pin(async move {
+                        let mut all = Ok(());
+                        for ended in ending {
+                            all = all.and(ended.await);
+                        }
+                        all
+                    }))
                 }
 
                 fn reset<Q: AsKey<Keys<$($Key),+>> + ?Sized>(
@@ -267,6 +317,7 @@ macro_rules! each_of {
                         if let (Some(key), Some(admission)) = (&keys.$place, &admission.$place) {
                             let limit = &limits.$place;
                             let query = key_query(&self.shared, (limit, key), &policies[..$place]);
+                            drop(self.shared.end(limit, &query.keys, admission));
                             self.shared.withdraw(limit, query.keys, admission, cost);
                         }
                     )+

@@ -30,7 +30,7 @@ use super::{
 const MAX_ATTEMPTS: usize = 5;
 
 /// How long something has that nobody waits for.
-const LATE: Duration = Duration::from_secs(5);
+pub(super) const LATE: Duration = Duration::from_secs(5);
 
 /// Why a command has no reply.
 enum NoReply {
@@ -60,6 +60,10 @@ pub(super) struct Command<'a> {
 }
 
 impl Command<'_> {
+    pub(super) fn keys(&self) -> &[Bytes] {
+        &self.keys
+    }
+
     /// The first of its keys.
     pub(super) fn key(&self) -> &Bytes {
         &self.keys[0]
@@ -140,6 +144,17 @@ impl Shared {
         arguments: Arguments,
     ) -> Result<Bytes, StoreError> {
         let time = self.deadline.max(LATE);
+        self.run_within(time, script, keys, arguments).await
+    }
+
+    /// Runs a script whose answer is waited for this long.
+    pub(super) async fn run_within(
+        &self,
+        time: Duration,
+        script: &Loadable,
+        keys: Vec<Bytes>,
+        arguments: Arguments,
+    ) -> Result<Bytes, StoreError> {
         let command = Command {
             time,
             deadline: Instant::now() + time,

@@ -15,7 +15,7 @@ use crate::{
 };
 
 use super::{
-    compose::{Task, TimeOf, compose, compose_multi_key},
+    compose::{Task, TimeOf, compose, compose_multi_key, compose_renewal},
     loads::Loads,
 };
 
@@ -34,6 +34,8 @@ pub(super) struct Scripts {
     pub(super) withdraw: Option<Loadable>,
     /// Only where units are held.
     pub(super) settle: Option<Loadable>,
+    /// Only where requests in flight are counted.
+    pub(super) renew: Option<Loadable>,
     /// What is held is taken back by settling it.
     pub(super) take_back: Loadable,
 }
@@ -80,6 +82,8 @@ impl Scripts {
                 Some(settle) => settle.clone(),
                 None => Loadable::new(compose(&script, Task::TakeBack, time)),
             },
+            renew: (members.iter().any(|member| member.in_flight))
+                .then(|| Loadable::new(compose_renewal(&script, time))),
             settle,
             members,
         }

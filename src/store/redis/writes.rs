@@ -1,4 +1,4 @@
-//! What is written without a decision: settlements, and places in a queue that are given back.
+//! What is written without a decision: settlements, and turns in a queue that are given back.
 
 use std::sync::Arc;
 
@@ -8,13 +8,15 @@ use crate::{algorithm::Scripted, store::Written};
 
 use super::{
     ARGUMENTS_LEN, Later, Shared,
-    arguments::{push, push_numbers, push_settlement},
+    arguments::{bytes_of, push, push_numbers, push_settlement},
     failure,
+    in_flight::numbers_of,
+    scripts::{ScriptCache, Scripts},
 };
 
 impl Shared {
     /// Sends it at once, once, and whether or not somebody waits for the returned future; none if
-    /// nothing is held.
+    /// nothing is held that is to be charged.
     pub(super) fn settle<A: Scripted>(
         self: &Arc<Self>,
         algorithm: &A,
@@ -22,10 +24,12 @@ impl Shared {
         admission: &A::Snapshot,
         held_and_spent: (u32, u32),
     ) -> Option<Later<Written>> {
-        self.script_cache.scripts::<A>().settle.as_ref()?;
-        let (mut parameters, mut known) = (Vec::with_capacity(ARGUMENTS_LEN), Vec::new());
+        let scripts = self.script_cache.scripts::<A>();
+        scripts.settle.as_ref().filter(|_| A::SETTLES)?;
+        let mut parameters = Vec::with_capacity(ARGUMENTS_LEN);
         algorithm.parameters(&mut |parameter| push(&mut parameters, parameter as f64));
-        algorithm.admission(admission, &mut |number| push(&mut known, number as f64));
+        // Places are given back when the request has ended.
+        let known = bytes_of(&numbers_of(algorithm, &scripts.members, admission, false));
         let mut numbers = Vec::with_capacity(ARGUMENTS_LEN);
         push_settlement(
             &mut numbers,
@@ -34,22 +38,31 @@ impl Shared {
             &parameters,
             &known,
         );
+        Some(self.send_settlement(ScriptCache::<Scripts>::scripts::<A>, keys, numbers))
+    }
+
+    pub(super) fn send_settlement(
+        self: &Arc<Self>,
+        scripts: fn(&ScriptCache<Scripts>) -> &Scripts,
+        keys: Vec<Bytes>,
+        numbers: Vec<u8>,
+    ) -> Later<Written> {
         let no_runtime = || failure::unavailable("there is no runtime to settle on");
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-            return Some(Box::pin(async move { Err(no_runtime()) }));
+            return Box::pin(async move { Err(no_runtime()) });
         };
         let shared = Arc::clone(self);
         let settling = runtime.spawn(async move {
-            let script = shared.script_cache.scripts::<A>().settle.as_ref();
-            let (script, key) = (script.expect("it was there"), keys[0].clone());
+            let script = scripts(&shared.script_cache).settle.as_ref();
+            let (script, key) = (script.expect("something is held"), keys[0].clone());
             let settled = shared.run_late(script, keys, numbers.into()).await;
             shared.health.record(&settled, [&key]);
             settled.map(drop)
         });
-        Some(Box::pin(async move {
+        Box::pin(async move {
             let settled = settling.await;
             settled.unwrap_or_else(|_| Err(failure::unavailable("the runtime shuts down")))
-        }))
+        })
     }
 
     /// Sends the script without waiting for the answer. If that fails, the place in the queue stays

@@ -50,6 +50,8 @@ impl Composer<'_> {
         }
         if self.is_silent() {
             lines.push(row("Reply", "nothing"));
+        } else if self.task == Task::Renew {
+            lines.push(row("Reply", &doubles("doubles: ", &self.renewed())));
         } else {
             let mut reply = vec!["now".to_owned(), self.admits()];
             reply.extend(self.all(|member: &Member| member.replied(false)));
@@ -72,6 +74,7 @@ impl Composer<'_> {
             Task::Peek => "",
             Task::Debit => "always",
             Task::Settle => "if there is a state, or more was spent than held",
+            Task::Renew => "if places move or are held again",
             Task::Refund | Task::Withdraw | Task::TakeBack => "if there is a state",
         };
         if when.is_empty() {
@@ -102,6 +105,11 @@ impl Composer<'_> {
             }
             Task::Debit => "Debits: charges units whether there is room for them or not.",
             Task::Settle => "Settles: `cost` was spent of the units that an admission holds.",
+            Task::Renew => {
+                "Renews, for each of several states, whose keys and arguments follow one another: \
+                 `held` places\nof a generation last as long as any that are taken now, and those \
+                 up to `wanted` that are lost\nare held again, as far as there is room."
+            }
             Task::Refund => "Gives units back.",
             Task::Withdraw => {
                 "Withdraws the charge of a request that was dropped while it was delayed."

@@ -52,7 +52,8 @@ impl Named<'_> {
         text.push_str(rest);
         let modules = self.member.modules.iter();
         let text = modules.fold(text, |text, (name, module)| required(&text, name, module));
-        let counted = ["cost", "spent"].into_iter();
+        let held = (name == "judge before a settlement").then_some("held");
+        let counted = ["cost", "spent"].into_iter().chain(held);
         let ones: String = counted
             .filter(|word| self.member.per_request && names_word(&text, word))
             .map(|word| format!("local {word} = {word} > 0 and 1 or 0\n"))
@@ -64,10 +65,14 @@ impl Named<'_> {
     }
 }
 
-/// Whether the text names this variable.
+/// Whether the text names this variable, in more than a comment.
 fn names_word(text: &str, variable: &str) -> bool {
     let is_other = |character| !is_part_of_a_name(character);
-    text.split(is_other).any(|word| word == variable)
+    let code = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("--"));
+    code.flat_map(|line| line.split(is_other))
+        .any(|word| word == variable)
 }
 
 /// The text with each `require('name')` as a call of a function of what this module says.

@@ -62,6 +62,9 @@ const SHOWN: &[(&str, &str)] = &[
         "(Settled<TokenBucket>, MinInterval): settle",
         "settle_settled_tuple.lua",
     ),
+    ("InFlight: decide", "decide_in_flight.lua"),
+    ("InFlight: settle", "end_in_flight.lua"),
+    ("InFlight: renew", "renew_in_flight.lua"),
     (
         "EachOf((TokenBucket, FixedWindow)): decide",
         "decide_each_of.lua",
@@ -110,6 +113,7 @@ fn scripts_of(name: &str, scripts: Scripts) -> Vec<Pinned> {
         ("refund", Some(scripts.refund)),
         ("debit", Some(scripts.debit)),
         ("settle", scripts.settle),
+        ("renew", scripts.renew),
         ("withdraw", scripts.withdraw),
         ("take back", Some(scripts.take_back)),
     ];
@@ -162,6 +166,11 @@ fn at(time: TimeOf) -> Vec<Pinned> {
         scripts_of(
             "Settled<SlidingLog>",
             Scripts::of::<Settled<SlidingLog>>(time),
+        ),
+        scripts_of("InFlight", Scripts::of::<InFlight>(time)),
+        scripts_of(
+            "(Settled<SlidingLog>, InFlight)",
+            Scripts::of::<(Settled<SlidingLog>, InFlight)>(time),
         ),
         scripts_of(
             "(Settled<TokenBucket>, MinInterval)",

@@ -4,7 +4,7 @@
 -- m2       a limit; its state is a `interval`
 -- KEYS[1]  the state of m1, m2
 -- ARGV[1]  doubles: cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id,
---            m1_held_at_most, m1_matters_for, m2_interval
+--            m1_held_at_most, m1_generation_time, m1_matters_for, m2_interval
 -- Reply    charged: a byte 1, then doubles: now, m1_debt_now, m1_tick_now, m1_generation_start,
 --            m2_stamp, m2_was_admitted
 --          not charged: a byte 0, then doubles: now, the sum of 1 if m1 admits, 2 if m2 admits,
@@ -20,10 +20,10 @@ local expire, dirty, repaired = 'PEXPIREAT', nil, nil
 local ended
 local m1_tail, m1_tail_at, m1_tail_end, m1_rewritten, m1_tick_now, m1_tick_micros, m1_plans,
   m1_debt_now, m1_debt_after, m1_fits, m1_expires_at, m1_admitted_tick, m1_admitted_debt,
-  m1_hold_at, m1_generation_start
+  m1_hold_at, m1_generation_start, m1_capacity
 local m2_fits, m2_expires_at
 local cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id, m1_held_at_most,
-  m1_matters_for, m2_interval = struct.unpack('<dddddddd', numbers)
+  m1_generation_time, m1_matters_for, m2_interval = struct.unpack('<ddddddddd', numbers)
 
 -- The time.
 local time = call('TIME')
@@ -56,7 +56,7 @@ if not (m1_debt >= 0 and m1_debt_tick >= 0 and m1_earlier_start >= 0 and m1_earl
 end
 
 -- m1: has the cost room?
-if m1_later_start > now + 2 * m1_held_at_most then
+if m1_later_start > now + m1_generation_time then
   -- The clock has stepped back: generations begin now, and no receipt names them any more.
   m1_earlier_end = math.max(m1_earlier_end - math.max(m1_earlier_start - now, 0), 0)
   m1_later_end = math.max(m1_later_end - (m1_later_start - now), 0)
@@ -65,7 +65,8 @@ end
 repeat
   -- First once for each generation that has ended, in the order of their ends.
   local cost, now, state, has_ended = cost, now, m1_rewritten or state, false
-  if m1_later_held > 0 and m1_later_end <= now or m1_earlier_held > 0 and m1_earlier_end <= now then
+  if m1_later_held > 0 and m1_later_end <= now
+    or m1_earlier_held > 0 and m1_earlier_end <= now then
     has_ended = true
     if m1_later_held > 0 and m1_later_end <= now
       and not (m1_earlier_held > 0 and m1_earlier_end <= m1_later_end) then
@@ -367,11 +368,12 @@ if charged then
       m1_later_end = m1_hold_at + m1_held_at_most
     else
       if m1_later_held > 0 then
-        m1_earlier_start, m1_earlier_end, m1_earlier_held = m1_later_start, m1_later_end, m1_later_held
+        m1_earlier_start, m1_earlier_end = m1_later_start, m1_later_end
+        m1_earlier_held = m1_later_held
       end
       -- No two generations begin at the same instant.
       m1_later_start = math.max(m1_hold_at, m1_later_start + 1)
-      m1_later_end = m1_hold_at + 2 * m1_held_at_most
+      m1_later_end = m1_hold_at + m1_generation_time
       m1_later_held = 0
     end
   end

@@ -3,7 +3,7 @@
 -- m1       a limit; its state is a `bucket-held`
 -- KEYS[1]  the state of m1
 -- ARGV[1]  doubles: cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id,
---            m1_held_at_most, m1_matters_for, m1_settled_start, held
+--            m1_held_at_most, m1_generation_time, m1_matters_for, m1_settled_start, held
 -- Reply    nothing
 -- Writes   KEYS[1], if there is a state, or more was spent than held: a byte 1, then doubles: now,
 --            m1_debt, m1_debt_tick, m1_earlier_start, m1_earlier_end, m1_earlier_held,
@@ -16,9 +16,10 @@ local expire, dirty, repaired = 'PEXPIREAT', nil, nil
 local ended
 local m1_tail, m1_tail_at, m1_tail_end, m1_rewritten, m1_tick_now, m1_tick_micros, m1_plans,
   m1_debt_now, m1_debt_after, m1_fits, m1_expires_at, m1_admitted_tick, m1_admitted_debt,
-  m1_charged
+  m1_charged, m1_capacity
 local cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id, m1_held_at_most,
-  m1_matters_for, m1_settled_start, held = struct.unpack('<ddddddddd', numbers)
+  m1_generation_time, m1_matters_for, m1_settled_start, held
+  = struct.unpack('<dddddddddd', numbers)
 
 -- The time.
 local time = call('TIME')
@@ -51,7 +52,7 @@ if not (m1_debt >= 0 and m1_debt_tick >= 0 and m1_earlier_start >= 0 and m1_earl
 end
 
 -- m1: how does it stand?
-if m1_later_start > now + 2 * m1_held_at_most then
+if m1_later_start > now + m1_generation_time then
   -- The clock has stepped back: generations begin now, and no receipt names them any more.
   m1_earlier_end = math.max(m1_earlier_end - math.max(m1_earlier_start - now, 0), 0)
   m1_later_end = math.max(m1_later_end - (m1_later_start - now), 0)
@@ -60,7 +61,8 @@ end
 repeat
   -- First once for each generation that has ended, in the order of their ends.
   local cost, now, state, has_ended = cost, now, m1_rewritten or state, false
-  if m1_later_held > 0 and m1_later_end <= now or m1_earlier_held > 0 and m1_earlier_end <= now then
+  if m1_later_held > 0 and m1_later_end <= now
+    or m1_earlier_held > 0 and m1_earlier_end <= now then
     has_ended = true
     if m1_later_held > 0 and m1_later_end <= now
       and not (m1_earlier_held > 0 and m1_earlier_end <= m1_later_end) then

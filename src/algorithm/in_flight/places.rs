@@ -1,0 +1,120 @@
+//! A rule of places, which are only held: there is nothing to charge.
+
+use crate::{
+    algorithm::{Additive, Algorithm, ConfigId, Policy, PolicyId, Script, ScriptReply, Scripted},
+    clock::Timestamp,
+    decision::{Outcome, PolicyDecision, Status},
+};
+
+/// A rule whose charge is nothing: what is held of it is all that there is.
+#[derive(Debug, Clone)]
+pub(super) struct Places {
+    pub(super) policy: Policy,
+    pub(super) max: u64,
+}
+
+/// How many places were taken right after a decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlacesSnapshot {
+    taken: u64,
+    admitted: bool,
+}
+
+impl Additive for Places {
+    #[inline]
+    fn fits(&self, (): &(), units: u64, _now: Timestamp) -> bool {
+        units <= self.max
+    }
+
+    #[inline]
+    fn snapshot_beside(
+        &self,
+        (): &(),
+        held: u64,
+        (_cost, admitted): (u32, bool),
+        _now: Timestamp,
+    ) -> PlacesSnapshot {
+        PlacesSnapshot {
+            taken: held,
+            admitted,
+        }
+    }
+}
+
+impl Algorithm for Places {
+    type State = ();
+    type Snapshot = PlacesSnapshot;
+
+    fn policy_id(&self) -> PolicyId {
+        self.policy.id()
+    }
+
+    fn config_id(&self) -> ConfigId {
+        self.policy.config_id()
+    }
+
+    fn fresh(&self, _at: Timestamp) {}
+
+    fn mend(&self, (): &mut (), _now: Timestamp) {}
+
+    fn judge(&self, (): &(), cost: u32, now: Timestamp) -> bool {
+        cost == 0 || self.fits(&(), cost.into(), now)
+    }
+
+    fn charge(&self, (): &mut (), _cost: u32, _now: Timestamp) {}
+
+    fn debit(&self, (): &mut (), _units: u64, _now: Timestamp) {}
+
+    fn refund(&self, (): &mut (), _cost: u32, _now: Timestamp) {}
+
+    fn is_fresh(&self, (): &(), _now: Timestamp) -> bool {
+        true
+    }
+
+    fn snapshot(&self, (): &(), cost: u32, admitted: bool, now: Timestamp) -> PlacesSnapshot {
+        self.snapshot_beside(&(), 0, (cost, admitted), now)
+    }
+
+    fn describe(&self, snapshot: &PlacesSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+        let outcome = match (snapshot.admitted, self.max) {
+            (true, _) => Outcome::Admitted,
+            (false, 0) => Outcome::NeverFits,
+            (false, _) => Outcome::RefusedUntilOneEnds,
+        };
+        let status = Status {
+            remaining: self.max.saturating_sub(snapshot.taken),
+            outcome,
+            replenished_after_micros: 0,
+            reset_after_micros: 0,
+            delay_micros: 0,
+        };
+        tell(PolicyDecision::in_flight(&self.policy, status));
+    }
+}
+
+impl Scripted for Places {
+    fn script() -> Script {
+        Script::new("in-flight", include_str!("../in_flight.lua"))
+            .parameters(&["max"])
+            .replies(&["taken"])
+    }
+
+    fn parameters(&self, tell: &mut dyn FnMut(u64)) {
+        tell(self.max);
+    }
+
+    fn state(&self, numbers: &[u64]) -> Option<()> {
+        numbers.is_empty().then_some(())
+    }
+
+    fn numbers(&self, (): &(), _tell: &mut dyn FnMut(u64)) {}
+
+    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<PlacesSnapshot> {
+        let member = reply.next_member()?;
+        let [taken] = *member.numbers else {
+            return None;
+        };
+        let cost = (member.cost, member.admitted);
+        Some(self.snapshot_beside(&(), taken, cost, reply.now()))
+    }
+}

@@ -1,0 +1,304 @@
+//! The places of requests in flight that this process has taken in Redis: one task renews all of
+//! them, in batches and only while there are any, and each is given back once.
+//!
+//! What Redis knows of a place is its generation. Places of one bucket are all alike, so this keeps
+//! for each bucket how many requests are running, and in lots how many places it has in which
+//! generations.
+
+use std::{
+    any::TypeId,
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use bytes::Bytes;
+use tokio::{
+    runtime::Handle,
+    sync::{Notify, watch},
+    task::JoinSet,
+    time::timeout_at,
+};
+
+use crate::{
+    algorithm::{Member, Scripted},
+    store::Written,
+};
+
+use super::{
+    ARGUMENTS_LEN, Later, Shared,
+    arguments::{Arguments, bytes_of, push, push_settlement},
+    run::LATE,
+    scripts::{ScriptCache, Scripts},
+};
+
+mod bucket;
+mod delivered;
+
+use self::bucket::{Bucket, Ended, Lot, Renewal, ScriptsOf, replies};
+
+pub(super) use self::delivered::delivered;
+
+/// How many lots one command renews at most.
+const MAX_BATCH: usize = 100;
+
+/// The buckets in which this process has requests in flight.
+#[derive(Default)]
+pub(super) struct InFlightPlaces {
+    all: Mutex<All>,
+    /// The task is to look again when the next renewal is due.
+    is_sooner: Notify,
+}
+
+#[derive(Default)]
+struct All {
+    /// By their first keys.
+    buckets: HashMap<Bytes, Bucket>,
+    /// When the task looks again; none if there is no task.
+    task_due: Option<Instant>,
+}
+
+/// The numbers of an admission that name places, or all others: in their place stand zeros.
+pub(super) fn numbers_of<A: Scripted>(
+    algorithm: &A,
+    members: &[Member],
+    admission: &A::Snapshot,
+    of_places: bool,
+) -> Vec<f64> {
+    let mut numbers = Vec::new();
+    algorithm.admission(admission, &mut |number| numbers.push(number as f64));
+    let is_place = members
+        .iter()
+        .flat_map(|member| member.admission().iter().map(|_| member.in_flight));
+    for (number, is_place) in numbers.iter_mut().zip(is_place) {
+        if is_place != of_places {
+            *number = 0.0;
+        }
+    }
+    numbers
+}
+
+fn is_nothing(starts: &[f64]) -> bool {
+    starts.iter().all(|&start| start == 0.0)
+}
+
+impl Shared {
+    fn in_flight(&self) -> MutexGuard<'_, All> {
+        // It holds numbers only, and nothing that is done with it panics half-way.
+        (self.in_flight.all.lock()).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes the place of a request that was admitted, and has it renewed.
+    pub(super) fn begin<A: Scripted>(
+        self: &Arc<Self>,
+        algorithm: &A,
+        keys: &[Bytes],
+        admission: &A::Snapshot,
+    ) {
+        let Some(every) = algorithm.renewed_every() else {
+            return;
+        };
+        let scripts = self.script_cache.scripts::<A>();
+        let starts = numbers_of(algorithm, &scripts.members, admission, true);
+        if is_nothing(&starts) {
+            return;
+        }
+        let mut parameters = Vec::with_capacity(ARGUMENTS_LEN);
+        algorithm.parameters(&mut |parameter| push(&mut parameters, parameter as f64));
+        let mut all = self.in_flight();
+        let bucket = (all.buckets.entry(keys[0].clone())).or_insert_with(|| Bucket {
+            scripts: ScriptsOf {
+                algorithm: TypeId::of::<A>(),
+                find: ScriptCache::<Scripts>::scripts::<A>,
+            },
+            keys: keys.to_vec(),
+            parameters: Vec::new(),
+            every,
+            due: Instant::now() + every,
+            starts: starts.len(),
+            running: 0,
+            lots: Vec::new(),
+            being_renewed: 0,
+            renewals: watch::Sender::new(()),
+        });
+        // Plans of one name differ in them: the next renewal is by the last one's.
+        (bucket.parameters, bucket.every) = (parameters, every);
+        bucket.due = bucket.due.min(Instant::now() + every);
+        bucket.running += 1;
+        bucket.add(Lot { starts, places: 1 });
+        let due = bucket.due;
+        match all.task_due {
+            None => {
+                all.task_due = Some(due);
+                drop(all);
+                tokio::spawn(Arc::clone(self).renew());
+            }
+            Some(task_due) if due < task_due => self.in_flight.is_sooner.notify_one(),
+            Some(_) => {}
+        }
+    }
+
+    /// Gives back the place of a request that has ended; none if it has none.
+    pub(super) fn end<A: Scripted>(
+        self: &Arc<Self>,
+        algorithm: &A,
+        keys: &[Bytes],
+        admission: &A::Snapshot,
+    ) -> Option<Later<Written>> {
+        let members = &self.script_cache.scripts::<A>().members;
+        if is_nothing(&numbers_of(algorithm, members, admission, true)) {
+            return None;
+        }
+        let mut all = self.in_flight();
+        let bucket = all.buckets.get_mut(&keys[0])?;
+        bucket.running = bucket.running.saturating_sub(1);
+        // Without a runtime nothing can be sent: the task gives it back with the next renewal.
+        let spare = (Handle::try_current().is_ok())
+            .then(|| bucket.take_spare())
+            .flatten();
+        let is_being_renewed = spare.is_none() && bucket.being_renewed > 0;
+        // Then it is given back when that is over.
+        let renewed = is_being_renewed.then(|| bucket.renewals.subscribe());
+        if bucket.is_done() {
+            all.buckets.remove(&keys[0]);
+        }
+        drop(all);
+        match (spare, renewed) {
+            (Some(ended), _) => Some(self.give_back(ended)),
+            (None, Some(mut renewed)) => Some(Box::pin(async move {
+                let _ = renewed.changed().await;
+                Ok(())
+            })),
+            (None, None) => None,
+        }
+    }
+
+    /// Sends it at once, once, and whether or not somebody waits for it.
+    fn give_back(self: &Arc<Self>, ended: Ended) -> Later<Written> {
+        let mut numbers = Vec::with_capacity(ARGUMENTS_LEN);
+        let (now, held_and_spent) = (self.now(), (1, 0));
+        push_settlement(
+            &mut numbers,
+            held_and_spent,
+            now,
+            &ended.parameters,
+            &bytes_of(&ended.starts),
+        );
+        self.send_settlement(ended.scripts.find, ended.keys, numbers)
+    }
+
+    /// Renews what is in flight, until nothing is.
+    async fn renew(self: Arc<Self>) {
+        let mut task = RenewingTask(Some(self));
+        while let Some(shared) = &task.0 {
+            let Some(due) = shared.next_renewal() else {
+                // It has ended by itself, and another one may have begun.
+                task.0 = None;
+                return;
+            };
+            let is_sooner = shared.in_flight.is_sooner.notified();
+            if timeout_at(due.into(), is_sooner).await.is_err() {
+                shared.renew_what_is_due().await;
+            }
+        }
+    }
+
+    /// When something is to be renewed; if nothing is in flight, the task ends.
+    fn next_renewal(&self) -> Option<Instant> {
+        let mut all = self.in_flight();
+        all.task_due = all.buckets.values().map(|bucket| bucket.due).min();
+        all.task_due
+    }
+
+    async fn renew_what_is_due(self: &Arc<Self>) {
+        let (mut renewals, now) = (Vec::new(), Instant::now());
+        for bucket in self.in_flight().buckets.values_mut() {
+            // A little early, so that buckets are renewed together.
+            if bucket.due <= now + bucket.every / 4 && bucket.being_renewed == 0 {
+                bucket.due = now + bucket.every;
+                renewals.extend(bucket.take_renewals(self.now(), self.deadline));
+            }
+        }
+        let mut batches: HashMap<(TypeId, u16), Vec<Renewal>> = HashMap::new();
+        for renewal in renewals {
+            let slot = self.slot_of(&renewal.keys[0]);
+            let batch = (renewal.scripts.algorithm, slot);
+            batches.entry(batch).or_default().push(renewal);
+        }
+        let mut sent = JoinSet::new();
+        for mut batch in batches.into_values() {
+            while !batch.is_empty() {
+                let next = batch.split_off(batch.len().min(MAX_BATCH));
+                let this = std::mem::replace(&mut batch, next);
+                sent.spawn(Arc::clone(self).renew_batch(this));
+            }
+        }
+        while sent.join_next().await.is_some() {}
+    }
+
+    async fn renew_batch(self: Arc<Self>, batch: Vec<Renewal>) {
+        let first = &batch[0];
+        let scripts = (first.scripts.find)(&self.script_cache);
+        let script = scripts.renew.as_ref().expect("it has places");
+        let keys = batch
+            .iter()
+            .flat_map(|renewal| renewal.keys.iter().cloned());
+        let arguments = batch.iter().map(|renewal| renewal.arguments.clone());
+        let time = batch.iter().map(|renewal| renewal.time).min();
+        let (keys, arguments) = (keys.collect(), Arguments::of_several(arguments.collect()));
+        let renewed = self
+            .run_within(time.unwrap_or(LATE), script, keys, arguments)
+            .await;
+        let states = batch.iter().map(|renewal| &renewal.keys[0]);
+        self.health.record(&renewed, states);
+        // Without an answer they stay where they were: if they were moved all the same, others'
+        // places that are named by the old generation move in their stead, and none is lost.
+        let replies = renewed.ok().map(|reply| replies(&reply, &scripts.members));
+        let (ended, renewals) = self.put_back(batch, replies);
+        for ended in ended {
+            let _ = self.give_back(ended).await;
+        }
+        for over in renewals {
+            let _ = over.send(());
+        }
+    }
+
+    /// Puts lots back where they were taken out, as they are replied to be; without a reply as they
+    /// were. Also the places that no request needs any more, and who is to be told.
+    fn put_back(
+        &self,
+        batch: Vec<Renewal>,
+        replies: Option<Vec<Lot>>,
+    ) -> (Vec<Ended>, Vec<watch::Sender<()>>) {
+        let mut replies = replies
+            .filter(|replies| replies.len() == batch.len())
+            .map(Vec::into_iter);
+        let (mut ended, mut renewals) = (Vec::new(), Vec::new());
+        let mut all = self.in_flight();
+        for renewal in batch {
+            let Some(bucket) = all.buckets.get_mut(&renewal.bucket) else {
+                continue;
+            };
+            bucket.being_renewed = bucket.being_renewed.saturating_sub(renewal.lot.places);
+            let replied = replies.as_mut().and_then(Iterator::next);
+            bucket.add(replied.unwrap_or(renewal.lot));
+            ended.extend(std::iter::from_fn(|| bucket.take_spare()));
+            renewals.push(bucket.renewals.clone());
+            if bucket.is_done() {
+                all.buckets.remove(&renewal.bucket);
+            }
+        }
+        (ended, renewals)
+    }
+}
+
+/// The task that renews. If its runtime ends before it, the next request in flight starts another.
+struct RenewingTask(Option<Arc<Shared>>);
+
+impl Drop for RenewingTask {
+    fn drop(&mut self) {
+        if let Some(shared) = &self.0 {
+            shared.in_flight().task_due = None;
+        }
+    }
+}

@@ -1,0 +1,495 @@
+//! Requests in flight over Redis: as memory counts them, renewed while their process lives, and free
+//! soon after it has died.
+
+use std::{
+    env,
+    io::{BufRead, BufReader},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use fred::prelude::Config;
+use proptest::{prelude::*, test_runner::TestCaseResult};
+use tollgate::{
+    EachOf, Hold, Quota, RateLimiter, Timestamp,
+    algorithm::{InFlight, SlidingLog, TokenBucket},
+    clock::ManualClock,
+    store::{RedisStore, Store},
+};
+use tollgate_redis_tests::{Redis, connect};
+
+const HISTORIES: u32 = 1_500;
+
+/// For how long the processes of these tests keep their places.
+const TIME: Duration = Duration::from_millis(800);
+/// How late a busy machine may see something.
+const LATE: Duration = Duration::from_secs(2);
+
+type Limiter = RateLimiter<InFlight, RedisStore>;
+
+fn limiter(redis: &Redis, places: u64) -> Limiter {
+    let rule = InFlight::new(places).held_at_most(TIME);
+    RateLimiter::new(rule, redis.store_with_prefix("t"))
+}
+
+fn hold(redis: &Redis, limiter: &Limiter, key: &str) -> Option<Hold> {
+    redis.wait(limiter.hold(key, 1)).unwrap().ok()
+}
+
+fn free(redis: &Redis, limiter: &Limiter, key: &str) -> u64 {
+    redis.wait(limiter.peek(key)).unwrap().remaining()
+}
+
+/// Waits until so many places are free, and tells how long that took.
+fn until_free(redis: &Redis, limiter: &Limiter, key: &str, places: u64) -> Duration {
+    let since = Instant::now();
+    while free(redis, limiter, key) != places {
+        assert!(
+            since.elapsed() < Duration::from_secs(60),
+            "never {places} free"
+        );
+        thread::sleep(Duration::from_millis(5));
+    }
+    since.elapsed()
+}
+
+fn scripts_run(redis: &Redis) -> u64 {
+    let calls = redis.calls();
+    let run = calls.iter().find(|call| call.0 == "evalsha");
+    run.map_or(0, |run| run.1)
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Ask {
+    Hold(u32),
+    Peek,
+    /// Ends one of those that are in flight.
+    End(usize),
+    Debit(u32),
+    Refund(u32),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    after: i64,
+    ask: Ask,
+    plan: usize,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let after = prop_oneof![8 => 0..=900_000_i64, 1 => -900_000..=0_i64];
+    let ask = prop_oneof![
+        8 => (0..=3_u32).prop_map(Ask::Hold),
+        1 => Just(Ask::Hold(u32::MAX)),
+        2 => Just(Ask::Peek),
+        6 => (0..8_usize).prop_map(Ask::End),
+        1 => (0..=3_u32).prop_map(Ask::Debit),
+        1 => (0..=3_u32).prop_map(Ask::Refund),
+    ];
+    let step = (after, ask, 0..2_usize).prop_map(|(after, ask, plan)| Step { after, ask, plan });
+    prop::collection::vec(step, 1..50)
+}
+
+/// Plays the steps on both: the rule with one state, as a store in memory does, and Redis.
+fn is_as_in_memory<A>(redis: &Redis, plans: [A; 2], steps: &[Step]) -> TestCaseResult
+where
+    A: tollgate::algorithm::Scripted,
+{
+    let mut micros = 1_000_000_000_i64;
+    let clock = ManualClock::at(Timestamp::from_micros(1_000_000_000));
+    let (store, key) = (redis.store(clock.clone()), redis.new_key());
+    let mut state = plans[0].fresh(Timestamp::default());
+    let mut running: Vec<(usize, A::Snapshot, A::Snapshot, u32)> = Vec::new();
+    let mut has_held = false;
+    for (turn, step) in steps.iter().enumerate() {
+        micros += step.after;
+        let now = clock_now(micros);
+        clock.set(now);
+        let plan = &plans[step.plan];
+        match step.ask {
+            Ask::Hold(cost) => {
+                let (admitted, ours) = plan.step(&mut state, cost, now);
+                has_held |= admitted && cost > 0;
+                let theirs = Store::<A, String>::decide(&store, plan, &key, cost);
+                let theirs = redis.wait(theirs.wait()).unwrap().snapshot;
+                prop_assert_eq!(
+                    plan.decision(&theirs),
+                    plan.decision(&ours),
+                    "turn {}: {:?}",
+                    turn,
+                    step
+                );
+                if admitted && cost > 0 {
+                    running.push((step.plan, ours, theirs, cost));
+                }
+            }
+            Ask::Peek => {
+                let (_, ours) = plan.look(&state, 1, now);
+                let theirs = Store::<A, String>::peek(&store, plan, &key, 1);
+                let theirs = redis.wait(theirs.wait()).unwrap().snapshot;
+                prop_assert_eq!(
+                    plan.decision(&theirs),
+                    plan.decision(&ours),
+                    "turn {}",
+                    turn
+                );
+            }
+            Ask::End(_) if running.is_empty() => {}
+            Ask::End(which) => {
+                let (plan, ours, theirs, cost) = running.remove(which % running.len());
+                let plan = &plans[plan];
+                plan.mend(&mut state, now);
+                plan.settle(&mut state, &ours, (cost, 0), now);
+                plan.end(&mut state, &ours, now);
+                let ended = redis.wait(async {
+                    let settled =
+                        Store::<A, String>::settle(&store, plan, &key, &theirs, (cost, 0));
+                    settled.wait().await?;
+                    Store::<A, String>::end(&store, plan, &key, &theirs)
+                        .wait()
+                        .await
+                });
+                ended.unwrap();
+            }
+            Ask::Debit(units) => {
+                if units > 0 {
+                    plan.mend(&mut state, now);
+                    plan.debit(&mut state, units.into(), now);
+                    has_held = true;
+                }
+                let debited = Store::<A, String>::debit(&store, plan, &key, units);
+                redis.wait(debited.wait()).unwrap();
+            }
+            Ask::Refund(cost) => {
+                if has_held {
+                    plan.mend(&mut state, now);
+                    plan.refund(&mut state, cost, now);
+                }
+                let refunded = Store::<A, String>::refund(&store, plan, &key, cost);
+                redis.wait(refunded.wait()).unwrap();
+            }
+        }
+    }
+    // So that nothing is renewed any more.
+    for (plan, _, theirs, _) in running {
+        redis
+            .wait(async {
+                Store::<A, String>::end(&store, &plans[plan], &key, &theirs)
+                    .wait()
+                    .await
+            })
+            .unwrap();
+    }
+    Ok(())
+}
+
+fn clock_now(micros: i64) -> Timestamp {
+    Timestamp::from_micros(micros.unsigned_abs())
+}
+
+/// A generation lasts for longer than any of these histories.
+const LONG: Duration = Duration::from_secs(3_600);
+
+#[test]
+fn redis_counts_what_is_in_flight_as_memory_does_in_every_field() {
+    let redis = Redis::start();
+    let values = || ((0..=4_u64, 0..=4_u64), steps());
+    redis.for_all(HISTORIES, values, |((n, m), steps)| {
+        let places = |n| InFlight::new(n).named("places").held_at_most(LONG);
+        is_as_in_memory(&redis, [places(n), places(m)], &steps)
+    });
+    let values = || (1..=4_u64, steps());
+    redis.for_all(HISTORIES / 3, values, |(n, steps)| {
+        let quota = Quota::new(6, Duration::from_secs(2));
+        let rule = (
+            InFlight::new(n).held_at_most(LONG),
+            TokenBucket::new(quota).settled().held_at_most(LONG),
+        );
+        is_as_in_memory(&redis, [rule.clone(), rule], &steps)
+    });
+    let values = || (1..=4_u64, steps());
+    redis.for_all(HISTORIES / 3, values, |(n, steps)| {
+        let quota = Quota::new(4, Duration::from_secs(2));
+        let log = SlidingLog::new(quota).settled().held_at_most(LONG);
+        let rule = (log, InFlight::new(n).held_at_most(LONG));
+        let only_forward: Vec<_> = steps
+            .into_iter()
+            .filter(|step| step.after >= 0 && !matches!(step.ask, Ask::Peek))
+            .collect();
+        is_as_in_memory(&redis, [rule.clone(), rule], &only_forward)
+    });
+    assert_eq!(redis.wait(redis.server().keys_without_ttl("")), [""; 0]);
+}
+
+#[test]
+fn a_place_is_kept_far_beyond_its_time_while_its_process_lives_and_no_longer() {
+    let redis = Redis::start();
+    let limiter = limiter(&redis, 2);
+    let held = hold(&redis, &limiter, "bob").unwrap();
+    let since = Instant::now();
+    while since.elapsed() < TIME * 5 {
+        assert_eq!(free(&redis, &limiter, "bob"), 1);
+        assert_eq!(redis.wait(redis.server().keys_without_ttl("t")), [""; 0]);
+        thread::sleep(Duration::from_millis(20));
+    }
+    redis.wait(async { held.settle(0).await }).unwrap();
+    assert_eq!(free(&redis, &limiter, "bob"), 2);
+}
+
+#[test]
+fn of_a_hundred_and_fifty_keys_a_hundred_are_renewed_by_one_command_and_none_when_all_have_ended() {
+    let redis = Redis::start();
+    let limiter = limiter(&redis, 1);
+    let keys: Vec<_> = (0..150).map(|key| format!("key {key}")).collect();
+    let holds: Vec<_> = keys
+        .iter()
+        .map(|key| hold(&redis, &limiter, key).unwrap())
+        .collect();
+    thread::sleep(TIME);
+    redis.ask::<()>("CONFIG", &[b"RESETSTAT"]);
+    let since = Instant::now();
+    thread::sleep(TIME * 4);
+    let (run, ticks) = (
+        scripts_run(&redis),
+        since.elapsed().div_duration_f64(TIME / 4),
+    );
+    assert!(run >= 16, "only {run} commands in {ticks} times");
+    assert!(
+        run as f64 <= 2.0 * ticks + 4.0,
+        "{run} commands in {ticks} times"
+    );
+    for key in &keys {
+        assert_eq!(free(&redis, &limiter, key), 0);
+    }
+    redis.wait(async { drop(holds) });
+    for key in &keys {
+        until_free(&redis, &limiter, key, 1);
+    }
+    redis.ask::<()>("CONFIG", &[b"RESETSTAT"]);
+    thread::sleep(TIME * 2);
+    assert_eq!(scripts_run(&redis), 0, "the task has ended");
+
+    // And begins again.
+    let held = hold(&redis, &limiter, "key 7").unwrap();
+    thread::sleep(TIME * 3);
+    assert_eq!(free(&redis, &limiter, "key 7"), 0);
+    drop(held);
+}
+
+#[test]
+fn a_place_that_is_dropped_without_a_runtime_is_given_back_with_the_next_renewal() {
+    let redis = Redis::start();
+    let limiter = limiter(&redis, 1);
+    let held = hold(&redis, &limiter, "bob").unwrap();
+    drop(held);
+    let after = until_free(&redis, &limiter, "bob", 1);
+    assert!(after < TIME, "after {after:?}: it was not given back");
+}
+
+#[test]
+fn a_decision_that_nobody_waits_for_any_more_takes_no_place() {
+    let redis = Redis::start();
+    let limiter = limiter(&redis, 1);
+    // The scripts are loaded.
+    let first = hold(&redis, &limiter, "bob").unwrap();
+    redis.wait(async { first.settle(0).await }).unwrap();
+    redis.ask::<()>("CONFIG", &[b"RESETSTAT"]);
+    redis.wait(async {
+        let mut asked = Box::pin(limiter.hold("bob", 1));
+        let polled = futures_poll(asked.as_mut()).await;
+        assert!(polled, "it waits for Redis");
+    });
+    let since = Instant::now();
+    while scripts_run(&redis) < 2 {
+        assert!(since.elapsed() < LATE, "it was held and given back");
+        thread::sleep(Duration::from_millis(5));
+    }
+    until_free(&redis, &limiter, "bob", 1);
+}
+
+/// Polls it once; whether it is pending.
+async fn futures_poll<F: Future>(mut future: std::pin::Pin<&mut F>) -> bool {
+    std::future::poll_fn(|cx| std::task::Poll::Ready(future.as_mut().poll(cx).is_pending())).await
+}
+
+#[test]
+fn what_redis_has_forgotten_is_counted_again_with_the_next_renewal_as_far_as_there_is_room() {
+    let redis = Redis::start();
+    let limiter = limiter(&redis, 3);
+    let mine = [(); 3].map(|()| hold(&redis, &limiter, "bob").unwrap());
+    redis.ask::<()>("FLUSHALL", &[]);
+    let others = self::limiter(&redis, 3);
+    let theirs = hold(&redis, &others, "bob").unwrap();
+    assert!(until_free(&redis, &limiter, "bob", 0) < LATE);
+    thread::sleep(TIME);
+    assert_eq!(free(&redis, &limiter, "bob"), 0, "nobody's place is taken");
+    redis.wait(async { theirs.settle(0).await }).unwrap();
+    // The third one had no room, and has it now.
+    until_free(&redis, &limiter, "bob", 0);
+    let [first, second, third] = mine;
+    redis.wait(async { first.settle(0).await }).unwrap();
+    assert_eq!(free(&redis, &limiter, "bob"), 1);
+    redis.wait(async { drop((second, third)) });
+    until_free(&redis, &limiter, "bob", 3);
+}
+
+#[test]
+fn a_hold_and_its_end_are_one_command_each_and_beside_what_is_settled_one_more() {
+    let redis = Redis::start();
+    let tokens = TokenBucket::new(Quota::per_day(100)).settled();
+    let rule = (InFlight::new(2), tokens);
+    let limiter = RateLimiter::new(rule, redis.store_with_prefix("t"));
+    let hold = || redis.wait(limiter.hold("bob", 40)).unwrap().unwrap();
+    // The first ones load the scripts.
+    let held = hold();
+    redis.wait(async { held.settle(0).await }).unwrap();
+    redis.wait(limiter.peek("bob")).unwrap();
+    redis.ask::<()>("CONFIG", &[b"RESETSTAT"]);
+    let held = hold();
+    let left = || {
+        let peeked = redis.wait(limiter.peek("bob")).unwrap();
+        [0, 1].map(|member| peeked.policies()[member].remaining())
+    };
+    assert_eq!(left(), [1, 60]);
+    redis.wait(async { held.settle(7).await }).unwrap();
+    assert_eq!(left(), [2, 93]);
+    assert_eq!(
+        scripts_run(&redis),
+        5,
+        "a hold, two looks, a settlement and an end"
+    );
+    drop(held);
+
+    let alone = self::limiter(&redis, 1);
+    let first = self::hold(&redis, &alone, "ann").unwrap();
+    redis.wait(async { first.settle(0).await }).unwrap();
+    redis.ask::<()>("CONFIG", &[b"RESETSTAT"]);
+    let held = self::hold(&redis, &alone, "ann").unwrap();
+    redis.wait(async { held.settle(0).await }).unwrap();
+    assert_eq!(scripts_run(&redis), 2);
+}
+
+#[test]
+fn each_of_several_keys_is_renewed_and_given_back() {
+    let redis = Redis::start();
+    let limits = EachOf((
+        InFlight::new(2).named("user").held_at_most(TIME),
+        InFlight::new(3).named("tenant").held_at_most(TIME),
+    ));
+    let limiter = RateLimiter::new(limits, redis.store_with_prefix("t"));
+    let caller = |name: &str| EachOf((Some(name.to_owned()), Some(7_u64)));
+    let hold = |name| redis.wait(limiter.hold(&caller(name), 1)).unwrap();
+    let [first, second, third] = ["ann", "ann", "bob"].map(|name| hold(name).unwrap());
+    assert_eq!(hold("bob").unwrap_err().policy(), "tenant");
+    thread::sleep(TIME * 3);
+    let left = |name| {
+        let peeked = redis.wait(limiter.peek(&caller(name))).unwrap();
+        [0, 1].map(|place| peeked.policies()[place].remaining())
+    };
+    assert_eq!((left("ann"), left("bob")), ([0, 0], [1, 0]));
+    redis.wait(async { first.settle(0).await }).unwrap();
+    assert_eq!((left("ann"), left("bob")), ([1, 1], [1, 1]));
+    redis
+        .wait(async { second.settle(0).await.and(third.settle(0).await) })
+        .unwrap();
+    assert_eq!((left("ann"), left("bob")), ([2, 3], [2, 3]));
+}
+
+const URL: &str = "TOLLGATE_TEST_IN_FLIGHT_URL";
+
+/// A process that has two places of `bob`, as long as it lives.
+struct Other(Child);
+
+impl Other {
+    fn start(redis: &Redis) -> Self {
+        let mut child = Command::new(env::current_exe().unwrap())
+            .args(["a_process_with_two_places", "--exact", "--nocapture"])
+            .env(URL, redis.server().url())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let printed = BufReader::new(child.stdout.take().unwrap());
+        let mut lines = printed.lines().map_while(Result::ok);
+        assert!(lines.any(|line| line.contains("two places")));
+        Self(child)
+    }
+
+    fn signal(&self, signal: &str) {
+        let id = self.0.id().to_string();
+        let sent = Command::new("kill").args(["-s", signal, &id]).status();
+        assert!(sent.unwrap().success());
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_process_with_two_places() {
+    let Ok(url) = env::var(URL) else {
+        return;
+    };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let client = runtime.block_on(connect(Config::from_url(&url).unwrap()));
+    let store = RedisStore::builder(client)
+        .prefix("t")
+        .deadline(Duration::from_secs(20))
+        .build();
+    let limiter = RateLimiter::new(InFlight::new(3).held_at_most(TIME), store);
+    let holds = [(); 2].map(|()| runtime.block_on(limiter.hold("bob", 1)).unwrap().unwrap());
+    println!("two places");
+    // Until the test has ended, at the latest.
+    let _ = std::io::stdin().lines().next();
+    drop(holds);
+}
+
+#[test]
+fn the_places_of_a_killed_process_come_free_after_one_to_two_times_and_none_before() {
+    let redis = Redis::start();
+    let limiter = limiter(&redis, 3);
+    let other = Other::start(&redis);
+    let since = Instant::now();
+    while since.elapsed() < TIME * 3 {
+        assert_eq!(free(&redis, &limiter, "bob"), 1);
+        thread::sleep(Duration::from_millis(10));
+    }
+    // Stopped for less than the time, it loses none.
+    other.signal("STOP");
+    thread::sleep(TIME.mul_f64(0.8));
+    other.signal("CONT");
+    let since = Instant::now();
+    while since.elapsed() < TIME * 3 {
+        assert_eq!(free(&redis, &limiter, "bob"), 1);
+        thread::sleep(Duration::from_millis(10));
+    }
+    other.signal("KILL");
+    let free_after = until_free(&redis, &limiter, "bob", 3);
+    assert!(free_after >= TIME, "after {free_after:?}");
+    assert!(free_after <= TIME * 2 + LATE, "after {free_after:?}");
+}
+
+#[test]
+fn a_process_that_was_stopped_for_too_long_takes_back_no_more_than_there_is_room_for() {
+    let redis = Redis::start();
+    let limiter = limiter(&redis, 3);
+    let other = Other::start(&redis);
+    other.signal("STOP");
+    until_free(&redis, &limiter, "bob", 3);
+    let [first, second] = [(); 2].map(|()| hold(&redis, &limiter, "bob").unwrap());
+    other.signal("CONT");
+    until_free(&redis, &limiter, "bob", 0);
+    thread::sleep(TIME * 2);
+    assert_eq!(free(&redis, &limiter, "bob"), 0);
+    redis.wait(async { first.settle(0).await }).unwrap();
+    // Two of it are in flight, and one was not counted.
+    until_free(&redis, &limiter, "bob", 0);
+    redis.wait(async { second.settle(0).await }).unwrap();
+    thread::sleep(TIME);
+    assert_eq!(free(&redis, &limiter, "bob"), 1);
+}
