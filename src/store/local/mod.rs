@@ -17,9 +17,9 @@
 //! | which policy has which table | `policies`, `buckets` |
 //! | when is a key's own `Drop` called | `deferred_drop` |
 //!
-//! The tables are `hashbrown`'s behind `parking_lot`'s locks. `dashmap` in their place was no faster,
-//! took more memory, and needed `unsafe` to visit a few entries at a time; the figures are in the
-//! changelog.
+//! The tables are `hashbrown`'s behind `parking_lot`'s locks. `dashmap` in their place was no
+//! faster, took more memory, and needed `unsafe` to visit a few entries at a time; the figures are
+//! in the changelog.
 
 mod buckets;
 mod call;

@@ -1,5 +1,5 @@
-//! Requests in flight over Redis: as memory counts them, renewed while their process lives, and free
-//! soon after it has died.
+//! Requests in flight over Redis: as memory counts them, renewed while their process lives, and
+//! free soon after it has died.
 
 use std::{
     env,
@@ -370,6 +370,7 @@ fn a_hold_and_its_end_are_one_command_each_and_beside_what_is_settled_one_more()
     assert_eq!(scripts_run(&redis), 2);
 }
 
+#[expect(clippy::result_large_err, reason = "a refusal is a decision")]
 #[test]
 fn each_of_several_keys_is_renewed_and_given_back() {
     let redis = Redis::start();

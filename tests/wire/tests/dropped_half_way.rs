@@ -214,7 +214,7 @@ async fn a_stream_that_takes_its_hold_along_keeps_the_estimate_if_its_caller_han
         let send = sender.recv().await.unwrap();
         send.send(Bytes::from("hello")).await.unwrap();
         read(&mut answer, 5).await;
-        assert_eq!(charged(&limiter), ESTIMATE.into());
+        assert_eq!(charged(&limiter), u64::from(ESTIMATE));
         drop(send);
         let rest = timeout(LONGEST, answer.into_body().collect())
             .await
