@@ -181,8 +181,8 @@ fn a_step_back_moves_what_matters_to_another_plan_too() {
 
 #[test]
 fn there_is_more_as_soon_as_the_first_entry_is_over_of_those_that_count_too_many() {
-    let more_after = |log: &Log, state: &Logging, cost, micros| {
-        let decision = log.decision(&log.look(state, cost, at(micros)).1);
+    let more_after = |log: &Log, state: &Logging, (held, cost), micros| {
+        let decision = log.decision(&log.look_beside(state, held, cost, at(micros)).1);
         decision.policies()[0].replenished_after().as_micros()
     };
     let log_of = |units| log(units, 1_000);
@@ -192,8 +192,11 @@ fn there_is_more_as_soon_as_the_first_entry_is_over_of_those_that_count_too_many
         assert!(log.step(&mut state, 1, at(micros)).0);
     }
     // Two are over, and are still in the list: nothing was admitted since.
-    assert_eq!(more_after(&log, &state, 5, 1_150), 50);
-    assert_eq!(more_after(&log, &state, 0, 900), 100);
-    // A quota that was made smaller is exceeded by one: two have to go.
-    assert_eq!(more_after(&smaller, &state, 1, 900), 200);
+    for held in [0, 1] {
+        assert_eq!(more_after(&log, &state, (held, 5), 1_150), 50);
+    }
+    assert_eq!(more_after(&log, &state, (0, 0), 900), 100);
+    // A quota that was made smaller is exceeded by one: two have to go, and a third for one held.
+    assert_eq!(more_after(&smaller, &state, (0, 1), 900), 200);
+    assert_eq!(more_after(&smaller, &state, (1, 1), 900), 300);
 }
