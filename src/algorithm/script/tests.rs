@@ -80,6 +80,23 @@ fn what_every_state_can_be_is_read_from_the_state() {
 }
 
 #[test]
+fn what_a_hold_replies_is_what_was_not_charged_and_its_generation() {
+    let window = FixedWindow::new(quota()).settled();
+    let matters_for = window.config_id().retention().as_micros();
+    let held_at_most = window.clone().held_at_most(Duration::from_micros(700));
+    let matters_for = u64::try_from(matters_for).unwrap();
+    assert_eq!(parameters(&held_at_most), [5, 120, 700, matters_for]);
+    for charged in [true, false] {
+        assert_eq!(remaining(&window, charged, &[60, 3, 77]), Some(2));
+        assert_eq!(remaining(&window, charged, &[60, 3]), None);
+        assert_eq!(remaining(&window, charged, &[]), None);
+    }
+    // A bucket that was charged a unit would owe twelve parts at least.
+    let bucket = TokenBucket::new(quota()).settled();
+    assert_eq!(remaining(&bucket, true, &[11, 100, 77]), Some(4));
+}
+
+#[test]
 fn a_window_is_told_only_while_it_runs() {
     let rule = FixedWindow::new(quota());
     assert_eq!(remaining(&rule, true, &[60, 3]), Some(2));

@@ -1,6 +1,6 @@
 use crate::{
     Quota,
-    algorithm::{FixedWindow, SlidingLog, TokenBucket},
+    algorithm::{FixedWindow, Scripted, SlidingLog, TokenBucket},
 };
 
 use super::*;
@@ -251,4 +251,31 @@ fn a_key_that_leaves_a_shared_bucket_owes_what_is_held_there_and_frees_none_of_i
     for (now, held) in [(10_150, 5), (10_299, 5), (10_300, 0)] {
         assert_eq!(held_and_left(&log, &own, now), (held, 5), "at {now} µs");
     }
+}
+
+#[test]
+fn what_is_held_is_kept_as_numbers_too() {
+    let log = log(100);
+    let mut state = log.fresh(at(10_000));
+    let receipts =
+        [(2, 10_000), (3, 10_100)].map(|(units, now)| hold(&log, &mut state, units, now));
+    log.debit(&mut state, 1, at(10_100));
+    let mut numbers = Vec::new();
+    log.numbers(&state, &mut |number| numbers.push(number));
+    let made = log.state(&numbers).unwrap();
+    for now in [10_100, 10_200, 10_300] {
+        let both = [&state, &made].map(|state| held_and_left(&log, state, now));
+        assert_eq!(both[0], both[1], "at {now} µs");
+    }
+    for (receipt, start) in receipts.iter().zip([10_000, 10_100]) {
+        assert!(log.holds(&made, receipt));
+        let mut told = Vec::new();
+        log.admission(receipt, &mut |number| told.push(number));
+        assert_eq!(told, [start]);
+    }
+    for count in 0..numbers.len() {
+        assert!(log.state(&numbers[..count]).is_none(), "{count} numbers");
+    }
+    *numbers.last_mut().unwrap() = 1 << 54;
+    assert!(log.state(&numbers).is_none());
 }
