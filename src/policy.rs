@@ -364,6 +364,7 @@ mod tests {
         let requests = unnamed.clone().per_request();
         assert_eq!(requests.name(), "x-1-1s-per-request");
         assert_ne!(requests.id(), unnamed.id());
+        assert_ne!(requests.config_id(), unnamed.config_id());
         assert_eq!(
             (requests.limit(), requests.window()),
             (1, Duration::from_secs(1))

@@ -73,6 +73,7 @@ mod tests {
             let kept = PolicyName::from(&*name);
             assert_eq!((&*kept, kept.clone()), (&*name, kept.clone()));
             assert_eq!(PolicyName::of(format_args!("{name}")), kept);
+            assert_ne!(PolicyName::of(format_args!("{name}x")), kept);
             assert_eq!(matches!(kept, PolicyName::Short(_)), len <= SHORT);
         }
     }
