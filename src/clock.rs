@@ -125,3 +125,18 @@ impl Clock for ManualClock {
         Timestamp(self.micros.load(Ordering::SeqCst))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_turned_by_hand_goes_on_and_back_in_all_its_clones() {
+        let clock = ManualClock::at(Timestamp::from_micros(5));
+        let clone = clock.clone();
+        clock.advance(Duration::from_micros(7));
+        assert_eq!(clone.now().as_micros(), 12);
+        clock.set(Timestamp::from_micros(3));
+        assert_eq!(clone.now().as_micros(), 3);
+    }
+}

@@ -262,6 +262,15 @@ mod tests {
     }
 
     #[test]
+    fn a_quota_tells_its_units_and_its_period() {
+        let minute = Quota::per_minute(7);
+        assert_eq!(minute.units(), 7);
+        assert_eq!(minute.period(), Duration::from_secs(60));
+        let rounded_up = Quota::one_every(Duration::from_nanos(1_001));
+        assert_eq!(rounded_up.period(), Duration::from_micros(2));
+    }
+
+    #[test]
     fn every_quota_is_read_again_as_it_was_written() {
         let mut periods: Vec<u64> = (0..=51)
             .flat_map(|bit| [1 << bit, (1 << bit) - 1])
