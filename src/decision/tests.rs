@@ -170,3 +170,18 @@ fn there_is_more_before_a_larger_cost_fits() {
     assert_eq!(hopeless.outcome, Outcome::NeverFits);
     assert_eq!(hopeless.replenished_after_micros, 400);
 }
+
+#[test]
+fn a_lazy_status_knows_which_cost_was_refused() {
+    let resolve = |status: &LazyStatus, limit| {
+        let wait = |units: u64| Some(units * 100);
+        let cost = status.refused_cost().into();
+        Status::of(limit, 0, cost, status.is_admitted(), wait)
+    };
+    let lazy = |refused_cost| {
+        let status = LazyStatus::new(refused_cost, [0; LazyStatus::NUMBERS], resolve);
+        PolicyDecision::lazy(&policy("a", 10, MINUTE), status)
+    };
+    assert!(lazy(0).is_admitted());
+    assert_eq!(lazy(3).retry_after(), Some(Duration::from_micros(300)));
+}
