@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use proptest::{prelude::*, test_runner::TestCaseResult};
 use tollgate::{
-    Quota,
-    algorithm::{LeakyBucket, LeakyBucketQueue, MinInterval, TokenBucket},
+    Quota, Timestamp,
+    algorithm::{Algorithm, LeakyBucket, LeakyBucketQueue, MinInterval, TokenBucket},
 };
 use tollgate_properties::{
-    formulas,
+    for_all, formulas,
     model::Counts,
     search::{Search, worst},
     subject::Subject,
@@ -78,4 +79,90 @@ fn beside_a_queue_an_interval_holds_between_admissions_and_not_between_releases(
         [release(0, 10), release(10, 1), release(20, 1)],
         [0, 20, 22]
     );
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Wait(u64),
+    Ask(u32),
+    /// One of those who wait.
+    GiveUp(usize),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        2 => (0..=5_u64).prop_map(Step::Wait),
+        5 => (1..=3_u32).prop_map(Step::Ask),
+        2 => any::<usize>().prop_map(Step::GiveUp),
+    ];
+    prop::collection::vec(step, 1..60)
+}
+
+/// Who asks later is let go later, if he who asked earlier has not given up; and all together within
+/// the bound.
+fn nobody_overtakes<A: Algorithm>(
+    rule: &A,
+    steps: &[Step],
+    (period, bound): (u64, i128),
+) -> TestCaseResult {
+    let (mut state, mut now) = (rule.fresh(Timestamp::default()), 1_000);
+    let mut turns: Vec<(u64, u32, A::Snapshot)> = Vec::new();
+    for step in steps {
+        match *step {
+            Step::Wait(micros) => now += micros,
+            Step::Ask(cost) => {
+                let (admitted, admission) =
+                    rule.step(&mut state, cost, Timestamp::from_micros(now));
+                if !admitted {
+                    continue;
+                }
+                let delay = u64::try_from(rule.delay(&admission).as_micros()).unwrap();
+                let release = now + delay;
+                let last = turns.last().map_or(0, |(release, ..)| *release);
+                prop_assert!(
+                    release >= last,
+                    "{} before {} in {:?}",
+                    release,
+                    last,
+                    steps
+                );
+                turns.push((release, cost, admission));
+            }
+            Step::GiveUp(which) => {
+                let waiting = turns.iter().filter(|(release, ..)| *release > now).count();
+                if waiting > 0 {
+                    let (_, cost, admission) = turns.remove(turns.len() - 1 - which % waiting);
+                    let now = Timestamp::from_micros(now);
+                    rule.withdraw(&mut state, &admission, cost, now);
+                }
+            }
+        }
+    }
+    for (end, ..) in &turns {
+        let in_span = |it: &&(u64, u32, _)| it.0 <= *end && it.0 + period > *end;
+        let units: u32 = turns.iter().filter(in_span).map(|it| it.1).sum();
+        prop_assert!(
+            i128::from(units) <= bound,
+            "{} of {} in {:?}",
+            units,
+            bound,
+            steps
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn nobody_is_let_go_before_one_who_asked_earlier_whoever_gives_up() {
+    let numbers = (1..=6_u64, 1..=9_u64, 1..=4_u64, 0..=20_u64);
+    for_all((numbers, steps()), |((n, period, burst, wait), steps)| {
+        let quota = Quota::new(n, Duration::from_micros(period));
+        let bucket = TokenBucket::new(quota).burst(burst);
+        let waits = bucket.wait_at_most(Duration::from_micros(wait));
+        let [units, span, most] = [n, period, burst].map(i128::from);
+        let bound = formulas::wait_at_most(units, span, 1, most, 3);
+        nobody_overtakes(&waits, &steps, (period, bound))?;
+        let bound = formulas::queue(units, span, 1, 3);
+        nobody_overtakes(&queue(n, period, 20), &steps, (period, bound))
+    });
 }
