@@ -163,7 +163,7 @@ impl Admissions {
     }
 
     /// The entries of which it is not said that they are over: mostly all but a few of the first.
-    #[inline(always)]
+    #[inline]
     pub(super) fn counted(&self, is_over: impl Fn(&Entry) -> bool) -> Counted {
         if self.is_empty() || !is_over(&self.first) {
             return self.all();
@@ -209,7 +209,7 @@ impl Admissions {
     }
 
     /// Drops the entries that no longer count.
-    #[inline(always)]
+    #[inline]
     pub(super) fn forget(&mut self, counted: &Counted) {
         if counted.over > 0 {
             self.forget_first(counted);
@@ -239,7 +239,7 @@ impl Admissions {
     }
 
     /// Adds what was admitted in this slot, and drops what no longer counts in it.
-    #[inline(always)]
+    #[inline]
     pub(super) fn append(&mut self, counted: &Counted, units: u64, slot: u64) {
         self.forget(counted);
         let total = self.total.saturating_add(units);

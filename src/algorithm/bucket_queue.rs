@@ -121,14 +121,14 @@ impl BucketQueue {
         Ok(Self { bucket, ..self })
     }
 
-    #[inline(always)]
+    #[inline]
     fn told(&self, snapshot: &DebtBucketSnapshot) -> PolicyDecision {
         let owed = self.bucket.owed(snapshot, self.burst_and_rest);
         PolicyDecision::lazy(self.bucket.policy(), owed.lazy())
     }
 
     /// Runs a change of what is owed, after which the dropped may stand elsewhere.
-    #[inline(always)]
+    #[inline]
     fn change<T>(&self, state: &mut OwingInTurns, change: impl FnOnce(&mut Owing) -> T) -> T {
         match &state.dropped {
             None => change(&mut state.owing),
@@ -224,7 +224,7 @@ impl Algorithm for BucketQueue {
         self.bucket.look(&state.owing, cost, now)
     }
 
-    #[inline(always)]
+    #[inline]
     fn step(
         &self,
         state: &mut OwingInTurns,
@@ -239,7 +239,7 @@ impl Algorithm for BucketQueue {
         tell(self.told(snapshot).resolved());
     }
 
-    #[inline(always)]
+    #[inline]
     fn decision(&self, snapshot: &DebtBucketSnapshot) -> Decision {
         Decision::of_one(self.told(snapshot))
     }

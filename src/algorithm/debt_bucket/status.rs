@@ -25,7 +25,7 @@ pub(in crate::algorithm) struct Owed {
 
 impl Owed {
     /// The same numbers, for a decision.
-    #[inline(always)]
+    #[inline]
     pub(in crate::algorithm) fn lazy(self) -> LazyStatus {
         let refused_cost = if self.is_admitted { 0 } else { self.cost };
         LazyStatus::new(
@@ -43,7 +43,7 @@ impl Owed {
         )
     }
 
-    #[inline(always)]
+    #[inline]
     fn of(status: &LazyStatus) -> Self {
         let [
             debt,
@@ -68,7 +68,7 @@ impl Owed {
     }
 
     /// The status of a bucket of which `limit` units may be owed.
-    #[inline(always)]
+    #[inline]
     fn standing(&self, limit: u64) -> Status {
         let capacity = limit * self.parts_per_unit + self.rest();
         let remaining = capacity.saturating_sub(self.debt) / self.parts_per_unit;
