@@ -300,7 +300,7 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     /// snapshot.
     ///
     /// Override it only to do the same in fewer steps.
-    #[inline(always)]
+    #[inline]
     fn step(&self, state: &mut Self::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
         self.mend(state, now);
         let admitted = self.judge(state, cost, now);

@@ -158,7 +158,7 @@ impl<A: Algorithm> Algorithm for PerRequest<A> {
         self.0.look(state, one(cost), now)
     }
 
-    #[inline(always)]
+    #[inline]
     fn step(&self, state: &mut A::State, cost: u32, now: Timestamp) -> (bool, A::Snapshot) {
         self.0.step(state, one(cost), now)
     }
@@ -167,7 +167,7 @@ impl<A: Algorithm> Algorithm for PerRequest<A> {
         self.0.describe(snapshot, tell);
     }
 
-    #[inline(always)]
+    #[inline]
     fn decision(&self, snapshot: &A::Snapshot) -> Decision {
         self.0.decision(snapshot)
     }

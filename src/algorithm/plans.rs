@@ -223,7 +223,7 @@ impl<R: Rule> CountByPlan<R> {
     }
 
     /// Whether it was counted under these numbers alone.
-    #[inline(always)]
+    #[inline]
     pub(super) fn is_of_one(&self, own: &LazyArc<Plans<R>>) -> bool {
         own.is(&self.plans)
     }

@@ -82,6 +82,7 @@ macro_rules! same_rule {
                 self.$field.look(state, cost, now)
             }
 
+            // Inlined always: a sixth of the instructions of a check (bench `instructions`).
             #[inline(always)]
             fn step(
                 &self,

@@ -19,7 +19,7 @@ pub(super) struct Logged {
 
 impl Logged {
     /// The same numbers, for a decision.
-    #[inline(always)]
+    #[inline]
     pub(super) fn lazy(self, refused_cost: u32) -> LazyStatus {
         LazyStatus::new(
             refused_cost,
@@ -36,7 +36,7 @@ impl Logged {
         )
     }
 
-    #[inline(always)]
+    #[inline]
     fn of(status: &LazyStatus) -> Self {
         let [
             units,
@@ -59,7 +59,7 @@ impl Logged {
     }
 
     /// The status of a log in which `limit` units may count.
-    #[inline(always)]
+    #[inline]
     fn standing(&self, limit: u64, status: &LazyStatus) -> Status {
         let remaining = limit.saturating_sub(self.units);
         let is_missing = remaining < limit;
