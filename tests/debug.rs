@@ -3,7 +3,8 @@
 
 use http::{Request, Response};
 use tollgate::{
-    Quota, RateLimitLayer, RateLimiter, algorithm::TokenBucket, key::Header, store::LocalStore,
+    Quota, RateLimitLayer, RateLimiter, algorithm::TokenBucket, choice::by_request, key::Header,
+    store::LocalStore,
 };
 use tower::{Layer, Service, ServiceExt};
 
@@ -68,4 +69,11 @@ async fn what_is_printed_of_a_hold_says_how_much_and_not_for_whom() {
     assert!(!printed.contains(SECRET), "{printed}");
     let settlement = format!("{:?}", hold.settle(1));
     assert!(settlement.starts_with("Settlement"), "{settlement}");
+}
+
+#[test]
+fn what_is_printed_of_a_choice_is_its_name() {
+    let choice = by_request(|_: &u32| TokenBucket::new(Quota::per_day(7)));
+    let printed = format!("{choice:?}");
+    assert!(printed.starts_with("ByRequest"), "{printed}");
 }

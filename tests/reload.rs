@@ -231,3 +231,14 @@ fn clones_share_the_limit_that_is_in_force() {
     limit.replace(daily(7)).unwrap();
     assert!(Arc::ptr_eq(&limit.in_force(), &clone.in_force()));
 }
+
+#[test]
+fn what_is_printed_is_the_limit_in_force() {
+    let bucket = |units| TokenBucket::new(Quota::per_second(units)).named("api");
+    let limit = Reloadable::new(bucket(7));
+    for units in [7, 8] {
+        limit.replace(bucket(units)).unwrap();
+        let in_force = format!("Reloadable {{ in_force: {:?} }}", bucket(units));
+        assert_eq!(format!("{limit:?}"), in_force);
+    }
+}
