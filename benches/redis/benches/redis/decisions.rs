@@ -1,6 +1,11 @@
 //! The time that Redis spends on a decision, beside a script that can do with nothing less.
 
-use std::{cell::Cell, rc::Rc, time::Duration};
+use std::{
+    cell::Cell,
+    rc::Rc,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use fred::{clients::Client, prelude::Value};
 use tollgate::{Quota, RateLimiter, algorithm::*, store::RedisStore};
@@ -11,7 +16,9 @@ use tollgate_redis_tests::Server;
 mod algorithms;
 use algorithms::every_algorithm;
 
-use crate::measure::{self, Case, TASKS, Turn, alternate, at_most, decisions, key, load, script};
+use crate::measure::{
+    self, Case, TASKS, Turn, all, alternate, at_most, decisions, key, load, script,
+};
 
 /// Calls of each task in a turn.
 const TIMES: u32 = 60;
@@ -74,6 +81,40 @@ fn after<A: Scripted>(
             turn().await;
         })
     })
+}
+
+/// A turn that holds, and one that settles what it has held: with nothing, all or more.
+fn holds_and_settlements(client: &Client) -> [Turn; 2] {
+    let tokens = TokenBucket::new(Quota::per_minute(1_000_000_000)).settled();
+    let limiter = RateLimiter::new(tokens, measure::store(client, "held").build());
+    let held: Arc<Mutex<Vec<Hold>>> = Arc::default();
+    let to_settle = Arc::clone(&held);
+    let hold: Turn = Box::new(move || {
+        let (limiter, held) = (limiter.clone(), Arc::clone(&held));
+        Box::pin(all(move |task| {
+            let (limiter, held) = (limiter.clone(), Arc::clone(&held));
+            async move {
+                for _ in 0..TIMES {
+                    let hold = limiter.hold(&task, 1).await.expect("a decision");
+                    let hold = hold.expect("as much as anyone wants");
+                    held.lock().expect("no panic").push(hold);
+                }
+            }
+        }))
+    });
+    let settle: Turn = Box::new(move || {
+        let held = Arc::clone(&to_settle);
+        Box::pin(all(move |task| {
+            let held = Arc::clone(&held);
+            let next = move || held.lock().expect("no panic").pop();
+            async move {
+                while let Some(hold) = next() {
+                    hold.settle(task as u32 % 3).await.expect("a settlement");
+                }
+            }
+        }))
+    });
+    [hold, settle]
 }
 
 /// What a decision may cost at most. That of a log is told beside a sorted set.
@@ -139,10 +180,22 @@ pub(crate) async fn compare(server: &Server, client: &Client) {
             MinInterval::new(interval),
         )
     });
+    // What is held and what is refused beside it; it is settled when all others have had their turns.
+    let [hold, settle] = holds_and_settlements(client);
+    all.cases.push(Case::new("Held: TokenBucket", hold));
+    let (mean, store) = (
+        TokenBucket::new(Quota::per_day(1)).settled(),
+        measure::store(client, "refused:held"),
+    );
+    let refused = after(1, mean, store.build(), (TIMES, false));
+    all.cases.push(Case::new("", refused));
+    all.wanted.push(1.6);
+    all.cases.push(Case::new("  settled", settle));
     all.cases.push(floor);
     alternate(server, &mut all.cases, ROUNDS).await;
 
     let floor = all.cases.pop().expect("the floor").best;
+    let settlement = all.cases.pop().expect("settlements");
     println!("Redis's time for a decision, as a multiple of a script that calls TIME, GET and SET");
     println!(
         "({:.2} µs; {TASKS} tasks on one connection), and the commands that the script calls.\n",
@@ -164,4 +217,10 @@ pub(crate) async fn compare(server: &Server, client: &Client) {
             at_most(refused.micros / admitted.micros, 1.0),
         );
     }
+    println!(
+        "{:<26}  {}  {:>8.2}",
+        settlement.name,
+        at_most(settlement.best.micros / floor.micros, 1.6),
+        settlement.best.commands,
+    );
 }

@@ -47,6 +47,8 @@ impl Case {
 
 /// Lets all cases take turns; the first turns warm up.
 pub(crate) async fn alternate(server: &Server, cases: &mut [Case], rounds: u32) {
+    let is_quick = std::env::var_os("TOLLGATE_BENCH_QUICK").is_some_and(|value| value != "0");
+    let rounds = if is_quick { 2 } else { rounds };
     for round in 0..=rounds {
         for case in &mut *cases {
             let () = server.command("CONFIG", &["RESETSTAT"]).await;
@@ -163,7 +165,7 @@ pub(crate) async fn join<F: Future<Output = ()> + Unpin>(mut all: Vec<F>) {
     .await;
 }
 
-async fn all<F: Future<Output = ()> + Send + 'static>(task: impl Fn(u64) -> F) {
+pub(crate) async fn all<F: Future<Output = ()> + Send + 'static>(task: impl Fn(u64) -> F) {
     let tasks: Vec<_> = (0..TASKS)
         .map(|number| tokio::spawn(task(number)))
         .collect();
