@@ -31,6 +31,8 @@ pub(super) struct Fields {
     pub(super) from_first_request: Option<bool>,
     pub(super) interval: Option<Duration>,
     pub(super) wait_at_most: Option<Duration>,
+    pub(super) requests: Option<u64>,
+    pub(super) held_at_most: Option<Duration>,
     algorithm: Option<String>,
     name: Option<String>,
 }
@@ -48,6 +50,8 @@ impl Fields {
             "from-first-request" => once(&mut self.from_first_request, field, map)?,
             "interval" => once(&mut self.interval, field, map)?,
             "wait-at-most" => once(&mut self.wait_at_most, field, map)?,
+            "requests" => once(&mut self.requests, field, map)?,
+            "held-at-most" => once(&mut self.held_at_most, field, map)?,
             "name" => once(&mut self.name, field, map)?,
             _ => return Ok(false),
         }

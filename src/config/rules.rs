@@ -4,8 +4,8 @@ use serde::{Deserialize, Deserializer};
 
 use crate::{
     algorithm::{
-        FixedWindow, Gcra, LeakyBucket, LeakyBucketQueue, MinInterval, SlidingBuckets, SlidingLog,
-        SlidingWindow, TokenBucket, WaitAtMost,
+        FixedWindow, Gcra, InFlight, LeakyBucket, LeakyBucketQueue, MinInterval, SlidingBuckets,
+        SlidingLog, SlidingWindow, TokenBucket, WaitAtMost,
     },
     error::ConfigError,
 };
@@ -154,6 +154,20 @@ rule!(MinInterval, "min-interval", ["interval"], |fields| {
     let interval = required::<MinInterval, _>(fields.interval, "interval")?;
     MinInterval::try_new(interval).in_field("interval")
 });
+
+rule!(
+    InFlight,
+    "in-flight",
+    ["requests", "held-at-most"],
+    |fields| {
+        let requests = required::<InFlight, _>(fields.requests, "requests")?;
+        let rule = InFlight::new(requests);
+        match fields.held_at_most {
+            Some(time) => rule.try_held_at_most(time).in_field("held-at-most"),
+            None => Ok(rule),
+        }
+    }
+);
 
 /// A leaky bucket from its fields; `R` is the kind that messages name.
 fn leaky_bucket<R: FromFields>(fields: &Fields) -> Result<LeakyBucket, Reason> {

@@ -117,6 +117,15 @@ fn every_algorithm_is_read_as_it_is_built_in_code() {
         r#"{"algorithm":"min-interval","interval":"100ms"}"#,
         MinInterval::new(TENTH),
     );
+
+    reads(
+        r#"{"algorithm":"in-flight","requests":5}"#,
+        InFlight::new(5),
+    );
+    reads(
+        r#"{"requests":5,"held-at-most":"10s"}"#,
+        InFlight::new(5).held_at_most(Duration::from_secs(10)),
+    );
 }
 
 #[test]
