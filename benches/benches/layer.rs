@@ -3,9 +3,9 @@
 //! `cargo bench -p tollgate-benches --bench layer` prints nanoseconds over the bare service, and
 //! their ratios: batches of all take turns in one run, and the medians of their times are compared.
 //! The inner service answers from a boxed future, as axum's routes do, with the fields of a short
-//! text. Below stands what it costs to hold units, and to settle them by the head of the response or
-//! at the end of its body, which is wrapped for it. `-- --profile NAME` serves ten million requests of
-//! one kind instead; `TOLLGATE_BENCH_QUICK=1` makes few turns.
+//! text. Below stands what it costs to hold units, and to settle them by the head of the response
+//! or at the end of its body, which is wrapped for it. `-- --profile NAME` serves ten million
+//! requests of one kind instead; `TOLLGATE_BENCH_QUICK=1` makes few turns.
 
 use std::{
     convert::Infallible,

@@ -8,7 +8,7 @@ use std::{
 };
 
 use fred::{clients::Client, prelude::Value};
-use tollgate::{Quota, RateLimiter, algorithm::*, store::RedisStore};
+use tollgate::{Hold, Quota, RateLimiter, algorithm::*, store::RedisStore};
 use tollgate_benches::Names;
 use tollgate_redis_tests::Server;
 
@@ -180,7 +180,8 @@ pub(crate) async fn compare(server: &Server, client: &Client) {
             MinInterval::new(interval),
         )
     });
-    // What is held and what is refused beside it; it is settled when all others have had their turns.
+    // What is held and what is refused beside it; it is settled when all others have had their
+    // turns.
     let [hold, settle] = holds_and_settlements(client);
     all.cases.push(Case::new("Held: TokenBucket", hold));
     let (mean, store) = (
