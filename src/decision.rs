@@ -30,7 +30,7 @@ enum Known {
 
 impl PolicyDecision {
     /// What this policy decided, by its status.
-    #[inline(always)]
+    #[inline]
     pub fn new(policy: &Policy, standing: Status) -> Self {
         Self::of(policy, Known::Resolved(standing))
     }
@@ -41,12 +41,12 @@ impl PolicyDecision {
     }
 
     /// What this policy decided, from what is worked out when somebody asks.
-    #[inline(always)]
+    #[inline]
     pub fn lazy(policy: &Policy, status: LazyStatus) -> Self {
         Self::of(policy, Known::Lazy(status))
     }
 
-    #[inline(always)]
+    #[inline]
     fn of(policy: &Policy, status: Known) -> Self {
         Self {
             policy: policy.kept_name().clone(),
@@ -57,7 +57,7 @@ impl PolicyDecision {
     }
 
     /// Reads its status, which is worked out if it is not yet.
-    #[inline(always)]
+    #[inline]
     fn read<T>(&self, read: impl FnOnce(&Status) -> T) -> T {
         match &self.status {
             Known::Resolved(standing) | Known::InFlight(standing) => read(standing),
@@ -71,7 +71,7 @@ impl PolicyDecision {
     }
 
     /// The same with its status worked out, for whoever asks for most of it.
-    #[inline(always)]
+    #[inline]
     #[must_use]
     pub fn resolved(mut self) -> Self {
         self.resolve();
@@ -92,7 +92,7 @@ impl PolicyDecision {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn resolve(&mut self) {
         if let Known::Lazy(status) = &self.status {
             self.status = Known::Resolved(status.resolve(self.limit));
@@ -275,7 +275,7 @@ struct Several {
 
 impl Decision {
     /// The decision of a single policy.
-    #[inline(always)]
+    #[inline]
     pub fn of_one(policy: PolicyDecision) -> Self {
         Self(Policies::One(policy))
     }
@@ -319,7 +319,7 @@ impl Decision {
     }
 
     /// Works its status out, for whoever asks for most of it.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn resolve(&mut self) {
         if let Policies::One(policy) = &mut self.0 {
             policy.resolve();

@@ -27,7 +27,7 @@ impl<T: Clone + PartialEq> LazyArc<T> {
     }
 
     /// Whether the other is this value's `Arc`, or an equal value.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn is(&self, other: &Arc<T>) -> bool {
         let is_shared = |shared: &Arc<T>| Arc::ptr_eq(shared, other);
         self.shared.get().is_some_and(is_shared) || self.is_like(other)
@@ -42,7 +42,7 @@ impl<T: Clone + PartialEq> LazyArc<T> {
 impl<T> Deref for LazyArc<T> {
     type Target = T;
 
-    #[inline(always)]
+    #[inline]
     fn deref(&self) -> &T {
         &self.value
     }

@@ -8,12 +8,12 @@ use std::fmt;
 pub(super) struct Word([u8; 8]);
 
 impl Word {
-    #[inline(always)]
+    #[inline]
     pub(super) fn new(number: u64) -> Self {
         Self(number.to_ne_bytes())
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn get(self) -> u64 {
         u64::from_ne_bytes(self.0)
     }

@@ -45,7 +45,7 @@ impl LazyStatus {
     /// A status of these numbers, and how it is worked out: `resolve` is given this status and the
     /// policy's limit. `refused_cost` is the cost that was refused, or 0 if it was admitted; a cost
     /// of 0 is never refused.
-    #[inline(always)]
+    #[inline]
     pub const fn new(
         refused_cost: u32,
         numbers: [u64; Self::NUMBERS],
@@ -59,19 +59,19 @@ impl LazyStatus {
     }
 
     /// Its numbers.
-    #[inline(always)]
+    #[inline]
     pub const fn numbers(&self) -> &[u64; Self::NUMBERS] {
         &self.numbers
     }
 
     /// The cost that was refused, or 0 if it was admitted.
-    #[inline(always)]
+    #[inline]
     pub const fn refused_cost(&self) -> u32 {
         self.refused_cost as u32
     }
 
     /// Whether the cost was admitted.
-    #[inline(always)]
+    #[inline]
     pub const fn is_admitted(&self) -> bool {
         self.refused_cost == 0
     }

@@ -23,7 +23,7 @@ impl Status {
     ///
     /// `wait` tells after how many microseconds a number of units is let through: 0 if it is now,
     /// `None` if never.
-    #[inline(always)]
+    #[inline]
     pub fn of(
         limit: u64,
         remaining: u64,

@@ -274,7 +274,7 @@ where
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn admission(
         &self,
         Asked { choice, key, cost }: Asked<A::Choice, F::Key>,

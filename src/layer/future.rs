@@ -90,6 +90,8 @@ where
 }
 
 /// Calls the inner service, for a request that was admitted.
+///
+/// Inlined always: a seventeenth of the instructions of a layer (bench `instructions`).
 #[inline(always)]
 pub(super) fn admitted<Svc, Req, Layer>(
     layer: &Arc<Layer>,

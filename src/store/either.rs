@@ -72,9 +72,7 @@ impl<L: Future, R: Future<Output = L::Output>> Future for EitherAnswer<L, R> {
     }
 }
 
-// Inlined always, as is what calls it: else a verdict in memory goes through a second place, which
-// takes a check 122 instructions of 244 more (bench `instructions`).
-#[inline(always)]
+#[inline]
 fn left<T, L, R>(answer: Answer<T, L>) -> Answer<T, EitherAnswer<L, R>> {
     match answer {
         Answer::Now(answer) => Answer::Now(answer),
@@ -82,7 +80,7 @@ fn left<T, L, R>(answer: Answer<T, L>) -> Answer<T, EitherAnswer<L, R>> {
     }
 }
 
-#[inline(always)]
+#[inline]
 fn right<T, L, R>(answer: Answer<T, R>) -> Answer<T, EitherAnswer<L, R>> {
     match answer {
         Answer::Now(answer) => Answer::Now(answer),
@@ -94,7 +92,7 @@ impl<A: Limit, K: Key, L: Store<A, K>, R: Store<A, K>> Store<A, K> for EitherSto
     type Deciding = EitherAnswer<L::Deciding, R::Deciding>;
     type Writing = EitherAnswer<L::Writing, R::Writing>;
 
-    #[inline(always)]
+    #[inline]
     fn decide<Q: AsKey<K> + ?Sized>(
         &self,
         algorithm: &A,

@@ -70,13 +70,9 @@ impl Running {
     }
 }
 
-fn limiters(
-    plans: [u64; 2],
-    max_keys: usize,
-) -> (
-    [RateLimiter<InFlight, LocalStore<InFlight, usize, ManualClock>>; 2],
-    ManualClock,
-) {
+type Limiter = RateLimiter<InFlight, LocalStore<InFlight, usize, ManualClock>>;
+
+fn limiters(plans: [u64; 2], max_keys: usize) -> ([Limiter; 2], ManualClock) {
     let clock = ManualClock::at(Timestamp::from_micros(START));
     let store = LocalStore::builder().clock(clock.clone());
     let store = store.max_keys(max_keys).build();
