@@ -85,7 +85,7 @@ fn what_a_hold_replies_is_what_was_not_charged_and_its_generation() {
     let matters_for = window.config_id().retention().as_micros();
     let held_at_most = window.clone().held_at_most(Duration::from_micros(700));
     let matters_for = u64::try_from(matters_for).unwrap();
-    assert_eq!(parameters(&held_at_most), [5, 120, 700, matters_for]);
+    assert_eq!(parameters(&held_at_most), [5, 120, 700, 1_400, matters_for]);
     for charged in [true, false] {
         assert_eq!(remaining(&window, charged, &[60, 3, 77]), Some(2));
         assert_eq!(remaining(&window, charged, &[60, 3]), None);

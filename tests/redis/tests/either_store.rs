@@ -28,7 +28,7 @@ async fn two_instances_share_a_limit_in_redis_and_have_one_each_in_memory() {
     let client = server.client().await;
     for (client, admitted) in [(None, [true, true]), (Some(&client), [true, false])] {
         for (instance, admitted) in admitted.into_iter().enumerate() {
-            let limit = TokenBucket::new(Quota::per_day(1)).named("one a day");
+            let limit = TokenBucket::new(Quota::per_day(1)).named("one-a-day");
             let limiter = RateLimiter::new(limit, store::<_, String>(client));
             let decision = limiter.check("bob").await.unwrap();
             assert_eq!(decision.is_admitted(), admitted, "instance {instance}");
@@ -70,7 +70,8 @@ async fn a_server_that_is_gone_is_an_error_and_not_counted_in_memory() {
     let server = Server::start().await;
     let client = server.client().await;
     let limit = TokenBucket::new(Quota::per_day(1));
-    let store: ByConfiguration<_, String> = EitherStore::Right(RedisStore::new(client));
+    let store = RedisStore::builder(client).deadline(Duration::from_secs(2));
+    let store: ByConfiguration<_, String> = EitherStore::Right(store.build());
     let limiter = RateLimiter::new(limit, store);
     assert!(limiter.check("bob").await.unwrap().is_admitted());
     drop(server);

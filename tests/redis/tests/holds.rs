@@ -408,7 +408,9 @@ fn a_state_that_somebody_has_changed_is_an_error_or_decided_within_bounds() {
     fn is_robust<A: Scripted>(redis: &Redis, rule: A, prefix: &str) -> [u32; 2] {
         let clock = ManualClock::at(Timestamp::from_micros(START));
         let store = RedisStore::builder(redis.client().clone()).prefix(prefix);
-        let store = store.clock(clock.clone()).build();
+        let store = store.clock(clock.clone());
+        // It is not about time: a busy machine may take its own.
+        let store = store.deadline(Duration::from_secs(20)).build();
         let (key, mut random, mut ended) = ("bob".to_owned(), 7_u64, [0, 0]);
         let hold = |cost| redis.wait(Store::<A, String>::decide(&store, &rule, &key, cost).wait());
         let mut held = Vec::new();
