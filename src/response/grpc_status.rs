@@ -228,6 +228,13 @@ mod tests {
     }
 
     #[test]
+    fn the_debug_form_says_whether_there_is_a_closure() {
+        let own = Http::new().render_grpc(|_| Status::aborted("no"));
+        assert!(format!("{own:?}").contains("has_closure: true"));
+        assert!(format!("{:?}", Http::new()).contains("has_closure: false"));
+    }
+
+    #[test]
     fn each_reason_reaches_the_closure() {
         let grpc = Grpc::new().render(|refusal| Status::aborted(refusal.message()));
         let call = Request::post("/").body(()).unwrap();
