@@ -10,8 +10,11 @@ local replies = {}
 for at = 1, #ARGV do
   local keys = {}
   for number = 1, KEYS_OF_ONE do keys[number] = KEYS[(at - 1) * KEYS_OF_ONE + number] end
-  local reply = one(keys, {ARGV[at]})
-  if type(reply) ~= 'string' then reply = string.rep('\0', BYTES_OF_ONE) end
+  local runs, reply = pcall(one, keys, {ARGV[at]})
+  -- Only what is of another type is passed over: a server that cannot write fails for all.
+  local message = type(reply) == 'table' and reply.err or reply
+  if not runs and not string.find(message, 'WRONGTYPE', 1, true) then error(reply, 0) end
+  if not runs or type(reply) ~= 'string' then reply = string.rep('\0', BYTES_OF_ONE) end
   replies[at] = reply
 end
 return table.concat(replies)

@@ -370,6 +370,26 @@ fn a_hold_and_its_end_are_one_command_each_and_beside_what_is_settled_one_more()
     assert_eq!(scripts_run(&redis), 2);
 }
 
+#[test]
+fn what_a_stranger_has_put_under_one_key_costs_no_other_key_its_place() {
+    let redis = Redis::start();
+    let limiter = limiter(&redis, 1);
+    let holds = ["ann", "bob", "cat"].map(|key| {
+        let before = redis.keys("t");
+        let hold = hold(&redis, &limiter, key).unwrap();
+        let of_key = redis.keys("t").into_iter().find(|key| !before.contains(key));
+        (hold, of_key.unwrap())
+    });
+    // All three are renewed in one command: a list is of another type, a text no state.
+    redis.ask::<i64>("DEL", &[&holds[0].1]);
+    redis.ask::<i64>("RPUSH", &[&holds[0].1, b"not a state"]);
+    redis.ask::<()>("SET", &[&holds[1].1, b"not a state"]);
+    thread::sleep(TIME * 4);
+    assert_eq!(free(&redis, &limiter, "cat"), 0, "it is in flight still");
+    drop(holds);
+    until_free(&redis, &limiter, "cat", 1);
+}
+
 #[expect(clippy::result_large_err, reason = "a refusal is a decision")]
 #[test]
 fn each_of_several_keys_is_renewed_and_given_back() {
