@@ -162,7 +162,8 @@ where
     const KEEPS_HOLD: bool =
         <A::Limit as Limit>::SETTLES && Z::IS_ASKED || <A::Limit as Limit>::IN_FLIGHT;
 
-    #[inline]
+    // Inlined always: a layer takes 503 instructions so, and 512 otherwise (bench `instructions`).
+    #[inline(always)]
     fn ask(&self, request: &Req) -> Result<AskedOf<Self, Svc, Req>, AnswerOf<Self, Svc, Req>> {
         let (options, algorithm) = (&self.options, self.limiter.algorithm());
         if options.exempt.is_exempt(request) {

@@ -377,7 +377,10 @@ fn what_a_stranger_has_put_under_one_key_costs_no_other_key_its_place() {
     let holds = ["ann", "bob", "cat"].map(|key| {
         let before = redis.keys("t");
         let hold = hold(&redis, &limiter, key).unwrap();
-        let of_key = redis.keys("t").into_iter().find(|key| !before.contains(key));
+        let of_key = redis
+            .keys("t")
+            .into_iter()
+            .find(|key| !before.contains(key));
         (hold, of_key.unwrap())
     });
     // All three are renewed in one command: a list is of another type, a text no state.
