@@ -371,6 +371,27 @@ fn a_hold_and_its_end_are_one_command_each_and_beside_what_is_settled_one_more()
 }
 
 #[test]
+fn a_server_that_hangs_costs_no_place_for_less_than_the_time_and_gives_them_back_after_more() {
+    let redis = Redis::start();
+    let limiter = limiter(&redis, 3);
+    let holds = [(); 2].map(|()| hold(&redis, &limiter, "ann").unwrap());
+    for hangs in [TIME / 2, TIME * 4] {
+        redis.server().stop_process();
+        thread::sleep(hangs);
+        redis.server().continue_process();
+        // They are kept, or taken again with the next renewal.
+        until_free(&redis, &limiter, "ann", 1);
+        thread::sleep(TIME * 3);
+        assert_eq!(free(&redis, &limiter, "ann"), 1, "after {hangs:?}");
+    }
+    redis.server().stop_process();
+    drop(holds);
+    thread::sleep(TIME / 2);
+    redis.server().continue_process();
+    until_free(&redis, &limiter, "ann", 3);
+}
+
+#[test]
 fn what_a_stranger_has_put_under_one_key_costs_no_other_key_its_place() {
     let redis = Redis::start();
     let limiter = limiter(&redis, 1);
