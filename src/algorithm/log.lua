@@ -21,8 +21,8 @@
 --             first_total        the total up to its end
 --             last_slot          of the last entry
 -- Private     id                 that of the only plan; 0 if there are several
---             shift              so much later are slots in the list than they are: the clock has
---                                stepped back
+--             shift              so much later are slots in the list than they are, modulo 2^53:
+--                                the clock has stepped back
 -- Tail        of the only plan   reach (microseconds for which an entry may count, with its slot),
 --                                units, slot_micros; then the checksum of its id and these
 --             of several         the same of the latest; then the largest reach and units of the
@@ -38,7 +38,7 @@
 --             cost_after         the slot after whose end the cost has room; 0 if it has, or never
 --                                will
 --- judge
-if m.shift ~= 0 and not (m.shift > 0 and m.shift + m.last_slot < 2 ^ 53 and m.shift % 1 == 0) then
+if m.shift ~= 0 and not (m.shift > 0 and m.shift < 2 ^ 53 and m.shift % 1 == 0) then
   error('UNREADABLE state')
 end
 if m.first_slot > m.last_slot or m.first_total > m.total or m.expired_total > m.total
@@ -94,7 +94,7 @@ if m.id ~= m.own_id then
     end
     if m.last_slot > now - now % m.slot_micros + m.span_micros then
       local ahead = m.last_slot - now
-      m.shift, m.last_slot, repaired = m.shift + ahead, now, true
+      m.shift, m.last_slot, repaired = (m.shift - (2 ^ 53 - ahead)) % 2 ^ 53, now, true
       m.first_slot, plans.others_until =
         math.max(m.first_slot - ahead, 0), math.max(plans.others_until - ahead, 0)
     end
@@ -130,7 +130,7 @@ if m.ahead and m.ahead > m.span_micros then
   -- The clock has stepped back: the last entry is as of now, wherever its slot begins. In one that
   -- is about to end it would be over too soon.
   m.ahead = m.last_slot - now
-  m.shift = m.shift + m.ahead
+  m.shift = (m.shift - (2 ^ 53 - m.ahead)) % 2 ^ 53
   m.first_slot = math.max(m.first_slot - m.ahead, 0)
   m.last_slot, m.slot = now, now
   repaired, m.old_first_slot = true, nil
@@ -204,13 +204,14 @@ elseif m.last_slot ~= m.slot then
     if m.plans then
       units, span = math.max(units, m.plans.others_units), math.max(span, m.plans.others_reach)
     end
-    local entry
+    -- The sum modulo 2^53, of numbers whose sum may be more than a number tells exactly.
+    local entry, slot = nil, (m.last_slot - (2 ^ 53 - m.shift)) % 2 ^ 53
     if units >= 2 ^ 31 or span >= 2 ^ 47 then
-      entry = struct.pack('<I7I7', m.last_slot + m.shift, m.total)
+      entry = struct.pack('<I7I7', slot, m.total)
     elseif m.total < 2 ^ 24 then
-      entry = struct.pack('<I6I3', (m.last_slot + m.shift) % 2 ^ 48, m.total)
+      entry = struct.pack('<I6I3', slot % 2 ^ 48, m.total)
     else
-      entry = struct.pack('<I6I4', (m.last_slot + m.shift) % 2 ^ 48, m.total % 2 ^ 32)
+      entry = struct.pack('<I6I4', slot % 2 ^ 48, m.total % 2 ^ 32)
     end
     if call('RPUSHX', m.list, entry) == 0 then
       -- A list must not be left without expiry: whether it may get one is seen before there is one.

@@ -6,16 +6,16 @@
 --          its slot, its total, and how many entries of the list are gone with it. If there is
 --          none, it is the last of the state.
 return function(list, from, before, shift, last_slot, last_total, least_slot, least_total)
-  local last = last_slot + shift
-  least_slot = least_slot > 0 and least_slot + shift or 0
+  local last = (last_slot - (2 ^ 53 - shift)) % 2 ^ 53
   local low, high, probe, slot, total = from, 2 ^ 31, from, nil, nil
   while low < high do
     local entry = redis.call('LINDEX', list, probe)
-    local its_slot, its_total = -1, 0
-    if entry and #entry == 14 then
-      its_slot, its_total = struct.unpack('<I7I7', entry)
-    elseif entry then
-      if #entry == 9 then
+    local its_slot, its_total = 0, 0
+    if entry then
+      local bits = 48
+      if #entry == 14 then
+        bits, its_slot, its_total = 53, struct.unpack('<I7I7', entry)
+      elseif #entry == 9 then
         its_slot, its_total = struct.unpack('<I6I3', entry)
       elseif #entry == 10 then
         its_slot, its_total = struct.unpack('<I6I4', entry)
@@ -23,7 +23,7 @@ return function(list, from, before, shift, last_slot, last_total, least_slot, le
       else
         error('UNREADABLE entry')
       end
-      its_slot = last - (last - its_slot) % 2 ^ 48
+      its_slot = math.max(last_slot - (last - its_slot) % 2 ^ bits, 0)
     end
     -- Totals grow, up to the last one: in a list that no script wrote they mostly do not.
     if entry and (its_total < before or its_total > last_total) then error('UNREADABLE entry') end
@@ -38,6 +38,6 @@ return function(list, from, before, shift, last_slot, last_total, least_slot, le
     probe = math.floor((low + high) / 2)
     if high == 2 ^ 31 then probe = math.min(2 * low - from, high - 1) end
   end
-  if slot then return before, math.max(slot - shift, 0), total, low + 1 end
+  if slot then return before, slot, total, low + 1 end
   return before, last_slot, last_total, low
 end

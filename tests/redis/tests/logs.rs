@@ -10,7 +10,7 @@ use tollgate::{
     clock::ManualClock,
 };
 use tollgate_properties::{
-    history::{Cost, History, Op, Step, Turn},
+    history::{Cost, History, LAST, Op, Step, Turn},
     model::{sliding_buckets, sliding_log},
     subject::{Limiter, Subject, instant},
 };
@@ -233,6 +233,41 @@ fn entries_that_grow_with_the_units_are_the_pure_rules() {
             clock.set(instant(now));
             for op in [Op::Check(Cost::Units(cost)), Op::Peek] {
                 twin.steps_as(&*limiter, op, units - 1, now).unwrap();
+            }
+        }
+    }
+}
+
+/// All that a clock can show, back and forth: the entries are later than their slots by more than a
+/// number can tell.
+#[test]
+fn steps_back_that_add_up_to_more_than_a_clock_can_show_are_the_pure_rule() {
+    let redis = Redis::start();
+    let days = 86_400 * 1_000_000;
+    let quotas = [
+        (5, 100),
+        (5, 2_000 * days),
+        (1 << 33, 100),
+        (1 << 33, 2_000 * days),
+    ];
+    for (units, period) in quotas {
+        let rule = SlidingLog::new(Quota::new(units, micros(period)));
+        let subject = Subject::new("log", rule, [sliding_log(units, period)]);
+        let clock = ManualClock::at(instant(0));
+        let limiter = redis.limiter(&*subject.bucket, clock.clone());
+        let mut twin = Twin::of(&*subject.bucket);
+        let fifth = u32::try_from(units / 5).unwrap();
+        let all_but_one = u32::try_from(units - 4 * u64::from(fifth)).unwrap();
+        for turn in 0..9_i128 {
+            let high = LAST - 40 + turn;
+            let mut steps = vec![(high, fifth), (high + 3, fifth), (high + 5, fifth)];
+            steps.extend([(4, fifth), (9, fifth), (17, all_but_one), (19, 1)]);
+            steps.extend([(95, 1), (101, 1), (104, fifth), (109, fifth), (120, 1)]);
+            for (now, cost) in steps {
+                clock.set(instant(now));
+                let op = Op::Check(Cost::Units(cost));
+                let stepped = twin.steps_as(&*limiter, op, units, now);
+                stepped.unwrap_or_else(|error| panic!("{units} in {period} at {now}: {error}"));
             }
         }
     }

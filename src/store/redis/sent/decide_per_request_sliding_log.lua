@@ -52,7 +52,7 @@ end
 -- m1: has the cost room?
 do
   local cost = cost > 0 and 1 or 0
-  if m1_shift ~= 0 and not (m1_shift > 0 and m1_shift + m1_last_slot < 2 ^ 53 and m1_shift % 1 == 0) then
+  if m1_shift ~= 0 and not (m1_shift > 0 and m1_shift < 2 ^ 53 and m1_shift % 1 == 0) then
     error('UNREADABLE state')
   end
   if m1_first_slot > m1_last_slot or m1_first_total > m1_total or m1_expired_total > m1_total
@@ -115,7 +115,7 @@ do
       end
       if m1_last_slot > now - now % m1_slot_micros + m1_span_micros then
         local ahead = m1_last_slot - now
-        m1_shift, m1_last_slot, repaired = m1_shift + ahead, now, true
+        m1_shift, m1_last_slot, repaired = (m1_shift - (2 ^ 53 - ahead)) % 2 ^ 53, now, true
         m1_first_slot, plans.others_until =
           math.max(m1_first_slot - ahead, 0), math.max(plans.others_until - ahead, 0)
       end
@@ -136,16 +136,16 @@ do
     m1_seek = (function()
       -- log_seek.lua
       return function(list, from, before, shift, last_slot, last_total, least_slot, least_total)
-        local last = last_slot + shift
-        least_slot = least_slot > 0 and least_slot + shift or 0
+        local last = (last_slot - (2 ^ 53 - shift)) % 2 ^ 53
         local low, high, probe, slot, total = from, 2 ^ 31, from, nil, nil
         while low < high do
           local entry = redis.call('LINDEX', list, probe)
-          local its_slot, its_total = -1, 0
-          if entry and #entry == 14 then
-            its_slot, its_total = struct.unpack('<I7I7', entry)
-          elseif entry then
-            if #entry == 9 then
+          local its_slot, its_total = 0, 0
+          if entry then
+            local bits = 48
+            if #entry == 14 then
+              bits, its_slot, its_total = 53, struct.unpack('<I7I7', entry)
+            elseif #entry == 9 then
               its_slot, its_total = struct.unpack('<I6I3', entry)
             elseif #entry == 10 then
               its_slot, its_total = struct.unpack('<I6I4', entry)
@@ -153,7 +153,7 @@ do
             else
               error('UNREADABLE entry')
             end
-            its_slot = last - (last - its_slot) % 2 ^ 48
+            its_slot = math.max(last_slot - (last - its_slot) % 2 ^ bits, 0)
           end
           -- Totals grow, up to the last one: in a list that no script wrote they mostly do not.
           if entry and (its_total < before or its_total > last_total) then error('UNREADABLE entry') end
@@ -168,7 +168,7 @@ do
           probe = math.floor((low + high) / 2)
           if high == 2 ^ 31 then probe = math.min(2 * low - from, high - 1) end
         end
-        if slot then return before, math.max(slot - shift, 0), total, low + 1 end
+        if slot then return before, slot, total, low + 1 end
         return before, last_slot, last_total, low
       end
     end)()
@@ -189,7 +189,7 @@ do
     -- The clock has stepped back: the last entry is as of now, wherever its slot begins. In one that
     -- is about to end it would be over too soon.
     m1_ahead = m1_last_slot - now
-    m1_shift = m1_shift + m1_ahead
+    m1_shift = (m1_shift - (2 ^ 53 - m1_ahead)) % 2 ^ 53
     m1_first_slot = math.max(m1_first_slot - m1_ahead, 0)
     m1_last_slot, m1_slot = now, now
     repaired, m1_old_first_slot = true, nil
@@ -253,13 +253,14 @@ if charged then
         if m1_plans then
           units, span = math.max(units, m1_plans.others_units), math.max(span, m1_plans.others_reach)
         end
-        local entry
+        -- The sum modulo 2^53, of numbers whose sum may be more than a number tells exactly.
+        local entry, slot = nil, (m1_last_slot - (2 ^ 53 - m1_shift)) % 2 ^ 53
         if units >= 2 ^ 31 or span >= 2 ^ 47 then
-          entry = struct.pack('<I7I7', m1_last_slot + m1_shift, m1_total)
+          entry = struct.pack('<I7I7', slot, m1_total)
         elseif m1_total < 2 ^ 24 then
-          entry = struct.pack('<I6I3', (m1_last_slot + m1_shift) % 2 ^ 48, m1_total)
+          entry = struct.pack('<I6I3', slot % 2 ^ 48, m1_total)
         else
-          entry = struct.pack('<I6I4', (m1_last_slot + m1_shift) % 2 ^ 48, m1_total % 2 ^ 32)
+          entry = struct.pack('<I6I4', slot % 2 ^ 48, m1_total % 2 ^ 32)
         end
         if call('RPUSHX', m1_list, entry) == 0 then
           -- A list must not be left without expiry: whether it may get one is seen before there is one.
