@@ -155,7 +155,7 @@ pub(crate) async fn compare(server: &Server, client: &Client) {
                     let _ = ($burst, $precision, $interval);
                     $algorithm
                 };
-                let name = names.name_of(&algorithm(Quota::per_day(1), Duration::MAX), $name);
+                let name = names.name_of(&algorithm(Quota::per_day(1), Duration::from_secs(1)), $name);
                 all.pair(name, wanted(name), algorithm);
             })+
         };

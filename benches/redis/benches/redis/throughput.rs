@@ -1,7 +1,11 @@
 //! Requests through a layer over one connection, beside bare calls of the script that the layer
 //! runs.
 
-use std::{convert::Infallible, future::Future, time::Instant};
+use std::{
+    convert::Infallible,
+    future::Future,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use fred::{clients::Client, prelude::Value};
@@ -25,7 +29,9 @@ const ROUNDS: u32 = 20;
 
 pub(crate) async fn compare(server: &Server, client: &Client) {
     let rule = || TokenBucket::new(Quota::per_minute(1_000_000_000));
-    let store = store(client, "throughput").build();
+    // Calls of the script that come after its deadline would do nothing.
+    let store = store(client, "throughput").deadline(Duration::from_secs(3_600));
+    let store = store.build();
     let arguments = arguments(server, || async {
         let limiter = RateLimiter::new(rule(), store.clone());
         let decision = limiter.check(&()).await.expect("a decision");
