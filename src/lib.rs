@@ -33,6 +33,7 @@
 //! | What is sent on a refusal? | [`response`] |
 //! | Can some requests cost more, or nothing? | [`RateLimitLayer::cost`], [`RateLimitLayer::exempt`] |
 //! | What if the store is down? | [`RateLimitLayer::on_store_error`] |
+//! | Who is refused, how often, and how long does the store take? | [`observe`] |
 //! | How do several processes share a limit? What if Redis is down? | `store::RedisStore` (feature `redis`) |
 //! | What does Redis run? | [`algorithm::Scripted`], and the `.lua` files beside the algorithms |
 //! | Can a request count against its address *and* its account? | [`EachOf`] |
@@ -108,6 +109,8 @@ mod keyed;
 mod layer;
 #[cfg(feature = "layer")]
 mod logged_once;
+#[cfg(feature = "layer")]
+pub mod observe;
 #[cfg(feature = "layer")]
 pub mod response;
 #[cfg(feature = "layer")]

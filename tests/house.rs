@@ -43,6 +43,7 @@ const MODULES: &[(&str, &[&str])] = &[
         &["algorithm", "clock", "each_of", "error", "key", "limit"],
     ),
     ("hold", &["decision", "key", "limit", "store"]),
+    ("observe", &["decision", "error"]),
     ("response", &["decision", "error", "hold", "logged_once"]),
     (
         "limiter",

@@ -13,7 +13,7 @@ use crate::{
 
 use super::Options;
 
-impl<C, R, X, E, D, Z> Options<C, R, X, E, D, Z> {
+impl<C, R, X, E, D, Z, W> Options<C, R, X, E, D, Z, W> {
     /// Answers a request that was refused.
     #[cold]
     pub(super) fn refuse<Req, Res, Err>(

@@ -1,6 +1,6 @@
 //! What a layer does with a request: it goes on to the inner service, is answered, or waits.
 
-use std::{future::Future, time::Duration};
+use std::{future::Future, panic::resume_unwind, time::Duration};
 
 use tower_service::Service;
 
@@ -13,6 +13,7 @@ use crate::{
     key::Key,
     keyed::KeysFor,
     limit::Limit,
+    observe::{Event, Outcome, Watch},
     response::Respond,
     store::{Answer, Store, Verdict},
     store_error::HandleStoreError,
@@ -36,33 +37,35 @@ pub trait LayerFor<Svc: Service<Req>, Req> {
     type Deciding: Future<Output = Result<Verdict<Self::Snapshot>, StoreError>>;
     /// The error of the limited service.
     type Error;
+    /// Since when the store decides, if that is measured.
+    type Stopwatch: Send + 'static;
 
     /// Whether the layer keeps what a request holds, to settle it with the response or to end it
     /// with that.
     const KEEPS_HOLD: bool;
 
     /// Finds the key of a request, its cost and its limit; none if it is not counted, or the answer
-    /// to a request that has no key.
+    /// to a request that has no key. The observer is told of both.
     fn ask(&self, request: &Req) -> Result<AskedOf<Self, Svc, Req>, AnswerOf<Self, Svc, Req>>;
 
     /// Asks the store.
     fn decide(
         &self,
-        asked: &Asked<Self::Choice, Self::Key>,
+        asked: &Asked<Self::Choice, Self::Key, Self::Stopwatch>,
     ) -> Answer<Result<Verdict<Self::Snapshot>, StoreError>, Self::Deciding>;
 
     /// Whether the request goes on to the inner service now.
     fn admits_now(
         &self,
-        asked: &Asked<Self::Choice, Self::Key>,
+        asked: &Asked<Self::Choice, Self::Key, Self::Stopwatch>,
         verdict: &Verdict<Self::Snapshot>,
     ) -> bool;
 
-    /// Says what comes after the store's verdict.
+    /// Says what comes after the store's verdict, which the observer is told of.
     fn decided(
         &self,
         request: &Req,
-        asked: Asked<Self::Choice, Self::Key>,
+        asked: Asked<Self::Choice, Self::Key, Self::Stopwatch>,
         verdict: Result<Verdict<Self::Snapshot>, StoreError>,
     ) -> NextOf<Self, Svc, Req>;
 
@@ -85,22 +88,34 @@ pub trait LayerFor<Svc: Service<Req>, Req> {
     /// flight.
     fn admission(
         &self,
-        asked: Asked<Self::Choice, Self::Key>,
+        asked: Asked<Self::Choice, Self::Key, Self::Stopwatch>,
+        snapshot: Self::Snapshot,
+    ) -> Admitted<Self::Choice, Self::Snapshot>;
+
+    /// The same for a request that goes on now, which its observer is told of.
+    fn admit(
+        &self,
+        asked: Asked<Self::Choice, Self::Key, Self::Stopwatch>,
         snapshot: Self::Snapshot,
     ) -> Admitted<Self::Choice, Self::Snapshot>;
 
     /// Gives back the slot of a request that was dropped before its turn in the queue.
-    fn withdraw(&self, asked: &Asked<Self::Choice, Self::Key>, admission: &Self::Snapshot);
+    fn withdraw(
+        &self,
+        asked: &Asked<Self::Choice, Self::Key, Self::Stopwatch>,
+        admission: &Self::Snapshot,
+    );
 
     /// An error of the inner service, as one of the limited service.
     fn inner_error(error: Svc::Error) -> Self::Error;
 }
 
 /// What the store was asked: whether this cost fits, for this key, under the limit that was chosen.
-pub struct Asked<Choice, Key> {
+pub struct Asked<Choice, Key, Stopwatch> {
     pub(super) choice: Choice,
     pub(super) key: Key,
     pub(super) cost: u32,
+    pub(super) stopwatch: Stopwatch,
 }
 
 /// A request that was admitted, under the limit that was chosen.
@@ -112,20 +127,31 @@ pub struct Admitted<Choice, Snapshot> {
 }
 
 /// What comes next for a request.
-pub enum Next<Choice, Key, Snapshot, Answer> {
+pub enum Next<Choice, Key, Stopwatch, Snapshot, Answer> {
     /// The inner service is called; nothing was counted.
     Uncounted,
     /// The inner service is called.
     Admitted(Admitted<Choice, Snapshot>),
     /// The inner service is called after this delay.
-    Queued(Asked<Choice, Key>, Snapshot, Duration, WaitPermit),
+    Queued(
+        Asked<Choice, Key, Stopwatch>,
+        Snapshot,
+        Duration,
+        WaitPermit,
+    ),
     /// The request is answered in the inner service's place.
     Answered(Answer),
 }
 
 /// What the store is asked about a request that is counted, in the types of its layer.
-pub(super) type AskedOf<L, Svc, Req> =
-    Option<Asked<<L as LayerFor<Svc, Req>>::Choice, <L as LayerFor<Svc, Req>>::Key>>;
+pub(super) type AskedOf<L, Svc, Req> = Option<AskedBy<L, Svc, Req>>;
+
+/// The same of a request that is counted.
+pub(super) type AskedBy<L, Svc, Req> = Asked<
+    <L as LayerFor<Svc, Req>>::Choice,
+    <L as LayerFor<Svc, Req>>::Key,
+    <L as LayerFor<Svc, Req>>::Stopwatch,
+>;
 
 /// An answer in the inner service's place, in the types of its layer.
 pub(super) type AnswerOf<L, Svc, Req> =
@@ -135,12 +161,13 @@ pub(super) type AnswerOf<L, Svc, Req> =
 pub(super) type NextOf<L, Svc, Req> = Next<
     <L as LayerFor<Svc, Req>>::Choice,
     <L as LayerFor<Svc, Req>>::Key,
+    <L as LayerFor<Svc, Req>>::Stopwatch,
     <L as LayerFor<Svc, Req>>::Snapshot,
     AnswerOf<L, Svc, Req>,
 >;
 
-impl<Svc, Req, A, S, F, C, R, X, E, D, Z> LayerFor<Svc, Req>
-    for RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z>>
+impl<Svc, Req, A, S, F, C, R, X, E, D, Z, W> LayerFor<Svc, Req>
+    for RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, W>>
 where
     Svc: Service<Req>,
     A: Choose<Req>,
@@ -152,12 +179,14 @@ where
     E: HandleStoreError,
     D: Expose<Req>,
     Z: Settle<Svc::Response>,
+    W: Watch<F::Key>,
 {
     type Choice = A::Choice;
     type Key = F::Key;
     type Snapshot = <A::Limit as Limit>::Snapshot;
     type Deciding = S::Deciding;
     type Error = R::Error;
+    type Stopwatch = W::Stopwatch;
 
     const KEEPS_HOLD: bool =
         <A::Limit as Limit>::SETTLES && Z::IS_ASKED || <A::Limit as Limit>::IN_FLIGHT;
@@ -167,21 +196,36 @@ where
     fn ask(&self, request: &Req) -> Result<AskedOf<Self, Svc, Req>, AnswerOf<Self, Svc, Req>> {
         let (options, algorithm) = (&self.options, self.limiter.algorithm());
         if options.exempt.is_exempt(request) {
+            options.observe.tell(&Event::uncounted(Outcome::Exempt));
             return Ok(None);
         }
         let key = match self.key.find(request) {
             Ok(Some(key)) => key,
-            Ok(None) => return Ok(None),
-            Err(rejection) => return Err(options.reject(request, rejection)),
+            Ok(None) => {
+                options.observe.tell(&Event::uncounted(Outcome::NoKey));
+                return Ok(None);
+            }
+            Err(rejection) => {
+                options.observe.tell(&Event::uncounted(Outcome::Rejected));
+                return Err(options.reject(request, rejection));
+            }
         };
         let (cost, choice) = (options.cost.cost(request), algorithm.choose(request));
-        Ok(Some(Asked { choice, key, cost }))
+        let stopwatch = options.observe.start();
+        Ok(Some(Asked {
+            choice,
+            key,
+            cost,
+            stopwatch,
+        }))
     }
 
     #[inline]
     fn decide(
         &self,
-        Asked { choice, key, cost }: &Asked<A::Choice, F::Key>,
+        Asked {
+            choice, key, cost, ..
+        }: &Asked<A::Choice, F::Key, W::Stopwatch>,
     ) -> Answer<Result<Verdict<Self::Snapshot>, StoreError>, S::Deciding> {
         let limit = self.limiter.algorithm().limit(choice);
         self.limiter.store().decide(limit, key, *cost)
@@ -190,7 +234,7 @@ where
     #[inline]
     fn admits_now(
         &self,
-        asked: &Asked<A::Choice, F::Key>,
+        asked: &Asked<A::Choice, F::Key, W::Stopwatch>,
         verdict: &Verdict<Self::Snapshot>,
     ) -> bool {
         let limit = self.limiter.algorithm().limit(&asked.choice);
@@ -200,7 +244,7 @@ where
     fn decided(
         &self,
         request: &Req,
-        asked: Asked<A::Choice, F::Key>,
+        asked: Asked<A::Choice, F::Key, W::Stopwatch>,
         verdict: Result<Verdict<Self::Snapshot>, StoreError>,
     ) -> NextOf<Self, Svc, Req> {
         let limit = self.limiter.algorithm().limit(&asked.choice);
@@ -211,21 +255,32 @@ where
             }) => {
                 let delay = limit.delay_of(&snapshot);
                 if delay.is_zero() {
-                    return Next::Admitted(LayerFor::<Svc, Req>::admission(self, asked, snapshot));
+                    return Next::Admitted(LayerFor::<Svc, Req>::admit(self, asked, snapshot));
                 }
                 match self.options.max_waiting.permit() {
-                    Some(permit) => Next::Queued(asked, snapshot, delay, permit),
+                    Some(permit) => {
+                        if let Err(panic) = self.tell_admitted(&asked, &snapshot) {
+                            self.give_back(&asked, &snapshot);
+                            resume_unwind(panic);
+                        }
+                        Next::Queued(asked, snapshot, delay, permit)
+                    }
                     None => Next::Answered(self.too_many_wait(request, &asked, &snapshot)),
                 }
             }
             Ok(refused) => {
                 let decision = limit.decision_of(&refused.snapshot);
+                self.tell(&asked, Outcome::Refused, &|| decision.clone());
                 Next::Answered(self.options.refuse(request, &asked.key, decision))
             }
-            Err(error) => match self.options.undecided(request, &error) {
-                Some(answer) => Next::Answered(answer),
-                None => Next::Uncounted,
-            },
+            Err(error) => {
+                let answer = self.options.undecided(request, &error);
+                self.tell_error(&asked, &error, answer.is_none());
+                match answer {
+                    Some(answer) => Next::Answered(answer),
+                    None => Next::Uncounted,
+                }
+            }
         }
     }
 
@@ -278,7 +333,9 @@ where
     #[inline]
     fn admission(
         &self,
-        Asked { choice, key, cost }: Asked<A::Choice, F::Key>,
+        Asked {
+            choice, key, cost, ..
+        }: Asked<A::Choice, F::Key, W::Stopwatch>,
         snapshot: Self::Snapshot,
     ) -> Admitted<A::Choice, Self::Snapshot> {
         let is_held = <A::Limit as Limit>::SETTLES || <A::Limit as Limit>::IN_FLIGHT;
@@ -295,7 +352,20 @@ where
         }
     }
 
-    fn withdraw(&self, asked: &Asked<A::Choice, F::Key>, admission: &Self::Snapshot) {
+    #[inline(always)]
+    fn admit(
+        &self,
+        asked: Asked<A::Choice, F::Key, W::Stopwatch>,
+        snapshot: Self::Snapshot,
+    ) -> Admitted<A::Choice, Self::Snapshot> {
+        if let Err(panic) = self.tell_admitted(&asked, &snapshot) {
+            drop(LayerFor::<Svc, Req>::admission(self, asked, snapshot));
+            resume_unwind(panic);
+        }
+        LayerFor::<Svc, Req>::admission(self, asked, snapshot)
+    }
+
+    fn withdraw(&self, asked: &Asked<A::Choice, F::Key, W::Stopwatch>, admission: &Self::Snapshot) {
         self.give_back(asked, admission);
     }
 
@@ -305,11 +375,11 @@ where
     }
 }
 
-impl<A, S, F, C, R, X, E, D, Z> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z>> {
+impl<A, S, F, C, R, X, E, D, Z, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, W>> {
     /// Gives back the turn of a request that does not wait for it, where the algorithm can.
-    fn give_back<Req, K>(
+    fn give_back<Req, K, T>(
         &self,
-        asked: &Asked<A::Choice, K>,
+        asked: &Asked<A::Choice, K, T>,
         admission: &<A::Limit as Limit>::Snapshot,
     ) where
         A: Choose<Req>,
@@ -326,7 +396,7 @@ impl<A, S, F, C, R, X, E, D, Z> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z
     fn too_many_wait<Req, Res, Err, K>(
         &self,
         request: &Req,
-        asked: &Asked<A::Choice, K>,
+        asked: &Asked<A::Choice, K, W::Stopwatch>,
         admission: &<A::Limit as Limit>::Snapshot,
     ) -> Result<Res, R::Error>
     where
@@ -334,10 +404,12 @@ impl<A, S, F, C, R, X, E, D, Z> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z
         S: Store<A::Limit, K>,
         K: Key,
         R: Respond<Req, Res, Err>,
+        W: Watch<K>,
     {
         self.give_back(asked, admission);
         let limit = self.limiter.algorithm().limit(&asked.choice);
         let decision = limit.decision_of(admission).refused_for_its_delay();
+        self.tell(asked, Outcome::Refused, &|| decision.clone());
         self.options.refuse(request, &asked.key, decision)
     }
 }

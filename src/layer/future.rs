@@ -138,7 +138,7 @@ pub(super) fn waiting<Svc, Req, Layer>(
     layer: &Arc<Layer>,
     service: Svc,
     request: Req,
-    asked: Asked<Layer::Choice, Layer::Key>,
+    asked: Asked<Layer::Choice, Layer::Key, Layer::Stopwatch>,
     wait: Wait<Layer::Deciding, Layer::Snapshot>,
 ) -> StateOf<Svc, Req, Layer>
 where

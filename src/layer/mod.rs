@@ -11,6 +11,7 @@ mod decide;
 mod end;
 mod future;
 mod max_waiting;
+mod observe;
 mod options;
 mod service;
 mod waiting;
@@ -149,10 +150,10 @@ impl<A, S, F, O> RateLimitLayer<A, S, F, O> {
 }
 
 #[expect(clippy::type_complexity, reason = "each option has a type of its own")]
-impl<A, S, F, C, R, X, E, D, Z> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z>> {
+impl<A, S, F, C, R, X, E, D, Z, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, W>> {
     fn with<Opts>(
         self,
-        change: impl FnOnce(Options<C, R, X, E, D, Z>) -> Opts,
+        change: impl FnOnce(Options<C, R, X, E, D, Z, W>) -> Opts,
     ) -> RateLimitLayer<A, S, F, Opts> {
         RateLimitLayer {
             limiter: self.limiter,
@@ -165,7 +166,7 @@ impl<A, S, F, C, R, X, E, D, Z> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z
     ///
     /// See [`Cost`](crate::Cost). A request of cost 0 is admitted and charges nothing. Closures
     /// must name the type that they look at: `|request: &Request| …`.
-    pub fn cost<C2>(self, cost: C2) -> RateLimitLayer<A, S, F, Options<C2, R, X, E, D, Z>> {
+    pub fn cost<C2>(self, cost: C2) -> RateLimitLayer<A, S, F, Options<C2, R, X, E, D, Z, W>> {
         self.with(|options| options.cost(cost))
     }
 
@@ -176,7 +177,7 @@ impl<A, S, F, C, R, X, E, D, Z> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z
     pub fn respond_with<R2>(
         self,
         respond: R2,
-    ) -> RateLimitLayer<A, S, F, Options<C, R2, X, E, D, Z>> {
+    ) -> RateLimitLayer<A, S, F, Options<C, R2, X, E, D, Z, W>> {
         self.with(|options| options.respond(respond))
     }
 
@@ -209,7 +210,7 @@ impl<A, S, F, C, R, X, E, D, Z> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z
     pub fn exempt<Request, X2>(
         self,
         exempt: X2,
-    ) -> RateLimitLayer<A, S, F, Options<C, R, X2, E, D, Z>>
+    ) -> RateLimitLayer<A, S, F, Options<C, R, X2, E, D, Z, W>>
     where
         X2: Fn(&Request) -> bool,
     {
@@ -222,7 +223,7 @@ impl<A, S, F, C, R, X, E, D, Z> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z
     pub fn on_store_error<E2>(
         self,
         on_store_error: E2,
-    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E2, D, Z>> {
+    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E2, D, Z, W>> {
         self.with(|options| options.on_store_error(on_store_error))
     }
 
@@ -259,7 +260,7 @@ impl<A, S, F, C, R, X, E, D, Z> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z
     pub fn settle<Response, Z2>(
         self,
         spent: Z2,
-    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E, D, SettledByHead<Z2>>>
+    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E, D, SettledByHead<Z2>, W>>
     where
         Z2: Fn(&Response) -> u32,
     {
@@ -304,7 +305,7 @@ impl<A, S, F, C, R, X, E, D, Z> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z
     pub fn settle_at_end<Z2>(
         self,
         spent: Z2,
-    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E, D, SettledAtEnd<Z2>>>
+    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E, D, SettledAtEnd<Z2>, W>>
     where
         Z2: Fn(&End<'_>) -> u32,
     {
@@ -360,22 +361,22 @@ impl<A, S, F, C, R, X, E, D, Z> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z
     ///
     /// It costs an allocation and about as much time as the decision itself, so it is only done
     /// when asked for.
-    pub fn expose_decision(self) -> RateLimitLayer<A, S, F, Options<C, R, X, E, Exposed, Z>> {
+    pub fn expose_decision(self) -> RateLimitLayer<A, S, F, Options<C, R, X, E, Exposed, Z, W>> {
         self.with(|options| options.expose(Exposed))
     }
 }
 
-impl<Svc, A, S, F, C, R, X, E, D, Z> Layer<Svc>
-    for RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z>>
+impl<Svc, A, S, F, C, R, X, E, D, Z, W> Layer<Svc>
+    for RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, W>>
 where
     Svc: InnerService,
     A: Clone,
     S: Clone,
     F: Clone,
     Z: Around<Svc>,
-    Options<C, R, X, E, D, Z>: Clone,
+    Options<C, R, X, E, D, Z, W>: Clone,
 {
-    type Service = RateLimit<Z::Service, A, S, F, Options<C, R, X, E, D, Z>>;
+    type Service = RateLimit<Z::Service, A, S, F, Options<C, R, X, E, D, Z, W>>;
 
     fn layer(&self, inner: Svc) -> Self::Service {
         RateLimit::new(self.options.settle.around(inner), self.clone())

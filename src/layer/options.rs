@@ -2,7 +2,10 @@
 
 use http::Request;
 
-use crate::{decision::Decision, exempt::NoExemption, response::Http, store_error::OnStoreError};
+use crate::{
+    decision::Decision, exempt::NoExemption, observe::Silent, response::Http,
+    store_error::OnStoreError,
+};
 
 use super::max_waiting::MaxWaiting;
 
@@ -15,6 +18,7 @@ pub struct Options<
     OnError = OnStoreError,
     Expose = Hidden,
     SettleFn = Unsettled,
+    Observer = Silent,
 > {
     pub(super) cost: CostFn,
     pub(super) respond: Resp,
@@ -23,6 +27,7 @@ pub struct Options<
     pub(super) expose: Expose,
     pub(super) max_waiting: MaxWaiting,
     pub(super) settle: SettleFn,
+    pub(super) observe: Observer,
 }
 
 impl Default for Options {
@@ -35,6 +40,7 @@ impl Default for Options {
             expose: Hidden,
             max_waiting: MaxWaiting::default(),
             settle: Unsettled,
+            observe: Silent,
         }
     }
 }
@@ -56,7 +62,7 @@ macro_rules! replaceable {
     };
 }
 
-replaceable!([] cost: C, respond: R, exempt: X, on_store_error: E, expose: D, settle: Z,);
+replaceable!([] cost: C, respond: R, exempt: X, on_store_error: E, expose: D, settle: Z, observe: W,);
 
 /// Puts the decision about an admitted request where handlers find it.
 #[doc(hidden)]

@@ -108,7 +108,7 @@ where
         };
         match self.layer.decide(&asked) {
             Answer::Now(Ok(verdict)) if self.layer.admits_now(&asked, &verdict) => {
-                let admission = self.layer.admission(asked, verdict.snapshot);
+                let admission = self.layer.admit(asked, verdict.snapshot);
                 let (layer, inner) = (&self.layer, &mut self.inner);
                 ResponseFuture::new(admitted(layer, inner, request, admission))
             }

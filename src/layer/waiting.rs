@@ -29,7 +29,7 @@ pin_project! {
         layer: Arc<Layer>,
         service: Svc,
         request: Option<Req>,
-        asked: Option<Asked<Layer::Choice, Layer::Key>>,
+        asked: Option<Asked<Layer::Choice, Layer::Key, Layer::Stopwatch>>,
         #[pin]
         wait: Wait<Layer::Deciding, Layer::Snapshot>,
     }
@@ -99,7 +99,7 @@ where
         layer: Arc<Layer>,
         service: Svc,
         request: Req,
-        asked: Asked<Layer::Choice, Layer::Key>,
+        asked: Asked<Layer::Choice, Layer::Key, Layer::Stopwatch>,
         wait: Wait<Layer::Deciding, Layer::Snapshot>,
     ) -> Self {
         Self {

@@ -1,0 +1,130 @@
+//! What the observer of a layer is told.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    thread,
+};
+
+use crate::{
+    choice::Choose,
+    decision::Decision,
+    error::StoreError,
+    limit::Limit,
+    observe::{Event, Observed, Outcome, Watch},
+};
+
+use super::{Options, RateLimitLayer, decide::Asked};
+
+#[expect(clippy::type_complexity, reason = "each option has a type of its own")]
+impl<A, S, F, C, R, X, E, D, Z, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, W>> {
+    /// Tells this observer, once for each request, what becomes of it: admitted, refused, exempt,
+    /// without a key, or undecided.
+    ///
+    /// See [`observe`](crate::observe): it is a closure that names the type of the key, or an
+    /// [`Observe`](crate::observe::Observe). It replaces the one before; take a tuple for two. It
+    /// runs in the request's task, and a request waits for it. Without this setter nothing is told,
+    /// and nothing is paid for it.
+    ///
+    /// # Example: how many requests were let through, and how many refused
+    ///
+    /// ```
+    /// use std::sync::{Arc, atomic::{AtomicU32, Ordering::Relaxed}};
+    /// use tollgate::{Quota, RateLimitLayer};
+    /// use tollgate::{algorithm::FixedWindow, key::Global, observe::Event, store::LocalStore};
+    /// # use axum::{Router, body::Body, http::Request, routing::get};
+    /// # use tower::ServiceExt;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// // The refused ones, then those that pass.
+    /// let counts = Arc::new([AtomicU32::new(0), AtomicU32::new(0)]);
+    /// let seen = Arc::clone(&counts);
+    /// let two = FixedWindow::new(Quota::per_day(2));
+    /// let limit = RateLimitLayer::new(two, LocalStore::new(), Global)
+    ///     .observe(move |event: &Event<'_, ()>| {
+    ///         seen[usize::from(event.passes())].fetch_add(1, Relaxed);
+    ///     });
+    /// # let app: Router = Router::new().route("/", get(|| async {})).layer(limit);
+    /// # for _ in 0..5 {
+    /// #     let request = Request::get("/").body(Body::empty()).unwrap();
+    /// #     app.clone().oneshot(request).await.unwrap();
+    /// # }
+    /// // After five requests:
+    /// assert_eq!(counts.each_ref().map(|count| count.load(Relaxed)), [3, 2]);
+    /// # });
+    /// ```
+    pub fn observe<O>(
+        self,
+        observer: O,
+    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, Observed<O>>> {
+        self.with(|options| options.observe(Observed(observer)))
+    }
+}
+
+impl<A, S, F, C, R, X, E, D, Z, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, W>> {
+    /// Tells of a request that was decided about.
+    #[inline]
+    pub(super) fn tell<Choice, K>(
+        &self,
+        asked: &Asked<Choice, K, W::Stopwatch>,
+        outcome: Outcome,
+        decision: &dyn Fn() -> Decision,
+    ) where
+        W: Watch<K>,
+    {
+        if !W::IS_SILENT {
+            self.options.observe.tell(&Event {
+                outcome,
+                cost: asked.cost,
+                key: Some(&asked.key),
+                decision: Some(decision),
+                error: None,
+                passes: outcome == Outcome::Admitted,
+                store_time: W::elapsed(&asked.stopwatch),
+            });
+        }
+    }
+
+    /// Tells of an admitted request. The error is the observer's panic: whoever called ends what
+    /// the request holds, and lets the panic go on.
+    #[inline]
+    pub(super) fn tell_admitted<Req, K>(
+        &self,
+        asked: &Asked<A::Choice, K, W::Stopwatch>,
+        snapshot: &<A::Limit as Limit>::Snapshot,
+    ) -> thread::Result<()>
+    where
+        A: Choose<Req>,
+        W: Watch<K>,
+    {
+        if W::IS_SILENT {
+            return Ok(());
+        }
+        let limit = self.limiter.algorithm().limit(&asked.choice);
+        let decision = || limit.decision_of(snapshot);
+        let tell = || self.tell(asked, Outcome::Admitted, &decision);
+        catch_unwind(AssertUnwindSafe(tell))
+    }
+
+    /// Tells of a request that the store could not decide about.
+    #[cold]
+    pub(super) fn tell_error<Choice, K>(
+        &self,
+        asked: &Asked<Choice, K, W::Stopwatch>,
+        error: &StoreError,
+        passes: bool,
+    ) where
+        W: Watch<K>,
+    {
+        if !W::IS_SILENT {
+            self.options.observe.tell(&Event {
+                outcome: Outcome::StoreError,
+                cost: asked.cost,
+                key: Some(&asked.key),
+                decision: None,
+                error: Some(error),
+                passes,
+                store_time: W::elapsed(&asked.stopwatch),
+            });
+        }
+    }
+}

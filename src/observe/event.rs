@@ -1,0 +1,133 @@
+//! What an observer is told about one request.
+
+use std::{fmt, time::Duration};
+
+use crate::{decision::Decision, error::StoreError};
+
+/// What became of a request; the [table](super) has them all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// It was charged, and goes on to the inner service: at once, or after the decision's
+    /// [delay](Decision::delay).
+    Admitted,
+    /// It is over its limit, and is answered with 429 (gRPC: `RESOURCE_EXHAUSTED`).
+    Refused,
+    /// It passes uncounted, because it is [exempt](crate::RateLimitLayer::exempt).
+    Exempt,
+    /// It passes uncounted, because the extractor finds no key: no limit applies to it.
+    NoKey,
+    /// It has no key and must have one: the extractor's rejection is the answer.
+    Rejected,
+    /// The store could not decide about it.
+    StoreError,
+}
+
+impl Outcome {
+    /// Its name in metrics and logs: `admitted`, `no_key` and so on.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Admitted => "admitted",
+            Self::Refused => "refused",
+            Self::Exempt => "exempt",
+            Self::NoKey => "no_key",
+            Self::Rejected => "rejected",
+            Self::StoreError => "store_error",
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What became of one request, for an [`Observe`](super::Observe).
+///
+/// `K` is the type of the layer's keys: that of [`PeerIp`](crate::key::PeerIp) is an `IpAddr`, that
+/// of an [`EachOf`](crate::EachOf) of extractors is `EachOf<(Option<A>, Option<B>)>`.
+#[derive(Clone, Copy)]
+pub struct Event<'a, K> {
+    pub(crate) outcome: Outcome,
+    pub(crate) cost: u32,
+    pub(crate) key: Option<&'a K>,
+    pub(crate) decision: Option<&'a dyn Fn() -> Decision>,
+    pub(crate) error: Option<&'a StoreError>,
+    pub(crate) passes: bool,
+    pub(crate) store_time: Option<Duration>,
+}
+
+impl<'a, K> Event<'a, K> {
+    /// A request that was not counted, and of which no store was asked.
+    pub(crate) fn uncounted(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            cost: 0,
+            key: None,
+            decision: None,
+            error: None,
+            passes: outcome != Outcome::Rejected,
+            store_time: None,
+        }
+    }
+
+    /// What became of the request.
+    pub fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+
+    /// Whether the request goes on to the inner service; if not, the layer answers it.
+    pub fn passes(&self) -> bool {
+        self.passes
+    }
+
+    /// What the request costs, in units; it was charged if the outcome is
+    /// [`Admitted`](Outcome::Admitted). 0 where no store was asked.
+    pub fn cost(&self) -> u32 {
+        self.cost
+    }
+
+    /// Whose bucket was asked for; `None` where no store was asked.
+    ///
+    /// Anybody can choose what is in a header field: escape it before it goes into a line of a log,
+    /// and never make a metric's label of it. The `Debug` and `Display` forms of
+    /// [`HeaderKey`](crate::key::HeaderKey) show no more than four bytes of a value.
+    pub fn key(&self) -> Option<&'a K> {
+        self.key
+    }
+
+    /// What was decided, of each policy: what is left, the wait of a refused request, the delay of
+    /// an admitted one.
+    ///
+    /// `None` where nothing was decided. It is worked out for each call, so call it once; that of a
+    /// tuple allocates.
+    pub fn decision(&self) -> Option<Decision> {
+        self.decision.map(|decision| decision())
+    }
+
+    /// Why the store could not decide.
+    pub fn error(&self) -> Option<&'a StoreError> {
+        self.error
+    }
+
+    /// How long the store took to answer; `None` where it was not asked, or where the observer does
+    /// not [want to know](super::Observe::times_store).
+    pub fn store_time(&self) -> Option<Duration> {
+        self.store_time
+    }
+}
+
+impl<K: fmt::Debug> fmt::Debug for Event<'_, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Event")
+            .field("outcome", &self.outcome)
+            .field("passes", &self.passes)
+            .field("cost", &self.cost)
+            .field("key", &self.key)
+            .field("decision", &self.decision())
+            .field("error", &self.error)
+            .field("store_time", &self.store_time)
+            .finish()
+    }
+}

@@ -1,0 +1,84 @@
+//! What operators see: one event for each request of a layer.
+//!
+//! [`RateLimitLayer::observe`](crate::RateLimitLayer::observe) takes an observer. It sees each
+//! request once, when it is known what becomes of it:
+//!
+//! | [outcome](Outcome) | the request | key | decision |
+//! |---|---|---|---|
+//! | `admitted` | was charged and goes on to the inner service, perhaps after a delay | yes | yes |
+//! | `refused` | is over its limit: 429 | yes | yes |
+//! | `exempt` | passes, as [`exempt`](crate::RateLimitLayer::exempt) says so | no | no |
+//! | `no_key` | passes, as its extractor finds no key: no limit applies | no | no |
+//! | `rejected` | has no key and must have one: what the extractor answers, 400 say | no | no |
+//! | `store_error` | could not be decided about: 503 or 500, or it [passes](Event::passes) | yes | no |
+//!
+//! A request whose caller goes away while a remote store decides is not seen.
+//!
+//! # Ready-made
+//!
+//! | observer | what it does |
+//! |---|---|
+//! | a closure `\|event: &Event<'_, IpAddr>\| ..` | what you write; `IpAddr` is the type of the key |
+//! | `(A, B)` | two observers, one after the other |
+//!
+//! # A slow observer, and one that panics
+//!
+//! It runs in the request's task, after the decision and before the inner service is called or the
+//! answer is made. No lock is held. So a slow one delays its own request and nobody else's, and
+//! must not block: hand what takes long to a channel. If it panics, the panic goes on to the
+//! request's task: the request is neither passed on nor answered, and what was charged stays
+//! charged. What is [held](crate::Hold) ends as if the caller had hung up: a place [in
+//! flight](crate::algorithm::InFlight) is given back, and so is a turn in a queue. Other requests
+//! notice nothing.
+//!
+//! # What it costs
+//!
+//! Nothing where no observer is set. The decision is worked out only if it is
+//! [asked for](Event::decision), and the store's time is measured only for an observer that
+//! [wants it](Observe::times_store).
+//!
+//! # Example: refusals of each policy
+//!
+//! ```
+//! use std::{net::IpAddr, sync::{Arc, Mutex}};
+//! use axum::{Router, routing::get};
+//! use tollgate::{Quota, RateLimitLayer};
+//! use tollgate::{algorithm::FixedWindow, key::Global, store::LocalStore};
+//! use tollgate::observe::{Event, Outcome};
+//! # use tower::ServiceExt;
+//!
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! let refusals = Arc::new(Mutex::new(Vec::new()));
+//! let seen = Arc::clone(&refusals);
+//! let limit = RateLimitLayer::new(
+//!     (FixedWindow::new(Quota::per_day(1)).named("daily"), FixedWindow::new(Quota::per_hour(5))),
+//!     LocalStore::new(),
+//!     Global,
+//! )
+//! .observe(move |event: &Event<'_, ()>| {
+//!     if let (Outcome::Refused, Some(decision)) = (event.outcome(), event.decision()) {
+//!         let refusing = decision.policies().iter().filter(|policy| !policy.is_admitted());
+//!         let names = refusing.map(|policy| policy.policy().to_owned());
+//!         seen.lock().unwrap().extend(names);
+//!     }
+//! });
+//! let app: Router = Router::new().route("/", get(|| async {})).layer(limit);
+//! # for _ in 0..2 {
+//! #     let request = axum::http::Request::get("/").body(axum::body::Body::empty()).unwrap();
+//! #     app.clone().oneshot(request).await.unwrap();
+//! # }
+//! assert_eq!(*refusals.lock().unwrap(), ["daily"]);
+//! # });
+//! ```
+
+mod event;
+mod observer;
+mod watch;
+
+pub use self::{
+    event::{Event, Outcome},
+    observer::Observe,
+    watch::{Observed, Silent},
+};
+#[doc(hidden)]
+pub use watch::Watch;

@@ -1,0 +1,85 @@
+//! Who sees what became of each request.
+
+use super::Event;
+
+/// Sees what became of each request of a [layer](crate::RateLimitLayer::observe), once.
+///
+/// A closure `|event: &Event<'_, K>| ..` is one; so is a pair of observers.
+///
+/// # Example: the store's time of the slowest request
+///
+/// ```
+/// use std::{sync::{Arc, Mutex}, time::Duration};
+/// use tollgate::observe::{Event, Observe};
+///
+/// #[derive(Debug, Clone, Default)]
+/// struct Slowest(Arc<Mutex<Duration>>);
+///
+/// impl<K> Observe<K> for Slowest {
+///     fn observe(&self, event: &Event<'_, K>) {
+///         let took = event.store_time().unwrap_or_default();
+///         let mut slowest = self.0.lock().unwrap();
+///         *slowest = slowest.max(took);
+///     }
+///     fn times_store(&self) -> bool {
+///         true
+///     }
+/// }
+/// # use tollgate::{Quota, RateLimitLayer, algorithm::Gcra, key::Global, store::LocalStore};
+/// # use tollgate::response::AsError;
+/// # use tower::{Layer, ServiceExt};
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// # let slowest = Slowest::default();
+/// # let limit = RateLimitLayer::new(Gcra::new(Quota::per_day(1)), LocalStore::new(), Global);
+/// # let limit = limit.respond_with(AsError).observe(slowest.clone());
+/// # let inner = tower::service_fn(async |()| Ok::<(), std::convert::Infallible>(()));
+/// # limit.layer(inner).oneshot(()).await.unwrap();
+/// # assert!(*slowest.0.lock().unwrap() > Duration::ZERO);
+/// # });
+/// ```
+///
+/// # What an implementor must and must not do
+///
+/// - It must be cheap to clone, and its clones must share what they count: each clone of a layer
+///   and each service has one.
+/// - It must not block or take long: it runs in the request's task. It may use a limiter of the
+///   same store, as no lock is held.
+/// - If it panics, the request's task does: see [above](super).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not observe requests whose keys are of type `{K}`",
+    label = "not an observer of requests with keys of type `{K}`",
+    note = "use a closure that names this type, `|event: &tollgate::observe::Event<'_, {K}>| ..`, or implement `tollgate::observe::Observe<{K}>`"
+)]
+pub trait Observe<K> {
+    /// Sees what became of a request.
+    fn observe(&self, event: &Event<'_, K>);
+
+    /// Whether the time that the store takes is measured, which reads the monotonic clock twice for
+    /// each request. By default it is not.
+    fn times_store(&self) -> bool {
+        false
+    }
+}
+
+// Without this the compiler would say "expected a closure" of every type that is not one.
+#[diagnostic::do_not_recommend]
+impl<K, F: Fn(&Event<'_, K>)> Observe<K> for F {
+    #[inline]
+    fn observe(&self, event: &Event<'_, K>) {
+        self(event);
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<K, A: Observe<K>, B: Observe<K>> Observe<K> for (A, B) {
+    #[inline]
+    fn observe(&self, event: &Event<'_, K>) {
+        self.0.observe(event);
+        self.1.observe(event);
+    }
+
+    #[inline]
+    fn times_store(&self) -> bool {
+        self.0.times_store() || self.1.times_store()
+    }
+}

@@ -1,0 +1,74 @@
+//! What a layer does for its observer, or leaves out where it has none.
+
+use std::time::{Duration, Instant};
+
+use super::{Event, Observe};
+
+/// What a layer asks of its observer, if it has one.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not observe requests whose keys are of type `{K}`",
+    label = "not an observer of requests with keys of type `{K}`"
+)]
+pub trait Watch<K> {
+    /// Whether nobody observes, so that no event is made.
+    const IS_SILENT: bool;
+
+    /// Since when the store decides, if that is measured.
+    type Stopwatch: Send + 'static;
+
+    /// Starts to measure, if it is wanted.
+    fn start(&self) -> Self::Stopwatch;
+
+    /// How long it took.
+    fn elapsed(stopwatch: &Self::Stopwatch) -> Option<Duration>;
+
+    /// Tells the observer.
+    fn tell(&self, event: &Event<'_, K>);
+}
+
+/// Nobody observes the requests: the default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Silent;
+
+impl<K> Watch<K> for Silent {
+    const IS_SILENT: bool = true;
+
+    type Stopwatch = ();
+
+    #[inline]
+    fn start(&self) {}
+
+    #[inline]
+    fn elapsed((): &()) -> Option<Duration> {
+        None
+    }
+
+    #[inline]
+    fn tell(&self, _event: &Event<'_, K>) {}
+}
+
+/// An observer sees each request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Observed<O>(pub(crate) O);
+
+impl<K, O: Observe<K>> Watch<K> for Observed<O> {
+    const IS_SILENT: bool = false;
+
+    type Stopwatch = Option<Instant>;
+
+    #[inline]
+    fn start(&self) -> Option<Instant> {
+        self.0.times_store().then(Instant::now)
+    }
+
+    #[inline]
+    fn elapsed(stopwatch: &Option<Instant>) -> Option<Duration> {
+        stopwatch.as_ref().map(Instant::elapsed)
+    }
+
+    #[inline]
+    fn tell(&self, event: &Event<'_, K>) {
+        self.0.observe(event);
+    }
+}

@@ -1,0 +1,438 @@
+//! What the observer of a layer sees: each request once, whatever becomes of it.
+
+mod support;
+
+use std::{
+    convert::Infallible,
+    fmt::Debug,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use axum::{body::Body, http::StatusCode, response::Response};
+use http::Request;
+use tollgate::{
+    EachOf, OnStoreError, Quota, RateLimitLayer, StoreErrorKind,
+    algorithm::{FixedWindow, Gcra, InFlight, LeakyBucket, TokenBucket},
+    choice::by_request,
+    key::{Global, Header, from_fn},
+    observe::{Event, Observe, Outcome},
+    response::AsError,
+    store::LocalStore,
+};
+use tower::{BoxError, Layer, Service, ServiceExt, service_fn};
+
+use support::{Broken, Echo, Remote, by_hand};
+
+/// Writes down what it sees.
+#[derive(Clone, Default)]
+struct Seen(Arc<Mutex<Vec<String>>>);
+
+impl Seen {
+    /// What was seen since the last time.
+    fn taken(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+
+    fn is(&self, expected: &[&str]) {
+        assert_eq!(self.taken(), expected);
+    }
+}
+
+impl<K: Debug> Observe<K> for Seen {
+    fn observe(&self, event: &Event<'_, K>) {
+        let mut line = event.outcome().to_string();
+        if let Some(key) = event.key() {
+            line += &format!(" {key:?} cost {}", event.cost());
+        }
+        if let Some(decision) = event.decision() {
+            for policy in decision.policies() {
+                let verb = if policy.is_admitted() { "left" } else { "over" };
+                line += &format!(", {} {verb} {}", policy.policy(), policy.remaining());
+            }
+            let wait = decision.retry_after().unwrap_or(decision.delay());
+            if wait > Duration::ZERO {
+                line += &format!(", wait {wait:?}");
+            }
+        }
+        if let Some(error) = event.error() {
+            line += &format!(" {:?}", error.kind());
+        }
+        if !event.passes() {
+            line += ", answered";
+        }
+        assert_eq!(event.store_time(), None);
+        self.0.lock().unwrap().push(line);
+    }
+}
+
+fn daily(units: u64) -> FixedWindow {
+    FixedWindow::new(Quota::per_day(units)).named("daily")
+}
+
+/// The request is its own key and, as its length, its own cost.
+async fn whoever_is_admitted_or_refused_is_seen_once<S>(store: S)
+where
+    S: tollgate::store::Store<(FixedWindow, FixedWindow), String, Deciding: Send>,
+{
+    let seen = Seen::default();
+    let whole = from_fn(|request: &String| Ok::<_, Infallible>(Some(request.clone())));
+    let hourly = FixedWindow::new(Quota::per_hour(4)).named("hourly");
+    let service = RateLimitLayer::new((daily(6), hourly), store, whole)
+        .cost(|request: &String| request.len() as u32)
+        .respond_with(AsError)
+        .observe(seen.clone())
+        .layer(service_fn(async |request: String| {
+            Ok::<_, Infallible>(request)
+        }));
+    let mut is_ok = Vec::new();
+    for request in ["bob", "bob", "alice"] {
+        is_ok.push(service.clone().oneshot(request.to_owned()).await.is_ok());
+    }
+    assert_eq!(is_ok, [true, false, false]);
+    seen.is(&[
+        r#"admitted "bob" cost 3, daily left 3, hourly left 1"#,
+        r#"refused "bob" cost 3, daily left 3, hourly over 1, wait 3600s, answered"#,
+        r#"refused "alice" cost 5, daily left 6, hourly over 4, answered"#,
+    ]);
+}
+
+#[tokio::test]
+async fn whoever_is_admitted_or_refused_by_a_local_store_is_seen_once() {
+    whoever_is_admitted_or_refused_is_seen_once(by_hand().1).await;
+}
+
+#[tokio::test]
+async fn whoever_is_admitted_or_refused_by_a_remote_store_is_seen_once() {
+    whoever_is_admitted_or_refused_is_seen_once(Remote(by_hand().1)).await;
+}
+
+/// Answers a request whose `x-key` is this, if it has one.
+async fn ask<S>(service: &S, key: Option<&str>) -> StatusCode
+where
+    S: Service<Request<Body>, Response = Response, Error = Infallible> + Clone,
+{
+    let mut request = Request::get("/").body(Body::empty()).unwrap();
+    if let Some(key) = key {
+        request.headers_mut().insert("x-key", key.parse().unwrap());
+    }
+    service.clone().oneshot(request).await.unwrap().status()
+}
+
+fn hello()
+-> impl Service<Request<Body>, Response = Response, Error = Infallible, Future: Send> + Clone {
+    service_fn(async |_: Request<Body>| Ok(Response::new(Body::from("hello"))))
+}
+
+#[tokio::test]
+async fn who_is_exempt_and_who_has_no_key_are_told_apart() {
+    let seen = Seen::default();
+    let exempt = |request: &Request<Body>| {
+        let key = request.headers().get("x-key");
+        key.is_some_and(|key| key == "operator")
+    };
+    for (header, missing, line) in [
+        (Header::new("x-key").or_skip(), 200, "no_key"),
+        (Header::new("x-key"), 400, "rejected, answered"),
+    ] {
+        let service = RateLimitLayer::new(daily(0), LocalStore::new(), header)
+            .exempt(exempt)
+            .observe(seen.clone())
+            .layer(hello());
+        assert_eq!(ask(&service, Some("operator")).await, 200);
+        assert_eq!(ask(&service, None).await, missing);
+        seen.is(&["exempt", line]);
+    }
+}
+
+#[tokio::test]
+async fn a_secret_in_a_header_is_not_shown() {
+    let seen = Seen::default();
+    let service = RateLimitLayer::new(daily(1), LocalStore::new(), Header::new("x-key"))
+        .observe(seen.clone())
+        .layer(hello());
+    assert_eq!(ask(&service, Some("sk-bobs-own-s3cret")).await, 200);
+    let [line] = &seen.taken()[..] else {
+        panic!("one line")
+    };
+    assert!(line.contains("HeaderKey(sk-b… (18 bytes))"), "{line}");
+}
+
+#[tokio::test]
+async fn of_several_keys_each_that_is_there_is_seen() {
+    let seen = Seen::default();
+    let (_clock, store) = by_hand();
+    let limits = EachOf((daily(5), daily(1).named("per-account")));
+    let account = from_fn(|request: &Request<Body>| {
+        let key = request.headers().get("x-key");
+        Ok::<_, Infallible>(key.map(|key| key.to_str().unwrap().to_owned()))
+    });
+    let service = RateLimitLayer::new(limits, store, EachOf((Global, account)))
+        .observe(seen.clone())
+        .layer(hello());
+    for (key, status) in [(Some("bob"), 200), (Some("bob"), 429), (None, 200)] {
+        assert_eq!(ask(&service, key).await, status);
+    }
+    seen.is(&[
+        r#"admitted EachOf((Some(()), Some("bob"))) cost 1, daily left 4, per-account left 0"#,
+        r#"refused EachOf((Some(()), Some("bob"))) cost 1, daily left 4, per-account over 0, wait 86400s, answered"#,
+        "admitted EachOf((Some(()), None)) cost 1, daily left 3",
+    ]);
+}
+
+#[tokio::test]
+async fn the_policy_of_the_plan_that_was_chosen_is_seen() {
+    let seen = Seen::default();
+    let plans = by_request(|request: &Request<Body>| {
+        let is_paid = request.headers().contains_key("x-key");
+        if is_paid {
+            daily(9).named("paid")
+        } else {
+            daily(3).named("free")
+        }
+    });
+    let service = RateLimitLayer::new(plans, LocalStore::new(), Global)
+        .observe(seen.clone())
+        .layer(hello());
+    for key in [None, Some("bob")] {
+        assert_eq!(ask(&service, key).await, 200);
+    }
+    seen.is(&[
+        "admitted () cost 1, free left 2",
+        "admitted () cost 1, paid left 8",
+    ]);
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_decide_is_seen_once_with_its_error() {
+    use StoreErrorKind::{InvalidInput, Misconfigured, Unavailable};
+
+    let seen = Seen::default();
+    for (kind, choice, status, line) in [
+        (
+            Unavailable,
+            OnStoreError::Refuse,
+            503,
+            "Unavailable, answered",
+        ),
+        (Unavailable, OnStoreError::Admit, 200, "Unavailable"),
+        (
+            Misconfigured,
+            OnStoreError::Admit,
+            500,
+            "Misconfigured, answered",
+        ),
+        (
+            InvalidInput,
+            OnStoreError::Admit,
+            500,
+            "InvalidInput, answered",
+        ),
+    ] {
+        let service = RateLimitLayer::new(daily(1), Broken(kind), Global)
+            .on_store_error(choice)
+            .observe(seen.clone())
+            .layer(hello());
+        assert_eq!(ask(&service, None).await, status);
+        seen.is(&[&format!("store_error () cost 1 {line}")]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_its_turn_is_seen_when_it_is_admitted_and_never_again() {
+    let seen = Seen::default();
+    let (_clock, store) = by_hand();
+    let queue = LeakyBucket::new(Quota::per_second(10)).capacity(3).queue();
+    let mut service = RateLimitLayer::new(queue.named("queue"), store, Global)
+        .respond_with(AsError)
+        .max_waiting(1)
+        .observe(seen.clone())
+        .layer(Echo::default());
+    service.ready().await.unwrap().call(1).await.unwrap();
+    let waits = service.ready().await.unwrap().call(2);
+    seen.is(&[
+        "admitted () cost 1, queue left 2",
+        "admitted () cost 1, queue left 1, wait 100ms",
+    ]);
+    // As many wait as may.
+    assert!(service.ready().await.unwrap().call(3).await.is_err());
+    seen.is(&["refused () cost 1, queue over 0, wait 200ms, answered"]);
+    waits.await.unwrap();
+    // One that is dropped while it waits.
+    drop(service.ready().await.unwrap().call(4));
+    seen.is(&["admitted () cost 1, queue left 0, wait 200ms"]);
+}
+
+#[tokio::test]
+async fn who_goes_away_while_a_remote_store_decides_is_not_seen() {
+    let seen = Seen::default();
+    let mut service = RateLimitLayer::new(daily(1), Remote(by_hand().1), Global)
+        .respond_with(AsError)
+        .observe(seen.clone())
+        .layer(Echo::default());
+    drop(service.ready().await.unwrap().call(1));
+    seen.is(&[]);
+}
+
+/// Panics at whatever has this outcome.
+fn panics_at<K>(outcome: Outcome) -> impl Fn(&Event<'_, K>) + Clone {
+    move |event: &Event<'_, K>| assert_ne!(event.outcome(), outcome, "on purpose")
+}
+
+#[tokio::test]
+async fn an_observer_that_panics_unwinds_into_its_request_and_the_charge_stays() {
+    let (_clock, store) = by_hand();
+    let limit = RateLimitLayer::new(daily(2), store, Global).respond_with(AsError);
+    let limit = limit.observe(panics_at::<()>(Outcome::Admitted));
+    let echo = Echo::default();
+    let mut service = limit.layer(echo.clone());
+    for left in [1, 0] {
+        let ready = service.ready().await.unwrap();
+        let called = catch_unwind(AssertUnwindSafe(|| drop(ready.call(7))));
+        assert!(called.is_err());
+        assert_eq!(limit.limiter().peek(&()).now().remaining(), left);
+    }
+    // Others go on, and a refusal is no panic here.
+    assert!(service.ready().await.unwrap().call(7).await.is_err());
+    assert_eq!(echo.calls(), 0);
+}
+
+#[tokio::test]
+async fn an_observer_that_panics_at_a_refusal_charges_nothing() {
+    let (_clock, store) = by_hand();
+    let limit = RateLimitLayer::new(daily(2), store, Global)
+        .respond_with(AsError)
+        .cost(3);
+    let limit = limit.observe(panics_at::<()>(Outcome::Refused));
+    let mut service = limit.layer(Echo::default());
+    let ready = service.ready().await.unwrap();
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(ready.call(7)))).is_err());
+    assert_eq!(limit.limiter().peek(&()).now().remaining(), 2);
+}
+
+#[tokio::test]
+async fn an_observer_that_panics_gives_the_place_in_flight_back() {
+    let (_clock, store) = by_hand();
+    let limit = RateLimitLayer::new(InFlight::new(2), store, Global);
+    let free = limit.clone();
+    let limit = limit.observe(panics_at::<()>(Outcome::Admitted));
+    let service = limit.layer(hello());
+    for _ in 0..3 {
+        let request = Request::get("/").body(Body::empty()).unwrap();
+        let mut service = service.clone();
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(service.call(request)))).is_err());
+        assert_eq!(free.limiter().peek(&()).now().remaining(), 2);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_that_panics_gives_the_turn_in_a_queue_back() {
+    let (_clock, store) = by_hand();
+    let queue = LeakyBucket::new(Quota::per_second(10)).capacity(3).queue();
+    let limit = RateLimitLayer::new(queue, store, Global).respond_with(AsError);
+    let free = limit.clone();
+    let limit = limit.observe(|event: &Event<'_, ()>| {
+        assert!(event.decision().unwrap().delay().is_zero(), "on purpose");
+    });
+    let mut service = limit.layer(Echo::default());
+    service.ready().await.unwrap().call(1).await.unwrap();
+    for _ in 0..5 {
+        let ready = service.ready().await.unwrap();
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(ready.call(2)))).is_err());
+        assert_eq!(free.limiter().peek(&()).now().remaining(), 2);
+    }
+}
+
+#[tokio::test]
+async fn a_request_in_flight_is_seen_when_it_begins_and_a_refused_one_has_no_wait() {
+    let seen = Seen::default();
+    let places = InFlight::new(1).named("places");
+    let service = RateLimitLayer::new(places, LocalStore::new(), Global)
+        .observe(seen.clone())
+        .layer(hello());
+    let request = || Request::get("/").body(Body::empty()).unwrap();
+    let response = service.clone().oneshot(request()).await.unwrap();
+    seen.is(&["admitted () cost 1, places left 0"]);
+    assert_eq!(ask(&service, None).await, 429);
+    seen.is(&["refused () cost 1, places over 0, answered"]);
+    drop(response);
+    seen.is(&[]);
+}
+
+#[tokio::test]
+async fn an_observer_may_use_the_store_that_has_just_decided() {
+    let (_clock, store) = by_hand();
+    let limit = RateLimitLayer::new(daily(4), store, Global).respond_with(AsError);
+    let limiter = limit.limiter().clone();
+    let mut service = limit
+        .observe(move |_: &Event<'_, ()>| {
+            assert!(limiter.check(&()).now().is_admitted());
+        })
+        .layer(Echo::default());
+    for number in [1, 2] {
+        service.ready().await.unwrap().call(number).await.unwrap();
+    }
+}
+
+/// Sees how long the store took.
+#[derive(Clone, Default)]
+struct Times(Arc<Mutex<Vec<Option<Duration>>>>);
+
+impl<K> Observe<K> for Times {
+    fn observe(&self, event: &Event<'_, K>) {
+        self.0.lock().unwrap().push(event.store_time());
+    }
+
+    fn times_store(&self) -> bool {
+        true
+    }
+}
+
+#[tokio::test]
+async fn the_time_of_the_store_is_told_to_whoever_asks_and_of_what_was_asked() {
+    let times = Times::default();
+    let count = Arc::new(Mutex::new(0));
+    let counted = Arc::clone(&count);
+    let other = move |event: &Event<'_, ()>| *counted.lock().unwrap() += event.cost();
+    let slow = |store| RateLimitLayer::new(TokenBucket::new(Quota::per_day(1)), store, Global);
+    let mut service = slow(Remote(by_hand().1))
+        .respond_with(AsError)
+        .exempt(|number: &u32| *number == 9)
+        .observe((times.clone(), other))
+        .layer(Echo::default());
+    for number in [1, 2, 9] {
+        let _: Result<u32, BoxError> = service.ready().await.unwrap().call(number).await;
+    }
+    let times = times.0.lock().unwrap();
+    assert!(matches!(times[..], [Some(_), Some(_), None]), "{times:?}");
+    assert!(times[0] > Some(Duration::ZERO));
+    assert_eq!(*count.lock().unwrap(), 2);
+}
+
+#[test]
+fn an_event_is_printed_without_a_secret_and_its_outcomes_have_names() {
+    assert_eq!(Outcome::StoreError.to_string(), Outcome::StoreError.name());
+    let printed = Arc::new(Mutex::new(String::new()));
+    let print = Arc::clone(&printed);
+    let limit = RateLimitLayer::new(
+        Gcra::new(Quota::per_day(1)),
+        LocalStore::new(),
+        Header::new("x-key"),
+    )
+    .observe(move |event: &Event<'_, tollgate::key::HeaderKey>| {
+        *print.lock().unwrap() = format!("{event:?}");
+    });
+    let request = Request::get("/").header("x-key", "sk-bobs-own-s3cret");
+    drop(
+        limit
+            .layer(hello())
+            .call(request.body(Body::empty()).unwrap()),
+    );
+    let printed = printed.lock().unwrap();
+    assert!(
+        printed.starts_with("Event { outcome: Admitted, passes: true, cost: 1"),
+        "{printed}"
+    );
+    assert!(!printed.contains("s3cret"), "{printed}");
+}
