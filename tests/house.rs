@@ -43,7 +43,7 @@ const MODULES: &[(&str, &[&str])] = &[
         &["algorithm", "clock", "each_of", "error", "key", "limit"],
     ),
     ("hold", &["decision", "key", "limit", "store"]),
-    ("observe", &["decision", "error"]),
+    ("observe", &["decision", "error", "store"]),
     ("response", &["decision", "error", "hold", "logged_once"]),
     (
         "limiter",
@@ -75,6 +75,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("http_body_util", &["response/"]),
     ("ipnet", &["key/client_ip/"]),
     ("itoa", &["response/"]),
+    ("metrics", &["observe/"]),
     ("parking_lot", &["store/local/"]),
     (
         "pin_project_lite",

@@ -24,6 +24,17 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// All of them, in the order of the enum.
+    #[cfg(feature = "metrics")]
+    pub(super) const ALL: [Self; 6] = [
+        Self::Admitted,
+        Self::Refused,
+        Self::Exempt,
+        Self::NoKey,
+        Self::Rejected,
+        Self::StoreError,
+    ];
+
     /// Its name in metrics and logs: `admitted`, `no_key` and so on.
     pub const fn name(self) -> &'static str {
         match self {

@@ -19,6 +19,7 @@
 //! | observer | what it does |
 //! |---|---|
 //! | a closure `\|event: &Event<'_, IpAddr>\| ..` | what you write; `IpAddr` is the type of the key |
+//! | `Metrics` (feature `metrics`) | counters and histograms for Prometheus and others |
 //! | `(A, B)` | two observers, one after the other |
 //!
 //! # A slow observer, and one that panics
@@ -72,7 +73,11 @@
 //! ```
 
 mod event;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod observer;
+#[cfg(feature = "metrics")]
+mod usage;
 mod watch;
 
 pub use self::{
@@ -80,5 +85,7 @@ pub use self::{
     observer::Observe,
     watch::{Observed, Silent},
 };
+#[cfg(feature = "metrics")]
+pub use self::{metrics::Metrics, usage::StoreUsage};
 #[doc(hidden)]
 pub use watch::Watch;

@@ -1,0 +1,271 @@
+//! Counters and histograms of what became of requests, for the crate `metrics`.
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
+
+use metrics::{Counter, Histogram, Unit, counter, describe_counter, describe_histogram, histogram};
+
+use crate::decision::PolicyDecision;
+
+use super::{Event, Observe, Outcome, StoreUsage};
+
+const REQUESTS: &str = "tollgate.requests";
+const UNITS: &str = "tollgate.units";
+const POLICY_REQUESTS: &str = "tollgate.policy.requests";
+const WAIT: &str = "tollgate.wait.duration";
+const STORE: &str = "tollgate.store.duration";
+
+/// The label value of policies beyond those that have counters of their own.
+const OTHER: &str = "_OTHER";
+
+/// Counts what becomes of requests, for the recorder of the crate `metrics`: Prometheus, StatsD,
+/// OpenTelemetry and others have one.
+///
+/// | name | kind | unit | labels | what |
+/// |---|---|---|---|---|
+/// | `tollgate.requests` | counter | requests | `limit`, `outcome` | what became of each request, by the [name](Outcome::name) of its outcome |
+/// | `tollgate.units` | counter | units | `limit`, `outcome` | the cost of each request that is `admitted` or `refused` |
+/// | `tollgate.policy.requests` | counter | requests | `limit`, `policy`, `outcome` | requests that were charged to a policy (`admitted`), and those that it refused (`refused`); of a tuple each member counts |
+/// | `tollgate.wait.duration` | histogram | seconds | `limit`, `outcome` | the delay of `admitted` requests that are delayed, and the wait that `refused` ones are told, if there is one |
+/// | `tollgate.store.duration` | histogram | seconds | `limit` | how long the store took to decide; [if asked for](Self::store_duration) |
+///
+/// Prometheus writes `_` for `.`: `tollgate_requests{limit="api",outcome="refused"}`.
+///
+/// - **Labels are bounded**: no key is one. `limit` is the name that this is made with, and
+///   `policy` that of the policy, for the first hundred; those that come later share the value
+///   `_OTHER`. So plans that are made up from requests fill no memory.
+/// - **Install the recorder first**: handles are registered when this is made, and those of a
+///   policy when it first decides, at the recorder that is installed then. Clones share them.
+/// - **Cost**: an admitted request of one policy is three counters, found without a lock.
+///
+/// # Example: what Prometheus scrapes
+///
+/// ```
+/// use axum::{Router, routing::get};
+/// use metrics_exporter_prometheus::PrometheusBuilder;
+/// use tollgate::{Quota, RateLimitLayer};
+/// use tollgate::{algorithm::FixedWindow, key::Global, observe::Metrics, store::LocalStore};
+/// # use tower::ServiceExt;
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let prometheus = PrometheusBuilder::new().install_recorder().unwrap();
+/// let daily = FixedWindow::new(Quota::per_day(2)).named("daily");
+/// let limit = RateLimitLayer::new(daily, LocalStore::new(), Global).observe(Metrics::new("api"));
+/// let app: Router = Router::new().route("/", get(|| async {})).layer(limit);
+/// # for _ in 0..5 {
+/// #     let request = axum::http::Request::get("/").body(axum::body::Body::empty()).unwrap();
+/// #     app.clone().oneshot(request).await.unwrap();
+/// # }
+/// // After five requests:
+/// let scraped = prometheus.render();
+/// assert!(scraped.contains(r#"tollgate_requests{limit="api",outcome="admitted"} 2"#));
+/// assert!(scraped.contains(
+///     r#"tollgate_policy_requests{limit="api",policy="daily",outcome="refused"} 3"#
+/// ));
+/// # });
+/// ```
+#[derive(Clone)]
+pub struct Metrics {
+    handles: Arc<Handles>,
+    store: Option<Histogram>,
+}
+
+/// The counters and histograms of one limit.
+struct Handles {
+    limit: String,
+    /// One for each outcome.
+    requests: [Counter; Outcome::ALL.len()],
+    admitted: Decided,
+    refused: Decided,
+    policies: Policies,
+}
+
+/// What is counted of requests that were decided about in one way.
+struct Decided {
+    units: Counter,
+    wait: Histogram,
+}
+
+impl Metrics {
+    /// Counts the requests of a layer, with this value of the label `limit`.
+    ///
+    /// Layers that are made with one name are counted together.
+    pub fn new(limit: impl Into<String>) -> Self {
+        describe();
+        let limit = limit.into();
+        let requests = Outcome::ALL.map(
+            |outcome| counter!(REQUESTS, "limit" => limit.clone(), "outcome" => outcome.name()),
+        );
+        let handles = Handles {
+            requests,
+            admitted: Decided::of(&limit, Outcome::Admitted),
+            refused: Decided::of(&limit, Outcome::Refused),
+            policies: Policies::default(),
+            limit,
+        };
+        Self {
+            handles: Arc::new(handles),
+            store: None,
+        }
+    }
+
+    /// Records how full or how healthy a store is: what its `usage()` returns, whenever you call
+    /// this. Do so every few seconds, or before each scrape.
+    ///
+    /// | name | kind | unit | labels | of |
+    /// |---|---|---|---|---|
+    /// | `tollgate.store.keys` | gauge | keys | `limit` | a `LocalStore`: keys that have an entry |
+    /// | `tollgate.store.overflow` | counter | decisions | `limit` | a `LocalStore`: decisions of the buckets that new keys share while it is full |
+    /// | `tollgate.redis.decisions` | counter | decisions | `limit`, `outcome` | a `RedisStore`: `admitted`, `refused`, `unavailable`, `misconfigured`, `invalid` |
+    /// | `tollgate.redis.in_flight` | gauge | commands | `limit` | a `RedisStore`: commands that wait for an answer |
+    /// | `tollgate.redis.reconnects` | counter | connections | `limit` | a `RedisStore`: connections that were replaced |
+    /// | `tollgate.redis.last_answer.age` | gauge | seconds | `limit` | a `RedisStore`: since when Redis has answered nothing |
+    pub fn record_usage(&self, usage: &impl StoreUsage) {
+        usage.record(&self.handles.limit);
+    }
+
+    /// Measures how long the store takes to decide, too: two more readings of the clock for each
+    /// request.
+    #[must_use]
+    pub fn store_duration(mut self) -> Self {
+        describe_histogram!(STORE, Unit::Seconds, "How long the store took to decide.");
+        self.store = Some(histogram!(STORE, "limit" => self.handles.limit.clone()));
+        self
+    }
+}
+
+impl<K> Observe<K> for Metrics {
+    fn observe(&self, event: &Event<'_, K>) {
+        let (handles, outcome) = (&*self.handles, event.outcome());
+        handles.requests[outcome as usize].increment(1);
+        let decided = match outcome {
+            Outcome::Admitted => &handles.admitted,
+            Outcome::Refused => &handles.refused,
+            _ => return self.record_store_time(event),
+        };
+        decided.units.increment(u64::from(event.cost()));
+        if let Some(decision) = event.decision() {
+            for policy in decision.policies() {
+                handles.count(policy, event.passes());
+            }
+            let wait = match event.passes() {
+                true => Some(decision.delay()).filter(|delay| !delay.is_zero()),
+                false => decision.retry_after(),
+            };
+            if let Some(wait) = wait {
+                decided.wait.record(wait);
+            }
+        }
+        self.record_store_time(event);
+    }
+
+    #[inline]
+    fn times_store(&self) -> bool {
+        self.store.is_some()
+    }
+}
+
+impl Metrics {
+    #[inline]
+    fn record_store_time<K>(&self, event: &Event<'_, K>) {
+        if let (Some(store), Some(took)) = (&self.store, event.store_time()) {
+            store.record(took);
+        }
+    }
+}
+
+impl Handles {
+    /// Counts a request that a policy was charged for or that it refused. A member of a tuple that
+    /// would have let a refused request through counts nothing.
+    fn count(&self, policy: &PolicyDecision, is_charged: bool) {
+        if !is_charged && policy.is_admitted() {
+            return;
+        }
+        let make = |name: &str| {
+            [Outcome::Admitted, Outcome::Refused].map(|outcome| {
+                counter!(
+                    POLICY_REQUESTS,
+                    "limit" => self.limit.clone(), "policy" => name.to_owned(),
+                    "outcome" => outcome.name()
+                )
+            })
+        };
+        let [admitted, refused] = self.policies.of(policy.policy(), make);
+        let counter = if is_charged { admitted } else { refused };
+        counter.increment(1);
+    }
+}
+
+impl Decided {
+    fn of(limit: &str, outcome: Outcome) -> Self {
+        let (limit, outcome) = (limit.to_owned(), outcome.name());
+        Self {
+            units: counter!(UNITS, "limit" => limit.clone(), "outcome" => outcome),
+            wait: histogram!(WAIT, "limit" => limit, "outcome" => outcome),
+        }
+    }
+}
+
+fn describe() {
+    describe_counter!(REQUESTS, Unit::Count, "What became of each request.");
+    describe_counter!(UNITS, Unit::Count, "The cost of each request.");
+    describe_counter!(
+        POLICY_REQUESTS,
+        Unit::Count,
+        "Requests that were charged to a policy, and those that it refused."
+    );
+    describe_histogram!(
+        WAIT,
+        Unit::Seconds,
+        "The delay of admitted requests, and the wait that refused ones are told."
+    );
+}
+
+/// The counters of the policies by their names, in a list that only grows: found without a lock.
+#[derive(Default)]
+struct Policies {
+    first: OnceLock<Box<Policy>>,
+}
+
+struct Policy {
+    name: String,
+    /// Of the requests that it admitted, and of those that it refused.
+    counters: [Counter; 2],
+    next: OnceLock<Box<Policy>>,
+}
+
+/// So many policies have counters of their own.
+const MAX_POLICIES: usize = 100;
+
+impl Policies {
+    /// The counters of the policy of this name, which are made if it is new.
+    fn of(&self, name: &str, make: impl Fn(&str) -> [Counter; 2]) -> &[Counter; 2] {
+        let mut place = &self.first;
+        for places_left in (0..=MAX_POLICIES).rev() {
+            let policy = place.get_or_init(|| {
+                let name = if places_left == 0 { OTHER } else { name };
+                Box::new(Policy {
+                    name: name.to_owned(),
+                    counters: make(name),
+                    next: OnceLock::new(),
+                })
+            });
+            if places_left == 0 || policy.name == name {
+                return &policy.counters;
+            }
+            place = &policy.next;
+        }
+        unreachable!("the last place takes every name")
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics")
+            .field("limit", &self.handles.limit)
+            .field("times_store", &self.store.is_some())
+            .finish_non_exhaustive()
+    }
+}

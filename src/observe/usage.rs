@@ -1,0 +1,55 @@
+//! How full and how healthy a store is, as metrics.
+
+use metrics::{counter, gauge};
+
+use crate::store::local;
+
+/// How a store is, for [`Metrics::record_usage`](super::Metrics::record_usage): what the `usage()`
+/// of a [`LocalStore`](crate::store::LocalStore) or a `RedisStore` returns. It is sealed.
+pub trait StoreUsage: sealed::Sealed {
+    /// Records it with this value of the label `limit`.
+    #[doc(hidden)]
+    fn record(&self, limit: &str);
+}
+
+mod sealed {
+    /// Seals `StoreUsage`.
+    pub trait Sealed {}
+
+    impl Sealed for crate::store::local::Usage {}
+    #[cfg(feature = "redis")]
+    impl Sealed for crate::store::RedisUsage {}
+}
+
+impl StoreUsage for local::Usage {
+    fn record(&self, limit: &str) {
+        let label = || limit.to_owned();
+        gauge!("tollgate.store.keys", "limit" => label()).set(self.keys as f64);
+        let overflow = counter!("tollgate.store.overflow", "limit" => label());
+        overflow.absolute(self.overflow_decisions);
+    }
+}
+
+#[cfg(feature = "redis")]
+impl StoreUsage for crate::store::RedisUsage {
+    fn record(&self, limit: &str) {
+        let label = || limit.to_owned();
+        for (outcome, decisions) in [
+            ("admitted", self.admitted),
+            ("refused", self.refused),
+            ("unavailable", self.unavailable),
+            ("misconfigured", self.misconfigured),
+            ("invalid", self.invalid),
+        ] {
+            let counter =
+                counter!("tollgate.redis.decisions", "limit" => label(), "outcome" => outcome);
+            counter.absolute(decisions);
+        }
+        gauge!("tollgate.redis.in_flight", "limit" => label()).set(self.in_flight as f64);
+        counter!("tollgate.redis.reconnects", "limit" => label()).absolute(self.reconnects);
+        if let Some(answered) = self.last_answer {
+            let age = gauge!("tollgate.redis.last_answer.age", "limit" => label());
+            age.set(answered.elapsed().as_secs_f64());
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! What Prometheus is told of the requests of a layer, by its own recorder.
+#![cfg(feature = "metrics")]
+
+mod support;
+
+use std::{convert::Infallible, time::Duration};
+
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use tollgate::{
+    OnStoreError, Quota, RateLimitLayer, StoreErrorKind,
+    algorithm::{FixedWindow, LeakyBucket},
+    choice::by_request,
+    key::{Global, from_fn},
+    observe::Metrics,
+    response::AsError,
+    store::LocalStore,
+};
+use tower::{Layer, Service, ServiceExt};
+
+use support::{Broken, Echo, by_hand};
+
+/// A recorder for this thread, with one bucket of a minute in each histogram.
+fn prometheus() -> (metrics::LocalRecorderGuard<'static>, PrometheusHandle) {
+    let builder = PrometheusBuilder::new();
+    let builder = builder.set_buckets_for_metric(Matcher::Prefix("tollgate".into()), &[60.0]);
+    let recorder = builder.unwrap().build_recorder();
+    let handle = recorder.handle();
+    // It lives as long as the test's process.
+    let recorder = Box::leak(Box::new(recorder));
+    (metrics::set_default_local_recorder(recorder), handle)
+}
+
+/// The samples of this metric, in alphabetical order, without its name.
+fn samples(handle: &PrometheusHandle, metric: &str) -> Vec<String> {
+    let rendered = handle.render();
+    let of_metric = rendered
+        .lines()
+        .filter_map(|line| line.strip_prefix(metric));
+    let mut samples: Vec<_> = of_metric
+        .filter(|line| line.starts_with('{') && !line.ends_with("} 0"))
+        .map(str::to_owned)
+        .collect();
+    samples.sort();
+    samples
+}
+
+/// Sends these requests, each of which is its own cost.
+async fn send<S: Service<u32, Response = u32>>(
+    service: &mut S,
+    costs: impl IntoIterator<Item = u32>,
+) {
+    for cost in costs {
+        let Ok(ready) = service.ready().await else {
+            panic!("an echo is always ready")
+        };
+        let _ = ready.call(cost).await;
+    }
+}
+
+#[tokio::test]
+async fn requests_and_their_units_are_counted_by_outcome_and_by_policy() {
+    let (_recorder, handle) = prometheus();
+    let daily = FixedWindow::new(Quota::per_day(100)).named("daily");
+    let hourly = FixedWindow::new(Quota::per_hour(9)).named("hourly");
+    let even = from_fn(|number: &u32| match number {
+        8 => Ok(None),
+        7 => Err((http::StatusCode::BAD_REQUEST, "seven")),
+        _ => Ok(Some(())),
+    });
+    let mut service = RateLimitLayer::new((daily, hourly), by_hand().1, even)
+        .cost(|number: &u32| *number)
+        .exempt(|number: &u32| *number == 6)
+        .respond_with(AsError)
+        .observe(Metrics::new("api"))
+        .layer(Echo::default());
+    send(&mut service, [5, 4, 3, 6, 7, 8, 8]).await;
+    assert_eq!(
+        samples(&handle, "tollgate_requests"),
+        [
+            r#"{limit="api",outcome="admitted"} 2"#,
+            r#"{limit="api",outcome="exempt"} 1"#,
+            r#"{limit="api",outcome="no_key"} 2"#,
+            r#"{limit="api",outcome="refused"} 1"#,
+            r#"{limit="api",outcome="rejected"} 1"#,
+        ]
+    );
+    assert_eq!(
+        samples(&handle, "tollgate_units"),
+        [
+            r#"{limit="api",outcome="admitted"} 9"#,
+            r#"{limit="api",outcome="refused"} 3"#
+        ]
+    );
+    assert_eq!(
+        samples(&handle, "tollgate_policy_requests"),
+        [
+            r#"{limit="api",policy="daily",outcome="admitted"} 2"#,
+            r#"{limit="api",policy="hourly",outcome="admitted"} 2"#,
+            r#"{limit="api",policy="hourly",outcome="refused"} 1"#,
+        ]
+    );
+    // The next hour begins more than a minute later.
+    assert_eq!(
+        samples(&handle, "tollgate_wait_duration_bucket"),
+        [r#"{limit="api",outcome="refused",le="+Inf"} 1"#]
+    );
+    assert_eq!(samples(&handle, "tollgate_store_duration_count"), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_decide_is_counted() {
+    let (_recorder, handle) = prometheus();
+    for choice in [OnStoreError::Refuse, OnStoreError::Admit] {
+        let daily = FixedWindow::new(Quota::per_day(1));
+        let mut service = RateLimitLayer::new(daily, Broken(StoreErrorKind::Unavailable), Global)
+            .on_store_error(choice)
+            .respond_with(AsError)
+            .observe(Metrics::new("down").store_duration())
+            .layer(Echo::default());
+        send(&mut service, [1]).await;
+    }
+    assert_eq!(
+        samples(&handle, "tollgate_requests"),
+        [r#"{limit="down",outcome="store_error"} 2"#]
+    );
+    assert_eq!(
+        samples(&handle, "tollgate_store_duration_count"),
+        [r#"{limit="down"} 2"#]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delay_is_recorded_and_only_where_there_is_one() {
+    let (_recorder, handle) = prometheus();
+    let queue = LeakyBucket::new(Quota::per_second(10)).capacity(3).queue();
+    let mut service = RateLimitLayer::new(queue, by_hand().1, Global)
+        .respond_with(AsError)
+        .observe(Metrics::new("queue"))
+        .layer(Echo::default());
+    send(&mut service, [1, 1, 1]).await;
+    assert_eq!(
+        samples(&handle, "tollgate_wait_duration_count"),
+        [r#"{limit="queue",outcome="admitted"} 2"#]
+    );
+    let [sum] = &samples(&handle, "tollgate_wait_duration_sum")[..] else {
+        panic!("one sum")
+    };
+    let seconds: f64 = sum.split(' ').next_back().unwrap().parse().unwrap();
+    assert!((seconds - 0.3).abs() < 1e-9, "{sum}");
+}
+
+#[tokio::test]
+async fn policies_that_are_made_up_from_requests_share_one_label() {
+    let (_recorder, handle) = prometheus();
+    let plan = by_request(|number: &u32| {
+        FixedWindow::new(Quota::per_day(1_000)).named(format!("plan-{number}"))
+    });
+    let key = from_fn(|_: &u32| Ok::<_, Infallible>(Some(())));
+    let mut service = RateLimitLayer::new(plan, LocalStore::new(), key)
+        .respond_with(AsError)
+        .observe(Metrics::new("plans"))
+        .layer(Echo::default());
+    send(&mut service, 0..300).await;
+    // Those that were first keep their own.
+    send(&mut service, [0, 99, 100]).await;
+    let samples = samples(&handle, "tollgate_policy_requests");
+    assert_eq!(samples.len(), 101, "{samples:?}");
+    for line in [
+        r#"{limit="plans",policy="plan-0",outcome="admitted"} 2"#,
+        r#"{limit="plans",policy="plan-99",outcome="admitted"} 2"#,
+        r#"{limit="plans",policy="_OTHER",outcome="admitted"} 201"#,
+    ] {
+        assert!(samples.iter().any(|sample| sample == line), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn clones_and_layers_of_one_name_are_counted_together_and_no_key_is_told() {
+    let (_recorder, handle) = prometheus();
+    let metrics = Metrics::new("shared");
+    for metrics in [metrics.clone(), metrics, Metrics::new("shared")] {
+        let secret = from_fn(|_: &u32| Ok::<_, Infallible>(Some("s3cret".to_owned())));
+        let daily = FixedWindow::new(Quota::per_day(1));
+        let mut service = RateLimitLayer::new(daily, LocalStore::new(), secret)
+            .respond_with(AsError)
+            .observe(metrics)
+            .layer(Echo::default());
+        send(&mut service, [1, 1]).await;
+    }
+    assert_eq!(
+        samples(&handle, "tollgate_requests"),
+        [
+            r#"{limit="shared",outcome="admitted"} 3"#,
+            r#"{limit="shared",outcome="refused"} 3"#,
+        ]
+    );
+    assert!(!handle.render().contains("s3cret"));
+}
+
+#[tokio::test]
+async fn how_full_a_store_is_can_be_recorded() {
+    let (_recorder, handle) = prometheus();
+    let store = LocalStore::builder().max_keys(2).build();
+    let metrics = Metrics::new("full");
+    let own = from_fn(|number: &u32| Ok::<_, Infallible>(Some(*number)));
+    let minutely = FixedWindow::new(Quota::new(9, Duration::from_secs(86_400)));
+    let mut service = RateLimitLayer::new(minutely, store.clone(), own)
+        .respond_with(AsError)
+        .observe(metrics.clone())
+        .layer(Echo::default());
+    send(&mut service, 0..5).await;
+    for _ in 0..2 {
+        metrics.record_usage(&store.usage());
+    }
+    assert_eq!(
+        samples(&handle, "tollgate_store_keys"),
+        [r#"{limit="full"} 2"#]
+    );
+    assert_eq!(
+        samples(&handle, "tollgate_store_overflow"),
+        [r#"{limit="full"} 3"#]
+    );
+}
