@@ -95,7 +95,14 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("tower_service", &["layer/"]),
     (
         "tracing",
-        &["cost.rs", "key/", "layer/", "response/", "store/"],
+        &[
+            "cost.rs",
+            "key/",
+            "layer/",
+            "observe/trace.rs",
+            "response/",
+            "store/",
+        ],
     ),
 ];
 

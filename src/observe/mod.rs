@@ -20,6 +20,7 @@
 //! |---|---|
 //! | a closure `\|event: &Event<'_, IpAddr>\| ..` | what you write; `IpAddr` is the type of the key |
 //! | `Metrics` (feature `metrics`) | counters and histograms for Prometheus and others |
+//! | [`Trace`] | fields on the current span, and a line in the log for a refusal, once a minute and key |
 //! | `(A, B)` | two observers, one after the other |
 //!
 //! # A slow observer, and one that panics
@@ -76,6 +77,7 @@ mod event;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod observer;
+mod trace;
 #[cfg(feature = "metrics")]
 mod usage;
 mod watch;
@@ -83,6 +85,7 @@ mod watch;
 pub use self::{
     event::{Event, Outcome},
     observer::Observe,
+    trace::Trace,
     watch::{Observed, Silent},
 };
 #[cfg(feature = "metrics")]

@@ -1,0 +1,317 @@
+//! What became of requests, in the spans and the log of `tracing`.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    fmt::{self, Debug, Write},
+    hash::{BuildHasher, Hash, RandomState},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use tracing::{Span, field::display};
+
+use crate::decision::Decision;
+
+use super::{Event, Observe, Outcome};
+
+/// So many keys are remembered, so that each is logged once in a period.
+const MAX_KEYS: usize = 1_000;
+
+/// A key is cut off after so many characters.
+const MAX_KEY_LEN: usize = 200;
+
+/// Tells the current span what became of its request, and logs a refusal at most once for each key
+/// and minute.
+///
+/// - **Span**: these fields are recorded if the span that is current declares them (as
+///   [`tracing::field::Empty`](https://docs.rs/tracing/latest/tracing/field/struct.Empty.html)):
+///   `tollgate.outcome`, `tollgate.passes`, `tollgate.cost`, `tollgate.key`, and of what was
+///   decided `tollgate.policy` (the one that binds), `tollgate.remaining`, and
+///   `tollgate.wait_seconds`, the wait of a refused request or the delay of an admitted one.
+/// - **Log**: an event named `observe.refused`, at level `info`, with target `tollgate::observe`
+///   and the fields `key`, `policy`, `cost`, `wait_seconds` and `not_logged`: how many refusals,
+///   of all keys, were left out since the last line.
+/// - **Memory** is bounded: a thousand keys, as a hash each. While so many were logged within one
+///   period, the refusals of others are left out.
+/// - **Keys** are printed by their `Debug`, so what that hides stays hidden. Control characters are
+///   escaped, so that a key cannot begin a line of its own, and it is cut off after 200 characters.
+///
+/// Clones share what was logged. Store errors are logged by the store.
+///
+/// # Example: refusals in the log, and the outcome in the request's span
+///
+/// ```
+/// use std::time::Duration;
+/// use axum::{Router, extract::Request, routing::get};
+/// use tollgate::{Quota, RateLimitLayer};
+/// use tollgate::{algorithm::TokenBucket, key::PeerIp, observe::Trace, store::LocalStore};
+/// use tower::ServiceBuilder;
+///
+/// let quota = TokenBucket::new(Quota::per_second(20));
+/// let limit = RateLimitLayer::new(quota, LocalStore::new(), PeerIp::new())
+///     .observe(Trace::new().every(Duration::from_secs(10)));
+/// // With tower-http a `TraceLayer` around it makes the span:
+/// // .make_span_with(|_: &Request| info_span!("request", tollgate.outcome = field::Empty))
+/// let app: Router = Router::new().route("/", get(|| async {})).layer(limit);
+/// # let _ = app;
+/// ```
+#[derive(Clone)]
+pub struct Trace {
+    period: Duration,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// Seeded at random, so that nobody can choose keys that hide another.
+    hasher: RandomState,
+    logged: Mutex<Logged>,
+}
+
+/// Which keys were logged within the period.
+#[derive(Default)]
+struct Logged {
+    /// In the order in which they were logged.
+    times: VecDeque<(Instant, u64)>,
+    keys: HashSet<u64>,
+    left_out: u64,
+}
+
+impl Trace {
+    /// Logs a refusal at most once for each key and minute.
+    pub fn new() -> Self {
+        Self {
+            period: Duration::from_secs(60),
+            shared: Arc::default(),
+        }
+    }
+
+    /// Logs a refusal at most once for each key and this time.
+    #[must_use]
+    pub fn every(mut self, period: Duration) -> Self {
+        self.period = period;
+        self
+    }
+}
+
+impl Default for Trace {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K: Debug + Hash> Observe<K> for Trace {
+    fn observe(&self, event: &Event<'_, K>) {
+        let (span, is_refused) = (Span::current(), event.outcome() == Outcome::Refused);
+        if span.is_disabled() && !is_refused {
+            return;
+        }
+        let decision = event.decision();
+        record(&span, event, decision.as_ref());
+        if let (true, Some(key), Some(decision)) = (is_refused, event.key(), &decision) {
+            self.log(key, event.cost(), decision);
+        }
+    }
+}
+
+impl Trace {
+    fn log<K: Debug + Hash>(&self, key: &K, cost: u32, decision: &Decision) {
+        if !tracing::enabled!(target: "tollgate::observe", tracing::Level::INFO) {
+            return;
+        }
+        let hash = self.shared.hasher.hash_one(key);
+        let logged = self.shared.logged.lock();
+        let mut logged = logged.unwrap_or_else(PoisonError::into_inner);
+        let is_due = logged.is_due(hash, self.period, Instant::now());
+        // The subscriber is called without the lock.
+        drop(logged);
+        if let Some(not_logged) = is_due {
+            tracing::info!(
+                name: "observe.refused",
+                target: "tollgate::observe",
+                key = %printed(key),
+                policy = %one_line(decision.policy()),
+                cost,
+                wait_seconds = wait(decision).map(|wait| wait.as_secs_f64()),
+                not_logged,
+                "a request was refused"
+            );
+        }
+    }
+}
+
+impl Logged {
+    /// Whether the refusal of this key is to be logged: if so, how many were left out before it.
+    fn is_due(&mut self, key: u64, period: Duration, now: Instant) -> Option<u64> {
+        while let Some((logged, old)) = self.times.front()
+            && now.saturating_duration_since(*logged) >= period
+        {
+            self.keys.remove(old);
+            self.times.pop_front();
+        }
+        if self.keys.len() >= MAX_KEYS || !self.keys.insert(key) {
+            self.left_out = self.left_out.saturating_add(1);
+            return None;
+        }
+        self.times.push_back((now, key));
+        Some(std::mem::take(&mut self.left_out))
+    }
+}
+
+/// Records what the span has declared.
+fn record<K: Debug>(span: &Span, event: &Event<'_, K>, decision: Option<&Decision>) {
+    if span.is_disabled() {
+        return;
+    }
+    span.record("tollgate.outcome", event.outcome().name());
+    span.record("tollgate.passes", event.passes());
+    span.record("tollgate.cost", event.cost());
+    // Printing it costs more than the rest.
+    if let Some(key) = event.key().filter(|_| span.has_field("tollgate.key")) {
+        span.record("tollgate.key", display(printed(key)));
+    }
+    if let Some(decision) = decision {
+        span.record("tollgate.policy", one_line(decision.policy()));
+        span.record("tollgate.remaining", decision.remaining());
+        if let Some(wait) = wait(decision) {
+            span.record("tollgate.wait_seconds", wait.as_secs_f64());
+        }
+    }
+}
+
+/// The wait of a refused request, or the delay of an admitted one.
+fn wait(decision: &Decision) -> Option<Duration> {
+    match decision.is_admitted() {
+        true => Some(decision.delay()).filter(|delay| !delay.is_zero()),
+        false => decision.retry_after(),
+    }
+}
+
+/// The `Debug` form of a key, on one line and not too long.
+fn printed(key: &impl Debug) -> String {
+    let mut line = OneLine::default();
+    // Its error says that the key is cut off.
+    let _ = write!(line, "{key:?}");
+    line.text
+}
+
+fn one_line(text: &str) -> String {
+    let mut line = OneLine::default();
+    let _ = line.write_str(text);
+    line.text
+}
+
+/// Text whose control characters are escaped, up to a length.
+#[derive(Default)]
+struct OneLine {
+    text: String,
+    len: usize,
+}
+
+impl Write for OneLine {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for character in text.chars() {
+            if self.len == MAX_KEY_LEN {
+                self.text.push('…');
+                self.len += 1;
+            }
+            if self.len > MAX_KEY_LEN {
+                return Err(fmt::Error);
+            }
+            self.len += 1;
+            match character {
+                // Line and paragraph separators, and what turns the direction of a line.
+                '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}' => {
+                    self.text.extend(character.escape_unicode());
+                }
+                _ if character.is_control() => self.text.extend(character.escape_default()),
+                _ => self.text.push(character),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trace")
+            .field("period", &self.period)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PERIOD: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_key_is_logged_once_in_a_period_and_the_rest_is_counted() {
+        let (mut logged, start) = (Logged::default(), Instant::now());
+        let mut is_due = |key, seconds| {
+            let now = start + Duration::from_secs(seconds);
+            logged.is_due(key, PERIOD, now)
+        };
+        assert_eq!(
+            [is_due(1, 0), is_due(1, 0), is_due(1, 59)],
+            [Some(0), None, None]
+        );
+        assert_eq!(is_due(2, 59), Some(2));
+        assert_eq!(
+            [is_due(1, 60), is_due(2, 118), is_due(1, 119)],
+            [Some(0), None, None]
+        );
+        assert_eq!(is_due(1, 120), Some(2));
+    }
+
+    #[test]
+    fn a_flood_of_keys_takes_no_more_memory_and_is_logged_no_more() {
+        let (mut logged, start) = (Logged::default(), Instant::now());
+        let due = (0..100_000).filter(|key| logged.is_due(*key, PERIOD, start).is_some());
+        assert_eq!(due.count(), MAX_KEYS);
+        assert_eq!([logged.keys.len(), logged.times.len()], [MAX_KEYS; 2]);
+        assert!(logged.keys.capacity() <= 2 * MAX_KEYS && logged.times.capacity() <= 2 * MAX_KEYS);
+        let left_out = 100_000 - MAX_KEYS as u64;
+        assert_eq!(logged.is_due(7, PERIOD, start + PERIOD), Some(left_out));
+        assert_eq!(logged.keys.len(), 1);
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_logs_nothing_twice() {
+        let (mut logged, start) = (Logged::default(), Instant::now());
+        assert_eq!(logged.is_due(1, PERIOD, start + PERIOD), Some(0));
+        assert_eq!(logged.is_due(1, PERIOD, start), None);
+    }
+
+    #[test]
+    fn a_key_stays_on_its_line() {
+        struct Hostile(&'static str);
+
+        impl Debug for Hostile {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.0)
+            }
+        }
+
+        for (key, line) in [
+            ("a\nINFO b", "a\\nINFO b"),
+            ("\r\t\0\u{1b}[31m\u{7f}", "\\r\\t\\u{0}\\u{1b}[31m\\u{7f}"),
+            (
+                "\u{85}\u{2028}\u{2029}\u{202e}",
+                "\\u{85}\\u{2028}\\u{2029}\\u{202e}",
+            ),
+            ("é 日本 \"q\"", "é 日本 \"q\""),
+        ] {
+            assert_eq!(printed(&Hostile(key)), line);
+            assert!(
+                printed(&key)
+                    .chars()
+                    .all(|character| !character.is_control())
+            );
+        }
+        assert_eq!(one_line(&"x".repeat(MAX_KEY_LEN)), "x".repeat(MAX_KEY_LEN));
+        let long = one_line(&"\n".repeat(10 * MAX_KEY_LEN));
+        assert_eq!(long, "\\n".repeat(MAX_KEY_LEN) + "…");
+    }
+}

@@ -1,0 +1,228 @@
+//! What `Trace` writes into spans and into the log, as `tracing-subscriber` prints it.
+#![cfg(feature = "layer")]
+
+mod support;
+
+use std::{
+    convert::Infallible,
+    io,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use tollgate::{
+    Quota, RateLimitLayer, StoreErrorKind,
+    algorithm::FixedWindow,
+    key::{Global, from_fn},
+    observe::Trace,
+    response::AsError,
+    store::LocalStore,
+};
+use tower::{Layer, Service, ServiceExt};
+use tracing::{Instrument, Level, field::Empty, info_span, subscriber::DefaultGuard};
+use tracing_subscriber::fmt::{MakeWriter, Subscriber, format::FmtSpan};
+
+use support::{Broken, Echo, Remote, by_hand};
+
+/// What is logged on this thread, as lines.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn listen(&self, level: Level) -> DefaultGuard {
+        let subscriber = Subscriber::builder()
+            .with_max_level(level)
+            .with_span_events(FmtSpan::CLOSE)
+            .with_ansi(false)
+            .without_time()
+            .with_writer(self.clone())
+            .finish();
+        tracing::subscriber::set_default(subscriber)
+    }
+
+    /// What was logged since the last time.
+    fn lines(&self) -> Vec<String> {
+        let bytes = std::mem::take(&mut *self.0.lock().unwrap());
+        let text = String::from_utf8(bytes).unwrap();
+        text.lines().map(|line| line.trim().to_owned()).collect()
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Log {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
+}
+
+fn daily(units: u64) -> FixedWindow {
+    FixedWindow::new(Quota::per_day(units)).named("daily")
+}
+
+/// Sends these requests, and tells how many were admitted.
+async fn send<S, Req>(service: &S, requests: impl IntoIterator<Item = Req>) -> usize
+where
+    S: Service<Req> + Clone,
+{
+    let mut admitted = 0;
+    for request in requests {
+        admitted += usize::from(service.clone().oneshot(request).await.is_ok());
+    }
+    admitted
+}
+
+#[tokio::test]
+async fn a_refusal_is_logged_once_for_each_key_and_period() {
+    let log = Log::default();
+    let _listening = log.listen(Level::INFO);
+    let own = from_fn(|number: &u32| Ok::<_, Infallible>(Some(format!("key {number}"))));
+    let trace = Trace::new();
+    let service = RateLimitLayer::new(daily(1), by_hand().1, own)
+        .respond_with(AsError)
+        .observe(trace.clone())
+        .layer(Echo::default());
+    assert_eq!(send(&service, [7, 7, 7, 7]).await, 1);
+    // A clone knows what was logged.
+    let other = RateLimitLayer::new(daily(1), by_hand().1, own);
+    let other = other
+        .respond_with(AsError)
+        .observe(trace)
+        .layer(Echo::default());
+    assert_eq!(send(&other, [7, 7, 8, 8]).await, 2);
+    let line = |key, not_logged| {
+        format!(
+            r#"INFO tollgate::observe: a request was refused key="key {key}" policy=daily cost=1 wait_seconds=86400.0 not_logged={not_logged}"#
+        )
+    };
+    assert_eq!(log.lines(), [line(7, 0), line(8, 3)]);
+}
+
+#[tokio::test]
+async fn a_refusal_is_logged_again_when_the_period_is_over() {
+    let log = Log::default();
+    let _listening = log.listen(Level::INFO);
+    let service = RateLimitLayer::new(daily(0), LocalStore::new(), Global)
+        .respond_with(AsError)
+        .observe(Trace::new().every(Duration::ZERO))
+        .layer(Echo::default());
+    assert_eq!(send(&service, [1, 2]).await, 0);
+    assert_eq!(log.lines().len(), 2);
+}
+
+#[tokio::test]
+async fn a_key_cannot_begin_a_line_of_the_log() {
+    #[derive(Clone, PartialEq, Eq, Hash)]
+    struct Raw(&'static str);
+
+    impl std::fmt::Debug for Raw {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str(self.0)
+        }
+    }
+
+    let log = Log::default();
+    let _listening = log.listen(Level::INFO);
+    let raw = from_fn(|_: &u32| Ok::<_, Infallible>(Some(Raw("a\r\nERROR b\u{1b}[2J\u{2028}"))));
+    let service = RateLimitLayer::new(daily(0), LocalStore::new(), raw)
+        .respond_with(AsError)
+        .observe(Trace::new())
+        .layer(Echo::default());
+    let span = info_span!("request", tollgate.key = Empty);
+    send(&service, [1]).instrument(span).await;
+    let lines = log.lines();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    for line in lines {
+        let key = r"a\r\nERROR b\u{1b}[2J\u{2028}";
+        assert!(line.contains(key), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn the_span_of_a_request_is_told_what_became_of_it_if_it_has_the_fields() {
+    let log = Log::default();
+    let _listening = log.listen(Level::INFO);
+    let own = from_fn(|number: &u32| match number {
+        9 => Err((http::StatusCode::BAD_REQUEST, "nine")),
+        8 => Ok(None),
+        number => Ok(Some(*number)),
+    });
+    let service = RateLimitLayer::new(daily(1), Remote(by_hand().1), own)
+        .respond_with(AsError)
+        .exempt(|number: &u32| *number == 6)
+        .observe(Trace::new())
+        .layer(Echo::default());
+    let down = RateLimitLayer::new(daily(1), Broken(StoreErrorKind::Unavailable), Global)
+        .respond_with(AsError)
+        .observe(Trace::new())
+        .layer(Echo::default());
+    let span = || {
+        info_span!(
+            "request",
+            tollgate.outcome = Empty,
+            tollgate.passes = Empty,
+            tollgate.cost = Empty,
+            tollgate.key = Empty,
+            tollgate.policy = Empty,
+            tollgate.remaining = Empty,
+            tollgate.wait_seconds = Empty,
+        )
+    };
+    for number in [7, 7, 6, 8, 9] {
+        send(&service, [number]).instrument(span()).await;
+    }
+    send(&down, [7]).instrument(span()).await;
+    // A span that declares one field is told that one.
+    let few = info_span!("few", tollgate.outcome = Empty);
+    send(&service, [5]).instrument(few).await;
+    let closed = |line: &String| line.ends_with(": close");
+    let spans: Vec<_> = log.lines().into_iter().filter(closed).collect();
+    let fields = spans.iter().map(|line| {
+        let (start, end) = (line.find('{').unwrap(), line.find('}').unwrap());
+        line[start + 1..end].replace("tollgate.", "")
+    });
+    assert_eq!(
+        fields.collect::<Vec<_>>(),
+        [
+            r#"outcome="admitted" passes=true cost=1 key=7 policy="daily" remaining=0"#,
+            r#"outcome="refused" passes=false cost=1 key=7 policy="daily" remaining=0 wait_seconds=86400.0"#,
+            r#"outcome="exempt" passes=true cost=0"#,
+            r#"outcome="no_key" passes=true cost=0"#,
+            r#"outcome="rejected" passes=false cost=0"#,
+            r#"outcome="store_error" passes=false cost=1 key=()"#,
+            r#"outcome="admitted""#,
+        ]
+    );
+}
+
+#[tokio::test]
+async fn nothing_is_remembered_of_a_key_that_nobody_logs() {
+    let log = Log::default();
+    let trace = Trace::new();
+    let service = RateLimitLayer::new(daily(0), LocalStore::new(), Global)
+        .respond_with(AsError)
+        .observe(trace)
+        .layer(Echo::default());
+    let listening = log.listen(Level::WARN);
+    assert_eq!(send(&service, [1, 2]).await, 0);
+    assert!(log.lines().is_empty());
+    drop(listening);
+    let _listening = log.listen(Level::INFO);
+    assert_eq!(send(&service, [3]).await, 0);
+    let lines = log.lines();
+    assert!(
+        lines.len() == 1 && lines[0].ends_with("not_logged=0"),
+        "{lines:?}"
+    );
+}
