@@ -2,9 +2,6 @@
 
 use crate::{
     choice::Choose,
-    decision::Decision,
-    error::StoreError,
-    hold::{EndsWhen, Hold},
     key::Key,
     limit::Limit,
     store::{AsKey, Store},
@@ -18,7 +15,7 @@ mod operation;
 mod until_ready;
 
 pub use call::Call;
-pub use operation::{Check, Debit, Operation, Peek, Refund, Reset};
+pub use operation::{Check, Debit, Operation, Peek, Refund, Reset, TakeHold};
 
 /// Decides by key, without a request: an [algorithm](crate::algorithm) and a [store](crate::store).
 ///
@@ -117,8 +114,8 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
         Call::new(self, key, Check { cost })
     }
 
-    /// What a cost of 1 would be told; charges nothing. A queue tells no [delay](Decision::delay),
-    /// as nothing waits.
+    /// What a cost of 1 would be told; charges nothing. A queue tells no
+    /// [delay](crate::Decision::delay), as nothing waits.
     ///
     /// # Errors
     ///
@@ -187,8 +184,8 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
         Call::new(self, key, Refund { cost })
     }
 
-    /// Holds the cost until it is [settled](Hold::settle) with what was really spent, or refuses
-    /// it, which changes nothing; the refusal is the inner error.
+    /// Holds the cost until it is [settled](crate::Hold::settle) with what was really spent, or
+    /// refuses it, which changes nothing; the refusal is the inner error.
     ///
     /// Members that are not [settled](crate::algorithm::Settled) are charged at once. A place of
     /// [`InFlight`](crate::algorithm::InFlight) is given back when the hold is settled or dropped.
@@ -210,25 +207,17 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
     ///     Ok(hold) => hold.settle(450).await?,
     ///     Err(refused) => panic!("come back in {:?}", refused.retry_after()),
     /// }
-    /// assert!(limiter.hold("bob", 600).await?.is_err());
+    /// assert!(limiter.hold("bob", 600).now().is_err()); // a local store answers at once
     /// # Ok::<(), tollgate::StoreError>(())
     /// # }).unwrap();
     /// ```
-    pub async fn hold<K, Q>(&self, key: &Q, cost: u32) -> Result<Result<Hold, Decision>, StoreError>
+    pub fn hold<'a, K, Q>(&'a self, key: &'a Q, cost: u32) -> Call<'a, TakeHold, C, S, K, Q>
     where
         K: Key,
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
     {
-        let choice = self.algorithm.choose(&());
-        let limit = self.algorithm.limit(&choice);
-        let verdict = self.store.decide(limit, key, cost).wait().await?;
-        if !verdict.admitted {
-            return Ok(Err(limit.decision_of(&verdict.snapshot)));
-        }
-        let (limit, store, key) = (limit.clone(), self.store.clone(), key.to_owned());
-        let held = (verdict.snapshot, cost);
-        Ok(Ok(Hold::new(limit, store, key, held, EndsWhen::Settled)))
+        Call::new(self, key, TakeHold { cost })
     }
 
     /// Charges units whether they fit or not: a penalty, or a bill that comes later. The next

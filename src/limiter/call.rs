@@ -23,7 +23,8 @@ pin_project! {
     /// that, nothing is charged.
     ///
     /// It is what every method of [`RateLimiter`] returns: a `Call<Check, ..>` brings a
-    /// [`Decision`](crate::Decision), a `Call<Refund, ..>` only its end.
+    /// [`Decision`](crate::Decision), a `Call<TakeHold, ..>` a [`Hold`](crate::Hold) or a refusal,
+    /// a `Call<Refund, ..>` only its end.
     ///
     /// Hand-written future: avoids moving `Decision`. As an async block a check takes 13
     /// instructions more, of 345 (counted by callgrind; `benches/peers`, bin `instructions`, counts
@@ -108,7 +109,8 @@ where
         let (algorithm, store) = (self.limiter.algorithm(), self.limiter.store());
         let choice = algorithm.choose(&());
         let limit = algorithm.limit(&choice);
-        Op::tell(limit, self.operation.ask_now(store, limit, self.key))
+        let answered = self.operation.ask_now(store, limit, self.key);
+        self.operation.tell(store, limit, self.key, answered)
     }
 }
 
@@ -135,7 +137,9 @@ where
                         Answer::Now(answered) => {
                             this.state.set(State::Done);
                             return Poll::Ready(match answered {
-                                Ok(answered) => Ok(Op::tell(limit, answered)),
+                                Ok(answered) => {
+                                    Ok(this.operation.tell(store, limit, *this.key, answered))
+                                }
                                 Err(error) => Err(error),
                             });
                         }
@@ -147,7 +151,8 @@ where
                 StateProjection::Asked { answer, choice } => {
                     let answered = ready!(answer.poll(cx));
                     let limit = algorithm.limit(choice);
-                    let told = answered.map(|answered| Op::tell(limit, answered));
+                    let told = answered
+                        .map(|answered| this.operation.tell(store, limit, *this.key, answered));
                     this.state.set(State::Done);
                     return Poll::Ready(told);
                 }
@@ -208,6 +213,21 @@ mod tests {
     }
 
     #[test]
+    fn a_hold_is_taken_when_now_is_called_and_refused_by_what_others_hold() {
+        let limit = TokenBucket::new(Quota::per_day(3)).settled();
+        let limiter = RateLimiter::new(limit, LocalStore::new());
+        let [first, second] = [limiter.hold("bob", 2), limiter.hold("bob", 3)];
+        drop(limiter.hold("bob", 3));
+        let second = second.now().expect("nothing is held yet");
+        let refused = first.now().expect_err("all of it is held");
+        assert_eq!(refused.remaining(), 0);
+        drop(second.settle(1));
+        assert_eq!(limiter.peek("bob").now().remaining(), 2);
+        drop(limiter.hold("bob", 2).now().expect("2 are left"));
+        assert_eq!(limiter.peek("bob").now().remaining(), 0);
+    }
+
+    #[test]
     fn a_call_that_is_dropped_does_nothing() {
         let limiter = RateLimiter::new(TokenBucket::new(Quota::per_day(3)), LocalStore::new());
         assert!(limiter.check("bob").now().is_admitted());
@@ -253,5 +273,6 @@ mod tests {
         sent(limiter.peek("bob"));
         sent(limiter.refund("bob", 1));
         sent(limiter.reset("bob"));
+        sent(limiter.hold("bob", 1));
     }
 }

@@ -5,6 +5,7 @@ use std::future::Future;
 use crate::{
     decision::Decision,
     error::StoreError,
+    hold::{EndsWhen, Hold},
     key::Key,
     limit::Limit,
     store::{Answer, AsKey, ImmediateStore, Store, Verdict},
@@ -13,7 +14,7 @@ use crate::{
 /// What a [`Call`](super::Call) does. There is nothing to implement: the operations are those of
 /// this module.
 pub trait Operation<L: Limit, K: Key>: sealed::Sealed {
-    /// What the caller is told: a [`Decision`], or nothing.
+    /// What the caller is told: a [`Decision`], a [`Hold`], or nothing.
     type Told;
 
     /// What the store answers.
@@ -41,7 +42,13 @@ pub trait Operation<L: Limit, K: Key>: sealed::Sealed {
     ) -> Self::Answered;
 
     #[doc(hidden)]
-    fn tell(limit: &L, answered: Self::Answered) -> Self::Told;
+    fn tell<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
+        &self,
+        store: &S,
+        limit: &L,
+        key: &Q,
+        answered: Self::Answered,
+    ) -> Self::Told;
 }
 
 mod sealed {
@@ -52,6 +59,7 @@ mod sealed {
     impl Sealed for super::Peek {}
     impl Sealed for super::Refund {}
     impl Sealed for super::Debit {}
+    impl Sealed for super::TakeHold {}
     impl Sealed for super::Reset {}
 }
 
@@ -75,6 +83,13 @@ pub struct Refund {
 #[derive(Debug, Clone, Copy)]
 pub struct Debit {
     pub(super) units: u32,
+}
+
+/// Holds a cost, or refuses it and changes nothing; tells the [`Hold`], or the [`Decision`] that
+/// refuses it.
+#[derive(Debug, Clone, Copy)]
+pub struct TakeHold {
+    pub(super) cost: u32,
 }
 
 /// Forgets the key; tells nothing.
@@ -107,7 +122,13 @@ impl<L: Limit, K: Key> Operation<L, K> for Check {
     }
 
     #[inline]
-    fn tell(limit: &L, verdict: Self::Answered) -> Decision {
+    fn tell<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
+        &self,
+        _store: &S,
+        limit: &L,
+        _key: &Q,
+        verdict: Self::Answered,
+    ) -> Decision {
         limit.decision_of(&verdict.snapshot)
     }
 }
@@ -138,7 +159,13 @@ impl<L: Limit, K: Key> Operation<L, K> for Peek {
     }
 
     #[inline]
-    fn tell(limit: &L, verdict: Self::Answered) -> Decision {
+    fn tell<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
+        &self,
+        _store: &S,
+        limit: &L,
+        _key: &Q,
+        verdict: Self::Answered,
+    ) -> Decision {
         limit.decision_of(&verdict.snapshot)
     }
 }
@@ -166,7 +193,8 @@ impl<L: Limit, K: Key> Operation<L, K> for Refund {
         store.refund_now(limit, key, self.cost);
     }
 
-    fn tell(_limit: &L, (): ()) {}
+    fn tell<S: Store<L, K>, Q: AsKey<K> + ?Sized>(&self, _store: &S, _limit: &L, _key: &Q, (): ()) {
+    }
 }
 
 impl<L: Limit, K: Key> Operation<L, K> for Debit {
@@ -192,7 +220,47 @@ impl<L: Limit, K: Key> Operation<L, K> for Debit {
         store.debit_now(limit, key, self.units);
     }
 
-    fn tell(_limit: &L, (): ()) {}
+    fn tell<S: Store<L, K>, Q: AsKey<K> + ?Sized>(&self, _store: &S, _limit: &L, _key: &Q, (): ()) {
+    }
+}
+
+impl<L: Limit, K: Key> Operation<L, K> for TakeHold {
+    type Told = Result<Hold, Decision>;
+    type Answered = Verdict<L::Snapshot>;
+    type Awaited<S: Store<L, K>> = S::Deciding;
+
+    fn ask<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
+        &self,
+        store: &S,
+        limit: &L,
+        key: &Q,
+    ) -> Answer<Result<Self::Answered, StoreError>, S::Deciding> {
+        store.decide(limit, key, self.cost)
+    }
+
+    fn ask_now<S: ImmediateStore<L, K>, Q: AsKey<K> + ?Sized>(
+        &self,
+        store: &S,
+        limit: &L,
+        key: &Q,
+    ) -> Self::Answered {
+        store.decide_now(limit, key, self.cost)
+    }
+
+    fn tell<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
+        &self,
+        store: &S,
+        limit: &L,
+        key: &Q,
+        verdict: Self::Answered,
+    ) -> Result<Hold, Decision> {
+        if !verdict.admitted {
+            return Err(limit.decision_of(&verdict.snapshot));
+        }
+        let (limit, store, key) = (limit.clone(), store.clone(), key.to_owned());
+        let held = (verdict.snapshot, self.cost);
+        Ok(Hold::new(limit, store, key, held, EndsWhen::Settled))
+    }
 }
 
 impl<L: Limit, K: Key> Operation<L, K> for Reset {
@@ -218,5 +286,6 @@ impl<L: Limit, K: Key> Operation<L, K> for Reset {
         store.reset_now(limit, key);
     }
 
-    fn tell(_limit: &L, (): ()) {}
+    fn tell<S: Store<L, K>, Q: AsKey<K> + ?Sized>(&self, _store: &S, _limit: &L, _key: &Q, (): ()) {
+    }
 }
