@@ -166,6 +166,53 @@ async fn a_service_that_fails_keeps_its_hold() {
     assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
 }
 
+#[tokio::test]
+async fn the_end_knows_that_the_service_failed_and_what_it_says_is_charged() {
+    for (charged_if_failed, left) in [(0, 10), (2, 8), (6, 4), (9, 1)] {
+        let failing = service_fn(async |_: Request<Body>| Err::<Response, _>("broken"));
+        let limit = RateLimitLayer::new(ten(), LocalStore::new(), Global)
+            .cost(6)
+            .settle_at_end(move |end: &End<'_>| {
+                assert!(end.service_failed() && !end.is_complete());
+                assert_eq!((end.status().as_u16(), end.bytes()), (500, 0));
+                assert!(end.headers().is_empty() && end.trailers().is_none());
+                assert_eq!(end.held(), 6);
+                charged_if_failed
+            });
+        let limiter = limit.limiter().clone();
+        let failed = limit.layer(failing).call(Request::new(Body::empty())).await;
+        assert_eq!(failed.unwrap_err(), "broken");
+        assert_eq!(limiter.peek(&()).now().remaining(), left);
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_is_dropped_or_panics_keeps_its_hold_and_nobody_is_told() {
+    let told = |_: &End<'_>| -> u32 { panic!("there is no end") };
+    let limit = RateLimitLayer::new(ten(), LocalStore::new(), Global)
+        .cost(3)
+        .settle_at_end(told);
+    let limiter = limit.limiter().clone();
+    let panics = service_fn(
+        async |request: Request<Body>| -> Result<Response, Infallible> {
+            match request.uri().path() {
+                "/panics" => panic!("broken"),
+                _ => std::future::pending().await,
+            }
+        },
+    );
+    let mut service = limit.layer(panics);
+    let mut dropped = Box::pin(service.call(Request::new(Body::empty())));
+    assert!(polled(dropped.as_mut()).is_pending());
+    drop(dropped);
+    assert_eq!(limiter.peek(&()).now().remaining(), 7);
+
+    let request = Request::get("/panics").body(Body::empty()).unwrap();
+    let panicked = tokio::spawn(service.call(request)).await.unwrap_err();
+    assert!(panicked.is_panic());
+    assert_eq!(limiter.peek(&()).now().remaining(), 4);
+}
+
 #[test]
 fn of_several_clones_one_settles() {
     let (store, _) = store(10);

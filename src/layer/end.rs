@@ -27,11 +27,22 @@ pub struct End<'a> {
     trailers: Option<&'a HeaderMap>,
     bytes: u64,
     duration: Duration,
-    is_complete: bool,
+    held: u32,
+    how: How,
+}
+
+/// How it has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    Complete,
+    /// The body failed, or the caller hung up.
+    Cut,
+    /// There is no response.
+    ServiceFailed,
 }
 
 impl<'a> End<'a> {
-    /// The status of the response.
+    /// The status of the response; 500 if the inner service [failed](Self::service_failed).
     pub fn status(&self) -> StatusCode {
         self.status
     }
@@ -61,9 +72,46 @@ impl<'a> End<'a> {
         self.duration
     }
 
-    /// Whether the body has come to its end: `false` if it failed, or the caller hung up.
+    /// How many units are held for the request: what is charged where nobody settles.
+    pub fn held(&self) -> u32 {
+        self.held
+    }
+
+    /// Whether the body has come to its end: `false` if it failed, the caller hung up, or there was
+    /// none.
     pub fn is_complete(&self) -> bool {
-        self.is_complete
+        self.how == How::Complete
+    }
+
+    /// Whether the inner service answered with an error: then there is no response, no byte was
+    /// sent, and what the closure says is charged all the same.
+    ///
+    /// # Example: a call that failed costs what was held for it
+    ///
+    /// ```
+    /// use tollgate::{End, Quota, RateLimitLayer};
+    /// use tollgate::{algorithm::TokenBucket, key::Global, store::LocalStore};
+    /// # use http::{Request, Response};
+    /// # use tower::{Layer, Service, service_fn};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let kib = TokenBucket::new(Quota::per_hour(1_000)).settled();
+    /// let limit = RateLimitLayer::new(kib, LocalStore::new(), Global)
+    ///     .cost(100)
+    ///     .settle_at_end(|end: &End<'_>| match end.service_failed() {
+    ///         true => end.held(),
+    ///         false => end.kib(),
+    ///     });
+    /// let limiter = limit.limiter().clone();
+    /// # type Answer = Result<Response<axum::body::Body>, &'static str>;
+    /// # let broken = service_fn(async |_: Request<()>| Answer::Err("broken"));
+    /// # limit.layer(broken).call(Request::new(())).await.unwrap_err();
+    /// // .. after one call that failed:
+    /// assert_eq!(limiter.peek(&()).now().remaining(), 900);
+    /// # });
+    /// ```
+    pub fn service_failed(&self) -> bool {
+        self.how == How::ServiceFailed
     }
 }
 
@@ -73,7 +121,7 @@ impl fmt::Debug for End<'_> {
             .field("status", &self.status)
             .field("bytes", &self.bytes)
             .field("duration", &self.duration)
-            .field("is_complete", &self.is_complete)
+            .field("how", &self.how)
             .finish_non_exhaustive()
     }
 }
@@ -154,17 +202,33 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let response = ready!(this.future.poll(cx))?;
-        let settling = this.settling.take().map(|(hold, spent, since)| Settling {
+        let answer = ready!(this.future.poll(cx));
+        let settling = this.settling.take();
+        let settling = settling.map(|(hold, spent, since)| Settling {
             hold,
             spent,
             since,
-            status: response.status(),
-            headers: response.headers().clone(),
+            status: StatusCode::INTERNAL_SERVER_ERROR,
+            headers: HeaderMap::new(),
             trailers: None,
             bytes: 0,
         });
-        Poll::Ready(Ok(response.map(|inner| SettledBody { inner, settling })))
+        Poll::Ready(match answer {
+            Ok(response) => {
+                let settling = settling.map(|settling| Settling {
+                    status: response.status(),
+                    headers: response.headers().clone(),
+                    ..settling
+                });
+                Ok(response.map(|inner| SettledBody { inner, settling }))
+            }
+            Err(error) => {
+                if let Some(settling) = settling {
+                    settling.settle(How::ServiceFailed);
+                }
+                Err(error)
+            }
+        })
     }
 }
 
@@ -186,7 +250,7 @@ pin_project! {
             if let Some(settling) = this.settling.take() {
                 // Whoever sends it need not ask for the end of a body that says it has come.
                 let is_complete = this.inner.is_end_stream();
-                settling.settle(is_complete);
+                settling.settle(if is_complete { How::Complete } else { How::Cut });
             }
         }
     }
@@ -203,14 +267,15 @@ struct Settling<F> {
 }
 
 impl<F: Fn(&End<'_>) -> u32> Settling<F> {
-    fn settle(self, is_complete: bool) {
+    fn settle(self, how: How) {
         let spent = (self.spent)(&End {
             status: self.status,
             headers: &self.headers,
             trailers: self.trailers.as_ref(),
             bytes: self.bytes,
             duration: self.since.elapsed(),
-            is_complete,
+            held: self.hold.held(),
+            how,
         });
         // It is sent off: nobody waits for it.
         drop(self.hold.settle(spent));
@@ -237,7 +302,11 @@ impl<B: Body, F: Fn(&End<'_>) -> u32> Body for SettledBody<B, F> {
             }
             (end, settling) => {
                 if let Some(settling) = settling.take() {
-                    settling.settle(end.is_none());
+                    settling.settle(if end.is_none() {
+                        How::Complete
+                    } else {
+                        How::Cut
+                    });
                 }
             }
         }

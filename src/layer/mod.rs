@@ -230,10 +230,11 @@ impl<A, S, F, C, R, X, E, D, Z, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D
     /// Charges a request what its response says that it has spent, and frees the rest of its cost;
     /// for an algorithm that is [settled](crate::algorithm::Settled).
     ///
-    /// The cost is held while the inner service works. If that fails, or the caller hangs up, it is
-    /// charged whole. More than was held is charged too. Rate-limit fields tell what is left after
-    /// it. Without this setter a request carries its [`Hold`](crate::Hold) in its extensions, for a
-    /// handler that settles it. The closure must name the type that it looks at.
+    /// The cost is held while the inner service works. The closure sees responses alone: if the
+    /// inner service fails, or the caller hangs up, all of it is charged. More than was held is
+    /// charged too. Rate-limit fields tell what is left after it. Without this setter a request
+    /// carries its [`Hold`](crate::Hold) in its extensions, for a handler that settles it. The
+    /// closure must name the type that it looks at.
     ///
     /// # Example: only wrong passwords count
     ///
@@ -271,9 +272,10 @@ impl<A, S, F, C, R, X, E, D, Z, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D
     /// because the caller hung up: the bytes that were sent, how long it took, what the trailers
     /// say; for an algorithm that is [settled](crate::algorithm::Settled).
     ///
-    /// The cost is held until then. If the inner service fails, or is dropped before there is a
-    /// response, all of it is charged. Bodies are wrapped, in a [`SettledBody`]; rate-limit fields
-    /// tell what was left while the cost was held.
+    /// The cost is held until then. If the inner service fails, the closure is asked as well, and
+    /// [told](crate::End::service_failed): a closure that counts bytes charges nothing for it. If
+    /// it is dropped before there is a response, all of the cost is charged. Bodies are wrapped, in
+    /// a [`SettledBody`]; rate-limit fields tell what was left while the cost was held.
     ///
     /// # Example: a thousand KiB an hour
     ///
