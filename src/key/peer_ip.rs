@@ -104,6 +104,28 @@ impl PeerIp {
         self.prefix = Ipv6Prefix::try_new(bits)?;
         Ok(self)
     }
+
+    /// The key that requests of a peer with this address are charged to: for a handler that asks
+    /// the layer's [limiter](crate::RateLimitLayer::limiter) by hand.
+    ///
+    /// # Example: the key of a handler's caller
+    ///
+    /// ```
+    /// use std::net::{IpAddr, SocketAddr};
+    /// use http::Request;
+    /// use tollgate::key::{KeyExtractor, PeerIp};
+    ///
+    /// let by_peer = PeerIp::new();
+    /// let peer: SocketAddr = "[2001:db8::abcd]:50000".parse().unwrap();
+    /// let key = by_peer.key_of(peer.ip());
+    /// assert_eq!(key, "2001:db8::".parse::<IpAddr>().unwrap());
+    ///
+    /// let request = Request::builder().extension(peer).body(()).unwrap();
+    /// assert_eq!(by_peer.extract(&request), Ok(Some(key)));
+    /// ```
+    pub fn key_of(&self, address: IpAddr) -> IpAddr {
+        self.prefix.mask(address::canonical(address))
+    }
 }
 
 impl Default for PeerIp {
@@ -195,6 +217,24 @@ mod tests {
         let keys = |by: PeerIp| -> HashSet<_> { peers.iter().map(|peer| key(&by, peer)).collect() };
         assert_eq!(keys(PeerIp::new()).len(), 300);
         assert_eq!(keys(PeerIp::new().ipv6_prefix(48)).len(), 1);
+    }
+
+    #[test]
+    fn the_key_of_an_address_is_that_of_its_requests() {
+        for bits in [32, 48, 64, 128] {
+            let by = PeerIp::new().ipv6_prefix(bits);
+            for peer in [
+                "192.0.2.1",
+                "::ffff:192.0.2.1",
+                "64:ff9b::192.0.2.1",
+                "::ffff:0:192.0.2.1",
+                "2001:db8:7:1234:5678::1",
+                "::1",
+            ] {
+                let address = peer.parse().unwrap();
+                assert_eq!(by.key_of(address), key(&by, peer), "{peer}, /{bits}");
+            }
+        }
     }
 
     #[test]

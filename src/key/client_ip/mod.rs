@@ -273,6 +273,28 @@ impl ClientIp {
         Ok(self)
     }
 
+    /// The key that requests of a client with this address are charged to: for a handler that asks
+    /// the layer's [limiter](crate::RateLimitLayer::limiter) by hand.
+    ///
+    /// # Example: the key of a client
+    ///
+    /// ```
+    /// use std::net::{IpAddr, SocketAddr};
+    /// use http::Request;
+    /// use tollgate::key::{ClientIp, KeyExtractor};
+    ///
+    /// let by_client = ClientIp::x_forwarded_for(["10.0.0.0/8"]);
+    /// let key = by_client.key_of("2001:db8::abcd".parse().unwrap());
+    /// assert_eq!(key, "2001:db8::".parse::<IpAddr>().unwrap());
+    ///
+    /// let proxy = SocketAddr::from(([10, 0, 0, 1], 443));
+    /// let request = Request::builder().extension(proxy).header("x-forwarded-for", "2001:db8::7");
+    /// assert_eq!(by_client.extract(&request.body(()).unwrap()), Ok(Some(key)));
+    /// ```
+    pub fn key_of(&self, client: IpAddr) -> IpAddr {
+        self.prefix.mask(canonical(client))
+    }
+
     fn try_new<I>(header: HeaderName, format: HeaderFormat, trusted: I) -> Result<Self, ConfigError>
     where
         I: IntoIterator<Item: AsRef<str>>,

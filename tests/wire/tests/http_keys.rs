@@ -4,7 +4,13 @@ mod loopback;
 #[path = "../../support/mod.rs"]
 mod support;
 
-use axum::{Router, extract::Request, routing::get};
+use std::net::SocketAddr;
+
+use axum::{
+    Router,
+    extract::{ConnectInfo, Request},
+    routing::get,
+};
 use http::HeaderValue;
 use loopback::{Http1, Http2, lines, serve};
 use tokio::net::TcpListener;
@@ -52,6 +58,31 @@ async fn each_peer_has_a_bucket_whatever_its_header_fields_say() {
             told.extend(statuses(&mut client, name, &[b"for=6.6.6.6"]).await);
         }
         assert_eq!(told, [200, 200, 429]);
+    }
+}
+
+#[tokio::test]
+async fn a_handler_finds_the_bucket_of_its_caller_by_the_address() {
+    for bits in [64, 128] {
+        let by_peer = PeerIp::new().ipv6_prefix(bits);
+        let limit = two_by(by_peer.clone());
+        let limiter = limit.limiter().clone();
+        // It charges what is left.
+        let greedy = async move |ConnectInfo(peer): ConnectInfo<SocketAddr>| {
+            let key = by_peer.key_of(peer.ip());
+            let left = limiter.check(&key).await.unwrap().remaining();
+            left.to_string()
+        };
+        let server = serve(Router::new().route("/", get(greedy)).layer(limit)).await;
+        for local in [[127, 0, 0, 1], [127, 0, 0, 2]] {
+            let mut client = Http1::connect_from(server, local).await;
+            let answer = client.send(with("x-any", b"")).await;
+            assert_eq!(
+                (answer.status().as_u16(), &answer.body()[..]),
+                (200, &b"0"[..])
+            );
+            assert_eq!(statuses(&mut client, "x-any", &[b""]).await, [429]);
+        }
     }
 }
 
