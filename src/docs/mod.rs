@@ -6,6 +6,7 @@
 //! | [`plans`] | free and paid callers; numbers that change while the program runs |
 //! | [`limits_from_a_file`] | quotas and algorithms in TOML, JSON or YAML |
 //! | [`costs_known_afterwards`] | failed logins only, tokens of a language model, bytes sent: hold, and settle |
+//! | [`keys_from_anywhere`] | a key from the body, a handler that asks by hand, limits in a database, jail |
 //! | [`answers`] | every field and the body of an answer, asserted |
 //! | [`your_tests`] | tests of your own limits, with time that is turned by hand |
 //! | [`redis`] | one limit for several processes: what to run, rights, timeouts, failover |
@@ -20,6 +21,9 @@ pub mod answers {}
     doc = include_str!("costs_known_afterwards.md")
 )]
 pub mod costs_known_afterwards {}
+
+#[cfg_attr(any(not(doctest), feature = "axum"), doc = include_str!("keys_from_anywhere.md"))]
+pub mod keys_from_anywhere {}
 
 #[doc = include_str!("limits_from_a_file.md")]
 pub mod limits_from_a_file {}
