@@ -10,6 +10,7 @@
 //! | [`answers`] | every field and the body of an answer, asserted |
 //! | [`your_tests`] | tests of your own limits, with time that is turned by hand |
 //! | [`redis`] | one limit for several processes: what to run, rights, timeouts, failover |
+//! | [`moving_in`] | from governor, tower_governor, axum-governor or tower's own limit |
 
 // Each chapter is always shown. Its code is compiled where the features are on that it uses.
 
@@ -27,6 +28,10 @@ pub mod keys_from_anywhere {}
 
 #[doc = include_str!("limits_from_a_file.md")]
 pub mod limits_from_a_file {}
+
+// Its code names other crates: the doc tests of the example `from_governor` run it.
+#[cfg_attr(not(doctest), doc = include_str!("moving_in.md"))]
+pub mod moving_in {}
 
 #[cfg_attr(
     any(not(doctest), all(feature = "axum", feature = "reload")),
