@@ -32,6 +32,7 @@
 //! | Can the address be spoofed? | [`key::ClientIp`] |
 //! | What is sent on a refusal? | [`response`] |
 //! | Can some requests cost more, or nothing? | [`RateLimitLayer::cost`], [`RateLimitLayer::exempt`] |
+//! | Can I see whom a limit would refuse before it does? | [`RateLimitLayer::enforce`] |
 //! | What if the store is down? | [`RateLimitLayer::on_store_error`] |
 //! | Who is refused, how often, and how long does the store take? | [`observe`] |
 //! | How do several processes share a limit? What if Redis is down? | `store::RedisStore` (feature `redis`) |
@@ -104,6 +105,8 @@ pub mod store;
 #[cfg(feature = "layer")]
 mod cost;
 #[cfg(feature = "layer")]
+mod enforce;
+#[cfg(feature = "layer")]
 mod exempt;
 #[cfg(feature = "layer")]
 mod keyed;
@@ -134,6 +137,7 @@ pub use quota::Quota;
 #[cfg(feature = "layer")]
 pub use self::{
     cost::Cost,
+    enforce::Enforced,
     exempt::{Exempt, NoExemption},
     layer::{
         End, Exposed, Hidden, LocalRateLimit, LocalRateLimitLayer, Options, RateLimit,
@@ -144,6 +148,7 @@ pub use self::{
 #[doc(hidden)]
 #[cfg(feature = "layer")]
 pub use self::{
+    enforce::Enforce,
     keyed::KeysFor,
     layer::{Around, Expose, InnerService, LayerFor, Settle},
 };

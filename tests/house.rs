@@ -20,6 +20,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("clock", &[]),
     ("docs", &[]),
     ("error", &[]),
+    ("enforce", &[]),
     ("exempt", &[]),
     ("lazy_arc", &[]),
     ("logged_once", &[]),
@@ -85,7 +86,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("serde", &["config/"]),
     ("sha1", &["store/redis/"]),
     ("sha2", &["key/"]),
-    ("siphasher", &["policy.rs"]),
+    ("siphasher", &["key/percentile.rs", "policy.rs"]),
     (
         "tokio",
         &["layer/waiting.rs", "limiter/until_ready.rs", "store/redis/"],

@@ -108,6 +108,29 @@ async fn requests_and_their_units_are_counted_by_outcome_and_by_policy() {
 }
 
 #[tokio::test]
+async fn what_would_be_refused_is_counted_apart_from_what_is() {
+    let (_recorder, handle) = prometheus();
+    let hourly = FixedWindow::new(Quota::per_hour(9)).named("hourly");
+    let mut service = RateLimitLayer::new(hourly, by_hand().1, Global)
+        .cost(|number: &u32| *number)
+        .respond_with(AsError)
+        .observe(Metrics::new("api"))
+        .enforce(|number: &u32, _: Option<&()>| *number != 8)
+        .layer(Echo::default());
+    send(&mut service, [5, 8, 8, 7]).await;
+    let by_outcome = |what: &str| {
+        let of = |outcome, count| format!(r#"{{limit="api",{what}outcome="{outcome}"}} {count}"#);
+        ["admitted", "refused", "shadow_refused"]
+            .map(|outcome| of(outcome, if outcome == "shadow_refused" { 2 } else { 1 }))
+    };
+    assert_eq!(samples(&handle, "tollgate_requests"), by_outcome(""));
+    assert_eq!(
+        samples(&handle, "tollgate_policy_requests"),
+        by_outcome(r#"policy="hourly","#)
+    );
+}
+
+#[tokio::test]
 async fn a_store_that_cannot_decide_is_counted() {
     let (_recorder, handle) = prometheus();
     for choice in [OnStoreError::Refuse, OnStoreError::Admit] {

@@ -126,6 +126,36 @@ fn hello()
 }
 
 #[tokio::test]
+async fn who_would_be_refused_and_passes_as_the_limit_is_not_enforced_is_told_apart() {
+    let seen = Seen::default();
+    let by_number = from_fn(|number: &u32| match number {
+        7 => Err((StatusCode::BAD_REQUEST, "seven")),
+        _ => Ok(Some(())),
+    });
+    let service = RateLimitLayer::new(daily(1), by_hand().1, by_number)
+        .respond_with(AsError)
+        .observe(seen.clone())
+        .enforce(|number: &u32, _: Option<&()>| *number == 5)
+        .layer(Echo::default());
+    for number in [1, 2, 5, 7] {
+        let _ = service.clone().oneshot(number).await;
+    }
+    seen.is(&[
+        "admitted () cost 1, daily left 0",
+        "shadow_refused () cost 1, daily over 0, wait 86400s",
+        "refused () cost 1, daily over 0, wait 86400s, answered",
+        "rejected",
+    ]);
+    let broken = RateLimitLayer::new(daily(1), Broken(StoreErrorKind::Misconfigured), Global)
+        .respond_with(AsError)
+        .observe(seen.clone())
+        .enforce(false)
+        .layer(Echo::default());
+    broken.oneshot(1).await.unwrap();
+    seen.is(&["store_error () cost 1 Misconfigured"]);
+}
+
+#[tokio::test]
 async fn who_is_exempt_and_who_has_no_key_are_told_apart() {
     let seen = Seen::default();
     let exempt = |request: &Request<Body>| {

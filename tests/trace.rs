@@ -83,6 +83,12 @@ where
     admitted
 }
 
+fn line(outcome: &str, key: u32, not_logged: u32) -> String {
+    format!(
+        r#"INFO tollgate::observe: a request is over its limit key="key {key}" policy=daily outcome="{outcome}" cost=1 wait_seconds=86400.0 not_logged={not_logged}"#
+    )
+}
+
 #[tokio::test]
 async fn a_refusal_is_logged_once_for_each_key_and_period() {
     let log = Log::default();
@@ -101,12 +107,29 @@ async fn a_refusal_is_logged_once_for_each_key_and_period() {
         .observe(trace)
         .layer(Echo::default());
     assert_eq!(send(&other, [7, 7, 8, 8]).await, 2);
-    let line = |key, not_logged| {
-        format!(
-            r#"INFO tollgate::observe: a request was refused key="key {key}" policy=daily cost=1 wait_seconds=86400.0 not_logged={not_logged}"#
-        )
-    };
-    assert_eq!(log.lines(), [line(7, 0), line(8, 3)]);
+    assert_eq!(log.lines(), [line("refused", 7, 0), line("refused", 8, 3)]);
+}
+
+#[tokio::test]
+async fn a_refusal_that_is_not_enforced_is_logged_as_such() {
+    let log = Log::default();
+    let _listening = log.listen(Level::INFO);
+    let own = from_fn(|number: &u32| Ok::<_, Infallible>(Some(format!("key {number}"))));
+    let service = RateLimitLayer::new(daily(1), by_hand().1, own)
+        .respond_with(AsError)
+        .observe(Trace::new())
+        .enforce(|number: &u32, _: Option<&String>| *number != 8)
+        .layer(Echo::default());
+    assert_eq!(send(&service, [7, 7, 8, 8, 8]).await, 4);
+    let lines = log.lines();
+    let lines: Vec<_> = lines
+        .iter()
+        .filter(|line| line.starts_with("INFO"))
+        .collect();
+    assert_eq!(
+        lines,
+        [&line("refused", 7, 0), &line("shadow_refused", 8, 0)]
+    );
 }
 
 #[tokio::test]

@@ -80,6 +80,8 @@ mod header;
 mod matched_route;
 #[cfg(feature = "layer")]
 mod peer_ip;
+#[cfg(feature = "layer")]
+mod percentile;
 #[cfg(feature = "redis")]
 mod portable;
 #[cfg(feature = "layer")]
@@ -96,6 +98,7 @@ pub use self::{
     global::Global,
     header::{Header, HeaderKey},
     peer_ip::PeerIp,
+    percentile::percentile,
     rejection::{MissingKey, Rejection},
     tuple::TupleRejection,
 };

@@ -13,7 +13,7 @@ use crate::{
 
 use super::Options;
 
-impl<C, R, X, E, D, Z, W> Options<C, R, X, E, D, Z, W> {
+impl<C, R, X, E, D, Z, N, W> Options<C, R, X, E, D, Z, N, W> {
     /// Answers a request that was refused.
     #[cold]
     pub(super) fn refuse<Req, Res, Err>(
@@ -28,6 +28,15 @@ impl<C, R, X, E, D, Z, W> Options<C, R, X, E, D, Z, W> {
         decision.resolve();
         warn_of_bursts_of_zero(&decision);
         self.respond.refuse_keyed(request, key, decision)
+    }
+
+    /// Takes note of a request that goes on to the inner service, and would have been refused were
+    /// its limit enforced: here whoever watches a rehearsal is told of it.
+    #[cold]
+    pub(super) fn would_refuse(&self, mut decision: Decision) {
+        decision.resolve();
+        warn_of_bursts_of_zero(&decision);
+        tell_of_rehearsal(&decision);
     }
 
     /// Answers a request whose key extractor rejected it.
@@ -58,6 +67,22 @@ impl<C, R, X, E, D, Z, W> Options<C, R, X, E, D, Z, W> {
             return None;
         }
         Some(self.respond.unavailable(request, error))
+    }
+}
+
+/// Tells the operator, once for each policy, that it would refuse requests.
+fn tell_of_rehearsal(decision: &Decision) {
+    static TOLD: LoggedOnce = LoggedOnce::new();
+
+    for policy in decision.policies() {
+        if !policy.is_admitted() && TOLD.is_new(policy.policy()) {
+            tracing::warn!(
+                name: "layer.would_refuse",
+                target: "tollgate::layer",
+                policy = policy.policy(),
+                "a request was let through that this limit would have refused, were it enforced"
+            );
+        }
     }
 }
 

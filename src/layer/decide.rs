@@ -7,6 +7,7 @@ use tower_service::Service;
 use crate::{
     choice::Choose,
     cost::Cost,
+    enforce::Enforce,
     error::StoreError,
     exempt::Exempt,
     hold::{EndsWhen, Hold},
@@ -27,7 +28,7 @@ use super::{Expose, Options, RateLimitLayer, Settle, max_waiting::WaitPermit};
 /// a request that waits ask for this trait and for nothing else.
 #[doc(hidden)]
 pub trait LayerFor<Svc: Service<Req>, Req> {
-    /// Which limit was chosen for a request.
+    /// Which limit was chosen for a request, and whether it is enforced.
     type Choice: Send + 'static;
     /// The key that a request is charged to.
     type Key: Key;
@@ -73,8 +74,8 @@ pub trait LayerFor<Svc: Service<Req>, Req> {
     /// unless the layer settles that. Of a request that is in flight both have one.
     fn expose(&self, request: &mut Req, admitted: &mut Admitted<Self::Choice, Self::Snapshot>);
 
-    /// Whether anything is added to the responses of admitted requests.
-    fn annotates(&self) -> bool;
+    /// Whether anything is added to the response of this admitted request.
+    fn annotates(&self, choice: &Self::Choice) -> bool;
 
     /// Settles the hold of an admitted request, or has its body keep it until its end, and adds the
     /// rate-limit fields to its response.
@@ -108,6 +109,12 @@ pub trait LayerFor<Svc: Service<Req>, Req> {
 
     /// An error of the inner service, as one of the limited service.
     fn inner_error(error: Svc::Error) -> Self::Error;
+}
+
+/// What was chosen for a request: its limit, and whether that is enforced.
+pub struct Chosen<Limit, Enforced> {
+    pub(super) limit: Limit,
+    pub(super) is_enforced: Enforced,
 }
 
 /// What the store was asked: whether this cost fits, for this key, under the limit that was chosen.
@@ -166,8 +173,8 @@ pub(super) type NextOf<L, Svc, Req> = Next<
     AnswerOf<L, Svc, Req>,
 >;
 
-impl<Svc, Req, A, S, F, C, R, X, E, D, Z, W> LayerFor<Svc, Req>
-    for RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, W>>
+impl<Svc, Req, A, S, F, C, R, X, E, D, Z, N, W> LayerFor<Svc, Req>
+    for RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, N, W>>
 where
     Svc: Service<Req>,
     A: Choose<Req>,
@@ -179,9 +186,10 @@ where
     E: HandleStoreError,
     D: Expose<Req>,
     Z: Settle<Svc::Response>,
+    N: Enforce<Req, F::Key>,
     W: Watch<F::Key>,
 {
-    type Choice = A::Choice;
+    type Choice = Chosen<A::Choice, N::Answer>;
     type Key = F::Key;
     type Snapshot = <A::Limit as Limit>::Snapshot;
     type Deciding = S::Deciding;
@@ -206,11 +214,19 @@ where
                 return Ok(None);
             }
             Err(rejection) => {
-                options.observe.tell(&Event::uncounted(Outcome::Rejected));
-                return Err(options.reject(request, rejection));
+                let is_enforced = options.enforce.is_enforced(request, None).into();
+                options.observe.tell(&Event::rejected(is_enforced));
+                return match is_enforced {
+                    true => Err(options.reject(request, rejection)),
+                    false => Ok(None),
+                };
             }
         };
-        let (cost, choice) = (options.cost.cost(request), algorithm.choose(request));
+        let cost = options.cost.cost(request);
+        let choice = Chosen {
+            limit: algorithm.choose(request),
+            is_enforced: options.enforce.is_enforced(request, Some(&key)),
+        };
         let stopwatch = options.observe.start();
         Ok(Some(Asked {
             choice,
@@ -225,35 +241,41 @@ where
         &self,
         Asked {
             choice, key, cost, ..
-        }: &Asked<A::Choice, F::Key, W::Stopwatch>,
+        }: &Asked<Self::Choice, F::Key, W::Stopwatch>,
     ) -> Answer<Result<Verdict<Self::Snapshot>, StoreError>, S::Deciding> {
-        let limit = self.limiter.algorithm().limit(choice);
+        let limit = self.limiter.algorithm().limit(&choice.limit);
         self.limiter.store().decide(limit, key, *cost)
     }
 
     #[inline]
     fn admits_now(
         &self,
-        asked: &Asked<A::Choice, F::Key, W::Stopwatch>,
+        asked: &Asked<Self::Choice, F::Key, W::Stopwatch>,
         verdict: &Verdict<Self::Snapshot>,
     ) -> bool {
-        let limit = self.limiter.algorithm().limit(&asked.choice);
-        verdict.admitted && limit.delay_of(&verdict.snapshot).is_zero()
+        let limit = self.limiter.algorithm().limit(&asked.choice.limit);
+        let goes_at_once =
+            || !asked.choice.is_enforced.into() || limit.delay_of(&verdict.snapshot).is_zero();
+        verdict.admitted && goes_at_once()
     }
 
     fn decided(
         &self,
         request: &Req,
-        asked: Asked<A::Choice, F::Key, W::Stopwatch>,
+        asked: Asked<Self::Choice, F::Key, W::Stopwatch>,
         verdict: Result<Verdict<Self::Snapshot>, StoreError>,
     ) -> NextOf<Self, Svc, Req> {
-        let limit = self.limiter.algorithm().limit(&asked.choice);
+        let limit = self.limiter.algorithm().limit(&asked.choice.limit);
+        let is_enforced: bool = asked.choice.is_enforced.into();
         match verdict {
             Ok(Verdict {
                 admitted: true,
                 snapshot,
             }) => {
-                let delay = limit.delay_of(&snapshot);
+                let delay = match is_enforced {
+                    true => limit.delay_of(&snapshot),
+                    false => Duration::ZERO,
+                };
                 if delay.is_zero() {
                     return Next::Admitted(LayerFor::<Svc, Req>::admit(self, asked, snapshot));
                 }
@@ -268,10 +290,25 @@ where
                     None => Next::Answered(self.too_many_wait(request, &asked, &snapshot)),
                 }
             }
+            Ok(refused) if !is_enforced => {
+                let decision = limit.decision_of(&refused.snapshot);
+                self.tell(&asked, Outcome::ShadowRefused, &|| decision.clone());
+                self.options.would_refuse(decision);
+                Next::Admitted(Admitted {
+                    choice: asked.choice,
+                    snapshot: refused.snapshot,
+                    // It was charged nothing, so there is nothing to settle.
+                    hold: None,
+                })
+            }
             Ok(refused) => {
                 let decision = limit.decision_of(&refused.snapshot);
                 self.tell(&asked, Outcome::Refused, &|| decision.clone());
                 Next::Answered(self.options.refuse(request, &asked.key, decision))
+            }
+            Err(error) if !is_enforced => {
+                self.tell_error(&asked, &error, true);
+                Next::Uncounted
             }
             Err(error) => {
                 let answer = self.options.undecided(request, &error);
@@ -285,8 +322,8 @@ where
     }
 
     #[inline]
-    fn expose(&self, request: &mut Req, admitted: &mut Admitted<A::Choice, Self::Snapshot>) {
-        let limit = self.limiter.algorithm().limit(&admitted.choice);
+    fn expose(&self, request: &mut Req, admitted: &mut Admitted<Self::Choice, Self::Snapshot>) {
+        let limit = self.limiter.algorithm().limit(&admitted.choice.limit);
         let decision = || limit.decision_of(&admitted.snapshot);
         self.options.expose.expose(request, decision);
         if <A::Limit as Limit>::IN_FLIGHT {
@@ -302,16 +339,16 @@ where
     }
 
     #[inline]
-    fn annotates(&self) -> bool {
-        self.options.respond.annotates()
+    fn annotates(&self, choice: &Self::Choice) -> bool {
+        self.options.respond.annotates() && choice.is_enforced.into()
     }
 
     fn annotate(
         &self,
         response: &mut Svc::Response,
-        admitted: &mut Admitted<A::Choice, Self::Snapshot>,
+        admitted: &mut Admitted<Self::Choice, Self::Snapshot>,
     ) {
-        let limit = self.limiter.algorithm().limit(&admitted.choice);
+        let limit = self.limiter.algorithm().limit(&admitted.choice.limit);
         if let Some(hold) = admitted.hold.take() {
             if Z::IS_ASKED {
                 let spent = self.options.settle.spent(response);
@@ -324,7 +361,7 @@ where
                 self.options.respond.keep_until_end(response, hold);
             }
         }
-        if self.options.respond.annotates() {
+        if LayerFor::<Svc, Req>::annotates(self, &admitted.choice) {
             let decision = limit.decision_of(&admitted.snapshot);
             self.options.respond.annotate(&decision, response);
         }
@@ -335,12 +372,12 @@ where
         &self,
         Asked {
             choice, key, cost, ..
-        }: Asked<A::Choice, F::Key, W::Stopwatch>,
+        }: Asked<Self::Choice, F::Key, W::Stopwatch>,
         snapshot: Self::Snapshot,
-    ) -> Admitted<A::Choice, Self::Snapshot> {
+    ) -> Admitted<Self::Choice, Self::Snapshot> {
         let is_held = <A::Limit as Limit>::SETTLES || <A::Limit as Limit>::IN_FLIGHT;
         let hold = (is_held && cost > 0).then(|| {
-            let limit = self.limiter.algorithm().limit(&choice).clone();
+            let limit = self.limiter.algorithm().limit(&choice.limit).clone();
             let store = self.limiter.store().clone();
             let held = (snapshot.clone(), cost);
             Hold::new(limit, store, key, held, EndsWhen::Dropped)
@@ -355,9 +392,9 @@ where
     #[inline(always)]
     fn admit(
         &self,
-        asked: Asked<A::Choice, F::Key, W::Stopwatch>,
+        asked: Asked<Self::Choice, F::Key, W::Stopwatch>,
         snapshot: Self::Snapshot,
-    ) -> Admitted<A::Choice, Self::Snapshot> {
+    ) -> Admitted<Self::Choice, Self::Snapshot> {
         if let Err(panic) = self.tell_admitted(&asked, &snapshot) {
             drop(LayerFor::<Svc, Req>::admission(self, asked, snapshot));
             resume_unwind(panic);
@@ -365,7 +402,11 @@ where
         LayerFor::<Svc, Req>::admission(self, asked, snapshot)
     }
 
-    fn withdraw(&self, asked: &Asked<A::Choice, F::Key, W::Stopwatch>, admission: &Self::Snapshot) {
+    fn withdraw(
+        &self,
+        asked: &Asked<Self::Choice, F::Key, W::Stopwatch>,
+        admission: &Self::Snapshot,
+    ) {
         self.give_back(asked, admission);
     }
 
@@ -375,28 +416,28 @@ where
     }
 }
 
-impl<A, S, F, C, R, X, E, D, Z, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, W>> {
+impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, N, W>> {
     /// Gives back the turn of a request that does not wait for it, where the algorithm can.
-    fn give_back<Req, K, T>(
+    fn give_back<Req, M, K, T>(
         &self,
-        asked: &Asked<A::Choice, K, T>,
+        asked: &Asked<Chosen<A::Choice, M>, K, T>,
         admission: &<A::Limit as Limit>::Snapshot,
     ) where
         A: Choose<Req>,
         S: Store<A::Limit, K>,
         K: Key,
     {
-        let limit = self.limiter.algorithm().limit(&asked.choice);
+        let limit = self.limiter.algorithm().limit(&asked.choice.limit);
         let store = self.limiter.store();
         store.withdraw(limit, &asked.key, admission, asked.cost);
     }
 
     /// Answers a request that would have to wait, where as many wait as may.
     #[cold]
-    fn too_many_wait<Req, Res, Err, K>(
+    fn too_many_wait<Req, Res, Err, M, K>(
         &self,
         request: &Req,
-        asked: &Asked<A::Choice, K, W::Stopwatch>,
+        asked: &Asked<Chosen<A::Choice, M>, K, W::Stopwatch>,
         admission: &<A::Limit as Limit>::Snapshot,
     ) -> Result<Res, R::Error>
     where
@@ -407,7 +448,7 @@ impl<A, S, F, C, R, X, E, D, Z, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D
         W: Watch<K>,
     {
         self.give_back(asked, admission);
-        let limit = self.limiter.algorithm().limit(&asked.choice);
+        let limit = self.limiter.algorithm().limit(&asked.choice.limit);
         let decision = limit.decision_of(admission).refused_for_its_delay();
         self.tell(asked, Outcome::Refused, &|| decision.clone());
         self.options.refuse(request, &asked.key, decision)

@@ -113,7 +113,7 @@ where
     let hold = if Layer::KEEPS_HOLD { hold } else { None };
     let future = service.call(request);
     // Made last, so that it is not kept across the call.
-    let annotation = (layer.annotates() || hold.is_some()).then(|| Annotation {
+    let annotation = (layer.annotates(&choice) || hold.is_some()).then(|| Annotation {
         layer: Arc::clone(layer),
         admitted: Admitted {
             choice,

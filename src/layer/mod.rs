@@ -9,6 +9,7 @@ use self::max_waiting::MaxWaiting;
 mod answer;
 mod decide;
 mod end;
+mod enforce;
 mod future;
 mod max_waiting;
 mod observe;
@@ -46,10 +47,12 @@ pub use service::{LocalRateLimit, RateLimit};
 /// # What operators are told
 ///
 /// By `tracing`, at level `warn`, once for each name: `layer.nothing_let_through` (a burst or a
-/// capacity of 0 has refused a request; target `tollgate::layer`), `response.duplicate_policy_name`
-/// (a response tells of two limits of one name, as of two layers with the same numbers and no
-/// names; `tollgate::response`), `cost.route_not_matched` (a route of `RouteCosts` that no request
-/// has matched; `tollgate::cost`) and `key.header_missing` (`tollgate::key`).
+/// capacity of 0 has refused a request; target `tollgate::layer`), `layer.would_refuse` (a limit
+/// that is not [enforced](Self::enforce) would have refused one; `tollgate::layer`),
+/// `response.duplicate_policy_name` (a response tells of two limits of one name, as of two layers
+/// with the same numbers and no names; `tollgate::response`), `cost.route_not_matched` (a route of
+/// `RouteCosts` that no request has matched; `tollgate::cost`) and `key.header_missing`
+/// (`tollgate::key`).
 ///
 /// # Example: twenty a second with bursts of forty, for each peer address
 ///
@@ -150,10 +153,10 @@ impl<A, S, F, O> RateLimitLayer<A, S, F, O> {
 }
 
 #[expect(clippy::type_complexity, reason = "each option has a type of its own")]
-impl<A, S, F, C, R, X, E, D, Z, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, W>> {
+impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, N, W>> {
     fn with<Opts>(
         self,
-        change: impl FnOnce(Options<C, R, X, E, D, Z, W>) -> Opts,
+        change: impl FnOnce(Options<C, R, X, E, D, Z, N, W>) -> Opts,
     ) -> RateLimitLayer<A, S, F, Opts> {
         RateLimitLayer {
             limiter: self.limiter,
@@ -166,7 +169,7 @@ impl<A, S, F, C, R, X, E, D, Z, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D
     ///
     /// See [`Cost`](crate::Cost). A request of cost 0 is admitted and charges nothing. Closures
     /// must name the type that they look at: `|request: &Request| …`.
-    pub fn cost<C2>(self, cost: C2) -> RateLimitLayer<A, S, F, Options<C2, R, X, E, D, Z, W>> {
+    pub fn cost<C2>(self, cost: C2) -> RateLimitLayer<A, S, F, Options<C2, R, X, E, D, Z, N, W>> {
         self.with(|options| options.cost(cost))
     }
 
@@ -177,7 +180,7 @@ impl<A, S, F, C, R, X, E, D, Z, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D
     pub fn respond_with<R2>(
         self,
         respond: R2,
-    ) -> RateLimitLayer<A, S, F, Options<C, R2, X, E, D, Z, W>> {
+    ) -> RateLimitLayer<A, S, F, Options<C, R2, X, E, D, Z, N, W>> {
         self.with(|options| options.respond(respond))
     }
 
@@ -210,7 +213,7 @@ impl<A, S, F, C, R, X, E, D, Z, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D
     pub fn exempt<Request, X2>(
         self,
         exempt: X2,
-    ) -> RateLimitLayer<A, S, F, Options<C, R, X2, E, D, Z, W>>
+    ) -> RateLimitLayer<A, S, F, Options<C, R, X2, E, D, Z, N, W>>
     where
         X2: Fn(&Request) -> bool,
     {
@@ -223,7 +226,7 @@ impl<A, S, F, C, R, X, E, D, Z, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D
     pub fn on_store_error<E2>(
         self,
         on_store_error: E2,
-    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E2, D, Z, W>> {
+    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E2, D, Z, N, W>> {
         self.with(|options| options.on_store_error(on_store_error))
     }
 
@@ -261,7 +264,7 @@ impl<A, S, F, C, R, X, E, D, Z, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D
     pub fn settle<Response, Z2>(
         self,
         spent: Z2,
-    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E, D, SettledByHead<Z2>, W>>
+    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E, D, SettledByHead<Z2>, N, W>>
     where
         Z2: Fn(&Response) -> u32,
     {
@@ -307,7 +310,7 @@ impl<A, S, F, C, R, X, E, D, Z, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D
     pub fn settle_at_end<Z2>(
         self,
         spent: Z2,
-    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E, D, SettledAtEnd<Z2>, W>>
+    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E, D, SettledAtEnd<Z2>, N, W>>
     where
         Z2: Fn(&End<'_>) -> u32,
     {
@@ -363,22 +366,22 @@ impl<A, S, F, C, R, X, E, D, Z, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D
     ///
     /// It costs an allocation and about as much time as the decision itself, so it is only done
     /// when asked for.
-    pub fn expose_decision(self) -> RateLimitLayer<A, S, F, Options<C, R, X, E, Exposed, Z, W>> {
+    pub fn expose_decision(self) -> RateLimitLayer<A, S, F, Options<C, R, X, E, Exposed, Z, N, W>> {
         self.with(|options| options.expose(Exposed))
     }
 }
 
-impl<Svc, A, S, F, C, R, X, E, D, Z, W> Layer<Svc>
-    for RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, W>>
+impl<Svc, A, S, F, C, R, X, E, D, Z, N, W> Layer<Svc>
+    for RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, N, W>>
 where
     Svc: InnerService,
     A: Clone,
     S: Clone,
     F: Clone,
     Z: Around<Svc>,
-    Options<C, R, X, E, D, Z, W>: Clone,
+    Options<C, R, X, E, D, Z, N, W>: Clone,
 {
-    type Service = RateLimit<Z::Service, A, S, F, Options<C, R, X, E, D, Z, W>>;
+    type Service = RateLimit<Z::Service, A, S, F, Options<C, R, X, E, D, Z, N, W>>;
 
     fn layer(&self, inner: Svc) -> Self::Service {
         RateLimit::new(self.options.settle.around(inner), self.clone())

@@ -13,10 +13,13 @@ use crate::{
     observe::{Event, Observed, Outcome, Watch},
 };
 
-use super::{Options, RateLimitLayer, decide::Asked};
+use super::{
+    Options, RateLimitLayer,
+    decide::{Asked, Chosen},
+};
 
 #[expect(clippy::type_complexity, reason = "each option has a type of its own")]
-impl<A, S, F, C, R, X, E, D, Z, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, W>> {
+impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, N, W>> {
     /// Tells this observer, once for each request, what becomes of it: admitted, refused, exempt,
     /// without a key, or undecided.
     ///
@@ -55,12 +58,12 @@ impl<A, S, F, C, R, X, E, D, Z, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D
     pub fn observe<O>(
         self,
         observer: O,
-    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, Observed<O>>> {
+    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, N, Observed<O>>> {
         self.with(|options| options.observe(Observed(observer)))
     }
 }
 
-impl<A, S, F, C, R, X, E, D, Z, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, W>> {
+impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, N, W>> {
     /// Tells of a request that was decided about.
     #[inline]
     pub(super) fn tell<Choice, K>(
@@ -78,7 +81,7 @@ impl<A, S, F, C, R, X, E, D, Z, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D
                 key: Some(&asked.key),
                 decision: Some(decision),
                 error: None,
-                passes: outcome == Outcome::Admitted,
+                passes: outcome != Outcome::Refused,
                 store_time: W::elapsed(&asked.stopwatch),
             });
         }
@@ -87,9 +90,9 @@ impl<A, S, F, C, R, X, E, D, Z, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D
     /// Tells of an admitted request. The error is the observer's panic: whoever called ends what
     /// the request holds, and lets the panic go on.
     #[inline]
-    pub(super) fn tell_admitted<Req, K>(
+    pub(super) fn tell_admitted<Req, M, K>(
         &self,
-        asked: &Asked<A::Choice, K, W::Stopwatch>,
+        asked: &Asked<Chosen<A::Choice, M>, K, W::Stopwatch>,
         snapshot: &<A::Limit as Limit>::Snapshot,
     ) -> thread::Result<()>
     where
@@ -99,7 +102,7 @@ impl<A, S, F, C, R, X, E, D, Z, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D
         if W::IS_SILENT {
             return Ok(());
         }
-        let limit = self.limiter.algorithm().limit(&asked.choice);
+        let limit = self.limiter.algorithm().limit(&asked.choice.limit);
         let decision = || limit.decision_of(snapshot);
         let tell = || self.tell(asked, Outcome::Admitted, &decision);
         catch_unwind(AssertUnwindSafe(tell))

@@ -3,7 +3,7 @@
 use http::Request;
 
 use crate::{
-    decision::Decision, exempt::NoExemption, observe::Silent, response::Http,
+    decision::Decision, enforce::Enforced, exempt::NoExemption, observe::Silent, response::Http,
     store_error::OnStoreError,
 };
 
@@ -18,6 +18,7 @@ pub struct Options<
     OnError = OnStoreError,
     Expose = Hidden,
     SettleFn = Unsettled,
+    EnforceFn = Enforced,
     Observer = Silent,
 > {
     pub(super) cost: CostFn,
@@ -27,6 +28,7 @@ pub struct Options<
     pub(super) expose: Expose,
     pub(super) max_waiting: MaxWaiting,
     pub(super) settle: SettleFn,
+    pub(super) enforce: EnforceFn,
     pub(super) observe: Observer,
 }
 
@@ -40,6 +42,7 @@ impl Default for Options {
             expose: Hidden,
             max_waiting: MaxWaiting::default(),
             settle: Unsettled,
+            enforce: Enforced,
             observe: Silent,
         }
     }
@@ -62,7 +65,7 @@ macro_rules! replaceable {
     };
 }
 
-replaceable!([] cost: C, respond: R, exempt: X, on_store_error: E, expose: D, settle: Z, observe: W,);
+replaceable!([] cost: C, respond: R, exempt: X, on_store_error: E, expose: D, settle: Z, enforce: N, observe: W,);
 
 /// Puts the decision about an admitted request where handlers find it.
 #[doc(hidden)]

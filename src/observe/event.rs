@@ -13,11 +13,15 @@ pub enum Outcome {
     Admitted,
     /// It is over its limit, and is answered with 429 (gRPC: `RESOURCE_EXHAUSTED`).
     Refused,
+    /// It is over its limit, but that is not [enforced](crate::RateLimitLayer::enforce) for it: it
+    /// goes on to the inner service, and was not charged.
+    ShadowRefused,
     /// It passes uncounted, because it is [exempt](crate::RateLimitLayer::exempt).
     Exempt,
     /// It passes uncounted, because the extractor finds no key: no limit applies to it.
     NoKey,
-    /// It has no key and must have one: the extractor's rejection is the answer.
+    /// It has no key and must have one: the extractor's rejection is the answer, where the limit is
+    /// [enforced](crate::RateLimitLayer::enforce).
     Rejected,
     /// The store could not decide about it.
     StoreError,
@@ -26,9 +30,10 @@ pub enum Outcome {
 impl Outcome {
     /// All of them, in the order of the enum.
     #[cfg(feature = "metrics")]
-    pub(super) const ALL: [Self; 6] = [
+    pub(super) const ALL: [Self; 7] = [
         Self::Admitted,
         Self::Refused,
+        Self::ShadowRefused,
         Self::Exempt,
         Self::NoKey,
         Self::Rejected,
@@ -40,6 +45,7 @@ impl Outcome {
         match self {
             Self::Admitted => "admitted",
             Self::Refused => "refused",
+            Self::ShadowRefused => "shadow_refused",
             Self::Exempt => "exempt",
             Self::NoKey => "no_key",
             Self::Rejected => "rejected",
@@ -78,8 +84,16 @@ impl<'a, K> Event<'a, K> {
             key: None,
             decision: None,
             error: None,
-            passes: outcome != Outcome::Rejected,
+            passes: true,
             store_time: None,
+        }
+    }
+
+    /// A request whose key was rejected.
+    pub(crate) fn rejected(is_enforced: bool) -> Self {
+        Self {
+            passes: !is_enforced,
+            ..Self::uncounted(Outcome::Rejected)
         }
     }
 

@@ -17,6 +17,9 @@ const POLICY_REQUESTS: &str = "tollgate.policy.requests";
 const WAIT: &str = "tollgate.wait.duration";
 const STORE: &str = "tollgate.store.duration";
 
+/// What a policy may have decided about a request.
+const DECIDED: [Outcome; 3] = [Outcome::Admitted, Outcome::Refused, Outcome::ShadowRefused];
+
 /// The label value of policies beyond those that have counters of their own.
 const OTHER: &str = "_OTHER";
 
@@ -26,9 +29,9 @@ const OTHER: &str = "_OTHER";
 /// | name | kind | unit | labels | what |
 /// |---|---|---|---|---|
 /// | `tollgate.requests` | counter | requests | `limit`, `outcome` | what became of each request, by the [name](Outcome::name) of its outcome |
-/// | `tollgate.units` | counter | units | `limit`, `outcome` | the cost of each request that is `admitted` or `refused` |
-/// | `tollgate.policy.requests` | counter | requests | `limit`, `policy`, `outcome` | requests that were charged to a policy (`admitted`), and those that it refused (`refused`); of a tuple each member counts |
-/// | `tollgate.wait.duration` | histogram | seconds | `limit`, `outcome` | the delay of `admitted` requests that are delayed, and the wait that `refused` ones are told, if there is one |
+/// | `tollgate.units` | counter | units | `limit`, `outcome` | the cost of each request that is `admitted`, `refused` or `shadow_refused` |
+/// | `tollgate.policy.requests` | counter | requests | `limit`, `policy`, `outcome` | requests that were charged to a policy (`admitted`), and those that it refused (`refused`) or would have (`shadow_refused`); of a tuple each member counts |
+/// | `tollgate.wait.duration` | histogram | seconds | `limit`, `outcome` | the delay of `admitted` requests that are delayed, and the wait of `refused` and `shadow_refused` ones, if there is one |
 /// | `tollgate.store.duration` | histogram | seconds | `limit` | how long the store took to decide; [if asked for](Self::store_duration) |
 ///
 /// Prometheus writes `_` for `.`: `tollgate_requests{limit="api",outcome="refused"}`.
@@ -79,6 +82,7 @@ struct Handles {
     requests: [Counter; Outcome::ALL.len()],
     admitted: Decided,
     refused: Decided,
+    shadow_refused: Decided,
     policies: Policies,
 }
 
@@ -102,6 +106,7 @@ impl Metrics {
             requests,
             admitted: Decided::of(&limit, Outcome::Admitted),
             refused: Decided::of(&limit, Outcome::Refused),
+            shadow_refused: Decided::of(&limit, Outcome::ShadowRefused),
             policies: Policies::default(),
             limit,
         };
@@ -143,14 +148,15 @@ impl<K> Observe<K> for Metrics {
         let decided = match outcome {
             Outcome::Admitted => &handles.admitted,
             Outcome::Refused => &handles.refused,
+            Outcome::ShadowRefused => &handles.shadow_refused,
             _ => return self.record_store_time(event),
         };
         decided.units.increment(u64::from(event.cost()));
         if let Some(decision) = event.decision() {
             for policy in decision.policies() {
-                handles.count(policy, event.passes());
+                handles.count(policy, outcome);
             }
-            let wait = match event.passes() {
+            let wait = match outcome == Outcome::Admitted {
                 true => Some(decision.delay()).filter(|delay| !delay.is_zero()),
                 false => decision.retry_after(),
             };
@@ -179,12 +185,12 @@ impl Metrics {
 impl Handles {
     /// Counts a request that a policy was charged for or that it refused. A member of a tuple that
     /// would have let a refused request through counts nothing.
-    fn count(&self, policy: &PolicyDecision, is_charged: bool) {
-        if !is_charged && policy.is_admitted() {
+    fn count(&self, policy: &PolicyDecision, outcome: Outcome) {
+        if outcome != Outcome::Admitted && policy.is_admitted() {
             return;
         }
         let make = |name: &str| {
-            [Outcome::Admitted, Outcome::Refused].map(|outcome| {
+            DECIDED.map(|outcome| {
                 counter!(
                     POLICY_REQUESTS,
                     "limit" => self.limit.clone(), "policy" => name.to_owned(),
@@ -192,9 +198,10 @@ impl Handles {
                 )
             })
         };
-        let [admitted, refused] = self.policies.of(policy.policy(), make);
-        let counter = if is_charged { admitted } else { refused };
-        counter.increment(1);
+        let counters = self.policies.of(policy.policy(), make);
+        if let Some(which) = DECIDED.iter().position(|decided| *decided == outcome) {
+            counters[which].increment(1);
+        }
     }
 }
 
@@ -231,8 +238,8 @@ struct Policies {
 
 struct Policy {
     name: String,
-    /// Of the requests that it admitted, and of those that it refused.
-    counters: [Counter; 2],
+    /// One for each of [`DECIDED`].
+    counters: [Counter; DECIDED.len()],
     next: OnceLock<Box<Policy>>,
 }
 
@@ -241,7 +248,11 @@ const MAX_POLICIES: usize = 100;
 
 impl Policies {
     /// The counters of the policy of this name, which are made if it is new.
-    fn of(&self, name: &str, make: impl Fn(&str) -> [Counter; 2]) -> &[Counter; 2] {
+    fn of(
+        &self,
+        name: &str,
+        make: impl Fn(&str) -> [Counter; DECIDED.len()],
+    ) -> &[Counter; DECIDED.len()] {
         let mut place = &self.first;
         for places_left in (0..=MAX_POLICIES).rev() {
             let policy = place.get_or_init(|| {

@@ -29,8 +29,9 @@ const MAX_KEY_LEN: usize = 200;
 ///   decided `tollgate.policy` (the one that binds), `tollgate.remaining`, and
 ///   `tollgate.wait_seconds`, the wait of a refused request or the delay of an admitted one.
 /// - **Log**: an event named `observe.refused`, at level `info`, with target `tollgate::observe`
-///   and the fields `key`, `policy`, `cost`, `wait_seconds` and `not_logged`: how many refusals,
-///   of all keys, were left out since the last line.
+///   and the fields `key`, `policy`, `outcome` (`refused`, or `shadow_refused` where the limit is
+///   not [enforced](crate::RateLimitLayer::enforce)), `cost`, `wait_seconds` and `not_logged`: how
+///   many refusals, of all keys, were left out since the last line.
 /// - **Memory** is bounded: a thousand keys, as a hash each. While so many were logged within one
 ///   period, the refusals of others are left out.
 /// - **Keys** are printed by their `Debug`, so what that hides stays hidden. Control characters are
@@ -102,20 +103,21 @@ impl Default for Trace {
 
 impl<K: Debug + Hash> Observe<K> for Trace {
     fn observe(&self, event: &Event<'_, K>) {
-        let (span, is_refused) = (Span::current(), event.outcome() == Outcome::Refused);
+        let (span, outcome) = (Span::current(), event.outcome());
+        let is_refused = matches!(outcome, Outcome::Refused | Outcome::ShadowRefused);
         if span.is_disabled() && !is_refused {
             return;
         }
         let decision = event.decision();
         record(&span, event, decision.as_ref());
         if let (true, Some(key), Some(decision)) = (is_refused, event.key(), &decision) {
-            self.log(key, event.cost(), decision);
+            self.log(key, event, decision);
         }
     }
 }
 
 impl Trace {
-    fn log<K: Debug + Hash>(&self, key: &K, cost: u32, decision: &Decision) {
+    fn log<K: Debug + Hash>(&self, key: &K, event: &Event<'_, K>, decision: &Decision) {
         if !tracing::enabled!(target: "tollgate::observe", tracing::Level::INFO) {
             return;
         }
@@ -131,10 +133,11 @@ impl Trace {
                 target: "tollgate::observe",
                 key = %printed(key),
                 policy = %one_line(decision.policy()),
-                cost,
+                outcome = event.outcome().name(),
+                cost = event.cost(),
                 wait_seconds = wait(decision).map(|wait| wait.as_secs_f64()),
                 not_logged,
-                "a request was refused"
+                "a request is over its limit"
             );
         }
     }

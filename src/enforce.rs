@@ -1,0 +1,55 @@
+//! Whether a limit is enforced for a request, or only rehearsed.
+
+/// Says whether a limit is enforced for a request: a `bool`, or a closure over the request and its
+/// key.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say whether a limit is enforced for a request of type `{Req}`",
+    label = "neither a `bool` nor a closure over `{Req}` and `{Key}`",
+    note = "use `true`, `false` or a closure: `|request: &{Req}, key: Option<&{Key}>| true`"
+)]
+pub trait Enforce<Req, Key> {
+    /// What is kept of the answer until the response is there.
+    type Answer: Copy + Into<bool> + Send + 'static;
+
+    /// Whether the limit is enforced; there is no key where the extractor rejects the request.
+    fn is_enforced(&self, request: &Req, key: Option<&Key>) -> Self::Answer;
+}
+
+/// Every request is enforced: the default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Enforced;
+
+impl From<Enforced> for bool {
+    #[inline]
+    fn from(_: Enforced) -> Self {
+        true
+    }
+}
+
+impl<Req, Key> Enforce<Req, Key> for Enforced {
+    type Answer = Self;
+
+    #[inline]
+    fn is_enforced(&self, _request: &Req, _key: Option<&Key>) -> Self {
+        Self
+    }
+}
+
+impl<Req, Key> Enforce<Req, Key> for bool {
+    type Answer = Self;
+
+    fn is_enforced(&self, _request: &Req, _key: Option<&Key>) -> Self {
+        *self
+    }
+}
+
+// Without this the compiler says "expected a closure" for each type that is neither.
+#[diagnostic::do_not_recommend]
+impl<Req, Key, F: Fn(&Req, Option<&Key>) -> bool> Enforce<Req, Key> for F {
+    type Answer = bool;
+
+    fn is_enforced(&self, request: &Req, key: Option<&Key>) -> bool {
+        self(request, key)
+    }
+}

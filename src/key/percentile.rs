@@ -1,0 +1,99 @@
+//! Where a key stands among all keys.
+
+use std::hash::{Hash, Hasher};
+
+use siphasher::sip::SipHasher24;
+
+/// Says where a key stands among all keys, from 0 up to 100, which it never is: the same in every
+/// process, for [`enforce`](crate::RateLimitLayer::enforce).
+///
+/// `percentile(key) < 10.0` chooses a tenth of the keys, and with a larger number those and others.
+/// It says nothing of how many requests they send. It is the SipHash-2-4 of what the key's `Hash`
+/// writes, under a key that is the same everywhere; nothing secret can be read from it. Processes
+/// of one build always agree; of other builds as long as the key's `Hash` writes the same.
+///
+/// # Example: who is in a tenth is in a fifth too
+///
+/// ```
+/// use tollgate::key::percentile;
+///
+/// let all: Vec<u32> = (0..10_000).collect();
+/// let below = |percent| all.iter().filter(|key| percentile(key) < percent).count();
+/// assert!((900..1_100).contains(&below(10.0)));
+/// assert!((1_900..2_100).contains(&below(20.0)));
+/// assert_eq!(below(100.0), 10_000);
+/// ```
+pub fn percentile<K: Hash + ?Sized>(key: &K) -> f64 {
+    const ALL: f64 = 4_294_967_296.0;
+
+    let mut hasher = Portable(SipHasher24::new());
+    key.hash(&mut hasher);
+    let highest_bits = (hasher.finish() >> 32) as u32;
+    f64::from(highest_bits) * (100.0 / ALL)
+}
+
+/// Hashes integers alike on every platform.
+struct Portable(SipHasher24);
+
+impl Hasher for Portable {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.write(bytes);
+    }
+
+    fn write_u16(&mut self, number: u16) {
+        self.write(&number.to_le_bytes());
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write(&number.to_le_bytes());
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.write(&number.to_le_bytes());
+    }
+
+    fn write_u128(&mut self, number: u128) {
+        self.write(&number.to_le_bytes());
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(number as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+
+    #[test]
+    fn a_key_stands_where_it_stands_in_every_process_and_on_every_platform() {
+        let address: IpAddr = [192, 0, 2, 1].into();
+        let stand: [f64; 7] = [
+            percentile("bob"),
+            percentile(&7_u16),
+            percentile(&7_u32),
+            percentile(&7_u64),
+            percentile(&7_u128),
+            percentile(&7_usize),
+            percentile(&address),
+        ];
+        let expected = [
+            82.748_259, 30.935_323, 37.984_820, 71.451_288, 92.824_272, 71.451_288, 96.180_516,
+        ];
+        for (at, expected) in stand.into_iter().zip(expected) {
+            assert!((at - expected).abs() < 1e-5, "{stand:?}");
+        }
+    }
+
+    #[test]
+    fn the_owned_form_of_a_key_stands_where_the_borrowed_one_does() {
+        let owned = percentile(&"bob".to_owned());
+        assert_eq!(owned.to_bits(), percentile("bob").to_bits());
+    }
+}

@@ -1,0 +1,274 @@
+//! A limit that is not enforced decides and counts as one that is, and no caller notices it.
+
+#[path = "support/algorithms.rs"]
+mod algorithms;
+#[path = "support/ready.rs"]
+mod ready;
+mod support;
+
+use std::{
+    convert::Infallible,
+    future,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use algorithms::every_algorithm;
+use http::{Request, Response};
+use ready::ready;
+use support::{Broken, Remote};
+use tollgate::{
+    Decision, EachOf, Hold, Quota, RateLimitLayer, RateLimiter, StoreErrorKind, Timestamp,
+    algorithm::*,
+    clock::ManualClock,
+    key::{Global, Header, HeaderKey, percentile},
+    store::{LocalStore, Store},
+};
+use tower::{Layer, Service, ServiceExt};
+
+/// Answers with the cost, the decision and the hold of its request.
+fn inner(request: Request<u32>) -> future::Ready<Result<Response<String>, Infallible>> {
+    let mut response = Response::new(request.body().to_string());
+    let found = request.extensions();
+    if let Some(decision) = found.get::<Decision>() {
+        response.extensions_mut().insert(decision.clone());
+    }
+    if let Some(hold) = found.get::<Hold>() {
+        response.extensions_mut().insert(hold.clone());
+    }
+    future::ready(Ok(response))
+}
+
+fn costing(cost: u32) -> Request<u32> {
+    Request::builder().body(cost).unwrap()
+}
+
+fn fields(response: &Response<String>) -> usize {
+    response.headers().len()
+}
+
+const START: Timestamp = Timestamp::from_micros(1_700_006_400_000_000);
+
+/// Steps of one caller: microseconds that pass before, and the cost.
+fn steps() -> impl Iterator<Item = (u64, u32)> {
+    let mut random = 7_u64;
+    (0..400).map(move |_| {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        let (passes, cost) = ((random >> 33) % 4, (random >> 50) % 7);
+        (passes * passes * 30_000, u32::try_from(cost).unwrap())
+    })
+}
+
+/// Every decision of a limit that is not enforced is that of the same limit without a layer, and
+/// every request goes on at once and comes back without a field.
+async fn decides_as_if_it_were_enforced<A, S>(
+    name: &str,
+    algorithm: A,
+    make: impl Fn(ManualClock) -> S,
+) where
+    A: Algorithm,
+    S: Store<A, (), Deciding: Send>,
+{
+    let clock = ManualClock::at(START);
+    let plain = RateLimiter::new(algorithm.clone(), make(clock.clone()));
+    let mut rehearsed = RateLimitLayer::new(algorithm, make(clock.clone()), Global)
+        .cost(|request: &Request<u32>| *request.body())
+        .expose_decision()
+        .enforce(false)
+        .layer(tower::service_fn(inner));
+    let mut refused = 0;
+    for (passes, cost) in steps() {
+        clock.advance(Duration::from_micros(passes));
+        let told = plain.check_cost(&(), cost).await.unwrap();
+        let response = rehearsed
+            .ready()
+            .await
+            .unwrap()
+            .call(costing(cost))
+            .await
+            .unwrap();
+        assert_eq!(*response.body(), cost.to_string(), "{name}");
+        assert_eq!(response.extensions().get(), Some(&told), "{name}");
+        assert_eq!(fields(&response), 0, "{name}");
+        refused += u32::from(!told.is_admitted());
+    }
+    assert!((20..380).contains(&refused), "{name}: {refused} of 400");
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_algorithm_decides_as_if_it_were_enforced_and_no_caller_notices() {
+    let quota = Quota::per_second(7);
+    let (burst, precision) = (5, Duration::from_millis(100));
+    let interval = Duration::from_millis(400);
+    macro_rules! each {
+        (($($of:tt)*) $($name:literal, $made:expr, $model:expr;)+) => {$(
+            let local = |clock| LocalStore::builder().clock(clock).build();
+            decides_as_if_it_were_enforced($name, $made, local).await;
+            let remote = |clock| Remote(LocalStore::builder().clock(clock).build());
+            decides_as_if_it_were_enforced($name, $made, remote).await;
+        )+};
+    }
+    every_algorithm!(each, quota, burst, precision, interval);
+}
+
+fn two() -> FixedWindow {
+    FixedWindow::new(Quota::per_day(2)).named("two")
+}
+
+#[test]
+fn what_a_closure_reads_is_read_once_for_each_request_and_changes_at_once() {
+    let (is_on, asked) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicU32::new(0)),
+    );
+    let (read, count) = (Arc::clone(&is_on), Arc::clone(&asked));
+    let mut service = RateLimitLayer::new(two(), LocalStore::new(), Global)
+        .enforce(move |_: &Request<u32>, key: Option<&()>| {
+            assert!(key.is_some());
+            count.fetch_add(1, Ordering::Relaxed);
+            read.load(Ordering::Relaxed)
+        })
+        .layer(tower::service_fn(inner));
+    for (enforced, status) in [
+        (false, 200),
+        (false, 200),
+        (false, 200),
+        (true, 429),
+        (false, 200),
+    ] {
+        is_on.store(enforced, Ordering::Relaxed);
+        let response = ready(service.call(costing(1))).unwrap();
+        assert_eq!(response.status(), status);
+        assert_eq!(fields(&response) > 0, enforced);
+    }
+    assert_eq!(asked.load(Ordering::Relaxed), 5);
+}
+
+#[test]
+fn a_share_of_the_callers_is_enforced_and_a_larger_share_has_them_too() {
+    let refused = |percent: f64| {
+        let none = FixedWindow::new(Quota::per_day(0));
+        let mut service = RateLimitLayer::new(none, LocalStore::new(), Header::new("x-account"))
+            .enforce(move |_: &Request<u32>, key: Option<&HeaderKey>| {
+                key.is_some_and(|key| percentile(key) < percent)
+            })
+            .layer(tower::service_fn(inner));
+        let mut refused = |account: &u32| {
+            let request = Request::builder().header("x-account", *account);
+            let response = ready(service.call(request.body(1).unwrap())).unwrap();
+            response.status() == 429
+        };
+        (0..500)
+            .filter(|account| refused(account))
+            .collect::<Vec<_>>()
+    };
+    let [none, few, more, all] = [0.0, 10.0, 40.0, 100.0].map(refused);
+    assert_eq!((none.len(), all.len()), (0, 500));
+    assert!((25..80).contains(&few.len()), "{few:?}");
+    assert!((150..250).contains(&more.len()), "{more:?}");
+    assert!(few.iter().all(|account| more.contains(account)));
+}
+
+#[test]
+fn a_request_whose_key_is_rejected_passes_and_the_closure_is_told_that_it_has_none() {
+    let keyed = || RateLimitLayer::new(two(), LocalStore::new(), Header::new("x-account"));
+    let answer = ready(keyed().layer(tower::service_fn(inner)).call(costing(1))).unwrap();
+    assert_eq!(answer.status(), 400);
+    for (enforced, status) in [(true, 400), (false, 200)] {
+        let limit = keyed().enforce(enforced);
+        let answer = ready(limit.layer(tower::service_fn(inner)).call(costing(1))).unwrap();
+        assert_eq!(answer.status(), status);
+        let limit = keyed().enforce(move |_: &Request<u32>, key: Option<&HeaderKey>| {
+            assert!(key.is_none());
+            enforced
+        });
+        let answer = ready(limit.layer(tower::service_fn(inner)).call(costing(1))).unwrap();
+        assert_eq!(answer.status(), status);
+    }
+}
+
+#[test]
+fn a_request_passes_whatever_the_store_fails_with() {
+    for kind in [
+        StoreErrorKind::Unavailable,
+        StoreErrorKind::Misconfigured,
+        StoreErrorKind::InvalidInput,
+    ] {
+        for (enforced, passes) in [(true, false), (false, true)] {
+            let limit = RateLimitLayer::new(two(), Broken(kind), Global).enforce(enforced);
+            let answer = ready(limit.layer(tower::service_fn(inner)).call(costing(1))).unwrap();
+            assert_eq!(answer.status() == 200, passes, "{kind:?}");
+        }
+    }
+}
+
+#[test]
+fn nobody_waits_for_a_turn_and_the_turn_stays_taken() {
+    let queue = LeakyBucket::new(Quota::per_hour(1)).capacity(3).queue();
+    let limit = RateLimitLayer::new(queue, LocalStore::new(), Global).enforce(false);
+    let limiter = limit.limiter().clone();
+    let mut service = limit.max_waiting(0).layer(tower::service_fn(inner));
+    for left in [2, 1, 0, 0, 0] {
+        assert_eq!(ready(service.call(costing(1))).unwrap().status(), 200);
+        assert_eq!(ready(limiter.peek(&())).unwrap().remaining(), left);
+    }
+}
+
+#[test]
+fn a_request_that_would_be_refused_has_no_hold_and_its_end_frees_nothing_of_others() {
+    let settled = FixedWindow::new(Quota::per_day(3)).settled();
+    let limit = RateLimitLayer::new(settled, LocalStore::new(), Global)
+        .cost(2)
+        .enforce(false);
+    let limiter = limit.limiter().clone();
+    let mut service = limit.layer(tower::service_fn(inner));
+    let mut answers = [0; 3].map(|_| ready(service.call(costing(1))).unwrap());
+    let holds = answers
+        .each_mut()
+        .map(|answer| answer.extensions_mut().remove::<Hold>());
+    let [Some(hold), None, None] = holds else {
+        panic!("{holds:?}")
+    };
+    assert_eq!(ready(limiter.peek(&())).unwrap().remaining(), 1);
+    drop(hold.settle(0));
+    assert_eq!(ready(limiter.peek(&())).unwrap().remaining(), 3);
+
+    let limit = RateLimitLayer::new(InFlight::new(1), LocalStore::new(), Global).enforce(false);
+    let limiter = limit.limiter().clone();
+    let mut service = limit.layer(tower::service_fn(inner));
+    let first = ready(service.call(costing(1))).unwrap();
+    let second = ready(service.call(costing(1))).unwrap();
+    drop(second);
+    assert_eq!(ready(limiter.peek(&())).unwrap().remaining(), 0);
+    drop(first);
+    assert_eq!(ready(limiter.peek(&())).unwrap().remaining(), 1);
+}
+
+#[test]
+fn where_one_of_several_keys_would_refuse_the_others_are_not_charged() {
+    let limits = EachOf((two().named("address"), FixedWindow::new(Quota::per_day(1))));
+    let keys = EachOf((Global, Header::new("x-account")));
+    let limit = RateLimitLayer::new(limits, LocalStore::new(), keys).enforce(
+        |_: &Request<u32>, key: Option<&EachOf<(Option<()>, Option<HeaderKey>)>>| key.is_none(),
+    );
+    let limiter = limit.limiter().clone();
+    let mut service = limit.layer(tower::service_fn(inner));
+    let mut call = |account: &str| {
+        let request = Request::builder().header("x-account", account);
+        ready(service.call(request.body(1).unwrap()))
+            .unwrap()
+            .status()
+    };
+    for account in ["bob", "bob", "bob", "ann", "eve"] {
+        assert_eq!(call(account), 200);
+    }
+    let left = ready(limiter.peek(&EachOf((Some(()), None))))
+        .unwrap()
+        .remaining();
+    assert_eq!(left, 0);
+}
