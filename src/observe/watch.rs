@@ -6,10 +6,6 @@ use super::{Event, Observe};
 
 /// What a layer asks of its observer, if it has one.
 #[doc(hidden)]
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` does not observe requests whose keys are of type `{K}`",
-    label = "not an observer of requests with keys of type `{K}`"
-)]
 pub trait Watch<K> {
     /// Whether nobody observes, so that no event is made.
     const IS_SILENT: bool;
