@@ -4,6 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use crate::policy::{Policy, PolicyName};
 
+mod degraded;
 mod lazy_status;
 mod status;
 
@@ -26,6 +27,8 @@ enum Known {
     Lazy(LazyStatus),
     /// That of a policy whose units are requests in flight.
     InFlight(Status),
+    /// That of a limiter which decides while the store is unavailable.
+    Degraded(Status),
 }
 
 impl PolicyDecision {
@@ -60,7 +63,9 @@ impl PolicyDecision {
     #[inline]
     fn read<T>(&self, read: impl FnOnce(&Status) -> T) -> T {
         match &self.status {
-            Known::Resolved(standing) | Known::InFlight(standing) => read(standing),
+            Known::Resolved(standing) | Known::InFlight(standing) | Known::Degraded(standing) => {
+                read(standing)
+            }
             Known::Lazy(status) => read(&status.resolve(self.limit)),
         }
     }
@@ -115,8 +120,12 @@ impl PolicyDecision {
             delay_micros: 0,
             ..status
         };
+        let status = match self.status {
+            Known::Degraded(_) => Known::Degraded(refused),
+            _ => Known::Resolved(refused),
+        };
         Self {
-            status: Known::Resolved(refused),
+            status,
             ..self.clone()
         }
     }
@@ -131,7 +140,7 @@ impl PolicyDecision {
     #[inline]
     pub fn is_admitted(&self) -> bool {
         match &self.status {
-            Known::Resolved(standing) | Known::InFlight(standing) => {
+            Known::Resolved(standing) | Known::InFlight(standing) | Known::Degraded(standing) => {
                 standing.outcome == Outcome::Admitted
             }
             Known::Lazy(status) => status.is_admitted(),

@@ -150,7 +150,7 @@ pub use self::{
 pub use self::{
     enforce::Enforce,
     keyed::KeysFor,
-    layer::{Around, Expose, InnerService, LayerFor, Settle},
+    layer::{Around, Expose, Fallback, InnerService, LayerFor, Settle},
 };
 #[cfg(feature = "axum")]
 pub use cost::RouteCosts;

@@ -1,14 +1,12 @@
-//! The answers in the inner service's place: to what is refused, has no key, or is undecided.
+//! The answers in the inner service's place: to what is refused or has no key.
 
 use std::any::Any;
 
 use crate::{
     decision::{Decision, PolicyDecision},
-    error::StoreError,
     key::Rejection,
     logged_once::LoggedOnce,
     response::Respond,
-    store_error::{self, HandleStoreError},
 };
 
 use super::Options;
@@ -50,23 +48,6 @@ impl<C, R, X, E, D, Z, N, W> Options<C, R, X, E, D, Z, N, W> {
         R: Respond<Req, Res, Err>,
     {
         self.respond.reject(request, rejection.into_response())
-    }
-
-    /// Answers a request that the store could not decide about; `None` lets it through.
-    #[cold]
-    pub(super) fn undecided<Req, Res, Err>(
-        &self,
-        request: &Req,
-        error: &StoreError,
-    ) -> Option<Result<Res, R::Error>>
-    where
-        R: Respond<Req, Res, Err>,
-        E: HandleStoreError,
-    {
-        if store_error::admits(&self.on_store_error, error) {
-            return None;
-        }
-        Some(self.respond.unavailable(request, error))
     }
 }
 

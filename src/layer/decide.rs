@@ -7,6 +7,7 @@ use tower_service::Service;
 use crate::{
     choice::Choose,
     cost::Cost,
+    decision::Decision,
     enforce::Enforce,
     error::StoreError,
     exempt::Exempt,
@@ -17,10 +18,11 @@ use crate::{
     observe::{Event, Outcome, Watch},
     response::Respond,
     store::{Answer, Store, Verdict},
-    store_error::HandleStoreError,
 };
 
-use super::{Expose, Options, RateLimitLayer, Settle, max_waiting::WaitPermit};
+use super::{
+    Expose, Fallback, Options, RateLimitLayer, Settle, fallback::Instead, max_waiting::WaitPermit,
+};
 
 /// A layer whose algorithm, store, key and options fit this service and its requests.
 ///
@@ -32,10 +34,12 @@ pub trait LayerFor<Svc: Service<Req>, Req> {
     type Choice: Send + 'static;
     /// The key that a request is charged to.
     type Key: Key;
-    /// The snapshot of the bucket right after the decision.
+    /// The store's snapshot of the bucket right after the decision.
+    type Stored;
+    /// The same, or what was decided in the store's place.
     type Snapshot: Clone + Send + 'static;
     /// The future of a decision.
-    type Deciding: Future<Output = Result<Verdict<Self::Snapshot>, StoreError>>;
+    type Deciding: Future<Output = Result<Verdict<Self::Stored>, StoreError>>;
     /// The error of the limited service.
     type Error;
     /// Since when the store decides, if that is measured.
@@ -53,13 +57,13 @@ pub trait LayerFor<Svc: Service<Req>, Req> {
     fn decide(
         &self,
         asked: &Asked<Self::Choice, Self::Key, Self::Stopwatch>,
-    ) -> Answer<Result<Verdict<Self::Snapshot>, StoreError>, Self::Deciding>;
+    ) -> Answer<Result<Verdict<Self::Stored>, StoreError>, Self::Deciding>;
 
     /// Whether the request goes on to the inner service now.
     fn admits_now(
         &self,
         asked: &Asked<Self::Choice, Self::Key, Self::Stopwatch>,
-        verdict: &Verdict<Self::Snapshot>,
+        verdict: &Verdict<Self::Stored>,
     ) -> bool;
 
     /// Says what comes after the store's verdict, which the observer is told of.
@@ -67,7 +71,7 @@ pub trait LayerFor<Svc: Service<Req>, Req> {
         &self,
         request: &Req,
         asked: Asked<Self::Choice, Self::Key, Self::Stopwatch>,
-        verdict: Result<Verdict<Self::Snapshot>, StoreError>,
+        verdict: Result<Verdict<Self::Stored>, StoreError>,
     ) -> NextOf<Self, Svc, Req>;
 
     /// Shows the decision to an admitted request, if that was asked for, and gives it its hold,
@@ -84,6 +88,9 @@ pub trait LayerFor<Svc: Service<Req>, Req> {
         response: &mut Svc::Response,
         admitted: &mut Admitted<Self::Choice, Self::Snapshot>,
     );
+
+    /// Keeps the store's snapshot of an admission.
+    fn stored(snapshot: Self::Stored) -> Self::Snapshot;
 
     /// An admission; its cost is held if its limit settles, and its place if it counts what is in
     /// flight.
@@ -183,7 +190,7 @@ where
     C: Cost<Req>,
     R: Respond<Req, Svc::Response, Svc::Error>,
     X: Exempt<Req>,
-    E: HandleStoreError,
+    E: Fallback<Req, F::Key>,
     D: Expose<Req>,
     Z: Settle<Svc::Response>,
     N: Enforce<Req, F::Key>,
@@ -191,7 +198,8 @@ where
 {
     type Choice = Chosen<A::Choice, N::Answer>;
     type Key = F::Key;
-    type Snapshot = <A::Limit as Limit>::Snapshot;
+    type Stored = <A::Limit as Limit>::Snapshot;
+    type Snapshot = E::Snapshot<<A::Limit as Limit>::Snapshot>;
     type Deciding = S::Deciding;
     type Error = R::Error;
     type Stopwatch = W::Stopwatch;
@@ -242,7 +250,7 @@ where
         Asked {
             choice, key, cost, ..
         }: &Asked<Self::Choice, F::Key, W::Stopwatch>,
-    ) -> Answer<Result<Verdict<Self::Snapshot>, StoreError>, S::Deciding> {
+    ) -> Answer<Result<Verdict<Self::Stored>, StoreError>, S::Deciding> {
         let limit = self.limiter.algorithm().limit(&choice.limit);
         self.limiter.store().decide(limit, key, *cost)
     }
@@ -251,8 +259,11 @@ where
     fn admits_now(
         &self,
         asked: &Asked<Self::Choice, F::Key, W::Stopwatch>,
-        verdict: &Verdict<Self::Snapshot>,
+        verdict: &Verdict<Self::Stored>,
     ) -> bool {
+        if E::COUNTS {
+            return false;
+        }
         let limit = self.limiter.algorithm().limit(&asked.choice.limit);
         let goes_at_once =
             || !asked.choice.is_enforced.into() || limit.delay_of(&verdict.snapshot).is_zero();
@@ -263,68 +274,84 @@ where
         &self,
         request: &Req,
         asked: Asked<Self::Choice, F::Key, W::Stopwatch>,
-        verdict: Result<Verdict<Self::Snapshot>, StoreError>,
+        verdict: Result<Verdict<Self::Stored>, StoreError>,
     ) -> NextOf<Self, Svc, Req> {
         let limit = self.limiter.algorithm().limit(&asked.choice.limit);
         let is_enforced: bool = asked.choice.is_enforced.into();
-        match verdict {
+        let (snapshot, delay) = match verdict {
             Ok(Verdict {
                 admitted: true,
                 snapshot,
             }) => {
-                let delay = match is_enforced {
-                    true => limit.delay_of(&snapshot),
-                    false => Duration::ZERO,
-                };
-                if delay.is_zero() {
-                    return Next::Admitted(LayerFor::<Svc, Req>::admit(self, asked, snapshot));
-                }
-                match self.options.max_waiting.permit() {
-                    Some(permit) => {
-                        if let Err(panic) = self.tell_admitted(&asked, &snapshot) {
-                            self.give_back(&asked, &snapshot);
-                            resume_unwind(panic);
-                        }
-                        Next::Queued(asked, snapshot, delay, permit)
-                    }
-                    None => Next::Answered(self.too_many_wait(request, &asked, &snapshot)),
-                }
-            }
-            Ok(refused) if !is_enforced => {
-                let decision = limit.decision_of(&refused.snapshot);
-                self.tell(&asked, Outcome::ShadowRefused, &|| decision.clone());
-                self.options.would_refuse(decision);
-                Next::Admitted(Admitted {
-                    choice: asked.choice,
-                    snapshot: refused.snapshot,
-                    // It was charged nothing, so there is nothing to settle.
-                    hold: None,
-                })
+                let fallback = &self.options.on_store_error;
+                fallback.count(request, &asked.key, asked.cost);
+                let delay = limit.delay_of(&snapshot);
+                (E::stored(snapshot), delay)
             }
             Ok(refused) => {
                 let decision = limit.decision_of(&refused.snapshot);
-                self.tell(&asked, Outcome::Refused, &|| decision.clone());
-                Next::Answered(self.options.refuse(request, &asked.key, decision))
-            }
-            Err(error) if !is_enforced => {
-                self.tell_error(&asked, &error, true);
-                Next::Uncounted
+                let told = match is_enforced {
+                    true => (Outcome::Refused, false),
+                    false => (Outcome::ShadowRefused, true),
+                };
+                self.tell(&asked, told, &|| decision.clone());
+                if is_enforced {
+                    return Next::Answered(self.options.refuse(request, &asked.key, decision));
+                }
+                self.options.would_refuse(decision);
+                return Next::Admitted(Admitted {
+                    choice: asked.choice,
+                    snapshot: E::stored(refused.snapshot),
+                    // It was charged nothing, so there is nothing to settle.
+                    hold: None,
+                });
             }
             Err(error) => {
-                let answer = self.options.undecided(request, &error);
-                self.tell_error(&asked, &error, answer.is_none());
-                match answer {
-                    Some(answer) => Next::Answered(answer),
-                    None => Next::Uncounted,
+                let fallback = &self.options.on_store_error;
+                match fallback.instead(&error, request, (&asked.key, asked.cost)) {
+                    Instead::Admitted(snapshot, delay) => (snapshot, delay),
+                    Instead::Failed if is_enforced => {
+                        self.tell_error(&asked, &error, false);
+                        return Next::Answered(self.options.respond.unavailable(request, &error));
+                    }
+                    Instead::Uncounted | Instead::Failed => {
+                        self.tell_error(&asked, &error, true);
+                        return Next::Uncounted;
+                    }
+                    Instead::Refused(decision) => {
+                        self.tell(&asked, (Outcome::Degraded, !is_enforced), &|| {
+                            decision.clone()
+                        });
+                        if is_enforced {
+                            return Next::Answered(
+                                self.options.refuse(request, &asked.key, decision),
+                            );
+                        }
+                        self.options.would_refuse(decision);
+                        return Next::Uncounted;
+                    }
                 }
             }
+        };
+        if delay.is_zero() || !is_enforced {
+            return Next::Admitted(LayerFor::<Svc, Req>::admit(self, asked, snapshot));
+        }
+        match self.options.max_waiting.permit() {
+            Some(permit) => {
+                if let Err(panic) = self.tell_admitted::<Req, _, _>(&asked, &snapshot) {
+                    self.give_back(&asked, &snapshot);
+                    resume_unwind(panic);
+                }
+                Next::Queued(asked, snapshot, delay, permit)
+            }
+            None => Next::Answered(self.too_many_wait(request, &asked, &snapshot)),
         }
     }
 
     #[inline]
     fn expose(&self, request: &mut Req, admitted: &mut Admitted<Self::Choice, Self::Snapshot>) {
         let limit = self.limiter.algorithm().limit(&admitted.choice.limit);
-        let decision = || limit.decision_of(&admitted.snapshot);
+        let decision = || decision_of::<_, E, Req, F::Key>(limit, &admitted.snapshot);
         self.options.expose.expose(request, decision);
         if <A::Limit as Limit>::IN_FLIGHT {
             if let Some(hold) = &admitted.hold {
@@ -353,7 +380,9 @@ where
             if Z::IS_ASKED {
                 let spent = self.options.settle.spent(response);
                 let freed = hold.held().saturating_sub(spent);
-                admitted.snapshot = limit.freed(&admitted.snapshot, freed);
+                if let Ok(stored) = E::read(&admitted.snapshot) {
+                    admitted.snapshot = E::stored(limit.freed(stored, freed));
+                }
                 // Off the response's path: a store that hangs delays nothing.
                 drop(hold.settle(spent));
             }
@@ -362,9 +391,14 @@ where
             }
         }
         if LayerFor::<Svc, Req>::annotates(self, &admitted.choice) {
-            let decision = limit.decision_of(&admitted.snapshot);
+            let decision = decision_of::<_, E, Req, F::Key>(limit, &admitted.snapshot);
             self.options.respond.annotate(&decision, response);
         }
+    }
+
+    #[inline]
+    fn stored(snapshot: Self::Stored) -> Self::Snapshot {
+        E::stored(snapshot)
     }
 
     #[inline]
@@ -376,12 +410,15 @@ where
         snapshot: Self::Snapshot,
     ) -> Admitted<Self::Choice, Self::Snapshot> {
         let is_held = <A::Limit as Limit>::SETTLES || <A::Limit as Limit>::IN_FLIGHT;
-        let hold = (is_held && cost > 0).then(|| {
-            let limit = self.limiter.algorithm().limit(&choice.limit).clone();
-            let store = self.limiter.store().clone();
-            let held = (snapshot.clone(), cost);
-            Hold::new(limit, store, key, held, EndsWhen::Dropped)
-        });
+        let hold = match E::read(&snapshot) {
+            Ok(stored) if is_held && cost > 0 => {
+                let limit = self.limiter.algorithm().limit(&choice.limit).clone();
+                let store = self.limiter.store().clone();
+                let held = (stored.clone(), cost);
+                Some(Hold::new(limit, store, key, held, EndsWhen::Dropped))
+            }
+            _ => None,
+        };
         Admitted {
             choice,
             snapshot,
@@ -417,19 +454,23 @@ where
 }
 
 impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, N, W>> {
-    /// Gives back the turn of a request that does not wait for it, where the algorithm can.
+    /// Gives back the turn of a request that does not wait for it, where the algorithm can. That of
+    /// a limiter that has decided in the store's place is lost.
     fn give_back<Req, M, K, T>(
         &self,
         asked: &Asked<Chosen<A::Choice, M>, K, T>,
-        admission: &<A::Limit as Limit>::Snapshot,
+        admission: &E::Snapshot<<A::Limit as Limit>::Snapshot>,
     ) where
         A: Choose<Req>,
         S: Store<A::Limit, K>,
         K: Key,
+        E: Fallback<Req, K>,
     {
-        let limit = self.limiter.algorithm().limit(&asked.choice.limit);
-        let store = self.limiter.store();
-        store.withdraw(limit, &asked.key, admission, asked.cost);
+        if let Ok(admission) = E::read(admission) {
+            let limit = self.limiter.algorithm().limit(&asked.choice.limit);
+            let store = self.limiter.store();
+            store.withdraw(limit, &asked.key, admission, asked.cost);
+        }
     }
 
     /// Answers a request that would have to wait, where as many wait as may.
@@ -438,19 +479,36 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
         &self,
         request: &Req,
         asked: &Asked<Chosen<A::Choice, M>, K, W::Stopwatch>,
-        admission: &<A::Limit as Limit>::Snapshot,
+        admission: &E::Snapshot<<A::Limit as Limit>::Snapshot>,
     ) -> Result<Res, R::Error>
     where
         A: Choose<Req>,
         S: Store<A::Limit, K>,
         K: Key,
         R: Respond<Req, Res, Err>,
+        E: Fallback<Req, K>,
         W: Watch<K>,
     {
         self.give_back(asked, admission);
         let limit = self.limiter.algorithm().limit(&asked.choice.limit);
-        let decision = limit.decision_of(admission).refused_for_its_delay();
-        self.tell(asked, Outcome::Refused, &|| decision.clone());
+        let decision = decision_of::<_, E, Req, K>(limit, admission).refused_for_its_delay();
+        let outcome = match decision.is_degraded() {
+            true => Outcome::Degraded,
+            false => Outcome::Refused,
+        };
+        self.tell(asked, (outcome, false), &|| decision.clone());
         self.options.refuse(request, &asked.key, decision)
+    }
+}
+
+/// The decision about an admitted request.
+#[inline]
+pub(super) fn decision_of<L: Limit, E: Fallback<Req, K>, Req, K: Key>(
+    limit: &L,
+    admission: &E::Snapshot<L::Snapshot>,
+) -> Decision {
+    match E::read(admission) {
+        Ok(stored) => limit.decision_of(stored),
+        Err(decision) => decision.clone(),
     }
 }

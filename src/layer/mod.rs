@@ -10,6 +10,7 @@ mod answer;
 mod decide;
 mod end;
 mod enforce;
+mod fallback;
 mod future;
 mod max_waiting;
 mod observe;
@@ -19,6 +20,7 @@ mod waiting;
 
 pub use decide::LayerFor;
 pub use end::{End, SettledAtEnd, SettledBody};
+pub use fallback::Fallback;
 pub use future::ResponseFuture;
 pub use options::{Around, Expose, Exposed, Hidden, Options, Settle, SettledByHead, Unsettled};
 pub use service::{LocalRateLimit, RateLimit};
@@ -220,9 +222,25 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
         self.with(|options| options.exempt(exempt))
     }
 
-    /// Chooses what happens to a request while the store is unavailable: an
-    /// [`OnStoreError`](crate::OnStoreError), or a closure `|error: &StoreError| …` that
-    /// answers one. By default it is refused with 503 (gRPC: `UNAVAILABLE`).
+    /// Chooses what happens to a request while the store is
+    /// [unavailable](crate::StoreErrorKind::Unavailable). By default it is refused with 503 (gRPC:
+    /// `UNAVAILABLE`).
+    ///
+    /// - An [`OnStoreError`](crate::OnStoreError), or a closure `|error: &StoreError| …` that
+    ///   answers one. There is an example of each.
+    /// - A [`RateLimiter`] that counts in this process, as over a [`LocalStore`]: its limit
+    ///   decides, and the response has its fields. The decision says that it [is
+    ///   degraded](crate::Decision::is_degraded).
+    ///
+    /// Such a limiter has any algorithm, tuple or plans, for the layer's own keys. It is charged
+    /// with what the store admits, too, as far as that fits: so a store that comes and goes
+    /// never grants a fresh burst, and nobody owes it more than its limit. What it charges
+    /// stays charged: it takes no [settled](crate::algorithm::Settled) algorithm, and none of
+    /// requests [in flight](crate::algorithm::InFlight). A turn in its queue is not given back.
+    ///
+    /// **Bound**: in any span, what the layer's limit admits, plus what the limiter's does for each
+    /// process that ran in the span, plus what the store forgot meanwhile, as when it came back
+    /// empty. Nothing is copied back.
     pub fn on_store_error<E2>(
         self,
         on_store_error: E2,

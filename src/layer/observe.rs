@@ -9,13 +9,14 @@ use crate::{
     choice::Choose,
     decision::Decision,
     error::StoreError,
+    key::Key,
     limit::Limit,
     observe::{Event, Observed, Outcome, Watch},
 };
 
 use super::{
-    Options, RateLimitLayer,
-    decide::{Asked, Chosen},
+    Fallback, Options, RateLimitLayer,
+    decide::{Asked, Chosen, decision_of},
 };
 
 #[expect(clippy::type_complexity, reason = "each option has a type of its own")]
@@ -64,12 +65,12 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
 }
 
 impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, N, W>> {
-    /// Tells of a request that was decided about.
+    /// Tells of a request that was decided about, with what becomes of it and whether it passes.
     #[inline]
     pub(super) fn tell<Choice, K>(
         &self,
         asked: &Asked<Choice, K, W::Stopwatch>,
-        outcome: Outcome,
+        (outcome, passes): (Outcome, bool),
         decision: &dyn Fn() -> Decision,
     ) where
         W: Watch<K>,
@@ -81,7 +82,7 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
                 key: Some(&asked.key),
                 decision: Some(decision),
                 error: None,
-                passes: outcome != Outcome::Refused,
+                passes,
                 store_time: W::elapsed(&asked.stopwatch),
             });
         }
@@ -93,18 +94,24 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     pub(super) fn tell_admitted<Req, M, K>(
         &self,
         asked: &Asked<Chosen<A::Choice, M>, K, W::Stopwatch>,
-        snapshot: &<A::Limit as Limit>::Snapshot,
+        snapshot: &E::Snapshot<<A::Limit as Limit>::Snapshot>,
     ) -> thread::Result<()>
     where
         A: Choose<Req>,
+        K: Key,
+        E: Fallback<Req, K>,
         W: Watch<K>,
     {
         if W::IS_SILENT {
             return Ok(());
         }
         let limit = self.limiter.algorithm().limit(&asked.choice.limit);
-        let decision = || limit.decision_of(snapshot);
-        let tell = || self.tell(asked, Outcome::Admitted, &decision);
+        let decision = || decision_of::<_, E, Req, K>(limit, snapshot);
+        let outcome = match E::read(snapshot) {
+            Ok(_) => Outcome::Admitted,
+            Err(_) => Outcome::Degraded,
+        };
+        let tell = || self.tell(asked, (outcome, true), &decision);
         catch_unwind(AssertUnwindSafe(tell))
     }
 

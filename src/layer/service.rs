@@ -108,7 +108,8 @@ where
         };
         match self.layer.decide(&asked) {
             Answer::Now(Ok(verdict)) if self.layer.admits_now(&asked, &verdict) => {
-                let admission = self.layer.admit(asked, verdict.snapshot);
+                let snapshot = RateLimitLayer::<A, S, F, O>::stored(verdict.snapshot);
+                let admission = self.layer.admit(asked, snapshot);
                 let (layer, inner) = (&self.layer, &mut self.inner);
                 ResponseFuture::new(admitted(layer, inner, request, admission))
             }

@@ -16,6 +16,10 @@ pub enum Outcome {
     /// It is over its limit, but that is not [enforced](crate::RateLimitLayer::enforce) for it: it
     /// goes on to the inner service, and was not charged.
     ShadowRefused,
+    /// The store is unavailable, and the limiter of
+    /// [`on_store_error`](crate::RateLimitLayer::on_store_error) has decided in its place: it
+    /// [passes](Event::passes) or is refused.
+    Degraded,
     /// It passes uncounted, because it is [exempt](crate::RateLimitLayer::exempt).
     Exempt,
     /// It passes uncounted, because the extractor finds no key: no limit applies to it.
@@ -30,10 +34,11 @@ pub enum Outcome {
 impl Outcome {
     /// All of them, in the order of the enum.
     #[cfg(feature = "metrics")]
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::Admitted,
         Self::Refused,
         Self::ShadowRefused,
+        Self::Degraded,
         Self::Exempt,
         Self::NoKey,
         Self::Rejected,
@@ -46,6 +51,7 @@ impl Outcome {
             Self::Admitted => "admitted",
             Self::Refused => "refused",
             Self::ShadowRefused => "shadow_refused",
+            Self::Degraded => "degraded",
             Self::Exempt => "exempt",
             Self::NoKey => "no_key",
             Self::Rejected => "rejected",

@@ -8,6 +8,7 @@
 //! | `admitted` | was charged and goes on to the inner service, perhaps after a delay | yes | yes |
 //! | `refused` | is over its limit: 429 | yes | yes |
 //! | `shadow_refused` | is over its limit, which is not [enforced](crate::RateLimitLayer::enforce): passes, and was not charged | yes | yes |
+//! | `degraded` | was decided about by the limiter of [`on_store_error`](crate::RateLimitLayer::on_store_error), as the store is down: it [passes](Event::passes), or 429 | yes | yes |
 //! | `exempt` | passes, as [`exempt`](crate::RateLimitLayer::exempt) says so | no | no |
 //! | `no_key` | passes, as its extractor finds no key: no limit applies | no | no |
 //! | `rejected` | has no key and must have one: what the extractor answers, 400 say, or it [passes](Event::passes) if the limit is not enforced | no | no |

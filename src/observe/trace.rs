@@ -29,8 +29,8 @@ const MAX_KEY_LEN: usize = 200;
 ///   decided `tollgate.policy` (the one that binds), `tollgate.remaining`, and
 ///   `tollgate.wait_seconds`, the wait of a refused request or the delay of an admitted one.
 /// - **Log**: an event named `observe.refused`, at level `info`, with target `tollgate::observe`
-///   and the fields `key`, `policy`, `outcome` (`refused`, or `shadow_refused` where the limit is
-///   not [enforced](crate::RateLimitLayer::enforce)), `cost`, `wait_seconds` and `not_logged`: how
+///   and the fields `key`, `policy`, `outcome` (`refused`, `shadow_refused` where the limit is
+///   not [enforced](crate::RateLimitLayer::enforce), or `degraded`), `cost`, `wait_seconds` and `not_logged`: how
 ///   many refusals, of all keys, were left out since the last line.
 /// - **Memory** is bounded: a thousand keys, as a hash each. While so many were logged within one
 ///   period, the refusals of others are left out.
@@ -104,13 +104,18 @@ impl Default for Trace {
 impl<K: Debug + Hash> Observe<K> for Trace {
     fn observe(&self, event: &Event<'_, K>) {
         let (span, outcome) = (Span::current(), event.outcome());
-        let is_refused = matches!(outcome, Outcome::Refused | Outcome::ShadowRefused);
-        if span.is_disabled() && !is_refused {
+        let may_be_refused = matches!(
+            outcome,
+            Outcome::Refused | Outcome::ShadowRefused | Outcome::Degraded
+        );
+        if span.is_disabled() && !may_be_refused {
             return;
         }
         let decision = event.decision();
         record(&span, event, decision.as_ref());
-        if let (true, Some(key), Some(decision)) = (is_refused, event.key(), &decision) {
+        if let (Some(key), Some(decision)) = (event.key(), &decision)
+            && !decision.is_admitted()
+        {
             self.log(key, event, decision);
         }
     }
