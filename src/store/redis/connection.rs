@@ -14,6 +14,7 @@ use crate::error::StoreError;
 
 use super::{
     cluster::Cluster,
+    failure::Disconnected,
     link::Link,
     node::Node,
     settings::{History, Settings},
@@ -33,6 +34,9 @@ use super::{
 ///   store's deadline. What has not left the process by then is not sent.
 /// - A connection is replaced when decisions on it miss their deadline and nothing is answered for
 ///   a second. Until then a pool uses its other connections.
+/// - After three deadlines in a row were missed on a connection, no decision is sent over it until
+///   a probe is answered in time: decisions fail at once, or take the other connections of a pool.
+///   One probe at a time is sent, the next at most half a second after the last.
 /// - A lost connection is made again at once, then after 20 ms, and after 500 ms at most, for ever.
 ///   Each step of the handshake may take a second, or four deadlines if that is longer.
 /// - The slots of a cluster are asked for again, four times a second, while calls to one of its
@@ -111,6 +115,14 @@ impl Servers {
         match &self.kind {
             Kind::One(node) => node.next_link(),
             Kind::Cluster(cluster) => cluster.known_node_of(slot)?.ok()?.next_link(),
+        }
+    }
+
+    /// Why no decision is sent: see [`Node::outage`]. Of a cluster each node is asked by itself.
+    pub(super) fn outage(&self) -> Option<Disconnected> {
+        match &self.kind {
+            Kind::One(node) => node.outage(),
+            Kind::Cluster(_) => None,
         }
     }
 

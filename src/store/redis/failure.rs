@@ -1,7 +1,7 @@
 //! Which kind an error is: Redis is unavailable, the operator has set something up wrongly, or a
 //! key has a value that no store wrote.
 
-use std::{fmt, time::Duration};
+use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use fred::{
@@ -118,24 +118,40 @@ impl Redirect {
     }
 }
 
-/// Why there is no connection.
+/// Why a server is not asked.
 pub(super) enum Disconnected {
     /// The first attempt to connect has not ended.
     NotYet,
-    /// It was lost, or could not be made.
-    Because(Error),
+    /// The connection was lost, or could not be made.
+    Because(Arc<Error>),
+    /// There is a connection, but the last decisions got no answer in time.
+    Silent,
 }
 
 impl From<Disconnected> for StoreError {
     fn from(disconnected: Disconnected) -> Self {
         match disconnected {
             Disconnected::NotYet => not_yet(),
-            Disconnected::Because(error) => {
-                Self::new(kind(&error), format!("no connection to Redis: {error}"))
+            Disconnected::Because(error) => Self::new(kind(&error), NoConnection(error)),
+            Disconnected::Silent => {
+                let message = "no answer in time to the last decisions, nor to a probe yet";
+                Self::new(StoreErrorKind::Unavailable, Unanswered(message.into()))
             }
         }
     }
 }
+
+/// Formats the reason only where somebody reads it: during an outage each decision has one.
+#[derive(Debug)]
+struct NoConnection(Arc<Error>);
+
+impl fmt::Display for NoConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no connection to Redis: {}", self.0)
+    }
+}
+
+impl std::error::Error for NoConnection {}
 
 /// The first attempt to connect has not ended, so whether Redis accepts this client is not known.
 /// This is not `Unavailable`: else, with a wrong password, the first requests would be admitted.
@@ -153,7 +169,7 @@ pub(super) fn client_error(error: Error) -> StoreError {
 
 /// There is a connection, but no answer.
 #[derive(Debug)]
-struct Unanswered(String);
+struct Unanswered(Cow<'static, str>);
 
 impl fmt::Display for Unanswered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -165,13 +181,13 @@ impl std::error::Error for Unanswered {}
 
 /// No answer came in time.
 pub(super) fn timed_out(deadline: Duration) -> StoreError {
-    let timed_out = Unanswered(format!("no answer in {deadline:?}"));
+    let timed_out = Unanswered(format!("no answer in {deadline:?}").into());
     StoreError::new(StoreErrorKind::Unavailable, timed_out)
 }
 
 /// Too many commands wait for an answer, so this one was not sent.
 pub(super) fn busy() -> StoreError {
-    let busy = Unanswered("too many decisions wait for an answer".to_owned());
+    let busy = Unanswered("too many decisions wait for an answer".into());
     StoreError::new(StoreErrorKind::Unavailable, busy)
 }
 

@@ -1,6 +1,8 @@
-//! One connection to one server: how many of its commands are unanswered, and whether it hangs.
+//! One connection to one server: how many of its commands are unanswered, whether it gets
+//! decisions, and whether it hangs.
 
 use std::{
+    convert::Infallible,
     future::Future,
     pin::Pin,
     sync::{
@@ -18,15 +20,18 @@ use fred::{
     prelude::Value,
     types::{CustomCommand, Resp3Frame, config::Options},
 };
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::sleep};
 
 use super::{
     Later,
+    backoff::Backoff,
     failure::{self, READONLY},
 };
 
 /// A connection is hung if a command has timed out and nothing was answered for this long.
 const MAX_SILENCE: Duration = Duration::from_secs(1);
+/// After so many deadlines were missed in a row no decision is sent until a probe is answered.
+const MAX_MISSES: usize = 3;
 /// The shortest timeout of a probe.
 const MIN_PROBE_TIMEOUT: Duration = Duration::from_millis(250);
 
@@ -42,11 +47,14 @@ pub(super) struct Link {
     /// How many commands have timed out and are not answered yet. Redis answers in order, so the
     /// next answer in time resets this to 0.
     timed_out: AtomicUsize,
+    /// How many commands have timed out since one was last answered before the deadline.
+    missed: AtomicUsize,
     /// From `created_at` to the last answer, or to the first command after all were answered.
     silent_since_micros: AtomicU64,
     /// From `created_at` to the last answer; 0 if there was none.
     last_answer_micros: AtomicU64,
     has_timed_out: Notify,
+    decisions_changed: Notify,
     became_read_only: Notify,
 }
 
@@ -62,9 +70,11 @@ impl Link {
             created_at: Instant::now(),
             in_flight: AtomicUsize::new(0),
             timed_out: AtomicUsize::new(0),
+            missed: AtomicUsize::new(0),
             silent_since_micros: AtomicU64::new(0),
             last_answer_micros: AtomicU64::new(0),
             has_timed_out: Notify::new(),
+            decisions_changed: Notify::new(),
             became_read_only: Notify::new(),
         }
     }
@@ -87,15 +97,16 @@ impl Link {
                 let answer = (permit.link.with_deadline)
                     .custom_raw(command, arguments)
                     .await;
-                permit.record(&answer);
+                permit.record(&answer, InTime(true));
                 answer
             });
             return Ok(Sent::new(Box::into_pin(answer)));
         }
         let client = permit.link.client.with_options(&options(time));
         let answer = Box::write(Box::new_uninit(), async move {
+            let sent_at = Instant::now();
             let answer = client.custom_raw(command, arguments).await;
-            permit.record(&answer);
+            permit.record(&answer, permit.link.is_in_time(sent_at));
             answer
         });
         Ok(Sent::new(Box::into_pin(answer)))
@@ -132,8 +143,9 @@ impl Link {
             }
         };
         Ok(Sent::new(Box::pin(async move {
+            let sent_at = Instant::now();
             let answer = answer.await;
-            permit.record(&answer);
+            permit.record(&answer, permit.link.is_in_time(sent_at));
             answer
         })))
     }
@@ -141,6 +153,12 @@ impl Link {
     /// Whether a command has timed out and nothing was answered since.
     pub(super) fn is_suspect(&self) -> bool {
         self.timed_out.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether so many deadlines were missed in a row that it gets no decisions: each would wait
+    /// for its own. The connection is probed, until an answer comes before the deadline.
+    pub(super) fn is_tripped(&self) -> bool {
+        self.missed.load(Ordering::Relaxed) >= MAX_MISSES
     }
 
     /// How many commands are neither answered nor timed out.
@@ -163,17 +181,38 @@ impl Link {
         tokio::time::sleep(Duration::from_secs(1).saturating_sub(self.created_at.elapsed())).await;
     }
 
-    /// Waits until a command has timed out and nothing was answered for [`MAX_SILENCE`].
+    /// Waits until a command has timed out and nothing was answered for [`MAX_SILENCE`]. One probe
+    /// at a time is sent, as long as the connection is suspected to hang or gets no decisions.
     pub(super) async fn until_hung(self: &Arc<Self>) {
         loop {
             self.has_timed_out.notified().await;
-            while self.is_suspect() {
+            let mut backoff = Backoff::default();
+            while self.is_suspect() || self.is_tripped() {
                 let left = MAX_SILENCE.saturating_sub(self.silent_for());
-                if !self.responds_within(left.max(MIN_PROBE_TIMEOUT)).await
-                    && self.silent_for() >= MAX_SILENCE
-                {
+                if self.responds_within(left.max(MIN_PROBE_TIMEOUT)).await {
+                    // Answered, but after the deadline: a decision would have failed.
+                    if self.is_tripped() {
+                        sleep(backoff.next()).await;
+                    }
+                } else if self.silent_for() >= MAX_SILENCE {
                     return;
                 }
+            }
+        }
+    }
+
+    /// Tells, for ever, whenever it gets no more decisions, and when it gets them again.
+    pub(super) async fn tell_changes(&self, mut tell: impl FnMut(Decisions)) -> Infallible {
+        let mut was_tripped = false;
+        loop {
+            self.decisions_changed.notified().await;
+            let is_tripped = self.is_tripped();
+            if is_tripped != was_tripped {
+                was_tripped = is_tripped;
+                tell(match is_tripped {
+                    true => Decisions::Stop,
+                    false => Decisions::GoOn,
+                });
             }
         }
     }
@@ -187,6 +226,10 @@ impl Link {
             Ok(sent) => sent.await.is_ok(),
             Err(Busy) => false,
         }
+    }
+
+    fn is_in_time(&self, sent_at: Instant) -> InTime {
+        InTime(sent_at.elapsed() <= self.deadline)
     }
 
     fn silent_for(&self) -> Duration {
@@ -215,13 +258,25 @@ impl Link {
     }
 }
 
+/// Whether decisions are sent over a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Decisions {
+    /// Too many deadlines were missed in a row.
+    Stop,
+    /// A deadline was kept again.
+    GoOn,
+}
+
+/// Whether an answer came before the store's deadline.
+struct InTime(bool);
+
 /// A permit for one command in flight.
 struct Permit {
     link: Arc<Link>,
 }
 
 impl Permit {
-    fn record(&self, answer: &Result<Resp3Frame, Error>) {
+    fn record(&self, answer: &Result<Resp3Frame, Error>, InTime(is_in_time): InTime) {
         let link = &*self.link;
         match answer {
             Ok(frame) => {
@@ -231,6 +286,12 @@ impl Permit {
                 if link.is_suspect() {
                     link.timed_out.store(0, Ordering::Relaxed);
                 }
+                if is_in_time && link.missed.load(Ordering::Relaxed) > 0 {
+                    let missed = link.missed.swap(0, Ordering::Relaxed);
+                    if missed >= MAX_MISSES {
+                        link.decisions_changed.notify_one();
+                    }
+                }
                 if let Resp3Frame::SimpleError { data, .. } = frame
                     && failure::code(data) == READONLY
                 {
@@ -239,6 +300,9 @@ impl Permit {
             }
             Err(error) if *error.kind() == ErrorKind::Timeout => {
                 link.timed_out.fetch_add(1, Ordering::Relaxed);
+                if link.missed.fetch_add(1, Ordering::Relaxed) + 1 == MAX_MISSES {
+                    link.decisions_changed.notify_one();
+                }
                 link.has_timed_out.notify_one();
             }
             Err(_) => {}

@@ -14,8 +14,8 @@
 //!
 //! - `failure`: which kind of error a call gets: Redis is unavailable, something is set up wrongly,
 //!   or a key has a value that no store wrote.
-//! - `link`: one connection. How many of its commands may be unanswered, and when it is hung.
-//! - `node`: the connections to one server. One that is lost or hung is replaced.
+//! - `link`: one connection: its unanswered commands, whether it gets decisions, when it is hung.
+//! - `node`: the connections to one server. One that is lost or hung is replaced. `backoff`: when.
 //! - `cluster`: which node holds a slot, also while nodes fail.
 //! - `loads`: loads a script that Redis does not have. What happens if Redis refuses to.
 //! - `health`: the events for operators. `usage`: the counters.
@@ -32,6 +32,7 @@
 //!   whose parts [`Scripted`] describes, and of time.lua, write.lua and each.lua here.
 
 mod arguments;
+mod backoff;
 mod builder;
 mod cluster;
 mod compose;
@@ -119,13 +120,15 @@ pub use usage::RedisUsage;
 ///
 /// A decision fails with [`Unavailable`](crate::StoreErrorKind::Unavailable) when there is no
 /// answer before the [deadline](RedisStoreBuilder::deadline), when there is no connection, or when
-/// [too many](RedisStoreBuilder::max_unanswered) wait already. Nothing waits for a reconnect,
-/// nothing is sent twice, and a command that is still in the process at its deadline is not sent.
-/// One that has reached Redis may be charged all the same: then the limit is stricter, never
-/// looser. [`on_store_error`](crate::RateLimitLayer::on_store_error) decides about such a request:
-/// it is refused with 503 (by default), admitted uncounted, or what a closure chooses. Missing
-/// rights, wrong passwords, a value that another program has written under a key, and a first
-/// attempt to connect that has not ended are never a reason to admit: they are answered with 500.
+/// [too many](RedisStoreBuilder::max_unanswered) wait already. An outage that is known costs nobody
+/// the deadline: nothing waits for a reconnect, and after three decisions in a row have missed it,
+/// all fail at once until a probe is answered. Nothing is sent twice, or after its deadline. What
+/// has reached Redis may be charged all the same: then the limit is stricter, never looser.
+///
+/// [`on_store_error`](crate::RateLimitLayer::on_store_error) decides about such a request: it is
+/// refused with 503 (by default), admitted uncounted, or counted here. Missing rights, wrong
+/// passwords, a value that another program has written under a key, and a first attempt to connect
+/// that has not ended are never a reason to admit: they are answered with 500.
 ///
 /// A connection is replaced when decisions on it miss their deadline and nothing is answered for a
 /// second; see [`RedisConnection`]. Each node of a cluster and each client of a pool is watched by
@@ -150,8 +153,9 @@ pub use usage::RedisUsage;
 ///   wrongly (an error), with the cause; while that lasts at most one a second, with how many calls
 ///   have failed since the last event; and one when it is over, with how long it lasted and how
 ///   many calls failed. It is over when a call is answered and none has failed for a second.
-/// - **Connections**: one when a connection is lost or given up, and one when it is replaced; at
-///   most one a second for each server.
+/// - **Connections**: one when a connection is lost or given up, and one when it is replaced; one
+///   when a server gets no more decisions, and one when it gets them again. At most one of each a
+///   second for each server.
 /// - **Keys** with a value that no store wrote: each key once a minute, and at most eight events a
 ///   minute. The next event counts those that were not logged.
 ///
@@ -281,6 +285,9 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         key: &Q,
         cost: u32,
     ) -> Answer<Decided<A>, Self::Deciding> {
+        if let Some(failed) = self.shared.known_outage::<A>() {
+            return Answer::Now(failed);
+        }
         let key = key.to_owned();
         let judged = self.judged(algorithm, &key, cost, true);
         if !A::IN_FLIGHT {

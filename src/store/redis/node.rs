@@ -2,8 +2,6 @@
 //! when it is lost or hung.
 
 use std::{
-    collections::hash_map::RandomState,
-    hash::{BuildHasher, Hasher},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -18,10 +16,13 @@ use fred::{
 };
 use tokio::{sync::watch, task::AbortHandle, time::sleep};
 
-use super::{failure::Disconnected, link::Link, settings::Settings};
+use super::{
+    backoff::Backoff,
+    failure::Disconnected,
+    link::{Decisions, Link},
+    settings::Settings,
+};
 
-const MIN_PAUSE: Duration = Duration::from_millis(20);
-const MAX_PAUSE: Duration = Duration::from_millis(500);
 /// Lost connections to one server are logged at most this often.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -35,8 +36,8 @@ pub(super) struct Node {
 impl Node {
     pub(super) fn new(settings: &Settings, connections: usize) -> Self {
         let server = settings.server();
-        let last_logged = LastLogged::default();
-        let connection = || Connection::new(settings.clone(), Arc::clone(&last_logged));
+        let logged = Arc::<Logged>::default();
+        let connection = || Connection::new(settings.clone(), Arc::clone(&logged));
         Self {
             server,
             connections: (0..connections.max(1)).map(|_| connection()).collect(),
@@ -97,6 +98,24 @@ impl Node {
         }
     }
 
+    /// Why it gets no decisions: it has no connection, or none that answers. `None` if it gets
+    /// them, or has not been tried.
+    pub(super) fn outage(&self) -> Option<Disconnected> {
+        let mut reason = None;
+        for connection in &self.connections {
+            let link = connection.shared.link.load();
+            reason = Some(match link.as_deref() {
+                Some(link) if link.is_tripped() => Disconnected::Silent,
+                Some(_) => return None,
+                None => match &*connection.shared.state.borrow() {
+                    State::Down(error) => Disconnected::Because(Arc::clone(error)),
+                    State::Untried | State::Up(_) => return None,
+                },
+            });
+        }
+        reason
+    }
+
     /// Whether a connection is up and not suspected to hang.
     pub(super) fn is_healthy(&self) -> bool {
         self.connections.iter().any(|connection| {
@@ -122,29 +141,49 @@ struct Shared {
     /// The link of the state, if it is up. Reading it writes no memory that other threads share.
     link: ArcSwapOption<Link>,
     state: watch::Sender<State>,
-    last_logged: LastLogged,
+    logged: Arc<Logged>,
 }
 
-/// When a lost connection to this server was last logged. The connections of a pool share this, so
-/// that a restart of the server is not logged by each of them.
-type LastLogged = Arc<Mutex<Option<Instant>>>;
+/// What was last logged of this server. The connections of a pool share this, so that a restart of
+/// the server is not logged by each of them.
+#[derive(Default)]
+struct Logged {
+    lost: LastLogged,
+    silent: LastLogged,
+}
+
+/// When this was last logged.
+#[derive(Default)]
+struct LastLogged(Mutex<Option<Instant>>);
+
+impl LastLogged {
+    /// Whether it may be logged now: for one server at most once a second.
+    fn may_log(&self) -> bool {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_time = last.is_none_or(|at| at.elapsed() >= LOG_INTERVAL);
+        if is_time {
+            *last = Some(Instant::now());
+        }
+        is_time
+    }
+}
 
 enum State {
     /// The first attempt to connect has not ended.
     Untried,
     Up(Arc<Link>),
     /// The connection was lost, or could not be made.
-    Down(Error),
+    Down(Arc<Error>),
 }
 
 impl Connection {
-    fn new(settings: Settings, last_logged: LastLogged) -> Self {
+    fn new(settings: Settings, logged: Arc<Logged>) -> Self {
         Self {
             shared: Arc::new(Shared {
                 settings,
                 link: ArcSwapOption::empty(),
                 state: watch::Sender::new(State::Untried),
-                last_logged,
+                logged,
             }),
             keeper: Mutex::new(None),
         }
@@ -165,7 +204,7 @@ impl Connection {
         loop {
             match &*state.borrow_and_update() {
                 State::Up(link) => return Ok(Arc::clone(link)),
-                State::Down(error) => return Err(Disconnected::Because(error.clone())),
+                State::Down(error) => return Err(Disconnected::Because(Arc::clone(error))),
                 State::Untried => {}
             }
             if state.changed().await.is_err() {
@@ -205,25 +244,13 @@ impl Shared {
         self.state.send_replace(state);
     }
 
-    /// Whether a lost connection may be logged now: for one server at most once a second.
-    fn may_log(&self) -> bool {
-        let mut last_logged = self
-            .last_logged
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let is_time = last_logged.is_none_or(|at| at.elapsed() >= LOG_INTERVAL);
-        if is_time {
-            *last_logged = Some(Instant::now());
-        }
-        is_time
-    }
-
     /// Connects, and connects again whenever the connection is lost or hung, for ever.
     async fn keep_connected(&self) {
         let _guard = KeeperGuard(self);
         let server = self.settings.name();
         let mut lost: Option<(Instant, bool)> = None;
-        let mut pause = Duration::ZERO;
+        let mut silence = Silence::default();
+        let mut backoff = Backoff::default();
         loop {
             let began = Instant::now();
             let error = match self.settings.connect().await {
@@ -237,32 +264,49 @@ impl Shared {
                     }
                     let link = Arc::new(Link::new(client, self.settings.deadline()));
                     self.set_state(State::Up(Arc::clone(&link)));
+                    silence.ends(&server);
+                    let tell = |decisions| match decisions {
+                        Decisions::Stop => silence.begins(&server, &self.logged.silent),
+                        Decisions::GoOn => silence.ends(&server),
+                    };
                     let error = tokio::select! {
                         error = running.ended() => error,
+                        never = link.tell_changes(tell) => match never {},
                         () = link.until_hung() => Error::new(ErrorKind::Timeout, "nothing was answered for a second"),
                         () = link.until_read_only() => Error::new(ErrorKind::Unknown, "READONLY the server is no primary"),
                     };
-                    let is_logged = self.may_log();
+                    let is_logged = self.logged.lost.may_log();
                     if is_logged {
                         tracing::warn!(target: "tollgate::store", server, %error, "lost a connection to Redis");
                     }
                     lost = Some((Instant::now(), is_logged));
-                    if began.elapsed() >= MAX_PAUSE {
-                        pause = Duration::ZERO;
-                    }
+                    backoff.reset_after(began.elapsed());
                     error
                 }
                 Err(error) => error,
             };
-            self.set_state(State::Down(error));
-            sleep(pause.mul_f64(0.5 + random_fraction() / 2.0)).await;
-            pause = (2 * pause).clamp(MIN_PAUSE, MAX_PAUSE);
+            self.set_state(State::Down(Arc::new(error)));
+            sleep(backoff.next()).await;
         }
     }
 }
 
-/// From 0 to 1: the jitter that keeps many processes from reconnecting at the same instant.
-fn random_fraction() -> f64 {
-    let random = RandomState::new().build_hasher().finish();
-    (random >> 11) as f64 / (1_u64 << 53) as f64
+/// Since when a server that is connected gets no decisions, if that was logged.
+#[derive(Default)]
+struct Silence(Option<Instant>);
+
+impl Silence {
+    fn begins(&mut self, server: &str, last_logged: &LastLogged) {
+        if self.0.is_none() && last_logged.may_log() {
+            self.0 = Some(Instant::now());
+            tracing::warn!(target: "tollgate::store", server, "Redis misses every deadline: it gets probes only");
+        }
+    }
+
+    fn ends(&mut self, server: &str) {
+        if let Some(since) = self.0.take() {
+            let after = since.elapsed();
+            tracing::info!(target: "tollgate::store", server, ?after, "Redis gets decisions again");
+        }
+    }
 }

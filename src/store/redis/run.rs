@@ -14,7 +14,11 @@ use fred::{
     types::Resp3Frame,
 };
 
-use crate::error::{StoreError, StoreErrorKind};
+use crate::{
+    algorithm::Scripted,
+    error::{StoreError, StoreErrorKind},
+    store::Decided,
+};
 
 use super::{
     Shared,
@@ -57,6 +61,8 @@ pub(super) struct Command<'a> {
     /// So long its answer is waited for.
     time: Duration,
     deadline: Instant,
+    /// Whether nobody waits for it: it is sent to a server that misses deadlines, too.
+    is_late: bool,
 }
 
 impl Command<'_> {
@@ -133,6 +139,7 @@ impl Shared {
             arguments: Some(arguments),
             time: self.deadline,
             deadline: Instant::now() + self.deadline,
+            is_late: false,
         }
     }
 
@@ -158,6 +165,7 @@ impl Shared {
         let command = Command {
             time,
             deadline: Instant::now() + time,
+            is_late: true,
             ..self.command(script, keys, arguments)
         };
         self.execute(&command).await
@@ -176,8 +184,24 @@ impl Shared {
             arguments: None,
             time: self.deadline,
             deadline: Instant::now() + self.deadline,
+            is_late: false,
         };
         self.execute(&command).await.map(drop)
+    }
+
+    /// The end of a decision that is not sent, as the server is known to be unavailable; `None` if
+    /// it is asked.
+    pub(super) fn known_outage<A: Scripted>(&self) -> Option<Decided<A>> {
+        let outage = self.servers.outage()?;
+        let loads = &self.script_cache.scripts::<A>().decide.loads;
+        // The first second of a script counts from its first call on, sent or not.
+        loads.generation();
+        let failed = Err(StoreError::from(outage));
+        let explained = loads.explain(|| self.servers.server_of(0), failed);
+        let failed = Err(explained.err()?);
+        self.count(&failed);
+        self.health.record(&failed, []);
+        Some(failed)
     }
 
     /// Waits for the work until the store's deadline from now.
@@ -344,6 +368,10 @@ impl Shared {
         let link = match target.node.next_link() {
             Some(link) => link,
             None => {
+                if let (false, Some(outage)) = (command.is_late, target.node.outage()) {
+                    self.node_failed();
+                    return Err(StoreError::from(outage).into());
+                }
                 self.until(command.deadline, self.link(&target.node))
                     .await?
             }

@@ -1,5 +1,7 @@
 //! What a store tells an operator, written down.
 
+#![allow(dead_code, reason = "each test uses a part of it")]
+
 use std::{
     fmt::{Debug, Write},
     sync::{Mutex, Once},

@@ -1,0 +1,216 @@
+//! An outage that is known costs no request the deadline: what misses it again and again is probed,
+//! and gets no decisions until a probe is answered in time.
+
+#[path = "events/mod.rs"]
+mod events;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use fred::types::{
+    Builder,
+    config::{Config, ServerConfig},
+};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
+};
+use tollgate::{
+    Quota, RateLimiter, StoreErrorKind,
+    algorithm::{FixedWindow, Gcra, TokenBucket},
+    store::{RedisConnection, RedisStore},
+};
+use tollgate_redis_tests::{Cluster, Proxy, Server, slot_of, until};
+
+use events::{beginning, listen, told_of};
+
+const DEADLINE: Duration = Duration::from_millis(250);
+const STOPPED: &str = "Redis misses every deadline";
+const GOES_ON: &str = "Redis gets decisions again";
+
+fn store(connection: impl Into<RedisConnection>) -> RedisStore {
+    listen();
+    RedisStore::builder(connection).deadline(DEADLINE).build()
+}
+
+fn plenty() -> Gcra {
+    Gcra::new(Quota::per_second(1_000_000)).burst(1_000_000)
+}
+
+/// How many decisions of so many callers at this key took most of the deadline, and how many failed
+/// at all, while they asked again and again for so long.
+async fn slow_and_failed(
+    limiter: &RateLimiter<Gcra, RedisStore>,
+    (callers, key): (usize, u32),
+    lasting: Duration,
+) -> (usize, usize) {
+    let end = Instant::now() + lasting;
+    let counts = Arc::new((AtomicUsize::new(0), AtomicUsize::new(0)));
+    let mut asking = JoinSet::new();
+    for _ in 0..callers {
+        let (limiter, counts) = (limiter.clone(), Arc::clone(&counts));
+        asking.spawn(async move {
+            while Instant::now() < end {
+                let start = Instant::now();
+                if let Err(error) = limiter.check(&key).await {
+                    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+                    counts.1.fetch_add(1, Ordering::Relaxed);
+                }
+                if start.elapsed() > DEADLINE * 3 / 4 {
+                    counts.0.fetch_add(1, Ordering::Relaxed);
+                }
+                sleep(Duration::from_millis(2)).await;
+            }
+        });
+    }
+    while asking.join_next().await.is_some() {}
+    let load = |count: &AtomicUsize| count.load(Ordering::Relaxed);
+    (load(&counts.0), load(&counts.1))
+}
+
+const CALLERS: usize = 8;
+/// Each caller once, and as many again on a busy machine.
+const FEW: usize = 2 * CALLERS;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_hangs_costs_each_caller_one_deadline_and_no_more() {
+    let server = Server::start().await;
+    let store = store(server.client().await);
+    let limiter = RateLimiter::new(plenty(), store.clone());
+    limiter.check(&7_u32).await.unwrap();
+    server.stop_process();
+    // So long that its connection is not given up yet.
+    let hung = Duration::from_millis(1_100);
+    let (slow, failed) = slow_and_failed(&limiter, (CALLERS, 7), hung).await;
+    assert!((1..=FEW).contains(&slow), "{slow} of {failed}");
+    assert!(failed > 20 * CALLERS, "{failed}");
+    assert_eq!(store.usage().unavailable, failed as u64);
+    server.continue_process();
+    let back = Instant::now();
+    until("a decision", async || limiter.check(&7_u32).await.ok()).await;
+    assert!(
+        back.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        back.elapsed()
+    );
+    // It is told once that it stopped and once that it goes on.
+    until("the end", async || {
+        (!beginning(&told_of(&server), GOES_ON).is_empty()).then_some(())
+    })
+    .await;
+    let told = told_of(&server);
+    let events = [STOPPED, GOES_ON].map(|event| beginning(&told, event).len());
+    assert_eq!(events, [1, 1], "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_dead_costs_nobody_the_deadline() {
+    let server = Server::start().await;
+    let limiter = RateLimiter::new(plenty(), store(server.client().await));
+    limiter.check(&7_u32).await.unwrap();
+    server.kill();
+    let second = Duration::from_secs(1);
+    let (slow, failed) = slow_and_failed(&limiter, (CALLERS, 7), second).await;
+    assert!(slow <= CALLERS, "{slow} of {failed}");
+    assert!(failed > 20 * CALLERS, "{failed}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_always_answers_too_late_is_probed_now_and_then() {
+    let server = Server::start().await;
+    // There and back it takes longer than the deadline.
+    let proxy = Proxy::start(server.port(), DEADLINE * 3 / 5).await;
+    let config = Config {
+        server: ServerConfig::new_centralized("127.0.0.1", proxy.port()),
+        ..Config::default()
+    };
+    let store = store(Builder::from_config(config).build().unwrap());
+    let limiter = RateLimiter::new(plenty(), store.clone());
+    until("the first second", async || {
+        let error = limiter.check(&7_u32).await.unwrap_err();
+        (error.kind() == StoreErrorKind::Unavailable).then_some(())
+    })
+    .await;
+    let before = server.command_calls("evalsha").await;
+    let three_seconds = Duration::from_secs(3);
+    let (slow, failed) = slow_and_failed(&limiter, (CALLERS, 7), three_seconds).await;
+    let asked = server.command_calls("evalsha").await - before;
+    assert!(slow <= FEW, "{slow} of {failed}");
+    assert!(failed > 50 * CALLERS, "{failed}");
+    assert!(
+        (1..=10 + FEW as u64).contains(&asked),
+        "{asked} of {failed}"
+    );
+    assert_eq!(store.usage().reconnects, 0);
+}
+
+/// What Redis says at once is an answer: it is asked again, though nothing is decided.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn errors_of_redis_stop_nothing() {
+    let server = Server::start().await;
+    let store = store(server.client().await);
+    let limiter = RateLimiter::new(plenty(), store);
+    limiter.check(&7_u32).await.unwrap();
+    let _: String = server.command("CONFIG", &["SET", "maxmemory", "1"]).await;
+    for _ in 0..50 {
+        let error = limiter.check(&7_u32).await.unwrap_err();
+        assert!(error.to_string().contains("OOM"), "{error}");
+    }
+    let _: String = server.command("CONFIG", &["SET", "maxmemory", "0"]).await;
+    limiter.check(&7_u32).await.unwrap();
+    assert!(beginning(&told_of(&server), STOPPED).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_hangs_costs_its_own_keys_one_deadline_and_others_none() {
+    let cluster = Cluster::start_with(&["--cluster-require-full-coverage", "no"]).await;
+    let client = Builder::from_config(cluster.config()).build().unwrap();
+    let limiter = RateLimiter::new(plenty(), store(client));
+    let mut owners = Vec::new();
+    for key in 1_000..1_012_u32 {
+        until("a decision", async || limiter.check(&key).await.ok()).await;
+        let keys = cluster.keys("tollgate").await;
+        let end = format!(":{key};}}");
+        let kept = keys.iter().find(|kept| kept.ends_with(end.as_bytes()));
+        owners.push((key, cluster.owner_of(slot_of(kept.unwrap())).await));
+    }
+    let (ill, node) = owners[0];
+    let (well, _) = *owners.iter().find(|(_, owner)| *owner != node).unwrap();
+    cluster.nodes()[node].stop_process();
+    let second = Duration::from_secs(1);
+    let ((slow, failed), (slow_elsewhere, _)) = tokio::join!(
+        slow_and_failed(&limiter, (CALLERS, ill), second),
+        slow_and_failed(&limiter, (1, well), second),
+    );
+    cluster.nodes()[node].continue_process();
+    assert!((1..=FEW).contains(&slow), "{slow} of {failed}");
+    assert_eq!(slow_elsewhere, 0);
+}
+
+/// A script that Redis has never run may be set up wrongly: while it is not known, nobody is let
+/// through for a missing answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_script_whose_first_call_is_not_sent_is_not_known_to_run() {
+    let server = Server::start().await;
+    let store = store(server.client().await);
+    let limiter = RateLimiter::new(plenty(), store.clone());
+    limiter.check(&7_u32).await.unwrap();
+    server.stop_process();
+    for _ in 0..4 {
+        limiter.check(&7_u32).await.unwrap_err();
+    }
+    let start = Instant::now();
+    let other = RateLimiter::new(TokenBucket::new(Quota::per_day(1)), store.clone());
+    let error = other.check(&7_u32).await.unwrap_err();
+    if start.elapsed() < DEADLINE {
+        assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
+    }
+    let third = RateLimiter::new(FixedWindow::new(Quota::per_day(1)), store);
+    assert!(third.debit(&7_u32, 1).await.is_err());
+    server.continue_process();
+}
