@@ -8,6 +8,7 @@ use crate::Failure;
 
 /// A Redis server, which ends when this is dropped.
 pub struct Server {
+    command: Command,
     process: Child,
     folder: PathBuf,
     /// Where it listens.
@@ -34,6 +35,18 @@ impl Server {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
+    /// Ends it, as a crash would.
+    pub fn stop(&mut self) -> io::Result<()> {
+        self.process.kill()?;
+        self.process.wait().map(drop)
+    }
+
+    /// Starts it again, empty, on the same port, and waits until it listens.
+    pub fn start_again(&mut self) -> io::Result<()> {
+        self.process = self.command.spawn()?;
+        self.wait_until_it_listens()
+    }
+
     fn spawn(program: &str, arguments: &[&str]) -> io::Result<Self> {
         let port = free_port()?;
         let folder = env::temp_dir().join(format!("tollgate-example-{port}"));
@@ -44,17 +57,24 @@ impl Server {
         fs::create_dir_all(&folder)?;
         let mut server = Self {
             process: command.spawn()?,
+            command,
             folder,
             port,
         };
-        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
-            if let Some(status) = server.process.try_wait()? {
-                let ended = format!("{program} ended at once: {status}");
+        server.wait_until_it_listens()?;
+        Ok(server)
+    }
+
+    fn wait_until_it_listens(&mut self) -> io::Result<()> {
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_err() {
+            if let Some(status) = self.process.try_wait()? {
+                let program = self.command.get_program();
+                let ended = format!("{program:?} ended at once: {status}");
                 return Err(io::Error::other(ended));
             }
             sleep(Duration::from_millis(10));
         }
-        Ok(server)
+        Ok(())
     }
 }
 
