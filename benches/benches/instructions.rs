@@ -24,10 +24,12 @@ use std::{
 use axum::{body::Body, extract::ConnectInfo};
 use governor::DefaultKeyedRateLimiter;
 use http::{HeaderValue, Request, Response, header};
+use metrics_exporter_prometheus::PrometheusBuilder;
 use tollgate::{
     Quota, RateLimitLayer, RateLimiter,
     algorithm::TokenBucket,
     key::{Key, PeerIp},
+    observe::Metrics,
     response::{Fields, Http},
     store::{Answer, AsKey, LocalStore, Store},
 };
@@ -52,6 +54,7 @@ const COMPARISONS: &[(&str, &str, Option<&str>, f64)] = &[
         Some("service"),
         0.68,
     ),
+    ("layer, counted", "layer", Some("service"), 1.70),
 ];
 
 fn main() -> ExitCode {
@@ -122,6 +125,12 @@ fn subject(name: &str) {
                 .respond_with(Http::new().fields(Fields::Off))
                 .layer(Text),
         ),
+        "layer, counted" => {
+            let recorder = PrometheusBuilder::new().install_recorder();
+            recorder.expect("the only recorder");
+            let off = layer().respond_with(Http::new().fields(Fields::Off));
+            serve(off.observe(Metrics::new("api")).layer(Text));
+        }
         "layer, fields" => serve(layer().layer(Text)),
         "tower_governor" => {
             let config = governor_config().finish().expect("a valid quota");

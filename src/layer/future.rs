@@ -12,7 +12,7 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use super::{
-    decide::{Admitted, Asked, LayerFor},
+    layer_for::{Admitted, Asked, LayerFor},
     waiting::{Wait, Waited, Waiting},
 };
 

@@ -12,16 +12,17 @@ mod end;
 mod enforce;
 mod fallback;
 mod future;
+mod layer_for;
 mod max_waiting;
 mod observe;
 mod options;
 mod service;
 mod waiting;
 
-pub use decide::LayerFor;
 pub use end::{End, SettledAtEnd, SettledBody};
 pub use fallback::Fallback;
 pub use future::ResponseFuture;
+pub use layer_for::LayerFor;
 pub use options::{Around, Expose, Exposed, Hidden, Options, Settle, SettledByHead, Unsettled};
 pub use service::{LocalRateLimit, RateLimit};
 

@@ -16,7 +16,8 @@ use crate::{
 
 use super::{
     Fallback, Options, RateLimitLayer,
-    decide::{Asked, Chosen, decision_of},
+    decide::decision_of,
+    layer_for::{Asked, Chosen},
 };
 
 #[expect(clippy::type_complexity, reason = "each option has a type of its own")]
@@ -65,9 +66,9 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
 }
 
 impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, N, W>> {
-    /// Tells of a request that was decided about, with what becomes of it and whether it passes.
-    #[inline]
-    pub(super) fn tell<Choice, K>(
+    /// Tells of a request that was not admitted, with what becomes of it and whether it passes.
+    #[cold]
+    pub(super) fn tell_refused<Choice, K>(
         &self,
         asked: &Asked<Choice, K, W::Stopwatch>,
         (outcome, passes): (Outcome, bool),
@@ -76,14 +77,11 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
         W: Watch<K>,
     {
         if !W::IS_SILENT {
+            let refused = of_key::<_, _, W>(asked, outcome);
             self.options.observe.tell(&Event {
-                outcome,
-                cost: asked.cost,
-                key: Some(&asked.key),
                 decision: Some(decision),
-                error: None,
                 passes,
-                store_time: W::elapsed(&asked.stopwatch),
+                ..refused
             });
         }
     }
@@ -107,11 +105,17 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
         }
         let limit = self.limiter.algorithm().limit(&asked.choice.limit);
         let decision = || decision_of::<_, E, Req, K>(limit, snapshot);
-        let outcome = match E::read(snapshot) {
-            Ok(_) => Outcome::Admitted,
-            Err(_) => Outcome::Degraded,
+        let (outcome, is_delayed) = match E::read(snapshot) {
+            Ok(stored) => (Outcome::Admitted, !limit.delay_of(stored).is_zero()),
+            Err(decided) => (Outcome::Degraded, !decided.delay().is_zero()),
         };
-        let tell = || self.tell(asked, (outcome, true), &decision);
+        let event = Event {
+            decision: Some(&decision),
+            passes: true,
+            is_delayed,
+            ..of_key::<_, _, W>(asked, outcome)
+        };
+        let tell = || self.options.observe.tell(&event);
         catch_unwind(AssertUnwindSafe(tell))
     }
 
@@ -126,15 +130,27 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
         W: Watch<K>,
     {
         if !W::IS_SILENT {
+            let undecided = of_key::<_, _, W>(asked, Outcome::StoreError);
             self.options.observe.tell(&Event {
-                outcome: Outcome::StoreError,
-                cost: asked.cost,
-                key: Some(&asked.key),
-                decision: None,
                 error: Some(error),
                 passes,
-                store_time: W::elapsed(&asked.stopwatch),
+                ..undecided
             });
         }
+    }
+}
+
+/// What became of a request of which a store was asked.
+#[inline]
+fn of_key<'a, Choice, K, W: Watch<K>>(
+    asked: &'a Asked<Choice, K, W::Stopwatch>,
+    outcome: Outcome,
+) -> Event<'a, K> {
+    Event {
+        cost: asked.cost,
+        key: Some(&asked.key),
+        passes: false,
+        store_time: W::elapsed(&asked.stopwatch),
+        ..Event::uncounted(outcome)
     }
 }

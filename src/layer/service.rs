@@ -12,8 +12,8 @@ use crate::store::{Answer, LocalStore};
 
 use super::{
     InnerService, LayerFor, Options, RateLimitLayer, ResponseFuture,
-    decide::Next,
     future::{State, admitted, answered, uncounted, waiting},
+    layer_for::Next,
     waiting::Wait,
 };
 

@@ -13,7 +13,7 @@ use tokio::time::{Sleep, sleep};
 use tower_service::Service;
 
 use super::{
-    decide::{Admitted, Asked, LayerFor, Next},
+    layer_for::{Admitted, Asked, LayerFor, Next},
     max_waiting::WaitPermit,
 };
 

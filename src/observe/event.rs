@@ -78,6 +78,8 @@ pub struct Event<'a, K> {
     pub(crate) decision: Option<&'a dyn Fn() -> Decision>,
     pub(crate) error: Option<&'a StoreError>,
     pub(crate) passes: bool,
+    /// Whether an admitted request is delayed: known without working out the decision.
+    pub(crate) is_delayed: bool,
     pub(crate) store_time: Option<Duration>,
 }
 
@@ -91,6 +93,7 @@ impl<'a, K> Event<'a, K> {
             decision: None,
             error: None,
             passes: true,
+            is_delayed: false,
             store_time: None,
         }
     }

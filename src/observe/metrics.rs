@@ -157,7 +157,8 @@ impl<K> Observe<K> for Metrics {
                 handles.count(policy, outcome);
             }
             let wait = match outcome == Outcome::Admitted {
-                true => Some(decision.delay()).filter(|delay| !delay.is_zero()),
+                // Not worked out where it is known to be none: a division of most decisions.
+                true => event.is_delayed.then(|| decision.delay()),
                 false => decision.retry_after(),
             };
             if let Some(wait) = wait {
