@@ -29,9 +29,9 @@ const MAX_KEY_LEN: usize = 200;
 ///   decided `tollgate.policy` (the one that binds), `tollgate.remaining`, and
 ///   `tollgate.wait_seconds`, the wait of a refused request or the delay of an admitted one.
 /// - **Log**: an event named `observe.refused`, at level `info`, with target `tollgate::observe`
-///   and the fields `key`, `policy`, `outcome` (`refused`, `shadow_refused` where the limit is
-///   not [enforced](crate::RateLimitLayer::enforce), or `degraded`), `cost`, `wait_seconds` and `not_logged`: how
-///   many refusals, of all keys, were left out since the last line.
+///   and the fields `key`, `policy`, `outcome` (`refused`, `shadow_refused` where the limit is not
+///   [enforced](crate::RateLimitLayer::enforce), or `degraded`), `cost`, `wait_seconds` and
+///   `not_logged`: how many refusals, of all keys, were left out since the last line.
 /// - **Memory** is bounded: a thousand keys, as a hash each. While so many were logged within one
 ///   period, the refusals of others are left out.
 /// - **Keys** are printed by their `Debug`, so what that hides stays hidden. Control characters are
