@@ -6,6 +6,7 @@ use crate::policy::{Policy, PolicyName};
 
 mod degraded;
 mod lazy_status;
+mod no_policy;
 mod status;
 
 pub use lazy_status::LazyStatus;
@@ -280,6 +281,8 @@ struct Several {
     reset_after_micros: u64,
     delay_micros: u64,
     policies: Vec<PolicyDecision>,
+    /// How many of them are told of: none where every limit is in shadow.
+    told: usize,
 }
 
 impl Decision {
@@ -315,6 +318,7 @@ impl Decision {
             remaining,
             reset_after_micros,
             delay_micros: if is_admitted { delay_micros } else { 0 },
+            told: policies.len(),
             policies,
         })))
     }
@@ -392,11 +396,12 @@ impl Decision {
         self.binding().policy()
     }
 
-    /// What each policy decided: one, or each member of a tuple in its order.
+    /// What each policy decided: one, or each member of a tuple in its order; none where all are in
+    /// [shadow](crate::algorithm::Shadow).
     pub fn policies(&self) -> &[PolicyDecision] {
         match &self.0 {
             Policies::One(policy) => std::slice::from_ref(policy),
-            Policies::Several(several) => &several.policies,
+            Policies::Several(several) => &several.policies[..several.told],
         }
     }
 

@@ -96,6 +96,7 @@ macro_rules! each_of {
 
             const SETTLES: bool = false $(|| $Algorithm::SETTLES)+;
             const IN_FLIGHT: bool = false $(|| $Algorithm::IN_FLIGHT)+;
+            const HAS_SHADOWS: bool = false $(|| $Algorithm::HAS_SHADOWS)+;
 
             fn policies(&self) -> PolicyId {
                 let ids = [$(self.0.$place.policy_id()),+];
@@ -115,6 +116,18 @@ macro_rules! each_of {
                     }
                 )+
                 combined(policies).unwrap_or_else(|| as_if_fresh(&self.0.0))
+            }
+
+            fn shadows_of(
+                &self,
+                snapshot: &Self::Snapshot,
+                tell: &mut dyn FnMut(PolicyDecision, bool),
+            ) {
+                $(
+                    if let Some(snapshot) = &snapshot.$place {
+                        self.0.$place.describe_shadows(snapshot, tell);
+                    }
+                )+
             }
 
             fn freed(&self, snapshot: &Self::Snapshot, units: u32) -> Self::Snapshot {

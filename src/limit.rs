@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{
     algorithm::{Algorithm, PolicyId},
     clock::Timestamp,
-    decision::Decision,
+    decision::{Decision, PolicyDecision},
 };
 
 /// An [algorithm](crate::algorithm), or [each of several](crate::EachOf).
@@ -33,6 +33,10 @@ pub trait Limit: sealed::Sealed + Clone + Send + Sync + 'static {
     #[doc(hidden)]
     const IN_FLIGHT: bool;
 
+    /// Whether any of the limits is in [shadow](crate::algorithm::Shadow).
+    #[doc(hidden)]
+    const HAS_SHADOWS: bool;
+
     /// Whose buckets these are: for several keys, one id of all their policies.
     fn policies(&self) -> PolicyId;
 
@@ -41,6 +45,10 @@ pub trait Limit: sealed::Sealed + Clone + Send + Sync + 'static {
 
     /// Works the decision out from a snapshot.
     fn decision_of(&self, snapshot: &Self::Snapshot) -> Decision;
+
+    /// Tells how each policy in shadow stands, and whether it would have refused.
+    #[doc(hidden)]
+    fn shadows_of(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision, bool));
 
     /// The snapshot of an admission of whose units so many were freed when it was settled.
     #[doc(hidden)]
@@ -73,6 +81,7 @@ impl<A: Algorithm> Limit for A {
 
     const SETTLES: bool = A::SETTLES;
     const IN_FLIGHT: bool = A::IN_FLIGHT;
+    const HAS_SHADOWS: bool = A::HAS_SHADOWS;
 
     #[inline]
     fn policies(&self) -> PolicyId {
@@ -84,12 +93,19 @@ impl<A: Algorithm> Limit for A {
         let fresh = self.snapshot(&self.fresh(at), 0, true, at);
         let mut names = Vec::new();
         self.describe(&fresh, &mut |policy| names.push(policy.policy().to_owned()));
+        self.describe_shadows(&fresh, &mut |policy, _| {
+            names.push(policy.policy().to_owned())
+        });
         names.join(", ")
     }
 
     #[inline]
     fn decision_of(&self, snapshot: &A::Snapshot) -> Decision {
         self.decision(snapshot)
+    }
+
+    fn shadows_of(&self, snapshot: &A::Snapshot, tell: &mut dyn FnMut(PolicyDecision, bool)) {
+        self.describe_shadows(snapshot, tell);
     }
 
     fn freed(&self, snapshot: &A::Snapshot, units: u32) -> A::Snapshot {

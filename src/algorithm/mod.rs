@@ -12,6 +12,7 @@
 //! | a pause after each request | [`MinInterval`] | ⌈P/d⌉ | 8 bytes |
 //! | at most n requests at once | [`InFlight`] | n at any instant | 48 bytes |
 //! | requests, whatever they cost | any of these, [per request](TokenBucket::per_request) | as above, in requests | as above |
+//! | a limit that is tried first, and refuses nobody | any of these, [in shadow](TokenBucket::shadow) | none | as above, and 8 bytes |
 //! | all of several at once | a tuple: `(TokenBucket, FixedWindow)` | the tightest | the sum |
 //!
 //! (The sizes are those of the states, held to this by `memory_per_key_is_what_the_table_says`; a
@@ -62,6 +63,7 @@ mod plans;
 mod same_rule;
 pub(crate) mod script;
 mod settled;
+mod shadow;
 mod sliding_buckets;
 mod sliding_log;
 mod sliding_window;
@@ -81,6 +83,7 @@ pub use min_interval::MinInterval;
 pub use per_request::PerRequest;
 pub use script::{Member, MemberReply, Names, Script, ScriptReply, Scripted};
 pub use settled::Settled;
+pub use shadow::Shadow;
 pub use sliding_buckets::SlidingBuckets;
 pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;
@@ -172,6 +175,15 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     /// Whether an admission takes a place that is given back when the request has
     /// [ended](Self::end).
     const IN_FLIGHT: bool = false;
+
+    /// Whether any of its limits is in [shadow](Shadow): only then it may
+    /// [describe](Self::describe) none.
+    #[doc(hidden)]
+    const HAS_SHADOWS: bool = false;
+
+    /// Whether it is a tuple of algorithms.
+    #[doc(hidden)]
+    const IS_TUPLE: bool = false;
 
     /// Whose buckets these are.
     fn policy_id(&self) -> PolicyId;
@@ -313,6 +325,18 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     /// Tells what each policy decided: one call for each.
     fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision));
 
+    /// Tells how each policy in [shadow](Shadow) stands, and whether it would have refused the cost
+    /// that the others admitted: one call for each. What it would have refused it was charged
+    /// nothing for, and is told of as of a cost of 0.
+    ///
+    /// By default there is none.
+    fn describe_shadows(
+        &self,
+        _snapshot: &Self::Snapshot,
+        _tell: &mut dyn FnMut(PolicyDecision, bool),
+    ) {
+    }
+
     /// The decision that a snapshot stands for: what is [described](Self::describe), together.
     fn decision(&self, snapshot: &Self::Snapshot) -> Decision {
         let mut first = None;
@@ -321,7 +345,13 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
             None => first = Some(policy),
             Some(_) => others.push(policy),
         });
-        let first = first.expect("an algorithm tells of at least one policy");
+        let Some(first) = first else {
+            assert!(
+                Self::HAS_SHADOWS,
+                "an algorithm tells of at least one policy"
+            );
+            return Decision::of_no_policy();
+        };
         if others.is_empty() {
             return Decision::of_one(first);
         }
@@ -349,91 +379,4 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn memory_per_key_is_what_the_table_says() {
-        fn bytes<A: Algorithm>() -> usize {
-            size_of::<A::State>()
-        }
-        assert_eq!(
-            [
-                bytes::<TokenBucket>(),
-                bytes::<Gcra>(),
-                bytes::<LeakyBucket>(),
-                bytes::<FixedWindow>(),
-            ],
-            [24; 4]
-        );
-        let waits = [bytes::<LeakyBucketQueue>(), bytes::<WaitAtMost<Gcra>>()];
-        assert_eq!(waits, [32; 2]);
-        assert_eq!(bytes::<InFlight>(), 48);
-        assert_eq!([bytes::<SlidingLog>(), bytes::<SlidingBuckets>()], [56; 2]);
-        assert_eq!(admissions::BYTES_PER_ENTRY, 16);
-        assert_eq!(bytes::<SlidingWindow>(), 32);
-        assert_eq!(bytes::<MinInterval>(), 8);
-        assert_eq!(bytes::<(TokenBucket, FixedWindow)>(), 48);
-    }
-
-    /// So many units, which never come back.
-    #[derive(Debug, Clone)]
-    struct Allowance(u64);
-
-    impl Algorithm for Allowance {
-        type State = u64;
-        type Snapshot = ();
-
-        fn policy_id(&self) -> PolicyId {
-            Policy::new("allowance", &[self.0], Duration::ZERO).id()
-        }
-
-        fn fresh(&self, _at: Timestamp) -> u64 {
-            0
-        }
-
-        fn mend(&self, _used: &mut u64, _now: Timestamp) {}
-
-        fn judge(&self, used: &u64, cost: u32, _now: Timestamp) -> bool {
-            used + u64::from(cost) <= self.0
-        }
-
-        fn charge(&self, used: &mut u64, cost: u32, now: Timestamp) {
-            assert!(cost > 0 && self.judge(used, cost, now), "{cost} of {used}");
-            *used += u64::from(cost);
-        }
-
-        fn refund(&self, used: &mut u64, cost: u32, _now: Timestamp) {
-            *used = used.saturating_sub(u64::from(cost));
-        }
-
-        fn is_fresh(&self, used: &u64, _now: Timestamp) -> bool {
-            *used == 0
-        }
-
-        fn snapshot(&self, _used: &u64, _cost: u32, _admitted: bool, _now: Timestamp) {}
-
-        fn describe(&self, _snapshot: &(), _tell: &mut dyn FnMut(PolicyDecision)) {}
-    }
-
-    #[test]
-    fn unless_a_rule_says_otherwise_a_debit_charges_what_fits() {
-        let now = Timestamp::from_micros(0);
-        let most = u64::from(u32::MAX);
-        for limit in [0, 1, 2, 3, 9, 1_000, most, most + 5] {
-            let rule = Allowance(limit);
-            for units in [1, 2, 3, 7, 8, 9, 10, most - 1, most, u64::MAX] {
-                let (mut used, at_once) = (0, units.min(most));
-                for debits in 1..=3 {
-                    rule.debit(&mut used, units, now);
-                    assert_eq!(used, limit.min(at_once * debits), "{units} of {limit}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn unless_a_rule_says_otherwise_it_holds_nothing() {
-        assert!(!Allowance(3).holds(&1, &()));
-    }
-}
+mod tests;

@@ -79,6 +79,8 @@ impl<A: Algorithm> Algorithm for PerRequest<A> {
 
     const SETTLES: bool = A::SETTLES;
     const IN_FLIGHT: bool = A::IN_FLIGHT;
+    const HAS_SHADOWS: bool = A::HAS_SHADOWS;
+    const IS_TUPLE: bool = A::IS_TUPLE;
 
     #[inline]
     fn policy_id(&self) -> PolicyId {
@@ -165,6 +167,10 @@ impl<A: Algorithm> Algorithm for PerRequest<A> {
 
     fn describe(&self, snapshot: &A::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
         self.0.describe(snapshot, tell);
+    }
+
+    fn describe_shadows(&self, snapshot: &A::Snapshot, tell: &mut dyn FnMut(PolicyDecision, bool)) {
+        self.0.describe_shadows(snapshot, tell);
     }
 
     #[inline]

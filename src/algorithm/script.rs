@@ -194,6 +194,8 @@ pub struct Member {
     pub per_request: bool,
     /// Whether what it holds are places of requests in flight, which are renewed.
     pub(crate) in_flight: bool,
+    /// Whether it is in [shadow](super::Shadow): it always fits, and its charge is its own matter.
+    pub(crate) in_shadow: bool,
 }
 
 impl Script {
@@ -215,6 +217,7 @@ impl Script {
             settles: &[],
             per_request: false,
             in_flight: false,
+            in_shadow: false,
         };
         Self {
             members: vec![member],
@@ -330,6 +333,15 @@ impl Member {
         }
     }
 
+    /// The names of the numbers that a charge is answered with beside the states, if it is in
+    /// shadow: how it stands if it would refuse.
+    pub(crate) fn replied_in_shadow(&self) -> Vec<&'static str> {
+        match self.in_shadow {
+            true => [&["refused"], self.replied(false)].concat(),
+            false => Vec::new(),
+        }
+    }
+
     /// Whether its units are held, and settled later.
     pub(crate) fn is_settled(&self) -> bool {
         !self.settles.is_empty()
@@ -338,9 +350,10 @@ impl Member {
     /// The names of the numbers of an admission that it is to know, to take it back or to settle
     /// it.
     pub fn admission(&self) -> &[&'static str] {
-        match self.withdraws {
-            [] => self.settles,
-            withdraws => withdraws,
+        match (self.withdraws, self.settles) {
+            ([], []) if self.in_shadow => &["was_charged"],
+            ([], settles) => settles,
+            (withdraws, _) => withdraws,
         }
     }
 

@@ -22,6 +22,8 @@ macro_rules! tuple {
 
             const SETTLES: bool = $first::SETTLES $(|| $member::SETTLES)+;
             const IN_FLIGHT: bool = $first::IN_FLIGHT $(|| $member::IN_FLIGHT)+;
+            const HAS_SHADOWS: bool = $first::HAS_SHADOWS $(|| $member::HAS_SHADOWS)+;
+            const IS_TUPLE: bool = true;
 
             #[inline]
             fn judge(&self, state: &Self::State, cost: u32, now: Timestamp) -> bool {
@@ -142,6 +144,15 @@ macro_rules! tuple {
             fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
                 self.$zero.describe(&snapshot.$zero, tell);
                 $(self.$index.describe(&snapshot.$index, tell);)+
+            }
+
+            fn describe_shadows(
+                &self,
+                snapshot: &Self::Snapshot,
+                tell: &mut dyn FnMut(PolicyDecision, bool),
+            ) {
+                self.$zero.describe_shadows(&snapshot.$zero, tell);
+                $(self.$index.describe_shadows(&snapshot.$index, tell);)+
             }
 
             #[inline]

@@ -238,7 +238,10 @@ where
         }
         if LayerFor::<Svc, Req>::annotates(self, &admitted.choice) {
             let decision = decision_of::<_, E, Req, F::Key>(limit, &admitted.snapshot);
-            self.options.respond.annotate(&decision, response);
+            // Of limits in shadow nobody is told.
+            if !<A::Limit as Limit>::HAS_SHADOWS || !decision.policies().is_empty() {
+                self.options.respond.annotate(&decision, response);
+            }
         }
     }
 

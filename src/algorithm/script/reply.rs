@@ -15,6 +15,8 @@ pub struct ScriptReply<'a> {
     charged: bool,
     members: std::slice::Iter<'a, Member>,
     numbers: &'a [u64],
+    /// What the members in shadow replied to a charge.
+    in_shadow: &'a [u64],
     /// What the only member replied, where it is known already.
     only: Option<MemberReply<'a>>,
 }
@@ -32,6 +34,9 @@ pub struct MemberReply<'a> {
     pub charged: bool,
     /// The numbers of its state right after the decision, or those that it replies instead.
     pub numbers: &'a [u64],
+    /// What it replied to a charge, if it is in shadow: whether it would refuse, and how it stands
+    /// then.
+    pub(in crate::algorithm) in_shadow: Option<&'a [u64]>,
 }
 
 impl<'a> ScriptReply<'a> {
@@ -43,6 +48,11 @@ impl<'a> ScriptReply<'a> {
         (cost, charged): (u32, bool),
     ) -> Self {
         let all_admit = admitting.count_ones() as usize == members.len();
+        let replied = members.iter().map(|member| member.replied(charged).len());
+        let (numbers, in_shadow) = match members.iter().any(|member| member.in_shadow) {
+            true => numbers.split_at(numbers.len().min(replied.sum())),
+            false => (numbers, [].as_slice()),
+        };
         Self {
             now,
             cost: if all_admit && !charged { 0 } else { cost },
@@ -51,6 +61,7 @@ impl<'a> ScriptReply<'a> {
             admitting,
             members: members.iter(),
             numbers,
+            in_shadow,
             only: None,
         }
     }
@@ -68,6 +79,7 @@ impl<'a> ScriptReply<'a> {
             admitting: only.admitted.into(),
             members: [].iter(),
             numbers: &[],
+            in_shadow: &[],
             only: Some(only),
         }
     }
@@ -93,6 +105,15 @@ impl<'a> ScriptReply<'a> {
         let admitted = self.admitting & 1 == 1;
         self.admitting >>= 1;
         self.numbers = others;
+        let in_shadow = match member.in_shadow && self.charged {
+            true => {
+                let names = member.replied_in_shadow();
+                let (own, others) = self.in_shadow.split_at_checked(names.len())?;
+                self.in_shadow = others;
+                Some(own)
+            }
+            false => None,
+        };
         // One that admits what another refuses was charged nothing, as by a cost of 0.
         let charged_or_refused = self.all_admit || !admitted;
         let cost = if charged_or_refused { self.cost } else { 0 };
@@ -105,6 +126,7 @@ impl<'a> ScriptReply<'a> {
             admitted,
             charged: self.charged,
             numbers,
+            in_shadow,
         })
     }
 }

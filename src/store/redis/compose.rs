@@ -4,6 +4,7 @@
 use crate::algorithm::{Member, Script, script::part_of};
 
 mod header;
+mod in_shadow;
 mod layout;
 mod multi_key;
 mod named;
@@ -331,6 +332,7 @@ impl Composer<'_> {
             ),
             Task::TakeBack => (
                 give_back(|member| match member.withdraws {
+                    [] if member.in_shadow => member.refunds.then_some("take back"),
                     [] => member.refunds.then_some("refund"),
                     _ => Some("withdraw"),
                 }),
@@ -338,10 +340,12 @@ impl Composer<'_> {
             ),
         };
         let returns = match self.task {
-            Task::Decide if !self.holds() => "if charged then return kept end\n",
-            _ => "",
+            Task::Decide if self.holds() => String::new(),
+            Task::Decide if self.has_shadows() => self.returned_if_charged(),
+            Task::Decide => "if charged then return kept end\n".to_owned(),
+            _ => String::new(),
         };
-        let write = self.write() + returns;
+        let write = self.write() + &returns;
         format!("{change}\n{condition}{}end\n", indented(1, &write))
     }
 
@@ -426,7 +430,7 @@ impl Composer<'_> {
     fn charged_answer(&self) -> String {
         let mut numbers = vec!["1".to_owned(), "now".to_owned()];
         numbers.extend(self.all(|member| member.replied(true)));
-        packed("return ", "B", &numbers) + "\n"
+        self.returned(numbers)
     }
 }
 

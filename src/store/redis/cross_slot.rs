@@ -221,6 +221,7 @@ impl MultiKeyQuery {
             numbers.extend_from_slice(&query.parameters);
             numbers.extend_from_slice(&admission);
         });
+        let charge = reply::kept_of(&scripts.members, &charge);
         let arguments = Arguments::taking_back(charge, numbers);
         let keys = query.keys.clone();
         let _ = self.shared.run(&scripts.take_back, keys, arguments).await;

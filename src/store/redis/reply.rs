@@ -23,6 +23,12 @@ pub(super) fn is_charged(answer: &Bytes) -> bool {
     answer.first() == Some(&CHARGED)
 }
 
+/// The answer to a charge without what members in shadow replied: what is kept, from its begin on.
+pub(super) fn kept_of(members: &[Member], charge: &Bytes) -> Bytes {
+    let numbers: usize = members.iter().map(|member| member.state.len()).sum();
+    charge.slice(..charge.len().min(1 + 8 * (1 + numbers)))
+}
+
 /// Whether a decision has admitted its cost.
 pub(super) fn is_admitted(members: &[Member], answer: &Bytes) -> bool {
     let verdict = read_with(members, answer, 0, |_| Some(()));
@@ -52,9 +58,15 @@ pub(super) fn read_with<T>(
     if !charged {
         (admitting, rest) = number(rest)?;
     }
-    let replied = (members.iter())
+    let mut replied = (members.iter())
         .map(|member| member.replied(charged).len())
         .sum();
+    if charged && members.iter().any(|member| member.in_shadow) {
+        let in_shadow = members
+            .iter()
+            .map(|member| member.replied_in_shadow().len());
+        replied += in_shadow.sum::<usize>();
+    }
     let mut numbers = Vec::with_capacity(replied);
     for _ in 0..replied {
         let (next, others) = number(rest)?;

@@ -24,6 +24,12 @@ impl Composer<'_> {
                 true => "a limit that counts a cost of 1 or more as 1",
                 false => "a limit",
             };
+            let limit = match named.member.in_shadow {
+                true => {
+                    format!("{limit} in shadow: it never refuses, and charges what it would admit")
+                }
+                false => limit.to_owned(),
+            };
             lines.push(row(
                 &name,
                 &format!("{limit}; its state is a `{}`", named.member.layout),
@@ -58,6 +64,7 @@ impl Composer<'_> {
             let reply = doubles("not charged: a byte 0, then doubles: ", &reply);
             let mut charge = vec!["now".to_owned()];
             charge.extend(self.all(|member: &Member| member.replied(true)));
+            charge.extend(self.replied_in_shadow());
             let charged = doubles("charged: a byte 1, then doubles: ", &charge);
             lines.push(row(
                 "Reply",

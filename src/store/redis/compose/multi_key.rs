@@ -3,7 +3,7 @@
 use crate::algorithm::Script;
 
 use super::{
-    Composer, MAX_LOCALS, Named, Task, TimeOf, compose, names_of_all, packed,
+    Composer, MAX_LOCALS, Named, Task, TimeOf, compose, names_of_all,
     text::{indented, wrapped},
 };
 
@@ -130,7 +130,7 @@ impl MultiKey<'_> {
         let answer = match self.all.holds() {
             true => String::new(),
             false => {
-                let answer = packed("return ", "B", &kept) + "\n";
+                let answer = self.all.returned(kept);
                 format!("if charged then\n{}end\n", indented(1, &answer))
             }
         };

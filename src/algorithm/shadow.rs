@@ -1,0 +1,315 @@
+//! A limit that is rehearsed: it decides and counts, and never refuses.
+
+use std::time::Duration;
+
+use crate::{
+    algorithm::{
+        Algorithm, ConfigId, FixedWindow, Gcra, InFlight, LeakyBucket, LeakyBucketQueue,
+        MinInterval, PerRequest, PolicyId, Settled, SlidingBuckets, SlidingLog, SlidingWindow,
+        TokenBucket, WaitAtMost,
+    },
+    clock::Timestamp,
+    decision::PolicyDecision,
+};
+
+mod script;
+
+/// Lets every request through, and counts as if it were enforced: a limit is rehearsed beside
+/// others, or alone, before it may refuse anybody.
+///
+/// It is made by `shadow()` on an algorithm, as the last of its setters:
+/// [`TokenBucket::shadow`](super::TokenBucket::shadow). Take `.shadow()` away, and it is enforced.
+///
+/// - **Bound**: none; what it charges stays within that of the algorithm inside.
+/// - **What it charges**: a request that all enforced limits beside it admit, if this one would
+///   admit it too. So its state is that of the same limit alone which is asked about exactly the
+///   requests that the enforced ones admit. Several limits in shadow count each by itself.
+/// - **What callers see**: nothing. It is in no field and in none of
+///   [`policies`](crate::Decision::policies), [`policy`](crate::Decision::policy),
+///   [`remaining`](crate::Decision::remaining) and [`delay`](crate::Decision::delay); nobody waits
+///   for it. Where all limits are in shadow, a decision is of no policy: admitted, with the largest
+///   `u64` as its limit.
+/// - **What it would do** says [`describe_shadows`](Algorithm::describe_shadows).
+/// - **Memory**: that of the algorithm inside, and 8 bytes per key.
+/// - **Over Redis** its state lies where that of the enforced limit would, so that it keeps its
+///   count when it is enforced, and processes of both kinds count together. [`InFlight`] is
+///   rehearsed in memory only; over Redis it does not compile.
+/// - **Not for** a whole layer: [`enforce`](crate::RateLimitLayer::enforce) rehearses that, with
+///   its costs and keys, for all callers or for some.
+///
+/// # Example: would a tenth of the daily quota be enough for an hour?
+///
+/// ```
+/// use tollgate::algorithm::{Algorithm, FixedWindow};
+/// use tollgate::store::{LocalStore, Store};
+/// use tollgate::{Quota, RateLimiter};
+///
+/// let daily = FixedWindow::new(Quota::per_day(100)).named("daily");
+/// let hourly = FixedWindow::new(Quota::per_hour(10)).named("hourly").shadow();
+/// let limits = (daily, hourly);
+/// let limiter = RateLimiter::new(limits.clone(), LocalStore::new());
+///
+/// let decision = limiter.check_cost("bob", 8).now();
+/// assert!(decision.is_admitted());
+/// let decision = limiter.check_cost("bob", 8).now();
+/// assert!(decision.is_admitted(), "the hourly limit would refuse it");
+/// assert_eq!((decision.policies().len(), decision.remaining()), (1, 84));
+/// # let store = LocalStore::<_, String>::new();
+/// # let mut told = Vec::new();
+/// # for _ in 0..2 {
+/// #     let tollgate::store::Answer::Now(verdict) = store.decide(&limits, "bob", 8) else { panic!() };
+/// #     limits.describe_shadows(&verdict.unwrap().snapshot, &mut |policy, refuses| {
+/// #         told.push((policy.policy().to_owned(), policy.remaining(), refuses));
+/// #     });
+/// # }
+/// # assert_eq!(told, [("hourly".to_owned(), 2, false), ("hourly".to_owned(), 2, true)]);
+/// ```
+#[derive(Debug, Clone)]
+pub struct Shadow<A>(A);
+
+impl<A: Algorithm> Shadow<A> {
+    /// Rehearses this algorithm; for one of your own. Those of this crate have a method `shadow`.
+    ///
+    /// A tuple does not compile: each of its members has a shadow of its own.
+    ///
+    /// # Example: not a tuple
+    ///
+    /// ```compile_fail,E0080
+    /// use tollgate::{Quota, algorithm::{FixedWindow, Shadow}};
+    ///
+    /// let daily = FixedWindow::new(Quota::per_day(1));
+    /// let _ = Shadow::new((daily.clone(), daily));
+    /// ```
+    pub const fn new(algorithm: A) -> Self {
+        const {
+            assert!(
+                !A::IS_TUPLE,
+                "rehearse the members of a tuple one by one: `(a, b.shadow())`"
+            );
+        }
+        Self(algorithm)
+    }
+}
+
+/// The state of a limit in shadow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShadowState<S> {
+    state: S,
+    /// Whether it would have refused what was admitted last.
+    would_refuse: bool,
+}
+
+/// How a limit in shadow stood right after a decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShadowSnapshot<S> {
+    snapshot: S,
+    would_refuse: bool,
+}
+
+impl<A: Algorithm> Algorithm for Shadow<A> {
+    type State = ShadowState<A::State>;
+    type Snapshot = ShadowSnapshot<A::Snapshot>;
+
+    const SETTLES: bool = A::SETTLES;
+    const IN_FLIGHT: bool = A::IN_FLIGHT;
+    const HAS_SHADOWS: bool = true;
+
+    #[inline]
+    fn policy_id(&self) -> PolicyId {
+        self.0.policy_id()
+    }
+
+    #[inline]
+    fn config_id(&self) -> ConfigId {
+        self.0.config_id()
+    }
+
+    #[inline]
+    fn fresh(&self, at: Timestamp) -> Self::State {
+        ShadowState {
+            state: self.0.fresh(at),
+            would_refuse: false,
+        }
+    }
+
+    #[inline]
+    fn mend(&self, state: &mut Self::State, now: Timestamp) {
+        self.0.mend(&mut state.state, now);
+    }
+
+    /// Every cost.
+    #[inline]
+    fn judge(&self, _state: &Self::State, _cost: u32, _now: Timestamp) -> bool {
+        true
+    }
+
+    /// Charges what the algorithm inside admits.
+    #[inline]
+    fn charge(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
+        state.would_refuse = !self.0.judge(&state.state, cost, now);
+        if !state.would_refuse {
+            self.0.charge(&mut state.state, cost, now);
+        }
+    }
+
+    fn debit(&self, state: &mut Self::State, units: u64, now: Timestamp) {
+        self.0.debit(&mut state.state, units, now);
+    }
+
+    fn holds(&self, state: &Self::State, admission: &Self::Snapshot) -> bool {
+        !admission.would_refuse && self.0.holds(&state.state, &admission.snapshot)
+    }
+
+    /// What would have been refused holds nothing, and is charged nothing now.
+    fn settle(
+        &self,
+        state: &mut Self::State,
+        admission: &Self::Snapshot,
+        held_and_spent: (u32, u32),
+        now: Timestamp,
+    ) {
+        if !admission.would_refuse {
+            let admission = &admission.snapshot;
+            (self.0).settle(&mut state.state, admission, held_and_spent, now);
+        }
+    }
+
+    fn end(&self, state: &mut Self::State, admission: &Self::Snapshot, now: Timestamp) {
+        if !admission.would_refuse {
+            self.0.end(&mut state.state, &admission.snapshot, now);
+        }
+    }
+
+    fn freed(&self, admission: &Self::Snapshot, units: u32) -> Self::Snapshot {
+        match admission.would_refuse {
+            true => admission.clone(),
+            false => ShadowSnapshot {
+                snapshot: self.0.freed(&admission.snapshot, units),
+                would_refuse: false,
+            },
+        }
+    }
+
+    fn refund(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
+        self.0.refund(&mut state.state, cost, now);
+    }
+
+    #[inline]
+    fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool {
+        self.0.is_fresh(&state.state, now)
+    }
+
+    #[inline]
+    fn inherit(&self, shared: &Self::State, now: Timestamp) -> Self::State {
+        ShadowState {
+            state: self.0.inherit(&shared.state, now),
+            would_refuse: false,
+        }
+    }
+
+    /// What was not charged is told as a cost of 0.
+    #[inline]
+    fn snapshot(
+        &self,
+        state: &Self::State,
+        cost: u32,
+        admitted: bool,
+        now: Timestamp,
+    ) -> Self::Snapshot {
+        let would_refuse = admitted && cost > 0 && state.would_refuse;
+        let charged = if admitted && !would_refuse { cost } else { 0 };
+        ShadowSnapshot {
+            snapshot: self.0.snapshot(&state.state, charged, true, now),
+            would_refuse,
+        }
+    }
+
+    /// How it stands: a look at a cost of 0.
+    #[inline]
+    fn look(&self, state: &Self::State, _cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
+        let stands = ShadowSnapshot {
+            snapshot: self.0.look(&state.state, 0, now).1,
+            would_refuse: false,
+        };
+        (true, stands)
+    }
+
+    /// Tells of no policy.
+    #[inline]
+    fn describe(&self, _snapshot: &Self::Snapshot, _tell: &mut dyn FnMut(PolicyDecision)) {}
+
+    fn describe_shadows(
+        &self,
+        snapshot: &Self::Snapshot,
+        tell: &mut dyn FnMut(PolicyDecision, bool),
+    ) {
+        self.0.describe(&snapshot.snapshot, &mut |policy| {
+            tell(policy, snapshot.would_refuse);
+        });
+    }
+
+    /// Nobody waits for it.
+    #[inline]
+    fn delay(&self, _snapshot: &Self::Snapshot) -> Duration {
+        Duration::ZERO
+    }
+
+    fn withdraw(
+        &self,
+        state: &mut Self::State,
+        admission: &Self::Snapshot,
+        cost: u32,
+        now: Timestamp,
+    ) {
+        if !admission.would_refuse {
+            let admission = &admission.snapshot;
+            self.0.withdraw(&mut state.state, admission, cost, now);
+        }
+    }
+}
+
+/// Gives the algorithms their method: a function cannot be a method of each of them.
+macro_rules! shadow {
+    ($($rule:ty $(, $inside:ident)?;)+) => {$(
+        impl $(<$inside: Algorithm>)? $rule {
+            /// Rehearses the limit: it counts, and never refuses. See [`Shadow`].
+            #[must_use]
+            pub const fn shadow(self) -> Shadow<Self> {
+                Shadow::new(self)
+            }
+        }
+    )+};
+}
+
+shadow!(
+    FixedWindow;
+    Gcra;
+    InFlight;
+    LeakyBucket;
+    LeakyBucketQueue;
+    MinInterval;
+    SlidingBuckets;
+    SlidingLog;
+    SlidingWindow;
+    TokenBucket;
+    PerRequest<A>, A;
+);
+
+impl<A: crate::algorithm::Additive> Settled<A> {
+    /// Rehearses the limit: it counts, and never refuses. See [`Shadow`].
+    #[must_use]
+    pub const fn shadow(self) -> Shadow<Self> {
+        Shadow::new(self)
+    }
+}
+
+impl<A: 'static> WaitAtMost<A>
+where
+    Self: Algorithm,
+{
+    /// Rehearses the limit: it counts, and neither refuses nor delays. See [`Shadow`].
+    #[must_use]
+    pub const fn shadow(self) -> Shadow<Self> {
+        Shadow::new(self)
+    }
+}

@@ -1,0 +1,35 @@
+//! The decision where every limit is in shadow.
+
+use std::sync::{Arc, LazyLock};
+
+use super::{Decision, Known, Outcome, Policies, PolicyDecision, Several, Status};
+
+impl Decision {
+    /// Admitted, without a limit.
+    pub(crate) fn of_no_policy() -> Self {
+        static ADMITTED: LazyLock<Arc<Several>> = LazyLock::new(|| {
+            let unlimited = Status {
+                remaining: u64::MAX,
+                outcome: Outcome::Admitted,
+                replenished_after_micros: 0,
+                reset_after_micros: 0,
+                delay_micros: 0,
+            };
+            let none = PolicyDecision {
+                policy: "none".into(),
+                limit: u64::MAX,
+                window_micros: 0,
+                status: Known::Resolved(unlimited),
+            };
+            Arc::new(Several {
+                binding: 0,
+                remaining: u64::MAX,
+                reset_after_micros: 0,
+                delay_micros: 0,
+                policies: vec![none],
+                told: 0,
+            })
+        });
+        Self(Policies::Several(Arc::clone(&ADMITTED)))
+    }
+}

@@ -1,0 +1,132 @@
+//! What must hold of a limit in shadow, over any store.
+
+use std::time::Duration;
+
+use tollgate::{
+    EachOf, PolicyDecision, Quota, RateLimiter, Timestamp,
+    algorithm::{Algorithm, Shadow, TokenBucket},
+    clock::ManualClock,
+    store::Store,
+};
+
+/// When the clocks begin.
+pub(crate) const START: Timestamp = Timestamp::from_micros(1_700_006_400_000_000);
+
+/// The enforced limit, which refuses about as often as those in shadow would.
+pub(crate) fn gate() -> TokenBucket {
+    TokenBucket::new(Quota::per_second(12))
+        .burst(9)
+        .named("gate")
+}
+
+/// Steps of one caller: microseconds that pass before, and the cost.
+pub(crate) fn steps(count: usize) -> impl Iterator<Item = (u64, u32)> {
+    let mut random = 11_u64;
+    (0..count).map(move |_| {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        let (passes, cost) = ((random >> 33) % 4, (random >> 50) % 8);
+        (passes * passes * 60_000, u32::try_from(cost).unwrap())
+    })
+}
+
+/// How the only limit in shadow stands, and whether it would have refused.
+pub(crate) fn shadow_of<A: Algorithm>(
+    limits: &A,
+    snapshot: &A::Snapshot,
+) -> (PolicyDecision, bool) {
+    let mut all = Vec::new();
+    limits.describe_shadows(snapshot, &mut |policy, would_refuse| {
+        all.push((policy, would_refuse));
+    });
+    assert_eq!(all.len(), 1);
+    all.remove(0)
+}
+
+/// Beside an enforced limit it stands as it does alone, asked about exactly what that one admits;
+/// and that one decides as if it were alone.
+pub(crate) async fn stands_as_if_alone<A, Both, Alone, Gate>(
+    name: &str,
+    algorithm: A,
+    (both, alone, gate_alone): (Both, Alone, Gate),
+    clock: &ManualClock,
+    count: usize,
+) where
+    A: Algorithm,
+    Both: Store<(TokenBucket, Shadow<A>), ()>,
+    Alone: Store<A, ()>,
+    Gate: Store<TokenBucket, ()>,
+{
+    let limits = (gate(), Shadow::new(algorithm.clone()));
+    let plain = RateLimiter::new(algorithm.clone(), alone.clone());
+    let gate = RateLimiter::new(gate(), gate_alone);
+    let (mut refused, mut would_refuse) = (0, 0);
+    for (passes, cost) in steps(count) {
+        clock.advance(Duration::from_micros(passes));
+        let verdict = both.decide(&limits, &(), cost).wait().await.unwrap();
+        let decision = limits.decision(&verdict.snapshot);
+        assert_eq!(
+            decision,
+            gate.check_cost(&(), cost).await.unwrap(),
+            "{name}"
+        );
+        let (told, refuses) = shadow_of(&limits, &verdict.snapshot);
+        let mut charged = None;
+        match verdict.admitted {
+            true => {
+                let decision = plain.check_cost(&(), cost).await.unwrap();
+                assert_eq!(refuses, !decision.is_admitted(), "{name}");
+                would_refuse += u32::from(refuses);
+                charged = decision.is_admitted().then_some(decision);
+            }
+            false => {
+                assert!(!refuses, "{name}");
+                refused += 1;
+            }
+        }
+        let stands = both.peek(&limits, &(), 0).wait().await.unwrap();
+        let expected = alone.peek(&algorithm, &(), 0).wait().await.unwrap();
+        let expected = algorithm.decision(&expected.snapshot).policies()[0].clone();
+        assert_eq!(
+            shadow_of(&limits, &stands.snapshot),
+            (expected.clone(), false),
+            "{name}"
+        );
+        let expected = charged.map_or(expected, |decision| decision.policies()[0].clone());
+        assert_eq!(told, expected, "{name}");
+    }
+    let several = count as u32 / 50..count as u32;
+    assert!(several.contains(&refused), "{name}: {refused}");
+    assert!(several.contains(&would_refuse), "{name}: {would_refuse}");
+}
+
+/// The same where each limit has a key of its own.
+pub(crate) async fn stands_as_if_alone_by_its_key<A, Both, Alone>(
+    name: &str,
+    algorithm: A,
+    (both, alone): (Both, Alone),
+    clock: &ManualClock,
+    count: usize,
+) where
+    A: Algorithm,
+    Both: Store<EachOf<(TokenBucket, Shadow<A>)>, EachOf<(Option<u32>, Option<u32>)>>,
+    Alone: Store<A, u32>,
+{
+    let limits = EachOf((gate(), Shadow::new(algorithm.clone())));
+    let plain = RateLimiter::new(algorithm.clone(), alone.clone());
+    for (step, (passes, cost)) in (0_u32..).zip(steps(count)) {
+        clock.advance(Duration::from_micros(passes));
+        let key = step % 2;
+        let keys = EachOf((Some(step % 3), Some(key)));
+        let verdict = both.decide(&limits, &keys, cost).wait().await.unwrap();
+        if verdict.admitted {
+            plain.check_cost(&key, cost).await.unwrap();
+        }
+        let stands = both.peek(&limits, &keys, 0).wait().await.unwrap();
+        let expected = alone.peek(&algorithm, &key, 0).wait().await.unwrap();
+        let expected = algorithm.decision(&expected.snapshot).policies()[0].clone();
+        let stands = stands.snapshot.1.expect("its key is there");
+        assert_eq!(shadow_of(&limits.0.1, &stands), (expected, false), "{name}");
+    }
+}
