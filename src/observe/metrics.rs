@@ -145,16 +145,16 @@ impl<K> Observe<K> for Metrics {
     fn observe(&self, event: &Event<'_, K>) {
         let (handles, outcome) = (&*self.handles, event.outcome());
         handles.requests[outcome as usize].increment(1);
-        let decided = match outcome {
-            Outcome::Admitted => &handles.admitted,
-            Outcome::Refused => &handles.refused,
-            Outcome::ShadowRefused => &handles.shadow_refused,
+        let (which, decided) = match outcome {
+            Outcome::Admitted => (0, &handles.admitted),
+            Outcome::Refused => (1, &handles.refused),
+            Outcome::ShadowRefused => (2, &handles.shadow_refused),
             _ => return self.record_store_time(event),
         };
         decided.units.increment(u64::from(event.cost()));
         if let Some(decision) = event.decision() {
             for policy in decision.policies() {
-                handles.count(policy, outcome);
+                handles.count(policy, which);
             }
             let wait = match outcome == Outcome::Admitted {
                 // Not worked out where it is known to be none: a division of most decisions.
@@ -184,10 +184,10 @@ impl Metrics {
 }
 
 impl Handles {
-    /// Counts a request that a policy was charged for or that it refused. A member of a tuple that
+    /// Counts a request that a policy was charged for or that it refused: one of [`DECIDED`]. A member of a tuple that
     /// would have let a refused request through counts nothing.
-    fn count(&self, policy: &PolicyDecision, outcome: Outcome) {
-        if outcome != Outcome::Admitted && policy.is_admitted() {
+    fn count(&self, policy: &PolicyDecision, which: usize) {
+        if DECIDED[which] != Outcome::Admitted && policy.is_admitted() {
             return;
         }
         let make = |name: &str| {
@@ -199,10 +199,7 @@ impl Handles {
                 )
             })
         };
-        let counters = self.policies.of(policy.policy(), make);
-        if let Some(which) = DECIDED.iter().position(|decided| *decided == outcome) {
-            counters[which].increment(1);
-        }
+        self.policies.of(policy.policy(), make)[which].increment(1);
     }
 }
 
