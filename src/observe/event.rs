@@ -140,6 +140,15 @@ impl<'a, K> Event<'a, K> {
         self.decision.map(|decision| decision())
     }
 
+    /// The wait of a request that is over its limit, or the delay of one that is admitted and has
+    /// any. What is known to be none is not worked out: a division of most decisions.
+    pub(super) fn wait(&self, decision: &Decision) -> Option<Duration> {
+        match decision.is_admitted() {
+            true => self.is_delayed.then(|| decision.delay()),
+            false => decision.retry_after(),
+        }
+    }
+
     /// Why the store could not decide.
     pub fn error(&self) -> Option<&'a StoreError> {
         self.error

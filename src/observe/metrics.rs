@@ -156,12 +156,7 @@ impl<K> Observe<K> for Metrics {
             for policy in decision.policies() {
                 handles.count(policy, which);
             }
-            let wait = match outcome == Outcome::Admitted {
-                // Not worked out where it is known to be none: a division of most decisions.
-                true => event.is_delayed.then(|| decision.delay()),
-                false => decision.retry_after(),
-            };
-            if let Some(wait) = wait {
+            if let Some(wait) = event.wait(&decision) {
                 decided.wait.record(wait);
             }
         }
@@ -184,8 +179,8 @@ impl Metrics {
 }
 
 impl Handles {
-    /// Counts a request that a policy was charged for or that it refused: one of [`DECIDED`]. A member of a tuple that
-    /// would have let a refused request through counts nothing.
+    /// Counts a request that a policy was charged for or that it refused: one of [`DECIDED`]. A
+    /// member of a tuple that would have let a refused request through counts nothing.
     fn count(&self, policy: &PolicyDecision, which: usize) {
         if DECIDED[which] != Outcome::Admitted && policy.is_admitted() {
             return;

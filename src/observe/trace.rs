@@ -140,7 +140,7 @@ impl Trace {
                 policy = %one_line(decision.policy()),
                 outcome = event.outcome().name(),
                 cost = event.cost(),
-                wait_seconds = wait(decision).map(|wait| wait.as_secs_f64()),
+                wait_seconds = event.wait(decision).map(|wait| wait.as_secs_f64()),
                 not_logged,
                 "a request is over its limit"
             );
@@ -181,17 +181,9 @@ fn record<K: Debug>(span: &Span, event: &Event<'_, K>, decision: Option<&Decisio
     if let Some(decision) = decision {
         span.record("tollgate.policy", one_line(decision.policy()));
         span.record("tollgate.remaining", decision.remaining());
-        if let Some(wait) = wait(decision) {
+        if let Some(wait) = event.wait(decision) {
             span.record("tollgate.wait_seconds", wait.as_secs_f64());
         }
-    }
-}
-
-/// The wait of a refused request, or the delay of an admitted one.
-fn wait(decision: &Decision) -> Option<Duration> {
-    match decision.is_admitted() {
-        true => Some(decision.delay()).filter(|delay| !delay.is_zero()),
-        false => decision.retry_after(),
     }
 }
 
