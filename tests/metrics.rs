@@ -131,6 +131,28 @@ async fn what_would_be_refused_is_counted_apart_from_what_is() {
 }
 
 #[tokio::test]
+async fn a_policy_in_shadow_is_counted_as_what_it_would_do() {
+    let (_recorder, handle) = prometheus();
+    let daily = FixedWindow::new(Quota::per_day(9)).named("daily");
+    let hourly = FixedWindow::new(Quota::per_hour(6)).named("hourly");
+    let mut service = RateLimitLayer::new((daily, hourly.shadow()), by_hand().1, Global)
+        .cost(|number: &u32| *number)
+        .respond_with(AsError)
+        .observe(Metrics::new("api"))
+        .layer(Echo::default());
+    send(&mut service, [5, 3, 1, 1]).await;
+    assert_eq!(
+        samples(&handle, "tollgate_policy_requests"),
+        [
+            r#"{limit="api",policy="daily",outcome="admitted"} 3"#,
+            r#"{limit="api",policy="daily",outcome="refused"} 1"#,
+            r#"{limit="api",policy="hourly",outcome="admitted"} 2"#,
+            r#"{limit="api",policy="hourly",outcome="shadow_refused"} 1"#,
+        ]
+    );
+}
+
+#[tokio::test]
 async fn a_store_that_cannot_decide_is_counted() {
     let (_recorder, handle) = prometheus();
     for choice in [OnStoreError::Refuse, OnStoreError::Admit] {

@@ -14,7 +14,7 @@ use axum::{body::Body, http::StatusCode, response::Response};
 use http::Request;
 use tollgate::{
     EachOf, OnStoreError, Quota, RateLimitLayer, StoreErrorKind,
-    algorithm::{FixedWindow, Gcra, InFlight, LeakyBucket, TokenBucket},
+    algorithm::{FixedWindow, Gcra, InFlight, LeakyBucket, Shadow, TokenBucket},
     choice::by_request,
     key::{Global, Header, from_fn},
     observe::{Event, Observe, Outcome},
@@ -56,6 +56,14 @@ impl<K: Debug> Observe<K> for Seen {
                 line += &format!(", wait {wait:?}");
             }
         }
+        event.describe_shadows(&mut |policy, would_refuse| {
+            let verb = if would_refuse {
+                "would refuse"
+            } else {
+                "stands"
+            };
+            line += &format!(", {} {verb} {}", policy.policy(), policy.remaining());
+        });
         if let Some(error) = event.error() {
             line += &format!(" {:?}", error.kind());
         }
@@ -153,6 +161,33 @@ async fn who_would_be_refused_and_passes_as_the_limit_is_not_enforced_is_told_ap
         .layer(Echo::default());
     broken.oneshot(1).await.unwrap();
     seen.is(&["store_error () cost 1 Misconfigured"]);
+}
+
+async fn what_is_in_shadow_is_told_of_each_request_that_is_admitted<S>(store: S)
+where
+    S: tollgate::store::Store<(FixedWindow, Shadow<FixedWindow>), (), Deciding: Send>,
+{
+    let seen = Seen::default();
+    let hourly = FixedWindow::new(Quota::per_hour(1)).named("hourly");
+    let service = RateLimitLayer::new((daily(3), hourly.shadow()), store, Global)
+        .respond_with(AsError)
+        .observe(seen.clone())
+        .layer(Echo::default());
+    for number in 0..4 {
+        let _ = service.clone().oneshot(number).await;
+    }
+    seen.is(&[
+        "admitted () cost 1, daily left 2, hourly stands 0",
+        "admitted () cost 1, daily left 1, hourly would refuse 0",
+        "admitted () cost 1, daily left 0, hourly would refuse 0",
+        "refused () cost 1, daily over 0, wait 86400s, answered",
+    ]);
+}
+
+#[tokio::test]
+async fn what_is_in_shadow_is_told_by_a_local_store_and_by_a_remote_one() {
+    what_is_in_shadow_is_told_of_each_request_that_is_admitted(by_hand().1).await;
+    what_is_in_shadow_is_told_of_each_request_that_is_admitted(Remote(by_hand().1)).await;
 }
 
 #[tokio::test]

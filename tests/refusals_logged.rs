@@ -133,6 +133,21 @@ async fn a_refusal_that_is_not_enforced_is_logged_as_such() {
 }
 
 #[tokio::test]
+async fn what_a_limit_in_shadow_would_refuse_is_logged_as_such() {
+    let log = Log::default();
+    let _listening = log.listen(Level::INFO);
+    let own = from_fn(|number: &u32| Ok::<_, Infallible>(Some(format!("key {number}"))));
+    let limits = (daily(9).named("enforced"), daily(1).shadow());
+    let service = RateLimitLayer::new(limits, by_hand().1, own)
+        .respond_with(AsError)
+        .observe(Trace::new())
+        .layer(Echo::default());
+    assert_eq!(send(&service, [7, 7, 7]).await, 3);
+    let line = line("shadow_refused", 7, 0).replace(" wait_seconds=86400.0", "");
+    assert_eq!(log.lines(), [line]);
+}
+
+#[tokio::test]
 async fn a_refusal_is_logged_again_when_the_period_is_over() {
     let log = Log::default();
     let _listening = log.listen(Level::INFO);

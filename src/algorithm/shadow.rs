@@ -29,7 +29,9 @@ mod script;
 ///   [`remaining`](crate::Decision::remaining) and [`delay`](crate::Decision::delay); nobody waits
 ///   for it. Where all limits are in shadow, a decision is of no policy: admitted, with the largest
 ///   `u64` as its limit.
-/// - **What it would do** says [`describe_shadows`](Algorithm::describe_shadows).
+/// - **What it would do** an [observer](crate::observe) sees
+///   ([`describe_shadows`](Algorithm::describe_shadows)): it is logged and counted as
+///   `shadow_refused`.
 /// - **Memory**: that of the algorithm inside, and 8 bytes per key.
 /// - **Over Redis** its state lies where that of the enforced limit would, so that it keeps its
 ///   count when it is enforced, and processes of both kinds count together. [`InFlight`] is

@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     choice::Choose,
-    decision::Decision,
+    decision::{Decision, PolicyDecision},
     error::StoreError,
     key::Key,
     limit::Limit,
@@ -109,8 +109,17 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
             Ok(stored) => (Outcome::Admitted, !limit.delay_of(stored).is_zero()),
             Err(decided) => (Outcome::Degraded, !decided.delay().is_zero()),
         };
+        let shadows = |tell: &mut dyn FnMut(PolicyDecision, bool)| {
+            if let Ok(stored) = E::read(snapshot) {
+                limit.shadows_of(stored, tell);
+            }
+        };
         let event = Event {
             decision: Some(&decision),
+            shadows: match <A::Limit as Limit>::HAS_SHADOWS {
+                true => Some(&shadows),
+                false => None,
+            },
             passes: true,
             is_delayed,
             ..of_key::<_, _, W>(asked, outcome)

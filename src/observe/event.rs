@@ -2,7 +2,10 @@
 
 use std::{fmt, time::Duration};
 
-use crate::{decision::Decision, error::StoreError};
+use crate::{
+    decision::{Decision, PolicyDecision},
+    error::StoreError,
+};
 
 /// What became of a request; the [table](super) has them all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -66,6 +69,9 @@ impl fmt::Display for Outcome {
     }
 }
 
+/// Tells of each policy in shadow, and whether it would have refused.
+pub(crate) type TellShadows<'a> = dyn Fn(&mut dyn FnMut(PolicyDecision, bool)) + 'a;
+
 /// What became of one request, for an [`Observe`](super::Observe).
 ///
 /// `K` is the type of the layer's keys: that of [`PeerIp`](crate::key::PeerIp) is an `IpAddr`, that
@@ -76,6 +82,7 @@ pub struct Event<'a, K> {
     pub(crate) cost: u32,
     pub(crate) key: Option<&'a K>,
     pub(crate) decision: Option<&'a dyn Fn() -> Decision>,
+    pub(crate) shadows: Option<&'a TellShadows<'a>>,
     pub(crate) error: Option<&'a StoreError>,
     pub(crate) passes: bool,
     /// Whether an admitted request is delayed: known without working out the decision.
@@ -91,6 +98,7 @@ impl<'a, K> Event<'a, K> {
             cost: 0,
             key: None,
             decision: None,
+            shadows: None,
             error: None,
             passes: true,
             is_delayed: false,
@@ -146,6 +154,48 @@ impl<'a, K> Event<'a, K> {
         match decision.is_admitted() {
             true => self.is_delayed.then(|| decision.delay()),
             false => decision.retry_after(),
+        }
+    }
+
+    /// Tells of each policy in [shadow](crate::algorithm::Shadow) how it stands, and whether it
+    /// would have refused this request, which the enforced ones have admitted.
+    ///
+    /// Nothing is told of a request that was not admitted: policies in shadow are not asked then.
+    ///
+    /// # Example: who would be refused by an hourly limit beside the daily one
+    ///
+    /// ```
+    /// use std::sync::{Arc, Mutex};
+    /// use tollgate::{Quota, RateLimitLayer};
+    /// use tollgate::{algorithm::FixedWindow, key::Global, observe::Event, store::LocalStore};
+    /// # use axum::{Router, body::Body, http::Request, routing::get};
+    /// # use tower::ServiceExt;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let daily = FixedWindow::new(Quota::per_day(100)).named("daily");
+    /// let hourly = FixedWindow::new(Quota::per_hour(2)).named("hourly").shadow();
+    /// let refusing = Arc::new(Mutex::new(Vec::new()));
+    /// let seen = Arc::clone(&refusing);
+    /// let limit = RateLimitLayer::new((daily, hourly), LocalStore::new(), Global)
+    ///     .observe(move |event: &Event<'_, ()>| {
+    ///         event.describe_shadows(&mut |policy, would_refuse| {
+    ///             if would_refuse {
+    ///                 seen.lock().unwrap().push(policy.policy().to_owned());
+    ///             }
+    ///         });
+    ///     });
+    /// # let app: Router = Router::new().route("/", get(|| async {})).layer(limit);
+    /// # for _ in 0..3 {
+    /// #     let request = Request::get("/").body(Body::empty()).unwrap();
+    /// #     assert_eq!(app.clone().oneshot(request).await.unwrap().status(), 200);
+    /// # }
+    /// // After three requests, all of which were let through:
+    /// assert_eq!(*refusing.lock().unwrap(), ["hourly"]);
+    /// # });
+    /// ```
+    pub fn describe_shadows(&self, tell: &mut dyn FnMut(PolicyDecision, bool)) {
+        if let Some(shadows) = self.shadows {
+            shadows(tell);
         }
     }
 

@@ -30,7 +30,7 @@ const OTHER: &str = "_OTHER";
 /// |---|---|---|---|---|
 /// | `tollgate.requests` | counter | requests | `limit`, `outcome` | what became of each request, by the [name](Outcome::name) of its outcome |
 /// | `tollgate.units` | counter | units | `limit`, `outcome` | the cost of each request that is `admitted`, `refused` or `shadow_refused` |
-/// | `tollgate.policy.requests` | counter | requests | `limit`, `policy`, `outcome` | requests that were charged to a policy (`admitted`), and those that it refused (`refused`) or would have (`shadow_refused`); of a tuple each member counts |
+/// | `tollgate.policy.requests` | counter | requests | `limit`, `policy`, `outcome` | requests that were charged to a policy (`admitted`), and those that it refused (`refused`) or would have, were it enforced (`shadow_refused`); of a tuple each member counts, those in [shadow](crate::algorithm::Shadow) too |
 /// | `tollgate.wait.duration` | histogram | seconds | `limit`, `outcome` | the delay of `admitted` requests that are delayed, and the wait of `refused` and `shadow_refused` ones, if there is one |
 /// | `tollgate.store.duration` | histogram | seconds | `limit` | how long the store took to decide; [if asked for](Self::store_duration) |
 ///
@@ -156,6 +156,9 @@ impl<K> Observe<K> for Metrics {
             for policy in decision.policies() {
                 handles.count(policy, which);
             }
+            event.describe_shadows(&mut |policy, would_refuse| {
+                handles.counters(&policy)[if would_refuse { 2 } else { 0 }].increment(1);
+            });
             if let Some(wait) = event.wait(&decision) {
                 decided.wait.record(wait);
             }
@@ -182,10 +185,14 @@ impl Handles {
     /// Counts a request that a policy was charged for or that it refused: one of [`DECIDED`]. A
     /// member of a tuple that would have let a refused request through counts nothing.
     fn count(&self, policy: &PolicyDecision, which: usize) {
-        if DECIDED[which] != Outcome::Admitted && policy.is_admitted() {
-            return;
+        if DECIDED[which] == Outcome::Admitted || !policy.is_admitted() {
+            self.counters(policy)[which].increment(1);
         }
-        let make = |name: &str| {
+    }
+
+    /// One for each of [`DECIDED`].
+    fn counters(&self, policy: &PolicyDecision) -> &[Counter; DECIDED.len()] {
+        self.policies.of(policy.policy(), |name| {
             DECIDED.map(|outcome| {
                 counter!(
                     POLICY_REQUESTS,
@@ -193,8 +200,7 @@ impl Handles {
                     "outcome" => outcome.name()
                 )
             })
-        };
-        self.policies.of(policy.policy(), make)[which].increment(1);
+        })
     }
 }
 

@@ -29,9 +29,10 @@ const MAX_KEY_LEN: usize = 200;
 ///   decided `tollgate.policy` (the one that binds), `tollgate.remaining`, and
 ///   `tollgate.wait_seconds`, the wait of a refused request or the delay of an admitted one.
 /// - **Log**: an event named `observe.refused`, at level `info`, with target `tollgate::observe`
-///   and the fields `key`, `policy`, `outcome` (`refused`, `shadow_refused` where the limit is not
-///   [enforced](crate::RateLimitLayer::enforce), or `degraded`), `cost`, `wait_seconds` and
-///   `not_logged`: how many refusals, of all keys, were left out since the last line.
+///   and the fields `key`, `policy`, `outcome`, `cost`, `wait_seconds` and `not_logged`: how many
+///   refusals, of all keys, were left out since the last line. The outcome is `refused`,
+///   `degraded`, or `shadow_refused` where the limit is not
+///   [enforced](crate::RateLimitLayer::enforce) or in [shadow](crate::algorithm::Shadow).
 /// - **Memory** is bounded: a thousand keys, as a hash each. While so many were logged within one
 ///   period, the refusals of others are left out.
 /// - **Keys** are printed by their `Debug`, so what that hides stays hidden. Control characters are
@@ -108,6 +109,16 @@ impl<K: Debug + Hash> Observe<K> for Trace {
             outcome,
             Outcome::Refused | Outcome::ShadowRefused | Outcome::Degraded
         );
+        event.describe_shadows(&mut |policy, would_refuse| {
+            if let (Some(key), true) = (event.key(), would_refuse) {
+                self.log(
+                    key,
+                    event.cost(),
+                    (policy.policy(), Outcome::ShadowRefused),
+                    None,
+                );
+            }
+        });
         if span.is_disabled() && !may_be_refused {
             return;
         }
@@ -116,13 +127,20 @@ impl<K: Debug + Hash> Observe<K> for Trace {
         if let (Some(key), Some(decision)) = (event.key(), &decision)
             && !decision.is_admitted()
         {
-            self.log(key, event, decision);
+            let refused = (decision.policy(), outcome);
+            self.log(key, event.cost(), refused, event.wait(decision));
         }
     }
 }
 
 impl Trace {
-    fn log<K: Debug + Hash>(&self, key: &K, event: &Event<'_, K>, decision: &Decision) {
+    fn log<K: Debug + Hash>(
+        &self,
+        key: &K,
+        cost: u32,
+        (policy, outcome): (&str, Outcome),
+        wait: Option<Duration>,
+    ) {
         if !tracing::enabled!(target: "tollgate::observe", tracing::Level::INFO) {
             return;
         }
@@ -137,10 +155,10 @@ impl Trace {
                 name: "observe.refused",
                 target: "tollgate::observe",
                 key = %printed(key),
-                policy = %one_line(decision.policy()),
-                outcome = event.outcome().name(),
-                cost = event.cost(),
-                wait_seconds = event.wait(decision).map(|wait| wait.as_secs_f64()),
+                policy = %one_line(policy),
+                outcome = outcome.name(),
+                cost,
+                wait_seconds = wait.map(|wait| wait.as_secs_f64()),
                 not_logged,
                 "a request is over its limit"
             );
