@@ -52,9 +52,9 @@ const COMPARISONS: &[(&str, &str, Option<&str>, f64)] = &[
         "layer, fields",
         "tower_governor, headers",
         Some("service"),
-        0.68,
+        0.69,
     ),
-    ("layer, counted", "layer", Some("service"), 1.70),
+    ("layer, counted", "layer", Some("service"), 1.75),
 ];
 
 fn main() -> ExitCode {
