@@ -52,9 +52,9 @@ const COMPARISONS: &[(&str, &str, Option<&str>, f64)] = &[
         "layer, fields",
         "tower_governor, headers",
         Some("service"),
-        0.69,
+        0.68,
     ),
-    ("layer, counted", "layer", Some("service"), 1.75),
+    ("layer, counted", "layer", Some("service"), 1.70),
 ];
 
 fn main() -> ExitCode {

@@ -20,6 +20,11 @@ const STORE: &str = "tollgate.store.duration";
 /// What a policy may have decided about a request.
 const DECIDED: [Outcome; 3] = [Outcome::Admitted, Outcome::Refused, Outcome::ShadowRefused];
 
+/// Where each of them stands there.
+const ADMITTED: usize = 0;
+const REFUSED: usize = 1;
+const SHADOW_REFUSED: usize = 2;
+
 /// The label value of policies beyond those that have counters of their own.
 const OTHER: &str = "_OTHER";
 
@@ -80,9 +85,8 @@ struct Handles {
     limit: String,
     /// One for each outcome.
     requests: [Counter; Outcome::ALL.len()],
-    admitted: Decided,
-    refused: Decided,
-    shadow_refused: Decided,
+    /// One for each of [`DECIDED`].
+    decided: [Decided; DECIDED.len()],
     policies: Policies,
 }
 
@@ -104,9 +108,7 @@ impl Metrics {
         );
         let handles = Handles {
             requests,
-            admitted: Decided::of(&limit, Outcome::Admitted),
-            refused: Decided::of(&limit, Outcome::Refused),
-            shadow_refused: Decided::of(&limit, Outcome::ShadowRefused),
+            decided: DECIDED.map(|outcome| Decided::of(&limit, outcome)),
             policies: Policies::default(),
             limit,
         };
@@ -145,19 +147,25 @@ impl<K> Observe<K> for Metrics {
     fn observe(&self, event: &Event<'_, K>) {
         let (handles, outcome) = (&*self.handles, event.outcome());
         handles.requests[outcome as usize].increment(1);
-        let (which, decided) = match outcome {
-            Outcome::Admitted => (0, &handles.admitted),
-            Outcome::Refused => (1, &handles.refused),
-            Outcome::ShadowRefused => (2, &handles.shadow_refused),
+        let which = match outcome {
+            Outcome::Admitted => ADMITTED,
+            Outcome::Refused => REFUSED,
+            Outcome::ShadowRefused => SHADOW_REFUSED,
             _ => return self.record_store_time(event),
         };
+        let decided = &handles.decided[which];
         decided.units.increment(u64::from(event.cost()));
         if let Some(decision) = event.decision() {
             for policy in decision.policies() {
                 handles.count(policy, which);
             }
             event.describe_shadows(&mut |policy, would_refuse| {
-                handles.counters(&policy)[if would_refuse { 2 } else { 0 }].increment(1);
+                handles.counters(&policy)[if would_refuse {
+                    SHADOW_REFUSED
+                } else {
+                    ADMITTED
+                }]
+                .increment(1);
             });
             if let Some(wait) = event.wait(&decision) {
                 decided.wait.record(wait);
@@ -184,13 +192,15 @@ impl Metrics {
 impl Handles {
     /// Counts a request that a policy was charged for or that it refused: one of [`DECIDED`]. A
     /// member of a tuple that would have let a refused request through counts nothing.
+    #[inline]
     fn count(&self, policy: &PolicyDecision, which: usize) {
-        if DECIDED[which] == Outcome::Admitted || !policy.is_admitted() {
+        if which == ADMITTED || !policy.is_admitted() {
             self.counters(policy)[which].increment(1);
         }
     }
 
     /// One for each of [`DECIDED`].
+    #[inline]
     fn counters(&self, policy: &PolicyDecision) -> &[Counter; DECIDED.len()] {
         self.policies.of(policy.policy(), |name| {
             DECIDED.map(|outcome| {
@@ -247,7 +257,21 @@ const MAX_POLICIES: usize = 100;
 
 impl Policies {
     /// The counters of the policy of this name, which are made if it is new.
+    #[inline]
     fn of(
+        &self,
+        name: &str,
+        make: impl Fn(&str) -> [Counter; DECIDED.len()],
+    ) -> &[Counter; DECIDED.len()] {
+        match self.first.get() {
+            Some(first) if first.name == name => &first.counters,
+            _ => self.further(name, make),
+        }
+    }
+
+    /// The same, where it is not that of the first policy.
+    #[inline(never)]
+    fn further(
         &self,
         name: &str,
         make: impl Fn(&str) -> [Counter; DECIDED.len()],
@@ -268,14 +292,5 @@ impl Policies {
             place = &policy.next;
         }
         unreachable!("the last place takes every name")
-    }
-}
-
-impl fmt::Debug for Metrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Metrics")
-            .field("limit", &self.handles.limit)
-            .field("times_store", &self.store.is_some())
-            .finish_non_exhaustive()
     }
 }

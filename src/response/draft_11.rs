@@ -13,7 +13,7 @@ use crate::decision::{Decision, PolicyDecision};
 pub(super) fn policies(decision: &Decision) -> HeaderValue {
     list(decision.policies().iter().map(|policy| {
         let window = window_seconds(policy).map(|seconds| (";w=", seconds));
-        let mut item = item(policy, (";q=", policy.limit()), window);
+        let mut item = item(policy, ("\";q=", policy.limit()), window);
         if policy.counts_in_flight() {
             item.push_str(r#";qu="concurrent-requests""#);
         }
@@ -29,7 +29,7 @@ pub(super) fn rates(decision: &Decision) -> HeaderValue {
         let (remaining, replenished_after_micros) = policy.left();
         let seconds = replenished_after_micros.div_ceil(1_000_000);
         let wait = (seconds > 0).then_some((";t=", seconds));
-        item(policy, (";r=", remaining), wait)
+        item(policy, ("\";r=", remaining), wait)
     }))
 }
 
@@ -52,7 +52,7 @@ fn list(mut items: impl Iterator<Item = String>) -> HeaderValue {
     ascii(line)
 }
 
-/// A policy with one parameter or two. Its name needs no escape: see
+/// A policy with one parameter or two; the first key closes the name. The name needs no escape: see
 /// [`Policy::name`](crate::algorithm::Policy::name).
 ///
 /// For speed: `itoa` and `concat`, which allocates once, in the size of the text. `write!` takes
@@ -71,7 +71,7 @@ fn item(
         None => ["", ""],
     };
     let name = policy.policy();
-    ["\"", name, "\"", key, number, seconds_key, seconds].concat()
+    ["\"", name, key, number, seconds_key, seconds].concat()
 }
 
 #[cfg(test)]
