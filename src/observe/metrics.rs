@@ -294,3 +294,12 @@ impl Policies {
         unreachable!("the last place takes every name")
     }
 }
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics")
+            .field("limit", &self.handles.limit)
+            .field("times_store", &self.store.is_some())
+            .finish_non_exhaustive()
+    }
+}

@@ -10,11 +10,12 @@ use std::{
 
 use bytes::Bytes;
 use http::{Request, Response};
+use metrics_exporter_prometheus::PrometheusBuilder;
 use tollgate::{
-    OnStoreError, Quota, RateLimitLayer, StoreErrorKind,
+    OnStoreError, Quota, RateLimitLayer, RateLimiter, StoreErrorKind,
     algorithm::FixedWindow,
     key::from_fn,
-    observe::{Event, Observe, Outcome},
+    observe::{Event, Metrics, Observe, Outcome},
 };
 use tollgate_redis_tests::Server;
 use tower::{Layer, ServiceExt, service_fn};
@@ -79,4 +80,32 @@ async fn each_request_is_seen_once_while_the_server_lives_and_when_it_is_killed(
     );
     let took = |line: &Line| line.3 > Duration::ZERO && line.3 < 20 * DEADLINE;
     assert!(seen.iter().all(took), "{seen:?}");
+}
+
+#[tokio::test]
+async fn what_a_store_has_counted_is_told_to_prometheus() {
+    let server = Server::start().await;
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let handle = recorder.handle();
+    let _recorder = metrics::set_default_local_recorder(&recorder);
+    let store = store(server.client().await);
+    let limiter = RateLimiter::new(FixedWindow::new(Quota::per_day(1)), store.clone());
+    for is_admitted in [true, false, false] {
+        let decision = limiter.check(&7).await.unwrap();
+        assert_eq!(decision.is_admitted(), is_admitted);
+    }
+    server.kill();
+    limiter.check(&7).await.unwrap_err();
+    Metrics::new("api").record_usage(&store.usage());
+    let told = handle.render();
+    for sample in [
+        r#"tollgate_redis_decisions{limit="api",outcome="admitted"} 1"#,
+        r#"tollgate_redis_decisions{limit="api",outcome="refused"} 2"#,
+        r#"tollgate_redis_decisions{limit="api",outcome="unavailable"} 1"#,
+        r#"tollgate_redis_decisions{limit="api",outcome="misconfigured"} 0"#,
+        r#"tollgate_redis_in_flight{limit="api"} 0"#,
+        r#"tollgate_redis_last_answer_age{limit="api"} 0."#,
+    ] {
+        assert!(told.contains(sample), "{sample} in {told}");
+    }
 }
