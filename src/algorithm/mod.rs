@@ -12,7 +12,7 @@
 //! | a pause after each request | [`MinInterval`] | ⌈P/d⌉ | 8 bytes |
 //! | at most n requests at once | [`InFlight`] | n at any instant | 48 bytes |
 //! | requests, whatever they cost | any of these, [per request](TokenBucket::per_request) | as above, in requests | as above |
-//! | a limit that is tried first, and refuses nobody | any of these, [in shadow](TokenBucket::shadow) | none | as above, and 8 bytes |
+//! | a limit that is tried first, and refuses nobody | any of these, [in shadow](TokenBucket::shadow) | none | as above, and up to 8 bytes |
 //! | all of several at once | a tuple: `(TokenBucket, FixedWindow)` | the tightest | the sum |
 //!
 //! (The sizes are those of the states, held to this by `memory_per_key_is_what_the_table_says`; a

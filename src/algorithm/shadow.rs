@@ -32,7 +32,7 @@ mod script;
 /// - **What it would do** an [observer](crate::observe) sees
 ///   ([`describe_shadows`](Algorithm::describe_shadows)): it is logged and counted as
 ///   `shadow_refused`.
-/// - **Memory**: that of the algorithm inside, and 8 bytes per key.
+/// - **Memory**: that of the algorithm inside, and up to 8 bytes per key.
 /// - **Over Redis** its state lies where that of the enforced limit would, so that it keeps its
 ///   count when it is enforced, and processes of both kinds count together. [`InFlight`] is
 ///   rehearsed in memory only; over Redis it does not compile.

@@ -24,6 +24,9 @@ fn memory_per_key_is_what_the_table_says() {
     assert_eq!(bytes::<SlidingWindow>(), 32);
     assert_eq!(bytes::<MinInterval>(), 8);
     assert_eq!(bytes::<(TokenBucket, FixedWindow)>(), 48);
+    assert_eq!(bytes::<Shadow<TokenBucket>>(), bytes::<TokenBucket>() + 8);
+    assert_eq!(bytes::<Shadow<InFlight>>(), bytes::<InFlight>() + 8);
+    assert_eq!(bytes::<Shadow<MinInterval>>(), 9);
 }
 
 /// So many units, which never come back.
