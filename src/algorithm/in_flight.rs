@@ -141,9 +141,10 @@ impl InFlight {
     ///
     /// A place comes free one to two times that long after its process was killed or cut off. While
     /// the process lives it renews all its places four times in that time, in one command for up to
-    /// a hundred keys. A process that is stopped for less than that loses none. Where renewing
-    /// fails for longer, its requests go on, but their places are lost, and others may take them;
-    /// it takes them again as far as there is room.
+    /// a hundred keys (in a cluster, of one slot). A process that is stopped for less than that
+    /// loses none. Where renewing fails for longer, its requests go on, but their places are lost,
+    /// and others may take them; it takes them again as far as there is room. A node of a cluster
+    /// that hangs or dies costs only the places that it has.
     ///
     /// In memory nothing is renewed, and nothing expires.
     ///

@@ -16,7 +16,6 @@ use bytes::Bytes;
 use tokio::{
     runtime::Handle,
     sync::{Notify, watch},
-    task::JoinSet,
     time::timeout_at,
 };
 
@@ -119,6 +118,7 @@ impl Shared {
             running: 0,
             lots: Vec::new(),
             being_renewed: 0,
+            unanswered_renewals: 0,
             renewals: watch::Sender::new(()),
         });
         // Plans of one name differ in them: the next renewal is by the last one's.
@@ -198,23 +198,29 @@ impl Shared {
             };
             let is_sooner = shared.in_flight.is_sooner.notified();
             if timeout_at(due.into(), is_sooner).await.is_err() {
-                shared.renew_what_is_due().await;
+                shared.renew_what_is_due();
             }
         }
     }
 
     /// When something is to be renewed; if nothing is in flight, the task ends.
     fn next_renewal(&self) -> Option<Instant> {
-        let mut all = self.in_flight();
-        all.task_due = all.buckets.values().map(|bucket| bucket.due).min();
+        let (mut all, now) = (self.in_flight(), Instant::now());
+        let due = |bucket: &Bucket| match bucket.unanswered_renewals {
+            0 => bucket.due,
+            // The task is told when they are over.
+            _ => bucket.due.max(now + bucket.every),
+        };
+        all.task_due = all.buckets.values().map(due).min();
         all.task_due
     }
 
-    async fn renew_what_is_due(self: &Arc<Self>) {
+    /// Sends each batch by itself, and waits for none: a node that hangs delays no other's.
+    fn renew_what_is_due(self: &Arc<Self>) {
         let (mut renewals, now) = (Vec::new(), Instant::now());
         for bucket in self.in_flight().buckets.values_mut() {
             // A little early, so that buckets are renewed together.
-            if bucket.due <= now + bucket.every / 4 && bucket.being_renewed == 0 {
+            if bucket.due <= now + bucket.every / 4 && bucket.unanswered_renewals == 0 {
                 bucket.due = now + bucket.every;
                 renewals.extend(bucket.take_renewals(self.now(), self.deadline));
             }
@@ -225,70 +231,89 @@ impl Shared {
             let batch = (renewal.scripts.algorithm, slot);
             batches.entry(batch).or_default().push(renewal);
         }
-        let mut sent = JoinSet::new();
         for mut batch in batches.into_values() {
             while !batch.is_empty() {
                 let next = batch.split_off(batch.len().min(MAX_BATCH));
-                let this = std::mem::replace(&mut batch, next);
-                sent.spawn(Arc::clone(self).renew_batch(this));
+                let renewals = std::mem::replace(&mut batch, next);
+                let batch = Batch {
+                    shared: Arc::clone(self),
+                    renewals,
+                };
+                tokio::spawn(batch.renew());
             }
         }
-        while sent.join_next().await.is_some() {}
     }
+}
 
-    async fn renew_batch(self: Arc<Self>, batch: Vec<Renewal>) {
-        let first = &batch[0];
-        let scripts = (first.scripts.find)(&self.script_cache);
+/// Lots that are renewed by one command. Where its task is aborted they are put back as they were.
+struct Batch {
+    shared: Arc<Shared>,
+    renewals: Vec<Renewal>,
+}
+
+impl Batch {
+    async fn renew(mut self) {
+        let (shared, first) = (Arc::clone(&self.shared), &self.renewals[0]);
+        let scripts = (first.scripts.find)(&shared.script_cache);
         let script = scripts.renew.as_ref().expect("it has places");
-        let keys = batch
-            .iter()
-            .flat_map(|renewal| renewal.keys.iter().cloned());
-        let arguments = batch.iter().map(|renewal| renewal.arguments.clone());
-        let time = batch.iter().map(|renewal| renewal.time).min();
+        let renewals = self.renewals.iter();
+        let keys = (renewals.clone()).flat_map(|renewal| renewal.keys.iter().cloned());
+        let arguments = renewals.clone().map(|renewal| renewal.arguments.clone());
+        let time = renewals.clone().map(|renewal| renewal.time).min();
         let (keys, arguments) = (keys.collect(), Arguments::of_several(arguments.collect()));
-        let renewed = self
+        let renewed = shared
             .run_within(time.unwrap_or(LATE), script, keys, arguments)
             .await;
-        let states = batch.iter().map(|renewal| &renewal.keys[0]);
-        self.health.record(&renewed, states);
+        let states = renewals.map(|renewal| &renewal.keys[0]);
+        shared.health.record(&renewed, states);
         // Without an answer they stay where they were: if they were moved all the same, others'
         // places that are named by the old generation move in their stead, and none is lost.
         let replies = renewed.ok().map(|reply| replies(&reply, &scripts.members));
-        let (ended, renewals) = self.put_back(batch, replies);
+        let (ended, renewals) = self.put_back(replies);
         for ended in ended {
-            let _ = self.give_back(ended).await;
+            let _ = shared.give_back(ended).await;
         }
         for over in renewals {
             let _ = over.send(());
         }
     }
 
-    /// Puts lots back where they were taken out, as they are replied to be; without a reply as they
-    /// were. Also the places that no request needs any more, and who is to be told.
-    fn put_back(
-        &self,
-        batch: Vec<Renewal>,
-        replies: Option<Vec<Lot>>,
-    ) -> (Vec<Ended>, Vec<watch::Sender<()>>) {
+    /// Puts the lots back where they were taken out. Also the places that no request needs any
+    /// more, and who is to be told.
+    fn put_back(&mut self, replies: Option<Vec<Lot>>) -> (Vec<Ended>, Vec<watch::Sender<()>>) {
         let mut replies = replies
-            .filter(|replies| replies.len() == batch.len())
+            .filter(|replies| replies.len() == self.renewals.len())
             .map(Vec::into_iter);
-        let (mut ended, mut renewals) = (Vec::new(), Vec::new());
-        let mut all = self.in_flight();
-        for renewal in batch {
+        let (mut ended, mut renewals, mut is_overdue) = (Vec::new(), Vec::new(), false);
+        let (mut all, now) = (self.shared.in_flight(), Instant::now());
+        for renewal in self.renewals.drain(..) {
+            let replied = replies.as_mut().and_then(Iterator::next);
             let Some(bucket) = all.buckets.get_mut(&renewal.bucket) else {
                 continue;
             };
-            bucket.being_renewed = bucket.being_renewed.saturating_sub(renewal.lot.places);
-            let replied = replies.as_mut().and_then(Iterator::next);
-            bucket.add(replied.unwrap_or(renewal.lot));
+            bucket.put_back(renewal.lot, replied);
             ended.extend(std::iter::from_fn(|| bucket.take_spare()));
             renewals.push(bucket.renewals.clone());
+            is_overdue |= bucket.due <= now;
             if bucket.is_done() {
                 all.buckets.remove(&renewal.bucket);
             }
         }
+        if is_overdue {
+            self.shared.in_flight.is_sooner.notify_one();
+        }
         (ended, renewals)
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        let mut all = self.shared.in_flight();
+        for renewal in self.renewals.drain(..) {
+            if let Some(bucket) = all.buckets.get_mut(&renewal.bucket) {
+                bucket.put_back(renewal.lot, None);
+            }
+        }
     }
 }
 

@@ -32,6 +32,8 @@ pub(super) struct Bucket {
     pub(super) lots: Vec<Lot>,
     /// How many more are in lots that are being renewed.
     pub(super) being_renewed: u64,
+    /// How many renewals are not answered yet.
+    pub(super) unanswered_renewals: usize,
     /// Told when a renewal is over.
     pub(super) renewals: watch::Sender<()>,
 }
@@ -104,8 +106,17 @@ impl Bucket {
         })
     }
 
+    /// Whether nothing is in flight, and no renewal can bring a place any more.
     pub(super) fn is_done(&self) -> bool {
-        self.running == 0 && self.places() == 0
+        self.running == 0 && self.unanswered_renewals == 0 && self.places() == 0
+    }
+
+    /// Puts a lot back that was taken out to be renewed, as it is replied to be; without a reply as
+    /// it was.
+    pub(super) fn put_back(&mut self, lot: Lot, replied: Option<Lot>) {
+        self.unanswered_renewals = self.unanswered_renewals.saturating_sub(1);
+        self.being_renewed = self.being_renewed.saturating_sub(lot.places);
+        self.add(replied.unwrap_or(lot));
     }
 
     /// Takes out all lots, to renew them. What was lost is asked for with the last of them.
@@ -122,6 +133,7 @@ impl Bucket {
         let mut renewals = Vec::with_capacity(last);
         for (number, lot) in (1..).zip(lots) {
             self.being_renewed += lot.places;
+            self.unanswered_renewals += 1;
             let wanted = lot.places + if number == last { lost } else { 0 };
             let mut arguments = Vec::with_capacity(ARGUMENTS_LEN);
             let held_and_wanted = (lot.places, wanted);
