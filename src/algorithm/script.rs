@@ -196,6 +196,8 @@ pub struct Member {
     pub(crate) in_flight: bool,
     /// Whether it is in [shadow](super::Shadow): it always fits, and its charge is its own matter.
     pub(crate) in_shadow: bool,
+    /// Whether it is charged after all other keys of a request whose charges are several scripts.
+    pub(crate) charged_last: bool,
 }
 
 impl Script {
@@ -218,6 +220,7 @@ impl Script {
             per_request: false,
             in_flight: false,
             in_shadow: false,
+            charged_last: false,
         };
         Self {
             members: vec![member],

@@ -1,6 +1,6 @@
 //! A decision about several keys: one script if they share a slot, else one for each key.
 
-use std::{any::TypeId, sync::Arc};
+use std::{any::TypeId, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use tokio::task::JoinSet;
@@ -41,6 +41,31 @@ pub(super) struct MultiKeyQuery {
     pub(super) cost: u32,
 }
 
+/// When a key is charged whose request has several in different slots. What is charged first can
+/// be given back with the least loss if a later one refuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// It is held: what is held can be given back whoever else has come meanwhile.
+    Held,
+    /// It can be taken back if nobody else was charged meanwhile.
+    Charged,
+    /// It has promised an instant, or has kept others away.
+    Last,
+}
+
+impl Turn {
+    const ALL: [Self; 3] = [Self::Held, Self::Charged, Self::Last];
+
+    /// That of a limit with these members: of the last of them.
+    fn of(members: &[Member]) -> Self {
+        match members {
+            _ if members.iter().any(|member| member.charged_last) => Self::Last,
+            _ if members.iter().all(Member::is_settled) => Self::Held,
+            _ => Self::Charged,
+        }
+    }
+}
+
 /// The replies.
 pub(super) enum Answers {
     /// That of one script about all keys.
@@ -67,7 +92,7 @@ impl MultiKeyQuery {
             return self.ask_all_at_once(|scripts| &scripts.decide).await;
         }
         let shared = &self.shared;
-        let decided = shared.in_time(self.decide_in_two_rounds()).await;
+        let decided = shared.in_time(self.decide_in_rounds()).await;
         decided.map_err(|error| self.recent_misconfiguration(&error).unwrap_or(error))
     }
 
@@ -149,9 +174,11 @@ impl MultiKeyQuery {
         numbers.into()
     }
 
-    /// Peeks at all keys, and charges them at the same time if all admit. If one refuses then, the
-    /// charges of the others are taken back.
-    async fn decide_in_two_rounds(self: &Arc<Self>) -> Result<Answers, StoreError> {
+    /// Peeks at all keys, and charges them if all admit: first those that are held, then those that
+    /// are charged, and then queues and intervals, each at the same time. If one refuses then, the
+    /// later ones are not charged, and the charges of the others are taken back.
+    async fn decide_in_rounds(self: &Arc<Self>) -> Result<Answers, StoreError> {
+        let deadline = Instant::now() + self.shared.deadline;
         let peeked = self.ask_each(|scripts| &scripts.repair).await;
         let peeked: Vec<_> = peeked.into_iter().collect::<Result<_, _>>()?;
         let admits = |(query, answer): (&KeyQuery, &Bytes)| {
@@ -162,36 +189,74 @@ impl MultiKeyQuery {
             return Ok(Answers::OneForEach(peeked));
         }
         // In a task, so that charges are taken back even if the request is dropped.
-        let charging = tokio::spawn(Arc::clone(self).charge_each(peeked));
+        let charging = tokio::spawn(Arc::clone(self).charge_each(peeked, deadline));
         charging
             .await
             .unwrap_or_else(|_| Err(failure::unavailable("the runtime shuts down")))
     }
 
-    async fn charge_each(self: Arc<Self>, peeked: Vec<Bytes>) -> Result<Answers, StoreError> {
-        let charged = self.ask_each(|scripts| &scripts.decide).await;
+    async fn charge_each(
+        self: Arc<Self>,
+        peeked: Vec<Bytes>,
+        deadline: Instant,
+    ) -> Result<Answers, StoreError> {
         let is_charged = |answer: &Result<Bytes, _>| answer.as_ref().is_ok_and(reply::is_charged);
-        if charged.iter().all(is_charged) {
-            let charged = charged.into_iter().collect::<Result<_, _>>()?;
+        let mut charged: Vec<_> = self.queries.iter().map(|_| None).collect();
+        let mut failed = None;
+        for turn in Turn::ALL {
+            let its = self.those_charged(turn);
+            if its.is_empty() {
+                continue;
+            }
+            // Nobody waits any more: what is charged now would be charged for nothing.
+            if Instant::now() >= deadline {
+                failed = Some(failure::timed_out(self.shared.deadline));
+                break;
+            }
+            let answers = self.ask(its, |scripts| &scripts.decide).await;
+            let are_charged = answers.iter().all(|(_, answer)| is_charged(answer));
+            for (at, answer) in answers {
+                charged[at] = Some(answer);
+            }
+            if !are_charged {
+                break;
+            }
+        }
+        let all_are_charged = |charged: &[Option<_>]| {
+            (charged.iter()).all(|answer| answer.as_ref().is_some_and(is_charged))
+        };
+        if all_are_charged(&charged) {
+            let charged = charged.into_iter().flatten().collect::<Result<_, _>>()?;
             return Ok(Answers::OneForEach(charged));
         }
         let mut answers = Vec::with_capacity(charged.len());
-        let mut failed = None;
         for ((at, answer), peeked) in charged.into_iter().enumerate().zip(peeked) {
             match answer {
-                Ok(charge) if reply::is_charged(&charge) => {
+                Some(Ok(charge)) if reply::is_charged(&charge) => {
                     self.take_back(at, charge).await;
                     answers.push(peeked);
                 }
-                Ok(refusal) => answers.push(refusal),
+                Some(Ok(refusal)) => answers.push(refusal),
                 // Whether it was charged is not known: to take it back could admit too much.
-                Err(error) => failed = failed.or(Some(error)),
+                Some(Err(error)) => failed = failed.or(Some(error)),
+                None => answers.push(peeked),
             }
         }
         match failed {
             Some(error) => Err(error),
             None => Ok(Answers::OneForEach(answers)),
         }
+    }
+
+    /// The places of the keys that are charged in this turn.
+    fn those_charged(&self, turn: Turn) -> Vec<usize> {
+        let is_its = |query: &KeyQuery| {
+            let scripts = (query.scripts)(&self.shared.script_cache);
+            Turn::of(&scripts.members) == turn
+        };
+        (0..self.queries.len())
+            .filter(|&at| is_its(&self.queries[at]))
+            .collect()
     }
 
     /// Takes a charge back, if nothing was charged to that key since. Otherwise, or if that fails,
@@ -232,21 +297,32 @@ impl MultiKeyQuery {
         self: &Arc<Self>,
         script: fn(&Scripts) -> &Loadable,
     ) -> Vec<Result<Bytes, StoreError>> {
+        let answers = self.ask((0..self.queries.len()).collect(), script).await;
+        answers.into_iter().map(|(_, answer)| answer).collect()
+    }
+
+    /// Runs a script for the keys at these places, all at the same time.
+    async fn ask(
+        self: &Arc<Self>,
+        places: Vec<usize>,
+        script: fn(&Scripts) -> &Loadable,
+    ) -> Vec<(usize, Result<Bytes, StoreError>)> {
         let mut asked = JoinSet::new();
-        for at in 0..self.queries.len() {
+        for (index, &at) in places.iter().enumerate() {
             let all = Arc::clone(self);
             asked.spawn(async move {
                 let (shared, query) = (&all.shared, &all.queries[at]);
                 let script = script((query.scripts)(&shared.script_cache));
                 let arguments = all.arguments(query.parameters.iter().copied());
-                (at, shared.run(script, query.keys.clone(), arguments).await)
+                let answer = shared.run(script, query.keys.clone(), arguments).await;
+                (index, answer)
             });
         }
         let unasked = || Err(failure::unavailable("the runtime shuts down"));
-        let mut answers: Vec<_> = self.queries.iter().map(|_| unasked()).collect();
+        let mut answers: Vec<_> = places.into_iter().map(|at| (at, unasked())).collect();
         while let Some(answer) = asked.join_next().await {
-            if let Ok((at, answer)) = answer {
-                answers[at] = answer;
+            if let Ok((index, answer)) = answer {
+                answers[index].1 = answer;
             }
         }
         answers

@@ -1,5 +1,5 @@
-//! Across the slots of a cluster a charge is taken back where another key refuses: exactly, or not
-//! at all.
+//! Across the slots of a cluster what can be given back is charged first, and a charge is taken back
+//! where another key refuses: exactly, or not at all.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use fred::interfaces::KeysInterface;
 use tollgate::{
     EachOf, PolicyDecision, Quota, RateLimiter, Timestamp,
     algorithm::{
-        Algorithm, FixedWindow, LeakyBucket, MinInterval, Policy, PolicyId, Script, Scripted,
-        SlidingBuckets, SlidingLog, SlidingWindow, Status, TokenBucket,
+        Additive, Algorithm, FixedWindow, LeakyBucket, MinInterval, Policy, PolicyId, Script,
+        Scripted, Settled, SlidingBuckets, SlidingLog, SlidingWindow, Status, TokenBucket,
     },
     clock::ManualClock,
     store::RedisStore,
@@ -62,6 +62,21 @@ impl Algorithm for Fickle {
     }
 }
 
+impl Additive for Fickle {
+    fn fits(&self, _used: &u64, _units: u64, _now: Timestamp) -> bool {
+        true
+    }
+    fn snapshot_beside(
+        &self,
+        used: &u64,
+        _held: u64,
+        (cost, admitted): (u32, bool),
+        now: Timestamp,
+    ) -> Status {
+        self.snapshot(used, cost, admitted, now)
+    }
+}
+
 impl Scripted for Fickle {
     fn script() -> Script {
         Script::new("fickle", FICKLE)
@@ -82,18 +97,22 @@ fn fickle() -> Fickle {
     Fickle(Policy::new("fickle", &[1], Duration::ZERO))
 }
 
+/// The same, charged after all others: beside an interval that is always over.
+fn fickle_at_last() -> (MinInterval, Fickle) {
+    (MinInterval::new(Duration::from_micros(1)), fickle())
+}
+
+type Keys = EachOf<(Option<u32>, Option<u32>)>;
+
 /// A key of the rule, and one of the fickle rule on another node, whose next answer is its first.
-async fn keys_on_two_nodes<A: Scripted>(
-    cluster: &Cluster,
-    store: &RedisStore,
-    rule: &A,
-) -> EachOf<(Option<u32>, Option<u32>)>
+async fn keys_on_two_nodes<A, B>(cluster: &Cluster, store: &RedisStore, rule: &A, other: &B) -> Keys
 where
-    A::Snapshot: Send,
+    A: Scripted<Snapshot: Send>,
+    B: Scripted<Snapshot: Send>,
 {
     let client = cluster.client().await;
     let ours = RateLimiter::new(rule.clone(), store.clone());
-    let fickle = RateLimiter::new(fickle(), store.clone());
+    let fickle = RateLimiter::new(other.clone(), store.clone());
     let owner_of_new_key = async || {
         let keys = cluster.keys("tollgate").await;
         assert!(!keys.is_empty());
@@ -102,7 +121,7 @@ where
         }
         cluster.owner_of(slot_of(&keys[0])).await
     };
-    ours.check(&0_u32).await.unwrap();
+    ours.debit(&0_u32, 1).await.unwrap();
     let our_owner = owner_of_new_key().await;
     for key in 0..40_u32 {
         fickle.peek(&key).await.unwrap();
@@ -124,9 +143,10 @@ async fn is_given_back_whole<A: Scripted<Snapshot: Send>>(
     store: &RedisStore,
     rule: A,
 ) {
-    let keys = keys_on_two_nodes(cluster, store, &rule).await;
+    let fickle = fickle_at_last();
+    let keys = keys_on_two_nodes(cluster, store, &rule, &fickle).await;
     let alone = RateLimiter::new(rule.clone(), store.clone());
-    let both = RateLimiter::new(EachOf((rule, fickle())), store.clone());
+    let both = RateLimiter::new(EachOf((rule, fickle)), store.clone());
     alone.check(&0_u32).await.unwrap();
     // So that a gap has passed, if it asks for one.
     tokio::time::sleep(Duration::from_millis(2)).await;
@@ -171,9 +191,10 @@ async fn what_was_paid_off_meanwhile_is_not_freed_for_those_who_came_in_between(
         .clock(clock.clone())
         .build();
     let rule = TokenBucket::new(Quota::per_second(1_000)).burst(100);
-    let keys = keys_on_two_nodes(&cluster, &store, &rule).await;
+    let fickle = fickle_at_last();
+    let keys = keys_on_two_nodes(&cluster, &store, &rule, &fickle).await;
     let alone = RateLimiter::new(rule.clone(), store.clone());
-    let both = RateLimiter::new(EachOf((rule, fickle())), store.clone());
+    let both = RateLimiter::new(EachOf((rule, fickle)), store.clone());
     alone.check_cost(&0_u32, 10).await.unwrap();
     let asked = tokio::spawn(async move { both.check_cost(&keys, 20).await });
     until("a charge", async || {
@@ -188,4 +209,73 @@ async fn what_was_paid_off_meanwhile_is_not_freed_for_those_who_came_in_between(
     let refused = asked.await.unwrap().unwrap();
     assert!(!refused.is_admitted(), "{refused:?}");
     assert_eq!(alone.peek(&0_u32).await.unwrap().remaining(), 60);
+}
+
+/// While the fickle key takes its time, the other one is seen as nobody had asked; and so it is when
+/// the fickle one has refused.
+async fn is_not_charged_before<A, B>(cluster: &Cluster, store: &RedisStore, rule: A, fickle: B)
+where
+    A: Scripted<Snapshot: Send + Sync, State: Sync>,
+    B: Scripted<Snapshot: Send + Sync, State: Sync>,
+{
+    let keys = keys_on_two_nodes(cluster, store, &rule, &fickle).await;
+    let alone = RateLimiter::new(rule.clone(), store.clone());
+    let both = RateLimiter::new(EachOf((rule, fickle)), store.clone());
+    let before = alone.peek(&0_u32).await.unwrap();
+    let asked = tokio::spawn(async move { both.check(&keys).await });
+    let mut looks = 0;
+    while !asked.is_finished() {
+        assert_eq!(alone.peek(&0_u32).await.unwrap(), before, "look {looks}");
+        looks += 1;
+    }
+    assert!(looks > 10, "the other key was too fast: {looks} looks");
+    let refused = asked.await.unwrap().unwrap();
+    assert!(!refused.is_admitted(), "{refused:?}");
+    assert_eq!(alone.peek(&0_u32).await.unwrap(), before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_charged_waits_for_all_that_is_held_and_queues_and_intervals_for_all_others() {
+    let cluster = Cluster::start().await;
+    let store = store(&cluster, cluster.client().await).build();
+    let (store, hour) = (&store, Duration::from_secs(3_600));
+    let tokens = TokenBucket::new(Quota::per_day(50));
+    let queue = LeakyBucket::new(Quota::per_hour(50)).queue();
+    let held = || Settled::new(fickle());
+    let gap = MinInterval::new(hour);
+    is_not_charged_before(&cluster, store, tokens.clone(), held()).await;
+    is_not_charged_before(&cluster, store, (tokens.clone().settled(), tokens), held()).await;
+    is_not_charged_before(&cluster, store, gap.clone(), held()).await;
+    is_not_charged_before(&cluster, store, gap, fickle()).await;
+    is_not_charged_before(&cluster, store, queue, fickle()).await;
+    assert_eq!(cluster.keys_without_ttl("").await, [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_held_is_freed_whoever_has_come_in_between_and_nothing_of_theirs() {
+    let cluster = Cluster::start().await;
+    let store = store(&cluster, cluster.client().await).build();
+    let rule = TokenBucket::new(Quota::per_day(100)).settled();
+    let fickle = fickle_at_last();
+    let keys = keys_on_two_nodes(&cluster, &store, &rule, &fickle).await;
+    let alone = RateLimiter::new(rule.clone(), store.clone());
+    let both = RateLimiter::new(EachOf((rule, fickle)), store.clone());
+    let asked = tokio::spawn(async move { both.check_cost(&keys, 20).await });
+    until("a hold", async || {
+        (alone.peek(&0_u32).await.ok()?.remaining() == 80).then_some(())
+    })
+    .await;
+    // Before another one settles, and after a third one holds.
+    let [second, third] = [
+        alone.hold(&0_u32, 30).await.unwrap().unwrap(),
+        alone.hold(&0_u32, 40).await.unwrap().unwrap(),
+    ];
+    second.settle(5).await.unwrap();
+    assert!(!asked.is_finished(), "the other key was too fast");
+    assert_eq!(alone.peek(&0_u32).await.unwrap().remaining(), 35);
+    let refused = asked.await.unwrap().unwrap();
+    assert!(!refused.is_admitted(), "{refused:?}");
+    assert_eq!(alone.peek(&0_u32).await.unwrap().remaining(), 55);
+    third.settle(40).await.unwrap();
+    assert_eq!(alone.peek(&0_u32).await.unwrap().remaining(), 55);
 }
