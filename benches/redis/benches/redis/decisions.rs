@@ -83,10 +83,10 @@ fn after<A: Scripted>(
     })
 }
 
-/// A turn that holds, and one that settles what it has held: with nothing, all or more.
-fn holds_and_settlements(client: &Client) -> [Turn; 2] {
-    let tokens = TokenBucket::new(Quota::per_minute(1_000_000_000)).settled();
-    let limiter = RateLimiter::new(tokens, measure::store(client, "held").build());
+/// A turn that holds, and one that settles what it has held: with nothing, all or more. What holds
+/// places gives them back then.
+fn holds_and_settlements<A: Scripted>(client: &Client, prefix: &str, rule: A) -> [Turn; 2] {
+    let limiter = RateLimiter::new(rule, measure::store(client, prefix).build());
     let held: Arc<Mutex<Vec<Hold>>> = Arc::default();
     let to_settle = Arc::clone(&held);
     let hold: Turn = Box::new(move || {
@@ -115,6 +115,28 @@ fn holds_and_settlements(client: &Client) -> [Turn; 2] {
         }))
     });
     [hold, settle]
+}
+
+/// A turn of holds that are refused: one of each key was admitted before, and lasts.
+fn refused_holds<A: Scripted>(client: &Client, prefix: &str, rule: A) -> Turn {
+    let limiter = RateLimiter::new(rule, measure::store(client, prefix).build());
+    let lasting: Arc<Mutex<Vec<Hold>>> = Arc::default();
+    Box::new(move || {
+        let (limiter, lasting) = (limiter.clone(), Arc::clone(&lasting));
+        Box::pin(all(move |task| {
+            let (limiter, lasting) = (limiter.clone(), Arc::clone(&lasting));
+            async move {
+                for _ in 0..TIMES {
+                    // The first turn warms up, and does not count.
+                    if let Ok(hold) = limiter.hold(&task, 1).await.expect("a decision") {
+                        lasting.lock().expect("no panic").push(hold);
+                    }
+                }
+                let held = lasting.lock().expect("no panic").len();
+                assert!(held <= TASKS as usize, "{held} held");
+            }
+        }))
+    })
 }
 
 /// What a decision may cost at most. That of a log is told beside a sorted set.
@@ -182,21 +204,34 @@ pub(crate) async fn compare(server: &Server, client: &Client) {
     });
     // What is held and what is refused beside it; it is settled when all others have had their
     // turns.
-    let [hold, settle] = holds_and_settlements(client);
-    all.cases.push(Case::new("Held: TokenBucket", hold));
-    let (mean, store) = (
-        TokenBucket::new(Quota::per_day(1)).settled(),
-        measure::store(client, "refused:held"),
-    );
-    let refused = after(1, mean, store.build(), (TIMES, false));
-    all.cases.push(Case::new("", refused));
-    all.wanted.push(1.6);
-    all.cases.push(Case::new("  settled", settle));
+    let tokens = |quota| TokenBucket::new(quota).settled();
+    let lavish = tokens(Quota::per_minute(1_000_000_000));
+    // Nothing is renewed meanwhile.
+    let places = |n| InFlight::new(n).held_at_most(Duration::from_secs(3_600));
+    let mut ends = Vec::new();
+    for (name, [hold, end], refused) in [
+        (
+            ["Held: TokenBucket", "  settled"],
+            holds_and_settlements(client, "held", lavish),
+            refused_holds(client, "refused:held", tokens(Quota::per_day(1))),
+        ),
+        (
+            ["Held: InFlight", "  given back"],
+            holds_and_settlements(client, "place", places(1_000_000)),
+            refused_holds(client, "refused:place", places(1)),
+        ),
+    ] {
+        all.cases.push(Case::new(name[0], hold));
+        all.cases.push(Case::new("", refused));
+        all.wanted.push(1.6);
+        ends.push(Case::new(name[1], end));
+    }
+    all.cases.extend(ends);
     all.cases.push(floor);
     alternate(server, &mut all.cases, ROUNDS).await;
 
     let floor = all.cases.pop().expect("the floor").best;
-    let settlement = all.cases.pop().expect("settlements");
+    let ends = all.cases.split_off(all.cases.len() - 2);
     println!("Redis's time for a decision, as a multiple of a script that calls TIME, GET and SET");
     println!(
         "({:.2} µs; {TASKS} tasks on one connection), and the commands that the script calls.\n",
@@ -206,7 +241,8 @@ pub(crate) async fn compare(server: &Server, client: &Client) {
         "{:<26}  admitted          commands  refused            commands  to admitted",
         ""
     );
-    for (pair, wanted) in all.cases.chunks(2).zip(all.wanted) {
+    let pairs = all.cases.len() / 2;
+    for (at, (pair, wanted)) in all.cases.chunks(2).zip(all.wanted).enumerate() {
         let [admitted, refused] = [0, 1].map(|index: usize| pair[index].best);
         println!(
             "{:<26}  {}  {:>8.2}  {}  {:>8.2}  {}",
@@ -217,11 +253,14 @@ pub(crate) async fn compare(server: &Server, client: &Client) {
             refused.commands,
             at_most(refused.micros / admitted.micros, 1.0),
         );
+        // The last pairs are held: what ends them stands below them.
+        if let Some(end) = (at + ends.len()).checked_sub(pairs) {
+            println!(
+                "{:<26}  {}  {:>8.2}",
+                ends[end].name,
+                at_most(ends[end].best.micros / floor.micros, 1.6),
+                ends[end].best.commands,
+            );
+        }
     }
-    println!(
-        "{:<26}  {}  {:>8.2}",
-        settlement.name,
-        at_most(settlement.best.micros / floor.micros, 1.6),
-        settlement.best.commands,
-    );
 }
