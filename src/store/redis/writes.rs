@@ -65,8 +65,9 @@ impl Shared {
         })
     }
 
-    /// Sends the script without waiting for the answer. If that fails, the place in the queue stays
-    /// charged.
+    /// Frees what a request holds that was dropped before its turn, and gives its place in a queue
+    /// back, without waiting for the answers. If that fails, the place stays charged, and what is
+    /// held counts as spent when its time is over.
     pub(super) fn withdraw<A: Scripted>(
         self: &Arc<Self>,
         algorithm: &A,
@@ -74,6 +75,7 @@ impl Shared {
         admission: &A::Snapshot,
         cost: u32,
     ) {
+        drop(self.settle(algorithm, keys.clone(), admission, (cost, 0)));
         let runtime = tokio::runtime::Handle::try_current();
         let (Some(_), Ok(runtime)) = (&self.script_cache.scripts::<A>().withdraw, runtime) else {
             return;

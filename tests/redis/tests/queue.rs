@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tollgate::{
     Quota, RateLimiter, Timestamp,
-    algorithm::LeakyBucket,
+    algorithm::{Algorithm, LeakyBucket, Scripted, SlidingLog, TokenBucket},
     clock::ManualClock,
-    store::{RedisStore, Store},
+    store::{LocalStore, RedisStore, Store},
 };
 use tollgate_redis_tests::{Server, until};
 
@@ -42,4 +42,61 @@ async fn only_the_last_in_line_gives_its_place_back() {
     assert_eq!(left().await, 8);
     let next = store.decide(&queue, "bob", 1).wait().await.unwrap();
     assert_eq!(next.snapshot, places[2]);
+}
+
+/// Three requests of 3 units wait in a queue: what is left of the member beside it once the second
+/// one was dropped, and once the last one was.
+async fn left_beside_the_queue<A, S>(store: S, rule: A, both: &str) -> [u64; 2]
+where
+    A: Algorithm,
+    S: Store<A, String>,
+{
+    let bob = "bob".to_owned();
+    let mut places = Vec::new();
+    for _ in 0..3 {
+        let place = store.decide(&rule, &bob, 3).wait().await.unwrap();
+        assert!(place.admitted, "{both}");
+        places.push(place.snapshot);
+    }
+    let limiter = RateLimiter::new(rule.clone(), store.clone());
+    let left = async || limiter.peek(&bob).await.unwrap().policies()[0].remaining();
+    assert_eq!(left().await, 91, "{both}");
+    let mut after = [0; 2];
+    for (place, after) in [1, 2].into_iter().zip(&mut after) {
+        let before = left().await;
+        store.withdraw(&rule, &bob, &places[place], 3);
+        let freed = async || Some(left().await).filter(|now| *now != before);
+        *after = until("units that are freed", freed).await;
+    }
+    after
+}
+
+#[tokio::test]
+async fn who_leaves_a_queue_before_its_turn_frees_what_it_holds_beside_it_wherever_it_stood() {
+    async fn is_freed<A: Scripted<State: Send, Snapshot: Send>>(
+        server: &Server,
+        held: A,
+        name: &str,
+    ) where
+        (A, tollgate::algorithm::LeakyBucketQueue): Scripted,
+    {
+        let clock = ManualClock::at(Timestamp::from_micros(1_700_000_000_000_000));
+        let rule = (held, LeakyBucket::new(Quota::per_second(10)).queue());
+        let local = LocalStore::builder().clock(clock.clone()).build();
+        let redis = RedisStore::builder(server.client().await)
+            .prefix(name)
+            .clock(clock)
+            .deadline(Duration::from_secs(10));
+        assert_eq!(
+            left_beside_the_queue(local, rule.clone(), name).await,
+            [94, 97]
+        );
+        assert_eq!(
+            left_beside_the_queue(redis.build(), rule, name).await,
+            [94, 97]
+        );
+    }
+    let (server, day) = (Server::start().await, Quota::per_day(100));
+    is_freed(&server, TokenBucket::new(day).settled(), "bucket").await;
+    is_freed(&server, SlidingLog::new(day).settled(), "log").await;
 }
