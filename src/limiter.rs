@@ -185,7 +185,7 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
     }
 
     /// Holds the cost until it is [settled](crate::Hold::settle) with what was really spent, or
-    /// refuses it, which changes nothing; the refusal is the inner error.
+    /// refuses it, which changes nothing; the refusal is the inner error, in a box.
     ///
     /// Members that are not [settled](crate::algorithm::Settled) are charged at once. A place of
     /// [`InFlight`](crate::algorithm::InFlight) is given back when the hold is settled or dropped.

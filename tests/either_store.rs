@@ -39,7 +39,7 @@ where
             4 => limiter.debit("bob", 3).await.unwrap(),
             5 => match limiter.hold("bob", 3).await.unwrap() {
                 Ok(hold) => hold.settle(1).await.unwrap(),
-                Err(refused) => told.push(refused),
+                Err(refused) => told.push(*refused),
             },
             6 if step > 20 => limiter.reset("bob").await.unwrap(),
             _ => told.push(limiter.peek("bob").await.unwrap()),

@@ -67,7 +67,7 @@ fn hold<S>(limiter: &RateLimiter<InFlight, S>, key: &str, cost: u32) -> Result<H
 where
     S: tollgate::store::Store<InFlight, String>,
 {
-    ready(limiter.hold(key, cost)).unwrap().map_err(Box::new)
+    ready(limiter.hold(key, cost)).unwrap()
 }
 
 #[test]

@@ -225,7 +225,8 @@ impl<L: Limit, K: Key> Operation<L, K> for Debit {
 }
 
 impl<L: Limit, K: Key> Operation<L, K> for TakeHold {
-    type Told = Result<Hold, Decision>;
+    /// Boxed, as a decision is large for an error.
+    type Told = Result<Hold, Box<Decision>>;
     type Answered = Verdict<L::Snapshot>;
     type Awaited<S: Store<L, K>> = S::Deciding;
 
@@ -253,9 +254,9 @@ impl<L: Limit, K: Key> Operation<L, K> for TakeHold {
         limit: &L,
         key: &Q,
         verdict: Self::Answered,
-    ) -> Result<Hold, Decision> {
+    ) -> Result<Hold, Box<Decision>> {
         if !verdict.admitted {
-            return Err(limit.decision_of(&verdict.snapshot));
+            return Err(Box::new(limit.decision_of(&verdict.snapshot)));
         }
         let (limit, store, key) = (limit.clone(), store.clone(), key.to_owned());
         let held = (verdict.snapshot, self.cost);

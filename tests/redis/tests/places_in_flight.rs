@@ -422,7 +422,6 @@ fn what_a_stranger_has_put_under_one_key_costs_no_other_key_its_place() {
     until_free(&redis, &limiter, "cat", 1);
 }
 
-#[expect(clippy::result_large_err, reason = "a refusal is a decision")]
 #[test]
 fn each_of_several_keys_is_renewed_and_given_back() {
     let redis = Redis::start();
