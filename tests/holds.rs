@@ -20,10 +20,10 @@ use bytes::Bytes;
 use http_body::Body as _;
 use http_body_util::{BodyExt, Full};
 use tollgate::{
-    EachOf, End, Hold, Quota, RateLimitLayer, RateLimiter, Timestamp,
+    Decision, EachOf, End, Hold, Quota, RateLimitLayer, RateLimiter, Timestamp,
     algorithm::{Algorithm, MinInterval, Settled, SlidingLog, TokenBucket},
     clock::ManualClock,
-    key::{Global, Key},
+    key::{Global, Key, MissingKey, TupleRejection},
     response::Grpc,
     store::LocalStore,
 };
@@ -406,6 +406,55 @@ fn a_debt_of_ones_own_is_paid_to_the_last_unit() {
     assert!(!ready(limiter.check(&1)).unwrap().is_admitted());
     clock.advance(Duration::from_micros(1));
     assert!(ready(limiter.check(&1)).unwrap().is_admitted());
+}
+
+#[test]
+fn as_much_as_fits_is_owed_beyond_it_to_the_last_unit_however_much_that_is() {
+    let day = 86_400_000_000_u64;
+    // In parts of a unit these are more than half of what is counted exactly.
+    for units in [60_007, 80_021, 100_003, 104_243_u32] {
+        let (store, clock) = store(10);
+        let rule = TokenBucket::new(Quota::per_day(units.into())).named("large");
+        let limiter = RateLimiter::new(rule.settled(), store);
+        let hold = held(&limiter, &1, units).unwrap();
+        ready(hold.settle(2 * units)).unwrap();
+        let owed = u64::from(units) + 1;
+        let exact = Duration::from_micros((owed * day).div_ceil(units.into()));
+        let told = ready(limiter.peek(&1)).unwrap();
+        let wait = told.retry_after().unwrap();
+        assert!(told.policies()[0].policy() == "large");
+        assert!(
+            wait >= exact && wait < exact + Duration::from_micros(20),
+            "{wait:?} {exact:?}"
+        );
+        clock.advance(wait - Duration::from_micros(20));
+        assert!(held(&limiter, &1, 1).is_none());
+        clock.advance(Duration::from_micros(20));
+        assert!(held(&limiter, &1, 1).is_some());
+    }
+}
+
+/// Whoever passes it on writes this, with Clippy's lints as they are.
+fn reserved(limiter: &Limiter<Settled<SlidingLog>, u32>) -> Result<Hold, Box<Decision>> {
+    ready(limiter.hold(&1, 11)).unwrap()
+}
+
+#[test]
+fn no_error_is_so_large_that_clippy_has_something_to_say_where_it_is_passed_on() {
+    fn size<T, E>(_: impl FnOnce() -> Result<T, E>) -> usize {
+        size_of::<E>()
+    }
+    let (store, _) = store(10);
+    let limiter = RateLimiter::new(ten(), store);
+    assert!(reserved(&limiter).unwrap_err().never_fits());
+    let sizes = [
+        size(|| reserved(&limiter)),
+        size(|| ready(limiter.check(&1))),
+        size(|| TokenBucket::new(Quota::per_day(1)).try_named("")),
+        size_of::<MissingKey>(),
+        size_of::<TupleRejection>(),
+    ];
+    assert!(sizes.iter().all(|size| *size <= 64), "{sizes:?}");
 }
 
 #[test]

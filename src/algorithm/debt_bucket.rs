@@ -414,6 +414,27 @@ impl DebtBucket {
         })
     }
 
+    /// The same, in ticks so coarse that as much as fits can be owed beyond it, before the debt
+    /// saturates. Where none is, as it was.
+    pub(super) fn with_headroom(self) -> Self {
+        let has_headroom = |bucket: &Self| bucket.rate.capacity_parts <= MAX_PARTS / 2;
+        if has_headroom(&self) {
+            return self;
+        }
+        let room = Room {
+            burst_units: self.capacity_units,
+            wait_micros: None,
+        };
+        let with_tick = |tick| Self::with_tick(self.algorithm, self.quota, room, tick);
+        match (0..=COARSEST_TICK).filter_map(with_tick).find(has_headroom) {
+            Some(bucket) => Self {
+                policy: bucket.policy.clone().named_like(&self.policy),
+                ..bucket
+            },
+            None => self,
+        }
+    }
+
     fn with_room(algorithm: &'static str, quota: Quota, room: Room) -> Option<Self> {
         (0..=COARSEST_TICK).find_map(|tick| Self::with_tick(algorithm, quota, room, tick))
     }

@@ -151,7 +151,7 @@ impl Gcra {
     /// Holds each request's cost while it runs, and charges what it has spent: see
     /// [`Settled`](super::Settled).
     #[must_use]
-    pub const fn settled(self) -> super::Settled<Self> {
-        super::Settled::new(self)
+    pub fn settled(self) -> super::Settled<Self> {
+        super::Settled::new(Self(self.0.with_headroom()))
     }
 }

@@ -155,7 +155,7 @@ impl TokenBucket {
     /// Holds each request's cost while it runs, and charges what it has spent: see
     /// [`Settled`](super::Settled).
     #[must_use]
-    pub const fn settled(self) -> super::Settled<Self> {
-        super::Settled::new(self)
+    pub fn settled(self) -> super::Settled<Self> {
+        super::Settled::new(Self(self.0.with_headroom()))
     }
 }

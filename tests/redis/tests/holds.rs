@@ -275,6 +275,21 @@ fn plans_that_hold_in_turn_are_the_pure_rules() {
     assert_eq!(redis.wait(redis.server().keys_without_ttl("")), [""; 0]);
 }
 
+#[test]
+fn capacities_near_the_end_of_exact_numbers_are_the_pure_rules() {
+    let redis = Redis::start();
+    let most = (1 << 53) - (1 << 32);
+    let day = |units| Quota::new(units, Duration::from_secs(86_400));
+    let values = || (50_000..=104_000_u64, 0..9_u64, steps());
+    redis.for_all(HISTORIES / 4, values, |(units, less, steps)| {
+        let bucket = |units| TokenBucket::new(day(units)).named("n").settled();
+        let window = |units| FixedWindow::new(day(units)).named("n").settled();
+        let plans = [units, units - less];
+        is_the_pure_rules(&redis, plans.map(bucket), &steps, "bucket")?;
+        is_the_pure_rules(&redis, [most - less, most].map(window), &steps, "window")
+    });
+}
+
 fn tokens() -> tollgate::algorithm::Settled<TokenBucket> {
     TokenBucket::new(Quota::per_day(10)).settled()
 }
