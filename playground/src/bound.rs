@@ -1,0 +1,157 @@
+//! The printed bounds of the limits.
+
+use crate::{formulas, limit::Limit, span};
+
+/// What is counted in a span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counts {
+    /// Units, when they are admitted.
+    Units,
+    /// Units, when they are released.
+    Releases,
+    /// Requests, when they are admitted.
+    Requests,
+    /// Requests that run at the same instant.
+    InFlight,
+}
+
+/// The most that a limit lets through in any span.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bound {
+    /// How much, if the numbers are not so large that time is counted in coarser ticks.
+    pub most: Option<u64>,
+    /// The length of the span, (t − P, t]. It is 0 for what counts at an instant.
+    pub span_micros: u64,
+    /// What is counted.
+    pub counts: Counts,
+    /// As the docs print it.
+    pub formula: &'static str,
+}
+
+/// The largest number that every step of the buckets still counts exactly.
+const MAX_EXACT: i128 = 1 << 53;
+
+/// The bound of a limit on requests of these costs.
+pub fn bound(limit: &Limit, largest_cost: u32) -> Bound {
+    let cost = i128::from(largest_cost);
+    let burst = i128::from(limit.burst());
+    let quota = limit.quota();
+    let n = quota.map_or(0, |quota| i128::from(quota.units()));
+    let span_micros = quota.map_or(0, |quota| quota.period().as_micros() as u64);
+    let period = i128::from(span_micros);
+    let wait = i128::from(limit.micros("wait-at-most").unwrap_or(0));
+    let has_fine_ticks = burst * period + wait * n + n <= MAX_EXACT;
+    let of = |most: i128, formula, counts| Bound {
+        most: u64::try_from(most).ok(),
+        span_micros,
+        counts,
+        formula,
+    };
+    match limit.algorithm() {
+        "token-bucket" | "gcra" | "leaky-bucket" if limit.text("wait-at-most").is_some() => Bound {
+            most: (has_fine_ticks)
+                .then(|| formulas::wait_at_most(n, period, 1, burst, cost) as u64),
+            ..of(0, "max(burst, c) + n − 1, as released", Counts::Releases)
+        },
+        "token-bucket" | "gcra" | "leaky-bucket" => Bound {
+            most: has_fine_ticks.then(|| formulas::debt_bucket(burst, n, period, 1) as u64),
+            ..of(0, "burst + ⌊n(P−1)/P⌋", Counts::Units)
+        },
+        "leaky-bucket-queue" => Bound {
+            most: has_fine_ticks.then(|| formulas::queue(n, period, 1, cost) as u64),
+            ..of(0, "n + c − 1, as released", Counts::Releases)
+        },
+        "fixed-window" if limit.is_set("from-first-request") => {
+            let most = formulas::window_from_first_request(n, period);
+            of(most, "2n − 1", Counts::Units)
+        }
+        "fixed-window" => of(formulas::fixed_window(n, period), "2n", Counts::Units),
+        "sliding-log" => of(formulas::sliding_log(n), "n", Counts::Units),
+        "sliding-window" => {
+            let most = formulas::sliding_window(n, period);
+            of(most, "n + ⌊n(P−2)/P⌋", Counts::Units)
+        }
+        "sliding-buckets" if limit.is_set("strict") => {
+            of(formulas::sliding_log(n), "n", Counts::Units)
+        }
+        "sliding-buckets" => {
+            let precision = limit.micros("precision").unwrap_or(1);
+            let most = formulas::sliding_buckets(n, precision.into());
+            of(most, "2n", Counts::Units)
+        }
+        "min-interval" => {
+            let interval = limit.micros("interval").unwrap_or(1);
+            let most = formulas::min_interval(interval.into(), interval.into());
+            Bound {
+                span_micros: interval,
+                ..of(most, "⌈P/d⌉ requests, and P is d here", Counts::Requests)
+            }
+        }
+        _ => {
+            let requests = limit.number("requests").unwrap_or(0);
+            of(requests.into(), "n at any instant", Counts::InFlight)
+        }
+    }
+}
+
+impl Bound {
+    /// The span, as a person reads it.
+    pub fn span(&self) -> String {
+        match self.span_micros {
+            0 => "instant".to_owned(),
+            span => span::told(span),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn most(json: &str) -> Option<u64> {
+        bound(&Limit::of(json), 3).most
+    }
+
+    #[test]
+    fn the_bounds_are_the_printed_ones() {
+        for (json, expected) in [
+            (
+                r#"{"algorithm": "token-bucket", "quota": "10/s", "burst": 5}"#,
+                14,
+            ),
+            (
+                r#"{"algorithm": "gcra", "quota": "10/s", "wait-at-most": "2s"}"#,
+                19,
+            ),
+            (
+                r#"{"algorithm": "leaky-bucket-queue", "quota": "10/s"}"#,
+                12,
+            ),
+            (r#"{"algorithm": "fixed-window", "quota": "10/s"}"#, 20),
+            (
+                r#"{"algorithm": "fixed-window", "quota": "10/s", "from-first-request": true}"#,
+                19,
+            ),
+            (r#"{"algorithm": "sliding-log", "quota": "10/s"}"#, 10),
+            (r#"{"algorithm": "sliding-window", "quota": "10/s"}"#, 19),
+            (
+                r#"{"algorithm": "sliding-buckets", "quota": "10/s", "precision": "100ms"}"#,
+                20,
+            ),
+            (
+                r#"{"algorithm": "sliding-buckets", "quota": "10/s", "precision": "100ms", "strict": true}"#,
+                10,
+            ),
+            (r#"{"algorithm": "min-interval", "interval": "100ms"}"#, 1),
+            (r#"{"algorithm": "in-flight", "requests": 7}"#, 7),
+        ] {
+            assert_eq!(most(json), Some(expected), "{json}");
+        }
+    }
+
+    #[test]
+    fn no_bound_is_told_where_ticks_may_be_coarse() {
+        let large = r#"{"algorithm": "token-bucket", "quota": "1000000007/day"}"#;
+        assert_eq!(most(large), None);
+    }
+}

@@ -1,0 +1,19 @@
+//! What limits do to traffic, by tollgate's own rules: [`simulate`] steps through requests,
+//! [`worst`] looks for the worst span and [`bound`] knows the printed one.
+//!
+//! No rule is written here a second time. The formulas of the bounds are those that the properties
+//! are held to.
+
+#![forbid(unsafe_code)]
+
+pub mod bound;
+#[path = "../../tests/properties/src/formulas.rs"]
+pub mod formulas;
+pub mod limit;
+pub mod lines;
+pub mod recording;
+pub mod simulate;
+pub mod span;
+pub mod traffic;
+pub mod why;
+pub mod worst;

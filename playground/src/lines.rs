@@ -1,0 +1,185 @@
+//! A limit as a line of Rust, and as the lines of a file.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+use tollgate::Quota;
+
+use crate::{limit::Limit, span::SECOND};
+
+/// The fields in the order in which the docs have them.
+const ORDER: [&str; 12] = [
+    "algorithm",
+    "quota",
+    "burst",
+    "capacity",
+    "precision",
+    "strict",
+    "from-first-request",
+    "interval",
+    "wait-at-most",
+    "requests",
+    "held-at-most",
+    "name",
+];
+
+/// The lines of a TOML file that tollgate reads as this limit.
+pub fn toml(limit: &Limit) -> String {
+    let mut lines = String::new();
+    for field in ORDER {
+        if let Some(value) = limit.fields().get(field) {
+            let _ = writeln!(lines, "{field} = {value}");
+        }
+    }
+    lines
+}
+
+/// The Rust that makes this limit.
+pub fn rust(limit: &Limit) -> String {
+    let quota = limit.quota().map(quota_in_rust).unwrap_or_default();
+    let span = |field| limit.micros(field).map(span_in_rust).unwrap_or_default();
+    let mut line = match limit.algorithm() {
+        "token-bucket" => format!("TokenBucket::new({quota})"),
+        "gcra" => format!("Gcra::new({quota})"),
+        "leaky-bucket" | "leaky-bucket-queue" => format!("LeakyBucket::new({quota})"),
+        "fixed-window" => format!("FixedWindow::new({quota})"),
+        "sliding-log" => format!("SlidingLog::new({quota})"),
+        "sliding-window" => format!("SlidingWindow::new({quota})"),
+        "sliding-buckets" => format!("SlidingBuckets::new({quota}, {})", span("precision")),
+        "min-interval" => format!("MinInterval::new({})", span("interval")),
+        _ => format!("InFlight::new({})", limit.number("requests").unwrap_or(0)),
+    };
+    for field in ["burst", "capacity"] {
+        if let Some(units) = limit.number(field) {
+            let _ = write!(line, ".{field}({units})");
+        }
+    }
+    if limit.algorithm() == "leaky-bucket-queue" {
+        line.push_str(".queue()");
+    }
+    for (field, method) in [
+        ("wait-at-most", "wait_at_most"),
+        ("held-at-most", "held_at_most"),
+    ] {
+        if limit.text(field).is_some() {
+            let _ = write!(line, ".{method}({})", span(field));
+        }
+    }
+    for (field, method) in [
+        ("strict", "strict"),
+        ("from-first-request", "from_first_request"),
+    ] {
+        if limit.is_set(field) {
+            let _ = write!(line, ".{method}()");
+        }
+    }
+    if let Some(name) = limit.text("name") {
+        let _ = write!(line, ".named({})", Value::from(name));
+    }
+    line
+}
+
+fn quota_in_rust(quota: Quota) -> String {
+    let units = quota.units();
+    match quota.period().as_secs_f64() {
+        1.0 => format!("Quota::per_second({units})"),
+        60.0 => format!("Quota::per_minute({units})"),
+        3_600.0 => format!("Quota::per_hour({units})"),
+        86_400.0 => format!("Quota::per_day({units})"),
+        _ => {
+            let micros = quota.period().as_micros() as u64;
+            format!("Quota::new({units}, {})", span_in_rust(micros))
+        }
+    }
+}
+
+fn span_in_rust(micros: u64) -> String {
+    match micros {
+        _ if micros.is_multiple_of(SECOND) => {
+            format!("Duration::from_secs({})", micros / SECOND)
+        }
+        _ if micros.is_multiple_of(1_000) => {
+            format!("Duration::from_millis({})", micros / 1_000)
+        }
+        _ => format!("Duration::from_micros({micros})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tollgate::algorithm::{
+        Algorithm, FixedWindow, Gcra, InFlight, LeakyBucket, MinInterval, SlidingBuckets,
+        SlidingLog, SlidingWindow, TokenBucket,
+    };
+
+    use super::*;
+    use crate::limit::{Fields, UseRule, with_rule};
+
+    struct Shown;
+    impl UseRule for Shown {
+        type Output = String;
+
+        fn with<A: Algorithm>(self, rule: &A) -> String {
+            // An algorithm's policy without a name is its algorithm and its numbers.
+            format!("{:?} {:?}", rule.policy_id(), rule.config_id())
+        }
+    }
+
+    fn shown(fields: &Fields) -> String {
+        with_rule(fields, Shown).unwrap()
+    }
+
+    /// The line is this code, this code is that limit, and so are the lines of the file.
+    macro_rules! is_code {
+        ($($json:literal is $code:expr;)+) => {
+            $({
+                let limit = Limit::of($json);
+                let without_spaces = |text: &str| text.replace(char::is_whitespace, "");
+                let code = without_spaces(stringify!($code));
+                assert_eq!(without_spaces(&rust(&limit)), code);
+                assert_eq!(shown(limit.fields()), Shown.with(&$code), "{}", $json);
+                let lines = toml(&limit);
+                let read: Fields = ::toml::from_str(&lines).unwrap();
+                assert_eq!(shown(&read), Shown.with(&$code), "{lines}");
+                assert_eq!(lines.lines().count(), limit.fields().len(), "{lines}");
+            })+
+        };
+    }
+
+    #[test]
+    fn the_line_of_rust_and_the_lines_of_the_file_make_the_limit() {
+        is_code! {
+            r#"{"algorithm": "token-bucket", "quota": "20/s"}"# is
+                TokenBucket::new(Quota::per_second(20));
+            r#"{"algorithm": "token-bucket", "quota": "20/min", "burst": 40, "name": "api"}"# is
+                TokenBucket::new(Quota::per_minute(20)).burst(40).named("api");
+            r#"{"algorithm": "token-bucket", "quota": "7/100ms", "wait-at-most": "1500us"}"# is
+                TokenBucket::new(Quota::new(7, Duration::from_millis(100)))
+                    .wait_at_most(Duration::from_micros(1500));
+            r#"{"algorithm": "gcra", "quota": "20/h", "burst": 1}"# is
+                Gcra::new(Quota::per_hour(20)).burst(1);
+            r#"{"algorithm": "leaky-bucket", "quota": "20/day", "capacity": 5}"# is
+                LeakyBucket::new(Quota::per_day(20)).capacity(5);
+            r#"{"algorithm": "leaky-bucket-queue", "quota": "20/s", "capacity": 5}"# is
+                LeakyBucket::new(Quota::per_second(20)).capacity(5).queue();
+            r#"{"algorithm": "fixed-window", "quota": "3/10s"}"# is
+                FixedWindow::new(Quota::new(3, Duration::from_secs(10)));
+            r#"{"algorithm": "fixed-window", "quota": "3/s", "from-first-request": true}"# is
+                FixedWindow::new(Quota::per_second(3)).from_first_request();
+            r#"{"algorithm": "sliding-log", "quota": "3/s"}"# is
+                SlidingLog::new(Quota::per_second(3));
+            r#"{"algorithm": "sliding-window", "quota": "3/s"}"# is
+                SlidingWindow::new(Quota::per_second(3));
+            r#"{"algorithm": "sliding-buckets", "quota": "3/s", "precision": "100ms"}"# is
+                SlidingBuckets::new(Quota::per_second(3), Duration::from_millis(100));
+            r#"{"algorithm": "sliding-buckets", "quota": "3/s", "precision": "1s", "strict": true}"# is
+                SlidingBuckets::new(Quota::per_second(3), Duration::from_secs(1)).strict();
+            r#"{"algorithm": "min-interval", "interval": "500ms"}"# is
+                MinInterval::new(Duration::from_millis(500));
+            r#"{"algorithm": "in-flight", "requests": 5, "held-at-most": "10s"}"# is
+                InFlight::new(5).held_at_most(Duration::from_secs(10));
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Traffic that somebody has recorded, as text.
+
+use std::collections::HashMap;
+
+use crate::simulate::Request;
+
+/// Requests, with the names of their callers.
+#[derive(Debug, Clone, Default)]
+pub struct Recording {
+    /// In ascending order of time.
+    pub requests: Vec<Request>,
+    /// By [`Request::caller`].
+    pub callers: Vec<String>,
+}
+
+/// Reads one request a line: when, in seconds; what it costs; and who asks. The three are separated
+/// by commas, semicolons or space. The last two may be missing: then it costs 1, or all are one
+/// caller's. Empty lines and those that begin with `#` are left out.
+///
+/// # Errors
+///
+/// Which line is not one, and why.
+pub fn read(text: &str) -> Result<Recording, String> {
+    let mut recording = Recording::default();
+    let mut known: HashMap<String, u32> = HashMap::new();
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let wrong = |why: &str| format!("line {}, {line:?}: {why}", index + 1);
+        let separators = |c: char| c.is_whitespace() || [',', ';'].contains(&c);
+        let mut words = line.split(separators).filter(|word| !word.is_empty());
+        let at = words.next().and_then(micros);
+        let at = at.ok_or_else(|| wrong("the time is no number of seconds, such as 1.25"))?;
+        let cost = words.next().map_or(Ok(1), str::parse);
+        let cost = cost.map_err(|_| wrong("the cost is no whole number"))?;
+        let name = words.next().unwrap_or("all").to_owned();
+        let next = u32::try_from(known.len()).map_err(|_| wrong("too many callers"))?;
+        let caller = *known.entry(name.clone()).or_insert_with(|| {
+            recording.callers.push(name);
+            next
+        });
+        recording.requests.push(Request {
+            cost,
+            caller,
+            spends: cost,
+            ..Request::at(at)
+        });
+    }
+    recording.requests.sort_by_key(|request| request.at);
+    Ok(recording)
+}
+
+/// Decimal seconds, exactly, down to microseconds.
+fn micros(text: &str) -> Option<u64> {
+    let (seconds, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if !is_number(seconds) || !is_number(fraction) {
+        return None;
+    }
+    let fraction = format!("{fraction:0<6.6}").parse::<u64>().ok()?;
+    // No later than the latest instant there is.
+    let seconds = seconds.parse::<u64>().ok().filter(|it| *it < 1 << 33)?;
+    Some(seconds * 1_000_000 + fraction)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read_and_sorted() {
+        let recording =
+            read("# when, cost, who\n2.5, 3, bob\n\n0.000001\n1 2 alice\n9;1;bob").unwrap();
+        let told = |request: &Request| {
+            let caller = &*recording.callers[request.caller as usize];
+            (request.at, request.cost, caller.to_owned())
+        };
+        let told: Vec<_> = recording.requests.iter().map(told).collect();
+        let expected = [
+            (1, 1, "all"),
+            (1_000_000, 2, "alice"),
+            (2_500_000, 3, "bob"),
+            (9_000_000, 1, "bob"),
+        ];
+        let expected = expected.map(|(at, cost, name)| (at, cost, name.to_owned()));
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn a_line_that_is_wrong_is_named() {
+        for (text, line, why) in [
+            ("1\nsoon", "line 2, \"soon\"", "seconds"),
+            ("-1", "line 1", "seconds"),
+            ("1. 1", "line 1", "seconds"),
+            ("1 much", "line 1", "cost"),
+            ("99999999999 1", "line 1", "seconds"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.starts_with(line) && error.contains(why), "{error}");
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Steps an algorithm through requests, as a store does.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
+
+use tollgate::{Timestamp, algorithm::Algorithm};
+
+/// A request; times are in microseconds since the Unix epoch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// When it comes.
+    pub at: u64,
+    /// What it costs.
+    pub cost: u32,
+    /// Who sends it.
+    pub caller: u32,
+    /// Which bucket it is counted in.
+    pub bucket: u32,
+    /// How long it runs, for limits on what is in flight and for holds.
+    pub runs_micros: u64,
+    /// What it has spent in the end, for holds.
+    pub spends: u32,
+}
+
+impl Request {
+    /// One that costs 1 and is over at once.
+    pub fn at(at: u64) -> Self {
+        Self {
+            at,
+            cost: 1,
+            caller: 0,
+            bucket: 0,
+            runs_micros: 0,
+            spends: 1,
+        }
+    }
+}
+
+/// What was decided about a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decided {
+    /// Whether it is let through.
+    pub is_admitted: bool,
+    /// How long it is delayed, if it is let through.
+    pub delay_micros: u64,
+    /// The most at once.
+    pub limit: u64,
+    /// What is left.
+    pub remaining: u64,
+    /// When the same cost is let through, if it was refused.
+    pub retry_after_micros: Option<u64>,
+    /// Whether it is more than is ever let through at once.
+    pub never_fits: bool,
+    /// How long until the bucket is as good as fresh.
+    pub reset_after_micros: u64,
+}
+
+/// At which instants to look how much a bucket has left.
+#[derive(Debug, Clone, Default)]
+pub struct Looks {
+    /// Which bucket.
+    pub bucket: u32,
+    /// When, in ascending order; after what was decided at the same instant.
+    pub at: Vec<u64>,
+}
+
+/// What became of the requests.
+#[derive(Debug, Clone, Default)]
+pub struct Run {
+    /// One for each request.
+    pub decided: Vec<Decided>,
+    /// What was left, one for each look.
+    pub left: Vec<u64>,
+}
+
+/// Decides about all requests, which are in ascending order of time.
+pub fn simulate<A: Algorithm>(rule: &A, requests: &[Request], looks: &Looks) -> Run {
+    let mut buckets = Buckets {
+        rule,
+        states: HashMap::new(),
+        ends: BTreeMap::new(),
+    };
+    let mut run = Run::default();
+    let mut instants = looks.at.iter().copied().peekable();
+    for (index, request) in requests.iter().enumerate() {
+        while let Some(at) = instants.next_if(|at| *at < request.at) {
+            run.left.push(buckets.left(looks.bucket, at));
+        }
+        run.decided.push(buckets.decide(index, request));
+    }
+    for at in instants {
+        run.left.push(buckets.left(looks.bucket, at));
+    }
+    run
+}
+
+/// What an admitted request gives back, or is charged, when it ends.
+struct End<S> {
+    bucket: u32,
+    admission: S,
+    held_and_spent: (u32, u32),
+}
+
+struct Buckets<'a, A: Algorithm> {
+    rule: &'a A,
+    states: HashMap<u32, A::State>,
+    /// By the instant of the end; then as they came.
+    ends: BTreeMap<(u64, usize), End<A::Snapshot>>,
+}
+
+impl<A: Algorithm> Buckets<'_, A> {
+    fn decide(&mut self, index: usize, request: &Request) -> Decided {
+        self.end_all_until(request.at);
+        let (rule, now) = (self.rule, Timestamp::from_micros(request.at));
+        let state = self.states.entry(request.bucket);
+        let state = state.or_insert_with(|| rule.fresh(now));
+        let (is_admitted, snapshot) = rule.step(state, request.cost, now);
+        let decision = rule.decision(&snapshot);
+        let delay_micros = match is_admitted {
+            true => in_micros(rule.delay(&snapshot)),
+            false => 0,
+        };
+        if is_admitted && (A::SETTLES || A::IN_FLIGHT) {
+            let end = End {
+                bucket: request.bucket,
+                admission: snapshot,
+                held_and_spent: (request.cost, request.spends),
+            };
+            let at = request.at + delay_micros + request.runs_micros;
+            self.ends.insert((at, index), end);
+        }
+        Decided {
+            is_admitted,
+            delay_micros,
+            limit: decision.limit(),
+            remaining: decision.remaining(),
+            retry_after_micros: decision.retry_after().map(in_micros),
+            never_fits: decision.never_fits(),
+            reset_after_micros: in_micros(decision.reset_after()),
+        }
+    }
+
+    fn left(&mut self, bucket: u32, at: u64) -> u64 {
+        self.end_all_until(at);
+        let now = Timestamp::from_micros(at);
+        let (_, snapshot) = match self.states.get(&bucket) {
+            Some(state) => self.rule.look(state, 1, now),
+            None => self.rule.look(&self.rule.fresh(now), 1, now),
+        };
+        self.rule.decision(&snapshot).remaining()
+    }
+
+    fn end_all_until(&mut self, now: u64) {
+        while let Some(first) = self.ends.first_entry()
+            && first.key().0 <= now
+        {
+            let ((at, _), end) = first.remove_entry();
+            let Some(state) = self.states.get_mut(&end.bucket) else {
+                continue;
+            };
+            let at = Timestamp::from_micros(at);
+            self.rule.mend(state, at);
+            if A::SETTLES {
+                self.rule
+                    .settle(state, &end.admission, end.held_and_spent, at);
+            } else {
+                self.rule.end(state, &end.admission, at);
+            }
+        }
+    }
+}
+
+fn in_micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate::{
+        Quota,
+        algorithm::{InFlight, LeakyBucket, TokenBucket},
+    };
+
+    use super::*;
+    use crate::span::SECOND;
+
+    fn run<A: Algorithm>(rule: &A, requests: &[Request], looks: &[u64]) -> Run {
+        let at = looks.to_vec();
+        simulate(rule, requests, &Looks { bucket: 0, at })
+    }
+
+    #[test]
+    fn a_refused_request_is_told_the_wait_after_which_it_is_admitted() {
+        let rule = TokenBucket::new(Quota::per_second(2));
+        let asked = [0, 0, 0, 500_000].map(Request::at);
+        let run = run(&rule, &asked, &[0, 499_999, 500_000, SECOND, 9 * SECOND]);
+        let admitted: Vec<_> = run.decided.iter().map(|it| it.is_admitted).collect();
+        assert_eq!(admitted, [true, true, false, true]);
+        assert_eq!(run.decided[2].retry_after_micros, Some(500_000));
+        assert_eq!(run.left, [0, 0, 0, 1, 2]);
+    }
+
+    #[test]
+    fn callers_in_buckets_of_their_own_do_not_share_a_limit() {
+        let rule = TokenBucket::new(Quota::per_second(1));
+        let mut asked = [0, 0].map(Request::at);
+        assert!(!run(&rule, &asked, &[]).decided[1].is_admitted);
+        asked[1].bucket = 1;
+        assert!(run(&rule, &asked, &[]).decided[1].is_admitted);
+    }
+
+    #[test]
+    fn a_queue_delays() {
+        let rule = LeakyBucket::new(Quota::per_second(4)).queue();
+        let run = run(&rule, &[0, 0, 0].map(Request::at), &[]);
+        let delays: Vec<_> = run.decided.iter().map(|it| it.delay_micros).collect();
+        assert_eq!(delays, [0, 250_000, 500_000]);
+    }
+
+    #[test]
+    fn a_request_that_has_ended_gives_its_place_back() {
+        let mut asked = [0, 1, 2].map(Request::at);
+        asked[0].runs_micros = 2;
+        asked[1].runs_micros = SECOND;
+        let run = run(&InFlight::new(1), &asked, &[1, 2, 3]);
+        let admitted: Vec<_> = run.decided.iter().map(|it| it.is_admitted).collect();
+        assert_eq!(admitted, [true, false, true]);
+        assert_eq!(run.decided[1].retry_after_micros, None);
+        assert_eq!(run.left, [0, 1, 1]);
+    }
+
+    #[test]
+    fn what_was_held_and_not_spent_is_free_when_the_request_ends() {
+        let rule = TokenBucket::new(Quota::per_hour(10)).settled();
+        let mut asked = [0, 1, SECOND].map(Request::at);
+        for request in &mut asked {
+            (request.cost, request.spends, request.runs_micros) = (8, 2, 1_000);
+        }
+        let run = run(&rule, &asked, &[500, 1_000]);
+        let admitted: Vec<_> = run.decided.iter().map(|it| it.is_admitted).collect();
+        assert_eq!(admitted, [true, false, true]);
+        assert_eq!(run.left, [2, 8]);
+    }
+}

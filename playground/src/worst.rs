@@ -1,0 +1,173 @@
+//! The worst span of a run.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BinaryHeap},
+};
+
+use crate::{
+    bound::{Bound, Counts},
+    simulate::{Decided, Request},
+};
+
+/// The span in which most was let through, of one bucket.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Worst {
+    /// How much.
+    pub most: u64,
+    /// The first instant in it at which something was let through.
+    pub from: u64,
+    /// The last one.
+    pub until: u64,
+    /// Whose it is.
+    pub bucket: u32,
+    /// For each request, the most in any span that ends before or with it.
+    pub so_far: Vec<u64>,
+}
+
+/// Something that was let through.
+struct Passed {
+    index: usize,
+    at: u64,
+    /// When it counts no more.
+    until: u64,
+    weight: u64,
+}
+
+/// The worst span of these decisions, as the bound counts.
+pub fn worst(requests: &[Request], decided: &[Decided], bound: &Bound) -> Worst {
+    let mut buckets: BTreeMap<u32, Vec<Passed>> = BTreeMap::new();
+    for (index, (request, told)) in requests.iter().zip(decided).enumerate() {
+        if told.is_admitted && request.cost > 0 {
+            let passed = passed(index, request, told, bound);
+            buckets.entry(request.bucket).or_default().push(passed);
+        }
+    }
+    let mut worst = Worst {
+        so_far: vec![0; requests.len()],
+        ..Worst::default()
+    };
+    for (bucket, mut passed) in buckets {
+        passed.sort_by_key(|one| one.at);
+        worst.look_at(bucket, &passed);
+    }
+    let mut most = 0;
+    for value in &mut worst.so_far {
+        most = most.max(*value);
+        *value = most;
+    }
+    worst
+}
+
+fn passed(index: usize, request: &Request, told: &Decided, bound: &Bound) -> Passed {
+    let at = match bound.counts {
+        Counts::Releases => request.at + told.delay_micros,
+        _ => request.at,
+    };
+    let (lasts, weight) = match bound.counts {
+        Counts::Units | Counts::Releases => (bound.span_micros, request.cost.into()),
+        Counts::Requests => (bound.span_micros, 1),
+        Counts::InFlight => (request.runs_micros, 1),
+    };
+    Passed {
+        index,
+        at,
+        until: at + lasts,
+        weight,
+    }
+}
+
+impl Worst {
+    fn look_at(&mut self, bucket: u32, passed: &[Passed]) {
+        // By the instant from which it counts no more.
+        let mut inside: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
+        let (mut sum, mut is_worst) = (0, false);
+        for (position, one) in passed.iter().enumerate() {
+            while let Some(Reverse((until, left))) = inside.peek().copied()
+                && until <= one.at
+            {
+                inside.pop();
+                sum -= passed[left].weight;
+            }
+            if one.until > one.at {
+                inside.push(Reverse((one.until, position)));
+                sum += one.weight;
+            }
+            self.so_far[one.index] = sum;
+            if sum > self.most {
+                self.most = sum;
+                (self.until, self.bucket) = (one.at, bucket);
+                is_worst = true;
+            }
+        }
+        let counts = |one: &&Passed| one.at <= self.until && self.until < one.until;
+        if is_worst && let Some(first) = passed.iter().find(counts) {
+            self.from = first.at;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{bound::bound, limit::Limit, simulate::Looks, span::SECOND};
+
+    fn of(json: &str, requests: &[Request]) -> (Worst, u64) {
+        let limit = Limit::of(json);
+        let run = limit.run(requests, &Looks::default());
+        let bound = bound(&limit, 1);
+        (worst(requests, &run.decided, &bound), bound.most.unwrap())
+    }
+
+    fn double_burst() -> Vec<Request> {
+        let early = std::iter::repeat_n(Request::at(950_000), 12);
+        early
+            .chain(std::iter::repeat_n(Request::at(1_050_000), 12))
+            .collect()
+    }
+
+    #[test]
+    fn a_fixed_window_lets_2n_through_at_its_edge_and_a_log_does_not() {
+        let (worst, bound) = of(
+            r#"{"algorithm": "fixed-window", "quota": "10/s"}"#,
+            &double_burst(),
+        );
+        assert_eq!((worst.most, bound), (20, 20));
+        assert_eq!((worst.from, worst.until), (950_000, 1_050_000));
+        assert_eq!(
+            (worst.so_far[9], worst.so_far[11], worst.so_far[12]),
+            (10, 10, 11)
+        );
+        let (worst, bound) = of(
+            r#"{"algorithm": "sliding-log", "quota": "10/s"}"#,
+            &double_burst(),
+        );
+        assert_eq!((worst.most, bound), (10, 10));
+    }
+
+    #[test]
+    fn a_span_is_half_open() {
+        let log = r#"{"algorithm": "sliding-log", "quota": "1/s"}"#;
+        let (worst, _) = of(log, &[0, SECOND, 2 * SECOND].map(Request::at));
+        assert_eq!(worst.most, 1);
+    }
+
+    #[test]
+    fn what_is_delayed_counts_when_it_is_released() {
+        let queue = r#"{"algorithm": "leaky-bucket-queue", "quota": "10/s", "capacity": 30}"#;
+        let (worst, bound) = of(queue, &double_burst());
+        assert_eq!((worst.most, bound), (10, 10));
+    }
+
+    #[test]
+    fn buckets_are_counted_apart_and_what_runs_counts_until_it_ends() {
+        let mut requests = [0, 1, 2, 50].map(Request::at);
+        for request in &mut requests {
+            request.runs_micros = 10;
+        }
+        requests[1].bucket = 1;
+        let (worst, bound) = of(r#"{"algorithm": "in-flight", "requests": 5}"#, &requests);
+        assert_eq!((worst.most, worst.bucket, bound), (2, 0, 5));
+        assert_eq!(worst.so_far, [1, 1, 2, 2]);
+    }
+}
