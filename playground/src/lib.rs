@@ -1,5 +1,6 @@
 //! What limits do to traffic, by tollgate's own rules: [`simulate`] steps through requests,
-//! [`worst`] looks for the worst span and [`bound`] knows the printed one.
+//! [`worst`] looks for the worst span and [`bound`] knows the printed one. [`picture`] draws it for
+//! the docs.
 //!
 //! No rule is written here a second time. The formulas of the bounds are those that the properties
 //! are held to.
@@ -11,6 +12,7 @@ pub mod bound;
 pub mod formulas;
 pub mod limit;
 pub mod lines;
+pub mod picture;
 pub mod recording;
 pub mod simulate;
 pub mod span;

@@ -25,6 +25,11 @@ use super::plans::{CountByPlan, FurtherPlans, Plans, Rule, next_of};
 ///   callers of an aligned window come back at the same instant: use
 ///   [`TokenBucket`](super::TokenBucket) or [`SlidingWindow`](super::SlidingWindow).
 ///
+/// ![Ten a second: ten on either side of an edge are twenty within a second][fixed_window]
+///
+/// ![A burst on either side of an edge: a fixed window lets both through; a sliding window, a token
+/// bucket and a sliding log do not][double_burst]
+///
 /// # Example: a new window, a new quota
 ///
 /// ```
@@ -46,6 +51,8 @@ use super::plans::{CountByPlan, FurtherPlans, Plans, Rule, next_of};
 /// # Ok::<(), tollgate::StoreError>(())
 /// # }).unwrap();
 /// ```
+#[doc = include_str!("../docs/pictures/fixed_window.md")]
+#[doc = include_str!("../docs/pictures/double_burst.md")]
 #[derive(Debug, Clone)]
 pub struct FixedWindow {
     policy: Policy,

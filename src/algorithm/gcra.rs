@@ -25,6 +25,8 @@ use super::{
 /// - **Not for** a quota that must hold in every span of a period exactly: use
 ///   [`SlidingLog`](super::SlidingLog).
 ///
+/// ![Ten a second, drawn as a token bucket, which decides the same][token_bucket]
+///
 /// Source: the generic cell rate algorithm of ITU-T I.371.
 ///
 /// # Example: one at a time
@@ -48,6 +50,7 @@ use super::{
 /// # Ok::<(), tollgate::StoreError>(())
 /// # }).unwrap();
 /// ```
+#[doc = include_str!("../docs/pictures/token_bucket.md")]
 #[derive(Debug, Clone)]
 pub struct Gcra(DebtBucket);
 

@@ -38,6 +38,8 @@ const MIN_HELD_AT_MOST_MICROS: u64 = 100_000;
 /// - **Not for** a rate: a caller whose requests end at once may send any number of them. Put both
 ///   into a tuple: `(InFlight::new(5), TokenBucket::new(quota))`.
 ///
+/// ![Four at once, each of which runs for 300 ms: the next goes when one has ended][in_flight]
+///
 /// **Bodies** are axum's, tonic's, or a boxed one of `http-body-util`: they are boxed once more, to
 /// give the place back at their end. A body that is whole in memory (`Full`, `String`) has ended
 /// when the response is there; with [`settle_at_end`](crate::RateLimitLayer::settle_at_end) it ends
@@ -106,6 +108,7 @@ const MIN_HELD_AT_MOST_MICROS: u64 = 100_000;
 /// assert_eq!(app.oneshot(request()).await.unwrap().status(), 200);
 /// # });
 /// ```
+#[doc = include_str!("../docs/pictures/in_flight.md")]
 #[derive(Debug, Clone)]
 pub struct InFlight {
     /// It never ends what is held: in memory nothing has to be renewed. Only its script is told

@@ -25,6 +25,8 @@ use super::{
 /// - **Not for** a quota that must hold in every span of a period exactly: use
 ///   [`SlidingLog`](super::SlidingLog).
 ///
+/// ![Ten a second, drawn as a token bucket, which decides the same][token_bucket]
+///
 /// Source: Turner, *New directions in communications* (1986).
 ///
 /// # Example: full, and leaking one unit each half second
@@ -45,6 +47,7 @@ use super::{
 /// # Ok::<(), tollgate::StoreError>(())
 /// # }).unwrap();
 /// ```
+#[doc = include_str!("../docs/pictures/token_bucket.md")]
 #[derive(Debug, Clone)]
 pub struct LeakyBucket(DebtBucket);
 
@@ -188,6 +191,8 @@ same_rule!(WaitAtMost<LeakyBucket>, BucketQueue, queue);
 /// - Timers are good to a millisecond: above a thousand units a second requests leave in small
 ///   groups, on time on the average and never early.
 ///
+/// ![Ten a second: bursts leave one by one, 100 ms apart][leaky_bucket_queue]
+///
 /// Source: the leaky bucket as a queue of Tanenbaum's *Computer Networks*.
 ///
 /// # Example: three at once leave 100 ms apart, the fourth finds no room
@@ -212,6 +217,7 @@ same_rule!(WaitAtMost<LeakyBucket>, BucketQueue, queue);
 /// # Ok::<(), tollgate::StoreError>(())
 /// # }).unwrap();
 /// ```
+#[doc = include_str!("../docs/pictures/leaky_bucket_queue.md")]
 #[derive(Debug, Clone)]
 pub struct LeakyBucketQueue(BucketQueue);
 

@@ -20,6 +20,8 @@ use super::word::Word;
 /// - **Not for** callers that come in bursts: use [`TokenBucket`](super::TokenBucket). In a tuple
 ///   it spreads the bursts of another algorithm.
 ///
+/// ![One every 100 ms: of a burst, the first][min_interval]
+///
 /// # Example: not twice within a hundred milliseconds
 ///
 /// ```
@@ -39,6 +41,7 @@ use super::word::Word;
 /// # Ok::<(), tollgate::StoreError>(())
 /// # }).unwrap();
 /// ```
+#[doc = include_str!("../docs/pictures/min_interval.md")]
 #[derive(Debug, Clone)]
 pub struct MinInterval {
     policy: Policy,

@@ -15,6 +15,8 @@
 //! | a limit that is tried first, and refuses nobody | any of these, [in shadow](TokenBucket::shadow) | none | as above, and up to 8 bytes |
 //! | all of several at once | a tuple: `(TokenBucket, FixedWindow)` | the tightest | the sum |
 //!
+//! ![What each algorithm lets through of the same traffic][algorithms]
+//!
 //! (The sizes are those of the states, held to this by `memory_per_key_is_what_the_table_says`; a
 //! store adds the key. While callers with other numbers share a bucket it has some 170 bytes more.)
 //! n is the quota's units, c the largest cost, d the interval, in whole microseconds; a span is
@@ -40,6 +42,8 @@
 //! Plans that share a bucket by its name keep their bounds too: each lets no more than its bound
 //! through in a period of a clock that stands still while the real one steps back. Where they count
 //! by windows, a step back may lock one out for two spans of the longest of them.
+//!
+#![doc = include_str!("../docs/pictures/algorithms.md")]
 
 use std::time::Duration;
 

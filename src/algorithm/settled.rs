@@ -61,6 +61,8 @@ pub(super) const MAX_HELD_AT_MOST_MICROS: u64 = 1 << 50;
 ///   all that is held were spent now.
 /// - **Not for** requests whose cost is known when they come: without it they are cheaper.
 ///
+/// ![Requests that spend less than they cost: more fit where the rest is freed][hold_and_settle]
+///
 /// # Example: a call is charged what it has used
 ///
 /// ```
@@ -79,6 +81,7 @@ pub(super) const MAX_HELD_AT_MOST_MICROS: u64 = 1 << 50;
 /// # Ok::<(), tollgate::StoreError>(())
 /// # }).unwrap();
 /// ```
+#[doc = include_str!("../docs/pictures/hold_and_settle.md")]
 #[derive(Debug, Clone)]
 pub struct Settled<A> {
     pub(super) rule: A,

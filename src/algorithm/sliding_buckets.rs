@@ -22,6 +22,8 @@ use super::same_rule::same_additive_rule;
 ///   more as soon as there are others, and 16 to 32 for each of those.
 /// - **Not for** a handful of units: [`SlidingLog`](super::SlidingLog) is exact and as small.
 ///
+/// ![Ten a second in steps of a tenth][sliding_buckets]
+///
 /// Source: the sliding window with sub-counters, as known from Redis's documentation.
 ///
 /// # Example: strict, in steps of a tenth
@@ -44,6 +46,7 @@ use super::same_rule::same_additive_rule;
 /// # Ok::<(), tollgate::StoreError>(())
 /// # }).unwrap();
 /// ```
+#[doc = include_str!("../docs/pictures/sliding_buckets.md")]
 #[derive(Debug, Clone)]
 pub struct SlidingBuckets {
     rule: Log,

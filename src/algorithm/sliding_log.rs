@@ -18,6 +18,8 @@ use super::same_rule::same_additive_rule;
 /// - **Not for** large quotas with many callers: use [`SlidingBuckets`](super::SlidingBuckets),
 ///   strict, for the same bound in bounded memory.
 ///
+/// ![Ten a second: never more than ten in any second, wherever it starts][sliding_log]
+///
 /// Source: the sliding window log; RFC 6585 leaves the way of counting to the server.
 ///
 /// # Example: room again as soon as the oldest admission is a period old
@@ -40,6 +42,7 @@ use super::same_rule::same_additive_rule;
 /// # Ok::<(), tollgate::StoreError>(())
 /// # }).unwrap();
 /// ```
+#[doc = include_str!("../docs/pictures/sliding_log.md")]
 #[derive(Debug, Clone)]
 pub struct SlidingLog(Log);
 

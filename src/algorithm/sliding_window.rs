@@ -28,6 +28,8 @@ mod status;
 /// - **Not for** callers who would use that: [`SlidingLog`](super::SlidingLog) and strict
 ///   [`SlidingBuckets`](super::SlidingBuckets) are exact.
 ///
+/// ![Ten a second: right after a burst of ten, most of it still counts][sliding_window]
+///
 /// Source: the sliding window counter, as described by Cloudflare in *How we built rate limiting
 /// capable of scaling to millions of domains* (2017).
 ///
@@ -49,6 +51,7 @@ mod status;
 /// # Ok::<(), tollgate::StoreError>(())
 /// # }).unwrap();
 /// ```
+#[doc = include_str!("../docs/pictures/sliding_window.md")]
 #[derive(Debug, Clone)]
 pub struct SlidingWindow {
     policy: Policy,

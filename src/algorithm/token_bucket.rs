@@ -29,6 +29,8 @@ use super::{
 /// burst of 1, what refills beyond one token between two ticks is lost: above some ten thousand a
 /// second use a burst of 2.
 ///
+/// ![Ten a second: a burst of ten goes at once, then what refills][token_bucket]
+///
 /// Source: the token bucket of RFC 2697 and Turner's *New directions in communications* (1986).
 ///
 /// # Example: a burst, then one token each 50 ms
@@ -52,6 +54,7 @@ use super::{
 /// # Ok::<(), tollgate::StoreError>(())
 /// # }).unwrap();
 /// ```
+#[doc = include_str!("../docs/pictures/token_bucket.md")]
 #[derive(Debug, Clone)]
 pub struct TokenBucket(DebtBucket);
 

@@ -31,6 +31,8 @@ use super::{bucket_queue::BucketQueue, debt_bucket::DebtBucket};
 ///   requests, of timers, and of the inner service, the same holds here. A
 ///   [refund](crate::RateLimiter::refund) changes nothing.
 ///
+/// ![A burst of four goes at once; the next wait their turn for up to half a second][wait_at_most]
+///
 /// # Example: two at once, the third half a second later, no wait of more than a second
 ///
 /// ```
@@ -53,6 +55,7 @@ use super::{bucket_queue::BucketQueue, debt_bucket::DebtBucket};
 /// # Ok::<(), tollgate::StoreError>(())
 /// # }).unwrap();
 /// ```
+#[doc = include_str!("../docs/pictures/wait_at_most.md")]
 #[derive(Debug, Clone)]
 pub struct WaitAtMost<Algo> {
     pub(super) queue: BucketQueue,

@@ -13,10 +13,13 @@
 //! | [`moving_in`] | from governor, tower_governor, axum-governor or tower's own limit |
 
 // Each chapter is always shown. Its code is compiled where the features are on that it uses.
+// Where a picture is defined here first, it is inside of the docs; the definition at the end of a
+// chapter is for those who read the file.
 
 #[cfg_attr(any(not(doctest), feature = "axum"), doc = include_str!("answers.md"))]
 pub mod answers {}
 
+#[doc = include_str!("pictures/hold_and_settle.md")]
 #[cfg_attr(
     any(not(doctest), feature = "axum"),
     doc = include_str!("costs_known_afterwards.md")
