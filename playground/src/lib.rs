@@ -1,12 +1,13 @@
 //! What limits do to traffic, by tollgate's own rules: [`simulate`] steps through requests,
 //! [`worst`] looks for the worst span and [`bound`] knows the printed one. [`picture`] draws it for
-//! the docs.
+//! the docs, and [`answer`] answers the page.
 //!
 //! No rule is written here a second time. The formulas of the bounds are those that the properties
 //! are held to.
 
 #![forbid(unsafe_code)]
 
+pub mod answer;
 pub mod bound;
 #[path = "../../tests/properties/src/formulas.rs"]
 pub mod formulas;

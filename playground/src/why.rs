@@ -38,9 +38,8 @@ pub fn why(limit: &Limit, request: &Request, told: &Decided) -> String {
     match told.delay_micros {
         0 => format!("Admitted: it costs {cost}. {left}"),
         delay => format!(
-            "Delayed by {}: it is admitted, and leaves in its turn, at {}. {left}",
-            span::told(delay),
-            span::told(request.at + delay)
+            "Delayed by {}: it is admitted, and leaves when its turn has come. {left}",
+            span::told(delay)
         ),
     }
 }
@@ -123,11 +122,11 @@ mod tests {
     }
 
     #[test]
-    fn a_delay_says_when_the_request_leaves() {
+    fn a_delay_says_how_long_it_is() {
         let queue = r#"{"algorithm": "leaky-bucket-queue", "quota": "2/s"}"#;
         assert_eq!(
             told(queue, &[1, 1].map(|it| Request::at(it * span::SECOND))),
-            "Delayed by 500 ms: it is admitted, and leaves in its turn, at 1.5 s. 0 of 2 are left \
+            "Delayed by 500 ms: it is admitted, and leaves when its turn has come. 0 of 2 are left \
              after it."
         );
     }

@@ -1,0 +1,199 @@
+"use strict";
+// What is chosen: two limits and the traffic, in the fields of the form and in the address.
+
+const ALGORITHMS = {
+  "token-bucket": ["quota", "burst", "wait-at-most"],
+  "gcra": ["quota", "burst", "wait-at-most"],
+  "leaky-bucket": ["quota", "capacity", "wait-at-most"],
+  "leaky-bucket-queue": ["quota", "capacity"],
+  "fixed-window": ["quota", "from-first-request"],
+  "sliding-log": ["quota"],
+  "sliding-window": ["quota"],
+  "sliding-buckets": ["quota", "precision", "strict"],
+  "min-interval": ["interval"],
+  "in-flight": ["requests"],
+};
+const NEEDED = { quota: "10/s", precision: "100ms", interval: "100ms", requests: "5" };
+const NUMBERS = ["burst", "capacity", "requests", "cost", "callers"];
+const CHECKS = ["strict", "from-first-request", "shared"];
+const HINTS = {
+  quota: "20/s, 100/min, 3/10s", burst: "as the quota", capacity: "as the quota",
+  "wait-at-most": "never waits", precision: "100ms", interval: "500ms", every: "1s", lasts: "10s",
+  runs: "0: ends at once",
+};
+const SHAPES = {
+  even: ["even", ["requests", "every", "lasts", "cost", "callers", "shared", "runs"]],
+  bursts: ["bursts", ["requests", "every", "lasts", "cost", "callers", "shared", "runs"]],
+  edge: ["at a window's edge", ["requests", "every", "lasts", "cost", "callers", "shared", "runs"]],
+  zipf: ["mixed, by Zipf's law", ["requests", "every", "lasts", "cost", "callers", "shared", "runs"]],
+  flood: ["a flood", ["requests", "every", "lasts", "cost", "callers", "shared", "runs"]],
+  recording: ["a recording", ["recording", "shared", "runs"]],
+};
+
+const even = (requests, lasts) => ({ shape: "even", requests, every: "1s", lasts });
+const TRIES = {
+  "A window's edge": {
+    limits: [{ algorithm: "fixed-window", quota: "10/s" }, { algorithm: "token-bucket", quota: "10/s" }],
+    traffic: { shape: "edge", requests: 10, every: "1s", lasts: "4s" },
+  },
+  "40 at once each minute": {
+    limits: [{ algorithm: "token-bucket", quota: "40/min", burst: 10 }],
+    traffic: { shape: "bursts", requests: 40, every: "1min", lasts: "5min" },
+  },
+  "A little too fast": {
+    limits: [
+      { algorithm: "token-bucket", quota: "10/s", burst: 20 },
+      { algorithm: "leaky-bucket-queue", quota: "10/s", capacity: 20 },
+    ],
+    traffic: even(12, "20s"),
+  },
+  "A flood in a shared bucket": {
+    limits: [{ algorithm: "token-bucket", quota: "20/s", burst: 40 }],
+    traffic: { shape: "flood", requests: 2, every: "1s", lasts: "30s", callers: 5, shared: true },
+  },
+  "10 000 from 50 callers": {
+    limits: [{ algorithm: "token-bucket", quota: "10/s", burst: 20 }, { algorithm: "sliding-log", quota: "10/s" }],
+    traffic: { shape: "zipf", requests: 100, every: "1s", lasts: "100s", callers: 50 },
+  },
+};
+
+const $ = (id) => document.getElementById(id);
+
+function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith("on")) made[key] = value;
+    else if (value !== false && value != null) made.setAttribute(key, value === true ? "" : value);
+  }
+  made.append(...children);
+  return made;
+}
+
+/** The fields of an object as inputs; `changed` is called with each new value. */
+function inputs(names, values, prefix, changed) {
+  return names.map((name) => {
+    const id = `${prefix}-${name}`;
+    const value = values[name];
+    const common = { id, "data-field": name };
+    let input;
+    if (CHECKS.includes(name)) {
+      input = element("input", { ...common, type: "checkbox" });
+      input.checked = value === true;
+      input.onchange = () => changed(name, input.checked || undefined);
+      const text = name === "shared" ? "all callers share one bucket" : name.replaceAll("-", " ");
+      return element("label", { class: "check", for: id }, input, text);
+    }
+    if (name === "recording") {
+      input = element("textarea", { ...common, spellcheck: "false", placeholder: "seconds cost caller, one request a line" });
+      input.value = value ?? "";
+      input.oninput = () => changed(name, input.value);
+      const file = element("input", { type: "file", "aria-label": "Read a file" });
+      file.onchange = async () => {
+        if (file.files.length > 0) {
+          input.value = await file.files[0].text();
+          changed(name, input.value);
+        }
+      };
+      return element("label", { class: "wide", for: id }, "seconds, cost, caller", input, file);
+    }
+    const number = NUMBERS.includes(name) || (prefix === "traffic" && name === "requests");
+    input = element("input", { ...common, placeholder: HINTS[name] ?? "1", inputmode: number ? "numeric" : "text", autocomplete: "off" });
+    input.value = value ?? "";
+    input.oninput = () => {
+      const text = input.value.trim();
+      if (text === "") changed(name, undefined);
+      // What is no number is sent as it is: tollgate says what is wrong with it.
+      else changed(name, number && /^\d+$/.test(text) ? Number(text) : text);
+    };
+    return element("label", { for: id }, name.replaceAll("-", " "), input);
+  });
+}
+
+/** The form of one choice, which it changes; `changed` is called then. */
+class Form {
+  constructor(choice, changed) {
+    this.choice = choice;
+    this.changed = changed;
+    this.draw();
+  }
+
+  draw() {
+    const { limits } = this.choice;
+    const sets = limits.map((limit, index) => this.limit(limit, index));
+    if (limits.length < 2) {
+      const add = () => this.replaceLimits([...limits, { ...limits[0] }]);
+      sets.push(element("p", {}, element("button", { type: "button", id: "add", onclick: add }, "Put another limit beside it")));
+    }
+    $("limits").replaceChildren(...sets);
+    this.traffic();
+  }
+
+  replaceLimits(limits) {
+    this.choice.limits = limits;
+    this.draw();
+    this.changed();
+  }
+
+  limit(limit, index) {
+    const prefix = `limit${index}`;
+    const id = `${prefix}-algorithm`;
+    const options = Object.keys(ALGORITHMS).map((name) =>
+      element("option", { value: name, selected: name === limit.algorithm }, name.replaceAll("-", " ")));
+    const select = element("select", { id }, ...options);
+    select.onchange = () => {
+      const fields = ALGORITHMS[select.value];
+      const kept = Object.entries(limit).filter(([name]) => fields.includes(name));
+      const needed = fields.filter((name) => name in NEEDED).map((name) => [name, NUMBERS.includes(name) ? Number(NEEDED[name]) : NEEDED[name]]);
+      const next = { algorithm: select.value, ...Object.fromEntries(needed), ...Object.fromEntries(kept) };
+      this.replaceLimits(this.choice.limits.with(index, next));
+      $(id).focus();
+    };
+    const fields = inputs(ALGORITHMS[limit.algorithm], limit, prefix, (name, value) => {
+      if (value === undefined) delete limit[name];
+      else limit[name] = value;
+      this.changed();
+    });
+    const parts = [element("legend", {}, this.choice.limits.length > 1 ? `Limit ${index + 1}` : "Limit"),
+      element("label", { for: id }, "algorithm", select), ...fields];
+    if (index > 0) {
+      const remove = () => this.replaceLimits(this.choice.limits.slice(0, 1));
+      parts.push(element("button", { type: "button", onclick: remove }, "Take it away"));
+    }
+    return element("fieldset", {}, ...parts);
+  }
+
+  traffic() {
+    const { traffic } = this.choice;
+    const options = Object.entries(SHAPES).map(([name, [called]]) =>
+      element("option", { value: name, selected: name === traffic.shape }, called));
+    const select = element("select", { id: "traffic-shape" }, ...options);
+    select.onchange = () => {
+      const fields = SHAPES[select.value][1];
+      const kept = Object.entries(traffic).filter(([name]) => fields.includes(name));
+      this.choice.traffic = { ...Object.fromEntries(kept), shape: select.value };
+      this.traffic();
+      this.changed();
+      $("traffic-shape").focus();
+    };
+    const fields = inputs(SHAPES[traffic.shape][1], traffic, "traffic", (name, value) => {
+      if (value === undefined) delete traffic[name];
+      else traffic[name] = value;
+      this.changed();
+    });
+    $("traffic").replaceChildren(element("legend", {}, "Traffic"),
+      element("label", { for: "traffic-shape" }, "shape", select), ...fields);
+  }
+}
+
+/** The choice that the address has, or the first to try. */
+function choiceOfAddress() {
+  try {
+    const choice = JSON.parse(decodeURIComponent(location.hash.slice(1)));
+    if (choice.limits.every((limit) => limit.algorithm in ALGORITHMS) && choice.traffic.shape in SHAPES) {
+      return choice;
+    }
+  } catch {
+    // It has none.
+  }
+  return structuredClone(Object.values(TRIES)[0]);
+}
