@@ -27,6 +27,12 @@ pub trait KeysFor<Keys, Req> {
     ///
     /// The request has no key and must not pass without: it is answered with the rejection.
     fn find(&self, request: &Req) -> Result<Option<Self::Key>, Self::Rejection>;
+
+    /// What a request of this key costs, which costs so much by itself.
+    #[inline]
+    fn cost(&self, _key: &Self::Key, cost: u32) -> u32 {
+        cost
+    }
 }
 
 impl<F: KeyExtractor<Req>, Req> KeysFor<OneKey, Req> for F {

@@ -40,6 +40,7 @@
 //! | Can a request count against its address *and* its account? | [`EachOf`] |
 //! | Can each plan have numbers of its own? Can they change while the program runs? | [`choice`] |
 //! | Can limits stand in a file? | feature `serde`, and its chapter in `docs` |
+//! | Can the rules of all routes? | feature `rules`, and the same chapter |
 //! | How do I limit what is not a request? | [`RateLimiter`]; feature `local` alone is enough |
 //! | How do I test my limits? | [`clock::ManualClock`] |
 //!
@@ -71,6 +72,8 @@
 //! - `serde`: every algorithm can be deserialized from a map such as `{ quota = "20/s", burst = 40,
 //!   name = "api" }`, a tuple (and an [`EachOf`] of one) from a list of such maps, and [`Quota`]
 //!   from and to its text.
+//! - `rules` (includes `layer`, `reload` and `serde`): `rules::Rules`, a service's whole policy in
+//!   one file, replaced while it is in use.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
@@ -118,6 +121,8 @@ mod logged_once;
 pub mod observe;
 #[cfg(feature = "layer")]
 pub mod response;
+#[cfg(feature = "rules")]
+pub mod rules;
 #[cfg(feature = "layer")]
 mod store_error;
 

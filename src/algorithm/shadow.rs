@@ -67,7 +67,7 @@ mod script;
 /// # assert_eq!(told, [("hourly".to_owned(), 2, false), ("hourly".to_owned(), 2, true)]);
 /// ```
 #[derive(Debug, Clone)]
-pub struct Shadow<A>(A);
+pub struct Shadow<A>(pub(crate) A);
 
 impl<A: Algorithm> Shadow<A> {
     /// Rehearses this algorithm; for one of your own. Those of this crate have a method `shadow`.
@@ -96,16 +96,16 @@ impl<A: Algorithm> Shadow<A> {
 /// The state of a limit in shadow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShadowState<S> {
-    state: S,
+    pub(crate) state: S,
     /// Whether it would have refused what was admitted last.
-    would_refuse: bool,
+    pub(crate) would_refuse: bool,
 }
 
 /// How a limit in shadow stood right after a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShadowSnapshot<S> {
-    snapshot: S,
-    would_refuse: bool,
+    pub(crate) snapshot: S,
+    pub(crate) would_refuse: bool,
 }
 
 impl<A: Algorithm> Algorithm for Shadow<A> {

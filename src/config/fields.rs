@@ -33,46 +33,73 @@ pub(super) struct Fields {
     pub(super) wait_at_most: Option<Duration>,
     pub(super) requests: Option<u64>,
     pub(super) held_at_most: Option<Duration>,
-    algorithm: Option<String>,
-    name: Option<String>,
+    pub(super) algorithm: Option<String>,
+    pub(super) name: Option<String>,
 }
 
 impl Fields {
     /// Reads the value of this field. `false`: there is no such field, and its value is not read.
-    fn read<'de, A: MapAccess<'de>>(&mut self, field: &str, map: &mut A) -> Result<bool, A::Error> {
+    /// `of` is what the map belongs to, for messages.
+    pub(super) fn read<'de, A: MapAccess<'de>>(
+        &mut self,
+        (of, field): (&str, &str),
+        map: &mut A,
+    ) -> Result<bool, A::Error> {
         match field {
-            "algorithm" => once(&mut self.algorithm, field, map)?,
-            "quota" => once(&mut self.quota, field, map)?,
-            "burst" => once(&mut self.burst, field, map)?,
-            "capacity" => once(&mut self.capacity, field, map)?,
-            "precision" => once(&mut self.precision, field, map)?,
-            "strict" => once(&mut self.strict, field, map)?,
-            "from-first-request" => once(&mut self.from_first_request, field, map)?,
-            "interval" => once(&mut self.interval, field, map)?,
-            "wait-at-most" => once(&mut self.wait_at_most, field, map)?,
-            "requests" => once(&mut self.requests, field, map)?,
-            "held-at-most" => once(&mut self.held_at_most, field, map)?,
-            "name" => once(&mut self.name, field, map)?,
+            "algorithm" => once(&mut self.algorithm, (of, field), map)?,
+            "quota" => once(&mut self.quota, (of, field), map)?,
+            "burst" => once(&mut self.burst, (of, field), map)?,
+            "capacity" => once(&mut self.capacity, (of, field), map)?,
+            "precision" => once(&mut self.precision, (of, field), map)?,
+            "strict" => once(&mut self.strict, (of, field), map)?,
+            "from-first-request" => once(&mut self.from_first_request, (of, field), map)?,
+            "interval" => once(&mut self.interval, (of, field), map)?,
+            "wait-at-most" => once(&mut self.wait_at_most, (of, field), map)?,
+            "requests" => once(&mut self.requests, (of, field), map)?,
+            "held-at-most" => once(&mut self.held_at_most, (of, field), map)?,
+            "name" => once(&mut self.name, (of, field), map)?,
             _ => return Ok(false),
         }
         Ok(true)
     }
 }
 
-fn once<'de, T: Value, A: MapAccess<'de>>(
+/// Reads a field that may be there once.
+pub(crate) fn once<'de, T: Value, A: MapAccess<'de>>(
     slot: &mut Option<T>,
-    field: &str,
+    (of, field): (&str, &str),
     map: &mut A,
 ) -> Result<(), A::Error> {
     if slot.is_some() {
-        return Err(de::Error::custom(format_args!("`{field}` is given twice")));
+        return Err(de::Error::custom(format_args!(
+            "{of}`{field}` is given twice"
+        )));
     }
-    *slot = Some(map.next_value_seed(InField(field, PhantomData))?);
+    *slot = Some(map.next_value_seed(InField::new(of, field))?);
     Ok(())
 }
 
+/// The error about a field whose value is not read, at the place of that value.
+#[cfg(feature = "rules")]
+pub(crate) fn wrong<'de, A: MapAccess<'de>>(map: &mut A, why: fmt::Arguments<'_>) -> A::Error {
+    struct Wrong<'a>(fmt::Arguments<'a>);
+
+    impl<'de> de::DeserializeSeed<'de> for Wrong<'_> {
+        type Value = std::convert::Infallible;
+
+        fn deserialize<D: de::Deserializer<'de>>(self, _: D) -> Result<Self::Value, D::Error> {
+            Err(de::Error::custom(self.0))
+        }
+    }
+
+    match map.next_value_seed(Wrong(why)) {
+        Err(error) => error,
+        Ok(never) => match never {},
+    }
+}
+
 /// Why the algorithm cannot be built.
-pub(super) struct Reason(String);
+pub(super) struct Reason(pub(super) String);
 
 /// The value of a field that must be there.
 pub(super) fn required<R: FromFields, T: Value + Copy>(
@@ -107,7 +134,7 @@ impl<'de, R: FromFields> Visitor<'de> for MapVisitor<R> {
         let (mut fields, mut unknown) = (Fields::default(), None);
         while let Some(field) = map.next_key::<String>()? {
             let is_own = ["algorithm", "name"].contains(&&*field) || R::FIELDS.contains(&&*field);
-            if !is_own || !fields.read(&field, &mut map)? {
+            if !is_own || !fields.read(("", &field), &mut map)? {
                 map.next_value::<IgnoredAny>()?;
                 unknown.get_or_insert(field);
             } else if let Some(wrong) = fields.algorithm.as_ref().filter(|name| *name != R::NAME) {
@@ -134,7 +161,7 @@ impl<'de, R: FromFields> Visitor<'de> for MapVisitor<R> {
 }
 
 /// The fields of an algorithm, as a list for messages.
-struct FieldList(&'static [&'static str]);
+pub(super) struct FieldList(pub(super) &'static [&'static str]);
 
 impl fmt::Display for FieldList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -20,8 +20,19 @@
 //! );
 //! ```
 
+#[cfg(feature = "rules")]
+mod any;
 mod each_of;
 mod fields;
 mod quota;
 mod rules;
 mod value;
+
+#[cfg(feature = "rules")]
+pub(crate) use self::{
+    any::{AnyAlgorithm, AnyOf, AnySnapshot, AnyState, Read},
+    fields::{once, wrong},
+    value::InField,
+};
+#[cfg(all(feature = "redis", feature = "rules"))]
+pub(crate) use any::with_algorithm;

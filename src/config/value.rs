@@ -12,7 +12,7 @@ use crate::{
 
 /// The value of a field. It asks the deserializer for its own type, so that formats that know only
 /// text can convert it.
-pub(super) trait Value: Sized {
+pub(crate) trait Value: Sized {
     /// What is expected, in words.
     const EXPECTED: &'static str;
 
@@ -35,7 +35,22 @@ pub(super) trait Value: Sized {
 }
 
 /// Reads a value, and names the field in every error.
-pub(super) struct InField<'a, T>(pub(super) &'a str, pub(super) PhantomData<T>);
+pub(crate) struct InField<'a, T> {
+    /// What the field belongs to, as `rule 3: `; mostly nothing.
+    of: &'a str,
+    field: &'a str,
+    value: PhantomData<T>,
+}
+
+impl<'a, T> InField<'a, T> {
+    pub(crate) fn new(of: &'a str, field: &'a str) -> Self {
+        Self {
+            of,
+            field,
+            value: PhantomData,
+        }
+    }
+}
 
 impl<'de, T: Value> DeserializeSeed<'de> for InField<'_, T> {
     type Value = T;
@@ -49,13 +64,16 @@ impl<T: Value> Visitor<'_> for InField<'_, T> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` to be {}", self.0, T::EXPECTED)
+        write!(f, "{}`{}` to be {}", self.of, self.field, T::EXPECTED)
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
         match T::from_text(text) {
             Some(Ok(value)) => Ok(value),
-            Some(Err(error)) => Err(E::custom(format_args!("`{}`: {error}", self.0))),
+            Some(Err(error)) => Err(E::custom(format_args!(
+                "{}`{}`: {error}",
+                self.of, self.field
+            ))),
             None => Err(E::invalid_type(Unexpected::Str(text), &self)),
         }
     }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`several_limits`] | several algorithms in one check, or several keys: the address *and* the account |
 //! | [`plans`] | free and paid callers; numbers that change while the program runs |
-//! | [`limits_from_a_file`] | quotas and algorithms in TOML, JSON or YAML |
+//! | [`limits_from_a_file`] | quotas, algorithms and whole policies in TOML, YAML or JSON |
 //! | [`costs_known_afterwards`] | failed logins only, tokens of a language model, bytes sent: hold, and settle |
 //! | [`keys_from_anywhere`] | a key from the body, a handler that asks by hand, limits in a database, jail |
 //! | [`answers`] | every field and the body of an answer, asserted |

@@ -140,7 +140,7 @@ impl<T, F> fmt::Debug for FromExtension<T, F> {
 }
 
 #[cold]
-fn missing(extension: &'static str) -> MissingKey {
+pub(crate) fn missing(extension: &'static str) -> MissingKey {
     static LOGGED: Once = Once::new();
 
     LOGGED.call_once(|| {

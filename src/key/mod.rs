@@ -102,12 +102,20 @@ pub use self::{
     rejection::{MissingKey, Rejection},
     tuple::TupleRejection,
 };
+#[cfg(feature = "rules")]
+pub(crate) use from_extension::missing as missing_extension;
 #[cfg(feature = "axum")]
 pub(crate) use matched_route::matched_route;
 #[cfg(feature = "axum")]
 pub use matched_route::{MatchedRoute, RouteKey};
 #[cfg(feature = "redis")]
 pub use portable::{DigestKey, KeyParts, PortableKey};
+
+/// Without axum no request says which route it has matched.
+#[cfg(all(feature = "rules", not(feature = "axum")))]
+pub(crate) fn matched_route<B>(_request: &http::Request<B>) -> Option<&str> {
+    None
+}
 
 /// What a bucket can be found by: any `Clone + Hash + Eq` value that can be sent between threads.
 ///

@@ -76,7 +76,7 @@ where
                 };
             }
         };
-        let cost = options.cost.cost(request);
+        let cost = self.key.cost(&key, options.cost.cost(request));
         let choice = Chosen {
             limit: algorithm.choose(request),
             is_enforced: options.enforce.is_enforced(request, Some(&key)),

@@ -30,6 +30,8 @@ mod multi_key;
 mod overflow;
 mod policies;
 mod retention;
+#[cfg(feature = "rules")]
+mod rules;
 mod settle;
 mod shards;
 mod sweep;

@@ -33,8 +33,8 @@ type Admission = Box<dyn Fn(&[Member], &Bytes) -> Vec<u8> + Send + Sync>;
 /// A cost, and the keys that it is charged to.
 pub(super) struct MultiKeyQuery {
     pub(super) shared: Arc<Shared>,
-    /// The limits, and which of them have a key.
-    pub(super) limits: (TypeId, u8),
+    /// The limits, and which of them have a key; of rules, which algorithms those are.
+    pub(super) limits: (TypeId, u128),
     pub(super) queries: Vec<KeyQuery>,
     /// The time of the store's own clock; `None` if the server's counts.
     pub(super) now: Option<f64>,

@@ -20,6 +20,9 @@ use super::{
     scripts::{ScriptCache, Scripts},
 };
 
+#[cfg(feature = "rules")]
+mod rules;
+
 /// The query for the key in one place of the limit. If a place before it has the same policy, its
 /// policy id is another one: their buckets are not the same.
 fn key_query<A: Scripted, K: PortableKey>(
@@ -66,7 +69,7 @@ macro_rules! each_of {
             ) -> MultiKeyQuery {
                 let policies = [$(limits.$place.policy_id()),+];
                 let mut queries = Vec::with_capacity(policies.len());
-                let mut present = 0;
+                let mut present = 0_u128;
                 $(
                     if let Some(key) = &keys.$place {
                         present |= 1 << $place;
@@ -87,7 +90,7 @@ macro_rules! each_of {
                 query: &MultiKeyQuery,
                 answers: &Answers,
             ) -> Option<Verdict<($(Option<$Algorithm::Snapshot>,)+)>> {
-                let is_present = |place: u8| query.limits.1 & 1 << place != 0;
+                let is_present = |place: u32| query.limits.1 & 1 << place != 0;
                 let answers = match answers {
                     Answers::OneForEach(answers) => answers,
                     Answers::OneForAll(answer) => {

@@ -108,10 +108,10 @@ impl MultiKeyScripts {
     }
 }
 
-/// The scripts of algorithms, found by their types, and by which of their keys are present.
+/// The scripts of algorithms, found by their types, and by which of several they are.
 pub(super) struct ScriptCache<S> {
     time: TimeOf,
-    all: AppendOnlyMap<(TypeId, u8), S>,
+    all: AppendOnlyMap<(TypeId, u128), S>,
 }
 
 impl<S> ScriptCache<S> {
@@ -122,7 +122,7 @@ impl<S> ScriptCache<S> {
         }
     }
 
-    pub(super) fn find(&self, algorithms: (TypeId, u8), compose: impl Fn(TimeOf) -> S) -> &S {
+    pub(super) fn find(&self, algorithms: (TypeId, u128), compose: impl Fn(TimeOf) -> S) -> &S {
         let mut hasher = DefaultHasher::new();
         algorithms.hash(&mut hasher);
         let hash = hasher.finish();

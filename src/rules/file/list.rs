@@ -1,0 +1,62 @@
+//! One of something, or a list of it.
+
+use std::fmt;
+
+use serde::de::{
+    DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor,
+    value::{MapAccessDeserializer, StrDeserializer},
+};
+
+use crate::config::InField;
+
+/// Reads each value of a list, or the one value that stands in its place. `read` makes a seed that
+/// reads one; `what` says in messages what the values are.
+pub(super) struct EachIn<F> {
+    pub(super) read: F,
+    pub(super) what: String,
+}
+
+impl<'de, S: DeserializeSeed<'de>, F: Fn() -> S> DeserializeSeed<'de> for EachIn<F> {
+    type Value = Vec<S::Value>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de, S: DeserializeSeed<'de>, F: Fn() -> S> Visitor<'de> for EachIn<F> {
+    type Value = Vec<S::Value>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {
+        let one = (self.read)().deserialize(StrDeserializer::new(text))?;
+        Ok(vec![one])
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        let one = (self.read)().deserialize(MapAccessDeserializer::new(map))?;
+        Ok(vec![one])
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        let mut values = Vec::new();
+        while let Some(value) = list.next_element_seed((self.read)())? {
+            values.push(value);
+        }
+        Ok(values)
+    }
+}
+
+/// A text, of a field of something.
+pub(super) struct TextSeed<'a>(pub(super) &'a str, pub(super) &'a str);
+
+impl<'de> DeserializeSeed<'de> for TextSeed<'_> {
+    type Value = String;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<String, D::Error> {
+        InField::<String>::new(self.0, self.1).deserialize(deserializer)
+    }
+}

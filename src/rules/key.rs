@@ -1,0 +1,181 @@
+//! Whose buckets a request is charged to: which limits of which rules, and for which key.
+
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+    net::IpAddr,
+    ops::Range,
+    slice,
+    sync::Arc,
+};
+
+use crate::{algorithm::Algorithm, key::HeaderKey};
+
+use super::limit::LimitTable;
+
+/// The rules that a request has matched, and the key that each of them found in it.
+///
+/// It is what [`observe`](crate::RateLimitLayer::observe) and
+/// [`enforce`](crate::RateLimitLayer::enforce) are given. Equal ones are charged to the same
+/// buckets. Its `Debug` form has the names of the limits and the keys, with the values of header
+/// fields and extensions hidden as by [`HeaderKey`].
+#[derive(Clone)]
+pub struct RuleKey {
+    limits: Arc<LimitTable>,
+    cost: u32,
+    charges: Charges,
+}
+
+#[derive(Clone)]
+enum Charges {
+    One(Charge),
+    Several(Arc<[Charge]>),
+}
+
+/// One limit, by its number, and the key that is charged under it.
+#[derive(Clone)]
+pub(crate) struct Charge {
+    pub(crate) limit: u32,
+    pub(crate) key: KeyValue,
+}
+
+impl RuleKey {
+    /// None if there is nothing to charge.
+    pub(super) fn new(table: &Arc<LimitTable>, cost: u32, mut charges: ChargeList) -> Option<Self> {
+        let charges = match charges.len() {
+            0 => return None,
+            1 => Charges::One(charges.pop()?),
+            _ => Charges::Several(charges.into()),
+        };
+        Some(Self {
+            limits: Arc::clone(table),
+            cost,
+            charges,
+        })
+    }
+
+    /// None if there is nothing to charge.
+    #[inline]
+    pub(super) fn of_one_rule(
+        table: &Arc<LimitTable>,
+        cost: u32,
+        key: KeyValue,
+        mut limits: Range<u32>,
+    ) -> Option<Self> {
+        if limits.len() != 1 {
+            let charges = limits.map(|limit| Charge {
+                limit,
+                key: key.clone(),
+            });
+            return Self::new(table, cost, charges.collect());
+        }
+        let limit = limits.next()?;
+        Some(Self {
+            limits: Arc::clone(table),
+            cost,
+            charges: Charges::One(Charge { limit, key }),
+        })
+    }
+
+    /// What a request of this key costs.
+    #[inline]
+    pub(super) fn cost(&self) -> u32 {
+        self.cost
+    }
+
+    /// The names of the limits that the request is charged to, in the order of the file.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        (self.charges().iter()).map(|charge| self.limits.name(charge.limit))
+    }
+
+    #[inline]
+    pub(crate) fn charges(&self) -> &[Charge] {
+        match &self.charges {
+            Charges::One(charge) => slice::from_ref(charge),
+            Charges::Several(charges) => charges,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn into_limits(self) -> Arc<LimitTable> {
+        self.limits
+    }
+
+    #[inline]
+    pub(crate) fn limits(&self) -> &Arc<LimitTable> {
+        &self.limits
+    }
+}
+
+pub(super) type ChargeList = Vec<Charge>;
+
+impl PartialEq for RuleKey {
+    fn eq(&self, other: &Self) -> bool {
+        let policy = |key: &Self, charge: &Charge| key.limits.limit(charge.limit).policy_id();
+        let (own, others) = (self.charges(), other.charges());
+        own.len() == others.len()
+            && own.iter().zip(others).all(|(own, others)| {
+                own.key == others.key && policy(self, own) == policy(other, others)
+            })
+    }
+}
+
+impl Eq for RuleKey {}
+
+impl Hash for RuleKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        for charge in self.charges() {
+            self.limits.limit(charge.limit).policy_id().hash(state);
+            charge.key.hash(state);
+        }
+    }
+}
+
+impl fmt::Debug for RuleKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let charges = self.charges().iter();
+        let named = charges.map(|charge| (self.limits.name(charge.limit), &charge.key));
+        f.debug_map().entries(named).finish()
+    }
+}
+
+/// The key that a rule has found.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub enum KeyValue {
+    /// The same for everyone.
+    Everyone,
+    /// An address, or the prefix of one.
+    Address(IpAddr),
+    /// The value of a header field, of an extension, or a route.
+    Value(HeaderKey),
+    /// One for each combination.
+    Several(Arc<[KeyValue]>),
+}
+
+impl fmt::Debug for KeyValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Everyone => f.write_str("everyone"),
+            Self::Address(address) => write!(f, "{address}"),
+            Self::Value(value) => write!(f, "{value}"),
+            Self::Several(keys) => f.debug_list().entries(&**keys).finish(),
+        }
+    }
+}
+
+/// As the extractors' keys are written.
+#[cfg(feature = "redis")]
+impl crate::key::PortableKey for KeyValue {
+    fn write_to(&self, parts: &mut crate::key::KeyParts) {
+        match self {
+            Self::Everyone => {
+                parts.absent();
+            }
+            Self::Address(address) => {
+                parts.address(*address);
+            }
+            Self::Value(value) => value.write_to(parts),
+            Self::Several(keys) => keys.iter().for_each(|key| key.write_to(parts)),
+        }
+    }
+}

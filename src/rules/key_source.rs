@@ -1,0 +1,139 @@
+//! Where a rule finds its key, and the value that a plan is chosen by.
+
+use std::{any::type_name, fmt, sync::Arc};
+
+use http::{Extensions, HeaderName, Request, StatusCode};
+
+use crate::key::{
+    ClientIp, Header, HeaderKey, KeyExtractor, MissingKey, PeerIp, matched_route, missing_extension,
+};
+
+use super::key::KeyValue;
+
+/// Where a rule finds its key.
+#[derive(Debug, Clone)]
+pub(crate) enum KeySource {
+    Everyone,
+    Address(PeerIp),
+    Client(Arc<ClientIp>),
+    Route,
+    Header(Header),
+    Extension(NamedExtension, OnMissing),
+    Several(Box<[KeySource]>),
+}
+
+/// What to do with a request that has no such extension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnMissing {
+    Reject,
+    Next,
+    Share,
+}
+
+impl KeySource {
+    /// The key of a request; none if the rule does not apply to it.
+    #[inline]
+    pub(super) fn find<B>(&self, request: &Request<B>) -> Result<Option<KeyValue>, MissingKey> {
+        Ok(Some(match self {
+            Self::Everyone => KeyValue::Everyone,
+            Self::Address(by) => return Ok(by.extract(request)?.map(KeyValue::Address)),
+            Self::Client(by) => return Ok(by.extract(request)?.map(KeyValue::Address)),
+            Self::Header(by) => return Ok(by.extract(request)?.map(KeyValue::Value)),
+            Self::Route => match matched_route(request) {
+                Some(route) => KeyValue::Value(HeaderKey::from(route)),
+                None => KeyValue::Everyone,
+            },
+            Self::Extension(extension, on_missing) => {
+                match (extension.value(request.extensions()), on_missing) {
+                    (Some(value), _) => KeyValue::Value(HeaderKey::from(&*value)),
+                    (None, OnMissing::Next) => return Ok(None),
+                    (None, OnMissing::Share) => KeyValue::Everyone,
+                    (None, OnMissing::Reject) => return Err(missing_extension(extension.of)),
+                }
+            }
+            Self::Several(sources) => {
+                let mut keys = Vec::with_capacity(sources.len());
+                for source in sources {
+                    match source.find(request)? {
+                        Some(key) => keys.push(key),
+                        None => return Ok(None),
+                    }
+                }
+                KeyValue::Several(keys.into())
+            }
+        }))
+    }
+
+    /// Whether every request has such a key, or is rejected without.
+    pub(super) fn always_applies(&self) -> bool {
+        match self {
+            Self::Header(header) => !header.skips(),
+            Self::Extension(_, on_missing) => *on_missing != OnMissing::Next,
+            Self::Several(sources) => sources.iter().all(Self::always_applies),
+            _ => true,
+        }
+    }
+}
+
+type ReadExtension = dyn Fn(&Extensions) -> Option<String> + Send + Sync;
+
+/// What a request carries in its extensions, under the name that a file knows it by.
+#[derive(Clone)]
+pub(crate) struct NamedExtension {
+    read: Arc<ReadExtension>,
+    of: &'static str,
+}
+
+impl NamedExtension {
+    pub(super) fn new<T, V>(value: impl Fn(&T) -> V + Send + Sync + 'static) -> Self
+    where
+        T: Send + Sync + 'static,
+        V: fmt::Display,
+    {
+        Self {
+            read: Arc::new(move |extensions| Some(value(extensions.get()?).to_string())),
+            of: type_name::<T>(),
+        }
+    }
+
+    fn value(&self, extensions: &Extensions) -> Option<String> {
+        (self.read)(extensions)
+    }
+}
+
+impl fmt::Debug for NamedExtension {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.of)
+    }
+}
+
+/// The value that a request's plan is chosen by.
+#[derive(Debug, Clone)]
+pub(crate) enum PlanSource {
+    Header(HeaderName),
+    Extension(NamedExtension),
+}
+
+impl PlanSource {
+    /// Calls the closure with the value, if the request has one, and only one.
+    pub(super) fn with_value<B, T>(
+        &self,
+        request: &Request<B>,
+        choose: impl FnOnce(&str) -> Option<T>,
+    ) -> Option<T> {
+        match self {
+            Self::Header(name) => {
+                let mut values = request.headers().get_all(name).iter();
+                let value = values.next().filter(|_| values.next().is_none())?;
+                choose(value.to_str().ok()?)
+            }
+            Self::Extension(extension) => choose(&extension.value(request.extensions())?),
+        }
+    }
+}
+
+/// The answer to a request that no rule is for, if the file refuses those.
+#[cold]
+pub(super) fn no_rule() -> MissingKey {
+    MissingKey::new(StatusCode::FORBIDDEN, "no rule is for this request")
+}

@@ -1,0 +1,284 @@
+//! The buckets of rules: those of all limits that apply to a request, decided together.
+//!
+//! Where there are several, their locks are taken in the order of their policies, whatever the
+//! order of the rules. So no two threads wait for each other.
+
+use std::{borrow::Cow, future::Pending, sync::Arc};
+
+use arrayvec::ArrayVec;
+
+use crate::{
+    algorithm::{Algorithm, ShadowState, member_snapshot},
+    clock::{Clock, Timestamp},
+    config::AnyState,
+    rules::{Charge, KeyValue, MAX_LIMITS, RuleKey, RuleLimit, RuleLimits, RuleSnapshot},
+    store::{Answer, AsKey, Decided, Store, Verdict, Written},
+};
+
+use super::{
+    LocalBuckets, LocalStore, call::Call, deferred_drop::DeferredDrops, policies::Policies,
+    table::Table,
+};
+
+type State = ShadowState<AnyState>;
+type Snapshot = <RuleLimit as Algorithm>::Snapshot;
+
+impl LocalBuckets<RuleKey> for RuleLimits {
+    type Tables = Policies<KeyValue, State>;
+}
+
+/// One of the limits that apply to a request.
+struct Asked<'a> {
+    /// Its place among them.
+    place: usize,
+    call: Call<'a, RuleLimit>,
+    table: &'a Table<KeyValue, State>,
+    key: &'a KeyValue,
+}
+
+/// A limit with its state, while that is locked.
+struct Locked<'a> {
+    place: usize,
+    limit: &'a RuleLimit,
+    state: &'a mut State,
+}
+
+/// What was decided under the locks.
+struct Done {
+    admitted: bool,
+    snapshots: ArrayVec<(usize, Snapshot), MAX_LIMITS>,
+}
+
+type Drops = DeferredDrops<KeyValue, State>;
+
+/// Takes the locks of these limits, one inside the other, and decides under them.
+fn under_locks<'a>(
+    asked: &[Asked<'_>],
+    drops: &mut [Drops],
+    sweeps: &mut [bool],
+    locked: ArrayVec<Locked<'a>, MAX_LIMITS>,
+    decide: &mut dyn FnMut(ArrayVec<Locked<'_>, MAX_LIMITS>) -> (bool, Done),
+) -> (bool, Done) {
+    let (Some((next, asked)), Some((own_drops, drops)), Some((sweep, sweeps))) = (
+        asked.split_first(),
+        drops.split_first_mut(),
+        sweeps.split_first_mut(),
+    ) else {
+        return decide(locked);
+    };
+    let mut key = Some(Cow::Borrowed(next.key));
+    let call = next.call;
+    let ((is_charged, done), sweep_is_due) =
+        next.table.with_state(&mut key, call, own_drops, |state| {
+            // These borrows are shorter than those of the locks before.
+            let mut locked: ArrayVec<Locked<'_>, MAX_LIMITS> = locked;
+            if let Some(state) = state {
+                locked.push(Locked {
+                    place: next.place,
+                    limit: call.algorithm,
+                    state,
+                });
+            }
+            let (is_charged, done) = under_locks(asked, drops, sweeps, locked, decide);
+            (is_charged, (is_charged, done))
+        });
+    *sweep = sweep_is_due;
+    (is_charged, done)
+}
+
+/// Decides about limits whose states are locked.
+fn decide_locked(
+    mut locked: ArrayVec<Locked<'_>, MAX_LIMITS>,
+    cost: u32,
+    now: Timestamp,
+) -> (bool, Done) {
+    for Locked { limit, state, .. } in &mut locked {
+        limit.mend(state, now);
+    }
+    let admitted = (locked.iter()).all(|locked| locked.limit.judge(locked.state, cost, now));
+    let is_charged = admitted && cost > 0;
+    let snapshots = locked.into_iter().map(
+        |Locked {
+             place,
+             limit,
+             state,
+         }| {
+            if is_charged {
+                limit.charge(state, cost, now);
+            }
+            (place, member_snapshot(limit, state, cost, admitted, now))
+        },
+    );
+    let snapshots = snapshots.collect();
+    (
+        is_charged,
+        Done {
+            admitted,
+            snapshots,
+        },
+    )
+}
+
+impl<C: Clock> LocalStore<RuleLimits, RuleKey, C> {
+    /// The table of a limit.
+    #[inline]
+    fn of(&self, limit: &RuleLimit) -> &Table<KeyValue, State> {
+        self.tables.table(limit)
+    }
+
+    fn decide_several(&self, key: RuleKey, cost: u32) -> Verdict<RuleSnapshot> {
+        let now = self.clock.now();
+        let charges = key.charges();
+        let mut asked: ArrayVec<_, MAX_LIMITS> = (charges.iter().enumerate())
+            .map(|(place, Charge { limit, key: value })| {
+                let algorithm = key.limits().limit(*limit);
+                Asked {
+                    place,
+                    call: Call {
+                        algorithm,
+                        cost,
+                        now,
+                    },
+                    table: self.of(algorithm),
+                    key: value,
+                }
+            })
+            .collect();
+        asked.sort_unstable_by_key(|asked| asked.call.algorithm.policy_id().as_u64());
+        let mut drops: ArrayVec<_, MAX_LIMITS> = asked.iter().map(|_| Drops::new()).collect();
+        let mut sweeps = [false; MAX_LIMITS];
+        let (_, done) = under_locks(
+            &asked,
+            &mut drops,
+            &mut sweeps,
+            ArrayVec::new(),
+            &mut |locked| decide_locked(locked, cost, now),
+        );
+        for (asked, sweep_is_due) in asked.iter().zip(sweeps) {
+            asked.table.after_a_decision(asked.call, sweep_is_due);
+        }
+        let mut snapshots = done.snapshots;
+        snapshots.sort_unstable_by_key(|(place, _)| *place);
+        let stood = snapshots.into_iter().zip(charges);
+        let stood: ArrayVec<_, MAX_LIMITS> = stood
+            .map(|((_, snapshot), charge)| (charge.limit, snapshot))
+            .collect();
+        drop(asked);
+        Verdict {
+            admitted: done.admitted,
+            snapshot: RuleSnapshot::several(key.into_limits(), stood),
+        }
+    }
+
+    /// Calls the closure with each limit of a key: its number, its table, its key, and the call.
+    fn each(
+        &self,
+        key: &RuleKey,
+        cost: u32,
+        mut does: impl FnMut(&Table<KeyValue, State>, &Charge, Call<'_, RuleLimit>),
+    ) {
+        let now = self.clock.now();
+        for charge in key.charges() {
+            let algorithm = key.limits().limit(charge.limit);
+            let call = Call {
+                algorithm,
+                cost,
+                now,
+            };
+            does(self.of(algorithm), charge, call);
+        }
+    }
+}
+
+impl<C: Clock> Store<RuleLimits, RuleKey> for LocalStore<RuleLimits, RuleKey, C> {
+    type Deciding = Pending<Decided<RuleLimits>>;
+    type Writing = Pending<Written>;
+
+    #[inline]
+    fn decide<Q: AsKey<RuleKey> + ?Sized>(
+        &self,
+        _limits: &RuleLimits,
+        key: &Q,
+        cost: u32,
+    ) -> Answer<Decided<RuleLimits>, Self::Deciding> {
+        let key = key.to_owned();
+        let [Charge { limit, key: value }] = key.charges() else {
+            return Answer::Now(Ok(self.decide_several(key, cost)));
+        };
+        let (number, limit) = (*limit, key.limits().limit(*limit));
+        let table = self.of(limit);
+        let verdict = match table.decide_known(limit, value, cost, || self.clock.now()) {
+            Ok(verdict) => verdict,
+            Err(unknown) => table.decide_new(unknown, limit, value, cost),
+        };
+        Answer::Now(Ok(Verdict {
+            admitted: verdict.admitted,
+            snapshot: RuleSnapshot::one(key.into_limits(), (number, verdict.snapshot)),
+        }))
+    }
+
+    fn peek<Q: AsKey<RuleKey> + ?Sized>(
+        &self,
+        _limits: &RuleLimits,
+        key: &Q,
+        cost: u32,
+    ) -> Answer<Decided<RuleLimits>, Self::Deciding> {
+        let key = key.to_owned();
+        let (mut admitted, mut stood) = (true, Vec::new());
+        self.each(&key, cost, |table, charge, call| {
+            let verdict = table.peek(&charge.key, call);
+            admitted &= verdict.admitted;
+            stood.push((charge.limit, verdict.snapshot));
+        });
+        let snapshot = RuleSnapshot::several(key.into_limits(), stood);
+        Answer::Now(Ok(Verdict { admitted, snapshot }))
+    }
+
+    fn refund<Q: AsKey<RuleKey> + ?Sized>(
+        &self,
+        _limits: &RuleLimits,
+        key: &Q,
+        cost: u32,
+    ) -> Answer<Written, Self::Writing> {
+        self.each(&key.to_owned(), cost, |table, charge, call| {
+            table.refund(&charge.key, call);
+        });
+        Answer::Now(Ok(()))
+    }
+
+    fn debit<Q: AsKey<RuleKey> + ?Sized>(
+        &self,
+        _limits: &RuleLimits,
+        key: &Q,
+        units: u32,
+    ) -> Answer<Written, Self::Writing> {
+        self.each(&key.to_owned(), units, |table, charge, call| {
+            table.debit(&charge.key, call, &mut Drops::new());
+        });
+        Answer::Now(Ok(()))
+    }
+
+    fn reset<Q: AsKey<RuleKey> + ?Sized>(
+        &self,
+        _limits: &RuleLimits,
+        key: &Q,
+    ) -> Answer<Written, Self::Writing> {
+        self.each(&key.to_owned(), 0, |table, charge, call| {
+            table.reset(&charge.key, call.algorithm, &mut Drops::new());
+        });
+        Answer::Now(Ok(()))
+    }
+
+    fn buckets_id(&self) -> usize {
+        Arc::as_ptr(&self.tables).addr()
+    }
+
+    fn withdraw(&self, _limits: &RuleLimits, key: &RuleKey, admission: &RuleSnapshot, cost: u32) {
+        let mut snapshots = admission.each();
+        self.each(key, cost, |table, charge, call| {
+            if let Some((_, snapshot)) = snapshots.next() {
+                table.withdraw(&charge.key, snapshot, call);
+            }
+        });
+    }
+}

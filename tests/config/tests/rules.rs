@@ -1,0 +1,518 @@
+//! Rules in a file: which of them apply to a request, and what they charge.
+
+use std::{convert::Infallible, net::SocketAddr, time::Duration};
+
+use axum::{
+    Router,
+    body::Body,
+    extract::Request,
+    http::{Method, Response, StatusCode},
+    routing::any,
+};
+use tollgate::{
+    RateLimitLayer, RateLimiter, Timestamp,
+    algorithm::FixedWindow,
+    clock::ManualClock,
+    observe::Event,
+    rules::{RuleKey, Rules},
+    store::{EitherStore, LocalStore},
+};
+use tower::{Layer, ServiceExt, service_fn, util::BoxCloneSyncService};
+
+#[derive(Clone)]
+struct User(u64);
+
+#[derive(Clone)]
+struct Plan(&'static str);
+
+type Service = BoxCloneSyncService<Request, Response<Body>, Infallible>;
+
+/// A service behind these rules.
+struct Limited {
+    rules: Rules,
+    clock: ManualClock,
+    service: Service,
+}
+
+fn empty_rules() -> Rules {
+    Rules::new()
+        .extension("user", |user: &User| user.0)
+        .extension("plan", |plan: &Plan| plan.0)
+}
+
+async fn answer(_: Request) -> Result<Response<Body>, Infallible> {
+    Ok(Response::new(Body::empty()))
+}
+
+impl Limited {
+    fn by(toml: &str) -> Self {
+        let rules = empty_rules();
+        rules
+            .replace(toml::Deserializer::parse(toml).unwrap())
+            .unwrap();
+        let clock = ManualClock::at(Timestamp::from_micros(1_700_000_000_000_000));
+        let store = LocalStore::builder().clock(clock.clone()).build();
+        let layer = RateLimitLayer::new(rules.clone(), store, rules.clone());
+        let service = BoxCloneSyncService::new(layer.layer(service_fn(answer)));
+        Self {
+            rules,
+            clock,
+            service,
+        }
+    }
+
+    fn replace(&self, toml: &str) -> Result<(), toml::de::Error> {
+        self.rules.replace(toml::Deserializer::parse(toml)?)
+    }
+
+    async fn ask(&self, request: Request) -> Response<Body> {
+        self.service.clone().oneshot(request).await.unwrap()
+    }
+
+    /// How many of so many requests are let through.
+    async fn admitted(&self, of: u32, request: impl Fn() -> Request) -> u32 {
+        let mut admitted = 0;
+        for _ in 0..of {
+            admitted += u32::from(self.ask(request()).await.status() == 200);
+        }
+        admitted
+    }
+
+    /// How many of ten are let through.
+    async fn of_ten(&self, method: &str, path: &str) -> u32 {
+        self.admitted(10, || request(method, path)).await
+    }
+}
+
+fn request(method: &str, path: &str) -> Request {
+    from([192, 0, 2, 1], method, path)
+}
+
+fn from(address: [u8; 4], method: &str, path: &str) -> Request {
+    Request::builder()
+        .method(Method::from_bytes(method.as_bytes()).unwrap())
+        .uri(path)
+        .extension(SocketAddr::from((address, 4711)))
+        .body(Body::empty())
+        .unwrap()
+}
+
+fn with_header(name: &'static str, value: &str) -> Request {
+    let mut request = request("GET", "/");
+    request.headers_mut().insert(name, value.parse().unwrap());
+    request
+}
+
+fn with<T: Clone + Send + Sync + 'static>(extension: T) -> Request {
+    let mut request = request("GET", "/");
+    request.extensions_mut().insert(extension);
+    request
+}
+
+/// A rule of this name and these fields, with so many requests a day.
+fn rule(name: &str, fields: &str, a_day: u32) -> String {
+    let limit = format!("{{ algorithm = \"fixed-window\", quota = \"{a_day}/day\" }}");
+    format!("[[rules]]\nname = \"{name}\"\n{fields}\nlimit = {limit}\n")
+}
+
+const EVERYONE: &str = "key = \"everyone\"";
+
+fn routes(routes: &str) -> String {
+    format!("{EVERYONE}\nroutes = {routes}")
+}
+
+#[tokio::test]
+async fn the_first_rule_that_matches_applies_and_what_none_is_for_passes() {
+    let limited = Limited::by(
+        &[
+            rule("login", &routes(r#"["POST /login"]"#), 2),
+            rule(
+                "users",
+                &routes(r#"["GET,DELETE /users/{id}", "/admin/{*rest}"]"#),
+                3,
+            ),
+            rule("writes", &routes(r#"["POST", "PUT"]"#), 4),
+        ]
+        .concat(),
+    );
+    assert_eq!(limited.of_ten("POST", "/login").await, 2);
+    assert_eq!(limited.of_ten("GET", "/login").await, 10);
+    assert_eq!(limited.of_ten("DELETE", "/users/7").await, 3);
+    assert_eq!(limited.of_ten("GET", "/users/8").await, 0);
+    assert_eq!(limited.of_ten("PURGE", "/admin/a/b").await, 0);
+    assert_eq!(limited.of_ten("GET", "/users/7/photo").await, 10);
+    assert_eq!(limited.of_ten("POST", "/users/7").await, 4);
+    assert_eq!(limited.of_ten("PUT", "/").await, 0);
+}
+
+#[tokio::test]
+async fn head_is_limited_as_get_is_unless_a_rule_before_is_for_it() {
+    let limited = Limited::by(&rule("get", &routes(r#"["GET /"]"#), 2));
+    assert_eq!(limited.of_ten("HEAD", "/").await, 2);
+    let head = rule("head", &routes(r#"["HEAD /"]"#), 5);
+    let limited = Limited::by(&[head, rule("get", &routes(r#"["GET /"]"#), 2)].concat());
+    assert_eq!(limited.of_ten("HEAD", "/").await, 5);
+    assert_eq!(limited.of_ten("GET", "/").await, 2);
+}
+
+#[tokio::test]
+async fn a_file_may_refuse_what_no_rule_is_for() {
+    let limited = Limited::by(
+        &[
+            "unmatched = \"refuse\"\n",
+            &rule("home", &routes(r#"["/"]"#), 100),
+        ]
+        .concat(),
+    );
+    assert_eq!(limited.ask(request("GET", "/")).await.status(), 200);
+    assert_eq!(
+        limited.ask(request("GET", "/other")).await.status(),
+        StatusCode::FORBIDDEN
+    );
+}
+
+#[tokio::test]
+async fn before_a_file_was_read_every_request_passes() {
+    let limited = Limited::by("");
+    assert_eq!(limited.of_ten("GET", "/").await, 10);
+}
+
+#[tokio::test]
+async fn all_rules_that_match_apply_and_none_is_charged_if_one_refuses() {
+    let limited = Limited::by(
+        &[
+            "match = \"all\"\n",
+            &rule("narrow", &routes(r#"["/a/{x}"]"#), 2),
+            &rule("wide", EVERYONE, 5),
+            &rule("other", &routes(r#"["/{x}/b"]"#), 4),
+        ]
+        .concat(),
+    );
+    let response = limited.ask(request("GET", "/a/b")).await;
+    let policies = response.headers()["ratelimit-policy"].to_str().unwrap();
+    let names: Vec<_> = policies.split('"').skip(1).step_by(2).collect();
+    assert_eq!(names, ["narrow", "wide", "other"]);
+    assert_eq!(limited.of_ten("GET", "/a/c").await, 1);
+    // The refused ones were charged to no rule.
+    assert_eq!(limited.of_ten("GET", "/c/d").await, 3);
+    assert_eq!(limited.of_ten("GET", "/c/b").await, 0);
+    limited.clock.advance(Duration::from_secs(86_400));
+    assert_eq!(limited.of_ten("GET", "/c/b").await, 4);
+}
+
+#[tokio::test]
+async fn in_a_router_a_rule_is_for_the_route_however_a_path_is_spelled() {
+    let rules = empty_rules();
+    let file = [
+        rule("photo", &routes(r#"["/users/{user}/photo"]"#), 2),
+        rule("users", &routes(r#"["/users/{*rest}"]"#), 3),
+    ];
+    rules
+        .replace(toml::Deserializer::parse(&file.concat()).unwrap())
+        .unwrap();
+    let app: Router = Router::new()
+        .route("/users/{id}/photo", any(async || ""))
+        .route("/users/{id}/{*more}", any(async || ""))
+        .route("/login", any(async || ""))
+        .layer(RateLimitLayer::new(rules.clone(), LocalStore::new(), rules));
+    let ask = async |path: &str| {
+        let response = app.clone().oneshot(request("GET", path)).await.unwrap();
+        response.status().as_u16()
+    };
+    assert_eq!(
+        [ask("/users/1/photo").await, ask("/users/%31/photo").await],
+        [200, 200]
+    );
+    assert_eq!(ask("/users/2/photo").await, 429);
+    // Another route to the router.
+    assert_eq!(
+        [ask("/users/2/%70hoto").await, ask("/users/1/a/b").await],
+        [200, 200]
+    );
+    assert_eq!(
+        [ask("/users/1/a").await, ask("/users/1/b").await],
+        [200, 429]
+    );
+    assert_eq!(ask("/login").await, 200);
+}
+
+#[tokio::test]
+async fn each_key_finds_whose_bucket_it_is() {
+    let keyed = |key: &str| {
+        let proxies = "proxies = { header = \"x-forwarded-for\", trusted = [\"10.0.0.0/8\"] }\n";
+        Limited::by(&[proxies, &rule("r", &format!("key = {key}"), 1)].concat())
+    };
+    let same = async |key: &str, one: Request, other: Request| {
+        let limited = keyed(key);
+        assert_eq!(limited.ask(one).await.status(), 200);
+        limited.ask(other).await.status() == 429
+    };
+    let address = |last| from([192, 0, 2, last], "GET", "/");
+    assert!(same("\"everyone\"", address(1), address(2)).await);
+    assert!(!same("\"address\"", address(1), address(2)).await);
+    assert!(same("\"address\"", address(1), address(1)).await);
+    let proxied = |client: &str| {
+        let mut request = from([10, 0, 0, 1], "GET", "/");
+        request
+            .headers_mut()
+            .insert("x-forwarded-for", client.parse().unwrap());
+        request
+    };
+    assert!(same("\"client\"", proxied("192.0.2.7"), address(7)).await);
+    assert!(!same("\"client\"", proxied("192.0.2.7"), proxied("192.0.2.8")).await);
+    let header = "{ header = \"x-key\" }";
+    assert!(same(header, with_header("x-key", "a"), with_header("x-key", "a")).await);
+    assert!(!same(header, with_header("x-key", "a"), with_header("x-key", "b")).await);
+    let user = "{ extension = \"user\" }";
+    assert!(same(user, with(User(1)), with(User(1))).await);
+    assert!(!same(user, with(User(1)), with(User(2))).await);
+    let both = "[\"address\", { extension = \"user\" }]";
+    assert!(same(both, with(User(1)), with(User(1))).await);
+    assert!(!same(both, with(User(1)), with(User(2))).await);
+}
+
+#[tokio::test]
+async fn a_request_without_the_key_is_rejected_shares_a_bucket_or_goes_to_the_next_rule() {
+    for (source, status) in [("header = \"x-key\"", 400), ("extension = \"user\"", 500)] {
+        let by = |missing: &str| {
+            let key = format!("key = {{ {source}{missing} }}");
+            Limited::by(&[rule("first", &key, 2), rule("last", EVERYONE, 3)].concat())
+        };
+        let first = format!("key = {{ {source} }}");
+        let alone = Limited::by(&rule("first", &first, 2));
+        assert_eq!(
+            alone.ask(request("GET", "/")).await.status(),
+            status,
+            "{source}"
+        );
+        let shared = Limited::by(&rule(
+            "first",
+            &format!("key = {{ {source}, missing = \"shared\" }}"),
+            2,
+        ));
+        assert_eq!(shared.of_ten("GET", "/").await, 2, "{source}");
+        let next = by(", missing = \"next\"");
+        assert_eq!(next.of_ten("GET", "/").await, 3, "{source}");
+        let in_shadow = Limited::by(&rule("first", &format!("{first}\nshadow = true"), 2));
+        assert_eq!(in_shadow.of_ten("GET", "/").await, 10, "{source}");
+    }
+}
+
+#[tokio::test]
+async fn a_rule_charges_its_cost_or_that_of_the_route() {
+    let limited = Limited::by(&rule(
+        "r",
+        &format!(
+            "{}\ncost = 2",
+            routes(r#"["/a", { route = "/b/{x}", cost = 5 }]"#)
+        ),
+        15,
+    ));
+    assert_eq!(limited.admitted(2, || request("GET", "/b/1")).await, 2);
+    assert_eq!(limited.of_ten("GET", "/a").await, 2);
+    let nothing = Limited::by(&rule("r", &format!("{EVERYONE}\ncost = 0"), 0));
+    assert_eq!(nothing.of_ten("GET", "/").await, 10);
+}
+
+#[tokio::test]
+async fn all_limits_of_a_rule_admit_or_none_is_charged() {
+    let limited = Limited::by(
+        r#"
+        [[rules]]
+        name = "login"
+        key = "address"
+        limit = [
+            { name = "spacing", algorithm = "min-interval", interval = "1s" },
+            { name = "daily", algorithm = "fixed-window", quota = "2/day" },
+        ]
+        "#,
+    );
+    assert_eq!(limited.of_ten("GET", "/").await, 1);
+    limited.clock.advance(Duration::from_secs(1));
+    assert_eq!(limited.of_ten("GET", "/").await, 1);
+    limited.clock.advance(Duration::from_secs(1));
+    let refused = limited.ask(request("GET", "/")).await;
+    assert!(
+        refused.headers()["ratelimit"]
+            .to_str()
+            .unwrap()
+            .starts_with("\"daily\"")
+    );
+}
+
+#[tokio::test]
+async fn a_rule_in_shadow_refuses_nobody_and_is_told_to_the_observer() {
+    let file = |shadow: bool| {
+        [
+            "match = \"all\"\n",
+            &rule("tried", &format!("{EVERYONE}\nshadow = {shadow}"), 2),
+            &rule("enforced", EVERYONE, 5),
+        ]
+        .concat()
+    };
+    let rules = empty_rules();
+    rules
+        .replace(toml::Deserializer::parse(&file(true)).unwrap())
+        .unwrap();
+    let (told, events) = std::sync::mpsc::channel();
+    let store = LocalStore::new();
+    let layer = RateLimitLayer::new(rules.clone(), store, rules.clone()).observe(
+        move |event: &Event<'_, RuleKey>| {
+            let mut shadows = Vec::new();
+            event.describe_shadows(&mut |policy, refuses| {
+                shadows.push((policy.policy().to_owned(), refuses))
+            });
+            told.send((format!("{:?}", event.key().unwrap()), shadows))
+                .unwrap();
+        },
+    );
+    let service = layer.layer(service_fn(answer));
+    let ask = async || service.clone().oneshot(request("GET", "/")).await.unwrap();
+    for would_refuse in [false, false, true] {
+        let response = ask().await;
+        assert_eq!(response.status(), 200);
+        assert!(
+            !response.headers()["ratelimit"]
+                .to_str()
+                .unwrap()
+                .contains("tried")
+        );
+        let (key, shadows) = events.recv().unwrap();
+        assert_eq!(key, r#"{"tried": everyone, "enforced": everyone}"#);
+        assert_eq!(shadows, [("tried".to_owned(), would_refuse)]);
+    }
+    // It keeps its count.
+    rules
+        .replace(toml::Deserializer::parse(&file(false)).unwrap())
+        .unwrap();
+    assert_eq!(ask().await.status(), 429);
+}
+
+#[tokio::test]
+async fn a_plan_is_chosen_by_a_value_of_the_request_and_the_count_goes_with_the_caller() {
+    for (by, gold) in [
+        ("header = \"x-plan\"", with_header("x-plan", "gold")),
+        ("extension = \"plan\"", with(Plan("gold"))),
+    ] {
+        let limited = Limited::by(&format!(
+            r#"
+            [[rules]]
+            name = "daily"
+            key = "address"
+            limit = {{ algorithm = "fixed-window", quota = "2/day" }}
+            [rules.plans]
+            by = {{ {by} }}
+            [rules.plans.limits]
+            gold = {{ algorithm = "fixed-window", quota = "5/day" }}
+            silver = {{ algorithm = "fixed-window", quota = "3/day" }}
+            "#
+        ));
+        assert_eq!(limited.of_ten("GET", "/").await, 2);
+        let (parts, _) = gold.into_parts();
+        let gold = || Request::from_parts(parts.clone(), Body::empty());
+        assert_eq!(limited.admitted(10, gold).await, 3);
+        // A value that no plan has.
+        let other = from([192, 0, 2, 9], "GET", "/");
+        assert_eq!(limited.ask(other).await.status(), 200);
+    }
+}
+
+#[tokio::test]
+async fn every_algorithm_can_stand_in_a_file() {
+    for limit in [
+        r#"{ algorithm = "token-bucket", quota = "2/day", burst = 2 }"#,
+        r#"{ algorithm = "gcra", quota = "2/day", burst = 2 }"#,
+        r#"{ algorithm = "leaky-bucket", quota = "2/day", capacity = 2 }"#,
+        r#"{ algorithm = "leaky-bucket-queue", quota = "1000/s", capacity = 2 }"#,
+        r#"{ algorithm = "fixed-window", quota = "2/day", from-first-request = true }"#,
+        r#"{ algorithm = "sliding-log", quota = "2/day" }"#,
+        r#"{ algorithm = "sliding-window", quota = "2/day" }"#,
+        r#"{ algorithm = "sliding-buckets", quota = "2/day", precision = "1h" }"#,
+        r#"{ algorithm = "min-interval", interval = "1h" }"#,
+        r#"{ algorithm = "token-bucket", quota = "1000/s", burst = 1, wait-at-most = "1ms" }"#,
+        r#"{ algorithm = "gcra", quota = "1000/s", burst = 1, wait-at-most = "1ms" }"#,
+        r#"{ algorithm = "leaky-bucket", quota = "1000/s", capacity = 1, wait-at-most = "1ms" }"#,
+    ] {
+        let most = if limit.contains("min-interval") { 1 } else { 2 };
+        for shadow in [false, true] {
+            let file = format!("name = 'r'\nkey = 'address'\nshadow = {shadow}\nlimit = {limit}");
+            let limited = Limited::by(&format!("[[rules]]\n{file}"));
+            let expected = if shadow { 10 } else { most };
+            assert_eq!(limited.of_ten("GET", "/").await, expected, "{file}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_count_is_lost_when_the_file_changes_or_is_wrong() {
+    let [a, b] = [("a", "/a"), ("b", "/b")]
+        .map(|(name, path)| move |a_day| rule(name, &routes(&format!("[\"{path}\"]")), a_day));
+    let limited = Limited::by(&[a(3), b(3)].concat());
+    assert_eq!(limited.admitted(2, || request("GET", "/a")).await, 2);
+    assert_eq!(limited.admitted(1, || request("GET", "/b")).await, 1);
+    for file in [
+        [b(3), a(3)].concat(),
+        [a(3), b(3)].concat(),
+        // It disappears, and returns.
+        b(3),
+        [b(3), a(3)].concat(),
+    ] {
+        limited.replace(&file).unwrap();
+    }
+    limited.replace("[[rules]]\nname = 'a'").unwrap_err();
+    limited.replace("[[rules").unwrap_err();
+    assert_eq!(limited.of_ten("GET", "/a").await, 1);
+    assert_eq!(limited.of_ten("GET", "/b").await, 2);
+    limited.replace(&[a(7), b(0)].concat()).unwrap();
+    assert_eq!(limited.of_ten("GET", "/a").await, 4);
+    assert_eq!(limited.of_ten("GET", "/b").await, 0);
+    // Its own bucket: an algorithm does not read another one's state.
+    limited
+        .replace(&a(7).replace("fixed-window", "sliding-log"))
+        .unwrap();
+    assert_eq!(limited.of_ten("GET", "/a").await, 7);
+    limited.replace(&a(9)).unwrap();
+    assert_eq!(limited.of_ten("GET", "/a").await, 2);
+}
+
+#[tokio::test]
+async fn over_one_of_two_stores_rules_are_the_same() {
+    let rules = empty_rules();
+    rules
+        .replace(toml::Deserializer::parse(&rule("r", EVERYONE, 2)).unwrap())
+        .unwrap();
+    let store: EitherStore<LocalStore<_, _>, LocalStore<_, _>> =
+        EitherStore::Right(LocalStore::new());
+    let layer = RateLimitLayer::new(rules.clone(), store, rules);
+    let smaller = FixedWindow::new("1/day".parse().unwrap()).named("smaller");
+    let layer = layer
+        .on_store_error(RateLimiter::new(smaller, LocalStore::new()))
+        .enforce(|_: &Request, key: Option<&RuleKey>| key.unwrap().names().eq(["r"]));
+    let service = layer.layer(service_fn(answer));
+    for status in [200, 200, 429] {
+        let response = service.clone().oneshot(request("GET", "/")).await.unwrap();
+        assert_eq!(response.status(), status);
+    }
+}
+
+#[tokio::test]
+async fn the_cost_of_the_layer_multiplies_that_of_the_rule_and_the_observer_is_told() {
+    let rules = empty_rules();
+    let file = rule("r", &format!("{EVERYONE}\ncost = 3"), 20);
+    rules
+        .replace(toml::Deserializer::parse(&file).unwrap())
+        .unwrap();
+    let (told, costs) = std::sync::mpsc::channel();
+    let layer = RateLimitLayer::new(rules.clone(), LocalStore::new(), rules)
+        .cost(2)
+        .observe(move |event: &Event<'_, RuleKey>| told.send(event.cost()).unwrap());
+    let service = layer.layer(service_fn(answer));
+    let response = service.oneshot(request("GET", "/")).await.unwrap();
+    assert!(
+        response.headers()["ratelimit"]
+            .to_str()
+            .unwrap()
+            .contains(";r=14;")
+    );
+    assert_eq!(costs.recv(), Ok(6));
+}
