@@ -370,9 +370,23 @@ mod tests {
         let twice = rows.iter().filter(|row| row["worst"] == 20);
         let twice: Vec<_> = twice.map(|row| row["rust"].as_str().unwrap()).collect();
         assert_eq!(twice, ["FixedWindow::new(Quota::per_second(10))"]);
-        for row in rows {
-            let bound = row["bound"]["most"].as_u64().unwrap();
-            assert!(row["worst"].as_u64().unwrap() <= bound, "{row}");
+    }
+
+    #[test]
+    fn no_span_of_any_traffic_passes_the_bound_of_any_algorithm() {
+        for shape in ["even", "bursts", "edge", "zipf", "flood"] {
+            for (requests, cost) in [(3, 1), (10, 1), (13, 3), (40, 2)] {
+                let traffic = json!({
+                    "shape": shape, "requests": requests, "every": "1s", "lasts": "8s",
+                    "cost": cost, "callers": 3, "shared": true, "runs": "350ms",
+                });
+                let question =
+                    json!({ "ask": "compare", "quota": "10/s", "burst": 7, "traffic": traffic });
+                for row in asked(question)["rows"].as_array().unwrap() {
+                    let bound = row["bound"]["most"].as_u64().unwrap();
+                    assert!(row["worst"].as_u64().unwrap() <= bound, "{shape}: {row}");
+                }
+            }
         }
     }
 

@@ -122,7 +122,7 @@ class Form {
     const sets = limits.map((limit, index) => this.limit(limit, index));
     if (limits.length < 2) {
       const add = () => this.replaceLimits([...limits, { ...limits[0] }]);
-      sets.push(element("p", {}, element("button", { type: "button", id: "add", onclick: add }, "Put another limit beside it")));
+      sets.push(element("p", {}, element("button", { type: "button", id: "add", onclick: add }, "Compare with another limit")));
     }
     $("limits").replaceChildren(...sets);
     this.traffic();
@@ -157,7 +157,7 @@ class Form {
       element("label", { for: id }, "algorithm", select), ...fields];
     if (index > 0) {
       const remove = () => this.replaceLimits(this.choice.limits.slice(0, 1));
-      parts.push(element("button", { type: "button", onclick: remove }, "Take it away"));
+      parts.push(element("button", { type: "button", onclick: remove }, "Remove"));
     }
     return element("fieldset", {}, ...parts);
   }
