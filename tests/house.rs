@@ -91,7 +91,7 @@ const TOWER: &[&str] = &["layer"];
 
 /// Each dependency with the files and folders that may name it.
 const OUTSIDE: &[(&str, &[&str])] = &[
-    ("ahash", &["store/local/"]),
+    ("ahash", &["rules/routes.rs", "store/local/"]),
     (
         "arc_swap",
         &[

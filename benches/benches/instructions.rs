@@ -23,14 +23,16 @@ use std::{
 
 use axum::{body::Body, extract::ConnectInfo};
 use governor::DefaultKeyedRateLimiter;
-use http::{HeaderValue, Request, Response, header};
+use http::{HeaderValue, Method, Request, Response, header};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use tollgate::{
     Quota, RateLimitLayer, RateLimiter,
     algorithm::TokenBucket,
+    choice::{Choose, by_request},
     key::{Key, PeerIp},
     observe::Metrics,
     response::{Fields, Http},
+    rules::{RuleKey, RuleLimits, Rules},
     store::{Answer, AsKey, LocalStore, Store},
 };
 use tower::{Layer, Service};
@@ -55,6 +57,9 @@ const COMPARISONS: &[(&str, &str, Option<&str>, f64)] = &[
         0.68,
     ),
     ("layer, counted", "layer", Some("service"), 1.70),
+    // The same limits in one layer that is written in Rust, and chooses by method and path.
+    ("rules", "chosen", Some("service"), 1.48),
+    ("rules, fields", "chosen, fields", Some("service"), 1.18),
 ];
 
 fn main() -> ExitCode {
@@ -132,6 +137,18 @@ fn subject(name: &str) {
             serve(off.observe(Metrics::new("api")).layer(Text));
         }
         "layer, fields" => serve(layer().layer(Text)),
+        "chosen" => serve(
+            chosen()
+                .respond_with(Http::new().fields(Fields::Off))
+                .layer(Text),
+        ),
+        "chosen, fields" => serve(chosen().layer(Text)),
+        "rules" => serve(
+            rules()
+                .respond_with(Http::new().fields(Fields::Off))
+                .layer(Text),
+        ),
+        "rules, fields" => serve(rules().layer(Text)),
         "tower_governor" => {
             let config = governor_config().finish().expect("a valid quota");
             serve(GovernorLayer::new(Arc::new(config)).layer(Text));
@@ -185,6 +202,49 @@ fn governor<K: Hash + Eq + Clone>(seconds: u64, burst: u32) -> impl FnMut(&K) ->
 fn layer() -> RateLimitLayer<TokenBucket, LocalStore<TokenBucket, IpAddr>, PeerIp> {
     let algorithm = token_bucket().named("api");
     RateLimitLayer::new(algorithm, LocalStore::new(), PeerIp::new())
+}
+
+/// Eight limits, of which the last is for these requests.
+fn chosen() -> RateLimitLayer<
+    impl Choose<Request<()>, Limit = TokenBucket> + Clone,
+    LocalStore<TokenBucket, IpAddr>,
+    PeerIp,
+> {
+    let limits: Arc<[_]> = (1..=8)
+        .map(|number| token_bucket().named(format!("r{number}")))
+        .collect();
+    let choose = move |request: &Request<()>| {
+        let (method, path) = (request.method(), request.uri().path());
+        let posted = (1..8).find(|number| {
+            let rest = path.strip_prefix("/r");
+            let own = rest.and_then(|rest| rest.strip_prefix(ROUTES[number - 1]));
+            method == Method::POST && own.is_some_and(|id| !id.contains('/'))
+        });
+        limits[posted.map_or(7, |number| number - 1)].clone()
+    };
+    RateLimitLayer::new(by_request(choose), LocalStore::new(), PeerIp::new())
+}
+
+const ROUTES: [&str; 7] = ["1/", "2/", "3/", "4/", "5/", "6/", "7/"];
+
+/// The last of eight rules of a file is the same limit.
+fn rules() -> RateLimitLayer<Rules, LocalStore<RuleLimits, RuleKey>, Rules> {
+    let rule = |name: &str, route: &str| {
+        serde_json::json!({
+            "name": name,
+            "routes": route,
+            "key": "address",
+            "limit": { "algorithm": "token-bucket", "quota": "1/s", "burst": 1_000_000_000 },
+        })
+    };
+    let mut list: Vec<_> = (1..8)
+        .map(|number| rule(&format!("r{number}"), &format!("POST /r{number}/{{id}}")))
+        .collect();
+    list.push(rule("api", "GET /"));
+    let rules = Rules::new();
+    let file = serde_json::json!({ "rules": list });
+    rules.replace(file).expect("a file of rules");
+    RateLimitLayer::new(rules.clone(), LocalStore::new(), rules)
 }
 
 fn governor_config() -> GovernorConfigBuilder<

@@ -10,7 +10,7 @@ use crate::{
         PolicyId, SlidingBuckets, SlidingLog, SlidingWindow, TokenBucket, WaitAtMost,
     },
     clock::Timestamp,
-    decision::PolicyDecision,
+    decision::{Decision, PolicyDecision},
     error::ConfigError,
 };
 
@@ -181,6 +181,13 @@ macro_rules! any {
                         rule.describe(snapshot, tell);
                     })+
                     _ => {}
+                }
+            }
+
+            fn decision(&self, snapshot: &AnySnapshot) -> Decision {
+                match (self, snapshot) {
+                    $((Self::$Kind(rule), AnySnapshot::$Kind(snapshot)) => rule.decision(snapshot),)+
+                    _ => Decision::of_no_policy(),
                 }
             }
 

@@ -255,6 +255,13 @@ impl Limit for RuleLimits {
     }
 
     fn decision_of(&self, snapshot: &RuleSnapshot) -> Decision {
+        if let Told::One((number, snapshot_of_one)) = &snapshot.told {
+            let limit = snapshot.limits.limit(*number);
+            return match limit.in_shadow {
+                true => Decision::of_no_policy(),
+                false => limit.algorithm().decision(&snapshot_of_one.snapshot),
+            };
+        }
         let mut policies = Vec::new();
         for (limit, snapshot) in snapshot.each() {
             limit.describe(snapshot, &mut |policy| policies.push(policy));

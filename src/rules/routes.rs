@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use ahash::RandomState;
 use http::Method;
 use matchit::Router;
 
@@ -198,7 +199,7 @@ impl Candidate {
 /// patterns that one path may match are in different routers: mostly there are one to three.
 #[derive(Default)]
 pub(super) struct Routes {
-    table: HashMap<Box<str>, Box<[Candidate]>>,
+    table: HashMap<Box<str>, Box<[Candidate]>, RandomState>,
     longest: usize,
     routers: Vec<Router<Box<[Candidate]>>>,
     /// Those that are for every path.
