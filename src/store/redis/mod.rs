@@ -166,13 +166,12 @@ pub use usage::RedisUsage;
 ///
 /// A request that counts against [each of several](crate::EachOf) keys is decided in one script and
 /// one round trip on a single server, and in a cluster where all of its keys share a slot; a
-/// [`hash_tag`](RedisStoreBuilder::hash_tag) puts them into one. Across slots all keys are peeked at
-/// first. If all have room, what is [settled](crate::algorithm::Settled) is held, then the others
-/// are charged, and queues and `MinInterval` last. Where one refuses then, what is held is given
-/// back, and a charge too if nobody else has charged that key since: a refund could free units that
+/// [`hash_tag`](RedisStoreBuilder::hash_tag) puts them into one. Across slots all are peeked at. If
+/// all have room, what is [settled](crate::algorithm::Settled) is held, then the others are
+/// charged, and queues and `MinInterval` last. Where one refuses then, what is held is given back,
+/// and a charge too if nobody else has charged that key since: a refund could free units that
 /// others have used. So the limit is never passed, but in a race for the last units a request may
-/// be refused that would have fitted. A charge also stays beside what is held in a tuple, where a
-/// process dies between the rounds, or a node does not answer in time.
+/// be refused that would have fitted. A charge stays beside holds in a tuple, and if a node fails.
 ///
 /// A bucket is that of its policy and key, so a layer with that policy and that key alone shares
 /// it.
