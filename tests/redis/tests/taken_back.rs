@@ -1,5 +1,5 @@
-//! Across the slots of a cluster what can be given back is charged first, and a charge is taken back
-//! where another key refuses: exactly, or not at all.
+//! Across the slots of a cluster what can be given back is charged first, and a charge is taken
+//! back where another key refuses: exactly, or not at all.
 
 use std::time::Duration;
 
@@ -211,8 +211,8 @@ async fn what_was_paid_off_meanwhile_is_not_freed_for_those_who_came_in_between(
     assert_eq!(alone.peek(&0_u32).await.unwrap().remaining(), 60);
 }
 
-/// While the fickle key takes its time, the other one is seen as nobody had asked; and so it is when
-/// the fickle one has refused.
+/// While the fickle key takes its time, the other one is seen as nobody had asked; and so it is
+/// when the fickle one has refused.
 async fn is_not_charged_before<A, B>(cluster: &Cluster, store: &RedisStore, rule: A, fickle: B)
 where
     A: Scripted<Snapshot: Send + Sync, State: Sync>,
