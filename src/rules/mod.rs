@@ -162,6 +162,8 @@ impl<Req> Choose<Req> for Rules {
     }
 }
 
+// Keeps the compiler from naming this one where a key does not fit.
+#[diagnostic::do_not_recommend]
 impl<B> KeysFor<ByRule, Request<B>> for Rules {
     type Key = RuleKey;
     type Rejection = MissingKey;

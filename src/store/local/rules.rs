@@ -190,6 +190,8 @@ impl<C: Clock> LocalStore<RuleLimits, RuleKey, C> {
     }
 }
 
+// Keeps the compiler from naming this one where a store does not fit.
+#[diagnostic::do_not_recommend]
 impl<C: Clock> Store<RuleLimits, RuleKey> for LocalStore<RuleLimits, RuleKey, C> {
     type Deciding = Pending<Decided<RuleLimits>>;
     type Writing = Pending<Written>;

@@ -516,3 +516,29 @@ async fn the_cost_of_the_layer_multiplies_that_of_the_rule_and_the_observer_is_t
     );
     assert_eq!(costs.recv(), Ok(6));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn threads_get_no_more_than_one_would_while_the_order_of_the_rules_changes() {
+    let [a, b, c] =
+        [("a", 900), ("b", 700), ("c", 800)].map(|(name, a_day)| rule(name, EVERYONE, a_day));
+    let orders = [
+        [&*a, &b, &c].concat(),
+        [&*c, &b, &a].concat(),
+        [&*b, &a, &c].concat(),
+    ];
+    let orders = orders.map(|rules| format!("match = \"all\"\n{rules}"));
+    let limited = std::sync::Arc::new(Limited::by(&orders[0]));
+    let asking = [(); 4].map(|()| {
+        let limited = std::sync::Arc::clone(&limited);
+        tokio::spawn(async move { limited.admitted(500, || request("GET", "/")).await })
+    });
+    for order in orders.iter().cycle().take(60) {
+        limited.replace(order).unwrap();
+        tokio::task::yield_now().await;
+    }
+    let mut admitted = 0;
+    for task in asking {
+        admitted += task.await.unwrap();
+    }
+    assert_eq!(admitted, 700);
+}

@@ -120,6 +120,8 @@ fn judged(query: MultiKeyQuery, key: RuleKey, charges: bool) -> Later<Decided<Ru
     })
 }
 
+// Keeps the compiler from naming this one where a store does not fit.
+#[diagnostic::do_not_recommend]
 impl Store<RuleLimits, RuleKey> for RedisStore {
     type Deciding = Later<Decided<RuleLimits>>;
     type Writing = Later<Written>;
