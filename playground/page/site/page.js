@@ -17,7 +17,9 @@ function ask(question) {
 function run() {
   const { limits, traffic } = choice;
   told = ask({ ask: "run", limits, traffic });
-  history.replaceState(null, "", `#${encodeURIComponent(JSON.stringify(choice))}`);
+  // A long recording is no address that anybody could pass on.
+  const address = encodeURIComponent(JSON.stringify(choice));
+  history.replaceState(null, "", address.length < 8000 ? `#${address}` : "#");
   $("error").hidden = !told.error;
   $("error").textContent = told.error ?? "";
   if (told.error) {

@@ -11,7 +11,7 @@ use std::{
 
 use headless_chrome::{
     Browser, LaunchOptions, Tab,
-    protocol::cdp::{Emulation, Page as PageDomain},
+    protocol::cdp::{Emulation, Page as PageDomain, Runtime},
 };
 use serde_json::Value;
 
@@ -72,6 +72,8 @@ impl Page {
     pub fn script(&self, script: &str) -> Value {
         let returned = self.tab.evaluate(script, true);
         let returned = returned.unwrap_or_else(|error| panic!("{script}: {error}"));
+        let threw = returned.subtype == Some(Runtime::RemoteObjectSubtype::Error);
+        assert!(!threw, "{script}: {:?}", returned.description);
         returned.value.unwrap_or(Value::Null)
     }
 

@@ -155,6 +155,20 @@ fn a_recording_is_simulated() {
         text == "Request 2 of 3, at 0.5 s, of bob, cost 2."
     });
     page.shows(WHY, |text| text.contains("admitted 750 ms later"));
+    assert!(
+        page.script("location.hash")
+            .as_str()
+            .unwrap()
+            .contains("alice")
+    );
+
+    // As long as it may be: it is no part of the address any more.
+    page.script(
+        "$('traffic-recording').value = '1.5 1 bob\\n'.repeat(20000);
+         $('traffic-recording').dispatchEvent(new Event('input'))",
+    );
+    page.shows("#request", |text| text.contains(" of 20000,"));
+    assert_eq!(page.script("location.hash"), "");
     page.is_well();
 }
 
@@ -221,4 +235,10 @@ fn ten_thousand_requests_are_drawn_within_a_frame() {
         "it takes {moving} ms to move to the next request"
     );
     page.is_well();
+}
+
+#[test]
+#[should_panic(expected = "SyntaxError")]
+fn a_script_of_these_tests_that_is_wrong_is_noticed() {
+    open().script("'");
 }
