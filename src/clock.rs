@@ -8,10 +8,10 @@ use std::{
     time::Duration,
 };
 
-#[cfg(feature = "local")]
+#[cfg(any(feature = "local", feature = "redis"))]
 mod system;
 
-#[cfg(feature = "local")]
+#[cfg(any(feature = "local", feature = "redis"))]
 pub use system::SystemClock;
 
 /// An instant, in whole microseconds since the Unix epoch.

@@ -30,6 +30,8 @@ enum Known {
     InFlight(Status),
     /// That of a limiter which decides while the store is unavailable.
     Degraded(Status),
+    /// The same, worked out when somebody asks for it.
+    LazyDegraded(LazyStatus),
 }
 
 impl PolicyDecision {
@@ -67,7 +69,7 @@ impl PolicyDecision {
             Known::Resolved(standing) | Known::InFlight(standing) | Known::Degraded(standing) => {
                 read(standing)
             }
-            Known::Lazy(status) => read(&status.resolve(self.limit)),
+            Known::Lazy(status) | Known::LazyDegraded(status) => read(&status.resolve(self.limit)),
         }
     }
 
@@ -121,9 +123,9 @@ impl PolicyDecision {
             delay_micros: 0,
             ..status
         };
-        let status = match self.status {
-            Known::Degraded(_) => Known::Degraded(refused),
-            _ => Known::Resolved(refused),
+        let status = match self.is_degraded() {
+            true => Known::Degraded(refused),
+            false => Known::Resolved(refused),
         };
         Self {
             status,
@@ -144,7 +146,7 @@ impl PolicyDecision {
             Known::Resolved(standing) | Known::InFlight(standing) | Known::Degraded(standing) => {
                 standing.outcome == Outcome::Admitted
             }
-            Known::Lazy(status) => status.is_admitted(),
+            Known::Lazy(status) | Known::LazyDegraded(status) => status.is_admitted(),
         }
     }
 

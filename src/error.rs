@@ -1,6 +1,6 @@
 //! The errors: an invalid configuration, or a store that could not answer.
 
-use std::{error::Error, fmt, time::Duration};
+use std::{error::Error, fmt, sync::Arc, time::Duration};
 
 /// An invalid configuration, refused when it is built; the message names the bad value.
 ///
@@ -236,10 +236,13 @@ pub enum StoreErrorKind {
 ///
 /// A refusal is not an error: it is a [`Decision`](crate::Decision).
 /// The message is for operators and must not be sent to callers.
-#[derive(Debug)]
+///
+/// A clone shares its source, and allocates nothing: a store that is down tells each caller the
+/// same.
+#[derive(Debug, Clone)]
 pub struct StoreError {
     kind: StoreErrorKind,
-    source: Box<dyn Error + Send + Sync>,
+    source: Arc<dyn Error + Send + Sync>,
 }
 
 impl StoreError {
@@ -257,7 +260,7 @@ impl StoreError {
     pub fn new(kind: StoreErrorKind, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self {
             kind,
-            source: source.into(),
+            source: Arc::from(source.into()),
         }
     }
 

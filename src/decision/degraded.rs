@@ -1,19 +1,20 @@
 //! Decisions while the store is unavailable.
 
-use super::{Decision, Known};
 #[cfg(feature = "layer")]
-use super::{Policies, PolicyDecision};
+use super::Policies;
+use super::{Decision, Known, PolicyDecision};
 
 impl Decision {
     /// Whether a limiter in this process has decided, as the store was unavailable; always `false`
     /// unless the layer's `on_store_error` has one. What the decision and the response tell is then
     /// what that limiter does, and nothing of the limit whose store is down.
     pub fn is_degraded(&self) -> bool {
-        matches!(self.binding().status, Known::Degraded(_))
+        self.binding().is_degraded()
     }
 
     /// The same, as that of a limiter which decides while the store is unavailable.
     #[cfg(feature = "layer")]
+    #[inline]
     pub(crate) fn degraded(mut self) -> Self {
         match &mut self.0 {
             Policies::One(policy) => policy.degrade(),
@@ -29,9 +30,17 @@ impl Decision {
     }
 }
 
-#[cfg(feature = "layer")]
 impl PolicyDecision {
+    pub(super) fn is_degraded(&self) -> bool {
+        matches!(self.status, Known::Degraded(_) | Known::LazyDegraded(_))
+    }
+
+    #[cfg(feature = "layer")]
+    #[inline]
     fn degrade(&mut self) {
-        self.status = Known::Degraded(self.read(|status| *status));
+        self.status = match self.status {
+            Known::Lazy(status) => Known::LazyDegraded(status),
+            _ => Known::Degraded(self.read(|status| *status)),
+        };
     }
 }

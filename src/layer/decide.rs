@@ -197,7 +197,8 @@ where
     #[inline]
     fn expose(&self, request: &mut Req, admitted: &mut Admitted<Self::Choice, Self::Snapshot>) {
         let limit = self.limiter.algorithm().limit(&admitted.choice.limit);
-        let decision = || decision_of::<_, E, Req, F::Key>(limit, &admitted.snapshot);
+        let fallback = &self.options.on_store_error;
+        let decision = || decision_of::<_, E, Req, F::Key>(limit, fallback, &admitted.snapshot);
         self.options.expose.expose(request, decision);
         if <A::Limit as Limit>::IN_FLIGHT {
             if let Some(hold) = &admitted.hold {
@@ -237,7 +238,8 @@ where
             }
         }
         if LayerFor::<Svc, Req>::annotates(self, &admitted.choice) {
-            let decision = decision_of::<_, E, Req, F::Key>(limit, &admitted.snapshot);
+            let fallback = &self.options.on_store_error;
+            let decision = decision_of::<_, E, Req, F::Key>(limit, fallback, &admitted.snapshot);
             // Of limits in shadow nobody is told.
             if !<A::Limit as Limit>::HAS_SHADOWS || !decision.policies().is_empty() {
                 self.options.respond.annotate(&decision, response);
@@ -340,7 +342,9 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     {
         self.give_back(asked, admission);
         let limit = self.limiter.algorithm().limit(&asked.choice.limit);
-        let decision = decision_of::<_, E, Req, K>(limit, admission).refused_for_its_delay();
+        let fallback = &self.options.on_store_error;
+        let decision = decision_of::<_, E, Req, K>(limit, fallback, admission);
+        let decision = decision.refused_for_its_delay();
         let outcome = match decision.is_degraded() {
             true => Outcome::Degraded,
             false => Outcome::Refused,
@@ -354,10 +358,11 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
 #[inline]
 pub(super) fn decision_of<L: Limit, E: Fallback<Req, K>, Req, K: Key>(
     limit: &L,
+    fallback: &E,
     admission: &E::Snapshot<L::Snapshot>,
 ) -> Decision {
     match E::read(admission) {
         Ok(stored) => limit.decision_of(stored),
-        Err(decision) => decision.clone(),
+        Err(decided) => fallback.decision(decided),
     }
 }

@@ -26,7 +26,7 @@ pub trait LayerFor<Svc: Service<Req>, Req> {
     /// The store's snapshot of the bucket right after the decision.
     type Stored;
     /// The same, or what was decided in the store's place.
-    type Snapshot: Clone + Send + 'static;
+    type Snapshot: Send + 'static;
     /// The future of a decision.
     type Deciding: Future<Output = Result<Verdict<Self::Stored>, StoreError>>;
     /// The error of the limited service.

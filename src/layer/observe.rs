@@ -104,10 +104,14 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
             return Ok(());
         }
         let limit = self.limiter.algorithm().limit(&asked.choice.limit);
-        let decision = || decision_of::<_, E, Req, K>(limit, snapshot);
+        let fallback = &self.options.on_store_error;
+        let decision = || decision_of::<_, E, Req, K>(limit, fallback, snapshot);
         let (outcome, is_delayed) = match E::read(snapshot) {
             Ok(stored) => (Outcome::Admitted, !limit.delay_of(stored).is_zero()),
-            Err(decided) => (Outcome::Degraded, !decided.delay().is_zero()),
+            Err(decided) => {
+                let delay = fallback.decision(decided).delay();
+                (Outcome::Degraded, !delay.is_zero())
+            }
         };
         let shadows = |tell: &mut dyn FnMut(PolicyDecision, bool)| {
             if let Ok(stored) = E::read(snapshot) {

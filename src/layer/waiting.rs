@@ -41,7 +41,7 @@ pin_project! {
     {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            if let (WaitProjection::Turn { admission, .. }, Some(asked)) = (this.wait.project(), this.asked) {
+            if let (WaitProjection::Turn { admission: Some(admission), .. }, Some(asked)) = (this.wait.project(), this.asked) {
                 this.layer.withdraw(asked, admission);
             }
         }
@@ -53,7 +53,7 @@ pin_project! {
     /// What a request waits for.
     pub(super) enum Wait<Deciding, Snapshot> {
         Decision { #[pin] deciding: Deciding },
-        Turn { #[pin] sleep: Sleep, admission: Snapshot, permit: WaitPermit },
+        Turn { #[pin] sleep: Sleep, admission: Option<Snapshot>, permit: WaitPermit },
     }
 }
 
@@ -84,7 +84,7 @@ impl<Deciding, Snapshot> Wait<Deciding, Snapshot> {
     pub(super) fn turn(admission: Snapshot, delay: Duration, permit: WaitPermit) -> Self {
         Self::Turn {
             sleep: sleep(delay),
-            admission,
+            admission: Some(admission),
             permit,
         }
     }
@@ -150,7 +150,8 @@ where
                     let request = this.request.take().expect(ONCE);
                     // Taken, so that nothing is given back when this is dropped.
                     let asked = this.asked.take().expect(ONCE);
-                    let admission = this.layer.admission(asked, admission.clone());
+                    let admission = admission.take().expect(ONCE);
+                    let admission = this.layer.admission(asked, admission);
                     return Poll::Ready(Waited::Admitted(request, admission));
                 }
             }

@@ -14,7 +14,6 @@ use crate::error::StoreError;
 
 use super::{
     cluster::Cluster,
-    failure::Disconnected,
     link::Link,
     node::Node,
     settings::{History, Settings},
@@ -119,7 +118,7 @@ impl Servers {
     }
 
     /// Why no decision is sent: see [`Node::outage`]. Of a cluster each node is asked by itself.
-    pub(super) fn outage(&self) -> Option<Disconnected> {
+    pub(super) fn outage(&self) -> Option<StoreError> {
         match &self.kind {
             Kind::One(node) => node.outage(),
             Kind::Cluster(_) => None,

@@ -105,7 +105,7 @@ impl MultiKeyQuery {
             let (shared, scripts) = (&self.shared, (query.scripts)(&self.shared.script_cache));
             let node = shared.servers.server_of(shared.slot_of(&query.keys[0]));
             let known =
-                |script: &Loadable| script.loads.recent_misconfiguration(node.clone(), error);
+                |script: &Loadable| script.loads.recent_misconfiguration(|| node.clone(), error);
             known(&scripts.repair).or_else(|| known(&scripts.decide))
         })
     }

@@ -1,7 +1,7 @@
 //! Which kind an error is: Redis is unavailable, the operator has set something up wrongly, or a
 //! key has a value that no store wrote.
 
-use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
+use std::{borrow::Cow, fmt, sync::LazyLock, time::Duration};
 
 use bytes::Bytes;
 use fred::{
@@ -118,32 +118,14 @@ impl Redirect {
     }
 }
 
-/// Why a server is not asked.
-pub(super) enum Disconnected {
-    /// The first attempt to connect has not ended.
-    NotYet,
-    /// The connection was lost, or could not be made.
-    Because(Arc<Error>),
-    /// There is a connection, but the last decisions got no answer in time.
-    Silent,
+/// The connection was lost, or could not be made.
+pub(super) fn no_connection(error: Error) -> StoreError {
+    StoreError::new(kind(&error), NoConnection(error))
 }
 
-impl From<Disconnected> for StoreError {
-    fn from(disconnected: Disconnected) -> Self {
-        match disconnected {
-            Disconnected::NotYet => not_yet(),
-            Disconnected::Because(error) => Self::new(kind(&error), NoConnection(error)),
-            Disconnected::Silent => {
-                let message = "no answer in time to the last decisions, nor to a probe yet";
-                Self::new(StoreErrorKind::Unavailable, Unanswered(message.into()))
-            }
-        }
-    }
-}
-
-/// Formats the reason only where somebody reads it: during an outage each decision has one.
+/// Formats the reason only where somebody reads it.
 #[derive(Debug)]
-struct NoConnection(Arc<Error>);
+struct NoConnection(Error);
 
 impl fmt::Display for NoConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -185,6 +167,16 @@ pub(super) fn timed_out(deadline: Duration) -> StoreError {
     StoreError::new(StoreErrorKind::Unavailable, timed_out)
 }
 
+/// There is a connection, but the last decisions got no answer in time.
+pub(super) fn silent() -> StoreError {
+    // Made once: each decision fails for it, until a probe is answered.
+    static SILENT: LazyLock<StoreError> = LazyLock::new(|| {
+        let message = "no answer in time to the last decisions, nor to a probe yet";
+        StoreError::new(StoreErrorKind::Unavailable, Unanswered(message.into()))
+    });
+    SILENT.clone()
+}
+
 /// Too many commands wait for an answer, so this one was not sent.
 pub(super) fn busy() -> StoreError {
     let busy = Unanswered("too many decisions wait for an answer".into());
@@ -194,12 +186,6 @@ pub(super) fn busy() -> StoreError {
 /// Whether all that is known is that there was no answer.
 pub(super) fn is_unanswered(error: &StoreError) -> bool {
     std::error::Error::source(error).is_some_and(|source| source.is::<Unanswered>())
-}
-
-/// The same error, for another call.
-pub(super) fn copy_of(error: &StoreError) -> StoreError {
-    let source = std::error::Error::source(error).map(ToString::to_string);
-    StoreError::new(error.kind(), source.unwrap_or_default())
 }
 
 fn kind(error: &Error) -> StoreErrorKind {

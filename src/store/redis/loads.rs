@@ -189,9 +189,7 @@ impl Loads {
             }
             Err(error) => match error.kind() {
                 StoreErrorKind::Unavailable => {
-                    return self
-                        .recent_misconfiguration(node(), error)
-                        .map_or(done, Err);
+                    return self.recent_misconfiguration(node, error).map_or(done, Err);
                 }
                 StoreErrorKind::Misconfigured | StoreErrorKind::InvalidInput => {}
             },
@@ -211,11 +209,11 @@ impl Loads {
     /// recently, or that the script has not run yet.
     pub(super) fn recent_misconfiguration(
         &self,
-        node: Option<Server>,
+        node: impl FnOnce() -> Option<Server>,
         error: &StoreError,
     ) -> Option<StoreError> {
         if self.misconfigured_nodes.load(Ordering::Relaxed) > 0 {
-            let node = self.node(node);
+            let node = self.node(node());
             let state = node.lock();
             let known = (state.misconfiguration.as_ref())
                 .filter(|known| known.at.elapsed() < MISCONFIGURED_FOR);

@@ -4,7 +4,7 @@
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -16,9 +16,11 @@ use fred::{
 };
 use tokio::{sync::watch, task::AbortHandle, time::sleep};
 
+use crate::error::StoreError;
+
 use super::{
     backoff::Backoff,
-    failure::Disconnected,
+    failure,
     link::{Decisions, Link},
     settings::Settings,
 };
@@ -72,7 +74,7 @@ impl Node {
 
     /// The next connection that is up, one that is suspected to hang only if there is no other. At
     /// first this waits for the first attempt to connect.
-    pub(super) async fn link(&self) -> Result<Arc<Link>, Disconnected> {
+    pub(super) async fn link(&self) -> Result<Arc<Link>, StoreError> {
         let turn = self.next.load(Ordering::Relaxed);
         let in_turn = || {
             let connections = self.connections.iter().cycle();
@@ -94,26 +96,20 @@ impl Node {
         match (suspect, in_turn().next()) {
             (Some(link), _) => Ok(link),
             (None, Some(connection)) => connection.first_attempt().await,
-            (None, None) => Err(Disconnected::NotYet),
+            (None, None) => Err(failure::not_yet()),
         }
     }
 
     /// Why it gets no decisions: it has no connection, or none that answers. `None` if it gets
     /// them, or has not been tried.
-    pub(super) fn outage(&self) -> Option<Disconnected> {
-        let mut reason = None;
-        for connection in &self.connections {
-            let link = connection.shared.link.load();
-            reason = Some(match link.as_deref() {
-                Some(link) if link.is_tripped() => Disconnected::Silent,
-                Some(_) => return None,
-                None => match &*connection.shared.state.borrow() {
-                    State::Down(error) => Disconnected::Because(Arc::clone(error)),
-                    State::Untried | State::Up(_) => return None,
-                },
-            });
+    #[inline]
+    pub(super) fn outage(&self) -> Option<StoreError> {
+        let mut connections = self.connections.iter();
+        let first = connections.next()?.outage()?;
+        for connection in connections {
+            connection.outage()?;
         }
-        reason
+        Some(first)
     }
 
     /// Whether a connection is up and not suspected to hang.
@@ -140,6 +136,8 @@ struct Shared {
     settings: Settings,
     /// The link of the state, if it is up. Reading it writes no memory that other threads share.
     link: ArcSwapOption<Link>,
+    /// Whether the state is down: read first, as all decisions ask.
+    is_down: AtomicBool,
     state: watch::Sender<State>,
     logged: Arc<Logged>,
 }
@@ -173,7 +171,7 @@ enum State {
     Untried,
     Up(Arc<Link>),
     /// The connection was lost, or could not be made.
-    Down(Arc<Error>),
+    Down(StoreError),
 }
 
 impl Connection {
@@ -182,6 +180,7 @@ impl Connection {
             shared: Arc::new(Shared {
                 settings,
                 link: ArcSwapOption::empty(),
+                is_down: AtomicBool::new(false),
                 state: watch::Sender::new(State::Untried),
                 logged,
             }),
@@ -199,16 +198,30 @@ impl Connection {
         }
     }
 
-    async fn first_attempt(&self) -> Result<Arc<Link>, Disconnected> {
+    /// Why it gets no decisions; `None` if it gets them, or has not been tried.
+    #[inline]
+    fn outage(&self) -> Option<StoreError> {
+        if self.shared.is_down.load(Ordering::Relaxed) {
+            return match &*self.shared.state.borrow() {
+                State::Down(error) => Some(error.clone()),
+                State::Untried | State::Up(_) => None,
+            };
+        }
+        let link = self.shared.link.load();
+        let is_tripped = link.as_deref().is_some_and(Link::is_tripped);
+        is_tripped.then(failure::silent)
+    }
+
+    async fn first_attempt(&self) -> Result<Arc<Link>, StoreError> {
         let mut state = self.shared.state.subscribe();
         loop {
             match &*state.borrow_and_update() {
                 State::Up(link) => return Ok(Arc::clone(link)),
-                State::Down(error) => return Err(Disconnected::Because(Arc::clone(error))),
+                State::Down(error) => return Err(error.clone()),
                 State::Untried => {}
             }
             if state.changed().await.is_err() {
-                return Err(Disconnected::NotYet);
+                return Err(failure::not_yet());
             }
         }
     }
@@ -238,10 +251,12 @@ impl Shared {
             State::Up(link) => Some(Arc::clone(link)),
             State::Untried | State::Down(_) => None,
         };
+        let is_down = matches!(state, State::Down(_));
         if let Some(gone) = self.link.swap(link) {
             self.settings.history().connection_ended(&gone);
         }
         self.state.send_replace(state);
+        self.is_down.store(is_down, Ordering::Relaxed);
     }
 
     /// Connects, and connects again whenever the connection is lost or hung, for ever.
@@ -285,7 +300,7 @@ impl Shared {
                 }
                 Err(error) => error,
             };
-            self.set_state(State::Down(Arc::new(error)));
+            self.set_state(State::Down(failure::no_connection(error)));
             sleep(backoff.next()).await;
         }
     }

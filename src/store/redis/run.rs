@@ -196,9 +196,8 @@ impl Shared {
         let loads = &self.script_cache.scripts::<A>().decide.loads;
         // The first second of a script counts from its first call on, sent or not.
         loads.generation();
-        let failed = Err(StoreError::from(outage));
-        let explained = loads.explain(|| self.servers.server_of(0), failed);
-        let failed = Err(explained.err()?);
+        let explained = loads.recent_misconfiguration(|| self.servers.server_of(0), &outage);
+        let failed = Err(explained.unwrap_or(outage));
         self.count(&failed);
         self.health.record(&failed, []);
         Some(failed)
@@ -370,7 +369,7 @@ impl Shared {
             None => {
                 if let (false, Some(outage)) = (command.is_late, target.node.outage()) {
                     self.node_failed();
-                    return Err(StoreError::from(outage).into());
+                    return Err(outage.into());
                 }
                 self.until(command.deadline, self.link(&target.node))
                     .await?
@@ -406,10 +405,7 @@ impl Shared {
 
     /// The next connection to a node.
     async fn link(&self, node: &Node) -> Result<Arc<Link>, StoreError> {
-        node.link().await.map_err(|disconnected| {
-            self.node_failed();
-            StoreError::from(disconnected)
-        })
+        node.link().await.inspect_err(|_| self.node_failed())
     }
 
     fn busy(&self) -> StoreError {

@@ -222,10 +222,10 @@ async fn a_script_whose_first_call_is_not_sent_is_not_known_to_run() {
 }
 
 /// A decision of the limit in the store's place, while the store knows that Redis is down, beside
-/// one over a store in memory: alternating in one run, the fastest of many rounds. Optimized it
-/// takes four times as long, 330 ns beside 80.
+/// one over a store in memory: alternating in one run, the fastest of many rounds. What both take
+/// when they are optimized has the bench `outage`, which holds their instructions, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_decision_in_a_known_outage_takes_no_more_than_six_in_memory() {
+async fn a_decision_in_a_known_outage_takes_no_more_than_two_in_memory() {
     const ROUNDS: usize = 60;
     const CHECKS: u32 = 2_000;
     let limit = || Gcra::new(Quota::per_second(1_000_000)).burst(1_000_000);
@@ -272,6 +272,6 @@ async fn a_decision_in_a_known_outage_takes_no_more_than_six_in_memory() {
         }
         let [in_memory, down] = fastest.map(|fastest| fastest / CHECKS);
         println!("in memory {in_memory:?}, in the place of Redis {down:?}");
-        assert!(down < 6 * in_memory, "{down:?} beside {in_memory:?}");
+        assert!(down < 2 * in_memory, "{down:?} beside {in_memory:?}");
     }
 }
