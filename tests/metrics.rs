@@ -7,7 +7,7 @@ use std::{convert::Infallible, time::Duration};
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tollgate::{
-    OnStoreError, Quota, RateLimitLayer, StoreErrorKind,
+    OnStoreError, Quota, RateLimitLayer, RateLimiter, StoreErrorKind,
     algorithm::{FixedWindow, LeakyBucket},
     choice::by_request,
     key::{Global, from_fn},
@@ -171,6 +171,48 @@ async fn a_store_that_cannot_decide_is_counted() {
     assert_eq!(
         samples(&handle, "tollgate_store_duration_count"),
         [r#"{limit="down"} 2"#]
+    );
+}
+
+#[tokio::test]
+async fn while_the_store_is_down_the_policies_of_the_limiter_in_its_place_are_counted() {
+    let (_recorder, handle) = prometheus();
+    let daily = FixedWindow::new(Quota::per_day(100)).named("daily");
+    let here = FixedWindow::new(Quota::per_day(6)).named("daily-here");
+    let minutely = FixedWindow::new(Quota::per_minute(6)).named("minutely-here");
+    let here = RateLimiter::new((here, minutely), by_hand().1);
+    let mut service = RateLimitLayer::new(daily, Broken(StoreErrorKind::Unavailable), Global)
+        .cost(|number: &u32| *number)
+        .on_store_error(here)
+        .respond_with(AsError)
+        .enforce(|number: &u32, _: Option<&()>| *number != 3)
+        .observe(Metrics::new("down"))
+        .layer(Echo::default());
+    // The last two are over the limit, and the very last passes all the same.
+    send(&mut service, [1, 4, 2, 3]).await;
+    assert_eq!(
+        samples(&handle, "tollgate_requests"),
+        [r#"{limit="down",outcome="degraded"} 4"#]
+    );
+    assert_eq!(
+        samples(&handle, "tollgate_units"),
+        [
+            r#"{limit="down",outcome="degraded"} 5"#,
+            r#"{limit="down",outcome="degraded_refused"} 5"#,
+        ]
+    );
+    assert_eq!(
+        samples(&handle, "tollgate_policy_requests"),
+        [
+            r#"{limit="down",policy="daily-here",outcome="degraded"} 2"#,
+            r#"{limit="down",policy="daily-here",outcome="degraded_refused"} 2"#,
+            r#"{limit="down",policy="minutely-here",outcome="degraded"} 2"#,
+            r#"{limit="down",policy="minutely-here",outcome="degraded_refused"} 2"#,
+        ]
+    );
+    assert_eq!(
+        samples(&handle, "tollgate_wait_duration_count"),
+        [r#"{limit="down",outcome="degraded_refused"} 2"#]
     );
 }
 

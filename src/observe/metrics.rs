@@ -17,13 +17,21 @@ const POLICY_REQUESTS: &str = "tollgate.policy.requests";
 const WAIT: &str = "tollgate.wait.duration";
 const STORE: &str = "tollgate.store.duration";
 
-/// What a policy may have decided about a request.
-const DECIDED: [Outcome; 3] = [Outcome::Admitted, Outcome::Refused, Outcome::ShadowRefused];
+/// What a policy may have decided about a request, as the value of a label.
+const DECIDED: [&str; 5] = [
+    Outcome::Admitted.name(),
+    Outcome::Refused.name(),
+    Outcome::ShadowRefused.name(),
+    Outcome::Degraded.name(),
+    "degraded_refused",
+];
 
 /// Where each of them stands there.
 const ADMITTED: usize = 0;
 const REFUSED: usize = 1;
 const SHADOW_REFUSED: usize = 2;
+const DEGRADED: usize = 3;
+const DEGRADED_REFUSED: usize = 4;
 
 /// The label value of policies beyond those that have counters of their own.
 const OTHER: &str = "_OTHER";
@@ -34,13 +42,18 @@ const OTHER: &str = "_OTHER";
 /// | name | kind | unit | labels | what |
 /// |---|---|---|---|---|
 /// | `tollgate.requests` | counter | requests | `limit`, `outcome` | what became of each request, by the [name](Outcome::name) of its outcome |
-/// | `tollgate.units` | counter | units | `limit`, `outcome` | the cost of each request that is `admitted`, `refused` or `shadow_refused` |
+/// | `tollgate.units` | counter | units | `limit`, `outcome` | the cost of each request that was decided about, by what was decided |
 /// | `tollgate.policy.requests` | counter | requests | `limit`, `policy`, `outcome` | requests that were charged to a policy (`admitted`), and those that it refused (`refused`) or would have, were it enforced (`shadow_refused`); of a tuple each member counts, those in [shadow](crate::algorithm::Shadow) too |
-/// | `tollgate.wait.duration` | histogram | seconds | `limit`, `outcome` | the delay of `admitted` requests that are delayed, and the wait of `refused` and `shadow_refused` ones, if there is one |
+/// | `tollgate.wait.duration` | histogram | seconds | `limit`, `outcome` | the delay of requests that are admitted and delayed, and the wait of those that are over their limit, if there is one |
 /// | `tollgate.store.duration` | histogram | seconds | `limit` | how long the store took to decide; [if asked for](Self::store_duration) |
 ///
 /// Prometheus writes `_` for `.`: `tollgate_requests{limit="api",outcome="refused"}`.
 ///
+/// - **While the store is down** the limiter of
+///   [`on_store_error`](crate::RateLimitLayer::on_store_error) decides. Its policies are counted by
+///   their own names: as `degraded` what they were charged, and as `degraded_refused` what they
+///   refused or would have, were it enforced. So are units and waits; `tollgate.requests` has both
+///   as `degraded`.
 /// - **Labels are bounded**: no key is one. `limit` is the name that this is made with, and
 ///   `policy` that of the policy, for the first hundred; those that come later share the value
 ///   `_OTHER`. So plans that are made up from requests fill no memory.
@@ -151,11 +164,16 @@ impl<K> Observe<K> for Metrics {
             Outcome::Admitted => ADMITTED,
             Outcome::Refused => REFUSED,
             Outcome::ShadowRefused => SHADOW_REFUSED,
+            Outcome::Degraded => DEGRADED,
             _ => return self.record_store_time(event),
         };
-        let decided = &handles.decided[which];
-        decided.units.increment(u64::from(event.cost()));
         if let Some(decision) = event.decision() {
+            let which = match which {
+                DEGRADED if !decision.is_admitted() => DEGRADED_REFUSED,
+                which => which,
+            };
+            let decided = &handles.decided[which];
+            decided.units.increment(u64::from(event.cost()));
             for policy in decision.policies() {
                 handles.count(policy, which);
             }
@@ -194,7 +212,7 @@ impl Handles {
     /// member of a tuple that would have let a refused request through counts nothing.
     #[inline]
     fn count(&self, policy: &PolicyDecision, which: usize) {
-        if which == ADMITTED || !policy.is_admitted() {
+        if matches!(which, ADMITTED | DEGRADED) || !policy.is_admitted() {
             self.counters(policy)[which].increment(1);
         }
     }
@@ -207,7 +225,7 @@ impl Handles {
                 counter!(
                     POLICY_REQUESTS,
                     "limit" => self.limit.clone(), "policy" => name.to_owned(),
-                    "outcome" => outcome.name()
+                    "outcome" => outcome
                 )
             })
         })
@@ -215,8 +233,8 @@ impl Handles {
 }
 
 impl Decided {
-    fn of(limit: &str, outcome: Outcome) -> Self {
-        let (limit, outcome) = (limit.to_owned(), outcome.name());
+    fn of(limit: &str, outcome: &'static str) -> Self {
+        let limit = limit.to_owned();
         Self {
             units: counter!(UNITS, "limit" => limit.clone(), "outcome" => outcome),
             wait: histogram!(WAIT, "limit" => limit, "outcome" => outcome),
