@@ -239,3 +239,28 @@ async fn while_redis_is_down_a_limiter_in_the_process_counts_by_limit_and_key() 
         }
     }
 }
+
+#[tokio::test]
+async fn as_many_limits_as_may_apply_to_one_request_are_decided_in_one_script() {
+    let server = Server::start().await;
+    let rules = Rules::new();
+    let mut list = every_algorithm(false);
+    list.extend(every_algorithm(true).into_iter().take(3));
+    for (number, rule) in list.iter_mut().enumerate() {
+        rule["name"] = json!(format!("r{number}"));
+        rule["routes"] = json!("/");
+    }
+    assert_eq!(list.len(), 16);
+    rules
+        .replace(json!({ "match": "all", "rules": list }))
+        .unwrap();
+    let store = RedisStore::builder(server.client().await)
+        .deadline(DEADLINE)
+        .build();
+    let service = service(&rules, store);
+    let statuses = [
+        ask(&service, "/", "free").await.status().as_u16(),
+        ask(&service, "/", "free").await.status().as_u16(),
+    ];
+    assert_eq!(statuses, [200, 429]);
+}
