@@ -20,6 +20,13 @@
 //! that instant, whenever somebody next looks. A receipt names its generation by the instant at
 //! which it began, so a hold that is settled after its generation has ended, or after the key was
 //! reset, frees nothing that others hold.
+//!
+//! # Holds that a failover has lost
+//!
+//! Of a generation a server that takes over may know fewer units than there are receipts of: *L*
+//! units were lost. What it knows is settled or ends once, whoever's receipt does it. So receipts
+//! of at most *L* units find nothing left, and what they spend is charged to nobody: at most *L*
+//! units are spent beyond the bound.
 
 use std::{
     cmp::{max, min},
