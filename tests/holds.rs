@@ -4,8 +4,12 @@ use std::{
     convert::Infallible,
     future::{pending, ready as ready_future},
     pin::Pin,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     task::{Context, Poll, Waker},
+    thread,
     time::Duration,
 };
 
@@ -21,7 +25,10 @@ use http_body::Body as _;
 use http_body_util::{BodyExt, Full};
 use tollgate::{
     Decision, EachOf, End, Hold, Quota, RateLimitLayer, RateLimiter, Timestamp,
-    algorithm::{Algorithm, MinInterval, Settled, SlidingLog, TokenBucket},
+    algorithm::{
+        Algorithm, FixedWindow, MinInterval, Settled, SlidingLog, SlidingWindow, TokenBucket,
+    },
+    choice::Reloadable,
     clock::ManualClock,
     key::{Global, Key, MissingKey, TupleRejection},
     response::Grpc,
@@ -432,6 +439,60 @@ fn as_much_as_fits_is_owed_beyond_it_to_the_last_unit_however_much_that_is() {
         clock.advance(Duration::from_micros(20));
         assert!(held(&limiter, &1, 1).is_some());
     }
+}
+
+#[test]
+fn a_crowd_at_one_key_is_charged_what_it_spends_while_its_plan_changes_and_all_hold() {
+    fn is_charged<A: Algorithm>(of: impl Fn(u64) -> A + Sync) {
+        let (store, _) = store(10);
+        let plan = Reloadable::new(of(40));
+        let limiter = RateLimiter::new(plan.clone(), store);
+        let spent = AtomicU64::new(0);
+        thread::scope(|scope| {
+            for number in 0..8 {
+                let (limiter, plan, spent, of) = (&limiter, &plan, &spent, &of);
+                scope.spawn(move || {
+                    for turn in 0..400 {
+                        if turn % 8 == number {
+                            let units = if turn % 3 == 0 { 5 } else { 40 };
+                            plan.replace(of(units)).unwrap();
+                        }
+                        let Ok(hold) = ready(limiter.hold(&7, 2)).unwrap() else {
+                            continue;
+                        };
+                        let units = u32::from(turn % 40 == 5 * number);
+                        let clone = hold.clone();
+                        ready(clone.settle(units)).unwrap();
+                        ready(hold.settle(2)).unwrap();
+                        spent.fetch_add(units.into(), Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        plan.replace(of(40)).unwrap();
+        let left = ready(limiter.peek(&7)).unwrap().remaining();
+        let spent = spent.into_inner();
+        assert!(
+            left + spent == 40 && spent > 5,
+            "{left} left, {spent} spent"
+        );
+    }
+    is_charged(|units| SlidingLog::new(Quota::per_hour(units)).named("n").settled());
+    is_charged(|units| {
+        TokenBucket::new(Quota::per_hour(units))
+            .named("n")
+            .settled()
+    });
+    is_charged(|units| {
+        FixedWindow::new(Quota::per_hour(units))
+            .named("n")
+            .settled()
+    });
+    is_charged(|units| {
+        SlidingWindow::new(Quota::per_hour(units))
+            .named("n")
+            .settled()
+    });
 }
 
 /// Whoever passes it on writes this, with Clippy's lints as they are.
