@@ -343,6 +343,29 @@ fn what_redis_has_forgotten_is_counted_again_with_the_next_renewal_as_far_as_the
 }
 
 #[test]
+fn a_place_that_is_taken_again_when_its_request_has_just_ended_is_given_back() {
+    let redis = Redis::start();
+    let limiter = limiter(&redis, 1);
+    let mine = hold(&redis, &limiter, "bob").unwrap();
+    redis.ask::<()>("FLUSHALL", &[]);
+    let theirs = hold(&redis, &self::limiter(&redis, 1), "bob").unwrap();
+    // Mine has no place from now on, and asks for one with each renewal.
+    thread::sleep(TIME);
+    redis.wait(async { theirs.settle(0).await }).unwrap();
+    redis.server().stop_process();
+    thread::sleep(TIME / 2);
+    redis.wait(async { drop(mine) });
+    redis.server().continue_process();
+    let after = until_free(&redis, &limiter, "bob", 1);
+    thread::sleep(TIME / 4);
+    let after = after + until_free(&redis, &limiter, "bob", 1);
+    assert!(
+        after < TIME,
+        "after {after:?}: it was left until it expired"
+    );
+}
+
+#[test]
 fn a_hold_and_its_end_are_one_command_each_and_beside_what_is_settled_one_more() {
     let redis = Redis::start();
     let tokens = TokenBucket::new(Quota::per_day(100)).settled();
