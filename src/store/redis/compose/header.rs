@@ -26,7 +26,7 @@ impl Composer<'_> {
             };
             let limit = match named.member.in_shadow {
                 true => {
-                    format!("{limit} in shadow: it never refuses, and charges what it would admit")
+                    format!("{limit} in shadow:\nit never refuses, and charges what it would admit")
                 }
                 false => limit.to_owned(),
             };

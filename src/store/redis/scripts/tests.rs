@@ -69,6 +69,10 @@ const SHOWN: &[(&str, &str)] = &[
         "EachOf((TokenBucket, FixedWindow)): decide",
         "decide_each_of.lua",
     ),
+    (
+        "(TokenBucket, Shadow<FixedWindow>): decide",
+        "decide_tuple_with_shadow.lua",
+    ),
 ];
 
 /// What a script is, and the script.
@@ -175,6 +179,23 @@ fn at(time: TimeOf) -> Vec<Pinned> {
         scripts_of(
             "(Settled<TokenBucket>, MinInterval)",
             Scripts::of::<(Settled<TokenBucket>, MinInterval)>(time),
+        ),
+        scripts_of(
+            "(TokenBucket, Shadow<FixedWindow>)",
+            Scripts::of::<(TokenBucket, Shadow<FixedWindow>)>(time),
+        ),
+        scripts_of(
+            "(FixedWindow, Shadow<LeakyBucketQueue>)",
+            Scripts::of::<(FixedWindow, Shadow<LeakyBucketQueue>)>(time),
+        ),
+        scripts_of(
+            "(FixedWindow, Shadow<Settled<TokenBucket>>)",
+            Scripts::of::<(FixedWindow, Shadow<Settled<TokenBucket>>)>(time),
+        ),
+        scripts_of_keys(
+            "EachOf((TokenBucket, Shadow<FixedWindow>))",
+            vec![TokenBucket::script(), Shadow::<FixedWindow>::script()],
+            time,
         ),
         scripts_of_keys(
             "EachOf((Settled<TokenBucket>, FixedWindow))",

@@ -1,0 +1,608 @@
+-- Decides about a cost: charges it if all limits have room for it.
+--
+-- m1       a limit; its state is a `bucket`
+-- m2       a limit in shadow:
+--          it never refuses, and charges what it would admit; its state is a `fixed`
+-- KEYS[1]  the state of m1, m2
+-- ARGV[1]  doubles: cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id,
+--            m2_units, m2_own_id
+-- Reply    charged: a byte 1, then doubles: now, m1_debt, m1_debt_tick, m2_start, m2_used,
+--            m2_refused, m2_running_start, m2_running_used
+--          not charged: a byte 0, then doubles: now, the sum of 1 if m1 admits, 2 if m2 admits,
+--            m1_debt_now, m1_tick_now, m2_running_start, m2_running_used
+-- Writes   KEYS[1], if it charges or repairs the state: a byte 1, then doubles: now, m1_debt,
+--            m1_debt_tick, m2_start, m2_used, key_expires_at, m1_id, m2_id;
+--          then m1_tail, m2_tail
+-- Error    UNREADABLE, if under a key stands what no script wrote
+
+local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]
+local expire, dirty, repaired = 'PEXPIREAT', nil, nil
+local m1_tail, m1_tail_at, m1_tail_end, m1_tick_now, m1_tick_micros, m1_plans, m1_debt_now,
+  m1_debt_after, m1_fits, m1_expires_at
+local m2_tail, m2_tail_at, m2_tail_end, m2_opens_at_first, m2_period, m2_plans,
+  m2_running_start, m2_running_used, m2_fits, m2_refused, m2_expires_at
+local cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id, m2_units,
+  m2_own_id = struct.unpack('<ddddddd', numbers)
+
+-- The time.
+local time = call('TIME')
+local now = time[1] * 1000000 + time[2]
+
+-- The state: all zeros if there is none.
+local state = call('GET', key)
+m1_tail_at, m1_tail_end = 66, 97
+m2_tail_at, m2_tail_end = 98, 97
+if state and #state ~= 97 then
+  if #state < 65 then return redis.error_reply('UNREADABLE state') end
+  local tail_end = 65
+  m1_tail_at = tail_end + 1
+  tail_end = tail_end + (struct.unpack('<d', state, 50) == 0 and 128 or 32)
+  m1_tail_end = tail_end
+  m2_tail_at = tail_end + 1
+  tail_end = tail_end + (struct.unpack('<d', state, 58) == 0 and 80 or 0)
+  m2_tail_end = tail_end
+  if #state ~= tail_end then return redis.error_reply('UNREADABLE state') end
+end
+local m1_debt, m1_debt_tick, m2_start, m2_used, key_expires_at, m1_id, m2_id
+  = struct.unpack('<ddddddd', state or string.rep('\0', 65), 10)
+if not (m1_debt >= 0 and m1_debt_tick >= 0 and m2_start >= 0 and m2_used >= 0 and
+  key_expires_at >= 0
+  and m1_debt + m1_debt_tick + m2_start + m2_used + key_expires_at < 2 ^ 58
+  and m1_debt % 1 + m1_debt_tick % 1 + m2_start % 1 + m2_used % 1 + key_expires_at % 1
+  == 0) then
+  return redis.error_reply('UNREADABLE state')
+end
+
+-- m1: has the cost room?
+m1_tick_now = now
+if m1_own_id >= 2 ^ 50 then
+  m1_tick_micros = 10 ^ math.floor(m1_own_id / 2 ^ 50)
+  m1_tick_now = math.floor(now / m1_tick_micros)
+end
+if m1_id ~= m1_own_id then
+  local checksum = (function()
+    -- checksum.lua
+    return function(...)
+      local sum = 0
+      for _, number in ipairs({ ... }) do sum = (sum * 31 + number % 4294967291) % 4294967291 end
+      return sum
+    end
+  end)()
+  local pack_only = function()
+    return struct.pack('<dddd', m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick,
+      checksum(m1_own_id, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick))
+  end
+  if not state then
+    m1_id, m1_tail, dirty = m1_own_id, pack_only(), true
+  else
+    -- The last cost was admitted under another plan, or there are several.
+    local plans = (function()
+      -- plans.lua
+      local plans = {}
+
+      -- Fails unless all are numbers that a script has written: whole, not negative, and exact as
+      -- doubles.
+      function plans.check(...)
+        for _, number in ipairs({ ... }) do
+          if not (number >= 0 and number < 2 ^ 54 and number % 1 == 0) then error('UNREADABLE state') end
+        end
+      end
+
+      -- The sum of two numbers, rounded up where no number holds it: above 2^53 only even ones are exact.
+      -- So nothing is over too early, and `plans.rs` rounds alike.
+      function plans.sum(a, b)
+        local sum = a + b
+        return sum - a < b and sum + 2 or sum
+      end
+
+      -- Reads what is kept of further plans: all zeros if there are none.
+      function plans.read_further(units, stamp, expires_at, span)
+        plans.check(units, stamp, expires_at, span)
+        if expires_at > 0 then
+          plans.further = { units = units, stamp = stamp, expires_at = expires_at, span = span }
+        end
+      end
+
+      -- The numbers to read it from again.
+      function plans.further_numbers()
+        local further = plans.further or { units = 0, stamp = 0, expires_at = 0, span = 0 }
+        return further.units, further.stamp, further.expires_at, further.span
+      end
+
+      -- Finds the plan of the caller.
+      function plans.find(id)
+        for _, plan in ipairs({ plans.latest, plans.other }) do
+          if plan.id == id then
+            plans.own = plan
+            return
+          end
+        end
+      end
+
+      -- How far the caller's plan is ahead of now, or, if it is not counted, what it begins with.
+      function plans.ahead()
+        if plans.own then return plans.stamp_of(plans.own) - now end
+        return math.max(plans.stamp_of(plans.latest), plans.further and plans.further.stamp or 0) - now
+      end
+
+      -- The clock has stepped back: moves everything that is ahead to now.
+      function plans.move_back()
+        local further = plans.further
+        if further and further.stamp > now then
+          further.stamp = now
+          further.expires_at = math.max(math.min(further.expires_at, plans.sum(now, further.span)), 1)
+        end
+        for _, plan in ipairs({ plans.latest, plans.other }) do
+          local stamp = plans.stamp_of(plan)
+          if stamp > now then
+            plans.move_to_now(plan)
+            plan.expires_at = math.max(plans.sum(plan.expires_at, plans.stamp_of(plan) - stamp), 0)
+          end
+        end
+      end
+
+      -- A cost was admitted under the caller's plan, which is to be the latest: chooses the other one,
+      -- which it returns. Of two the one is kept that matters longer.
+      function plans.choose_other()
+        local latest, other, further = plans.latest, plans.other, plans.further
+        if further and further.expires_at <= now then further = nil end
+        if plans.own ~= latest then
+          latest.expires_at = plans.expiry_of(latest)
+          if not plans.own and other and other.expires_at > now then
+            local dropped = latest
+            if dropped.expires_at > other.expires_at then other, dropped = dropped, other end
+            if dropped.expires_at > now then
+              local stamp, expires_at = plans.stamp_of(dropped), dropped.expires_at
+              further = further or { units = 0, stamp = 0, expires_at = 0, span = 0 }
+              further = {
+                units = math.max(further.units, plans.units_of(dropped)),
+                stamp = math.max(further.stamp, stamp),
+                expires_at = math.max(further.expires_at, expires_at),
+                span = math.max(further.span, plans.sum(expires_at, -stamp)),
+              }
+            end
+          else
+            other = latest
+          end
+        end
+        if other and other.expires_at <= now then other = nil end
+        plans.other, plans.further = other, further
+        return other
+      end
+
+      -- Whether any plan but the latest is to be kept.
+      function plans.are_several()
+        return plans.other ~= nil or plans.further ~= nil
+      end
+
+      -- The microsecond from which on no plan matters.
+      function plans.expire_at()
+        local other, further = plans.other, plans.further
+        return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0,
+          further and further.expires_at or 0)
+      end
+
+      return plans
+    end)()
+    plans.pack_only = pack_only
+    local plan = function(id, capacity, per_unit, per_tick, debt, debt_tick, expires_at)
+      plans.check(id, capacity, per_unit, per_tick, debt, debt_tick, expires_at)
+      if id == 0 or per_unit == 0 then error('UNREADABLE state') end
+      return {
+        id = id, capacity = capacity, per_unit = per_unit, per_tick = per_tick,
+        debt = debt, debt_tick = debt_tick, expires_at = expires_at,
+        tick_micros = 10 ^ math.floor(id / 2 ^ 50),
+      }
+    end
+    local tail = string.sub(state, m1_tail_at, m1_tail_end)
+    if m1_id ~= 0 then
+      local capacity, per_unit, per_tick, sum = struct.unpack('<dddd', tail)
+      if sum ~= checksum(m1_id, capacity, per_unit, per_tick) then error('UNREADABLE state') end
+      plans.latest = plan(m1_id, capacity, per_unit, per_tick, m1_debt, m1_debt_tick, 0)
+    else
+      if #tail ~= 128 then error('UNREADABLE state') end
+      local n = { struct.unpack('<dddddddddddddddd', tail) }
+      if n[16] ~= checksum(m1_debt, m1_debt_tick, unpack(n, 1, 15)) then error('UNREADABLE state') end
+      plans.latest = plan(n[1], n[2], n[3], n[4], m1_debt, m1_debt_tick, 0)
+      if n[5] ~= 0 then plans.other = plan(n[5], n[6], n[7], n[8], n[9], n[10], n[11]) end
+      plans.read_further(n[12], n[13], n[14], n[15])
+    end
+    plans.find(m1_own_id)
+    plans.units_of = function(plan)
+      local part = plan.debt % plan.per_unit
+      return (plan.debt - part) / plan.per_unit + (part > 0 and 1 or 0)
+    end
+    plans.stamp_of = function(plan) return plan.debt_tick * plan.tick_micros end
+    plans.move_to_now = function(plan) plan.debt_tick = math.floor(now / plan.tick_micros) end
+    plans.expiry_of = function(plan)
+      local ticks = plan.per_tick > 0 and math.ceil(plan.debt / plan.per_tick) or 0
+      -- A debit may owe more than can ever be paid.
+      return math.min(plans.sum(plan.debt_tick, ticks) * plan.tick_micros, 2 ^ 54 - 2)
+    end
+    plans.debt_now = function(plan)
+      local tick_now = math.max(math.floor(now / plan.tick_micros), plan.debt_tick)
+      return math.max(plan.debt + (plan.debt_tick - tick_now) * plan.per_tick, 0), tick_now
+    end
+    plans.pack = function()
+      local latest, other = plans.latest, plans.other
+      other = other or {
+        id = 0, capacity = 0, per_unit = 0, per_tick = 0, debt = 0, debt_tick = 0, expires_at = 0,
+      }
+      local n = {
+        latest.id, latest.capacity, latest.per_unit, latest.per_tick,
+        other.id, other.capacity, other.per_unit, other.per_tick,
+        other.debt, other.debt_tick, other.expires_at,
+        plans.further_numbers()
+      }
+      n[16] = checksum(latest.debt, latest.debt_tick, unpack(n))
+      return struct.pack('<dddddddddddddddd', unpack(n))
+    end
+    local tick_micros = m1_tick_micros or 1
+    local span = m1_parts_per_tick > 0 and math.ceil(m1_capacity_parts / m1_parts_per_tick) or 0
+    if math.floor((now + plans.ahead()) / tick_micros) > m1_tick_now + span then
+      plans.move_back()
+      repaired = true
+      if m1_id == 0 then m1_tail = plans.pack() end
+    end
+    if plans.own then
+      m1_debt, m1_debt_tick = plans.own.debt, plans.own.debt_tick
+    elseif plans.further then
+      -- It may be one of the further plans: as many parts, owed at the latest stamp, or paid off
+      -- when that matters no more.
+      local further = plans.further
+      m1_debt = math.min(further.units * m1_parts_per_unit, m1_capacity_parts)
+      local ticks = m1_parts_per_tick > 0 and math.floor(m1_debt / m1_parts_per_tick) or 0
+      m1_debt_tick = math.min(math.ceil(further.stamp / tick_micros),
+        math.max(math.ceil(further.expires_at / tick_micros) - ticks, 0))
+    else
+      -- It takes over the debt of the latest plan, in parts of its own.
+      local divisor, rest = m1_parts_per_unit, plans.latest.per_unit
+      while rest > 0 do
+        divisor, rest = rest, math.fmod(divisor, rest)
+      end
+      m1_debt = math.ceil(
+        plans.latest.debt * (m1_parts_per_unit / divisor) / (plans.latest.per_unit / divisor)
+      )
+      m1_debt = math.min(m1_debt, 2 ^ 53 - 1)
+      m1_debt_tick = math.floor(plans.latest.debt_tick * plans.latest.tick_micros / tick_micros)
+    end
+    m1_plans = plans
+  end
+elseif m1_debt >= 2 ^ 53 then
+  -- A debit may owe more than the capacity, but no more than is exact.
+  error('UNREADABLE state')
+end
+m1_debt_now = m1_debt + (m1_debt_tick - m1_tick_now) * m1_parts_per_tick
+if m1_debt_tick > m1_tick_now then
+  -- The clock has stepped back: nothing is paid off meanwhile. A debt too far ahead is moved to
+  -- now.
+  m1_debt_now = m1_debt
+  local span = m1_parts_per_tick > 0 and math.ceil(m1_capacity_parts / m1_parts_per_tick) or 0
+  if not m1_plans and m1_debt_tick > m1_tick_now + span then
+    m1_debt_tick, repaired = m1_tick_now, true
+  end
+  m1_tick_now = m1_debt_tick
+elseif m1_debt_now < 0 then
+  m1_debt_now = 0
+end
+m1_debt_after = m1_debt_now + cost * m1_parts_per_unit
+m1_fits = m1_debt_after <= m1_capacity_parts or cost == 0
+-- m2: has the cost room?
+m2_opens_at_first = m2_own_id % 2
+m2_period = (m2_own_id - m2_opens_at_first) / 2
+if m2_id ~= m2_own_id then
+  if not state then
+    m2_id, m2_tail, dirty = m2_own_id, '', true
+  else
+    -- The last cost was admitted under another plan, or there are several.
+    local plans, checksum = (function()
+      -- plans.lua
+      local plans = {}
+
+      -- Fails unless all are numbers that a script has written: whole, not negative, and exact as
+      -- doubles.
+      function plans.check(...)
+        for _, number in ipairs({ ... }) do
+          if not (number >= 0 and number < 2 ^ 54 and number % 1 == 0) then error('UNREADABLE state') end
+        end
+      end
+
+      -- The sum of two numbers, rounded up where no number holds it: above 2^53 only even ones are exact.
+      -- So nothing is over too early, and `plans.rs` rounds alike.
+      function plans.sum(a, b)
+        local sum = a + b
+        return sum - a < b and sum + 2 or sum
+      end
+
+      -- Reads what is kept of further plans: all zeros if there are none.
+      function plans.read_further(units, stamp, expires_at, span)
+        plans.check(units, stamp, expires_at, span)
+        if expires_at > 0 then
+          plans.further = { units = units, stamp = stamp, expires_at = expires_at, span = span }
+        end
+      end
+
+      -- The numbers to read it from again.
+      function plans.further_numbers()
+        local further = plans.further or { units = 0, stamp = 0, expires_at = 0, span = 0 }
+        return further.units, further.stamp, further.expires_at, further.span
+      end
+
+      -- Finds the plan of the caller.
+      function plans.find(id)
+        for _, plan in ipairs({ plans.latest, plans.other }) do
+          if plan.id == id then
+            plans.own = plan
+            return
+          end
+        end
+      end
+
+      -- How far the caller's plan is ahead of now, or, if it is not counted, what it begins with.
+      function plans.ahead()
+        if plans.own then return plans.stamp_of(plans.own) - now end
+        return math.max(plans.stamp_of(plans.latest), plans.further and plans.further.stamp or 0) - now
+      end
+
+      -- The clock has stepped back: moves everything that is ahead to now.
+      function plans.move_back()
+        local further = plans.further
+        if further and further.stamp > now then
+          further.stamp = now
+          further.expires_at = math.max(math.min(further.expires_at, plans.sum(now, further.span)), 1)
+        end
+        for _, plan in ipairs({ plans.latest, plans.other }) do
+          local stamp = plans.stamp_of(plan)
+          if stamp > now then
+            plans.move_to_now(plan)
+            plan.expires_at = math.max(plans.sum(plan.expires_at, plans.stamp_of(plan) - stamp), 0)
+          end
+        end
+      end
+
+      -- A cost was admitted under the caller's plan, which is to be the latest: chooses the other one,
+      -- which it returns. Of two the one is kept that matters longer.
+      function plans.choose_other()
+        local latest, other, further = plans.latest, plans.other, plans.further
+        if further and further.expires_at <= now then further = nil end
+        if plans.own ~= latest then
+          latest.expires_at = plans.expiry_of(latest)
+          if not plans.own and other and other.expires_at > now then
+            local dropped = latest
+            if dropped.expires_at > other.expires_at then other, dropped = dropped, other end
+            if dropped.expires_at > now then
+              local stamp, expires_at = plans.stamp_of(dropped), dropped.expires_at
+              further = further or { units = 0, stamp = 0, expires_at = 0, span = 0 }
+              further = {
+                units = math.max(further.units, plans.units_of(dropped)),
+                stamp = math.max(further.stamp, stamp),
+                expires_at = math.max(further.expires_at, expires_at),
+                span = math.max(further.span, plans.sum(expires_at, -stamp)),
+              }
+            end
+          else
+            other = latest
+          end
+        end
+        if other and other.expires_at <= now then other = nil end
+        plans.other, plans.further = other, further
+        return other
+      end
+
+      -- Whether any plan but the latest is to be kept.
+      function plans.are_several()
+        return plans.other ~= nil or plans.further ~= nil
+      end
+
+      -- The microsecond from which on no plan matters.
+      function plans.expire_at()
+        local other, further = plans.other, plans.further
+        return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0,
+          further and further.expires_at or 0)
+      end
+
+      return plans
+    end)(), (function()
+      -- checksum.lua
+      return function(...)
+        local sum = 0
+        for _, number in ipairs({ ... }) do sum = (sum * 31 + number % 4294967291) % 4294967291 end
+        return sum
+      end
+    end)()
+    local plan = function(id, start, used, expires_at)
+      plans.check(id, start, used, expires_at)
+      local opens_at_first, period = id % 2, math.floor(id / 2)
+      -- Aligned windows begin at multiples of their period, also where they were moved.
+      if id < 2 or (opens_at_first == 0 and start % period ~= 0) then
+        error('UNREADABLE state')
+      end
+      return {
+        id = id, start = start, used = used, expires_at = expires_at,
+        opens_at_first = opens_at_first, period = period,
+      }
+    end
+    if m2_id ~= 0 then
+      plans.latest = plan(m2_id, m2_start, m2_used, 0)
+    else
+      local tail = string.sub(state, m2_tail_at, m2_tail_end)
+      if #tail ~= 80 then error('UNREADABLE state') end
+      local n = { struct.unpack('<dddddddddd', tail) }
+      if n[10] ~= checksum(m2_start, m2_used, unpack(n, 1, 9)) then error('UNREADABLE state') end
+      plans.latest = plan(n[1], m2_start, m2_used, 0)
+      if n[2] ~= 0 then plans.other = plan(n[2], n[3], n[4], n[5]) end
+      plans.read_further(n[6], n[7], n[8], n[9])
+    end
+    plans.find(m2_own_id)
+    plans.units_of = function(plan) return plan.used end
+    plans.stamp_of = function(plan) return plan.start end
+    plans.move_to_now = function(plan)
+      plan.start = plan.opens_at_first == 1 and now or math.ceil(now / plan.period) * plan.period
+    end
+    -- One period longer than the window lasts: `fixed_window.rs` says why.
+    plans.expiry_of = function(plan)
+      return plan.used > 0 and plans.sum(plan.start, 2 * plan.period) or plan.start
+    end
+    plans.running = function(plan)
+      if now < plan.start + plan.period and (plan.used > 0 or plan.opens_at_first == 0) then
+        return plan.start, plan.used
+      end
+      local start = math.max(now, plan.start)
+      return plan.opens_at_first == 1 and start or start - start % plan.period, 0
+    end
+    plans.pack = function()
+      local latest, other =
+        plans.latest, plans.other or { id = 0, start = 0, used = 0, expires_at = 0 }
+      local n = {
+        latest.id, other.id, other.start, other.used, other.expires_at, plans.further_numbers()
+      }
+      n[10] = checksum(latest.start, latest.used, unpack(n))
+      return struct.pack('<dddddddddd', unpack(n))
+    end
+    if plans.ahead() > m2_period then
+      plans.move_back()
+      repaired = true
+      if m2_id == 0 then m2_tail = plans.pack() end
+    end
+    if plans.own then
+      m2_start, m2_used = plans.own.start, plans.own.used
+    elseif plans.further then
+      -- It may be one of the further plans: a window that ends no earlier than its own did.
+      local further = plans.further
+      m2_used = math.min(further.units, m2_units)
+      if m2_opens_at_first == 1 then
+        m2_start = math.min(further.stamp, math.max(further.expires_at - m2_period, 0))
+      else
+        local periods = math.max(math.ceil(further.expires_at / m2_period) - 1, 0)
+        m2_start = math.min(math.ceil(further.stamp / m2_period), periods) * m2_period
+      end
+    else
+      m2_start, m2_used = plans.latest.start, plans.latest.used
+    end
+    m2_plans = plans
+  end
+elseif m2_start > now + m2_period then
+  -- The clock has stepped back. A window that is about to end would let another begin: it lasts for
+  -- a period from now, and an aligned one until the end of the one that begins next.
+  m2_start, repaired = now, true
+  if m2_opens_at_first == 0 then m2_start = math.ceil(now / m2_period) * m2_period end
+end
+m2_running_start, m2_running_used = m2_start, m2_used
+if now >= m2_start + m2_period or (m2_used == 0 and m2_opens_at_first == 1) then
+  m2_running_start, m2_running_used = now, 0
+  if m2_start > now then m2_running_start = m2_start end
+  if m2_opens_at_first == 0 then m2_running_start = m2_running_start - m2_running_start % m2_period end
+end
+m2_fits = m2_running_used + cost <= m2_units or cost == 0
+m2_refused = m2_fits and 0 or 1
+m2_fits = true
+
+local charged = m1_fits and m2_fits and cost > 0
+if charged then
+  -- m1: charge
+  m1_debt, m1_debt_tick = m1_debt_after, m1_tick_now
+  if m1_plans then
+    local plans = m1_plans
+    local other = plans.choose_other()
+    if other then
+      -- What others are admitted fills a bucket to its brim, and no further.
+      local debt, tick_now = plans.debt_now(other)
+      other.debt = math.min(debt + cost * other.per_unit, math.max(other.capacity, debt))
+      other.debt_tick = tick_now
+    end
+    plans.latest = {
+      id = m1_own_id, capacity = m1_capacity_parts, per_unit = m1_parts_per_unit,
+      per_tick = m1_parts_per_tick,
+      debt = m1_debt, debt_tick = m1_debt_tick, tick_micros = m1_tick_micros or 1,
+    }
+    dirty = true
+    if plans.are_several() then
+      m1_id, m1_tail = 0, plans.pack()
+    else
+      m1_id, m1_tail = m1_own_id, plans.pack_only()
+    end
+  end
+  -- m2: charge
+  if m2_refused == 0 then
+    m2_start, m2_used = m2_running_start, m2_running_used + cost
+    if m2_plans then
+      local plans = m2_plans
+      local other = plans.choose_other()
+      if not plans.own and m2_opens_at_first == 0 then
+        -- The window that was taken over may have begun at an instant at which none of this plan
+        -- begins.
+        m2_start = math.max(now, m2_start)
+        m2_start = m2_start - m2_start % m2_period
+      end
+      if other then
+        local start, used = plans.running(other)
+        other.start, other.used = start, math.min(used + cost, 2 ^ 53 - 2 ^ 32)
+      end
+      plans.latest = {
+        id = m2_own_id, start = m2_start, used = m2_used,
+        opens_at_first = m2_opens_at_first, period = m2_period,
+      }
+      dirty = true
+      if plans.are_several() then
+        m2_id, m2_tail = 0, plans.pack()
+      else
+        m2_id, m2_tail = m2_own_id, ''
+      end
+    end
+  end
+end
+
+if charged or repaired then
+  -- m1: when does its state expire?
+  if m1_plans then
+    m1_debt, m1_debt_tick = m1_plans.latest.debt, m1_plans.latest.debt_tick
+    m1_expires_at = m1_plans.expire_at()
+  elseif m1_parts_per_tick == 0 then
+    m1_expires_at = m1_debt_tick * (m1_tick_micros or 1)
+  else
+    -- A tick more: what is paid off in less than one may be lost in the sum.
+    m1_expires_at = m1_debt_tick + m1_debt / m1_parts_per_tick + 1
+    if m1_tick_micros then
+      m1_expires_at = math.min(math.ceil(m1_expires_at - 1) * m1_tick_micros, 2 ^ 54 - 2)
+    end
+  end
+  -- m2: when does its state expire?
+  if m2_plans then
+    m2_start, m2_used = m2_plans.latest.start, m2_plans.latest.used
+    m2_expires_at = m2_plans.expire_at()
+  else
+    m2_expires_at = m2_start + m2_period
+  end
+  local expires_at = m1_expires_at
+  if m2_expires_at > expires_at then expires_at = m2_expires_at end
+  -- Write.
+  local kept = struct.pack('<Bddddd', 1, now, m1_debt, m1_debt_tick, m2_start, m2_used)
+  if expires_at >= key_expires_at or repaired or dirty then
+    local longer = 0
+    if expires_at > now then longer = (expires_at - now) / 64 + 1000000 end
+    key_expires_at = math.ceil(expires_at + longer)
+    local whole = kept .. struct.pack('<ddd', key_expires_at, m1_id, m2_id)
+    local milliseconds = string.format('%d', math.max(math.ceil(key_expires_at / 1000), 1))
+    if state and not (m1_tail or m2_tail) then
+      call('SETRANGE', key, '0', whole)
+      call(expire, key, milliseconds)
+    else
+      whole = whole .. (m1_tail or string.sub(state, m1_tail_at, m1_tail_end))
+        .. (m2_tail or string.sub(state, m2_tail_at, m2_tail_end))
+      call('SET', key, whole, 'PXAT', milliseconds)
+    end
+  else
+    call('SETRANGE', key, '0', kept)
+  end
+  if charged then
+    return struct.pack('<Bdddddddd', 1, now, m1_debt, m1_debt_tick, m2_start, m2_used, m2_refused,
+      m2_running_start or 0, m2_running_used or 0)
+  end
+end
+
+-- Nothing was charged.
+local admits = 0
+if m1_fits then admits = admits + 1 end
+if m2_fits then admits = admits + 2 end
+return struct.pack('<Bdddddd', 0, now, admits, m1_debt_now, m1_tick_now, m2_running_start,
+  m2_running_used)
