@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use algorithms::every_algorithm;
 use fred::clients::Client;
-use shadows::{START, gate, shadow_of, stands_as_if_alone, stands_as_if_alone_by_its_key};
+use shadows::{START, gate, shadow_of, stands_as_if_alone, stands_as_if_alone_by_its_key, steps};
 use tollgate::{
-    Quota, RateLimiter,
+    Decision, PolicyDecision, Quota, RateLimiter, Timestamp,
     algorithm::*,
     clock::ManualClock,
-    store::{RedisStore, Store},
+    store::{LocalStore, RedisStore, Store},
 };
-use tollgate_redis_tests::Server;
+use tollgate_redis_tests::{Cluster, Server, until};
 
 const STEPS: usize = 150;
 
@@ -102,4 +102,135 @@ async fn it_keeps_its_count_when_it_is_enforced() {
     assert!(rehearsed.check_cost("bob", 2).await.unwrap().is_admitted());
     let decision = enforced.check_cost("bob", 0).await.unwrap();
     assert_eq!(decision.policies()[1].remaining(), 1);
+}
+
+/// With keys in several slots the shadow is charged in the second round, as the enforced limit is.
+#[tokio::test]
+async fn across_slots_it_stands_as_it_does_alone_in_memory() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client().await;
+    macro_rules! case {
+        (($($of:tt)*) $($name:literal, $made:expr, $model:expr;)+) => {$(
+            let clock = ManualClock::at(START);
+            let both = store(&client, &format!("slots {}", $name), &clock);
+            let alone = LocalStore::builder().clock(clock.clone()).build();
+            stands_as_if_alone_by_its_key($name, $made, (both, alone), &clock, STEPS / 3).await;
+        )+};
+    }
+    for_every_algorithm!(case);
+}
+
+/// What is decided about a cost, and how the shadow stands.
+async fn decided<A, S>(
+    store: &S,
+    limits: &(TokenBucket, Shadow<A>),
+    cost: u32,
+) -> (Decision, (PolicyDecision, bool))
+where
+    A: Algorithm,
+    S: Store<(TokenBucket, Shadow<A>), ()>,
+{
+    let verdict = store.decide(limits, &(), cost).wait().await.unwrap();
+    let decision = limits.decision(&verdict.snapshot);
+    (decision, shadow_of(limits, &verdict.snapshot))
+}
+
+#[tokio::test]
+async fn when_its_clock_steps_back_it_stands_as_it_does_in_memory() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    macro_rules! case {
+        (($($of:tt)*) $($name:literal, $made:expr, $model:expr;)+) => {$(
+            let clock = ManualClock::at(START);
+            let there = store(&client, &format!("back {}", $name), &clock);
+            let here = LocalStore::builder().clock(clock.clone()).build();
+            let limits = (gate(), $made.shadow());
+            let mut now = START.as_micros();
+            for (step, (passes, cost)) in (0_u64..).zip(steps(STEPS)) {
+                now += passes;
+                // By less than a window, by more, and by more than two.
+                match step % 25 {
+                    8 => now -= 300_000,
+                    16 => now -= 1_500_000,
+                    24 => now -= 20_000_000,
+                    _ => {}
+                }
+                clock.set(Timestamp::from_micros(now));
+                let expected = decided(&here, &limits, cost).await;
+                assert_eq!(decided(&there, &limits, cost).await, expected, "{} {step}", $name);
+            }
+        )+};
+    }
+    for_every_algorithm!(case);
+}
+
+#[tokio::test]
+async fn what_is_held_and_settled_in_shadow_stands_as_it_does_in_memory() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let clock = ManualClock::at(START);
+    let there = store(&client, "settled", &clock);
+    let here = LocalStore::builder().clock(clock.clone()).build();
+    let bucket = TokenBucket::new(Quota::per_second(2)).burst(9).settled();
+    let limits = (gate(), bucket.shadow());
+    let limiter_there = RateLimiter::new(limits.clone(), there.clone());
+    let limiter_here = RateLimiter::new(limits.clone(), here.clone());
+    let mut held = Vec::new();
+    let mut settled = 0;
+    for (step, (passes, cost)) in steps(STEPS).enumerate() {
+        clock.advance(Duration::from_micros(passes));
+        let holds = (
+            limiter_there.hold(&(), cost).await.unwrap(),
+            limiter_here.hold(&(), cost).await.unwrap(),
+        );
+        match holds {
+            (Ok(one), Ok(other)) => held.push((one, other)),
+            (Err(one), Err(other)) => assert_eq!(one, other),
+            (one, other) => panic!("{one:?}, {other:?}"),
+        }
+        // Some spend less than they hold, some more.
+        if step % 3 == 1
+            && let Some((one, other)) = held.pop()
+        {
+            let spent = (step % 5) as u32;
+            one.settle(spent).await.unwrap();
+            other.settle(spent).await.unwrap();
+            settled += 1;
+        }
+        let stands_there = there.peek(&limits, &(), 0).wait().await.unwrap();
+        let stands_here = here.peek(&limits, &(), 0).wait().await.unwrap();
+        let [stands_there, stands_here] =
+            [stands_there, stands_here].map(|stands| shadow_of(&limits, &stands.snapshot));
+        assert_eq!(stands_there, stands_here, "{step}");
+    }
+    assert!(settled > STEPS / 10);
+}
+
+#[tokio::test]
+async fn the_turn_of_a_queue_in_shadow_is_given_back_as_in_memory() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let clock = ManualClock::at(START);
+    let there = store(&client, "withdrawn", &clock);
+    let here = LocalStore::builder().clock(clock.clone()).build();
+    let queue = LeakyBucket::new(Quota::per_second(1)).capacity(4).queue();
+    let limits = (gate(), queue.shadow());
+    for cost in [1, 2] {
+        let expected = decided(&here, &limits, cost).await;
+        assert_eq!(decided(&there, &limits, cost).await, expected);
+    }
+    let last_here = here.decide(&limits, &(), 1).wait().await.unwrap();
+    let last_there = there.decide(&limits, &(), 1).wait().await.unwrap();
+    let left = |snapshot: &_| shadow_of(&limits, snapshot).0.remaining();
+    let before = left(&last_here.snapshot);
+    here.withdraw(&limits, &(), &last_here.snapshot, 1);
+    there.withdraw(&limits, &(), &last_there.snapshot, 1);
+    let stands_here = here.peek(&limits, &(), 0).wait().await.unwrap();
+    let expected = shadow_of(&limits, &stands_here.snapshot);
+    assert_eq!(expected.0.remaining(), before + 1);
+    let given_back = until("the turn, given back", async || {
+        let stands = there.peek(&limits, &(), 0).wait().await.ok()?;
+        (shadow_of(&limits, &stands.snapshot) == expected).then_some(())
+    });
+    given_back.await;
 }
