@@ -10,7 +10,7 @@ mod no_policy;
 mod status;
 
 pub use lazy_status::LazyStatus;
-pub use status::{Outcome, Status};
+pub use status::{Judgement, Status};
 
 /// What one policy decided; a tuple of algorithms has one for each member.
 #[derive(Clone)]
@@ -118,7 +118,7 @@ impl PolicyDecision {
         }
         let refused = Status {
             remaining: 0,
-            outcome: Outcome::RefusedForMicros(delay_micros),
+            judgement: Judgement::RefusedForMicros(delay_micros),
             replenished_after_micros: delay_micros,
             delay_micros: 0,
             ..status
@@ -144,7 +144,7 @@ impl PolicyDecision {
     pub fn is_admitted(&self) -> bool {
         match &self.status {
             Known::Resolved(standing) | Known::InFlight(standing) | Known::Degraded(standing) => {
-                standing.outcome == Outcome::Admitted
+                standing.judgement == Judgement::Admitted
             }
             Known::Lazy(status) | Known::LazyDegraded(status) => status.is_admitted(),
         }
@@ -175,15 +175,15 @@ impl PolicyDecision {
     /// if nobody knows, as of requests [in flight](crate::algorithm::InFlight).
     #[inline]
     pub fn retry_after(&self) -> Option<Duration> {
-        match self.read(|standing| standing.outcome) {
-            Outcome::RefusedForMicros(micros) => Some(Duration::from_micros(micros)),
-            Outcome::Admitted | Outcome::RefusedUntilOneEnds | Outcome::NeverFits => None,
+        match self.read(|standing| standing.judgement) {
+            Judgement::RefusedForMicros(micros) => Some(Duration::from_micros(micros)),
+            Judgement::Admitted | Judgement::RefusedUntilOneEnds | Judgement::NeverFits => None,
         }
     }
 
     /// Whether the cost is more than this policy can ever let through at once.
     pub fn never_fits(&self) -> bool {
-        self.read(|standing| standing.outcome) == Outcome::NeverFits
+        self.read(|standing| standing.judgement) == Judgement::NeverFits
     }
 
     /// How long until more than [`remaining`](Self::remaining) units are let through; zero if all
@@ -432,11 +432,11 @@ impl fmt::Debug for Decision {
 /// Orders policies: refusals first, longest wait; then fewest remaining.
 #[inline]
 fn severity(standing: &Status) -> (u8, u64) {
-    match standing.outcome {
-        Outcome::Admitted => (0, u64::MAX - standing.remaining),
-        Outcome::RefusedForMicros(micros) => (1, micros),
-        Outcome::RefusedUntilOneEnds => (1, u64::MAX),
-        Outcome::NeverFits => (2, 0),
+    match standing.judgement {
+        Judgement::Admitted => (0, u64::MAX - standing.remaining),
+        Judgement::RefusedForMicros(micros) => (1, micros),
+        Judgement::RefusedUntilOneEnds => (1, u64::MAX),
+        Judgement::NeverFits => (2, 0),
     }
 }
 

@@ -76,7 +76,7 @@ mod tuple;
 mod wait_at_most;
 mod word;
 
-pub use crate::decision::{LazyStatus, Outcome, Status};
+pub use crate::decision::{Judgement, LazyStatus, Status};
 pub use crate::policy::{ConfigId, Policy, PolicyId};
 pub use additive::Additive;
 pub use fixed_window::FixedWindow;

@@ -12,7 +12,7 @@ use super::Status;
 /// ```
 /// use std::time::Duration;
 /// use tollgate::PolicyDecision;
-/// use tollgate::algorithm::{LazyStatus, Outcome, Policy, Status};
+/// use tollgate::algorithm::{LazyStatus, Judgement, Policy, Status};
 ///
 /// // One unit each three seconds, of which `missing` have to come back.
 /// fn resolve(status: &LazyStatus, limit: u64) -> Status {

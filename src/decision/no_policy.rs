@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use super::{Decision, Known, Outcome, Policies, PolicyDecision, Several, Status};
+use super::{Decision, Judgement, Known, Policies, PolicyDecision, Several, Status};
 
 impl Decision {
     /// Admitted, without a limit.
@@ -10,7 +10,7 @@ impl Decision {
         static ADMITTED: LazyLock<Arc<Several>> = LazyLock::new(|| {
             let unlimited = Status {
                 remaining: u64::MAX,
-                outcome: Outcome::Admitted,
+                judgement: Judgement::Admitted,
                 replenished_after_micros: 0,
                 reset_after_micros: 0,
                 delay_micros: 0,

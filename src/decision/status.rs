@@ -8,7 +8,7 @@ pub struct Status {
     /// How many further units are admitted at this instant, one by one.
     pub remaining: u64,
     /// What it decided about the cost.
-    pub outcome: Outcome,
+    pub judgement: Judgement,
     /// How long until `remaining` is larger; zero if it is all there.
     pub replenished_after_micros: u64,
     /// How long until the state says no more than a fresh one; zero if it does.
@@ -31,18 +31,18 @@ impl Status {
         admitted: bool,
         wait: impl Fn(u64) -> Option<u64>,
     ) -> Self {
-        let outcome = match admitted {
-            true => Outcome::Admitted,
-            false => wait(cost).map_or(Outcome::NeverFits, Outcome::RefusedForMicros),
+        let judgement = match admitted {
+            true => Judgement::Admitted,
+            false => wait(cost).map_or(Judgement::NeverFits, Judgement::RefusedForMicros),
         };
         let (missing, next) = (remaining < limit, remaining.saturating_add(1));
         let when = |units| if missing { wait(units).unwrap_or(0) } else { 0 };
         Self {
             remaining,
-            outcome,
-            replenished_after_micros: match outcome {
+            judgement,
+            replenished_after_micros: match judgement {
                 // Mostly one unit is refused where none is left, and waits for the same.
-                Outcome::RefusedForMicros(micros) if missing && cost == next => micros,
+                Judgement::RefusedForMicros(micros) if missing && cost == next => micros,
                 _ => when(next),
             },
             reset_after_micros: when(limit),
@@ -53,7 +53,7 @@ impl Status {
 
 /// What one policy has decided about one cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum Judgement {
     /// It is let through.
     Admitted,
     /// It would be let through after this many microseconds, if nothing else happens till then.

@@ -7,36 +7,36 @@ fn policy(name: &str, limit: u64, window: Duration) -> Policy {
     policy.named(name).unwrap()
 }
 
-fn status(remaining: u64, outcome: Outcome) -> Status {
+fn status(remaining: u64, judgement: Judgement) -> Status {
     Status {
         remaining,
-        outcome,
+        judgement,
         replenished_after_micros: 2_000_000,
         reset_after_micros: 3_000_000,
         delay_micros: 0,
     }
 }
 
-fn decided(name: &str, remaining: u64, outcome: Outcome) -> PolicyDecision {
-    PolicyDecision::new(&policy(name, 10, MINUTE), status(remaining, outcome))
+fn decided(name: &str, remaining: u64, judgement: Judgement) -> PolicyDecision {
+    PolicyDecision::new(&policy(name, 10, MINUTE), status(remaining, judgement))
 }
 
 fn queued(name: &str, delay_micros: u64) -> PolicyDecision {
     let status = Status {
         delay_micros,
-        ..status(4, Outcome::Admitted)
+        ..status(4, Judgement::Admitted)
     };
     PolicyDecision::new(&policy(name, 10, MINUTE), status)
 }
 
 #[test]
 fn of_policies_that_bind_alike_the_first_is_told() {
-    for outcome in [
-        Outcome::Admitted,
-        Outcome::RefusedForMicros(5),
-        Outcome::NeverFits,
+    for judgement in [
+        Judgement::Admitted,
+        Judgement::RefusedForMicros(5),
+        Judgement::NeverFits,
     ] {
-        let both = ["first", "second"].map(|name| decided(name, 3, outcome));
+        let both = ["first", "second"].map(|name| decided(name, 3, judgement));
         assert_eq!(Decision::of_all(both.into()).policy(), "first");
     }
 }
@@ -44,11 +44,11 @@ fn of_policies_that_bind_alike_the_first_is_told() {
 #[test]
 fn what_never_fits_binds_before_a_wait_and_that_before_what_is_left() {
     let policies = [
-        decided("little", 1, Outcome::Admitted),
-        decided("none", 0, Outcome::Admitted),
-        decided("short", 9, Outcome::RefusedForMicros(1)),
-        decided("long", 9, Outcome::RefusedForMicros(u64::MAX)),
-        decided("hopeless", 9, Outcome::NeverFits),
+        decided("little", 1, Judgement::Admitted),
+        decided("none", 0, Judgement::Admitted),
+        decided("short", 9, Judgement::RefusedForMicros(1)),
+        decided("long", 9, Judgement::RefusedForMicros(u64::MAX)),
+        decided("hopeless", 9, Judgement::NeverFits),
     ];
     for (weaker, stronger) in policies.iter().zip(&policies[1..]) {
         for pair in [[weaker, stronger], [stronger, weaker]] {
@@ -65,26 +65,26 @@ fn what_never_fits_binds_before_a_wait_and_that_before_what_is_left() {
 fn decisions_are_equal_that_tell_the_same() {
     let worked_out = |status: &LazyStatus, limit: u64| Status {
         remaining: limit - status.numbers()[0],
-        ..super::tests::status(0, Outcome::Admitted)
+        ..super::tests::status(0, Judgement::Admitted)
     };
     let lazy = |name, limit, missing| {
         let status = LazyStatus::new(0, [missing, 0, 0, 0, 0, 0, 0], worked_out);
         PolicyDecision::lazy(&policy(name, limit, MINUTE), status)
     };
-    assert_eq!(lazy("a", 10, 6), decided("a", 4, Outcome::Admitted));
+    assert_eq!(lazy("a", 10, 6), decided("a", 4, Judgement::Admitted));
     assert_eq!(lazy("a", 10, 6), lazy("a", 10, 6).resolved());
     assert_ne!(lazy("a", 10, 6), lazy("a", 10, 5));
     assert_ne!(lazy("a", 10, 6), lazy("b", 10, 6));
     assert_ne!(lazy("a", 10, 6), lazy("a", 11, 7));
     let other_window = policy("a", 10, MINUTE * 2);
-    let other_window = PolicyDecision::new(&other_window, status(4, Outcome::Admitted));
+    let other_window = PolicyDecision::new(&other_window, status(4, Judgement::Admitted));
     assert_ne!(lazy("a", 10, 6), other_window);
 }
 
 #[test]
 fn what_is_freed_is_left_up_to_the_limit_and_no_wait_is_told_where_all_is_there() {
-    let freed = |units| decided("a", 4, Outcome::Admitted).with_freed(units);
-    assert_eq!(freed(0), decided("a", 4, Outcome::Admitted));
+    let freed = |units| decided("a", 4, Judgement::Admitted).with_freed(units);
+    assert_eq!(freed(0), decided("a", 4, Judgement::Admitted));
     let some = freed(5);
     assert_eq!(some.remaining(), 9);
     assert_eq!(some.replenished_after(), Duration::from_secs(2));
@@ -99,7 +99,7 @@ fn what_is_freed_is_left_up_to_the_limit_and_no_wait_is_told_where_all_is_there(
 #[cfg(feature = "layer")]
 #[test]
 fn who_may_not_wait_is_refused_by_the_queue_for_as_long_as_it_would_take() {
-    let free = decided("free", 2, Outcome::Admitted);
+    let free = decided("free", 2, Judgement::Admitted);
     let refused = Decision::of_one(queued("queue", 7)).refused_for_its_delay();
     assert_eq!(refused.retry_after(), Some(Duration::from_micros(7)));
     assert_eq!((refused.remaining(), refused.delay()), (0, Duration::ZERO));
@@ -123,8 +123,8 @@ fn who_may_not_wait_is_refused_by_the_queue_for_as_long_as_it_would_take() {
 
 #[test]
 fn a_delay_is_told_of_an_admission_and_of_no_refusal() {
-    let refused = decided("refused", 0, Outcome::RefusedForMicros(1));
-    let admitted = decided("admitted", 0, Outcome::Admitted);
+    let refused = decided("refused", 0, Judgement::RefusedForMicros(1));
+    let admitted = decided("admitted", 0, Judgement::Admitted);
     let delay = |other| Decision::of_all(vec![queued("queue", 7), other]).delay();
     assert_eq!(delay(admitted), Duration::from_micros(7));
     assert_eq!(delay(refused), Duration::ZERO);
@@ -132,7 +132,7 @@ fn a_delay_is_told_of_an_admission_and_of_no_refusal() {
 
 #[test]
 fn a_printed_decision_says_all_that_can_be_asked_of_it() {
-    let refused = decided("daily", 3, Outcome::RefusedForMicros(7_000_000));
+    let refused = decided("daily", 3, Judgement::RefusedForMicros(7_000_000));
     let printed = format!("{:?}", Decision::of_one(refused));
     for told in [
         "Decision {",
@@ -163,11 +163,11 @@ fn where_all_is_there_there_is_nothing_to_wait_for() {
 fn there_is_more_before_a_larger_cost_fits() {
     let wait = |units: u64| (units <= 10).then_some(units * 100);
     let refused = Status::of(10, 3, 6, false, wait);
-    assert_eq!(refused.outcome, Outcome::RefusedForMicros(600));
+    assert_eq!(refused.judgement, Judgement::RefusedForMicros(600));
     assert_eq!(refused.replenished_after_micros, 400);
     assert_eq!(refused.reset_after_micros, 1_000);
     let hopeless = Status::of(10, 3, 11, false, wait);
-    assert_eq!(hopeless.outcome, Outcome::NeverFits);
+    assert_eq!(hopeless.judgement, Judgement::NeverFits);
     assert_eq!(hopeless.replenished_after_micros, 400);
 }
 

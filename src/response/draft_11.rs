@@ -80,7 +80,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        algorithm::Outcome,
+        algorithm::Judgement,
         response::sample::{SECOND, admitted, both, standing},
     };
 
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_line_tells_of_the_policies_whose_whole_names_are_in_it() {
-        let line = policies(&both(Outcome::Admitted, Outcome::Admitted));
+        let line = policies(&both(Judgement::Admitted, Judgement::Admitted));
         assert!(names_policy(&line, "api") && names_policy(&line, "daily"));
         for other in ["", "ap", "apis", "aily", "q", "q=40", ";q=40"] {
             assert!(!names_policy(&line, other), "{other}");
@@ -176,16 +176,16 @@ mod tests {
 
     #[test]
     fn every_policy_of_an_admitted_tuple_is_told() {
-        let lines = sent(&both(Outcome::Admitted, Outcome::Admitted));
+        let lines = sent(&both(Judgement::Admitted, Judgement::Admitted));
         assert_eq!(lines[0], r#""api";q=40;w=2, "daily";q=1000;w=86400"#);
         assert_eq!(lines[1], r#""api";r=7;t=1, "daily";r=7;t=87"#);
     }
 
     #[test]
     fn a_refusal_lists_all_policies_but_only_what_is_left_of_the_violated_ones() {
-        let refused = Outcome::RefusedForMicros(87_000_000);
+        let refused = Judgement::RefusedForMicros(87_000_000);
         let all = r#""api";q=40;w=2, "daily";q=1000;w=86400"#;
-        let lines = sent(&both(Outcome::Admitted, refused));
+        let lines = sent(&both(Judgement::Admitted, refused));
         assert_eq!([&*lines[0], &*lines[1]], [all, r#""daily";r=0;t=87"#]);
         let lines = sent(&both(refused, refused));
         let left = r#""api";r=0;t=1, "daily";r=0;t=87"#;

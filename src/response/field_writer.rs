@@ -112,7 +112,7 @@ fn warn_of_equal_names(decision: &Decision, headers: &HeaderMap) {
 mod tests {
     use super::*;
     use crate::{
-        algorithm::Outcome,
+        algorithm::Judgement,
         response::sample::{SECOND, admitted, both, full, standing},
     };
 
@@ -122,7 +122,7 @@ mod tests {
         for _ in 0..2 {
             for decision in [
                 admitted(),
-                both(Outcome::Admitted, Outcome::Admitted),
+                both(Judgement::Admitted, Judgement::Admitted),
                 standing(5, SECOND, 5, SECOND),
                 standing(6, SECOND, 5, SECOND),
                 standing(5, SECOND * 2, 5, SECOND),

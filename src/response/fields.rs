@@ -29,12 +29,12 @@ pub(super) const MAX_INTEGER: u64 = 999_999_999_999_999;
 ///
 /// ```
 /// # use std::time::Duration;
-/// # use tollgate::{Decision, PolicyDecision, algorithm::{Outcome, Policy, Status}};
+/// # use tollgate::{Decision, PolicyDecision, algorithm::{Judgement, Policy, Status}};
 /// use tollgate::response::{Fields, Http};
 ///
 /// # let policy = Policy::new("token-bucket", &[40], Duration::from_secs(2)).named("api").unwrap();
 /// # let decision = Decision::of_one(PolicyDecision::new(&policy, Status {
-/// #     remaining: 39, outcome: Outcome::Admitted, replenished_after_micros: 50_000,
+/// #     remaining: 39, judgement: Judgement::Admitted, replenished_after_micros: 50_000,
 /// #     reset_after_micros: 50_000, delay_micros: 0,
 /// # }));
 /// let mut headers = http::HeaderMap::new();

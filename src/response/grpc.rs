@@ -37,12 +37,12 @@ use crate::{decision::Decision, error::StoreError, hold::Hold};
 /// # use std::{convert::Infallible, time::Duration};
 /// # use bytes::Bytes;
 /// # use http::{Request, Response};
-/// # use tollgate::{Decision, PolicyDecision, algorithm::{Outcome, Policy, Status}};
+/// # use tollgate::{Decision, PolicyDecision, algorithm::{Judgement, Policy, Status}};
 /// use tollgate::response::{Grpc, Respond};
 ///
 /// # let policy = Policy::new("window", &[5], Duration::from_secs(60)).named("trial").unwrap();
 /// # let decision = Decision::of_one(PolicyDecision::new(&policy, Status {
-/// #     remaining: 0, outcome: Outcome::RefusedForMicros(1_500_000), replenished_after_micros: 1_500_000,
+/// #     remaining: 0, judgement: Judgement::RefusedForMicros(1_500_000), replenished_after_micros: 1_500_000,
 /// #     reset_after_micros: 1_500_000, delay_micros: 0,
 /// # }));
 /// # let request = Request::new(());

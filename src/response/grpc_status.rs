@@ -128,7 +128,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        algorithm::Outcome,
+        algorithm::Judgement,
         error::{StoreError, StoreErrorKind},
         response::{
             Fields, Respond,
@@ -144,13 +144,13 @@ mod tests {
 
     #[test]
     fn a_status_is_what_a_caller_reads_from_a_refusal_of_the_layer() {
-        let refused = Outcome::RefusedForMicros(9_000_000);
+        let refused = Judgement::RefusedForMicros(9_000_000);
         for fields in [Fields::Draft11, Fields::XRateLimit, Fields::Off] {
             let grpc = Grpc::new().fields(fields);
             for decision in [
                 refused_for(Duration::from_micros(1_500_000)),
                 hopeless(),
-                both(Outcome::Admitted, refused),
+                both(Judgement::Admitted, refused),
             ] {
                 let request = Request::post("/pkg.Service/Call").body(()).unwrap();
                 let Ok::<Response<Bytes>, Infallible>(response) =

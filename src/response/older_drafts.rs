@@ -77,7 +77,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        algorithm::Outcome,
+        algorithm::Judgement,
         response::{
             Fields,
             field_writer::FieldWriter,
@@ -97,7 +97,10 @@ mod tests {
 
     #[test]
     fn draft_7_is_a_dictionary_of_the_binding_policy() {
-        let lines = sent(Fields::Draft7, &both(Outcome::Admitted, Outcome::Admitted));
+        let lines = sent(
+            Fields::Draft7,
+            &both(Judgement::Admitted, Judgement::Admitted),
+        );
         assert_eq!(
             lines[0],
             ("ratelimit-policy".into(), "40;w=2, 1000;w=86400".into())
@@ -147,7 +150,8 @@ mod tests {
 
     #[test]
     fn of_two_layers_the_single_valued_dialects_tell_the_tighter_one() {
-        let left = |remaining| Decision::of_one(policy(API, remaining, SECOND, Outcome::Admitted));
+        let left =
+            |remaining| Decision::of_one(policy(API, remaining, SECOND, Judgement::Admitted));
         for (fields, name) in [
             (Fields::Draft7, "ratelimit"),
             (Fields::Draft6, "ratelimit-remaining"),
@@ -171,7 +175,7 @@ mod tests {
     fn of_two_layers_that_leave_as_much_the_inner_one_is_told() {
         // Its answer may be a refusal, whose wait is the reset.
         let inner = refused_for(Duration::from_secs(9));
-        let outer = Decision::of_one(policy(API, 0, SECOND, Outcome::Admitted));
+        let outer = Decision::of_one(policy(API, 0, SECOND, Judgement::Admitted));
         for fields in [Fields::Draft7, Fields::Draft6, Fields::XRateLimit] {
             let mut headers = HeaderMap::new();
             FieldWriter::new(fields).add(&inner, &mut headers);

@@ -24,7 +24,7 @@ use super::refusal::{Reason, Refusal};
 /// # use std::time::Duration;
 /// # use bytes::Bytes;
 /// # use http::Response;
-/// # use tollgate::{Decision, PolicyDecision, algorithm::{Outcome, Policy, Status}};
+/// # use tollgate::{Decision, PolicyDecision, algorithm::{Judgement, Policy, Status}};
 /// use tollgate::response::Http;
 ///
 /// let respond = Http::new().render(|refusal| {
@@ -35,7 +35,7 @@ use super::refusal::{Reason, Refusal};
 /// });
 /// # let policy = Policy::new("window", &[5], Duration::from_secs(60)).named("trial").unwrap();
 /// # let decision = Decision::of_one(PolicyDecision::new(&policy, Status {
-/// #     remaining: 0, outcome: Outcome::RefusedForMicros(1), replenished_after_micros: 1,
+/// #     remaining: 0, judgement: Judgement::RefusedForMicros(1), replenished_after_micros: 1,
 /// #     reset_after_micros: 1, delay_micros: 0,
 /// # }));
 /// let response: Response<Bytes> = respond.response(&decision);
@@ -70,12 +70,12 @@ impl<F: Fn(&Refusal<'_>) -> Response<Bytes>> Render for F {
 /// # use std::time::Duration;
 /// # use bytes::Bytes;
 /// # use http::Response;
-/// # use tollgate::{Decision, PolicyDecision, algorithm::{Outcome, Policy, Status}};
+/// # use tollgate::{Decision, PolicyDecision, algorithm::{Judgement, Policy, Status}};
 /// use tollgate::response::Http;
 ///
 /// # let policy = Policy::new("window", &[5], Duration::from_secs(60)).named("trial").unwrap();
 /// # let decision = Decision::of_one(PolicyDecision::new(&policy, Status {
-/// #     remaining: 0, outcome: Outcome::RefusedForMicros(1_000_100), replenished_after_micros: 1_000_100,
+/// #     remaining: 0, judgement: Judgement::RefusedForMicros(1_000_100), replenished_after_micros: 1_000_100,
 /// #     reset_after_micros: 1_000_100, delay_micros: 0,
 /// # }));
 /// let response: Response<Bytes> = Http::new().plain_text().response(&decision);

@@ -54,7 +54,7 @@ fn is_sooner(announced: &HeaderValue, seconds: u64) -> bool {
 mod tests {
     use super::*;
     use crate::{
-        algorithm::Outcome,
+        algorithm::Judgement,
         response::sample::{admitted, both, hopeless, refused_for},
     };
 
@@ -82,8 +82,8 @@ mod tests {
     fn retry_after_is_never_capped() {
         let century = Duration::from_secs(100 * 365 * 86_400);
         let decision = both(
-            Outcome::RefusedForMicros(u64::MAX),
-            Outcome::RefusedForMicros(u64::try_from(century.as_micros()).unwrap()),
+            Judgement::RefusedForMicros(u64::MAX),
+            Judgement::RefusedForMicros(u64::try_from(century.as_micros()).unwrap()),
         );
         assert_eq!(announced(&decision).unwrap(), "18446744073710");
     }
@@ -92,13 +92,13 @@ mod tests {
     fn what_can_never_fit_and_what_is_admitted_have_no_retry_after() {
         assert_eq!(announced(&hopeless()), None);
         assert_eq!(announced(&admitted()), None);
-        let decision = both(Outcome::RefusedForMicros(1), Outcome::NeverFits);
+        let decision = both(Judgement::RefusedForMicros(1), Judgement::NeverFits);
         assert_eq!(announced(&decision), None);
     }
 
     #[test]
     fn of_two_violated_policies_the_longer_wait_is_told() {
-        let [short, long] = [3_000_000, 7_000_001].map(Outcome::RefusedForMicros);
+        let [short, long] = [3_000_000, 7_000_001].map(Judgement::RefusedForMicros);
         assert_eq!(announced(&both(short, long)).unwrap(), "8");
         assert_eq!(announced(&both(long, short)).unwrap(), "8");
     }

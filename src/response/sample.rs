@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::{
-    algorithm::{Outcome, Policy, Status},
+    algorithm::{Judgement, Policy, Status},
     decision::{Decision, PolicyDecision},
 };
 
@@ -15,13 +15,13 @@ pub(super) fn policy(
     (name, limit, window): (&str, u64, Duration),
     remaining: u64,
     replenished_after: Duration,
-    outcome: Outcome,
+    judgement: Judgement,
 ) -> PolicyDecision {
     let policy = Policy::new("sample", &[limit], window).named(name);
     let micros = |duration: Duration| u64::try_from(duration.as_micros()).unwrap();
     let standing = Status {
         remaining,
-        outcome,
+        judgement,
         replenished_after_micros: micros(replenished_after),
         reset_after_micros: micros(replenished_after) * (limit.min(1_000) - remaining.min(1_000)),
         delay_micros: 0,
@@ -39,30 +39,36 @@ pub(super) fn standing(limit: u64, window: Duration, left: u64, more_after: Dura
         ("p", limit, window),
         left,
         more_after,
-        Outcome::Admitted,
+        Judgement::Admitted,
     ))
 }
 
 /// A token bucket of 20 a second with burst 40, after the first request.
 pub(super) fn admitted() -> Decision {
     let each = Duration::from_millis(50);
-    Decision::of_one(policy(API, 39, each, Outcome::Admitted))
+    Decision::of_one(policy(API, 39, each, Judgement::Admitted))
 }
 
 /// The same, with nothing left for this long.
 pub(super) fn refused_for(wait: Duration) -> Decision {
     let micros = u64::try_from(wait.as_micros()).unwrap();
-    Decision::of_one(policy(API, 0, wait, Outcome::RefusedForMicros(micros)))
+    Decision::of_one(policy(API, 0, wait, Judgement::RefusedForMicros(micros)))
 }
 
 /// The same, with something left, but never as much as was asked for.
 pub(super) fn hopeless() -> Decision {
-    Decision::of_one(policy(API, 39, SECOND, Outcome::NeverFits))
+    Decision::of_one(policy(API, 39, SECOND, Judgement::NeverFits))
 }
 
 /// A tuple whose members said these things, in this order.
-pub(super) fn both(api: Outcome, daily: Outcome) -> Decision {
-    let left = |outcome| if outcome == Outcome::Admitted { 7 } else { 0 };
+pub(super) fn both(api: Judgement, daily: Judgement) -> Decision {
+    let left = |judgement| {
+        if judgement == Judgement::Admitted {
+            7
+        } else {
+            0
+        }
+    };
     Decision::of_all(vec![
         policy(API, left(api), SECOND / 2, api),
         policy(DAILY, left(daily), SECOND * 87, daily),

@@ -3,7 +3,7 @@
 use crate::{
     algorithm::{Additive, Algorithm, ConfigId, Policy, PolicyId, Script, ScriptReply, Scripted},
     clock::Timestamp,
-    decision::{Outcome, PolicyDecision, Status},
+    decision::{Judgement, PolicyDecision, Status},
 };
 
 /// A rule whose charge is nothing: what is held of it is all that there is.
@@ -76,14 +76,14 @@ impl Algorithm for Places {
     }
 
     fn describe(&self, snapshot: &PlacesSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        let outcome = match (snapshot.admitted, self.max) {
-            (true, _) => Outcome::Admitted,
-            (false, 0) => Outcome::NeverFits,
-            (false, _) => Outcome::RefusedUntilOneEnds,
+        let judgement = match (snapshot.admitted, self.max) {
+            (true, _) => Judgement::Admitted,
+            (false, 0) => Judgement::NeverFits,
+            (false, _) => Judgement::RefusedUntilOneEnds,
         };
         let status = Status {
             remaining: self.max.saturating_sub(snapshot.taken),
-            outcome,
+            judgement,
             replenished_after_micros: 0,
             reset_after_micros: 0,
             delay_micros: 0,

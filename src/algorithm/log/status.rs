@@ -1,6 +1,6 @@
 //! What a decision of the log says, worked out when somebody asks.
 
-use crate::decision::{LazyStatus, Outcome, Status};
+use crate::decision::{Judgement, LazyStatus, Status};
 
 /// What a log still counts, and which of its slots have to be over before there is more room.
 #[derive(Debug, Clone, Copy)]
@@ -72,10 +72,10 @@ impl Logged {
         };
         Status {
             remaining,
-            outcome: match status.is_admitted() {
-                true => Outcome::Admitted,
-                false if u64::from(status.refused_cost()) > limit => Outcome::NeverFits,
-                false => Outcome::RefusedForMicros(self.micros_until_over(self.cost_after)),
+            judgement: match status.is_admitted() {
+                true => Judgement::Admitted,
+                false if u64::from(status.refused_cost()) > limit => Judgement::NeverFits,
+                false => Judgement::RefusedForMicros(self.micros_until_over(self.cost_after)),
             },
             replenished_after_micros: when(self.more_after),
             reset_after_micros: when(self.all_after),

@@ -6,7 +6,7 @@ use http::{HeaderValue, Method};
 
 use super::*;
 use crate::{
-    algorithm::Outcome,
+    algorithm::Judgement,
     error::StoreErrorKind,
     response::{
         Grpc,
@@ -49,7 +49,7 @@ fn a_refusal_is_a_429_that_no_cache_keeps_with_the_wait_the_fields_and_a_problem
 
 #[test]
 fn two_violated_policies_are_both_named_in_their_order_with_the_longer_wait() {
-    let [api, daily] = [500_000, 87_000_000].map(Outcome::RefusedForMicros);
+    let [api, daily] = [500_000, 87_000_000].map(Judgement::RefusedForMicros);
     let response = refused(Http::new(), Method::GET, both(api, daily));
     assert_eq!(response.headers()["retry-after"], "87");
     assert_eq!(

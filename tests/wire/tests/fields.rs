@@ -9,8 +9,8 @@ use sfv::{BareItem, Dictionary, FieldType, Item, List, ListEntry, Parameters, Pa
 use tollgate::{
     Decision, PolicyDecision, Quota, RateLimiter, Timestamp,
     algorithm::{
-        FixedWindow, Gcra, MinInterval, Outcome, Policy, SlidingBuckets, SlidingLog, SlidingWindow,
-        Status, TokenBucket,
+        FixedWindow, Gcra, Judgement, MinInterval, Policy, SlidingBuckets, SlidingLog,
+        SlidingWindow, Status, TokenBucket,
     },
     clock::ManualClock,
     response::{Fields, Http},
@@ -82,14 +82,14 @@ impl Dice {
             0 => policy,
             _ => policy.named(name).unwrap(),
         };
-        let outcome = match self.roll() % 4 {
-            0 => Outcome::RefusedForMicros(self.number(&MICROS)),
-            1 => Outcome::NeverFits,
-            _ => Outcome::Admitted,
+        let judgement = match self.roll() % 4 {
+            0 => Judgement::RefusedForMicros(self.number(&MICROS)),
+            1 => Judgement::NeverFits,
+            _ => Judgement::Admitted,
         };
         let standing = Status {
             remaining: self.number(&UNITS),
-            outcome,
+            judgement,
             replenished_after_micros: self.number(&MICROS),
             reset_after_micros: self.number(&MICROS),
             delay_micros: self.number(&MICROS),
@@ -356,16 +356,16 @@ fn every_edge_is_told_in_every_dialect() {
     for units in UNITS {
         for micros in MICROS {
             let policy = Policy::new("edge", &[units], Duration::from_micros(micros));
-            for outcome in [
-                Outcome::Admitted,
-                Outcome::RefusedForMicros(micros),
-                Outcome::NeverFits,
+            for judgement in [
+                Judgement::Admitted,
+                Judgement::RefusedForMicros(micros),
+                Judgement::NeverFits,
             ] {
                 let decision = Decision::of_one(PolicyDecision::new(
                     &policy,
                     Status {
                         remaining: units,
-                        outcome,
+                        judgement,
                         replenished_after_micros: micros,
                         reset_after_micros: micros,
                         delay_micros: 0,

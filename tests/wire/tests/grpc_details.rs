@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use tollgate::{
     Decision, PolicyDecision,
-    algorithm::{self, Outcome, Policy},
+    algorithm::{self, Judgement, Policy},
     response::{Grpc, Respond},
 };
 use tonic::{Code, Status};
@@ -23,7 +23,7 @@ fn read(decision: Decision) -> Status {
 #[test]
 fn the_details_are_byte_for_byte_what_tonic_types_writes() {
     let micros = [1, 999_999, 1_000_000, 1_500_000, 86_400_000_000, u64::MAX];
-    let outcomes = micros.map(Outcome::RefusedForMicros);
+    let judgements = micros.map(Judgement::RefusedForMicros);
     for limit in [
         0,
         1,
@@ -33,22 +33,22 @@ fn the_details_are_byte_for_byte_what_tonic_types_writes() {
         i64::MAX as u64,
         u64::MAX,
     ] {
-        for outcome in outcomes.into_iter().chain([Outcome::NeverFits]) {
-            let of = |name: &str, outcome| {
+        for judgement in judgements.into_iter().chain([Judgement::NeverFits]) {
+            let of = |name: &str, judgement| {
                 let policy = Policy::new("policy", &[limit], Duration::from_secs(60));
                 let standing = algorithm::Status {
                     remaining: 0,
-                    outcome,
+                    judgement,
                     replenished_after_micros: 1,
                     reset_after_micros: 1,
                     delay_micros: 0,
                 };
                 PolicyDecision::new(&policy.named(name).unwrap(), standing)
             };
-            let second = Outcome::RefusedForMicros(5);
+            let second = Judgement::RefusedForMicros(5);
             let decision = Decision::of_all(vec![
-                of("first", outcome),
-                of("admits", Outcome::Admitted),
+                of("first", judgement),
+                of("admits", Judgement::Admitted),
                 of("second", second),
             ]);
             let status = read(decision.clone());
