@@ -50,9 +50,10 @@ function measure(at,   cells, number) {
     if (!fits(number, at)) missed[at] = missed[at] (missed[at] == "" ? "" : "; ") name($0)
 }
 
-# The number that has the given one of the bars of this line beside it.
+# The number that has the given one of the bars of this line beside it, after a space, or after a
+# mark if it misses it.
 function beside(wanted, sign,   parts, count, at, words, length_) {
-    count = split($0, parts, " \\(" sign)
+    count = split($0, parts, "[ !]\\(" sign)
     if (wanted + 1 > count) return ""
     length_ = split(parts[wanted], words, " ")
     return words[length_]
