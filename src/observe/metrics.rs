@@ -164,16 +164,12 @@ impl<K> Observe<K> for Metrics {
             Outcome::Admitted => ADMITTED,
             Outcome::Refused => REFUSED,
             Outcome::ShadowRefused => SHADOW_REFUSED,
-            Outcome::Degraded => DEGRADED,
+            Outcome::Degraded => degraded(event),
             _ => return self.record_store_time(event),
         };
+        let decided = &handles.decided[which];
+        decided.units.increment(u64::from(event.cost()));
         if let Some(decision) = event.decision() {
-            let which = match which {
-                DEGRADED if !decision.is_admitted() => DEGRADED_REFUSED,
-                which => which,
-            };
-            let decided = &handles.decided[which];
-            decided.units.increment(u64::from(event.cost()));
             for policy in decision.policies() {
                 handles.count(policy, which);
             }
@@ -195,6 +191,15 @@ impl<K> Observe<K> for Metrics {
     #[inline]
     fn times_store(&self) -> bool {
         self.store.is_some()
+    }
+}
+
+/// Where what was decided in the store's place stands in [`DECIDED`].
+#[cold]
+fn degraded<K>(event: &Event<'_, K>) -> usize {
+    match event.decision() {
+        Some(decision) if !decision.is_admitted() => DEGRADED_REFUSED,
+        _ => DEGRADED,
     }
 }
 
