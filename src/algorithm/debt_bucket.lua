@@ -74,7 +74,7 @@ if m.id ~= m.own_id then
     plans.expiry_of = function(plan)
       local ticks = plan.per_tick > 0 and math.ceil(plan.debt / plan.per_tick) or 0
       -- A debit may owe more than can ever be paid.
-      return math.min(plans.sum(plan.debt_tick, ticks) * plan.tick_micros, 2 ^ 54 - 2)
+      return math.min((plan.debt_tick + ticks) * plan.tick_micros, 2 ^ 54 - 2)
     end
     plans.debt_now = function(plan)
       local tick_now = math.max(math.floor(now / plan.tick_micros), plan.debt_tick)

@@ -57,7 +57,7 @@ if m.id ~= m.own_id then
     end
     -- One period longer than the window lasts: `fixed_window.rs` says why.
     plans.expiry_of = function(plan)
-      return plan.used > 0 and plans.sum(plan.start, 2 * plan.period) or plan.start
+      return plan.used > 0 and plan.start + 2 * plan.period or plan.start
     end
     plans.running = function(plan)
       if now < plan.start + plan.period and (plan.used > 0 or plan.opens_at_first == 0) then

@@ -31,13 +31,6 @@ function plans.check(...)
   end
 end
 
--- The sum of two numbers, rounded up where no number holds it: above 2^53 only even ones are exact.
--- So nothing is over too early, and `plans.rs` rounds alike.
-function plans.sum(a, b)
-  local sum = a + b
-  return sum - a < b and sum + 2 or sum
-end
-
 -- Reads what is kept of further plans: all zeros if there are none.
 function plans.read_further(units, stamp, expires_at, span)
   plans.check(units, stamp, expires_at, span)
@@ -73,13 +66,13 @@ function plans.move_back()
   local further = plans.further
   if further and further.stamp > now then
     further.stamp = now
-    further.expires_at = math.max(math.min(further.expires_at, plans.sum(now, further.span)), 1)
+    further.expires_at = math.max(math.min(further.expires_at, now + further.span), 1)
   end
   for _, plan in ipairs({ plans.latest, plans.other }) do
     local stamp = plans.stamp_of(plan)
     if stamp > now then
       plans.move_to_now(plan)
-      plan.expires_at = math.max(plans.sum(plan.expires_at, plans.stamp_of(plan) - stamp), 0)
+      plan.expires_at = math.max(plan.expires_at - (stamp - plans.stamp_of(plan)), 0)
     end
   end
 end
@@ -101,7 +94,7 @@ function plans.choose_other()
           units = math.max(further.units, plans.units_of(dropped)),
           stamp = math.max(further.stamp, stamp),
           expires_at = math.max(further.expires_at, expires_at),
-          span = math.max(further.span, plans.sum(expires_at, -stamp)),
+          span = math.max(further.span, expires_at - stamp),
         }
       end
     else

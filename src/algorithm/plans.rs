@@ -91,14 +91,6 @@ struct OtherPlan<R: Rule> {
     expires_at_micros: u64,
 }
 
-/// Rounds up to what a Lua number holds: above 2^53 only even ones are exact.
-const fn even_if_large(micros: u64) -> u64 {
-    match micros > 1 << 53 {
-        true => micros + micros % 2,
-        false => micros,
-    }
-}
-
 /// The first of these numbers, if a Lua number holds it exactly.
 pub(super) fn next_of(numbers: &mut &[u64]) -> Option<u64> {
     let (first, rest) = numbers.split_first()?;
@@ -137,7 +129,7 @@ impl<R: Rule> OtherPlan<R> {
             units: self.rule.units(self.count),
             stamp_micros: stamp,
             expires_at_micros,
-            span_micros: even_if_large(expires_at_micros.saturating_sub(stamp)),
+            span_micros: expires_at_micros.saturating_sub(stamp),
         }
     }
 }
@@ -272,7 +264,7 @@ impl<R: Rule> CountByPlan<R> {
         let last = || OtherPlan {
             rule: latest,
             count: self.count,
-            expires_at_micros: even_if_large(latest.matters_until(self.count)),
+            expires_at_micros: latest.matters_until(self.count),
         };
         let mut other = match other {
             _ if latest == own.latest => other,
@@ -357,7 +349,7 @@ impl<R: Rule> CountByPlan<R> {
             further.stamp_micros = micros;
             further.expires_at_micros = further
                 .expires_at_micros
-                .min(even_if_large(micros + further.span_micros))
+                .min(micros + further.span_micros)
                 .max(1);
         }
         if let Some(OtherPlan {
@@ -370,7 +362,7 @@ impl<R: Rule> CountByPlan<R> {
             if stamp > micros {
                 *count = rule.moved_to(*count, now);
                 let back = stamp.saturating_sub(rule.stamp(*count));
-                *expires_at_micros = even_if_large(expires_at_micros.saturating_sub(back));
+                *expires_at_micros = expires_at_micros.saturating_sub(back);
             }
         }
     }

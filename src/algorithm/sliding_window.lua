@@ -62,8 +62,7 @@ if m.id ~= m.period then
     end
     plans.expiry_of = function(plan)
       if plan.previous + plan.current == 0 then return plan.stamp end
-      local start = plan.stamp - plan.stamp % plan.period
-      return plans.sum(start, plan.period * (plan.current > 0 and 2 or 1))
+      return plan.stamp - plan.stamp % plan.period + plan.period * (plan.current > 0 and 2 or 1)
     end
     plans.running = function(plan)
       local stamp = math.max(now, plan.stamp)

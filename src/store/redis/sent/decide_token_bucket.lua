@@ -75,13 +75,6 @@ if m1_id ~= m1_own_id then
         end
       end
 
-      -- The sum of two numbers, rounded up where no number holds it: above 2^53 only even ones are exact.
-      -- So nothing is over too early, and `plans.rs` rounds alike.
-      function plans.sum(a, b)
-        local sum = a + b
-        return sum - a < b and sum + 2 or sum
-      end
-
       -- Reads what is kept of further plans: all zeros if there are none.
       function plans.read_further(units, stamp, expires_at, span)
         plans.check(units, stamp, expires_at, span)
@@ -117,13 +110,13 @@ if m1_id ~= m1_own_id then
         local further = plans.further
         if further and further.stamp > now then
           further.stamp = now
-          further.expires_at = math.max(math.min(further.expires_at, plans.sum(now, further.span)), 1)
+          further.expires_at = math.max(math.min(further.expires_at, now + further.span), 1)
         end
         for _, plan in ipairs({ plans.latest, plans.other }) do
           local stamp = plans.stamp_of(plan)
           if stamp > now then
             plans.move_to_now(plan)
-            plan.expires_at = math.max(plans.sum(plan.expires_at, plans.stamp_of(plan) - stamp), 0)
+            plan.expires_at = math.max(plan.expires_at - (stamp - plans.stamp_of(plan)), 0)
           end
         end
       end
@@ -145,7 +138,7 @@ if m1_id ~= m1_own_id then
                 units = math.max(further.units, plans.units_of(dropped)),
                 stamp = math.max(further.stamp, stamp),
                 expires_at = math.max(further.expires_at, expires_at),
-                span = math.max(further.span, plans.sum(expires_at, -stamp)),
+                span = math.max(further.span, expires_at - stamp),
               }
             end
           else
@@ -204,7 +197,7 @@ if m1_id ~= m1_own_id then
     plans.expiry_of = function(plan)
       local ticks = plan.per_tick > 0 and math.ceil(plan.debt / plan.per_tick) or 0
       -- A debit may owe more than can ever be paid.
-      return math.min(plans.sum(plan.debt_tick, ticks) * plan.tick_micros, 2 ^ 54 - 2)
+      return math.min((plan.debt_tick + ticks) * plan.tick_micros, 2 ^ 54 - 2)
     end
     plans.debt_now = function(plan)
       local tick_now = math.max(math.floor(now / plan.tick_micros), plan.debt_tick)
