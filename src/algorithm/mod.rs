@@ -88,6 +88,7 @@ pub use per_request::PerRequest;
 pub use script::{Member, MemberReply, Names, Script, ScriptReply, Scripted};
 pub use settled::Settled;
 pub use shadow::Shadow;
+#[cfg(feature = "rules")]
 pub(crate) use shadow::{ShadowSnapshot, ShadowState};
 pub use sliding_buckets::SlidingBuckets;
 pub use sliding_log::SlidingLog;
