@@ -81,8 +81,8 @@ pub(crate) fn once<'de, T: Value, A: MapAccess<'de>>(
 
 /// The error about a field whose value is not read, at the place of that value.
 #[cfg(feature = "rules")]
-pub(crate) fn wrong<'de, A: MapAccess<'de>>(map: &mut A, why: fmt::Arguments<'_>) -> A::Error {
-    struct Wrong<'a>(fmt::Arguments<'a>);
+pub(crate) fn wrong<'de, A: MapAccess<'de>>(map: &mut A, why: &str) -> A::Error {
+    struct Wrong<'a>(&'a str);
 
     impl<'de> de::DeserializeSeed<'de> for Wrong<'_> {
         type Value = std::convert::Infallible;

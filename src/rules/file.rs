@@ -104,8 +104,8 @@ impl<'de> Visitor<'de> for File<'_> {
         while let Some(field) = map.next_key::<String>()? {
             // What rules are read by.
             if ["match", "proxies"].contains(&&*field) && has_rules {
-                let late = format_args!("`{field}` must stand before the rules");
-                return Err(wrong(&mut map, late));
+                let late = format!("`{field}` must stand before the rules");
+                return Err(wrong(&mut map, &late));
             }
             match &*field {
                 "match" => {
@@ -132,14 +132,13 @@ impl<'de> Visitor<'de> for File<'_> {
                     map.next_value_seed(RuleList(&mut self))?;
                 }
                 "proxies" | "rules" => {
-                    let twice = format_args!("`{field}` is given twice");
-                    return Err(wrong(&mut map, twice));
+                    let twice = format!("`{field}` is given twice");
+                    return Err(wrong(&mut map, &twice));
                 }
                 _ => {
-                    let unknown = format_args!(
-                        "`{field}` is not a field of a file of rules, which has {FIELDS}"
-                    );
-                    return Err(wrong(&mut map, unknown));
+                    let unknown =
+                        format!("`{field}` is not a field of a file of rules, which has {FIELDS}");
+                    return Err(wrong(&mut map, &unknown));
                 }
             }
         }

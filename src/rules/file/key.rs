@@ -238,10 +238,10 @@ impl<'de> Visitor<'de> for ProxiesSeed {
                         );
                 }
                 _ => {
-                    let unknown = format_args!(
+                    let unknown = format!(
                         "`{field}` is not a field of `proxies`, which has `trusted` and `header`, each once"
                     );
-                    return Err(wrong(&mut map, unknown));
+                    return Err(wrong(&mut map, &unknown));
                 }
             }
         }

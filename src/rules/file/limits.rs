@@ -53,10 +53,10 @@ impl<'de> Visitor<'de> for PlansSeed<'_, '_> {
                 "by" if by.is_none() => by = Some(map.next_value_seed(PlanSourceSeed(self.0))?),
                 "limits" if limits.is_none() => limits = Some(map.next_value_seed(ByValue(of))?),
                 _ => {
-                    let unknown = format_args!(
+                    let unknown = format!(
                         "{of}`{field}` is not a field of `plans`, which has `by` and `limits`, each once"
                     );
-                    return Err(wrong(&mut map, unknown));
+                    return Err(wrong(&mut map, &unknown));
                 }
             }
         }

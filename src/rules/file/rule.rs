@@ -65,8 +65,8 @@ impl<'de> Visitor<'de> for RuleSeed<'_, '_> {
                 _ => false,
             };
             if is_there {
-                let twice = format_args!("{of}`{field}` is given twice");
-                return Err(wrong(&mut map, twice));
+                let twice = format!("{of}`{field}` is given twice");
+                return Err(wrong(&mut map, &twice));
             }
             match &*field {
                 "name" => {
@@ -93,8 +93,8 @@ impl<'de> Visitor<'de> for RuleSeed<'_, '_> {
                 }
                 _ => {
                     let unknown =
-                        format_args!("{of}`{field}` is not a field of a rule, which has {FIELDS}");
-                    return Err(wrong(&mut map, unknown));
+                        format!("{of}`{field}` is not a field of a rule, which has {FIELDS}");
+                    return Err(wrong(&mut map, &unknown));
                 }
             }
         }
@@ -267,11 +267,11 @@ impl<'de> Visitor<'de> for RouteSeed<'_> {
                 "route" if route.is_none() => route = Some(map.next_value_seed(RouteSeed(self.0))?),
                 "cost" => once::<u64, _>(&mut cost, (self.0, "cost"), &mut map)?,
                 _ => {
-                    let unknown = format_args!(
+                    let unknown = format!(
                         "{}`{field}` is not a field of a route, which has `route` and `cost`, each once",
                         self.0
                     );
-                    return Err(wrong(&mut map, unknown));
+                    return Err(wrong(&mut map, &unknown));
                 }
             }
         }
