@@ -160,6 +160,12 @@ impl PolicyDecision {
         Duration::from_micros(self.window_micros)
     }
 
+    /// The same in microseconds.
+    #[cfg(feature = "layer")]
+    pub(crate) fn window_micros(&self) -> u64 {
+        self.window_micros
+    }
+
     /// Whether its units are requests in flight.
     pub(crate) fn counts_in_flight(&self) -> bool {
         matches!(self.status, Known::InFlight(_))

@@ -2,7 +2,6 @@
 
 use http::{HeaderName, header::RETRY_AFTER};
 
-use super::retry_after::whole_seconds;
 use crate::decision::PolicyDecision;
 
 pub(super) const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -120,8 +119,8 @@ impl Fields {
 
 /// The window in seconds; `None` below one second, which the drafts cannot express.
 pub(super) fn window_seconds(policy: &PolicyDecision) -> Option<u64> {
-    let window = policy.window();
-    (window.as_secs() > 0).then(|| whole_seconds(window))
+    let micros = policy.window_micros();
+    (micros >= 1_000_000).then(|| micros.div_ceil(1_000_000))
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub(super) fn set_if_absent(headers: &mut HeaderMap, name: HeaderName, value: He
 
 /// The value of a field from a text of ASCII without line breaks, so that there always is one.
 pub(super) fn ascii(text: String) -> HeaderValue {
-    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""))
+    HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
 /// Keeps the answer out of every cache, unless it has a `Cache-Control` of its own.

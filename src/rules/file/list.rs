@@ -3,8 +3,8 @@
 use std::fmt;
 
 use serde::de::{
-    DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor,
-    value::{MapAccessDeserializer, StrDeserializer},
+    DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor,
+    value::MapAccessDeserializer,
 };
 
 use crate::config::InField;
@@ -32,7 +32,7 @@ impl<'de, S: DeserializeSeed<'de>, F: Fn() -> S> Visitor<'de> for EachIn<F> {
     }
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {
-        let one = (self.read)().deserialize(StrDeserializer::new(text))?;
+        let one = (self.read)().deserialize(text.into_deserializer())?;
         Ok(vec![one])
     }
 
