@@ -67,7 +67,7 @@ mod plans;
 mod same_rule;
 pub(crate) mod script;
 mod settled;
-mod shadow;
+pub(crate) mod shadow;
 mod sliding_buckets;
 mod sliding_log;
 mod sliding_window;
@@ -88,8 +88,6 @@ pub use per_request::PerRequest;
 pub use script::{Member, MemberReply, Names, Script, ScriptReply, Scripted};
 pub use settled::Settled;
 pub use shadow::Shadow;
-#[cfg(feature = "rules")]
-pub(crate) use shadow::{ShadowSnapshot, ShadowState};
 pub use sliding_buckets::SlidingBuckets;
 pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;

@@ -3,7 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    algorithm::{Algorithm, ConfigId, Policy, PolicyId, Shadow, ShadowSnapshot, ShadowState},
+    algorithm::{
+        Algorithm, ConfigId, Policy, PolicyId, Shadow,
+        shadow::{ShadowSnapshot, ShadowState},
+    },
     clock::Timestamp,
     config::{AnyAlgorithm, AnySnapshot, AnyState},
     decision::{Decision, PolicyDecision},

@@ -8,7 +8,7 @@ use std::{borrow::Cow, future::Pending, sync::Arc};
 use arrayvec::ArrayVec;
 
 use crate::{
-    algorithm::{Algorithm, ShadowState, member_snapshot},
+    algorithm::{Algorithm, member_snapshot, shadow::ShadowState},
     clock::{Clock, Timestamp},
     config::AnyState,
     rules::{Charge, KeyValue, MAX_LIMITS, RuleKey, RuleLimit, RuleLimits, RuleSnapshot},

@@ -3,7 +3,7 @@
 use std::{any::TypeId, sync::Arc};
 
 use crate::{
-    algorithm::{Scripted, Shadow, ShadowSnapshot},
+    algorithm::{Scripted, Shadow, shadow::ShadowSnapshot},
     config::{AnySnapshot, with_algorithm},
     rules::{Charge, RuleKey, RuleLimit, RuleLimits, RuleSnapshot},
     store::{Answer, AsKey, Decided, Store, Verdict, Written},
