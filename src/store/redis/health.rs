@@ -64,7 +64,7 @@ impl Outage {
         if failed > 0 {
             self.failed += failed;
             self.unlogged += failed;
-            self.last_failure = self.last_failure.max(last);
+            self.last_failure = last;
         }
     }
 
@@ -107,11 +107,13 @@ struct Silent {
 }
 
 impl Silent {
-    /// Counts a failure, if nothing is to be logged of it.
+    /// Counts a failure, if nothing is to be logged of it. An end that is more than a second ahead
+    /// is that of a clock that has stepped back since.
     #[inline]
     fn counts(&self, now: Timestamp) -> bool {
         let now = now.as_micros();
-        let is_silent = now < self.until.load(Relaxed);
+        let left = self.until.load(Relaxed).saturating_sub(now);
+        let is_silent = (1..=SECOND.as_micros() as u64).contains(&left);
         if is_silent {
             self.last.store(now, Relaxed);
             self.failed.fetch_add(1, Relaxed);
@@ -337,8 +339,10 @@ impl ForeignKeys {
     }
 }
 
+/// How far apart they are. A clock that has stepped back is as far from what was before as one that
+/// has moved on: nothing is kept silent until it has caught up.
 fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
-    Duration::from_micros(now.as_micros().saturating_sub(since.as_micros()))
+    Duration::from_micros(now.as_micros().abs_diff(since.as_micros()))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -351,6 +355,7 @@ mod tests {
 
     const MISCONFIGURED: bool = true;
     const LATE: bool = false;
+    const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 
     fn at(start: Timestamp, millis: u64) -> Timestamp {
         start.saturating_add(Duration::from_millis(millis))
@@ -358,10 +363,7 @@ mod tests {
 
     #[test]
     fn a_change_is_logged_once_and_then_once_a_second_with_a_count() {
-        let (health, start) = (
-            Health::new("t".into()),
-            Timestamp::from_micros(1_700_000_000_000_000),
-        );
+        let (health, start) = (Health::new("t".into()), START);
         let began = Change::Began {
             is_misconfigured: false,
         };
@@ -388,11 +390,32 @@ mod tests {
     }
 
     #[test]
-    fn a_misconfiguration_outweighs_timeouts_for_a_second() {
-        let (health, start) = (
-            Health::new("t".into()),
-            Timestamp::from_micros(1_700_000_000_000_000),
+    fn a_clock_that_steps_back_silences_no_outage_and_keeps_none_from_ending() {
+        let (health, start) = (Health::new("t".into()), START);
+        let began = Change::Began {
+            is_misconfigured: false,
+        };
+        assert_eq!(health.after_failure(LATE, at(start, 0)), Some(began));
+        assert_eq!(health.after_failure(LATE, at(start, 500)), None);
+        let back = Timestamp::from_micros(start.as_micros() - 3_600_000_000);
+        let told = health.after_failure(LATE, back);
+        let is_told = |told: &Option<Change>| matches!(told, Some(Change::Lasts { failed: 2, .. }));
+        assert!(is_told(&told), "{told:?}");
+        assert_eq!(health.after_failure(LATE, at(back, 999)), None);
+        let told = health.after_failure(LATE, at(back, 1_000));
+        assert!(is_told(&told), "{told:?}");
+        assert_eq!(health.after_success(at(back, 1_500)), None);
+        let further_back = Timestamp::from_micros(back.as_micros() - 3_600_000_000);
+        let told = health.after_success(further_back);
+        assert!(
+            matches!(told, Some(Change::Ended { failed: 5, .. })),
+            "{told:?}"
         );
+    }
+
+    #[test]
+    fn a_misconfiguration_outweighs_timeouts_for_a_second() {
+        let (health, start) = (Health::new("t".into()), START);
         let began = |is_misconfigured| Some(Change::Began { is_misconfigured });
         assert_eq!(health.after_failure(LATE, start), began(false));
         assert_eq!(
@@ -407,10 +430,7 @@ mod tests {
 
     #[test]
     fn a_key_is_logged_once_a_minute_and_at_most_eight_are() {
-        let (mut foreign_keys, start) = (
-            ForeignKeys::default(),
-            Timestamp::from_micros(1_700_000_000_000_000),
-        );
+        let (mut foreign_keys, start) = (ForeignKeys::default(), START);
         let key = |number: u32| Bytes::from(format!("tollgate:1{{{number}\n\u{1F}}}"));
         let text = foreign_keys.text_to_log([&key(1)], start);
         assert_eq!(text, Some((r"tollgate:1{1\n\x1f}".to_owned(), 0)));
@@ -433,10 +453,7 @@ mod tests {
         let mut foreign_keys = ForeignKeys::default();
         let long = Bytes::from(vec![0xFF; 10_000]);
         let (text, _) = foreign_keys
-            .text_to_log(
-                [&long, &Bytes::from_static(b"b")],
-                Timestamp::from_micros(1_700_000_000_000_000),
-            )
+            .text_to_log([&long, &Bytes::from_static(b"b")], START)
             .unwrap();
         assert_eq!(text, format!("{}… b", r"\xff".repeat(MAX_KEY_BYTES)));
     }
