@@ -28,9 +28,11 @@ macro_rules! any {
 
         /// The state of a bucket under one of them.
         #[derive(Clone)]
-        #[allow(missing_docs, reason = "each is the state of the algorithm of its name")]
         pub enum AnyState {
-            $($Kind(<$Rule as Algorithm>::State)),+
+            $(
+                /// The state of this algorithm.
+                $Kind(<$Rule as Algorithm>::State)
+            ),+
         }
 
         /// How a bucket stood under one of them.

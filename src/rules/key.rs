@@ -84,7 +84,7 @@ impl RuleKey {
     }
 
     /// The names of the limits that the request is charged to, in the order of the file.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
+    pub fn limit_names(&self) -> impl Iterator<Item = &str> {
         (self.charges().iter()).map(|charge| self.limits.name(charge.limit))
     }
 

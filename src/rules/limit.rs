@@ -13,16 +13,14 @@ use crate::{
     limit::{Limit, sealed},
 };
 
+use super::RuleKey;
+
 /// The most limits that may apply to one request.
 pub(crate) const MAX_LIMITS: usize = 16;
 
-/// The limits of the rules that a request has matched; [`RuleKey`](super::RuleKey) says which.
+/// The limits of the rules that a request has matched; [`RuleKey`] says which.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RuleLimits;
-
-/// The keys of such limits.
-#[derive(Debug)]
-pub struct ByRule(());
 
 /// One limit of a rule: it is enforced, or it is in shadow and keeps the same state.
 #[derive(Debug, Clone)]
@@ -242,7 +240,7 @@ impl sealed::Sealed for RuleLimits {}
 
 impl Limit for RuleLimits {
     type Snapshot = RuleSnapshot;
-    type Keys = ByRule;
+    type Keys = RuleKey;
 
     const SETTLES: bool = false;
     const IN_FLIGHT: bool = false;

@@ -27,7 +27,7 @@ pub use key::RuleKey;
 pub(crate) use key::{Charge, KeyValue};
 pub use limit::RuleLimits;
 #[doc(hidden)]
-pub use limit::{ByRule, RuleSnapshot};
+pub use limit::RuleSnapshot;
 pub(crate) use limit::{MAX_LIMITS, RuleLimit};
 
 /// Holds each request to the rules of a file: by route and method, each with its key, its limits
@@ -164,7 +164,7 @@ impl<Req> Choose<Req> for Rules {
 
 // Keeps the compiler from naming this one where a key does not fit.
 #[diagnostic::do_not_recommend]
-impl<B> KeysFor<ByRule, Request<B>> for Rules {
+impl<B> KeysFor<RuleKey, Request<B>> for Rules {
     type Key = RuleKey;
     type Rejection = MissingKey;
 
