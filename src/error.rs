@@ -1,6 +1,6 @@
 //! The errors: an invalid configuration, or a store that could not answer.
 
-use std::{error::Error, fmt, sync::Arc, time::Duration};
+use std::{error::Error, fmt, time::Duration};
 
 /// An invalid configuration, refused when it is built; the message names the bad value.
 ///
@@ -236,42 +236,10 @@ pub enum StoreErrorKind {
 ///
 /// A refusal is not an error: it is a [`Decision`](crate::Decision).
 /// The message is for operators and must not be sent to callers.
-///
-/// A clone shares its source: a store that is down tells each caller the same.
 #[derive(Debug)]
 pub struct StoreError {
     kind: StoreErrorKind,
-    /// Always a [`Shared`]. Were it no trait object, a decision in memory would take a tenth more
-    /// instructions for what drops it (bench `instructions`).
     source: Box<dyn Error + Send + Sync>,
-}
-
-/// What caused an error and its clones.
-struct Shared(Arc<dyn Error + Send + Sync>);
-
-impl fmt::Debug for Shared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, f)
-    }
-}
-
-impl fmt::Display for Shared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
-    }
-}
-
-impl Error for Shared {}
-
-impl Clone for StoreError {
-    fn clone(&self) -> Self {
-        let shared = self.source.downcast_ref::<Shared>();
-        let Shared(source) = shared.expect("what every error is made with");
-        Self {
-            kind: self.kind,
-            source: Box::new(Shared(Arc::clone(source))),
-        }
-    }
 }
 
 impl StoreError {
@@ -289,7 +257,7 @@ impl StoreError {
     pub fn new(kind: StoreErrorKind, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self {
             kind,
-            source: Box::new(Shared(Arc::from(source.into()))),
+            source: source.into(),
         }
     }
 
@@ -312,8 +280,7 @@ impl fmt::Display for StoreError {
 
 impl Error for StoreError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        let shared = self.source.downcast_ref::<Shared>();
-        shared.map(|Shared(source)| &**source as &(dyn Error + 'static))
+        Some(&*self.source)
     }
 }
 

@@ -78,7 +78,7 @@ impl Cluster {
             Slots::Known(slots) => slots.get_server(slot).cloned(),
             Slots::Unavailable(error) => {
                 self.request_refresh();
-                return Some(Err(error.clone()));
+                return Some(Err(failure::copy_of(error)));
             }
         };
         Some(match holder {

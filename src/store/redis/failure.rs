@@ -1,7 +1,7 @@
 //! Which kind an error is: Redis is unavailable, the operator has set something up wrongly, or a
 //! key has a value that no store wrote.
 
-use std::{borrow::Cow, fmt, sync::LazyLock, time::Duration};
+use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use fred::{
@@ -119,13 +119,29 @@ impl Redirect {
 }
 
 /// The connection was lost, or could not be made.
-pub(super) fn no_connection(error: Error) -> StoreError {
-    StoreError::new(kind(&error), NoConnection(error))
+#[derive(Debug, Clone)]
+pub(super) struct Disconnected {
+    kind: StoreErrorKind,
+    error: Arc<Error>,
 }
 
-/// Formats the reason only where somebody reads it.
+impl Disconnected {
+    pub(super) fn new(error: Error) -> Self {
+        Self {
+            kind: kind(&error),
+            error: Arc::new(error),
+        }
+    }
+
+    /// The error of a call that is not sent for it.
+    pub(super) fn error(&self) -> StoreError {
+        StoreError::new(self.kind, NoConnection(Arc::clone(&self.error)))
+    }
+}
+
+/// Formats the reason only where somebody reads it: during an outage each decision has one.
 #[derive(Debug)]
-struct NoConnection(Error);
+struct NoConnection(Arc<Error>);
 
 impl fmt::Display for NoConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -169,12 +185,8 @@ pub(super) fn timed_out(deadline: Duration) -> StoreError {
 
 /// There is a connection, but the last decisions got no answer in time.
 pub(super) fn silent() -> StoreError {
-    // Made once: each decision fails for it, until a probe is answered.
-    static SILENT: LazyLock<StoreError> = LazyLock::new(|| {
-        let message = "no answer in time to the last decisions, nor to a probe yet";
-        StoreError::new(StoreErrorKind::Unavailable, Unanswered(message.into()))
-    });
-    SILENT.clone()
+    let message = "no answer in time to the last decisions, nor to a probe yet";
+    StoreError::new(StoreErrorKind::Unavailable, Unanswered(message.into()))
 }
 
 /// Too many commands wait for an answer, so this one was not sent.
@@ -186,6 +198,12 @@ pub(super) fn busy() -> StoreError {
 /// Whether all that is known is that there was no answer.
 pub(super) fn is_unanswered(error: &StoreError) -> bool {
     std::error::Error::source(error).is_some_and(|source| source.is::<Unanswered>())
+}
+
+/// The same error, for another call.
+pub(super) fn copy_of(error: &StoreError) -> StoreError {
+    let source = std::error::Error::source(error).map(ToString::to_string);
+    StoreError::new(error.kind(), source.unwrap_or_default())
 }
 
 fn kind(error: &Error) -> StoreErrorKind {

@@ -20,7 +20,7 @@ use crate::error::StoreError;
 
 use super::{
     backoff::Backoff,
-    failure,
+    failure::{self, Disconnected},
     link::{Decisions, Link},
     settings::Settings,
 };
@@ -171,7 +171,7 @@ enum State {
     Untried,
     Up(Arc<Link>),
     /// The connection was lost, or could not be made.
-    Down(StoreError),
+    Down(Disconnected),
 }
 
 impl Connection {
@@ -203,7 +203,7 @@ impl Connection {
     fn outage(&self) -> Option<StoreError> {
         if self.shared.is_down.load(Ordering::Relaxed) {
             return match &*self.shared.state.borrow() {
-                State::Down(error) => Some(error.clone()),
+                State::Down(disconnected) => Some(disconnected.error()),
                 State::Untried | State::Up(_) => None,
             };
         }
@@ -217,7 +217,7 @@ impl Connection {
         loop {
             match &*state.borrow_and_update() {
                 State::Up(link) => return Ok(Arc::clone(link)),
-                State::Down(error) => return Err(error.clone()),
+                State::Down(disconnected) => return Err(disconnected.error()),
                 State::Untried => {}
             }
             if state.changed().await.is_err() {
@@ -300,7 +300,7 @@ impl Shared {
                 }
                 Err(error) => error,
             };
-            self.set_state(State::Down(failure::no_connection(error)));
+            self.set_state(State::Down(Disconnected::new(error)));
             sleep(backoff.next()).await;
         }
     }
