@@ -8,10 +8,11 @@ use tokio::task::JoinSet;
 use crate::{
     algorithm::{Member, Script},
     error::{StoreError, StoreErrorKind},
+    store::Written,
 };
 
 use super::{
-    ARGUMENTS_LEN, Shared,
+    ARGUMENTS_LEN, Later, Shared,
     arguments::{Arguments, push_numbers, push_settlement},
     failure, reply,
     scripts::{Loadable, MultiKeyScripts, ScriptCache, Scripts},
@@ -121,15 +122,35 @@ impl MultiKeyQuery {
     }
 
     /// Gives the cost back to all of them.
-    pub(super) async fn refund(self: &Arc<Self>) -> Result<(), StoreError> {
-        let refunded = self.ask_each(|scripts| &scripts.refund).await;
-        refunded.into_iter().try_for_each(|answer| answer.map(drop))
+    pub(super) fn refund(self) -> Later<Written> {
+        self.write(|scripts| &scripts.refund)
     }
 
     /// Charges all of them, whether there is room or not.
-    pub(super) async fn debit(self: &Arc<Self>) -> Result<(), StoreError> {
-        let debited = self.ask_each(|scripts| &scripts.debit).await;
-        debited.into_iter().try_for_each(|answer| answer.map(drop))
+    pub(super) fn debit(self) -> Later<Written> {
+        self.write(|scripts| &scripts.debit)
+    }
+
+    fn write(self, script: fn(&Scripts) -> &Loadable) -> Later<Written> {
+        let query = Arc::new(self);
+        Box::pin(async move {
+            let mut answers = query.ask_each(script).await.into_iter();
+            let written = answers.try_for_each(|answer| answer.map(drop));
+            query.shared.health.record(&written, query.states());
+            written
+        })
+    }
+
+    /// Forgets all of them.
+    pub(super) fn reset(self) -> Later<Written> {
+        Box::pin(async move {
+            for query in self.queries {
+                let deleted = self.shared.delete(query.keys).await;
+                self.shared.health.record(&deleted, []);
+                deleted?;
+            }
+            Ok(())
+        })
     }
 
     fn share_a_slot(&self) -> bool {

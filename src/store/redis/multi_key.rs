@@ -208,12 +208,7 @@ macro_rules! each_of {
                     keys: &Q,
                     cost: u32,
                 ) -> Answer<Written, Self::Writing> {
-                    let query = Arc::new(query(&self.shared, limits, &keys.to_owned(), cost));
-                    Answer::Later(Box::pin(async move {
-                        let refunded = query.refund().await;
-                        query.shared.health.record(&refunded, query.states());
-                        refunded
-                    }))
+                    Answer::Later(query(&self.shared, limits, &keys.to_owned(), cost).refund())
                 }
 
                 fn debit<Q: AsKey<Keys<$($Key),+>> + ?Sized>(
@@ -225,12 +220,7 @@ macro_rules! each_of {
                     if units == 0 {
                         return Answer::Now(Ok(()));
                     }
-                    let query = Arc::new(query(&self.shared, limits, &keys.to_owned(), units));
-                    Answer::Later(Box::pin(async move {
-                        let debited = query.debit().await;
-                        query.shared.health.record(&debited, query.states());
-                        debited
-                    }))
+                    Answer::Later(query(&self.shared, limits, &keys.to_owned(), units).debit())
                 }
 
                 fn settle<Q: AsKey<Keys<$($Key),+>> + ?Sized>(
@@ -293,15 +283,7 @@ macro_rules! each_of {
                     limits: &Limits<$($Algorithm),+>,
                     keys: &Q,
                 ) -> Answer<Written, Self::Writing> {
-                    let query = query(&self.shared, limits, &keys.to_owned(), 0);
-                    Answer::Later(Box::pin(async move {
-                        for key_query in query.queries {
-                            let deleted = query.shared.delete(key_query.keys).await;
-                            query.shared.health.record(&deleted, []);
-                            deleted?;
-                        }
-                        Ok(())
-                    }))
+                    Answer::Later(query(&self.shared, limits, &keys.to_owned(), 0).reset())
                 }
 
                 fn buckets_id(&self) -> usize {

@@ -152,12 +152,7 @@ impl Store<RuleLimits, RuleKey> for RedisStore {
         key: &Q,
         cost: u32,
     ) -> Answer<Written, Self::Writing> {
-        let query = Arc::new(query(&self.shared, &key.to_owned(), cost));
-        Answer::Later(Box::pin(async move {
-            let refunded = query.refund().await;
-            query.shared.health.record(&refunded, query.states());
-            refunded
-        }))
+        Answer::Later(query(&self.shared, &key.to_owned(), cost).refund())
     }
 
     fn debit<Q: AsKey<RuleKey> + ?Sized>(
@@ -169,12 +164,7 @@ impl Store<RuleLimits, RuleKey> for RedisStore {
         if units == 0 {
             return Answer::Now(Ok(()));
         }
-        let query = Arc::new(query(&self.shared, &key.to_owned(), units));
-        Answer::Later(Box::pin(async move {
-            let debited = query.debit().await;
-            query.shared.health.record(&debited, query.states());
-            debited
-        }))
+        Answer::Later(query(&self.shared, &key.to_owned(), units).debit())
     }
 
     fn reset<Q: AsKey<RuleKey> + ?Sized>(
@@ -182,15 +172,7 @@ impl Store<RuleLimits, RuleKey> for RedisStore {
         _limits: &RuleLimits,
         key: &Q,
     ) -> Answer<Written, Self::Writing> {
-        let query = query(&self.shared, &key.to_owned(), 0);
-        Answer::Later(Box::pin(async move {
-            for key_query in query.queries {
-                let deleted = query.shared.delete(key_query.keys).await;
-                query.shared.health.record(&deleted, []);
-                deleted?;
-            }
-            Ok(())
-        }))
+        Answer::Later(query(&self.shared, &key.to_owned(), 0).reset())
     }
 
     fn buckets_id(&self) -> usize {
