@@ -15,7 +15,7 @@ use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
     num::NonZeroU32,
     pin::{Pin, pin},
-    process::{Command, ExitCode},
+    process::ExitCode,
     sync::Arc,
     task::{Context, Poll, Waker},
     time::Duration,
@@ -35,6 +35,7 @@ use tollgate::{
     rules::{RuleKey, RuleLimits, Rules},
     store::{Answer, AsKey, LocalStore, Store},
 };
+use tollgate_benches::callgrind::instructions_of_a_call;
 use tower::{Layer, Service};
 use tower_governor::{GovernorLayer, governor::GovernorConfigBuilder};
 
@@ -94,22 +95,9 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Instructions of one call. Each subject runs under valgrind as a process of its own, and only
-/// what `measured_calls` does is counted.
+/// Instructions of one call, of a process of its own.
 fn count(name: &str) -> f64 {
-    let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg("--toggle-collect=*measured_calls*")
-        .arg(env::current_exe().expect("a path"))
-        .args(["--subject", name])
-        .output()
-        .unwrap_or_else(|error| panic!("valgrind, which counts, does not start: {error}"));
-    let text = String::from_utf8_lossy(&output.stderr);
-    let collected = text
-        .lines()
-        .find_map(|line| line.split_once("Collected : "));
-    let (_, number) = collected.unwrap_or_else(|| panic!("callgrind says: {text}"));
-    number.trim().parse::<f64>().expect("a number") / CALLS as f64
+    instructions_of_a_call(&["--subject", name], ("measured_calls", CALLS))
 }
 
 fn subject(name: &str) {

@@ -3,6 +3,7 @@
 
 use std::{any::type_name, collections::HashSet};
 
+pub mod callgrind;
 pub mod turns;
 
 /// What algorithms are called in a table: by their types. Where several of the list have one type,

@@ -14,7 +14,7 @@ use std::{
     hint::black_box,
     net::{IpAddr, SocketAddr},
     pin::pin,
-    process::{Command, ExitCode},
+    process::ExitCode,
     task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
@@ -31,6 +31,7 @@ use tollgate::{
     response::{Fields, Http},
     store::{LocalStore, RedisStore},
 };
+use tollgate_benches::callgrind::instructions_of_a_call;
 use tower::{Layer, Service};
 
 const CALLS: usize = 20_000;
@@ -80,23 +81,9 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Instructions of one request. Each subject runs under valgrind as a process of its own, and only
-/// what `measured_calls` does is counted.
+/// Instructions of one request, of a process of its own.
 fn count(name: &str) -> f64 {
-    let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg("--toggle-collect=*measured_calls*")
-        .arg(env::current_exe().expect("a path"))
-        .args(["--subject", name])
-        .output()
-        .unwrap_or_else(|error| panic!("valgrind, which counts, does not start: {error}"));
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{text}");
-    let collected = text
-        .lines()
-        .find_map(|line| line.split_once("Collected : "));
-    let (_, number) = collected.unwrap_or_else(|| panic!("callgrind says: {text}"));
-    number.trim().parse::<f64>().expect("a number") / CALLS as f64
+    instructions_of_a_call(&["--subject", name], ("measured_calls", CALLS))
 }
 
 /// The median of what a request of each subject takes, in nanoseconds.

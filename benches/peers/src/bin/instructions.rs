@@ -5,6 +5,7 @@
 
 use std::{env, hint::black_box, net::IpAddr, process::Command};
 
+use tollgate_benches::callgrind::instructions_of_a_call;
 use tollgate_peers::{
     keys::keys,
     limit::{Answer, Limit},
@@ -85,20 +86,8 @@ fn multiple(ours: f64, its: f64) -> String {
 
 /// Instructions of one decision.
 fn count(subject: &str, answer: &str, keys: &str) -> f64 {
-    let program = env::current_exe().expect("a path");
-    let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg("--toggle-collect=*measured_decisions*")
-        .arg(&program)
-        .args([subject, answer, keys])
-        .output()
-        .expect("valgrind starts");
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    let number = text
-        .lines()
-        .find_map(|line| line.split_once("Collected : "));
-    let (_, number) = number.unwrap_or_else(|| panic!("callgrind says: {text}"));
-    number.trim().parse::<f64>().expect("a number") / DECISIONS as f64
+    let measured = ("measured_decisions", DECISIONS);
+    instructions_of_a_call(&[subject, answer, keys], measured)
 }
 
 fn decide_by_address(subject: &str, answer: Answer) {
