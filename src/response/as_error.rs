@@ -39,7 +39,8 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 ///
 /// # let policy = Policy::new("window", &[5], Duration::from_secs(60)).named("trial").unwrap();
 /// # let decision = Decision::of_one(PolicyDecision::new(&policy, Status {
-/// #     remaining: 0, judgement: Judgement::RefusedForMicros(1_500_000), replenished_after_micros: 1_500_000,
+/// #     remaining: 0, judgement: Judgement::RefusedForMicros(1_500_000),
+/// #     replenished_after_micros: 1_500_000,
 /// #     reset_after_micros: 1_500_000, delay_micros: 0,
 /// # }));
 /// # let answer: Result<(), _> = Respond::<u32, (), Infallible>::refuse(&AsError::new(), &7, decision);

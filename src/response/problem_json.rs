@@ -30,7 +30,8 @@ use crate::{decision::Decision, error::StoreErrorKind};
 ///
 /// # let policy = Policy::new("window", &[5], Duration::from_secs(60)).named("trial").unwrap();
 /// # let decision = Decision::of_one(PolicyDecision::new(&policy, Status {
-/// #     remaining: 0, judgement: Judgement::RefusedForMicros(1_000_000), replenished_after_micros: 1_000_000,
+/// #     remaining: 0, judgement: Judgement::RefusedForMicros(1_000_000),
+/// #     replenished_after_micros: 1_000_000,
 /// #     reset_after_micros: 1_000_000, delay_micros: 0,
 /// # }));
 /// let response: Response<Bytes> = Http::new().response(&decision);

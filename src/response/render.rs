@@ -75,7 +75,8 @@ impl<F: Fn(&Refusal<'_>) -> Response<Bytes>> Render for F {
 ///
 /// # let policy = Policy::new("window", &[5], Duration::from_secs(60)).named("trial").unwrap();
 /// # let decision = Decision::of_one(PolicyDecision::new(&policy, Status {
-/// #     remaining: 0, judgement: Judgement::RefusedForMicros(1_000_100), replenished_after_micros: 1_000_100,
+/// #     remaining: 0, judgement: Judgement::RefusedForMicros(1_000_100),
+/// #     replenished_after_micros: 1_000_100,
 /// #     reset_after_micros: 1_000_100, delay_micros: 0,
 /// # }));
 /// let response: Response<Bytes> = Http::new().plain_text().response(&decision);
