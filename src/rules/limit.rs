@@ -13,12 +13,10 @@ use crate::{
     limit::{Limit, sealed},
 };
 
-use super::RuleKey;
-
 /// The most limits that may apply to one request.
 pub(crate) const MAX_LIMITS: usize = 16;
 
-/// The limits of the rules that a request has matched; [`RuleKey`] says which.
+/// The limits of the rules that a request has matched; [`RuleKey`](super::RuleKey) says which.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RuleLimits;
 
@@ -240,7 +238,7 @@ impl sealed::Sealed for RuleLimits {}
 
 impl Limit for RuleLimits {
     type Snapshot = RuleSnapshot;
-    type Keys = RuleKey;
+    type Keys = Self;
 
     const SETTLES: bool = false;
     const IN_FLIGHT: bool = false;

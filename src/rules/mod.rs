@@ -164,7 +164,7 @@ impl<Req> Choose<Req> for Rules {
 
 // Keeps the compiler from naming this one where a key does not fit.
 #[diagnostic::do_not_recommend]
-impl<B> KeysFor<RuleKey, Request<B>> for Rules {
+impl<B> KeysFor<RuleLimits, Request<B>> for Rules {
     type Key = RuleKey;
     type Rejection = MissingKey;
 

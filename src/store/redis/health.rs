@@ -6,7 +6,7 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -18,8 +18,10 @@ use crate::{
     error::{StoreError, StoreErrorKind},
 };
 
-/// An outage is logged at most this often, and is over once nothing has failed for this long.
-const SECOND: Duration = Duration::from_secs(1);
+mod outage;
+
+use outage::{Change, Outage, SECOND, Silent, elapsed};
+
 /// In this time a key is logged at most once, and at most [`MAX_LOGGED_KEYS`] are.
 const KEY_LOG_INTERVAL: Duration = Duration::from_secs(60);
 const MAX_LOGGED_KEYS: usize = 8;
@@ -35,119 +37,6 @@ pub(super) struct Health {
     clock: SystemClock,
     outage: Mutex<Option<Outage>>,
     foreign_keys: Mutex<ForeignKeys>,
-}
-
-struct Outage {
-    is_misconfigured: bool,
-    since: Timestamp,
-    last_failure: Timestamp,
-    last_misconfigured: Option<Timestamp>,
-    failed: u64,
-    logged_at: Timestamp,
-    unlogged: u64,
-}
-
-impl Outage {
-    fn new(is_misconfigured: bool, now: Timestamp) -> Self {
-        Self {
-            is_misconfigured,
-            since: now,
-            last_failure: now,
-            last_misconfigured: is_misconfigured.then_some(now),
-            failed: 1,
-            logged_at: now,
-            unlogged: 0,
-        }
-    }
-
-    fn count(&mut self, (failed, last): (u64, Timestamp)) {
-        if failed > 0 {
-            self.failed += failed;
-            self.unlogged += failed;
-            self.last_failure = last;
-        }
-    }
-
-    fn after_failure(&mut self, is_misconfigured: bool, now: Timestamp) -> Option<Change> {
-        self.count((1, now));
-        if is_misconfigured {
-            self.last_misconfigured = Some(now);
-        }
-        // Under load some calls learn what is set up wrongly while others only time out: the first
-        // is what the operator needs to know.
-        let is_misconfigured =
-            (self.last_misconfigured).is_some_and(|last| elapsed(last, now) < SECOND);
-        let has_changed = is_misconfigured != self.is_misconfigured;
-        if !has_changed && elapsed(self.logged_at, now) < SECOND {
-            return None;
-        }
-        self.is_misconfigured = is_misconfigured;
-        self.logged_at = now;
-        let failed = std::mem::take(&mut self.unlogged);
-        Some(match has_changed {
-            true => Change::Began { is_misconfigured },
-            false => Change::Lasts {
-                is_misconfigured,
-                failed,
-                lasting: elapsed(self.since, now),
-            },
-        })
-    }
-}
-
-/// The failures of an outage that nothing is logged of: counted without a lock, as while Redis is
-/// down each decision is one. With the lock, and by the system's monotonic clock, a decision of the
-/// limit in its place takes a tenth longer (bench `outage`).
-#[derive(Default)]
-struct Silent {
-    /// Until then a call that finds the store unavailable is only counted.
-    until: AtomicU64,
-    last: AtomicU64,
-    failed: AtomicU64,
-}
-
-impl Silent {
-    /// Counts a failure, if nothing is to be logged of it. An end that is more than a second ahead
-    /// is that of a clock that has stepped back since.
-    #[inline]
-    fn counts(&self, now: Timestamp) -> bool {
-        let now = now.as_micros();
-        let left = self.until.load(Relaxed).saturating_sub(now);
-        let is_silent = (1..=SECOND.as_micros() as u64).contains(&left);
-        if is_silent {
-            self.last.store(now, Relaxed);
-            self.failed.fetch_add(1, Relaxed);
-        }
-        is_silent
-    }
-
-    /// How many failures were counted since this was asked, and when the last of them was.
-    fn take(&self) -> (u64, Timestamp) {
-        let failed = self.failed.swap(0, Relaxed);
-        (failed, Timestamp::from_micros(self.last.load(Relaxed)))
-    }
-
-    fn until(&self, until: Timestamp) {
-        self.until.store(until.as_micros(), Relaxed);
-    }
-}
-
-/// What is logged about an outage.
-#[derive(Debug, PartialEq, Eq)]
-enum Change {
-    Began {
-        is_misconfigured: bool,
-    },
-    Lasts {
-        is_misconfigured: bool,
-        failed: u64,
-        lasting: Duration,
-    },
-    Ended {
-        was_misconfigured: bool,
-        failed: u64,
-        lasted: Duration,
-    },
 }
 
 impl Health {
@@ -337,12 +226,6 @@ impl ForeignKeys {
         }
         Some((text, std::mem::take(&mut self.unlogged)))
     }
-}
-
-/// How far apart they are. A clock that has stepped back is as far from what was before as one that
-/// has moved on: nothing is kept silent until it has caught up.
-fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
-    Duration::from_micros(now.as_micros().abs_diff(since.as_micros()))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
