@@ -1,0 +1,5 @@
+//! Replays access logs against a file of rules, by tollgate's own layer's rules and algorithms.
+
+#![forbid(unsafe_code)]
+
+pub mod logged;
