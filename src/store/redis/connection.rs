@@ -118,6 +118,7 @@ impl Servers {
     }
 
     /// Why no decision is sent: see [`Node::outage`]. Of a cluster each node is asked by itself.
+    #[inline]
     pub(super) fn outage(&self) -> Option<StoreError> {
         match &self.kind {
             Kind::One(node) => node.outage(),

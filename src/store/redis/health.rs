@@ -52,6 +52,7 @@ impl Health {
     }
 
     /// Records how a call about these keys ended.
+    #[inline]
     pub(super) fn record<'a, T>(
         &self,
         result: &Result<T, StoreError>,
@@ -60,7 +61,14 @@ impl Health {
         match result {
             Ok(_) if !self.is_in_outage.load(Relaxed) => {}
             Ok(_) => self.succeeded(),
-            Err(error) => self.failed(error, keys),
+            Err(error) => {
+                let now = self.clock.now();
+                // While Redis is down nearly every decision ends here.
+                if error.kind() == StoreErrorKind::Unavailable && self.silent.counts(now) {
+                    return;
+                }
+                self.failed(error, keys, now);
+            }
         }
     }
 
@@ -78,8 +86,8 @@ impl Health {
         &self,
         error: &StoreError,
         keys: impl IntoIterator<Item = &'a Bytes, IntoIter: Clone>,
+        now: Timestamp,
     ) {
-        let now = self.clock.now();
         let is_misconfigured = match error.kind() {
             StoreErrorKind::InvalidInput => {
                 let to_log = lock(&self.foreign_keys).text_to_log(keys, now);

@@ -207,10 +207,26 @@ impl Loads {
 
     /// The misconfiguration behind an error without an answer: one that this node has reported
     /// recently, or that the script has not run yet.
+    #[inline]
     pub(super) fn recent_misconfiguration(
         &self,
         node: impl FnOnce() -> Option<Server>,
         error: &StoreError,
+    ) -> Option<StoreError> {
+        let has_misconfigured = self.misconfigured_nodes.load(Ordering::Relaxed) > 0;
+        let may_be_first = !self.has_run.load(Ordering::Relaxed) && failure::is_unanswered(error);
+        match has_misconfigured || may_be_first {
+            true => self.known_misconfiguration(node, error, may_be_first),
+            false => None,
+        }
+    }
+
+    #[cold]
+    fn known_misconfiguration(
+        &self,
+        node: impl FnOnce() -> Option<Server>,
+        error: &StoreError,
+        may_be_first: bool,
     ) -> Option<StoreError> {
         if self.misconfigured_nodes.load(Ordering::Relaxed) > 0 {
             let node = self.node(node());
@@ -225,9 +241,7 @@ impl Loads {
         // Whether Redis lets the store run the script is not known yet.
         let is_first =
             || (self.first_asked.get()).is_some_and(|at| at.elapsed() < FIRST_RUN_WITHIN);
-        let is_unknown =
-            !self.has_run.load(Ordering::Relaxed) && failure::is_unanswered(error) && is_first();
-        is_unknown.then(|| {
+        (may_be_first && is_first()).then(|| {
             let why = error.source().map(ToString::to_string).unwrap_or_default();
             let message = format!("{why}, and whether Redis runs the script is not known yet");
             StoreError::new(StoreErrorKind::Misconfigured, message)
