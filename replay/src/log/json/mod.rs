@@ -1,0 +1,17 @@
+//! One JSON object a line: nginx's own formats, Caddy, `tracing-subscriber`'s JSON, and others that
+//! use names like theirs.
+
+mod entry;
+mod names;
+mod object;
+
+use self::{entry::Entry, object::read_object};
+use super::{Why, debug_headers, request, time, trace};
+use crate::logged::Logged;
+
+/// `None` if the line is another event than a request.
+pub(super) fn read(line: &[u8]) -> Result<Option<Logged>, Why> {
+    let mut entry = Entry::default();
+    read_object(line, &mut entry)?;
+    entry.logged()
+}

@@ -1,0 +1,32 @@
+//! Reads access logs into requests, in the order in which these came.
+//!
+//! | form | who writes it |
+//! |---|---|
+//! | [`Format::Combined`] | nginx and Apache: `combined`, `common`, with a host before or a duration after |
+//! | [`Format::Json`] | one object a line: nginx's own formats, Caddy, and `tracing-subscriber`'s JSON |
+//! | [`Format::Trace`] | `tower-http`'s `TraceLayer` by `tracing-subscriber`'s text formats `full` and `compact` |
+//!
+//! A log is written when a request ends, so the longest requests come last. [`Reader`] takes the
+//! duration off where the log tells it, and sorts within a window of bounded time and bounded
+//! memory. A line that tells of no request is counted and never fatal.
+
+mod combined;
+mod debug_headers;
+mod format;
+mod json;
+mod lines;
+mod reader;
+mod request;
+mod time;
+mod trace;
+mod unreadable;
+mod window;
+
+#[cfg(test)]
+mod tests;
+
+pub use self::{
+    format::Format,
+    reader::{Options, Reader},
+    unreadable::{Unreadable, UnreadableLine, Why},
+};

@@ -1,0 +1,173 @@
+//! From lines to requests in the order of their start.
+
+use std::{
+    io::{self, BufRead, Chain, Cursor, ErrorKind, Read},
+    time::Duration,
+};
+
+use super::{
+    Format, Unreadable, Why,
+    lines::{Line, Lines},
+    window::Window,
+};
+use crate::logged::Logged;
+
+/// How much of a log is looked at to find out its form.
+const DETECT_BYTES: u64 = 256 * 1024;
+
+/// How many lines of it.
+const DETECT_LINES: usize = 200;
+
+/// What bounds the reading.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// How much longer than another a request may have run and still be sorted before it.
+    pub window: Duration,
+    /// How many requests are held at most to be sorted.
+    pub max_held: usize,
+    /// How many bytes the lines of the held requests may have together.
+    pub max_held_bytes: usize,
+    /// How long a line may be.
+    pub max_line_bytes: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            window: Duration::from_secs(60),
+            max_held: 65_536,
+            max_held_bytes: 64 * 1024 * 1024,
+            max_line_bytes: 64 * 1024,
+        }
+    }
+}
+
+/// Reads the requests of a log, in ascending order of their start.
+///
+/// A request that comes too late to be sorted has the start of the one before it, and is counted.
+pub struct Reader<R> {
+    lines: Lines<Chain<Cursor<Vec<u8>>, R>>,
+    format: Format,
+    window: Window,
+    unreadable: Unreadable,
+    other: u64,
+    ended: bool,
+}
+
+impl<R: BufRead> Reader<R> {
+    /// Reads a log in a form, or in the one that its first lines have.
+    ///
+    /// # Errors
+    ///
+    /// What reading the first lines gave; and `InvalidData` if they have no form that is known.
+    pub fn new(mut input: R, format: Option<Format>, options: Options) -> io::Result<Self> {
+        let (format, begin) = match format {
+            Some(format) => (format, Vec::new()),
+            None => {
+                let mut begin = Vec::new();
+                input.by_ref().take(DETECT_BYTES).read_to_end(&mut begin)?;
+                (detect(&begin)?, begin)
+            }
+        };
+        let window_micros = u64::try_from(options.window.as_micros()).unwrap_or(u64::MAX);
+        let input = Cursor::new(begin).chain(input);
+        Ok(Self {
+            lines: Lines::new(input, options.max_line_bytes),
+            format,
+            window: Window::new(window_micros, options.max_held, options.max_held_bytes),
+            unreadable: Unreadable::default(),
+            other: 0,
+            ended: false,
+        })
+    }
+
+    /// The form that the lines have.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// How many bytes of the log are read, for a progress bar.
+    pub fn read_bytes(&self) -> u64 {
+        self.lines.read_bytes()
+    }
+
+    /// How many lines are read.
+    pub fn read_lines(&self) -> u64 {
+        self.lines.number()
+    }
+
+    /// The lines that could not be read.
+    pub fn unreadable(&self) -> &Unreadable {
+        &self.unreadable
+    }
+
+    /// How many lines tell of something else than a request: empty ones, and other events.
+    pub fn other(&self) -> u64 {
+        self.other
+    }
+
+    /// How many requests came too late to be sorted.
+    pub fn out_of_order(&self) -> u64 {
+        self.window.out_of_order()
+    }
+
+    /// Reads a line; `false` at the end.
+    fn read_line(&mut self) -> io::Result<bool> {
+        let number = self.lines.number() + 1;
+        let (line, read) = match self.lines.next_line()? {
+            None => return Ok(false),
+            Some(Line::TooLong(line)) => (line, Err(Why::TooLong)),
+            Some(Line::Whole(line)) => (line, self.format.read(line)),
+        };
+        match read {
+            Ok(Some(logged)) => self.window.push(logged, line.len()),
+            Ok(None) => self.other += 1,
+            Err(why) => self.unreadable.add(number, line, why),
+        }
+        Ok(true)
+    }
+}
+
+impl<R: BufRead> Iterator for Reader<R> {
+    type Item = io::Result<Logged>;
+
+    /// The next request. An error of the input ends the reading; the requests that are held are
+    /// given out after it.
+    fn next(&mut self) -> Option<Self::Item> {
+        while !self.ended {
+            if let Some(logged) = self.window.pop_due() {
+                return Some(Ok(logged));
+            }
+            match self.read_line() {
+                Ok(more) => self.ended = !more,
+                Err(error) => {
+                    self.ended = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+        self.window.pop().map(Ok)
+    }
+}
+
+fn detect(begin: &[u8]) -> io::Result<Format> {
+    let mut lines: Vec<_> = begin.split(|byte| *byte == b'\n').collect();
+    if begin.len() as u64 == DETECT_BYTES && lines.len() > 1 {
+        // The last one may go on.
+        lines.pop();
+    }
+    lines.truncate(DETECT_LINES);
+    if let Some(format) = Format::detect(&lines) {
+        return Ok(format);
+    }
+    let message = if begin.starts_with(b"\x1F\x8B") || begin.starts_with(b"\x28\xB5\x2F\xFD") {
+        "the log is compressed: pipe it through `zcat` or `zstdcat`"
+    } else if begin.trim_ascii().is_empty() {
+        // There is nothing to read in any form.
+        return Ok(Format::Combined);
+    } else {
+        "the first lines are neither the combined format, nor JSON, nor what tower-http's \
+         TraceLayer prints"
+    };
+    Err(io::Error::new(ErrorKind::InvalidData, message))
+}

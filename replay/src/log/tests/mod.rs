@@ -1,0 +1,3 @@
+//! What is claimed of all forms of logs.
+
+mod combined;

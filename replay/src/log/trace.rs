@@ -1,0 +1,120 @@
+//! What `tower-http`'s `TraceLayer` prints by `tracing-subscriber`'s text formats:
+//! `2024-01-01T00:00:00.000000Z DEBUG request{method=GET uri=/foo version=HTTP/1.1}:
+//! tower_http::trace::on_response: finished processing request latency=0 ms status=200`.
+
+use std::borrow::Cow;
+
+use http::HeaderMap;
+use memchr::{memchr, memmem};
+
+use super::{Why, debug_headers, request, time};
+use crate::logged::Logged;
+
+/// The event at a response's head, which is one for each request.
+pub(super) const FINISHED: &str = "finished processing request";
+
+const LEVELS: [&[u8]; 5] = [b"TRACE", b"DEBUG", b"INFO", b"WARN", b"ERROR"];
+
+/// `None` if the line is another event.
+pub(super) fn read(line: &[u8]) -> Result<Option<Logged>, Why> {
+    let line = without_colours(line);
+    // A header field of the span may have these words, and the span is printed before the event.
+    let Some(at) = memmem::rfind(&line, FINISHED.as_bytes()) else {
+        return Ok(None);
+    };
+    let (span, event) = (&line[..at], &line[at + FINISHED.len()..]);
+    let ended_micros = time::rfc3339(timestamp(&line).0)?;
+    // The format `compact` prints the span behind the event.
+    let field = |name| value(span, name).or_else(|| value(event, name));
+
+    let method = request::method(word(field(b"method=").ok_or(Why::Method)?))?;
+    let uri = word(field(b"uri=").ok_or(Why::Target)?);
+    let uri = uri.strip_suffix(b"}:").unwrap_or(uri);
+    let uri = request::target(&method, uri)?;
+    let took_micros = value(event, b"latency=").map(latency).transpose()?;
+    let status = value(event, b"status=").map(|text| status(word(text)));
+    let mut headers = HeaderMap::new();
+    if let Some(text) = field(b"headers=") {
+        debug_headers::add(&mut headers, text)?;
+    }
+    Ok(Some(Logged {
+        started_micros: request::started(ended_micros, took_micros)?,
+        took_micros,
+        address: None,
+        method,
+        uri,
+        headers,
+        user: None,
+        status: status.transpose()?.flatten(),
+    }))
+}
+
+/// Whether a line is an event of any kind.
+pub(super) fn is_event(line: &[u8]) -> bool {
+    let line = without_colours(line);
+    let (timestamp, rest) = timestamp(&line);
+    let level = word(rest.trim_ascii_start());
+    LEVELS.contains(&level) && time::rfc3339(timestamp).is_ok()
+}
+
+/// The first word, and what stands behind it.
+fn timestamp(line: &[u8]) -> (&[u8], &[u8]) {
+    let line = line.trim_ascii_start();
+    line.split_at(word(line).len())
+}
+
+/// What stands behind the name of a field.
+fn value<'a>(text: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let begins = |at: &usize| {
+        at.checked_sub(1)
+            .is_none_or(|before| matches!(text[before], b' ' | b'{'))
+    };
+    let at = memmem::find_iter(text, name).find(begins)?;
+    Some(&text[at + name.len()..])
+}
+
+fn word(text: &[u8]) -> &[u8] {
+    &text[..memchr(b' ', text).unwrap_or(text.len())]
+}
+
+/// `12 ms`: the unit is a word of its own.
+fn latency(text: &[u8]) -> Result<u64, Why> {
+    let number = word(text);
+    let mut length = number.len();
+    if number
+        .iter()
+        .all(|byte| byte.is_ascii_digit() || *byte == b'.')
+    {
+        length += text
+            .get(length + 1..)
+            .map_or(0, |rest| 1 + word(rest).len());
+    }
+    let text = str::from_utf8(&text[..length]).map_err(|_| Why::Duration)?;
+    time::duration_text(text, 1e6).unwrap_or(Err(Why::Duration))
+}
+
+fn status(text: &[u8]) -> Result<Option<u16>, Why> {
+    let text = str::from_utf8(text).map_err(|_| Why::Status)?;
+    request::status(text.parse().map_err(|_| Why::Status)?)
+}
+
+/// The line without `ESC [ … m`.
+fn without_colours(line: &[u8]) -> Cow<'_, [u8]> {
+    const ESCAPE: u8 = 0x1B;
+    if memchr(ESCAPE, line).is_none() {
+        return Cow::Borrowed(line);
+    }
+    let mut plain = Vec::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(at) = memchr(ESCAPE, rest) {
+        plain.extend_from_slice(&rest[..at]);
+        rest = &rest[at + 1..];
+        let colour = |byte: &u8| !(byte.is_ascii_digit() || matches!(byte, b'[' | b';'));
+        let end = rest.iter().position(colour).unwrap_or(rest.len());
+        if rest.get(end) == Some(&b'm') {
+            rest = &rest[end + 1..];
+        }
+    }
+    plain.extend_from_slice(rest);
+    Cow::Owned(plain)
+}
