@@ -3,24 +3,26 @@
 
 use std::{borrow::Cow, net::IpAddr};
 
-use http::{HeaderMap, HeaderName, header};
+use http::{HeaderMap, header};
 use memchr::{memchr, memchr2, memrchr};
 
-use super::{Why, request, time};
+use super::{
+    Why,
+    headers::{PackedHeaders, X_FORWARDED_FOR},
+    request::{self, Request},
+    time::{self, LastTime},
+};
 use crate::logged::Logged;
 
-/// The field that nginx's `main` has behind the agent.
-const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-
-pub(super) fn read(line: &[u8]) -> Result<Logged, Why> {
+pub(super) fn read(line: &[u8], last_time: &mut LastTime) -> Result<Request, Why> {
     // A user's name can have brackets, but each quote in it is escaped: the first one that is not
     // begins the request.
     let quote = closing_quote(line).ok_or(Why::NotCombined)?;
     let head = line[..quote].strip_suffix(b"] ").ok_or(Why::NotCombined)?;
     let bracket = memrchr(b'[', head).ok_or(Why::NotCombined)?;
-    let mut headers = HeaderMap::new();
+    let mut headers = PackedHeaders::with_capacity(line.len() - quote);
     let (address, user) = client(&head[..bracket], &mut headers)?;
-    let ended_micros = time::common(&head[bracket + 1..])?;
+    let ended_micros = last_time.common(&head[bracket + 1..])?;
 
     let mut fields = Fields(&line[quote..]);
     let Some(Field::Quoted(request_line)) = fields.next()? else {
@@ -33,20 +35,24 @@ pub(super) fn read(line: &[u8]) -> Result<Logged, Why> {
     };
     let status = self::status(status)?;
     let took_micros = rest(fields, &mut headers)?;
-    Ok(Logged {
+    let logged = Logged {
         started_micros: request::started(ended_micros, took_micros)?,
         took_micros,
         address,
         method,
         uri,
-        headers,
+        headers: HeaderMap::new(),
         user,
         status,
-    })
+    };
+    Ok(Request { logged, headers })
 }
 
 /// What stands before the time: an address, an ident and a user, and maybe a host before them.
-fn client(head: &[u8], headers: &mut HeaderMap) -> Result<(Option<IpAddr>, Option<String>), Why> {
+fn client(
+    head: &[u8],
+    headers: &mut PackedHeaders,
+) -> Result<(Option<IpAddr>, Option<String>), Why> {
     let (first, rest) = token(head).ok_or(Why::NotCombined)?;
     let (second, after_second) = token(rest).ok_or(Why::NotCombined)?;
     // The ident, which nobody has.
@@ -61,7 +67,7 @@ fn client(head: &[u8], headers: &mut HeaderMap) -> Result<(Option<IpAddr>, Optio
     }
     let port = [&b":80"[..], b":443"];
     let host = port.iter().find_map(|port| first.strip_suffix(*port));
-    request::add_header(headers, header::HOST, host.unwrap_or(first))?;
+    headers.add(&header::HOST, host.unwrap_or(first))?;
     Ok((address, user(after_third)))
 }
 
@@ -81,7 +87,7 @@ fn status(text: &[u8]) -> Result<Option<u16>, Why> {
 
 /// What stands behind the size: header fields in quotes, and other fields, of which one may be the
 /// duration.
-fn rest(mut fields: Fields<'_>, headers: &mut HeaderMap) -> Result<Option<u64>, Why> {
+fn rest(mut fields: Fields<'_>, headers: &mut PackedHeaders) -> Result<Option<u64>, Why> {
     let mut names = [header::REFERER, header::USER_AGENT, X_FORWARDED_FOR].into_iter();
     let mut took_micros = None;
     let mut last = None;
@@ -90,7 +96,7 @@ fn rest(mut fields: Fields<'_>, headers: &mut HeaderMap) -> Result<Option<u64>, 
         match field {
             Field::Quoted(value) => {
                 if let Some(name) = names.next() {
-                    request::add_header(headers, name, &unescaped(value))?;
+                    headers.add(&name, &unescaped(value))?;
                 }
             }
             Field::Bare(field) => {

@@ -1,12 +1,12 @@
 //! Header fields as `HeaderMap` prints them by `Debug`: `{"host": "example.com", "x": Sensitive}`.
 
-use http::{HeaderMap, HeaderName};
+use http::HeaderName;
 use memchr::memchr2;
 
-use super::{Why, request};
+use super::{Why, headers::PackedHeaders};
 
 /// Adds the fields that a text begins with.
-pub(super) fn add(headers: &mut HeaderMap, text: &[u8]) -> Result<(), Why> {
+pub(super) fn add(headers: &mut PackedHeaders, text: &[u8]) -> Result<(), Why> {
     let mut rest = text.strip_prefix(b"{").ok_or(Why::Header)?;
     while !rest.starts_with(b"}") {
         let (name, after) = quoted(rest).ok_or(Why::Header)?;
@@ -16,7 +16,7 @@ pub(super) fn add(headers: &mut HeaderMap, text: &[u8]) -> Result<(), Why> {
             None => {
                 let (value, rest) = quoted(after).ok_or(Why::Header)?;
                 let name = HeaderName::from_bytes(&name).map_err(|_| Why::Header)?;
-                request::add_header(headers, name, &value)?;
+                headers.add(&name, &value)?;
                 rest
             }
         };

@@ -1,7 +1,6 @@
 //! Which form the lines of a log have.
 
-use super::{Why, combined, json, trace};
-use crate::logged::Logged;
+use super::{Why, combined, json, request::Request, time::LastTime, trace};
 
 /// The form of the lines of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -38,10 +37,14 @@ impl Format {
     }
 
     /// What a line tells: a request, something else, or nothing that can be read.
-    pub(super) fn read(self, line: &[u8]) -> Result<Option<Logged>, Why> {
+    pub(super) fn read(
+        self,
+        line: &[u8],
+        last_time: &mut LastTime,
+    ) -> Result<Option<Request>, Why> {
         match self {
             _ if line.trim_ascii().is_empty() => Ok(None),
-            Format::Combined => combined::read(line).map(Some),
+            Format::Combined => combined::read(line, last_time).map(Some),
             Format::Json => json::read(line),
             Format::Trace => trace::read(line),
         }
@@ -49,7 +52,7 @@ impl Format {
 
     fn looks_like(self, line: &[u8]) -> bool {
         match self {
-            Format::Combined => combined::read(line).is_ok(),
+            Format::Combined => combined::read(line, &mut LastTime::default()).is_ok(),
             Format::Json => line.trim_ascii_start().starts_with(b"{"),
             Format::Trace => trace::is_event(line),
         }

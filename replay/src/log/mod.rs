@@ -13,6 +13,7 @@
 mod combined;
 mod debug_headers;
 mod format;
+mod headers;
 mod json;
 mod lines;
 mod reader;

@@ -8,6 +8,7 @@ use std::{
 use super::{
     Format, Unreadable, Why,
     lines::{Line, Lines},
+    time::LastTime,
     window::Window,
 };
 use crate::logged::Logged;
@@ -48,6 +49,7 @@ impl Default for Options {
 pub struct Reader<R> {
     lines: Lines<Chain<Cursor<Vec<u8>>, R>>,
     format: Format,
+    last_time: LastTime,
     window: Window,
     unreadable: Unreadable,
     other: u64,
@@ -74,6 +76,7 @@ impl<R: BufRead> Reader<R> {
         Ok(Self {
             lines: Lines::new(input, options.max_line_bytes),
             format,
+            last_time: LastTime::default(),
             window: Window::new(window_micros, options.max_held, options.max_held_bytes),
             unreadable: Unreadable::default(),
             other: 0,
@@ -117,10 +120,10 @@ impl<R: BufRead> Reader<R> {
         let (line, read) = match self.lines.next_line()? {
             None => return Ok(false),
             Some(Line::TooLong(line)) => (line, Err(Why::TooLong)),
-            Some(Line::Whole(line)) => (line, self.format.read(line)),
+            Some(Line::Whole(line)) => (line, self.format.read(line, &mut self.last_time)),
         };
         match read {
-            Ok(Some(logged)) => self.window.push(logged, line.len()),
+            Ok(Some(request)) => self.window.push(request, line.len()),
             Ok(None) => self.other += 1,
             Err(why) => self.unreadable.add(number, line, why),
         }

@@ -2,13 +2,29 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header::Entry};
+use http::{Method, Uri};
 use memchr::{memchr, memrchr};
 
-use super::Why;
+use super::{Why, headers::PackedHeaders};
+use crate::logged::Logged;
 
-/// How many header fields a line may name; no server takes more.
-const MAX_HEADERS: usize = 256;
+/// A request that a line tells of.
+#[derive(Debug)]
+pub(super) struct Request {
+    /// Without its header fields.
+    pub(super) logged: Logged,
+    pub(super) headers: PackedHeaders,
+}
+
+impl Request {
+    pub(super) fn logged(self) -> Logged {
+        let headers = self.headers.unpack();
+        Logged {
+            headers,
+            ..self.logged
+        }
+    }
+}
 
 /// A method and a target from a request line: `GET /path HTTP/1.1`.
 pub(super) fn request_line(line: &[u8]) -> Result<(Method, Uri), Why> {
@@ -68,30 +84,6 @@ pub(super) fn status(status: u64) -> Result<Option<u16>, Why> {
 /// Whether a text says that there is nothing.
 pub(super) fn is_missing(text: &[u8]) -> bool {
     matches!(text, b"" | b"-")
-}
-
-/// Adds a field, if there is one. A `Host` is there once at most.
-pub(super) fn add_header(
-    headers: &mut HeaderMap,
-    name: HeaderName,
-    value: &[u8],
-) -> Result<(), Why> {
-    if is_missing(value) {
-        return Ok(());
-    }
-    if headers.len() == MAX_HEADERS {
-        return Err(Why::Header);
-    }
-    let value = HeaderValue::from_bytes(value).map_err(|_| Why::Header)?;
-    let is_host = name == http::header::HOST;
-    match headers.try_entry(name).map_err(|_| Why::Header)? {
-        Entry::Vacant(entry) => {
-            entry.try_insert(value).map_err(|_| Why::Header)?;
-        }
-        Entry::Occupied(_) if is_host => {}
-        Entry::Occupied(mut entry) => entry.append(value),
-    }
-    Ok(())
 }
 
 /// When a request began that ended then.

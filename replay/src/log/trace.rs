@@ -2,24 +2,32 @@
 //! `2024-01-01T00:00:00.000000Z DEBUG request{method=GET uri=/foo version=HTTP/1.1}:
 //! tower_http::trace::on_response: finished processing request latency=0 ms status=200`.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::LazyLock};
 
 use http::HeaderMap;
-use memchr::{memchr, memmem};
+use memchr::{memchr, memchr2_iter, memmem};
 
-use super::{Why, debug_headers, request, time};
+use super::{
+    Why, debug_headers,
+    headers::PackedHeaders,
+    request::{self, Request},
+    time,
+};
 use crate::logged::Logged;
 
 /// The event at a response's head, which is one for each request.
 pub(super) const FINISHED: &str = "finished processing request";
 
+/// Made once: making it takes longer than a search (bench `reading`).
+static FINDER: LazyLock<memmem::FinderRev<'_>> = LazyLock::new(|| memmem::FinderRev::new(FINISHED));
+
 const LEVELS: [&[u8]; 5] = [b"TRACE", b"DEBUG", b"INFO", b"WARN", b"ERROR"];
 
 /// `None` if the line is another event.
-pub(super) fn read(line: &[u8]) -> Result<Option<Logged>, Why> {
+pub(super) fn read(line: &[u8]) -> Result<Option<Request>, Why> {
     let line = without_colours(line);
     // A header field of the span may have these words, and the span is printed before the event.
-    let Some(at) = memmem::rfind(&line, FINISHED.as_bytes()) else {
+    let Some(at) = FINDER.rfind(&line) else {
         return Ok(None);
     };
     let (span, event) = (&line[..at], &line[at + FINISHED.len()..]);
@@ -33,20 +41,21 @@ pub(super) fn read(line: &[u8]) -> Result<Option<Logged>, Why> {
     let uri = request::target(&method, uri)?;
     let took_micros = value(event, b"latency=").map(latency).transpose()?;
     let status = value(event, b"status=").map(|text| status(word(text)));
-    let mut headers = HeaderMap::new();
+    let mut headers = PackedHeaders::default();
     if let Some(text) = field(b"headers=") {
         debug_headers::add(&mut headers, text)?;
     }
-    Ok(Some(Logged {
+    let logged = Logged {
         started_micros: request::started(ended_micros, took_micros)?,
         took_micros,
         address: None,
         method,
         uri,
-        headers,
+        headers: HeaderMap::new(),
         user: None,
         status: status.transpose()?.flatten(),
-    }))
+    };
+    Ok(Some(Request { logged, headers }))
 }
 
 /// Whether a line is an event of any kind.
@@ -65,12 +74,8 @@ fn timestamp(line: &[u8]) -> (&[u8], &[u8]) {
 
 /// What stands behind the name of a field.
 fn value<'a>(text: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    let begins = |at: &usize| {
-        at.checked_sub(1)
-            .is_none_or(|before| matches!(text[before], b' ' | b'{'))
-    };
-    let at = memmem::find_iter(text, name).find(begins)?;
-    Some(&text[at + name.len()..])
+    let mut fields = memchr2_iter(b' ', b'{', text).map(|at| &text[at + 1..]);
+    fields.find_map(|field| field.strip_prefix(name))
 }
 
 fn word(text: &[u8]) -> &[u8] {

@@ -4,7 +4,7 @@ use std::{borrow::Cow, net::IpAddr};
 
 use http::{HeaderMap, HeaderName, Method, Uri};
 
-use super::{Why, debug_headers, names::Meaning, request, time, trace};
+use super::{PackedHeaders, Request, Why, debug_headers, names::Meaning, request, time, trace};
 use crate::logged::Logged;
 
 /// What Caddy writes for header fields that are secret. It would be one key for all callers.
@@ -65,7 +65,7 @@ impl<'a> Entry<'a> {
     }
 
     /// The request that the line tells of; `None` if it is another event.
-    pub(super) fn logged(mut self) -> Result<Option<Logged>, Why> {
+    pub(super) fn request(mut self) -> Result<Option<Request>, Why> {
         let message = self.message.as_ref().map(Scalar::text);
         if message.as_deref() == Some(trace::FINISHED) {
             // Other events have the same span around them.
@@ -79,16 +79,18 @@ impl<'a> Entry<'a> {
         let ended_micros = self.ended_micros()?;
         let took_micros = self.took_micros()?;
         let (method, uri) = self.method_and_uri()?;
-        Ok(Some(Logged {
+        let logged = Logged {
             started_micros: request::started(ended_micros, took_micros)?,
             took_micros,
             address: self.address(),
             method,
             uri,
-            headers: self.headers()?,
+            headers: HeaderMap::new(),
             user: self.user.as_ref().map(|user| user.text().into_owned()),
             status: self.status.as_ref().map_or(Ok(None), status)?,
-        }))
+        };
+        let headers = self.headers()?;
+        Ok(Some(Request { logged, headers }))
     }
 
     /// Whether this tells of a request at its end, and not of something in the midst of one.
@@ -136,12 +138,12 @@ impl<'a> Entry<'a> {
         request::address(self.address.get()?.text().as_bytes())
     }
 
-    fn headers(&self) -> Result<HeaderMap, Why> {
-        let mut headers = HeaderMap::new();
+    fn headers(&self) -> Result<PackedHeaders, Why> {
+        let mut headers = PackedHeaders::default();
         for (name, value) in &self.headers {
             let value = value.text();
             if value != REDACTED {
-                request::add_header(&mut headers, name.clone(), value.as_bytes())?;
+                headers.add(name, value.as_bytes())?;
             }
         }
         if let Some(text) = &self.debug_headers {

@@ -6,12 +6,16 @@ mod names;
 mod object;
 
 use self::{entry::Entry, object::read_object};
-use super::{Why, debug_headers, request, time, trace};
-use crate::logged::Logged;
+use super::{
+    Why, debug_headers,
+    headers::PackedHeaders,
+    request::{self, Request},
+    time, trace,
+};
 
 /// `None` if the line is another event than a request.
-pub(super) fn read(line: &[u8]) -> Result<Option<Logged>, Why> {
+pub(super) fn read(line: &[u8]) -> Result<Option<Request>, Why> {
     let mut entry = Entry::default();
     read_object(line, &mut entry)?;
-    entry.logged()
+    entry.request()
 }
