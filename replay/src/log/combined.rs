@@ -174,7 +174,7 @@ impl<'a> Fields<'a> {
 }
 
 /// Where the first quote is that has no backslash before it.
-fn closing_quote(text: &[u8]) -> Option<usize> {
+pub(super) fn closing_quote(text: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
         at += memchr2(b'"', b'\\', text.get(at..)?)?;

@@ -5,24 +5,32 @@ use memchr::memchr2;
 
 use super::{Why, headers::PackedHeaders};
 
-/// Adds the fields that a text begins with.
-pub(super) fn add(headers: &mut PackedHeaders, text: &[u8]) -> Result<(), Why> {
+/// Adds the fields that a text begins with, and tells what stands behind them.
+///
+/// A backslash at the end of a value seems to escape the quote behind it, so a value can hide where
+/// the next one begins: whatever is not in the form of a map is an error.
+pub(super) fn add<'a>(headers: &mut PackedHeaders, text: &'a [u8]) -> Result<&'a [u8], Why> {
     let mut rest = text.strip_prefix(b"{").ok_or(Why::Header)?;
-    while !rest.starts_with(b"}") {
+    if let Some(rest) = rest.strip_prefix(b"}") {
+        return Ok(rest);
+    }
+    loop {
         let (name, after) = quoted(rest).ok_or(Why::Header)?;
         let after = after.strip_prefix(b": ").ok_or(Why::Header)?;
-        rest = match after.strip_prefix(b"Sensitive") {
-            Some(rest) => rest,
+        let after = match after.strip_prefix(b"Sensitive") {
+            Some(after) => after,
             None => {
-                let (value, rest) = quoted(after).ok_or(Why::Header)?;
+                let (value, after) = quoted(after).ok_or(Why::Header)?;
                 let name = HeaderName::from_bytes(&name).map_err(|_| Why::Header)?;
                 headers.add(&name, &value)?;
-                rest
+                after
             }
         };
-        rest = rest.strip_prefix(b", ").unwrap_or(rest);
+        if let Some(after) = after.strip_prefix(b"}") {
+            return Ok(after);
+        }
+        rest = after.strip_prefix(b", ").ok_or(Why::Header)?;
     }
-    Ok(())
 }
 
 /// A quoted text, and what stands behind it.

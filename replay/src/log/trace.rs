@@ -8,7 +8,9 @@ use http::HeaderMap;
 use memchr::{memchr, memchr2_iter, memmem};
 
 use super::{
-    Why, debug_headers,
+    Why,
+    combined::closing_quote,
+    debug_headers,
     headers::PackedHeaders,
     request::{self, Request},
     time,
@@ -19,26 +21,23 @@ use crate::logged::Logged;
 pub(super) const FINISHED: &str = "finished processing request";
 
 /// Made once: making it takes longer than a search (bench `reading`).
-static FINDER: LazyLock<memmem::FinderRev<'_>> = LazyLock::new(|| memmem::FinderRev::new(FINISHED));
+static FINDER: LazyLock<memmem::Finder<'_>> = LazyLock::new(|| memmem::Finder::new(FINISHED));
 
 const LEVELS: [&[u8]; 5] = [b"TRACE", b"DEBUG", b"INFO", b"WARN", b"ERROR"];
 
 /// `None` if the line is another event.
 pub(super) fn read(line: &[u8]) -> Result<Option<Request>, Why> {
     let line = without_colours(line);
-    // A header field of the span may have these words, and the span is printed before the event.
-    let Some(at) = FINDER.rfind(&line) else {
+    let Some(event) = event(&line)? else {
         return Ok(None);
     };
-    let (span, event) = (&line[..at], &line[at + FINISHED.len()..]);
+    let span = &line[..line.len() - event.len()];
     let ended_micros = time::rfc3339(timestamp(&line).0)?;
     // The format `compact` prints the span behind the event.
     let field = |name| value(span, name).or_else(|| value(event, name));
 
     let method = request::method(word(field(b"method=").ok_or(Why::Method)?))?;
-    let uri = word(field(b"uri=").ok_or(Why::Target)?);
-    let uri = uri.strip_suffix(b"}:").unwrap_or(uri);
-    let uri = request::target(&method, uri)?;
+    let uri = request::target(&method, word(field(b"uri=").ok_or(Why::Target)?))?;
     let took_micros = value(event, b"latency=").map(latency).transpose()?;
     let status = value(event, b"status=").map(|text| status(word(text)));
     let mut headers = PackedHeaders::default();
@@ -78,8 +77,30 @@ fn value<'a>(text: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     fields.find_map(|field| field.strip_prefix(name))
 }
 
+/// The first word, without the end of its span.
 fn word(text: &[u8]) -> &[u8] {
-    &text[..memchr(b' ', text).unwrap_or(text.len())]
+    let word = &text[..memchr(b' ', text).unwrap_or(text.len())];
+    word.strip_suffix(b"}:").unwrap_or(word)
+}
+
+/// What stands behind the words of the event, if it is one at the end of a request.
+///
+/// A header field may have these words too, but is between quotes.
+fn event(line: &[u8]) -> Result<Option<&[u8]>, Why> {
+    let mut rest = line;
+    while let Some(at) = FINDER.find(rest) {
+        let Some(quote) = memchr(b'"', &rest[..at]) else {
+            return Ok(Some(&rest[at + FINISHED.len()..]));
+        };
+        rest = if rest[..quote].ends_with(b" headers={") {
+            debug_headers::add(&mut PackedHeaders::default(), &rest[quote - 1..])?
+        } else {
+            let text = &rest[quote + 1..];
+            let end = closing_quote(text).ok_or(Why::OpenQuote)?;
+            &text[end + 1..]
+        };
+    }
+    Ok(None)
 }
 
 /// `12 ms`: the unit is a word of its own.
