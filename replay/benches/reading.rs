@@ -15,11 +15,14 @@ use tollgate_replay::log::{Format, Options, Reader};
 const LINES: u64 = 1_000_000;
 const TURNS: usize = 5;
 
+/// The line of an index.
+type Line = fn(u64) -> String;
+
 fn main() {
     // `cargo test --benches` and the like only see that it runs.
     let is_bench = std::env::args().any(|arg| arg == "--bench");
     let (lines, turns) = if is_bench { (LINES, TURNS) } else { (1000, 1) };
-    let logs: [(&str, Format, fn(u64) -> String); 4] = [
+    let logs: [(&str, Format, Line); 4] = [
         ("combined", Format::Combined, combined),
         (
             "combined, durations",
@@ -79,7 +82,7 @@ fn count(log: &[u8]) -> u64 {
 fn read(log: &[u8], format: Format) -> u64 {
     let input = BufReader::with_capacity(64 * 1024, log);
     let reader = Reader::new(input, Some(format), Options::default()).unwrap();
-    reader.map(|logged| logged.unwrap()).count() as u64
+    reader.inspect(|logged| assert!(logged.is_ok())).count() as u64
 }
 
 const AGENT: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0";

@@ -44,6 +44,11 @@ impl<R: BufRead> Lines<R> {
         self.consumed + self.unconsumed as u64
     }
 
+    #[cfg(test)]
+    pub(super) fn held_bytes(&self) -> usize {
+        self.gathered.capacity()
+    }
+
     /// The next line, or `None` at the end.
     pub(super) fn next_line(&mut self) -> io::Result<Option<Line<'_>>> {
         self.consume(self.unconsumed);

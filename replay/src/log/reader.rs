@@ -114,6 +114,12 @@ impl<R: BufRead> Reader<R> {
         self.window.out_of_order()
     }
 
+    /// How many bytes are kept for a line that is not whole in the input's buffer.
+    #[cfg(test)]
+    pub(super) fn held_for_a_line(&self) -> usize {
+        self.lines.held_bytes()
+    }
+
     /// Reads a line; `false` at the end.
     fn read_line(&mut self) -> io::Result<bool> {
         let number = self.lines.number() + 1;

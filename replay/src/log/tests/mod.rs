@@ -1,3 +1,52 @@
 //! What is claimed of all forms of logs.
 
 mod combined;
+mod json;
+mod lines;
+mod never_panics;
+mod real_traces;
+mod samples;
+mod time;
+mod trace;
+mod window;
+
+use std::io::BufRead;
+
+use super::{Format, Options, Reader, Why};
+use crate::logged::Logged;
+
+/// All requests of a log, and the reader after them.
+fn read_all<R: BufRead>(log: R, format: Option<Format>) -> (Vec<Logged>, Reader<R>) {
+    let mut reader = Reader::new(log, format, Options::default()).unwrap();
+    let requests = reader.by_ref().map(|logged| logged.unwrap()).collect();
+    (requests, reader)
+}
+
+/// The request of a line.
+fn one(format: Format, line: &str) -> Logged {
+    let (mut requests, reader) = read_all(line.as_bytes(), Some(format));
+    assert_eq!(requests.len(), 1, "{line}: {:?}", reader.unreadable());
+    requests.remove(0)
+}
+
+/// Why a line cannot be read.
+fn why(format: Format, line: &str) -> Why {
+    let (requests, reader) = read_all(line.as_bytes(), Some(format));
+    assert_eq!(requests, [], "{line}");
+    let [unreadable] = reader.unreadable().first() else {
+        panic!("{line}: {:?}", reader.unreadable());
+    };
+    unreadable.why
+}
+
+/// Whether a line is read as something else than a request.
+fn is_other(format: Format, line: &str) -> bool {
+    let (requests, reader) = read_all(line.as_bytes(), Some(format));
+    requests.is_empty() && reader.other() == 1 && reader.unreadable().count() == 0
+}
+
+/// The value of a header field, or nothing.
+fn header<'a>(logged: &'a Logged, name: &str) -> &'a str {
+    let value = logged.headers.get(name);
+    value.map_or("", |value| str::from_utf8(value.as_bytes()).unwrap())
+}

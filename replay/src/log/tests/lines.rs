@@ -1,0 +1,165 @@
+use std::io::{self, BufReader, Read};
+
+use proptest::prelude::*;
+
+use super::read_all;
+use crate::log::{Format, Options, Reader, Why};
+
+const LINE: &str = "192.0.2.1 - - [10/Oct/2000:13:55:36 -0700] \"GET / HTTP/1.1\" 200 2";
+
+#[test]
+fn lines_may_end_in_any_way_and_be_empty() {
+    for (log, requests, other) in [
+        ("", 0, 0),
+        ("\n", 0, 1),
+        ("\r\n \t\n", 0, 2),
+        (LINE, 1, 0),
+        (&format!("{LINE}\n"), 1, 0),
+        (&format!("{LINE}\r\n{LINE}"), 2, 0),
+        (&format!("\u{FEFF}{LINE}\n\n{LINE}\n"), 2, 1),
+    ] {
+        let (read, reader) = read_all(log.as_bytes(), None);
+        assert_eq!((read.len(), reader.other()), (requests, other), "{log:?}");
+        assert_eq!(reader.unreadable().count(), 0, "{log:?}");
+        assert_eq!(reader.read_bytes(), log.len() as u64, "{log:?}");
+    }
+}
+
+#[test]
+fn a_line_of_any_length_is_read_in_constant_memory() {
+    let long = io::repeat(b'a').take(100_000_000);
+    let log = LINE.as_bytes().chain(&b"\n"[..]).chain(long);
+    let log = log.chain(&b"\n"[..]).chain(LINE.as_bytes());
+    let log = BufReader::with_capacity(32 * 1024, log);
+    let (requests, reader) = read_all(log, Some(Format::Combined));
+    assert_eq!(requests.len(), 2);
+    let [long] = reader.unreadable().first() else {
+        panic!("{:?}", reader.unreadable());
+    };
+    assert_eq!((long.number, long.why), (2, Why::TooLong));
+    assert!(long.text.starts_with("aaa") && long.text.ends_with("a…"));
+    assert!(long.text.len() < 200, "{}", long.text);
+    assert_eq!(reader.read_bytes(), 100_000_002 + 2 * LINE.len() as u64);
+    assert!(
+        reader.held_for_a_line() <= 128 * 1024 + 2,
+        "{}",
+        reader.held_for_a_line()
+    );
+}
+
+#[test]
+fn a_line_may_have_as_many_bytes_as_allowed_and_no_more() {
+    let allowed = Options {
+        max_line_bytes: LINE.len(),
+        ..Options::default()
+    };
+    for capacity in [1, 7, 1000] {
+        for (end, is_read) in [
+            ("", true),
+            ("\n", true),
+            ("\r\n", true),
+            (" ", false),
+            (" \n", false),
+        ] {
+            let log = format!("{LINE}{end}");
+            let input = BufReader::with_capacity(capacity, log.as_bytes());
+            let mut reader = Reader::new(input, Some(Format::Combined), allowed.clone()).unwrap();
+            assert_eq!(reader.by_ref().count(), usize::from(is_read), "{end:?}");
+            assert_eq!(reader.unreadable().count(), u64::from(!is_read), "{end:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_shown_of_a_line_can_do_nothing_to_a_terminal() {
+    let log = b"\x1B[2Jclear \x07\xFF \xC3\xA9 \xC2\x9B\n";
+    let (_, reader) = read_all(&log[..], Some(Format::Combined));
+    let text = &reader.unreadable().first()[0].text;
+    assert_eq!(text, "\\u{1b}[2Jclear \\u{7}\u{FFFD} é \\u{9b}");
+}
+
+#[test]
+fn unreadable_lines_are_counted_by_reason_and_the_first_are_kept() {
+    let log = "what?\n".repeat(9) + LINE + "\n{\n" + &LINE.replace(" 200 ", " 1000 ");
+    let (requests, reader) = read_all(log.as_bytes(), Some(Format::Combined));
+    let unreadable = reader.unreadable();
+    assert_eq!((requests.len(), unreadable.count()), (1, 11));
+    assert_eq!(
+        unreadable.reasons(),
+        [(Why::NotCombined, 10), (Why::Status, 1)]
+    );
+    let numbers: Vec<_> = unreadable.first().iter().map(|line| line.number).collect();
+    assert_eq!(numbers, [1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn an_error_of_the_input_is_given_out_and_no_request_before_it_is_lost() {
+    struct Fails;
+    impl Read for Fails {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::Error::other("the disk"))
+        }
+    }
+    let lines = format!("{LINE}\n{LINE}\n");
+    let log = BufReader::new(lines.as_bytes().chain(Fails));
+    let mut reader = Reader::new(log, Some(Format::Combined), Options::default()).unwrap();
+    let first = reader.next().unwrap();
+    assert_eq!(first.unwrap_err().to_string(), "the disk");
+    assert_eq!(
+        reader.map(|logged| logged.is_ok()).collect::<Vec<_>>(),
+        [true, true]
+    );
+}
+
+#[test]
+fn a_log_in_no_known_form_is_an_error_that_says_so() {
+    for (log, words) in [
+        (&b"hello\nworld\n"[..], "neither the combined format"),
+        (b"\x1F\x8B\x08\x00rest", "compressed"),
+        (b"\x28\xB5\x2F\xFDrest", "compressed"),
+    ] {
+        let error = Reader::new(log, None, Options::default()).err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        assert!(error.to_string().contains(words), "{error}");
+    }
+}
+
+#[test]
+fn the_form_is_that_of_most_of_the_first_lines() {
+    let trace = "2025-11-12T09:14:01.25Z  INFO main: listening";
+    let json = "{\"level\":\"info\"}";
+    for (lines, format) in [
+        (&[LINE][..], Some(Format::Combined)),
+        (&[json], Some(Format::Json)),
+        (&[trace], Some(Format::Trace)),
+        (&["junk", "", LINE], Some(Format::Combined)),
+        (&[json, LINE, LINE], Some(Format::Combined)),
+        (&[json, trace, json], Some(Format::Json)),
+        (&[trace, "panicked", trace], Some(Format::Trace)),
+        (&["junk", ""], None),
+        (&[], None),
+    ] {
+        let lines: Vec<_> = lines.iter().map(|line| line.as_bytes()).collect();
+        assert_eq!(Format::detect(&lines), format, "{lines:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_read_does_not_depend_on_how_the_bytes_come(
+        parts in prop::collection::vec(prop_oneof![
+            Just("\n"), Just("\r"), Just("\r\n"), Just(LINE), Just("junk"), Just("  "),
+        ], 0..20),
+        capacity in 1..100_usize,
+    ) {
+        let log = parts.concat();
+        let (whole, by_slice) = read_all(log.as_bytes(), Some(Format::Combined));
+        let input = BufReader::with_capacity(capacity, log.as_bytes());
+        let (in_parts, by_parts) = read_all(input, Some(Format::Combined));
+        prop_assert_eq!(whole, in_parts);
+        prop_assert_eq!(by_slice.unreadable(), by_parts.unreadable());
+        prop_assert_eq!(by_slice.other(), by_parts.other());
+        prop_assert_eq!(by_parts.read_bytes(), log.len() as u64);
+        prop_assert_eq!(by_parts.read_lines(), log.lines().count() as u64);
+    }
+}

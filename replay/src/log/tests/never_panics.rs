@@ -1,0 +1,121 @@
+use proptest::prelude::*;
+
+use super::read_all;
+use crate::log::Format;
+
+/// Good lines of each form.
+const LINES: [&str; 6] = [
+    "shop.example:443 192.0.2.1 - ada [10/Oct/2000:13:55:36 -0700] \"GET /a?b=c HTTP/1.1\" 200 2326 \
+     \"http://example.com/\" \"a \\\"b\\\" \\x22\" \"198.51.100.7\" 0.123",
+    "2001:db8::1 - - [10/Oct/2000:13:55:36.123456 -0700] \"GET / HTTP/1.1\" 200 - rt=0.5 uct=\"0.1\"",
+    "{\"time\":\"2025-11-12T09:14:01Z\",\"remote_addr\":\"192.0.2.1\",\"request\":\"GET /a HTTP/1.1\",\
+     \"status\":\"200\",\"request_time\":\"0.250\",\"http_x_a\":\"b\",\"headers\":{\"a\":[\"b\"]}}",
+    "{\"timestamp\":\"2025-11-12T09:14:01.5Z\",\"fields\":{\"message\":\"finished processing request\",\
+     \"latency\":\"5 ms\",\"status\":200},\"span\":{\"method\":\"GET\",\"uri\":\"/a\",\"headers\":\
+     \"{\\\"a\\\": \\\"b\\\"}\"},\"spans\":[]}",
+    "2025-11-12T09:14:01.5Z DEBUG request{method=GET uri=/a version=HTTP/1.1 headers={\"a\": \"b\"}}: \
+     tower_http::trace::on_response: finished processing request latency=12 ms status=200",
+    "\x1B[2m2025-11-12T09:14:01.5Z\x1B[0m \x1B[34mDEBUG\x1B[0m \x1B[1mrequest\x1B[0m{method=GET uri=/a}: \
+     finished processing request \x1B[3mlatency\x1B[0m\x1B[2m=\x1B[0m12 ms status=200",
+];
+
+/// What lines are broken with.
+fn piece() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..4),
+        prop::sample::select(vec![
+            "\"",
+            "\\",
+            "\\x",
+            "\\x2",
+            "[",
+            "]",
+            "] \"",
+            "{",
+            "}",
+            ":",
+            " ",
+            "-",
+            ".",
+            "\x1B[",
+            "m",
+            "1e300",
+            "NaN",
+            "inf",
+            "99999999999999999999999",
+            "-1",
+            "\u{FEFF}",
+            "\\u0000",
+            "\\ud800",
+            "null",
+            "[[[[[[",
+            "0.0000000000000000000001",
+            "9999-12-31T23:59:59Z",
+            "é",
+            "μs",
+        ])
+        .prop_map(|text| text.as_bytes().to_vec()),
+    ]
+}
+
+/// Each line is a request, something else, or unreadable; in every form, and in the one found out.
+fn assert_each_line_is_counted_once(log: &[u8]) {
+    let mut formats: Vec<_> = Format::ALL.into_iter().map(Some).collect();
+    let lines: Vec<_> = log.split(|byte| *byte == b'\n').collect();
+    formats.extend(Format::detect(&lines).map(Some));
+    for format in formats {
+        let (requests, reader) = read_all(log, format);
+        let counted = requests.len() as u64 + reader.other() + reader.unreadable().count();
+        assert_eq!(counted, reader.read_lines());
+        assert_eq!(reader.read_bytes(), log.len() as u64);
+        assert!(requests.is_sorted_by_key(|logged| logged.started_micros));
+        assert!(
+            requests
+                .iter()
+                .all(|logged| logged.started_micros < 1 << 53)
+        );
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn arbitrary_bytes_are_read_without_a_panic(
+        log in prop::collection::vec(any::<u8>(), 0..300),
+    ) {
+        assert_each_line_is_counted_once(&log);
+    }
+
+    #[test]
+    fn good_lines_that_are_broken_are_read_without_a_panic(
+        line in prop::sample::select(&LINES[..]),
+        breaks in prop::collection::vec((any::<prop::sample::Index>(), 0..12_usize, piece()), 1..5),
+    ) {
+        let mut log = line.as_bytes().to_vec();
+        for (at, removed, piece) in breaks {
+            let at = at.index(log.len() + 1);
+            let end = (at + removed).min(log.len());
+            log.splice(at..end, piece);
+        }
+        assert_each_line_is_counted_once(&log);
+    }
+}
+
+#[test]
+fn the_lines_that_are_broken_are_good() {
+    for line in LINES {
+        let (requests, reader) = read_all(line.as_bytes(), None);
+        assert_eq!(requests.len(), 1, "{line}: {:?}", reader.unreadable());
+    }
+}
+
+#[test]
+fn good_lines_that_are_cut_anywhere_are_read_without_a_panic() {
+    for line in LINES {
+        for cut in 0..=line.len() {
+            assert_each_line_is_counted_once(&line.as_bytes()[..cut]);
+            assert_each_line_is_counted_once(&line.as_bytes()[cut..]);
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Lines that `TraceLayer` really prints, by each of `tracing-subscriber`'s forms.
+
+use std::{
+    io,
+    sync::{Arc, Mutex},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use axum::{Router, body::Body, routing::get};
+use http::{Request, StatusCode};
+use tower::ServiceExt;
+use tower_http::{
+    LatencyUnit,
+    trace::{DefaultMakeSpan, DefaultOnResponse, TraceLayer},
+};
+use tracing_subscriber::{filter::LevelFilter, fmt, util::SubscriberInitExt};
+
+use super::{header, read_all};
+use crate::{log::Format, logged::Logged};
+
+/// What is printed.
+#[derive(Clone, Default)]
+struct Buffer(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Buffer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+const AGENT: &str = "a \"quoted\" agent, finished processing request latency=9 ms";
+
+/// How a service prints its log.
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    Full { colours: bool },
+    Compact { colours: bool },
+    Json,
+    FlatJson,
+    JsonWithoutSpan,
+}
+
+/// The log of a service that answers three requests, the last of them with an error.
+fn log_of_a_service(form: Form, unit: LatencyUnit, with_headers: bool) -> Vec<u8> {
+    let buffer = Buffer::default();
+    let writer = buffer.clone();
+    let all = fmt()
+        .with_max_level(LevelFilter::TRACE)
+        .with_writer(move || writer.clone());
+    let _guard = match form {
+        Form::Full { colours } => all.with_ansi(colours).set_default(),
+        Form::Compact { colours } => all.with_ansi(colours).compact().set_default(),
+        Form::Json => all.json().set_default(),
+        Form::FlatJson => all.json().flatten_event(true).set_default(),
+        Form::JsonWithoutSpan => all.json().with_current_span(false).set_default(),
+    };
+    let trace = TraceLayer::new_for_http()
+        .make_span_with(DefaultMakeSpan::new().include_headers(with_headers))
+        .on_response(DefaultOnResponse::new().latency_unit(unit));
+    let service = Router::new()
+        .route("/items/{id}", get(async || "an item"))
+        .route("/broken", get(async || StatusCode::INTERNAL_SERVER_ERROR))
+        .layer(trace);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        for (method, path) in [
+            ("GET", "/items/7?page=2"),
+            ("DELETE", "/items/7"),
+            ("GET", "/broken"),
+        ] {
+            let request = Request::builder().method(method).uri(path);
+            let request = request.header("user-agent", AGENT).header("x-key", "k");
+            let request = request.body(Body::empty()).unwrap();
+            service.clone().oneshot(request).await.unwrap();
+        }
+    });
+    buffer.0.lock().unwrap().clone()
+}
+
+/// What a log that was just printed tells: the three requests.
+fn assert_tells_the_requests(log: &[u8], format: Format) -> Vec<Logged> {
+    let text = String::from_utf8_lossy(log);
+    let (requests, reader) = read_all(log, None);
+    assert_eq!(reader.format(), format, "{text}");
+    assert_eq!(
+        reader.unreadable().count(),
+        0,
+        "{text}{:?}",
+        reader.unreadable()
+    );
+    assert!(
+        reader.other() >= 4,
+        "each request began, and one failed: {text}"
+    );
+    let told: Vec<_> = requests
+        .iter()
+        .map(|logged| {
+            (
+                logged.method.as_str(),
+                logged.uri.to_string(),
+                logged.status.unwrap(),
+            )
+        })
+        .collect();
+    let wanted = [
+        ("GET", "/items/7?page=2".to_owned(), 200),
+        ("DELETE", "/items/7".to_owned(), 405),
+        ("GET", "/broken".to_owned(), 500),
+    ];
+    assert_eq!(told, wanted, "{text}");
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_micros() as u64;
+    for logged in &requests {
+        assert!(logged.took_micros.unwrap() < 60_000_000, "{text}");
+        assert!(now - logged.started_micros < 60_000_000, "{text}");
+        assert_eq!(logged.address, None);
+    }
+    requests
+}
+
+const FORMS: [(Form, Format); 7] = [
+    (Form::Full { colours: false }, Format::Trace),
+    (Form::Full { colours: true }, Format::Trace),
+    (Form::Compact { colours: false }, Format::Trace),
+    (Form::Compact { colours: true }, Format::Trace),
+    (Form::Json, Format::Json),
+    (Form::FlatJson, Format::Json),
+    (Form::JsonWithoutSpan, Format::Json),
+];
+
+#[test]
+fn what_the_trace_layer_prints_is_read_in_every_form_and_unit() {
+    for (form, format) in FORMS {
+        for unit in [
+            LatencyUnit::Seconds,
+            LatencyUnit::Millis,
+            LatencyUnit::Micros,
+            LatencyUnit::Nanos,
+        ] {
+            let log = log_of_a_service(form, unit, false);
+            for logged in assert_tells_the_requests(&log, format) {
+                assert!(logged.headers.is_empty(), "{form:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn header_fields_that_the_trace_layer_prints_are_read() {
+    for (form, format) in FORMS {
+        let log = log_of_a_service(form, LatencyUnit::Millis, true);
+        for logged in assert_tells_the_requests(&log, format) {
+            assert_eq!(header(&logged, "user-agent"), AGENT, "{form:?}");
+            assert_eq!(header(&logged, "x-key"), "k", "{form:?}");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use crate::{
+    log::{Format, Options, Reader},
+    logged::Logged,
+};
+
+/// A log of requests that end then and take so long, in milliseconds; each has its index.
+fn log(requests: &[(u64, u64)]) -> String {
+    let line = |(index, (end, took)): (usize, &(u64, u64))| {
+        let (end, took) = (1_762_938_841_000 + end, *took as f64 / 1e3);
+        format!("{{\"ts\":{end},\"method\":\"GET\",\"path\":\"/{index}\",\"duration\":{took}}}\n")
+    };
+    requests.iter().enumerate().map(line).collect()
+}
+
+fn sorted(requests: &[(u64, u64)], options: &Options) -> (Vec<Logged>, u64) {
+    let log = log(requests);
+    let mut reader = Reader::new(log.as_bytes(), Some(Format::Json), options.clone()).unwrap();
+    let requests = reader.by_ref().map(|logged| logged.unwrap()).collect();
+    assert_eq!(reader.unreadable().count(), 0);
+    (requests, reader.out_of_order())
+}
+
+fn paths(requests: &[Logged]) -> Vec<&str> {
+    requests.iter().map(|logged| logged.uri.path()).collect()
+}
+
+fn seconds(window: u64) -> Options {
+    Options {
+        window: Duration::from_secs(window),
+        ..Options::default()
+    }
+}
+
+#[test]
+fn requests_come_in_the_order_of_their_start() {
+    let (requests, late) = sorted(&[(100, 10), (200, 150), (200, 0), (210, 160)], &seconds(60));
+    assert_eq!(paths(&requests), ["/1", "/3", "/0", "/2"]);
+    assert_eq!(late, 0);
+}
+
+#[test]
+fn requests_of_the_same_instant_stay_in_the_order_of_the_log() {
+    let (requests, _) = sorted(&[(50, 0), (60, 10), (50, 0), (90, 40)], &seconds(60));
+    assert_eq!(paths(&requests), ["/0", "/1", "/2", "/3"]);
+}
+
+#[test]
+fn a_request_that_comes_too_late_is_taken_at_the_latest_instant_given_out() {
+    // The third began a minute before the first, which the second has driven out.
+    let (requests, late) = sorted(&[(60_000, 0), (62_000, 0), (62_000, 62_000)], &seconds(1));
+    assert_eq!(paths(&requests), ["/0", "/2", "/1"]);
+    assert_eq!(requests[1].started_micros, requests[0].started_micros);
+    assert_eq!(requests[1].took_micros, Some(62_000_000));
+    assert_eq!(late, 1);
+}
+
+#[test]
+fn no_more_requests_are_held_than_allowed() {
+    let options = Options {
+        max_held: 2,
+        ..Options::default()
+    };
+    let (requests, late) = sorted(&[(10, 0), (20, 0), (30, 0), (31, 30)], &options);
+    assert_eq!(paths(&requests), ["/0", "/3", "/1", "/2"]);
+    assert_eq!(late, 1);
+}
+
+#[test]
+fn no_more_bytes_are_held_than_allowed() {
+    let options = Options {
+        max_held_bytes: log(&[(10, 0)]).len() * 2,
+        ..Options::default()
+    };
+    let (requests, late) = sorted(&[(10, 0), (20, 0), (30, 0), (31, 30)], &options);
+    assert_eq!(paths(&requests), ["/0", "/3", "/1", "/2"]);
+    assert_eq!(late, 1);
+}
+
+#[test]
+fn one_time_in_the_far_future_moves_no_other_request() {
+    let far = 7_000_000_000_000;
+    let (requests, late) = sorted(&[(0, 0), (far, 0), (1, 0), (2, 0)], &seconds(60));
+    assert_eq!(paths(&requests), ["/0", "/2", "/3", "/1"]);
+    assert_eq!(late, 0);
+}
+
+proptest! {
+    #[test]
+    fn the_order_is_that_of_a_stable_sort_within_the_window(
+        gaps in prop::collection::vec((0..40_u64, 0..2000_u64), 1..300),
+    ) {
+        // Each line is written when its request ends.
+        let mut end = 10_000;
+        let requests: Vec<_> = gaps.iter().map(|(gap, took)| {
+            end += gap;
+            (end, *took)
+        }).collect();
+        let (given, late) = sorted(&requests, &seconds(2));
+        prop_assert_eq!(late, 0);
+        let mut wanted: Vec<_> = requests.iter().enumerate().collect();
+        wanted.sort_by_key(|(_, (end, took))| end - took);
+        let wanted: Vec<_> = wanted.iter().map(|(index, _)| format!("/{index}")).collect();
+        prop_assert_eq!(paths(&given), wanted);
+    }
+
+    #[test]
+    fn the_output_never_goes_back_and_loses_no_request(
+        requests in prop::collection::vec((10_000..20_000_u64, 0..5000_u64), 1..200),
+        max_held in 0..50_usize,
+        window in 0..5_u64,
+    ) {
+        let options = Options { max_held, ..seconds(window) };
+        let (given, late) = sorted(&requests, &options);
+        prop_assert!(given.is_sorted_by_key(|logged| logged.started_micros));
+        let mut indices: Vec<usize> = paths(&given).iter().map(|path| path[1..].parse().unwrap()).collect();
+        let moved = given.iter().zip(&indices).filter(|(logged, index)| {
+            let (end, took) = requests[**index];
+            let started = (1_762_938_841_000 + end - took) * 1000;
+            logged.started_micros != started
+        });
+        prop_assert_eq!(moved.count() as u64, late);
+        indices.sort_unstable();
+        prop_assert!(indices.into_iter().eq(0..requests.len()));
+    }
+}
