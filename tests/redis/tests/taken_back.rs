@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use fred::interfaces::KeysInterface;
+use tokio::time::{Instant, sleep_until};
 use tollgate::{
-    EachOf, PolicyDecision, Quota, RateLimiter, Timestamp,
+    EachOf, PolicyDecision, Quota, RateLimiter, StoreErrorKind, Timestamp,
     algorithm::{
         Additive, Algorithm, FixedWindow, LeakyBucket, MinInterval, Policy, PolicyId, Script,
         Scripted, Settled, SlidingBuckets, SlidingLog, SlidingWindow, Status, TokenBucket,
@@ -278,4 +279,83 @@ async fn what_was_held_is_freed_whoever_has_come_in_between_and_nothing_of_their
     assert_eq!(alone.peek(&0_u32).await.unwrap().remaining(), 55);
     third.settle(40).await.unwrap();
     assert_eq!(alone.peek(&0_u32).await.unwrap().remaining(), 55);
+}
+
+/// A key of the rule, on a node of its own: those of `taken` have another one.
+async fn key_on_another_node<A: Scripted<Snapshot: Send>>(
+    cluster: &Cluster,
+    limiter: &RateLimiter<A, RedisStore>,
+    taken: &mut Vec<usize>,
+) -> u32 {
+    let client = cluster.client().await;
+    for key in 0..100_u32 {
+        limiter.debit(&key, 1).await.unwrap();
+        let written = cluster.keys("tollgate").await;
+        let owner = cluster.owner_of_key(&written[0]).await;
+        for key in written {
+            let () = client.del(key).await.unwrap();
+        }
+        if !taken.contains(&owner) {
+            taken.push(owner);
+            return key;
+        }
+    }
+    panic!("no key is on another node than {taken:?}")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_left_when_the_deadline_is_over_is_not_charged_and_the_rest_is_given_back() {
+    let deadline = Duration::from_secs(2);
+    // No replica takes the place of a node that is stopped for a while.
+    let cluster = Cluster::start_with(&["--cluster-node-timeout", "30000"]).await;
+    let store = RedisStore::builder(cluster.client().await).deadline(deadline);
+    let store = store.build();
+    let held = TokenBucket::new(Quota::per_day(50)).settled();
+    let charged = SlidingLog::new(Quota::per_day(50));
+    let last = MinInterval::new(Duration::from_secs(3_600));
+    let all = EachOf((held.clone(), charged.clone(), last.clone()));
+    let all = RateLimiter::new(all, store.clone());
+    let held = RateLimiter::new(held, store.clone());
+    let charged = RateLimiter::new(charged, store.clone());
+    let last = RateLimiter::new(last, store);
+    let mut nodes = Vec::new();
+    let held_key = key_on_another_node(&cluster, &held, &mut nodes).await;
+    let charged_key = key_on_another_node(&cluster, &charged, &mut nodes).await;
+    let last_key = key_on_another_node(&cluster, &last, &mut nodes).await;
+    let [node_of_held, node_of_charged, _] = nodes[..] else {
+        panic!("{nodes:?}")
+    };
+    // All scripts are known on all nodes.
+    let keys = EachOf((Some(held_key), Some(charged_key), Some(last_key)));
+    assert!(all.check(&keys).await.unwrap().is_admitted());
+    last.reset(&last_key).await.unwrap();
+    let left = [
+        held.peek(&held_key).await.unwrap().remaining(),
+        charged.peek(&charged_key).await.unwrap().remaining(),
+    ];
+
+    let begun = Instant::now();
+    let at = async |share: f64| sleep_until(begun + deadline.mul_f64(share)).await;
+    cluster.nodes()[node_of_held].stop_process();
+    let asked = tokio::spawn(async move { all.check(&keys).await });
+    at(0.3).await;
+    // It has answered a look, and hangs when it is to be charged.
+    cluster.nodes()[node_of_charged].stop_process();
+    at(0.6).await;
+    cluster.nodes()[node_of_held].continue_process();
+    until("a hold", async || {
+        (held.peek(&held_key).await.ok()?.remaining() == left[0] - 1).then_some(())
+    })
+    .await;
+    let error = asked.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+    at(1.2).await;
+    cluster.nodes()[node_of_charged].continue_process();
+    until("all that is given back", async || {
+        let held = held.peek(&held_key).await.ok()?.remaining();
+        let charged = charged.peek(&charged_key).await.ok()?.remaining();
+        ([held, charged] == left).then_some(())
+    })
+    .await;
+    assert!(last.peek(&last_key).await.unwrap().is_admitted());
 }
