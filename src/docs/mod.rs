@@ -9,7 +9,8 @@
 //! | [`keys_from_anywhere`] | a key from the body, a handler that asks by hand, limits in a database, jail |
 //! | [`answers`] | every field and the body of an answer, asserted |
 //! | [`your_tests`] | tests of your own limits, with time that is turned by hand |
-//! | [`redis`] | one limit for several processes: what to run, rights, timeouts, failover |
+//! | [`redis`] | one limit for several processes: what is shared, what if Redis is down, holds |
+//! | [`operating_redis`] | what to run, rights, outages, what to watch, what the log says |
 //! | [`moving_in`] | from governor, tower_governor, axum-governor or tower's own limit |
 
 // Each chapter is always shown. Its code is compiled where the features are on that it uses.
@@ -35,6 +36,9 @@ pub mod limits_from_a_file {}
 // Its code names other crates: the doc tests of the example `from_governor` run it.
 #[cfg_attr(not(doctest), doc = include_str!("moving_in.md"))]
 pub mod moving_in {}
+
+#[cfg_attr(any(not(doctest), feature = "redis"), doc = include_str!("operating_redis.md"))]
+pub mod operating_redis {}
 
 #[cfg_attr(
     any(not(doctest), all(feature = "axum", feature = "reload")),

@@ -43,6 +43,9 @@ const RIGHTS: &[&str] = &[
 /// answers, but each is a line in the server's `ACL LOG`.
 const OF_A_CONNECT: &[&str] = &["+client|id", "+info"];
 
+/// What the client needs where the database is another one than the first.
+const OF_A_DATABASE: &[&str] = &["+select"];
+
 /// What it needs where the time is not the server's.
 const OF_A_CLOCK: &[&str] = &["+pexpire"];
 
@@ -161,7 +164,7 @@ async fn a_user_with_the_rights_of_the_docs_leaves_nothing_in_the_acl_log() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn these_are_the_rights_that_the_docs_name() {
-    let chapter = include_str!("../../../src/docs/redis.md");
+    let chapter = include_str!("../../../src/docs/operating_redis.md");
     let start = chapter.find("ACL SETUSER tollgate on").unwrap();
     let block = chapter[start..].split("```").next().unwrap();
     let words: Vec<_> = block.split_whitespace().skip(3).collect();
@@ -170,6 +173,8 @@ async fn these_are_the_rights_that_the_docs_name() {
     assert_eq!(rights, [RIGHTS, OF_A_CONNECT].concat());
     let also = format!("In a cluster also `{}`", OF_A_CLUSTER.join(" "));
     assert!(chapter.contains(&also), "{also}");
+    let beside = format!("another database than 0 also `{}`", OF_A_DATABASE[0]);
+    assert!(chapter.contains(&beside), "{beside}");
     let behind = format!("behind Sentinel `{}`", OF_SENTINEL[0]);
     assert!(chapter.contains(&behind), "{behind}");
 }
@@ -213,6 +218,23 @@ async fn with_a_clock_of_its_own_a_store_needs_no_time_and_one_right_more() {
         let done = everything(&store, 0..1).await;
         assert_eq!(done.is_ok(), is_enough, "{done:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_another_database_the_client_needs_one_right_more() {
+    let server = Server::start().await;
+    let config = || Config {
+        database: Some(1),
+        ..server.config_of("app", "word")
+    };
+    set_user(&server, RIGHTS).await;
+    let client = Builder::from_config(config()).build().unwrap();
+    let error = everything(&store(client), 0..1).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
+    set_user(&server, &[RIGHTS, OF_A_DATABASE].concat()).await;
+    let client = Builder::from_config(config()).build().unwrap();
+    everything(&store(client), 0..1).await.unwrap();
+    assert_eq!(server.keys("").await, [""; 0]); // of the first database
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
