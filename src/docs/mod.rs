@@ -9,6 +9,7 @@
 //! | [`keys_from_anywhere`] | a key from the body, a handler that asks by hand, limits in a database, jail |
 //! | [`answers`] | every field and the body of an answer, asserted |
 //! | [`your_tests`] | tests of your own limits, with time that is turned by hand |
+//! | [`keys_and_spoofing`] | which key to choose, trusted proxies, what a caller can influence |
 //! | [`redis`] | one limit for several processes: what is shared, what if Redis is down, holds |
 //! | [`operating_redis`] | what to run, rights, outages, what to watch, what the log says |
 //! | [`moving_in`] | from governor, tower_governor, axum-governor or tower's own limit |
@@ -26,6 +27,9 @@ pub mod answers {}
     doc = include_str!("costs_known_afterwards.md")
 )]
 pub mod costs_known_afterwards {}
+
+#[cfg_attr(any(not(doctest), feature = "axum"), doc = include_str!("keys_and_spoofing.md"))]
+pub mod keys_and_spoofing {}
 
 #[cfg_attr(any(not(doctest), feature = "axum"), doc = include_str!("keys_from_anywhere.md"))]
 pub mod keys_from_anywhere {}
