@@ -2,6 +2,7 @@
 //!
 //! | chapter | for |
 //! |---|---|
+//! | [`cookbook`] | short recipes: logins, plans, costs, streams, what waits |
 //! | [`several_limits`] | several algorithms in one check, or several keys: the address *and* the account |
 //! | [`plans`] | free and paid callers; numbers that change while the program runs |
 //! | [`limits_from_a_file`] | quotas, algorithms and whole policies in TOML, YAML or JSON |
@@ -20,6 +21,10 @@
 
 #[cfg_attr(any(not(doctest), feature = "axum"), doc = include_str!("answers.md"))]
 pub mod answers {}
+
+#[doc = include_str!("pictures/in_flight.md")]
+#[cfg_attr(any(not(doctest), feature = "axum"), doc = include_str!("cookbook.md"))]
+pub mod cookbook {}
 
 #[doc = include_str!("pictures/hold_and_settle.md")]
 #[cfg_attr(
