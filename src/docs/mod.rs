@@ -14,6 +14,7 @@
 //! | [`redis`] | one limit for several processes: what is shared, what if Redis is down, holds |
 //! | [`operating_redis`] | what to run, rights, outages, what to watch, what the log says |
 //! | [`moving_in`] | from governor, tower_governor, axum-governor or tower's own limit |
+//! | [`how_it_is_proved`] | each promise, how it is shown, and which test or command shows it |
 
 // Each chapter is always shown. Its code is compiled where the features are on that it uses.
 // Where a picture is defined here first, it is inside of the docs; the definition at the end of a
@@ -32,6 +33,10 @@ pub mod cookbook {}
     doc = include_str!("costs_known_afterwards.md")
 )]
 pub mod costs_known_afterwards {}
+
+#[doc = include_str!("pictures/algorithms.md")]
+#[cfg_attr(any(not(doctest), feature = "local"), doc = include_str!("how_it_is_proved.md"))]
+pub mod how_it_is_proved {}
 
 #[cfg_attr(any(not(doctest), feature = "axum"), doc = include_str!("keys_and_spoofing.md"))]
 pub mod keys_and_spoofing {}
