@@ -1,0 +1,172 @@
+//! What the chapters of the docs name is there: tests, files, events and metrics. And each chapter
+//! is found, in the docs and from the README.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    let path = root().join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// All files in these folders, but for what was built.
+fn files(folders: &[&str]) -> Vec<PathBuf> {
+    let mut folders: Vec<_> = folders.iter().map(|name| root().join(name)).collect();
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true if !path.ends_with("target") => folders.push(path),
+                true => {}
+                false => files.push(path),
+            }
+        }
+    }
+    files
+}
+
+/// The text of each chapter, by its name.
+fn chapters() -> BTreeMap<String, String> {
+    let folder = fs::read_dir(root().join("src/docs")).unwrap();
+    let paths = folder.map(|entry| entry.unwrap().path());
+    let texts = paths.filter(|path| path.extension().is_some_and(|ending| ending == "md"));
+    let named = |path: PathBuf| {
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        (name, read(path))
+    };
+    texts.map(named).collect()
+}
+
+/// What stands between backticks, outside of blocks of code.
+fn quoted(text: &str) -> Vec<&str> {
+    let mut quoted = Vec::new();
+    for (number, part) in text.split("```").enumerate() {
+        if number % 2 == 0 {
+            quoted.extend(part.split('`').skip(1).step_by(2));
+        }
+    }
+    quoted
+}
+
+/// Whether it is a name as only tests have.
+fn is_name_of_a_test(text: &str) -> bool {
+    let is_snake = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    text.bytes().all(is_snake) && text.matches('_').count() >= 4
+}
+
+#[test]
+fn each_test_and_each_file_that_a_chapter_names_is_there() {
+    let sources = files(&["src", "tests", "playground", "scripts"]);
+    let of_rust = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "rs");
+    let code: String = sources.iter().filter(of_rust).map(read).collect();
+    let mut missing = Vec::new();
+    let mut tests = 0;
+    for (chapter, text) in chapters() {
+        for name in quoted(&text) {
+            let is_there = match name.split_once(".rs") {
+                Some((_, "")) => sources.iter().any(|path| path.ends_with(name)),
+                _ if is_name_of_a_test(name) => {
+                    tests += 1;
+                    code.contains(&format!("fn {name}("))
+                }
+                _ if name.starts_with("scripts/") || name.starts_with("tests/") => {
+                    let path = name.split(' ').next().unwrap_or(name);
+                    root().join(path).exists()
+                }
+                _ => true,
+            };
+            if !is_there {
+                missing.push(format!("{chapter}: {name}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+    assert!(tests >= 40, "only {tests} tests were found");
+}
+
+/// The level and the message of each event that this code logs.
+fn events(code: &str) -> Vec<(String, String)> {
+    let mut events = Vec::new();
+    for call in code.split("tracing::").skip(1) {
+        let Some((level, call)) = call.split_once("!(") else {
+            continue;
+        };
+        // No message has a parenthesis.
+        let arguments = call.split(')').next().unwrap_or("");
+        let texts: Vec<_> = arguments.split('"').skip(1).step_by(2).collect();
+        if let ["tollgate::store", .., message] = texts[..] {
+            events.push((level.to_owned(), message.to_owned()));
+        }
+    }
+    events
+}
+
+#[test]
+fn what_the_store_in_redis_logs_is_what_the_chapter_lists() {
+    let logged = files(&["src/store/redis"]);
+    let logged: BTreeSet<_> = logged.iter().flat_map(|path| events(&read(path))).collect();
+    let chapter = read("src/docs/operating_redis.md");
+    let listed = chapter.lines().filter_map(|line| {
+        let (level, rest) = line.strip_prefix("| ")?.split_once(" | `")?;
+        let is_level = ["info", "warn", "error"].contains(&level);
+        is_level.then(|| (level.to_owned(), rest.split('`').next().unwrap().to_owned()))
+    });
+    assert_eq!(logged, listed.collect());
+    assert!(logged.len() >= 10, "{logged:?}");
+}
+
+#[test]
+fn each_error_that_the_chapter_explains_is_one_of_the_store_s() {
+    let code: String = files(&["src/store/redis"]).iter().map(read).collect();
+    let chapter = read("src/docs/operating_redis.md");
+    let (_, table) = chapter.split_once("| `error` has |").unwrap();
+    let table = table.split("\n\n").next().unwrap();
+    let mut explained = 0;
+    for line in table.lines().skip(2) {
+        let column = line.strip_prefix("| ").unwrap().split(" | ").next();
+        for error in quoted(column.unwrap()) {
+            // How long the deadline is stands there, too.
+            let error = error.trim_end_matches("100ms");
+            assert!(code.contains(error), "{error}");
+            explained += 1;
+        }
+    }
+    assert!(explained >= 20, "{explained}");
+}
+
+#[test]
+fn each_metric_that_a_chapter_names_is_recorded() {
+    let code: String = files(&["src/observe"]).iter().map(read).collect();
+    let mut names = BTreeSet::new();
+    for text in chapters().values() {
+        let metrics = quoted(text)
+            .into_iter()
+            .filter(|name| name.starts_with("tollgate."));
+        names.extend(metrics.map(str::to_owned));
+    }
+    assert!(names.len() >= 6, "{names:?}");
+    for name in names {
+        assert!(code.contains(&format!("\"{name}\"")), "{name}");
+    }
+}
+
+#[test]
+fn each_chapter_stands_in_the_table_of_the_docs_and_in_the_readme() {
+    let (table, readme) = (read("src/docs/mod.rs"), read("README.md"));
+    for chapter in chapters().keys() {
+        assert!(
+            table.contains(&format!("//! | [`{chapter}`] | ")),
+            "{chapter}"
+        );
+        let link = format!("](src/docs/{chapter}.md)");
+        assert!(readme.contains(&link), "the README has no {link}");
+    }
+}
