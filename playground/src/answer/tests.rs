@@ -1,0 +1,119 @@
+use super::*;
+
+fn asked(question: Value) -> Value {
+    serde_json::from_str(&answer(&question.to_string())).unwrap()
+}
+
+fn bucket() -> Value {
+    json!({ "algorithm": "token-bucket", "quota": "40/min", "burst": 10 })
+}
+
+fn forty_a_minute() -> Value {
+    json!({ "shape": "bursts", "requests": 40, "every": "1min", "lasts": "5min" })
+}
+
+#[test]
+fn a_run_tells_all_of_each_limit() {
+    let limits = [
+        bucket(),
+        json!({ "algorithm": "sliding-log", "quota": "1/fortnight" }),
+    ];
+    let told = asked(json!({ "ask": "run", "limits": limits, "traffic": forty_a_minute() }));
+    assert_eq!(told["requests"]["at"].as_array().unwrap().len(), 200);
+    let run = &told["limits"][0];
+    assert_eq!(
+        run["rust"],
+        "TokenBucket::new(Quota::per_minute(40)).burst(10)"
+    );
+    assert_eq!(run["numbers"]["admitted"], 50);
+    assert_eq!(run["numbers"]["refused"], 150);
+    assert_eq!(run["numbers"]["retryAfter"], 2);
+    assert_eq!(run["numbers"]["longestWait"], "1.5 s");
+    assert_eq!(run["bound"]["most"], 49);
+    assert_eq!(run["worst"]["most"], 10);
+    assert_eq!(run["outcome"][10], 2);
+    assert!(
+        told["limits"][1]["error"]
+            .as_str()
+            .unwrap()
+            .contains("fortnight")
+    );
+}
+
+#[test]
+fn a_client_who_sends_40_at_once_each_minute_needs_a_burst_of_40() {
+    let ask = |quota| {
+        let limit = json!({ "algorithm": "token-bucket", "quota": quota });
+        let question = json!({ "ask": "run", "limits": [limit], "traffic": forty_a_minute() });
+        asked(question)["limits"][0]["smallestBurst"].clone()
+    };
+    assert_eq!(ask("40/min"), 40);
+    assert_eq!(ask("400/min"), 40);
+    // What does not come back in a minute must be there from the beginning.
+    assert_eq!(ask("30/min"), 80);
+}
+
+#[test]
+fn the_table_shows_which_algorithm_lets_2n_through_at_an_edge() {
+    let traffic = json!({ "shape": "edge", "requests": 10, "every": "1s", "lasts": "4s" });
+    let told = asked(json!({ "ask": "compare", "quota": "10/s", "traffic": traffic }));
+    let rows = told["rows"].as_array().unwrap();
+    let twice = rows.iter().filter(|row| row["worst"] == 20);
+    let twice: Vec<_> = twice.map(|row| row["rust"].as_str().unwrap()).collect();
+    assert_eq!(twice, ["FixedWindow::new(Quota::per_second(10))"]);
+}
+
+#[test]
+fn no_span_of_any_traffic_passes_the_bound_of_any_algorithm() {
+    for shape in ["even", "bursts", "edge", "zipf", "flood"] {
+        for (requests, cost) in [(3, 1), (10, 1), (13, 3), (40, 2)] {
+            let traffic = json!({
+                "shape": shape, "requests": requests, "every": "1s", "lasts": "8s",
+                "cost": cost, "callers": 3, "shared": true, "runs": "350ms",
+            });
+            let question =
+                json!({ "ask": "compare", "quota": "10/s", "burst": 7, "traffic": traffic });
+            for row in asked(question)["rows"].as_array().unwrap() {
+                let bound = row["bound"]["most"].as_u64().unwrap();
+                assert!(row["worst"].as_u64().unwrap() <= bound, "{shape}: {row}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_request_that_was_chosen_is_told_why_and_what_is_left_is_told_of_its_bucket() {
+    let question = |ask: &str, more: Value| {
+        let mut question = json!({ "ask": ask, "limits": [bucket()], "traffic": forty_a_minute() });
+        for (field, value) in more.as_object().unwrap() {
+            question[field] = value.clone();
+        }
+        asked(question)
+    };
+    let told = question("why", json!({ "index": 10 }));
+    let why = told["limits"][0]["why"].as_str().unwrap();
+    assert!(
+        why.starts_with("Refused: it costs 1, and 0 of 10 are left."),
+        "{why}"
+    );
+    let error = question("why", json!({ "index": 200 }));
+    assert_eq!(error["error"], "there is no request 200");
+    let more = json!({ "bucket": 0, "from": 0, "until": 30_000_000, "steps": 2 });
+    assert_eq!(question("left", more)["limits"][0]["left"], json!([0, 10]));
+}
+
+#[test]
+fn a_recording_of_another_year_begins_where_it_begins() {
+    let recording = "1700000000.5\n1700000002";
+    let traffic = json!({ "shape": "recording", "recording": recording });
+    let told = asked(json!({ "ask": "run", "limits": [bucket()], "traffic": traffic }));
+    assert_eq!(told["requests"]["at"], json!([500_000, 2_000_000]));
+    assert_eq!(told["limits"][0]["worst"]["until"], 2_000_000);
+}
+
+#[test]
+fn what_is_no_question_is_an_error() {
+    for question in [json!({}), json!({ "ask": "price" }), json!([])] {
+        assert!(asked(question)["error"].is_string());
+    }
+}
