@@ -85,7 +85,51 @@ impl RuleKey {
 
     /// The names of the limits that the request is charged to, in the order of the file.
     pub fn limit_names(&self) -> impl Iterator<Item = &str> {
-        (self.charges().iter()).map(|charge| self.limits.name(charge.limit))
+        self.keys_by_limit().map(|(name, _)| name)
+    }
+
+    /// The names of the limits that the request is charged to, each with the key that it is charged
+    /// under; in the order of the file.
+    ///
+    /// # Example: an observer that counts each limit and address
+    ///
+    /// ```
+    /// use std::{collections::HashMap, net::SocketAddr, sync::{Arc, Mutex}};
+    /// use axum::{Router, body::Body, http::Request, routing::get};
+    /// use tollgate::{RateLimitLayer, observe::Event, store::LocalStore};
+    /// use tollgate::rules::{KeyValue, RuleKey, Rules};
+    /// # use tower::ServiceExt;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let rules = Rules::new();
+    /// rules.replace(serde_json::json!({ "rules": [{
+    ///     "name": "all",
+    ///     "key": "address",
+    ///     "limit": { "algorithm": "fixed-window", "quota": "5/day" },
+    /// }] })).unwrap();
+    /// let counts = Arc::new(Mutex::new(HashMap::new()));
+    /// let seen = Arc::clone(&counts);
+    /// let limit = RateLimitLayer::new(rules.clone(), LocalStore::new(), rules).observe(
+    ///     move |event: &Event<'_, RuleKey>| {
+    ///         for (limit, key) in event.key().iter().flat_map(|key| key.keys_by_limit()) {
+    ///             if let KeyValue::Address(address) = key {
+    ///                 let counted = (limit.to_owned(), *address);
+    ///                 *seen.lock().unwrap().entry(counted).or_insert(0) += 1;
+    ///             }
+    ///         }
+    ///     },
+    /// );
+    /// let app: Router = Router::new().route("/", get(|| async {})).layer(limit);
+    /// # let peer: SocketAddr = "192.0.2.1:4711".parse().unwrap();
+    /// # let request = Request::get("/").extension(peer).body(Body::empty()).unwrap();
+    /// # app.oneshot(request).await.unwrap();
+    /// // After one request of 192.0.2.1:
+    /// let counted = ("all".to_owned(), "192.0.2.1".parse().unwrap());
+    /// assert_eq!(counts.lock().unwrap()[&counted], 1);
+    /// # });
+    /// ```
+    pub fn keys_by_limit(&self) -> impl Iterator<Item = (&str, &KeyValue)> {
+        (self.charges().iter()).map(|charge| (self.limits.name(charge.limit), &charge.key))
     }
 
     #[inline]
@@ -133,14 +177,15 @@ impl Hash for RuleKey {
 
 impl fmt::Debug for RuleKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let charges = self.charges().iter();
-        let named = charges.map(|charge| (self.limits.name(charge.limit), &charge.key));
-        f.debug_map().entries(named).finish()
+        f.debug_map().entries(self.keys_by_limit()).finish()
     }
 }
 
-/// The key that a rule has found.
+/// The key that a rule has found in a request.
+///
+/// Its `Debug` form hides the values of header fields and extensions, as [`HeaderKey`] does.
 #[derive(Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum KeyValue {
     /// The same for everyone.
     Everyone,

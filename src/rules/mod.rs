@@ -23,8 +23,8 @@ use file::File;
 use key_source::NamedExtension;
 use set::RuleSet;
 
-pub use key::RuleKey;
-pub(crate) use key::{Charge, KeyValue};
+pub(crate) use key::Charge;
+pub use key::{KeyValue, RuleKey};
 pub use limit::RuleLimits;
 #[doc(hidden)]
 pub use limit::RuleSnapshot;
