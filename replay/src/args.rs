@@ -1,0 +1,61 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum};
+use tollgate_replay::log::Format;
+
+/// Replays access logs against a file of rules: who would have been refused, when, and for how
+/// long.
+///
+/// The rules decide as they would have in a layer at the time of each request, over buckets in
+/// memory. Several logs are read as one, in the order of time.
+#[derive(Debug, Parser)]
+#[command(name = "tollgate-replay", version)]
+pub(crate) struct Args {
+    /// The file of rules that the layer reads: TOML, or YAML or JSON if its name ends so.
+    pub(crate) rules: PathBuf,
+    /// The logs; `-` is standard input.
+    #[arg(required = true)]
+    pub(crate) logs: Vec<PathBuf>,
+    /// The form of the logs; by default it is found out.
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<LogForm>,
+    /// Where an extension that the rules name is found: `NAME=remote_user`, or
+    /// `NAME=header:FIELD`. May be given several times.
+    #[arg(long = "extension", value_name = "NAME=SOURCE")]
+    pub(crate) extensions: Vec<String>,
+    /// The most keys of each limit that have a bucket of their own.
+    #[arg(long, value_name = "KEYS", default_value_t = 1_000_000)]
+    pub(crate) max_keys: usize,
+    /// How many keys of each limit to show that were refused most often: at most 1000.
+    #[arg(long, value_name = "KEYS", default_value_t = 10)]
+    pub(crate) top: usize,
+    /// Shows the values of header fields as they are, and not their first few bytes.
+    #[arg(long)]
+    pub(crate) show_headers: bool,
+    /// Does not try half and double of all quotas, bursts and capacities.
+    #[arg(long)]
+    pub(crate) no_what_if: bool,
+}
+
+/// The form of a log.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum LogForm {
+    /// nginx's and Apache's `combined` or `common`.
+    Combined,
+    /// One JSON object a line.
+    Json,
+    /// What `tower-http`'s `TraceLayer` prints.
+    Trace,
+}
+
+impl From<LogForm> for Format {
+    fn from(form: LogForm) -> Self {
+        match form {
+            LogForm::Combined => Self::Combined,
+            LogForm::Json => Self::Json,
+            LogForm::Trace => Self::Trace,
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! A line of a log as the request that a layer would see.
+
+use std::net::SocketAddr;
+
+use http::Request;
+
+use crate::{extensions::ExtensionSources, logged::Logged};
+
+/// A request that is asked about, and when it came.
+#[derive(Debug)]
+pub struct Asked {
+    /// In microseconds since the Unix epoch.
+    pub at_micros: u64,
+    /// As a layer would see it.
+    pub request: Request<()>,
+}
+
+impl Asked {
+    /// Room for one.
+    pub fn empty() -> Self {
+        Self {
+            at_micros: 0,
+            request: Request::new(()),
+        }
+    }
+
+    /// Makes it the request of this line, in the place of the one before.
+    pub fn fill(&mut self, logged: Logged, extensions: &ExtensionSources) {
+        let request = &mut self.request;
+        self.at_micros = logged.started_micros;
+        *request.method_mut() = logged.method;
+        *request.uri_mut() = logged.uri;
+        *request.headers_mut() = logged.headers;
+        let peer = logged.address.map(|ip| SocketAddr::new(ip, 0));
+        let extended = request.extensions_mut();
+        match (extended.get_mut(), peer) {
+            // No allocation.
+            (Some(place), Some(peer)) => *place = peer,
+            (None, Some(peer)) => {
+                extended.insert(peer);
+            }
+            (Some::<&mut SocketAddr>(_), None) => {
+                extended.remove::<SocketAddr>();
+            }
+            (None, None) => {}
+        }
+        extensions.put(logged.user.as_deref(), request);
+    }
+}

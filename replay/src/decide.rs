@@ -1,0 +1,126 @@
+//! Decides about requests as a layer with the same rules does.
+
+use http::Request;
+use tollgate::{
+    Decision, KeysFor, Limit, Timestamp,
+    clock::ManualClock,
+    key::MissingKey,
+    rules::{RuleKey, RuleLimits, Rules},
+    store::{Answer, LocalStore, Store, Verdict},
+};
+
+type Snapshot = <RuleLimits as Limit>::Snapshot;
+
+/// Rules, and the buckets that they are charged to, at the instants of a log.
+#[derive(Debug)]
+pub struct Decider {
+    rules: Rules,
+    store: LocalStore<RuleLimits, RuleKey, ManualClock>,
+    clock: ManualClock,
+    now_micros: u64,
+}
+
+/// What became of a request.
+#[derive(Debug)]
+pub enum Outcome {
+    /// No rule is for it: it passes.
+    NoRule,
+    /// It has no key and must have one, or no rule is for it and the file refuses those.
+    Rejected(MissingKey),
+    /// Its limits have decided.
+    Decided(Decided),
+}
+
+/// What the limits of a request have decided.
+pub struct Decided {
+    /// Whose buckets it is charged to.
+    pub key: RuleKey,
+    /// What it costs.
+    pub cost: u32,
+    /// Whether it is let through.
+    pub is_admitted: bool,
+    snapshot: Snapshot,
+}
+
+impl Decider {
+    /// Empty buckets for so many keys of each limit.
+    ///
+    /// # Errors
+    ///
+    /// That is none.
+    pub fn new(rules: Rules, max_keys: usize) -> Result<Self, tollgate::ConfigError> {
+        let clock = ManualClock::at(Timestamp::from_micros(0));
+        let store = LocalStore::builder().clock(clock.clone());
+        Ok(Self {
+            rules,
+            store: store.try_max_keys(max_keys)?.build(),
+            clock,
+            now_micros: 0,
+        })
+    }
+
+    /// Decides about a request that came at this instant, or now if that is later: time does not
+    /// step back.
+    pub fn decide(&mut self, request: &Request<()>, at_micros: u64) -> Outcome {
+        self.now_micros = self.now_micros.max(at_micros);
+        self.clock.set(Timestamp::from_micros(self.now_micros));
+        let key = match KeysFor::<RuleLimits, Request<()>>::find(&self.rules, request) {
+            Ok(Some(key)) => key,
+            Ok(None) => return Outcome::NoRule,
+            Err(rejection) => return Outcome::Rejected(rejection),
+        };
+        let cost = KeysFor::<RuleLimits, Request<()>>::cost(&self.rules, &key, 1);
+        let Answer::Now(Ok(Verdict { admitted, snapshot })) =
+            self.store.decide(&RuleLimits, &key, cost)
+        else {
+            unreachable!("a store in memory answers at once, and does not fail");
+        };
+        Outcome::Decided(Decided {
+            key,
+            cost,
+            is_admitted: admitted,
+            snapshot,
+        })
+    }
+
+    /// When the latest request came.
+    pub fn now_micros(&self) -> u64 {
+        self.now_micros
+    }
+
+    /// How many keys have a bucket, idle ones that have not left yet included; and how many
+    /// decisions were made by the bucket that keys share which have found no room.
+    pub fn keys_and_shared_decisions(&self) -> (usize, u64) {
+        let usage = self.store.usage();
+        (usage.keys, usage.overflow_decisions)
+    }
+}
+
+impl Decided {
+    /// Whether the request is let through at once, or refused: then there is more to tell.
+    pub fn goes_at_once(&self) -> bool {
+        self.is_admitted && RuleLimits.delay_of(&self.snapshot).is_zero()
+    }
+
+    /// What each limit that is enforced has decided.
+    pub fn decision(&self) -> Decision {
+        RuleLimits.decision_of(&self.snapshot)
+    }
+
+    /// Tells what each limit in shadow would have decided; nothing of a request that was refused.
+    pub fn shadows(&self, tell: &mut dyn FnMut(tollgate::PolicyDecision, bool)) {
+        if self.is_admitted {
+            RuleLimits.shadows_of(&self.snapshot, tell);
+        }
+    }
+}
+
+impl std::fmt::Debug for Decided {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Decided")
+            .field("key", &self.key)
+            .field("cost", &self.cost)
+            .field("decision", &self.decision())
+            .finish()
+    }
+}

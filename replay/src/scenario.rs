@@ -1,0 +1,242 @@
+//! One set of rules, asked about every request of a log; and what is counted of the answers.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use ahash::RandomState;
+use http::Request;
+use playground::bound::Counts as Counted;
+use tollgate::{PolicyDecision, rules::Rules};
+
+use crate::{
+    asked::Asked,
+    decide::{Decided, Decider, Outcome},
+    extensions::ExtensionSources,
+    key_text::HeaderValues,
+    rules_file::{LimitInfo, Scale},
+    tally::{Counts, Details, LimitCounts, details::bound_of},
+};
+
+/// What all scenarios share.
+#[derive(Debug)]
+pub struct Setting {
+    /// The limits of the file.
+    pub limits: Vec<LimitInfo>,
+    /// Where extensions come from.
+    pub extensions: ExtensionSources,
+    /// How header fields are shown.
+    pub header_values: HeaderValues,
+    /// The most keys of each limit.
+    pub max_keys: usize,
+}
+
+/// Rules, and what they decided so far.
+#[derive(Debug)]
+pub struct Scenario {
+    /// What the numbers of the file are multiplied by.
+    pub scale: Scale,
+    /// How many were refused.
+    pub counts: Counts,
+    /// Who, and when; only of the rules as they are.
+    pub details: Option<Details>,
+    setting: Arc<Setting>,
+    decider: Decider,
+    places: HashMap<Box<str>, usize, RandomState>,
+    hasher: RandomState,
+    in_shadow: Vec<(usize, Told)>,
+}
+
+/// What one limit said of one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Passes { delay_micros: u64 },
+    WouldRefuse(Wait),
+    Refuses(Wait),
+    RefusedByOthers,
+    NotAsked,
+}
+
+/// How long until it is let through; none if never.
+type Wait = Option<u64>;
+
+impl Scenario {
+    /// Nothing decided yet.
+    ///
+    /// # Errors
+    ///
+    /// No key is allowed.
+    pub fn new(
+        setting: &Arc<Setting>,
+        rules: Rules,
+        scale: Scale,
+        wants_details: bool,
+    ) -> Result<Self, String> {
+        let decider = Decider::new(rules, setting.max_keys).map_err(|error| error.to_string())?;
+        let limits = &setting.limits;
+        let places = limits.iter().enumerate();
+        Ok(Self {
+            scale,
+            counts: Counts::new(limits.len(), setting.max_keys),
+            details: wants_details.then(|| Details::new(limits)),
+            decider,
+            places: places
+                .map(|(place, limit)| (limit.name.as_str().into(), place))
+                .collect(),
+            hasher: RandomState::new(),
+            in_shadow: Vec::new(),
+            setting: Arc::clone(setting),
+        })
+    }
+
+    /// Decides about a request, and counts it.
+    pub fn ask(&mut self, asked: &Asked) {
+        let outcome = self.decider.decide(&asked.request, asked.at_micros);
+        let now = self.decider.now_micros();
+        self.counts.requests += 1;
+        if let Some(details) = &mut self.details {
+            details.came(now);
+        }
+        match outcome {
+            Outcome::NoRule => self.counts.without_rule += 1,
+            Outcome::Rejected(rejection) => {
+                let why = (rejection.status().as_u16(), rejection.message().to_owned());
+                *self.counts.rejected.entry(why).or_insert(0) += 1;
+            }
+            Outcome::Decided(decided) => self.count(&decided, &asked.request, now),
+        }
+    }
+
+    fn count(&mut self, decided: &Decided, request: &Request<()>, now: u64) {
+        let decision = (!decided.goes_at_once()).then(|| decided.decision());
+        self.in_shadow.clear();
+        let (places, in_shadow) = (&self.places, &mut self.in_shadow);
+        let limits = &self.setting.limits;
+        decided.shadows(&mut |policy, refuses| {
+            if let Some(place) = places.get(policy.policy()).copied() {
+                let told = match refuses {
+                    true => {
+                        Told::WouldRefuse(wait_in_shadow(&policy, decided.cost, &limits[place]))
+                    }
+                    false => Told::Passes {
+                        delay_micros: in_micros(policy.delay()),
+                    },
+                };
+                in_shadow.push((place, told));
+            }
+        });
+        let would_refuse = |(_, told): &(usize, Told)| matches!(told, Told::WouldRefuse(_));
+        let would_be_refused = self.in_shadow.iter().any(would_refuse);
+        let delayed = decided.is_admitted && decision.is_some();
+        self.counts.admitted += u64::from(decided.is_admitted);
+        self.counts.refused += u64::from(!decided.is_admitted);
+        self.counts.would_be_refused += u64::from(would_be_refused);
+        if let Some(details) = &mut self.details {
+            let bin = details.over_time.at(now);
+            bin.delayed += u64::from(delayed);
+            bin.refused += u64::from(!decided.is_admitted);
+            bin.would_be_refused += u64::from(would_be_refused);
+        }
+        let mut enforced = decision.as_ref().map(|it| it.policies().iter());
+        for (name, key) in decided.key.keys_by_limit() {
+            let Some(place) = self.places.get(name).copied() else {
+                continue;
+            };
+            let limit = &self.setting.limits[place];
+            let told = match (limit.in_shadow, &mut enforced) {
+                (true, _) => {
+                    let mut shadows = self.in_shadow.iter();
+                    let own = shadows.find(|(of, _)| *of == place);
+                    own.map_or(Told::NotAsked, |(_, told)| *told)
+                }
+                (false, None) => Told::Passes { delay_micros: 0 },
+                // They are in the order of the file, as the keys are.
+                (false, Some(policies)) => match policies.next() {
+                    Some(policy) => told_by(policy, decided.is_admitted),
+                    None => Told::NotAsked,
+                },
+            };
+            let key_hash = self.hasher.hash_one(key);
+            let counts = &mut self.counts.limits[place];
+            counts.add(told, key_hash);
+            if let Told::Refuses(_) = told {
+                self.counts.callers_refused.add(key_hash);
+            }
+            let Some(details) = &mut self.details else {
+                continue;
+            };
+            let details = &mut details.limits[place];
+            let setting = &*self.setting;
+            let shown = || {
+                let (extensions, headers) = (&setting.extensions, setting.header_values);
+                limit.key.show(key, request, extensions, headers)
+            };
+            let bin = details.over_time.at(now);
+            bin.requests += 1;
+            match told {
+                Told::Passes { delay_micros } => {
+                    bin.delayed += u64::from(delay_micros > 0);
+                    details.passed((now, delay_micros), key_hash, decided.cost, shown);
+                }
+                Told::Refuses(wait) | Told::WouldRefuse(wait) => {
+                    match told {
+                        Told::Refuses(_) => bin.refused += 1,
+                        _ => bin.would_be_refused += 1,
+                    }
+                    match wait {
+                        Some(micros) => details.waits.add(micros),
+                        None => details.never_fit += 1,
+                    }
+                    details.top.add(key_hash, shown);
+                }
+                Told::RefusedByOthers | Told::NotAsked => {}
+            }
+        }
+    }
+
+    /// How many keys have a bucket; and how many decisions were made by the bucket that keys share
+    /// which have found no room.
+    pub fn keys_and_shared_decisions(&self) -> (usize, u64) {
+        self.decider.keys_and_shared_decisions()
+    }
+
+    /// What all scenarios share.
+    pub fn setting(&self) -> &Setting {
+        &self.setting
+    }
+}
+
+impl LimitCounts {
+    fn add(&mut self, told: Told, key_hash: u64) {
+        self.requests += 1;
+        match told {
+            Told::Refuses(_) => self.refused += 1,
+            Told::WouldRefuse(_) => self.would_be_refused += 1,
+            Told::RefusedByOthers | Told::NotAsked => self.refused_by_others += 1,
+            Told::Passes { .. } => {}
+        }
+        if let Told::Refuses(_) | Told::WouldRefuse(_) = told {
+            self.callers_refused.add(key_hash);
+        }
+    }
+}
+
+fn told_by(policy: &PolicyDecision, is_admitted: bool) -> Told {
+    match (policy.is_admitted(), is_admitted) {
+        (false, _) => Told::Refuses(policy.retry_after().map(in_micros)),
+        (true, false) => Told::RefusedByOthers,
+        (true, true) => Told::Passes {
+            delay_micros: in_micros(policy.delay()),
+        },
+    }
+}
+
+/// How long a request would have to wait: until one unit more is let through. That is exact for a
+/// cost of 1, and a larger one may have to wait longer: a limit in shadow tells no more.
+fn wait_in_shadow(policy: &PolicyDecision, cost: u32, limit: &LimitInfo) -> Wait {
+    let counts_units = || bound_of(limit, 1).is_some_and(|bound| bound.counts == Counted::Units);
+    let never_fits = u64::from(cost) > policy.limit() && counts_units();
+    (!never_fits).then(|| in_micros(policy.replenished_after()))
+}
+
+fn in_micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,124 @@
+//! Text that anybody may have chosen, as it can be shown.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+/// Longer texts are cut.
+const MAX_CHARS: usize = 120;
+
+/// The text without anything that a terminal obeys or that turns the order of letters round: such
+/// characters are written as `\u{1b}`. Long texts are cut.
+pub fn printable(text: &str) -> String {
+    let mut shown = String::new();
+    for (place, letter) in text.chars().enumerate() {
+        if place == MAX_CHARS {
+            shown.push('…');
+            break;
+        }
+        match letter {
+            _ if is_obeyed(letter) => shown.extend(letter.escape_unicode()),
+            _ => shown.push(letter),
+        }
+    }
+    shown
+}
+
+/// Controls, marks of direction, joiners and other letters without a form, and line separators.
+fn is_obeyed(letter: char) -> bool {
+    letter.is_control()
+        || matches!(
+            letter,
+            '\u{ad}'
+                | '\u{61c}'
+                | '\u{180e}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e007f}'
+        )
+}
+
+/// The same as HTML.
+pub fn html(text: &str) -> String {
+    let mut escaped = String::new();
+    for letter in printable(text).chars() {
+        match letter {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            _ => escaped.push(letter),
+        }
+    }
+    escaped
+}
+
+/// An instant, as RFC 3339 has it, in UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Instant(pub u64);
+
+impl fmt::Display for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The latest that tollgate knows is one that the calendar knows too.
+        let micros = tollgate::Timestamp::from_micros(self.0).as_micros();
+        let known = i64::try_from(micros).ok();
+        let time = known.and_then(|micros| jiff::Timestamp::from_microsecond(micros).ok());
+        time.unwrap_or(jiff::Timestamp::MAX).fmt(f)
+    }
+}
+
+impl Serialize for Instant {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// A part of a whole in percent.
+pub fn percent(part: u64, whole: u64) -> String {
+    match whole {
+        0 => "0 %".to_owned(),
+        _ => format!("{:.2} %", part as f64 * 100.0 / whole as f64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_a_terminal_obeys_comes_through() {
+        assert_eq!(printable("a\u{1b}[2Jb\r\n"), "a\\u{1b}[2Jb\\u{d}\\u{a}");
+        assert_eq!(
+            printable("x\u{202e}y\u{9b}\u{200b}"),
+            "x\\u{202e}y\\u{9b}\\u{200b}"
+        );
+        assert_eq!(printable("Grüße, 世界"), "Grüße, 世界");
+        assert_eq!(printable(&"a".repeat(500)).chars().count(), MAX_CHARS + 1);
+    }
+
+    #[test]
+    fn no_markup_comes_through() {
+        let shown = html("<script>alert('1 & \"2\"')</script>\u{7}");
+        assert_eq!(
+            shown,
+            "&lt;script&gt;alert(&#39;1 &amp; &quot;2&quot;&#39;)&lt;/script&gt;\\u{7}"
+        );
+    }
+
+    #[test]
+    fn instants_are_told_in_utc() {
+        assert_eq!(
+            Instant(1_500_000_000_000_000).to_string(),
+            "2017-07-14T02:40:00Z"
+        );
+        assert_eq!(
+            Instant(1_500_000_000_250_000).to_string(),
+            "2017-07-14T02:40:00.25Z"
+        );
+        assert_eq!(Instant(u64::MAX).to_string(), "2255-06-05T23:47:34.740991Z");
+    }
+}
