@@ -1,13 +1,17 @@
 //! The pictures of the docs, as SVG that is readable in light and in dark.
 //!
-//! All algorithms are shown with the [same traffic](sample::requests).
+//! All algorithms are shown with the [same traffic](sample::requests). [`OverTime`] shows any other.
 
 mod all;
 mod double_burst;
 mod hold_and_settle;
+mod over_time;
 mod sample;
 mod svg;
 mod timeline;
+
+pub use over_time::OverTime;
+pub use timeline::Slot;
 
 /// A picture, and the name of its file without the ending.
 #[derive(Debug, Clone)]

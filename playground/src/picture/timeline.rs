@@ -32,10 +32,13 @@ pub(super) struct Seen {
 
 /// How much happened in a slot.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Slot {
-    pub(super) admitted: u64,
-    pub(super) delayed: u64,
-    pub(super) refused: u64,
+pub struct Slot {
+    /// Let through at once.
+    pub admitted: u64,
+    /// Let through after a delay.
+    pub delayed: u64,
+    /// Refused.
+    pub refused: u64,
 }
 
 impl Seen {
