@@ -34,6 +34,12 @@ pub(crate) struct Args {
     /// Shows the values of header fields as they are, and not their first few bytes.
     #[arg(long)]
     pub(crate) show_headers: bool,
+    /// Prints one document of JSON in the place of text.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Writes the report as one page to this file, too.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
     /// Does not try half and double of all quotas, bursts and capacities.
     #[arg(long)]
     pub(crate) no_what_if: bool,

@@ -1,6 +1,7 @@
 //! Does what the command line says.
 
 use std::{
+    fs,
     io::{self, Write},
     sync::Arc,
     time::Duration,
@@ -73,7 +74,15 @@ pub(crate) fn run(args: Args) -> Result<(), String> {
         notes,
         top: args.top,
     });
-    write!(io::stdout().lock(), "{report}").map_err(|error| format!("standard output: {error}"))
+    if let Some(file) = &args.html {
+        fs::write(file, report.html()).map_err(|error| format!("{}: {error}", file.display()))?;
+    }
+    let printed = match args.json {
+        true => report.json() + "\n",
+        false => report.to_string(),
+    };
+    let written = io::stdout().lock().write_all(printed.as_bytes());
+    written.map_err(|error| format!("standard output: {error}"))
 }
 
 /// A bar on standard error, if that is a terminal.

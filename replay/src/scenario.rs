@@ -13,6 +13,7 @@ use crate::{
     extensions::ExtensionSources,
     key_text::HeaderValues,
     rules_file::{LimitInfo, Scale},
+    shown::cut,
     tally::{Counts, Details, LimitCounts, details::bound_of},
 };
 
@@ -167,7 +168,7 @@ impl Scenario {
             let setting = &*self.setting;
             let shown = || {
                 let (extensions, headers) = (&setting.extensions, setting.header_values);
-                limit.key.show(key, request, extensions, headers)
+                cut(limit.key.show(key, request, extensions, headers))
             };
             let bin = details.over_time.at(now);
             bin.requests += 1;

@@ -4,21 +4,26 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// Longer texts are cut.
-const MAX_CHARS: usize = 120;
+/// The most letters of a key that are kept.
+const MAX_KEPT: usize = 120;
+
+/// The text, or its first letters if it is long: whoever sends it chooses how long.
+pub fn cut(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(MAX_KEPT) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
 
 /// The text without anything that a terminal obeys or that turns the order of letters round: such
-/// characters are written as `\u{1b}`. Long texts are cut.
+/// characters are written as `\u{1b}`.
 pub fn printable(text: &str) -> String {
     let mut shown = String::new();
-    for (place, letter) in text.chars().enumerate() {
-        if place == MAX_CHARS {
-            shown.push('…');
-            break;
-        }
-        match letter {
-            _ if is_obeyed(letter) => shown.extend(letter.escape_unicode()),
-            _ => shown.push(letter),
+    for letter in text.chars() {
+        match is_obeyed(letter) {
+            true => shown.extend(letter.escape_unicode()),
+            false => shown.push(letter),
         }
     }
     shown
@@ -97,7 +102,13 @@ mod tests {
             "x\\u{202e}y\\u{9b}\\u{200b}"
         );
         assert_eq!(printable("Grüße, 世界"), "Grüße, 世界");
-        assert_eq!(printable(&"a".repeat(500)).chars().count(), MAX_CHARS + 1);
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_letters() {
+        assert_eq!(cut("ü".repeat(MAX_KEPT)), "ü".repeat(MAX_KEPT));
+        let long = cut("ü".repeat(100_000));
+        assert_eq!(long, "ü".repeat(MAX_KEPT) + "…");
     }
 
     #[test]

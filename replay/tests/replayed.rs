@@ -92,3 +92,98 @@ fn refusals_are_shown_over_time() {
     assert_eq!(row("refused "), "  █  █             ");
     assert_eq!(row("would be refused "), "            █      ");
 }
+
+fn json(options: &[&str]) -> serde_json::Value {
+    let mut all = vec!["--json"];
+    all.extend(options);
+    serde_json::from_str(&text(&all)).unwrap()
+}
+
+#[test]
+fn as_json_it_is_one_document_of_the_same_numbers() {
+    let report = json(&[]);
+    assert_eq!(report["version"], 1);
+    let log = &report["logs"][0];
+    assert_eq!(log["unreadable"], 1);
+    assert_eq!(log["first_unreadable"][0]["line"], 10);
+    assert_eq!(report["from"], "2026-11-22T13:00:00Z");
+    let requests = &report["requests"];
+    for (field, number) in [
+        ("total", 11),
+        ("admitted", 8),
+        ("refused", 2),
+        ("would_be_refused", 1),
+        ("without_rule", 1),
+        ("rejected", 0),
+    ] {
+        assert_eq!(requests[field], number, "{field}");
+    }
+    let login = &report["limits"][0];
+    assert_eq!(login["name"], "login");
+    assert_eq!(login["wait"]["longest_micros"], 40_000_000);
+    assert_eq!(login["most_refused"][0]["key"], "192.0.2.1");
+    assert_eq!(login["most_refused"][0]["at_least"], 2);
+    assert_eq!(login["worst_span"]["most"], 2);
+    assert_eq!(login["worst_span"]["bound"], 4);
+    assert_eq!(login["worst_span"]["span_micros"], 60_000_000);
+    let search = &report["limits"][1];
+    assert_eq!(search["shadow"], true);
+    assert_eq!(search["worst_span"]["most"], 3);
+    assert_eq!(search["worst_span"]["bound"], 3);
+    let rows = report["what_if"].as_array().unwrap();
+    let told: Vec<_> = rows
+        .iter()
+        .map(|row| (&row["quotas"], &row["refused"]))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (&"half".into(), &3.into()),
+            (&"same".into(), &2.into()),
+            (&"double".into(), &0.into())
+        ]
+    );
+    // 13:00:20 is in the third bin of ten seconds, 13:00:50 in the sixth.
+    let line = &report["over_time"];
+    assert_eq!(line["bin_micros"], 10_000_000);
+    for (bin, refused) in [(2, 1), (5, 1), (3, 0)] {
+        assert_eq!(line["bins"][bin]["refused"], refused);
+    }
+    assert!(json(&["--no-what-if"])["what_if"].is_null());
+}
+
+#[test]
+fn header_values_are_cut_unless_they_are_asked_for() {
+    let key = |report: serde_json::Value| report["limits"][1]["most_refused"][0]["key"].clone();
+    assert_eq!(key(json(&[])), "<scr… (25 bytes)");
+    assert_eq!(key(json(&["--show-headers"])), "<script>alert(1)</script>");
+}
+
+#[test]
+fn as_a_page_it_needs_no_script_and_no_network_and_nothing_of_the_log_is_markup() {
+    let file = std::env::temp_dir().join(format!("tollgate-replay-{}.html", std::process::id()));
+    text(&["--show-headers", "--html", file.to_str().unwrap()]);
+    let page = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(file).unwrap();
+    for part in [
+        "<p>11 requests from 2026-11-22T13:00:00Z until 2026-11-22T13:03:00Z.</p>",
+        "<tr><th scope=\"row\">refused</th><td class=\"n\">2</td><td class=\"n\">18.18 %</td></tr>",
+        "<li>line 10: not the combined format: <code>this is no line of a log</code></li>",
+        "At most 2 units of one key in any 60 s; the bound is 4 (2n)",
+        "Refused callers wait: half of them at most 10.002 s, 90 % at most 40 s",
+        "<tr><td><code>192.0.2.1</code></td><td class=\"n\">2</td></tr>",
+        "<td><code>&lt;script&gt;alert(1)&lt;/script&gt;</code></td>",
+        "<tr><th scope=\"row\">half</th><td class=\"n\">3</td>",
+        "alt=\"Limit login from 2026-11-22T13:00:00Z until 2026-11-22T13:01:06Z, 2 s each: 6 came, 2 refused, most of them, 1, from 2026-11-22T13:00:20Z on\"",
+        "prefers-color-scheme:dark",
+    ] {
+        assert!(page.contains(part), "no {part} in\n{page}");
+    }
+    assert_eq!(page.matches("<img ").count(), 3);
+    assert_eq!(page.matches(" alt=\"").count(), 3);
+    for part in [
+        "<script", "http://", "https://", "<link", "@import", "onerror",
+    ] {
+        assert!(!page.contains(part), "{part}");
+    }
+}

@@ -3,6 +3,7 @@
 //! As JSON it has the fields of [`Report`] under their names. Spans of time are in whole
 //! microseconds, in fields that end with `_micros`; instants are text as RFC 3339 has it, in UTC.
 
+mod html;
 mod limit;
 mod text;
 

@@ -1,0 +1,179 @@
+//! What is said of a wrong command line, of wrong files, and of logs that are not whole.
+
+mod support;
+
+use std::{env, fs, path::PathBuf, process};
+
+use support::{Ended, run, run_with_input, sample};
+
+/// A file that is gone with the value.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new(name: &str, text: &str) -> Self {
+        let file = env::temp_dir().join(format!("tollgate-replay-{}-{name}", process::id()));
+        fs::write(&file, text).unwrap();
+        Self(file)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+#[track_caller]
+fn is_refused(ended: &Ended, parts: &[&str]) {
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert_eq!(ended.out, "");
+    for part in parts {
+        assert!(ended.said.contains(part), "no {part:?} in {}", ended.said);
+    }
+}
+
+fn line(address: &str, second: u32, request: &str) -> String {
+    format!("{address} - ann [22/Nov/2026:13:00:{second:02} +0000] \"{request} HTTP/1.1\" 200 1\n")
+}
+
+const LOGIN: &str = "POST /login";
+
+#[test]
+fn a_mistake_in_the_rules_is_told_with_its_file_line_and_rule() {
+    let log = sample("access.log");
+    let toml = "[[rules]]\nname = \"all\"\nkey = \"address\"\nlimit = { algorithm = \"gcra\", quota = \"5/fortnight\" }\n";
+    let rules = Temporary::new("wrong.toml", toml);
+    let ended = run(&[rules.path(), &log]);
+    is_refused(
+        &ended,
+        &[rules.path(), "line 4", "rule 1: `quota`: \"5/fortnight\""],
+    );
+
+    let yaml = "rules:\n  - name: all\n    key: nobody\n";
+    let rules = Temporary::new("wrong.yaml", yaml);
+    is_refused(
+        &run(&[rules.path(), &log]),
+        &[rules.path(), "line 3", "\"nobody\""],
+    );
+
+    let rules = Temporary::new("wrong.json", "{\"rules\": [\n{\"name\": 7}]}");
+    is_refused(
+        &run(&[rules.path(), &log]),
+        &[rules.path(), "line 2", "rule 1"],
+    );
+}
+
+#[test]
+fn files_that_are_not_there_or_no_logs_are_told_by_name() {
+    let (rules, log) = (sample("rules.toml"), sample("access.log"));
+    is_refused(
+        &run(&["/nowhere/rules.toml", &log]),
+        &["/nowhere/rules.toml: "],
+    );
+    is_refused(
+        &run(&[&rules, "/nowhere/access.log"]),
+        &["/nowhere/access.log: "],
+    );
+    let folder = sample("");
+    is_refused(&run(&[&rules, &folder]), &[&folder, "it is a directory"]);
+    is_refused(&run(&[&rules, &log, &log]), &["is given twice"]);
+    let prose = Temporary::new("prose.log", "Once upon a time\nthere was no log.\n");
+    is_refused(&run(&[&rules, prose.path()]), &[prose.path(), "combined"]);
+    is_refused(&run(&[&rules]), &["LOGS"]);
+    is_refused(&run(&[&rules, &log, "--max-keys", "0"]), &["--max-keys"]);
+}
+
+#[test]
+fn a_log_that_ends_in_the_middle_of_a_line_is_read_up_to_there() {
+    let log = line("192.0.2.1", 1, LOGIN) + "192.0.2.1 - - [22/Nov/2026:13:00:02 +0000] \"POST /lo";
+    let ended = run_with_input(&[&sample("rules.toml"), "-"], &log);
+    let text = ended.well();
+    assert!(
+        text.contains("-: 1 lines could not be read:\n  line 2: "),
+        "{text}"
+    );
+    assert!(
+        text.contains("\n1 requests from 2026-11-22T13:00:01Z"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_log_without_requests_is_no_mistake() {
+    let empty = Temporary::new("empty.log", "");
+    let ended = run(&[&sample("rules.toml"), empty.path()]);
+    assert!(ended.well().contains("There is no request in it."));
+    let file = Temporary::new("empty.html", "");
+    let arguments = [
+        &sample("rules.toml"),
+        empty.path(),
+        "--json",
+        "--html",
+        file.path(),
+    ];
+    let report: serde_json::Value = serde_json::from_str(&run(&arguments).well()).unwrap();
+    assert_eq!(report["requests"]["total"], 0);
+    assert!(report["from"].is_null());
+    let page = fs::read_to_string(&file.0).unwrap();
+    assert!(page.contains("There is no request in it."));
+}
+
+#[test]
+fn several_logs_are_read_as_one_in_the_order_of_time() {
+    // Two in each minute: whichever file they are in, the third and the fourth in time are refused.
+    let a = Temporary::new(
+        "a.log",
+        &(line("192.0.2.1", 1, LOGIN) + &line("192.0.2.1", 30, LOGIN)),
+    );
+    let b = Temporary::new(
+        "b.log",
+        &(line("192.0.2.1", 2, LOGIN) + &line("192.0.2.1", 40, LOGIN)),
+    );
+    for logs in [[a.path(), b.path()], [b.path(), a.path()]] {
+        let ended = run(&[&sample("rules.toml"), logs[0], logs[1], "--json"]);
+        let report: serde_json::Value = serde_json::from_str(&ended.well()).unwrap();
+        assert_eq!(report["requests"]["refused"], 2);
+        // Until the minute is over: 30 and 20 seconds.
+        assert_eq!(report["limits"][0]["wait"]["longest_micros"], 30_000_000);
+        assert_eq!(report["logs"].as_array().unwrap().len(), 2);
+    }
+}
+
+#[test]
+fn what_a_terminal_obeys_is_shown_and_not_sent() {
+    let rules = "[[rules]]\nname = \"all\"\nkey = { extension = \"user\" }\nlimit = { algorithm = \"fixed-window\", quota = \"1/day\" }\n";
+    let rules = Temporary::new("users.toml", rules);
+    let evil = line("192.0.2.1", 1, "GET /").replace("ann", "\u{1b}]0;owned\u{7}");
+    let log = evil.repeat(3);
+    let map = ["--extension", "user=remote_user"];
+    let ended = run_with_input(&[rules.path(), "-", map[0], map[1]], &log);
+    assert!(!ended.said.contains('\u{1b}'), "{ended:?}");
+    let text = ended.well();
+    assert!(text.contains("2 × \\u{1b}]0;owned\\u{7}"), "{text}");
+    assert!(!text.contains('\u{1b}') && !text.contains('\u{7}'));
+}
+
+#[test]
+fn an_extension_that_no_log_tells_is_named_and_its_requests_are_rejected() {
+    let rules = "[[rules]]\nname = \"all\"\nkey = { extension = \"user\" }\nlimit = { algorithm = \"fixed-window\", quota = \"1/day\" }\n";
+    let rules = Temporary::new("unmapped.toml", rules);
+    let log = line("192.0.2.1", 1, "GET /");
+    let ended = run_with_input(&[rules.path(), "-"], &log);
+    let note = "rule `all`: its key is the extension `user`";
+    assert!(ended.said.contains(note), "{}", ended.said);
+    let text = ended.well();
+    assert!(text.contains(note) && text.contains("1 × 500: "), "{text}");
+
+    let given = |value: &str| run_with_input(&[rules.path(), "-", "--extension", value], &log);
+    is_refused(&given("user"), &["NAME=remote_user or NAME=header:FIELD"]);
+    is_refused(&given("plan=remote_user"), &["no rule names \"plan\""]);
+    is_refused(
+        &given("user=header:no name"),
+        &["\"no name\" is not a header name"],
+    );
+    assert!(given("user=remote_user").well().contains("admitted"));
+}
