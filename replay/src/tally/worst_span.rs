@@ -68,15 +68,20 @@ impl WorstSpan {
     /// So much is let through for a key at an instant, which is not before the last one of this
     /// key. `shown` is called for the key of a worse span.
     pub fn add(&mut self, at: u64, key_hash: u64, weight: u64, shown: impl FnOnce() -> String) {
-        let is_known = self.keys.contains_key(&key_hash);
-        if (!is_known && self.keys.len() >= self.max.0 || self.instants >= self.max.1)
-            && !self.make_room(at)
-        {
-            self.overlooked += 1;
-            return;
-        }
         let span = self.span_micros;
-        let window = self.keys.entry(key_hash).or_default();
+        // One search for a key that is known: a key comes from anywhere in memory.
+        let has_room = self.instants < self.max.1;
+        let window = match self.keys.get_mut(&key_hash).filter(|_| has_room) {
+            Some(window) => window,
+            None => {
+                let is_full = !has_room || self.keys.len() >= self.max.0;
+                if is_full && !self.make_room(at, key_hash) {
+                    self.overlooked += 1;
+                    return;
+                }
+                self.keys.entry(key_hash).or_default()
+            }
+        };
         self.instants -= window.forget(at, span);
         window.sum += weight;
         match window.passed.back_mut() {
@@ -97,9 +102,9 @@ impl WorstSpan {
         }
     }
 
-    /// Forgets the keys that have nothing left in the span; says whether there is room now. To look
-    /// takes as long as there are keys, so it is not done for each request.
-    fn make_room(&mut self, now: u64) -> bool {
+    /// Forgets the keys that have nothing left in the span; says whether there is room for this one
+    /// now. To look takes as long as there are keys, so it is not done for each request.
+    fn make_room(&mut self, now: u64, key_hash: u64) -> bool {
         if let Some(before) = self.made_room_at
             && self.overlooked - before < self.max.0 as u64 / 8
         {
@@ -112,7 +117,8 @@ impl WorstSpan {
         });
         self.instants -= forgotten;
         self.made_room_at = Some(self.overlooked);
-        let has_room = self.keys.len() < self.max.0 && self.instants < self.max.1;
+        let has_place = self.keys.len() < self.max.0 || self.keys.contains_key(&key_hash);
+        let has_room = has_place && self.instants < self.max.1;
         if has_room {
             self.made_room_at = None;
         }
