@@ -1,10 +1,11 @@
 //! What the observer of a layer sees: each request once, whatever becomes of it.
 
+#[path = "support/seen.rs"]
+mod seen;
 mod support;
 
 use std::{
     convert::Infallible,
-    fmt::Debug,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex},
     time::Duration,
@@ -23,57 +24,8 @@ use tollgate::{
 };
 use tower::{BoxError, Layer, Service, ServiceExt, service_fn};
 
+use seen::Seen;
 use support::{Broken, Echo, Remote, by_hand};
-
-/// Writes down what it sees.
-#[derive(Clone, Default)]
-struct Seen(Arc<Mutex<Vec<String>>>);
-
-impl Seen {
-    /// What was seen since the last time.
-    fn taken(&self) -> Vec<String> {
-        std::mem::take(&mut *self.0.lock().unwrap())
-    }
-
-    fn is(&self, expected: &[&str]) {
-        assert_eq!(self.taken(), expected);
-    }
-}
-
-impl<K: Debug> Observe<K> for Seen {
-    fn observe(&self, event: &Event<'_, K>) {
-        let mut line = event.outcome().to_string();
-        if let Some(key) = event.key() {
-            line += &format!(" {key:?} cost {}", event.cost());
-        }
-        if let Some(decision) = event.decision() {
-            for policy in decision.policies() {
-                let verb = if policy.is_admitted() { "left" } else { "over" };
-                line += &format!(", {} {verb} {}", policy.policy(), policy.remaining());
-            }
-            let wait = decision.retry_after().unwrap_or(decision.delay());
-            if wait > Duration::ZERO {
-                line += &format!(", wait {wait:?}");
-            }
-        }
-        event.describe_shadows(&mut |policy, would_refuse| {
-            let verb = if would_refuse {
-                "would refuse"
-            } else {
-                "stands"
-            };
-            line += &format!(", {} {verb} {}", policy.policy(), policy.remaining());
-        });
-        if let Some(error) = event.error() {
-            line += &format!(" {:?}", error.kind());
-        }
-        if !event.passes() {
-            line += ", answered";
-        }
-        assert_eq!(event.store_time(), None);
-        self.0.lock().unwrap().push(line);
-    }
-}
 
 fn daily(units: u64) -> FixedWindow {
     FixedWindow::new(Quota::per_day(units)).named("daily")

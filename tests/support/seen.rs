@@ -1,0 +1,59 @@
+//! An observer that writes down what it is told.
+
+use std::{
+    fmt::Debug,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use tollgate::observe::{Event, Observe};
+
+/// Writes down what it sees.
+#[derive(Clone, Default)]
+pub(crate) struct Seen(Arc<Mutex<Vec<String>>>);
+
+impl Seen {
+    /// What was seen since the last time.
+    pub(crate) fn taken(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+
+    pub(crate) fn is(&self, expected: &[&str]) {
+        assert_eq!(self.taken(), expected);
+    }
+}
+
+impl<K: Debug> Observe<K> for Seen {
+    fn observe(&self, event: &Event<'_, K>) {
+        let mut line = event.outcome().to_string();
+        if let Some(key) = event.key() {
+            line += &format!(" {key:?} cost {}", event.cost());
+        }
+        if let Some(decision) = event.decision() {
+            for policy in decision.policies() {
+                let verb = if policy.is_admitted() { "left" } else { "over" };
+                line += &format!(", {} {verb} {}", policy.policy(), policy.remaining());
+            }
+            let wait = decision.retry_after().unwrap_or(decision.delay());
+            if wait > Duration::ZERO {
+                line += &format!(", wait {wait:?}");
+            }
+        }
+        event.describe_shadows(&mut |policy, would_refuse| {
+            let verb = if would_refuse {
+                "would refuse"
+            } else {
+                "stands"
+            };
+            line += &format!(", {} {verb} {}", policy.policy(), policy.remaining());
+        });
+        if let Some(error) = event.error() {
+            line += &format!(" {:?}", error.kind());
+        }
+        if !event.passes() {
+            line += ", answered";
+        }
+        assert_eq!(event.store_time(), None);
+        self.0.lock().unwrap().push(line);
+    }
+}
