@@ -63,8 +63,7 @@
 //!   [`key::MatchedRoute`] and [`RouteCosts`] its matched path, and refusals become axum bodies.
 //! - `tonic` (includes `layer`): [`key::PeerIp`] reads tonic's connect info, and refusals become
 //!   tonic bodies.
-//! - `metrics` (includes `layer`): `observe::Metrics` counts what becomes of requests, for
-//!   Prometheus and others.
+//! - `metrics`: `observe::Metrics` counts what becomes of requests, for Prometheus and others.
 //! - `redis`: `store::RedisStore`, one limit for many processes over Redis or Valkey, and
 //!   `key::PortableKey`, its keys. Alone it is for a [`RateLimiter`]; add `layer`, `axum` or
 //!   `tonic` for a layer.
@@ -101,6 +100,7 @@ pub mod key;
 mod lazy_arc;
 mod limit;
 pub mod limiter;
+pub mod observe;
 mod policy;
 mod quota;
 pub mod store;
@@ -117,8 +117,6 @@ mod keyed;
 mod layer;
 #[cfg(feature = "layer")]
 mod logged_once;
-#[cfg(feature = "layer")]
-pub mod observe;
 #[cfg(feature = "layer")]
 pub mod response;
 #[cfg(feature = "rules")]

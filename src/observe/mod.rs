@@ -22,7 +22,7 @@
 //! |---|---|
 //! | a closure `\|event: &Event<'_, IpAddr>\| ..` | what you write; `IpAddr` is the type of the key |
 //! | `Metrics` (feature `metrics`) | counters and histograms for Prometheus and others |
-//! | [`Trace`] | fields on the current span, and a line in the log for a refusal, once a minute and key |
+//! | `Trace` (features `local` and `redis`) | fields on the current span, and a line in the log for a refusal, once a minute and key |
 //! | `(A, B)` | two observers, one after the other |
 //!
 //! # A slow observer, and one that panics
@@ -79,6 +79,7 @@ mod event;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod observer;
+#[cfg(any(feature = "local", feature = "redis"))]
 mod trace;
 #[cfg(feature = "metrics")]
 mod usage;
@@ -87,9 +88,10 @@ mod watch;
 pub use self::{
     event::{Event, Outcome},
     observer::Observe,
-    trace::Trace,
     watch::{Observed, Silent},
 };
+#[cfg(any(feature = "local", feature = "redis"))]
+pub use self::trace::Trace;
 #[cfg(feature = "metrics")]
 pub use self::{metrics::Metrics, usage::StoreUsage};
 #[doc(hidden)]

@@ -1,9 +1,5 @@
 //! How full and how healthy a store is, as metrics.
 
-use metrics::{counter, gauge};
-
-use crate::store::local;
-
 /// How a store is, for [`Metrics::record_usage`](super::Metrics::record_usage): what the `usage()`
 /// of a [`LocalStore`](crate::store::LocalStore) or a `RedisStore` returns. It is sealed.
 pub trait StoreUsage: sealed::Sealed {
@@ -16,16 +12,18 @@ mod sealed {
     /// Seals `StoreUsage`.
     pub trait Sealed {}
 
+    #[cfg(feature = "local")]
     impl Sealed for crate::store::local::Usage {}
     #[cfg(feature = "redis")]
     impl Sealed for crate::store::RedisUsage {}
 }
 
-impl StoreUsage for local::Usage {
+#[cfg(feature = "local")]
+impl StoreUsage for crate::store::local::Usage {
     fn record(&self, limit: &str) {
         let label = || limit.to_owned();
-        gauge!("tollgate.store.keys", "limit" => label()).set(self.keys as f64);
-        let overflow = counter!("tollgate.store.overflow", "limit" => label());
+        metrics::gauge!("tollgate.store.keys", "limit" => label()).set(self.keys as f64);
+        let overflow = metrics::counter!("tollgate.store.overflow", "limit" => label());
         overflow.absolute(self.overflow_decisions);
     }
 }
@@ -41,14 +39,14 @@ impl StoreUsage for crate::store::RedisUsage {
             ("misconfigured", self.misconfigured),
             ("invalid", self.invalid),
         ] {
-            let counter =
-                counter!("tollgate.redis.decisions", "limit" => label(), "outcome" => outcome);
+            let counter = metrics::counter!("tollgate.redis.decisions", "limit" => label(), "outcome" => outcome);
             counter.absolute(decisions);
         }
-        gauge!("tollgate.redis.in_flight", "limit" => label()).set(self.in_flight as f64);
-        counter!("tollgate.redis.reconnects", "limit" => label()).absolute(self.reconnects);
+        metrics::gauge!("tollgate.redis.in_flight", "limit" => label()).set(self.in_flight as f64);
+        metrics::counter!("tollgate.redis.reconnects", "limit" => label())
+            .absolute(self.reconnects);
         if let Some(answered) = self.last_answer {
-            let age = gauge!("tollgate.redis.last_answer.age", "limit" => label());
+            let age = metrics::gauge!("tollgate.redis.last_answer.age", "limit" => label());
             age.set(answered.elapsed().as_secs_f64());
         }
     }
