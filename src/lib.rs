@@ -63,7 +63,8 @@
 //!   [`key::MatchedRoute`] and [`RouteCosts`] its matched path, and refusals become axum bodies.
 //! - `tonic` (includes `layer`): [`key::PeerIp`] reads tonic's connect info, and refusals become
 //!   tonic bodies.
-//! - `metrics`: `observe::Metrics` counts what becomes of requests, for Prometheus and others.
+//! - `metrics`: `observe::Metrics` counts what becomes of requests, and of the calls of a
+//!   [`RateLimiter`], for Prometheus and others.
 //! - `redis`: `store::RedisStore`, one limit for many processes over Redis or Valkey, and
 //!   `key::PortableKey`, its keys. Alone it is for a [`RateLimiter`]; add `layer`, `axum` or
 //!   `tonic` for a layer.

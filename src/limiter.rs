@@ -4,12 +4,14 @@ use crate::{
     choice::Choose,
     key::Key,
     limit::Limit,
+    observe::{Silent, Watch},
     store::{AsKey, Store},
 };
 
 mod call;
 #[cfg(any(feature = "layer", feature = "redis"))]
 mod lines;
+mod observe;
 mod operation;
 #[cfg(any(feature = "layer", feature = "redis"))]
 mod until_ready;
@@ -21,6 +23,8 @@ pub use operation::{Check, Debit, Operation, Peek, Refund, Reset, TakeHold};
 ///
 /// It is what [`RateLimitLayer`](crate::RateLimitLayer) is built on. Keys are taken in any borrowed
 /// form: `check("bob")` finds the bucket of the `String` key `bob`. Clones share their buckets.
+///
+/// [`observe`](Self::observe) says who sees what became of each call.
 ///
 /// Each method returns a [`Call`]: await it, or, if the store answers at once, as
 /// [`LocalStore`](crate::store::LocalStore) does, call [`.now()`](Call::now) on it.
@@ -48,9 +52,10 @@ pub use operation::{Check, Debit, Operation, Peek, Refund, Reset, TakeHold};
 /// # }).unwrap();
 /// ```
 #[derive(Debug, Clone)]
-pub struct RateLimiter<Algo, Store> {
+pub struct RateLimiter<Algo, Store, Observer = Silent> {
     algorithm: Algo,
     store: Store,
+    observer: Observer,
 }
 
 /// A limiter with a [`LocalStore`](crate::store::LocalStore), whose type would name the algorithm
@@ -70,27 +75,33 @@ pub struct RateLimiter<Algo, Store> {
 /// # let _ = mailer.limit.check("bob");
 /// ```
 #[cfg(feature = "local")]
-pub type LocalRateLimiter<Algo, Key> = RateLimiter<Algo, crate::store::LocalStore<Algo, Key>>;
+pub type LocalRateLimiter<Algo, Key, Observer = Silent> =
+    RateLimiter<Algo, crate::store::LocalStore<Algo, Key>, Observer>;
 
 impl<A, S> RateLimiter<A, S> {
     /// Decides by this rule, and keeps the buckets in this store.
     pub const fn new(algorithm: A, store: S) -> Self {
-        Self { algorithm, store }
+        Self {
+            algorithm,
+            store,
+            observer: Silent,
+        }
     }
 }
 
-impl<C: Choose<()>, S> RateLimiter<C, S> {
+impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
     /// Admits a cost of 1 and charges it, or refuses it and charges nothing.
     ///
     /// # Errors
     ///
     /// The store could not decide.
     #[inline]
-    pub fn check<'a, K, Q>(&'a self, key: &'a Q) -> Call<'a, Check, C, S, K, Q>
+    pub fn check<'a, K, Q>(&'a self, key: &'a Q) -> Call<'a, Check, C, S, K, Q, W>
     where
         K: Key,
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
+        W: Watch<K>,
     {
         self.check_cost(key, 1)
     }
@@ -104,11 +115,12 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
     ///
     /// The store could not decide.
     #[inline]
-    pub fn check_cost<'a, K, Q>(&'a self, key: &'a Q, cost: u32) -> Call<'a, Check, C, S, K, Q>
+    pub fn check_cost<'a, K, Q>(&'a self, key: &'a Q, cost: u32) -> Call<'a, Check, C, S, K, Q, W>
     where
         K: Key,
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
+        W: Watch<K>,
     {
         const { gives_back_what_it_takes::<C::Limit>() };
         Call::new(self, key, Check { cost })
@@ -134,11 +146,12 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
     /// # }).unwrap();
     /// ```
     #[inline]
-    pub fn peek<'a, K, Q>(&'a self, key: &'a Q) -> Call<'a, Peek, C, S, K, Q>
+    pub fn peek<'a, K, Q>(&'a self, key: &'a Q) -> Call<'a, Peek, C, S, K, Q, W>
     where
         K: Key,
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
+        W: Watch<K>,
     {
         Call::new(self, key, Peek(()))
     }
@@ -175,11 +188,12 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
     /// # Ok::<(), tollgate::StoreError>(())
     /// # }).unwrap();
     /// ```
-    pub fn refund<'a, K, Q>(&'a self, key: &'a Q, cost: u32) -> Call<'a, Refund, C, S, K, Q>
+    pub fn refund<'a, K, Q>(&'a self, key: &'a Q, cost: u32) -> Call<'a, Refund, C, S, K, Q, W>
     where
         K: Key,
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
+        W: Watch<K>,
     {
         Call::new(self, key, Refund { cost })
     }
@@ -211,11 +225,12 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
     /// # Ok::<(), tollgate::StoreError>(())
     /// # }).unwrap();
     /// ```
-    pub fn hold<'a, K, Q>(&'a self, key: &'a Q, cost: u32) -> Call<'a, TakeHold, C, S, K, Q>
+    pub fn hold<'a, K, Q>(&'a self, key: &'a Q, cost: u32) -> Call<'a, TakeHold, C, S, K, Q, W>
     where
         K: Key,
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
+        W: Watch<K>,
     {
         Call::new(self, key, TakeHold { cost })
     }
@@ -246,11 +261,12 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
     /// # Ok::<(), tollgate::StoreError>(())
     /// # }).unwrap();
     /// ```
-    pub fn debit<'a, K, Q>(&'a self, key: &'a Q, units: u32) -> Call<'a, Debit, C, S, K, Q>
+    pub fn debit<'a, K, Q>(&'a self, key: &'a Q, units: u32) -> Call<'a, Debit, C, S, K, Q, W>
     where
         K: Key,
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
+        W: Watch<K>,
     {
         Call::new(self, key, Debit { units })
     }
@@ -260,11 +276,12 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
     /// # Errors
     ///
     /// The store could not write; the bucket stands.
-    pub fn reset<'a, K, Q>(&'a self, key: &'a Q) -> Call<'a, Reset, C, S, K, Q>
+    pub fn reset<'a, K, Q>(&'a self, key: &'a Q) -> Call<'a, Reset, C, S, K, Q, W>
     where
         K: Key,
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
+        W: Watch<K>,
     {
         Call::new(self, key, Reset(()))
     }
@@ -278,7 +295,7 @@ const fn gives_back_what_it_takes<L: Limit>() {
     );
 }
 
-impl<A, S> RateLimiter<A, S> {
+impl<A, S, W> RateLimiter<A, S, W> {
     #[inline]
     pub(crate) const fn algorithm(&self) -> &A {
         &self.algorithm

@@ -81,7 +81,7 @@ const MODULES: &[(&str, &[&str])] = &[
     (
         "limiter",
         &[
-            "choice", "decision", "error", "hold", "key", "limit", "store",
+            "choice", "decision", "error", "hold", "key", "limit", "observe", "store",
         ],
     ),
 ];

@@ -1,14 +1,17 @@
-//! What Prometheus is told of the requests of a layer, by its own recorder.
+//! What Prometheus is told of the requests of a layer and the calls of a limiter, by its own
+//! recorder.
 #![cfg(feature = "metrics")]
 
 mod support;
+#[path = "support/tokio_time.rs"]
+mod tokio_time;
 
 use std::{convert::Infallible, time::Duration};
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tollgate::{
     OnStoreError, Quota, RateLimitLayer, RateLimiter, StoreErrorKind,
-    algorithm::{FixedWindow, LeakyBucket},
+    algorithm::{FixedWindow, Gcra, LeakyBucket},
     choice::by_request,
     key::{Global, from_fn},
     observe::Metrics,
@@ -18,6 +21,7 @@ use tollgate::{
 use tower::{Layer, Service, ServiceExt};
 
 use support::{Broken, Echo, by_hand};
+use tokio_time::store;
 
 /// A recorder for this thread, with one bucket of a minute in each histogram.
 fn prometheus() -> (metrics::LocalRecorderGuard<'static>, PrometheusHandle) {
@@ -214,6 +218,78 @@ async fn while_the_store_is_down_the_policies_of_the_limiter_in_its_place_are_co
         samples(&handle, "tollgate_wait_duration_count"),
         [r#"{limit="down",outcome="degraded_refused"} 2"#]
     );
+}
+
+#[tokio::test]
+async fn the_calls_of_a_limiter_are_counted_as_what_became_of_them() {
+    let (_recorder, handle) = prometheus();
+    let metrics = Metrics::new("mails").store_duration();
+    let daily = || FixedWindow::new(Quota::per_day(9)).named("daily").settled();
+    let limiter = RateLimiter::new(daily(), by_hand().1).observe(metrics.clone());
+    for cost in [4, 5, 6] {
+        limiter.check_cost("s3cret", cost).await.unwrap();
+    }
+    drop(limiter.hold("bob", 2).now());
+    limiter.debit("bob", 3).now();
+    limiter.peek("bob").now();
+    limiter.refund("bob", 1).now();
+    limiter.reset("bob").now();
+    let broken = RateLimiter::new(daily(), Broken(StoreErrorKind::Unavailable)).observe(metrics);
+    broken.debit("bob", 7).await.unwrap_err();
+    let of = |outcome, count| format!(r#"{{limit="mails",outcome="{outcome}"}} {count}"#);
+    assert_eq!(
+        samples(&handle, "tollgate_requests"),
+        [
+            of("admitted", 3),
+            of("debited", 1),
+            of("refused", 1),
+            of("store_error", 1),
+        ]
+    );
+    assert_eq!(
+        samples(&handle, "tollgate_units"),
+        [of("admitted", 11), of("debited", 3), of("refused", 6)]
+    );
+    assert_eq!(
+        samples(&handle, "tollgate_policy_requests"),
+        [
+            r#"{limit="mails",policy="daily",outcome="admitted"} 3"#,
+            r#"{limit="mails",policy="daily",outcome="refused"} 1"#,
+        ]
+    );
+    assert_eq!(
+        samples(&handle, "tollgate_wait_duration_count"),
+        [of("refused", 1)]
+    );
+    assert_eq!(
+        samples(&handle, "tollgate_store_duration_count"),
+        [r#"{limit="mails"} 6"#]
+    );
+    assert!(!handle.render().contains("s3cret"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn how_long_a_call_has_waited_is_recorded_where_it_has() {
+    let (_recorder, handle) = prometheus();
+    let one_at_a_time = Gcra::new(Quota::per_second(10)).burst(1);
+    let limiter = RateLimiter::new(one_at_a_time, store());
+    let limiter = limiter.observe(Metrics::new("jobs"));
+    for _ in 0..3 {
+        limiter.until_ready("bob", 1).await.unwrap();
+    }
+    assert_eq!(
+        samples(&handle, "tollgate_requests"),
+        [r#"{limit="jobs",outcome="admitted"} 3"#]
+    );
+    assert_eq!(
+        samples(&handle, "tollgate_wait_duration_count"),
+        [r#"{limit="jobs",outcome="admitted"} 2"#]
+    );
+    let [sum] = &samples(&handle, "tollgate_wait_duration_sum")[..] else {
+        panic!("one sum")
+    };
+    let seconds: f64 = sum.split(' ').next_back().unwrap().parse().unwrap();
+    assert!((0.2..0.21).contains(&seconds), "{sum}");
 }
 
 #[tokio::test(start_paused = true)]

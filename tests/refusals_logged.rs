@@ -11,7 +11,7 @@ use std::{
 };
 
 use tollgate::{
-    Quota, RateLimitLayer, StoreErrorKind,
+    Quota, RateLimitLayer, RateLimiter, StoreErrorKind,
     algorithm::FixedWindow,
     key::{Global, from_fn},
     observe::Trace,
@@ -87,6 +87,27 @@ fn line(outcome: &str, key: u32, not_logged: u32) -> String {
     format!(
         r#"INFO tollgate::observe: a request is over its limit key="key {key}" policy=daily outcome="{outcome}" cost=1 wait_seconds=86400.0 not_logged={not_logged}"#
     )
+}
+
+#[test]
+fn the_calls_of_a_limiter_are_told_to_their_spans_and_refusals_to_the_log() {
+    let log = Log::default();
+    let _listening = log.listen(Level::INFO);
+    let limiter = RateLimiter::new(daily(2), by_hand().1).observe(Trace::new());
+    let span = || info_span!("job", tollgate.outcome = Empty, tollgate.key = Empty);
+    span().in_scope(|| limiter.check("key 7").now());
+    span().in_scope(|| limiter.debit("key 7", 1).now());
+    span().in_scope(|| limiter.peek("key 7").now());
+    let lines = log.lines();
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    for (line, outcome) in lines.iter().zip(["admitted", "debited"]) {
+        let told = format!(r#"tollgate.outcome="{outcome}" tollgate.key="key 7""#);
+        assert!(line.contains(&told), "{line}");
+    }
+    assert!(!lines[2].contains("tollgate.outcome"), "{lines:?}");
+    limiter.check("key 7").now();
+    limiter.check("key 7").now();
+    assert_eq!(log.lines(), [line("refused", 7, 0)]);
 }
 
 #[tokio::test]

@@ -122,7 +122,8 @@ impl<A, S, F, O> RateLimitLayer<A, S, F, O> {
     /// store, for what is not a request.
     ///
     /// A clone of it shares the layer's buckets, by the keys that the layer's extractor makes. What
-    /// belongs to requests (costs, exemptions, answers) stays with the layer.
+    /// belongs to requests (costs, exemptions, answers, the observer) stays with the layer: give
+    /// the clone an observer [of its own](RateLimiter::observe), or a clone of the layer's.
     ///
     /// # Example: a job that is charged to the caller's quota
     ///
@@ -237,7 +238,8 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     /// with what the store admits, too, as far as that fits: so a store that comes and goes
     /// never grants a fresh burst, and nobody owes it more than its limit. What it charges
     /// stays charged: it takes no [settled](crate::algorithm::Settled) algorithm, and none of
-    /// requests [in flight](crate::algorithm::InFlight). A turn in its queue is not given back.
+    /// requests [in flight](crate::algorithm::InFlight). A turn in its queue is not given back. It
+    /// has no [observer](RateLimiter::observe) of its own: the layer's is told what it decides.
     ///
     /// **Bound**: in any span, what the layer's limit admits, plus what the limiter's does for each
     /// process that ran in the span, plus what the store forgot meanwhile, as when it came back

@@ -161,7 +161,7 @@ fn of_key<'a, Choice, K, W: Watch<K>>(
 ) -> Event<'a, K> {
     Event {
         cost: asked.cost,
-        key: Some(&asked.key),
+        asked: Some(&asked.key),
         passes: false,
         store_time: W::elapsed(&asked.stopwatch),
         ..Event::uncounted(outcome)

@@ -13,10 +13,12 @@ use crate::{
     choice::Choose,
     error::StoreError,
     key::Key,
+    limit::Limit,
+    observe::{Silent, Watch},
     store::{Answer, AsKey, ImmediateStore, Store},
 };
 
-use super::{RateLimiter, operation::Operation};
+use super::{RateLimiter, observe::Observation, operation::Operation};
 
 pin_project! {
     /// Asks the store when it is first polled, or when [`.now()`](Self::now) is called: before
@@ -30,43 +32,45 @@ pin_project! {
     /// instructions more, of 345 (counted by callgrind; `benches/peers`, bin `instructions`, counts
     /// so).
     #[must_use = "nothing happens until it is awaited, or `.now()` is called"]
-    pub struct Call<'a, Op, C, S, K, Q>
+    pub struct Call<'a, Op, C, S, K, Q, W = Silent>
     where
         Op: Operation<C::Limit, K>,
         C: Choose<()>,
         S: Store<C::Limit, K>,
         K: Key,
         Q: ?Sized,
+        W: Watch<K>,
     {
-        limiter: &'a RateLimiter<C, S>,
+        limiter: &'a RateLimiter<C, S, W>,
         key: &'a Q,
         operation: Op,
         #[pin]
-        state: State<Op::Awaited<S>, C::Choice>,
+        state: State<Op::Awaited<S>, C::Choice, W::Stopwatch>,
     }
 }
 
 pin_project! {
     #[project = StateProjection]
-    enum State<Awaited, Choice> {
+    enum State<Awaited, Choice, Stopwatch> {
         NotAsked,
-        Asked { #[pin] answer: Awaited, choice: Choice },
+        Asked { #[pin] answer: Awaited, choice: Choice, stopwatch: Stopwatch },
         Done,
     }
 }
 
 const POLLED_AGAIN: &str = "polled after it was ready";
 
-impl<'a, Op, C, S, K, Q> Call<'a, Op, C, S, K, Q>
+impl<'a, Op, C, S, K, Q, W> Call<'a, Op, C, S, K, Q, W>
 where
     Op: Operation<C::Limit, K>,
     C: Choose<()>,
     S: Store<C::Limit, K>,
     K: Key,
     Q: ?Sized,
+    W: Watch<K>,
 {
     #[inline]
-    pub(super) fn new(limiter: &'a RateLimiter<C, S>, key: &'a Q, operation: Op) -> Self {
+    pub(super) fn new(limiter: &'a RateLimiter<C, S, W>, key: &'a Q, operation: Op) -> Self {
         Self {
             limiter,
             key,
@@ -109,18 +113,93 @@ where
         let (algorithm, store) = (self.limiter.algorithm(), self.limiter.store());
         let choice = algorithm.choose(&());
         let limit = algorithm.limit(&choice);
+        let stopwatch = Self::start(self.limiter);
         let answered = self.operation.ask_now(store, limit, self.key);
-        self.operation.tell(store, limit, self.key, answered)
+        let caller = Caller {
+            limiter: self.limiter,
+            operation: &self.operation,
+            limit,
+            key: self.key,
+            stopwatch: &stopwatch,
+        };
+        caller.tell(answered)
+    }
+
+    /// Starts to measure, if an observer is told of the call and wants it.
+    #[inline]
+    fn start(limiter: &RateLimiter<C, S, W>) -> W::Stopwatch {
+        match Op::IS_OBSERVED {
+            true => limiter.observer.start(),
+            false => W::Stopwatch::default(),
+        }
     }
 }
 
-impl<Op, C, S, K, Q> Future for Call<'_, Op, C, S, K, Q>
+/// Who is told what a call was answered: whoever made it, and the observer.
+struct Caller<'a, Op, C, L, S, K: Key, Q: ?Sized, W: Watch<K>> {
+    limiter: &'a RateLimiter<C, S, W>,
+    operation: &'a Op,
+    limit: &'a L,
+    key: &'a Q,
+    stopwatch: &'a W::Stopwatch,
+}
+
+impl<Op, C, L, S, K, Q, W> Caller<'_, Op, C, L, S, K, Q, W>
+where
+    Op: Operation<L, K>,
+    L: Limit,
+    S: Store<L, K>,
+    K: Key,
+    Q: AsKey<K> + ?Sized,
+    W: Watch<K>,
+{
+    const IS_OBSERVED: bool = Op::IS_OBSERVED && !W::IS_SILENT;
+
+    #[inline]
+    fn tell(&self, answered: Op::Answered) -> Op::Told {
+        let seen = Self::IS_OBSERVED.then(|| answered.clone());
+        let told = (self.operation).tell(self.limiter.store(), self.limit, self.key, answered);
+        // Last, so that what is held ends if the observer panics.
+        if let Some(seen) = seen {
+            self.tell_observer(Ok(&seen));
+        }
+        told
+    }
+
+    #[inline]
+    fn answer(&self, answered: Result<Op::Answered, StoreError>) -> Result<Op::Told, StoreError> {
+        match answered {
+            Ok(answered) => Ok(self.tell(answered)),
+            Err(error) => {
+                if Self::IS_OBSERVED {
+                    self.tell_observer(Err(&error));
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn tell_observer(&self, answered: Result<&Op::Answered, &StoreError>) {
+        let observation = Observation {
+            limit: self.limit,
+            key: self.key,
+            cost: self.operation.cost(),
+            answered: answered.map(Op::verdict),
+            store_time: W::elapsed(self.stopwatch),
+            waited: None,
+        };
+        observation.tell(&self.limiter.observer);
+    }
+}
+
+impl<Op, C, S, K, Q, W> Future for Call<'_, Op, C, S, K, Q, W>
 where
     Op: Operation<C::Limit, K>,
     C: Choose<()>,
     S: Store<C::Limit, K>,
     K: Key,
     Q: AsKey<K> + ?Sized,
+    W: Watch<K>,
 {
     type Output = Result<Op::Told, StoreError>;
 
@@ -133,26 +212,42 @@ where
                 StateProjection::NotAsked => {
                     let choice = algorithm.choose(&());
                     let limit = algorithm.limit(&choice);
+                    let stopwatch = Self::start(this.limiter);
                     match this.operation.ask(store, limit, *this.key) {
                         Answer::Now(answered) => {
                             this.state.set(State::Done);
-                            return Poll::Ready(match answered {
-                                Ok(answered) => {
-                                    Ok(this.operation.tell(store, limit, *this.key, answered))
-                                }
-                                Err(error) => Err(error),
-                            });
+                            let caller = Caller {
+                                limiter: *this.limiter,
+                                operation: &*this.operation,
+                                limit,
+                                key: *this.key,
+                                stopwatch: &stopwatch,
+                            };
+                            return Poll::Ready(caller.answer(answered));
                         }
                         Answer::Later(answer) => {
-                            this.state.set(State::Asked { answer, choice });
+                            this.state.set(State::Asked {
+                                answer,
+                                choice,
+                                stopwatch,
+                            });
                         }
                     }
                 }
-                StateProjection::Asked { answer, choice } => {
+                StateProjection::Asked {
+                    answer,
+                    choice,
+                    stopwatch,
+                } => {
                     let answered = ready!(answer.poll(cx));
-                    let limit = algorithm.limit(choice);
-                    let told = answered
-                        .map(|answered| this.operation.tell(store, limit, *this.key, answered));
+                    let caller = Caller {
+                        limiter: *this.limiter,
+                        operation: &*this.operation,
+                        limit: algorithm.limit(choice),
+                        key: *this.key,
+                        stopwatch,
+                    };
+                    let told = caller.answer(answered);
                     this.state.set(State::Done);
                     return Poll::Ready(told);
                 }
@@ -162,13 +257,14 @@ where
     }
 }
 
-impl<Op, C, S, K, Q> fmt::Debug for Call<'_, Op, C, S, K, Q>
+impl<Op, C, S, K, Q, W> fmt::Debug for Call<'_, Op, C, S, K, Q, W>
 where
     Op: Operation<C::Limit, K> + fmt::Debug,
     C: Choose<()>,
     S: Store<C::Limit, K>,
     K: Key,
     Q: ?Sized,
+    W: Watch<K>,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call")

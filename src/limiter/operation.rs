@@ -19,7 +19,11 @@ pub trait Operation<L: Limit, K: Key>: sealed::Sealed {
 
     /// What the store answers.
     #[doc(hidden)]
-    type Answered;
+    type Answered: Clone;
+
+    /// Whether an observer is told of it.
+    #[doc(hidden)]
+    const IS_OBSERVED: bool = false;
 
     /// Brings the answer of a store that does not have it yet.
     #[doc(hidden)]
@@ -49,6 +53,19 @@ pub trait Operation<L: Limit, K: Key>: sealed::Sealed {
         key: &Q,
         answered: Self::Answered,
     ) -> Self::Told;
+
+    /// The cost that an observer is told of.
+    #[doc(hidden)]
+    fn cost(&self) -> u32 {
+        0
+    }
+
+    /// What an observer is told that was decided, if anything was.
+    #[doc(hidden)]
+    fn verdict(answered: &Self::Answered) -> Option<&Verdict<L::Snapshot>> {
+        let _ = answered;
+        None
+    }
 }
 
 mod sealed {
@@ -101,6 +118,8 @@ impl<L: Limit, K: Key> Operation<L, K> for Check {
     type Answered = Verdict<L::Snapshot>;
     type Awaited<S: Store<L, K>> = S::Deciding;
 
+    const IS_OBSERVED: bool = true;
+
     #[inline]
     fn ask<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
         &self,
@@ -130,6 +149,14 @@ impl<L: Limit, K: Key> Operation<L, K> for Check {
         verdict: Self::Answered,
     ) -> Decision {
         limit.decision_of(&verdict.snapshot)
+    }
+
+    fn cost(&self) -> u32 {
+        self.cost
+    }
+
+    fn verdict(verdict: &Self::Answered) -> Option<&Verdict<L::Snapshot>> {
+        Some(verdict)
     }
 }
 
@@ -202,6 +229,8 @@ impl<L: Limit, K: Key> Operation<L, K> for Debit {
     type Answered = ();
     type Awaited<S: Store<L, K>> = S::Writing;
 
+    const IS_OBSERVED: bool = true;
+
     fn ask<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
         &self,
         store: &S,
@@ -222,6 +251,10 @@ impl<L: Limit, K: Key> Operation<L, K> for Debit {
 
     fn tell<S: Store<L, K>, Q: AsKey<K> + ?Sized>(&self, _store: &S, _limit: &L, _key: &Q, (): ()) {
     }
+
+    fn cost(&self) -> u32 {
+        self.units
+    }
 }
 
 impl<L: Limit, K: Key> Operation<L, K> for TakeHold {
@@ -229,6 +262,8 @@ impl<L: Limit, K: Key> Operation<L, K> for TakeHold {
     type Told = Result<Hold, Box<Decision>>;
     type Answered = Verdict<L::Snapshot>;
     type Awaited<S: Store<L, K>> = S::Deciding;
+
+    const IS_OBSERVED: bool = true;
 
     fn ask<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
         &self,
@@ -261,6 +296,14 @@ impl<L: Limit, K: Key> Operation<L, K> for TakeHold {
         let (limit, store, key) = (limit.clone(), store.clone(), key.to_owned());
         let held = (verdict.snapshot, self.cost);
         Ok(Hold::new(limit, store, key, held, EndsWhen::Settled))
+    }
+
+    fn cost(&self) -> u32 {
+        self.cost
+    }
+
+    fn verdict(verdict: &Self::Answered) -> Option<&Verdict<L::Snapshot>> {
+        Some(verdict)
     }
 }
 

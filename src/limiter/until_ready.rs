@@ -2,7 +2,7 @@
 
 use std::{any::type_name, time::Duration};
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::{
     choice::Choose,
@@ -10,15 +10,16 @@ use crate::{
     error::{StoreError, StoreErrorKind},
     key::Key,
     limit::Limit,
-    store::{AsKey, Store},
+    observe::Watch,
+    store::{AsKey, Store, Verdict},
 };
 
-use super::{RateLimiter, gives_back_what_it_takes, lines::LineOf};
+use super::{RateLimiter, gives_back_what_it_takes, lines::LineOf, observe::Observation};
 
 /// How long until the next attempt where nobody knows when there is room.
 const UNKNOWN_WAIT: Duration = Duration::from_millis(20);
 
-impl<C: Choose<()>, S> RateLimiter<C, S> {
+impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
     /// Waits until the cost is admitted, and charges it; what it returns is admitted.
     ///
     /// First come, first served: in this process those who wait for one key wait in one line, over
@@ -34,6 +35,8 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
     /// turn at once. One that was admitted and sleeps its delay off gives its turn back where a
     /// [queue](crate::algorithm::LeakyBucketQueue) can. A key for which nobody waits takes no
     /// memory.
+    ///
+    /// An [observer](Self::observe) is told at the end, once.
     ///
     /// It sleeps by tokio's timer, so it is there with the features `layer` and `redis`, and panics
     /// outside of a tokio runtime with time if it has to wait. The timer is good to a millisecond:
@@ -70,13 +73,69 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
         K: Key,
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
+        W: Watch<K>,
     {
         const { gives_back_what_it_takes::<C::Limit>() };
+        let since = (!W::IS_SILENT).then(Instant::now);
+        let (answer, mut has_waited) = self.last_answer(key, cost).await;
+        let limit = self.algorithm.limit(&answer.choice);
+        let decided = answer.verdict.map(|verdict| {
+            let decision = limit.decision_of(&verdict.snapshot);
+            (verdict, decision)
+        });
+        if let Ok((admission, decision)) = &decided
+            && admission.admitted
+            && !decision.delay().is_zero()
+        {
+            let mut turn = Turn {
+                limit,
+                store: &self.store,
+                key: key.to_owned(),
+                admission: &admission.snapshot,
+                cost,
+                is_over: false,
+            };
+            sleep(decision.delay()).await;
+            turn.is_over = true;
+            has_waited = true;
+        }
+        if !W::IS_SILENT {
+            let answered = decided.as_ref().map(|(verdict, _)| Some(verdict));
+            let waited = since.filter(|_| has_waited).map(|since| since.elapsed());
+            let observation = Observation {
+                limit,
+                key,
+                cost,
+                answered,
+                store_time: answer.store_time,
+                waited,
+            };
+            observation.tell(&self.observer);
+        }
+        match decided? {
+            (verdict, decision) if verdict.admitted => Ok(decision),
+            (_, decision) => Err(never_fits(cost, &decision)),
+        }
+    }
+
+    /// Asks until the cost is admitted, never fits, or cannot be decided about; and says whether it
+    /// has waited for it.
+    async fn last_answer<K, Q>(
+        &self,
+        key: &Q,
+        cost: u32,
+    ) -> (LastAnswer<C::Choice, <C::Limit as Limit>::Snapshot>, bool)
+    where
+        K: Key,
+        Q: AsKey<K> + ?Sized,
+        S: Store<C::Limit, K>,
+        W: Watch<K>,
+    {
         let line = self.line(key);
         let mut wait = None;
         if line.is_empty() {
-            match self.attempt(key, cost).await? {
-                Ok(admission) => return Ok(admission.at_its_turn().await),
+            match self.attempt(key, cost).await {
+                Ok(answer) => return (answer, false),
                 Err(refused_for) => wait = Some(refused_for),
             }
         }
@@ -89,11 +148,8 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
             if let Some(wait) = wait {
                 sleep(wait).await;
             }
-            match self.attempt(key, cost).await? {
-                Ok(admission) => {
-                    drop(place);
-                    return Ok(admission.at_its_turn().await);
-                }
+            match self.attempt(key, cost).await {
+                Ok(answer) => return (answer, true),
                 Err(refused_for) => wait = Some(refused_for),
             }
         }
@@ -117,69 +173,61 @@ impl<C: Choose<()>, S> RateLimiter<C, S> {
         &self,
         key: &Q,
         cost: u32,
-    ) -> Result<Result<Admission<'_, C, S, K>, Duration>, StoreError>
+    ) -> Result<LastAnswer<C::Choice, <C::Limit as Limit>::Snapshot>, Duration>
     where
         K: Key,
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
+        W: Watch<K>,
     {
         let choice = self.algorithm.choose(&());
         let limit = self.algorithm.limit(&choice);
-        let verdict = self.store.decide(limit, key, cost).wait().await?;
-        let decision = limit.decision_of(&verdict.snapshot);
-        if verdict.admitted {
-            let delayed = (!decision.delay().is_zero()).then(|| Delayed {
-                limiter: self,
-                choice,
-                key: key.to_owned(),
-                snapshot: verdict.snapshot,
-                cost,
-                is_over: false,
-            });
-            return Ok(Ok(Admission { decision, delayed }));
+        let stopwatch = self.observer.start();
+        let verdict = self.store.decide(limit, key, cost).wait().await;
+        let store_time = W::elapsed(&stopwatch);
+        if let Ok(refused) = verdict.as_ref()
+            && !refused.admitted
+        {
+            let decision = limit.decision_of(&refused.snapshot);
+            if !decision.never_fits() {
+                return Err(decision.retry_after().unwrap_or(UNKNOWN_WAIT));
+            }
         }
-        if decision.never_fits() {
-            let (policy, limit) = (decision.policy(), decision.limit());
-            let why =
-                format!("a cost of {cost} is more than {policy:?} ever lets through, {limit}");
-            return Err(StoreError::new(StoreErrorKind::InvalidInput, why));
-        }
-        Ok(Err(decision.retry_after().unwrap_or(UNKNOWN_WAIT)))
+        Ok(LastAnswer {
+            choice,
+            verdict,
+            store_time,
+        })
     }
 }
 
-struct Admission<'a, C: Choose<()>, S: Store<C::Limit, K>, K: Key> {
-    decision: Decision,
-    delayed: Option<Delayed<'a, C, S, K>>,
+/// The answer that ends the wait.
+struct LastAnswer<Choice, Snapshot> {
+    choice: Choice,
+    verdict: Result<Verdict<Snapshot>, StoreError>,
+    store_time: Option<Duration>,
 }
 
-impl<C: Choose<()>, S: Store<C::Limit, K>, K: Key> Admission<'_, C, S, K> {
-    async fn at_its_turn(self) -> Decision {
-        let Self { decision, delayed } = self;
-        if let Some(mut delayed) = delayed {
-            sleep(decision.delay()).await;
-            delayed.is_over = true;
-        }
-        decision
-    }
+fn never_fits(cost: u32, decision: &Decision) -> StoreError {
+    let (policy, limit) = (decision.policy(), decision.limit());
+    let why = format!("a cost of {cost} is more than {policy:?} ever lets through, {limit}");
+    StoreError::new(StoreErrorKind::InvalidInput, why)
 }
 
 /// An admission whose turn is still to come; if it is dropped before, the turn is given back.
-struct Delayed<'a, C: Choose<()>, S: Store<C::Limit, K>, K: Key> {
-    limiter: &'a RateLimiter<C, S>,
-    choice: C::Choice,
+struct Turn<'a, L: Limit, S: Store<L, K>, K: Key> {
+    limit: &'a L,
+    store: &'a S,
     key: K,
-    snapshot: <C::Limit as Limit>::Snapshot,
+    admission: &'a L::Snapshot,
     cost: u32,
     is_over: bool,
 }
 
-impl<C: Choose<()>, S: Store<C::Limit, K>, K: Key> Drop for Delayed<'_, C, S, K> {
+impl<L: Limit, S: Store<L, K>, K: Key> Drop for Turn<'_, L, S, K> {
     fn drop(&mut self) {
         if !self.is_over {
-            let limit = self.limiter.algorithm.limit(&self.choice);
-            let store = &self.limiter.store;
-            store.withdraw(limit, &self.key, &self.snapshot, self.cost);
+            (self.store).withdraw(self.limit, &self.key, self.admission, self.cost);
         }
     }
 }

@@ -1,13 +1,14 @@
-//! What an observer is told about one request.
+//! What an observer is told about one request, or one call of a limiter.
 
-use std::{fmt, time::Duration};
+use std::{cell::OnceCell, fmt, time::Duration};
 
 use crate::{
     decision::{Decision, PolicyDecision},
     error::StoreError,
 };
 
-/// What became of a request; the [table](super) has them all.
+/// What became of a request, or of a call of a [limiter](crate::RateLimiter::observe); the
+/// [tables](super) have them all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Outcome {
@@ -32,12 +33,15 @@ pub enum Outcome {
     Rejected,
     /// The store could not decide about it.
     StoreError,
+    /// Units were charged whether they fitted or not, by
+    /// [`RateLimiter::debit`](crate::RateLimiter::debit): nothing was decided.
+    Debited,
 }
 
 impl Outcome {
     /// All of them, in the order of the enum.
     #[cfg(feature = "metrics")]
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::Admitted,
         Self::Refused,
         Self::ShadowRefused,
@@ -46,6 +50,7 @@ impl Outcome {
         Self::NoKey,
         Self::Rejected,
         Self::StoreError,
+        Self::Debited,
     ];
 
     /// Its name in metrics and logs: `admitted`, `no_key` and so on.
@@ -59,6 +64,7 @@ impl Outcome {
             Self::NoKey => "no_key",
             Self::Rejected => "rejected",
             Self::StoreError => "store_error",
+            Self::Debited => "debited",
         }
     }
 }
@@ -72,20 +78,67 @@ impl fmt::Display for Outcome {
 /// Tells of each policy in shadow, and whether it would have refused.
 pub(crate) type TellShadows<'a> = dyn Fn(&mut dyn FnMut(PolicyDecision, bool)) + 'a;
 
-/// What became of one request, for an [`Observe`](super::Observe).
+/// What was asked of the store: of a request the key, of a limiter's call [more](OfCall).
+pub(crate) trait Asked<K> {
+    fn key(&self) -> &K;
+
+    fn waited(&self) -> Option<Duration> {
+        None
+    }
+}
+
+impl<K> Asked<K> for K {
+    #[inline]
+    fn key(&self) -> &K {
+        self
+    }
+}
+
+/// What a limiter's call has asked. Its key was named in a borrowed form: it is copied when
+/// somebody asks for it, and once.
+pub(crate) struct OfCall<'a, Q: ?Sized, K> {
+    named: &'a Q,
+    key: OnceCell<K>,
+    waited: Option<Duration>,
+}
+
+impl<'a, Q: ?Sized, K> OfCall<'a, Q, K> {
+    pub(crate) fn new(named: &'a Q, waited: Option<Duration>) -> Self {
+        Self {
+            named,
+            key: OnceCell::new(),
+            waited,
+        }
+    }
+}
+
+impl<Q: ToOwned<Owned = K> + ?Sized, K> Asked<K> for OfCall<'_, Q, K> {
+    fn key(&self) -> &K {
+        self.key.get_or_init(|| self.named.to_owned())
+    }
+
+    fn waited(&self) -> Option<Duration> {
+        self.waited
+    }
+}
+
+/// What became of one request, or of one call of a limiter, for an [`Observe`](super::Observe).
 ///
-/// `K` is the type of the layer's keys: that of [`PeerIp`](crate::key::PeerIp) is an `IpAddr`, that
-/// of an [`EachOf`](crate::EachOf) of extractors is `EachOf<(Option<A>, Option<B>)>`.
+/// `K` is the type of the keys: that of [`PeerIp`](crate::key::PeerIp) is an `IpAddr`, that of an
+/// [`EachOf`](crate::EachOf) of extractors is `EachOf<(Option<A>, Option<B>)>`. A limiter that is
+/// asked for `"bob"` has keys of type `String`.
 #[derive(Clone, Copy)]
 pub struct Event<'a, K> {
     pub(crate) outcome: Outcome,
     pub(crate) cost: u32,
-    pub(crate) key: Option<&'a K>,
+    /// `None` where no store was asked.
+    pub(crate) asked: Option<&'a dyn Asked<K>>,
     pub(crate) decision: Option<&'a dyn Fn() -> Decision>,
     pub(crate) shadows: Option<&'a TellShadows<'a>>,
     pub(crate) error: Option<&'a StoreError>,
     pub(crate) passes: bool,
-    /// Whether an admitted request is delayed: known without working out the decision.
+    /// Whether it is admitted, and is delayed or has waited: known without working out the
+    /// decision.
     pub(crate) is_delayed: bool,
     pub(crate) store_time: Option<Duration>,
 }
@@ -96,7 +149,7 @@ impl<'a, K> Event<'a, K> {
         Self {
             outcome,
             cost: 0,
-            key: None,
+            asked: None,
             decision: None,
             shadows: None,
             error: None,
@@ -114,18 +167,19 @@ impl<'a, K> Event<'a, K> {
         }
     }
 
-    /// What became of the request.
+    /// What became of it.
     pub fn outcome(&self) -> Outcome {
         self.outcome
     }
 
-    /// Whether the request goes on to the inner service; if not, the layer answers it.
+    /// Whether the request goes on to the inner service; if not, the layer answers it. Of a
+    /// limiter's call: whether it was charged.
     pub fn passes(&self) -> bool {
         self.passes
     }
 
-    /// What the request costs, in units; it was charged if the outcome is
-    /// [`Admitted`](Outcome::Admitted). 0 where no store was asked.
+    /// What it costs, in units; it was charged if the outcome is [`Admitted`](Outcome::Admitted) or
+    /// [`Debited`](Outcome::Debited). 0 where no store was asked.
     pub fn cost(&self) -> u32 {
         self.cost
     }
@@ -135,8 +189,10 @@ impl<'a, K> Event<'a, K> {
     /// Anybody can choose what is in a header field: escape it before it goes into a line of a log,
     /// and never make a metric's label of it. The `Debug` and `Display` forms of
     /// [`HeaderKey`](crate::key::HeaderKey) show no more than four bytes of a value.
+    ///
+    /// The key of a limiter's call is a copy, which is made when it is first asked for.
     pub fn key(&self) -> Option<&'a K> {
-        self.key
+        self.asked.map(Asked::key)
     }
 
     /// What was decided, of each policy: what is left, the wait of a refused request, the delay of
@@ -149,10 +205,12 @@ impl<'a, K> Event<'a, K> {
     }
 
     /// The wait of a request that is over its limit, or the delay of one that is admitted and has
-    /// any. What is known to be none is not worked out: a division of most decisions.
+    /// any, or how long it has waited. What is known to be none is not worked out: a division of
+    /// most decisions.
+    #[cfg(any(feature = "local", feature = "redis", feature = "metrics"))]
     pub(super) fn wait(&self, decision: &Decision) -> Option<Duration> {
         match decision.is_admitted() {
-            true => self.is_delayed.then(|| decision.delay()),
+            true => (self.is_delayed).then(|| self.waited().unwrap_or_else(|| decision.delay())),
             false => decision.retry_after(),
         }
     }
@@ -206,8 +264,17 @@ impl<'a, K> Event<'a, K> {
 
     /// How long the store took to answer; `None` where it was not asked, or where the observer does
     /// not [want to know](super::Observe::times_store).
+    ///
+    /// Of a call that [waits](Self::waited) it is the time of the last answer.
     pub fn store_time(&self) -> Option<Duration> {
         self.store_time
+    }
+
+    /// How long `RateLimiter::until_ready` has waited: in line, for room, and for its
+    /// [turn](Decision::delay). `None` where nothing waited, as in a layer, which tells of a
+    /// request before its delay.
+    pub fn waited(&self) -> Option<Duration> {
+        self.asked.and_then(Asked::waited)
     }
 }
 
@@ -217,10 +284,11 @@ impl<K: fmt::Debug> fmt::Debug for Event<'_, K> {
             .field("outcome", &self.outcome)
             .field("passes", &self.passes)
             .field("cost", &self.cost)
-            .field("key", &self.key)
+            .field("key", &self.key())
             .field("decision", &self.decision())
             .field("error", &self.error)
             .field("store_time", &self.store_time)
+            .field("waited", &self.waited())
             .finish()
     }
 }

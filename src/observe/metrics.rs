@@ -1,4 +1,4 @@
-//! Counters and histograms of what became of requests, for the crate `metrics`.
+//! Counters and histograms of what became of requests and of calls, for the crate `metrics`.
 
 use std::{
     fmt,
@@ -36,15 +36,15 @@ const DEGRADED_REFUSED: usize = 4;
 /// The label value of policies beyond those that have counters of their own.
 const OTHER: &str = "_OTHER";
 
-/// Counts what becomes of requests, for the recorder of the crate `metrics`: Prometheus, StatsD,
-/// OpenTelemetry and others have one.
+/// Counts what becomes of requests and of calls, for the recorder of the crate `metrics`:
+/// Prometheus, StatsD, OpenTelemetry and others have one.
 ///
 /// | name | kind | unit | labels | what |
 /// |---|---|---|---|---|
-/// | `tollgate.requests` | counter | requests | `limit`, `outcome` | what became of each request, by the [name](Outcome::name) of its outcome |
-/// | `tollgate.units` | counter | units | `limit`, `outcome` | the cost of each request that was decided about, by what was decided |
+/// | `tollgate.requests` | counter | requests | `limit`, `outcome` | what became of each request of a layer, or each call of a limiter, by the [name](Outcome::name) of its outcome |
+/// | `tollgate.units` | counter | units | `limit`, `outcome` | the cost of each request that was decided about, by what was decided; and what was `debited` |
 /// | `tollgate.policy.requests` | counter | requests | `limit`, `policy`, `outcome` | requests that were charged to a policy (`admitted`), and those that it refused (`refused`) or would have, were it enforced (`shadow_refused`); of a tuple each member counts, those in [shadow](crate::algorithm::Shadow) too |
-/// | `tollgate.wait.duration` | histogram | seconds | `limit`, `outcome` | the delay of requests that are admitted and delayed, and the wait of those that are over their limit, if there is one |
+/// | `tollgate.wait.duration` | histogram | seconds | `limit`, `outcome` | the delay of requests that are admitted and delayed, how long `until_ready` has waited, and the wait of those that are over their limit, if there is one |
 /// | `tollgate.store.duration` | histogram | seconds | `limit` | how long the store took to decide; [if asked for](Self::store_duration) |
 ///
 /// Prometheus writes `_` for `.`: `tollgate_requests{limit="api",outcome="refused"}`.
@@ -100,6 +100,7 @@ struct Handles {
     requests: [Counter; Outcome::ALL.len()],
     /// One for each of [`DECIDED`].
     decided: [Decided; DECIDED.len()],
+    debited_units: Counter,
     policies: Policies,
 }
 
@@ -110,9 +111,10 @@ struct Decided {
 }
 
 impl Metrics {
-    /// Counts the requests of a layer, with this value of the label `limit`.
+    /// Counts the requests of a layer, or the calls of a limiter, with this value of the label
+    /// `limit`.
     ///
-    /// Layers that are made with one name are counted together.
+    /// Those that are made with one name are counted together.
     pub fn new(limit: impl Into<String>) -> Self {
         describe();
         let limit = limit.into();
@@ -122,6 +124,7 @@ impl Metrics {
         let handles = Handles {
             requests,
             decided: DECIDED.map(|outcome| Decided::of(&limit, outcome)),
+            debited_units: units(&limit, Outcome::Debited.name()),
             policies: Policies::default(),
             limit,
         };
@@ -165,6 +168,10 @@ impl<K> Observe<K> for Metrics {
             Outcome::Refused => REFUSED,
             Outcome::ShadowRefused => SHADOW_REFUSED,
             Outcome::Degraded => degraded(event),
+            Outcome::Debited => {
+                handles.debited_units.increment(event.cost().into());
+                return self.record_store_time(event);
+            }
             _ => return self.record_store_time(event),
         };
         let decided = &handles.decided[which];
@@ -242,12 +249,15 @@ impl Handles {
 
 impl Decided {
     fn of(limit: &str, outcome: &'static str) -> Self {
-        let limit = limit.to_owned();
         Self {
-            units: counter!(UNITS, "limit" => limit.clone(), "outcome" => outcome),
-            wait: histogram!(WAIT, "limit" => limit, "outcome" => outcome),
+            units: units(limit, outcome),
+            wait: histogram!(WAIT, "limit" => limit.to_owned(), "outcome" => outcome),
         }
     }
+}
+
+fn units(limit: &str, outcome: &'static str) -> Counter {
+    counter!(UNITS, "limit" => limit.to_owned(), "outcome" => outcome)
 }
 
 fn describe() {

@@ -1,4 +1,4 @@
-//! What operators see: one event for each request of a layer.
+//! What operators see: one event for each request of a layer, and for each call of a limiter.
 //!
 //! [`RateLimitLayer::observe`](crate::RateLimitLayer::observe) takes an observer. It sees each
 //! request once, when it is known what becomes of it:
@@ -15,6 +15,23 @@
 //! | `store_error` | could not be decided about: 503 or 500, or it [passes](Event::passes) | yes | no |
 //!
 //! A request whose caller goes away while a remote store decides is not seen.
+//!
+//! # Calls of a limiter
+//!
+//! [`RateLimiter::observe`](crate::RateLimiter::observe) takes an observer, too, and says which of
+//! its calls are told. A layer and its [limiter](crate::RateLimitLayer::limiter) have an observer
+//! each. Of these outcomes a limiter has:
+//!
+//! | [outcome](Outcome) | the call | key | decision |
+//! |---|---|---|---|
+//! | `admitted` | was charged, or holds its cost | yes | yes |
+//! | `refused` | is over its limit | yes | yes |
+//! | `debited` | was charged by [`debit`](crate::RateLimiter::debit), whether it fitted or not | yes | no |
+//! | `store_error` | could not be decided about, or not be written | yes | no |
+//!
+//! It never has the others: nothing of it is exempt or without a key, and only a layer is rehearsed
+//! or has a limiter for outages. Policies [in shadow](crate::algorithm::Shadow) are
+//! [told](Event::describe_shadows) of both.
 //!
 //! # Ready-made
 //!
@@ -33,13 +50,14 @@
 //! request's task: the request is neither passed on nor answered, and what was charged stays
 //! charged. What is [held](crate::Hold) ends as if the caller had hung up: a place [in
 //! flight](crate::algorithm::InFlight) is given back, and so is a turn in a queue. Other requests
-//! notice nothing.
+//! notice nothing. A limiter's observer runs in the task of the call, and [its
+//! panic](crate::RateLimiter::observe) goes on to that.
 //!
 //! # What it costs
 //!
 //! Nothing where no observer is set. The decision is worked out only if it is
-//! [asked for](Event::decision), and the store's time is measured only for an observer that
-//! [wants it](Observe::times_store).
+//! [asked for](Event::decision), the key of a limiter's call is copied only then, and the store's
+//! time is measured only for an observer that [wants it](Observe::times_store).
 //!
 //! # Example: refusals of each policy
 //!
@@ -85,14 +103,15 @@ mod trace;
 mod usage;
 mod watch;
 
+#[cfg(any(feature = "local", feature = "redis"))]
+pub use self::trace::Trace;
 pub use self::{
     event::{Event, Outcome},
     observer::Observe,
     watch::{Observed, Silent},
 };
-#[cfg(any(feature = "local", feature = "redis"))]
-pub use self::trace::Trace;
 #[cfg(feature = "metrics")]
 pub use self::{metrics::Metrics, usage::StoreUsage};
+pub(crate) use event::OfCall;
 #[doc(hidden)]
 pub use watch::Watch;

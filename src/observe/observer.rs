@@ -1,8 +1,9 @@
-//! Who sees what became of each request.
+//! Who sees what became of each request, and of each call of a limiter.
 
 use super::Event;
 
-/// Sees what became of each request of a [layer](crate::RateLimitLayer::observe), once.
+/// Sees what became of each request of a [layer](crate::RateLimitLayer::observe), or of each call
+/// of a [limiter](crate::RateLimiter::observe), once.
 ///
 /// A closure `|event: &Event<'_, K>| ..` is one; so is a pair of observers.
 ///
@@ -40,22 +41,23 @@ use super::Event;
 ///
 /// # What an implementor must and must not do
 ///
-/// - It must be cheap to clone, and its clones must share what they count: each clone of a layer
-///   and each service has one.
-/// - It must not block or take long: it runs in the request's task. It may use a limiter of the
-///   same store, as no lock is held.
-/// - If it panics, the request's task does: see [above](super).
+/// - It must be cheap to clone, and its clones must share what they count: each clone of a layer,
+///   of a limiter and each service has one.
+/// - It must not block or take long: it runs in the task of the request or the call. It may use a
+///   limiter of the same store, as no lock is held.
+/// - If it panics, that task does: see [above](super).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not observe requests whose keys are of type `{K}`",
     label = "not an observer of requests with keys of type `{K}`",
     note = "use a closure that names this type, `|event: &tollgate::observe::Event<'_, {K}>| ..`, or implement `tollgate::observe::Observe<{K}>`"
 )]
 pub trait Observe<K> {
-    /// Sees what became of a request.
+    /// Sees what became of a request, or of a call.
     fn observe(&self, event: &Event<'_, K>);
 
     /// Whether the time that the store takes is measured, which reads the monotonic clock twice for
-    /// each request. By default it is not.
+    /// each request or call. By default it is not. On a platform without that clock, as
+    /// `wasm32-unknown-unknown`, reading it panics.
     fn times_store(&self) -> bool {
         false
     }

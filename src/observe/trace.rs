@@ -1,4 +1,4 @@
-//! What became of requests, in the spans and the log of `tracing`.
+//! What became of requests and of calls, in the spans and the log of `tracing`.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -20,14 +20,15 @@ const MAX_KEYS: usize = 1_000;
 /// A key is cut off after so many characters.
 const MAX_KEY_LEN: usize = 200;
 
-/// Tells the current span what became of its request, and logs a refusal at most once for each key
-/// and minute.
+/// Tells the current span what became of its request or its call, and logs a refusal at most once
+/// for each key and minute.
 ///
 /// - **Span**: these fields are recorded if the span that is current declares them (as
 ///   [`tracing::field::Empty`](https://docs.rs/tracing/latest/tracing/field/struct.Empty.html)):
 ///   `tollgate.outcome`, `tollgate.passes`, `tollgate.cost`, `tollgate.key`, and of what was
 ///   decided `tollgate.policy` (the one that binds), `tollgate.remaining`, and
-///   `tollgate.wait_seconds`, the wait of a refused request or the delay of an admitted one.
+///   `tollgate.wait_seconds`: the wait of a refused request, the delay of an admitted one, or how
+///   long a call [has waited](Event::waited).
 /// - **Log**: an event named `observe.refused`, at level `info`, with target `tollgate::observe`
 ///   and the fields `key`, `policy`, `outcome`, `cost`, `wait_seconds` and `not_logged`: how many
 ///   refusals, of all keys, were left out since the last line. The outcome is `refused`,

@@ -1,17 +1,17 @@
-//! What a layer does for its observer, or leaves out where it has none.
+//! What is done for an observer, or left out where there is none.
 
 use std::time::{Duration, Instant};
 
 use super::{Event, Observe};
 
-/// What a layer asks of its observer, if it has one.
+/// What a layer or a limiter asks of its observer, if it has one.
 #[doc(hidden)]
 pub trait Watch<K> {
     /// Whether nobody observes, so that no event is made.
     const IS_SILENT: bool;
 
     /// Since when the store decides, if that is measured.
-    type Stopwatch: Send + 'static;
+    type Stopwatch: Default + Send + 'static;
 
     /// Starts to measure, if it is wanted.
     fn start(&self) -> Self::Stopwatch;
@@ -23,7 +23,7 @@ pub trait Watch<K> {
     fn tell(&self, event: &Event<'_, K>);
 }
 
-/// Nobody observes the requests: the default.
+/// Nobody observes: the default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Silent;
 
@@ -44,7 +44,7 @@ impl<K> Watch<K> for Silent {
     fn tell(&self, _event: &Event<'_, K>) {}
 }
 
-/// An observer sees each request.
+/// An observer sees each request of a layer, or each call of a limiter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Observed<O>(pub(crate) O);
 

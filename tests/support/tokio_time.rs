@@ -1,5 +1,7 @@
 //! A store that goes by tokio's time, and a bucket whose requests wait for it.
 
+#![allow(dead_code, reason = "each test uses a part of it")]
+
 use std::time::Duration;
 
 use tokio::time::Instant;

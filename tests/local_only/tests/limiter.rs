@@ -1,11 +1,16 @@
-//! `RateLimiter` and `LocalStore` with the feature `local` alone, and without a runtime.
+//! `RateLimiter`, its observer and `LocalStore` with the feature `local` alone, and without a
+//! runtime.
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use tollgate::{
     Decision, LocalRateLimiter, Quota, RateLimiter, Timestamp,
     algorithm::{FixedWindow, TokenBucket},
     clock::ManualClock,
+    observe::{Event, Trace},
     store::LocalStore,
 };
 
@@ -41,4 +46,19 @@ fn the_machine_s_clock_and_further_algorithms_are_there() {
     assert!(limiter.check(&7).now().is_admitted());
     limiter.reset(&7).now();
     assert_eq!(limiter.peek(&7).now().remaining(), 2);
+}
+
+#[test]
+fn an_observer_needs_no_layer() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&seen);
+    let observer = move |event: &Event<'_, String>| {
+        told.lock().unwrap().push(event.outcome().name());
+    };
+    let daily = FixedWindow::new(Quota::per_day(1));
+    let limiter = RateLimiter::new(daily, LocalStore::new()).observe((Trace::new(), observer));
+    limiter.check("bob").now();
+    limiter.check("bob").now();
+    limiter.debit("bob", 1).now();
+    assert_eq!(*seen.lock().unwrap(), ["admitted", "refused", "debited"]);
 }

@@ -1,4 +1,5 @@
-//! What the observer of a layer sees while its Redis server lives, and once that is dead.
+//! What the observer of a layer or a limiter sees while its Redis server lives, and once that is
+//! dead.
 
 mod traffic;
 
@@ -13,7 +14,7 @@ use http::{Request, Response};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use tollgate::{
     OnStoreError, Quota, RateLimitLayer, RateLimiter, StoreErrorKind,
-    algorithm::FixedWindow,
+    algorithm::{FixedWindow, Gcra},
     key::from_fn,
     observe::{Event, Metrics, Observe, Outcome},
 };
@@ -22,7 +23,7 @@ use tower::{Layer, ServiceExt, service_fn};
 
 use traffic::{DEADLINE, store};
 
-/// Writes down what became of each request, whose it was, why, and what the store took.
+/// Writes down what became of each request or call, whose it was, why, and what the store took.
 #[derive(Clone, Default)]
 struct Seen(Arc<Mutex<Vec<Line>>>);
 
@@ -76,6 +77,48 @@ async fn each_request_is_seen_once_while_the_server_lives_and_when_it_is_killed(
             (Outcome::Refused, seven, None),
             (Outcome::StoreError, eight, down),
             (Outcome::StoreError, eight, down),
+        ]
+    );
+    let took = |line: &Line| line.3 > Duration::ZERO && line.3 < 20 * DEADLINE;
+    assert!(seen.iter().all(took), "{seen:?}");
+}
+
+#[tokio::test]
+async fn each_call_is_seen_once_while_the_server_lives_and_when_it_is_killed() {
+    let server = Server::start().await;
+    let seen = Seen::default();
+    let one_at_a_time = Gcra::new(Quota::per_second(20)).burst(1).settled();
+    let limiter = RateLimiter::new(one_at_a_time, store(server.client().await));
+    let limiter = limiter.observe(seen.clone());
+    assert!(limiter.check(&7).await.unwrap().is_admitted());
+    // Refused while it waits, which is not told.
+    limiter.until_ready(&7, 1).await.unwrap();
+    let hold = limiter.hold(&8, 1).await.unwrap().unwrap();
+    assert!(limiter.hold(&8, 1).await.unwrap().is_err());
+    hold.settle(0).await.unwrap();
+    limiter.debit(&9, 5).await.unwrap();
+    limiter.peek(&9).await.unwrap();
+    limiter.refund(&9, 5).await.unwrap();
+    limiter.reset(&9).await.unwrap();
+    server.kill();
+    limiter.check(&7).await.unwrap_err();
+    limiter.debit(&7, 1).await.unwrap_err();
+    limiter.until_ready(&7, 1).await.unwrap_err();
+    limiter.peek(&7).await.unwrap_err();
+    let seen = seen.0.lock().unwrap();
+    let told: Vec<_> = seen.iter().map(|line| (line.0, line.1, line.2)).collect();
+    let down = Some(StoreErrorKind::Unavailable);
+    assert_eq!(
+        told,
+        [
+            (Outcome::Admitted, Some(7), None),
+            (Outcome::Admitted, Some(7), None),
+            (Outcome::Admitted, Some(8), None),
+            (Outcome::Refused, Some(8), None),
+            (Outcome::Debited, Some(9), None),
+            (Outcome::StoreError, Some(7), down),
+            (Outcome::StoreError, Some(7), down),
+            (Outcome::StoreError, Some(7), down),
         ]
     );
     let took = |line: &Line| line.3 > Duration::ZERO && line.3 < 20 * DEADLINE;

@@ -1,0 +1,115 @@
+//! What the observer of a limiter is told.
+
+use std::time::Duration;
+
+use crate::{
+    decision::{Decision, PolicyDecision},
+    error::StoreError,
+    key::Key,
+    limit::Limit,
+    observe::{Event, Observed, OfCall, Outcome, Watch},
+    store::{AsKey, Verdict},
+};
+
+use super::RateLimiter;
+
+impl<A, S, W> RateLimiter<A, S, W> {
+    /// Tells this observer, once for each call that charges or would have, what became of it.
+    ///
+    /// See [`observe`](crate::observe): it is a closure that names the type of the key, or an
+    /// [`Observe`](crate::observe::Observe). It replaces the one before; take a tuple for two.
+    /// Clones share it. Without this setter nothing is told, and nothing is paid for it.
+    ///
+    /// | call | is told | outcome |
+    /// |---|---|---|
+    /// | [`check`](Self::check), [`check_cost`](Self::check_cost) | when it is decided | `admitted`, `refused`, `store_error` |
+    /// | [`hold`](Self::hold) | when the cost is held, or refused; not when it is settled | `admitted`, `refused`, `store_error` |
+    /// | `until_ready` | at its end, with how long it [has waited](crate::observe::Event::waited); its attempts are not told | `admitted`, `store_error`; `refused` if the cost never fits |
+    /// | [`debit`](Self::debit) | when the units are charged | `debited`, `store_error` |
+    /// | [`peek`](Self::peek), [`refund`](Self::refund), [`reset`](Self::reset) | never | |
+    ///
+    /// A call with [`.now()`](super::Call::now) is told as one that is awaited. One that is dropped
+    /// before it is ready is not told, though the store may have charged it.
+    ///
+    /// The observer is called in the task of the call, right before that returns; no lock is held,
+    /// and nobody waits in line behind it. If it panics, so does the call: what was charged stays
+    /// charged, and what is [held](crate::Hold) ends as if the hold were dropped.
+    ///
+    /// # Example: what a metered service is asked, and by whom
+    ///
+    /// ```
+    /// use std::sync::{Arc, Mutex};
+    /// use tollgate::{Quota, RateLimiter};
+    /// use tollgate::{algorithm::FixedWindow, observe::Event, store::LocalStore};
+    ///
+    /// let log = Arc::new(Mutex::new(Vec::new()));
+    /// let seen = Arc::clone(&log);
+    /// let daily = FixedWindow::new(Quota::per_day(10));
+    /// let limiter = RateLimiter::new(daily, LocalStore::new())
+    ///     .observe(move |event: &Event<'_, String>| {
+    ///         let caller = event.key().map_or("nobody", String::as_str);
+    ///         let line = format!("{} of {caller}: {}", event.cost(), event.outcome());
+    ///         seen.lock().unwrap().push(line);
+    ///     });
+    /// limiter.check_cost("bob", 8).now();
+    /// limiter.check_cost("bob", 8).now();
+    /// limiter.debit("bob", 8).now();
+    /// assert_eq!(*log.lock().unwrap(), ["8 of bob: admitted", "8 of bob: refused", "8 of bob: debited"]);
+    /// ```
+    pub fn observe<O>(self, observer: O) -> RateLimiter<A, S, Observed<O>> {
+        RateLimiter {
+            algorithm: self.algorithm,
+            store: self.store,
+            observer: Observed(observer),
+        }
+    }
+}
+
+/// One call, for an observer.
+pub(super) struct Observation<'a, L: Limit, Q: ?Sized> {
+    pub(super) limit: &'a L,
+    pub(super) key: &'a Q,
+    pub(super) cost: u32,
+    /// What was decided, or `None` where units were charged whether they fitted or not.
+    pub(super) answered: Result<Option<&'a Verdict<L::Snapshot>>, &'a StoreError>,
+    pub(super) store_time: Option<Duration>,
+    pub(super) waited: Option<Duration>,
+}
+
+impl<L: Limit, Q: ?Sized> Observation<'_, L, Q> {
+    pub(super) fn tell<K: Key, W: Watch<K>>(&self, observer: &W)
+    where
+        Q: AsKey<K>,
+    {
+        let limit = self.limit;
+        let outcome = match self.answered {
+            Ok(Some(verdict)) if verdict.admitted => Outcome::Admitted,
+            Ok(Some(_)) => Outcome::Refused,
+            Ok(None) => Outcome::Debited,
+            Err(_) => Outcome::StoreError,
+        };
+        let verdict = self.answered.ok().flatten();
+        let admitted = verdict.filter(|verdict| verdict.admitted);
+        let decision = verdict.map(|verdict| || limit.decision_of(&verdict.snapshot));
+        let shadows = admitted.filter(|_| L::HAS_SHADOWS).map(|admitted| {
+            |tell: &mut dyn FnMut(PolicyDecision, bool)| {
+                limit.shadows_of(&admitted.snapshot, tell);
+            }
+        });
+        let is_delayed = self.waited.is_some()
+            || admitted.is_some_and(|admitted| !limit.delay_of(&admitted.snapshot).is_zero());
+        observer.tell(&Event {
+            cost: self.cost,
+            asked: Some(&OfCall::new(self.key, self.waited)),
+            decision: decision
+                .as_ref()
+                .map(|decision| decision as &dyn Fn() -> Decision),
+            shadows: shadows.as_ref().map(|shadows| shadows as _),
+            error: self.answered.err(),
+            passes: matches!(outcome, Outcome::Admitted | Outcome::Debited),
+            is_delayed,
+            store_time: self.store_time,
+            ..Event::uncounted(outcome)
+        });
+    }
+}

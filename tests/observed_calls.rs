@@ -1,0 +1,514 @@
+//! What the observer of a limiter sees: each call that charges or would have, once, and how it
+//! ended.
+
+#[path = "support/algorithms.rs"]
+mod algorithms;
+#[path = "support/ready.rs"]
+mod ready;
+#[path = "support/seen.rs"]
+mod seen;
+mod support;
+#[path = "support/tokio_time.rs"]
+mod tokio_time;
+
+use std::{
+    future::Future,
+    hash::{Hash, Hasher},
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    task::{Context, Waker},
+    thread,
+    time::Duration,
+};
+
+use algorithms::every_algorithm;
+use ready::ready;
+use seen::Seen;
+use support::{Broken, Remote, by_hand};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_time::{is_due, millis, store, ten_a_second};
+use tollgate::{
+    EachOf, Quota, RateLimitLayer, RateLimiter, StoreErrorKind,
+    algorithm::*,
+    key::Global,
+    observe::{Event, Observe, Outcome},
+    response::AsError,
+    store::{LocalStore, Store},
+};
+use tower::{Layer, ServiceExt};
+
+fn daily(units: u64) -> FixedWindow {
+    FixedWindow::new(Quota::per_day(units)).named("daily")
+}
+
+/// What is told of each call, as it was answered.
+type Told = (Outcome, Option<String>);
+
+/// Writes down the outcome and the decision.
+#[derive(Clone, Default)]
+struct Decisions(Arc<Mutex<Vec<Told>>>);
+
+impl Decisions {
+    fn taken(&self) -> Vec<Told> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+impl Observe<u64> for Decisions {
+    fn observe(&self, event: &Event<'_, u64>) {
+        assert_eq!((event.key(), event.cost()), (Some(&7), 1));
+        let passes = event.passes();
+        assert_eq!(passes, event.outcome() != Outcome::Refused);
+        let decision = event.decision().map(|decision| format!("{decision:?}"));
+        self.0.lock().unwrap().push((event.outcome(), decision));
+    }
+}
+
+async fn is_told_once_as_it_is_answered<A, S>(name: &str, algorithm: A, store: S)
+where
+    A: Algorithm,
+    S: Store<A, u64>,
+{
+    let seen = Decisions::default();
+    let limiter = RateLimiter::new(algorithm, store).observe(seen.clone());
+    let mut refused = 0;
+    for _ in 0..12 {
+        let decision = limiter.check(&7).await.unwrap();
+        let outcome = match decision.is_admitted() {
+            true => Outcome::Admitted,
+            false => Outcome::Refused,
+        };
+        refused += usize::from(!decision.is_admitted());
+        let told = (outcome, Some(format!("{decision:?}")));
+        assert_eq!(seen.taken(), [told], "{name}");
+    }
+    assert!((1..12).contains(&refused), "{name}: {refused}");
+
+    limiter.peek(&7).await.unwrap();
+    limiter.refund(&7, 1).await.unwrap();
+    limiter.reset(&7).await.unwrap();
+    assert_eq!(seen.taken(), [], "{name}");
+
+    let hold = limiter.hold(&7, 1).await.unwrap().expect("as good as new");
+    let decision = format!("{:?}", hold.decision());
+    assert_eq!(
+        seen.taken(),
+        [(Outcome::Admitted, Some(decision))],
+        "{name}"
+    );
+    hold.settle(1).await.unwrap();
+    assert_eq!(seen.taken(), [], "{name}");
+
+    limiter.debit(&7, 1).await.unwrap();
+    assert_eq!(seen.taken(), [(Outcome::Debited, None)], "{name}");
+}
+
+#[tokio::test]
+async fn each_call_of_every_algorithm_is_told_once_as_it_is_answered() {
+    let period = Duration::from_secs(100);
+    let (quota, burst, precision) = (Quota::new(6, period), 4, period / 10);
+    let interval = Duration::from_secs(1);
+    macro_rules! is_told {
+        (($quota:ident, $burst:ident, $precision:ident, $interval:ident)
+         $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {
+            $(
+                is_told_once_as_it_is_answered($name, $algorithm, by_hand().1).await;
+                is_told_once_as_it_is_answered($name, $algorithm, Remote(by_hand().1)).await;
+            )+
+        };
+    }
+    every_algorithm!(is_told, quota, burst, precision, interval);
+    let pair = || (Gcra::new(quota), MinInterval::new(interval));
+    is_told_once_as_it_is_answered("a pair", pair(), by_hand().1).await;
+    is_told_once_as_it_is_answered("settled", Gcra::new(quota).settled(), by_hand().1).await;
+}
+
+#[test]
+fn a_call_without_async_is_told_as_one_with() {
+    let seen = Seen::default();
+    let limiter = RateLimiter::new(daily(3).settled(), by_hand().1).observe(seen.clone());
+    assert!(limiter.check_cost("bob", 2).now().is_admitted());
+    assert!(limiter.hold("bob", 2).now().is_err());
+    let hold = limiter.hold("bob", 1).now().unwrap();
+    limiter.debit("bob", 4).now();
+    seen.is(&[
+        r#"admitted "bob" cost 2, daily left 1"#,
+        r#"refused "bob" cost 2, daily over 1, wait 86400s, answered"#,
+        r#"admitted "bob" cost 1, daily left 0"#,
+        r#"debited "bob" cost 4"#,
+    ]);
+    drop(hold);
+    limiter.peek("bob").now();
+    limiter.refund("bob", 1).now();
+    limiter.reset("bob").now();
+    seen.is(&[]);
+}
+
+#[test]
+fn a_call_that_is_dropped_before_its_answer_is_not_told() {
+    let seen = Seen::default();
+    let near = RateLimiter::new(daily(3), by_hand().1).observe(seen.clone());
+    drop(near.check("bob"));
+    drop(near.hold("bob", 1));
+    let far = RateLimiter::new(daily(3), Remote(by_hand().1)).observe(seen.clone());
+    let mut asked = pin!(far.check("bob"));
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(asked.as_mut().poll(&mut cx).is_pending());
+    seen.is(&[]);
+}
+
+/// A key that counts its copies.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Copied(Arc<Count>);
+
+#[derive(Debug, Default)]
+struct Count(AtomicUsize);
+
+impl PartialEq for Count {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Count {}
+
+impl Hash for Count {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
+impl Clone for Copied {
+    fn clone(&self) -> Self {
+        self.0.0.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(&self.0))
+    }
+}
+
+#[test]
+fn a_key_is_copied_for_an_observer_that_asks_for_it_and_once() {
+    let key = Copied(Arc::default());
+    let copies = || key.0.0.swap(0, Ordering::Relaxed);
+    let limiter = RateLimiter::new(daily(9), by_hand().1);
+    limiter.check(&key).now();
+    let known = limiter.clone();
+    copies();
+    let asks_not = known.observe(|event: &Event<'_, Copied>| assert!(event.passes()));
+    asks_not.check(&key).now();
+    assert_eq!(copies(), 0);
+    let asks_twice = limiter.observe(|event: &Event<'_, Copied>| {
+        let [first, second] = [event.key(), event.key()].map(Option::unwrap);
+        assert!(std::ptr::eq(first, second));
+    });
+    asks_twice.check(&key).now();
+    assert_eq!(copies(), 1);
+}
+
+#[tokio::test]
+async fn of_several_keys_and_of_limits_in_shadow_each_is_told() {
+    let seen = Seen::default();
+    let limits = EachOf((daily(5), daily(1).named("per-account")));
+    let limiter = RateLimiter::new(limits, by_hand().1).observe(seen.clone());
+    let bob = Some("bob".to_owned());
+    for account in [bob.clone(), bob, None] {
+        limiter.check(&EachOf((Some(()), account))).now();
+    }
+    seen.is(&[
+        r#"admitted EachOf((Some(()), Some("bob"))) cost 1, daily left 4, per-account left 0"#,
+        r#"refused EachOf((Some(()), Some("bob"))) cost 1, daily left 4, per-account over 0, wait 86400s, answered"#,
+        "admitted EachOf((Some(()), None)) cost 1, daily left 3",
+    ]);
+    let hourly = FixedWindow::new(Quota::per_hour(1)).named("hourly");
+    let limiter = RateLimiter::new((daily(2), hourly.shadow()), by_hand().1).observe(seen.clone());
+    for _ in 0..3 {
+        limiter.check(&7).await.unwrap();
+    }
+    seen.is(&[
+        "admitted 7 cost 1, daily left 1, hourly stands 0",
+        "admitted 7 cost 1, daily left 0, hourly would refuse 0",
+        "refused 7 cost 1, daily over 0, wait 86400s, answered",
+    ]);
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_decide_is_told_with_its_error() {
+    use StoreErrorKind::{InvalidInput, Misconfigured, Unavailable};
+
+    for kind in [Unavailable, Misconfigured, InvalidInput] {
+        let seen = Seen::default();
+        let limiter = RateLimiter::new(daily(1), Broken(kind)).observe(seen.clone());
+        assert_eq!(limiter.check("bob").await.unwrap_err().kind(), kind);
+        assert_eq!(limiter.hold("bob", 2).await.unwrap_err().kind(), kind);
+        assert_eq!(limiter.debit("bob", 3).await.unwrap_err().kind(), kind);
+        assert_eq!(
+            limiter.until_ready("bob", 4).await.unwrap_err().kind(),
+            kind
+        );
+        let line = |cost| format!(r#"store_error "bob" cost {cost} {kind:?}, answered"#);
+        assert_eq!(seen.taken(), [1, 2, 3, 4].map(line));
+        limiter.peek("bob").await.unwrap_err();
+        limiter.refund("bob", 1).await.unwrap_err();
+        limiter.reset("bob").await.unwrap_err();
+        seen.is(&[]);
+    }
+}
+
+/// Writes down the outcome, and how long was waited, with the time at which it was told.
+#[derive(Clone)]
+struct Waits(Instant, Arc<Mutex<Vec<Wait>>>);
+
+type Wait = (Outcome, Option<Duration>, Duration);
+
+impl Waits {
+    fn new() -> Self {
+        Self(Instant::now(), Arc::default())
+    }
+
+    /// Each was told at this millisecond, and had waited so many.
+    fn are(&self, expected: &[(Outcome, Option<u64>, u64)]) {
+        let told = std::mem::take(&mut *self.1.lock().unwrap());
+        assert_eq!(told.len(), expected.len(), "{told:?}");
+        for ((outcome, waited, at), (of, due, told_at)) in told.iter().zip(expected) {
+            assert_eq!((outcome, waited.is_some()), (of, due.is_some()), "{told:?}");
+            let has_waited = due.is_none_or(|due| is_due(waited.unwrap(), due));
+            assert!(has_waited && is_due(*at, *told_at), "{told:?}");
+        }
+    }
+}
+
+impl<K> Observe<K> for Waits {
+    fn observe(&self, event: &Event<'_, K>) {
+        let told = (event.outcome(), event.waited(), self.0.elapsed());
+        self.1.lock().unwrap().push(told);
+    }
+}
+
+async fn who_waits_is_told_at_its_turn_with_how_long<A, S>(algorithm: A, store: S)
+where
+    A: Algorithm,
+    S: Store<A, String>,
+{
+    let waits = Waits::new();
+    let limiter = RateLimiter::new(algorithm, store).observe(waits.clone());
+    let one = async || limiter.until_ready("bob", 1).await.unwrap();
+    tokio::join!(one(), one(), one());
+    waits.are(&[
+        (Outcome::Admitted, None, 0),
+        (Outcome::Admitted, Some(100), 100),
+        (Outcome::Admitted, Some(200), 200),
+    ]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_until_it_is_ready_is_told_once_at_its_turn_with_how_long() {
+    let quota = Quota::per_second(10);
+    let one_at_a_time = || Gcra::new(quota).burst(1);
+    who_waits_is_told_at_its_turn_with_how_long(one_at_a_time(), store()).await;
+    who_waits_is_told_at_its_turn_with_how_long(one_at_a_time(), Remote(store())).await;
+    // It is admitted at once, and delayed.
+    let queue = || LeakyBucket::new(quota).capacity(3).queue();
+    who_waits_is_told_at_its_turn_with_how_long(queue(), store()).await;
+    who_waits_is_told_at_its_turn_with_how_long(queue(), Remote(store())).await;
+    who_waits_is_told_at_its_turn_with_how_long(ten_a_second(1, millis(500)), store()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_gives_up_is_not_told_and_who_can_never_be_ready_is_refused() {
+    let waits = Waits::new();
+    let one_at_a_time = Gcra::new(Quota::per_second(10)).burst(1);
+    let limiter = RateLimiter::new(one_at_a_time, store()).observe(waits.clone());
+    limiter.until_ready("bob", 1).await.unwrap();
+    let given_up = timeout(millis(50), limiter.until_ready("bob", 1));
+    assert!(given_up.await.is_err());
+    let queue = LeakyBucket::new(Quota::per_second(10)).capacity(3).queue();
+    let limiter_of_turns = RateLimiter::new(queue, store()).observe(waits.clone());
+    limiter_of_turns.until_ready("bob", 1).await.unwrap();
+    let given_up = timeout(millis(50), limiter_of_turns.until_ready("bob", 1));
+    assert!(given_up.await.is_err());
+    waits.are(&[(Outcome::Admitted, None, 0), (Outcome::Admitted, None, 50)]);
+
+    let seen = Seen::default();
+    let limiter = limiter.observe(seen.clone());
+    let never = limiter.until_ready("bob", 2).await.unwrap_err();
+    assert_eq!(never.kind(), StoreErrorKind::InvalidInput);
+    let [line] = &seen.taken()[..] else {
+        panic!("one line")
+    };
+    assert!(line.starts_with(r#"refused "bob" cost 2"#), "{line}");
+    assert!(line.ends_with("answered"), "{line}");
+}
+
+/// Panics at whatever has this outcome.
+fn panics_at<K>(outcome: Outcome) -> impl Fn(&Event<'_, K>) + Clone {
+    move |event: &Event<'_, K>| assert_ne!(event.outcome(), outcome, "on purpose")
+}
+
+#[test]
+fn an_observer_that_panics_unwinds_into_its_call_and_the_charge_stays() {
+    let limiter = RateLimiter::new(daily(2), by_hand().1);
+    let panics = limiter
+        .clone()
+        .observe(panics_at::<String>(Outcome::Admitted));
+    let called = catch_unwind(AssertUnwindSafe(|| drop(panics.check("bob").now())));
+    assert!(called.is_err());
+    assert_eq!(limiter.peek("bob").now().remaining(), 1);
+    let called = catch_unwind(AssertUnwindSafe(|| ready(panics.check("bob"))));
+    assert!(called.is_err());
+    assert_eq!(limiter.peek("bob").now().remaining(), 0);
+    // Others go on, and a refusal is no panic here.
+    assert!(!panics.check("bob").now().is_admitted());
+    assert!(limiter.check("alice").now().is_admitted());
+
+    let panics = limiter
+        .clone()
+        .observe(panics_at::<String>(Outcome::Refused));
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(panics.check("bob").now()))).is_err());
+    assert_eq!(limiter.peek("alice").now().remaining(), 1);
+    assert!(limiter.check("alice").now().is_admitted());
+}
+
+#[test]
+fn an_observer_that_panics_ends_what_is_held_as_if_the_hold_were_dropped() {
+    let limiter = RateLimiter::new(InFlight::new(2), by_hand().1);
+    let panics = limiter
+        .clone()
+        .observe(panics_at::<String>(Outcome::Admitted));
+    for _ in 0..3 {
+        let held = catch_unwind(AssertUnwindSafe(|| drop(panics.hold("bob", 1).now())));
+        assert!(held.is_err());
+        let held = catch_unwind(AssertUnwindSafe(|| drop(ready(panics.hold("bob", 1)))));
+        assert!(held.is_err());
+        assert_eq!(limiter.peek("bob").now().remaining(), 2);
+    }
+    let limiter = RateLimiter::new(daily(5).settled(), by_hand().1);
+    let panics = limiter
+        .clone()
+        .observe(panics_at::<String>(Outcome::Admitted));
+    let held = catch_unwind(AssertUnwindSafe(|| drop(panics.hold("bob", 3).now())));
+    assert!(held.is_err());
+    assert_eq!(limiter.peek("bob").now().remaining(), 2);
+    // It was charged: time gives it back, and no settlement.
+    limiter.refund("bob", 3).now();
+    assert_eq!(limiter.peek("bob").now().remaining(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_that_panics_or_asks_the_limiter_itself_stops_nobody_who_waits() {
+    let limiter = RateLimiter::new(Gcra::new(Quota::per_second(10)).burst(1), store());
+    let limiter = Arc::new(limiter);
+    let panics = (*limiter)
+        .clone()
+        .observe(panics_at::<String>(Outcome::Admitted));
+    assert!(limiter.check("bob").await.unwrap().is_admitted());
+    let first = tokio::spawn(async move { drop(panics.until_ready("bob", 1).await) });
+    tokio::task::yield_now().await;
+    let start = Instant::now();
+    limiter.until_ready("bob", 1).await.unwrap();
+    assert!(first.await.unwrap_err().is_panic());
+    assert!(is_due(start.elapsed(), 200), "{:?}", start.elapsed());
+
+    let itself = Arc::clone(&limiter);
+    let asks = (*limiter).clone().observe(move |_: &Event<'_, String>| {
+        assert!(!itself.check("bob").now().is_admitted());
+    });
+    asks.until_ready("bob", 1).await.unwrap();
+    asks.check("bob").await.unwrap();
+    sleep(millis(100)).await;
+    let hold = asks.hold("bob", 1).await.unwrap();
+    assert!(hold.is_ok());
+}
+
+#[test]
+fn nobody_waits_in_line_behind_a_slow_observer() {
+    let limiter = RateLimiter::new(Gcra::new(Quota::per_second(10)).burst(1), LocalStore::new());
+    let (next_is_ready, told) = mpsc::channel();
+    let told = Mutex::new(told);
+    let slow = limiter.clone().observe(move |_: &Event<'_, String>| {
+        let next = told.lock().unwrap().recv_timeout(Duration::from_secs(10));
+        next.expect("the next in line is admitted meanwhile");
+    });
+    assert!(limiter.check("bob").now().is_admitted());
+    // Each has a runtime of its own: the observer blocks the first one.
+    let runtime = || {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_time().build().unwrap()
+    };
+    let first = thread::spawn(move || runtime().block_on(slow.until_ready("bob", 1)));
+    thread::sleep(millis(20));
+    let second = runtime().block_on(limiter.until_ready("bob", 1));
+    assert!(second.unwrap().is_admitted());
+    next_is_ready.send(()).unwrap();
+    assert!(first.join().unwrap().unwrap().is_admitted());
+}
+
+/// Sees how long the store took.
+#[derive(Clone, Default)]
+struct Times(Arc<Mutex<Vec<Option<Duration>>>>);
+
+impl<K> Observe<K> for Times {
+    fn observe(&self, event: &Event<'_, K>) {
+        self.0.lock().unwrap().push(event.store_time());
+    }
+
+    fn times_store(&self) -> bool {
+        true
+    }
+}
+
+#[tokio::test]
+async fn the_time_of_the_store_is_told_to_whoever_asks_of_each_kind_of_call() {
+    let (times, seen) = (Times::default(), Arc::new(AtomicUsize::new(0)));
+    let count = Arc::clone(&seen);
+    let other = move |_: &Event<'_, String>| {
+        count.fetch_add(1, Ordering::Relaxed);
+    };
+    let limiter = RateLimiter::new(daily(9), Remote(by_hand().1));
+    let limiter = limiter.observe((times.clone(), other));
+    limiter.check("bob").await.unwrap();
+    drop(limiter.hold("bob", 1).await.unwrap());
+    limiter.debit("bob", 1).await.unwrap();
+    limiter.until_ready("bob", 1).await.unwrap();
+    let near = RateLimiter::new(daily(9), by_hand().1).observe(times.clone());
+    near.check("bob").now();
+    near.check("bob").await.unwrap();
+    let times = times.0.lock().unwrap();
+    assert_eq!((times.len(), seen.load(Ordering::Relaxed)), (6, 4));
+    let are_measured = times.iter().all(|time| *time > Some(Duration::ZERO));
+    assert!(are_measured, "{times:?}");
+}
+
+#[tokio::test]
+async fn a_layer_and_its_limiter_have_an_observer_each() {
+    let (of_layer, of_limiter) = (Seen::default(), Seen::default());
+    let limit = RateLimitLayer::new(daily(3), by_hand().1, Global)
+        .respond_with(AsError)
+        .observe(of_layer.clone());
+    let limiter = limit.limiter().clone();
+    limiter.check(&()).now();
+    of_layer.is(&[]);
+    limiter.observe(of_limiter.clone()).check(&()).now();
+    of_limiter.is(&["admitted () cost 1, daily left 1"]);
+    of_layer.is(&[]);
+    let service = limit.layer(support::Echo::default());
+    service.oneshot(1).await.unwrap();
+    of_layer.is(&["admitted () cost 1, daily left 0"]);
+    of_limiter.is(&[]);
+}
+
+#[test]
+fn clones_share_the_observer_and_a_new_one_replaces_it() {
+    let [first, second] = [(); 2].map(|()| Seen::default());
+    let limiter = RateLimiter::new(daily(9), by_hand().1).observe(first.clone());
+    limiter.clone().check(&7).now();
+    limiter.check(&7).now();
+    first.is(&[
+        "admitted 7 cost 1, daily left 8",
+        "admitted 7 cost 1, daily left 7",
+    ]);
+    limiter.observe(second.clone()).check(&7).now();
+    first.is(&[]);
+    second.is(&["admitted 7 cost 1, daily left 6"]);
+}
