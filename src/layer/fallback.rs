@@ -20,7 +20,8 @@ use crate::{
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say what becomes of a request while the store is unavailable",
     label = "neither `OnStoreError::Refuse` nor `OnStoreError::Admit`, nor a limiter",
-    note = "use one of the two, a closure: `|error: &StoreError| OnStoreError::Refuse`, or a limiter that counts in this process: `RateLimiter::new(smaller, LocalStore::new())`"
+    note = "use one of the two, a closure: `|error: &StoreError| OnStoreError::Refuse`, or a limiter that counts in this process: `RateLimiter::new(smaller, LocalStore::new())`",
+    note = "such a limiter has no observer of its own: the layer's is told what it decides"
 )]
 pub trait Fallback<Req, K: Key> {
     /// How an admission is kept: the snapshot of the layer's store, or what was decided in its
