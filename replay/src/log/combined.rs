@@ -3,7 +3,7 @@
 
 use std::{borrow::Cow, net::IpAddr};
 
-use http::{HeaderMap, header};
+use http::header;
 use memchr::{memchr, memchr2, memrchr};
 
 use super::{
@@ -12,7 +12,6 @@ use super::{
     request::{self, Request},
     time::{self, LastTime},
 };
-use crate::logged::Logged;
 
 pub(super) fn read(line: &[u8], last_time: &mut LastTime) -> Result<Request, Why> {
     // A user's name can have brackets, but each quote in it is escaped: the first one that is not
@@ -35,17 +34,17 @@ pub(super) fn read(line: &[u8], last_time: &mut LastTime) -> Result<Request, Why
     };
     let status = self::status(status)?;
     let took_micros = rest(fields, &mut headers)?;
-    let logged = Logged {
+    let request = Request {
         started_micros: request::started(ended_micros, took_micros)?,
         took_micros,
         address,
         method,
         uri,
-        headers: HeaderMap::new(),
+        headers,
         user,
         status,
     };
-    Ok(Request { logged, headers })
+    Ok(request)
 }
 
 /// What stands before the time: an address, an ident and a user, and maybe a host before them.

@@ -23,8 +23,8 @@ const OTHER: u8 = u8::MAX;
 
 /// Header fields in one piece of memory.
 ///
-/// A `HeaderMap` for each of 65 536 held requests is more memory than the processor's caches have:
-/// made only when a request leaves, reading takes half the time (bench `reading`).
+/// A `HeaderMap` for each of 65 536 held requests is more memory than the processor's caches have.
+/// As it is made only when a request leaves, a line takes 200 ns less (bench `reading`).
 #[derive(Debug, Default)]
 pub(super) struct PackedHeaders {
     bytes: Vec<u8>,
@@ -45,8 +45,7 @@ impl PackedHeaders {
         if request::is_missing(value) {
             return Ok(());
         }
-        let is_allowed = |byte: &u8| (*byte >= b' ' && *byte != 0x7F) || *byte == b'\t';
-        if self.fields == MAX_FIELDS || !value.iter().all(is_allowed) {
+        if self.fields == MAX_FIELDS || !is_allowed(value) {
             return Err(Why::Header);
         }
         self.fields += 1;
@@ -76,6 +75,12 @@ impl PackedHeaders {
         self.bytes.extend_from_slice(&length.to_le_bytes());
         self.bytes.extend_from_slice(text);
     }
+}
+
+/// Whether a header field may have these bytes. All are looked at, many at once.
+fn is_allowed(value: &[u8]) -> bool {
+    let is_allowed = |byte: &u8| (*byte >= b' ' && *byte != 0x7F) || *byte == b'\t';
+    value.iter().fold(true, |all, byte| all & is_allowed(byte))
 }
 
 /// Adds a field. A `Host` is there once at most.

@@ -8,20 +8,30 @@ use memchr::{memchr, memrchr};
 use super::{Why, headers::PackedHeaders};
 use crate::logged::Logged;
 
-/// A request that a line tells of.
+/// A [`Logged`] whose header fields are packed.
 #[derive(Debug)]
 pub(super) struct Request {
-    /// Without its header fields.
-    pub(super) logged: Logged,
+    pub(super) started_micros: u64,
+    pub(super) took_micros: Option<u64>,
+    pub(super) address: Option<IpAddr>,
+    pub(super) method: Method,
+    pub(super) uri: Uri,
     pub(super) headers: PackedHeaders,
+    pub(super) user: Option<String>,
+    pub(super) status: Option<u16>,
 }
 
 impl Request {
     pub(super) fn logged(self) -> Logged {
-        let headers = self.headers.unpack();
         Logged {
-            headers,
-            ..self.logged
+            started_micros: self.started_micros,
+            took_micros: self.took_micros,
+            address: self.address,
+            method: self.method,
+            uri: self.uri,
+            headers: self.headers.unpack(),
+            user: self.user,
+            status: self.status,
         }
     }
 }

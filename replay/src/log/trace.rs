@@ -4,7 +4,6 @@
 
 use std::{borrow::Cow, sync::LazyLock};
 
-use http::HeaderMap;
 use memchr::{memchr, memchr2_iter, memmem};
 
 use super::{
@@ -15,7 +14,6 @@ use super::{
     request::{self, Request},
     time,
 };
-use crate::logged::Logged;
 
 /// The event at a response's head, which is one for each request.
 pub(super) const FINISHED: &str = "finished processing request";
@@ -44,17 +42,17 @@ pub(super) fn read(line: &[u8]) -> Result<Option<Request>, Why> {
     if let Some(text) = field(b"headers=") {
         debug_headers::add(&mut headers, text)?;
     }
-    let logged = Logged {
+    let request = Request {
         started_micros: request::started(ended_micros, took_micros)?,
         took_micros,
         address: None,
         method,
         uri,
-        headers: HeaderMap::new(),
+        headers,
         user: None,
         status: status.transpose()?.flatten(),
     };
-    Ok(Some(Request { logged, headers }))
+    Ok(Some(request))
 }
 
 /// Whether a line is an event of any kind.

@@ -2,10 +2,9 @@
 
 use std::{borrow::Cow, net::IpAddr};
 
-use http::{HeaderMap, HeaderName, Method, Uri};
+use http::{HeaderName, Method, Uri};
 
 use super::{PackedHeaders, Request, Why, debug_headers, names::Meaning, request, time, trace};
-use crate::logged::Logged;
 
 /// What Caddy writes for header fields that are secret. It would be one key for all callers.
 const REDACTED: &str = "REDACTED";
@@ -79,18 +78,17 @@ impl<'a> Entry<'a> {
         let ended_micros = self.ended_micros()?;
         let took_micros = self.took_micros()?;
         let (method, uri) = self.method_and_uri()?;
-        let logged = Logged {
+        let request = Request {
             started_micros: request::started(ended_micros, took_micros)?,
             took_micros,
             address: self.address(),
             method,
             uri,
-            headers: HeaderMap::new(),
+            headers: self.headers()?,
             user: self.user.as_ref().map(|user| user.text().into_owned()),
             status: self.status.as_ref().map_or(Ok(None), status)?,
         };
-        let headers = self.headers()?;
-        Ok(Some(Request { logged, headers }))
+        Ok(Some(request))
     }
 
     /// Whether this tells of a request at its end, and not of something in the midst of one.
