@@ -2,7 +2,7 @@ use std::io::{self, BufReader, Read};
 
 use proptest::prelude::*;
 
-use super::read_all;
+use super::{cases, read_all};
 use crate::log::{Format, Options, Reader, Why};
 
 const LINE: &str = "192.0.2.1 - - [10/Oct/2000:13:55:36 -0700] \"GET / HTTP/1.1\" 200 2";
@@ -145,6 +145,8 @@ fn the_form_is_that_of_most_of_the_first_lines() {
 }
 
 proptest! {
+    #![proptest_config(cases(256))]
+
     #[test]
     fn what_is_read_does_not_depend_on_how_the_bytes_come(
         parts in prop::collection::vec(prop_oneof![

@@ -12,8 +12,19 @@ mod window;
 
 use std::io::BufRead;
 
+use proptest::test_runner::Config;
+
 use super::{Format, Options, Reader, Why};
 use crate::logged::Logged;
+
+/// So many cases of a property. One that fails is printed, and not written beside the source.
+fn cases(cases: u32) -> Config {
+    Config {
+        cases,
+        failure_persistence: None,
+        ..Config::default()
+    }
+}
 
 /// All requests of a log, and the reader after them.
 fn read_all<R: BufRead>(log: R, format: Option<Format>) -> (Vec<Logged>, Reader<R>) {

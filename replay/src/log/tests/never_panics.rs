@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::read_all;
+use super::{cases, read_all};
 use crate::log::Format;
 
 /// Good lines of each form.
@@ -78,7 +78,7 @@ fn assert_each_line_is_counted_once(log: &[u8]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(cases(2000))]
 
     #[test]
     fn arbitrary_bytes_are_read_without_a_panic(

@@ -1,9 +1,12 @@
 use jiff::{Timestamp, fmt::strtime, tz::Offset};
 use proptest::prelude::*;
 
+use super::cases;
 use crate::log::{Why, time};
 
 proptest! {
+    #![proptest_config(cases(256))]
+
     #[test]
     fn a_common_time_is_what_the_library_reads(
         second in 0..=9_000_000_000_i64,

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
+use super::cases;
 use crate::{
     log::{Format, Options, Reader},
     logged::Logged,
@@ -89,6 +90,8 @@ fn one_time_in_the_far_future_moves_no_other_request() {
 }
 
 proptest! {
+    #![proptest_config(cases(256))]
+
     #[test]
     fn the_order_is_that_of_a_stable_sort_within_the_window(
         gaps in prop::collection::vec((0..40_u64, 0..2000_u64), 1..300),
