@@ -28,9 +28,10 @@ pub(crate) struct Args {
     /// The most keys of each limit that have a bucket of their own.
     #[arg(long, value_name = "KEYS", default_value_t = 1_000_000)]
     pub(crate) max_keys: usize,
-    /// How many keys of each limit to show that were refused most often: at most 1000.
-    #[arg(long, value_name = "KEYS", default_value_t = 10)]
-    pub(crate) top: usize,
+    /// How many keys of each limit to show that were refused most often.
+    #[arg(long, value_name = "KEYS", default_value_t = 10,
+        value_parser = clap::value_parser!(u16).range(0..=1000))]
+    pub(crate) top: u16,
     /// Shows the values of header fields as they are, and not their first few bytes.
     #[arg(long)]
     pub(crate) show_headers: bool,

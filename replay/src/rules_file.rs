@@ -276,3 +276,76 @@ fn collect_extensions(source: Option<&Value>, names: &mut BTreeSet<String>) {
         None => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn half_and_double_change_how_much_and_nothing_else() {
+        let limit = json!({
+            "algorithm": "token-bucket", "name": "a", "quota": "5/10s", "burst": 7,
+            "wait-at-most": "3s", "precision": "1s",
+        });
+        let scaled = |scale: Scale, limit: &Value| {
+            let mut scaled = limit.clone();
+            scale.apply(&mut scaled);
+            scaled
+        };
+        let half = json!({
+            "algorithm": "token-bucket", "name": "a", "quota": "3/10s", "burst": 4,
+            "wait-at-most": "3s", "precision": "1s",
+        });
+        assert_eq!(scaled(Scale::Half, &limit), half);
+        let double = scaled(Scale::Double, &limit);
+        assert_eq!(
+            (&double["quota"], &double["burst"]),
+            (&json!("10/10s"), &json!(14))
+        );
+        assert_eq!(scaled(Scale::Same, &limit), limit);
+        // Half as many are twice as far apart.
+        let spaced = json!({ "algorithm": "min-interval", "interval": "3ms" });
+        assert_eq!(scaled(Scale::Half, &spaced)["interval"], "6000us");
+        assert_eq!(scaled(Scale::Double, &spaced)["interval"], "1500us");
+    }
+
+    #[test]
+    fn limits_extensions_and_numbers_of_plans_are_found() {
+        let value = json!({ "rules": [
+            {
+                "name": "one", "key": ["address", { "extension": "user" }],
+                "limit": { "algorithm": "gcra", "quota": "5/s" },
+                "plans": { "by": { "extension": "plan" }, "limits": {
+                    "gold": { "algorithm": "gcra", "quota": "50/s" },
+                } },
+            },
+            {
+                "name": "two", "key": "everyone", "shadow": true,
+                "limit": [
+                    { "name": "a", "algorithm": "gcra", "quota": "5/s" },
+                    { "name": "b", "algorithm": "min-interval", "interval": "1s" },
+                ],
+            },
+        ] });
+        let file = RulesFile {
+            path: PathBuf::new(),
+            text: String::new(),
+            form: Form::Json,
+            value,
+        };
+        assert_eq!(file.extension_names(), ["plan", "user"]);
+        let limits = file.limits();
+        let told: Vec<_> = limits
+            .iter()
+            .map(|it| (&*it.name, &*it.rule, it.in_shadow, it.numbers.len()))
+            .collect();
+        let expected = [
+            ("one", "one", false, 2),
+            ("a", "two", true, 1),
+            ("b", "two", true, 1),
+        ];
+        assert_eq!(told, expected);
+    }
+}

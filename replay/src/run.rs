@@ -2,7 +2,8 @@
 
 use std::{
     fs,
-    io::{self, Write},
+    io::{self, ErrorKind, Write},
+    path::Path,
     sync::Arc,
     time::Duration,
 };
@@ -23,6 +24,9 @@ use tollgate_replay::{
 use crate::args::Args;
 
 pub(crate) fn run(args: Args) -> Result<(), String> {
+    if let Some(page) = &args.html {
+        is_not_read(page, &args)?;
+    }
     let file = RulesFile::read(&args.rules)?;
     let extensions = ExtensionSources::new(file.extension_names(), &args.extensions)?;
     let rules = file.rules(&extensions)?;
@@ -72,7 +76,7 @@ pub(crate) fn run(args: Args) -> Result<(), String> {
         main: &scenarios[0],
         what_if,
         notes,
-        top: args.top,
+        top: args.top.into(),
     });
     if let Some(file) = &args.html {
         fs::write(file, report.html()).map_err(|error| format!("{}: {error}", file.display()))?;
@@ -81,8 +85,24 @@ pub(crate) fn run(args: Args) -> Result<(), String> {
         true => report.json() + "\n",
         false => report.to_string(),
     };
-    let written = io::stdout().lock().write_all(printed.as_bytes());
-    written.map_err(|error| format!("standard output: {error}"))
+    match io::stdout().lock().write_all(printed.as_bytes()) {
+        // Whoever reads it, `head` say, has read enough.
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(format!("standard output: {error}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Sees that a page is not written over what is read.
+fn is_not_read(page: &Path, args: &Args) -> Result<(), String> {
+    let place = |path: &Path| fs::canonicalize(path).ok();
+    let read = args.logs.iter().chain([&args.rules]);
+    match place(page).is_some_and(|page| read.into_iter().any(|it| place(it) == Some(page.clone())))
+    {
+        true => Err(format!("--html {}: that file is read", page.display())),
+        false => Ok(()),
+    }
 }
 
 /// A bar on standard error, if that is a terminal.

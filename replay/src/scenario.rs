@@ -101,6 +101,9 @@ impl Scenario {
             Outcome::Rejected(rejection) => {
                 let why = (rejection.status().as_u16(), rejection.message().to_owned());
                 *self.counts.rejected.entry(why).or_insert(0) += 1;
+                if let Some(details) = &mut self.details {
+                    details.over_time.at(now).refused_otherwise += 1;
+                }
             }
             Outcome::Decided(decided) => self.count(&decided, &asked.request, now),
         }
@@ -188,7 +191,7 @@ impl Scenario {
                     }
                     details.top.add(key_hash, shown);
                 }
-                Told::RefusedByOthers | Told::NotAsked => {}
+                Told::RefusedByOthers | Told::NotAsked => bin.refused_otherwise += 1,
             }
         }
     }

@@ -264,5 +264,10 @@ async fn what_is_counted_is_what_the_layer_answers() {
     };
     assert!((10..=20).contains(&most(1)), "{}", most(1));
     assert_eq!(most(2), 1);
+    let bins = details.over_time.bins().iter();
+    assert_eq!(
+        bins.map(|bin| bin.refused_otherwise).sum::<u64>(),
+        counts.rejected()
+    );
     assert!(details.limits[2].delays.count() > 50);
 }

@@ -14,7 +14,7 @@
 
 mod support;
 
-use support::{run, sample};
+use support::{run, run_with_input, sample};
 
 fn text(options: &[&str]) -> String {
     let files = [sample("rules.toml"), sample("access.log")];
@@ -174,7 +174,7 @@ fn as_a_page_it_needs_no_script_and_no_network_and_nothing_of_the_log_is_markup(
         "<tr><td><code>192.0.2.1</code></td><td class=\"n\">2</td></tr>",
         "<td><code>&lt;script&gt;alert(1)&lt;/script&gt;</code></td>",
         "<tr><th scope=\"row\">half</th><td class=\"n\">3</td>",
-        "alt=\"Limit login from 2026-11-22T13:00:00Z until 2026-11-22T13:01:06Z, 2 s each: 6 came, 2 refused, most of them, 1, from 2026-11-22T13:00:20Z on\"",
+        "alt=\"Limit login from 2026-11-22T13:00:00Z until 2026-11-22T13:01:06Z, 2 s each: 6 came, 2 refused; most refusals, 1, from 2026-11-22T13:00:20Z on\"",
         "prefers-color-scheme:dark",
     ] {
         assert!(page.contains(part), "no {part} in\n{page}");
@@ -186,4 +186,60 @@ fn as_a_page_it_needs_no_script_and_no_network_and_nothing_of_the_log_is_markup(
     ] {
         assert!(!page.contains(part), "{part}");
     }
+}
+
+/// The same rules as in `rules.toml`.
+const YAML: &str = r#"
+rules:
+  - name: login
+    routes: [POST /login]
+    key: address
+    limit: { algorithm: fixed-window, quota: 2/min }
+  - name: search
+    routes: [GET /search]
+    key: { header: user-agent }
+    limit: { algorithm: token-bucket, quota: 2/min }
+    shadow: true
+"#;
+
+#[test]
+fn rules_in_yaml_and_in_json_say_the_same_as_in_toml() {
+    let rules: serde_json::Value = serde_norway::from_str(YAML).unwrap();
+    let expected = text(&[]);
+    for (ending, rules) in [("yaml", YAML.to_owned()), ("json", rules.to_string())] {
+        let name = format!("tollgate-replay-same-{}.{ending}", std::process::id());
+        let file = std::env::temp_dir().join(name);
+        std::fs::write(&file, rules).unwrap();
+        let found = run(&[file.to_str().unwrap(), &sample("access.log")]).well();
+        std::fs::remove_file(file).unwrap();
+        let rest = |text: &str| text.lines().skip(1).collect::<Vec<_>>().join("\n");
+        assert_eq!(rest(&found), rest(&expected), "{ending}");
+    }
+}
+
+#[test]
+fn more_keys_than_there_is_room_for_share_a_bucket_and_that_is_told() {
+    let mut log = String::new();
+    for caller in 0..20_000 {
+        let (a, b) = (caller / 250, caller % 250);
+        log += &format!(
+            "10.1.{a}.{b} - - [22/Nov/2026:13:00:00 +0000] \"POST /login HTTP/1.1\" 200 1\n"
+        );
+    }
+    let rules = sample("rules.toml");
+    let arguments = [&*rules, "-", "--no-what-if", "--max-keys", "1000"];
+    let few = run_with_input(&arguments, &log).well();
+    // Two of those that share the bucket are let through.
+    assert!(few.contains("--max-keys raises the number"), "{few}");
+    let refused: u64 = few
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("refused "))
+        .and_then(|rest| rest.split_whitespace().next()?.parse().ok())
+        .unwrap();
+    assert!((18_000..=19_900).contains(&refused), "{few}");
+    // None of them came before: they are counted up to the same number of keys.
+    assert!(few.contains("more than 1000"), "{few}");
+    let enough = run_with_input(&arguments[..3], &log).well();
+    has_lines(&enough, &["refused 0 0.00 %"]);
+    assert!(!enough.contains("--max-keys"));
 }

@@ -83,6 +83,10 @@ fn files_that_are_not_there_or_no_logs_are_told_by_name() {
     is_refused(&run(&[&rules, &log, &log]), &["is given twice"]);
     let prose = Temporary::new("prose.log", "Once upon a time\nthere was no log.\n");
     is_refused(&run(&[&rules, prose.path()]), &[prose.path(), "combined"]);
+    is_refused(
+        &run(&[&rules, &log, "--html", &log]),
+        &["that file is read"],
+    );
     is_refused(&run(&[&rules]), &["LOGS"]);
     is_refused(&run(&[&rules, &log, "--max-keys", "0"]), &["--max-keys"]);
 }

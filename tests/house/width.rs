@@ -8,7 +8,14 @@ use std::{
 /// Columns of a comment, with what stands before it. Tables and code are as wide as they are.
 const MAX_COLUMNS: usize = 100;
 
-const FOLDERS: [&str; 5] = ["benches", "examples", "playground", "src", "tests"];
+const FOLDERS: [&str; 6] = [
+    "benches",
+    "examples",
+    "playground",
+    "replay",
+    "src",
+    "tests",
+];
 
 /// Each line of prose in a comment that is too wide, with its file and number.
 pub(crate) fn wide_comments() -> Vec<String> {

@@ -19,7 +19,7 @@ const STYLE: &str = "\
 @media(prefers-color-scheme:dark){:root{--text:#e6edf3;--back:#0d1117;--soft:#9198a1;--line:#3d444d}}\
 body{font:16px/1.5 system-ui,sans-serif;color:var(--text);background:var(--back);max-width:60rem;\
 margin:2rem auto;padding:0 1rem}h1,h2{line-height:1.2}code{font-family:ui-monospace,monospace;\
-overflow-wrap:anywhere}table{border-collapse:collapse;margin:1rem 0}caption{text-align:left;\
+overflow-wrap:anywhere}table{border-collapse:collapse;margin:1rem 0}caption{text-align:left;white-space:nowrap;\
 font-weight:600}th,td{border-bottom:1px solid var(--line);padding:.2rem .8rem .2rem 0;\
 text-align:left}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}\
 img{max-width:100%;height:auto}.s{color:var(--soft)}";
@@ -262,7 +262,9 @@ impl TimeLine {
                 bin.refused
             };
             Slot {
-                admitted: bin.requests.saturating_sub(refused + bin.delayed),
+                admitted: bin
+                    .requests
+                    .saturating_sub(refused + bin.refused_otherwise + bin.delayed),
                 delayed: bin.delayed,
                 refused,
             }
@@ -284,9 +286,13 @@ impl TimeLine {
         let mut told = format!(
             "{of} from {begin} until {end}, {width} each: {requests} came, {refused} {called}"
         );
+        let otherwise: u64 = self.bins.iter().map(|bin| bin.refused_otherwise).sum();
+        if otherwise > 0 {
+            told += &format!(", {otherwise} rejected or refused by others");
+        }
         if let Some((place, slot)) = worst.filter(|_| refused > 0) {
             told += &format!(
-                ", most of them, {}, from {} on",
+                "; most refusals, {}, from {} on",
                 slot.refused,
                 self.begins(place)
             );

@@ -135,6 +135,9 @@ pub struct Bin {
     pub delayed: u64,
     /// How many were refused.
     pub refused: u64,
+    /// How many were refused in another way: they were rejected, as they have no key, or, of one
+    /// limit, another one refused them.
+    pub refused_otherwise: u64,
     /// How many a limit in shadow would have refused.
     pub would_be_refused: u64,
 }
@@ -316,6 +319,7 @@ impl TimeLine {
             requests: bin.requests,
             delayed: bin.delayed,
             refused: bin.refused,
+            refused_otherwise: bin.refused_otherwise,
             would_be_refused: bin.would_be_refused,
         });
         Self {

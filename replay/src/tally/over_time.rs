@@ -32,6 +32,9 @@ pub struct Bin {
     pub delayed: u64,
     /// How many were refused.
     pub refused: u64,
+    /// How many were refused in another way: they were rejected, as they have no key, or, of one
+    /// limit, another one refused them.
+    pub refused_otherwise: u64,
     /// How many a limit in shadow would have refused.
     pub would_be_refused: u64,
 }
@@ -113,6 +116,7 @@ impl Bin {
         self.requests += other.requests;
         self.delayed += other.delayed;
         self.refused += other.refused;
+        self.refused_otherwise += other.refused_otherwise;
         self.would_be_refused += other.would_be_refused;
     }
 }
