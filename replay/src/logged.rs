@@ -17,8 +17,8 @@ pub struct Logged {
     pub method: Method,
     /// The path and the query, with the host where the log has it.
     pub uri: Uri,
-    /// The header fields that the log has: `user-agent`, `referer`, `host`, and those that it names
-    /// as a field of a request.
+    /// The header fields that the log has: `user-agent`, `referer`, `host`, and those that it
+    /// names as a field of a request.
     pub headers: HeaderMap,
     /// The user that the log names.
     pub user: Option<String>,

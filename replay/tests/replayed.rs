@@ -4,9 +4,9 @@
 //! after 13:00, and 192.0.2.2 after 55: of six requests the third and the fourth are refused, 40
 //! and 10 seconds before the minute is over. In no 60 seconds are more than 2 let through.
 //!
-//! `search`, in shadow, has a bucket of 2 that gets one in 30 seconds. Of three requests at 13:02:00
-//! it would refuse the third, for 30 seconds; the one at 13:02:30 is let through. So in 60 seconds
-//! 3 are, which is the bound: 2 + ⌊2 (P − 1) / P⌋.
+//! `search`, in shadow, has a bucket of 2 that gets one in 30 seconds. Of three requests at
+//! 13:02:00 it would refuse the third, for 30 seconds; the one at 13:02:30 is let through. So in 60
+//! seconds 3 are, which is the bound: 2 + ⌊2 (P − 1) / P⌋.
 //!
 //! With half of all quotas `login` would refuse 3 of the four requests of 192.0.2.1 before 13:01,
 //! and `search`, with a bucket of 1 and one a minute, 3 of its four. With double none would be

@@ -1,6 +1,7 @@
 //! The pictures of the docs, as SVG that is readable in light and in dark.
 //!
-//! All algorithms are shown with the [same traffic](sample::requests). [`OverTime`] shows any other.
+//! All algorithms are shown with the [same traffic](sample::requests). [`OverTime`] shows any
+//! other.
 
 mod all;
 mod double_burst;

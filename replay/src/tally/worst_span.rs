@@ -165,7 +165,8 @@ mod tests {
         for (at, key, weight) in [(0, 1, 2), (5, 2, 3), (9, 1, 2), (10, 1, 1), (14, 2, 1)] {
             span.add(at, key, weight, || format!("key {key}"));
         }
-        // Key 1: 2 + 2 in (−1, 9], and 2 + 1 in (0, 10]. Key 2: 3 + 1 in (4, 14], no more than that.
+        // Key 1: 2 + 2 in (−1, 9], and 2 + 1 in (0, 10]. Key 2: 3 + 1 in (4, 14], no more than
+        // that.
         assert_eq!(most(&span), (4, "key 1"));
         let worst = span.worst().unwrap();
         assert_eq!((worst.from_micros, worst.until_micros), (0, 9));
