@@ -9,10 +9,10 @@ use std::{
 use crate::{asked::Asked, extensions::ExtensionSources, logged::Logged, scenario::Scenario};
 
 /// How many requests go from thread to thread at once.
-const AT_ONCE: usize = 512;
+const AT_ONCE: usize = 128;
 
 /// How many such batches wait for a scenario.
-const MAX_WAITING: usize = 4;
+const MAX_WAITING: usize = 2;
 
 type Batch = Arc<Vec<Asked>>;
 
