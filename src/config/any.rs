@@ -53,6 +53,27 @@ macro_rules! any {
                 }
             }
 
+            /// A [step](Algorithm::step), and then what is made of it.
+            ///
+            /// It is made where the kind of the snapshot is known. As a value of its own a snapshot
+            /// is moved from place to place: 45 instructions of a request by rules (bench
+            /// `instructions`).
+            #[inline(always)]
+            pub(crate) fn step_then<T>(
+                &self,
+                state: &mut AnyState,
+                (cost, now): (u32, Timestamp),
+                then: impl FnOnce(bool, AnySnapshot) -> T,
+            ) -> T {
+                match (self, state) {
+                    $((Self::$Kind(rule), AnyState::$Kind(state)) => {
+                        let (admitted, snapshot) = rule.step(state, cost, now);
+                        then(admitted, AnySnapshot::$Kind(snapshot))
+                    })+
+                    _ => then(false, self.snapshot(&self.fresh(now), cost, false, now)),
+                }
+            }
+
             fn named(self, name: &str) -> Result<Self, ConfigError> {
                 match self {
                     $(Self::$Kind(rule) => rule.try_named(name).map(Self::$Kind)),+
@@ -168,13 +189,7 @@ macro_rules! any {
 
             #[inline]
             fn step(&self, state: &mut AnyState, cost: u32, now: Timestamp) -> (bool, AnySnapshot) {
-                match (self, state) {
-                    $((Self::$Kind(rule), AnyState::$Kind(state)) => {
-                        let (admitted, snapshot) = rule.step(state, cost, now);
-                        (admitted, AnySnapshot::$Kind(snapshot))
-                    })+
-                    _ => (false, self.snapshot(&self.fresh(now), cost, false, now)),
-                }
+                self.step_then(state, (cost, now), |admitted, snapshot| (admitted, snapshot))
             }
 
             fn describe(&self, snapshot: &AnySnapshot, tell: &mut dyn FnMut(PolicyDecision)) {

@@ -98,7 +98,7 @@ where
         }: &Asked<Self::Choice, F::Key, W::Stopwatch>,
     ) -> Answer<Result<Verdict<Self::Stored>, StoreError>, S::Deciding> {
         let limit = self.limiter.algorithm().limit(&choice.limit);
-        self.limiter.store().decide(limit, key, *cost)
+        self.limiter.store().decide_whole(limit, key, *cost)
     }
 
     #[inline]

@@ -55,26 +55,36 @@ impl RuleKey {
     }
 
     /// None if there is nothing to charge.
-    #[inline]
+    #[inline(always)]
     pub(super) fn of_one_rule(
         table: &Arc<LimitTable>,
         cost: u32,
         key: KeyValue,
-        mut limits: Range<u32>,
+        limits: Range<u32>,
     ) -> Option<Self> {
         if limits.len() != 1 {
-            let charges = limits.map(|limit| Charge {
-                limit,
-                key: key.clone(),
-            });
-            return Self::new(table, cost, charges.collect());
+            return Self::of_limits(table, cost, key, limits);
         }
-        let limit = limits.next()?;
+        let limit = limits.start;
         Some(Self {
             limits: Arc::clone(table),
             cost,
             charges: Charges::One(Charge { limit, key }),
         })
+    }
+
+    #[inline(never)]
+    fn of_limits(
+        table: &Arc<LimitTable>,
+        cost: u32,
+        key: KeyValue,
+        limits: Range<u32>,
+    ) -> Option<Self> {
+        let charges = limits.map(|limit| Charge {
+            limit,
+            key: key.clone(),
+        });
+        Self::new(table, cost, charges.collect())
     }
 
     /// What a request of this key costs.

@@ -32,15 +32,13 @@ pub(crate) enum OnMissing {
 
 impl KeySource {
     /// The key of a request; none if the rule does not apply to it.
-    // Inlined always, as is what calls it: a key is not moved from place to place then (bench
-    // `instructions`).
-    #[inline(always)]
+    #[inline(never)]
     pub(super) fn find<B>(&self, request: &Request<B>) -> Result<Option<KeyValue>, MissingKey> {
         Ok(Some(match self {
             Self::Everyone => KeyValue::Everyone,
             Self::Address(by) => return Ok(by.extract(request)?.map(KeyValue::Address)),
-            Self::Client(by) => return Ok(by.extract(request)?.map(KeyValue::Address)),
             Self::Header(by) => return Ok(by.extract(request)?.map(KeyValue::Value)),
+            Self::Client(by) => return Ok(by.extract(request)?.map(KeyValue::Address)),
             Self::Route => match matched_route(request) {
                 Some(route) => KeyValue::Value(HeaderKey::from(route)),
                 None => KeyValue::Everyone,
@@ -57,7 +55,6 @@ impl KeySource {
         }))
     }
 
-    #[inline(never)]
     fn find_each<B>(
         sources: &[Self],
         request: &Request<B>,

@@ -41,6 +41,33 @@ impl RuleLimit {
         }
     }
 
+    /// A step, and then what is made of it; see [`AnyAlgorithm::step_then`].
+    #[inline(always)]
+    pub(crate) fn step_then<T>(
+        &self,
+        state: &mut ShadowState<AnyState>,
+        (cost, now): (u32, Timestamp),
+        then: impl FnOnce(bool, ShadowSnapshot<AnySnapshot>) -> T,
+    ) -> T {
+        if self.in_shadow {
+            let (admitted, snapshot) = self.step_in_shadow(state, cost, now);
+            return then(admitted, snapshot);
+        }
+        (self.algorithm()).step_then(&mut state.state, (cost, now), |admitted, snapshot| {
+            then(admitted, charged(snapshot))
+        })
+    }
+
+    #[inline(never)]
+    fn step_in_shadow(
+        &self,
+        state: &mut ShadowState<AnyState>,
+        cost: u32,
+        now: Timestamp,
+    ) -> (bool, ShadowSnapshot<AnySnapshot>) {
+        self.rule.step(state, cost, now)
+    }
+
     /// The algorithm itself.
     pub(crate) fn algorithm(&self) -> &AnyAlgorithm {
         &self.rule.0
@@ -154,11 +181,9 @@ impl Algorithm for RuleLimit {
 
     #[inline]
     fn step(&self, state: &mut Self::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
-        if self.in_shadow {
-            return self.rule.step(state, cost, now);
-        }
-        let (admitted, snapshot) = self.algorithm().step(&mut state.state, cost, now);
-        (admitted, charged(snapshot))
+        self.step_then(state, (cost, now), |admitted, snapshot| {
+            (admitted, snapshot)
+        })
     }
 
     fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
@@ -224,6 +249,11 @@ impl RuleSnapshot {
         Self { limits, told }
     }
 
+    fn longest_delay(&self) -> Duration {
+        let delays = self.each().map(|(limit, stood)| limit.delay(stood));
+        delays.max().unwrap_or_default()
+    }
+
     /// Each limit with how its bucket stood, in the order of the rules.
     pub(crate) fn each(&self) -> impl Iterator<Item = (&RuleLimit, &ShadowSnapshot<AnySnapshot>)> {
         let stood = match &self.told {
@@ -286,9 +316,9 @@ impl Limit for RuleLimits {
 
     #[inline]
     fn delay_of(&self, snapshot: &RuleSnapshot) -> Duration {
-        let delays = snapshot
-            .each()
-            .map(|(limit, snapshot)| limit.delay(snapshot));
-        delays.max().unwrap_or_default()
+        match &snapshot.told {
+            Told::One((number, stood)) => snapshot.limits.limit(*number).delay(stood),
+            Told::Several(_) => snapshot.longest_delay(),
+        }
     }
 }

@@ -285,24 +285,19 @@ impl Routes {
         found.map(|found| &**found.value)
     }
 
-    /// The rules that are for a path, in their order. `room` is where they are put together, if
-    /// they are not yet.
+    /// The rules that are for a path, in their order, if it is in the table.
     #[inline]
-    pub(super) fn candidates<'a>(
-        &'a self,
-        path: &'a str,
-        room: &'a mut Vec<Candidate>,
-    ) -> &'a [Candidate] {
+    pub(super) fn known(&self, path: &str) -> Option<&[Candidate]> {
         // A path of any length costs no more than the longest pattern.
-        if path.len() <= self.longest
-            && let Some(known) = self.table.get(path)
-        {
-            return known;
+        if path.len() > self.longest {
+            return None;
         }
-        self.candidates_by_pattern(path, room)
+        self.table.get(path).map(|candidates| &**candidates)
     }
 
-    fn candidates_by_pattern<'a>(
+    /// The rules that are for a path which is not in the table, in their order. `room` is where
+    /// they are put together, if there are several.
+    pub(super) fn by_pattern<'a>(
         &'a self,
         path: &'a str,
         room: &'a mut Vec<Candidate>,

@@ -106,6 +106,19 @@ impl<A: Limit, K: Key, L: Store<A, K>, R: Store<A, K>> Store<A, K> for EitherSto
     }
 
     #[inline]
+    fn decide_whole(
+        &self,
+        algorithm: &A,
+        key: &K,
+        cost: u32,
+    ) -> Answer<Decided<A>, Self::Deciding> {
+        match self {
+            Self::Left(store) => left(store.decide_whole(algorithm, key, cost)),
+            Self::Right(store) => right(store.decide_whole(algorithm, key, cost)),
+        }
+    }
+
+    #[inline]
     fn peek<Q: AsKey<K> + ?Sized>(
         &self,
         algorithm: &A,

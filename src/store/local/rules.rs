@@ -126,7 +126,8 @@ impl<C: Clock> LocalStore<RuleLimits, RuleKey, C> {
         self.tables.table(limit)
     }
 
-    fn decide_several(&self, key: RuleKey, cost: u32) -> Verdict<RuleSnapshot> {
+    #[inline(never)]
+    fn decide_several(&self, key: &RuleKey, cost: u32) -> Verdict<RuleSnapshot> {
         let now = self.clock.now();
         let charges = key.charges();
         let mut asked: ArrayVec<_, MAX_LIMITS> = (charges.iter().enumerate())
@@ -163,10 +164,9 @@ impl<C: Clock> LocalStore<RuleLimits, RuleKey, C> {
         let stood: ArrayVec<_, MAX_LIMITS> = stood
             .map(|((_, snapshot), charge)| (charge.limit, snapshot))
             .collect();
-        drop(asked);
         Verdict {
             admitted: done.admitted,
-            snapshot: RuleSnapshot::several(key.into_limits(), stood),
+            snapshot: RuleSnapshot::several(Arc::clone(key.limits()), stood),
         }
     }
 
@@ -196,27 +196,43 @@ impl<C: Clock> Store<RuleLimits, RuleKey> for LocalStore<RuleLimits, RuleKey, C>
     type Deciding = Pending<Decided<RuleLimits>>;
     type Writing = Pending<Written>;
 
-    #[inline]
     fn decide<Q: AsKey<RuleKey> + ?Sized>(
         &self,
-        _limits: &RuleLimits,
+        limits: &RuleLimits,
         key: &Q,
         cost: u32,
     ) -> Answer<Decided<RuleLimits>, Self::Deciding> {
-        let key = key.to_owned();
+        self.decide_whole(limits, &key.to_owned(), cost)
+    }
+
+    // Inlined always: see `Table::decide_known`.
+    #[inline(always)]
+    fn decide_whole(
+        &self,
+        _limits: &RuleLimits,
+        key: &RuleKey,
+        cost: u32,
+    ) -> Answer<Decided<RuleLimits>, Self::Deciding> {
         let [Charge { limit, key: value }] = key.charges() else {
             return Answer::Now(Ok(self.decide_several(key, cost)));
         };
         let (number, limit) = (*limit, key.limits().limit(*limit));
         let table = self.of(limit);
-        let verdict = match table.decide_known(limit, value, cost, || self.clock.now()) {
-            Ok(verdict) => verdict,
-            Err(unknown) => table.decide_new(unknown, limit, value, cost),
+        let verdict = |admitted, snapshot| {
+            let limits = Arc::clone(key.limits());
+            let snapshot = RuleSnapshot::one(limits, (number, snapshot));
+            Answer::Now(Ok(Verdict { admitted, snapshot }))
         };
-        Answer::Now(Ok(Verdict {
-            admitted: verdict.admitted,
-            snapshot: RuleSnapshot::one(key.into_limits(), (number, verdict.snapshot)),
-        }))
+        let asked = (cost, || self.clock.now());
+        match table.step_known(limit, value, asked, |call, state| {
+            limit.step_then(state, (cost, call.now), verdict)
+        }) {
+            Ok(verdict) => verdict,
+            Err(unknown) => {
+                let decided = table.decide_new(unknown, limit, value, cost);
+                verdict(decided.admitted, decided.snapshot)
+            }
+        }
     }
 
     fn peek<Q: AsKey<RuleKey> + ?Sized>(

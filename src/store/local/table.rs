@@ -82,6 +82,20 @@ impl<K: Key, S> Table<K, S> {
         cost: u32,
         clock: impl FnOnce() -> Timestamp,
     ) -> Result<Verdict<A::Snapshot>, Unknown<'_, K, S>> {
+        self.step_known(algorithm, key, (cost, clock), |call, state| {
+            call.step(state)
+        })
+    }
+
+    /// The same, with what the closure makes of a step.
+    #[inline(always)]
+    pub(super) fn step_known<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized, T>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        (cost, clock): (u32, impl FnOnce() -> Timestamp),
+        step: impl FnOnce(Call<'_, A>, &mut S) -> T,
+    ) -> Result<T, Unknown<'_, K, S>> {
         let hash = self.shards.hash(key);
         let now = clock();
         let mut shard = self.shards.lock(hash);
@@ -93,14 +107,14 @@ impl<K: Key, S> Table<K, S> {
             cost,
             now,
         };
-        let verdict = call().step(state);
+        let done = step(call(), state);
         let sweep_is_due = shard.sweep.is_due();
         drop(shard);
         if sweep_is_due {
             // Put together here, so that it is written to memory for a sweep only.
             self.shards.sweep_next(call());
         }
-        Ok(verdict)
+        Ok(done)
     }
 
     /// Decides about a key that has no entry; it gets one if it is charged and there is room.
