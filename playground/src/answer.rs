@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tollgate::Quota;
 
 use crate::{
-    bound::{Bound, Counts, bound},
+    bound::{Bound, Counts, Weight, bound_on},
     limit::{Fields, Limit},
     lines,
     recording::Recording,
@@ -176,8 +176,7 @@ impl Seen {
     fn of(limit: &Limit, traffic: &Recording) -> Self {
         let requests = &traffic.requests;
         let decided = limit.run(requests, &Looks::default()).decided;
-        let largest_cost = requests.iter().map(|it| it.cost).max().unwrap_or(1);
-        let bound = bound(limit, largest_cost);
+        let bound = bound_on(limit, requests);
         let worst = worst(requests, &decided, &bound);
         Self {
             decided,
@@ -209,7 +208,9 @@ fn bound_told(bound: &Bound) -> Value {
         "span": bound.span(),
         "formula": bound.formula,
         "counts": match bound.counts {
+            Counts::Units if bound.weight == Weight::Spent => "units spent",
             Counts::Units => "units",
+            Counts::Releases if bound.weight == Weight::One => "requests released",
             Counts::Releases => "units released",
             Counts::Requests => "requests",
             Counts::InFlight => "requests in flight",

@@ -1,6 +1,6 @@
 //! The printed bounds of the limits.
 
-use crate::{formulas, limit::Limit, span};
+use crate::{formulas, limit::Limit, simulate::Request, span};
 
 /// What is counted in a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,6 +15,17 @@ pub enum Counts {
     InFlight,
 }
 
+/// How much of a request is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weight {
+    /// Its cost.
+    Cost,
+    /// 1, whatever it costs.
+    One,
+    /// What it has spent, when it ends.
+    Spent,
+}
+
 /// The most that a limit lets through in any span.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bound {
@@ -24,6 +35,8 @@ pub struct Bound {
     pub span_micros: u64,
     /// What is counted.
     pub counts: Counts,
+    /// How much of each request.
+    pub weight: Weight,
     /// As the docs print it.
     pub formula: &'static str,
 }
@@ -31,8 +44,50 @@ pub struct Bound {
 /// The largest number that every step of the buckets still counts exactly.
 const MAX_EXACT: i128 = 1 << 53;
 
-/// The bound of a limit on requests of these costs.
+/// The bound of a limit on these requests.
+///
+/// It is not known where they spend more than they hold: that is charged, too, and stands in no
+/// formula.
+pub fn bound_on(limit: &Limit, requests: &[Request]) -> Bound {
+    let largest_cost = requests.iter().map(|it| it.cost).max().unwrap_or(1);
+    let bound = bound(limit, largest_cost);
+    let spends_more = || requests.iter().any(|it| it.spends > it.cost);
+    match bound.weight == Weight::Spent && spends_more() {
+        true => Bound {
+            most: None,
+            ..bound
+        },
+        false => bound,
+    }
+}
+
+/// The bound of a limit on requests of these costs, which spend no more than that.
 pub fn bound(limit: &Limit, largest_cost: u32) -> Bound {
+    if limit.is_set("per-request") {
+        let bound = of_units(limit, largest_cost.min(1));
+        let counts = match bound.counts {
+            Counts::Units => Counts::Requests,
+            other => other,
+        };
+        let weight = Weight::One;
+        return Bound {
+            counts,
+            weight,
+            ..bound
+        };
+    }
+    let bound = of_units(limit, largest_cost);
+    match limit.is_set("settled") {
+        true => Bound {
+            weight: Weight::Spent,
+            ..bound
+        },
+        false => bound,
+    }
+}
+
+/// The bound of a limit on units, or on what its algorithm counts in their place.
+fn of_units(limit: &Limit, largest_cost: u32) -> Bound {
     let cost = i128::from(largest_cost);
     let burst = i128::from(limit.burst());
     let quota = limit.quota();
@@ -40,11 +95,17 @@ pub fn bound(limit: &Limit, largest_cost: u32) -> Bound {
     let span_micros = quota.map_or(0, |quota| quota.period().as_micros() as u64);
     let period = i128::from(span_micros);
     let wait = i128::from(limit.micros("wait-at-most").unwrap_or(0));
-    let has_fine_ticks = burst * period + wait * n + n <= MAX_EXACT;
+    // What holds leaves room for as much again, that may be owed.
+    let room = if limit.is_set("settled") { 2 } else { 1 };
+    let has_fine_ticks = (burst * period + wait * n + n) * room <= MAX_EXACT;
     let of = |most: i128, formula, counts| Bound {
         most: u64::try_from(most).ok(),
         span_micros,
         counts,
+        weight: match counts {
+            Counts::Units | Counts::Releases => Weight::Cost,
+            Counts::Requests | Counts::InFlight => Weight::One,
+        },
         formula,
     };
     match limit.algorithm() {
@@ -108,8 +169,17 @@ impl Bound {
 mod tests {
     use super::*;
 
+    fn of(json: &str) -> Bound {
+        let request = Request {
+            cost: 3,
+            spends: 2,
+            ..Request::at(0)
+        };
+        bound_on(&Limit::of(json), &[request])
+    }
+
     fn most(json: &str) -> Option<u64> {
-        bound(&Limit::of(json), 3).most
+        of(json).most
     }
 
     #[test]
@@ -147,6 +217,45 @@ mod tests {
         ] {
             assert_eq!(most(json), Some(expected), "{json}");
         }
+    }
+
+    #[test]
+    fn what_holds_has_the_same_bound_on_what_is_spent_and_what_counts_requests_on_those() {
+        for (json, most, counts, weight) in [
+            (
+                r#"{"algorithm": "fixed-window", "quota": "10/s", "settled": true}"#,
+                20,
+                Counts::Units,
+                Weight::Spent,
+            ),
+            (
+                r#"{"algorithm": "leaky-bucket-queue", "quota": "10/s", "per-request": true}"#,
+                10,
+                Counts::Releases,
+                Weight::One,
+            ),
+            (
+                r#"{"algorithm": "sliding-log", "quota": "10/s", "per-request": true}"#,
+                10,
+                Counts::Requests,
+                Weight::One,
+            ),
+        ] {
+            let told = of(json);
+            assert_eq!(
+                (told.most, told.counts, told.weight),
+                (Some(most), counts, weight)
+            );
+        }
+    }
+
+    #[test]
+    fn no_bound_is_told_where_more_is_spent_than_was_held() {
+        let limit = Limit::of(r#"{"algorithm": "sliding-log", "quota": "10/s", "settled": true}"#);
+        let mut requests = [0, 1].map(Request::at);
+        assert_eq!(bound_on(&limit, &requests).most, Some(10));
+        requests[1].spends = 2;
+        assert_eq!(bound_on(&limit, &requests).most, None);
     }
 
     #[test]

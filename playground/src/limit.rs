@@ -1,4 +1,4 @@
-//! Any of tollgate's algorithms, as a configuration file has it.
+//! Any of tollgate's algorithms, as a configuration file has it, and what a program makes of it.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -16,6 +16,9 @@ use crate::{
 };
 
 /// The fields of a limit, with the name of its algorithm in `algorithm`.
+///
+/// Two that no file has are the methods that a program calls on what it has read: `settled` and
+/// `per-request`, each `true` or `false`.
 pub type Fields = Map<String, Value>;
 
 /// A limit that tollgate has read.
@@ -135,6 +138,46 @@ impl Limit {
     }
 }
 
+/// What a request is charged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Charged {
+    /// Its cost.
+    Cost,
+    /// 1, whatever it costs.
+    One,
+    /// What it has spent when it ends; its cost is held until then.
+    Spent,
+}
+
+impl Charged {
+    /// Takes the two fields out that no file has.
+    fn take_from(fields: &mut Fields) -> Result<Self, String> {
+        let mut is_set = |field: &str| match fields.remove(field) {
+            None | Some(Value::Bool(false)) => Ok(false),
+            Some(Value::Bool(true)) => Ok(true),
+            Some(other) => Err(format!("`{field}`: {other} is neither true nor false")),
+        };
+        match (is_set("settled")?, is_set("per-request")?) {
+            (true, true) => {
+                Err("`settled` and `per-request` are two limits: use both in a tuple".to_owned())
+            }
+            (true, false) => Ok(Self::Spent),
+            (false, true) => Ok(Self::One),
+            (false, false) => Ok(Self::Cost),
+        }
+    }
+
+    /// The error of a limit that cannot do so.
+    fn refused<T>(self) -> Result<T, String> {
+        let field = if self == Self::One {
+            "per-request"
+        } else {
+            "settled"
+        };
+        Err(format!("`{field}` is not for this algorithm"))
+    }
+}
+
 /// Has tollgate read the algorithm, and gives it to `user`.
 ///
 /// # Errors
@@ -144,22 +187,36 @@ pub fn with_rule<U: UseRule>(fields: &Fields, user: U) -> Result<U::Output, Stri
     fn read<R: DeserializeOwned>(fields: &Fields) -> Result<R, String> {
         serde_json::from_value(Value::Object(fields.clone())).map_err(|error| error.to_string())
     }
+    let mut fields = fields.clone();
+    let charged = Charged::take_from(&mut fields)?;
+    // The methods are those of each type, not of a trait.
+    macro_rules! given {
+        ($Rule:ty: $($Other:ident $method:ident),*) => {{
+            let rule = read::<$Rule>(&fields)?;
+            match charged {
+                Charged::Cost => user.with(&rule),
+                $(Charged::$Other => user.with(&rule.$method()),)*
+                #[allow(unreachable_patterns, reason = "some algorithms can do both")]
+                other => return other.refused(),
+            }
+        }};
+    }
     let algorithm = fields.get("algorithm").and_then(Value::as_str);
     let waits = fields.contains_key("wait-at-most");
     Ok(match (algorithm, waits) {
-        (Some("token-bucket"), false) => user.with(&read::<TokenBucket>(fields)?),
-        (Some("token-bucket"), true) => user.with(&read::<WaitAtMost<TokenBucket>>(fields)?),
-        (Some("gcra"), false) => user.with(&read::<Gcra>(fields)?),
-        (Some("gcra"), true) => user.with(&read::<WaitAtMost<Gcra>>(fields)?),
-        (Some("leaky-bucket"), false) => user.with(&read::<LeakyBucket>(fields)?),
-        (Some("leaky-bucket"), true) => user.with(&read::<WaitAtMost<LeakyBucket>>(fields)?),
-        (Some("leaky-bucket-queue"), _) => user.with(&read::<LeakyBucketQueue>(fields)?),
-        (Some("fixed-window"), _) => user.with(&read::<FixedWindow>(fields)?),
-        (Some("sliding-log"), _) => user.with(&read::<SlidingLog>(fields)?),
-        (Some("sliding-window"), _) => user.with(&read::<SlidingWindow>(fields)?),
-        (Some("sliding-buckets"), _) => user.with(&read::<SlidingBuckets>(fields)?),
-        (Some("min-interval"), _) => user.with(&read::<MinInterval>(fields)?),
-        (Some("in-flight"), _) => user.with(&read::<InFlight>(fields)?),
+        (Some("token-bucket"), false) => given!(TokenBucket: One per_request, Spent settled),
+        (Some("token-bucket"), true) => given!(WaitAtMost<TokenBucket>:),
+        (Some("gcra"), false) => given!(Gcra: One per_request, Spent settled),
+        (Some("gcra"), true) => given!(WaitAtMost<Gcra>:),
+        (Some("leaky-bucket"), false) => given!(LeakyBucket: One per_request, Spent settled),
+        (Some("leaky-bucket"), true) => given!(WaitAtMost<LeakyBucket>:),
+        (Some("leaky-bucket-queue"), _) => given!(LeakyBucketQueue: One per_request),
+        (Some("fixed-window"), _) => given!(FixedWindow: One per_request, Spent settled),
+        (Some("sliding-log"), _) => given!(SlidingLog: One per_request, Spent settled),
+        (Some("sliding-window"), _) => given!(SlidingWindow: One per_request, Spent settled),
+        (Some("sliding-buckets"), _) => given!(SlidingBuckets: One per_request, Spent settled),
+        (Some("min-interval"), _) => given!(MinInterval: One per_request),
+        (Some("in-flight"), _) => given!(InFlight:),
         (Some(other), _) => return Err(format!("{other:?} is not an algorithm")),
         (None, _) => return Err("`algorithm` is missing".to_owned()),
     })
@@ -184,6 +241,28 @@ mod tests {
             "\"dice\" is not an algorithm"
         );
         assert_eq!(read("{}"), "`algorithm` is missing");
+        for (json, expected) in [
+            (
+                r#"{"algorithm": "min-interval", "interval": "1s", "settled": true}"#,
+                "`settled` is not for this algorithm",
+            ),
+            (
+                r#"{"algorithm": "in-flight", "requests": 3, "per-request": true}"#,
+                "`per-request` is not for this algorithm",
+            ),
+            (
+                r#"{"algorithm": "gcra", "quota": "1/s", "wait-at-most": "1s", "settled": true}"#,
+                "`settled` is not for this algorithm",
+            ),
+            (
+                r#"{"algorithm": "gcra", "quota": "1/s", "settled": "yes"}"#,
+                "`settled`: \"yes\" is neither true nor false",
+            ),
+        ] {
+            assert_eq!(read(json), expected);
+        }
+        let both = r#"{"algorithm": "gcra", "quota": "1/s", "settled": true, "per-request": true}"#;
+        assert!(read(both).ends_with("use both in a tuple"));
     }
 
     #[test]

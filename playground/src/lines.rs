@@ -23,12 +23,20 @@ const ORDER: [&str; 12] = [
     "name",
 ];
 
+/// The methods that a program calls on what it has read from a file, which has no fields for them.
+const METHODS: [(&str, &str); 2] = [("per-request", ".per_request()"), ("settled", ".settled()")];
+
 /// The lines of a TOML file that tollgate reads as this limit.
 pub fn toml(limit: &Limit) -> String {
     let mut lines = String::new();
     for field in ORDER {
         if let Some(value) = limit.fields().get(field) {
             let _ = writeln!(lines, "{field} = {value}");
+        }
+    }
+    for (field, method) in METHODS {
+        if limit.is_set(field) {
+            let _ = writeln!(lines, "# and in the program: {method} on what was read");
         }
     }
     lines
@@ -75,6 +83,11 @@ pub fn rust(limit: &Limit) -> String {
     }
     if let Some(name) = limit.text("name") {
         let _ = write!(line, ".named({})", Value::from(name));
+    }
+    for (field, method) in METHODS {
+        if limit.is_set(field) {
+            line.push_str(method);
+        }
     }
     line
 }
@@ -146,6 +159,33 @@ mod tests {
                 assert_eq!(lines.lines().count(), limit.fields().len(), "{lines}");
             })+
         };
+    }
+
+    #[test]
+    fn what_no_file_has_is_a_method_in_rust_and_a_comment_in_the_file() {
+        let held = r#"{"algorithm": "gcra", "quota": "20/s", "name": "api", "settled": true}"#;
+        let (limit, code) = (
+            Limit::of(held),
+            Gcra::new(Quota::per_second(20)).named("api").settled(),
+        );
+        let line = r#"Gcra::new(Quota::per_second(20)).named("api").settled()"#;
+        assert_eq!(rust(&limit), line);
+        assert_eq!(shown(limit.fields()), Shown.with(&code));
+        let lines = toml(&limit);
+        let comment = "# and in the program: .settled() on what was read\n";
+        assert!(lines.ends_with(comment), "{lines}");
+        let read: Fields = ::toml::from_str(&lines).unwrap();
+        let plain = Gcra::new(Quota::per_second(20)).named("api");
+        assert_eq!(shown(&read), Shown.with(&plain));
+
+        let counts = r#"{"algorithm": "sliding-log", "quota": "20/s", "per-request": true}"#;
+        let (limit, code) = (
+            Limit::of(counts),
+            SlidingLog::new(Quota::per_second(20)).per_request(),
+        );
+        let line = "SlidingLog::new(Quota::per_second(20)).per_request()";
+        assert_eq!(rust(&limit), line);
+        assert_eq!(shown(limit.fields()), Shown.with(&code));
     }
 
     #[test]

@@ -57,9 +57,12 @@ pub struct Traffic {
     /// Whether all callers share one bucket.
     #[serde(default)]
     pub shared: bool,
-    /// How long a request runs, such as `300ms`, for limits on what is in flight.
+    /// How long a request runs, such as `300ms`, for limits on what is in flight and for holds.
     #[serde(default)]
     pub runs: String,
+    /// What each request has spent when it ends, for holds; by default what it costs.
+    #[serde(default)]
+    pub spends: Option<u32>,
     /// The text of a [`recording`].
     #[serde(default)]
     pub recording: String,
@@ -91,6 +94,7 @@ impl Traffic {
         };
         for request in &mut made.requests {
             request.runs_micros = runs_micros;
+            request.spends = self.spends.unwrap_or(request.spends);
             request.bucket = if self.shared { 0 } else { request.caller };
         }
         Ok(made)

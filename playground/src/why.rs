@@ -18,25 +18,40 @@ pub fn why(limit: &Limit, request: &Request, told: &Decided) -> String {
         remaining,
         ..
     } = *told;
-    let cost = request.cost;
+    let is_held = limit.is_set("settled");
+    let costs = match limit.is_set("per-request") {
+        true => "it is one request".to_owned(),
+        false => format!("it costs {}", request.cost),
+    };
     if !told.is_admitted {
         let reason = refusal(limit, told);
         let wait = match told.retry_after_micros {
-            Some(micros) => format!(
-                "The same request is admitted {} later, if nobody else comes: Retry-After: {}.",
-                span::told(micros),
-                retry_after_seconds(micros)
-            ),
+            Some(micros) => {
+                let spent = match is_held {
+                    true => " and all that is held is spent",
+                    false => "",
+                };
+                format!(
+                    "The same request is admitted {} later, if nobody else comes{spent}: \
+                     Retry-After: {}.",
+                    span::told(micros),
+                    retry_after_seconds(micros)
+                )
+            }
             None if told.never_fits => "It never fits, so there is no Retry-After.".to_owned(),
             None => "Nobody knows when one ends, so there is no Retry-After.".to_owned(),
         };
-        return format!(
-            "Refused: it costs {cost}, and {remaining} of {most} are left. {reason} {wait}"
-        );
+        return format!("Refused: {costs}, and {remaining} of {most} are left. {reason} {wait}");
     }
     let left = format!("{remaining} of {most} are left after it.");
     match told.delay_micros {
-        0 => format!("Admitted: it costs {cost}. {left}"),
+        0 if is_held => format!(
+            "Admitted: it holds {} until it ends {} later, and is charged {} then. {left}",
+            request.cost,
+            span::told(request.runs_micros),
+            request.spends
+        ),
+        0 => format!("Admitted: {costs}. {left}"),
         delay => format!(
             "Delayed by {}: it is admitted, and leaves when its turn has come. {left}",
             span::told(delay)
@@ -129,6 +144,35 @@ mod tests {
             "Delayed by 500 ms: it is admitted, and leaves when its turn has come. 0 of 2 are left \
              after it."
         );
+    }
+
+    #[test]
+    fn what_is_held_says_what_it_is_charged_and_what_it_waits_for() {
+        let held = r#"{"algorithm": "token-bucket", "quota": "10/s", "settled": true}"#;
+        let mut requests = [0, 0].map(Request::at);
+        for request in &mut requests {
+            (request.cost, request.spends, request.runs_micros) = (8, 2, span::SECOND);
+        }
+        assert_eq!(
+            told(held, &requests[..1]),
+            "Admitted: it holds 8 until it ends 1 s later, and is charged 2 then. 2 of 10 are left \
+             after it."
+        );
+        let refused = told(held, &requests);
+        let until = "admitted 600 ms later, if nobody else comes and all that is held is spent:";
+        assert!(refused.contains(until), "{refused}");
+    }
+
+    #[test]
+    fn what_counts_requests_says_so_whatever_they_cost() {
+        let log = r#"{"algorithm": "sliding-log", "quota": "1/s", "per-request": true}"#;
+        let mut requests = [0, 0].map(Request::at);
+        for request in &mut requests {
+            request.cost = 300;
+        }
+        let refused = told(log, &requests);
+        let begins = "Refused: it is one request, and 0 of 1 are left.";
+        assert!(refused.starts_with(begins), "{refused}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    bound::{Bound, Counts},
+    bound::{Bound, Counts, Weight},
     simulate::{Decided, Request},
 };
 
@@ -62,12 +62,18 @@ pub fn worst(requests: &[Request], decided: &[Decided], bound: &Bound) -> Worst 
 fn passed(index: usize, request: &Request, told: &Decided, bound: &Bound) -> Passed {
     let at = match bound.counts {
         Counts::Releases => request.at + told.delay_micros,
+        Counts::Units if bound.weight == Weight::Spent => request.at + request.runs_micros,
         _ => request.at,
     };
-    let (lasts, weight) = match bound.counts {
-        Counts::Units | Counts::Releases => (bound.span_micros, request.cost.into()),
-        Counts::Requests => (bound.span_micros, 1),
-        Counts::InFlight => (request.runs_micros, 1),
+    let lasts = match bound.counts {
+        Counts::InFlight => request.runs_micros,
+        _ => bound.span_micros,
+    };
+    let weight = match bound.weight {
+        Weight::Cost => request.cost.into(),
+        Weight::One => 1,
+        // What is spent beyond a hold stands in no bound.
+        Weight::Spent => request.spends.min(request.cost).into(),
     };
     Passed {
         index,
@@ -110,12 +116,12 @@ impl Worst {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{bound::bound, limit::Limit, simulate::Looks, span::SECOND};
+    use crate::{bound::bound_on, limit::Limit, simulate::Looks, span::SECOND};
 
     fn of(json: &str, requests: &[Request]) -> (Worst, u64) {
         let limit = Limit::of(json);
         let run = limit.run(requests, &Looks::default());
-        let bound = bound(&limit, 1);
+        let bound = bound_on(&limit, requests);
         (worst(requests, &run.decided, &bound), bound.most.unwrap())
     }
 
@@ -157,6 +163,22 @@ mod tests {
         let queue = r#"{"algorithm": "leaky-bucket-queue", "quota": "10/s", "capacity": 30}"#;
         let (worst, bound) = of(queue, &double_burst());
         assert_eq!((worst.most, bound), (10, 10));
+    }
+
+    #[test]
+    fn what_is_held_counts_as_much_as_it_spends_and_when_it_ends() {
+        let mut requests = [0, 900_000].map(Request::at);
+        for request in &mut requests {
+            (request.cost, request.spends) = (5, 2);
+        }
+        requests[0].runs_micros = 800_000;
+        requests[1].runs_micros = 1_000_000;
+        let log = r#"{"algorithm": "sliding-log", "quota": "10/s", "settled": true}"#;
+        assert_eq!(of(log, &requests).0.most, 2);
+        requests[1].runs_micros = 800_000;
+        let (worst, bound) = of(log, &requests);
+        assert_eq!((worst.most, bound), (4, 10));
+        assert_eq!((worst.from, worst.until), (800_000, 1_700_000));
     }
 
     #[test]

@@ -2,32 +2,37 @@
 // What is chosen: two limits and the traffic, in the fields of the form and in the address.
 
 const ALGORITHMS = {
-  "token-bucket": ["quota", "burst", "wait-at-most"],
-  "gcra": ["quota", "burst", "wait-at-most"],
-  "leaky-bucket": ["quota", "capacity", "wait-at-most"],
-  "leaky-bucket-queue": ["quota", "capacity"],
-  "fixed-window": ["quota", "from-first-request"],
-  "sliding-log": ["quota"],
-  "sliding-window": ["quota"],
-  "sliding-buckets": ["quota", "precision", "strict"],
+  "token-bucket": ["quota", "burst", "wait-at-most", "per-request", "settled"],
+  "gcra": ["quota", "burst", "wait-at-most", "per-request", "settled"],
+  "leaky-bucket": ["quota", "capacity", "wait-at-most", "per-request", "settled"],
+  "leaky-bucket-queue": ["quota", "capacity", "per-request"],
+  "fixed-window": ["quota", "from-first-request", "per-request", "settled"],
+  "sliding-log": ["quota", "per-request", "settled"],
+  "sliding-window": ["quota", "per-request", "settled"],
+  "sliding-buckets": ["quota", "precision", "strict", "per-request", "settled"],
   "min-interval": ["interval"],
   "in-flight": ["requests"],
 };
 const NEEDED = { quota: "10/s", precision: "100ms", interval: "100ms", requests: "5" };
-const NUMBERS = ["burst", "capacity", "requests", "cost", "callers"];
-const CHECKS = ["strict", "from-first-request", "shared"];
+const NUMBERS = ["burst", "capacity", "requests", "cost", "spends", "callers"];
+const CHECKS = ["strict", "from-first-request", "per-request", "settled", "shared"];
+const CALLED = {
+  "per-request": "counts requests, whatever they cost",
+  settled: "holds the cost while it runs, charges what it spends",
+  shared: "all callers share one bucket",
+};
 const HINTS = {
   quota: "20/s, 100/min, 3/10s", burst: "as the quota", capacity: "as the quota",
   "wait-at-most": "never waits", precision: "100ms", interval: "500ms", every: "1s", lasts: "10s",
-  runs: "0: ends at once",
+  runs: "0: ends at once", spends: "as the cost",
 };
 const SHAPES = {
-  even: ["even", ["requests", "every", "lasts", "cost", "callers", "shared", "runs"]],
-  bursts: ["bursts", ["requests", "every", "lasts", "cost", "callers", "shared", "runs"]],
-  edge: ["at a window's edge", ["requests", "every", "lasts", "cost", "callers", "shared", "runs"]],
-  zipf: ["mixed, by Zipf's law", ["requests", "every", "lasts", "cost", "callers", "shared", "runs"]],
-  flood: ["a flood", ["requests", "every", "lasts", "cost", "callers", "shared", "runs"]],
-  recording: ["a recording", ["recording", "shared", "runs"]],
+  even: ["even", ["requests", "every", "lasts", "cost", "callers", "shared", "runs", "spends"]],
+  bursts: ["bursts", ["requests", "every", "lasts", "cost", "callers", "shared", "runs", "spends"]],
+  edge: ["at a window's edge", ["requests", "every", "lasts", "cost", "callers", "shared", "runs", "spends"]],
+  zipf: ["mixed, by Zipf's law", ["requests", "every", "lasts", "cost", "callers", "shared", "runs", "spends"]],
+  flood: ["a flood", ["requests", "every", "lasts", "cost", "callers", "shared", "runs", "spends"]],
+  recording: ["a recording", ["recording", "shared", "runs", "spends"]],
 };
 
 const even = (requests, lasts) => ({ shape: "even", requests, every: "1s", lasts });
@@ -46,6 +51,13 @@ const TRIES = {
       { algorithm: "leaky-bucket-queue", quota: "10/s", capacity: 20 },
     ],
     traffic: even(12, "20s"),
+  },
+  "Costs known afterwards": {
+    limits: [
+      { algorithm: "token-bucket", quota: "1000/min" },
+      { algorithm: "token-bucket", quota: "1000/min", settled: true },
+    ],
+    traffic: { ...even(2, "6s"), cost: 300, runs: "700ms", spends: 90 },
   },
   "A flood in a shared bucket": {
     limits: [{ algorithm: "token-bucket", quota: "20/s", burst: 40 }],
@@ -80,7 +92,7 @@ function inputs(names, values, prefix, changed) {
       input = element("input", { ...common, type: "checkbox" });
       input.checked = value === true;
       input.onchange = () => changed(name, input.checked || undefined);
-      const text = name === "shared" ? "all callers share one bucket" : name.replaceAll("-", " ");
+      const text = CALLED[name] ?? name.replaceAll("-", " ");
       return element("label", { class: "check", for: id }, input, text);
     }
     if (name === "recording") {

@@ -67,7 +67,7 @@ function panel(limit, which, several) {
     return element("section", { class: "panel" }, element("h2", {}, title), element("p", { class: "error", role: "alert" }, limit.error));
   }
   const { numbers, bound, worst } = limit;
-  const most = bound.most ?? "not told for numbers as large";
+  const most = bound.most ?? "not told for such numbers";
   const found = element("dd", { "data-is": "worst" }, element("b", {}, `${worst.most}`), ` of at most `,
     element("b", {}, `${most}`), ` ${countedIn(bound)} (${bound.formula})`);
   const values = [

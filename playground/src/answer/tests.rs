@@ -82,6 +82,64 @@ fn no_span_of_any_traffic_passes_the_bound_of_any_algorithm() {
 }
 
 #[test]
+fn nor_does_what_is_held_and_settled_nor_what_counts_requests() {
+    let settled = [
+        json!({ "algorithm": "token-bucket", "quota": "10/s", "burst": 7 }),
+        json!({ "algorithm": "fixed-window", "quota": "10/s" }),
+        json!({ "algorithm": "fixed-window", "quota": "10/s", "from-first-request": true }),
+        json!({ "algorithm": "sliding-log", "quota": "10/s" }),
+        json!({ "algorithm": "sliding-window", "quota": "10/s" }),
+        json!({ "algorithm": "sliding-buckets", "quota": "10/s", "precision": "100ms" }),
+    ];
+    let queue = json!({ "algorithm": "leaky-bucket-queue", "quota": "10/s", "capacity": 30 });
+    let mut reached = 0;
+    for (option, mut limits) in [
+        ("settled", settled.to_vec()),
+        ("per-request", [&settled[..], &[queue]].concat()),
+    ] {
+        limits
+            .iter_mut()
+            .for_each(|limit| limit[option] = true.into());
+        for shape in ["even", "bursts", "edge", "zipf", "flood"] {
+            for (requests, cost, spends) in [(10, 1, 1), (13, 3, 2), (40, 2, 0), (20, 5, 5)] {
+                let traffic = json!({
+                    "shape": shape, "requests": requests, "every": "1s", "lasts": "8s", "cost": cost,
+                    "spends": spends, "callers": 3, "shared": true, "runs": "350ms",
+                });
+                let question = json!({ "ask": "run", "limits": limits, "traffic": traffic });
+                for run in asked(question)["limits"].as_array().unwrap() {
+                    let bound = run["bound"]["most"].as_u64().unwrap();
+                    let worst = run["worst"]["most"].as_u64().unwrap();
+                    assert!(worst <= bound, "{shape}: {run}");
+                    reached += usize::from(worst == bound);
+                }
+            }
+        }
+    }
+    assert!(reached > 20, "{reached}");
+}
+
+#[test]
+fn what_is_held_and_not_spent_lets_others_through() {
+    let limit = |settled: bool| json!({ "algorithm": "token-bucket", "quota": "1000/min", "settled": settled });
+    let traffic = json!({
+        "shape": "even", "requests": 2, "every": "1s", "lasts": "6s", "cost": 300, "spends": 90,
+        "runs": "700ms",
+    });
+    let limits = [limit(false), limit(true)];
+    let told = asked(json!({ "ask": "run", "limits": limits, "traffic": traffic }));
+    let admitted = |which: usize| &told["limits"][which]["numbers"]["admitted"];
+    assert_eq!((admitted(0), admitted(1)), (&json!(3), &json!(9)));
+    let settled = &told["limits"][1];
+    assert_eq!(
+        settled["rust"],
+        "TokenBucket::new(Quota::per_minute(1000)).settled()"
+    );
+    assert_eq!(settled["bound"]["counts"], "units spent");
+    assert_eq!(settled["worst"]["most"], 9 * 90);
+}
+
+#[test]
 fn a_request_that_was_chosen_is_told_why_and_what_is_left_is_told_of_its_bucket() {
     let question = |ask: &str, more: Value| {
         let mut question = json!({ "ask": ask, "limits": [bucket()], "traffic": forty_a_minute() });

@@ -1,7 +1,7 @@
 //! One limit on a line of time: who was admitted, delayed and refused, and what was left.
 
 use crate::{
-    bound::{Bound, Counts, bound},
+    bound::{Bound, Counts, bound_on},
     limit::Limit,
     lines,
     simulate::{Looks, Request, Run},
@@ -45,8 +45,7 @@ impl Seen {
     pub(super) fn of(limit: &Limit, requests: Vec<Request>, lasts: u64) -> Self {
         let at = (0..lasts / SLOT).map(|slot| slot * SLOT).collect();
         let run = limit.run(&requests, &Looks { bucket: 0, at });
-        let largest_cost = requests.iter().map(|it| it.cost).max().unwrap_or(0);
-        let bound = bound(limit, largest_cost);
+        let bound = bound_on(limit, &requests);
         let worst = worst(&requests, &run.decided, &bound);
         Self {
             requests,

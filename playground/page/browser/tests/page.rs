@@ -81,6 +81,46 @@ fn it_tells_how_long_a_refused_caller_waits_and_why() {
 }
 
 #[test]
+fn it_tells_what_holds_let_through_and_by_which_bound() {
+    let page = open();
+    page.press_button("Costs known afterwards");
+    page.shows(&number(0, "admitted"), |text| text == "3");
+    page.shows(&number(1, "admitted"), |text| text == "9");
+    let of_the_second = |name: &str| format!("[data-limit='1'] [data-is='{name}']");
+    page.shows(&of_the_second("worst"), |text| {
+        text == "810 of at most 1999 units spent in 60 s (burst + ⌊n(P−1)/P⌋)"
+    });
+    let rust = page.text(&of_the_second("rust"));
+    assert_eq!(rust, "TokenBucket::new(Quota::per_minute(1000)).settled()");
+    let file = page.text(&of_the_second("file"));
+    assert!(
+        file.ends_with("# and in the program: .settled() on what was read"),
+        "{file}"
+    );
+    // The first limit refuses it.
+    page.shows(WHY, |text| text.contains("Refused: it costs 300"));
+    page.shows("[data-why='1']", |text| {
+        text.contains("it holds 300 until it ends 700 ms later, and is charged 90 then")
+    });
+
+    // Where more is spent than was held, no bound is told.
+    page.fill("traffic-spends", "301");
+    page.shows(&of_the_second("worst"), |text| text.contains("not told"));
+
+    // Not held, it is as the first; counted by requests, all are let through.
+    page.script("$('limit1-settled').click()");
+    page.shows(&number(1, "admitted"), |text| text == "3");
+    page.script("$('limit1-per-request').click()");
+    page.shows(&number(1, "admitted"), |text| text == "12");
+    page.shows(&of_the_second("worst"), |text| {
+        text.starts_with("12 of at most 1999 requests in")
+    });
+    page.script("$('limit1-settled').click()");
+    page.shows(".panel .error", |text| text.contains("use both in a tuple"));
+    page.is_well();
+}
+
+#[test]
 fn a_request_is_chosen_by_keys_and_by_a_click() {
     let page = open();
     page.press_button("40 at once each minute");
