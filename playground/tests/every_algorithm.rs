@@ -1,0 +1,203 @@
+//! Every algorithm of the crate is in the playground: its form offers it, it is read, its line of
+//! Rust makes it, its bound is the printed one, and a refusal says why.
+
+use std::{fs, path::Path, time::Duration};
+
+use playground::{
+    bound::{self, bound},
+    limit::{Fields, Limit, UseRule, with_rule},
+    lines,
+    simulate::{Looks, Request},
+    why::why,
+};
+use serde_json::{Value, json};
+use tollgate::{
+    Quota,
+    algorithm::{
+        Algorithm, FixedWindow, Gcra, LeakyBucket, MinInterval, SlidingBuckets, SlidingLog,
+        SlidingWindow, TokenBucket,
+    },
+};
+
+#[path = "../../tests/support/algorithms.rs"]
+mod algorithms;
+#[path = "../../tests/properties/src/formulas.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the models name it")]
+mod formulas;
+#[path = "../../tests/properties/src/model/mod.rs"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    reason = "it is a part of the properties; here it is asked for its bounds"
+)]
+mod model;
+
+use algorithms::every_algorithm;
+use model::*;
+
+/// What the list makes its algorithms of; times are in microseconds.
+struct Numbers {
+    units: u64,
+    period: u64,
+    burst: u64,
+    precision: u64,
+    interval: u64,
+}
+
+const NUMBERS: Numbers = Numbers {
+    units: 20,
+    period: 1_000_000,
+    burst: 7,
+    precision: 100_000,
+    interval: 300_000,
+};
+
+/// The same, as somebody would fill in the form.
+fn filled_in(field: &str) -> Value {
+    match field {
+        "quota" => json!("20/s"),
+        "burst" | "capacity" => json!(7),
+        "precision" => json!("100ms"),
+        "interval" | "wait-at-most" => json!("300ms"),
+        "requests" => json!(5),
+        "strict" | "from-first-request" | "per-request" | "settled" => json!(true),
+        _ => panic!("what would somebody fill in for {field:?}?"),
+    }
+}
+
+/// The same, as the list writes it.
+fn as_in_the_list(rust: &str) -> String {
+    let named = rust
+        .replace("Quota::per_second(20)", "quota")
+        .replace("(7)", "(burst)")
+        .replace("Duration::from_millis(100)", "step")
+        .replace("Duration::from_millis(300)", "gap");
+    without_spaces(&named)
+}
+
+fn without_spaces(text: &str) -> String {
+    text.split_whitespace().collect()
+}
+
+/// Each algorithm that the form offers, with the fields that it offers for it.
+fn form() -> Vec<(String, Vec<String>)> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("page/site/form.js");
+    let script = fs::read_to_string(script).unwrap();
+    let (_, object) = script.split_once("const ALGORITHMS = {\n").unwrap();
+    let (object, _) = object.split_once("\n};").unwrap();
+    let offered = object.lines().map(|line| {
+        let mut names = line.split('"').skip(1).step_by(2).map(str::to_owned);
+        let name = names.next().expect("the name of an algorithm");
+        (name, names.collect())
+    });
+    offered.collect()
+}
+
+struct Identity;
+impl UseRule for Identity {
+    type Output = String;
+
+    fn with<A: Algorithm>(self, rule: &A) -> String {
+        // A policy without a name is its algorithm and its numbers.
+        format!("{:?} {:?}", rule.policy_id(), rule.config_id())
+    }
+}
+
+/// A limit that somebody can choose in the form.
+struct Offered {
+    limit: Limit,
+    identity: String,
+}
+
+/// All limits that the form offers: each algorithm with any of its fields.
+fn every_limit_of_the_form() -> Vec<Offered> {
+    let mut every = Vec::new();
+    for (algorithm, fields) in form() {
+        let before = every.len();
+        for chosen in 0..1_u32 << fields.len() {
+            let mut limit = Fields::new();
+            limit.insert("algorithm".to_owned(), json!(algorithm));
+            for (index, field) in fields.iter().enumerate() {
+                if chosen >> index & 1 == 1 {
+                    limit.insert(field.clone(), filled_in(field));
+                }
+            }
+            // Some fields are needed, and some exclude each other.
+            if let (Ok(identity), Ok(limit)) = (with_rule(&limit, Identity), Limit::read(limit)) {
+                every.push(Offered { limit, identity });
+            }
+        }
+        assert!(
+            every.len() > before,
+            "the form offers {algorithm:?}, which is not read"
+        );
+    }
+    every
+}
+
+/// What a limit says of the last of these requests, which it refuses.
+fn refusal(limit: &Limit, requests: &[Request]) -> String {
+    let decided = limit.run(requests, &Looks::default()).decided;
+    let told = decided.last().unwrap();
+    assert!(!told.is_admitted, "{limit:?}");
+    why(limit, requests.last().unwrap(), told)
+}
+
+#[test]
+fn each_algorithm_can_be_chosen_and_has_its_line_its_bound_and_its_reasons() {
+    let offered = every_limit_of_the_form();
+    let mut requests = vec![Request::at(0); 100];
+    for request in &mut requests {
+        request.runs_micros = 1;
+    }
+    let all_run = "All places are taken by requests that still run.";
+    let check = |name: &str, identity: String, in_rust: &str, model: &dyn Model| {
+        let same = offered.iter().filter(|it| it.identity == identity);
+        let same: Vec<_> = same.map(|it| &it.limit).collect();
+        assert!(
+            !same.is_empty(),
+            "{name}: the form does not offer it, or it is not read"
+        );
+
+        let in_rust = without_spaces(in_rust);
+        let line = |limit: &&&Limit| as_in_the_list(&lines::rust(limit)) == in_rust;
+        let lines: Vec<_> = same.iter().map(|limit| lines::rust(limit)).collect();
+        let limit = same.iter().find(line);
+        let limit = limit.unwrap_or_else(|| panic!("{name}: no line is {in_rust}: {lines:?}"));
+
+        let (bound, expected) = (bound(limit, 1), model.bound(1));
+        let counts = match bound.counts {
+            bound::Counts::Units => Counts::Units,
+            bound::Counts::Releases => Counts::Releases,
+            bound::Counts::Requests => Counts::Requests,
+            other => panic!("{name}: the bound counts {other:?}"),
+        };
+        let most = bound.most.map(i128::from);
+        assert_eq!(
+            (most, i128::from(bound.span_micros), counts),
+            (Some(expected.most), expected.span, expected.counts),
+            "{name}"
+        );
+
+        // What the only one says that holds places.
+        let refusal = refusal(limit, &requests);
+        assert!(!refusal.contains(all_run), "{name}: {refusal}");
+    };
+    let Numbers { burst, .. } = NUMBERS;
+    let quota = Quota::new(NUMBERS.units, Duration::from_micros(NUMBERS.period));
+    let (step, gap) = (
+        Duration::from_micros(NUMBERS.precision),
+        Duration::from_micros(NUMBERS.interval),
+    );
+    macro_rules! check_each {
+        ($given:tt $($name:literal, $algorithm:expr, $model:ident($($number:ident),*);)+) => {$(
+            let identity = Identity.with(&$algorithm);
+            let model = $model($(NUMBERS.$number),*);
+            check($name, identity, stringify!($algorithm), &*model);
+        )+};
+    }
+    every_algorithm!(check_each, quota, burst, step, gap);
+    let in_flight = Limit::of(r#"{"algorithm": "in-flight", "requests": 5}"#);
+    assert!(refusal(&in_flight, &requests).contains(all_run));
+}
