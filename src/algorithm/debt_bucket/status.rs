@@ -16,7 +16,8 @@ pub(in crate::algorithm) struct Owed {
     pub(super) tick_micros: u32,
     pub(super) cost: u32,
     pub(super) is_admitted: bool,
-    /// If requests wait: the burst, in parts, and what of the capacity is less than a unit. Else 0.
+    /// If requests wait: the burst, in parts, and what of the capacity is less than a unit. Else
+    /// 0.
     ///
     /// A request goes through at once, or when no more than the burst is owed with it; one that
     /// costs more than the burst, when nothing is owed before it.

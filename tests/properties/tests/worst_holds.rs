@@ -74,8 +74,8 @@ struct Node<A: Algorithm> {
     state: A::State,
     receipts: Vec<Receipt<A::Snapshot>>,
     counted: i64,
-    /// What was spent beyond a hold in the span, or before it while others held what may be settled
-    /// in it: the bounds do not count it.
+    /// What was spent beyond a hold in the span, or before it while others held what may be
+    /// settled in it: the bounds do not count it.
     beyond: i64,
     history: Vec<String>,
 }
