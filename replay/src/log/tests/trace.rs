@@ -101,7 +101,7 @@ fn other_events_are_no_requests_and_not_unreadable() {
 
 #[test]
 fn header_fields_of_the_span_are_read() {
-    let fields = r#"{"host": "a.example", "user-agent": "a \"b\" \\x \xe9", "x-key": Sensitive, "x": "1", "x": "2"}"#;
+    let fields = r#"{"host": "a.example", "user-agent": "a \"b\" \\x \xe9", "x-key": Sensitive, "x": "1", "x": "2", "y": "\x41 \x8z \xzf"}"#;
     let line = format!(
         "2025-11-12T09:14:01.5Z DEBUG request{{method=GET uri=/ version=HTTP/1.1 headers={fields}}}: \
          {FINISHED} latency=0 ms status=200"
@@ -116,7 +116,12 @@ fn header_fields_of_the_span_are_read() {
         logged.headers.get_all("x").iter().collect::<Vec<_>>(),
         ["1", "2"]
     );
-    assert_eq!(logged.headers.len(), 4);
+    assert_eq!(
+        header(&logged, "y"),
+        r"\x41 \x8z \xzf",
+        "only what is not ASCII is escaped"
+    );
+    assert_eq!(logged.headers.len(), 5);
 }
 
 #[test]
