@@ -2,9 +2,9 @@
 //!
 //! | form | who writes it |
 //! |---|---|
-//! | [`Format::Combined`] | nginx and Apache: `combined`, `common`, with a host before or a duration after |
-//! | [`Format::Json`] | one object a line: nginx's own formats, Caddy, and `tracing-subscriber`'s JSON |
-//! | [`Format::Trace`] | `tower-http`'s `TraceLayer` by `tracing-subscriber`'s text formats `full` and `compact` |
+//! | [`Format::Combined`] | nginx and Apache: `combined`, `common`, and what is added to them |
+//! | [`Format::Json`] | nginx's own formats, Caddy, and `tracing-subscriber`'s JSON |
+//! | [`Format::Trace`] | `tower-http`'s `TraceLayer`, by `tracing-subscriber`'s text formats |
 //!
 //! A log is written when a request ends, so the longest requests come last. [`Reader`] takes the
 //! duration off where the log tells it, and sorts within a window of bounded time and bounded
