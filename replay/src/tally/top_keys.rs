@@ -120,6 +120,10 @@ mod tests {
         assert_eq!(first.shown, "key 77");
         assert!(!top.is_exact());
         assert!(first.count >= 2_500 && first.count - first.excess <= 2_500);
+        // The others came once: no more than that is certain.
+        let others = top.top(20)[1..].iter();
+        assert!(others.clone().all(|it| it.count - it.excess <= 1));
+        assert!(others.clone().any(|it| it.excess > 100));
         // Of 7 500 others each counter has a twentieth at most.
         assert!(top.top(20)[19].count <= 10_000 / 20);
         let total: u64 = top.top(20).iter().map(|it| it.count).sum();
