@@ -60,6 +60,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "key",
             "keyed",
             "limit",
+            "logged_once",
         ],
     ),
     (
@@ -145,6 +146,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
             "layer/",
             "observe/trace.rs",
             "response/",
+            "rules/matched.rs",
             "store/",
         ],
     ),

@@ -12,9 +12,10 @@ use tollgate::{
     algorithm::{Algorithm, FixedWindow, Gcra, LeakyBucket, MinInterval, TokenBucket},
     key::{Global, Header},
     response::{Fields, Http},
+    rules::Rules,
     store::LocalStore,
 };
-use tower::ServiceExt;
+use tower::{Layer, ServiceExt};
 use tracing::{
     Event, Metadata, Subscriber,
     field::{Field, Visit},
@@ -192,6 +193,61 @@ fn a_table_that_gets_another_route_waits_for_ten_thousand_requests_of_its_own() 
     assert_eq!(log.told(), [""; 0]);
     charge(&longer, 1);
     assert_eq!(log.told(), ["cost.route_not_matched route=/reprot"]);
+}
+
+#[tokio::test]
+async fn a_route_of_a_rule_that_none_of_ten_thousand_requests_has_matched_is_told_once() {
+    let log = Log::default();
+    let _guard = log.listen();
+    let rules = Rules::new();
+    let file = || {
+        let rule = |name: &str, routes: &[&str]| {
+            serde_json::json!({
+                "name": name,
+                "routes": routes,
+                "key": "everyone",
+                "limit": { "algorithm": "fixed-window", "quota": "1000000/day" },
+            })
+        };
+        serde_json::json!({ "rules": [
+            rule("searches", &["GET /search", "POST /search", "GET /serach"]),
+            rule("users", &["/users/{id}", "GET /users/{id}/{rest}"]),
+            // Not of a route: no method is misspelled.
+            rule("deletions", &["DELETE"]),
+        ] })
+    };
+    rules.replace(file()).unwrap();
+    let limit = RateLimitLayer::new(rules.clone(), LocalStore::new(), rules.clone());
+    let app: Router = Router::new()
+        .route("/search", get(async || "").post(async || ""))
+        .route("/users/{id}", get(async || ""));
+    // In one place the route is known, in the other its path.
+    let outside = Router::new().fallback_service(limit.layer(app.clone()));
+    let inside = app.layer(limit);
+    for number in 1..5_000 {
+        let path = ["/search", "/users/1"][number % 2];
+        assert_eq!(status(&inside, path).await, 200);
+        assert_eq!(status(&outside, path).await, 200);
+    }
+    assert_eq!(status(&inside, "/search").await, 200);
+    assert_eq!(log.told(), [""; 0]);
+    assert_eq!(status(&inside, "/search").await, 200);
+    let told = [
+        ("searches", "GET /serach"),
+        ("users", "GET /users/{id}/{rest}"),
+    ];
+    let told =
+        told.map(|(rule, route)| format!("rules.route_not_matched rule={rule} route={route}"));
+    assert_eq!(log.told(), told);
+    // Nor again when the file was read once more.
+    rules.replace(file()).unwrap();
+    for _ in 0..10_001 {
+        assert_eq!(status(&inside, "/search").await, 200);
+    }
+    assert_eq!(
+        log.told(),
+        ["rules.route_not_matched rule=users route=/users/{id}"]
+    );
 }
 
 #[tokio::test]

@@ -16,6 +16,7 @@ use crate::{
 use super::{
     key_source::NamedExtension,
     limit::{LimitTable, MAX_LIMITS},
+    matched::MatchedRoutes,
     routes::{Route, Routes},
     set::{Applies, RuleSet},
 };
@@ -41,6 +42,7 @@ pub(super) struct File<'a> {
     routes: Vec<(Route, u32, u32)>,
     /// Where the routes of each rule begin, and whether every request that it is for has its key.
     rules: Vec<(usize, bool)>,
+    rule_names: Vec<String>,
 }
 
 const FIELDS: &str = "`match`, `unmatched`, `proxies`, `rules`";
@@ -55,6 +57,7 @@ impl<'a> File<'a> {
             names: HashSet::new(),
             routes: Vec::new(),
             rules: Vec::new(),
+            rule_names: Vec::new(),
         }
     }
 
@@ -78,6 +81,11 @@ impl<'a> File<'a> {
             ));
         }
         self.set.routes = routes;
+        let named = self.routes.iter().map(|(route, rule, _)| {
+            let name = &self.rule_names[*rule as usize];
+            (&**name, route.with_pattern())
+        });
+        self.set.matched = MatchedRoutes::new(named);
         self.set.limits = Arc::new(self.limits);
         Ok(self.set)
     }

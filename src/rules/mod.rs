@@ -16,6 +16,7 @@ mod file;
 mod key;
 mod key_source;
 mod limit;
+mod matched;
 mod routes;
 mod set;
 
@@ -45,6 +46,8 @@ pub(crate) use limit::{MAX_LIMITS, RuleLimit};
 /// - **[`RedisStore`](crate::store)** asks one script about all of them, if they are in one slot.
 /// - **[`on_store_error`](crate::RateLimitLayer::on_store_error)** takes a limiter of one
 ///   algorithm, which counts by limit and key, and none of rules.
+/// - **A route** that no request has matched in the first 10 000 may be misspelled: it is logged by
+///   `tracing`, once, with target `tollgate::rules` and the name `rules.route_not_matched`.
 /// - **Not in a file** are [requests in flight](crate::algorithm::InFlight) and what is
 ///   [settled](crate::algorithm::Settled): they need a layer of their own.
 ///

@@ -9,6 +9,8 @@ use matchit::Router;
 /// The methods and the pattern of one line of `routes`, as `GET,POST /users/{id}`.
 #[derive(Debug, Clone)]
 pub(super) struct Route {
+    /// The line itself.
+    text: Option<Box<str>>,
     methods: Methods,
     /// None: every path.
     pattern: Option<Pattern>,
@@ -64,6 +66,7 @@ impl Methods {
 impl Route {
     /// Every request.
     pub(super) const EVERY: Self = Self {
+        text: None,
         methods: Methods::ALL,
         pattern: None,
     };
@@ -75,9 +78,15 @@ impl Route {
             None => (Some(text), None),
         };
         Ok(Self {
+            text: Some(text.into()),
             methods: methods.map_or(Ok(Methods::ALL), Methods::parse)?,
             pattern: pattern.map(Pattern::parse).transpose()?,
         })
+    }
+
+    /// As the file writes it, if it has a pattern.
+    pub(super) fn with_pattern(&self) -> Option<&str> {
+        self.pattern.as_ref().and(self.text.as_deref())
     }
 
     /// Whether it is for every request that the other one is for.
@@ -179,6 +188,8 @@ impl Pattern {
 pub(super) struct Candidate {
     /// The number of the rule, from 0 on.
     pub(super) rule: u32,
+    /// The number of the route, among those of all rules.
+    pub(super) route: u32,
     /// What a request of this route costs.
     pub(super) cost: u32,
     methods: Methods,
@@ -217,9 +228,10 @@ impl Routes {
         let mut built = Self::default();
         let mut patterns: Vec<&Pattern> = Vec::new();
         let mut by_pattern: HashMap<&str, Vec<Candidate>> = HashMap::new();
-        for (route, rule, cost) in routes {
+        for (number, (route, rule, cost)) in (0..).zip(routes) {
             let candidate = Candidate {
                 rule,
+                route: number,
                 cost,
                 methods: route.methods,
             };

@@ -10,6 +10,7 @@ use super::{
     key::{Charge, ChargeList, KeyValue, RuleKey},
     key_source::{KeySource, PlanSource, no_rule},
     limit::LimitTable,
+    matched::MatchedRoutes,
     routes::{Candidate, Methods, Routes},
 };
 
@@ -19,6 +20,7 @@ pub(crate) struct RuleSet {
     pub(super) rules: Vec<Rule>,
     pub(super) limits: Arc<LimitTable>,
     pub(super) routes: Routes,
+    pub(super) matched: MatchedRoutes,
     pub(super) applies: Applies,
     pub(super) refuses_unmatched: bool,
 }
@@ -57,10 +59,23 @@ impl RuleSet {
     pub(super) fn find<B>(&self, request: &Request<B>) -> Result<Option<RuleKey>, MissingKey> {
         // In a router this is the route: other spellings of a path lead nowhere else.
         let path = matched_route(request).unwrap_or_else(|| request.uri().path());
-        match (self.applies, self.routes.known(path)) {
+        let known = self.routes.known(path);
+        if self.matched.counts() {
+            self.count(known, path);
+        }
+        match (self.applies, known) {
             (Applies::First, Some(candidates)) => self.first_of(candidates, request),
             (_, known) => self.find_others(known, path, request),
         }
+    }
+
+    /// Counts a request by the routes that its path matches, for whatever methods they are.
+    #[cold]
+    fn count(&self, known: Option<&[Candidate]>, path: &str) {
+        let mut room = Vec::new();
+        let candidates = known.unwrap_or_else(|| self.routes.by_pattern(path, &mut room));
+        let matched = candidates.iter().map(|candidate| candidate.route);
+        self.matched.count(matched);
     }
 
     #[inline(never)]

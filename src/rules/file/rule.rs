@@ -131,6 +131,7 @@ impl File<'_> {
             }
         };
         self.add_routes(fields.routes, fields.cost, &key)?;
+        self.rule_names.push(name);
         self.set.rules.push(Rule {
             key,
             limits,

@@ -1,0 +1,75 @@
+//! Tells of routes that no request matches: they may be misspelled.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use crate::logged_once::LoggedOnce;
+
+/// After this many requests a warning names the routes that none of them has matched.
+const WARN_AFTER: u32 = 10_000;
+
+/// All routes of the rules, and which of them the first requests have matched.
+#[derive(Default)]
+pub(super) struct MatchedRoutes {
+    routes: Box<[NamedRoute]>,
+    /// How many requests were counted, up to [`WARN_AFTER`].
+    requests: AtomicU32,
+}
+
+struct NamedRoute {
+    rule: Box<str>,
+    route: Box<str>,
+    was_matched: AtomicBool,
+}
+
+impl MatchedRoutes {
+    /// The routes, each with the name of its rule, and as its file writes it if it has a pattern:
+    /// no other can be misspelled.
+    pub(super) fn new<'a>(routes: impl IntoIterator<Item = (&'a str, Option<&'a str>)>) -> Self {
+        let named = |(rule, route): (&str, Option<&str>)| NamedRoute {
+            rule: rule.into(),
+            route: route.unwrap_or_default().into(),
+            was_matched: AtomicBool::new(route.is_none()),
+        };
+        Self {
+            routes: routes.into_iter().map(named).collect(),
+            requests: AtomicU32::new(0),
+        }
+    }
+
+    /// Whether the next request is one of the first.
+    #[inline]
+    pub(super) fn counts(&self) -> bool {
+        self.requests.load(Ordering::Relaxed) < WARN_AFTER
+    }
+
+    /// Counts a request, whose path has matched the routes of these numbers. After the first
+    /// [`WARN_AFTER`], warns of those that none of them has matched.
+    pub(super) fn count(&self, matched: impl IntoIterator<Item = u32>) {
+        static LOGGED: LoggedOnce = LoggedOnce::new();
+
+        for route in matched {
+            let route = &self.routes[route as usize];
+            route.was_matched.store(true, Ordering::Relaxed);
+        }
+        if self.requests.fetch_add(1, Ordering::Relaxed) + 1 != WARN_AFTER {
+            return;
+        }
+        for NamedRoute {
+            rule,
+            route,
+            was_matched,
+        } in &self.routes
+        {
+            if !was_matched.load(Ordering::Relaxed) && LOGGED.is_new(&format!("{rule}\n{route}")) {
+                tracing::warn!(
+                    name: "rules.route_not_matched",
+                    target: "tollgate::rules",
+                    %rule,
+                    %route,
+                    "none of the first {WARN_AFTER} requests has matched this route of a rule: \
+                     write it as in the router"
+                );
+            }
+        }
+    }
+}
