@@ -55,7 +55,7 @@ pub use service::{LocalRateLimit, RateLimit};
 /// `response.duplicate_policy_name` (a response tells of two limits of one name, as of two layers
 /// with the same numbers and no names; `tollgate::response`), `cost.route_not_matched` (a route of
 /// `RouteCosts` that no request has matched; `tollgate::cost`), `rules.route_not_matched` (the same
-/// of [rules](crate::rules::Rules); `tollgate::rules`) and `key.header_missing` (`tollgate::key`).
+/// of a file of rules; `tollgate::rules`) and `key.header_missing` (`tollgate::key`).
 ///
 /// # Example: twenty a second with bursts of forty, for each peer address
 ///
