@@ -61,7 +61,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut table = [("count of lines", Duration::MAX); 4];
     for _ in 0..turns {
         let counted = timed(|| count(&log))?;
-        let read = timed(|| Ok(Input::open(std::slice::from_ref(&log), None)?.0.count() as u64))?;
+        let read = timed(|| {
+            Ok(Input::open(std::slice::from_ref(&log), None, None)?
+                .0
+                .count() as u64)
+        })?;
         let without = timed(|| replayed(&file, &log, &[Scale::Same]))?;
         let with = timed(|| replayed(&file, &log, &[Scale::Same, Scale::Half, Scale::Double]))?;
         let rows = [
@@ -143,7 +147,8 @@ fn replayed(
             *scale == Scale::Same,
         )?);
     }
-    let (input, _) = Input::open(std::slice::from_ref(log), None)?;
+    let names = file.header_names(&extensions);
+    let (input, _) = Input::open(std::slice::from_ref(log), None, Some(&names))?;
     let decided = replay(input, &extensions, scenarios)?;
     assert!(decided[0].counts.refused > 0);
     Ok(decided[0].counts.requests)

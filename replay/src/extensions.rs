@@ -101,6 +101,14 @@ impl ExtensionSources {
         })
     }
 
+    /// The header fields in which values are found.
+    pub fn header_names(&self) -> impl Iterator<Item = HeaderName> {
+        self.0.iter().filter_map(|(_, source)| match source {
+            Source::Header(name) => Some(name.clone()),
+            Source::RemoteUser | Source::Nowhere => None,
+        })
+    }
+
     /// The source of an extension.
     pub fn of(&self, name: &str) -> &Source {
         let found = self.0.iter().find(|(known, _)| known == name);

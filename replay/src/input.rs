@@ -6,6 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use http::HeaderName;
+
 use crate::{
     log::{Format, Options, Reader},
     logged::Logged,
@@ -46,12 +48,20 @@ fn open(path: &Path) -> io::Result<(Box<dyn BufRead + Send>, Option<u64>)> {
 
 impl Input {
     /// Opens these logs, in this form or in the one that each of them has; tells how long they are
-    /// together, if that is known.
+    /// together, if that is known. Of header fields those of these names are read, or all of them.
     ///
     /// # Errors
     ///
     /// One of them cannot be read, or has no form that is known. The message has its name.
-    pub fn open(paths: &[PathBuf], format: Option<Format>) -> Result<(Self, Option<u64>), String> {
+    pub fn open(
+        paths: &[PathBuf],
+        format: Option<Format>,
+        header_names: Option<&[HeaderName]>,
+    ) -> Result<(Self, Option<u64>), String> {
+        let options = Options {
+            header_names: header_names.map(<[_]>::to_vec),
+            ..Options::default()
+        };
         let mut logs: Vec<One> = Vec::new();
         let mut total = Some(0);
         for path in paths {
@@ -61,7 +71,7 @@ impl Input {
             }
             let reader = open(path).and_then(|(input, length)| {
                 total = total.zip(length).map(|(total, length)| total + length);
-                Reader::new(input, format, Options::default())
+                Reader::new(input, format, options.clone())
             });
             let reader = reader.map_err(|error| format!("{name}: {error}"))?;
             let next = None;

@@ -1,11 +1,12 @@
 //! A file of rules: read by tollgate itself, and once more with all quotas halved or doubled.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashSet},
     fs,
     path::{Path, PathBuf},
 };
 
+use http::{HeaderName, header};
 use playground::limit::Limit;
 use serde::Serialize;
 use serde_json::Value;
@@ -144,6 +145,21 @@ impl RulesFile {
         names.into_iter().collect()
     }
 
+    /// The header fields that the rules may read: those behind proxies, those of extensions, and
+    /// every text of the file that can be a name, as any rule names its own in one.
+    pub fn header_names(&self, extensions: &ExtensionSources) -> Vec<HeaderName> {
+        let mut names = vec![
+            header::HOST,
+            header::FORWARDED,
+            HeaderName::from_static("x-forwarded-for"),
+        ];
+        names.extend(extensions.header_names());
+        collect_header_names(&self.value, &mut names);
+        let mut known = HashSet::new();
+        names.retain(|name| known.insert(name.clone()));
+        names
+    }
+
     /// The limits, in the order of the file.
     pub fn limits(&self) -> Vec<LimitInfo> {
         let mut value = self.value.clone();
@@ -265,6 +281,17 @@ fn limits_of(rule: &mut Value) -> Vec<&mut Value> {
     own
 }
 
+fn collect_header_names(value: &Value, names: &mut Vec<HeaderName>) {
+    match value {
+        Value::String(text) => names.extend(text.parse::<HeaderName>().ok()),
+        Value::Array(values) => values.iter().for_each(|it| collect_header_names(it, names)),
+        Value::Object(fields) => fields
+            .values()
+            .for_each(|it| collect_header_names(it, names)),
+        _ => {}
+    }
+}
+
 fn collect_extensions(source: Option<&Value>, names: &mut BTreeSet<String>) {
     match source {
         Some(Value::Array(sources)) => {
@@ -309,6 +336,39 @@ mod tests {
         let spaced = json!({ "algorithm": "min-interval", "interval": "3ms" });
         assert_eq!(scaled(Scale::Half, &spaced)["interval"], "6000us");
         assert_eq!(scaled(Scale::Double, &spaced)["interval"], "1500us");
+    }
+
+    #[test]
+    fn every_header_field_that_a_rule_reads_is_named() {
+        let value = json!({
+            "proxies": { "trusted": ["10.0.0.0/8"], "header": "X-Real-IP" },
+            "rules": [{
+                "name": "one",
+                "key": ["client", { "header": "X-Api-Key", "missing": "next" }],
+                "plans": { "by": { "header": "x-plan" }, "limits": {} },
+            }],
+        });
+        let file = RulesFile {
+            path: PathBuf::new(),
+            text: String::new(),
+            form: Form::Json,
+            value,
+        };
+        let given = ["user=header:X-User".to_owned()];
+        let extensions = ExtensionSources::new(vec!["user".to_owned()], &given).unwrap();
+        let names = file.header_names(&extensions);
+        let read = [
+            "x-real-ip",
+            "x-api-key",
+            "x-plan",
+            "x-user",
+            "x-forwarded-for",
+            "forwarded",
+        ];
+        for name in read {
+            assert!(names.iter().any(|known| known == name), "{name}");
+        }
+        assert!(!names.contains(&header::USER_AGENT));
     }
 
     #[test]

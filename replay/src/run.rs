@@ -56,7 +56,8 @@ pub(crate) fn run(args: Args) -> Result<(), String> {
         }
     }
     let format = args.format.map(Into::into);
-    let (mut input, length) = Input::open(&args.logs, format)?;
+    let header_names = file.header_names(&setting.extensions);
+    let (mut input, length) = Input::open(&args.logs, format, Some(&header_names))?;
     let progress = progress(length);
     let watched = Watched {
         input: &mut input,

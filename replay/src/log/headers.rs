@@ -60,11 +60,16 @@ impl PackedHeaders {
         Ok(())
     }
 
-    pub(super) fn unpack(&self) -> HeaderMap {
+    /// The fields of these names, or all of them.
+    pub(super) fn unpack(&self, names: Option<&[HeaderName]>) -> HeaderMap {
         let mut headers = HeaderMap::new();
         let mut rest = &self.bytes[..];
-        while let Some(field) = pop_field(&mut rest) {
-            add(&mut headers, field);
+        while let Some((name, value)) = pop_field(&mut rest) {
+            if names.is_none_or(|names| names.contains(&name))
+                && let Ok(value) = HeaderValue::from_bytes(value)
+            {
+                add(&mut headers, (name, value));
+            }
         }
         headers
     }
@@ -96,15 +101,14 @@ fn add(headers: &mut HeaderMap, (name, value): (HeaderName, HeaderValue)) {
     }
 }
 
-fn pop_field(rest: &mut &[u8]) -> Option<(HeaderName, HeaderValue)> {
+fn pop_field<'a>(rest: &mut &'a [u8]) -> Option<(HeaderName, &'a [u8])> {
     let (index, after) = rest.split_first()?;
     *rest = after;
     let name = match KNOWN.get(usize::from(*index)) {
         Some(name) => name.clone(),
         None => HeaderName::from_bytes(pop_text(rest)?).ok()?,
     };
-    let value = HeaderValue::from_bytes(pop_text(rest)?).ok()?;
-    Some((name, value))
+    Some((name, pop_text(rest)?))
 }
 
 fn pop_text<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use http::{Method, Uri};
+use http::{HeaderName, Method, Uri};
 use memchr::{memchr, memrchr};
 
 use super::{Why, headers::PackedHeaders};
@@ -22,14 +22,15 @@ pub(super) struct Request {
 }
 
 impl Request {
-    pub(super) fn logged(self) -> Logged {
+    /// The same with the header fields of these names, or with all of them.
+    pub(super) fn logged(self, header_names: Option<&[HeaderName]>) -> Logged {
         Logged {
             started_micros: self.started_micros,
             took_micros: self.took_micros,
             address: self.address,
             method: self.method,
             uri: self.uri,
-            headers: self.headers.unpack(),
+            headers: self.headers.unpack(header_names),
             user: self.user,
             status: self.status,
         }

@@ -5,6 +5,8 @@ use std::{
     collections::{BTreeMap, BinaryHeap},
 };
 
+use http::HeaderName;
+
 use super::request::Request;
 use crate::logged::Logged;
 
@@ -20,6 +22,7 @@ pub(super) struct Window {
     window_micros: u64,
     max_requests: usize,
     max_bytes: usize,
+    header_names: Option<Vec<HeaderName>>,
     /// Those of the earliest span, the first one last.
     sorted: Vec<Held>,
     /// Those that came for that span, or one before it, after it was sorted.
@@ -50,6 +53,7 @@ impl Window {
             window_micros,
             max_requests,
             max_bytes,
+            header_names: None,
             sorted: Vec::new(),
             newcomers: BinaryHeap::new(),
             later_from: 0,
@@ -61,6 +65,12 @@ impl Window {
             last_given: 0,
             out_of_order: 0,
         }
+    }
+
+    /// Of the header fields only these are given out.
+    pub(super) fn with_header_names(mut self, names: Option<Vec<HeaderName>>) -> Self {
+        self.header_names = names;
+        self
     }
 
     /// How many requests came after one was given out that began later.
@@ -112,7 +122,7 @@ impl Window {
         self.held -= 1;
         self.held_bytes -= held.bytes;
         self.last_given = held.started_micros;
-        Some(held.request.logged())
+        Some(held.request.logged(self.header_names.as_deref()))
     }
 
     fn earliest(&mut self) -> Option<&Held> {
