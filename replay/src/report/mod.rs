@@ -13,7 +13,10 @@ use crate::{
     rules_file::Scale,
     scenario::Scenario,
     shown::Instant,
-    tally::{Callers, over_time::OverTime},
+    tally::{
+        Callers,
+        over_time::{Bin, OverTime},
+    },
 };
 
 pub use limit::{LimitReport, Quantiles, TopKey, WorstSpan};
@@ -124,22 +127,6 @@ pub struct TimeLine {
     pub bin_micros: u64,
     /// The bins, one after the other.
     pub bins: Vec<Bin>,
-}
-
-/// What happened in a bin.
-#[derive(Debug, Clone, Copy, Serialize)]
-pub struct Bin {
-    /// Requests.
-    pub requests: u64,
-    /// How many of them were delayed.
-    pub delayed: u64,
-    /// How many were refused.
-    pub refused: u64,
-    /// How many were refused in another way: they were rejected, as they have no key, or, of one
-    /// limit, another one refused them.
-    pub refused_otherwise: u64,
-    /// How many a limit in shadow would have refused.
-    pub would_be_refused: u64,
 }
 
 /// What would be with other numbers.
@@ -315,17 +302,10 @@ impl TimeLine {
     }
 
     fn of(line: &OverTime) -> Self {
-        let bins = line.bins().iter().map(|bin| Bin {
-            requests: bin.requests,
-            delayed: bin.delayed,
-            refused: bin.refused,
-            refused_otherwise: bin.refused_otherwise,
-            would_be_refused: bin.would_be_refused,
-        });
         Self {
             from: (!line.bins().is_empty()).then(|| Instant(line.start_micros())),
             bin_micros: line.width_micros(),
-            bins: bins.collect(),
+            bins: line.bins().to_vec(),
         }
     }
 

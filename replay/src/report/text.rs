@@ -4,8 +4,11 @@ use std::fmt::{self, Display, Formatter};
 
 use playground::span;
 
-use super::{Bin, LimitReport, Number, Quantiles, Report, TimeLine, WhatIf, WorstSpan};
-use crate::shown::{percent, printable};
+use super::{LimitReport, Number, Quantiles, Report, TimeLine, WhatIf, WorstSpan};
+use crate::{
+    shown::{percent, printable},
+    tally::over_time::Bin,
+};
 
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {

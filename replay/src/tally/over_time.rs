@@ -1,6 +1,8 @@
 //! How much happened when: a fixed number of bins, whose width grows with the time that a log
 //! spans.
 
+use serde::Serialize;
+
 /// The most bins.
 const MAX_BINS: usize = 60;
 
@@ -24,7 +26,7 @@ const WIDTHS: [u64; 13] = [
 ];
 
 /// What happened in a bin.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Bin {
     /// Requests.
     pub requests: u64,
