@@ -2,7 +2,8 @@
 //!
 //! `cargo bench -p tollgate-benches --bench decision` prints a table of ratios, see `turns`. Then
 //! come criterion's groups for single cases; `-- --ratios` leaves them out, `-- --profile` makes
-//! ten million decisions of one kind and no comparison. `TOLLGATE_BENCH_QUICK=1` makes few turns.
+//! ten million decisions of one kind and no comparison. `TOLLGATE_BENCH_QUICK=1` makes few turns,
+//! `TOLLGATE_BENCH_ONLY="1000 Token"` those of the rows that begin so.
 
 use std::{
     borrow::Borrow,
@@ -332,6 +333,13 @@ impl ForEachAlgorithm for AddRow<'_> {
     }
 }
 
+/// Whether this row is to be measured: with `TOLLGATE_BENCH_ONLY="1000 Token"` only those are that
+/// begin so, by their number of keys and their algorithm.
+fn is_asked_for(case: Case, name: &str) -> bool {
+    let only = std::env::var("TOLLGATE_BENCH_ONLY").unwrap_or_default();
+    format!("{} {name}", case.keys).starts_with(&only)
+}
+
 /// The policy may have slower numbers too.
 fn row<A, K, Q>(
     rows: &mut Rows,
@@ -346,6 +354,9 @@ fn row<A, K, Q>(
     K: Key + Borrow<Q>,
     Q: AsKey<K> + ?Sized,
 {
+    if !is_asked_for(case, name) {
+        return;
+    }
     let borrow = <K as Borrow<Q>>::borrow;
     let measure = |turns: Turns| {
         let governor = case.governor();

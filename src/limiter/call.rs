@@ -203,7 +203,10 @@ where
 {
     type Output = Result<Op::Told, StoreError>;
 
-    #[inline]
+    // Inlined always: as a function of its own, in a program that checks in two places, its decision
+    // is written to memory and copied from there in halves, which waits; a check takes 0.73 of
+    // governor's time so, and 0.85 otherwise (bench `decision`).
+    #[inline(always)]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         let (algorithm, store) = (this.limiter.algorithm(), this.limiter.store());
