@@ -36,8 +36,8 @@ use tollgate::{
 use tower::{Layer, Service};
 use tower_governor::{GovernorLayer, governor::GovernorConfigBuilder};
 
-const REQUESTS_PER_BATCH: usize = 100_000;
-const BATCHES: usize = 31;
+const REQUESTS_PER_BATCH: usize = 2_000;
+const BATCHES: usize = 1_501;
 const PEERS: u32 = 1_000;
 
 fn main() {
