@@ -36,7 +36,7 @@
 //! | What if the store is down? | [`RateLimitLayer::on_store_error`] |
 //! | Who is refused, how often, and how long does the store take? | [`observe`] |
 //! | How do several processes share a limit? What if Redis is down? | `store::RedisStore` (feature `redis`) |
-//! | What does Redis run? | [`algorithm::Scripted`], and the `.lua` files beside the algorithms |
+//! | What does Redis run? | the folder `src/store/redis/sent`: the scripts as they are sent |
 //! | Can a request count against its address *and* its account? | [`EachOf`] |
 //! | Can each plan have numbers of its own? Can they change while the program runs? | [`choice`] |
 //! | Can limits stand in a file? | feature `serde`, and its chapter in `docs` |

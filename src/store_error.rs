@@ -54,11 +54,6 @@ pub enum OnStoreError {
 ///
 /// An [`OnStoreError`] is one, and so is a closure `|error: &StoreError| …` that answers one. A
 /// [`RateLimiter`](crate::RateLimiter) stands in the same place, but decides by itself.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` does not say what becomes of a request while the store is unavailable",
-    label = "no choice between `OnStoreError::Refuse` and `OnStoreError::Admit`",
-    note = "use one of the two, or a closure: `|error: &StoreError| OnStoreError::Refuse`"
-)]
 pub trait HandleStoreError {
     /// The choice. It is asked for [`StoreErrorKind::Unavailable`] only: a store that is set up
     /// wrongly, or a request that cannot be stored, is always refused, or callers could choose

@@ -170,3 +170,30 @@ fn each_chapter_stands_in_the_table_of_the_docs_and_in_the_readme() {
         assert!(readme.contains(&link), "the README has no {link}");
     }
 }
+
+#[test]
+fn each_feature_stands_in_the_table_of_the_readme_and_on_the_front_page() {
+    let (manifest, readme, front) = (read("Cargo.toml"), read("README.md"), read("src/lib.rs"));
+    let (_, section) = manifest.split_once("\n[features]\n").unwrap();
+    let (section, _) = section.split_once("\n[").unwrap();
+    let starts = |line: &&str| line.starts_with(|first: char| first.is_ascii_lowercase());
+    let lines = section.lines().filter(starts);
+    let names = lines.filter_map(|line| Some(line.split_once(" = ")?.0));
+    let features: Vec<_> = names.filter(|name| *name != "default").collect();
+    assert!(features.len() >= 9, "only {features:?} were found");
+    let (_, table) = readme.split_once("\n| feature ").unwrap();
+    let (table, _) = table.split_once("\n\n").unwrap();
+    let (_, list) = front.split_once("//! # Features\n").unwrap();
+    for feature in features {
+        let named = format!("`{feature}`");
+        let in_first_cell = |row: &str| row.split('|').nth(1).is_some_and(|cell| cell.contains(&named));
+        assert!(table.lines().any(in_first_cell), "the table has no {named}");
+        assert!(list.contains(&format!("//! - {named}")), "the list has no {named}");
+    }
+}
+
+#[test]
+fn the_readme_is_read_in_one_go() {
+    let lines = read("README.md").lines().count();
+    assert!(lines <= 250, "{lines} lines: a long chapter belongs in `src/docs`");
+}

@@ -296,6 +296,15 @@ fn what_is_sent_is_what_stands_in_the_folder_sent() {
 }
 
 #[test]
+fn each_file_of_the_folder_sent_stands_in_its_table() {
+    let table = include_str!("../sent/README.md");
+    for file in sent().keys() {
+        let is_listed = table.contains(&format!("`{file}`"));
+        assert!(is_listed, "the table of the folder has no `{file}`");
+    }
+}
+
+#[test]
 fn scripts_that_do_the_same_are_one() {
     fn decide<A: Scripted>() -> String {
         Scripts::of::<A>(TimeOf::Server).decide.text
