@@ -186,14 +186,24 @@ fn each_feature_stands_in_the_table_of_the_readme_and_on_the_front_page() {
     let (_, list) = front.split_once("//! # Features\n").unwrap();
     for feature in features {
         let named = format!("`{feature}`");
-        let in_first_cell = |row: &str| row.split('|').nth(1).is_some_and(|cell| cell.contains(&named));
+        let in_first_cell = |row: &str| {
+            row.split('|')
+                .nth(1)
+                .is_some_and(|cell| cell.contains(&named))
+        };
         assert!(table.lines().any(in_first_cell), "the table has no {named}");
-        assert!(list.contains(&format!("//! - {named}")), "the list has no {named}");
+        assert!(
+            list.contains(&format!("//! - {named}")),
+            "the list has no {named}"
+        );
     }
 }
 
 #[test]
 fn the_readme_is_read_in_one_go() {
     let lines = read("README.md").lines().count();
-    assert!(lines <= 250, "{lines} lines: a long chapter belongs in `src/docs`");
+    assert!(
+        lines <= 250,
+        "{lines} lines: a long chapter belongs in `src/docs`"
+    );
 }

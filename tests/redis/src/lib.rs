@@ -12,6 +12,7 @@ mod cluster;
 mod distance;
 mod inspect;
 mod monitor;
+mod pool;
 mod port;
 mod process;
 mod proxy;
@@ -31,6 +32,7 @@ pub use crate::{
     cluster::{Cluster, SLOTS, slot_of},
     distance::far_away,
     monitor::{Monitor, Told},
+    pool::{PooledStore, StorePool, SwappedClock},
     proxy::Proxy,
     sentinels::Sentinels,
     server::Server,

@@ -11,14 +11,21 @@ use std::{
 use fred::clients::Client;
 use proptest::{strategy::Strategy, test_runner::TestCaseResult};
 use tokio::runtime::{Builder, Handle, Runtime};
-use tollgate::{Decision, clock::ManualClock, store::RedisStore};
+use tollgate::{
+    Decision,
+    clock::{Clock, ManualClock},
+    store::RedisStore,
+};
 use tollgate_properties::{
     for_so_many,
     shared::SharedLimiter,
     subject::{Bucket, Limiter},
 };
 
-use crate::server::Server;
+use crate::{
+    pool::{PooledStore, StorePool},
+    server::Server,
+};
 
 /// So many histories are under way at once.
 const WORKERS: u32 = 12;
@@ -29,6 +36,7 @@ pub struct Redis {
     server: Server,
     client: Client,
     keys: AtomicU64,
+    stores: StorePool,
     runtime: Runtime,
 }
 
@@ -48,6 +56,7 @@ impl Redis {
             server,
             client,
             keys: AtomicU64::new(0),
+            stores: StorePool::default(),
             runtime,
         }
     }
@@ -68,9 +77,14 @@ impl Redis {
     }
 
     /// A store that is patient, and reads the time from this clock.
-    pub fn store(&self, clock: ManualClock) -> RedisStore {
+    pub fn store(&self, clock: impl Clock) -> RedisStore {
         let builder = RedisStore::builder(self.client.clone()).clock(clock);
         builder.deadline(Duration::from_secs(20)).build()
+    }
+
+    /// The same, one that another test of this server may have used before, with other keys.
+    pub fn pooled_store(&self, clock: ManualClock) -> PooledStore {
+        self.stores.take(clock, |clock| self.store(clock))
     }
 
     /// A patient store with the server's clock, and keys that begin so.
@@ -86,17 +100,27 @@ impl Redis {
 
     /// A limiter for a key that was never used.
     pub fn limiter(&self, bucket: &dyn Bucket, clock: ManualClock) -> Box<dyn Limiter> {
-        let limiter = bucket.limiter_over(self.store(clock), self.new_key(), bucket);
-        self.blocking(limiter)
+        let pooled = self.pooled_store(clock);
+        let limiter = bucket.limiter_over(pooled.store(), self.new_key(), bucket);
+        Box::new(self.blocking_over(limiter, Some(pooled)))
     }
 
     /// A limiter that waits for each answer.
     pub fn blocking(&self, limiter: Box<dyn SharedLimiter>) -> Box<dyn Limiter> {
-        Box::new(Blocking {
+        Box::new(self.blocking_over(limiter, None))
+    }
+
+    fn blocking_over(
+        &self,
+        limiter: Box<dyn SharedLimiter>,
+        store: Option<PooledStore>,
+    ) -> Blocking {
+        Blocking {
             limiter,
+            _store: store,
             runtime: self.runtime.handle().clone(),
             is_known: Cell::new(false),
-        })
+        }
     }
 
     /// Runs a property on so many random values, several at once; on more or fewer as
@@ -119,6 +143,8 @@ impl Redis {
 
 struct Blocking {
     limiter: Box<dyn SharedLimiter>,
+    /// Goes back when nobody uses it any more.
+    _store: Option<PooledStore>,
     runtime: Handle,
     is_known: Cell<bool>,
 }

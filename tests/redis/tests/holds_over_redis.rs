@@ -102,7 +102,8 @@ fn is_the_pure_rules<A: Scripted>(
     name: &str,
 ) -> TestCaseResult {
     let clock = ManualClock::at(Timestamp::from_micros(START));
-    let (store, key) = (redis.store(clock.clone()), redis.new_key());
+    let pooled = redis.pooled_store(clock.clone());
+    let (store, key) = (pooled.store(), redis.new_key());
     let as_store = |store: &RedisStore| store.clone();
     let (mut state, mut is_known) = (plans[0].fresh(Timestamp::default()), false);
     let mut receipts: Vec<(usize, A::Snapshot, A::Snapshot, u32)> = Vec::new();

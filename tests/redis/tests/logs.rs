@@ -127,7 +127,8 @@ fn a_log_whose_quota_and_span_change_is_the_pure_rules() {
         let (olds, news) = (logs(old.0, old.1), logs(new.0, new.1));
         olds.iter().zip(&news).try_for_each(|(old, new)| {
             let clock = ManualClock::at(instant(history.start));
-            let (store, key) = (redis.store(clock.clone()), redis.new_key());
+            let pooled = redis.pooled_store(clock.clone());
+            let (store, key) = (pooled.store(), redis.new_key());
             let open = |subject: &Subject| {
                 let limiter = subject
                     .bucket

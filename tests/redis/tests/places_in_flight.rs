@@ -100,7 +100,8 @@ where
 {
     let mut micros = 1_000_000_000_i64;
     let clock = ManualClock::at(Timestamp::from_micros(1_000_000_000));
-    let (store, key) = (redis.store(clock.clone()), redis.new_key());
+    let pooled = redis.pooled_store(clock.clone());
+    let (store, key) = (pooled.store(), redis.new_key());
     let mut state = plans[0].fresh(Timestamp::default());
     let mut running: Vec<(usize, A::Snapshot, A::Snapshot, u32)> = Vec::new();
     let mut has_held = false;

@@ -29,12 +29,12 @@ fn is_the_pure_rules(
     let all: Vec<Vec<Subject>> = plans.iter().map(every_algorithm).collect();
     (0..all[0].len()).try_for_each(|which| {
         let clock = ManualClock::at(instant(history.start));
-        let (store, key) = (redis.store(clock.clone()), redis.new_key());
+        let (pooled, key) = (redis.pooled_store(clock.clone()), redis.new_key());
         let owner = &all[0][which].bucket;
         let limiters: Vec<_> = (all.iter())
             .map(|plan| {
                 let bucket = &plan[which].bucket;
-                redis.blocking(bucket.limiter_over(store.clone(), key.clone(), &**owner))
+                redis.blocking(bucket.limiter_over(pooled.store(), key.clone(), &**owner))
             })
             .collect();
         let mut twin = Twin::of(&**owner);

@@ -17,7 +17,7 @@ use tollgate::{
     clock::ManualClock,
     store::{RedisStore, RedisStoreBuilder},
 };
-use tollgate_redis_tests::{Cluster, Redis, slot_of, until};
+use tollgate_redis_tests::{Cluster, Redis, StorePool, SwappedClock, slot_of, until};
 
 use rules::{Ask, Rules, history};
 
@@ -36,17 +36,23 @@ fn buckets() -> SlidingBuckets {
 fn is_the_rule<A, B, C>(
     redis: &Redis,
     cases: u32,
-    store: impl Fn(ManualClock) -> RedisStore + Sync,
+    store: impl Fn(SwappedClock) -> RedisStore + Sync,
     limits: EachOf<(A, B, C)>,
 ) where
     A: Scripted + Debug,
     B: Scripted + Debug,
     C: Scripted + Debug,
 {
+    let stores = StorePool::default();
     redis.for_all(cases, history, |history| {
         let at = |micros: i64| Timestamp::from_micros(micros.unsigned_abs());
         let (mut micros, clock) = (START, ManualClock::at(at(START)));
-        let limiter = RateLimiter::new(limits.clone(), store(clock.clone()));
+        let pooled = stores.take(clock.clone(), &store);
+        let limiter = RateLimiter::new(limits.clone(), pooled.store());
+        // Another history may have charged them.
+        for step in &history {
+            redis.wait(limiter.reset(&step.keys)).unwrap();
+        }
         let mut rules = Rules::of(&limits);
         for (turn, step) in history.iter().enumerate() {
             micros += step.after;
@@ -88,7 +94,7 @@ fn every_place_holds_every_rule(
     cases: u32,
     builder: impl Fn() -> RedisStoreBuilder + Sync,
 ) {
-    let store = |clock: ManualClock| {
+    let store = |clock: SwappedClock| {
         let prefix = redis.new_key().replace(' ', "-");
         let builder = builder().prefix(prefix).clock(clock);
         builder.deadline(Duration::from_secs(20)).build()
