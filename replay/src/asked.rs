@@ -25,12 +25,10 @@ impl Asked {
     }
 
     /// Makes it the request of this line, in the place of the one before.
-    pub fn fill(&mut self, logged: Logged, extensions: &ExtensionSources) {
+    pub fn fill(&mut self, logged: Box<Logged>, extensions: &ExtensionSources) {
         let request = &mut self.request;
         self.at_micros = logged.started_micros;
-        *request.method_mut() = logged.method;
-        *request.uri_mut() = logged.uri;
-        *request.headers_mut() = logged.headers;
+        logged.headers.copy_to(request.headers_mut());
         let peer = logged.address.map(|ip| SocketAddr::new(ip, 0));
         let extended = request.extensions_mut();
         match (extended.get_mut(), peer) {
@@ -45,5 +43,7 @@ impl Asked {
             (None, None) => {}
         }
         extensions.put(logged.user.as_deref(), request);
+        *request.method_mut() = logged.method;
+        *request.uri_mut() = logged.uri;
     }
 }

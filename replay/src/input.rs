@@ -25,7 +25,7 @@ pub struct Input {
 struct One {
     name: String,
     reader: Reader<Box<dyn BufRead + Send>>,
-    next: Option<Logged>,
+    next: Option<Box<Logged>>,
 }
 
 /// Opens a log, and tells how long it is if that is known; `-` is standard input.
@@ -96,10 +96,10 @@ impl Input {
 }
 
 impl Iterator for Input {
-    type Item = io::Result<Logged>;
+    type Item = io::Result<Box<Logged>>;
 
     /// The next request of all logs.
-    fn next(&mut self) -> Option<io::Result<Logged>> {
+    fn next(&mut self) -> Option<io::Result<Box<Logged>>> {
         let earliest = match &mut *self.logs {
             [one] => one,
             several => {

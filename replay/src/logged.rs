@@ -2,7 +2,9 @@
 
 use std::net::IpAddr;
 
-use http::{HeaderMap, Method, Uri};
+use http::{Method, Uri};
+
+use crate::log::PackedHeaders;
 
 /// A request that a line of a log tells of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +21,7 @@ pub struct Logged {
     pub uri: Uri,
     /// The header fields that the log has: `user-agent`, `referer`, `host`, and those that it
     /// names as a field of a request.
-    pub headers: HeaderMap,
+    pub headers: PackedHeaders,
     /// The user that the log names.
     pub user: Option<String>,
     /// The status of the response.

@@ -22,7 +22,7 @@ type Batch = Arc<Vec<Asked>>;
 ///
 /// The log could not be read on.
 pub fn replay(
-    log: impl Iterator<Item = io::Result<Logged>>,
+    log: impl Iterator<Item = io::Result<Box<Logged>>>,
     extensions: &ExtensionSources,
     scenarios: Vec<Scenario>,
 ) -> io::Result<Vec<Scenario>> {
@@ -60,7 +60,7 @@ pub fn replay(
 }
 
 fn send_all(
-    log: impl Iterator<Item = io::Result<Logged>>,
+    log: impl Iterator<Item = io::Result<Box<Logged>>>,
     extensions: &ExtensionSources,
     senders: &[mpsc::SyncSender<Batch>],
     returned: &mpsc::Receiver<Vec<Asked>>,

@@ -133,9 +133,9 @@ struct Watched<'a> {
 }
 
 impl Iterator for Watched<'_> {
-    type Item = io::Result<Logged>;
+    type Item = io::Result<Box<Logged>>;
 
-    fn next(&mut self) -> Option<io::Result<Logged>> {
+    fn next(&mut self) -> Option<io::Result<Box<Logged>>> {
         const EVERY: u64 = 8_192;
 
         self.requests += 1;

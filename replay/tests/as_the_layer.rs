@@ -11,6 +11,7 @@ use tollgate_replay::{
     decide::{Decider, Outcome},
     extensions::ExtensionSources,
     key_text::HeaderValues,
+    log::PackedHeaders,
     logged::Logged,
     rules_file::{RulesFile, Scale},
     scenario::{Scenario, Setting},
@@ -124,7 +125,7 @@ fn traffic(many: usize) -> Vec<Logged> {
                 .ok(),
             method: method.parse().unwrap(),
             uri: uri.parse().unwrap(),
-            headers,
+            headers: PackedHeaders::from(&headers),
             user: [Some("ann"), Some("bob"), None][below(3) as usize].map(str::to_owned),
             status: None,
         }
@@ -162,7 +163,7 @@ async fn answered(toml: &str, traffic: &[Logged]) -> Vec<StatusCode> {
         let mut request = Request::new(());
         *request.method_mut() = logged.method.clone();
         *request.uri_mut() = Uri::try_from(logged.uri.to_string()).unwrap();
-        *request.headers_mut() = logged.headers.clone();
+        logged.headers.copy_to(request.headers_mut());
         if let Some(ip) = logged.address {
             request.extensions_mut().insert(SocketAddr::new(ip, 4711));
         }
@@ -183,7 +184,7 @@ fn replayed(file: &RulesFile, traffic: &[Logged]) -> Vec<StatusCode> {
     let mut asked = Asked::empty();
     let status = |logged: &Logged| {
         // One request is filled again and again, as in a run.
-        asked.fill(logged.clone(), &extensions);
+        asked.fill(Box::new(logged.clone()), &extensions);
         match decider.decide(&asked.request, asked.at_micros) {
             Outcome::Rejected(rejection) => rejection.status(),
             Outcome::Decided(decided) if !decided.is_admitted => StatusCode::TOO_MANY_REQUESTS,
@@ -232,7 +233,7 @@ async fn what_is_counted_is_what_the_layer_answers() {
     });
     let rules = file.rules(&extensions).unwrap();
     let scenario = Scenario::new(&setting, rules, Scale::Same, true).unwrap();
-    let log = traffic.iter().cloned().map(Ok);
+    let log = traffic.iter().cloned().map(Box::new).map(Ok);
     let scenarios = tollgate_replay::replay::replay(log, &extensions, vec![scenario]).unwrap();
     let counts = &scenarios[0].counts;
     assert_eq!(

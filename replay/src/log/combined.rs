@@ -8,33 +8,34 @@ use memchr::{memchr, memchr2, memrchr};
 
 use super::{
     Why,
-    headers::{PackedHeaders, X_FORWARDED_FOR},
-    request::{self, Request},
+    headers::{Kept, PackedHeaders, X_FORWARDED_FOR},
+    request,
     time::{self, LastTime},
 };
+use crate::logged::Logged;
 
-pub(super) fn read(line: &[u8], last_time: &mut LastTime) -> Result<Request, Why> {
+pub(super) fn read(line: &[u8], last_time: &mut LastTime, kept: &Kept) -> Result<Box<Logged>, Why> {
     // A user's name can have brackets, but each quote in it is escaped: the first one that is not
     // begins the request.
     let quote = closing_quote(line).ok_or(Why::NotCombined)?;
     let head = line[..quote].strip_suffix(b"] ").ok_or(Why::NotCombined)?;
     let bracket = memrchr(b'[', head).ok_or(Why::NotCombined)?;
-    let mut headers = PackedHeaders::with_capacity(line.len() - quote);
-    let (address, user) = client(&head[..bracket], &mut headers)?;
+    let mut headers = PackedHeaders::default();
+    let (address, user) = client(&head[..bracket], (&mut headers, kept))?;
     let ended_micros = last_time.common(&head[bracket + 1..])?;
 
     let mut fields = Fields(&line[quote..]);
     let Some(Field::Quoted(request_line)) = fields.next()? else {
         return Err(Why::NotCombined);
     };
-    let (method, uri) = request::request_line(&unescaped(request_line))?;
+    let (method, uri) = request::request_line(&request_line.plain())?;
     let (Some(Field::Bare(status)), Some(Field::Bare(_bytes))) = (fields.next()?, fields.next()?)
     else {
         return Err(Why::NotCombined);
     };
     let status = self::status(status)?;
-    let took_micros = rest(fields, &mut headers)?;
-    let request = Request {
+    let took_micros = rest(fields, (&mut headers, kept))?;
+    Ok(Box::new(Logged {
         started_micros: request::started(ended_micros, took_micros)?,
         took_micros,
         address,
@@ -43,14 +44,13 @@ pub(super) fn read(line: &[u8], last_time: &mut LastTime) -> Result<Request, Why
         headers,
         user,
         status,
-    };
-    Ok(request)
+    }))
 }
 
 /// What stands before the time: an address, an ident and a user, and maybe a host before them.
 fn client(
     head: &[u8],
-    headers: &mut PackedHeaders,
+    (headers, kept): (&mut PackedHeaders, &Kept),
 ) -> Result<(Option<IpAddr>, Option<String>), Why> {
     let (first, rest) = token(head).ok_or(Why::NotCombined)?;
     let (second, after_second) = token(rest).ok_or(Why::NotCombined)?;
@@ -66,7 +66,7 @@ fn client(
     }
     let port = [&b":80"[..], b":443"];
     let host = port.iter().find_map(|port| first.strip_suffix(*port));
-    headers.add(&header::HOST, host.unwrap_or(first))?;
+    headers.add(&header::HOST, host.unwrap_or(first), kept)?;
     Ok((address, user(after_third)))
 }
 
@@ -86,7 +86,10 @@ fn status(text: &[u8]) -> Result<Option<u16>, Why> {
 
 /// What stands behind the size: header fields in quotes, and other fields, of which one may be the
 /// duration.
-fn rest(mut fields: Fields<'_>, headers: &mut PackedHeaders) -> Result<Option<u64>, Why> {
+fn rest(
+    mut fields: Fields<'_>,
+    (headers, kept): (&mut PackedHeaders, &Kept),
+) -> Result<Option<u64>, Why> {
     let mut names = [header::REFERER, header::USER_AGENT, X_FORWARDED_FOR].into_iter();
     let mut took_micros = None;
     let mut last = None;
@@ -95,7 +98,7 @@ fn rest(mut fields: Fields<'_>, headers: &mut PackedHeaders) -> Result<Option<u6
         match field {
             Field::Quoted(value) => {
                 if let Some(name) = names.next() {
-                    headers.add(&name, &unescaped(value))?;
+                    headers.add(&name, &value.plain(), kept)?;
                 }
             }
             Field::Bare(field) => {
@@ -136,9 +139,15 @@ struct Fields<'a>(&'a [u8]);
 
 #[derive(Clone, Copy)]
 enum Field<'a> {
-    /// What is between quotes, still escaped.
-    Quoted(&'a [u8]),
+    Quoted(Quoted<'a>),
     Bare(&'a [u8]),
+}
+
+/// What is between quotes, still escaped.
+#[derive(Clone, Copy)]
+struct Quoted<'a> {
+    text: &'a [u8],
+    has_escapes: bool,
 }
 
 impl<'a> Fields<'a> {
@@ -148,9 +157,9 @@ impl<'a> Fields<'a> {
             return Ok(None);
         }
         if let Some(text) = self.0.strip_prefix(b"\"") {
-            let end = closing_quote(text).ok_or(Why::OpenQuote)?;
-            self.0 = &text[end + 1..];
-            return Ok(Some(Field::Quoted(&text[..end])));
+            let (quoted, rest) = Quoted::begins(text).ok_or(Why::OpenQuote)?;
+            self.0 = rest;
+            return Ok(Some(Field::Quoted(quoted)));
         }
         let mut end = 0;
         // A quote within a field may have spaces: `uct="0.001, 0.002"`.
@@ -169,6 +178,31 @@ impl<'a> Fields<'a> {
         let (field, rest) = self.0.split_at(end);
         self.0 = rest;
         Field::Bare(field)
+    }
+}
+
+impl<'a> Quoted<'a> {
+    /// What a text begins with, up to the quote that closes it, and what stands behind that.
+    fn begins(text: &'a [u8]) -> Option<(Self, &'a [u8])> {
+        let first = memchr2(b'"', b'\\', text)?;
+        let has_escapes = text[first] == b'\\';
+        let end = if has_escapes {
+            closing_quote(text)?
+        } else {
+            first
+        };
+        let quoted = Self {
+            text: &text[..end],
+            has_escapes,
+        };
+        Some((quoted, &text[end + 1..]))
+    }
+
+    fn plain(self) -> Cow<'a, [u8]> {
+        match self.has_escapes {
+            true => unescaped(self.text),
+            false => Cow::Borrowed(self.text),
+        }
     }
 }
 

@@ -3,13 +3,20 @@
 use http::HeaderName;
 use memchr::memchr2;
 
-use super::{Why, headers::PackedHeaders};
+use super::{
+    Why,
+    headers::{Kept, PackedHeaders},
+};
 
 /// Adds the fields that a text begins with, and tells what stands behind them.
 ///
 /// A backslash at the end of a value seems to escape the quote behind it, so a value can hide where
 /// the next one begins: whatever is not in the form of a map is an error.
-pub(super) fn add<'a>(headers: &mut PackedHeaders, text: &'a [u8]) -> Result<&'a [u8], Why> {
+pub(super) fn add<'a>(
+    headers: &mut PackedHeaders,
+    text: &'a [u8],
+    kept: &Kept,
+) -> Result<&'a [u8], Why> {
     let mut rest = text.strip_prefix(b"{").ok_or(Why::Header)?;
     if let Some(rest) = rest.strip_prefix(b"}") {
         return Ok(rest);
@@ -22,7 +29,7 @@ pub(super) fn add<'a>(headers: &mut PackedHeaders, text: &'a [u8]) -> Result<&'a
             None => {
                 let (value, after) = quoted(after).ok_or(Why::Header)?;
                 let name = HeaderName::from_bytes(&name).map_err(|_| Why::Header)?;
-                headers.add(&name, &value)?;
+                headers.add(&name, &value, kept)?;
                 after
             }
         };

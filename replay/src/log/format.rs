@@ -1,6 +1,7 @@
 //! Which form the lines of a log have.
 
-use super::{Why, combined, json, request::Request, time::LastTime, trace};
+use super::{Why, combined, headers::Kept, json, time::LastTime, trace};
+use crate::logged::Logged;
 
 /// The form of the lines of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -41,18 +42,21 @@ impl Format {
         self,
         line: &[u8],
         last_time: &mut LastTime,
-    ) -> Result<Option<Request>, Why> {
+        kept: &Kept,
+    ) -> Result<Option<Box<Logged>>, Why> {
         match self {
             _ if line.trim_ascii().is_empty() => Ok(None),
-            Format::Combined => combined::read(line, last_time).map(Some),
-            Format::Json => json::read(line),
-            Format::Trace => trace::read(line),
+            Format::Combined => combined::read(line, last_time, kept).map(Some),
+            Format::Json => json::read(line, kept),
+            Format::Trace => trace::read(line, kept),
         }
     }
 
     fn looks_like(self, line: &[u8]) -> bool {
         match self {
-            Format::Combined => combined::read(line, &mut LastTime::default()).is_ok(),
+            Format::Combined => {
+                combined::read(line, &mut LastTime::default(), &Kept::new(None)).is_ok()
+            }
             Format::Json => line.trim_ascii_start().starts_with(b"{"),
             Format::Trace => trace::is_event(line),
         }

@@ -28,6 +28,7 @@ mod tests;
 
 pub use self::{
     format::Format,
+    headers::PackedHeaders,
     reader::{Options, Reader},
     unreadable::{Unreadable, UnreadableLine, Why},
 };

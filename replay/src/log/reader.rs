@@ -9,6 +9,7 @@ use http::HeaderName;
 
 use super::{
     Format, Unreadable, Why,
+    headers::Kept,
     lines::{Line, Lines},
     time::LastTime,
     window::Window,
@@ -56,6 +57,7 @@ pub struct Reader<R> {
     lines: Lines<Chain<Cursor<Vec<u8>>, R>>,
     format: Format,
     last_time: LastTime,
+    kept: Kept,
     window: Window,
     unreadable: Unreadable,
     other: u64,
@@ -83,8 +85,8 @@ impl<R: BufRead> Reader<R> {
             lines: Lines::new(input, options.max_line_bytes),
             format,
             last_time: LastTime::default(),
-            window: Window::new(window_micros, options.max_held, options.max_held_bytes)
-                .with_header_names(options.header_names),
+            kept: Kept::new(options.header_names),
+            window: Window::new(window_micros, options.max_held, options.max_held_bytes),
             unreadable: Unreadable::default(),
             other: 0,
             ended: false,
@@ -133,7 +135,10 @@ impl<R: BufRead> Reader<R> {
         let (line, read) = match self.lines.next_line()? {
             None => return Ok(false),
             Some(Line::TooLong(line)) => (line, Err(Why::TooLong)),
-            Some(Line::Whole(line)) => (line, self.format.read(line, &mut self.last_time)),
+            Some(Line::Whole(line)) => (
+                line,
+                self.format.read(line, &mut self.last_time, &self.kept),
+            ),
         };
         match read {
             Ok(Some(request)) => self.window.push(request, line.len()),
@@ -145,7 +150,7 @@ impl<R: BufRead> Reader<R> {
 }
 
 impl<R: BufRead> Iterator for Reader<R> {
-    type Item = io::Result<Logged>;
+    type Item = io::Result<Box<Logged>>;
 
     /// The next request. An error of the input ends the reading; the requests that are held are
     /// given out after it.

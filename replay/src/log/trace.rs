@@ -10,10 +10,10 @@ use super::{
     Why,
     combined::closing_quote,
     debug_headers,
-    headers::PackedHeaders,
-    request::{self, Request},
-    time,
+    headers::{Kept, PackedHeaders},
+    request, time,
 };
+use crate::logged::Logged;
 
 /// The event at a response's head, which is one for each request.
 pub(super) const FINISHED: &str = "finished processing request";
@@ -24,7 +24,7 @@ static FINDER: LazyLock<memmem::Finder<'_>> = LazyLock::new(|| memmem::Finder::n
 const LEVELS: [&[u8]; 5] = [b"TRACE", b"DEBUG", b"INFO", b"WARN", b"ERROR"];
 
 /// `None` if the line is another event.
-pub(super) fn read(line: &[u8]) -> Result<Option<Request>, Why> {
+pub(super) fn read(line: &[u8], kept: &Kept) -> Result<Option<Box<Logged>>, Why> {
     let line = without_colours(line);
     let Some(event) = event(&line)? else {
         return Ok(None);
@@ -40,9 +40,9 @@ pub(super) fn read(line: &[u8]) -> Result<Option<Request>, Why> {
     let status = value(event, b"status=").map(|text| status(word(text)));
     let mut headers = PackedHeaders::default();
     if let Some(text) = field(b"headers=") {
-        debug_headers::add(&mut headers, text)?;
+        debug_headers::add(&mut headers, text, kept)?;
     }
-    let request = Request {
+    let logged = Logged {
         started_micros: request::started(ended_micros, took_micros)?,
         took_micros,
         address: None,
@@ -52,7 +52,7 @@ pub(super) fn read(line: &[u8]) -> Result<Option<Request>, Why> {
         user: None,
         status: status.transpose()?.flatten(),
     };
-    Ok(Some(request))
+    Ok(Some(Box::new(logged)))
 }
 
 /// Whether a line is an event of any kind.
@@ -91,7 +91,11 @@ fn event(line: &[u8]) -> Result<Option<&[u8]>, Why> {
             return Ok(Some(&rest[at + FINISHED.len()..]));
         };
         rest = if rest[..quote].ends_with(b" headers={") {
-            debug_headers::add(&mut PackedHeaders::default(), &rest[quote - 1..])?
+            debug_headers::add(
+                &mut PackedHeaders::default(),
+                &rest[quote - 1..],
+                &Kept::new(Some(Vec::new())),
+            )?
         } else {
             let text = &rest[quote + 1..];
             let end = closing_quote(text).ok_or(Why::OpenQuote)?;

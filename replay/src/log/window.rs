@@ -5,9 +5,6 @@ use std::{
     collections::{BTreeMap, BinaryHeap},
 };
 
-use http::HeaderName;
-
-use super::request::Request;
 use crate::logged::Logged;
 
 /// A span of time of about a second, as a number of bits: requests are sorted by it, and those of
@@ -22,7 +19,6 @@ pub(super) struct Window {
     window_micros: u64,
     max_requests: usize,
     max_bytes: usize,
-    header_names: Option<Vec<HeaderName>>,
     /// Those of the earliest span, the first one last.
     sorted: Vec<Held>,
     /// Those that came for that span, or one before it, after it was sorted.
@@ -44,7 +40,7 @@ struct Held {
     /// Requests that began at the same instant stay in the order of the log.
     place: u64,
     bytes: usize,
-    request: Box<Request>,
+    logged: Box<Logged>,
 }
 
 impl Window {
@@ -53,7 +49,6 @@ impl Window {
             window_micros,
             max_requests,
             max_bytes,
-            header_names: None,
             sorted: Vec::new(),
             newcomers: BinaryHeap::new(),
             later_from: 0,
@@ -67,21 +62,15 @@ impl Window {
         }
     }
 
-    /// Of the header fields only these are given out.
-    pub(super) fn with_header_names(mut self, names: Option<Vec<HeaderName>>) -> Self {
-        self.header_names = names;
-        self
-    }
-
     /// How many requests came after one was given out that began later.
     pub(super) fn out_of_order(&self) -> u64 {
         self.out_of_order
     }
 
     /// Takes a request whose line has this many bytes.
-    pub(super) fn push(&mut self, mut request: Request, bytes: usize) {
-        let started = &mut request.started_micros;
-        let took = request.took_micros.unwrap_or(0);
+    pub(super) fn push(&mut self, mut logged: Box<Logged>, bytes: usize) {
+        let started = &mut logged.started_micros;
+        let took = logged.took_micros.unwrap_or(0);
         self.latest_end = self.latest_end.max(started.saturating_add(took));
         if *started < self.last_given {
             *started = self.last_given;
@@ -91,7 +80,7 @@ impl Window {
             started_micros: *started,
             place: self.came,
             bytes,
-            request: Box::new(request),
+            logged,
         };
         self.came += 1;
         self.held += 1;
@@ -105,7 +94,7 @@ impl Window {
     }
 
     /// The earliest request, if the window is full or none can come any more that began before it.
-    pub(super) fn pop_due(&mut self) -> Option<Logged> {
+    pub(super) fn pop_due(&mut self) -> Option<Box<Logged>> {
         let started = self.earliest()?.started_micros;
         let is_due = started.saturating_add(self.window_micros) < self.latest_end;
         let is_full = self.held > self.max_requests || self.held_bytes > self.max_bytes;
@@ -113,7 +102,7 @@ impl Window {
     }
 
     /// The earliest request.
-    pub(super) fn pop(&mut self) -> Option<Logged> {
+    pub(super) fn pop(&mut self) -> Option<Box<Logged>> {
         let place = self.earliest()?.place;
         let held = match self.sorted.pop_if(|first| first.place == place) {
             Some(held) => held,
@@ -122,7 +111,7 @@ impl Window {
         self.held -= 1;
         self.held_bytes -= held.bytes;
         self.last_given = held.started_micros;
-        Some(held.request.logged(self.header_names.as_deref()))
+        Some(held.logged)
     }
 
     fn earliest(&mut self) -> Option<&Held> {

@@ -1,10 +1,12 @@
 //! What a JSON object tells, field by field, and the request that this is.
 
-use std::{borrow::Cow, net::IpAddr};
+use std::{borrow::Cow, mem, net::IpAddr};
 
 use http::{HeaderName, Method, Uri};
 
-use super::{PackedHeaders, Request, Why, debug_headers, names::Meaning, request, time, trace};
+use super::{
+    Kept, Logged, PackedHeaders, Why, debug_headers, names::Meaning, request, time, trace,
+};
 
 /// What Caddy writes for header fields that are secret. It would be one key for all callers.
 const REDACTED: &str = "REDACTED";
@@ -18,8 +20,9 @@ pub(super) enum Scalar<'a> {
 }
 
 /// The fields of a line that tell of a request.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Entry<'a> {
+    kept: &'a Kept,
     time: Ranked<Scalar<'a>>,
     address: Ranked<Scalar<'a>>,
     method: Option<Scalar<'a>>,
@@ -30,13 +33,33 @@ pub(super) struct Entry<'a> {
     took: Ranked<(Scalar<'a>, f64)>,
     user: Option<Scalar<'a>>,
     message: Option<Scalar<'a>>,
-    headers: Vec<(HeaderName, Scalar<'a>)>,
+    headers: Result<PackedHeaders, Why>,
     debug_headers: Option<Scalar<'a>>,
     span_method: Option<Scalar<'a>>,
     span_target: Option<Scalar<'a>>,
 }
 
 impl<'a> Entry<'a> {
+    pub(super) fn new(kept: &'a Kept) -> Self {
+        Self {
+            kept,
+            time: Ranked::default(),
+            address: Ranked::default(),
+            method: None,
+            target: Ranked::default(),
+            query: None,
+            request_line: None,
+            status: None,
+            took: Ranked::default(),
+            user: None,
+            message: None,
+            headers: Ok(PackedHeaders::default()),
+            debug_headers: None,
+            span_method: None,
+            span_target: None,
+        }
+    }
+
     pub(super) fn add(&mut self, meaning: Meaning, value: Scalar<'a>) {
         if value.is_missing() {
             return;
@@ -48,7 +71,7 @@ impl<'a> Entry<'a> {
             Meaning::Took { rank, micros_each } => {
                 return self.took.set(rank, (value, micros_each));
             }
-            Meaning::Header(name) => return self.headers.push((name, value)),
+            Meaning::Header(name) => return self.add_header(&name, &value),
             Meaning::Nothing => return,
             Meaning::Method => &mut self.method,
             Meaning::Query => &mut self.query,
@@ -64,7 +87,7 @@ impl<'a> Entry<'a> {
     }
 
     /// The request that the line tells of; `None` if it is another event.
-    pub(super) fn request(mut self) -> Result<Option<Request>, Why> {
+    pub(super) fn request(mut self) -> Result<Option<Box<Logged>>, Why> {
         let message = self.message.as_ref().map(Scalar::text);
         if message.as_deref() == Some(trace::FINISHED) {
             // Other events have the same span around them.
@@ -78,7 +101,7 @@ impl<'a> Entry<'a> {
         let ended_micros = self.ended_micros()?;
         let took_micros = self.took_micros()?;
         let (method, uri) = self.method_and_uri()?;
-        let request = Request {
+        let logged = Logged {
             started_micros: request::started(ended_micros, took_micros)?,
             took_micros,
             address: self.address(),
@@ -88,7 +111,7 @@ impl<'a> Entry<'a> {
             user: self.user.as_ref().map(|user| user.text().into_owned()),
             status: self.status.as_ref().map_or(Ok(None), status)?,
         };
-        Ok(Some(request))
+        Ok(Some(Box::new(logged)))
     }
 
     /// Whether this tells of a request at its end, and not of something in the midst of one.
@@ -136,16 +159,22 @@ impl<'a> Entry<'a> {
         request::address(self.address.get()?.text().as_bytes())
     }
 
-    fn headers(&self) -> Result<PackedHeaders, Why> {
-        let mut headers = PackedHeaders::default();
-        for (name, value) in &self.headers {
-            let value = value.text();
-            if value != REDACTED {
-                headers.add(name, value.as_bytes())?;
-            }
+    fn add_header(&mut self, name: &HeaderName, value: &Scalar<'_>) {
+        let value = value.text();
+        if value == REDACTED {
+            return;
         }
+        if let Ok(headers) = &mut self.headers
+            && let Err(why) = headers.add(name, value.as_bytes(), self.kept)
+        {
+            self.headers = Err(why);
+        }
+    }
+
+    fn headers(&mut self) -> Result<PackedHeaders, Why> {
+        let mut headers = mem::replace(&mut self.headers, Err(Why::Header))?;
         if let Some(text) = &self.debug_headers {
-            debug_headers::add(&mut headers, text.text().as_bytes())?;
+            debug_headers::add(&mut headers, text.text().as_bytes(), self.kept)?;
         }
         Ok(headers)
     }

@@ -8,14 +8,14 @@ mod object;
 use self::{entry::Entry, object::read_object};
 use super::{
     Why, debug_headers,
-    headers::PackedHeaders,
-    request::{self, Request},
-    time, trace,
+    headers::{Kept, PackedHeaders},
+    request, time, trace,
 };
+use crate::logged::Logged;
 
 /// `None` if the line is another event than a request.
-pub(super) fn read(line: &[u8]) -> Result<Option<Request>, Why> {
-    let mut entry = Entry::default();
+pub(super) fn read(line: &[u8], kept: &Kept) -> Result<Option<Box<Logged>>, Why> {
+    let mut entry = Entry::new(kept);
     read_object(line, &mut entry)?;
     entry.request()
 }

@@ -1,7 +1,9 @@
 //! What is claimed of all forms of logs.
 
+mod address;
 mod combined;
 mod json;
+mod kept;
 mod lines;
 mod never_panics;
 mod real_traces;
@@ -12,6 +14,7 @@ mod window;
 
 use std::io::BufRead;
 
+use http::HeaderMap;
 use proptest::test_runner::Config;
 
 use super::{Format, Options, Reader, Why};
@@ -29,7 +32,7 @@ fn cases(cases: u32) -> Config {
 /// All requests of a log, and the reader after them.
 fn read_all<R: BufRead>(log: R, format: Option<Format>) -> (Vec<Logged>, Reader<R>) {
     let mut reader = Reader::new(log, format, Options::default()).unwrap();
-    let requests = reader.by_ref().map(|logged| logged.unwrap()).collect();
+    let requests = reader.by_ref().map(|logged| *logged.unwrap()).collect();
     (requests, reader)
 }
 
@@ -56,8 +59,16 @@ fn is_other(format: Format, line: &str) -> bool {
     requests.is_empty() && reader.other() == 1 && reader.unreadable().count() == 0
 }
 
+/// The header fields of a request.
+fn headers(logged: &Logged) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    logged.headers.copy_to(&mut headers);
+    headers
+}
+
 /// The value of a header field, or nothing.
-fn header<'a>(logged: &'a Logged, name: &str) -> &'a str {
-    let value = logged.headers.get(name);
-    value.map_or("", |value| str::from_utf8(value.as_bytes()).unwrap())
+fn header(logged: &Logged, name: &str) -> String {
+    let headers = headers(logged);
+    let value = headers.get(name).map(|value| value.as_bytes());
+    String::from_utf8(value.unwrap_or_default().to_owned()).unwrap()
 }

@@ -20,7 +20,7 @@ fn log(requests: &[(u64, u64)]) -> String {
 fn sorted(requests: &[(u64, u64)], options: &Options) -> (Vec<Logged>, u64) {
     let log = log(requests);
     let mut reader = Reader::new(log.as_bytes(), Some(Format::Json), options.clone()).unwrap();
-    let requests = reader.by_ref().map(|logged| logged.unwrap()).collect();
+    let requests = reader.by_ref().map(|logged| *logged.unwrap()).collect();
     assert_eq!(reader.unreadable().count(), 0);
     (requests, reader.out_of_order())
 }
