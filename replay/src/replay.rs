@@ -9,7 +9,7 @@ use std::{
 use crate::{asked::Asked, extensions::ExtensionSources, logged::Logged, scenario::Scenario};
 
 /// How many requests go from thread to thread at once.
-const AT_ONCE: usize = 128;
+const AT_ONCE: usize = 512;
 
 /// How many such batches wait for a scenario.
 const MAX_WAITING: usize = 2;
@@ -68,11 +68,16 @@ fn send_all(
     let mut batch: Vec<Asked> = Vec::with_capacity(AT_ONCE);
     let mut filled = 0;
     let send = |batch: Vec<Asked>| {
+        let Some((last, others)) = senders.split_last() else {
+            return;
+        };
         let batch = Arc::new(batch);
-        for sender in senders {
-            // A scenario that is gone has panicked, which is told when it is joined.
+        // A scenario that is gone has panicked, which is told when it is joined.
+        for sender in others {
             let _ = sender.send(Arc::clone(&batch));
         }
+        // None is left here: a batch comes back from the scenario that is done with it last.
+        let _ = last.send(batch);
     };
     for logged in log {
         if filled == batch.len() {

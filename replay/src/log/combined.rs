@@ -80,8 +80,16 @@ fn status(text: &[u8]) -> Result<Option<u16>, Why> {
     if text == b"-" {
         return Ok(None);
     }
-    let text = str::from_utf8(text).map_err(|_| Why::Status)?;
-    request::status(text.parse().map_err(|_| Why::Status)?)
+    request::status(whole_number(text).ok_or(Why::Status)?)
+}
+
+/// A number of digits alone.
+fn whole_number(text: &[u8]) -> Option<u64> {
+    let add = |number: u64, byte: &u8| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        number.checked_mul(10)?.checked_add(digit)
+    };
+    (!text.is_empty()).then(|| text.iter().try_fold(0, add))?
 }
 
 /// What stands behind the size: header fields in quotes, and other fields, of which one may be the
@@ -162,8 +170,12 @@ impl<'a> Fields<'a> {
             return Ok(Some(Field::Quoted(quoted)));
         }
         let mut end = 0;
-        // A quote within a field may have spaces: `uct="0.001, 0.002"`.
-        while let Some(found) = memchr2(b' ', b'"', &self.0[end..]) {
+        // A quote within a field may have spaces: `uct="0.001, 0.002"`. Such fields are short, so
+        // each byte is looked at by itself.
+        while let Some(found) = self.0[end..]
+            .iter()
+            .position(|byte| matches!(byte, b' ' | b'"'))
+        {
             end += found;
             if self.0[end] == b' ' {
                 return Ok(Some(self.bare(end)));
