@@ -136,6 +136,7 @@ impl One {
             unreadable: unreadable.count(),
             first_unreadable: first.collect(),
             out_of_order: self.reader.out_of_order(),
+            ahead: self.reader.ahead(),
         }
     }
 }

@@ -82,6 +82,12 @@ impl Serialize for Instant {
     }
 }
 
+/// So many of what is called so: `1 line`, `2 lines`.
+pub fn counted(number: u64, called: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {called}{plural}")
+}
+
 /// A part of a whole in percent.
 pub fn percent(part: u64, whole: u64) -> String {
     match whole {
@@ -118,6 +124,12 @@ mod tests {
             shown,
             "&lt;script&gt;alert(&#39;1 &amp; &quot;2&quot;&#39;)&lt;/script&gt;\\u{7}"
         );
+    }
+
+    #[test]
+    fn one_is_told_as_one() {
+        let told = [0, 1, 2].map(|number| counted(number, "line"));
+        assert_eq!(told, ["0 lines", "1 line", "2 lines"]);
     }
 
     #[test]

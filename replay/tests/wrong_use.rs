@@ -97,11 +97,65 @@ fn a_log_that_ends_in_the_middle_of_a_line_is_read_up_to_there() {
     let ended = run_with_input(&[&sample("rules.toml"), "-"], &log);
     let text = ended.well();
     assert!(
-        text.contains("-: 1 lines could not be read:\n  line 2: "),
+        text.contains("-: 1 line could not be read:\n  line 2: "),
         "{text}"
     );
     assert!(
-        text.contains("\n1 requests from 2026-11-22T13:00:01Z"),
+        text.contains("\n1 request from 2026-11-22T13:00:01Z"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_log_that_is_compressed_is_told_by_name_whatever_form_it_is_said_to_have() {
+    let rules = sample("rules.toml");
+    let name = format!("tollgate-replay-{}-log.gz", process::id());
+    let file = Temporary(env::temp_dir().join(name));
+    fs::write(&file.0, b"\x1F\x8B\x08\0rest").unwrap();
+    for options in [&[][..], &["--format", "combined"]] {
+        let ended = run(&[&[&*rules, file.path()][..], options].concat());
+        is_refused(&ended, &[file.path(), "compressed", "`zcat LOG |"]);
+    }
+}
+
+#[test]
+fn lines_that_are_no_text_are_counted_and_shown_and_the_rest_is_read() {
+    // Of a form that is said, as the first lines have none; one has 100 MB.
+    let mut log = vec![0xFF; 4_000];
+    log.extend(b"\n\0\x01\x02\n");
+    log.extend(line("192.0.2.1", 1, LOGIN).replace('\n', "\r\n").bytes());
+    log.resize(log.len() + 100_000_000, b'x');
+    log.push(b'\n');
+    log.extend(line("192.0.2.1", 2, LOGIN).bytes());
+    let file = Temporary::new("binary.log", "");
+    fs::write(&file.0, log).unwrap();
+    let rules = sample("rules.toml");
+    let ended = run(&[&rules, file.path(), "--format", "combined"]);
+    let text = ended.well();
+    for part in [
+        "3 lines could not be read:",
+        "  line 1: not the combined format: \u{FFFD}",
+        "  line 2: not the combined format: \\u{0}\\u{1}\\u{2}",
+        "  line 4: longer than any line that is read: xxx",
+        "\n2 requests from 2026-11-22T13:00:01Z",
+    ] {
+        assert!(text.contains(part), "no {part} in {text}");
+    }
+}
+
+#[test]
+fn a_request_that_is_dated_far_ahead_is_told_and_moves_no_other() {
+    let far = line("192.0.2.9", 3, LOGIN).replace("2026", "2099");
+    let log = line("192.0.2.1", 2, LOGIN) + &far + &line("192.0.2.1", 4, LOGIN);
+    let log = log + &line("192.0.2.1", 3, LOGIN);
+    let rules = sample("rules.toml");
+    let ended = run_with_input(&[&rules, "-"], &log);
+    let text = ended.well();
+    let told = "-: 1 request dated more than a minute ahead of the lines around\n";
+    assert!(text.contains(told), "{text}");
+    // Two of the three are let through, and the third waits from 4 s on.
+    assert!(
+        text.contains("longest 56 s") && !text.contains("put into order"),
         "{text}"
     );
 }

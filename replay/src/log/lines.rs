@@ -4,6 +4,9 @@ use std::io::{self, BufRead, ErrorKind};
 
 use memchr::memchr;
 
+/// What some editors put before the first line.
+pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
 /// Reads lines. None is held that is longer than the maximum.
 pub(super) struct Lines<R> {
     input: R,
@@ -121,7 +124,7 @@ fn fill(input: &mut impl BufRead) -> io::Result<&[u8]> {
 fn trimmed(line: &[u8], number: u64) -> &[u8] {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     if number == 1 {
-        line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line)
+        line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line)
     } else {
         line
     }

@@ -16,6 +16,7 @@ mod format;
 mod headers;
 mod json;
 mod lines;
+mod log_clock;
 mod reader;
 mod request;
 mod time;

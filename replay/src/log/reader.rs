@@ -10,7 +10,7 @@ use http::HeaderName;
 use super::{
     Format, Unreadable, Why,
     headers::Kept,
-    lines::{Line, Lines},
+    lines::{BYTE_ORDER_MARK, Line, Lines},
     time::LastTime,
     window::Window,
 };
@@ -21,6 +21,9 @@ const DETECT_BYTES: u64 = 256 * 1024;
 
 /// How many lines of it.
 const DETECT_LINES: usize = 200;
+
+/// How much of a log tells that it is compressed.
+const COMPRESSED_BYTES: u64 = 6;
 
 /// What bounds the reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,15 +72,19 @@ impl<R: BufRead> Reader<R> {
     ///
     /// # Errors
     ///
-    /// What reading the first lines gave; and `InvalidData` if they have no form that is known.
+    /// What reading the first lines gave; and `InvalidData` if they have no form that is known, or
+    /// are compressed.
     pub fn new(mut input: R, format: Option<Format>, options: Options) -> io::Result<Self> {
-        let (format, begin) = match format {
-            Some(format) => (format, Vec::new()),
-            None => {
-                let mut begin = Vec::new();
-                input.by_ref().take(DETECT_BYTES).read_to_end(&mut begin)?;
-                (detect(&begin)?, begin)
-            }
+        let looked_at = match format {
+            Some(_) => COMPRESSED_BYTES,
+            None => DETECT_BYTES,
+        };
+        let mut begin = Vec::new();
+        input.by_ref().take(looked_at).read_to_end(&mut begin)?;
+        is_not_compressed(&begin)?;
+        let format = match format {
+            Some(format) => format,
+            None => detect(&begin)?,
         };
         let window_micros = u64::try_from(options.window.as_micros()).unwrap_or(u64::MAX);
         let input = Cursor::new(begin).chain(input);
@@ -121,6 +128,12 @@ impl<R: BufRead> Reader<R> {
     /// How many requests came too late to be sorted.
     pub fn out_of_order(&self) -> u64 {
         self.window.out_of_order()
+    }
+
+    /// How many requests are dated further ahead of the lines around them than the window is long:
+    /// they stand at that time, and move no other.
+    pub fn ahead(&self) -> u64 {
+        self.window.ahead()
     }
 
     /// How many bytes are kept for a line that is not whole in the input's buffer.
@@ -171,9 +184,29 @@ impl<R: BufRead> Iterator for Reader<R> {
     }
 }
 
+/// Compressed bytes are no lines in any form.
+fn is_not_compressed(begin: &[u8]) -> io::Result<()> {
+    let begins: [(&[u8], &str); 4] = [
+        (b"\x1F\x8B", "zcat"),
+        (b"\x28\xB5\x2F\xFD", "zstdcat"),
+        (b"BZh", "bzcat"),
+        (b"\xFD7zXZ\0", "xzcat"),
+    ];
+    match begins.iter().find(|(bytes, _)| begin.starts_with(bytes)) {
+        None => Ok(()),
+        Some((_, reader)) => {
+            let message =
+                format!("the log is compressed: `{reader} LOG | tollgate-replay RULES -`");
+            Err(io::Error::new(ErrorKind::InvalidData, message))
+        }
+    }
+}
+
 fn detect(begin: &[u8]) -> io::Result<Format> {
+    let is_cut = begin.len() as u64 == DETECT_BYTES;
+    let begin = begin.strip_prefix(BYTE_ORDER_MARK).unwrap_or(begin);
     let mut lines: Vec<_> = begin.split(|byte| *byte == b'\n').collect();
-    if begin.len() as u64 == DETECT_BYTES && lines.len() > 1 {
+    if is_cut && lines.len() > 1 {
         // The last one may go on.
         lines.pop();
     }
@@ -181,14 +214,12 @@ fn detect(begin: &[u8]) -> io::Result<Format> {
     if let Some(format) = Format::detect(&lines) {
         return Ok(format);
     }
-    let message = if begin.starts_with(b"\x1F\x8B") || begin.starts_with(b"\x28\xB5\x2F\xFD") {
-        "the log is compressed: pipe it through `zcat` or `zstdcat`"
-    } else if begin.trim_ascii().is_empty() {
+    let message = if begin.trim_ascii().is_empty() {
         // There is nothing to read in any form.
         return Ok(Format::Combined);
     } else {
         "the first lines are neither the combined format, nor JSON, nor what tower-http's \
-         TraceLayer prints"
+         TraceLayer prints; if later ones are, --format says which"
     };
     Err(io::Error::new(ErrorKind::InvalidData, message))
 }

@@ -5,6 +5,7 @@ use std::{
     collections::{BTreeMap, BinaryHeap},
 };
 
+use super::log_clock::LogClock;
 use crate::logged::Logged;
 
 /// A span of time of about a second, as a number of bits: requests are sorted by it, and those of
@@ -29,7 +30,7 @@ pub(super) struct Window {
     held: usize,
     held_bytes: usize,
     came: u64,
-    latest_end: u64,
+    clock: LogClock,
     last_given: u64,
     out_of_order: u64,
 }
@@ -56,7 +57,7 @@ impl Window {
             held: 0,
             held_bytes: 0,
             came: 0,
-            latest_end: 0,
+            clock: LogClock::new(window_micros),
             last_given: 0,
             out_of_order: 0,
         }
@@ -67,11 +68,16 @@ impl Window {
         self.out_of_order
     }
 
+    /// How many requests are dated further ahead of the lines around them than the window is long.
+    pub(super) fn ahead(&self) -> u64 {
+        self.clock.ahead()
+    }
+
     /// Takes a request whose line has this many bytes.
     pub(super) fn push(&mut self, mut logged: Box<Logged>, bytes: usize) {
         let started = &mut logged.started_micros;
         let took = logged.took_micros.unwrap_or(0);
-        self.latest_end = self.latest_end.max(started.saturating_add(took));
+        self.clock.see(started.saturating_add(took));
         if *started < self.last_given {
             *started = self.last_given;
             self.out_of_order += 1;
@@ -96,7 +102,11 @@ impl Window {
     /// The earliest request, if the window is full or none can come any more that began before it.
     pub(super) fn pop_due(&mut self) -> Option<Box<Logged>> {
         let started = self.earliest()?.started_micros;
-        let is_due = started.saturating_add(self.window_micros) < self.latest_end;
+        let oldest_due = self
+            .clock
+            .now()
+            .map(|now| now.saturating_sub(self.window_micros));
+        let is_due = oldest_due.is_some_and(|oldest| started < oldest);
         let is_full = self.held > self.max_requests || self.held_bytes > self.max_bytes;
         if is_due || is_full { self.pop() } else { None }
     }

@@ -12,7 +12,7 @@ use playground::{
 };
 
 use super::{Instant, LimitReport, Quantiles, Report, TimeLine, WhatIf};
-use crate::shown::{html, percent};
+use crate::shown::{counted, html, percent};
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--text:#1f2328;--back:#fff;--soft:#59636e;--line:#d1d9e0}\
@@ -60,7 +60,8 @@ impl Report {
     fn write_found(&self, page: &mut String, from: Instant, until: Instant) -> std::fmt::Result {
         let it = &self.requests;
         let total = it.total;
-        writeln!(page, "<p>{total} requests from {from} until {until}.</p>")?;
+        let requests = counted(total, "request");
+        writeln!(page, "<p>{requests} from {from} until {until}.</p>")?;
         writeln!(page, "<table>\n<caption>All requests</caption>")?;
         for (name, number) in [
             ("admitted", it.admitted),
@@ -101,9 +102,10 @@ impl Report {
         if self.keys.decided_in_shared_bucket > 0 {
             writeln!(
                 page,
-                "<p>More than {} keys were over a limit at once: {} decisions were made by the \
-                 bucket that the others share.</p>",
-                self.keys.max, self.keys.decided_in_shared_bucket
+                "<p>More than {} had a bucket at once: {} fell to the bucket that the others \
+                 share.</p>",
+                counted(self.keys.max, "key"),
+                counted(self.keys.decided_in_shared_bucket, "decision")
             )?;
         }
         Ok(())
@@ -113,10 +115,10 @@ impl Report {
         for log in &self.logs {
             let name = html(&log.name);
             if log.unreadable > 0 {
-                let lines = log.unreadable;
+                let lines = counted(log.unreadable, "line");
                 writeln!(
                     page,
-                    "<p>{lines} lines of <code>{name}</code> could not be read:</p>\n<ul>"
+                    "<p>{lines} of <code>{name}</code> could not be read:</p>\n<ul>"
                 )?;
                 for line in &log.first_unreadable {
                     let (why, text) = (html(&line.why), html(&line.text));
@@ -128,9 +130,17 @@ impl Report {
             if log.out_of_order > 0 {
                 writeln!(
                     page,
-                    "<p>{} requests of <code>{name}</code> stand too far behind later ones to be \
-                     put into order.</p>",
-                    log.out_of_order
+                    "<p>{} of <code>{name}</code> came too far behind later ones to be put into \
+                     order.</p>",
+                    counted(log.out_of_order, "request")
+                )?;
+            }
+            if log.ahead > 0 {
+                writeln!(
+                    page,
+                    "<p>{} of <code>{name}</code> dated more than a minute ahead of the lines \
+                     around.</p>",
+                    counted(log.ahead, "request")
                 )?;
             }
         }
@@ -180,7 +190,7 @@ impl LimitReport {
             };
             writeln!(
                 page,
-                "<table>\n<caption>Refused most often{exactness}, of {callers} callers</caption>\n\
+                "<table>\n<caption>Refused most often{exactness}; callers refused: {callers}</caption>\n\
                  <tr><th scope=\"col\">key</th><th scope=\"col\" class=\"n\">refused</th></tr>"
             )?;
             for top in &self.most_refused {
@@ -227,10 +237,10 @@ impl LimitReport {
             write!(page, ". It was <code>{}</code>, until {until}", html(key))?;
         }
         if worst.overlooked > 0 {
-            let overlooked = worst.overlooked;
+            let overlooked = counted(worst.overlooked, "admission");
             write!(
                 page,
-                ". {overlooked} admissions were not looked at: too many keys at once"
+                ". Not looked at, as too many keys came at once: {overlooked}"
             )?;
         }
         writeln!(page, ".</p>")

@@ -6,7 +6,7 @@ use playground::span;
 
 use super::{LimitReport, Number, Quantiles, Report, TimeLine, WhatIf, WorstSpan};
 use crate::{
-    shown::{percent, printable},
+    shown::{counted, percent, printable},
     tally::over_time::Bin,
 };
 
@@ -26,11 +26,8 @@ impl Display for Report {
         let (Some(from), Some(until)) = (self.from, self.until) else {
             return writeln!(f, "\nThere is no request in it.");
         };
-        writeln!(
-            f,
-            "\n{} requests from {from} until {until}",
-            self.requests.total
-        )?;
+        let requests = counted(self.requests.total, "request");
+        writeln!(f, "\n{requests} from {from} until {until}")?;
         self.write_requests(f)?;
         self.over_time.write(f)?;
         for limit in &self.limits {
@@ -40,11 +37,12 @@ impl Display for Report {
             write_what_if(rows, f)?;
         }
         if self.keys.decided_in_shared_bucket > 0 {
-            let (max, shared) = (self.keys.max, self.keys.decided_in_shared_bucket);
+            let max = counted(self.keys.max, "key");
+            let shared = counted(self.keys.decided_in_shared_bucket, "decision");
             writeln!(
                 f,
-                "\nMore than {max} keys were over a limit at once: {shared} decisions were made by \
-                 the bucket that the others share. --max-keys raises the number."
+                "\nMore than {max} had a bucket at once: {shared} fell to the bucket that the \
+                 others share. --max-keys raises the number."
             )?;
         }
         Ok(())
@@ -56,17 +54,25 @@ impl Report {
         for log in &self.logs {
             let name = printable(&log.name);
             if log.unreadable > 0 {
-                writeln!(f, "{name}: {} lines could not be read:", log.unreadable)?;
+                let lines = counted(log.unreadable, "line");
+                writeln!(f, "{name}: {lines} could not be read:")?;
                 for line in &log.first_unreadable {
                     let (text, why) = (printable(&line.text), printable(&line.why));
                     writeln!(f, "  line {}: {why}: {text}", line.line)?;
                 }
             }
             if log.out_of_order > 0 {
+                let requests = counted(log.out_of_order, "request");
                 writeln!(
                     f,
-                    "{name}: {} requests stand too far behind later ones to be put into order",
-                    log.out_of_order
+                    "{name}: {requests} came too far behind later ones to be put into order"
+                )?;
+            }
+            if log.ahead > 0 {
+                let requests = counted(log.ahead, "request");
+                writeln!(
+                    f,
+                    "{name}: {requests} dated more than a minute ahead of the lines around"
                 )?;
             }
         }
@@ -114,7 +120,7 @@ impl LimitReport {
             write!(f, ", in shadow")?;
         }
         writeln!(f, ": {}", self.numbers.join(", or by plan "))?;
-        let mut told = vec![format!("{} requests", self.requests)];
+        let mut told = vec![counted(self.requests, "request")];
         match self.shadow {
             true => told.push(self.share("would be refused", self.would_be_refused)),
             false => told.push(self.share("refused", self.refused)),
@@ -189,10 +195,10 @@ impl WorstSpan {
         }
         writeln!(f, "; the bound is {bound}: {}", self.formula)?;
         if self.overlooked > 0 {
-            let overlooked = self.overlooked;
+            let overlooked = counted(self.overlooked, "admission");
             writeln!(
                 f,
-                "    ({overlooked} admissions were not looked at: too many keys at once)"
+                "    (not looked at, as too many keys came at once: {overlooked})"
             )?;
         }
         Ok(())

@@ -17,6 +17,7 @@ fn lines_may_end_in_any_way_and_be_empty() {
         (&format!("{LINE}\n"), 1, 0),
         (&format!("{LINE}\r\n{LINE}"), 2, 0),
         (&format!("\u{FEFF}{LINE}\n\n{LINE}\n"), 2, 1),
+        (&format!("\u{FEFF}{LINE}"), 1, 0),
     ] {
         let (read, reader) = read_all(log.as_bytes(), None);
         assert_eq!((read.len(), reader.other()), (requests, other), "{log:?}");
@@ -115,12 +116,34 @@ fn an_error_of_the_input_is_given_out_and_no_request_before_it_is_lost() {
 fn a_log_in_no_known_form_is_an_error_that_says_so() {
     for (log, words) in [
         (&b"hello\nworld\n"[..], "neither the combined format"),
-        (b"\x1F\x8B\x08\x00rest", "compressed"),
-        (b"\x28\xB5\x2F\xFDrest", "compressed"),
+        (b"\xFF\xFEh\0e\0l\0", "--format says which"),
+        (b"\0\x01\x02\xFF", "neither the combined format"),
     ] {
         let error = Reader::new(log, None, Options::default()).err().unwrap();
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);
         assert!(error.to_string().contains(words), "{error}");
+    }
+}
+
+#[test]
+fn a_compressed_log_is_an_error_that_says_what_reads_it_whatever_form_it_is_said_to_have() {
+    for (log, program) in [
+        (&b"\x1F\x8B\x08\x00rest"[..], "`zcat "),
+        (b"\x28\xB5\x2F\xFDrest", "`zstdcat "),
+        (b"BZh9rest", "`bzcat "),
+        (b"\xFD7zXZ\0rest", "`xzcat "),
+    ] {
+        for format in [None, Some(Format::Json)] {
+            // A pipe may give one byte at a time.
+            for capacity in [1, 100] {
+                let input = BufReader::with_capacity(capacity, log);
+                let error = Reader::new(input, format, Options::default())
+                    .err()
+                    .unwrap();
+                assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+                assert!(error.to_string().contains(program), "{error}");
+            }
+        }
     }
 }
 

@@ -51,11 +51,14 @@ fn requests_of_the_same_instant_stay_in_the_order_of_the_log() {
 
 #[test]
 fn a_request_that_comes_too_late_is_taken_at_the_latest_instant_given_out() {
-    // The third began a minute before the first, which the second has driven out.
-    let (requests, late) = sorted(&[(60_000, 0), (62_000, 0), (62_000, 62_000)], &seconds(1));
-    assert_eq!(paths(&requests), ["/0", "/2", "/1"]);
+    // The last one began a minute before the first, which the one after that has driven out.
+    let (requests, late) = sorted(
+        &[(60_000, 0), (61_000, 0), (61_500, 0), (61_500, 61_500)],
+        &seconds(1),
+    );
+    assert_eq!(paths(&requests), ["/0", "/3", "/1", "/2"]);
     assert_eq!(requests[1].started_micros, requests[0].started_micros);
-    assert_eq!(requests[1].took_micros, Some(62_000_000));
+    assert_eq!(requests[1].took_micros, Some(61_500_000));
     assert_eq!(late, 1);
 }
 
@@ -81,12 +84,87 @@ fn no_more_bytes_are_held_than_allowed() {
     assert_eq!(late, 1);
 }
 
+/// Requests that end in turn, a millisecond apart, each second one after half a second.
+fn in_disorder(from: u64, lines: u64) -> impl Iterator<Item = (u64, u64)> {
+    (0..lines).map(move |line| (from + line, line % 2 * 500))
+}
+
+/// Reads a log in which these lines are dated wrongly: all others must come in the order of their
+/// start, as they do without them.
+#[track_caller]
+fn are_not_moved_by(
+    wrong: &[usize],
+    requests: &[(u64, u64)],
+) -> (Vec<Logged>, Reader<&'static [u8]>) {
+    let log: &'static str = log(requests).leak();
+    let mut reader = Reader::new(log.as_bytes(), Some(Format::Json), seconds(60)).unwrap();
+    let given: Vec<_> = reader.by_ref().map(|logged| logged.unwrap()).collect();
+    assert_eq!(given.len(), requests.len());
+    let is_right = |index: &usize| !wrong.contains(index);
+    let mut wanted: Vec<_> = (0..requests.len()).filter(is_right).collect();
+    wanted.sort_by_key(|index| requests[*index].0 - requests[*index].1);
+    let indices = paths(&given)
+        .into_iter()
+        .map(|path| path[1..].parse().unwrap());
+    let indices: Vec<usize> = indices.filter(is_right).collect();
+    assert_eq!(indices, wanted);
+    (given, reader)
+}
+
+const FAR: u64 = 7_000_000_000_000;
+
 #[test]
-fn one_time_in_the_far_future_moves_no_other_request() {
-    let far = 7_000_000_000_000;
-    let (requests, late) = sorted(&[(0, 0), (far, 0), (1, 0), (2, 0)], &seconds(60));
-    assert_eq!(paths(&requests), ["/0", "/2", "/3", "/1"]);
-    assert_eq!(late, 0);
+fn a_time_in_the_far_future_moves_no_other_request_wherever_it_stands() {
+    for place in [0, 1, 500, 998, 999] {
+        let mut requests: Vec<_> = in_disorder(10_000, 1_000).collect();
+        requests[place].0 = FAR;
+        let (given, reader) = are_not_moved_by(&[place], &requests);
+        // It comes last, at its own time.
+        let last = given.last().unwrap();
+        assert_eq!(last.uri.path(), format!("/{place}"));
+        assert_eq!(reader.out_of_order(), 0, "{place}");
+        // Nobody knows of the first line that it is wrong, nor of the last.
+        assert_eq!(
+            reader.ahead(),
+            u64::from(![0, 999].contains(&place)),
+            "{place}"
+        );
+    }
+}
+
+#[test]
+fn one_of_several_hosts_whose_clock_is_an_hour_ahead_moves_no_other_request() {
+    let mut requests: Vec<_> = in_disorder(10_000, 2_000).collect();
+    let wrong: Vec<_> = (3..2_000).step_by(3).collect();
+    for index in &wrong {
+        requests[*index].0 += 3_600_000;
+    }
+    let (_, reader) = are_not_moved_by(&wrong, &requests);
+    assert_eq!(
+        (reader.out_of_order(), reader.ahead()),
+        (0, wrong.len() as u64)
+    );
+}
+
+#[test]
+fn after_a_night_without_requests_they_come_in_order_and_the_evening_is_not_held() {
+    const NIGHT: u64 = 8 * 3_600_000;
+
+    let mut requests: Vec<_> = in_disorder(10_000, 1_000).collect();
+    requests.extend(in_disorder(NIGHT, 1_000));
+    let (_, reader) = are_not_moved_by(&[], &requests);
+    assert_eq!((reader.out_of_order(), reader.ahead()), (0, 0));
+
+    // Each hour one request: no more are held than it takes to believe that.
+    let rare = (0..1_000).map(|hour| (hour * 3_600_000, 0));
+    let log = log(&rare.collect::<Vec<_>>());
+    let mut reader = Reader::new(log.as_bytes(), Some(Format::Json), seconds(60)).unwrap();
+    let mut most_held = 0;
+    for given in 1..=1_000 {
+        assert!(reader.next().is_some());
+        most_held = most_held.max(reader.read_lines() - given);
+    }
+    assert!((32..=200).contains(&most_held), "{most_held}");
 }
 
 proptest! {

@@ -1,0 +1,111 @@
+//! What time it is in a log: when its lines were written, whatever a few of them say.
+
+/// So many lines in a row must be dated elsewhere until the clock is set by them: one wrong clock
+/// among several hosts does not write as many without another's line in between.
+const ENOUGH: usize = 64;
+
+/// The latest end of a request, told by lines that agree.
+///
+/// A line that is dated further from it than the window is long moves it nowhere: it may be a wrong
+/// one. After a night without requests, or a first line that was wrong, all lines are: when
+/// [`ENOUGH`] have come in a row, the clock is set to their median. Meanwhile nobody knows the
+/// time.
+pub(super) struct LogClock {
+    window_micros: u64,
+    latest_end: Option<u64>,
+    /// The ends of the last lines in a row that are dated elsewhere.
+    elsewhere: Vec<u64>,
+    ahead: u64,
+}
+
+impl LogClock {
+    pub(super) fn new(window_micros: u64) -> Self {
+        Self {
+            window_micros,
+            latest_end: None,
+            elsewhere: Vec::with_capacity(ENOUGH),
+            ahead: 0,
+        }
+    }
+
+    /// When the last requests ended; `None` while the lines do not agree.
+    pub(super) fn now(&self) -> Option<u64> {
+        self.latest_end.filter(|_| self.elsewhere.is_empty())
+    }
+
+    /// How many lines were dated ahead, and those after them were not.
+    pub(super) fn ahead(&self) -> u64 {
+        self.ahead
+    }
+
+    /// A line tells of a request that ended then.
+    pub(super) fn see(&mut self, end: u64) {
+        let latest = *self.latest_end.get_or_insert(end);
+        if end.abs_diff(latest) <= self.window_micros {
+            self.latest_end = Some(latest.max(end));
+            if !self.elsewhere.is_empty() {
+                let ahead = self.elsewhere.iter().filter(|end| **end > latest);
+                self.ahead += ahead.count() as u64;
+                self.elsewhere.clear();
+            }
+            return;
+        }
+        self.elsewhere.push(end);
+        if self.elsewhere.len() == ENOUGH {
+            self.elsewhere.sort_unstable();
+            self.latest_end = Some(self.elsewhere[ENOUGH / 2]);
+            self.elsewhere.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NIGHT: u64 = 8 * 3_600;
+
+    /// A clock with a window of a minute that has seen these; in seconds.
+    fn clock(ends: impl IntoIterator<Item = u64>) -> LogClock {
+        let mut clock = LogClock::new(60);
+        ends.into_iter().for_each(|end| clock.see(end));
+        clock
+    }
+
+    #[test]
+    fn it_is_the_latest_end_and_never_goes_back_for_a_line_within_the_window() {
+        assert_eq!(clock([]).now(), None);
+        assert_eq!(clock([100, 90, 160, 101]).now(), Some(160));
+    }
+
+    #[test]
+    fn a_line_that_is_dated_elsewhere_moves_it_nowhere_and_is_counted_if_it_is_ahead() {
+        let ahead = clock([100, 100_000]);
+        assert_eq!((ahead.now(), ahead.ahead()), (None, 0));
+        let ahead = clock([100, 100_000, 101]);
+        assert_eq!((ahead.now(), ahead.ahead()), (Some(101), 1));
+        let behind = clock([100, 0, 101]);
+        assert_eq!((behind.now(), behind.ahead()), (Some(101), 0));
+    }
+
+    #[test]
+    fn after_a_gap_it_is_what_enough_lines_say() {
+        let after = |lines: u64| clock([100].into_iter().chain(NIGHT..NIGHT + lines));
+        assert_eq!(after(63).now(), None);
+        // The middle of those; then the latest of all.
+        assert_eq!(after(64).now(), Some(NIGHT + 32));
+        assert_eq!(after(65).now(), Some(NIGHT + 64));
+        assert_eq!(after(65).ahead(), 0);
+    }
+
+    #[test]
+    fn a_first_line_that_is_wrong_is_forgotten_and_wild_ones_in_a_gap_do_not_count() {
+        for wrong in [0, 1 << 50] {
+            let clock = clock([wrong].into_iter().chain((0..65).map(|line| NIGHT + line)));
+            assert_eq!(clock.now(), Some(NIGHT + 64));
+        }
+        let wild = (0..64).map(|line| NIGHT + if line % 3 == 0 { 1 << 50 } else { line });
+        let now = clock([0].into_iter().chain(wild)).now().unwrap();
+        assert!((NIGHT..NIGHT + 64).contains(&now), "{now}");
+    }
+}
