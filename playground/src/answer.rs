@@ -6,12 +6,13 @@ use tollgate::Quota;
 
 use crate::{
     bound::{Bound, Counts, Weight, bound_on},
-    limit::{Fields, Limit},
+    limit::Limit,
     lines,
     recording::Recording,
     simulate::{Decided, Looks},
     span,
     traffic::Traffic,
+    tuple::{Tuple, TupleFields},
     why::{retry_after_seconds, why},
     worst::{Worst, worst},
 };
@@ -22,12 +23,12 @@ use crate::{
 enum Question {
     /// What becomes of the requests under each limit.
     Run {
-        limits: Vec<Fields>,
+        limits: Vec<TupleFields>,
         traffic: Traffic,
     },
     /// What a bucket has left, evenly from one instant to another.
     Left {
-        limits: Vec<Fields>,
+        limits: Vec<TupleFields>,
         traffic: Traffic,
         bucket: u32,
         from: u64,
@@ -36,7 +37,7 @@ enum Question {
     },
     /// Why one request was admitted or refused by each limit.
     Why {
-        limits: Vec<Fields>,
+        limits: Vec<TupleFields>,
         traffic: Traffic,
         index: usize,
     },
@@ -77,14 +78,18 @@ fn answered(question: Question) -> Result<Value, String> {
             steps,
         } => {
             let traffic = traffic.requests()?;
-            let from = from + origin(&traffic);
-            let span = until.saturating_sub(from - origin(&traffic));
-            let steps = u64::from(steps.clamp(1, 4_000));
-            let at = (0..steps).map(|step| from + span * step / steps).collect();
+            let (origin, span) = (origin(&traffic), until.saturating_sub(from));
+            let steps = steps.clamp(1, 4_000);
+            let instant = |step: u32| {
+                let after = u128::from(span) * u128::from(step) / u128::from(steps);
+                let after = u64::try_from(after).unwrap_or(u64::MAX);
+                origin.saturating_add(from).saturating_add(after)
+            };
+            let at = (0..steps).map(instant).collect();
             let looks = Looks { bucket, at };
             let left = limits.into_iter().map(|fields| {
-                or_error(Limit::read(fields).map(|limit| {
-                    let run = limit.run(&traffic.requests, &looks);
+                or_error(Tuple::read(fields).map(|tuple| {
+                    let run = tuple.run(&traffic.requests, &looks);
                     json!({ "left": run.left })
                 }))
             });
@@ -100,9 +105,9 @@ fn answered(question: Question) -> Result<Value, String> {
             let request = request.ok_or_else(|| format!("there is no request {index}"))?;
             let until = &traffic.requests[..=index];
             let told = limits.into_iter().map(|fields| {
-                or_error(Limit::read(fields).map(|limit| {
-                    let run = limit.run(until, &Looks::default());
-                    json!({ "why": why(&limit, request, &run.decided[index]) })
+                or_error(Tuple::read(fields).map(|tuple| {
+                    let run = tuple.run(until, &Looks::default());
+                    json!({ "why": why(&tuple, request, &run.decided[index]) })
                 }))
             });
             Ok(json!({ "limits": told.collect::<Vec<_>>() }))
@@ -114,14 +119,17 @@ fn answered(question: Question) -> Result<Value, String> {
         } => {
             let traffic = traffic.requests()?;
             let rows = every_algorithm(&quota, burst)?.into_iter().map(|limit| {
-                let seen = Seen::of(&limit, &traffic);
+                let (algorithm, fields) = (limit.algorithm().to_owned(), limit.fields().clone());
+                let tuple = Tuple::from(limit);
+                let seen = Seen::of(&tuple, &traffic);
+                let (bound, worst) = seen.tightest();
                 json!({
-                    "algorithm": limit.algorithm(),
-                    "fields": limit.fields(),
-                    "rust": lines::rust(&limit),
+                    "algorithm": algorithm,
+                    "fields": fields,
+                    "rust": lines::tuple_rust(&tuple),
                     "numbers": seen.numbers(),
-                    "worst": seen.worst.most,
-                    "bound": bound_told(&seen.bound),
+                    "worst": worst.most,
+                    "bound": bound_told(bound),
                 })
             });
             Ok(json!({ "rows": rows.collect::<Vec<_>>() }))
@@ -153,11 +161,10 @@ fn requests_of(traffic: &Recording) -> Value {
     })
 }
 
-/// A run, the bound, and the worst span that was found.
+/// A run; and of each member the bound, and the worst span that was found.
 struct Seen {
     decided: Vec<Decided>,
-    bound: Bound,
-    worst: Worst,
+    members: Vec<(Bound, Worst)>,
 }
 
 /// What a run comes to.
@@ -173,16 +180,30 @@ struct Numbers {
 }
 
 impl Seen {
-    fn of(limit: &Limit, traffic: &Recording) -> Self {
+    fn of(tuple: &Tuple, traffic: &Recording) -> Self {
         let requests = &traffic.requests;
-        let decided = limit.run(requests, &Looks::default()).decided;
-        let bound = bound_on(limit, requests);
-        let worst = worst(requests, &decided, &bound);
-        Self {
-            decided,
-            bound,
-            worst,
-        }
+        let decided = tuple.run(requests, &Looks::default()).decided;
+        let members = tuple.members().iter().enumerate().map(|(member, limit)| {
+            let bound = bound_on(limit, requests);
+            let worst = worst(requests, &decided, member, &bound);
+            (bound, worst)
+        });
+        let members = members.collect();
+        Self { decided, members }
+    }
+
+    /// Of the member that comes closest to its bound.
+    fn tightest(&self) -> &(Bound, Worst) {
+        let share = |(bound, worst): &(Bound, Worst)| {
+            let most = bound.most.map_or(u64::MAX, |most| most.max(1));
+            worst.most as f64 / most as f64
+        };
+        let members = self.members.iter();
+        let closest = members.reduce(|one, other| match share(other) > share(one) {
+            true => other,
+            false => one,
+        });
+        closest.expect("a limit has a bound")
     }
 
     fn numbers(&self) -> Numbers {
@@ -218,9 +239,10 @@ fn bound_told(bound: &Bound) -> Value {
     })
 }
 
-fn run(fields: Fields, traffic: &Recording) -> Result<Value, String> {
-    let limit = Limit::read(fields)?;
-    let seen = Seen::of(&limit, traffic);
+fn run(fields: TupleFields, traffic: &Recording) -> Result<Value, String> {
+    let tuple = Tuple::read(fields)?;
+    let seen = Seen::of(&tuple, traffic);
+    let (bound, worst) = seen.tightest();
     let (decided, origin) = (&seen.decided, origin(traffic));
     let outcome = decided
         .iter()
@@ -229,24 +251,32 @@ fn run(fields: Fields, traffic: &Recording) -> Result<Value, String> {
             (true, _) => 1,
             (false, _) => 2,
         });
+    let members = tuple.members().iter().zip(&seen.members);
+    let members = members.map(|(limit, (bound, worst))| {
+        json!({ "called": limit.called(), "worst": worst.most, "bound": bound_told(bound) })
+    });
     Ok(json!({
-        "rust": lines::rust(&limit),
-        "toml": lines::toml(&limit),
+        "rust": lines::tuple_rust(&tuple),
+        "toml": lines::tuple_toml(&tuple),
         "limit": decided.iter().map(|it| it.limit).max(),
         "outcome": outcome.collect::<Vec<_>>(),
         "delay": decided.iter().map(|it| it.delay_micros).collect::<Vec<_>>(),
         "remaining": decided.iter().map(|it| it.remaining).collect::<Vec<_>>(),
         "wait": decided.iter().map(|it| it.retry_after_micros).collect::<Vec<_>>(),
         "worst": {
-            "most": seen.worst.most,
-            "from": seen.worst.from.saturating_sub(origin),
-            "until": seen.worst.until.saturating_sub(origin),
-            "bucket": seen.worst.bucket,
-            "soFar": seen.worst.so_far,
+            "most": worst.most,
+            "from": worst.from.saturating_sub(origin),
+            "until": worst.until.saturating_sub(origin),
+            "bucket": worst.bucket,
+            "soFar": worst.so_far,
         },
-        "bound": bound_told(&seen.bound),
+        "bound": bound_told(bound),
+        "members": members.collect::<Vec<_>>(),
         "numbers": seen.numbers(),
-        "smallestBurst": smallest_burst(&limit, traffic),
+        "smallestBurst": match tuple.members() {
+            [limit] => smallest_burst(limit, traffic),
+            _ => None,
+        },
     }))
 }
 

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod answer;
+mod any_rule;
 pub mod bound;
 #[path = "../../tests/properties/src/formulas.rs"]
 pub mod formulas;
@@ -18,5 +19,6 @@ pub mod recording;
 pub mod simulate;
 pub mod span;
 pub mod traffic;
+pub mod tuple;
 pub mod why;
 pub mod worst;

@@ -68,6 +68,14 @@ impl Limit {
         self.text("algorithm").unwrap_or_default()
     }
 
+    /// What it is called beside others: `token-bucket 20/s`.
+    pub fn called(&self) -> String {
+        let requests = || self.number("requests").map(|requests| requests.to_string());
+        let text = self.text("quota").or_else(|| self.text("interval"));
+        let number = text.map(str::to_owned).or_else(requests);
+        format!("{} {}", self.algorithm(), number.unwrap_or_default())
+    }
+
     /// Its fields, as they were read.
     pub fn fields(&self) -> &Fields {
         &self.fields

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::Value;
 use tollgate::Quota;
 
-use crate::{limit::Limit, span::SECOND};
+use crate::{limit::Limit, span::SECOND, tuple::Tuple};
 
 /// The fields in the order in which the docs have them.
 const ORDER: [&str; 12] = [
@@ -40,6 +40,30 @@ pub fn toml(limit: &Limit) -> String {
         }
     }
     lines
+}
+
+/// The lines of a TOML file that tollgate reads as this tuple, in a field of its own.
+pub fn tuple_toml(tuple: &Tuple) -> String {
+    match tuple.members() {
+        [limit] => toml(limit),
+        members => {
+            let tables = members
+                .iter()
+                .map(|limit| format!("[[limits]]\n{}", toml(limit)));
+            tables.collect::<Vec<_>>().join("\n")
+        }
+    }
+}
+
+/// The Rust that makes this tuple.
+pub fn tuple_rust(tuple: &Tuple) -> String {
+    match tuple.members() {
+        [limit] => rust(limit),
+        members => {
+            let lines: Vec<_> = members.iter().map(rust).collect();
+            format!("(\n    {},\n)", lines.join(",\n    "))
+        }
+    }
 }
 
 /// The Rust that makes this limit.
@@ -186,6 +210,39 @@ mod tests {
         let line = "SlidingLog::new(Quota::per_second(20)).per_request()";
         assert_eq!(rust(&limit), line);
         assert_eq!(shown(limit.fields()), Shown.with(&code));
+    }
+
+    #[test]
+    fn the_lines_of_a_tuple_make_it() {
+        #[derive(serde::Deserialize)]
+        struct InAFile {
+            limits: (TokenBucket, FixedWindow),
+        }
+
+        let fields = r#"[{"algorithm": "token-bucket", "quota": "5/s", "burst": 8},
+            {"algorithm": "fixed-window", "quota": "100/day", "per-request": true}]"#;
+        let tuple = Tuple::read(serde_json::from_str(fields).unwrap()).unwrap();
+        let lines = "(
+    TokenBucket::new(Quota::per_second(5)).burst(8),
+    FixedWindow::new(Quota::per_day(100)).per_request(),
+)";
+        let code = (
+            TokenBucket::new(Quota::per_second(5)).burst(8),
+            FixedWindow::new(Quota::per_day(100)).per_request(),
+        );
+        assert_eq!(tuple_rust(&tuple), lines);
+        let read: InAFile = ::toml::from_str(&tuple_toml(&tuple)).unwrap();
+        let (bucket, window) = read.limits;
+        assert_eq!(
+            Shown.with(&(bucket, window.per_request())),
+            Shown.with(&code)
+        );
+        assert_eq!(
+            tuple_toml(&tuple),
+            "[[limits]]\nalgorithm = \"token-bucket\"\nquota = \"5/s\"\nburst = 8\n\n\
+             [[limits]]\nalgorithm = \"fixed-window\"\nquota = \"100/day\"\n\
+             # and in the program: .per_request() on what was read\n"
+        );
     }
 
     #[test]

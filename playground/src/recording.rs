@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::simulate::Request;
+use crate::{simulate::Request, traffic::MAX_REQUESTS};
 
 /// Requests, with the names of their callers.
 #[derive(Debug, Clone, Default)]
@@ -15,20 +15,27 @@ pub struct Recording {
 
 /// Reads one request a line: when, in seconds; what it costs; and who asks. The three are separated
 /// by commas, semicolons or space. The last two may be missing: then it costs 1, or all are one
-/// caller's. Empty lines and those that begin with `#` are left out.
+/// caller's. Empty lines and those that begin with `#` are left out. The lines may stand in any
+/// order.
 ///
 /// # Errors
 ///
-/// Which line is not one, and why.
+/// Which line is not one, and why; or there are more than [`MAX_REQUESTS`].
 pub fn read(text: &str) -> Result<Recording, String> {
     let mut recording = Recording::default();
     let mut known: HashMap<String, u32> = HashMap::new();
+    let text = text.trim_start_matches('\u{feff}');
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let wrong = |why: &str| format!("line {}, {line:?}: {why}", index + 1);
+        if recording.requests.len() == MAX_REQUESTS {
+            return Err(format!(
+                "more than {MAX_REQUESTS} requests, which is the most"
+            ));
+        }
+        let wrong = |why: &str| format!("line {}, {:?}: {why}", index + 1, begin(line));
         let separators = |c: char| c.is_whitespace() || [',', ';'].contains(&c);
         let mut words = line.split(separators).filter(|word| !word.is_empty());
         let at = words.next().and_then(micros);
@@ -37,8 +44,8 @@ pub fn read(text: &str) -> Result<Recording, String> {
         let cost = cost.map_err(|_| wrong("the cost is no whole number"))?;
         let name = words.next().unwrap_or("all").to_owned();
         let next = u32::try_from(known.len()).map_err(|_| wrong("too many callers"))?;
-        let caller = *known.entry(name.clone()).or_insert_with(|| {
-            recording.callers.push(name);
+        let caller = *known.entry(name).or_insert_with_key(|name| {
+            recording.callers.push(begin(name));
             next
         });
         recording.requests.push(Request {
@@ -50,6 +57,14 @@ pub fn read(text: &str) -> Result<Recording, String> {
     }
     recording.requests.sort_by_key(|request| request.at);
     Ok(recording)
+}
+
+/// A text that somebody has chosen, as much of it as is shown.
+fn begin(text: &str) -> String {
+    match text.char_indices().nth(80) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 /// Decimal seconds, exactly, down to microseconds.
@@ -68,6 +83,7 @@ fn micros(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::span;
 
     #[test]
     fn lines_are_read_and_sorted() {
@@ -96,9 +112,58 @@ mod tests {
             ("1. 1", "line 1", "seconds"),
             ("1 much", "line 1", "cost"),
             ("99999999999 1", "line 1", "seconds"),
+            ("9007199254740993 1", "line 1", "seconds"),
+            ("18446744073709551616", "line 1", "seconds"),
+            ("NaN", "line 1", "seconds"),
+            ("1 NaN", "line 1", "cost"),
+            ("inf 1", "line 1", "seconds"),
+            ("1e3 1", "line 1", "seconds"),
+            ("1 4294967296", "line 1", "cost"),
+            ("1 -1", "line 1", "cost"),
+            (
+                "\0\u{1}\u{fffd}",
+                "line 1, \"\\0\\u{1}\u{fffd}\"",
+                "seconds",
+            ),
         ] {
             let error = read(text).unwrap_err();
             assert!(error.starts_with(line) && error.contains(why), "{error}");
         }
+    }
+
+    #[test]
+    fn a_long_line_or_name_is_shown_by_its_begin() {
+        let long = "ü".repeat(1_000_000);
+        assert!(read(&long).unwrap_err().len() < 300);
+        let recording = read(&format!("1 1 {long}a\n2 1 {long}b")).unwrap();
+        // They are still two callers.
+        let callers: Vec<_> = recording.requests.iter().map(|it| it.caller).collect();
+        assert_eq!(callers, [0, 1]);
+        assert!(
+            recording
+                .callers
+                .iter()
+                .all(|name| name.chars().count() == 81)
+        );
+    }
+
+    #[test]
+    fn no_more_lines_are_read_than_can_be_shown() {
+        let most = "1\n".repeat(MAX_REQUESTS);
+        assert_eq!(read(&most).unwrap().requests.len(), MAX_REQUESTS);
+        // What stands after that is not looked at.
+        let error = read(&format!("{most}1\nsoon")).unwrap_err();
+        assert!(error.starts_with("more than 20000 requests"), "{error}");
+    }
+
+    #[test]
+    fn an_empty_text_is_a_recording_of_nothing_and_a_mark_before_the_first_line_is_none() {
+        for text in ["", "\u{feff}", "# nothing\r\n \r\n"] {
+            assert_eq!(read(text).unwrap().requests, []);
+        }
+        assert_eq!(
+            read("\u{feff}1\r\n").unwrap().requests,
+            [Request::at(span::SECOND)]
+        );
     }
 }

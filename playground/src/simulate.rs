@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use tollgate::{Timestamp, algorithm::Algorithm};
+use tollgate::{Decision, PolicyDecision, Timestamp, algorithm::Algorithm};
 
 /// A request; times are in microseconds since the Unix epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub struct Decided {
     pub is_admitted: bool,
     /// How long it is delayed, if it is let through.
     pub delay_micros: u64,
-    /// The most at once.
+    /// The most at once; of a tuple, its least member's.
     pub limit: u64,
     /// What is left.
     pub remaining: u64,
@@ -55,6 +55,8 @@ pub struct Decided {
     pub never_fits: bool,
     /// How long until the bucket is as good as fresh.
     pub reset_after_micros: u64,
+    /// What each member of a tuple has decided, in its order; none of a limit by itself.
+    pub members: Vec<Decided>,
 }
 
 /// At which instants to look how much a bucket has left.
@@ -131,15 +133,7 @@ impl<A: Algorithm> Buckets<'_, A> {
             let at = request.at + delay_micros + request.runs_micros;
             self.ends.insert((at, index), end);
         }
-        Decided {
-            is_admitted,
-            delay_micros,
-            limit: decision.limit(),
-            remaining: decision.remaining(),
-            retry_after_micros: decision.retry_after().map(in_micros),
-            never_fits: decision.never_fits(),
-            reset_after_micros: in_micros(decision.reset_after()),
-        }
+        Decided::of(&decision, delay_micros)
     }
 
     fn left(&mut self, bucket: u32, at: u64) -> u64 {
@@ -165,10 +159,49 @@ impl<A: Algorithm> Buckets<'_, A> {
             if A::SETTLES {
                 self.rule
                     .settle(state, &end.admission, end.held_and_spent, at);
-            } else {
+            }
+            if A::IN_FLIGHT {
                 self.rule.end(state, &end.admission, at);
             }
         }
+    }
+}
+
+impl Decided {
+    fn of(decision: &Decision, delay_micros: u64) -> Self {
+        let members = match decision.policies() {
+            [_] => Vec::new(),
+            policies => policies.iter().map(Self::of_member).collect(),
+        };
+        let least = members.iter().map(|member: &Self| member.limit).min();
+        Self {
+            is_admitted: decision.is_admitted(),
+            delay_micros,
+            limit: least.unwrap_or(decision.limit()),
+            remaining: decision.remaining(),
+            retry_after_micros: decision.retry_after().map(in_micros),
+            never_fits: decision.never_fits(),
+            reset_after_micros: in_micros(decision.reset_after()),
+            members,
+        }
+    }
+
+    fn of_member(policy: &PolicyDecision) -> Self {
+        Self {
+            is_admitted: policy.is_admitted(),
+            delay_micros: in_micros(policy.delay()),
+            limit: policy.limit(),
+            remaining: policy.remaining(),
+            retry_after_micros: policy.retry_after().map(in_micros),
+            never_fits: policy.never_fits(),
+            reset_after_micros: in_micros(policy.reset_after()),
+            members: Vec::new(),
+        }
+    }
+
+    /// What this member has decided; of a limit by itself, what it has.
+    pub fn of_the_member(&self, member: usize) -> &Self {
+        self.members.get(member).unwrap_or(self)
     }
 }
 

@@ -4,6 +4,7 @@ use crate::{
     limit::Limit,
     simulate::{Decided, Request},
     span,
+    tuple::Tuple,
 };
 
 /// What a caller reads in `Retry-After`: seconds, rounded up, at least one.
@@ -12,51 +13,101 @@ pub fn retry_after_seconds(micros: u64) -> u64 {
 }
 
 /// What was decided about a request, and why.
-pub fn why(limit: &Limit, request: &Request, told: &Decided) -> String {
-    let Decided {
-        limit: most,
-        remaining,
-        ..
-    } = *told;
-    let is_held = limit.is_set("settled");
+pub fn why(tuple: &Tuple, request: &Request, told: &Decided) -> String {
+    match tuple.members() {
+        [limit] => {
+            let begin = match (told.is_admitted, told.delay_micros) {
+                (true, 0) => "Admitted:".to_owned(),
+                (true, delay) => format!(
+                    "Delayed by {}: it is admitted, and leaves when its turn has come.",
+                    span::told(delay)
+                ),
+                (false, _) => "Refused:".to_owned(),
+            };
+            let end = wait(tuple, told);
+            let says = match told.delay_micros {
+                0 => says(limit, request, told),
+                _ => left(told),
+            };
+            format!("{begin} {says}{end}")
+        }
+        members => {
+            let begin = match (told.is_admitted, told.delay_micros) {
+                (true, 0) => "Admitted by all.".to_owned(),
+                (true, delay) => format!(
+                    "Delayed by {}: it is admitted by all, and leaves when the last one lets it.",
+                    span::told(delay)
+                ),
+                (false, _) => "Refused, and charged to none.".to_owned(),
+            };
+            let each = members.iter().enumerate().map(|(member, limit)| {
+                let own = told.of_the_member(member);
+                let called = limit.called();
+                match (told.is_admitted, own.is_admitted) {
+                    (false, true) => format!(
+                        "The {called} would admit it: {} of {} are left.",
+                        own.remaining, own.limit
+                    ),
+                    (false, false) => {
+                        format!("The {called} refuses: {}", says(limit, request, own))
+                    }
+                    (true, _) => format!("The {called}: {}", says(limit, request, own)),
+                }
+            });
+            let each: Vec<_> = each.collect();
+            format!("{begin} {}{}", each.join(" "), wait(tuple, told))
+        }
+    }
+}
+
+/// What a limit says of a request, whichever others there are.
+fn says(limit: &Limit, request: &Request, told: &Decided) -> String {
     let costs = match limit.is_set("per-request") {
         true => "it is one request".to_owned(),
         false => format!("it costs {}", request.cost),
     };
     if !told.is_admitted {
+        let (remaining, most) = (told.remaining, told.limit);
         let reason = refusal(limit, told);
-        let wait = match told.retry_after_micros {
-            Some(micros) => {
-                let spent = match is_held {
-                    true => " and all that is held is spent",
-                    false => "",
-                };
-                format!(
-                    "The same request is admitted {} later, if nobody else comes{spent}: \
-                     Retry-After: {}.",
-                    span::told(micros),
-                    retry_after_seconds(micros)
-                )
-            }
-            None if told.never_fits => "It never fits, so there is no Retry-After.".to_owned(),
-            None => "Nobody knows when one ends, so there is no Retry-After.".to_owned(),
-        };
-        return format!("Refused: {costs}, and {remaining} of {most} are left. {reason} {wait}");
+        return format!("{costs}, and {remaining} of {most} are left. {reason}");
     }
-    let left = format!("{remaining} of {most} are left after it.");
-    match told.delay_micros {
-        0 if is_held => format!(
-            "Admitted: it holds {} until it ends {} later, and is charged {} then. {left}",
+    match limit.is_set("settled") {
+        true => format!(
+            "it holds {} until it ends {} later, and is charged {} then. {}",
             request.cost,
             span::told(request.runs_micros),
-            request.spends
+            request.spends,
+            left(told)
         ),
-        0 => format!("Admitted: {costs}. {left}"),
-        delay => format!(
-            "Delayed by {}: it is admitted, and leaves when its turn has come. {left}",
-            span::told(delay)
-        ),
+        false => format!("{costs}. {}", left(told)),
     }
+}
+
+fn left(told: &Decided) -> String {
+    format!("{} of {} are left after it.", told.remaining, told.limit)
+}
+
+/// How long a refused caller waits; nothing of one who is admitted.
+fn wait(tuple: &Tuple, told: &Decided) -> String {
+    if told.is_admitted {
+        return String::new();
+    }
+    let Some(micros) = told.retry_after_micros else {
+        return match told.never_fits {
+            true => " It never fits, so there is no Retry-After.".to_owned(),
+            false => " Nobody knows when one ends, so there is no Retry-After.".to_owned(),
+        };
+    };
+    let holds = |limit: &Limit| limit.is_set("settled");
+    let spent = match tuple.members().iter().any(holds) {
+        true => " and all that is held is spent",
+        false => "",
+    };
+    format!(
+        " The same request is admitted {} later, if nobody else comes{spent}: Retry-After: {}.",
+        span::told(micros),
+        retry_after_seconds(micros)
+    )
 }
 
 fn refusal(limit: &Limit, told: &Decided) -> String {
@@ -111,10 +162,10 @@ mod tests {
 
     /// Of the last of these requests.
     fn told(json: &str, requests: &[Request]) -> String {
-        let limit = Limit::of(json);
-        let run = limit.run(requests, &Looks::default());
+        let tuple = Tuple::read(serde_json::from_str(json).unwrap()).unwrap();
+        let run = tuple.run(requests, &Looks::default());
         let (request, told) = (requests.last().unwrap(), run.decided.last().unwrap());
-        why(&limit, request, told)
+        why(&tuple, request, told)
     }
 
     #[test]
@@ -183,6 +234,32 @@ mod tests {
         assert!(
             told.ends_with("Nobody knows when one ends, so there is no Retry-After."),
             "{told}"
+        );
+    }
+    #[test]
+    fn a_tuple_says_who_refuses_and_what_the_others_have_left() {
+        let both = r#"[{"algorithm": "token-bucket", "quota": "2/s"},
+            {"algorithm": "fixed-window", "quota": "3/min"}]"#;
+        assert_eq!(
+            told(both, &[0].map(Request::at)),
+            "Admitted by all. The token-bucket 2/s: it costs 1. 1 of 2 are left after it. \
+             The fixed-window 3/min: it costs 1. 2 of 3 are left after it."
+        );
+        assert_eq!(
+            told(both, &[0, 0, 0].map(Request::at)),
+            "Refused, and charged to none. The token-bucket 2/s refuses: it costs 1, and 0 of 2 \
+             are left. What is missing comes back at 2/s, evenly. The fixed-window 3/min would \
+             admit it: 1 of 3 are left. The same request is admitted 500 ms later, if nobody else \
+             comes: Retry-After: 1."
+        );
+        let queue = r#"[{"algorithm": "leaky-bucket-queue", "quota": "2/s"},
+            {"algorithm": "in-flight", "requests": 5}]"#;
+        let delayed = told(queue, &[0, 0].map(Request::at));
+        assert!(
+            delayed.starts_with(
+                "Delayed by 500 ms: it is admitted by all, and leaves when the last one lets it."
+            ),
+            "{delayed}"
         );
     }
 }

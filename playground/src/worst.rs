@@ -34,12 +34,13 @@ struct Passed {
     weight: u64,
 }
 
-/// The worst span of these decisions, as the bound counts.
-pub fn worst(requests: &[Request], decided: &[Decided], bound: &Bound) -> Worst {
+/// The worst span of these decisions, as the bound of this member of a tuple counts; a limit by
+/// itself is the first.
+pub fn worst(requests: &[Request], decided: &[Decided], member: usize, bound: &Bound) -> Worst {
     let mut buckets: BTreeMap<u32, Vec<Passed>> = BTreeMap::new();
     for (index, (request, told)) in requests.iter().zip(decided).enumerate() {
         if told.is_admitted && request.cost > 0 {
-            let passed = passed(index, request, told, bound);
+            let passed = passed(index, request, (told, member), bound);
             buckets.entry(request.bucket).or_default().push(passed);
         }
     }
@@ -59,14 +60,21 @@ pub fn worst(requests: &[Request], decided: &[Decided], bound: &Bound) -> Worst 
     worst
 }
 
-fn passed(index: usize, request: &Request, told: &Decided, bound: &Bound) -> Passed {
+fn passed(
+    index: usize,
+    request: &Request,
+    (told, member): (&Decided, usize),
+    bound: &Bound,
+) -> Passed {
+    // It leaves when the last member lets it go.
+    let in_all = told.delay_micros + request.runs_micros;
     let at = match bound.counts {
-        Counts::Releases => request.at + told.delay_micros,
-        Counts::Units if bound.weight == Weight::Spent => request.at + request.runs_micros,
+        Counts::Releases => request.at + told.of_the_member(member).delay_micros,
+        Counts::Units if bound.weight == Weight::Spent => request.at + in_all,
         _ => request.at,
     };
     let lasts = match bound.counts {
-        Counts::InFlight => request.runs_micros,
+        Counts::InFlight => in_all,
         _ => bound.span_micros,
     };
     let weight = match bound.weight {
@@ -122,7 +130,10 @@ mod tests {
         let limit = Limit::of(json);
         let run = limit.run(requests, &Looks::default());
         let bound = bound_on(&limit, requests);
-        (worst(requests, &run.decided, &bound), bound.most.unwrap())
+        (
+            worst(requests, &run.decided, 0, &bound),
+            bound.most.unwrap(),
+        )
     }
 
     fn double_burst() -> Vec<Request> {

@@ -141,7 +141,7 @@ fn refusal(limit: &Limit, requests: &[Request]) -> String {
     let decided = limit.run(requests, &Looks::default()).decided;
     let told = decided.last().unwrap();
     assert!(!told.is_admitted, "{limit:?}");
-    why(limit, requests.last().unwrap(), told)
+    why(&limit.clone().into(), requests.last().unwrap(), told)
 }
 
 #[test]

@@ -1,5 +1,6 @@
 "use strict";
-// What is chosen: two limits and the traffic, in the fields of the form and in the address.
+// What is chosen: one limit or two, each alone or a tuple, and the traffic; in the fields of the form
+// and in the address. A tuple is an array of its members.
 
 const ALGORITHMS = {
   "token-bucket": ["quota", "burst", "wait-at-most", "per-request", "settled"],
@@ -45,6 +46,13 @@ const TRIES = {
     limits: [{ algorithm: "token-bucket", quota: "40/min", burst: 10 }],
     traffic: { shape: "bursts", requests: 40, every: "1min", lasts: "5min" },
   },
+  "So many a second and a minute": {
+    limits: [
+      { algorithm: "token-bucket", quota: "5/s", burst: 10 },
+      [{ algorithm: "token-bucket", quota: "5/s", burst: 10 }, { algorithm: "fixed-window", quota: "60/min" }],
+    ],
+    traffic: even(4, "2min"),
+  },
   "A little too fast": {
     limits: [
       { algorithm: "token-bucket", quota: "10/s", burst: 20 },
@@ -68,6 +76,10 @@ const TRIES = {
     traffic: { shape: "zipf", requests: 100, every: "1s", lasts: "100s", callers: 50 },
   },
 };
+
+const MOST_MEMBERS = 3;
+const MOST_BYTES = 4_000_000;
+const membersOf = (limit) => [limit].flat();
 
 const $ = (id) => document.getElementById(id);
 
@@ -99,14 +111,18 @@ function inputs(names, values, prefix, changed) {
       input = element("textarea", { ...common, spellcheck: "false", placeholder: "seconds cost caller, one request a line" });
       input.value = value ?? "";
       input.oninput = () => changed(name, input.value);
-      const file = element("input", { type: "file", "aria-label": "Read a file" });
+      const file = element("input", { type: "file", id: `${id}-file`, "aria-label": "Read a file" });
+      const told = element("span", { class: "error", role: "alert" });
       file.onchange = async () => {
-        if (file.files.length > 0) {
-          input.value = await file.files[0].text();
-          changed(name, input.value);
-        }
+        if (file.files.length === 0) return;
+        // So many requests as are shown have no more, and a page can do nothing with a whole log.
+        const [{ size }] = file.files;
+        told.textContent = size > MOST_BYTES ? `The file has ${size} bytes: at most ${MOST_BYTES} are read.` : "";
+        if (size > MOST_BYTES) return;
+        input.value = await file.files[0].text();
+        changed(name, input.value);
       };
-      return element("label", { class: "wide", for: id }, "seconds, cost, caller", input, file);
+      return element("label", { class: "wide", for: id }, "seconds, cost, caller", input, file, told);
     }
     const number = NUMBERS.includes(name) || (prefix === "traffic" && name === "requests");
     input = element("input", { ...common, placeholder: HINTS[name] ?? "1", inputmode: number ? "numeric" : "text", autocomplete: "off" });
@@ -115,7 +131,7 @@ function inputs(names, values, prefix, changed) {
       const text = input.value.trim();
       if (text === "") changed(name, undefined);
       // What is no number is sent as it is: tollgate says what is wrong with it.
-      else changed(name, number && /^\d+$/.test(text) ? Number(text) : text);
+      else changed(name, number && /^\d+$/.test(text) && Number.isSafeInteger(Number(text)) ? Number(text) : text);
     };
     return element("label", { for: id }, name.replaceAll("-", " "), input);
   });
@@ -147,7 +163,38 @@ class Form {
   }
 
   limit(limit, index) {
-    const prefix = `limit${index}`;
+    const members = membersOf(limit);
+    const replaceMembers = (next) =>
+      this.replaceLimits(this.choice.limits.with(index, next.length > 1 ? next : next[0]));
+    const parts = [element("legend", {}, this.choice.limits.length > 1 ? `Limit ${index + 1}` : "Limit")];
+    members.forEach((member, place) => {
+      // The first keeps its name when others come.
+      const prefix = place === 0 ? `limit${index}` : `limit${index}-${place + 1}`;
+      const fields = this.member(member, prefix, (next) => replaceMembers(members.with(place, next)));
+      if (place > 0) {
+        const remove = () => replaceMembers(members.toSpliced(place, 1));
+        fields.push(element("button", { type: "button", onclick: remove }, `Remove member ${place + 1}`));
+      }
+      const called = members.length > 1 && `Member ${place + 1}`;
+      parts.push(element("div", { class: "member", role: called && "group", "aria-label": called }, ...fields));
+    });
+    if (members.length < MOST_MEMBERS) {
+      const id = `limit${index}-and`;
+      const add = () => {
+        replaceMembers([...members, { algorithm: "fixed-window", quota: "100/min" }]);
+        $(`limit${index}-${members.length + 1}-algorithm`).focus();
+      };
+      parts.push(element("p", {}, element("button", { type: "button", id, onclick: add }, "And another: a tuple")));
+    }
+    if (index > 0) {
+      const remove = () => this.replaceLimits(this.choice.limits.slice(0, 1));
+      parts.push(element("button", { type: "button", onclick: remove }, `Remove limit ${index + 1}`));
+    }
+    return element("fieldset", {}, ...parts);
+  }
+
+  /** The fields of one algorithm; `replaced` is called with another one in its place. */
+  member(limit, prefix, replaced) {
     const id = `${prefix}-algorithm`;
     const options = Object.keys(ALGORITHMS).map((name) =>
       element("option", { value: name, selected: name === limit.algorithm }, name.replaceAll("-", " ")));
@@ -156,8 +203,7 @@ class Form {
       const fields = ALGORITHMS[select.value];
       const kept = Object.entries(limit).filter(([name]) => fields.includes(name));
       const needed = fields.filter((name) => name in NEEDED).map((name) => [name, NUMBERS.includes(name) ? Number(NEEDED[name]) : NEEDED[name]]);
-      const next = { algorithm: select.value, ...Object.fromEntries(needed), ...Object.fromEntries(kept) };
-      this.replaceLimits(this.choice.limits.with(index, next));
+      replaced({ algorithm: select.value, ...Object.fromEntries(needed), ...Object.fromEntries(kept) });
       $(id).focus();
     };
     const fields = inputs(ALGORITHMS[limit.algorithm], limit, prefix, (name, value) => {
@@ -165,13 +211,7 @@ class Form {
       else limit[name] = value;
       this.changed();
     });
-    const parts = [element("legend", {}, this.choice.limits.length > 1 ? `Limit ${index + 1}` : "Limit"),
-      element("label", { for: id }, "algorithm", select), ...fields];
-    if (index > 0) {
-      const remove = () => this.replaceLimits(this.choice.limits.slice(0, 1));
-      parts.push(element("button", { type: "button", onclick: remove }, "Remove"));
-    }
-    return element("fieldset", {}, ...parts);
+    return [element("label", { for: id }, "algorithm", select), ...fields];
   }
 
   traffic() {
@@ -201,7 +241,7 @@ class Form {
 function choiceOfAddress() {
   try {
     const choice = JSON.parse(decodeURIComponent(location.hash.slice(1)));
-    if (choice.limits.every((limit) => limit.algorithm in ALGORITHMS) && choice.traffic.shape in SHAPES) {
+    if (choice.limits.flat().every((limit) => limit.algorithm in ALGORITHMS) && choice.traffic.shape in SHAPES) {
       return choice;
     }
   } catch {

@@ -66,28 +66,34 @@ function panel(limit, which, several) {
   if (limit.error) {
     return element("section", { class: "panel" }, element("h2", {}, title), element("p", { class: "error", role: "alert" }, limit.error));
   }
-  const { numbers, bound, worst } = limit;
-  const most = bound.most ?? "not told for such numbers";
-  const found = element("dd", { "data-is": "worst" }, element("b", {}, `${worst.most}`), ` of at most `,
-    element("b", {}, `${most}`), ` ${countedIn(bound)} (${bound.formula})`);
+  const { numbers, members } = limit;
+  const called = members.length > 1 ? members.map((member) => member.called).join(", and ") : element("code", {}, limit.rust);
+  const found = members.map(({ called, worst, bound }, place) => {
+    const most = bound.most ?? "not told for such numbers";
+    return element("dd", { "data-is": "worst", "data-member": place }, element("b", {}, `${worst}`), ` of at most `,
+      element("b", {}, `${most}`), ` ${countedIn(bound)} (${bound.formula})`,
+      members.length > 1 ? `: ${called}` : "");
+  });
   const values = [
     number("admitted", "admitted", numbers.admitted),
     number("delayed", "delayed", numbers.delayed, numbers.longestDelay ? ` up to ${numbers.longestDelay}` : ""),
     number("refused", "refused", numbers.refused),
-    element("div", {}, element("dt", {}, "worst span found, and the bound"), found),
+    element("div", {}, element("dt", {}, "worst span found, and the bound"), ...found),
     number("wait", "longest wait told", numbers.longestWait ?? "none", numbers.retryAfter ? ` Retry-After: ${numbers.retryAfter}` : ""),
   ];
   if (limit.smallestBurst !== null) {
     values.push(number("burst", "to refuse none it needs a burst of", limit.smallestBurst));
   }
   const zoomed = (next) => {
-    view = next ?? whole();
+    // No further than all of it.
+    const all = whole();
+    view = next && next[1] - next[0] < all[1] ? next : all;
     for (const line of lines) line.timeline.show(told.requests, line.run, view);
     left();
   };
   const timeline = new Timeline(`Requests, ${title}`, move, zoomed);
   lines.push({ timeline, run: limit, which });
-  return element("section", { class: "panel", "data-limit": which }, element("h2", {}, title, ": ", element("code", {}, limit.rust)),
+  return element("section", { class: "panel", "data-limit": which }, element("h2", {}, title, ": ", called),
     element("dl", {}, ...values), timeline.box, code("Rust", limit.rust), code("In a file", limit.toml.trimEnd()));
 }
 
@@ -156,7 +162,7 @@ function left() {
 
 /** All algorithms, with the quota and the burst of the first limit that has any. */
 function compare() {
-  const limit = choice.limits.find((it) => it.quota !== undefined);
+  const limit = choice.limits.flat().find((it) => it.quota !== undefined);
   const quota = limit?.quota ?? "10/s";
   const given = limit?.burst ?? limit?.capacity;
   const burst = typeof given === "number" ? given : null;

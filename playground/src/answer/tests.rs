@@ -120,6 +120,92 @@ fn nor_does_what_is_held_and_settled_nor_what_counts_requests() {
 }
 
 #[test]
+fn no_member_of_a_tuple_passes_its_bound_and_the_tuple_admits_no_more_than_each() {
+    let members = [
+        json!({ "algorithm": "token-bucket", "quota": "10/s", "burst": 7 }),
+        json!({ "algorithm": "token-bucket", "quota": "30/s", "settled": true }),
+        json!({ "algorithm": "fixed-window", "quota": "60/min" }),
+        json!({ "algorithm": "sliding-log", "quota": "12/s", "per-request": true }),
+        json!({ "algorithm": "leaky-bucket-queue", "quota": "10/s", "capacity": 30 }),
+        json!({ "algorithm": "gcra", "quota": "5/s", "burst": 9, "wait-at-most": "900ms" }),
+        json!({ "algorithm": "in-flight", "requests": 4 }),
+        json!({ "algorithm": "min-interval", "interval": "70ms" }),
+    ];
+    let pairs = members
+        .iter()
+        .flat_map(|one| members.iter().map(move |other| json!([one, other])));
+    let tuples: Vec<_> = pairs.chain([json!(members[..3])]).collect();
+    let mut reached = 0;
+    for shape in ["even", "bursts", "edge", "zipf", "flood"] {
+        let traffic = json!({
+            "shape": shape, "requests": 13, "every": "1s", "lasts": "8s", "cost": 2, "spends": 1,
+            "callers": 2, "shared": true, "runs": "350ms",
+        });
+        let question = json!({ "ask": "run", "limits": tuples, "traffic": traffic });
+        for (run, tuple) in asked(question)["limits"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .zip(&tuples)
+        {
+            let told = run["members"].as_array().unwrap();
+            assert_eq!(told.len(), tuple.as_array().unwrap().len(), "{run}");
+            for member in told {
+                let bound = member["bound"]["most"].as_u64().unwrap();
+                let worst = member["worst"].as_u64().unwrap();
+                assert!(worst <= bound, "{shape}: {tuple}: {member}");
+                reached += usize::from(worst == bound);
+            }
+        }
+    }
+    assert!(reached > 100, "{reached}");
+}
+
+#[test]
+fn of_a_tuple_the_member_that_comes_closest_to_its_bound_is_the_one_that_is_drawn() {
+    let limit = json!([
+        { "algorithm": "token-bucket", "quota": "40/min", "burst": 10 },
+        { "algorithm": "fixed-window", "quota": "60/h" },
+        { "algorithm": "sliding-log", "quota": "20/min" },
+    ]);
+    let traffic = forty_a_minute();
+    let told = asked(json!({ "ask": "run", "limits": [limit], "traffic": traffic }));
+    let run = &told["limits"][0];
+    let members: Vec<_> = run["members"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| &it["worst"])
+        .collect();
+    // 10 in each of the five minutes.
+    assert_eq!(members, [&json!(10), &json!(50), &json!(10)]);
+    assert_eq!(
+        (&run["worst"]["most"], &run["bound"]["most"]),
+        (&json!(10), &json!(20))
+    );
+    assert_eq!(run["bound"]["formula"], "n");
+    // There is more than one burst that it may need.
+    assert_eq!(run["smallestBurst"], Value::Null);
+    assert_eq!(run["limit"], 10);
+}
+
+#[test]
+fn what_is_left_is_told_of_any_span_of_time() {
+    let traffic = forty_a_minute();
+    let far = u64::MAX;
+    for (from, until) in [(0, far), (far, far), (far, 0), (1 << 53, 1 << 54)] {
+        let question = json!({
+            "ask": "left", "limits": [bucket()], "traffic": traffic, "bucket": 0,
+            "from": from, "until": until, "steps": 4_000,
+        });
+        let told = asked(question);
+        let left = told["limits"][0]["left"].as_array().unwrap();
+        assert_eq!(left.len(), 4_000, "{from} {until}");
+        assert_eq!(left.last().unwrap(), 10, "{from} {until}");
+    }
+}
+
+#[test]
 fn what_is_held_and_not_spent_lets_others_through() {
     let limit = |settled: bool| json!({ "algorithm": "token-bucket", "quota": "1000/min", "settled": settled });
     let traffic = json!({

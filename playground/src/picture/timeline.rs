@@ -46,7 +46,7 @@ impl Seen {
         let at = (0..lasts / SLOT).map(|slot| slot * SLOT).collect();
         let run = limit.run(&requests, &Looks { bucket: 0, at });
         let bound = bound_on(limit, &requests);
-        let worst = worst(&requests, &run.decided, &bound);
+        let worst = worst(&requests, &run.decided, 0, &bound);
         Self {
             requests,
             run,

@@ -2,8 +2,11 @@
 
 use std::{
     ffi::OsStr,
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Child, Command, Stdio},
     sync::{Arc, OnceLock},
     thread,
     time::{Duration, Instant},
@@ -11,7 +14,7 @@ use std::{
 
 use headless_chrome::{
     Browser, LaunchOptions, Tab,
-    protocol::cdp::{Emulation, Page as PageDomain, Runtime},
+    protocol::cdp::{Browser as BrowserDomain, Emulation, Page as PageDomain, Runtime},
 };
 use serde_json::Value;
 
@@ -37,6 +40,8 @@ impl Page {
     ///
     /// The page cannot be built, or there is no Chromium.
     pub fn open(width: u32, height: u32) -> Self {
+        // Before the browser is there, which leaves where nobody asks for anything.
+        let url = format!("file://{}", built().display());
         let options = LaunchOptions {
             // A container has no sandbox to offer, and this is a page of ours.
             sandbox: false,
@@ -55,7 +60,6 @@ impl Page {
             run_immediately: None,
         })
         .unwrap();
-        let url = format!("file://{}", built().display());
         tab.navigate_to(&url).unwrap();
         tab.wait_for_element("#rows tr").unwrap();
         Self {
@@ -129,6 +133,28 @@ impl Page {
         ));
     }
 
+    /// Chooses a file in a field for files.
+    pub fn choose_file(&self, id: &str, file: &Path) {
+        let field = self.tab.find_element(&format!("#{id}")).unwrap();
+        field.set_input_files(&[file.to_str().unwrap()]).unwrap();
+    }
+
+    /// What was copied last.
+    pub fn copied(&self) -> String {
+        self.tab
+            .call_method(BrowserDomain::GrantPermissions {
+                permissions: vec![
+                    BrowserDomain::PermissionType::ClipboardReadWrite,
+                    BrowserDomain::PermissionType::ClipboardSanitizedWrite,
+                ],
+                origin: None,
+                browser_context_id: None,
+            })
+            .unwrap();
+        let text = self.script("navigator.clipboard.readText()");
+        text.as_str().unwrap_or_default().to_owned()
+    }
+
     /// Presses a key where the focus is.
     pub fn press(&self, key: &str) {
         self.tab.press_key(key).unwrap();
@@ -175,12 +201,74 @@ impl Page {
     }
 }
 
+/// The root of the repository.
+fn root() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    root.canonicalize().unwrap()
+}
+
+/// The program that serves the page, at a port that the system chooses; it ends with the value.
+pub struct Server {
+    program: Child,
+    address: String,
+}
+
+impl Server {
+    /// Starts it, and waits until it says where it is.
+    ///
+    /// # Panics
+    ///
+    /// It says nothing.
+    pub fn start() -> Self {
+        // It is there: the page was built by it.
+        built();
+        let mut program = Command::new("cargo");
+        program.args(["run", "--quiet", "-p", "playground", "--", "--port", "0"]);
+        program.current_dir(root()).stdout(Stdio::piped());
+        let mut program = program.spawn().unwrap();
+        let mut line = String::new();
+        let said = program.stdout.as_mut().unwrap();
+        BufReader::new(said).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("http://");
+        let address = address.unwrap_or_else(|| panic!("it says {line:?}"));
+        Self {
+            address: address.to_owned(),
+            program,
+        }
+    }
+
+    /// What it answers to whom asks for the page: a whole response.
+    pub fn answer(&self) -> String {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let request = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.program.kill();
+        let _ = self.program.wait();
+    }
+}
+
+/// The page, as the tests open it.
+///
+/// # Panics
+///
+/// It cannot be built.
+pub fn text_of_the_page() -> String {
+    fs::read_to_string(built()).unwrap()
+}
+
 /// The page as one file, built once for all tests.
 fn built() -> &'static Path {
     static FILE: OnceLock<PathBuf> = OnceLock::new();
     FILE.get_or_init(|| {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
-        let root = root.canonicalize().unwrap();
+        let root = root();
         let folder = root.join("playground/page/target/site");
         let mut cargo = Command::new("cargo");
         cargo.args(["run", "--quiet", "-p", "playground", "--", "build"]);

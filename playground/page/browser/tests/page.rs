@@ -1,6 +1,8 @@
 //! What a person finds out with the page alone, and how it can be used.
 
-use playground_browser::Page;
+use std::{env, fs, path::PathBuf, process};
+
+use playground_browser::{Page, Server, text_of_the_page};
 
 const WHY: &str = "[data-why='0']";
 
@@ -120,6 +122,85 @@ fn it_tells_what_holds_let_through_and_by_which_bound() {
     page.is_well();
 }
 
+/// What a limit shows under this name of one member.
+fn member(which: usize, member: usize) -> String {
+    format!("[data-limit='{which}'] [data-member='{member}']")
+}
+
+#[test]
+fn it_shows_a_tuple_by_the_bound_of_each_member_and_says_which_one_refuses() {
+    let page = open();
+    page.press_button("So many a second and a minute");
+    // 4 a second come, for two minutes: the bucket alone refuses none.
+    page.shows(&number(0, "refused"), |text| text == "0");
+    page.shows(&number(1, "admitted"), |text| text == "120");
+    page.shows(&member(1, 0), |text| {
+        text == "4 of at most 14 units in 1 s (burst + ⌊n(P−1)/P⌋): token-bucket 5/s"
+    });
+    page.shows(&member(1, 1), |text| {
+        text == "60 of at most 120 units in 60 s (2n): fixed-window 60/min"
+    });
+    page.shows("[data-why='1']", |text| {
+        text.contains("Refused, and charged to none. The token-bucket 5/s would admit it:")
+            && text.contains("The fixed-window 60/min refuses: it costs 1, and 0 of 60 are left.")
+            && text.contains("admitted 45 s later")
+            && text.contains("Retry-After: 45.")
+            && text.contains("Worst span so far: 60 of at most 120.")
+    });
+    let rust = page.text("[data-limit='1'] [data-is='rust']");
+    assert_eq!(
+        rust,
+        "(\n    TokenBucket::new(Quota::per_second(5)).burst(10),\n    \
+         FixedWindow::new(Quota::per_minute(60)),\n)"
+    );
+    let file = page.text("[data-limit='1'] [data-is='file']");
+    assert_eq!(
+        file,
+        "[[limits]]\nalgorithm = \"token-bucket\"\nquota = \"5/s\"\nburst = 10\n\n\
+         [[limits]]\nalgorithm = \"fixed-window\"\nquota = \"60/min\""
+    );
+    page.is_well();
+}
+
+#[test]
+fn members_are_added_changed_and_removed_and_are_in_the_address() {
+    let page = open();
+    page.press_button("40 at once each minute");
+    page.shows(&number(0, "burst"), |text| text == "40");
+    page.script("$('limit0-and').click()");
+    // The focus is where one goes on.
+    assert_eq!(
+        page.script("document.activeElement.id"),
+        "limit0-2-algorithm"
+    );
+    page.choose("limit0-2-algorithm", "sliding-log");
+    page.fill("limit0-2-quota", "25/h");
+    page.shows(&number(0, "admitted"), |text| text == "25");
+    // Which of the bursts is too small nobody says.
+    assert_eq!(page.text(&number(0, "burst")), "");
+    page.script("$('limit0-and').click()");
+    page.choose("limit0-3-algorithm", "min-interval");
+    page.fill("limit0-3-interval", "1min");
+    page.shows(&number(0, "admitted"), |text| text == "5");
+    page.shows(&member(0, 2), |text| text.ends_with("min-interval 1min"));
+    assert_eq!(page.script("$('limit0-and')"), serde_json::Value::Null);
+    page.fill("limit0-2-quota", "25/fortnight");
+    page.shows(".panel .error", |text| {
+        text.starts_with("2. `quota`: \"25/fortnight\"")
+    });
+    page.fill("limit0-2-quota", "3/h");
+    page.shows(&number(0, "admitted"), |text| text == "3");
+
+    let address = page.script("location.hash");
+    page.press_button("Remove member 2");
+    page.shows(&number(0, "admitted"), |text| text == "5");
+    page.press_button("Remove member 2");
+    page.shows(&number(0, "admitted"), |text| text == "50");
+    page.script(&format!("location.hash = {address}"));
+    page.shows(&number(0, "admitted"), |text| text == "3");
+    page.is_well();
+}
+
 #[test]
 fn a_request_is_chosen_by_keys_and_by_a_click() {
     let page = open();
@@ -156,9 +237,27 @@ fn a_request_is_chosen_by_keys_and_by_a_click() {
     page.click_at(".line canvas", middle, 0.15);
     page.shows(WHY, |text| text.contains("Refused"));
 
+    // The worst span so far is that of the first burst.
+    page.press("End");
+    is_at(200);
+    page.press("w");
+    is_at(10);
+
+    let span = || page.script("view[1] - view[0]").as_f64().unwrap();
+    let all = span();
     page.press("+");
+    assert_eq!(span(), all / 2.0);
     page.press("+");
+    assert_eq!(span(), all / 4.0);
+    page.press("-");
+    assert_eq!(span(), all / 2.0);
     page.press("0");
+    assert_eq!(span(), all);
+    // No further out, nor in than anything can be seen.
+    for (key, least) in [("-", all), ("+", 1_000.0)] {
+        (0..60).for_each(|_| page.press(key));
+        assert_eq!(span(), least);
+    }
     page.is_well();
 }
 
@@ -203,13 +302,148 @@ fn a_recording_is_simulated() {
     );
 
     // As long as it may be: it is no part of the address any more.
-    page.script(
-        "$('traffic-recording').value = '1.5 1 bob\\n'.repeat(20000);
-         $('traffic-recording').dispatchEvent(new Event('input'))",
-    );
+    let repeated = |times: u32| {
+        page.script(&format!(
+            "$('traffic-recording').value = '1.5 1 bob\\n'.repeat({times});
+             $('traffic-recording').dispatchEvent(new Event('input'))",
+        ))
+    };
+    repeated(20_000);
     page.shows("#request", |text| text.contains(" of 20000,"));
     assert_eq!(page.script("location.hash"), "");
+    repeated(20_001);
+    page.shows("#error", |text| text.contains("more than 20000 requests"));
+    repeated(0);
+    page.shows("#request", |text| text == "There are no requests.");
     page.is_well();
+}
+
+/// A file that is gone with the value.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new(name: &str, bytes: &[u8]) -> Self {
+        let file = env::temp_dir().join(format!("tollgate-page-{}-{name}", process::id()));
+        fs::write(&file, bytes).unwrap();
+        Self(file)
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn a_recording_is_read_from_a_file_whatever_is_in_it() {
+    let page = open();
+    page.choose("traffic-shape", "recording");
+    // With a byte order mark, in disorder, in two forms of lines.
+    let good = "\u{feff}# when, cost, who\r\n3.5;2;bob\r\n\n1 1 alice\n2,1,bob\n";
+    let good = Temporary::new("good.txt", good.as_bytes());
+    page.choose_file("traffic-recording-file", &good.0);
+    page.shows("#request", |text| {
+        text == "Request 1 of 3, at 1 s, of alice, cost 1."
+    });
+
+    let binary = Temporary::new("binary.txt", &[0, 159, 146, 150, 10, 7]);
+    page.choose_file("traffic-recording-file", &binary.0);
+    page.shows("#error", |text| {
+        text.starts_with("line 1, ") && text.contains("no number of seconds")
+    });
+
+    // More than is read leaves what was there.
+    page.choose_file("traffic-recording-file", &good.0);
+    page.shows("#request", |text| text.contains(" of 3,"));
+    let huge = Temporary::new("huge.txt", &vec![b'1'; 50_000_000]);
+    page.choose_file("traffic-recording-file", &huge.0);
+    page.shows("#traffic .error", |text| {
+        text == "The file has 50000000 bytes: at most 4000000 are read."
+    });
+    assert!(page.text("#request").contains(" of 3,"));
+    page.is_well();
+}
+
+#[test]
+fn whatever_is_typed_is_answered_and_the_page_goes_on() {
+    let page = open();
+    page.press_button("A window's edge");
+    page.script("$('limit0-and').click()");
+    let values = [
+        "",
+        " ",
+        "0",
+        "-1",
+        "1.5",
+        "NaN",
+        "Infinity",
+        "1e309",
+        "4294967296",
+        "9007199254740992",
+        "9007199254740993",
+        "18446744073709551616",
+        "0/s",
+        "5/0s",
+        "1/9007199254740993us",
+        "18446744073709551615/us",
+        "1us",
+        "99999999999d",
+        "\u{0}",
+        "<script>",
+    ];
+    let values = serde_json::json!(values);
+    // What throws ends the script, and is told.
+    let asked = page.script(&format!(
+        "(() => {{
+            let asked = 0;
+            for (const shape of Object.keys(SHAPES)) {{
+                choice.traffic.shape = shape;
+                form.traffic();
+                for (const {{ id }} of document.querySelectorAll('#form [data-field]')) {{
+                    if ($(id).type === 'checkbox') continue;
+                    const before = $(id).value;
+                    for (const value of [...{values}, before]) {{
+                        $(id).value = value;
+                        $(id).dispatchEvent(new Event('input'));
+                        run();
+                        asked += 1;
+                    }}
+                }}
+            }}
+            return asked;
+        }})()"
+    ));
+    assert!(asked.as_u64().unwrap() > 500, "{asked}");
+    page.press_button("A window's edge");
+    page.shows(&number(0, "admitted"), |text| text == "40");
+    page.is_well();
+}
+
+#[test]
+fn the_lines_are_copied() {
+    let page = open();
+    for (called, name) in [("Rust", "rust"), ("In a file", "file")] {
+        let button = format!("[data-limit='0'] [aria-label='Copy: {called}']");
+        page.click_at(&button, 0.5, 0.5);
+        page.shows(&button, |text| text == "Copied");
+        let shown = page.text(&format!("[data-limit='0'] [data-is='{name}']"));
+        assert!(shown.len() > 20);
+        assert_eq!(page.copied(), shown);
+    }
+    page.is_well();
+}
+
+#[test]
+fn it_is_served_as_it_is_built() {
+    let answer = Server::start().answer();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
+    assert!(
+        head.contains("content-type: text/html; charset=utf-8"),
+        "{head}"
+    );
+    assert!(body == text_of_the_page());
 }
 
 #[test]
@@ -230,19 +464,73 @@ fn a_choice_is_in_the_address_and_is_read_from_it() {
 }
 
 #[test]
-fn it_fits_on_a_small_screen_and_is_dark_for_those_who_want_it_so() {
+fn it_fits_on_a_small_screen_whatever_is_tried() {
     let page = Page::open(500, 800);
     page.script("document.documentElement.style.width = '360px'");
-    let is_wider = page.script(
-        "Array.from(document.querySelectorAll('main *')).some((element) =>
-            element.closest('.scrolls') === null && element.getBoundingClientRect().right > 361)",
-    );
-    assert_eq!(is_wider, false);
+    let tries = page.script("Object.keys(TRIES).join('|')");
+    let tries: Vec<_> = tries.as_str().unwrap().split('|').collect();
+    assert!(tries.len() >= 6);
+    for called in tries {
+        page.press_button(called);
+        let wide = page.script(
+            "Array.from(document.querySelectorAll('main *')).filter((element) =>
+                element.closest('.scrolls') === null && element.getBoundingClientRect().right > 361)
+                .map((element) => element.outerHTML.slice(0, 100)).join()",
+        );
+        assert_eq!(wide, "", "{called}");
+    }
+    page.is_well();
+}
+
+#[test]
+fn it_can_be_read_in_light_and_in_dark() {
+    // As the Web Content Accessibility Guidelines count: 4.5 for text, 3 for what is drawn.
+    const CONTRASTS: &str = "(() => {
+        const style = getComputedStyle(document.documentElement);
+        const light = (name) => {
+            const hex = style.getPropertyValue(`--${name}`).trim().slice(1);
+            const full = hex.length === 3 ? [...hex].map((digit) => digit + digit).join('') : hex;
+            const [r, g, b] = [0, 2, 4].map((at) => parseInt(full.slice(at, at + 2), 16) / 255)
+                .map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+            return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+        };
+        const contrast = (one, other) => {
+            const [less, more] = [light(one), light(other)].sort((a, b) => a - b);
+            return (more + 0.05) / (less + 0.05);
+        };
+        const wrong = [];
+        for (const ground of ['paper', 'card']) {
+            for (const name of ['ink', 'soft', 'refused']) {
+                if (!(contrast(name, ground) >= 4.5)) wrong.push(`${name} on ${ground}`);
+            }
+            for (const name of ['admitted', 'delayed', 'mark', 'focus']) {
+                if (!(contrast(name, ground) >= 3)) wrong.push(`${name} on ${ground}`);
+            }
+        }
+        return wrong.join();
+    })()";
+
+    let page = open();
     let paper = "getComputedStyle(document.body).backgroundColor";
-    page.prefers("light");
-    assert_eq!(page.script(paper), "rgb(255, 255, 255)");
-    page.prefers("dark");
-    assert_eq!(page.script(paper), "rgb(13, 17, 23)");
+    for (scheme, colour) in [("light", "rgb(255, 255, 255)"), ("dark", "rgb(13, 17, 23)")] {
+        page.prefers(scheme);
+        assert_eq!(page.script(paper), colour);
+        assert_eq!(page.script(CONTRASTS), "", "{scheme}");
+        // The lines of time are drawn anew, in the colours of the scheme.
+        let drawn = page.script(
+            "(() => {
+                const canvas = document.querySelector('.line canvas');
+                const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+                const hex = getComputedStyle(document.documentElement).getPropertyValue('--admitted').trim();
+                const parts = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+                for (let at = 0; at < data.length; at += 4) {
+                    if (parts.every((part, which) => data[at + which] === part)) return true;
+                }
+                return false;
+            })()",
+        );
+        assert_eq!(drawn, true, "{scheme}");
+    }
     page.is_well();
 }
 

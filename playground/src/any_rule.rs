@@ -1,0 +1,185 @@
+//! A rule that is known when the program runs: what a tuple has as a member whose algorithm somebody
+//! chooses. It decides nothing by itself, and has what a simulation asks for.
+
+use std::{any::Any, sync::Arc, time::Duration};
+
+use tollgate::{
+    PolicyDecision, Timestamp,
+    algorithm::{Algorithm, ConfigId, PolicyId},
+};
+
+/// One of tollgate's algorithms.
+#[derive(Clone)]
+pub(crate) struct AnyRule(Arc<dyn Rule>);
+
+/// A state or a snapshot of it.
+type Kept = Arc<dyn Any + Send + Sync>;
+
+impl AnyRule {
+    /// This algorithm.
+    pub(crate) fn of<A: Algorithm>(rule: &A) -> Self {
+        Self(Arc::new(Of(rule.clone())))
+    }
+}
+
+/// What an algorithm does, whatever its state and its snapshot are.
+trait Rule: Send + Sync {
+    fn policy_id(&self) -> PolicyId;
+    fn config_id(&self) -> ConfigId;
+    fn fresh(&self, at: Timestamp) -> Kept;
+    fn mend(&self, state: &mut Kept, now: Timestamp);
+    fn judge(&self, state: &Kept, cost: u32, now: Timestamp) -> bool;
+    fn charge(&self, state: &mut Kept, cost: u32, now: Timestamp);
+    fn settle(&self, state: &mut Kept, admission: &Kept, held_spent: (u32, u32), now: Timestamp);
+    fn end(&self, state: &mut Kept, admission: &Kept, now: Timestamp);
+    fn refund(&self, state: &mut Kept, cost: u32, now: Timestamp);
+    fn is_fresh(&self, state: &Kept, now: Timestamp) -> bool;
+    fn snapshot(&self, state: &Kept, cost: u32, admitted: bool, now: Timestamp) -> Kept;
+    fn look(&self, state: &Kept, cost: u32, now: Timestamp) -> (bool, Kept);
+    fn describe(&self, snapshot: &Kept, tell: &mut dyn FnMut(PolicyDecision));
+    fn delay(&self, snapshot: &Kept) -> Duration;
+}
+
+/// What is kept, as the algorithm keeps it.
+fn own<T: 'static>(kept: &Kept) -> &T {
+    kept.downcast_ref().expect("a rule is given what it made")
+}
+
+/// The same, to be changed: a copy where somebody else has it, too.
+fn own_mut<T: Clone + Send + Sync + 'static>(kept: &mut Kept) -> &mut T {
+    if Arc::get_mut(kept).is_none() {
+        *kept = Arc::new(own::<T>(kept).clone());
+    }
+    let kept = Arc::get_mut(kept).expect("nobody else has it");
+    kept.downcast_mut().expect("a rule is given what it made")
+}
+
+/// An algorithm as a rule whose type is not known.
+struct Of<A>(A);
+
+impl<A: Algorithm> Rule for Of<A> {
+    fn policy_id(&self) -> PolicyId {
+        self.0.policy_id()
+    }
+
+    fn config_id(&self) -> ConfigId {
+        self.0.config_id()
+    }
+
+    fn fresh(&self, at: Timestamp) -> Kept {
+        Arc::new(self.0.fresh(at))
+    }
+
+    fn mend(&self, state: &mut Kept, now: Timestamp) {
+        self.0.mend(own_mut::<A::State>(state), now);
+    }
+
+    fn judge(&self, state: &Kept, cost: u32, now: Timestamp) -> bool {
+        self.0.judge(own::<A::State>(state), cost, now)
+    }
+
+    fn charge(&self, state: &mut Kept, cost: u32, now: Timestamp) {
+        self.0.charge(own_mut::<A::State>(state), cost, now);
+    }
+
+    fn settle(&self, state: &mut Kept, admission: &Kept, held_spent: (u32, u32), now: Timestamp) {
+        let admission = own::<A::Snapshot>(admission);
+        self.0
+            .settle(own_mut::<A::State>(state), admission, held_spent, now);
+    }
+
+    fn end(&self, state: &mut Kept, admission: &Kept, now: Timestamp) {
+        let admission = own::<A::Snapshot>(admission);
+        self.0.end(own_mut::<A::State>(state), admission, now);
+    }
+
+    fn refund(&self, state: &mut Kept, cost: u32, now: Timestamp) {
+        self.0.refund(own_mut::<A::State>(state), cost, now);
+    }
+
+    fn is_fresh(&self, state: &Kept, now: Timestamp) -> bool {
+        self.0.is_fresh(own::<A::State>(state), now)
+    }
+
+    fn snapshot(&self, state: &Kept, cost: u32, admitted: bool, now: Timestamp) -> Kept {
+        Arc::new(self.0.snapshot(own::<A::State>(state), cost, admitted, now))
+    }
+
+    fn look(&self, state: &Kept, cost: u32, now: Timestamp) -> (bool, Kept) {
+        let (admitted, snapshot) = self.0.look(own::<A::State>(state), cost, now);
+        (admitted, Arc::new(snapshot))
+    }
+
+    fn describe(&self, snapshot: &Kept, tell: &mut dyn FnMut(PolicyDecision)) {
+        self.0.describe(own::<A::Snapshot>(snapshot), tell);
+    }
+
+    fn delay(&self, snapshot: &Kept) -> Duration {
+        self.0.delay(own::<A::Snapshot>(snapshot))
+    }
+}
+
+impl Algorithm for AnyRule {
+    type State = Kept;
+    type Snapshot = Kept;
+
+    // Some algorithms do. One that does not is asked in vain, and does nothing.
+    const SETTLES: bool = true;
+    const IN_FLIGHT: bool = true;
+
+    fn policy_id(&self) -> PolicyId {
+        self.0.policy_id()
+    }
+
+    fn config_id(&self) -> ConfigId {
+        self.0.config_id()
+    }
+
+    fn fresh(&self, at: Timestamp) -> Kept {
+        self.0.fresh(at)
+    }
+
+    fn mend(&self, state: &mut Kept, now: Timestamp) {
+        self.0.mend(state, now);
+    }
+
+    fn judge(&self, state: &Kept, cost: u32, now: Timestamp) -> bool {
+        self.0.judge(state, cost, now)
+    }
+
+    fn charge(&self, state: &mut Kept, cost: u32, now: Timestamp) {
+        self.0.charge(state, cost, now);
+    }
+
+    fn settle(&self, state: &mut Kept, admission: &Kept, held_spent: (u32, u32), now: Timestamp) {
+        self.0.settle(state, admission, held_spent, now);
+    }
+
+    fn end(&self, state: &mut Kept, admission: &Kept, now: Timestamp) {
+        self.0.end(state, admission, now);
+    }
+
+    fn refund(&self, state: &mut Kept, cost: u32, now: Timestamp) {
+        self.0.refund(state, cost, now);
+    }
+
+    fn is_fresh(&self, state: &Kept, now: Timestamp) -> bool {
+        self.0.is_fresh(state, now)
+    }
+
+    fn snapshot(&self, state: &Kept, cost: u32, admitted: bool, now: Timestamp) -> Kept {
+        self.0.snapshot(state, cost, admitted, now)
+    }
+
+    fn look(&self, state: &Kept, cost: u32, now: Timestamp) -> (bool, Kept) {
+        self.0.look(state, cost, now)
+    }
+
+    fn describe(&self, snapshot: &Kept, tell: &mut dyn FnMut(PolicyDecision)) {
+        self.0.describe(snapshot, tell);
+    }
+
+    fn delay(&self, snapshot: &Kept) -> Duration {
+        self.0.delay(snapshot)
+    }
+}
