@@ -64,7 +64,7 @@ fn is_name_of_a_test(text: &str) -> bool {
 
 #[test]
 fn each_test_and_each_file_that_a_chapter_names_is_there() {
-    let sources = files(&["src", "tests", "playground", "scripts"]);
+    let sources = files(&["src", "tests", "playground", "replay", "scripts"]);
     let of_rust = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "rs");
     let code: String = sources.iter().filter(of_rust).map(read).collect();
     let mut missing = Vec::new();
@@ -206,4 +206,57 @@ fn the_readme_is_read_in_one_go() {
         lines <= 250,
         "{lines} lines: a long chapter belongs in `src/docs`"
     );
+}
+
+/// What a text links to, but for addresses, items and places in itself.
+fn linked(text: &str) -> Vec<&str> {
+    let mut linked = Vec::new();
+    for (number, part) in text.split("```").enumerate() {
+        if number % 2 == 0 {
+            let inline = part.split("](").skip(1).map(|rest| rest.split(')').next());
+            let defined = part.lines().filter(|line| line.starts_with('['));
+            let defined = defined.map(|line| line.split_once("]: ").map(|(_, target)| target));
+            linked.extend(inline.chain(defined).flatten());
+        }
+    }
+    let is_file = |target: &&str| !["http", "#", "crate::"].iter().any(|it| target.starts_with(it));
+    linked.retain(is_file);
+    linked
+}
+
+/// The places of a text that others may link to.
+fn places(text: &str) -> BTreeSet<String> {
+    let headings = text.lines().filter_map(|line| line.strip_prefix('#'));
+    let place = |heading: &str| {
+        let heading = heading.trim_start_matches('#').trim().to_lowercase();
+        let kept = heading.chars().filter(|it| it.is_alphanumeric() || " -_".contains(*it));
+        kept.collect::<String>().replace(' ', "-")
+    };
+    headings.map(place).collect()
+}
+
+#[test]
+fn each_file_and_place_that_the_readme_and_the_chapters_link_to_is_there() {
+    let chapters = chapters().into_keys().map(|name| format!("src/docs/{name}.md"));
+    let readmes = ["README.md", "CONTRIBUTING.md", "tests/README.md"].map(str::to_owned);
+    let (mut missing, mut links) = (Vec::new(), 0);
+    for page in readmes.into_iter().chain(chapters) {
+        let text = read(&page);
+        let folder = Path::new(&page).parent().unwrap();
+        for link in linked(&text) {
+            let (file, place) = link.split_once('#').unwrap_or((link, ""));
+            let path = folder.join(file);
+            let is_there = root().join(&path).exists()
+                && (place.is_empty() || places(&read(&path)).contains(place));
+            links += 1;
+            if !is_there {
+                missing.push(format!("{page}: {link}"));
+            }
+        }
+        let own = text.split("](#").skip(1).filter_map(|rest| rest.split(')').next());
+        let lost = own.filter(|place| !places(&text).contains(*place));
+        missing.extend(lost.map(|place| format!("{page}: #{place}")));
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+    assert!(links >= 30, "only {links} links were found");
 }

@@ -48,6 +48,7 @@ pub mod keys_from_anywhere {}
 pub mod limits_from_a_file {}
 
 // Its code names other crates: the doc tests of the example `from_governor` run it.
+#[doc = include_str!("pictures/leaky_bucket_queue.md")]
 #[cfg_attr(not(doctest), doc = include_str!("moving_in.md"))]
 pub mod moving_in {}
 
