@@ -5,13 +5,32 @@ use std::path::PathBuf;
 use clap::{Parser, ValueEnum};
 use tollgate_replay::log::Format;
 
+/// What a stranger begins with.
+const EXAMPLE: &str = "\
+A file of rules, rules.toml:
+    [[rules]]
+    name = \"login\"
+    routes = [\"POST /login\"]
+    key = \"address\"
+    limit = { algorithm = \"token-bucket\", quota = \"5/min\" }
+
+What it would have done to nginx's requests of today and of the days before:
+    tollgate-replay rules.toml access.log access.log.1 <(zcat access.log.2.gz)
+    zcat access.log.2.gz | tollgate-replay rules.toml - --html report.html
+
+nginx writes a line when a request has ended. With rt=$request_time at the end of its log_format a
+request is taken to have come when it began. Behind proxies the key is \"client\", and the log needs
+$http_x_forwarded_for: nginx's format `main` has it.
+
+It ends with 0 also if requests would be refused, and with 2 if something is wrong.";
+
 /// Replays access logs against a file of rules: who would have been refused, when, and for how
 /// long.
 ///
 /// The rules decide as they would have in a layer at the time of each request, over buckets in
 /// memory. Several logs are read as one, in the order of time.
 #[derive(Debug, Parser)]
-#[command(name = "tollgate-replay", version)]
+#[command(name = "tollgate-replay", version, after_long_help = EXAMPLE)]
 pub(crate) struct Args {
     /// The file of rules that the layer reads: TOML, or YAML or JSON if its name ends so.
     pub(crate) rules: PathBuf,

@@ -43,6 +43,23 @@ fn line(address: &str, second: u32, request: &str) -> String {
 const LOGIN: &str = "POST /login";
 
 #[test]
+fn the_rules_that_the_help_shows_are_read_and_asked() {
+    let help = run(&["--help"]).well();
+    let (_, example) = help.split_once("rules.toml:\n").unwrap();
+    let (toml, _) = example.split_once("\n\n").unwrap();
+    let rules = Temporary::new("help.toml", toml);
+    let log: String = (1..=7)
+        .map(|second| line("192.0.2.1", second, LOGIN))
+        .collect();
+    let text = run_with_input(&[rules.path(), "-"], &log).well();
+    assert!(
+        text.contains("limit `login`: TokenBucket::new(Quota::per_minute(5))"),
+        "{text}"
+    );
+    assert!(text.contains("7 requests, 2 refused"), "{text}");
+}
+
+#[test]
 fn a_mistake_in_the_rules_is_told_with_its_file_line_and_rule() {
     let log = sample("access.log");
     let toml = "[[rules]]\nname = \"all\"\nkey = \"address\"\nlimit = { algorithm = \"gcra\", quota = \"5/fortnight\" }\n";
