@@ -265,6 +265,23 @@ mod tests {
     }
 
     #[test]
+    fn what_holds_units_and_a_place_gives_both_back() {
+        let held = TokenBucket::new(Quota::per_hour(10)).settled();
+        let rule = (held, InFlight::new(1));
+        let mut asked = [0, 1, SECOND].map(Request::at);
+        for request in &mut asked {
+            (request.cost, request.spends, request.runs_micros) = (8, 2, 1_000);
+        }
+        let run = run(&rule, &asked, &[500, 1_000]);
+        let admitted: Vec<_> = run.decided.iter().map(|it| it.is_admitted).collect();
+        assert_eq!(admitted, [true, false, true]);
+        // The least of 8 units and one place.
+        assert_eq!(run.left, [0, 1]);
+        let members = [0, 1].map(|member| run.decided[1].of_the_member(member).is_admitted);
+        assert_eq!(members, [false, false]);
+    }
+
+    #[test]
     fn what_was_held_and_not_spent_is_free_when_the_request_ends() {
         let rule = TokenBucket::new(Quota::per_hour(10)).settled();
         let mut asked = [0, 1, SECOND].map(Request::at);

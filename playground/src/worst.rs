@@ -124,7 +124,7 @@ impl Worst {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{bound::bound_on, limit::Limit, simulate::Looks, span::SECOND};
+    use crate::{bound::bound_on, limit::Limit, simulate::Looks, span::SECOND, tuple::Tuple};
 
     fn of(json: &str, requests: &[Request]) -> (Worst, u64) {
         let limit = Limit::of(json);
@@ -190,6 +190,31 @@ mod tests {
         let (worst, bound) = of(log, &requests);
         assert_eq!((worst.most, bound), (4, 10));
         assert_eq!((worst.from, worst.until), (800_000, 1_700_000));
+    }
+
+    #[test]
+    fn what_leaves_late_counts_for_a_queue_in_its_own_turn_and_for_others_until_it_ends() {
+        let of_the_first = |json: &str, requests: &[Request]| {
+            let tuple = Tuple::read(serde_json::from_str(json).unwrap()).unwrap();
+            let run = tuple.run(requests, &Looks::default());
+            let bound = bound_on(&tuple.members()[0], requests);
+            worst(requests, &run.decided, 0, &bound).most
+        };
+        let slower = r#"{"algorithm": "leaky-bucket-queue", "quota": "1/s", "capacity": 9}"#;
+        let both = |json: &str| format!("[{json}, {slower}]");
+        // Its turns are 0 s and 0.1 s; they leave at 0 s and 1 s.
+        let queue = both(r#"{"algorithm": "leaky-bucket-queue", "quota": "10/s"}"#);
+        assert_eq!(of_the_first(&queue, &[0, 0].map(Request::at)), 2);
+        // They end when they leave, and are charged then.
+        let log = both(r#"{"algorithm": "sliding-log", "quota": "10/s", "settled": true}"#);
+        assert_eq!(of_the_first(&log, &[0, 0].map(Request::at)), 1);
+        // The second leaves at 1 s.
+        let mut requests = [0, 500_000, 900_000].map(Request::at);
+        for request in &mut requests {
+            request.runs_micros = 10;
+        }
+        let in_flight = both(r#"{"algorithm": "in-flight", "requests": 5}"#);
+        assert_eq!(of_the_first(&in_flight, &requests), 2);
     }
 
     #[test]

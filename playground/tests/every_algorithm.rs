@@ -6,7 +6,7 @@ use std::{fs, path::Path, time::Duration};
 use playground::{
     bound::{self, bound},
     limit::{Fields, Limit, UseRule, with_rule},
-    lines,
+    lines, picture,
     simulate::{Looks, Request},
     why::why,
 };
@@ -200,4 +200,30 @@ fn each_algorithm_can_be_chosen_and_has_its_line_its_bound_and_its_reasons() {
     every_algorithm!(check_each, quota, burst, step, gap);
     let in_flight = Limit::of(r#"{"algorithm": "in-flight", "requests": 5}"#);
     assert!(refusal(&in_flight, &requests).contains(all_run));
+}
+
+#[test]
+fn each_algorithm_is_in_the_picture_with_all_of_them_and_its_docs_have_one() {
+    let pictures = picture::all();
+    let of_all = pictures
+        .iter()
+        .find(|picture| picture.name == "algorithms")
+        .unwrap();
+    let of_all = of_all.svg.to_lowercase();
+    let names = form().into_iter().map(|(name, _)| name);
+    for name in names {
+        for word in name.split('-') {
+            assert!(of_all.contains(word), "{name} is not in the picture of all");
+        }
+        // A queue is made of a bucket.
+        let file = name.replace('-', "_").replace("_queue", "") + ".rs";
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../src/algorithm")
+            .join(file);
+        let docs = fs::read_to_string(&docs).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(
+            docs.contains("include_str!(\"../docs/pictures/"),
+            "{name} has no picture"
+        );
+    }
 }

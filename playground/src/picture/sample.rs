@@ -45,7 +45,7 @@ pub(super) fn limits() -> Vec<Shown> {
             r#"{"algorithm": "sliding-window", "quota": "10/s"}"#,
         ),
         shown(
-            "token bucket, GCRA",
+            "token/leaky bucket, GCRA",
             Some("token_bucket"),
             r#"{"algorithm": "token-bucket", "quota": "10/s"}"#,
         ),
