@@ -14,10 +14,12 @@ use std::{
 };
 
 use http::{Request, Response};
+#[cfg(feature = "reload")]
+use tollgate::choice::Reloadable;
 use tollgate::{
     Decision, EachOf, Hold, Limit, NoExemption, Options, Quota, RateLimitLayer, RateLimiter,
     StoreError, StoreErrorKind,
-    algorithm::{FixedWindow, Gcra, TokenBucket},
+    algorithm::{FixedWindow, Gcra, SlidingLog, TokenBucket},
     choice::by_request,
     key::{Global, Header, Key},
     observe::{Event, Outcome},
@@ -218,6 +220,59 @@ async fn an_outage_grants_a_busy_caller_no_burst_and_locks_nobody_out() {
     refused(service.clone().oneshot(1).await);
 }
 
+/// Each limit runs by the clock of its own store, whatever the other one says.
+#[tokio::test]
+async fn clocks_that_differ_by_minutes_grant_nothing_and_lock_nobody_out() {
+    const MINUTE: Duration = Duration::from_secs(60);
+    for (ahead, behind) in [(20 * MINUTE, Duration::ZERO), (Duration::ZERO, 20 * MINUTE)] {
+        let [(of_store, remote), (of_process, local)] = [by_hand(), by_hand()];
+        of_store.advance(ahead);
+        of_process.advance(behind);
+        let hourly = |units| SlidingLog::new(Quota::per_hour(units));
+        let store = Flapping::over(remote);
+        let service = RateLimitLayer::new(hourly(10), store.clone(), Global)
+            .respond_with(AsError)
+            .on_store_error(RateLimiter::new(hourly(5), local))
+            .layer(Echo::default());
+        let admitted = async |requests: u32| {
+            let mut admitted = 0;
+            for number in 0..requests {
+                admitted += u32::from(service.clone().oneshot(number).await.is_ok());
+            }
+            admitted
+        };
+        let wait = async || refused(service.clone().oneshot(1).await).retry_after();
+        assert_eq!(admitted(3).await, 3);
+        for _ in 0..3 {
+            store.fails(DOWN);
+            admitted(2).await;
+            store.fails(None);
+            admitted(1).await;
+        }
+        // The small one is charged with both kinds.
+        store.fails(DOWN);
+        assert_eq!(wait().await, Some(60 * MINUTE));
+        store.fails(None);
+        assert_eq!(admitted(9).await, 4);
+        assert_eq!(wait().await, Some(60 * MINUTE));
+        // Both clocks go on as far.
+        for clock in [&of_store, &of_process] {
+            clock.advance(59 * MINUTE);
+        }
+        for failure in [None, Some(DOWN)] {
+            store.fails(failure);
+            assert_eq!(wait().await, Some(MINUTE));
+        }
+        for clock in [&of_store, &of_process] {
+            clock.advance(MINUTE);
+        }
+        store.fails(DOWN);
+        assert_eq!(admitted(9).await, 5);
+        store.fails(None);
+        assert_eq!(admitted(15).await, 10);
+    }
+}
+
 #[tokio::test]
 async fn a_cost_that_does_not_fit_the_smaller_limit_empties_it() {
     let store = Flapping::over(by_hand().1);
@@ -329,6 +384,55 @@ async fn the_smaller_limit_has_plans_tuples_and_keys_of_its_own() {
     ] {
         assert_eq!(status(request).await, expected);
     }
+}
+
+/// All numbers are those of one policy each, which both limits have by the same name.
+#[cfg(feature = "reload")]
+#[tokio::test]
+async fn limits_that_are_replaced_meanwhile_keep_their_counts_and_tell_the_numbers_that_judged() {
+    let daily = |units| FixedWindow::new(Quota::per_day(units)).named("api");
+    let [full, small] = [10, 5].map(|units| Reloadable::new(daily(units)));
+    let store = Flapping::over(LocalStore::new());
+    let limit = RateLimitLayer::new(full.clone(), store.clone(), Header::new("x-user"))
+        .on_store_error(RateLimiter::new(small.clone(), LocalStore::new()));
+    let (replaced, next) = (small.clone(), Arc::new(AtomicUsize::new(0)));
+    let in_the_handler = Arc::clone(&next);
+    let service = limit.layer(service_fn(move |_: Request<()>| {
+        match in_the_handler.swap(0, Ordering::SeqCst) {
+            0 => {}
+            units => replaced.replace(daily(units as u64)).unwrap(),
+        }
+        ready(Ok::<_, Infallible>(Response::new(String::new())))
+    }));
+    // The status, the most at once, and what is left.
+    let ask = async || {
+        let response = service.clone().oneshot(a_request()).await.unwrap();
+        let number = |name: &str, start: &str| {
+            let field = response.headers()[name].to_str().unwrap();
+            let after = field.strip_prefix(start).unwrap();
+            after.split(';').next().unwrap().parse::<u64>().unwrap()
+        };
+        let most = number("ratelimit-policy", "\"api\";q=");
+        let left = number("ratelimit", "\"api\";r=");
+        (response.status().as_u16(), most, left)
+    };
+    for left in [9, 8, 7] {
+        assert_eq!(ask().await, (200, 10, left));
+    }
+    store.fails(DOWN);
+    assert_eq!(ask().await, (200, 5, 1));
+    small.replace(daily(4)).unwrap();
+    assert_eq!(ask().await, (429, 4, 0));
+    small.replace(daily(6)).unwrap();
+    // It is replaced once more while it runs.
+    next.store(5, Ordering::SeqCst);
+    assert_eq!(ask().await, (200, 6, 1));
+    assert_eq!(ask().await, (429, 5, 0));
+    full.replace(daily(4)).unwrap();
+    assert_eq!(ask().await, (429, 5, 0));
+    store.fails(None);
+    assert_eq!(ask().await, (200, 4, 0));
+    assert_eq!(ask().await, (429, 4, 0));
 }
 
 #[tokio::test]
