@@ -8,17 +8,26 @@ mod ready;
 #[path = "support/shadows.rs"]
 mod shadows;
 
-use std::{convert::Infallible, time::Duration};
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc, Barrier,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::Duration,
+};
 
 use algorithms::every_algorithm;
 use http::{Request, Response};
 use ready::ready;
 use shadows::{START, gate, shadow_of, stands_as_if_alone, stands_as_if_alone_by_its_key, steps};
 use tollgate::{
-    Quota, RateLimitLayer, RateLimiter, Timestamp,
+    EachOf, Quota, RateLimitLayer, RateLimiter, Timestamp,
     algorithm::*,
     clock::ManualClock,
     key::Global,
+    observe::{Event, Observe, Outcome},
     store::{LocalStore, Store, local::LocalBuckets},
 };
 use tower::{Layer, Service};
@@ -198,4 +207,111 @@ fn what_it_would_refuse_takes_no_place_in_flight_of_it() {
     assert_eq!(left(), 0);
     drop(first);
     assert_eq!(left(), 1);
+}
+
+/// Counts the calls that were admitted, those that were refused, and those that the limit in shadow
+/// would have refused.
+#[derive(Clone, Default)]
+struct Counts(Arc<[AtomicU64; 3]>);
+
+impl Counts {
+    fn are(&self, expected: [u64; 3]) {
+        let counts = self.0.each_ref().map(|count| count.load(Ordering::Relaxed));
+        assert_eq!(counts, expected);
+    }
+}
+
+impl<K> Observe<K> for Counts {
+    fn observe(&self, event: &Event<'_, K>) {
+        let [admitted, refused, would_refuse] = &*self.0;
+        let told = match event.outcome() {
+            Outcome::Admitted => admitted,
+            Outcome::Refused => refused,
+            outcome => panic!("{outcome}"),
+        };
+        told.fetch_add(1, Ordering::Relaxed);
+        event.describe_shadows(&mut |policy, refuses| {
+            assert_eq!(policy.policy(), "shadow");
+            would_refuse.fetch_add(u64::from(refuses), Ordering::Relaxed);
+        });
+    }
+}
+
+/// Threads in any number charge it no more than one of them would, and each call is told once.
+#[test]
+fn a_crowd_charges_it_what_one_caller_would() {
+    const THREADS: u64 = 8;
+    const CALLS: u64 = 2_000;
+    fn crowd(check: impl Fn() + Sync) {
+        let start = Barrier::new(THREADS as usize);
+        thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    start.wait();
+                    (0..CALLS / THREADS).for_each(|_| check());
+                });
+            }
+        });
+    }
+    let limits = || (a_day(1_000, "enforced"), a_day(300, "shadow").shadow());
+    let counts = Counts::default();
+    let limiter = RateLimiter::new(limits(), LocalStore::new()).observe(counts.clone());
+    crowd(|| drop(limiter.check("bob").now()));
+    counts.are([1_000, 1_000, 700]);
+
+    // The keys of the limit in shadow are those of all callers, and the enforced one's their own.
+    let counts = Counts::default();
+    let limits = EachOf(limits());
+    let limiter = RateLimiter::new(limits, LocalStore::new()).observe(counts.clone());
+    let next = AtomicU64::new(0);
+    crowd(|| {
+        let caller = next.fetch_add(1, Ordering::Relaxed) % 2;
+        drop(limiter.check(&EachOf((Some(caller), Some(())))).now());
+    });
+    counts.are([2_000, 0, 1_700]);
+}
+
+/// Nothing that a limit in shadow is given makes it refuse anybody.
+#[test]
+fn one_that_is_set_up_wrongly_refuses_nobody_and_is_told_each_time() {
+    fn refuses_nobody<A: Algorithm>(wrong: A, cost: u32) {
+        let counts = Counts::default();
+        let limits = (a_day(100, "enforced"), Shadow::new(wrong.clone()));
+        let limiter = RateLimiter::new(limits, LocalStore::new()).observe(counts.clone());
+        for _ in 0..5 {
+            let decision = limiter.check_cost("bob", cost).now();
+            assert!(decision.is_admitted() && !decision.never_fits());
+            assert_eq!(decision.policies().len(), 1);
+        }
+        counts.are([5, 0, 5]);
+
+        let counts = Counts::default();
+        let limits = EachOf((a_day(100, "enforced"), Shadow::new(wrong.clone())));
+        let limiter = RateLimiter::new(limits, LocalStore::new()).observe(counts.clone());
+        for _ in 0..5 {
+            let keys = EachOf((Some("bob".to_owned()), Some(7_u32)));
+            assert!(limiter.check_cost(&keys, cost).now().is_admitted());
+        }
+        counts.are([5, 0, 5]);
+
+        let counts = Counts::default();
+        let limiter = RateLimiter::new(Shadow::new(wrong), LocalStore::new());
+        let limiter = limiter.observe(counts.clone());
+        for _ in 0..5 {
+            assert!(limiter.check_cost("bob", cost).now().is_admitted());
+        }
+        counts.are([5, 0, 5]);
+    }
+    let a_minute = Quota::per_minute(9);
+    refuses_nobody(a_day(0, "shadow"), 1);
+    refuses_nobody(TokenBucket::new(a_minute).burst(0).named("shadow"), 1);
+    refuses_nobody(Gcra::new(Quota::per_day(0)).named("shadow"), 1);
+    let no_room = LeakyBucket::new(a_minute).capacity(0);
+    refuses_nobody(no_room.clone().named("shadow"), 1);
+    refuses_nobody(no_room.queue().named("shadow"), 1);
+    // A cost that it could never let through.
+    refuses_nobody(SlidingLog::new(a_minute).named("shadow"), 10);
+    let wait = Duration::from_secs(1);
+    let waits = TokenBucket::new(a_minute).wait_at_most(wait);
+    refuses_nobody(waits.named("shadow"), 20);
 }
