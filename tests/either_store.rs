@@ -2,15 +2,18 @@
 
 mod support;
 
-use std::{fmt::Debug, time::Duration};
+use std::{convert::Infallible, fmt::Debug, time::Duration};
 
+use http::{Request, Response};
 use tollgate::{
-    Decision, EachOf, Quota, RateLimiter, Timestamp,
-    algorithm::{LeakyBucket, SlidingLog, TokenBucket},
+    Decision, EachOf, Quota, RateLimitLayer, RateLimiter, Timestamp,
+    algorithm::{FixedWindow, InFlight, LeakyBucket, SlidingLog, TokenBucket},
+    choice::by_request,
     clock::ManualClock,
-    key::Key,
+    key::{Key, from_fn},
     store::{EitherStore, LocalStore, Store, local::LocalBuckets},
 };
+use tower::{BoxError, Layer, ServiceExt, service_fn};
 
 use support::Remote;
 
@@ -143,4 +146,62 @@ async fn a_turn_in_the_queue_is_given_back_to_the_store_that_gave_it() {
         second_wait::<u32, _>(Either::Right(local().1)).await,
         direct
     );
+}
+
+#[tokio::test]
+async fn a_place_in_flight_is_given_back_to_the_store_that_gave_it() {
+    type Local = LocalStore<InFlight, String>;
+    type Either = EitherStore<Local, Remote<Local>>;
+    for store in [
+        Either::Left(LocalStore::new()),
+        Either::Right(Remote(LocalStore::new())),
+    ] {
+        let limiter = RateLimiter::new(InFlight::new(1), store);
+        let hold = async || limiter.hold("bob", 1).await.unwrap();
+        let first = hold().await.expect("there is a place");
+        assert!(hold().await.is_err());
+        drop(first);
+        assert!(hold().await.is_ok());
+    }
+}
+
+/// A plan by the request, and a handler that asks the store of its layer.
+#[tokio::test]
+async fn plans_and_a_handler_that_asks_by_hand_share_it() {
+    type Local = LocalStore<FixedWindow, String>;
+    type Either = EitherStore<Local, Remote<Local>>;
+    let plan = |name: &'static str, units| FixedWindow::new(Quota::per_day(units)).named(name);
+    for store in [
+        Either::Left(LocalStore::new()),
+        Either::Right(Remote(LocalStore::new())),
+    ] {
+        let by_user = from_fn(|request: &Request<()>| {
+            let path = request.uri().path();
+            Ok::<_, Infallible>(Some(path.to_owned()))
+        });
+        let by_plan = by_request(move |request: &Request<()>| match request.uri().query() {
+            Some("paid") => plan("paid", 5),
+            _ => plan("free", 2),
+        });
+        let limiter = RateLimiter::new(plan("paid", 5), store.clone());
+        let handler = service_fn(move |request: Request<()>| {
+            let limiter = limiter.clone();
+            async move {
+                // It has cost more than it looked like.
+                limiter.debit(request.uri().path(), 2).await?;
+                Ok::<_, BoxError>(Response::new(String::new()))
+            }
+        });
+        let service = RateLimitLayer::new(by_plan, store, by_user).layer(handler);
+        let ask = async |target: &str| {
+            let request = Request::get(target).body(()).unwrap();
+            let response = service.clone().oneshot(request).await.unwrap();
+            response.status().as_u16()
+        };
+        assert_eq!([ask("/bob?paid").await, ask("/bob?paid").await], [200, 200]);
+        assert_eq!(ask("/bob?paid").await, 429);
+        let free = [ask("/bob").await, ask("/bob").await, ask("/bob").await];
+        assert_eq!(free, [200, 200, 429]);
+        assert_eq!(ask("/ann?paid").await, 200);
+    }
 }

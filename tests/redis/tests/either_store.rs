@@ -66,15 +66,16 @@ async fn each_of_several_keys_and_what_is_held_lie_in_the_configured_store() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_gone_is_an_error_and_not_counted_in_memory() {
-    let server = Server::start().await;
-    let client = server.client().await;
-    let limit = TokenBucket::new(Quota::per_day(1));
-    let store = RedisStore::builder(client).deadline(Duration::from_secs(2));
-    let store: ByConfiguration<_, String> = EitherStore::Right(store.build());
-    let limiter = RateLimiter::new(limit, store);
-    assert!(limiter.check("bob").await.unwrap().is_admitted());
-    drop(server);
-    let error = limiter.check("bob").await.unwrap_err();
-    assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+async fn a_server_that_is_gone_or_hangs_is_an_error_and_not_counted_in_memory() {
+    for befalls in [Server::kill, Server::stop_process] {
+        let server = Server::start().await;
+        let limit = TokenBucket::new(Quota::per_day(1));
+        let store = RedisStore::builder(server.client().await);
+        let store = store.deadline(Duration::from_millis(500)).build();
+        let limiter = RateLimiter::new(limit, ByConfiguration::<_, String>::Right(store));
+        assert!(limiter.check("bob").await.unwrap().is_admitted());
+        befalls(&server);
+        let error = limiter.check("bob").await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+    }
 }
