@@ -29,7 +29,7 @@ use tollgate::{
     response::AsError,
     store::{LocalStore, RedisConnection, RedisStore},
 };
-use tollgate_redis_tests::{Cluster, Proxy, Server, slot_of, until};
+use tollgate_redis_tests::{Cluster, Monitor, Proxy, Server, Told, slot_of, until};
 
 use tower::{BoxError, Layer, Service, ServiceExt, service_fn};
 
@@ -143,8 +143,19 @@ async fn a_server_that_always_answers_too_late_is_probed_now_and_then() {
     })
     .await;
     let before = server.command_calls("evalsha").await;
+    let mut monitor = Monitor::of(&server);
     let three_seconds = Duration::from_secs(3);
     let (slow, failed) = slow_and_failed(&limiter, (CALLERS, 7), three_seconds).await;
+    let _: String = server.command("ECHO", &["over"]).await;
+    // Nine need more, each of which waits for the answer to the one before and for its pause, even
+    // if all jitter is in their favour: 8 times 300 ms, and the halves of 20 ms, 40 ms and so on.
+    let is_probe = |told: &Told| told.words.iter().any(|word| *word == "0".repeat(40));
+    let probes = monitor
+        .up_to("over")
+        .iter()
+        .filter(|told| is_probe(told))
+        .count();
+    assert!((1..=8).contains(&probes), "{probes} probes");
     let asked = server.command_calls("evalsha").await - before;
     assert!(slow <= FEW, "{slow} of {failed}");
     assert!(failed > 50 * CALLERS, "{failed}");
