@@ -30,10 +30,10 @@ use tollgate::{
     OnStoreError, Quota, RateLimitLayer, RateLimiter, StoreErrorKind,
     algorithm::{Gcra, SlidingLog},
     key::from_fn,
-    store::RedisStore,
+    store::{LocalStore, RedisStore},
 };
 use tollgate_redis_tests::{Server, far_away};
-use tower::{Layer, ServiceExt, service_fn};
+use tower::{Layer, ServiceExt, service_fn, util::BoxCloneSyncService};
 
 /// So many callers come at once, and each again and again.
 const CALLERS: u32 = 300;
@@ -69,16 +69,21 @@ impl Answered {
     async fn of(store: &RedisStore, lasting: Duration) -> [u64; 4] {
         let answered = Arc::new(Self::default());
         let key = |request: &Request<u32>| Ok::<_, Infallible>(Some(*request.body() % 24));
-        let rule = Gcra::new(Quota::per_second(1_000_000)).burst(1_000_000);
-        let layer = RateLimitLayer::new(rule, store.clone(), from_fn(key))
-            .on_store_error(OnStoreError::Admit);
+        let rule = || Gcra::new(Quota::per_second(1_000_000)).burst(1_000_000);
+        let layer = RateLimitLayer::new(rule(), store.clone(), from_fn(key));
+        let inner =
+            service_fn(async |_: Request<u32>| Ok::<_, Infallible>(Response::new(Bytes::new())));
+        let here = RateLimiter::new(rule(), LocalStore::new());
+        let uncounted = layer.clone().on_store_error(OnStoreError::Admit);
+        let services = [
+            BoxCloneSyncService::new(uncounted.layer(inner)),
+            BoxCloneSyncService::new(layer.on_store_error(here).layer(inner)),
+        ];
         let end = Instant::now() + lasting;
         let mut callers = JoinSet::new();
         for caller in 0..CALLERS {
-            let inner = service_fn(async |_: Request<u32>| {
-                Ok::<_, Infallible>(Response::new(Bytes::new()))
-            });
-            let (service, answered) = (layer.layer(inner), Arc::clone(&answered));
+            let service = services[caller as usize % services.len()].clone();
+            let answered = Arc::clone(&answered);
             callers.spawn(async move {
                 while Instant::now() < end {
                     let response = service.clone().oneshot(Request::new(caller)).await.unwrap();
