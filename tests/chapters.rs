@@ -219,7 +219,11 @@ fn linked(text: &str) -> Vec<&str> {
             linked.extend(inline.chain(defined).flatten());
         }
     }
-    let is_file = |target: &&str| !["http", "#", "crate::"].iter().any(|it| target.starts_with(it));
+    let is_file = |target: &&str| {
+        !["http", "#", "crate::"]
+            .iter()
+            .any(|it| target.starts_with(it))
+    };
     linked.retain(is_file);
     linked
 }
@@ -229,7 +233,9 @@ fn places(text: &str) -> BTreeSet<String> {
     let headings = text.lines().filter_map(|line| line.strip_prefix('#'));
     let place = |heading: &str| {
         let heading = heading.trim_start_matches('#').trim().to_lowercase();
-        let kept = heading.chars().filter(|it| it.is_alphanumeric() || " -_".contains(*it));
+        let kept = heading
+            .chars()
+            .filter(|it| it.is_alphanumeric() || " -_".contains(*it));
         kept.collect::<String>().replace(' ', "-")
     };
     headings.map(place).collect()
@@ -237,7 +243,9 @@ fn places(text: &str) -> BTreeSet<String> {
 
 #[test]
 fn each_file_and_place_that_the_readme_and_the_chapters_link_to_is_there() {
-    let chapters = chapters().into_keys().map(|name| format!("src/docs/{name}.md"));
+    let chapters = chapters()
+        .into_keys()
+        .map(|name| format!("src/docs/{name}.md"));
     let readmes = ["README.md", "CONTRIBUTING.md", "tests/README.md"].map(str::to_owned);
     let (mut missing, mut links) = (Vec::new(), 0);
     for page in readmes.into_iter().chain(chapters) {
@@ -253,7 +261,10 @@ fn each_file_and_place_that_the_readme_and_the_chapters_link_to_is_there() {
                 missing.push(format!("{page}: {link}"));
             }
         }
-        let own = text.split("](#").skip(1).filter_map(|rest| rest.split(')').next());
+        let own = text
+            .split("](#")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next());
         let lost = own.filter(|place| !places(&text).contains(*place));
         missing.extend(lost.map(|place| format!("{page}: #{place}")));
     }
