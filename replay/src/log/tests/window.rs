@@ -98,7 +98,7 @@ fn are_not_moved_by(
 ) -> (Vec<Logged>, Reader<&'static [u8]>) {
     let log: &'static str = log(requests).leak();
     let mut reader = Reader::new(log.as_bytes(), Some(Format::Json), seconds(60)).unwrap();
-    let given: Vec<_> = reader.by_ref().map(|logged| logged.unwrap()).collect();
+    let given: Vec<_> = reader.by_ref().map(|logged| *logged.unwrap()).collect();
     assert_eq!(given.len(), requests.len());
     let is_right = |index: &usize| !wrong.contains(index);
     let mut wanted: Vec<_> = (0..requests.len()).filter(is_right).collect();
