@@ -162,6 +162,6 @@ fn it_is_passed_by_as_much_whether_those_who_were_lost_spend_it_or_others() {
         assert_eq!(beyond, (3, 3), "{quarters} quarters");
     }
     // Where nobody else's hold is known, it frees nothing, and what it spends is charged to nobody.
-    let gone = beyond_the_bound(&rule, 10, [&[], &unseen, &[Step::Hold(4), Step::Wait(1)]]);
+    let gone = beyond_the_bound(&rule, 10, [&[], &unseen, &[Step::Wait(1), Step::Hold(4)]]);
     assert_eq!(gone, (3, 3));
 }

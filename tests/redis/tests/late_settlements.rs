@@ -1,19 +1,30 @@
-//! Settlements that come after their holds are gone: the process was suspended, or the server was
-//! replaced by one that does not know them. They free nothing that others hold.
+//! Settlements that come late. Where their holds are gone, as the process was suspended, or the
+//! server was replaced by one that does not know them, they free nothing that others hold. Where
+//! the server does nothing for a while, no answer waits for them.
 
-use std::time::Duration;
+use std::{
+    convert::Infallible,
+    fmt::Debug,
+    future::{Ready, ready},
+    sync::{Arc, Barrier},
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use fred::prelude::Config;
+use http::{Request, Response};
 use tokio::{
-    sync::Barrier,
+    task::spawn_blocking,
     time::{Instant, sleep},
 };
 use tollgate::{
-    Hold, Quota, RateLimiter,
+    End, Hold, Quota, RateLimitLayer, RateLimiter,
     algorithm::{Settled, SlidingLog},
+    key::Global,
     store::RedisStore,
 };
 use tollgate_redis_tests::{Redis, Sentinels, Server, Worker, connect, until};
+use tower::{Layer, Service, ServiceExt};
 
 const HELD_AT_MOST: Duration = Duration::from_secs(2);
 
@@ -174,22 +185,87 @@ fn of_two_clones_that_settle_at_once_one_is_sent() {
         redis.wait(async {
             let key = format!("bob {turn}");
             let hold = held(&limiter, &key, 8).await;
-            let both = std::sync::Arc::new(Barrier::new(2));
+            let both = Arc::new(Barrier::new(2));
             let settle = |spent| {
                 let (hold, both) = (hold.clone(), both.clone());
-                tokio::spawn(async move {
-                    both.wait().await;
-                    hold.settle(spent).await.unwrap();
+                spawn_blocking(move || {
+                    both.wait();
+                    hold.settle(spent)
                 })
             };
             let (one, other) = (settle(3), settle(5));
-            one.await.unwrap();
-            other.await.unwrap();
+            one.await.unwrap().await.unwrap();
+            other.await.unwrap().await.unwrap();
             let left = remaining(&limiter, &key).await;
             assert!([7, 5].contains(&left), "{left}");
         });
         let calls = redis.calls();
         let sent = calls.iter().find(|call| call.0 == "evalsha").unwrap().1;
         assert_eq!(sent, 3, "to hold, to settle and to look: {calls:?}");
+    }
+}
+
+/// Answers, after which the server does nothing; settles the hold in its request, if there is one.
+#[derive(Clone)]
+struct StopsTheServer(Arc<Server>);
+
+impl Service<Request<()>> for StopsTheServer {
+    type Response = Response<String>;
+    type Error = Infallible;
+    type Future = Ready<Result<Response<String>, Infallible>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<()>) -> Self::Future {
+        self.0.stop_process();
+        if let Some(hold) = request.extensions().get::<Hold>() {
+            drop(hold.settle(1));
+        }
+        ready(Ok(Response::new("hello".to_owned())))
+    }
+}
+
+/// How long the request takes, with the end of its body.
+async fn answered_in<S, B>(service: S) -> Duration
+where
+    S: Service<Request<()>, Response = Response<B>, Error: Debug>,
+{
+    let begun = Instant::now();
+    let response = service.oneshot(Request::new(())).await.unwrap();
+    assert_eq!(response.status(), 200);
+    drop(response);
+    begun.elapsed()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_stops_after_the_handler_delays_no_answer_and_learns_later_what_was_spent() {
+    let server = Arc::new(Server::start().await);
+    let store = RedisStore::builder(connect(server.config()).await);
+    let store = store.deadline(Duration::from_secs(10)).build();
+    let ten = |name| SlidingLog::new(Quota::per_day(10)).named(name).settled();
+    let layer = |name| RateLimitLayer::new(ten(name), store.clone(), Global).cost(4);
+    let inner = StopsTheServer(Arc::clone(&server));
+    let by_hand = layer("by-hand");
+    let by_head = layer("by-head").settle(|_: &Response<String>| 1);
+    let at_end = layer("at-end").settle_at_end(|_: &End<'_>| 1);
+    for way in ["by-hand", "by-head", "at-end"] {
+        // Loads the scripts.
+        let limiter = RateLimiter::new(ten(way), store.clone());
+        let hold = limiter.hold(&(), 1).await.unwrap().unwrap();
+        hold.settle(0).await.unwrap();
+        let took = match way {
+            "by-hand" => answered_in(by_hand.layer(inner.clone())).await,
+            "by-head" => answered_in(by_head.layer(inner.clone())).await,
+            _ => answered_in(at_end.layer(inner.clone())).await,
+        };
+        assert!(took < Duration::from_secs(1), "{way}: {took:?}");
+        server.continue_process();
+        until("the settlement", async || {
+            let left = limiter.peek(&()).await.ok()?.remaining();
+            (left == 9).then_some(())
+        })
+        .await;
     }
 }
