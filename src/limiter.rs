@@ -108,8 +108,10 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
 
     /// Admits the cost and charges it, or refuses it and charges nothing.
     ///
-    /// A cost of 0 is admitted and charges nothing. With [`InFlight`](crate::algorithm::InFlight)
-    /// it does not compile: nothing could give the place back. [`hold`](Self::hold) can.
+    /// A cost of 0 is admitted and charges nothing. Where units are
+    /// [settled](crate::algorithm::Settled), all of the cost is charged at once; over Redis in a
+    /// second script. With [`InFlight`](crate::algorithm::InFlight) it does not compile: nothing
+    /// could give the place back. [`hold`](Self::hold) can.
     ///
     /// # Errors
     ///
@@ -279,7 +281,8 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         Call::new(self, key, Debit { units })
     }
 
-    /// Forgets the key: it is as good as one that was never seen.
+    /// Forgets the key: it is as good as one that was never seen. A [`Hold`](crate::Hold) of before
+    /// frees nothing afterwards, but of what is held within the same microsecond.
     ///
     /// # Errors
     ///

@@ -5,7 +5,7 @@ use std::{
     future::{pending, ready as ready_future},
     pin::Pin,
     sync::{
-        Arc, Mutex,
+        Arc, Barrier, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     task::{Context, Poll, Waker},
@@ -24,7 +24,7 @@ use bytes::Bytes;
 use http_body::Body as _;
 use http_body_util::{BodyExt, Full};
 use tollgate::{
-    Decision, EachOf, End, Hold, Quota, RateLimitLayer, RateLimiter, Timestamp,
+    EachOf, End, Hold, Quota, RateLimitLayer, RateLimiter, Timestamp,
     algorithm::{
         Algorithm, FixedWindow, MinInterval, Settled, SlidingLog, SlidingWindow, TokenBucket,
     },
@@ -222,17 +222,25 @@ async fn a_service_that_is_dropped_or_panics_keeps_its_hold_and_nobody_is_told()
 
 #[test]
 fn of_several_clones_one_settles() {
-    let (store, _) = store(10);
+    let (store, _) = store(1_000);
     let limiter = RateLimiter::new(ten(), store);
-    let hold = held(&limiter, &"bob".to_owned(), 8).unwrap();
-    let clones = [(); 8].map(|()| hold.clone());
-    std::thread::scope(|scope| {
-        for clone in clones {
-            scope.spawn(move || drop(clone.settle(3)));
-        }
-    });
-    drop(hold);
-    assert_eq!(remaining(&limiter, &"bob".to_owned()), 7);
+    for turn in 0..200 {
+        // A second settlement would free this one.
+        let _other = held(&limiter, &turn, 2).unwrap();
+        let hold = held(&limiter, &turn, 8).unwrap();
+        let at_once = Barrier::new(4);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let clone = hold.clone();
+                    at_once.wait();
+                    drop(clone.settle(3));
+                });
+            }
+        });
+        drop(hold);
+        assert_eq!(remaining(&limiter, &turn), 10 - 2 - 3);
+    }
 }
 
 #[test]
@@ -286,6 +294,25 @@ fn a_hold_that_is_dropped_is_paid_off_from_then_on() {
     drop(hold);
     clock.advance(MINUTE / 4);
     assert_eq!(remaining(&limiter, &1), 45);
+}
+
+#[test]
+fn what_is_checked_by_hand_is_charged_at_once_as_nobody_can_settle_it() {
+    let (store, clock) = store(10);
+    let bucket = TokenBucket::new(Quota::per_minute(60)).settled();
+    let limiter = RateLimiter::new(bucket, store);
+    let charges: [&dyn Fn(); 3] = [
+        &|| assert!(ready(limiter.check_cost(&1, 30)).unwrap().is_admitted()),
+        &|| assert!(limiter.check_cost(&1, 30).now().is_admitted()),
+        &|| assert!(ready(limiter.until_ready(&1, 30)).unwrap().is_admitted()),
+    ];
+    for charge in charges {
+        charge();
+        assert_eq!(remaining(&limiter, &1), 30);
+        clock.advance(MINUTE / 4);
+        assert_eq!(remaining(&limiter, &1), 45, "it is paid off");
+        clock.advance(MINUTE / 4);
+    }
 }
 
 #[test]
@@ -523,11 +550,6 @@ fn a_crowd_at_one_key_is_charged_what_it_spends_while_its_plan_changes_and_all_h
     });
 }
 
-/// Whoever passes it on writes this, with Clippy's lints as they are.
-fn reserved(limiter: &Limiter<Settled<SlidingLog>, u32>) -> Result<Hold, Box<Decision>> {
-    ready(limiter.hold(&1, 11)).unwrap()
-}
-
 #[test]
 fn no_error_is_so_large_that_clippy_has_something_to_say_where_it_is_passed_on() {
     fn size<T, E>(_: impl FnOnce() -> Result<T, E>) -> usize {
@@ -535,9 +557,10 @@ fn no_error_is_so_large_that_clippy_has_something_to_say_where_it_is_passed_on()
     }
     let (store, _) = store(10);
     let limiter = RateLimiter::new(ten(), store);
-    assert!(reserved(&limiter).unwrap_err().never_fits());
+    let hold = || ready(limiter.hold(&1, 11)).unwrap();
+    assert!(hold().unwrap_err().never_fits());
     let sizes = [
-        size(|| reserved(&limiter)),
+        size(hold),
         size(|| ready(limiter.check(&1))),
         size(|| TokenBucket::new(Quota::per_day(1)).try_named("")),
         size_of::<MissingKey>(),

@@ -113,6 +113,20 @@ pub struct TakeHold {
 #[derive(Debug, Clone, Copy)]
 pub struct Reset(pub(super) ());
 
+/// Charges what an admission holds, at once: nobody has its hold to settle it.
+#[inline]
+pub(super) fn charge_what_is_held<L: Limit, K: Key, S: Store<L, K>, Q: AsKey<K> + ?Sized>(
+    store: &S,
+    limit: &L,
+    key: &Q,
+    verdict: &Verdict<L::Snapshot>,
+    cost: u32,
+) {
+    if L::SETTLES && verdict.admitted && cost > 0 {
+        drop(store.settle(limit, key, &verdict.snapshot, (cost, cost)));
+    }
+}
+
 impl<L: Limit, K: Key> Operation<L, K> for Check {
     type Told = Decision;
     type Answered = Verdict<L::Snapshot>;
@@ -143,11 +157,12 @@ impl<L: Limit, K: Key> Operation<L, K> for Check {
     #[inline]
     fn tell<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
         &self,
-        _store: &S,
+        store: &S,
         limit: &L,
-        _key: &Q,
+        key: &Q,
         verdict: Self::Answered,
     ) -> Decision {
+        charge_what_is_held(store, limit, key, &verdict, self.cost);
         limit.decision_of(&verdict.snapshot)
     }
 

@@ -14,7 +14,10 @@ use crate::{
     store::{AsKey, Store, Verdict},
 };
 
-use super::{RateLimiter, gives_back_what_it_takes, lines::LineOf, observe::Observation};
+use super::{
+    RateLimiter, gives_back_what_it_takes, lines::LineOf, observe::Observation,
+    operation::charge_what_is_held,
+};
 
 /// How long until the next attempt where nobody knows when there is room.
 const UNKNOWN_WAIT: Duration = Duration::from_millis(20);
@@ -98,6 +101,9 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
             sleep(decision.delay()).await;
             turn.is_over = true;
             has_waited = true;
+        }
+        if let Ok((admission, _)) = &decided {
+            charge_what_is_held(&self.store, limit, key, admission, cost);
         }
         if !W::IS_SILENT {
             let answered = decided.as_ref().map(|(verdict, _)| Some(verdict));

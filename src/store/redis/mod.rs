@@ -290,12 +290,12 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         }
         let key = key.to_owned();
         let judged = self.judged(algorithm, &key, cost, true);
-        if !A::IN_FLIGHT {
+        if !A::IN_FLIGHT && !A::SETTLES {
             return Answer::Later(judged);
         }
         let (store, algorithm) = (self.clone(), algorithm.clone());
         Answer::Later(in_flight::delivered::<A>(judged, move |admission| {
-            drop(Store::<A, K>::end(&store, &algorithm, &key, admission));
+            Store::<A, K>::withdraw(&store, &algorithm, &key, admission, cost);
         }))
     }
 

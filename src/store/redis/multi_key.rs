@@ -183,12 +183,14 @@ macro_rules! each_of {
                     let keys = keys.to_owned();
                     let query = query(&self.shared, limits, &keys, cost);
                     let judged = judged(query, limits.clone(), true);
-                    if !<Limits<$($Algorithm),+> as Limit>::IN_FLIGHT {
+                    let holds = <Limits<$($Algorithm),+> as Limit>::IN_FLIGHT
+                        || <Limits<$($Algorithm),+> as Limit>::SETTLES;
+                    if !holds {
                         return Answer::Later(judged);
                     }
                     let (store, limits) = (self.clone(), limits.clone());
                     Answer::Later(delivered::<Limits<$($Algorithm),+>>(judged, move |admission| {
-                        drop(store.end(&limits, &keys, admission));
+                        store.withdraw(&limits, &keys, admission, cost);
                     }))
                 }
 

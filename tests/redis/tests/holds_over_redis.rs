@@ -1,6 +1,11 @@
 //! Units that are held over Redis, and settled: as the pure rule says it, in every field.
 
-use std::time::Duration;
+use std::{
+    future::{Future, poll_fn},
+    pin::Pin,
+    task::Poll,
+    time::Duration,
+};
 
 use proptest::{prelude::*, test_runner::TestCaseResult};
 use tollgate::{
@@ -332,6 +337,101 @@ fn a_settlement_that_nobody_waits_for_is_done() {
         std::thread::sleep(Duration::from_millis(5));
     }
     panic!("it was not settled");
+}
+
+async fn polled_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
+    poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await
+}
+
+fn until_so_many_are_left(left: u64, look: impl Fn() -> u64) {
+    let since = std::time::Instant::now();
+    while look() != left {
+        assert!(
+            since.elapsed() < Duration::from_secs(20),
+            "{} are left, and not {left}",
+            look()
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_hold_that_nobody_waits_for_any_more_holds_nothing() {
+    let redis = Redis::start();
+    let limiter = RateLimiter::new(tokens(), redis.store_with_prefix("t"));
+    let limits = EachOf((tokens(), FixedWindow::new(Quota::per_day(10)), tokens()));
+    let of_several = RateLimiter::new(limits, redis.store_with_prefix("u"));
+    let keys = EachOf((Some("bob"), None::<&str>, Some("bob")));
+    // The scripts are loaded.
+    redis.wait(async {
+        let hold = limiter.hold("bob", 1).await.unwrap().unwrap();
+        hold.settle(0).await.unwrap();
+        let hold = of_several.hold(&keys, 1).await.unwrap().unwrap();
+        hold.settle(0).await.unwrap();
+    });
+    let is_dropped = |ask: &dyn Fn() -> bool| {
+        // On a busy machine Redis may have answered before the poll is over: then it is asked
+        // again.
+        let was_dropped = (0..100).any(|_| {
+            redis.ask::<()>("CONFIG", &[b"RESETSTAT"]);
+            ask()
+        });
+        assert!(was_dropped, "it waits for Redis");
+        let scripts_run = || {
+            let calls = redis.calls();
+            let run = calls.iter().find(|call| call.0 == "evalsha");
+            run.map_or(0, |run| run.1)
+        };
+        let since = std::time::Instant::now();
+        while scripts_run() < 2 {
+            let waited = since.elapsed();
+            assert!(
+                waited < Duration::from_secs(20),
+                "it is held and given back"
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    is_dropped(&|| {
+        redis.wait(async {
+            let mut asked = Box::pin(limiter.hold("bob", 7));
+            let Poll::Ready(held) = polled_once(asked.as_mut()).await else {
+                return true;
+            };
+            held.unwrap().unwrap().settle(0).await.unwrap();
+            false
+        })
+    });
+    until_so_many_are_left(10, || redis.wait(limiter.peek("bob")).unwrap().remaining());
+    is_dropped(&|| {
+        redis.wait(async {
+            let mut asked = Box::pin(of_several.hold(&keys, 7));
+            let Poll::Ready(held) = polled_once(asked.as_mut()).await else {
+                return true;
+            };
+            held.unwrap().unwrap().settle(0).await.unwrap();
+            false
+        })
+    });
+    until_so_many_are_left(10, || {
+        redis.wait(of_several.peek(&keys)).unwrap().remaining()
+    });
+}
+
+/// What is charged can be refunded, and what is held cannot.
+#[test]
+fn what_is_checked_by_hand_is_charged_at_once_as_nobody_can_settle_it() {
+    let redis = Redis::start();
+    let limiter = RateLimiter::new(tokens(), redis.store_with_prefix("t"));
+    let left = || redis.wait(limiter.peek("bob")).unwrap().remaining();
+    for _ in 0..2 {
+        let checked = redis.wait(async { limiter.check_cost("bob", 4).await });
+        assert_eq!(checked.unwrap().remaining(), 6);
+        until_so_many_are_left(10, || {
+            redis.wait(limiter.refund("bob", 4)).unwrap();
+            left()
+        });
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A decision that takes a place is delivered, or the place is given back.
+//! A decision that takes a place or holds units is delivered, or they are given back.
 
 use tokio::sync::oneshot;
 
@@ -6,8 +6,7 @@ use crate::{limit::Limit, store::Decided};
 
 use super::super::{Later, failure};
 
-/// Brings a decision, and gives back the place that it has taken if nobody is there any more to
-/// take it.
+/// Brings a decision, and gives back what it has taken if nobody is there any more to have it.
 pub(in crate::store::redis) fn delivered<L: Limit>(
     deciding: Later<Decided<L>>,
     give_back: impl Fn(&L::Snapshot) + Send + Sync + 'static,
