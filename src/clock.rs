@@ -17,7 +17,8 @@ pub use system::SystemClock;
 /// An instant, in whole microseconds since the Unix epoch.
 ///
 /// At most 2<sup>53</sup> − 1 (the year 2255), which a Lua number still holds exactly; anything
-/// later becomes that.
+/// later becomes that. Less than two periods before it, waits under several
+/// [plans](crate::docs::plans) of one name may differ by a microsecond between memory and Redis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(u64);
 
