@@ -149,7 +149,6 @@ impl RulesFile {
     /// every text of the file that can be a name, as any rule names its own in one.
     pub fn header_names(&self, extensions: &ExtensionSources) -> Vec<HeaderName> {
         let mut names = vec![
-            header::HOST,
             header::FORWARDED,
             HeaderName::from_static("x-forwarded-for"),
         ];

@@ -47,7 +47,7 @@ impl Format {
         match self {
             _ if line.trim_ascii().is_empty() => Ok(None),
             Format::Combined => combined::read(line, last_time, kept).map(Some),
-            Format::Json => json::read(line, kept),
+            Format::Json => json::read(line, last_time, kept),
             Format::Trace => trace::read(line, kept),
         }
     }

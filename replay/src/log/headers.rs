@@ -66,15 +66,8 @@ impl PackedHeaders {
         }
         self.fields += 1;
         match KNOWN.iter().position(|known| known == name) {
-            Some(index) if kept.known[index] => {
-                self.bytes.push(index as u8);
-                self.push(value);
-            }
-            None if kept.has(name) => {
-                self.bytes.push(OTHER);
-                self.push(name.as_str().as_bytes());
-                self.push(value);
-            }
+            Some(index) if kept.known[index] => self.push(index as u8, &[value]),
+            None if kept.has(name) => self.push(OTHER, &[name.as_str().as_bytes(), value]),
             _ => {}
         }
         Ok(())
@@ -91,11 +84,16 @@ impl PackedHeaders {
         }
     }
 
-    fn push(&mut self, text: &[u8]) {
-        // No line has 4 GiB.
-        let length = text.len() as u32;
-        self.bytes.extend_from_slice(&length.to_le_bytes());
-        self.bytes.extend_from_slice(text);
+    fn push(&mut self, name: u8, texts: &[&[u8]]) {
+        let bytes = texts.iter().map(|text| size_of::<u32>() + text.len());
+        self.bytes.reserve(1 + bytes.sum::<usize>());
+        self.bytes.push(name);
+        for text in texts {
+            // No line has 4 GiB.
+            let length = text.len() as u32;
+            self.bytes.extend_from_slice(&length.to_le_bytes());
+            self.bytes.extend_from_slice(text);
+        }
     }
 }
 

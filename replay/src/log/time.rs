@@ -10,22 +10,41 @@ const MAX_MICROS: u64 = (1 << 53) - 1;
 /// The time that was read last.
 ///
 /// Most lines of a busy log have the time of the line before: a sixth of the instructions of a
-/// combined line (bench `reading`).
+/// combined line (bench `reading`), and as much of one of JSON. A log has one form, so a text is
+/// always read in the same way.
 #[derive(Debug, Default)]
 pub(super) struct LastTime {
-    text: [u8; 26],
+    text: Vec<u8>,
     micros: u64,
 }
+
+/// Longer times are not remembered.
+const MAX_REMEMBERED: usize = 40;
 
 impl LastTime {
     /// Reads a time as [`common`] does.
     pub(super) fn common(&mut self, text: &[u8]) -> Result<u64, Why> {
-        if text == self.text {
+        self.remembered(text, common)
+    }
+
+    /// Reads a time as [`text`] does.
+    pub(super) fn text(&mut self, text: &str) -> Result<u64, Why> {
+        self.remembered(text.as_bytes(), |_| self::text(text))
+    }
+
+    fn remembered(
+        &mut self,
+        text: &[u8],
+        read: impl FnOnce(&[u8]) -> Result<u64, Why>,
+    ) -> Result<u64, Why> {
+        if text == self.text && !text.is_empty() {
             return Ok(self.micros);
         }
-        let micros = common(text)?;
-        if let Ok(text) = text.try_into() {
-            *self = Self { text, micros };
+        let micros = read(text)?;
+        if text.len() <= MAX_REMEMBERED {
+            self.text.clear();
+            self.text.extend_from_slice(text);
+            self.micros = micros;
         }
         Ok(micros)
     }

@@ -5,7 +5,7 @@ use std::{borrow::Cow, mem, net::IpAddr};
 use http::{HeaderName, Method, Uri};
 
 use super::{
-    Kept, Logged, PackedHeaders, Why, debug_headers, names::Meaning, request, time, trace,
+    Kept, LastTime, Logged, PackedHeaders, Why, debug_headers, names::Meaning, request, time, trace,
 };
 
 /// What Caddy writes for header fields that are secret. It would be one key for all callers.
@@ -87,7 +87,7 @@ impl<'a> Entry<'a> {
     }
 
     /// The request that the line tells of; `None` if it is another event.
-    pub(super) fn request(mut self) -> Result<Option<Box<Logged>>, Why> {
+    pub(super) fn request(mut self, last_time: &mut LastTime) -> Result<Option<Box<Logged>>, Why> {
         let message = self.message.as_ref().map(Scalar::text);
         if message.as_deref() == Some(trace::FINISHED) {
             // Other events have the same span around them.
@@ -98,7 +98,7 @@ impl<'a> Entry<'a> {
         } else if message.is_some() && !self.ended() {
             return Ok(None);
         }
-        let ended_micros = self.ended_micros()?;
+        let ended_micros = self.ended_micros(last_time)?;
         let took_micros = self.took_micros()?;
         let (method, uri) = self.method_and_uri()?;
         let logged = Logged {
@@ -120,9 +120,9 @@ impl<'a> Entry<'a> {
         is_request && (self.status.is_some() || self.took.0.is_some())
     }
 
-    fn ended_micros(&self) -> Result<u64, Why> {
+    fn ended_micros(&self, last_time: &mut LastTime) -> Result<u64, Why> {
         match self.time.get().ok_or(Why::Time)? {
-            Scalar::Text(text) => time::text(text),
+            Scalar::Text(text) => last_time.text(text),
             number => time::epoch(number.number()),
         }
     }

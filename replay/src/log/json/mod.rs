@@ -9,13 +9,19 @@ use self::{entry::Entry, object::read_object};
 use super::{
     Why, debug_headers,
     headers::{Kept, PackedHeaders},
-    request, time, trace,
+    request,
+    time::{self, LastTime},
+    trace,
 };
 use crate::logged::Logged;
 
 /// `None` if the line is another event than a request.
-pub(super) fn read(line: &[u8], kept: &Kept) -> Result<Option<Box<Logged>>, Why> {
+pub(super) fn read(
+    line: &[u8],
+    last_time: &mut LastTime,
+    kept: &Kept,
+) -> Result<Option<Box<Logged>>, Why> {
     let mut entry = Entry::new(kept);
     read_object(line, &mut entry)?;
-    entry.request()
+    entry.request(last_time)
 }

@@ -1,4 +1,4 @@
-use super::{header, headers, is_other, one, why};
+use super::{header, headers, is_other, one, read_all, why};
 use crate::{
     log::{Format, Why},
     logged::Logged,
@@ -279,4 +279,28 @@ fn a_line_with_more_header_fields_than_any_server_takes_cannot_be_read() {
     };
     assert_eq!(headers(&json(&fields(256))).len(), 256);
     assert_eq!(why(Format::Json, &fields(257)), Why::Header);
+}
+
+#[test]
+fn each_line_has_its_own_time_however_often_one_comes_again() {
+    let times = [
+        "09:14:01Z",
+        "09:14:01Z",
+        "09:14:02Z",
+        "09:14:01.5Z",
+        "09:14:02Z",
+    ];
+    let line = |time: &&str| {
+        format!(
+            "{{\"time\":\"2025-11-12T{time}\",\"request\":\"GET / HTTP/1.1\",\"status\":200}}\n"
+        )
+    };
+    let log: String = times.iter().map(line).collect();
+    let (requests, _) = read_all(log.as_bytes(), Some(Format::Json));
+    let first = requests[0].started_micros;
+    let after: Vec<_> = requests
+        .iter()
+        .map(|it| it.started_micros - first)
+        .collect();
+    assert_eq!(after, [0, 0, 500_000, 1_000_000, 1_000_000]);
 }
