@@ -11,7 +11,6 @@
 //! own, is told as one core would do it.
 
 use std::{
-    fmt::Write,
     fs::{self, File},
     io::{BufReader, Read},
     path::PathBuf,
@@ -19,6 +18,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+mod log;
+
+use log::{RULES, combined, made};
 use tollgate_replay::{
     extensions::ExtensionSources,
     input::Input,
@@ -27,19 +29,6 @@ use tollgate_replay::{
     rules_file::{RulesFile, Scale},
     scenario::{Scenario, Setting},
 };
-
-const RULES: &str = r#"
-[[rules]]
-name = "login"
-routes = ["POST /login"]
-key = "address"
-limit = { algorithm = "fixed-window", quota = "10/min" }
-
-[[rules]]
-name = "api"
-key = "address"
-limit = { algorithm = "token-bucket", quota = "1/s", burst = 10 }
-"#;
 
 const LINES: u64 = 1_000_000;
 const TURNS: usize = 3;
@@ -55,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = std::env::temp_dir().join(format!("tollgate-replay-{}", std::process::id()));
     fs::create_dir_all(&folder)?;
     let (log, rules) = (folder.join("access.log"), folder.join("rules.toml"));
-    fs::write(&log, made(lines))?;
+    fs::write(&log, made(lines, combined))?;
     fs::write(&rules, RULES)?;
     let file = RulesFile::read(&rules)?;
     let mut table = [("count of lines", Duration::MAX); 4];
@@ -152,35 +141,4 @@ fn replayed(
     let decided = replay(input, &extensions, scenarios)?;
     assert!(decided[0].counts.refused > 0);
     Ok(decided[0].counts.requests)
-}
-
-/// So many lines, about three hundred a second; the same on each machine.
-fn made(lines: u64) -> String {
-    let (mut log, mut random) = (String::new(), 88_172_645_463_325_252_u64);
-    let mut next = || {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        random
-    };
-    for line in 0..lines {
-        let second = line / 300;
-        let (hour, minute, second) = (second / 3_600 % 24, second / 60 % 60, second % 60);
-        // The lower the number, the more often it comes.
-        let part = |random: u64| (random % 20_000) as f64 / 20_000.0;
-        let caller = (20_000.0 * part(next()) * part(next()) * part(next()) * part(next())) as u64;
-        let (a, b) = (caller / 250, caller % 250);
-        let request = match next() % 10 {
-            0 => "POST /login".to_owned(),
-            _ => format!("GET /api/items/{}?page={}", next() % 1_000, next() % 9),
-        };
-        let _ = writeln!(
-            log,
-            "198.51.{a}.{b} - - [22/Nov/2026:{hour:02}:{minute:02}:{second:02} +0000] \
-             \"{request} HTTP/1.1\" 200 {} \"https://example.com/start\" \"Mozilla/5.0 (X11; Linux \
-             x86_64; rv:128.0) Gecko/20100101 Firefox/128.0\"",
-            next() % 50_000
-        );
-    }
-    log
 }

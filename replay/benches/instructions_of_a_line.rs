@@ -1,0 +1,92 @@
+//! Instructions that the program takes for each line of a log, counted by callgrind: they repeat
+//! where times don't.
+//!
+//! `cargo bench -p tollgate-replay --bench instructions_of_a_line` prints a table, and fails if a
+//! line takes more than its bound. Those are what was measured and a tenth more, as compilers and
+//! libraries differ: so that nobody makes it slower without noticing. If you make it faster, lower
+//! them. The program reads logs of two lengths, and the difference counts: not its start, and not
+//! the report. `scripts/instructions` installs valgrind first, if it is not there.
+
+use std::{
+    env, fs,
+    path::Path,
+    process::{Command, ExitCode, Stdio},
+};
+
+mod log;
+
+use log::{RULES, Told, combined, json, made};
+
+/// Lines of the shorter log, and how many more the longer one has. Requests of the first minute
+/// are held to be sorted: the shorter log has them all.
+const LINES: u64 = 20_000;
+
+/// A form of lines, the options of the program, and the most instructions of a line.
+type Bound = (
+    &'static str,
+    fn(&Told) -> String,
+    &'static [&'static str],
+    u64,
+);
+
+const BOUNDS: [Bound; 3] = [
+    ("combined", combined, &["--no-what-if"], 7_800),
+    ("combined, what if", combined, &[], 12_600),
+    ("json", json, &["--no-what-if"], 12_500),
+];
+
+fn main() -> ExitCode {
+    // `cargo test --benches` and the like only see that it is built.
+    if !env::args().any(|argument| argument == "--bench") {
+        return ExitCode::SUCCESS;
+    }
+    let folder = env::temp_dir().join(format!("tollgate-instructions-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    let passed = all_within(&folder);
+    fs::remove_dir_all(folder).expect("the folder that was made");
+    if passed {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("a line takes more instructions than it may");
+    ExitCode::FAILURE
+}
+
+fn all_within(folder: &Path) -> bool {
+    let rules = folder.join("rules.toml");
+    fs::write(&rules, RULES).expect("a file of rules");
+    println!("| a line | instructions | at most |");
+    println!("|---|---|---|");
+    let mut passed = true;
+    for (name, line_of, options, at_most) in BOUNDS {
+        let of_log = |lines| {
+            let log = folder.join("access.log");
+            fs::write(&log, made(lines, line_of)).expect("a log");
+            instructions(&rules, &log, options)
+        };
+        let of_a_line = (of_log(2 * LINES) - of_log(LINES)) / LINES;
+        let is_less = of_a_line <= at_most;
+        let mark = if is_less { "" } else { "**" };
+        println!("| {name} | {mark}{of_a_line}{mark} | {at_most} |");
+        passed &= is_less;
+    }
+    passed
+}
+
+/// Instructions of one run of the program.
+fn instructions(rules: &Path, log: &Path, options: &[&str]) -> u64 {
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(env!("CARGO_BIN_EXE_tollgate-replay"))
+        .args(options)
+        .args([rules, log])
+        .stdout(Stdio::null())
+        .output()
+        .unwrap_or_else(|error| panic!("valgrind, which counts, does not start: {error}"));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+    let collected = text
+        .lines()
+        .find_map(|line| line.split_once("Collected : "));
+    let (_, number) = collected.unwrap_or_else(|| panic!("callgrind says: {text}"));
+    number.trim().parse().expect("a number")
+}
