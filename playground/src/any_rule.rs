@@ -1,5 +1,5 @@
-//! A rule that is known when the program runs: what a tuple has as a member whose algorithm somebody
-//! chooses. It decides nothing by itself, and has what a simulation asks for.
+//! A rule that is known when the program runs: what a tuple has as a member whose algorithm
+//! somebody chooses. It decides nothing by itself, and has what a simulation asks for.
 
 use std::{any::Any, sync::Arc, time::Duration};
 
