@@ -18,6 +18,11 @@ fn lines_may_end_in_any_way_and_be_empty() {
         (&format!("{LINE}\r\n{LINE}"), 2, 0),
         (&format!("\u{FEFF}{LINE}\n\n{LINE}\n"), 2, 1),
         (&format!("\u{FEFF}{LINE}"), 1, 0),
+        (
+            "\u{FEFF}{\"ts\":1762938841,\"method\":\"GET\",\"path\":\"/\"}",
+            1,
+            0,
+        ),
     ] {
         let (read, reader) = read_all(log.as_bytes(), None);
         assert_eq!((read.len(), reader.other()), (requests, other), "{log:?}");
