@@ -53,10 +53,9 @@ pub enum Fields {
     ///
     /// `q` is the most at once, `w` the seconds to win it back (left out below one second, which
     /// the draft cannot say), `qu="concurrent-requests"` that they are requests in flight; `r` is
-    /// what is left, `t` the seconds until it is more (left out
-    /// if nothing is missing). A tuple of algorithms has a member for each policy; on a refusal
-    /// `RateLimit` has only those that refuse. Lines that an inner layer wrote are kept before
-    /// these.
+    /// what is left, `t` the seconds until it is more (left out if nothing is missing). A tuple of
+    /// algorithms has a member for each policy; on a refusal `RateLimit` has only those that
+    /// refuse. Lines that an inner layer wrote are kept before these.
     #[default]
     Draft11,
     /// `RateLimit: limit=40, remaining=39, reset=1` and `RateLimit-Policy: 40;w=2`, as in draft 07.

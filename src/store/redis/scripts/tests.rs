@@ -235,6 +235,20 @@ fn sent() -> BTreeMap<String, String> {
     files
 }
 
+/// The scripts that stand in the folder.
+fn standing() -> BTreeMap<String, String> {
+    let mut files = BTreeMap::new();
+    for entry in fs::read_dir(folder("sent")).expect("the folder") {
+        let path = entry.expect("a file").path();
+        let name = path.file_name().expect("a name").to_string_lossy();
+        if name.ends_with(".lua") {
+            let text = fs::read_to_string(&path).expect("text");
+            files.insert(name.into_owned(), text);
+        }
+    }
+    files
+}
+
 fn snake_case(name: &str) -> String {
     let mut snake_case = String::new();
     let letters = |character: &char| character.is_ascii_alphanumeric();
@@ -276,18 +290,7 @@ fn what_is_sent_is_what_stands_in_the_folder_sent() {
         }
         return;
     }
-    let mut standing = BTreeMap::new();
-    for entry in fs::read_dir(folder("sent")).expect("the folder") {
-        let path = entry.expect("a file").path();
-        let name = path
-            .file_name()
-            .expect("a name")
-            .to_string_lossy()
-            .into_owned();
-        if name.ends_with(".lua") {
-            standing.insert(name, fs::read_to_string(path).expect("text"));
-        }
-    }
+    let standing = standing();
     let names = |files: &BTreeMap<String, String>| files.keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(&sent), names(&standing));
     for (file, text) in &sent {
@@ -298,7 +301,7 @@ fn what_is_sent_is_what_stands_in_the_folder_sent() {
 #[test]
 fn each_file_of_the_folder_sent_stands_in_its_table() {
     let table = include_str!("../sent/README.md");
-    for file in sent().keys() {
+    for file in standing().keys() {
         let is_listed = table.contains(&format!("`{file}`"));
         assert!(is_listed, "the table of the folder has no `{file}`");
     }
