@@ -74,17 +74,32 @@ async fn every_algorithm_decides_as_if_it_were_enforced() {
     every_algorithm!(each, quota, burst, precision, interval);
 }
 
+/// What befalls a server that has decided before.
+async fn a_request_passes(befalls: impl Fn(&Server)) {
+    let server = Server::start().await;
+    let builder = RedisStore::builder(server.client().await);
+    let none = FixedWindow::new(Quota::per_day(0));
+    let store = builder.deadline(Duration::from_millis(100)).build();
+    let limit = RateLimitLayer::new(none, store, Global);
+    let answer = async |enforced: bool| {
+        let request = Request::builder().body(1).unwrap();
+        let service = limit.clone().enforce(enforced);
+        let service = service.layer(tower::service_fn(inner));
+        service.oneshot(request).await.unwrap().status().as_u16()
+    };
+    assert_eq!([answer(true).await, answer(false).await], [429, 200]);
+    befalls(&server);
+    for _ in 0..5 {
+        assert_eq!([answer(true).await, answer(false).await], [503, 200]);
+    }
+}
+
 #[tokio::test]
 async fn a_request_passes_while_the_server_is_gone() {
-    let server = Server::start().await;
-    let client = server.client().await;
-    drop(server);
-    for (enforced, status) in [(true, 503), (false, 200)] {
-        let builder = RedisStore::builder(client.clone()).deadline(Duration::from_millis(50));
-        let none = FixedWindow::new(Quota::per_day(0));
-        let limit = RateLimitLayer::new(none, builder.build(), Global).enforce(enforced);
-        let request = Request::builder().body(1).unwrap();
-        let service = limit.layer(tower::service_fn(inner));
-        assert_eq!(service.oneshot(request).await.unwrap().status(), status);
-    }
+    a_request_passes(Server::kill).await;
+}
+
+#[tokio::test]
+async fn a_request_passes_while_the_server_hangs() {
+    a_request_passes(Server::stop_process).await;
 }

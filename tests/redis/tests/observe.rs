@@ -1,5 +1,5 @@
 //! What the observer of a layer or a limiter sees while its Redis server lives, and once that is
-//! dead.
+//! dead or hangs.
 
 mod traffic;
 
@@ -44,6 +44,15 @@ impl Observe<u32> for Seen {
 
 #[tokio::test]
 async fn each_request_is_seen_once_while_the_server_lives_and_when_it_is_killed() {
+    each_request_is_seen_once(Server::kill).await;
+}
+
+#[tokio::test]
+async fn each_request_is_seen_once_while_the_server_lives_and_when_it_hangs() {
+    each_request_is_seen_once(Server::stop_process).await;
+}
+
+async fn each_request_is_seen_once(befalls: impl Fn(&Server)) {
     let server = Server::start().await;
     let seen = Seen::default();
     let daily = FixedWindow::new(Quota::per_day(1));
@@ -59,7 +68,7 @@ async fn each_request_is_seen_once_while_the_server_lives_and_when_it_is_killed(
         let response = strict.clone().oneshot(Request::new(7)).await.unwrap();
         answers.push(response.status().as_u16());
     }
-    server.kill();
+    befalls(&server);
     for service in [
         strict.clone().oneshot(Request::new(8)).await,
         lenient.oneshot(Request::new(8)).await,
@@ -85,6 +94,15 @@ async fn each_request_is_seen_once_while_the_server_lives_and_when_it_is_killed(
 
 #[tokio::test]
 async fn each_call_is_seen_once_while_the_server_lives_and_when_it_is_killed() {
+    each_call_is_seen_once(Server::kill).await;
+}
+
+#[tokio::test]
+async fn each_call_is_seen_once_while_the_server_lives_and_when_it_hangs() {
+    each_call_is_seen_once(Server::stop_process).await;
+}
+
+async fn each_call_is_seen_once(befalls: impl Fn(&Server)) {
     let server = Server::start().await;
     let seen = Seen::default();
     let one_at_a_time = Gcra::new(Quota::per_second(2)).burst(1);
@@ -99,7 +117,7 @@ async fn each_call_is_seen_once_while_the_server_lives_and_when_it_is_killed() {
     limiter.peek(&9).await.unwrap();
     limiter.refund(&9, 5).await.unwrap();
     limiter.reset(&9).await.unwrap();
-    server.kill();
+    befalls(&server);
     limiter.check(&7).await.unwrap_err();
     limiter.debit(&7, 1).await.unwrap_err();
     limiter.until_ready(&7, 1).await.unwrap_err();
