@@ -214,11 +214,20 @@ async fn in_a_cluster_all_limits_of_a_request_admit_or_none_is_charged() {
 }
 
 #[tokio::test]
-async fn while_redis_is_down_a_limiter_in_the_process_counts_by_limit_and_key() {
+async fn while_redis_is_dead_a_limiter_in_the_process_counts_by_limit_and_key() {
+    a_limiter_in_the_process_counts(Server::kill).await;
+}
+
+#[tokio::test]
+async fn while_redis_hangs_a_limiter_in_the_process_counts_by_limit_and_key() {
+    a_limiter_in_the_process_counts(Server::stop_process).await;
+}
+
+async fn a_limiter_in_the_process_counts(befalls: impl Fn(&Server)) {
     let server = Server::start().await;
     let client = server.client().await;
     let store = RedisStore::builder(client)
-        .deadline(Duration::from_millis(100))
+        .deadline(Duration::from_secs(1))
         .build();
     let rules = Rules::new();
     rules
@@ -229,9 +238,15 @@ async fn while_redis_is_down_a_limiter_in_the_process_counts_by_limit_and_key() 
         .on_store_error(RateLimiter::new(alone, LocalStore::new()));
     let inner = service_fn(async |_: Request<()>| Ok::<_, Infallible>(Response::new(Bytes::new())));
     let service = BoxCloneSyncService::new(layer.layer(inner));
-    server.kill();
+    // Redis has run the scripts, so that it is known to be set up well.
     for path in ["/0", "/1"] {
-        for status in [200, 200, 429] {
+        let answer = ask(&service, path, "free").await;
+        let policy = answer.headers()["ratelimit-policy"].to_str().unwrap();
+        assert!(!policy.starts_with("\"alone\""), "{policy}");
+    }
+    befalls(&server);
+    for path in ["/0", "/1"] {
+        for status in [200, 429, 429] {
             let answer = ask(&service, path, "free").await;
             assert_eq!(answer.status(), status, "{path}");
             let policy = answer.headers()["ratelimit-policy"].to_str().unwrap();
