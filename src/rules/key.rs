@@ -93,11 +93,6 @@ impl RuleKey {
         self.cost
     }
 
-    /// The names of the limits that the request is charged to, in the order of the file.
-    pub fn limit_names(&self) -> impl Iterator<Item = &str> {
-        self.keys_by_limit().map(|(name, _)| name)
-    }
-
     /// The names of the limits that the request is charged to, each with the key that it is charged
     /// under; in the order of the file.
     ///

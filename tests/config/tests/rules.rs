@@ -487,7 +487,10 @@ async fn over_one_of_two_stores_rules_are_the_same() {
     let smaller = FixedWindow::new("1/day".parse().unwrap()).named("smaller");
     let layer = layer
         .on_store_error(RateLimiter::new(smaller, LocalStore::new()))
-        .enforce(|_: &Request, key: Option<&RuleKey>| key.unwrap().limit_names().eq(["r"]));
+        .enforce(|_: &Request, key: Option<&RuleKey>| {
+            let keys = key.unwrap().keys_by_limit();
+            keys.map(|(limit, _)| limit).eq(["r"])
+        });
     let service = layer.layer(service_fn(answer));
     for status in [200, 200, 429] {
         let response = service.clone().oneshot(request("GET", "/")).await.unwrap();
