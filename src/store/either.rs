@@ -72,19 +72,24 @@ impl<L: Future, R: Future<Output = L::Output>> Future for EitherAnswer<L, R> {
     }
 }
 
-#[inline]
-fn left<T, L, R>(answer: Answer<T, L>) -> Answer<T, EitherAnswer<L, R>> {
-    match answer {
-        Answer::Now(answer) => Answer::Now(answer),
-        Answer::Later(answer) => Answer::Later(EitherAnswer::Left { answer }),
-    }
-}
-
-#[inline]
-fn right<T, L, R>(answer: Answer<T, R>) -> Answer<T, EitherAnswer<L, R>> {
-    match answer {
-        Answer::Now(answer) => Answer::Now(answer),
-        Answer::Later(answer) => Answer::Later(EitherAnswer::Right { answer }),
+impl<L, R> EitherStore<L, R> {
+    /// Asks the store that it is.
+    #[inline(always)]
+    fn ask<T, F, G>(
+        &self,
+        left: impl FnOnce(&L) -> Answer<T, F>,
+        right: impl FnOnce(&R) -> Answer<T, G>,
+    ) -> Answer<T, EitherAnswer<F, G>> {
+        match self {
+            Self::Left(store) => match left(store) {
+                Answer::Now(answer) => Answer::Now(answer),
+                Answer::Later(answer) => Answer::Later(EitherAnswer::Left { answer }),
+            },
+            Self::Right(store) => match right(store) {
+                Answer::Now(answer) => Answer::Now(answer),
+                Answer::Later(answer) => Answer::Later(EitherAnswer::Right { answer }),
+            },
+        }
     }
 }
 
@@ -92,30 +97,31 @@ impl<A: Limit, K: Key, L: Store<A, K>, R: Store<A, K>> Store<A, K> for EitherSto
     type Deciding = EitherAnswer<L::Deciding, R::Deciding>;
     type Writing = EitherAnswer<L::Writing, R::Writing>;
 
-    #[inline]
+    // Inlined always, as is what it calls: see `Table::decide_known`.
+    #[inline(always)]
     fn decide<Q: AsKey<K> + ?Sized>(
         &self,
         algorithm: &A,
         key: &Q,
         cost: u32,
     ) -> Answer<Decided<A>, Self::Deciding> {
-        match self {
-            Self::Left(store) => left(store.decide(algorithm, key, cost)),
-            Self::Right(store) => right(store.decide(algorithm, key, cost)),
-        }
+        self.ask(
+            |store| store.decide(algorithm, key, cost),
+            |store| store.decide(algorithm, key, cost),
+        )
     }
 
-    #[inline]
+    #[inline(always)]
     fn decide_whole(
         &self,
         algorithm: &A,
         key: &K,
         cost: u32,
     ) -> Answer<Decided<A>, Self::Deciding> {
-        match self {
-            Self::Left(store) => left(store.decide_whole(algorithm, key, cost)),
-            Self::Right(store) => right(store.decide_whole(algorithm, key, cost)),
-        }
+        self.ask(
+            |store| store.decide_whole(algorithm, key, cost),
+            |store| store.decide_whole(algorithm, key, cost),
+        )
     }
 
     #[inline]
@@ -125,10 +131,10 @@ impl<A: Limit, K: Key, L: Store<A, K>, R: Store<A, K>> Store<A, K> for EitherSto
         key: &Q,
         cost: u32,
     ) -> Answer<Decided<A>, Self::Deciding> {
-        match self {
-            Self::Left(store) => left(store.peek(algorithm, key, cost)),
-            Self::Right(store) => right(store.peek(algorithm, key, cost)),
-        }
+        self.ask(
+            |store| store.peek(algorithm, key, cost),
+            |store| store.peek(algorithm, key, cost),
+        )
     }
 
     fn refund<Q: AsKey<K> + ?Sized>(
@@ -137,10 +143,10 @@ impl<A: Limit, K: Key, L: Store<A, K>, R: Store<A, K>> Store<A, K> for EitherSto
         key: &Q,
         cost: u32,
     ) -> Answer<Written, Self::Writing> {
-        match self {
-            Self::Left(store) => left(store.refund(algorithm, key, cost)),
-            Self::Right(store) => right(store.refund(algorithm, key, cost)),
-        }
+        self.ask(
+            |store| store.refund(algorithm, key, cost),
+            |store| store.refund(algorithm, key, cost),
+        )
     }
 
     fn debit<Q: AsKey<K> + ?Sized>(
@@ -149,10 +155,10 @@ impl<A: Limit, K: Key, L: Store<A, K>, R: Store<A, K>> Store<A, K> for EitherSto
         key: &Q,
         units: u32,
     ) -> Answer<Written, Self::Writing> {
-        match self {
-            Self::Left(store) => left(store.debit(algorithm, key, units)),
-            Self::Right(store) => right(store.debit(algorithm, key, units)),
-        }
+        self.ask(
+            |store| store.debit(algorithm, key, units),
+            |store| store.debit(algorithm, key, units),
+        )
     }
 
     fn settle<Q: AsKey<K> + ?Sized>(
@@ -162,10 +168,10 @@ impl<A: Limit, K: Key, L: Store<A, K>, R: Store<A, K>> Store<A, K> for EitherSto
         admission: &A::Snapshot,
         held_and_spent: (u32, u32),
     ) -> Answer<Written, Self::Writing> {
-        match self {
-            Self::Left(store) => left(store.settle(algorithm, key, admission, held_and_spent)),
-            Self::Right(store) => right(store.settle(algorithm, key, admission, held_and_spent)),
-        }
+        self.ask(
+            |store| store.settle(algorithm, key, admission, held_and_spent),
+            |store| store.settle(algorithm, key, admission, held_and_spent),
+        )
     }
 
     fn end<Q: AsKey<K> + ?Sized>(
@@ -174,10 +180,10 @@ impl<A: Limit, K: Key, L: Store<A, K>, R: Store<A, K>> Store<A, K> for EitherSto
         key: &Q,
         admission: &A::Snapshot,
     ) -> Answer<Written, Self::Writing> {
-        match self {
-            Self::Left(store) => left(store.end(algorithm, key, admission)),
-            Self::Right(store) => right(store.end(algorithm, key, admission)),
-        }
+        self.ask(
+            |store| store.end(algorithm, key, admission),
+            |store| store.end(algorithm, key, admission),
+        )
     }
 
     fn reset<Q: AsKey<K> + ?Sized>(
@@ -185,10 +191,10 @@ impl<A: Limit, K: Key, L: Store<A, K>, R: Store<A, K>> Store<A, K> for EitherSto
         algorithm: &A,
         key: &Q,
     ) -> Answer<Written, Self::Writing> {
-        match self {
-            Self::Left(store) => left(store.reset(algorithm, key)),
-            Self::Right(store) => right(store.reset(algorithm, key)),
-        }
+        self.ask(
+            |store| store.reset(algorithm, key),
+            |store| store.reset(algorithm, key),
+        )
     }
 
     #[inline]
