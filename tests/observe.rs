@@ -18,13 +18,13 @@ use tollgate::{
     algorithm::{FixedWindow, Gcra, InFlight, LeakyBucket, Shadow, TokenBucket},
     choice::by_request,
     key::{Global, Header, from_fn},
-    observe::{Event, Observe, Outcome},
+    observe::{Event, Outcome},
     response::AsError,
     store::LocalStore,
 };
 use tower::{BoxError, Layer, Service, ServiceExt, service_fn};
 
-use seen::Seen;
+use seen::{Seen, Times};
 use support::{Broken, Echo, Remote, by_hand};
 
 fn daily(units: u64) -> FixedWindow {
@@ -392,20 +392,6 @@ async fn an_observer_may_use_the_store_that_has_just_decided() {
     }
 }
 
-/// Sees how long the store took.
-#[derive(Clone, Default)]
-struct Times(Arc<Mutex<Vec<Option<Duration>>>>);
-
-impl<K> Observe<K> for Times {
-    fn observe(&self, event: &Event<'_, K>) {
-        self.0.lock().unwrap().push(event.store_time());
-    }
-
-    fn times_store(&self) -> bool {
-        true
-    }
-}
-
 #[tokio::test]
 async fn the_time_of_the_store_is_told_to_whoever_asks_and_of_what_was_asked() {
     let times = Times::default();
@@ -421,7 +407,7 @@ async fn the_time_of_the_store_is_told_to_whoever_asks_and_of_what_was_asked() {
     for number in [1, 2, 9] {
         let _: Result<u32, BoxError> = service.ready().await.unwrap().call(number).await;
     }
-    let times = times.0.lock().unwrap();
+    let times = times.taken();
     assert!(matches!(times[..], [Some(_), Some(_), None]), "{times:?}");
     assert!(times[0] > Some(Duration::ZERO));
     assert_eq!(*count.lock().unwrap(), 2);

@@ -28,7 +28,7 @@ use std::{
 
 use algorithms::every_algorithm;
 use ready::ready;
-use seen::Seen;
+use seen::{Seen, Times};
 use support::{Broken, Remote, by_hand};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_time::{is_due, millis, store, ten_a_second};
@@ -444,20 +444,6 @@ fn nobody_waits_in_line_behind_a_slow_observer() {
     assert!(first.join().unwrap().unwrap().is_admitted());
 }
 
-/// Sees how long the store took.
-#[derive(Clone, Default)]
-struct Times(Arc<Mutex<Vec<Option<Duration>>>>);
-
-impl<K> Observe<K> for Times {
-    fn observe(&self, event: &Event<'_, K>) {
-        self.0.lock().unwrap().push(event.store_time());
-    }
-
-    fn times_store(&self) -> bool {
-        true
-    }
-}
-
 #[tokio::test]
 async fn the_time_of_the_store_is_told_to_whoever_asks_of_each_kind_of_call() {
     let (times, seen) = (Times::default(), Arc::new(AtomicUsize::new(0)));
@@ -474,7 +460,7 @@ async fn the_time_of_the_store_is_told_to_whoever_asks_of_each_kind_of_call() {
     let near = RateLimiter::new(daily(9), by_hand().1).observe(times.clone());
     near.check("bob").now();
     near.check("bob").await.unwrap();
-    let times = times.0.lock().unwrap();
+    let times = times.taken();
     assert_eq!((times.len(), seen.load(Ordering::Relaxed)), (6, 4));
     let are_measured = times.iter().all(|time| *time > Some(Duration::ZERO));
     assert!(are_measured, "{times:?}");

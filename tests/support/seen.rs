@@ -1,4 +1,4 @@
-//! An observer that writes down what it is told.
+//! Observers that write down what they are told.
 
 use std::{
     fmt::Debug,
@@ -55,5 +55,26 @@ impl<K: Debug> Observe<K> for Seen {
         }
         assert_eq!(event.store_time(), None);
         self.0.lock().unwrap().push(line);
+    }
+}
+
+/// Writes down how long the store took.
+#[derive(Clone, Default)]
+pub(crate) struct Times(Arc<Mutex<Vec<Option<Duration>>>>);
+
+impl Times {
+    /// What it took since the last time.
+    pub(crate) fn taken(&self) -> Vec<Option<Duration>> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+impl<K> Observe<K> for Times {
+    fn observe(&self, event: &Event<'_, K>) {
+        self.0.lock().unwrap().push(event.store_time());
+    }
+
+    fn times_store(&self) -> bool {
+        true
     }
 }
