@@ -168,8 +168,13 @@ fn a_request_that_is_dated_far_ahead_is_told_and_moves_no_other() {
     let rules = sample("rules.toml");
     let ended = run_with_input(&[&rules, "-"], &log);
     let text = ended.well();
-    let told = "-: 1 request dated more than a minute ahead of the lines around\n";
+    let told =
+        "-: 1 request dated more than a minute ahead of the lines around: taken at their time\n";
     assert!(text.contains(told), "{text}");
+    assert!(
+        text.contains("\n4 requests from 2026-11-22T13:00:02Z until 2026-11-22T13:00:04Z"),
+        "{text}"
+    );
     // Two of the three are let through, and the third waits from 4 s on.
     assert!(
         text.contains("longest 56 s") && !text.contains("put into order"),

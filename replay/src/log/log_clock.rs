@@ -15,7 +15,17 @@ pub(super) struct LogClock {
     latest_end: Option<u64>,
     /// The ends of the last lines in a row that are dated elsewhere.
     elsewhere: Vec<u64>,
-    ahead: u64,
+}
+
+/// What a line is beside those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dated {
+    /// It agrees with them; those in doubt were wrong.
+    AsOthers,
+    /// It is dated elsewhere, and in doubt.
+    Elsewhere,
+    /// The last of enough in a row that are dated elsewhere: none of them was wrong.
+    Anew,
 }
 
 impl LogClock {
@@ -24,7 +34,6 @@ impl LogClock {
             window_micros,
             latest_end: None,
             elsewhere: Vec::with_capacity(ENOUGH),
-            ahead: 0,
         }
     }
 
@@ -33,29 +42,22 @@ impl LogClock {
         self.latest_end.filter(|_| self.elsewhere.is_empty())
     }
 
-    /// How many lines were dated ahead, and those after them were not.
-    pub(super) fn ahead(&self) -> u64 {
-        self.ahead
-    }
-
     /// A line tells of a request that ended then.
-    pub(super) fn see(&mut self, end: u64) {
+    pub(super) fn see(&mut self, end: u64) -> Dated {
         let latest = *self.latest_end.get_or_insert(end);
         if end.abs_diff(latest) <= self.window_micros {
             self.latest_end = Some(latest.max(end));
-            if !self.elsewhere.is_empty() {
-                let ahead = self.elsewhere.iter().filter(|end| **end > latest);
-                self.ahead += ahead.count() as u64;
-                self.elsewhere.clear();
-            }
-            return;
+            self.elsewhere.clear();
+            return Dated::AsOthers;
         }
         self.elsewhere.push(end);
-        if self.elsewhere.len() == ENOUGH {
-            self.elsewhere.sort_unstable();
-            self.latest_end = Some(self.elsewhere[ENOUGH / 2]);
-            self.elsewhere.clear();
+        if self.elsewhere.len() < ENOUGH {
+            return Dated::Elsewhere;
         }
+        self.elsewhere.sort_unstable();
+        self.latest_end = Some(self.elsewhere[ENOUGH / 2]);
+        self.elsewhere.clear();
+        Dated::Anew
     }
 }
 
@@ -68,7 +70,9 @@ mod tests {
     /// A clock with a window of a minute that has seen these; in seconds.
     fn clock(ends: impl IntoIterator<Item = u64>) -> LogClock {
         let mut clock = LogClock::new(60);
-        ends.into_iter().for_each(|end| clock.see(end));
+        for end in ends {
+            clock.see(end);
+        }
         clock
     }
 
@@ -79,13 +83,14 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_dated_elsewhere_moves_it_nowhere_and_is_counted_if_it_is_ahead() {
-        let ahead = clock([100, 100_000]);
-        assert_eq!((ahead.now(), ahead.ahead()), (None, 0));
-        let ahead = clock([100, 100_000, 101]);
-        assert_eq!((ahead.now(), ahead.ahead()), (Some(101), 1));
-        let behind = clock([100, 0, 101]);
-        assert_eq!((behind.now(), behind.ahead()), (Some(101), 0));
+    fn a_line_that_is_dated_elsewhere_moves_it_nowhere() {
+        for elsewhere in [0, 100_000] {
+            let mut clock = clock([100]);
+            assert_eq!(clock.see(elsewhere), Dated::Elsewhere);
+            assert_eq!(clock.now(), None);
+            assert_eq!(clock.see(101), Dated::AsOthers);
+            assert_eq!(clock.now(), Some(101));
+        }
     }
 
     #[test]
@@ -95,7 +100,7 @@ mod tests {
         // The middle of those; then the latest of all.
         assert_eq!(after(64).now(), Some(NIGHT + 32));
         assert_eq!(after(65).now(), Some(NIGHT + 64));
-        assert_eq!(after(65).ahead(), 0);
+        assert_eq!(after(63).see(NIGHT), Dated::Anew);
     }
 
     #[test]

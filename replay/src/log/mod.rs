@@ -8,7 +8,8 @@
 //!
 //! A log is written when a request ends, so the longest requests come last. [`Reader`] takes the
 //! duration off where the log tells it, and sorts within a window of bounded time and bounded
-//! memory. A line that tells of no request is counted and never fatal.
+//! memory. A line that tells of no request is counted and never fatal. One that is dated far ahead
+//! of the lines around it is taken at their time, and counted.
 
 mod combined;
 mod debug_headers;

@@ -130,8 +130,8 @@ impl<R: BufRead> Reader<R> {
         self.window.out_of_order()
     }
 
-    /// How many requests are dated further ahead of the lines around them than the window is long:
-    /// they stand at that time, and move no other.
+    /// How many requests were dated further ahead of the lines around them than the window is long:
+    /// they are taken to have ended when those did.
     pub fn ahead(&self) -> u64 {
         self.window.ahead()
     }
@@ -180,7 +180,7 @@ impl<R: BufRead> Iterator for Reader<R> {
                 }
             }
         }
-        self.window.pop().map(Ok)
+        self.window.pop_last().map(Ok)
     }
 }
 

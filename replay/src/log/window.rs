@@ -3,9 +3,10 @@
 use std::{
     cmp::{Ordering, Reverse},
     collections::{BTreeMap, BinaryHeap},
+    mem,
 };
 
-use super::log_clock::LogClock;
+use super::log_clock::{Dated, LogClock};
 use crate::logged::Logged;
 
 /// A span of time of about a second, as a number of bits: requests are sorted by it, and those of
@@ -31,6 +32,9 @@ pub(super) struct Window {
     held_bytes: usize,
     came: u64,
     clock: LogClock,
+    /// Those of which the clock does not know yet whether they are dated wrongly.
+    in_doubt: Vec<(Box<Logged>, usize)>,
+    ahead: u64,
     last_given: u64,
     out_of_order: u64,
 }
@@ -58,6 +62,8 @@ impl Window {
             held_bytes: 0,
             came: 0,
             clock: LogClock::new(window_micros),
+            in_doubt: Vec::new(),
+            ahead: 0,
             last_given: 0,
             out_of_order: 0,
         }
@@ -68,16 +74,46 @@ impl Window {
         self.out_of_order
     }
 
-    /// How many requests are dated further ahead of the lines around them than the window is long.
+    /// How many requests were dated further ahead of those around them than the window is long.
     pub(super) fn ahead(&self) -> u64 {
-        self.clock.ahead()
+        self.ahead
     }
 
     /// Takes a request whose line has this many bytes.
-    pub(super) fn push(&mut self, mut logged: Box<Logged>, bytes: usize) {
+    ///
+    /// One that is dated far ahead of those around it is taken to have ended when they did: its
+    /// place in the log tells more than its time.
+    pub(super) fn push(&mut self, logged: Box<Logged>, bytes: usize) {
+        match self.clock.see(end(&logged)) {
+            Dated::AsOthers if self.in_doubt.is_empty() => self.hold(logged, bytes),
+            Dated::AsOthers => {
+                let now = self.clock.now();
+                for (mut wrong, bytes) in mem::take(&mut self.in_doubt) {
+                    if let Some(now) = now.filter(|now| end(&wrong) > *now) {
+                        let took = wrong.took_micros.unwrap_or(0);
+                        wrong.started_micros = now.saturating_sub(took).max(self.last_given);
+                        self.ahead += 1;
+                    }
+                    self.hold(wrong, bytes);
+                }
+                self.hold(logged, bytes);
+            }
+            Dated::Elsewhere => self.in_doubt.push((logged, bytes)),
+            Dated::Anew => {
+                self.in_doubt.push((logged, bytes));
+                self.hold_those_in_doubt();
+            }
+        }
+    }
+
+    fn hold_those_in_doubt(&mut self) {
+        for (logged, bytes) in mem::take(&mut self.in_doubt) {
+            self.hold(logged, bytes);
+        }
+    }
+
+    fn hold(&mut self, mut logged: Box<Logged>, bytes: usize) {
         let started = &mut logged.started_micros;
-        let took = logged.took_micros.unwrap_or(0);
-        self.clock.see(started.saturating_add(took));
         if *started < self.last_given {
             *started = self.last_given;
             self.out_of_order += 1;
@@ -111,8 +147,14 @@ impl Window {
         if is_due || is_full { self.pop() } else { None }
     }
 
-    /// The earliest request.
-    pub(super) fn pop(&mut self) -> Option<Box<Logged>> {
+    /// The earliest request of all, once the log has ended.
+    pub(super) fn pop_last(&mut self) -> Option<Box<Logged>> {
+        self.hold_those_in_doubt();
+        self.pop()
+    }
+
+    /// The earliest request that is held.
+    fn pop(&mut self) -> Option<Box<Logged>> {
         let place = self.earliest()?.place;
         let held = match self.sorted.pop_if(|first| first.place == place) {
             Some(held) => held,
@@ -134,6 +176,11 @@ impl Window {
         let newcomer = self.newcomers.peek().map(|Reverse(held)| held);
         self.sorted.last().into_iter().chain(newcomer).min()
     }
+}
+
+fn end(request: &Logged) -> u64 {
+    let took = request.took_micros.unwrap_or(0);
+    request.started_micros.saturating_add(took)
 }
 
 impl Held {

@@ -139,7 +139,7 @@ impl Report {
                 writeln!(
                     page,
                     "<p>{} of <code>{name}</code> dated more than a minute ahead of the lines \
-                     around.</p>",
+                     around: taken at their time.</p>",
                     counted(log.ahead, "request")
                 )?;
             }

@@ -64,8 +64,8 @@ pub struct Log {
     /// How many requests came too late to be put into their order: they were decided about at the
     /// instant of the one before.
     pub out_of_order: u64,
-    /// How many requests are dated more than a minute ahead of the lines around them: they were
-    /// decided about at that time, after all others.
+    /// How many requests were dated more than a minute ahead of the lines around them: they were
+    /// decided about at the time of those.
     pub ahead: u64,
 }
 

@@ -72,7 +72,8 @@ impl Report {
                 let requests = counted(log.ahead, "request");
                 writeln!(
                     f,
-                    "{name}: {requests} dated more than a minute ahead of the lines around"
+                    "{name}: {requests} dated more than a minute ahead of the lines around: taken \
+                     at their time"
                 )?;
             }
         }
