@@ -34,19 +34,27 @@ async fn main() -> Result<(), Box<dyn Error>> {
     });
 
     let start = Instant::now();
+    // How many jobs each worker has done.
+    let done = Arc::new(Mutex::new([0; 12]));
     let mut workers = JoinSet::new();
     for worker in 0..12 {
-        let limiter = limiter.clone();
+        let (limiter, done) = (limiter.clone(), Arc::clone(&done));
         workers.spawn(async move {
             let tenant = ["ann", "bob", "cid"][worker % 3];
             for _ in 0..5 {
                 limiter.until_ready(tenant, 1).await?;
+                done.lock().unwrap()[worker] += 1;
             }
-            Ok::<_, tollgate::StoreError>(())
+            // The least that one of the same tenant's has done by now.
+            let done = *done.lock().unwrap();
+            let least = done.into_iter().skip(worker % 3).step_by(3).min();
+            Ok::<_, tollgate::StoreError>(least)
         });
     }
+    // They take turns: where one has done all five, no other is far behind.
     while let Some(worker) = workers.join_next().await {
-        worker??;
+        let least = worker??;
+        assert!(least >= Some(3), "{least:?} of 5");
     }
     let longest = std::mem::take(&mut *longest.lock().unwrap());
     for (tenant, waited) in &longest {

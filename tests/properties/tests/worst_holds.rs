@@ -43,11 +43,15 @@ struct Search {
     largest_cost: u32,
     /// How much more than it holds a request may spend.
     beyond: u32,
+    /// Whether the key is reset in between.
+    resets: bool,
 }
 
 #[derive(Debug, Clone)]
 struct Receipt<S> {
     admission: S,
+    /// The number of the plan that holds.
+    plan: usize,
     cost: u32,
     /// Whether it still holds units; otherwise its time is up.
     is_open: bool,
@@ -56,12 +60,13 @@ struct Receipt<S> {
 
 impl<S: Debug> Receipt<S> {
     /// Of an admission it matters by which generations it is known.
-    fn key(&self) -> (Vec<String>, u32, bool, bool) {
+    fn key(&self) -> (Vec<String>, usize, u32, bool, bool) {
         let text = format!("{:?}", self.admission);
         let starts = text.split("generation_start_micros: ").skip(1);
         let number = |it: &str| it.chars().take_while(char::is_ascii_digit).collect();
         (
             starts.map(number).collect(),
+            self.plan,
             self.cost,
             self.is_open,
             self.was_counted,
@@ -94,30 +99,38 @@ impl<A: Algorithm<State: Debug, Snapshot: Debug>> Node<A> {
         self
     }
 
-    fn hold(&self, rule: &A, cost: u32, now: u64, counts: bool) -> Option<Self> {
+    fn hold(
+        &self,
+        plans: &[A],
+        (plan, cost): (usize, u32),
+        now: u64,
+        counts: bool,
+    ) -> Option<Self> {
         let mut next = self.clone();
-        let (admitted, admission) = rule.step(&mut next.state, cost, at(now));
-        next.counted += if counts { i64::from(cost) } else { 0 };
-        let (is_open, was_counted) = (true, counts);
+        let (admitted, admission) = plans[plan].step(&mut next.state, cost, at(now));
+        let was_counted = counts && plan == COUNTED;
+        next.counted += if was_counted { i64::from(cost) } else { 0 };
         next.receipts.push(Receipt {
             admission,
+            plan,
             cost,
-            is_open,
+            is_open: true,
             was_counted,
         });
-        admitted.then(|| next.note(|| format!("hold {cost} at {now}")))
+        admitted.then(|| next.note(|| format!("plan {plan} holds {cost} at {now}")))
     }
 
     fn settle(
         &self,
-        rule: &A,
+        plans: &[A],
         (index, spent): (usize, u32),
         by: By,
         (now, counts): (u64, bool),
     ) -> Self {
         let mut next = self.clone();
         let receipt = next.receipts.remove(index);
-        let cost = receipt.cost;
+        let (plan, cost) = (receipt.plan, receipt.cost);
+        let (rule, counts) = (&plans[plan], counts && plan == COUNTED);
         rule.mend(&mut next.state, at(now));
         rule.settle(&mut next.state, &receipt.admission, (cost, spent), at(now));
         let covered = if receipt.is_open { spent.min(cost) } else { 0 };
@@ -132,21 +145,29 @@ impl<A: Algorithm<State: Debug, Snapshot: Debug>> Node<A> {
             next.counted -= i64::from(cost - covered);
         }
         let late = if receipt.is_open { "" } else { ", late" };
-        next.note(|| format!("{spent} of {cost} at {now}{late}"))
+        next.note(|| format!("plan {plan}: {spent} of {cost} at {now}{late}"))
     }
 
     /// What nobody has settled is spent when its time is up; of that one receipt is kept.
-    fn end_generations(&mut self, rule: &A, now: u64, counts: bool) {
+    fn end_generations(&mut self, plans: &[A], now: u64, counts: bool) {
+        let rule = &plans[COUNTED];
         let mut mended = self.state.clone();
         rule.mend(&mut mended, at(now));
         for receipt in &mut self.receipts {
             if receipt.is_open && !rule.holds(&mended, &receipt.admission) {
                 receipt.is_open = false;
-                if counts {
+                if counts && receipt.plan == COUNTED {
                     self.counted += i64::from(receipt.cost);
                 }
             }
         }
+        self.keep_one_that_is_gone();
+        if plans.iter().all(|plan| plan.is_fresh(&self.state, at(now))) {
+            self.state = rule.fresh(at(now));
+        }
+    }
+
+    fn keep_one_that_is_gone(&mut self) {
         let gone = self.receipts.iter().filter(|it| !it.is_open).count();
         let mut too_many = gone.saturating_sub(1);
         self.receipts.retain(|it| {
@@ -154,9 +175,19 @@ impl<A: Algorithm<State: Debug, Snapshot: Debug>> Node<A> {
             too_many -= usize::from(!keep);
             keep
         });
-        if rule.is_fresh(&self.state, at(now)) {
-            self.state = rule.fresh(at(now));
+    }
+
+    /// A key that is reset is as one that was never seen: the bound begins anew, and what is held
+    /// is gone.
+    fn reset(&self, rule: &A, now: u64) -> Self {
+        let mut next = self.clone();
+        next.state = rule.fresh(at(now));
+        (next.counted, next.beyond) = (0, 0);
+        for receipt in &mut next.receipts {
+            (receipt.is_open, receipt.was_counted) = (false, false);
         }
+        next.keep_one_that_is_gone();
+        next.note(|| format!("reset at {now}"))
     }
 
     /// What the bounds count; of equals, more with more beyond it.
@@ -165,17 +196,20 @@ impl<A: Algorithm<State: Debug, Snapshot: Debug>> Node<A> {
     }
 }
 
+/// The number of the plan whose units are counted.
+const COUNTED: usize = 0;
+
 /// States, each by its key.
 type Layer<A> = HashMap<String, Node<A>>;
 
-/// The most that the bound counts in any span, and how it comes about.
-fn worst<A>(rule: &A, search: Search) -> (i64, Vec<String>)
+/// The most that the bound of the first of these plans counts in any span, and how it comes about.
+fn worst<A>(plans: &[A], search: Search) -> (i64, Vec<String>)
 where
     A: Algorithm<State: Debug, Snapshot: Debug>,
 {
     let mut worst = (0, Vec::new());
     let begin = Node {
-        state: rule.fresh(at(0)),
+        state: plans[COUNTED].fresh(at(0)),
         receipts: Vec::new(),
         counted: 0,
         beyond: 0,
@@ -185,20 +219,20 @@ where
     for from in 0..=search.before {
         let mut layer = before.clone();
         for now in from..from + search.span {
-            layer = tick(rule, search, layer, now, true);
+            layer = tick(plans, search, layer, now, true);
         }
         let most = layer.into_values().max_by_key(Node::rank);
         let most = most.expect("a state");
         if most.rank().0 > worst.0 {
             worst = (most.rank().0, most.history);
         }
-        before = tick(rule, search, before, from, false);
+        before = tick(plans, search, before, from, false);
     }
     worst
 }
 
 /// All states at the end of this microsecond, each with the most that was counted on any way to it.
-fn tick<A>(rule: &A, search: Search, before: Layer<A>, now: u64, counts: bool) -> Layer<A>
+fn tick<A>(plans: &[A], search: Search, before: Layer<A>, now: u64, counts: bool) -> Layer<A>
 where
     A: Algorithm<State: Debug, Snapshot: Debug>,
 {
@@ -206,7 +240,12 @@ where
     let mut layer: Layer<A> = HashMap::new();
     let mut open: Vec<Node<A>> = before.into_values().collect();
     for node in &mut open {
-        node.end_generations(rule, now, counts_of(By::Settlement));
+        node.end_generations(plans, now, counts_of(By::Settlement));
+    }
+    if search.resets {
+        let held = open.iter().filter(|node| !node.receipts.is_empty());
+        let reset: Vec<_> = held.map(|node| node.reset(&plans[COUNTED], now)).collect();
+        open.extend(reset);
     }
     while let Some(mut node) = open.pop() {
         let key = node.key();
@@ -216,15 +255,17 @@ where
         {
             continue;
         }
-        for cost in 1..=search.largest_cost {
-            open.extend(node.hold(rule, cost, now, counts_of(By::Admission)));
+        for plan in 0..plans.len() {
+            for cost in 1..=search.largest_cost {
+                open.extend(node.hold(plans, (plan, cost), now, counts_of(By::Admission)));
+            }
         }
         for (index, receipt) in node.receipts.iter().enumerate() {
             if index > 0 && node.receipts[index - 1].key() == receipt.key() {
                 continue;
             }
             for spent in 0..=receipt.cost + search.beyond {
-                open.push(node.settle(rule, (index, spent), search.by, (now, counts)));
+                open.push(node.settle(plans, (index, spent), search.by, (now, counts)));
             }
         }
         layer.insert(key, node);
@@ -249,8 +290,23 @@ struct Cases {
 
 impl Cases {
     #[track_caller]
-    fn stays_within<A>(&mut self, what: &str, rule: &A, (period, at_most): (u64, u64), bound: i128)
+    fn stays_within<A>(&mut self, what: &str, rule: &A, times: (u64, u64), bound: i128)
     where
+        A: Algorithm<State: Debug, Snapshot: Debug>,
+    {
+        self.stays_within_in_turn(what, std::slice::from_ref(rule), false, times, bound);
+    }
+
+    /// The first of these plans, while others are asked in turn, and the key may be reset.
+    #[track_caller]
+    fn stays_within_in_turn<A>(
+        &mut self,
+        what: &str,
+        plans: &[A],
+        resets: bool,
+        (period, at_most): (u64, u64),
+        bound: i128,
+    ) where
         A: Algorithm<State: Debug, Snapshot: Debug>,
     {
         let both = [By::Settlement, By::Admission];
@@ -259,10 +315,12 @@ impl Cases {
                 by,
                 span: period,
                 before: 2 * at_most + period,
-                largest_cost: 2,
+                // Of several plans there are too many states with more.
+                largest_cost: if plans.len() > 1 { 1 } else { 2 },
                 beyond,
+                resets,
             };
-            let (most, history) = worst(rule, search);
+            let (most, history) = worst(plans, search);
             assert!(
                 i128::from(most) <= bound,
                 "{what}, period {period}, held for {at_most}, {search:?}: {most} and not {bound}: {history:?}"
@@ -279,6 +337,47 @@ impl Cases {
     {
         let rule = Settled::new(rule).held_at_most(micros(at_most));
         self.stays_within(what, &rule, (period, at_most), bound);
+    }
+
+    /// Every rule with the numbers of these plans, each `(n, period)`: the first one's bound.
+    fn of_every_rule(&mut self, plans: &[(u64, u64)], resets: bool, at_most: u64) {
+        fn of<A: Additive>(
+            rule: impl Fn(Quota) -> A,
+            plans: &[(u64, u64)],
+            at_most: u64,
+        ) -> Vec<Settled<A>> {
+            let plan = |(n, period): &(u64, u64)| {
+                let rule = rule(Quota::new(*n, micros(*period)));
+                Settled::new(rule).held_at_most(micros(at_most))
+            };
+            plans.iter().map(plan).collect()
+        }
+        let (n, period) = plans[COUNTED];
+        let times = (period, at_most);
+        let [n, span] = [n, period].map(i128::from);
+        let rules = of(FixedWindow::new, plans, at_most);
+        let bound = formulas::fixed_window(n, span);
+        self.stays_within_in_turn("fixed window", &rules, resets, times, bound);
+        let from_first = |quota| FixedWindow::new(quota).from_first_request();
+        let rules = of(from_first, plans, at_most);
+        let bound = match plans.len() {
+            1 => formulas::window_from_first_request(n, span),
+            // What another plan charges may open the window of a plan that holds all of it.
+            _ => formulas::fixed_window(n, span),
+        };
+        self.stays_within_in_turn("window from first", &rules, resets, times, bound);
+        let rules = of(SlidingWindow::new, plans, at_most);
+        let bound = formulas::sliding_window(n, span);
+        self.stays_within_in_turn("sliding window", &rules, resets, times, bound);
+        let rules = of(SlidingLog::new, plans, at_most);
+        let bound = formulas::sliding_log(n);
+        self.stays_within_in_turn("sliding log", &rules, resets, times, bound);
+        let strict = |quota| SlidingBuckets::new(quota, micros(1)).strict();
+        let rules = of(strict, plans, at_most);
+        self.stays_within_in_turn("strict buckets", &rules, resets, times, bound);
+        let rules = of(TokenBucket::new, plans, at_most);
+        let bound = formulas::debt_bucket(n, n, span, 1);
+        self.stays_within_in_turn("token bucket", &rules, resets, times, bound);
     }
 
     #[track_caller]
@@ -377,6 +476,27 @@ fn tuples_with_holds_let_through_no_more_than_their_tightest_member() {
     }
     assert!(
         cases.reached * 4 > cases.all * 3,
+        "{} of {}",
+        cases.reached,
+        cases.all
+    );
+}
+
+#[test]
+fn a_key_that_is_reset_while_units_are_held_lets_through_no_more_from_then_on() {
+    let mut cases = Cases::default();
+    for (n, period, at_most) in &NUMBERS[..3] {
+        cases.of_every_rule(&[(*n, *period)], true, *at_most);
+    }
+    cases.are_all_reached();
+}
+
+#[test]
+fn plans_that_hold_in_turn_each_let_through_what_they_would_alone() {
+    let mut cases = Cases::default();
+    cases.of_every_rule(&[(1, 2), (2, 1)], false, 1);
+    assert!(
+        cases.reached * 2 > cases.all,
         "{} of {}",
         cases.reached,
         cases.all
