@@ -6,7 +6,7 @@ mod support;
 #[path = "support/tokio_time.rs"]
 mod tokio_time;
 
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, sync::Barrier, thread, time::Duration};
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tollgate::{
@@ -335,6 +335,72 @@ async fn policies_that_are_made_up_from_requests_share_one_label() {
     ] {
         assert!(samples.iter().any(|sample| sample == line), "{line}");
     }
+}
+
+#[test]
+fn a_crowd_is_counted_whole_and_has_no_more_labels_than_one_caller() {
+    // Those who meet where a policy gets its counters do so by chance.
+    for _ in 0..20 {
+        count_a_crowd();
+    }
+}
+
+/// Eight threads check each of 300 plans once, each thread in an order of its own.
+fn count_a_crowd() {
+    const THREADS: u64 = 8;
+    const PLANS: u64 = 300;
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let handle = recorder.handle();
+    let counts = metrics::with_local_recorder(&recorder, || Metrics::new("crowd"));
+    let (store, start) = (LocalStore::new(), Barrier::new(THREADS as usize));
+    let check_each = |thread: u64| {
+        start.wait();
+        for number in 0..PLANS {
+            let name = format!("plan-{}", (number + 37 * thread) % PLANS);
+            let plan = FixedWindow::new(Quota::per_day(1)).named(name);
+            let limiter = RateLimiter::new(plan, store.clone()).observe(counts.clone());
+            limiter.check(&7_u32).now();
+        }
+    };
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (check_each, recorder) = (&check_each, &recorder);
+            scope.spawn(move || metrics::with_local_recorder(recorder, || check_each(thread)));
+        }
+    });
+    assert_eq!(
+        samples(&handle, "tollgate_requests"),
+        [
+            format!(r#"{{limit="crowd",outcome="admitted"}} {PLANS}"#),
+            format!(
+                r#"{{limit="crowd",outcome="refused"}} {}"#,
+                (THREADS - 1) * PLANS
+            ),
+        ]
+    );
+    let samples = samples(&handle, "tollgate_policy_requests");
+    let count = |outcome: &str| {
+        let outcome = format!(r#"outcome="{outcome}""#);
+        let of_outcome = samples.iter().filter(|sample| sample.contains(&outcome));
+        let numbers = of_outcome.map(|sample| sample.rsplit(' ').next().unwrap().parse::<u64>());
+        let numbers: Vec<_> = numbers.map(Result::unwrap).collect();
+        (numbers.len(), numbers.iter().sum::<u64>())
+    };
+    // Each that has counters of its own is counted by its name.
+    for sample in samples.iter().filter(|sample| !sample.contains("_OTHER")) {
+        let expected = if sample.contains("admitted") {
+            " 1"
+        } else {
+            " 7"
+        };
+        assert!(sample.ends_with(expected), "{sample}");
+    }
+    assert_eq!(count("admitted"), (101, PLANS), "{samples:?}");
+    assert_eq!(
+        count("refused"),
+        (101, (THREADS - 1) * PLANS),
+        "{samples:?}"
+    );
 }
 
 #[tokio::test]
