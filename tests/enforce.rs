@@ -9,6 +9,7 @@ mod support;
 use std::{
     convert::Infallible,
     future,
+    net::IpAddr,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU32, Ordering},
@@ -24,7 +25,7 @@ use tollgate::{
     Decision, EachOf, Hold, Quota, RateLimitLayer, RateLimiter, StoreErrorKind, Timestamp,
     algorithm::*,
     clock::ManualClock,
-    key::{Global, Header, HeaderKey, percentile},
+    key::{Global, Header, HeaderKey, KeyExtractor, percentile},
     store::{LocalStore, Store},
 };
 use tower::{Layer, Service, ServiceExt};
@@ -172,6 +173,29 @@ fn a_share_of_the_callers_is_enforced_and_a_larger_share_has_them_too() {
     assert!((25..80).contains(&few.len()), "{few:?}");
     assert!((150..250).contains(&more.len()), "{more:?}");
     assert!(few.iter().all(|account| more.contains(account)));
+}
+
+/// The numbers are those of every process: no hash is seeded, and no address of one counts.
+#[test]
+fn the_same_callers_are_chosen_whatever_their_keys_are_made_of() {
+    let header = |value: &str| {
+        let request = Request::builder().header("x-account", value);
+        let key = Header::new("x-account").extract(&request.body(()).unwrap());
+        key.unwrap().unwrap()
+    };
+    let long = "x".repeat(1_000);
+    let address: IpAddr = [192, 0, 2, 1].into();
+    let stand = [
+        percentile(&header("bob")),
+        percentile(&header(&long)),
+        percentile(&(address, header("bob"))),
+        percentile(&EachOf((Some(address), Some(header("bob"))))),
+        percentile(&EachOf((Some(address), None::<HeaderKey>))),
+    ];
+    let expected = [7.360_158, 98.381_384, 62.568_622, 51.913_456, 75.984_945];
+    for (at, expected) in stand.into_iter().zip(expected) {
+        assert!((at - expected).abs() < 1e-5_f64, "{stand:?}");
+    }
 }
 
 #[test]
