@@ -160,7 +160,8 @@ impl Answers {
             (200, "small") => &mut self.small,
             (429, "full") => &mut self.refused_by_full,
             (429, "small") => &mut self.refused_by_small,
-            // Whether Redis is set up rightly is not known before its first attempt to connect ends.
+            // Whether Redis is set up rightly is not known before the first attempt to connect has
+            // ended.
             (500, "") if self.is_empty() => return,
             other => panic!("{other:?}"),
         };
