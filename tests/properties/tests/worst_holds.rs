@@ -315,8 +315,7 @@ impl Cases {
                 by,
                 span: period,
                 before: 2 * at_most + period,
-                // Of several plans there are too many states with more.
-                largest_cost: if plans.len() > 1 { 1 } else { 2 },
+                largest_cost: 2,
                 beyond,
                 resets,
             };
@@ -360,11 +359,7 @@ impl Cases {
         self.stays_within_in_turn("fixed window", &rules, resets, times, bound);
         let from_first = |quota| FixedWindow::new(quota).from_first_request();
         let rules = of(from_first, plans, at_most);
-        let bound = match plans.len() {
-            1 => formulas::window_from_first_request(n, span),
-            // What another plan charges may open the window of a plan that holds all of it.
-            _ => formulas::fixed_window(n, span),
-        };
+        let bound = formulas::window_from_first_request(n, span);
         self.stays_within_in_turn("window from first", &rules, resets, times, bound);
         let rules = of(SlidingWindow::new, plans, at_most);
         let bound = formulas::sliding_window(n, span);
@@ -489,18 +484,6 @@ fn a_key_that_is_reset_while_units_are_held_lets_through_no_more_from_then_on() 
         cases.of_every_rule(&[(*n, *period)], true, *at_most);
     }
     cases.are_all_reached();
-}
-
-#[test]
-fn plans_that_hold_in_turn_each_let_through_what_they_would_alone() {
-    let mut cases = Cases::default();
-    cases.of_every_rule(&[(1, 2), (2, 1)], false, 1);
-    assert!(
-        cases.reached * 2 > cases.all,
-        "{} of {}",
-        cases.reached,
-        cases.all
-    );
 }
 
 /// What a local store brings, which is there at once.
