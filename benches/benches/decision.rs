@@ -24,7 +24,7 @@ use tollgate::{
     Decision, Quota, RateLimiter,
     algorithm::*,
     key::Key,
-    store::{Answer, AsKey, LocalStore, Store},
+    store::{Answer, AsKey, EitherStore, LocalStore, Store},
 };
 use tollgate_benches::{
     Names,
@@ -33,7 +33,10 @@ use tollgate_benches::{
 
 #[path = "../../tests/support/algorithms.rs"]
 mod algorithms;
+#[path = "../../tests/support/mod.rs"]
+mod support;
 use algorithms::every_algorithm;
+use support::Remote;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -193,9 +196,10 @@ fn ready<F: Future>(future: F) -> F::Output {
 }
 
 #[inline(always)]
-fn check<A, K, Q>(limiter: &RateLimiter<A, LocalStore<A, K>>, key: &Q) -> Decision
+fn check<A, S, K, Q>(limiter: &RateLimiter<A, S>, key: &Q) -> Decision
 where
     A: Algorithm,
+    S: Store<A, K>,
     K: Key,
     Q: AsKey<K> + ?Sized,
 {
@@ -204,9 +208,10 @@ where
 
 /// Asks for nothing else than governor does.
 #[inline(always)]
-fn asked<A, K, Q>(limiter: &RateLimiter<A, LocalStore<A, K>>, key: &Q) -> bool
+fn asked<A, S, K, Q>(limiter: &RateLimiter<A, S>, key: &Q) -> bool
 where
     A: Algorithm,
+    S: Store<A, K>,
     K: Key,
     Q: AsKey<K> + ?Sized,
 {
@@ -215,9 +220,10 @@ where
 
 /// Keeps the whole `Decision`.
 #[inline(always)]
-fn kept<A, K, Q>(limiter: &RateLimiter<A, LocalStore<A, K>>, key: &Q) -> bool
+fn kept<A, S, K, Q>(limiter: &RateLimiter<A, S>, key: &Q) -> bool
 where
     A: Algorithm,
+    S: Store<A, K>,
     K: Key,
     Q: AsKey<K> + ?Sized,
 {
@@ -226,9 +232,10 @@ where
 
 /// What the layer does for an admitted request without header fields.
 #[inline]
-fn bare<A, K, Q>(store: &LocalStore<A, K>, algorithm: &A, key: &Q) -> bool
+fn bare<A, S, K, Q>(store: &S, algorithm: &A, key: &Q) -> bool
 where
     A: Algorithm,
+    S: Store<A, K>,
     K: Key,
     Q: AsKey<K> + ?Sized,
 {
@@ -296,7 +303,8 @@ fn all_rows(rows: &mut Rows) {
                 let plan = |interval| MinInterval::new(interval).named("plan");
                 let (fast, slow) = (plan(case.interval()), plan(HOUR));
                 let name = "MinInterval, known keys";
-                row::<_, _, IpAddr>(rows, "IpAddr", case, name, keys, &fast, Some(&slow));
+                let policy = (&fast, Some(&slow));
+                row::<_, _, _, IpAddr>(rows, "IpAddr", case, name, keys, policy, LocalStore::new);
             }
         }
     }
@@ -305,9 +313,12 @@ fn all_rows(rows: &mut Rows) {
             let algorithm = TokenBucket::new(case.quota());
             let name = "TokenBucket";
             let keys = number_keys(count);
-            row::<_, _, u64>(rows, "u64", case, name, &keys, &algorithm, None);
+            let policy = (&algorithm, None);
+            row::<_, _, _, u64>(rows, "u64", case, name, &keys, policy, LocalStore::new);
             let keys = text_keys(count);
-            row::<_, _, str>(rows, "&str", case, name, &keys, &algorithm, None);
+            row::<_, _, _, str>(rows, "&str", case, name, &keys, policy, LocalStore::new);
+            let (keys, name) = (ip_keys(count), "TokenBucket, either store");
+            row::<_, _, _, IpAddr>(rows, "IpAddr", case, name, &keys, policy, either_store);
         }
     }
 }
@@ -328,7 +339,8 @@ impl ForEachAlgorithm for AddRow<'_> {
         };
         if self.keys.len() > 1 || name != "MinInterval, keys that leave" {
             let (case, keys) = (self.case, self.keys);
-            row::<_, _, IpAddr>(self.rows, "IpAddr", case, name, keys, algorithm, None);
+            let (rows, policy) = (&mut *self.rows, (algorithm, None));
+            row::<_, _, _, IpAddr>(rows, "IpAddr", case, name, keys, policy, LocalStore::new);
         }
     }
 }
@@ -340,17 +352,23 @@ fn is_asked_for(case: Case, name: &str) -> bool {
     format!("{} {name}", case.keys).starts_with(&only)
 }
 
+/// A store that is one in memory, in a program where it could be another.
+fn either_store<A: Algorithm, K: Key>() -> EitherStore<LocalStore<A, K>, Remote<LocalStore<A, K>>> {
+    black_box(EitherStore::Left(LocalStore::new()))
+}
+
 /// The policy may have slower numbers too.
-fn row<A, K, Q>(
+fn row<A, S, K, Q>(
     rows: &mut Rows,
     kind: &str,
     case: Case,
     name: &'static str,
     keys: &[K],
-    algorithm: &A,
-    slower: Option<&A>,
+    (algorithm, slower): (&A, Option<&A>),
+    new_store: impl Fn() -> S,
 ) where
     A: Algorithm,
+    S: Store<A, K>,
     K: Key + Borrow<Q>,
     Q: AsKey<K> + ?Sized,
 {
@@ -361,7 +379,7 @@ fn row<A, K, Q>(
     let measure = |turns: Turns| {
         let governor = case.governor();
         let store = || {
-            let store = LocalStore::new();
+            let store = new_store();
             for numbers in [Some(algorithm), slower].into_iter().flatten() {
                 bare(&store, numbers, borrow(&keys[0]));
             }

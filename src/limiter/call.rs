@@ -58,13 +58,6 @@ pin_project! {
     }
 }
 
-/// Tells the compiler to favour answers that are there at once: over an
-/// [`EitherStore`](crate::store::EitherStore) a check takes 259 instructions, and 261 without it
-/// (bench `instructions_of_each`).
-#[cold]
-#[inline(never)]
-fn is_awaited() {}
-
 const POLLED_AGAIN: &str = "polled after it was ready";
 
 impl<'a, Op, C, S, K, Q, W> Call<'a, Op, C, S, K, Q, W>
@@ -250,7 +243,6 @@ where
                     choice,
                     stopwatch,
                 } => {
-                    is_awaited();
                     let answered = ready!(answer.poll(cx));
                     let caller = Caller {
                         limiter: *this.limiter,
