@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, header::Entry};
 
 use super::{
     draft_11,
@@ -33,23 +33,30 @@ impl FieldWriter {
         }
     }
 
-    pub(super) fn is_off(&self) -> bool {
-        self.dialect == Fields::Off
+    pub(super) fn dialect(&self) -> Fields {
+        self.dialect
     }
 
     /// Adds the fields to those of a response, if there is room for them all; [`Fields::Draft11`]
-    /// never takes one away.
+    /// never takes one away, and adds no line that is there already.
     pub(super) fn add(&self, decision: &Decision, headers: &mut HeaderMap) {
         if headers.try_reserve(self.dialect.max_fields()).is_err() {
             return;
         }
         match self.dialect {
             Fields::Draft11 => {
-                if let Ok(true) = headers.try_append(POLICY, self.policy_line(decision)) {
-                    warn_of_equal_names(decision, headers);
-                }
                 // A list cannot be empty: a refusal has a policy that refuses.
-                let _ = headers.try_append(RATE_LIMIT, draft_11::rates(decision));
+                let (policies, rates) = (self.policy_line(decision), draft_11::rates(decision));
+                match headers.try_entry(POLICY) {
+                    Ok(Entry::Vacant(entry)) => {
+                        let _ = entry.try_insert(policies);
+                    }
+                    Ok(Entry::Occupied(_)) => {
+                        return add_beside(decision, policies, rates, headers);
+                    }
+                    Err(_) => return,
+                }
+                let _ = headers.try_append(RATE_LIMIT, rates);
             }
             Fields::Draft7 => older_drafts::set_dictionary(decision, headers),
             Fields::Draft6 => {
@@ -88,16 +95,32 @@ impl FieldWriter {
     }
 }
 
+/// Adds the lines to those of an inner layer or of the handler, unless the handler has rendered this
+/// very decision.
+#[cold]
+fn add_beside(
+    decision: &Decision,
+    policies: HeaderValue,
+    rates: HeaderValue,
+    headers: &mut HeaderMap,
+) {
+    warn_of_equal_names(decision, headers);
+    let has = |name, line: &HeaderValue| headers.get_all(name).iter().any(|known| known == line);
+    if has(POLICY, &policies) && has(RATE_LIMIT, &rates) {
+        return;
+    }
+    let _ = headers.try_append(POLICY, policies);
+    let _ = headers.try_append(RATE_LIMIT, rates);
+}
+
 /// Warns the operator, once for each policy, of a response in which an inner layer has named a
 /// policy of the same name: a client cannot tell the two apart.
-#[cold]
 fn warn_of_equal_names(decision: &Decision, headers: &HeaderMap) {
     static LOGGED: LoggedOnce = LoggedOnce::new();
 
-    // The last line is ours.
-    let others = || headers.get_all(POLICY).iter().rev().skip(1);
     for policy in decision.policies().iter().map(PolicyDecision::policy) {
-        if others().any(|line| draft_11::names_policy(line, policy)) && LOGGED.is_new(policy) {
+        let is_named = |line: &HeaderValue| draft_11::names_policy(line, policy);
+        if headers.get_all(POLICY).iter().any(is_named) && LOGGED.is_new(policy) {
             tracing::warn!(
                 name: "response.duplicate_policy_name",
                 target: "tollgate::response",

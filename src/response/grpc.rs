@@ -138,7 +138,7 @@ impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Grp
     }
 
     fn annotates(&self) -> bool {
-        !self.fields.is_off()
+        self.fields.dialect() != Fields::Off
     }
 
     fn annotate(&self, decision: &Decision, response: &mut Response<ResB>) {

@@ -10,7 +10,11 @@ use super::{
     field_writer::FieldWriter, fields::Fields, grpc_protocol::GrpcProtocol,
     grpc_renderer::GrpcRenderer, head::for_method, retry_after, set_field::set_no_store,
 };
-use crate::{decision::Decision, error::StoreError, hold::Hold};
+use crate::{
+    decision::{Decision, PolicyDecision},
+    error::StoreError,
+    hold::Hold,
+};
 
 /// Answers a refused request with 429 Too Many Requests, and sends every caller what remains of its
 /// limits.
@@ -142,6 +146,10 @@ impl<R> Http<R> {
     }
 
     /// Adds the rate-limit fields of a decision that a handler got itself.
+    ///
+    /// A layer around the handler adds its own beside them, unless they say the same: of a decision
+    /// of its policy with other numbers there are then two lines. In a response of
+    /// [`response`](Self::response) there is one.
     pub fn add_fields(&self, decision: &Decision, headers: &mut HeaderMap) {
         self.fields.add(decision, headers);
         retry_after::lengthen(decision, headers);
@@ -153,15 +161,20 @@ impl<R: Render> Http<R> {
     /// admits.
     ///
     /// It does not see the request, so it is always in the form of HTTP and has its body; servers
-    /// leave the body out for `HEAD` themselves.
+    /// leave the body out for `HEAD` themselves. A layer around the handler that has the same policy
+    /// adds no line of its own: what the handler says of it stands.
     pub fn response<B: FromBytes>(&self, decision: &Decision) -> Response<B> {
-        if !decision.is_admitted() {
-            let refusal = Refusal::of(Reason::Limited(decision));
-            return self.refusal(&refusal).map(B::from_bytes);
-        }
-        let mut response = Response::new(B::from_bytes(Bytes::new()));
-        self.fields.add(decision, response.headers_mut());
-        response
+        let mut response = match decision.is_admitted() {
+            true => {
+                let mut response = Response::new(Bytes::new());
+                self.fields.add(decision, response.headers_mut());
+                response
+            }
+            false => self.refusal(&Refusal::of(Reason::Limited(decision))),
+        };
+        let rendered = RenderedByHandler(decision.clone(), self.fields.dialect());
+        response.extensions_mut().insert(rendered);
+        response.map(B::from_bytes)
     }
 
     fn refusal(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
@@ -189,6 +202,21 @@ impl<R: Render> Http<R> {
             Some(protocol) => self.status.answer(protocol, refusal, &self.fields),
             None => for_method(request.method(), self.refusal(refusal)),
         }
+    }
+}
+
+/// In the extensions of a response: the decision that a handler has rendered there, in this dialect.
+#[derive(Clone)]
+struct RenderedByHandler(Decision, Fields);
+
+impl RenderedByHandler {
+    /// Whether it tells of all policies of the other decision.
+    fn tells_of(&self, other: &Decision, dialect: Fields) -> bool {
+        let is_told = |policy: &PolicyDecision| {
+            let mut told = self.0.policies().iter();
+            told.any(|known| known.is_of_the_same_policy(policy))
+        };
+        self.1 == dialect && other.policies().iter().all(is_told)
     }
 }
 
@@ -267,10 +295,14 @@ impl<ReqB, ResB: FromBytes, E, R: Render> Respond<Request<ReqB>, Response<ResB>,
     }
 
     fn annotates(&self) -> bool {
-        !self.fields.is_off()
+        self.fields.dialect() != Fields::Off
     }
 
     fn annotate(&self, decision: &Decision, response: &mut Response<ResB>) {
+        let rendered = response.extensions().get::<RenderedByHandler>();
+        if rendered.is_some_and(|rendered| rendered.tells_of(decision, self.fields.dialect())) {
+            return retry_after::lengthen(decision, response.headers_mut());
+        }
         self.add_fields(decision, response.headers_mut());
     }
 }

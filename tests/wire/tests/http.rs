@@ -15,21 +15,23 @@ use std::{
 
 use axum::{
     Extension, Router,
+    body::Body,
     extract::Request,
     middleware::{self, Next},
     routing::get,
 };
-use http::Method;
+use http::{Method, Response};
 use loopback::{Http1, Http2, lines, serve};
 use tokio::task::JoinSet;
 use tollgate::{
-    Decision, OnStoreError, Quota, RateLimitLayer, StoreErrorKind,
+    Decision, OnStoreError, Quota, RateLimitLayer, RateLimiter, StoreErrorKind,
     algorithm::{
         Algorithm, FixedWindow, Gcra, LeakyBucket, MinInterval, SlidingBuckets, SlidingLog,
         SlidingWindow, TokenBucket,
     },
     clock::ManualClock,
     key::{Global, PeerIp},
+    response::{Fields, Http},
     store::LocalStore,
 };
 
@@ -223,6 +225,72 @@ async fn two_layers_keep_both_lines_and_the_longer_wait() {
         ["\"outer\";q=2;w=86400"]
     );
     assert_eq!(lines(&by_outer, "retry-after"), ["43200"]);
+}
+
+#[tokio::test]
+async fn a_handler_that_renders_a_decision_of_the_layer_does_not_make_two_lines_of_one() {
+    let limit = by_peer(hourly(9)).expose_decision();
+    let limiter = limit.limiter().clone();
+    let checked = move || {
+        let limiter = limiter.clone();
+        async move { limiter.check(&IpAddr::from([127, 0, 0, 1])).now() }
+    };
+    fn response(decision: Decision) -> Response<Body> {
+        Http::new().response(&decision)
+    }
+    let rendered = |Extension(decision): Extension<Decision>| async move { response(decision) };
+    let fields = |Extension(decision): Extension<Decision>| async move {
+        let mut response = Response::new(Body::from("hello"));
+        Http::new().add_fields(&decision, response.headers_mut());
+        response
+    };
+    let check_again = checked.clone();
+    let again = move || async move { response(check_again().await) };
+    let silent = move || async move {
+        let silent = Http::new().fields(Fields::Off);
+        silent.response::<Body>(&checked().await)
+    };
+    let other = Gcra::new(Quota::per_hour(1)).named("other");
+    let other = RateLimiter::new(other, LocalStore::<_, IpAddr>::new());
+    let of_another = move || {
+        let other = other.clone();
+        async move { response(other.check(&IpAddr::from([127, 0, 0, 1])).now()) }
+    };
+    let app = Router::new()
+        .route("/rendered", get(rendered))
+        .route("/fields", get(fields))
+        .route("/again", get(again))
+        .route("/silent", get(silent))
+        .route("/of-another", get(of_another))
+        .layer(limit);
+    let mut client = Http1::connect(serve(app).await).await;
+    let (one, both) = (
+        ["\"hourly\";q=9;w=3600"].as_slice(),
+        ["\"other\";q=1;w=3600", "\"hourly\";q=9;w=3600"],
+    );
+    for (path, policies, rates) in [
+        ("/rendered", one, ["\"hourly\";r=8;t=400"].as_slice()),
+        ("/fields", one, &["\"hourly\";r=7;t=400"]),
+        // What the handler says stands: it asked last.
+        ("/again", one, &["\"hourly\";r=5;t=400"]),
+        ("/silent", one, &["\"hourly\";r=4;t=400"]),
+        (
+            "/of-another",
+            &both,
+            &["\"other\";r=0;t=3600", "\"hourly\";r=2;t=400"],
+        ),
+        (
+            "/of-another",
+            &both,
+            &["\"other\";r=0;t=3600", "\"hourly\";r=1;t=400"],
+        ),
+        // The layer admits it, the handler refuses it.
+        ("/again", one, &["\"hourly\";r=0;t=400"]),
+    ] {
+        let answer = client.get(path).await;
+        assert_eq!(lines(&answer, "ratelimit-policy"), policies, "{path}");
+        assert_eq!(lines(&answer, "ratelimit"), rates, "{path}");
+    }
 }
 
 #[tokio::test]
