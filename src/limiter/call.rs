@@ -203,9 +203,9 @@ where
 {
     type Output = Result<Op::Told, StoreError>;
 
-    // Inlined always: as a function of its own, in a program that checks in two places, its decision
-    // is written to memory and copied from there in halves, which waits; a check takes 0.73 of
-    // governor's time so, and 0.85 otherwise (bench `decision`).
+    // Inlined always: where a program checks in two places it is a function of its own otherwise,
+    // whose decision is written to memory and copied from there in halves, which waits; a check
+    // takes 0.73 of governor's time so, and 0.85 otherwise (bench `decision`).
     #[inline(always)]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();

@@ -95,8 +95,8 @@ impl FieldWriter {
     }
 }
 
-/// Adds the lines to those of an inner layer or of the handler, unless the handler has rendered this
-/// very decision.
+/// Adds the lines to those of an inner layer or of the handler, unless the handler has rendered
+/// this very decision.
 #[cold]
 fn add_beside(
     decision: &Decision,

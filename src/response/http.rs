@@ -161,8 +161,8 @@ impl<R: Render> Http<R> {
     /// admits.
     ///
     /// It does not see the request, so it is always in the form of HTTP and has its body; servers
-    /// leave the body out for `HEAD` themselves. A layer around the handler that has the same policy
-    /// adds no line of its own: what the handler says of it stands.
+    /// leave the body out for `HEAD` themselves. A layer around the handler that has the same
+    /// policy adds no line of its own: what the handler says of it stands.
     pub fn response<B: FromBytes>(&self, decision: &Decision) -> Response<B> {
         let mut response = match decision.is_admitted() {
             true => {
@@ -205,7 +205,8 @@ impl<R: Render> Http<R> {
     }
 }
 
-/// In the extensions of a response: the decision that a handler has rendered there, in this dialect.
+/// In the extensions of a response: the decision that a handler has rendered there, in this
+/// dialect.
 #[derive(Clone)]
 struct RenderedByHandler(Decision, Fields);
 
