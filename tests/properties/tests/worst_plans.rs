@@ -1,0 +1,19 @@
+//! The worst that callers can do with holds where a policy's numbers change back and forth: as in
+//! `worst_holds`, but each hold is by either of two plans.
+
+#[path = "worst_holds/cases.rs"]
+mod cases;
+
+use cases::Cases;
+
+#[test]
+fn of_two_plans_that_hold_in_turn_each_lets_through_what_it_would_alone() {
+    let mut cases = Cases::default();
+    cases.of_every_rule(&[(1, 3), (2, 1)], false, 1);
+    assert!(
+        cases.reached * 2 > cases.all,
+        "{} of {}",
+        cases.reached,
+        cases.all
+    );
+}
