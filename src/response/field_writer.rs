@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use http::{HeaderMap, HeaderName, HeaderValue, header::Entry};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{
     draft_11,
@@ -45,18 +45,11 @@ impl FieldWriter {
         }
         match self.dialect {
             Fields::Draft11 => {
-                // A list cannot be empty: a refusal has a policy that refuses.
-                let (policies, rates) = (self.policy_line(decision), draft_11::rates(decision));
-                match headers.try_entry(POLICY) {
-                    Ok(Entry::Vacant(entry)) => {
-                        let _ = entry.try_insert(policies);
-                    }
-                    Ok(Entry::Occupied(_)) => {
-                        return add_beside(decision, policies, rates, headers);
-                    }
-                    Err(_) => return,
+                if let Ok(true) = headers.try_append(POLICY, self.policy_line(decision)) {
+                    return add_beside_others(decision, headers);
                 }
-                let _ = headers.try_append(RATE_LIMIT, rates);
+                // A list cannot be empty: a refusal has a policy that refuses.
+                let _ = headers.try_append(RATE_LIMIT, draft_11::rates(decision));
             }
             Fields::Draft7 => older_drafts::set_dictionary(decision, headers),
             Fields::Draft6 => {
@@ -95,22 +88,25 @@ impl FieldWriter {
     }
 }
 
-/// Adds the lines to those of an inner layer or of the handler, unless the handler has rendered
-/// this very decision.
+/// Adds what is left beside what an inner layer or the handler says; our policies are the last
+/// line. Where the handler has rendered this very decision, neither is said again.
 #[cold]
-fn add_beside(
-    decision: &Decision,
-    policies: HeaderValue,
-    rates: HeaderValue,
-    headers: &mut HeaderMap,
-) {
+fn add_beside_others(decision: &Decision, headers: &mut HeaderMap) {
     warn_of_equal_names(decision, headers);
-    let has = |name, line: &HeaderValue| headers.get_all(name).iter().any(|known| known == line);
-    if has(POLICY, &policies) && has(RATE_LIMIT, &rates) {
-        return;
+    let rates = draft_11::rates(decision);
+    let lines: Vec<_> = headers.get_all(POLICY).iter().cloned().collect();
+    let is_rendered = headers.get_all(RATE_LIMIT).iter().any(|it| *it == rates);
+    match &lines[..] {
+        [others @ .., ours] if is_rendered && others.contains(ours) => {
+            headers.remove(POLICY);
+            for line in others {
+                let _ = headers.try_append(POLICY, line.clone());
+            }
+        }
+        _ => {
+            let _ = headers.try_append(RATE_LIMIT, rates);
+        }
     }
-    let _ = headers.try_append(POLICY, policies);
-    let _ = headers.try_append(RATE_LIMIT, rates);
 }
 
 /// Warns the operator, once for each policy, of a response in which an inner layer has named a
@@ -118,9 +114,10 @@ fn add_beside(
 fn warn_of_equal_names(decision: &Decision, headers: &HeaderMap) {
     static LOGGED: LoggedOnce = LoggedOnce::new();
 
+    // The last line is ours.
+    let others = || headers.get_all(POLICY).iter().rev().skip(1);
     for policy in decision.policies().iter().map(PolicyDecision::policy) {
-        let is_named = |line: &HeaderValue| draft_11::names_policy(line, policy);
-        if headers.get_all(POLICY).iter().any(is_named) && LOGGED.is_new(policy) {
+        if others().any(|line| draft_11::names_policy(line, policy)) && LOGGED.is_new(policy) {
             tracing::warn!(
                 name: "response.duplicate_policy_name",
                 target: "tollgate::response",
