@@ -9,13 +9,13 @@ use std::{fmt::Debug, sync::Arc, time::Duration};
 use proptest::prelude::*;
 use tokio::task::JoinSet;
 use tollgate::{
-    EachOf, Quota, RateLimiter, StoreErrorKind, Timestamp,
+    EachOf, Limit, Quota, RateLimiter, StoreErrorKind, Timestamp,
     algorithm::{
         FixedWindow, Gcra, LeakyBucket, MinInterval, Scripted, SlidingBuckets, SlidingLog,
         SlidingWindow, TokenBucket,
     },
     clock::ManualClock,
-    store::{RedisStore, RedisStoreBuilder},
+    store::{RedisStore, RedisStoreBuilder, Store},
 };
 use tollgate_redis_tests::{Cluster, Redis, StorePool, SwappedClock, slot_of, until};
 
@@ -59,8 +59,11 @@ fn is_the_rule<A, B, C>(
             let (now, keys) = (at(micros), &step.keys);
             clock.set(now);
             let (told, should) = match step.ask {
+                // By the store: a limiter charges at once what is held and nobody can settle.
                 Ask::Check(cost) => (
-                    redis.wait(limiter.check_cost(keys, cost)),
+                    redis
+                        .wait(pooled.store().decide(&limits, keys, cost).wait())
+                        .map(|verdict| limits.decision_of(&verdict.snapshot)),
                     rules.decide(keys, cost, true, now),
                 ),
                 Ask::Peek => (
