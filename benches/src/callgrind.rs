@@ -9,11 +9,23 @@ use std::{env, process::Command};
 ///
 /// Valgrind does not start, or says no number.
 pub fn instructions_of_a_call(arguments: &[&str], (measured, calls): (&str, usize)) -> f64 {
+    let mut program = Command::new(env::current_exe().expect("a path"));
+    program.args(arguments);
+    let only_measured = format!("--toggle-collect=*{measured}*");
+    instructions_of(&program, &[&only_measured]) as f64 / calls as f64
+}
+
+/// Instructions of a run of this program under valgrind with these options.
+///
+/// # Panics
+///
+/// Valgrind does not start, or says no number; the program fails.
+pub fn instructions_of(program: &Command, options: &[&str]) -> u64 {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg(format!("--toggle-collect=*{measured}*"))
-        .arg(env::current_exe().expect("a path"))
-        .args(arguments)
+        .args(options)
+        .arg(program.get_program())
+        .args(program.get_args())
         .output()
         .unwrap_or_else(|error| panic!("valgrind, which counts, does not start: {error}"));
     let text = String::from_utf8_lossy(&output.stderr);
@@ -22,5 +34,5 @@ pub fn instructions_of_a_call(arguments: &[&str], (measured, calls): (&str, usiz
         .lines()
         .find_map(|line| line.split_once("Collected : "));
     let (_, number) = collected.unwrap_or_else(|| panic!("callgrind says: {text}"));
-    number.trim().parse::<f64>().expect("a number") / calls as f64
+    number.trim().parse().expect("a number")
 }

@@ -10,12 +10,13 @@
 use std::{
     env, fs,
     path::Path,
-    process::{Command, ExitCode, Stdio},
+    process::{Command, ExitCode},
 };
 
 mod log;
 
-use log::{RULES, Told, combined, json, made};
+use log::{AGENT, RULES, Told, combined, made};
+use tollgate_benches::callgrind::instructions_of;
 
 /// Lines of the shorter log, and how many more the longer one has. Requests of the first minute
 /// are held to be sorted: the shorter log has them all.
@@ -72,21 +73,19 @@ fn all_within(folder: &Path) -> bool {
     passed
 }
 
+/// As nginx writes it by a format of one's own.
+fn json(told: &Told) -> String {
+    format!(
+        "{{\"time_iso8601\":\"2026-11-22T{}+00:00\",\"remote_addr\":\"{}\",\
+         \"request_method\":\"{}\",\"request_uri\":\"{}\",\"status\":\"200\",\
+         \"body_bytes_sent\":{},\"host\":\"example.com\",\"http_user_agent\":\"{AGENT}\"}}",
+        told.time, told.address, told.method, told.target, told.bytes
+    )
+}
+
 /// Instructions of one run of the program.
 fn instructions(rules: &Path, log: &Path, options: &[&str]) -> u64 {
-    let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg(env!("CARGO_BIN_EXE_tollgate-replay"))
-        .args(options)
-        .args([rules, log])
-        .stdout(Stdio::null())
-        .output()
-        .unwrap_or_else(|error| panic!("valgrind, which counts, does not start: {error}"));
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{text}");
-    let collected = text
-        .lines()
-        .find_map(|line| line.split_once("Collected : "));
-    let (_, number) = collected.unwrap_or_else(|| panic!("callgrind says: {text}"));
-    number.trim().parse().expect("a number")
+    let mut program = Command::new(env!("CARGO_BIN_EXE_tollgate-replay"));
+    program.args(options).args([rules, log]);
+    instructions_of(&program, &[])
 }

@@ -16,16 +16,17 @@ key = "address"
 limit = { algorithm = "token-bucket", quota = "1/s", burst = 10 }
 "#;
 
-const AGENT: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0";
+pub(crate) const AGENT: &str =
+    "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0";
 
 /// What a line tells.
 pub(crate) struct Told {
-    address: String,
+    pub(crate) address: String,
     /// Of the day.
-    time: String,
-    method: &'static str,
-    target: String,
-    bytes: u64,
+    pub(crate) time: String,
+    pub(crate) method: &'static str,
+    pub(crate) target: String,
+    pub(crate) bytes: u64,
 }
 
 /// So many lines of up to 20 000 callers, about three hundred a second; the same on each machine.
@@ -75,22 +76,5 @@ pub(crate) fn combined(told: &Told) -> String {
     format!(
         "{address} - - [22/Nov/2026:{time} +0000] \"{method} {target} HTTP/1.1\" 200 {bytes} \
          \"https://example.com/start\" \"{AGENT}\""
-    )
-}
-
-/// As nginx writes it by a format of one's own.
-#[allow(dead_code, reason = "the bench of times has lines of one form")]
-pub(crate) fn json(told: &Told) -> String {
-    let Told {
-        address,
-        time,
-        method,
-        target,
-        bytes,
-    } = told;
-    format!(
-        "{{\"time_iso8601\":\"2026-11-22T{time}+00:00\",\"remote_addr\":\"{address}\",\
-         \"request_method\":\"{method}\",\"request_uri\":\"{target}\",\"status\":\"200\",\
-         \"body_bytes_sent\":{bytes},\"host\":\"example.com\",\"http_user_agent\":\"{AGENT}\"}}"
     )
 }
