@@ -203,9 +203,10 @@ where
 {
     type Output = Result<Op::Told, StoreError>;
 
-    // Inlined always: where a program checks in two places it is a function of its own otherwise,
-    // whose decision is written to memory and copied from there in halves, which waits; a check
-    // takes 0.73 of governor's time so, and 0.85 otherwise (bench `decision`).
+    // Inlined always. Otherwise the compiler makes it a function where a program checks in two
+    // places; that writes the decision to memory in words, and the caller copies it in pairs of
+    // words, which waits for the writes. A check takes 0.73 of governor's time so, and 0.85
+    // otherwise (bench `decision`).
     #[inline(always)]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
