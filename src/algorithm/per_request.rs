@@ -160,7 +160,9 @@ impl<A: Algorithm> Algorithm for PerRequest<A> {
         self.0.look(state, one(cost), now)
     }
 
-    #[inline]
+    // Inlined always: a check of a token bucket takes 0.70 of governor's time so, and 0.82 otherwise
+    // (bench `decision`).
+    #[inline(always)]
     fn step(&self, state: &mut A::State, cost: u32, now: Timestamp) -> (bool, A::Snapshot) {
         self.0.step(state, one(cost), now)
     }

@@ -288,7 +288,10 @@ impl Algorithm for SlidingWindow {
     }
 
     /// The counters are worked out once.
-    #[inline]
+    ///
+    /// Inlined always: a check takes 0.88 of governor's time so, and 1.03 otherwise (bench
+    /// `decision`).
+    #[inline(always)]
     fn step(&self, state: &mut Counted, cost: u32, now: Timestamp) -> (bool, TwoWindowsSnapshot) {
         self.mend(state, now);
         let mut counters = self.counters(state, now);
