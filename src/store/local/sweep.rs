@@ -10,7 +10,7 @@ use super::{
 };
 
 /// How many buckets are visited once in a while when keys are known.
-pub(super) const BUCKETS_FOR_KNOWN_KEYS: usize = 8;
+pub(super) const BUCKETS_FOR_KNOWN_KEYS: usize = 32;
 /// How many buckets are visited when a new key gets an entry: more than the one it takes.
 pub(super) const BUCKETS_FOR_A_NEW_KEY: usize = 4;
 /// How many buckets, and then other shards, are visited for a new key when the table is full.
