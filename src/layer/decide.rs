@@ -102,18 +102,16 @@ where
     }
 
     #[inline]
-    fn admits_now(
+    fn goes_at_once(
         &self,
         asked: &Asked<Self::Choice, F::Key, W::Stopwatch>,
-        verdict: &Verdict<Self::Stored>,
+        snapshot: &Self::Stored,
     ) -> bool {
         if E::COUNTS {
             return false;
         }
         let limit = self.limiter.algorithm().limit(&asked.choice.limit);
-        let goes_at_once =
-            || !asked.choice.is_enforced.into() || limit.delay_of(&verdict.snapshot).is_zero();
-        verdict.admitted && goes_at_once()
+        !asked.choice.is_enforced.into() || limit.delay_of(snapshot).is_zero()
     }
 
     fn decided(

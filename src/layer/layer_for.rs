@@ -48,11 +48,11 @@ pub trait LayerFor<Svc: Service<Req>, Req> {
         asked: &Asked<Self::Choice, Self::Key, Self::Stopwatch>,
     ) -> Answer<Result<Verdict<Self::Stored>, StoreError>, Self::Deciding>;
 
-    /// Whether the request goes on to the inner service now.
-    fn admits_now(
+    /// Whether a request that was admitted goes on to the inner service now.
+    fn goes_at_once(
         &self,
         asked: &Asked<Self::Choice, Self::Key, Self::Stopwatch>,
-        verdict: &Verdict<Self::Stored>,
+        snapshot: &Self::Stored,
     ) -> bool;
 
     /// Says what comes after the store's verdict, which the observer is told of.

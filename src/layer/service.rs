@@ -8,7 +8,7 @@ use std::{
 
 use tower_service::Service;
 
-use crate::store::{Answer, LocalStore};
+use crate::store::{Answer, LocalStore, Verdict};
 
 use super::{
     InnerService, LayerFor, Options, RateLimitLayer, ResponseFuture,
@@ -106,29 +106,43 @@ where
             Ok(None) => return ResponseFuture::new(uncounted(&mut self.inner, request)),
             Err(answer) => return ResponseFuture::new(self.answer(answer)),
         };
-        match self.layer.decide(&asked) {
-            Answer::Now(Ok(verdict)) if self.layer.admits_now(&asked, &verdict) => {
-                let snapshot = RateLimitLayer::<A, S, F, O>::stored(verdict.snapshot);
-                let admission = self.layer.admit(asked, snapshot);
+        let next = match self.layer.decide(&asked) {
+            // In its parts: moved as a whole, the verdict goes through memory, and whether it admits is
+            // written as a byte and read as a word, for which the processor waits. It gives a
+            // twentieth of a layer without fields (bench `layer`, "off").
+            Answer::Now(Ok(Verdict {
+                admitted: is_admitted,
+                snapshot,
+            })) => {
+                if is_admitted && self.layer.goes_at_once(&asked, &snapshot) {
+                    let snapshot = RateLimitLayer::<A, S, F, O>::stored(snapshot);
+                    let admission = self.layer.admit(asked, snapshot);
+                    let (layer, inner) = (&self.layer, &mut self.inner);
+                    return ResponseFuture::new(admitted(layer, inner, request, admission));
+                }
+                let verdict = Verdict {
+                    admitted: is_admitted,
+                    snapshot,
+                };
+                self.layer.decided(&request, asked, Ok(verdict))
+            }
+            Answer::Now(Err(error)) => self.layer.decided(&request, asked, Err(error)),
+            Answer::Later(deciding) => {
+                let (service, wait) = (self.take_ready(), Wait::decision(deciding));
+                return ResponseFuture::new(waiting(&self.layer, service, request, asked, wait));
+            }
+        };
+        match next {
+            Next::Uncounted => ResponseFuture::new(uncounted(&mut self.inner, request)),
+            Next::Admitted(admission) => {
                 let (layer, inner) = (&self.layer, &mut self.inner);
                 ResponseFuture::new(admitted(layer, inner, request, admission))
             }
-            Answer::Now(verdict) => match self.layer.decided(&request, asked, verdict) {
-                Next::Uncounted => ResponseFuture::new(uncounted(&mut self.inner, request)),
-                Next::Admitted(admission) => {
-                    let (layer, inner) = (&self.layer, &mut self.inner);
-                    ResponseFuture::new(admitted(layer, inner, request, admission))
-                }
-                Next::Queued(asked, admission, delay, permit) => {
-                    let (service, wait) = (self.take_ready(), Wait::turn(admission, delay, permit));
-                    ResponseFuture::new(waiting(&self.layer, service, request, asked, wait))
-                }
-                Next::Answered(answer) => ResponseFuture::new(self.answer(answer)),
-            },
-            Answer::Later(deciding) => {
-                let (service, wait) = (self.take_ready(), Wait::decision(deciding));
+            Next::Queued(asked, admission, delay, permit) => {
+                let (service, wait) = (self.take_ready(), Wait::turn(admission, delay, permit));
                 ResponseFuture::new(waiting(&self.layer, service, request, asked, wait))
             }
+            Next::Answered(answer) => ResponseFuture::new(self.answer(answer)),
         }
     }
 }
