@@ -67,6 +67,60 @@ pub(super) fn peer(extensions: &Extensions) -> Result<IpAddr, MissingKey> {
     Ok(canonical(address.ip()))
 }
 
+/// The same address, masked: the key of the peer.
+#[inline]
+pub(super) fn peer_key(extensions: &Extensions, prefix: Ipv6Prefix) -> Result<IpAddr, MissingKey> {
+    let octets = peer_key_octets(extensions, prefix).ok_or_else(missing_peer)?;
+    Ok(octets.address())
+}
+
+/// The octets of an address, in two numbers; those of an IPv4 address are in the first.
+///
+/// For speed: a function that returns an `IpAddr` writes it in pieces, and its caller reads it in
+/// other pieces, for which the processor waits. A layer without fields takes a tenth less time so
+/// (bench `layer`, "off").
+struct Octets {
+    is_v4: bool,
+    numbers: [u64; 2],
+}
+
+impl Octets {
+    fn of(address: IpAddr) -> Self {
+        let numbers = match address {
+            IpAddr::V4(v4) => [u32::from_le_bytes(v4.octets()).into(), 0],
+            IpAddr::V6(v6) => {
+                let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = v6.octets();
+                let first = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+                [first, u64::from_le_bytes([i, j, k, l, m, n, o, p])]
+            }
+        };
+        Self {
+            is_v4: address.is_ipv4(),
+            numbers,
+        }
+    }
+
+    #[inline]
+    fn address(&self) -> IpAddr {
+        let [first, second] = self.numbers.map(u64::to_le_bytes);
+        if self.is_v4 {
+            let [a, b, c, d, ..] = first;
+            return IpAddr::V4(Ipv4Addr::new(a, b, c, d));
+        }
+        let mut octets = [0; 16];
+        octets[..8].copy_from_slice(&first);
+        octets[8..].copy_from_slice(&second);
+        IpAddr::V6(Ipv6Addr::from(octets))
+    }
+}
+
+#[inline(never)]
+fn peer_key_octets(extensions: &Extensions, prefix: Ipv6Prefix) -> Option<Octets> {
+    let address = peer_address(extensions)?;
+    let key = prefix.mask(canonical(address.ip()));
+    Some(Octets::of(key))
+}
+
 /// The server has not put the peer into the extensions: that is a mistake in its setup, logged
 /// once.
 #[cold]

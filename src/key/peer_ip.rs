@@ -138,9 +138,9 @@ impl<B> KeyExtractor<Request<B>> for PeerIp {
     type Key = IpAddr;
     type Rejection = MissingKey;
 
+    #[inline]
     fn extract(&self, request: &Request<B>) -> Result<Option<IpAddr>, MissingKey> {
-        let peer = address::peer(request.extensions())?;
-        Ok(Some(self.prefix.mask(peer)))
+        address::peer_key(request.extensions(), self.prefix).map(Some)
     }
 }
 
