@@ -237,7 +237,9 @@ where
         }
         if LayerFor::<Svc, Req>::annotates(self, &admitted.choice) {
             let fallback = &self.options.on_store_error;
-            let decision = decision_of::<_, E, Req, F::Key>(limit, fallback, &admitted.snapshot);
+            let mut decision =
+                decision_of::<_, E, Req, F::Key>(limit, fallback, &admitted.snapshot);
+            decision.resolve();
             // Of limits in shadow nobody is told.
             if !<A::Limit as Limit>::HAS_SHADOWS || !decision.policies().is_empty() {
                 self.options.respond.annotate(&decision, response);

@@ -40,7 +40,10 @@ impl FieldWriter {
     /// Adds the fields to those of a response, if there is room for them all; [`Fields::Draft11`]
     /// never takes one away, and adds no line that is there already.
     pub(super) fn add(&self, decision: &Decision, headers: &mut HeaderMap) {
-        if headers.try_reserve(self.dialect.max_fields()).is_err() {
+        // `try_reserve` takes 80 instructions of 2 100 where there is room (bench `instructions`).
+        let fields = self.dialect.max_fields();
+        let has_room = headers.len() + fields <= headers.capacity();
+        if !has_room && headers.try_reserve(fields).is_err() {
             return;
         }
         match self.dialect {

@@ -24,14 +24,14 @@ pub(super) fn set(decision: &Decision, headers: &mut HeaderMap) {
 /// Lengthens the wait that an inner layer announced, if this layer would refuse a caller who waits
 /// no longer.
 pub(super) fn lengthen(decision: &Decision, headers: &mut HeaderMap) {
-    let Some(announced) = headers.get(RETRY_AFTER) else {
-        return;
-    };
     let policies = decision.policies().iter();
     let exhausted = policies.filter(|policy| policy.remaining() == 0);
     let longest = exhausted.map(|policy| whole_seconds(policy.replenished_after()));
-    let seconds = longest.max().unwrap_or(0);
-    if is_sooner(announced, seconds) {
+    let Some(seconds) = longest.max() else {
+        return;
+    };
+    let announced = headers.get(RETRY_AFTER);
+    if announced.is_some_and(|announced| is_sooner(announced, seconds)) {
         set_field::set(headers, RETRY_AFTER, HeaderValue::from(seconds));
     }
 }
