@@ -5,16 +5,16 @@ use std::{fmt, time::Duration};
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use crate::{
-    algorithm::{
-        Algorithm, ConfigId, FixedWindow, Gcra, LeakyBucket, LeakyBucketQueue, MinInterval,
-        PolicyId, SlidingBuckets, SlidingLog, SlidingWindow, TokenBucket, WaitAtMost,
-    },
+    algorithm::{self, Algorithm, ConfigId, InFlight, PolicyId},
     clock::Timestamp,
     decision::{Decision, PolicyDecision},
     error::ConfigError,
 };
 
-use super::fields::{FieldList, Fields, FromFields, Reason};
+use super::{
+    fields::{FieldList, Fields, FromFields, Reason},
+    rules::every_rule,
+};
 
 /// Makes an enum of these algorithms, of their states and of their snapshots: it is the algorithm
 /// that it holds.
@@ -40,6 +40,14 @@ macro_rules! any {
         pub(crate) enum AnySnapshot {
             $($Kind(<$Rule as Algorithm>::Snapshot)),+
         }
+
+        const KINDS: &[Kind] = &[$(
+            Kind {
+                name: <$Rule>::NAME,
+                fields: <$Rule>::FIELDS,
+                build: |fields| <$Rule>::build(fields).map(AnyAlgorithm::$Kind),
+            }
+        ),+];
 
         impl AnyAlgorithm {
             /// Which of the algorithms it is.
@@ -259,20 +267,7 @@ macro_rules! any {
     };
 }
 
-any!(
-    TokenBucket: TokenBucket,
-    Gcra: Gcra,
-    LeakyBucket: LeakyBucket,
-    LeakyBucketQueue: LeakyBucketQueue,
-    FixedWindow: FixedWindow,
-    SlidingLog: SlidingLog,
-    SlidingWindow: SlidingWindow,
-    SlidingBuckets: SlidingBuckets,
-    MinInterval: MinInterval,
-    DelayingTokenBucket: WaitAtMost<TokenBucket>,
-    DelayingGcra: WaitAtMost<Gcra>,
-    DelayingLeakyBucket: WaitAtMost<LeakyBucket>,
-);
+every_rule!(any);
 
 /// Reads an algorithm from a map, with the name that it is given there. It holds what the map
 /// belongs to, for messages.
@@ -329,48 +324,59 @@ impl<'de> Visitor<'de> for AnyOf<'_> {
     }
 }
 
-/// The algorithm of these fields, which has these names.
-fn build(fields: &Fields, names: &[String]) -> Result<AnyAlgorithm, Reason> {
-    use AnyAlgorithm as Any;
+/// One of the algorithms, as it is built.
+struct Kind {
+    name: &'static str,
+    fields: &'static [&'static str],
+    build: fn(&Fields) -> Result<AnyAlgorithm, Reason>,
+}
 
-    let delays = fields.wait_at_most.is_some();
-    match (fields.algorithm.as_deref(), delays) {
-        (Some("token-bucket"), false) => of(fields, names).map(Any::TokenBucket),
-        (Some("token-bucket"), true) => of(fields, names).map(Any::DelayingTokenBucket),
-        (Some("gcra"), false) => of(fields, names).map(Any::Gcra),
-        (Some("gcra"), true) => of(fields, names).map(Any::DelayingGcra),
-        (Some("leaky-bucket"), false) => of(fields, names).map(Any::LeakyBucket),
-        (Some("leaky-bucket"), true) => of(fields, names).map(Any::DelayingLeakyBucket),
-        (Some("leaky-bucket-queue"), _) => of(fields, names).map(Any::LeakyBucketQueue),
-        (Some("fixed-window"), _) => of(fields, names).map(Any::FixedWindow),
-        (Some("sliding-log"), _) => of(fields, names).map(Any::SlidingLog),
-        (Some("sliding-window"), _) => of(fields, names).map(Any::SlidingWindow),
-        (Some("sliding-buckets"), _) => of(fields, names).map(Any::SlidingBuckets),
-        (Some("min-interval"), _) => of(fields, names).map(Any::MinInterval),
-        (Some("in-flight"), _) => Err(Reason(
-            "`algorithm` is \"in-flight\", which is for a layer of its own".to_owned(),
-        )),
-        (Some(other), _) => Err(Reason(format!(
-            "`algorithm` is {other:?}, and not one of {ALGORITHMS}"
-        ))),
-        (None, _) => Err(Reason(format!(
-            "the limit needs `algorithm`, one of {ALGORITHMS}"
-        ))),
+impl Kind {
+    /// The one that these fields name. Of two with the same name, one has callers that wait.
+    fn of(fields: &Fields) -> Result<&'static Self, Reason> {
+        let Some(name) = fields.algorithm.as_deref() else {
+            let all = all_names();
+            return Err(Reason(format!("the limit needs `algorithm`, one of {all}")));
+        };
+        let named = || KINDS.iter().filter(|kind| kind.name == name);
+        let wait = fields.wait_at_most.is_some();
+        let kind = named().find(|kind| kind.fields.contains(&"wait-at-most") == wait);
+        // Where nobody can wait, the field is the mistake.
+        kind.or_else(|| named().next()).ok_or_else(|| {
+            Reason(match name {
+                InFlight::NAME => {
+                    format!("`algorithm` is {name:?}, which is for a layer of its own")
+                }
+                _ => format!("`algorithm` is {name:?}, and not one of {}", all_names()),
+            })
+        })
     }
 }
 
-const ALGORITHMS: &str = "\"token-bucket\", \"gcra\", \"leaky-bucket\", \"leaky-bucket-queue\", \"fixed-window\", \
-                          \"sliding-log\", \"sliding-window\", \"sliding-buckets\", \"min-interval\"";
-
-fn of<R: FromFields>(fields: &Fields, names: &[String]) -> Result<R, Reason> {
-    let is_own =
-        |name: &&String| ["algorithm", "name"].contains(&&***name) || R::FIELDS.contains(&&***name);
+/// The algorithm of these fields, which has these names.
+fn build(fields: &Fields, names: &[String]) -> Result<AnyAlgorithm, Reason> {
+    let kind = Kind::of(fields)?;
+    let is_own = |name: &&String| {
+        ["algorithm", "name"].contains(&&***name) || kind.fields.contains(&&***name)
+    };
     match names.iter().find(|name| !is_own(name)) {
         Some(name) => Err(Reason(format!(
             "`{name}` is not a field of a {}, which has {}",
-            R::NAME,
-            FieldList(R::FIELDS)
+            kind.name,
+            FieldList(kind.fields)
         ))),
-        None => R::build(fields),
+        None => (kind.build)(fields),
     }
+}
+
+/// What a file can name, for messages.
+fn all_names() -> String {
+    let mut names = Vec::new();
+    for kind in KINDS {
+        let name = format!("{:?}", kind.name);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names.join(", ")
 }

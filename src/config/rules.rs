@@ -12,6 +12,29 @@ use crate::{
 
 use super::fields::{FieldError, Fields, FromFields, MapVisitor, Reason, required};
 
+/// Calls the macro `$then` with all algorithms that a file can choose, each as `Kind: its type`.
+#[cfg(feature = "rules")]
+macro_rules! every_rule {
+    ($then:ident) => {
+        $then!(
+            TokenBucket: algorithm::TokenBucket,
+            Gcra: algorithm::Gcra,
+            LeakyBucket: algorithm::LeakyBucket,
+            LeakyBucketQueue: algorithm::LeakyBucketQueue,
+            FixedWindow: algorithm::FixedWindow,
+            SlidingLog: algorithm::SlidingLog,
+            SlidingWindow: algorithm::SlidingWindow,
+            SlidingBuckets: algorithm::SlidingBuckets,
+            MinInterval: algorithm::MinInterval,
+            DelayingTokenBucket: algorithm::WaitAtMost<algorithm::TokenBucket>,
+            DelayingGcra: algorithm::WaitAtMost<algorithm::Gcra>,
+            DelayingLeakyBucket: algorithm::WaitAtMost<algorithm::LeakyBucket>,
+        );
+    };
+}
+#[cfg(feature = "rules")]
+pub(super) use every_rule;
+
 /// An algorithm: its name in the field `algorithm`, its fields beside that and `name`, and how it
 /// is built from them.
 macro_rules! rule {
