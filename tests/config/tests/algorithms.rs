@@ -4,6 +4,12 @@ use std::{fmt::Debug, time::Duration};
 
 use serde::de::DeserializeOwned;
 use tollgate::{EachOf, Quota, algorithm::*};
+use tollgate_config_tests::in_a_file::{in_a_file, json};
+
+#[path = "../../support/algorithms.rs"]
+mod algorithms;
+
+use algorithms::every_algorithm;
 
 /// Both formats read this as the same rule as the one that was built; an algorithm shows all of its
 /// numbers.
@@ -33,7 +39,45 @@ const SECOND: Quota = Quota::per_second(20);
 const TENTH: Duration = Duration::from_millis(100);
 
 #[test]
-fn every_algorithm_is_read_as_it_is_built_in_code() {
+fn every_algorithm_is_read_as_it_is_built_in_code_and_has_its_row_in_the_chapter() {
+    let (quota, burst, precision, interval) = (SECOND, 7, TENTH, TENTH * 3);
+    let value = |variable: &str| match variable {
+        "quota" => "\"20/s\"".to_owned(),
+        "burst" => "7".to_owned(),
+        "precision" => "\"100ms\"".to_owned(),
+        "interval" => "\"300ms\"".to_owned(),
+        other => panic!("{other:?} is no variable of the list"),
+    };
+    macro_rules! is_read {
+        // What counts requests is a method on what was read.
+        (debt_bucket_per_request, $algorithm:expr) => {};
+        (sliding_log_per_request, $algorithm:expr) => {};
+        ($model:ident, $algorithm:expr) => {
+            let fields = in_a_file(stringify!($algorithm), value).expect("fields");
+            reads(&json(&fields), $algorithm);
+            is_in_the_chapter(&fields);
+        };
+        ($given:tt $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {
+            $(is_read!($model, $algorithm);)+
+        };
+    }
+    every_algorithm!(is_read, quota, burst, precision, interval);
+}
+
+/// Its name and its fields stand in the table of all algorithms.
+fn is_in_the_chapter(fields: &[(String, String)]) {
+    let chapter = include_str!("../../../src/docs/limits_from_a_file.md");
+    let table = chapter.lines().filter(|line| line.starts_with('|'));
+    let table: String = table.collect();
+    let (algorithm, others) = fields.split_first().expect("the algorithm");
+    let others = others.iter().map(|(name, _)| format!("`{name}"));
+    for text in others.chain([format!("`{}`", algorithm.1)]) {
+        assert!(table.contains(&text), "the chapter's table has no {text}");
+    }
+}
+
+#[test]
+fn each_field_of_every_algorithm_may_be_there_or_not() {
     let bucket = || TokenBucket::new(SECOND);
     reads(r#"{"algorithm":"token-bucket","quota":"20/s"}"#, bucket());
     reads(

@@ -10,14 +10,20 @@ use axum::{
     routing::any,
 };
 use tollgate::{
-    RateLimitLayer, RateLimiter, Timestamp,
-    algorithm::FixedWindow,
+    Quota, RateLimitLayer, RateLimiter, Timestamp,
+    algorithm::*,
     clock::ManualClock,
     observe::Event,
     rules::{RuleKey, Rules},
     store::{EitherStore, LocalStore},
 };
+use tollgate_config_tests::in_a_file::{in_a_file, inline_table};
 use tower::{Layer, ServiceExt, service_fn, util::BoxCloneSyncService};
+
+#[path = "../../support/algorithms.rs"]
+mod algorithms;
+
+use algorithms::every_algorithm;
 
 #[derive(Clone)]
 struct User(u64);
@@ -417,30 +423,43 @@ async fn a_plan_is_chosen_by_a_value_of_the_request_and_the_count_goes_with_the_
     }
 }
 
+/// Ten requests are answered as the algorithm itself would, by a rule of a file with these fields.
+async fn stands_in_a_file<A: Algorithm>(fields: Option<Vec<(String, String)>>, algorithm: A) {
+    let Some(fields) = fields else { return };
+    let now = Timestamp::from_micros(1_700_000_000_000_000);
+    let mut state = algorithm.fresh(now);
+    let steps = [(); 10].map(|()| algorithm.step(&mut state, 1, now).0);
+    let admitted = steps.into_iter().filter(|admitted| *admitted).count() as u32;
+    assert!((1..10).contains(&admitted), "{fields:?}");
+    for (shadow, expected) in [(false, admitted), (true, 10)] {
+        let limit = inline_table(&fields);
+        let file = format!("name = 'r'\nkey = 'address'\nshadow = {shadow}\nlimit = {limit}");
+        let limited = Limited::by(&format!("[[rules]]\n{file}"));
+        assert_eq!(limited.of_ten("GET", "/").await, expected, "{file}");
+    }
+}
+
 #[tokio::test]
 async fn every_algorithm_can_stand_in_a_file() {
-    for limit in [
-        r#"{ algorithm = "token-bucket", quota = "2/day", burst = 2 }"#,
-        r#"{ algorithm = "gcra", quota = "2/day", burst = 2 }"#,
-        r#"{ algorithm = "leaky-bucket", quota = "2/day", capacity = 2 }"#,
-        r#"{ algorithm = "leaky-bucket-queue", quota = "1000/s", capacity = 2 }"#,
-        r#"{ algorithm = "fixed-window", quota = "2/day", from-first-request = true }"#,
-        r#"{ algorithm = "sliding-log", quota = "2/day" }"#,
-        r#"{ algorithm = "sliding-window", quota = "2/day" }"#,
-        r#"{ algorithm = "sliding-buckets", quota = "2/day", precision = "1h" }"#,
-        r#"{ algorithm = "min-interval", interval = "1h" }"#,
-        r#"{ algorithm = "token-bucket", quota = "1000/s", burst = 1, wait-at-most = "1ms" }"#,
-        r#"{ algorithm = "gcra", quota = "1000/s", burst = 1, wait-at-most = "1ms" }"#,
-        r#"{ algorithm = "leaky-bucket", quota = "1000/s", capacity = 1, wait-at-most = "1ms" }"#,
-    ] {
-        let most = if limit.contains("min-interval") { 1 } else { 2 };
-        for shadow in [false, true] {
-            let file = format!("name = 'r'\nkey = 'address'\nshadow = {shadow}\nlimit = {limit}");
-            let limited = Limited::by(&format!("[[rules]]\n{file}"));
-            let expected = if shadow { 10 } else { most };
-            assert_eq!(limited.of_ten("GET", "/").await, expected, "{file}");
-        }
+    // Those who wait do so for a few milliseconds.
+    let millis = Duration::from_millis;
+    let (quota, burst, precision, interval) = (Quota::new(3, millis(3)), 2, millis(1), millis(1));
+    let value = |variable: &str| match variable {
+        "quota" => "\"3/3ms\"".to_owned(),
+        "burst" => "2".to_owned(),
+        _ => "\"1ms\"".to_owned(),
+    };
+    macro_rules! stand {
+        ($given:tt $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {$(
+            stands_in_a_file(in_a_file(stringify!($algorithm), value), $algorithm).await;
+        )+};
     }
+    every_algorithm!(stand, quota, burst, precision, interval);
+    let waits = in_a_file(
+        "Gcra::new(quota).burst(burst).wait_at_most(interval)",
+        value,
+    );
+    stands_in_a_file(waits, Gcra::new(quota).burst(burst).wait_at_most(interval)).await;
 }
 
 #[tokio::test]
