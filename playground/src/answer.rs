@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use tollgate::Quota;
 
 use crate::{
+    algorithms::{Row, rows},
     bound::{Bound, Counts, Weight, bound_on},
+    field::Field,
     limit::Limit,
     lines,
     recording::Recording,
@@ -119,7 +121,7 @@ fn answered(question: Question) -> Result<Value, String> {
         } => {
             let traffic = traffic.requests()?;
             let rows = every_algorithm(&quota, burst)?.into_iter().map(|limit| {
-                let (algorithm, fields) = (limit.algorithm().to_owned(), limit.fields().clone());
+                let (algorithm, fields) = (limit.entry().name, limit.fields().clone());
                 let tuple = Tuple::from(limit);
                 let seen = Seen::of(&tuple, &traffic);
                 let (bound, worst) = seen.tightest();
@@ -317,23 +319,17 @@ fn every_algorithm(quota: &str, burst: Option<u64>) -> Result<Vec<Limit>, String
         .find(|it| *it > 0 && period.is_multiple_of(*it));
     let precision = format!("{}us", precision.unwrap_or(period));
     let interval = format!("{}us", period.div_ceil(read.units().max(1)));
-    let limits = [
-        json!({ "algorithm": "token-bucket", "quota": quota, "burst": burst }),
-        json!({ "algorithm": "sliding-log", "quota": quota }),
-        json!({ "algorithm": "sliding-buckets", "quota": quota, "precision": precision, "strict": true }),
-        json!({ "algorithm": "sliding-buckets", "quota": quota, "precision": precision }),
-        json!({ "algorithm": "sliding-window", "quota": quota }),
-        json!({ "algorithm": "fixed-window", "quota": quota }),
-        json!({ "algorithm": "fixed-window", "quota": quota, "from-first-request": true }),
-        json!({ "algorithm": "leaky-bucket-queue", "quota": quota, "capacity": burst }),
-        json!({ "algorithm": "min-interval", "interval": interval }),
-        json!({ "algorithm": "in-flight", "requests": burst }),
-    ];
-    let limits = limits.into_iter().map(|limit| match limit {
-        Value::Object(fields) => Limit::read(fields),
-        _ => Err("not a map".to_owned()),
-    });
-    limits.collect()
+    let value = |field: &Field| match field.name {
+        "quota" => Some(json!(quota)),
+        "burst" | "capacity" | "requests" => Some(json!(burst)),
+        "precision" => Some(json!(precision)),
+        "interval" => Some(json!(interval)),
+        _ => field.default_value(),
+    };
+    // A number of its own is for the picture, where all have the same ones.
+    let has_no_number = |row: &Row| row.fields().values().all(Value::is_boolean);
+    let rows = rows().filter(|(_, row)| has_no_number(row));
+    rows.map(|(entry, row)| entry.limit(row, value)).collect()
 }
 
 #[cfg(test)]

@@ -1,29 +1,43 @@
-//! A rule that is known when the program runs: what a tuple has as a member whose algorithm
-//! somebody chooses. It decides nothing by itself, and has what a simulation asks for.
+//! A rule that is known when the program runs, as somebody chooses its algorithm. It decides
+//! nothing by itself, and has what a simulation asks for.
 
-use std::{any::Any, sync::Arc, time::Duration};
+use std::{any::Any, fmt, sync::Arc, time::Duration};
 
 use tollgate::{
     PolicyDecision, Timestamp,
     algorithm::{Algorithm, ConfigId, PolicyId},
 };
 
+use crate::simulate::{Looks, Request, Run, simulate};
+
 /// One of tollgate's algorithms.
 #[derive(Clone)]
-pub(crate) struct AnyRule(Arc<dyn Rule>);
+pub struct AnyRule(Arc<dyn Rule>);
 
 /// A state or a snapshot of it.
-type Kept = Arc<dyn Any + Send + Sync>;
+pub type Kept = Arc<dyn Any + Send + Sync>;
 
 impl AnyRule {
     /// This algorithm.
     pub(crate) fn of<A: Algorithm>(rule: &A) -> Self {
         Self(Arc::new(Of(rule.clone())))
     }
+
+    /// What it does to these requests, by itself.
+    pub(crate) fn run(&self, requests: &[Request], looks: &Looks) -> Run {
+        self.0.run(requests, looks)
+    }
+}
+
+impl fmt::Debug for AnyRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AnyRule").field(&self.0.policy_id()).finish()
+    }
 }
 
 /// What an algorithm does, whatever its state and its snapshot are.
 trait Rule: Send + Sync {
+    fn run(&self, requests: &[Request], looks: &Looks) -> Run;
     fn policy_id(&self) -> PolicyId;
     fn config_id(&self) -> ConfigId;
     fn fresh(&self, at: Timestamp) -> Kept;
@@ -58,6 +72,10 @@ fn own_mut<T: Clone + Send + Sync + 'static>(kept: &mut Kept) -> &mut T {
 struct Of<A>(A);
 
 impl<A: Algorithm> Rule for Of<A> {
+    fn run(&self, requests: &[Request], looks: &Looks) -> Run {
+        simulate(&self.0, requests, looks)
+    }
+
     fn policy_id(&self) -> PolicyId {
         self.0.policy_id()
     }

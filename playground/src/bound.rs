@@ -1,6 +1,6 @@
 //! The printed bounds of the limits.
 
-use crate::{formulas, limit::Limit, simulate::Request, span};
+use crate::{limit::Limit, simulate::Request, span};
 
 /// What is counted in a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,8 +63,9 @@ pub fn bound_on(limit: &Limit, requests: &[Request]) -> Bound {
 
 /// The bound of a limit on requests of these costs, which spend no more than that.
 pub fn bound(limit: &Limit, largest_cost: u32) -> Bound {
+    let of_units = |largest_cost| (limit.entry().bound)(&Numbers::of(limit, largest_cost));
     if limit.is_set("per-request") {
-        let bound = of_units(limit, largest_cost.min(1));
+        let bound = of_units(largest_cost.min(1));
         let counts = match bound.counts {
             Counts::Units => Counts::Requests,
             other => other,
@@ -76,7 +77,7 @@ pub fn bound(limit: &Limit, largest_cost: u32) -> Bound {
             ..bound
         };
     }
-    let bound = of_units(limit, largest_cost);
+    let bound = of_units(largest_cost);
     match limit.is_set("settled") {
         true => Bound {
             weight: Weight::Spent,
@@ -86,71 +87,58 @@ pub fn bound(limit: &Limit, largest_cost: u32) -> Bound {
     }
 }
 
-/// The bound of a limit on units, or on what its algorithm counts in their place.
-fn of_units(limit: &Limit, largest_cost: u32) -> Bound {
-    let cost = i128::from(largest_cost);
-    let burst = i128::from(limit.burst());
-    let quota = limit.quota();
-    let n = quota.map_or(0, |quota| i128::from(quota.units()));
-    let span_micros = quota.map_or(0, |quota| quota.period().as_micros() as u64);
-    let period = i128::from(span_micros);
-    let wait = i128::from(limit.micros("wait-at-most").unwrap_or(0));
-    // What holds leaves room for as much again, that may be owed.
-    let room = if limit.is_set("settled") { 2 } else { 1 };
-    let has_fine_ticks = (burst * period + wait * n + n) * room <= MAX_EXACT;
-    let of = |most: i128, formula, counts| Bound {
-        most: u64::try_from(most).ok(),
-        span_micros,
-        counts,
-        weight: match counts {
-            Counts::Units | Counts::Releases => Weight::Cost,
-            Counts::Requests | Counts::InFlight => Weight::One,
-        },
-        formula,
-    };
-    match limit.algorithm() {
-        "token-bucket" | "gcra" | "leaky-bucket" if limit.text("wait-at-most").is_some() => Bound {
-            most: (has_fine_ticks)
-                .then(|| formulas::wait_at_most(n, period, 1, burst, cost) as u64),
-            ..of(0, "max(burst, c) + n − 1, as released", Counts::Releases)
-        },
-        "token-bucket" | "gcra" | "leaky-bucket" => Bound {
-            most: has_fine_ticks.then(|| formulas::debt_bucket(burst, n, period, 1) as u64),
-            ..of(0, "burst + ⌊n(P−1)/P⌋", Counts::Units)
-        },
-        "leaky-bucket-queue" => Bound {
-            most: has_fine_ticks.then(|| formulas::queue(n, period, 1, cost) as u64),
-            ..of(0, "n + c − 1, as released", Counts::Releases)
-        },
-        "fixed-window" if limit.is_set("from-first-request") => {
-            let most = formulas::window_from_first_request(n, period);
-            of(most, "2n − 1", Counts::Units)
+/// What the formulas are asked with.
+pub(crate) struct Numbers<'a> {
+    pub(crate) limit: &'a Limit,
+    /// The quota's units; 0 without a quota.
+    pub(crate) n: i128,
+    /// The quota's period in microseconds; 0 without a quota.
+    pub(crate) period: i128,
+    pub(crate) burst: i128,
+    /// The largest cost.
+    pub(crate) cost: i128,
+}
+
+impl<'a> Numbers<'a> {
+    fn of(limit: &'a Limit, largest_cost: u32) -> Self {
+        let quota = limit.quota();
+        Self {
+            limit,
+            n: quota.map_or(0, |quota| quota.units().into()),
+            period: quota.map_or(0, |quota| quota.period().as_micros() as i128),
+            burst: limit.burst().into(),
+            cost: largest_cost.into(),
         }
-        "fixed-window" => of(formulas::fixed_window(n, period), "2n", Counts::Units),
-        "sliding-log" => of(formulas::sliding_log(n), "n", Counts::Units),
-        "sliding-window" => {
-            let most = formulas::sliding_window(n, period);
-            of(most, "n + ⌊n(P−2)/P⌋", Counts::Units)
+    }
+
+    /// The field with this name, as a span of time in microseconds.
+    pub(crate) fn micros(&self, field: &str) -> Option<i128> {
+        self.limit.micros(field).map(i128::from)
+    }
+
+    /// So much in any span of the quota's period.
+    pub(crate) fn most(&self, most: i128, counts: Counts, formula: &'static str) -> Bound {
+        Bound {
+            most: u64::try_from(most).ok(),
+            span_micros: self.period as u64,
+            counts,
+            weight: match counts {
+                Counts::Units | Counts::Releases => Weight::Cost,
+                Counts::Requests | Counts::InFlight => Weight::One,
+            },
+            formula,
         }
-        "sliding-buckets" if limit.is_set("strict") => {
-            of(formulas::sliding_log(n), "n", Counts::Units)
-        }
-        "sliding-buckets" => {
-            let precision = limit.micros("precision").unwrap_or(1);
-            let most = formulas::sliding_buckets(n, precision.into());
-            of(most, "2n", Counts::Units)
-        }
-        "min-interval" => {
-            let interval = limit.micros("interval").unwrap_or(1);
-            let most = formulas::min_interval(interval.into(), interval.into());
-            Bound {
-                span_micros: interval,
-                ..of(most, "⌈P/d⌉ requests, and P is d here", Counts::Requests)
-            }
-        }
-        _ => {
-            let requests = limit.number("requests").unwrap_or(0);
-            of(requests.into(), "n at any instant", Counts::InFlight)
+    }
+
+    /// The bound of a bucket, if it counts time in microseconds.
+    pub(crate) fn if_ticks_are_fine(&self, bound: Bound) -> Bound {
+        let wait = self.micros("wait-at-most").unwrap_or(0);
+        // What holds leaves room for as much again, that may be owed.
+        let room = if self.limit.is_set("settled") { 2 } else { 1 };
+        let largest = (self.burst * self.period + wait * self.n + self.n) * room;
+        Bound {
+            most: bound.most.filter(|_| largest <= MAX_EXACT),
+            ..bound
         }
     }
 }

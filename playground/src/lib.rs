@@ -7,14 +7,17 @@
 
 #![forbid(unsafe_code)]
 
+pub mod algorithms;
 pub mod answer;
-mod any_rule;
+pub mod any_rule;
 pub mod bound;
+pub mod field;
 #[path = "../../tests/properties/src/formulas.rs"]
 pub mod formulas;
 pub mod limit;
 pub mod lines;
 pub mod picture;
+mod reading;
 pub mod recording;
 pub mod simulate;
 pub mod span;

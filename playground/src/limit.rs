@@ -1,17 +1,14 @@
 //! Any of tollgate's algorithms, as a configuration file has it, and what a program makes of it.
 
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use tollgate::{
-    Quota,
-    algorithm::{
-        Algorithm, FixedWindow, Gcra, InFlight, LeakyBucket, LeakyBucketQueue, MinInterval,
-        SlidingBuckets, SlidingLog, SlidingWindow, TokenBucket, WaitAtMost,
-    },
-};
+use tollgate::Quota;
 
 use crate::{
-    simulate::{Looks, Request, Run, simulate},
+    algorithms::{ALGORITHMS, Entry},
+    any_rule::AnyRule,
+    field::{BURST, CAPACITY, Field},
+    reading::Reading,
+    simulate::{Looks, Request, Run},
     span,
 };
 
@@ -25,15 +22,8 @@ pub type Fields = Map<String, Value>;
 #[derive(Debug, Clone)]
 pub struct Limit {
     fields: Fields,
-}
-
-/// What is done with an algorithm, whichever it is.
-pub trait UseRule {
-    /// What comes of it.
-    type Output;
-
-    /// Is given the algorithm.
-    fn with<A: Algorithm>(self, rule: &A) -> Self::Output;
+    entry: &'static Entry,
+    rule: AnyRule,
 }
 
 impl Limit {
@@ -43,14 +33,16 @@ impl Limit {
     ///
     /// What tollgate says of a mistake; it names the field.
     pub fn read(fields: Fields) -> Result<Self, String> {
-        struct Nothing;
-        impl UseRule for Nothing {
-            type Output = ();
-
-            fn with<A: Algorithm>(self, _rule: &A) {}
-        }
-        with_rule(&fields, Nothing)?;
-        Ok(Self { fields })
+        let algorithm = fields.get("algorithm").and_then(Value::as_str);
+        let algorithm = algorithm.ok_or("`algorithm` is missing")?;
+        let entry = ALGORITHMS.iter().find(|entry| entry.name == algorithm);
+        let entry = entry.ok_or_else(|| format!("{algorithm:?} is not an algorithm"))?;
+        let rule = (entry.read)(&Reading::new(fields.clone())?)?;
+        Ok(Self {
+            fields,
+            entry,
+            rule,
+        })
     }
 
     /// Reads a limit that is known to be right.
@@ -63,17 +55,30 @@ impl Limit {
         Self::read(fields).unwrap_or_else(|error| panic!("{json}: {error}"))
     }
 
-    /// What its algorithm is called in a file.
-    pub fn algorithm(&self) -> &str {
-        self.text("algorithm").unwrap_or_default()
+    /// What the playground knows of its algorithm.
+    pub fn entry(&self) -> &'static Entry {
+        self.entry
+    }
+
+    /// The algorithm.
+    pub fn rule(&self) -> &AnyRule {
+        &self.rule
     }
 
     /// What it is called beside others: `token-bucket 20/s`.
     pub fn called(&self) -> String {
-        let requests = || self.number("requests").map(|requests| requests.to_string());
-        let text = self.text("quota").or_else(|| self.text("interval"));
-        let number = text.map(str::to_owned).or_else(requests);
-        format!("{} {}", self.algorithm(), number.unwrap_or_default())
+        let mut called = self.entry.name.to_owned();
+        let needed = self
+            .entry
+            .fields
+            .iter()
+            .find(|field| field.needed.is_some());
+        match needed.and_then(|field| self.fields.get(field.name)) {
+            Some(Value::String(text)) => called += &format!(" {text}"),
+            Some(number) => called += &format!(" {number}"),
+            None => {}
+        }
+        called
     }
 
     /// Its fields, as they were read.
@@ -125,109 +130,14 @@ impl Limit {
 
     /// The name of the field that says how much is let through at once, where there is one.
     pub fn burst_field(&self) -> Option<&'static str> {
-        match self.algorithm() {
-            "token-bucket" | "gcra" => Some("burst"),
-            "leaky-bucket" | "leaky-bucket-queue" => Some("capacity"),
-            _ => None,
-        }
+        let is_burst = |field: &&Field| **field == BURST || **field == CAPACITY;
+        self.entry.fields.iter().find(is_burst).map(|it| it.name)
     }
 
     /// What the limit does to these requests.
     pub fn run(&self, requests: &[Request], looks: &Looks) -> Run {
-        struct Simulate<'a>(&'a [Request], &'a Looks);
-        impl UseRule for Simulate<'_> {
-            type Output = Run;
-
-            fn with<A: Algorithm>(self, rule: &A) -> Run {
-                simulate(rule, self.0, self.1)
-            }
-        }
-        with_rule(&self.fields, Simulate(requests, looks)).expect("it was read before")
+        self.rule.run(requests, looks)
     }
-}
-
-/// What a request is charged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Charged {
-    /// Its cost.
-    Cost,
-    /// 1, whatever it costs.
-    One,
-    /// What it has spent when it ends; its cost is held until then.
-    Spent,
-}
-
-impl Charged {
-    /// Takes the two fields out that no file has.
-    fn take_from(fields: &mut Fields) -> Result<Self, String> {
-        let mut is_set = |field: &str| match fields.remove(field) {
-            None | Some(Value::Bool(false)) => Ok(false),
-            Some(Value::Bool(true)) => Ok(true),
-            Some(other) => Err(format!("`{field}`: {other} is neither true nor false")),
-        };
-        match (is_set("settled")?, is_set("per-request")?) {
-            (true, true) => {
-                Err("`settled` and `per-request` are two limits: use both in a tuple".to_owned())
-            }
-            (true, false) => Ok(Self::Spent),
-            (false, true) => Ok(Self::One),
-            (false, false) => Ok(Self::Cost),
-        }
-    }
-
-    /// The error of a limit that cannot do so.
-    fn refused<T>(self) -> Result<T, String> {
-        let field = if self == Self::One {
-            "per-request"
-        } else {
-            "settled"
-        };
-        Err(format!("`{field}` is not for this algorithm"))
-    }
-}
-
-/// Has tollgate read the algorithm, and gives it to `user`.
-///
-/// # Errors
-///
-/// What tollgate says of a mistake.
-pub fn with_rule<U: UseRule>(fields: &Fields, user: U) -> Result<U::Output, String> {
-    fn read<R: DeserializeOwned>(fields: &Fields) -> Result<R, String> {
-        serde_json::from_value(Value::Object(fields.clone())).map_err(|error| error.to_string())
-    }
-    let mut fields = fields.clone();
-    let charged = Charged::take_from(&mut fields)?;
-    // The methods are those of each type, not of a trait.
-    macro_rules! given {
-        ($Rule:ty: $($Other:ident $method:ident),*) => {{
-            let rule = read::<$Rule>(&fields)?;
-            match charged {
-                Charged::Cost => user.with(&rule),
-                $(Charged::$Other => user.with(&rule.$method()),)*
-                #[allow(unreachable_patterns, reason = "some algorithms can do both")]
-                other => return other.refused(),
-            }
-        }};
-    }
-    let algorithm = fields.get("algorithm").and_then(Value::as_str);
-    let waits = fields.contains_key("wait-at-most");
-    Ok(match (algorithm, waits) {
-        (Some("token-bucket"), false) => given!(TokenBucket: One per_request, Spent settled),
-        (Some("token-bucket"), true) => given!(WaitAtMost<TokenBucket>:),
-        (Some("gcra"), false) => given!(Gcra: One per_request, Spent settled),
-        (Some("gcra"), true) => given!(WaitAtMost<Gcra>:),
-        (Some("leaky-bucket"), false) => given!(LeakyBucket: One per_request, Spent settled),
-        (Some("leaky-bucket"), true) => given!(WaitAtMost<LeakyBucket>:),
-        (Some("leaky-bucket-queue"), _) => given!(LeakyBucketQueue: One per_request),
-        (Some("fixed-window"), _) => given!(FixedWindow: One per_request, Spent settled),
-        (Some("sliding-log"), _) => given!(SlidingLog: One per_request, Spent settled),
-        (Some("sliding-window"), _) => given!(SlidingWindow: One per_request, Spent settled),
-        (Some("sliding-buckets"), _) => given!(SlidingBuckets: One per_request, Spent settled),
-        (Some("min-interval"), _) => given!(MinInterval: One per_request),
-        (Some("in-flight"), _) => given!(InFlight:),
-        (Some(other), _) => return Err(format!("{other:?} is not an algorithm")),
-        (None, _) => return Err("`algorithm` is missing".to_owned()),
-    })
 }
 
 #[cfg(test)]

@@ -5,34 +5,42 @@ use std::fmt::Write;
 use serde_json::Value;
 use tollgate::Quota;
 
-use crate::{limit::Limit, span::SECOND, tuple::Tuple};
+use crate::{
+    field::{METHODS, QUOTA},
+    limit::Limit,
+    span::SECOND,
+    tuple::Tuple,
+};
 
-/// The fields in the order in which the docs have them.
-const ORDER: [&str; 12] = [
-    "algorithm",
-    "quota",
-    "burst",
-    "capacity",
-    "precision",
-    "strict",
-    "from-first-request",
-    "interval",
-    "wait-at-most",
-    "requests",
-    "held-at-most",
-    "name",
-];
-
-/// The methods that a program calls on what it has read from a file, which has no fields for them.
-const METHODS: [(&str, &str); 2] = [("per-request", ".per_request()"), ("settled", ".settled()")];
+/// The fields that a file has beside `algorithm` and `name`, in the order in which the docs have
+/// them.
+fn fields(limit: &Limit) -> Vec<(&str, &Value)> {
+    let stand_apart = METHODS.map(|(field, _)| field);
+    let stand_apart = [&stand_apart[..], &["algorithm", "name"]].concat();
+    let place = |name: &str| {
+        let place = limit.entry().fields.iter().position(|it| it.name == name);
+        place.unwrap_or(usize::MAX)
+    };
+    let fields = limit.fields().iter().map(|(name, value)| (&**name, value));
+    let mut fields: Vec<_> = fields
+        .filter(|(name, _)| !stand_apart.contains(name))
+        .collect();
+    fields.sort_by_key(|(name, _)| place(name));
+    fields
+}
 
 /// The lines of a TOML file that tollgate reads as this limit.
 pub fn toml(limit: &Limit) -> String {
     let mut lines = String::new();
-    for field in ORDER {
-        if let Some(value) = limit.fields().get(field) {
-            let _ = writeln!(lines, "{field} = {value}");
-        }
+    let mut line = |field: &str, value: &Value| {
+        let _ = writeln!(lines, "{field} = {value}");
+    };
+    line("algorithm", &limit.entry().name.into());
+    for (field, value) in fields(limit) {
+        line(field, value);
+    }
+    if let Some(name) = limit.fields().get("name") {
+        line("name", name);
     }
     for (field, method) in METHODS {
         if limit.is_set(field) {
@@ -68,43 +76,23 @@ pub fn tuple_rust(tuple: &Tuple) -> String {
 
 /// The Rust that makes this limit.
 pub fn rust(limit: &Limit) -> String {
-    let quota = limit.quota().map(quota_in_rust).unwrap_or_default();
-    let span = |field| limit.micros(field).map(span_in_rust).unwrap_or_default();
-    let mut line = match limit.algorithm() {
-        "token-bucket" => format!("TokenBucket::new({quota})"),
-        "gcra" => format!("Gcra::new({quota})"),
-        "leaky-bucket" | "leaky-bucket-queue" => format!("LeakyBucket::new({quota})"),
-        "fixed-window" => format!("FixedWindow::new({quota})"),
-        "sliding-log" => format!("SlidingLog::new({quota})"),
-        "sliding-window" => format!("SlidingWindow::new({quota})"),
-        "sliding-buckets" => format!("SlidingBuckets::new({quota}, {})", span("precision")),
-        "min-interval" => format!("MinInterval::new({})", span("interval")),
-        _ => format!("InFlight::new({})", limit.number("requests").unwrap_or(0)),
+    let is_needed = |name: &str| {
+        let mut fields = limit.entry().fields.iter();
+        fields.any(|field| field.name == name && field.needed.is_some())
     };
-    for field in ["burst", "capacity"] {
-        if let Some(units) = limit.number(field) {
-            let _ = write!(line, ".{field}({units})");
+    let (mut needs, mut has) = (Vec::new(), String::new());
+    for (name, value) in fields(limit) {
+        let argument = in_rust(limit, name, value);
+        match is_needed(name) {
+            true => needs.push(argument),
+            false if *value == false => {}
+            false => {
+                let _ = write!(has, ".{}({argument})", name.replace('-', "_"));
+            }
         }
     }
-    if limit.algorithm() == "leaky-bucket-queue" {
-        line.push_str(".queue()");
-    }
-    for (field, method) in [
-        ("wait-at-most", "wait_at_most"),
-        ("held-at-most", "held_at_most"),
-    ] {
-        if limit.text(field).is_some() {
-            let _ = write!(line, ".{method}({})", span(field));
-        }
-    }
-    for (field, method) in [
-        ("strict", "strict"),
-        ("from-first-request", "from_first_request"),
-    ] {
-        if limit.is_set(field) {
-            let _ = write!(line, ".{method}()");
-        }
-    }
+    let rust = limit.entry().rust.replace("{needs}", &needs.join(", "));
+    let mut line = rust.replace("{has}", &has);
     if let Some(name) = limit.text("name") {
         let _ = write!(line, ".named({})", Value::from(name));
     }
@@ -114,6 +102,18 @@ pub fn rust(limit: &Limit) -> String {
         }
     }
     line
+}
+
+/// The value of a field, as the argument of a method; none of one that is only called.
+fn in_rust(limit: &Limit, name: &str, value: &Value) -> String {
+    match value {
+        Value::Bool(_) => String::new(),
+        Value::String(_) if name == QUOTA.name => {
+            limit.quota().map(quota_in_rust).unwrap_or_default()
+        }
+        Value::String(_) => limit.micros(name).map(span_in_rust).unwrap_or_default(),
+        number => number.to_string(),
+    }
 }
 
 fn quota_in_rust(quota: Quota) -> String {
@@ -152,20 +152,15 @@ mod tests {
     };
 
     use super::*;
-    use crate::limit::{Fields, UseRule, with_rule};
+    use crate::limit::Fields;
 
-    struct Shown;
-    impl UseRule for Shown {
-        type Output = String;
-
-        fn with<A: Algorithm>(self, rule: &A) -> String {
-            // An algorithm's policy without a name is its algorithm and its numbers.
-            format!("{:?} {:?}", rule.policy_id(), rule.config_id())
-        }
+    /// An algorithm's policy without a name is its algorithm and its numbers.
+    fn shown(rule: &impl Algorithm) -> String {
+        format!("{:?} {:?}", rule.policy_id(), rule.config_id())
     }
 
-    fn shown(fields: &Fields) -> String {
-        with_rule(fields, Shown).unwrap()
+    fn shown_of(fields: Fields) -> String {
+        shown(Limit::read(fields).unwrap().rule())
     }
 
     /// The line is this code, this code is that limit, and so are the lines of the file.
@@ -176,10 +171,10 @@ mod tests {
                 let without_spaces = |text: &str| text.replace(char::is_whitespace, "");
                 let code = without_spaces(stringify!($code));
                 assert_eq!(without_spaces(&rust(&limit)), code);
-                assert_eq!(shown(limit.fields()), Shown.with(&$code), "{}", $json);
+                assert_eq!(shown(limit.rule()), shown(&$code), "{}", $json);
                 let lines = toml(&limit);
                 let read: Fields = ::toml::from_str(&lines).unwrap();
-                assert_eq!(shown(&read), Shown.with(&$code), "{lines}");
+                assert_eq!(shown_of(read), shown(&$code), "{lines}");
                 assert_eq!(lines.lines().count(), limit.fields().len(), "{lines}");
             })+
         };
@@ -194,13 +189,13 @@ mod tests {
         );
         let line = r#"Gcra::new(Quota::per_second(20)).named("api").settled()"#;
         assert_eq!(rust(&limit), line);
-        assert_eq!(shown(limit.fields()), Shown.with(&code));
+        assert_eq!(shown(limit.rule()), shown(&code));
         let lines = toml(&limit);
         let comment = "# and in the program: .settled() on what was read\n";
         assert!(lines.ends_with(comment), "{lines}");
         let read: Fields = ::toml::from_str(&lines).unwrap();
         let plain = Gcra::new(Quota::per_second(20)).named("api");
-        assert_eq!(shown(&read), Shown.with(&plain));
+        assert_eq!(shown_of(read), shown(&plain));
 
         let counts = r#"{"algorithm": "sliding-log", "quota": "20/s", "per-request": true}"#;
         let (limit, code) = (
@@ -209,7 +204,7 @@ mod tests {
         );
         let line = "SlidingLog::new(Quota::per_second(20)).per_request()";
         assert_eq!(rust(&limit), line);
-        assert_eq!(shown(limit.fields()), Shown.with(&code));
+        assert_eq!(shown(limit.rule()), shown(&code));
     }
 
     #[test]
@@ -233,10 +228,7 @@ mod tests {
         assert_eq!(tuple_rust(&tuple), lines);
         let read: InAFile = ::toml::from_str(&tuple_toml(&tuple)).unwrap();
         let (bucket, window) = read.limits;
-        assert_eq!(
-            Shown.with(&(bucket, window.per_request())),
-            Shown.with(&code)
-        );
+        assert_eq!(shown(&(bucket, window.per_request())), shown(&code));
         assert_eq!(
             tuple_toml(&tuple),
             "[[limits]]\nalgorithm = \"token-bucket\"\nquota = \"5/s\"\nburst = 8\n\n\

@@ -1,4 +1,5 @@
-//! Puts the page together: one file with the module, its bindings, the scripts and the style.
+//! Puts the page together: one file with the module, its bindings, the algorithms, the scripts
+//! and the style.
 
 use std::{
     env,
@@ -9,6 +10,7 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use playground::algorithms::description;
 
 const TARGET: &str = "wasm32-unknown-unknown";
 const SCRIPTS: [&str; 3] = ["form.js", "timeline.js", "page.js"];
@@ -26,6 +28,7 @@ pub(crate) fn page() -> Result<String, Box<dyn Error>> {
     let parts = [
         ("style", read("style.css")?),
         ("bindings", bindings),
+        ("algorithms", description()),
         ("scripts", scripts),
         ("module", STANDARD.encode(module)),
     ];

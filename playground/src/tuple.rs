@@ -1,11 +1,9 @@
 //! One limit, or several that are asked as one: a tuple.
 
 use serde::Deserialize;
-use tollgate::algorithm::Algorithm;
 
 use crate::{
-    any_rule::AnyRule,
-    limit::{Fields, Limit, UseRule, with_rule},
+    limit::{Fields, Limit},
     simulate::{Looks, Request, Run, simulate},
 };
 
@@ -60,6 +58,7 @@ impl Tuple {
 
     /// What becomes of requests, which are in ascending order of time.
     pub fn run(&self, requests: &[Request], looks: &Looks) -> Run {
+        let any = |limit: &Limit| limit.rule().clone();
         // The tuples are tollgate's own.
         match &*self.members {
             [a, b] => simulate(&(any(a), any(b)), requests, looks),
@@ -76,24 +75,13 @@ impl From<Limit> for Tuple {
     }
 }
 
-fn any(limit: &Limit) -> AnyRule {
-    struct Any;
-    impl UseRule for Any {
-        type Output = AnyRule;
-
-        fn with<A: Algorithm>(self, rule: &A) -> AnyRule {
-            AnyRule::of(rule)
-        }
-    }
-    with_rule(limit.fields(), Any).expect("it was read before")
-}
-
 #[cfg(test)]
 mod tests {
     use tollgate::{
         Quota,
         algorithm::{
-            FixedWindow, Gcra, InFlight, LeakyBucket, MinInterval, SlidingLog, TokenBucket,
+            Algorithm, FixedWindow, Gcra, InFlight, LeakyBucket, MinInterval, SlidingLog,
+            TokenBucket,
         },
     };
 

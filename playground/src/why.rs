@@ -114,44 +114,9 @@ fn refusal(limit: &Limit, told: &Decided) -> String {
     if told.never_fits {
         return format!("More than {} at once is never let through.", told.limit);
     }
-    let quota = limit.text("quota").unwrap_or_default();
-    match limit.algorithm() {
-        "token-bucket" | "gcra" | "leaky-bucket" | "leaky-bucket-queue" if told.limit == 0 => {
-            "Nothing is let through.".to_owned()
-        }
-        "leaky-bucket-queue" => format!("The queue is full; it moves on at {quota}."),
-        _ if limit.text("wait-at-most").is_some() => {
-            let wait = limit.text("wait-at-most").unwrap_or_default();
-            format!("It would have to wait for longer than {wait}, as it leaves at {quota}.")
-        }
-        "token-bucket" | "gcra" | "leaky-bucket" => {
-            format!("What is missing comes back at {quota}, evenly.")
-        }
-        "fixed-window" => {
-            "The window has taken all of its quota; the next one is empty.".to_owned()
-        }
-        "sliding-log" => {
-            let quota = limit
-                .quota()
-                .map_or(0, |quota| quota.period().as_micros() as u64);
-            let period = span::told(quota);
-            format!(
-                "What was admitted in the last {period} leaves no room until the oldest is as old."
-            )
-        }
-        "sliding-window" => {
-            "This window's count and the part of the previous one that still counts leave no room."
-                .to_owned()
-        }
-        "sliding-buckets" => {
-            "The sub-counters of the last period leave no room until the oldest is dropped."
-                .to_owned()
-        }
-        "min-interval" => format!(
-            "The last one was admitted less than {} ago.",
-            limit.text("interval").unwrap_or_default()
-        ),
-        _ => "All places are taken by requests that still run.".to_owned(),
+    match told.limit {
+        0 => "Nothing is let through.".to_owned(),
+        _ => (limit.entry().refusal)(limit),
     }
 }
 

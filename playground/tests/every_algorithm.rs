@@ -4,8 +4,10 @@
 use std::{fs, path::Path, time::Duration};
 
 use playground::{
+    algorithms::ALGORITHMS,
     bound::{self, bound},
-    limit::{Fields, Limit, UseRule, with_rule},
+    field::{Field, Input},
+    limit::{Fields, Limit},
     lines, picture,
     simulate::{Looks, Request},
     why::why,
@@ -54,15 +56,13 @@ const NUMBERS: Numbers = Numbers {
 };
 
 /// The same, as somebody would fill in the form.
-fn filled_in(field: &str) -> Value {
-    match field {
-        "quota" => json!("20/s"),
-        "burst" | "capacity" => json!(7),
-        "precision" => json!("100ms"),
-        "interval" | "wait-at-most" => json!("300ms"),
-        "requests" => json!(5),
-        "strict" | "from-first-request" | "per-request" | "settled" => json!(true),
-        _ => panic!("what would somebody fill in for {field:?}?"),
+fn filled_in(field: &Field) -> Value {
+    match (field.name, field.input) {
+        ("quota", _) => json!("20/s"),
+        ("precision", _) => json!("100ms"),
+        (_, Input::Text) => json!("300ms"),
+        (_, Input::Number) => json!(7),
+        (_, Input::Check) => json!(true),
     }
 }
 
@@ -80,28 +80,9 @@ fn without_spaces(text: &str) -> String {
     text.split_whitespace().collect()
 }
 
-/// Each algorithm that the form offers, with the fields that it offers for it.
-fn form() -> Vec<(String, Vec<String>)> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("page/site/form.js");
-    let script = fs::read_to_string(script).unwrap();
-    let (_, object) = script.split_once("const ALGORITHMS = {\n").unwrap();
-    let (object, _) = object.split_once("\n};").unwrap();
-    let offered = object.lines().map(|line| {
-        let mut names = line.split('"').skip(1).step_by(2).map(str::to_owned);
-        let name = names.next().expect("the name of an algorithm");
-        (name, names.collect())
-    });
-    offered.collect()
-}
-
-struct Identity;
-impl UseRule for Identity {
-    type Output = String;
-
-    fn with<A: Algorithm>(self, rule: &A) -> String {
-        // A policy without a name is its algorithm and its numbers.
-        format!("{:?} {:?}", rule.policy_id(), rule.config_id())
-    }
+/// A policy without a name is its algorithm and its numbers.
+fn identity_of(rule: &impl Algorithm) -> String {
+    format!("{:?} {:?}", rule.policy_id(), rule.config_id())
 }
 
 /// A limit that somebody can choose in the form.
@@ -113,24 +94,26 @@ struct Offered {
 /// All limits that the form offers: each algorithm with any of its fields.
 fn every_limit_of_the_form() -> Vec<Offered> {
     let mut every = Vec::new();
-    for (algorithm, fields) in form() {
+    for entry in ALGORITHMS {
         let before = every.len();
-        for chosen in 0..1_u32 << fields.len() {
+        for chosen in 0..1_u32 << entry.fields.len() {
             let mut limit = Fields::new();
-            limit.insert("algorithm".to_owned(), json!(algorithm));
-            for (index, field) in fields.iter().enumerate() {
+            limit.insert("algorithm".to_owned(), json!(entry.name));
+            for (index, field) in entry.fields.iter().enumerate() {
                 if chosen >> index & 1 == 1 {
-                    limit.insert(field.clone(), filled_in(field));
+                    limit.insert(field.name.to_owned(), filled_in(field));
                 }
             }
             // Some fields are needed, and some exclude each other.
-            if let (Ok(identity), Ok(limit)) = (with_rule(&limit, Identity), Limit::read(limit)) {
+            if let Ok(limit) = Limit::read(limit) {
+                let identity = identity_of(limit.rule());
                 every.push(Offered { limit, identity });
             }
         }
         assert!(
             every.len() > before,
-            "the form offers {algorithm:?}, which is not read"
+            "the form offers {:?}, which is not read",
+            entry.name
         );
     }
     every
@@ -192,7 +175,7 @@ fn each_algorithm_can_be_chosen_and_has_its_line_its_bound_and_its_reasons() {
     );
     macro_rules! check_each {
         ($given:tt $($name:literal, $algorithm:expr, $model:ident($($number:ident),*);)+) => {$(
-            let identity = Identity.with(&$algorithm);
+            let identity = identity_of(&$algorithm);
             let model = $model($(NUMBERS.$number),*);
             check($name, identity, stringify!($algorithm), &*model);
         )+};
@@ -210,8 +193,7 @@ fn each_algorithm_is_in_the_picture_with_all_of_them_and_its_docs_have_one() {
         .find(|picture| picture.name == "algorithms")
         .unwrap();
     let of_all = of_all.svg.to_lowercase();
-    let names = form().into_iter().map(|(name, _)| name);
-    for name in names {
+    for name in ALGORITHMS.iter().map(|entry| entry.name) {
         for word in name.split('-') {
             assert!(of_all.contains(word), "{name} is not in the picture of all");
         }

@@ -2,38 +2,24 @@
 // What is chosen: one limit or two, each alone or a tuple, and the traffic; in the fields of the form
 // and in the address. A tuple is an array of its members.
 
-const ALGORITHMS = {
-  "token-bucket": ["quota", "burst", "wait-at-most", "per-request", "settled"],
-  "gcra": ["quota", "burst", "wait-at-most", "per-request", "settled"],
-  "leaky-bucket": ["quota", "capacity", "wait-at-most", "per-request", "settled"],
-  "leaky-bucket-queue": ["quota", "capacity", "per-request"],
-  "fixed-window": ["quota", "from-first-request", "per-request", "settled"],
-  "sliding-log": ["quota", "per-request", "settled"],
-  "sliding-window": ["quota", "per-request", "settled"],
-  "sliding-buckets": ["quota", "precision", "strict", "per-request", "settled"],
-  "min-interval": ["interval"],
-  "in-flight": ["requests"],
-};
-const NEEDED = { quota: "10/s", precision: "100ms", interval: "100ms", requests: "5" };
-const NUMBERS = ["burst", "capacity", "requests", "cost", "spends", "callers"];
-const CHECKS = ["strict", "from-first-request", "per-request", "settled", "shared"];
-const CALLED = {
-  "per-request": "counts requests, whatever they cost",
-  settled: "holds the cost while it runs, charges what it spends",
-  shared: "all callers share one bucket",
-};
-const HINTS = {
-  quota: "20/s, 100/min, 3/10s", burst: "as the quota", capacity: "as the quota",
-  "wait-at-most": "never waits", precision: "100ms", interval: "500ms", every: "1s", lasts: "10s",
-  runs: "0: ends at once", spends: "as the cost",
-};
+// The fields of an algorithm are those that `algorithms.rs` has.
+const numberField = (name, hint = "1") => ({ name, input: "number", hint });
+const textField = (name, hint) => ({ name, input: "text", hint });
+const REQUESTS = [
+  { name: "shared", input: "check", called: "all callers share one bucket" },
+  textField("runs", "0: ends at once"), numberField("spends", "as the cost"),
+];
+const SIMULATED = [
+  numberField("requests"), textField("every", "1s"), textField("lasts", "10s"),
+  numberField("cost"), numberField("callers"), ...REQUESTS,
+];
 const SHAPES = {
-  even: ["even", ["requests", "every", "lasts", "cost", "callers", "shared", "runs", "spends"]],
-  bursts: ["bursts", ["requests", "every", "lasts", "cost", "callers", "shared", "runs", "spends"]],
-  edge: ["at a window's edge", ["requests", "every", "lasts", "cost", "callers", "shared", "runs", "spends"]],
-  zipf: ["mixed, by Zipf's law", ["requests", "every", "lasts", "cost", "callers", "shared", "runs", "spends"]],
-  flood: ["a flood", ["requests", "every", "lasts", "cost", "callers", "shared", "runs", "spends"]],
-  recording: ["a recording", ["recording", "shared", "runs", "spends"]],
+  even: ["even", SIMULATED],
+  bursts: ["bursts", SIMULATED],
+  edge: ["at a window's edge", SIMULATED],
+  zipf: ["mixed, by Zipf's law", SIMULATED],
+  flood: ["a flood", SIMULATED],
+  recording: ["a recording", [{ name: "recording", input: "recording" }, ...REQUESTS]],
 };
 
 const even = (requests, lasts) => ({ shape: "even", requests, every: "1s", lasts });
@@ -93,21 +79,20 @@ function element(name, attributes = {}, ...children) {
   return made;
 }
 
-/** The fields of an object as inputs; `changed` is called with each new value. */
-function inputs(names, values, prefix, changed) {
-  return names.map((name) => {
+/** These fields of an object as inputs; `changed` is called with each new value. */
+function inputs(fields, values, prefix, changed) {
+  return fields.map(({ name, input: kind, hint, called }) => {
     const id = `${prefix}-${name}`;
     const value = values[name];
     const common = { id, "data-field": name };
     let input;
-    if (CHECKS.includes(name)) {
+    if (kind === "check") {
       input = element("input", { ...common, type: "checkbox" });
       input.checked = value === true;
       input.onchange = () => changed(name, input.checked || undefined);
-      const text = CALLED[name] ?? name.replaceAll("-", " ");
-      return element("label", { class: "check", for: id }, input, text);
+      return element("label", { class: "check", for: id }, input, called ?? name.replaceAll("-", " "));
     }
-    if (name === "recording") {
+    if (kind === "recording") {
       input = element("textarea", { ...common, spellcheck: "false", placeholder: "seconds cost caller, one request a line" });
       input.value = value ?? "";
       input.oninput = () => changed(name, input.value);
@@ -124,17 +109,22 @@ function inputs(names, values, prefix, changed) {
       };
       return element("label", { class: "wide", for: id }, "seconds, cost, caller", input, file, told);
     }
-    const number = NUMBERS.includes(name) || (prefix === "traffic" && name === "requests");
-    input = element("input", { ...common, placeholder: HINTS[name] ?? "1", inputmode: number ? "numeric" : "text", autocomplete: "off" });
+    const isNumber = kind === "number";
+    input = element("input", { ...common, placeholder: hint, inputmode: isNumber ? "numeric" : "text", autocomplete: "off" });
     input.value = value ?? "";
     input.oninput = () => {
       const text = input.value.trim();
       if (text === "") changed(name, undefined);
       // What is no number is sent as it is: tollgate says what is wrong with it.
-      else changed(name, number && /^\d+$/.test(text) && Number.isSafeInteger(Number(text)) ? Number(text) : text);
+      else changed(name, isNumber && /^\d+$/.test(text) && Number.isSafeInteger(Number(text)) ? Number(text) : text);
     };
     return element("label", { for: id }, name.replaceAll("-", " "), input);
   });
+}
+
+/** What an object has of these fields. */
+function kept(values, fields) {
+  return Object.fromEntries(Object.entries(values).filter(([name]) => fields.some((field) => field.name === name)));
 }
 
 /** The form of one choice, which it changes; `changed` is called then. */
@@ -201,9 +191,8 @@ class Form {
     const select = element("select", { id }, ...options);
     select.onchange = () => {
       const fields = ALGORITHMS[select.value];
-      const kept = Object.entries(limit).filter(([name]) => fields.includes(name));
-      const needed = fields.filter((name) => name in NEEDED).map((name) => [name, NUMBERS.includes(name) ? Number(NEEDED[name]) : NEEDED[name]]);
-      replaced({ algorithm: select.value, ...Object.fromEntries(needed), ...Object.fromEntries(kept) });
+      const needed = fields.filter((field) => field.needed !== null).map((field) => [field.name, field.needed]);
+      replaced({ algorithm: select.value, ...Object.fromEntries(needed), ...kept(limit, fields) });
       $(id).focus();
     };
     const fields = inputs(ALGORITHMS[limit.algorithm], limit, prefix, (name, value) => {
@@ -221,8 +210,7 @@ class Form {
     const select = element("select", { id: "traffic-shape" }, ...options);
     select.onchange = () => {
       const fields = SHAPES[select.value][1];
-      const kept = Object.entries(traffic).filter(([name]) => fields.includes(name));
-      this.choice.traffic = { ...Object.fromEntries(kept), shape: select.value };
+      this.choice.traffic = { ...kept(traffic, fields), shape: select.value };
       this.traffic();
       this.changed();
       $("traffic-shape").focus();

@@ -280,6 +280,38 @@ fn a_mistake_is_told_in_the_place_of_the_limit_and_the_other_limit_stays() {
 }
 
 #[test]
+fn each_algorithm_that_can_be_chosen_is_a_limit_at_once_and_has_its_fields() {
+    let page = open();
+    let offered = page
+        .script("Array.from($('limit0-algorithm').options).map((option) => option.value).join()");
+    let offered = offered.as_str().unwrap();
+    assert!(offered.starts_with("token-bucket,gcra,"), "{offered}");
+    for name in offered.split(',') {
+        page.choose("limit0-algorithm", name);
+        let line = format!("algorithm = \"{name}\"\n");
+        let file = "[data-limit='0'] [data-is='file']";
+        page.shows(file, |text| text.starts_with(&line));
+        assert_eq!(page.text("#error, .panel .error"), "", "{name}");
+    }
+    // The last one has a number, which is told as one, and no quota.
+    assert!(offered.ends_with(",in-flight"), "{offered}");
+    page.shows("[data-limit='0'] [data-is='rust']", |text| {
+        text == "InFlight::new(4)"
+    });
+    let fields = "Array.from(document.querySelectorAll('#limits [data-field]'))
+        .map((input) => input.dataset.field).join()";
+    assert_eq!(page.script(fields), "requests");
+    page.choose("limit0-algorithm", "sliding-buckets");
+    let all = "quota,precision,strict,per-request,settled";
+    assert_eq!(page.script(fields), all);
+    page.script("$('limit0-strict').click()");
+    page.shows("[data-limit='0'] [data-is='rust']", |text| {
+        text.ends_with("Duration::from_millis(100)).strict()")
+    });
+    page.is_well();
+}
+
+#[test]
 fn a_recording_is_simulated() {
     let page = open();
     page.choose("limit0-algorithm", "sliding-log");

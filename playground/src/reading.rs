@@ -1,0 +1,102 @@
+//! How tollgate reads an algorithm from its fields, and what a program makes of it.
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tollgate::algorithm::Algorithm;
+
+use crate::{
+    any_rule::AnyRule,
+    field::{PER_REQUEST, SETTLED},
+    limit::Fields,
+};
+
+/// The fields of a limit, while it is read.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    fields: Fields,
+    charged: Charged,
+}
+
+/// What a request is charged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Charged {
+    /// Its cost.
+    Cost,
+    /// 1, whatever it costs.
+    One,
+    /// What it has spent when it ends; its cost is held until then.
+    Spent,
+}
+
+impl Reading {
+    /// Takes the two fields out that no file has.
+    pub(crate) fn new(mut fields: Fields) -> Result<Self, String> {
+        let mut is_set = |field: &str| match fields.remove(field) {
+            None | Some(Value::Bool(false)) => Ok(false),
+            Some(Value::Bool(true)) => Ok(true),
+            Some(other) => Err(format!("`{field}`: {other} is neither true nor false")),
+        };
+        let charged = match (is_set(SETTLED.name)?, is_set(PER_REQUEST.name)?) {
+            (true, true) => {
+                let both = "`settled` and `per-request` are two limits: use both in a tuple";
+                return Err(both.to_owned());
+            }
+            (true, false) => Charged::Spent,
+            (false, true) => Charged::One,
+            (false, false) => Charged::Cost,
+        };
+        Ok(Self { fields, charged })
+    }
+
+    /// Whether there is such a field.
+    pub(crate) fn has(&self, field: &str) -> bool {
+        self.fields.contains_key(field)
+    }
+
+    /// An algorithm that charges each request its cost.
+    pub(crate) fn plain<R: Algorithm + DeserializeOwned>(&self) -> Result<AnyRule, String> {
+        match self.charged {
+            Charged::Cost => Ok(AnyRule::of(&self.read::<R>()?)),
+            Charged::One => Err(not_for_this(PER_REQUEST.name)),
+            Charged::Spent => Err(not_for_this(SETTLED.name)),
+        }
+    }
+
+    /// One that may count requests, too.
+    pub(crate) fn countable<R, P>(&self, per_request: fn(R) -> P) -> Result<AnyRule, String>
+    where
+        R: Algorithm + DeserializeOwned,
+        P: Algorithm,
+    {
+        match self.charged {
+            Charged::One => Ok(AnyRule::of(&per_request(self.read()?))),
+            _ => self.plain::<R>(),
+        }
+    }
+
+    /// One that may count requests, or hold, too.
+    pub(crate) fn holdable<R, P, S>(
+        &self,
+        per_request: fn(R) -> P,
+        settled: fn(R) -> S,
+    ) -> Result<AnyRule, String>
+    where
+        R: Algorithm + DeserializeOwned,
+        P: Algorithm,
+        S: Algorithm,
+    {
+        match self.charged {
+            Charged::Spent => Ok(AnyRule::of(&settled(self.read()?))),
+            _ => self.countable(per_request),
+        }
+    }
+
+    fn read<R: DeserializeOwned>(&self) -> Result<R, String> {
+        let fields = Value::Object(self.fields.clone());
+        serde_json::from_value(fields).map_err(|error| error.to_string())
+    }
+}
+
+fn not_for_this(field: &str) -> String {
+    format!("`{field}` is not for this algorithm")
+}
