@@ -9,7 +9,11 @@ use crate::{
     quota::Quota,
 };
 
-use super::plans::{CountByPlan, FurtherPlans, Plans, Rule, next_of};
+use super::{
+    per_request::per_request,
+    plans::{CountByPlan, FurtherPlans, Plans, Rule, next_of},
+    shadow::shadow,
+};
 
 /// Admits a request if the units taken in the running window leave room for its cost; refuses it
 /// otherwise.
@@ -124,6 +128,9 @@ impl Windows {
         }
     }
 }
+
+per_request!(FixedWindow);
+shadow!(FixedWindow);
 
 impl Algorithm for FixedWindow {
     type State = Counted;

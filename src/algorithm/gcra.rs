@@ -7,7 +7,9 @@ use crate::{
 };
 
 use super::{
+    per_request::per_request,
     same_rule::{same_additive_rule, same_rule},
+    shadow::shadow,
     wait_at_most::WaitAtMost,
 };
 
@@ -54,6 +56,8 @@ use super::{
 #[derive(Debug, Clone)]
 pub struct Gcra(DebtBucket);
 
+per_request!(Gcra);
+shadow!(Gcra);
 same_additive_rule!(Gcra, DebtBucket);
 same_rule!(WaitAtMost<Gcra>, BucketQueue, queue);
 

@@ -9,7 +9,10 @@ use crate::{
     error::ConfigError,
 };
 
-use super::settled::{MAX_HELD_AT_MOST_MICROS, SettledSnapshot, SettledState};
+use super::{
+    settled::{MAX_HELD_AT_MOST_MICROS, SettledSnapshot, SettledState},
+    shadow::shadow,
+};
 
 mod places;
 
@@ -225,6 +228,8 @@ impl InFlight {
         state.end_nobodys_by(end);
     }
 }
+
+shadow!(InFlight);
 
 impl Algorithm for InFlight {
     type State = SettledState<()>;

@@ -7,7 +7,9 @@ use crate::{
 };
 
 use super::{
+    per_request::per_request,
     same_rule::{same_additive_rule, same_rule},
+    shadow::shadow,
     wait_at_most::WaitAtMost,
 };
 
@@ -160,6 +162,8 @@ impl LeakyBucket {
     }
 }
 
+per_request!(LeakyBucket);
+shadow!(LeakyBucket);
 same_additive_rule!(LeakyBucket, DebtBucket);
 same_rule!(WaitAtMost<LeakyBucket>, BucketQueue, queue);
 
@@ -272,6 +276,8 @@ impl LeakyBucketQueue {
     }
 }
 
+per_request!(LeakyBucketQueue);
+shadow!(LeakyBucketQueue);
 same_rule!(LeakyBucketQueue, BucketQueue);
 #[cfg(test)]
 mod tests {

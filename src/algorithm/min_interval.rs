@@ -8,7 +8,7 @@ use crate::{
     quota::Quota,
 };
 
-use super::word::Word;
+use super::{per_request::per_request, shadow::shadow, word::Word};
 
 /// Admits a request if the interval has passed since the last one that was admitted; refuses it
 /// otherwise.
@@ -68,6 +68,9 @@ impl MinInterval {
         }
     }
 }
+
+per_request!(MinInterval);
+shadow!(MinInterval);
 
 impl Algorithm for MinInterval {
     type State = LastAdmitted;

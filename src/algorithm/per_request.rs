@@ -1,21 +1,17 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{
-        Algorithm, ConfigId, FixedWindow, Gcra, LeakyBucket, LeakyBucketQueue, MinInterval, Policy,
-        PolicyId, Script, ScriptReply, Scripted, SlidingBuckets, SlidingLog, SlidingWindow,
-        TokenBucket,
-    },
+    algorithm::{Algorithm, ConfigId, PolicyId, Script, ScriptReply, Scripted},
     clock::Timestamp,
     decision::{Decision, PolicyDecision},
-    error::ConfigError,
 };
 
 /// Charges each request 1, whatever it costs, and admits it if the algorithm inside admits a cost
 /// of 1: so that one tuple limits requests *and* what they cost.
 ///
 /// A request of cost 0 is admitted and charges nothing, here too. Every algorithm makes one of
-/// itself by its method `per_request`: [`TokenBucket::per_request`].
+/// itself by its method `per_request`:
+/// [`TokenBucket::per_request`](super::TokenBucket::per_request).
 ///
 /// - **Bound**: as many requests (of a cost of 1 or more) as the algorithm inside lets units
 ///   through.
@@ -23,9 +19,9 @@ use crate::{
 /// - **Not for** a refund of a part: a refund of 1 or more gives one request back.
 /// - **Decision**: the limit and what remains are requests.
 /// - **Policy**: without a name of its own it is called as the algorithm inside with `-per-request`
-///   behind it, and has buckets of its own. With a [name](TokenBucket::named), given before or
-///   after, it *is* that name: a plain limit of that name over the same Redis shares its buckets,
-///   as if this one's requests all had a cost of 1.
+///   behind it, and has buckets of its own. With a [name](super::TokenBucket::named), given before
+///   or after, it *is* that name: a plain limit of that name over the same Redis shares its
+///   buckets, as if this one's requests all had a cost of 1.
 ///
 /// # Example: two requests a minute, and a thousand tokens
 ///
@@ -220,19 +216,21 @@ impl<A: Scripted> Scripted for PerRequest<A> {
     }
 }
 
-/// Gives the algorithms their method, and what comes of it a name: a function cannot be a method of
+/// Gives an algorithm its method, and what comes of it a name: a function cannot be a method of
 /// each of them.
 macro_rules! per_request {
-    ($($rule:ty),+ $(,)?) => {$(
+    ($rule:ty) => {
         impl $rule {
-            /// Charges each request 1, whatever it costs; a cost of 0 stays 0. See [`PerRequest`].
+            /// Charges each request 1, whatever it costs; a cost of 0 stays 0. See
+            /// [`PerRequest`](crate::algorithm::PerRequest).
             #[must_use]
-            pub fn per_request(self) -> PerRequest<Self> {
-                PerRequest(self.with_policy(Policy::per_request))
+            pub fn per_request(self) -> $crate::algorithm::PerRequest<Self> {
+                let policy = $crate::algorithm::Policy::per_request;
+                $crate::algorithm::PerRequest(self.with_policy(policy))
             }
         }
 
-        impl PerRequest<$rule> {
+        impl $crate::algorithm::PerRequest<$rule> {
             /// Gives the policy a name of its own, under which it keeps its buckets when its
             /// numbers change.
             ///
@@ -251,29 +249,24 @@ macro_rules! per_request {
             /// # Errors
             ///
             /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`.
-            pub fn try_named(self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
+            pub fn try_named(
+                self,
+                name: impl AsRef<str>,
+            ) -> Result<Self, $crate::error::ConfigError> {
                 self.0.try_named(name).map(Self)
             }
         }
-    )+};
+    };
 }
-
-per_request!(
-    FixedWindow,
-    Gcra,
-    LeakyBucket,
-    LeakyBucketQueue,
-    MinInterval,
-    SlidingBuckets,
-    SlidingLog,
-    SlidingWindow,
-    TokenBucket,
-);
+pub(super) use per_request;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Quota;
+    use crate::{
+        Quota,
+        algorithm::{FixedWindow, LeakyBucket},
+    };
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000);
 

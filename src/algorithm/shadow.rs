@@ -3,11 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{
-        Algorithm, ConfigId, FixedWindow, Gcra, InFlight, LeakyBucket, LeakyBucketQueue,
-        MinInterval, PerRequest, PolicyId, Settled, SlidingBuckets, SlidingLog, SlidingWindow,
-        TokenBucket, WaitAtMost,
-    },
+    algorithm::{Algorithm, ConfigId, PerRequest, PolicyId, Settled, WaitAtMost},
     clock::Timestamp,
     decision::PolicyDecision,
 };
@@ -34,8 +30,8 @@ mod script;
 ///   `shadow_refused`.
 /// - **Memory**: that of the algorithm inside, and up to 8 bytes per key.
 /// - **Over Redis** its state lies where that of the enforced limit would, so that it keeps its
-///   count when it is enforced, and processes of both kinds count together. [`InFlight`] is
-///   rehearsed in memory only; over Redis it does not compile.
+///   count when it is enforced, and processes of both kinds count together.
+///   [`InFlight`](super::InFlight) is rehearsed in memory only; over Redis it does not compile.
 /// - **Not for** a whole layer: [`enforce`](crate::RateLimitLayer::enforce) rehearses that, with
 ///   its costs and keys, for all callers or for some.
 ///
@@ -270,32 +266,28 @@ impl<A: Algorithm> Algorithm for Shadow<A> {
     }
 }
 
-/// Gives the algorithms their method: a function cannot be a method of each of them.
+/// Gives an algorithm its method: a function cannot be a method of each of them.
 macro_rules! shadow {
-    ($($rule:ty $(, $inside:ident)?;)+) => {$(
-        impl $(<$inside: Algorithm>)? $rule {
-            /// Rehearses the limit: it counts, and never refuses. See [`Shadow`].
+    ($rule:ty) => {
+        impl $rule {
+            /// Rehearses the limit: it counts, and never refuses. See
+            /// [`Shadow`](crate::algorithm::Shadow).
             #[must_use]
-            pub const fn shadow(self) -> Shadow<Self> {
-                Shadow::new(self)
+            pub const fn shadow(self) -> $crate::algorithm::Shadow<Self> {
+                $crate::algorithm::Shadow::new(self)
             }
         }
-    )+};
+    };
 }
+pub(super) use shadow;
 
-shadow!(
-    FixedWindow;
-    Gcra;
-    InFlight;
-    LeakyBucket;
-    LeakyBucketQueue;
-    MinInterval;
-    SlidingBuckets;
-    SlidingLog;
-    SlidingWindow;
-    TokenBucket;
-    PerRequest<A>, A;
-);
+impl<A: Algorithm> PerRequest<A> {
+    /// Rehearses the limit: it counts, and never refuses. See [`Shadow`].
+    #[must_use]
+    pub const fn shadow(self) -> Shadow<Self> {
+        Shadow::new(self)
+    }
+}
 
 impl<A: crate::algorithm::Additive> Settled<A> {
     /// Rehearses the limit: it counts, and never refuses. See [`Shadow`].

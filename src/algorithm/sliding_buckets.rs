@@ -7,7 +7,7 @@ use crate::{
     quota::{Quota, micros_rounded_up},
 };
 
-use super::same_rule::same_additive_rule;
+use super::{per_request::per_request, same_rule::same_additive_rule, shadow::shadow};
 
 /// Admits a request if the units admitted in the last sub-counters leave room for its cost; refuses
 /// it otherwise.
@@ -53,6 +53,8 @@ pub struct SlidingBuckets {
     precision_micros: u64,
 }
 
+per_request!(SlidingBuckets);
+shadow!(SlidingBuckets);
 same_additive_rule!(SlidingBuckets, Log, rule);
 
 const MAX_SUB_COUNTERS: u64 = 1024;

@@ -4,7 +4,7 @@ use crate::{
     quota::Quota,
 };
 
-use super::same_rule::same_additive_rule;
+use super::{per_request::per_request, same_rule::same_additive_rule, shadow::shadow};
 
 /// Admits a request if the units admitted in the period up to now leave room for its cost; refuses
 /// it otherwise.
@@ -46,6 +46,8 @@ use super::same_rule::same_additive_rule;
 #[derive(Debug, Clone)]
 pub struct SlidingLog(Log);
 
+per_request!(SlidingLog);
+shadow!(SlidingLog);
 same_additive_rule!(SlidingLog, Log);
 
 impl SlidingLog {

@@ -9,7 +9,9 @@ use crate::{
 
 use super::{
     fixed_window::MAX_UNITS,
+    per_request::per_request,
     plans::{CountByPlan, FurtherPlans, Plans, Rule, next_of},
+    shadow::shadow,
 };
 
 mod status;
@@ -227,6 +229,9 @@ impl Pairs {
         (micros, start, previous, current)
     }
 }
+
+per_request!(SlidingWindow);
+shadow!(SlidingWindow);
 
 impl Algorithm for SlidingWindow {
     type State = Counted;

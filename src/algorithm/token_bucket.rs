@@ -7,7 +7,9 @@ use crate::{
 };
 
 use super::{
+    per_request::per_request,
     same_rule::{same_additive_rule, same_rule},
+    shadow::shadow,
     wait_at_most::WaitAtMost,
 };
 
@@ -58,6 +60,8 @@ use super::{
 #[derive(Debug, Clone)]
 pub struct TokenBucket(DebtBucket);
 
+per_request!(TokenBucket);
+shadow!(TokenBucket);
 same_additive_rule!(TokenBucket, DebtBucket);
 same_rule!(WaitAtMost<TokenBucket>, BucketQueue, queue);
 
