@@ -13,13 +13,7 @@ use playground::{
     why::why,
 };
 use serde_json::{Value, json};
-use tollgate::{
-    Quota,
-    algorithm::{
-        Algorithm, FixedWindow, Gcra, LeakyBucket, MinInterval, SlidingBuckets, SlidingLog,
-        SlidingWindow, TokenBucket,
-    },
-};
+use tollgate::{Quota, algorithm::*};
 
 #[path = "../../tests/support/algorithms.rs"]
 mod algorithms;
