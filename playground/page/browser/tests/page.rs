@@ -298,7 +298,7 @@ fn each_algorithm_that_can_be_chosen_is_a_limit_at_once_and_has_its_fields() {
     page.shows("[data-limit='0'] [data-is='rust']", |text| {
         text == "InFlight::new(4)"
     });
-    let fields = "Array.from(document.querySelectorAll('#limits [data-field]'))
+    let fields = "Array.from(document.querySelectorAll('[id^=limit0-][data-field]'))
         .map((input) => input.dataset.field).join()";
     assert_eq!(page.script(fields), "requests");
     page.choose("limit0-algorithm", "sliding-buckets");
