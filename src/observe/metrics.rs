@@ -125,7 +125,7 @@ impl Metrics {
             requests,
             decided: DECIDED.map(|outcome| Decided::of(&limit, outcome)),
             debited_units: units(&limit, Outcome::Debited.name()),
-            policies: Policies::default(),
+            policies: Policies::new(),
             limit,
         };
         Self {
@@ -232,9 +232,8 @@ impl Handles {
         }
     }
 
-    /// One for each of [`DECIDED`].
     #[inline]
-    fn counters(&self, policy: &PolicyDecision) -> &[Counter; DECIDED.len()] {
+    fn counters(&self, policy: &PolicyDecision) -> &PolicyCounters {
         self.policies.of(policy.policy(), |name| {
             DECIDED.map(|outcome| {
                 counter!(
@@ -275,59 +274,47 @@ fn describe() {
     );
 }
 
-/// The counters of the policies by their names, in a list that only grows: found without a lock.
-#[derive(Default)]
+/// The counters of the policies by their names. A place that is taken is never freed, so that they
+/// are found without a lock.
 struct Policies {
-    first: OnceLock<Box<Policy>>,
+    places: [OnceLock<Box<Policy>>; MAX_POLICIES],
+    other: OnceLock<PolicyCounters>,
 }
 
 struct Policy {
     name: String,
-    /// One for each of [`DECIDED`].
-    counters: [Counter; DECIDED.len()],
-    next: OnceLock<Box<Policy>>,
+    counters: PolicyCounters,
 }
+
+/// One for each of [`DECIDED`].
+type PolicyCounters = [Counter; DECIDED.len()];
 
 /// So many policies have counters of their own.
 const MAX_POLICIES: usize = 100;
 
 impl Policies {
-    /// The counters of the policy of this name, which are made if it is new.
-    #[inline]
-    fn of(
-        &self,
-        name: &str,
-        make: impl Fn(&str) -> [Counter; DECIDED.len()],
-    ) -> &[Counter; DECIDED.len()] {
-        match self.first.get() {
-            Some(first) if first.name == name => &first.counters,
-            _ => self.further(name, make),
+    const fn new() -> Self {
+        Self {
+            places: [const { OnceLock::new() }; MAX_POLICIES],
+            other: OnceLock::new(),
         }
     }
 
-    /// The same, where it is not that of the first policy.
-    #[inline(never)]
-    fn further(
-        &self,
-        name: &str,
-        make: impl Fn(&str) -> [Counter; DECIDED.len()],
-    ) -> &[Counter; DECIDED.len()] {
-        let mut place = &self.first;
-        for places_left in (0..=MAX_POLICIES).rev() {
-            let policy = place.get_or_init(|| {
-                let name = if places_left == 0 { OTHER } else { name };
-                Box::new(Policy {
-                    name: name.to_owned(),
-                    counters: make(name),
-                    next: OnceLock::new(),
-                })
-            });
-            if places_left == 0 || policy.name == name {
+    /// The counters of the policy of this name, which are made if it is new.
+    fn of(&self, name: &str, make: impl Fn(&str) -> PolicyCounters) -> &PolicyCounters {
+        let new = || {
+            Box::new(Policy {
+                name: name.to_owned(),
+                counters: make(name),
+            })
+        };
+        for place in &self.places {
+            let policy = place.get_or_init(new);
+            if policy.name == name {
                 return &policy.counters;
             }
-            place = &policy.next;
         }
-        unreachable!("the last place takes every name")
+        self.other.get_or_init(|| make(OTHER))
     }
 }
 
