@@ -146,7 +146,6 @@ mod route_costs {
 
         /// Counts a request. After the first [`WARN_AFTER`], warns of the routes that none of them
         /// has matched.
-        #[cold]
         fn warn_of_unmatched_routes(&self, matched: Option<&RouteCost>) {
             if let Some(route) = matched {
                 route.was_matched.store(true, Ordering::Relaxed);

@@ -23,7 +23,6 @@ impl LoggedOnce {
     }
 
     /// Whether this name is new; from now on it is not.
-    #[cold]
     pub(crate) fn is_new(&self, name: &str) -> bool {
         let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
         if names.len() >= Self::MAX_NAMES || names.contains(name) {

@@ -76,7 +76,6 @@ impl<F: Fn(&StoreError) -> OnStoreError> HandleStoreError for F {
 }
 
 /// Whether the request passes undecided. The store has logged the error: it knows for how long.
-#[cold]
 pub(crate) fn admits(handler: &impl HandleStoreError, error: &StoreError) -> bool {
     match error.kind() {
         StoreErrorKind::Unavailable => handler.handle(error) == OnStoreError::Admit,

@@ -123,7 +123,6 @@ fn peer_key_octets(extensions: &Extensions, prefix: Ipv6Prefix) -> Option<Octets
 
 /// The server has not put the peer into the extensions: that is a mistake in its setup, logged
 /// once.
-#[cold]
 fn missing_peer() -> MissingKey {
     static LOGGED: Once = Once::new();
 

@@ -139,7 +139,6 @@ impl<T, F> fmt::Debug for FromExtension<T, F> {
     }
 }
 
-#[cold]
 pub(crate) fn missing(extension: &'static str) -> MissingKey {
     static LOGGED: Once = Once::new();
 

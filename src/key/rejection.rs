@@ -73,7 +73,6 @@ impl MissingKey {
 
     /// A request without a header field that the program asks for, or with more than one; it is
     /// logged once per field.
-    #[cold]
     pub(super) fn of_header(name: &HeaderName, what: &'static str) -> Self {
         static LOGGED: LoggedOnce = LoggedOnce::new();
 

@@ -21,7 +21,6 @@ use super::{KeyExtractor, Rejection};
 pub struct TupleRejection(Box<Response<Bytes>>);
 
 impl TupleRejection {
-    #[cold]
     pub(crate) fn of(rejection: impl Rejection) -> Self {
         Self(Box::new(rejection.into_response()))
     }

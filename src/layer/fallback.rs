@@ -94,7 +94,6 @@ impl<Req, K: Key, H: HandleStoreError> Fallback<Req, K> for H {
     #[inline]
     fn count(&self, _request: &Req, _key: &K, _cost: u32) {}
 
-    #[cold]
     fn instead<S: Clone + Send + 'static>(
         &self,
         error: &StoreError,

@@ -67,7 +67,6 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
 
 impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, N, W>> {
     /// Tells of a request that was not admitted, with what becomes of it and whether it passes.
-    #[cold]
     pub(super) fn tell_refused<Choice, K>(
         &self,
         asked: &Asked<Choice, K, W::Stopwatch>,
@@ -133,7 +132,6 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     }
 
     /// Tells of a request that the store could not decide about.
-    #[cold]
     pub(super) fn tell_error<Choice, K>(
         &self,
         asked: &Asked<Choice, K, W::Stopwatch>,

@@ -205,7 +205,6 @@ impl<K> Observe<K> for Metrics {
 }
 
 /// Where what was decided in the store's place stands in [`DECIDED`].
-#[cold]
 fn degraded<K>(event: &Event<'_, K>) -> usize {
     match event.decision() {
         Some(decision) if !decision.is_admitted() => DEGRADED_REFUSED,

@@ -93,7 +93,6 @@ impl FieldWriter {
 
 /// Adds what is left beside what an inner layer or the handler says; our policies are the last
 /// line. Where the handler has rendered this very decision, neither is said again.
-#[cold]
 fn add_beside_others(decision: &Decision, headers: &mut HeaderMap) {
     warn_of_equal_names(decision, headers);
     let rates = draft_11::rates(decision);

@@ -138,7 +138,6 @@ impl PlanSource {
 }
 
 /// The answer to a request that no rule is for, if the file refuses those.
-#[cold]
 pub(super) fn no_rule() -> MissingKey {
     MissingKey::new(StatusCode::FORBIDDEN, "no rule is for this request")
 }

@@ -70,7 +70,6 @@ impl RuleSet {
     }
 
     /// Counts a request by the routes that its path matches, for whatever methods they are.
-    #[cold]
     fn count(&self, known: Option<&[Candidate]>, path: &str) {
         let mut room = Vec::new();
         let candidates = known.unwrap_or_else(|| self.routes.by_pattern(path, &mut room));
@@ -188,7 +187,6 @@ impl Rule {
     }
 
     /// Answers a request without a key, unless the rule is in shadow, and refuses nobody.
-    #[cold]
     fn rejects(&self, rejection: MissingKey) -> Result<(), MissingKey> {
         match self.in_shadow {
             true => Ok(()),

@@ -68,7 +68,6 @@ pub trait AsKey<K>: Hash + Eq + ToOwned<Owned = K> {}
 impl<K, Q: Hash + Eq + ToOwned<Owned = K> + ?Sized> AsKey<K> for Q {}
 
 /// The answer of a store that does not do this.
-#[cold]
 fn not_of_this_store<F>(what: &str) -> Answer<Written, F> {
     let message = format!("this store has no {what}");
     Answer::Now(Err(StoreError::new(StoreErrorKind::Misconfigured, message)))
