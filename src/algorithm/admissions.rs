@@ -172,7 +172,6 @@ impl Admissions {
     }
 
     /// The same where the first entry is over.
-    #[inline(never)]
     fn counted_after_the_first(&self, is_over: impl Fn(&Entry) -> bool) -> Counted {
         let last = self.last();
         if is_over(&last) {
@@ -216,7 +215,6 @@ impl Admissions {
         }
     }
 
-    #[inline(never)]
     fn forget_first(&mut self, counted: &Counted) {
         self.forgotten = counted.before;
         let last = self.last();
@@ -256,7 +254,6 @@ impl Admissions {
         self.total = total;
     }
 
-    #[inline(never)]
     fn push(&mut self, entry: Entry) {
         self.between.get_or_insert_default().push_back(entry);
     }
@@ -305,7 +302,6 @@ impl Admissions {
         self.slot_of_total(total)
     }
 
-    #[cold]
     fn slot_of_total(&self, total: u64) -> u64 {
         let between = self
             .between()

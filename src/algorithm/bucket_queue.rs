@@ -138,7 +138,6 @@ impl BucketQueue {
 
     /// Where the clock has stepped back so far that what is owed was moved, or where another plan
     /// was charged, the turns of before are nowhere.
-    #[cold]
     fn change_beside_dropped<T>(
         &self,
         state: &mut OwingInTurns,

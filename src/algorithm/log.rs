@@ -263,7 +263,6 @@ impl Log {
 
     /// The last entry is as of now, wherever its slot begins: in one that is about to end it would
     /// be over too soon.
-    #[cold]
     fn move_back(&self, state: &mut Logging, now: Timestamp) {
         let by = state.stamp - now.as_micros();
         if !state.is_of_one(&self.own) {
@@ -414,7 +413,6 @@ impl Logging {
     }
 
     /// Appends what these numbers admitted, and drops what matters to nobody any more.
-    #[cold]
     fn append_beside_others(
         &mut self,
         (own, span_micros): (&LazyArc<Kept>, u64),
@@ -458,7 +456,6 @@ impl Logging {
         }
     }
 
-    #[cold]
     fn move_back_beside_others(&mut self, by: u64) {
         self.move_back(by);
         if self.kept.others.is_some() {

@@ -230,7 +230,6 @@ impl<R: Rule> CountByPlan<R> {
 
     /// The count in these numbers, whoever was admitted; `units` is the most that they admit at
     /// once.
-    #[cold]
     pub(super) fn seen_by(&self, own: &Plans<R>, units: u64) -> R::Count {
         let Plans {
             latest,
@@ -246,7 +245,6 @@ impl<R: Rule> CountByPlan<R> {
     }
 
     /// Becomes what these numbers count after an admission under them; the others are charged too.
-    #[cold]
     pub(super) fn admitted(
         &mut self,
         own: &LazyArc<Plans<R>>,
@@ -308,7 +306,6 @@ impl<R: Rule> CountByPlan<R> {
     }
 
     /// Changes the count of the plan with these numbers, or, if there is none, the latest plan's.
-    #[cold]
     pub(super) fn change(&mut self, own: &Plans<R>, change: impl Fn(&R, R::Count) -> R::Count) {
         let latest = self.plans.latest;
         match self.plans.other {
@@ -322,7 +319,6 @@ impl<R: Rule> CountByPlan<R> {
 
     /// Moves what is too far ahead of now for these numbers, and everything beside it that is ahead
     /// at all.
-    #[cold]
     pub(super) fn mend(&mut self, own: &Plans<R>, now: Timestamp) {
         let (latest, micros) = (self.plans.latest, now.as_micros());
         let stamp = match (self.plans.other, self.plans.further) {
@@ -368,7 +364,6 @@ impl<R: Rule> CountByPlan<R> {
     }
 
     /// Whether it says no more than a fresh one, whoever asks.
-    #[cold]
     pub(super) fn is_over(&self, now: Timestamp) -> bool {
         let Plans {
             latest,

@@ -170,7 +170,6 @@ impl<A: Additive> Settled<A> {
         state.later.start_micros > now.as_micros() + self.generation_micros
     }
 
-    #[cold]
     fn mend_generations(&self, state: &mut SettledState<A::State>, now: Timestamp) {
         if self.is_ahead(state, now) {
             state.move_to(now);

@@ -73,7 +73,6 @@ impl RuleKey {
         })
     }
 
-    #[inline(never)]
     fn of_limits(
         table: &Arc<LimitTable>,
         cost: u32,

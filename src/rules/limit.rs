@@ -58,7 +58,6 @@ impl RuleLimit {
         })
     }
 
-    #[inline(never)]
     fn step_in_shadow(
         &self,
         state: &mut ShadowState<AnyState>,

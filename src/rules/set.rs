@@ -77,7 +77,6 @@ impl RuleSet {
         self.matched.count(matched);
     }
 
-    #[inline(never)]
     fn find_others<B>(
         &self,
         known: Option<&[Candidate]>,
@@ -197,7 +196,6 @@ impl Rule {
 
 impl Plans {
     /// The limits of the request's plan; none if it has none.
-    #[inline(never)]
     fn limits_of<B>(&self, request: &Request<B>) -> Option<Range<u32>> {
         (self.by).with_value(request, |value| self.limits.get(value).cloned())
     }

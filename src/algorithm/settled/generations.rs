@@ -99,7 +99,6 @@ impl<S> SettledState<S> {
 
     /// Moves generations that begin after now to now: the clock has stepped back. No receipt names
     /// them any more.
-    #[cold]
     pub(super) fn move_to(&mut self, now: Timestamp) {
         let micros = now.as_micros();
         let earlier = self.earlier;
