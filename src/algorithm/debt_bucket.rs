@@ -232,7 +232,7 @@ impl Algorithm for DebtBucket {
         tell(self.told(snapshot).resolved());
     }
 
-    #[inline(always)]
+    #[inline]
     fn decision(&self, snapshot: &DebtBucketSnapshot) -> Decision {
         Decision::of_one(self.told(snapshot))
     }
@@ -291,13 +291,13 @@ impl DebtBucket {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn told(&self, snapshot: &DebtBucketSnapshot) -> PolicyDecision {
         PolicyDecision::lazy(&self.policy, self.owed(snapshot, 0).lazy())
     }
 
     /// What is owed after a decision; see [`Owed::burst_and_rest`].
-    #[inline(always)]
+    #[inline]
     pub(super) fn owed(&self, snapshot: &DebtBucketSnapshot, burst_and_rest: u64) -> Owed {
         let Level { debt, tick } = snapshot.level;
         Owed {

@@ -222,7 +222,7 @@ impl Algorithm for Log {
         tell(self.told(snapshot).resolved());
     }
 
-    #[inline(always)]
+    #[inline]
     fn decision(&self, snapshot: &LogSnapshot) -> Decision {
         Decision::of_one(self.told(snapshot))
     }
@@ -303,7 +303,7 @@ impl Log {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn told(&self, snapshot: &LogSnapshot) -> PolicyDecision {
         let logged = Logged {
             units: snapshot.units,
@@ -372,14 +372,14 @@ impl Log {
 impl ops::Deref for Logging {
     type Target = Admissions;
 
-    #[inline(always)]
+    #[inline]
     fn deref(&self) -> &Admissions {
         &self.admissions
     }
 }
 
 impl ops::DerefMut for Logging {
-    #[inline(always)]
+    #[inline]
     fn deref_mut(&mut self) -> &mut Admissions {
         &mut self.admissions
     }

@@ -102,7 +102,7 @@ macro_rules! same_rule {
                 self.$field.describe(snapshot, tell);
             }
 
-            #[inline(always)]
+            #[inline]
             fn decision(&self, snapshot: &Self::Snapshot) -> $crate::decision::Decision {
                 self.$field.decision(snapshot)
             }
