@@ -92,14 +92,14 @@ impl DebtBucket {
         u64::from(cost) * self.rate.parts_per_unit
     }
 
-    #[inline(always)]
+    #[inline]
     fn level(&self, state: &Owing, now: Timestamp) -> Level {
         let is_of_one = state.is_of_one(&self.own);
         self.rate.level(&self.seen(state, is_of_one), now)
     }
 
     /// What is owed by these numbers, whoever was admitted.
-    #[inline(always)]
+    #[inline]
     fn seen(&self, state: &Owing, is_of_one: bool) -> Debt {
         match is_of_one {
             true => state.count,
@@ -265,7 +265,7 @@ impl DebtBucketSnapshot {
 }
 
 impl DebtBucket {
-    #[inline(always)]
+    #[inline]
     fn mend_at(&self, tick: u64, state: &mut Owing, is_of_one: bool, now: Timestamp) {
         match is_of_one {
             true if state.count.tick > tick + self.rate.span_ticks => state.count.tick = tick,
@@ -274,7 +274,7 @@ impl DebtBucket {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn admitted(
         &self,
         state: &mut Owing,
@@ -331,7 +331,7 @@ impl DebtBucket {
     }
 
     /// Whether it was counted under these numbers alone.
-    #[inline(always)]
+    #[inline]
     pub(super) fn is_of_one(&self, state: &Owing) -> bool {
         state.is_of_one(&self.own)
     }

@@ -57,7 +57,7 @@ impl Log {
     }
 
     /// The entries that still count in this slot.
-    #[inline(always)]
+    #[inline]
     fn counted(&self, state: &Admissions, slot: u64) -> Counted {
         state.counted(|entry| entry.slot + self.span_micros <= slot)
     }
@@ -273,7 +273,7 @@ impl Log {
         state.admissions.move_back(by);
     }
 
-    #[inline(always)]
+    #[inline]
     fn stands(
         &self,
         state: &Admissions,
@@ -407,7 +407,7 @@ struct Reach {
 
 impl Logging {
     /// Whether nobody with other numbers was admitted.
-    #[inline(always)]
+    #[inline]
     fn is_of_one(&self, own: &LazyArc<Kept>) -> bool {
         own.is(&self.kept)
     }

@@ -74,7 +74,7 @@ impl<L: Future, R: Future<Output = L::Output>> Future for EitherAnswer<L, R> {
 
 impl<L, R> EitherStore<L, R> {
     /// Asks the store that it is.
-    #[inline(always)]
+    #[inline]
     fn ask<T, F, G>(
         &self,
         left: impl FnOnce(&L) -> Answer<T, F>,
