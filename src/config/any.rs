@@ -66,7 +66,7 @@ macro_rules! any {
             /// It is made where the kind of the snapshot is known. As a value of its own a snapshot
             /// is moved from place to place: 45 instructions of a request by rules (bench
             /// `instructions`).
-            #[inline(always)]
+            #[inline]
             pub(crate) fn step_then<T>(
                 &self,
                 state: &mut AnyState,

@@ -42,7 +42,7 @@ impl RuleLimit {
     }
 
     /// A step, and then what is made of it; see [`AnyAlgorithm::step_then`].
-    #[inline(always)]
+    #[inline]
     pub(crate) fn step_then<T>(
         &self,
         state: &mut ShadowState<AnyState>,

@@ -97,8 +97,7 @@ impl<A: Limit, K: Key, L: Store<A, K>, R: Store<A, K>> Store<A, K> for EitherSto
     type Deciding = EitherAnswer<L::Deciding, R::Deciding>;
     type Writing = EitherAnswer<L::Writing, R::Writing>;
 
-    // Inlined always, as is what it calls: see `Table::decide_known`.
-    #[inline(always)]
+    #[inline]
     fn decide<Q: AsKey<K> + ?Sized>(
         &self,
         algorithm: &A,
@@ -111,7 +110,7 @@ impl<A: Limit, K: Key, L: Store<A, K>, R: Store<A, K>> Store<A, K> for EitherSto
         )
     }
 
-    #[inline(always)]
+    #[inline]
     fn decide_whole(
         &self,
         algorithm: &A,
