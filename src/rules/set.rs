@@ -52,9 +52,8 @@ pub(super) struct Plans {
 impl RuleSet {
     /// What a request is charged to; none if no rule is for it.
     // Inlined always, as is what it calls where the first rule that matches applies: a key is not
-    // moved from place to place then. With the two other places that see to it that nothing is,
-    // `AnyAlgorithm::step_then` and `Store::decide_whole`, it gives a sixth of the instructions
-    // that a request by rules takes (bench `instructions`).
+    // moved from place to place then. What rules add to a service takes 1 155 instructions so, and
+    // 1 187 otherwise (bench `instructions`).
     #[inline(always)]
     pub(super) fn find<B>(&self, request: &Request<B>) -> Result<Option<RuleKey>, MissingKey> {
         // In a router this is the route: other spellings of a path lead nowhere else.

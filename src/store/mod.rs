@@ -108,6 +108,7 @@ pub trait Store<A: Limit, K: Key>: Clone + Send + Sync + 'static {
 
     /// The same for a key that the caller has whole. A store that must read it, as that of rules,
     /// need not copy it: 52 instructions of a request by rules (bench `instructions`).
+    // Inlined always: a layer takes 505 instructions so, and 526 otherwise (bench `instructions`).
     #[doc(hidden)]
     #[inline(always)]
     fn decide_whole(
