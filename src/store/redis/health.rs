@@ -72,7 +72,6 @@ impl Health {
         }
     }
 
-    #[cold]
     fn succeeded(&self) {
         let change = self.after_success(self.clock.now());
         // Logged without the lock: the subscriber is not our code.
@@ -81,7 +80,6 @@ impl Health {
         }
     }
 
-    #[cold]
     fn failed<'a>(
         &self,
         error: &StoreError,

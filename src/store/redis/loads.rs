@@ -198,7 +198,6 @@ impl Loads {
     }
 
     /// Redis has answered a call of the script on this node with this error.
-    #[cold]
     pub(super) fn record_refusal(&self, node: Option<&Server>, error: &StoreError) {
         if error.kind() == StoreErrorKind::Misconfigured {
             self.record_misconfiguration(&mut self.node(node.cloned()).lock(), error);
@@ -221,7 +220,6 @@ impl Loads {
         }
     }
 
-    #[cold]
     fn known_misconfiguration(
         &self,
         node: impl FnOnce() -> Option<Server>,
@@ -257,7 +255,6 @@ impl Loads {
     }
 
     /// The script has run on this node, so nothing is set up wrongly there.
-    #[cold]
     fn record_run(&self, node: Option<Server>) {
         let node = self.node(node);
         self.clear_misconfiguration(&mut node.lock());
