@@ -1,14 +1,18 @@
-//! Comments that are wider than a reader's window.
+//! Prose that is wider than a reader's window, in comments and in texts.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-/// Columns of a comment, with what stands before it. Tables and code are as wide as they are.
+/// Columns of a line, with what stands before a comment. Tables and code are as wide as they are.
 const MAX_COLUMNS: usize = 100;
 
-const FOLDERS: [&str; 6] = [
+/// `BENCHMARKS.md` is written by a script.
+const PLACES: [&str; 9] = [
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "README.md",
     "benches",
     "examples",
     "playground",
@@ -17,38 +21,59 @@ const FOLDERS: [&str; 6] = [
     "tests",
 ];
 
-/// Each line of prose in a comment that is too wide, with its file and number.
-pub(crate) fn wide_comments() -> Vec<String> {
+/// Each line of prose that is too wide, with its file and number.
+pub(crate) fn wide_prose() -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut folders: Vec<PathBuf> = FOLDERS.iter().map(|name| root.join(name)).collect();
+    let mut paths: Vec<PathBuf> = PLACES.iter().map(|name| root.join(name)).collect();
     let mut found = Vec::new();
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() && !path.ends_with("target") {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let text = fs::read_to_string(&path).unwrap();
-                let place = path.strip_prefix(root).unwrap().display();
-                found.extend(wide_lines(&text).map(|number| format!("{place}:{number}")));
+    while let Some(path) = paths.pop() {
+        if path.is_dir() {
+            if !path.ends_with("target") {
+                let inside = fs::read_dir(&path).unwrap();
+                paths.extend(inside.map(|entry| entry.unwrap().path()));
             }
+            continue;
         }
+        let prose_of: ProseOf = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("rs") => comment_of,
+            Some("md") => all_of,
+            _ => continue,
+        };
+        let text = fs::read_to_string(&path).unwrap();
+        let place = path.strip_prefix(root).unwrap().display();
+        found.extend(wide_lines(&text, prose_of).map(|number| format!("{place}:{number}")));
     }
     found.sort();
     found
 }
 
-fn wide_lines(text: &str) -> impl Iterator<Item = usize> {
+/// What a line says, if it is a comment.
+fn comment_of(line: &str) -> Option<&str> {
+    let comment = line.trim_start().strip_prefix("//")?;
+    Some(comment.trim_start_matches(['/', '!']))
+}
+
+/// The same of a text.
+fn all_of(line: &str) -> Option<&str> {
+    Some(line)
+}
+
+type ProseOf = fn(&str) -> Option<&str>;
+
+fn wide_lines(text: &str, prose_of: ProseOf) -> impl Iterator<Item = usize> {
     let mut is_code = false;
     text.lines().enumerate().filter_map(move |(index, line)| {
-        let Some(comment) = line.trim_start().strip_prefix("//") else {
+        let Some(prose) = prose_of(line) else {
             is_code = false;
             return None;
         };
-        let told = comment.trim_start_matches(['/', '!']).trim_start();
-        let is_fence = told.starts_with("```");
+        let prose = prose.trim_start();
+        let is_fence = prose.starts_with("```");
         is_code ^= is_fence;
-        let is_prose = !is_code && !is_fence && !told.starts_with('|');
+        let is_table = prose.starts_with('|');
+        // A picture, or where a link leads to: neither can be wrapped.
+        let is_link = prose.starts_with("![") || (prose.starts_with('[') && prose.contains("]: "));
+        let is_prose = !is_code && !is_fence && !is_table && !is_link;
         (is_prose && line.chars().count() > MAX_COLUMNS).then_some(index + 1)
     })
 }
@@ -58,5 +83,7 @@ fn prose_is_wide_and_tables_and_code_are_not() {
     let long = "a ".repeat(60);
     let text =
         format!("/// {long}\n/// | {long}\n/// ```\n/// {long}\n/// ```\n//! {long}\n{long}");
-    assert_eq!(wide_lines(&text).collect::<Vec<_>>(), [1, 6]);
+    assert_eq!(wide_lines(&text, comment_of).collect::<Vec<_>>(), [1, 6]);
+    let text = format!("{long}\n\n```text\n{long}\n```\n| {long}\n![{long}](..)\n- {long}");
+    assert_eq!(wide_lines(&text, all_of).collect::<Vec<_>>(), [1, 8]);
 }
