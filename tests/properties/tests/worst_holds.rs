@@ -5,11 +5,12 @@
 
 #[path = "worst_holds/cases.rs"]
 mod cases;
-
-use std::{pin::pin, task::Context};
+#[path = "../../support/ready.rs"]
+mod ready;
 
 use cases::{Cases, NUMBERS, at, micros};
 use proptest::prelude::*;
+use ready::ready;
 use tollgate::{
     Quota, RateLimiter,
     algorithm::{
@@ -119,15 +120,6 @@ fn a_key_that_is_reset_while_units_are_held_lets_through_no_more_from_then_on() 
         cases.of_every_rule(&[(*n, *period)], true, *at_most);
     }
     cases.are_all_reached();
-}
-
-/// What a local store brings, which is there at once.
-fn ready<T>(future: impl Future<Output = T>) -> T {
-    let mut cx = Context::from_waker(std::task::Waker::noop());
-    match pin!(future).poll(&mut cx) {
-        std::task::Poll::Ready(it) => it,
-        std::task::Poll::Pending => panic!("a local store waits for nothing"),
-    }
 }
 
 #[derive(Debug, Clone, Copy)]
