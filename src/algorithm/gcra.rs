@@ -1,3 +1,5 @@
+//! GCRA. Its rule is in `debt_bucket.rs`: token bucket and leaky bucket are the same.
+
 use std::time::Duration;
 
 use crate::{

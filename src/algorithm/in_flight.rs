@@ -1,3 +1,5 @@
+//! Requests in flight. The rule is in `in_flight/places.rs`; how places are held, in `settled.rs`.
+
 use std::time::Duration;
 
 use crate::{

@@ -1,3 +1,6 @@
+//! The leaky bucket. Its rule is in `debt_bucket.rs`: token bucket and GCRA are the same. That of
+//! its queue is in `bucket_queue.rs`.
+
 use std::time::Duration;
 
 use crate::{

@@ -1,3 +1,5 @@
+//! The sliding buckets. Their rule is in `log.rs`: they are a log of slots.
+
 use std::time::Duration;
 
 use crate::{

@@ -1,3 +1,5 @@
+//! The sliding log. Its rule is in `log.rs`: the sliding buckets are the same, in slots.
+
 use crate::{
     algorithm::{Policy, log::Log},
     error::ConfigError,

@@ -1,3 +1,5 @@
+//! The token bucket. Its rule is in `debt_bucket.rs`: leaky bucket and GCRA are the same.
+
 use std::time::Duration;
 
 use crate::{
