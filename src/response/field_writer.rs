@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderValue};
 
 use super::{
     draft_11,
@@ -41,7 +41,7 @@ impl FieldWriter {
     /// never takes one away, and adds no line that is there already.
     pub(super) fn add(&self, decision: &Decision, headers: &mut HeaderMap) {
         // `try_reserve` takes 80 instructions of 2 100 where there is room (bench `instructions`).
-        let fields = self.dialect.max_fields();
+        let fields = self.dialect.rate_limit_names().len();
         let has_room = headers.len() + fields <= headers.capacity();
         if !has_room && headers.try_reserve(fields).is_err() {
             return;
@@ -66,12 +66,7 @@ impl FieldWriter {
 
     /// Adds the fields, unless the renderer has written one of the same name.
     pub(super) fn add_unless_rendered(&self, decision: &Decision, headers: &mut HeaderMap) {
-        let names: &[HeaderName] = match self.dialect {
-            Fields::Draft11 | Fields::Draft7 => &[RATE_LIMIT, POLICY],
-            Fields::Draft6 => &DRAFT_6,
-            Fields::XRateLimit => &X_RATE_LIMIT,
-            Fields::Off => &[],
-        };
+        let names = self.dialect.rate_limit_names();
         if !names.iter().any(|name| headers.contains_key(name)) {
             self.add(decision, headers);
         }
@@ -171,7 +166,7 @@ mod tests {
             Fields::Draft6,
             Fields::XRateLimit,
         ] {
-            for room in 0..dialect.max_fields() {
+            for room in 0..dialect.rate_limit_names().len() {
                 let mut headers = full();
                 for number in 0..room {
                     headers.remove(format!("x-{number}"));

@@ -105,14 +105,9 @@ impl Fields {
         }
     }
 
-    /// How many fields one answer has at most.
-    pub(super) const fn max_fields(self) -> usize {
-        match self {
-            Self::Off => 0,
-            Self::Draft11 | Self::Draft7 => 2,
-            Self::XRateLimit => 3,
-            Self::Draft6 => 4,
-        }
+    /// The same without `Retry-After`, which every dialect has.
+    pub(super) fn rate_limit_names(self) -> &'static [HeaderName] {
+        &self.names()[1..]
     }
 }
 
