@@ -43,6 +43,18 @@
 //! through in a period of a clock that stands still while the real one steps back. Where they count
 //! by windows, a step back may lock one out for two spans of the longest of them.
 //!
+//! # One of your own
+//!
+//! | to | implement |
+//! |---|---|
+//! | write a rule | [`Algorithm`] |
+//! | let Redis run it | [`Scripted`]: the rule once more, in Lua |
+//! | choose one for each request | nothing: [`by_request`](crate::choice::by_request); for a table of plans [`Choose`](crate::choice::Choose) |
+//! | let its units be held, and settled later | [`Additive`], which [`Settled::new`] asks for |
+//!
+//! The example `custom_algorithm` is a whole one. [`Limit`](crate::Limit) is sealed: every
+//! algorithm is one.
+//!
 #![doc = include_str!("../docs/pictures/algorithms.md")]
 
 use std::time::Duration;
