@@ -21,6 +21,11 @@ use super::Algorithm;
 ///
 /// The buckets, windows and logs of this crate are additive. `MinInterval`, which counts requests,
 /// and queues, whose waiting requests have been promised an instant, are not.
+#[diagnostic::on_unimplemented(
+    message = "units of `{Self}` cannot be held and settled later",
+    label = "not an additive algorithm",
+    note = "hold units of a bucket, a window or a log of `tollgate::algorithm`, or implement `tollgate::algorithm::Additive` for a rule of your own that is additive"
+)]
 pub trait Additive: Algorithm {
     /// Whether so many units would be admitted now.
     fn fits(&self, state: &Self::State, units: u64, now: Timestamp) -> bool;
