@@ -24,7 +24,7 @@ pub use operation::{Check, Debit, Operation, Peek, Refund, Reset, TakeHold};
 /// It is what [`RateLimitLayer`](crate::RateLimitLayer) is built on. Keys are taken in any borrowed
 /// form: `check("bob")` finds the bucket of the `String` key `bob`. Clones share their buckets.
 ///
-/// [`observe`](Self::observe) says who sees what became of each call.
+/// [`observe`](Self::observe) sets an observer of the calls.
 ///
 /// Each method returns a [`Call`]: await it, or, if the store answers at once, as
 /// [`LocalStore`](crate::store::LocalStore) does, call [`.now()`](Call::now) on it.
@@ -128,7 +128,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         Call::new(self, key, Check { cost })
     }
 
-    /// What a cost of 1 would be told; charges nothing. A queue tells no
+    /// What would be decided about a cost of 1; charges nothing. A queue's decision then has no
     /// [delay](crate::Decision::delay), as nothing waits.
     ///
     /// # Errors
@@ -171,7 +171,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
     /// it.)
     ///
     /// [`LeakyBucket::queue`](crate::algorithm::LeakyBucket::queue) gives nothing back: those
-    /// behind keep the slots that were promised.
+    /// behind keep the turns that they were promised.
     ///
     /// # Errors
     ///
@@ -281,8 +281,8 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         Call::new(self, key, Debit { units })
     }
 
-    /// Forgets the key: it is as good as one that was never seen. A [`Hold`](crate::Hold) of before
-    /// frees nothing afterwards, but of what is held within the same microsecond.
+    /// Forgets the key: it is as good as one that was never seen. A [`Hold`](crate::Hold) from
+    /// before then frees nothing, except of what is held within the same microsecond.
     ///
     /// # Errors
     ///
@@ -298,7 +298,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
     }
 }
 
-/// Fails to compile where a place would be taken that nothing gives back.
+/// Fails to compile if a place would be taken that nothing gives back.
 const fn gives_back_what_it_takes<L: Limit>() {
     assert!(
         !L::IN_FLIGHT,

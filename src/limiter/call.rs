@@ -135,7 +135,7 @@ where
     }
 }
 
-/// Who is told what a call was answered: whoever made it, and the observer.
+/// Passes the answer of a call on: to the caller, and to the observer.
 struct Caller<'a, Op, C, L, S, K: Key, Q: ?Sized, W: Watch<K>> {
     limiter: &'a RateLimiter<C, S, W>,
     operation: &'a Op,

@@ -8,9 +8,9 @@ use std::{
     task::{Poll, Waker},
 };
 
-/// So many locks, so that those who wait for different buckets seldom wait for each other.
+/// How many locks there are, so that lines of different buckets seldom wait for one lock.
 const SHARDS: usize = 16;
-/// A shard whose lines are gone keeps room for no more than this.
+/// A shard whose lines are gone keeps room for no more lines than this.
 const MIN_CAPACITY: usize = 64;
 
 /// All lines of the process. A bucket without a line takes no memory.
@@ -24,26 +24,26 @@ struct Lines {
 
 #[derive(Default)]
 struct Shard {
-    /// By the hash of the bucket: two with the same one, if ever, wait for each other.
+    /// By the hash of the bucket: if two buckets ever have the same hash, they share a line.
     lines: HashMap<u64, Line>,
-    next_place: u64,
+    next_number: u64,
 }
 
-/// Those who wait for one bucket, by their places, each with how to wake him.
+/// The waiters for one bucket, in the order of their numbers, each with its waker.
 type Line = BTreeMap<u64, Option<Waker>>;
 
 /// The line of one bucket, whether anybody stands in it or not.
 #[derive(Clone, Copy)]
 pub(super) struct LineOf(u64);
 
-/// A place in a line; it is left when this is dropped, and whoever is first then is woken.
-pub(super) struct Place {
+/// A waiter in a line. Dropping it leaves the line, and wakes the waiter that is first then.
+pub(super) struct Waiter {
     line: LineOf,
-    place: u64,
+    number: u64,
 }
 
 impl LineOf {
-    /// The line of what has this hash.
+    /// The line of this bucket.
     pub(super) fn new(bucket: impl Hash) -> Self {
         Self(LINES.hasher.hash_one(bucket))
     }
@@ -53,12 +53,12 @@ impl LineOf {
     }
 
     /// Goes to the end of the line.
-    pub(super) fn join(self) -> Place {
+    pub(super) fn join(self) -> Waiter {
         let mut shard = self.shard();
-        let place = shard.next_place;
-        shard.next_place += 1;
-        shard.lines.entry(self.0).or_default().insert(place, None);
-        Place { line: self, place }
+        let number = shard.next_number;
+        shard.next_number += 1;
+        shard.lines.entry(self.0).or_default().insert(number, None);
+        Waiter { line: self, number }
     }
 
     fn shard(self) -> MutexGuard<'static, Shard> {
@@ -68,13 +68,13 @@ impl LineOf {
     }
 }
 
-impl Place {
+impl Waiter {
     pub(super) fn is_first(&self) -> bool {
         let mut shard = self.line.shard();
         self.waker(&mut shard).is_none()
     }
 
-    /// Waits until nobody is before it.
+    /// Waits until it is the first.
     pub(super) async fn first(&self) {
         poll_fn(|cx| {
             let mut shard = self.line.shard();
@@ -84,7 +84,7 @@ impl Place {
             let is_known = |known: &Waker| known.will_wake(cx.waker());
             if !waker.as_ref().is_some_and(is_known) {
                 let old = waker.replace(cx.waker().clone());
-                // The last waker of a task may drop what the task holds: another place, say.
+                // The last waker of a task may drop what the task holds: another waiter, say.
                 drop(shard);
                 drop(old);
             }
@@ -97,13 +97,13 @@ impl Place {
     fn waker<'a>(&self, shard: &'a mut Shard) -> Option<&'a mut Option<Waker>> {
         let line = shard.lines.get_mut(&self.line.0)?;
         match line.first_key_value() {
-            Some((first, _)) if *first == self.place => None,
-            _ => line.get_mut(&self.place),
+            Some((first, _)) if *first == self.number => None,
+            _ => line.get_mut(&self.number),
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for Waiter {
     fn drop(&mut self) {
         let mut shard = self.line.shard();
         let Some(line) = shard.lines.get_mut(&self.line.0) else {
@@ -111,8 +111,8 @@ impl Drop for Place {
         };
         let was_first = line
             .first_key_value()
-            .is_some_and(|(first, _)| *first == self.place);
-        let own = line.remove(&self.place);
+            .is_some_and(|(first, _)| *first == self.number);
+        let own = line.remove(&self.number);
         let next = line.first_entry().filter(|_| was_first);
         let next = next.and_then(|mut next| next.get_mut().take());
         if line.is_empty() {
@@ -136,9 +136,9 @@ mod tests {
 
     use super::*;
 
-    fn is_first(place: &Place) -> bool {
+    fn is_first(waiter: &Waiter) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
-        pin!(place.first()).poll(&mut cx).is_ready() && place.is_first()
+        pin!(waiter.first()).poll(&mut cx).is_ready() && waiter.is_first()
     }
 
     #[test]
@@ -158,8 +158,8 @@ mod tests {
     #[test]
     fn lines_that_are_gone_leave_no_room_behind() {
         let lines = (0..100_000).map(|number| LineOf::new(("many", number)));
-        let places: Vec<_> = lines.map(LineOf::join).collect();
-        drop(places);
+        let waiters: Vec<_> = lines.map(LineOf::join).collect();
+        drop(waiters);
         let capacity = |shard: &Mutex<Shard>| shard.lock().unwrap().lines.capacity();
         let most = LINES.shards.iter().map(capacity).max().unwrap();
         assert!(most <= 4 * MIN_CAPACITY, "room for {most}");

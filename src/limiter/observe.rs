@@ -14,7 +14,7 @@ use crate::{
 use super::RateLimiter;
 
 impl<A, S, W> RateLimiter<A, S, W> {
-    /// Tells this observer, once for each call that charges or would have, what became of it.
+    /// Tells this observer, once for each call that charges or would have charged, how it ended.
     ///
     /// See [`observe`](crate::observe): it is a closure that names the type of the key, or an
     /// [`Observe`](crate::observe::Observe). It replaces the one before; take a tuple for two.

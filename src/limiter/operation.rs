@@ -25,7 +25,7 @@ pub trait Operation<L: Limit, K: Key>: sealed::Sealed {
     #[doc(hidden)]
     const IS_OBSERVED: bool = false;
 
-    /// Brings the answer of a store that does not have it yet.
+    /// The future of an answer that the store does not have yet.
     #[doc(hidden)]
     type Awaited<S: Store<L, K>>: Future<Output = Result<Self::Answered, StoreError>>;
 
@@ -60,7 +60,7 @@ pub trait Operation<L: Limit, K: Key>: sealed::Sealed {
         0
     }
 
-    /// What an observer is told that was decided, if anything was.
+    /// The verdict that an observer is told, if anything was decided.
     #[doc(hidden)]
     fn verdict(answered: &Self::Answered) -> Option<&Verdict<L::Snapshot>> {
         let _ = answered;
@@ -69,7 +69,7 @@ pub trait Operation<L: Limit, K: Key>: sealed::Sealed {
 }
 
 mod sealed {
-    /// What keeps `Operation` to this module.
+    /// Seals `Operation`.
     pub trait Sealed {}
 
     impl Sealed for super::Check {}
@@ -113,7 +113,7 @@ pub struct TakeHold {
 #[derive(Debug, Clone, Copy)]
 pub struct Reset(pub(super) ());
 
-/// Charges what an admission holds, at once: nobody has its hold to settle it.
+/// Charges at once what an admission holds: nobody has a hold to settle.
 #[inline]
 pub(super) fn charge_what_is_held<L: Limit, K: Key, S: Store<L, K>, Q: AsKey<K> + ?Sized>(
     store: &S,

@@ -44,7 +44,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
     /// It sleeps by tokio's timer, so it is there with the features `layer` and `redis`, and panics
     /// outside of a tokio runtime with time if it has to wait. The timer is good to a millisecond:
     /// with a burst of 1 and above some hundred units a second it is slower than the limit. In a
-    /// test with a clock of its own, the store's clock must go with tokio's, or nobody's turn
+    /// test with a clock of its own, the store's clock must move with tokio's, or no turn ever
     /// comes.
     ///
     /// # Errors
@@ -145,9 +145,9 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
                 Err(refused_for) => wait = Some(refused_for),
             }
         }
-        let place = line.join();
-        if !place.is_first() {
-            place.first().await;
+        let waiter = line.join();
+        if !waiter.is_first() {
+            waiter.first().await;
             wait = None;
         }
         loop {
@@ -161,7 +161,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         }
     }
 
-    /// Where those wait who want this bucket.
+    /// The line of this bucket.
     fn line<K, Q>(&self, key: &Q) -> LineOf
     where
         K: Key,
