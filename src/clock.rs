@@ -62,8 +62,8 @@ impl Timestamp {
 ///
 /// # What an implementor must do
 ///
-/// Answer quickly and without blocking. The time may step back: then no time has passed. But while
-/// a clock stands still no bucket refills.
+/// Answer quickly and without blocking. The time may step back: a limit then counts it as no time
+/// passed. While a clock stands still, no bucket refills.
 pub trait Clock: Clone + Send + Sync + 'static {
     /// The present time.
     fn now(&self) -> Timestamp;

@@ -46,7 +46,7 @@ impl PolicyDecision {
         Self::of(policy, Known::InFlight(standing))
     }
 
-    /// What this policy decided, from what is worked out when somebody asks.
+    /// What this policy decided, by a status that is worked out when somebody asks.
     #[inline]
     pub fn lazy(policy: &Policy, status: LazyStatus) -> Self {
         Self::of(policy, Known::Lazy(status))
@@ -86,7 +86,7 @@ impl PolicyDecision {
         self
     }
 
-    /// The same where so many units more are left.
+    /// The same with so many units more left.
     #[must_use]
     pub(crate) fn with_freed(self, units: u64) -> Self {
         let mut status = self.read(|status| *status);
@@ -107,8 +107,8 @@ impl PolicyDecision {
         }
     }
 
-    /// What is said where nobody may wait any more: refused for as long as it would be delayed.
-    /// What is not delayed stays as it is.
+    /// The same where nobody may wait any more: what would be delayed is refused for as long. What
+    /// is not delayed stays as it is.
     #[cfg(feature = "layer")]
     fn refused_for_its_delay(&self) -> Self {
         let status = self.read(|status| *status);
@@ -289,7 +289,7 @@ struct Several {
     reset_after_micros: u64,
     delay_micros: u64,
     policies: Vec<PolicyDecision>,
-    /// How many of them are told of: none where every limit is in shadow.
+    /// How many of them callers see: none where every limit is in shadow.
     told: usize,
 }
 
@@ -331,7 +331,7 @@ impl Decision {
         })))
     }
 
-    /// What is said to a request that was to be delayed, where nobody may wait any more.
+    /// The same where nobody may wait any more: refused for as long as it would be delayed.
     #[cfg(feature = "layer")]
     pub(crate) fn refused_for_its_delay(&self) -> Self {
         let policies = self.policies().iter();

@@ -94,12 +94,12 @@ impl Hold {
         self.0.decision()
     }
 
-    /// Charges the units that were spent and frees the others, at once: to wait for the returned
+    /// Charges the units that were spent and frees the others, at once: waiting for the returned
     /// future is optional. 0 frees all. More than was held is charged too, and the next requests
     /// wait for it.
     ///
-    /// If it is settled already, nothing happens. Of a limit that counts only what is [in
-    /// flight](crate::algorithm::InFlight) nothing is charged, whatever the units are.
+    /// If it is settled already, nothing happens. A limit that counts only what is [in
+    /// flight](crate::algorithm::InFlight) charges nothing, whatever the units are.
     pub fn settle(&self, units: u32) -> Settlement {
         self.0.settle(units)
     }
@@ -113,7 +113,7 @@ impl fmt::Debug for Hold {
     }
 }
 
-/// When a place is given back of a request that is in flight.
+/// When the place of a request in flight is given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EndsWhen {
     /// When the hold is settled, or its last clone is dropped.
@@ -123,7 +123,7 @@ pub(crate) enum EndsWhen {
     Dropped,
 }
 
-/// The end of a settlement, for whoever waits for it; dropping it does not stop it.
+/// A future of the end of a settlement. Dropping it does not stop the settlement.
 pub struct Settlement(Settling);
 
 enum Settling {
@@ -146,7 +146,7 @@ impl Settlement {
         }
     }
 
-    /// Both, whichever comes first.
+    /// Ends when both have ended.
     fn and(self, other: Self) -> Self {
         match (self.0, other.0) {
             (Settling::Done(Some(Ok(()))), other) => Self(other),

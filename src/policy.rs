@@ -14,10 +14,10 @@ mod name;
 pub(crate) use name::PolicyName;
 
 const MAX_NAME_LEN: usize = 64;
-/// After this many windows without a charge the state of every algorithm is as good as fresh: two
-/// counters need two, and so do sub-counters as long as the window, or three if other numbers had
-/// begun them elsewhere.
-const WINDOWS_THAT_MATTER: u64 = 3;
+/// The retention of a state: after this many windows without a charge that of every algorithm is as
+/// good as fresh. Two counters need two windows. So do sub-counters as long as the window, or three
+/// if another configuration began them at another instant.
+const RETENTION_WINDOWS: u64 = 3;
 
 /// Tells one policy's buckets from another's: a bucket is *(policy, key)*, in every store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -42,7 +42,7 @@ impl PolicyId {
         )
     }
 
-    /// The number that it is: the same in every process.
+    /// The id as a number, which is the same in every process.
     #[inline]
     pub const fn as_u64(self) -> u64 {
         self.0
@@ -60,7 +60,8 @@ impl fmt::LowerHex for PolicyId {
     }
 }
 
-/// Which numbers a policy has now. A named policy may have others later, or for other callers.
+/// Identifies a configuration: the numbers that a policy has now. A named policy may have others
+/// later, or for other callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConfigId {
     id: PolicyId,
@@ -68,7 +69,7 @@ pub struct ConfigId {
 }
 
 impl ConfigId {
-    /// Those of a policy that has the same numbers as long as it lives.
+    /// The configuration of a policy whose numbers never change.
     #[inline]
     pub const fn unchanging(policy: PolicyId) -> Self {
         Self {
@@ -77,25 +78,25 @@ impl ConfigId {
         }
     }
 
-    /// Tells these numbers, of this policy, from all others.
+    /// The id: no other configuration, of this policy or another, has the same.
     #[inline]
     pub const fn id(self) -> PolicyId {
         self.id
     }
 
-    /// How long after its last charge a state may still say more than a fresh one, at most: three
+    /// How long after its last charge a state may still say more than a fresh one: at most three
     /// windows of the policy.
     ///
-    /// If a policy has had several sets of numbers, a store in memory keeps a state this long (by
-    /// the slowest of them) after it is as good as fresh by the numbers of the call. An algorithm
-    /// of your own whose states matter for longer should have a longer window, or keep to [one set
-    /// of numbers](Self::unchanging).
+    /// Once a policy has had several configurations, a store in memory keeps a state until it is as
+    /// good as fresh for the caller's, and then for the longest retention of all of them. An
+    /// algorithm of your own whose states matter for longer should have a longer window, or keep to
+    /// [one configuration](Self::unchanging).
     #[inline]
     pub const fn retention(self) -> Duration {
         Duration::from_micros(self.retention_micros)
     }
 
-    /// The numbers of a policy that is these together, in this order.
+    /// The configuration of a policy that is these together, in this order.
     #[inline]
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
@@ -134,16 +135,17 @@ impl ConfigId {
 pub struct Policy {
     name: PolicyName,
     id: PolicyId,
-    /// What it is known by without a name: its algorithm and its numbers.
+    /// Its id without a name: that of its algorithm and its numbers.
     unnamed: PolicyId,
-    numbers: PolicyId,
+    config: PolicyId,
     limit: u64,
     window_micros: u64,
 }
 
 impl Policy {
-    /// The policy of an algorithm without a name of its own: it is known by its numbers, the first
-    /// of which is its limit (0 if there is none), and by the time it takes to win that back.
+    /// A policy without a name of its own: it is called by its algorithm, its numbers and its
+    /// window. The first number is its limit (0 if there is none); the window is the time it takes
+    /// to win that back.
     ///
     /// A character of the algorithm's name that a policy's name cannot have becomes `_`.
     pub fn new(algorithm: &str, numbers: &[u64], window: Duration) -> Self {
@@ -165,7 +167,7 @@ impl Policy {
         )
     }
 
-    /// The policy of an algorithm that is known by its quota, and by what else is said of it.
+    /// A policy without a name of its own: it is called by its algorithm, its quota and `more`.
     pub(crate) fn of_quota(
         algorithm: &str,
         quota: Quota,
@@ -178,7 +180,7 @@ impl Policy {
         Self::described(name, limit, window_micros)
     }
 
-    /// The policy of an algorithm that is known by a number alone, its limit.
+    /// A policy without a name of its own: it is called by its algorithm and its limit.
     pub(crate) fn of_number(algorithm: &str, limit: u64) -> Self {
         let name = PolicyName::of(format_args!("{algorithm}-{limit}"));
         Self::described(name, limit, 0)
@@ -189,7 +191,7 @@ impl Policy {
         Self {
             id,
             unnamed: id,
-            numbers: id,
+            config: id,
             name,
             limit,
             window_micros,
@@ -222,15 +224,14 @@ impl Policy {
         Ok(self.known_as(name.into(), PolicyId::of(1, name)))
     }
 
-    /// This policy, but counting requests: another one, unless it has a name of its own.
+    /// The policy that counts requests: another one than this, unless this has a name of its own.
     #[must_use]
     pub(crate) fn per_request(self) -> Self {
         let unnamed = self.unnamed.and(PolicyId::of(0, "per-request"));
         if self.has_own_name() {
-            let numbers = self.id.and(unnamed);
             return Self {
+                config: self.id.and(unnamed),
                 unnamed,
-                numbers,
                 ..self
             };
         }
@@ -238,7 +239,7 @@ impl Policy {
             name: PolicyName::of(format_args!("{}-per-request", &*self.name)),
             id: unnamed,
             unnamed,
-            numbers: unnamed,
+            config: unnamed,
             ..self
         }
     }
@@ -251,7 +252,7 @@ impl Policy {
         Self {
             name,
             id,
-            numbers: id.and(self.unnamed),
+            config: id.and(self.unnamed),
             ..self
         }
     }
@@ -267,12 +268,12 @@ impl Policy {
         self.id
     }
 
-    /// Tells its numbers from others that it may have under the same name.
+    /// Identifies its numbers among those that it may have under the same name.
     #[inline]
     pub fn config_id(&self) -> ConfigId {
         ConfigId {
-            id: self.numbers,
-            retention_micros: self.window_micros.saturating_mul(WINDOWS_THAT_MATTER),
+            id: self.config,
+            retention_micros: self.window_micros.saturating_mul(RETENTION_WINDOWS),
         }
     }
 
@@ -408,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_told_in_all_of_its_digits() {
+    fn an_id_is_printed_in_all_of_its_digits() {
         for id in [0, 0x2a, 0x0123_4567_89ab_cdef, u64::MAX] {
             assert_eq!(format!("{:x}", PolicyId(id)), format!("{id:016x}"));
         }
@@ -429,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_is_told_in_its_largest_whole_unit() {
+    fn a_span_is_printed_in_its_largest_whole_unit() {
         let told: Vec<String> = [
             0,
             1,

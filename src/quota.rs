@@ -155,7 +155,7 @@ const UNITS_OF_TIME: [(&str, u64); 6] = [
 /// Units per period, the period in the largest unit that it is a whole number of: `20/s`, `3/10s`,
 /// `1/1500us`.
 ///
-/// What is written so is read as the same quota again.
+/// This text is parsed as the same quota again.
 impl fmt::Display for Quota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_whole = |(_, micros): &(&str, u64)| self.period_micros.is_multiple_of(*micros);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_tells_its_units_and_its_period() {
+    fn a_quota_has_the_units_and_the_period_that_it_was_given() {
         let minute = Quota::per_minute(7);
         assert_eq!(minute.units(), 7);
         assert_eq!(minute.period(), Duration::from_secs(60));

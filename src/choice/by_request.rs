@@ -1,4 +1,4 @@
-//! Numbers that a closure chooses for each request.
+//! A closure that chooses the limit of each request.
 
 use std::{fmt, marker::PhantomData};
 
@@ -16,8 +16,8 @@ use super::Choose;
 /// again.
 ///
 /// Limits of all plans are of one type, and should have [one name](super): without one each set of
-/// numbers is a policy whose table a store in memory keeps for as long as it lives. Callers without
-/// any limit are for [`exempt`](crate::RateLimitLayer::exempt).
+/// numbers is a policy whose table a store in memory keeps for as long as it lives. For callers
+/// without any limit there is [`exempt`](crate::RateLimitLayer::exempt).
 ///
 /// # Example: paying callers get more, and keep their count when they begin to pay
 ///
@@ -68,7 +68,7 @@ where
     }
 }
 
-/// What [`by_request`] makes of a closure.
+/// A closure that chooses: see [`by_request`].
 pub struct ByRequest<F, L> {
     choose: F,
     gives: PhantomData<fn() -> L>,

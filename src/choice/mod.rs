@@ -14,7 +14,7 @@
 //! next request is judged by the new numbers. Without a name each plan's numbers are a policy of
 //! their own, with buckets of their own.
 //!
-//! | algorithm | what was used counts on as |
+//! | algorithm | what is carried over |
 //! |---|---|
 //! | [`TokenBucket`], [`Gcra`], [`LeakyBucket`] | the units that were owed at the last charge, paid off at the new rate since then |
 //! | [`FixedWindow`] | the units taken in the window, until one new period after its start |
@@ -37,9 +37,9 @@
 //! |---|---|
 //! | a log, sub-counters | every entry that matters to one of the plans: as old as the longest span, and no more units than the largest quota |
 //! | [`MinInterval`] | nothing: the last admission is all that matters |
-//! | all others | the count of one other plan while that plan owes something; of the rest of them the most units that one had counted, the latest instant at which one did, until when that matters, and for how long after its own instant at most: who comes back before that, or for the first time, begins with as much |
+//! | all others | the count of one other plan while that plan owes something. All further plans are kept as one: the most units that any of them had counted, the latest instant at which one did, until when that matters, and for how long after its own instant at most. A plan that comes back before that, or for the first time, begins with as many units |
 //!
-//! A refused request changes nothing of it. `tests/properties/tests/in_turn.rs` tests the rule, and
+//! A refused request changes none of this. `tests/properties/tests/in_turn.rs` tests the rule, and
 //! `tests/plans.rs` the rows of the first table. A state may be forgotten once it is as good as
 //! fresh for every plan that was admitted. In memory it is kept for [three windows of the slowest
 //! configuration seen](crate::algorithm::ConfigId::retention).
@@ -65,8 +65,8 @@ pub use reloadable::Reloadable;
 
 /// Chooses the algorithm of each request.
 ///
-/// An algorithm is its own choice for every request. Implement it for a table of plans where the
-/// closure of [`by_request`] would have to clone what the table has.
+/// An algorithm chooses itself for every request. Implement the trait for a table of plans, where
+/// the closure of [`by_request`] would have to clone the plan.
 ///
 /// # Example: plans in a table
 ///
@@ -111,8 +111,8 @@ pub use reloadable::Reloadable;
 pub trait Choose<Req> {
     /// The algorithm, or [each of several](crate::EachOf).
     type Limit: Limit;
-    /// What was chosen. It goes with the request until the response is there, so it should be
-    /// small: the place in a table, say.
+    /// What was chosen. It stays with the request until the response is there, so it should be
+    /// small: an index into a table, say.
     type Choice: Send + 'static;
 
     /// Chooses for this request.

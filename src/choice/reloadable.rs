@@ -1,4 +1,4 @@
-//! Numbers that are replaced while they are in use.
+//! A limit that is replaced while it is in use.
 
 use std::{fmt, sync::Arc};
 

@@ -5,9 +5,9 @@ use super::Policies;
 use super::{Decision, Known, PolicyDecision};
 
 impl Decision {
-    /// Whether a limiter in this process has decided, as the store was unavailable; always `false`
-    /// unless the layer's `on_store_error` has one. What the decision and the response tell is then
-    /// what that limiter does, and nothing of the limit whose store is down.
+    /// Whether a limiter in this process has decided, because the store was unavailable; always
+    /// `false` unless the layer's `on_store_error` has such a limiter. The decision and the
+    /// response then describe that limiter, and not the limit whose store is down.
     pub fn is_degraded(&self) -> bool {
         self.binding().is_degraded()
     }

@@ -30,8 +30,8 @@ use super::Status;
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct LazyStatus {
-    // Whole words: a copy of a half that was just written waits for the other half, which takes as
-    // long as half a decision (`decision` bench, rows of `check`).
+    // `u64`, not `u32`: avoids a store-forwarding stall on copy, which takes as long as half a
+    // decision (`decision` bench, rows of `check`).
     numbers: [u64; LazyStatus::NUMBERS],
     /// 0 if the cost was admitted.
     refused_cost: u64,

@@ -41,7 +41,7 @@ impl Status {
             remaining,
             judgement,
             replenished_after_micros: match judgement {
-                // Mostly one unit is refused where none is left, and waits for the same.
+                // Mostly a cost of 1 is refused where nothing is left: both waits are the same.
                 Judgement::RefusedForMicros(micros) if missing && cost == next => micros,
                 _ => when(next),
             },

@@ -1,4 +1,4 @@
-//! The name of a policy, of which each decision has a copy.
+//! The name of a policy. Each decision has a copy of it.
 
 use std::{
     fmt::{self, Write},
@@ -8,13 +8,13 @@ use std::{
 
 use arrayvec::ArrayString;
 
-/// Longer than what an algorithm and its numbers usually are, so that a decision mostly copies it,
-/// and counts no references.
-const SHORT: usize = 36;
+/// Names of up to so many bytes are copied with each decision; longer ones count references.
+/// Unnamed policies are mostly shorter.
+const MAX_COPIED: usize = 36;
 
 #[derive(Clone)]
 pub(crate) enum PolicyName {
-    Short(ArrayString<SHORT>),
+    Short(ArrayString<MAX_COPIED>),
     Long(LongName),
 }
 
@@ -97,13 +97,13 @@ mod tests {
 
     #[test]
     fn a_name_of_any_length_is_kept_whole() {
-        for len in [1, SHORT, SHORT + 1, 64, 1_000] {
+        for len in [1, MAX_COPIED, MAX_COPIED + 1, 64, 1_000] {
             let name = "n".repeat(len);
             let kept = PolicyName::from(&*name);
             assert_eq!((&*kept, kept.clone()), (&*name, kept.clone()));
             assert_eq!(PolicyName::of(format_args!("{name}")), kept);
             assert_ne!(PolicyName::of(format_args!("{name}x")), kept);
-            assert_eq!(matches!(kept, PolicyName::Short(_)), len <= SHORT);
+            assert_eq!(matches!(kept, PolicyName::Short(_)), len <= MAX_COPIED);
         }
     }
 }
