@@ -83,7 +83,7 @@ async fn a_store_without_holds_decides_and_says_of_each_of_them_that_it_has_none
         assert!(
             error
                 .to_string()
-                .ends_with(&format!("this store has no {what}")),
+                .ends_with(&format!("this store does not support {what}")),
             "{error}"
         );
     }

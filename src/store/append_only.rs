@@ -1,11 +1,11 @@
-//! Values that are added and never taken away, found without a lock.
+//! A map that only grows, and is read without a lock.
 
 use std::sync::OnceLock;
 
 /// How many nodes may follow one.
 const BASE: usize = 16;
 
-/// Values by their keys, in a tree that only grows.
+/// Values by their keys, in a tree.
 ///
 /// A new key takes the first free node on the path that the digits of its hash give. Of ten
 /// thousand keys most are three or four steps from the first. A reference to a value stays valid

@@ -20,7 +20,8 @@ use super::{Answer, AsKey, Decided, Store, Written};
 /// share their buckets, as over clones of either store. The two share nothing with each other, and
 /// what was counted in one is not in the other.
 ///
-/// A `match` whose arms each build a `Router` does without it. It is for a store that is handed on.
+/// Where each arm of a `match` builds a whole `Router`, it is not needed. It is for a store that is
+/// passed on.
 ///
 /// # Example
 ///
@@ -50,7 +51,7 @@ pub enum EitherStore<L, R> {
 }
 
 pin_project! {
-    /// The answer of one of two stores that is still to come.
+    /// A future of the answer of one of two stores.
     #[project = EitherProjection]
     #[derive(Debug)]
     pub enum EitherAnswer<L, R> {
@@ -73,7 +74,7 @@ impl<L: Future, R: Future<Output = L::Output>> Future for EitherAnswer<L, R> {
 }
 
 impl<L, R> EitherStore<L, R> {
-    /// Asks the store that it is.
+    /// Asks the one store that there is.
     #[inline]
     fn ask<T, F, G>(
         &self,

@@ -29,7 +29,7 @@ pub use redis::{RedisConnection, RedisStore, RedisStoreBuilder, RedisUsage};
 pub struct Verdict<S> {
     /// Whether it was let through, and so charged.
     pub admitted: bool,
-    /// How the bucket stood right after.
+    /// The status of the bucket right after the decision.
     pub snapshot: S,
 }
 
@@ -67,9 +67,9 @@ pub trait AsKey<K>: Hash + Eq + ToOwned<Owned = K> {}
 
 impl<K, Q: Hash + Eq + ToOwned<Owned = K> + ?Sized> AsKey<K> for Q {}
 
-/// The answer of a store that does not do this.
-fn not_of_this_store<F>(what: &str) -> Answer<Written, F> {
-    let message = format!("this store has no {what}");
+/// The answer of a store that does not support this.
+fn not_supported<F>(what: &str) -> Answer<Written, F> {
+    let message = format!("this store does not support {what}");
     Answer::Now(Err(StoreError::new(StoreErrorKind::Misconfigured, message)))
 }
 
@@ -106,8 +106,8 @@ pub trait Store<A: Limit, K: Key>: Clone + Send + Sync + 'static {
         cost: u32,
     ) -> Answer<Decided<A>, Self::Deciding>;
 
-    /// The same for a key that the caller has whole. A store that must read it, as that of rules,
-    /// need not copy it: 52 instructions of a request by rules (bench `instructions`).
+    /// The same for an owned key. A store that reads it, as that of rules does, need not copy it,
+    /// which saves 52 instructions of a request by rules (bench `instructions`).
     // Inlined always: a layer takes 505 instructions so, and 526 otherwise (bench `instructions`).
     #[doc(hidden)]
     #[inline(always)]
@@ -146,7 +146,7 @@ pub trait Store<A: Limit, K: Key>: Clone + Send + Sync + 'static {
         units: u32,
     ) -> Answer<Written, Self::Writing> {
         let _ = (algorithm, key, units);
-        not_of_this_store("debits")
+        not_supported("debits")
     }
 
     /// Settles what an admission [holds](crate::algorithm::Settled): charges `spent` of `held`
@@ -164,7 +164,7 @@ pub trait Store<A: Limit, K: Key>: Clone + Send + Sync + 'static {
         held_and_spent: (u32, u32),
     ) -> Answer<Written, Self::Writing> {
         let _ = (algorithm, key, admission, held_and_spent);
-        not_of_this_store("settlements")
+        not_supported("settlements")
     }
 
     /// Gives back the place of a request that was [in flight](crate::algorithm::InFlight) and has
@@ -181,26 +181,26 @@ pub trait Store<A: Limit, K: Key>: Clone + Send + Sync + 'static {
         admission: &A::Snapshot,
     ) -> Answer<Written, Self::Writing> {
         let _ = (algorithm, key, admission);
-        not_of_this_store("ends of requests")
+        not_supported("ends of requests")
     }
 
     /// Forgets the key: its next call starts from a fresh state.
     fn reset<Q: AsKey<K> + ?Sized>(&self, algorithm: &A, key: &Q)
     -> Answer<Written, Self::Writing>;
 
-    /// Tells its buckets from those of other stores, as long as it lives: who
-    /// [waits](crate::RateLimiter) for a bucket waits in one line with those who use a clone.
+    /// Identifies its buckets among those of all stores, as long as it lives: calls that
+    /// [wait](crate::RateLimiter) for a bucket wait in one line, over all clones of a store.
     ///
-    /// By default all stores of a type share the line of a policy and key.
+    /// By default all stores of a type share a line for each policy and key.
     fn buckets_id(&self) -> usize {
         0
     }
 
-    /// Gives back the slot of a request that was dropped while it waited in the queue.
+    /// Gives back the turn of a request that was dropped while it waited in a queue.
     ///
     /// It is called while a future is dropped, so it must not block; a store that cannot do it at
-    /// once may do it later or not at all (then the slot is lost, and nothing is let through
-    /// too early).
+    /// once may do it later or not at all (then the turn is lost, and nothing is let through too
+    /// early).
     fn withdraw(&self, algorithm: &A, key: &K, admission: &A::Snapshot, cost: u32) {
         let _ = (algorithm, key, admission, cost);
     }

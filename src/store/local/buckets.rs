@@ -7,7 +7,7 @@ use super::{Usage, policies::Policies};
 /// A limit whose buckets a [`LocalStore`](super::LocalStore) keeps for keys of this type: one table
 /// per policy, and for [each of several](crate::EachOf) algorithms tables of its own.
 ///
-/// It is there for the type of the store; every [`Algorithm`] has it, for every key.
+/// It only names the type of the store's tables. Every [`Algorithm`] has it, for every key.
 pub trait LocalBuckets<K>: Limit {
     /// The tables.
     type Tables: Tables;

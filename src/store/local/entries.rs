@@ -67,8 +67,8 @@ impl<K, S> Entries<K, S> {
         entry.map(|(_, state)| state)
     }
 
-    /// The same in a place of its own, so that the compiler does not join the two: a decision about
-    /// a key of the only table, as in most stores, takes a twentieth less (bench `decision`).
+    /// The same, out of line, so that the compiler does not merge the two: a decision about a key
+    /// of the only table, as in most stores, takes a twentieth less (bench `decision`).
     #[inline(never)]
     fn find_mut_in_one_of_two(&mut self, hash: u64, is: impl Fn(&K) -> bool) -> Option<&mut S> {
         let entry = self.table_mut(hash).find_mut(hash, |(key, _)| is(key));

@@ -6,14 +6,14 @@
 //! | question | file |
 //! |---|---|
 //! | what does it answer | `immediate` |
-//! | how is a key decided about | `table` |
+//! | how does it decide about a key | `table` |
 //! | how do the entries of a shard lie in memory, and how does it grow | `entries` |
 //! | which shard is a key in, and how many keys are there | `shards` |
 //! | how do idle keys leave | `sweep` |
 //! | how long is a state kept, and what does a forgotten key start from | `retention` |
 //! | what do new keys share when the table is full | `overflow` |
-//! | how is charged what nobody decides about | `settle` |
-//! | how are several keys decided about together | `multi_key` |
+//! | how are debits, settlements and ends of requests written | `settle` |
+//! | how does it decide about several keys together | `multi_key` |
 //! | which policy has which table | `policies`, `buckets` |
 //! | when is a key's own `Drop` called | `deferred_drop` |
 //!
@@ -68,12 +68,12 @@ const DEFAULT_MAX_KEYS: usize = 1_000_000;
 ///   about 7/9 full.
 /// - **Hashing** is seeded at random for each store and policy.
 ///
-/// - **Policies**: each that was ever used with a store keeps its table, of 64 bytes for each 12
-///   800 of `max_keys` (5 KB by default, and never less than 2) beside its keys, and calls sweep
-///   the table of their own policy. The first is found by one comparison, any other one of ten
-///   thousand in some four steps. So give a policy that is reloaded with new numbers a
-///   [name](crate::algorithm::TokenBucket::named), under which it stays one, and don't make
-///   policies up from requests; the thousandth is told to `tracing`.
+/// - **Policies**: each policy that was ever used keeps a table for as long as the store lives: its
+///   keys, and 64 bytes for each 12 800 of `max_keys` (5 KB by default, and never less than 2).
+///   Calls sweep only the table of their own policy. The first policy is found by one comparison,
+///   one of ten thousand in some four steps. So [name](crate::algorithm::TokenBucket::named) a
+///   policy that is reloaded with new numbers, and make no policies up from requests; the
+///   thousandth logs a warning.
 ///
 /// One store serves one type of algorithm and one type of key; both are inferred from the layer.
 /// Two policies on one store have buckets of their own.

@@ -1,7 +1,7 @@
-//! Several keys are decided about together, under a lock for each.
+//! Decides about several keys together, under a lock for each.
 //!
-//! The locks are taken in the order of the places, and within a place the shard's before the
-//! overflow bucket's. So no two threads wait for each other.
+//! The locks are taken in the order of the keys, and for each key the shard's before the overflow
+//! bucket's. So no two threads deadlock.
 
 use std::{borrow::Cow, future::Pending, sync::Arc};
 
@@ -63,7 +63,7 @@ fn with_unchanged_state<A: Algorithm, K: Key, V>(
     }
 }
 
-/// Takes the locks of all places, one inside the other, and decides under them.
+/// Takes the locks of all keys, one inside the other, and decides under them.
 macro_rules! under_locks {
     ($with:ident, [$($all:ident)+], $decide:expr, $tables:expr, $keys:expr, $calls:expr,
      $drops:expr,) => {

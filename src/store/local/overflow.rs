@@ -12,7 +12,8 @@ use super::{
     retention::Retention,
 };
 
-/// It also says what a key without an entry starts from.
+/// The bucket that new keys share while a table is full. It also says what a key without an entry
+/// starts from.
 pub(super) struct Overflow<S> {
     /// Whether the bucket owes anything; read before the lock is taken.
     is_charged: AtomicBool,
@@ -63,8 +64,8 @@ impl<S> Overflow<S> {
         Ok(decide(state))
     }
 
-    /// The state that a key begins with which gets an entry: what this bucket owes while it is
-    /// charged, since the key may be one of those who charged it; else the fresh one.
+    /// The first state of a key that gets an entry: what this bucket owes while it is charged,
+    /// since the key may have been charged here; otherwise the fresh one.
     #[inline]
     pub(super) fn initial_state<A: Algorithm<State = S>, K>(
         &self,

@@ -1,7 +1,7 @@
-//! The buckets of rules: those of all limits that apply to a request, decided together.
+//! Decides by rules: about all limits together that apply to a request.
 //!
 //! Where there are several, their locks are taken in the order of their policies, whatever the
-//! order of the rules. So no two threads wait for each other.
+//! order of the rules. So no two threads deadlock.
 
 use std::{borrow::Cow, future::Pending, sync::Arc};
 
@@ -190,7 +190,7 @@ impl<C: Clock> LocalStore<RuleLimits, RuleKey, C> {
     }
 }
 
-// Keeps the compiler from naming this one where a store does not fit.
+// Keeps this impl out of the compiler's message where a store does not fit.
 #[diagnostic::do_not_recommend]
 impl<C: Clock> Store<RuleLimits, RuleKey> for LocalStore<RuleLimits, RuleKey, C> {
     type Deciding = Pending<Decided<RuleLimits>>;

@@ -1,4 +1,4 @@
-//! What is written without a decision: debits, what is settled, and places that are given back.
+//! Writes without a decision: debits, settlements, and places that are given back.
 
 use crate::{algorithm::Algorithm, key::Key, store::AsKey};
 
@@ -75,8 +75,8 @@ impl<K: Key, S> Table<K, S> {
         self.overflow.end(admission, call);
     }
 
-    /// Changes the state of a key. One without an entry gets one, if there is room; says whether it
-    /// has.
+    /// Changes the state of a key. A key without an entry gets one if there is room; otherwise
+    /// nothing is changed, and this returns `false`.
     fn change<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
         key: &Q,
@@ -99,7 +99,7 @@ impl<K: Key, S> Table<K, S> {
         let owned = key.to_owned();
         let mut shard = self.shards.lock(hash);
         if let Some(state) = shard.entries.find_mut(hash, is(key)) {
-            // It came meanwhile.
+            // Another call has inserted the key meanwhile.
             call.algorithm.mend(state, call.now);
             change(state);
             drops.key(Some(owned));

@@ -9,10 +9,9 @@ use crate::{key::Key, store::AsKey};
 
 use super::{entries::Entries, retention::Retention};
 
-/// A full shard has about so many keys: so few that growing one is short, and nearly as many as its
-/// room has before it grows. With a quarter of it there are four times as many shards, and a
-/// decision about one of 1 000 keys takes a tenth longer, as they fill more cache lines (bench
-/// `decision`).
+/// A full shard has about so many keys: few enough that growing it is short, and nearly as many as
+/// fit before it grows. With a quarter of this number, four times as many shards fill more cache
+/// lines, and a decision about one of 1 000 keys takes a tenth longer (bench `decision`).
 const KEYS_PER_SHARD: usize = 12_800;
 const MIN_SHARDS: usize = 32;
 const MAX_SHARDS: usize = 4_096;
@@ -109,7 +108,7 @@ impl<K, S> Shards<K, S> {
     }
 
     /// The next shard in turn, if nobody has locked it: waiting for it while another one is locked
-    /// could wait for ever.
+    /// could deadlock.
     pub(super) fn lock_next(&self) -> Option<MutexGuard<'_, Shard<K, S>>> {
         let next = self.next_shard.fetch_add(1, Ordering::Relaxed) % self.shards.len();
         self.shards[next].0.try_lock()

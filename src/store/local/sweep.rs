@@ -9,7 +9,7 @@ use super::{
     shards::{Reservation, Shard, Shards, Sweep},
 };
 
-/// How many buckets are visited once in a while when keys are known.
+/// How many buckets a sweep visits that is due after calls for known keys.
 pub(super) const BUCKETS_FOR_KNOWN_KEYS: usize = 32;
 /// How many buckets are visited when a new key gets an entry: more than the one it takes.
 pub(super) const BUCKETS_FOR_A_NEW_KEY: usize = 4;

@@ -194,7 +194,7 @@ impl<K: Key, S> Table<K, S> {
     /// if it is charged and there is room; if there is none, the state is the overflow
     /// bucket's.
     ///
-    /// What may panic, the key's own code, runs before the closure, which may charge other keys
+    /// The key's own code, which may panic, runs before the closure, which may charge other keys
     /// too.
     fn with_new_key<'a, A: Algorithm<State = S>, Q: AsKey<K> + ?Sized, T>(
         &'a self,
@@ -230,7 +230,7 @@ impl<K: Key, S> Table<K, S> {
             *key = Some(Cow::Owned(borrowed.to_owned()));
             shard = self.shards.lock(hash);
             if let Some(state) = shard.entries.find_mut(hash, is(borrowed)) {
-                // It came meanwhile.
+                // Another call has inserted the key meanwhile.
                 return decide(state).1;
             }
         }
@@ -269,8 +269,8 @@ impl<K: Key, S> Table<K, S> {
         }
     }
 
-    /// What a decision leaves to be done without a lock: some idle keys leave if it is their turn,
-    /// and the operator is told if new keys share a bucket.
+    /// What is left to do after a decision, without a lock: a sweep, if it is due, and a warning,
+    /// if new keys share a bucket.
     pub(super) fn after_a_decision<A: Algorithm<State = S>>(
         &self,
         call: Call<'_, A>,
