@@ -40,7 +40,7 @@ pub trait Additive: Algorithm {
         now: Timestamp,
     ) -> Self::Snapshot;
 
-    /// What would be decided about a cost beside `held` units, and how the bucket would stand; see
+    /// What would be decided about a cost beside `held` units, and the status of the bucket; see
     /// [`look`](Algorithm::look).
     ///
     /// By default on a copy. Override it where a state can be large.
@@ -53,12 +53,12 @@ pub trait Additive: Algorithm {
     ) -> (bool, Self::Snapshot) {
         let mut mended = state.clone();
         self.mend(&mut mended, now);
-        told_beside(self, &mended, held, cost, now)
+        look_beside_mended(self, &mended, held, cost, now)
     }
 }
 
-/// What would be decided about a cost on a state that is mended.
-pub(super) fn told_beside<A: Additive>(
+/// [`look_beside`](Additive::look_beside) for a state that is mended already.
+pub(super) fn look_beside_mended<A: Additive>(
     algorithm: &A,
     mended: &A::State,
     held: u64,

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use super::plans::next_of;
 
-/// How many entries are looked at one by one, before a search by halves.
-const FEW: usize = 4;
+/// How many entries are looked at one by one, before a binary search.
+const MAX_LINEAR: usize = 4;
 
 /// What was admitted, oldest first.
 ///
@@ -15,23 +15,23 @@ const FEW: usize = 4;
 pub struct Admissions {
     /// The slot that the log was last written in: that of the last entry, if there is one.
     pub(super) stamp: u64,
-    /// The running total when the entries began: the same as `total` if there are none.
+    /// The running total before the first entry; the same as `total` if there is no entry.
     forgotten: u64,
     /// The running total: that of the last entry.
     total: u64,
-    /// The last one too, if its running total is `total`.
+    /// It is also the last one, if its running total is `total`.
     first: Entry,
     #[expect(clippy::box_collection, reason = "a word, where most logs need none")]
     between: Option<Box<VecDeque<Entry>>>,
 }
 
-/// So many entries a list has room for that is not made smaller.
-const SMALL: usize = 32;
-/// A list is made smaller when it has room for so many times what it holds.
+/// A list with room for no more entries is not shrunk.
+const MIN_ROOM: usize = 32;
+/// A list is shrunk once it has room for more than so many times its entries.
 const SPARSE: usize = 4;
 
 impl Admissions {
-    /// None, in a log that was last written in this slot.
+    /// No entries, in a log that was last written in this slot.
     #[inline]
     pub(super) fn since(slot: u64) -> Self {
         Self {
@@ -67,8 +67,9 @@ impl Admissions {
         self.between.as_deref()
     }
 
-    /// Tells what is forgotten, the total, the first entry and the slot of the last; then how many
-    /// stand between those, and each of them. Totals are told as if nothing were forgotten.
+    /// Calls `tell` with what is forgotten, the total, the first entry and the slot of the last;
+    /// then with how many entries are between those, and each of them. Totals are told as if
+    /// nothing were forgotten.
     pub(super) fn write(&self, tell: &mut dyn FnMut(u64)) {
         let told = |total: u64| total - self.forgotten;
         let between = self.between().into_iter().flatten();
@@ -84,7 +85,7 @@ impl Admissions {
         numbers.into_iter().chain(entries).for_each(tell);
     }
 
-    /// The log of which these numbers were [told](Self::write), if they make sense.
+    /// Reads the numbers of a log that was [written](Self::write), if they make sense.
     pub(super) fn read(numbers: &mut &[u64]) -> Option<Self> {
         let mut next = || next_of(numbers);
         let (forgotten, total, slot, first_total, stamp, count) =
@@ -123,7 +124,7 @@ impl Admissions {
         })
     }
 
-    /// All entries, each of which still counts.
+    /// All entries, if all of them still count.
     #[inline]
     pub(super) fn all(&self) -> Counted {
         Counted {
@@ -162,7 +163,7 @@ impl Admissions {
         two
     }
 
-    /// The entries of which it is not said that they are over: mostly all but a few of the first.
+    /// The entries that are not over: mostly all but a few of the first.
     #[inline]
     pub(super) fn counted(&self, is_over: impl Fn(&Entry) -> bool) -> Counted {
         if self.is_empty() || !is_over(&self.first) {
@@ -189,7 +190,7 @@ impl Admissions {
                     first_slot = entry.slot;
                     break;
                 }
-                if over == FEW {
+                if over == MAX_LINEAR {
                     over = between.partition_point(is_over) + 1;
                     before = between[over - 2].total;
                     first_slot = between.get(over - 1).map_or(last.slot, |entry| entry.slot);
@@ -220,15 +221,15 @@ impl Admissions {
         let last = self.last();
         let next = self.between.as_deref_mut().and_then(|between| {
             let next = between.get(counted.over - 1).copied();
-            if counted.over <= FEW {
+            if counted.over <= MAX_LINEAR {
                 for _ in 0..counted.over {
                     between.pop_front();
                 }
             } else {
                 between.drain(..counted.over.min(between.len()));
             }
-            // Half of the room is left, so that it is not needed again at once.
-            if between.capacity() > SMALL && between.len() < between.capacity() / SPARSE {
+            // Half of the room stays, so that the list need not grow again at once.
+            if between.capacity() > MIN_ROOM && between.len() < between.capacity() / SPARSE {
                 between.shrink_to(between.capacity() / 2);
             }
             next
@@ -292,7 +293,7 @@ impl Admissions {
         self.stamp = self.stamp.saturating_sub(by);
     }
 
-    /// The slot of the unit of this number, of those that count.
+    /// The slot of the unit with this number, of those that count.
     #[inline]
     pub(super) fn slot_of_unit(&self, counted: &Counted, number: u64) -> u64 {
         let total = counted.before + number;
@@ -323,7 +324,7 @@ pub(super) const BYTES_PER_ENTRY: usize = size_of::<Entry>();
 
 /// The entries that still count.
 pub(super) struct Counted {
-    /// How many do not, or more if none does.
+    /// How many entries before them do not; more than there are if none counts.
     pub(super) over: usize,
     /// The running total before them.
     pub(super) before: u64,

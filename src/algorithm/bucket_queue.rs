@@ -3,16 +3,16 @@
 //!
 //! It counts as any debt bucket does, and an admitted request leaves when no more than the burst is
 //! owed with it: so the burst goes at once, and the rest one by one at the rate. One that costs
-//! more than the burst leaves when nothing is owed before it. Nobody overtakes: who is charged
-//! later leaves later, or at the same instant.
+//! more than the burst leaves when nothing is owed before it. Nobody overtakes: a request that is
+//! charged later leaves later, or at the same instant.
 //!
-//! # Who is dropped while he waits
+//! # Requests that are dropped while they wait
 //!
 //! Each admission is a *turn*: a stretch of the parts that are paid off one after the other. The
 //! last turn can be taken back as if it had never been. One in the middle cannot: those behind it
 //! were promised their instants, and a newcomer in it would overtake them. So it is remembered, and
-//! taken back when it has become the last. Turns that touch are remembered as one, at most
-//! [`MAX_ROWS`] of them, and only while everything was counted under one plan.
+//! taken back once it is the last. Adjacent turns are remembered as one run. There are at most
+//! [`MAX_RUNS`] of them, and only while one plan alone has counted.
 
 use std::time::Duration;
 
@@ -25,57 +25,57 @@ use crate::{
 
 use super::debt_bucket::{DebtBucket, DebtBucketSnapshot, Owing, Rate, Turn};
 
-/// So many rows of dropped requests are remembered of one key.
-const MAX_ROWS: usize = 32;
+/// How many runs of dropped requests are remembered for a key.
+const MAX_RUNS: usize = 32;
 
 /// A debt bucket whose requests wait.
 #[derive(Debug, Clone)]
 pub struct BucketQueue {
     bucket: DebtBucket,
     burst_units: u64,
-    /// The burst, in parts, and what of the capacity is less than a unit.
+    /// The burst and the fraction of a unit that the capacity has, in parts.
     burst_and_rest: u64,
 }
 
-/// What is owed, and who was dropped.
+/// What is owed, and the turns of dropped requests.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OwingInTurns {
     owing: Owing,
     dropped: Option<Box<Dropped>>,
 }
 
-/// The turns of those who were dropped while others waited behind them.
+/// The turns of requests that were dropped while others waited behind them.
 #[derive(Debug, Clone, PartialEq)]
 struct Dropped {
-    /// The numbers that all of it was counted under.
+    /// The rate under which all of them were charged.
     rate: Rate,
-    /// Without any that touch each other.
-    rows: Vec<Turn>,
+    /// No two of them are adjacent.
+    runs: Vec<Turn>,
 }
 
 impl Dropped {
-    /// Remembers one more, if there is room.
+    /// Remembers one more turn, if there is room.
     fn remember(&mut self, mut turn: Turn) {
-        self.rows.retain(|row| {
-            let touches = row.ends_at == turn.begins_at || row.begins_at == turn.ends_at;
+        self.runs.retain(|run| {
+            let touches = run.ends_at == turn.begins_at || run.begins_at == turn.ends_at;
             if touches {
                 turn = Turn {
-                    begins_at: turn.begins_at.min(row.begins_at),
-                    ends_at: turn.ends_at.max(row.ends_at),
-                    cost: turn.cost + row.cost,
+                    begins_at: turn.begins_at.min(run.begins_at),
+                    ends_at: turn.ends_at.max(run.ends_at),
+                    cost: turn.cost + run.cost,
                 };
             }
             !touches
         });
-        if self.rows.len() < MAX_ROWS {
-            self.rows.push(turn);
+        if self.runs.len() < MAX_RUNS {
+            self.runs.push(turn);
         }
     }
 
-    /// Forgets the row that ends there, and tells it.
+    /// Takes out the run that ends there.
     fn take(&mut self, ends_at: u128) -> Option<Turn> {
-        let index = self.rows.iter().position(|row| row.ends_at == ends_at)?;
-        Some(self.rows.swap_remove(index))
+        let index = self.runs.iter().position(|run| run.ends_at == ends_at)?;
+        Some(self.runs.swap_remove(index))
     }
 }
 
@@ -122,12 +122,12 @@ impl BucketQueue {
     }
 
     #[inline]
-    fn told(&self, snapshot: &DebtBucketSnapshot) -> PolicyDecision {
+    fn policy_decision(&self, snapshot: &DebtBucketSnapshot) -> PolicyDecision {
         let owed = self.bucket.owed(snapshot, self.burst_and_rest);
         PolicyDecision::lazy(self.bucket.policy(), owed.lazy())
     }
 
-    /// Runs a change of what is owed, after which the dropped may stand elsewhere.
+    /// Changes what is owed. The remembered turns may be void afterwards.
     #[inline]
     fn change<T>(&self, state: &mut OwingInTurns, change: impl FnOnce(&mut Owing) -> T) -> T {
         match &state.dropped {
@@ -136,8 +136,8 @@ impl BucketQueue {
         }
     }
 
-    /// Where the clock has stepped back so far that what is owed was moved, or where another plan
-    /// was charged, the turns of before are nowhere.
+    /// Forgets the remembered turns if what is owed was moved, as the clock has stepped back far,
+    /// or if another plan was charged.
     fn change_beside_dropped<T>(
         &self,
         state: &mut OwingInTurns,
@@ -235,12 +235,12 @@ impl Algorithm for BucketQueue {
 
     #[inline]
     fn describe(&self, snapshot: &DebtBucketSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(self.told(snapshot).resolved());
+        tell(self.policy_decision(snapshot).resolved());
     }
 
     #[inline]
     fn decision(&self, snapshot: &DebtBucketSnapshot) -> Decision {
-        Decision::of_one(self.told(snapshot))
+        Decision::of_one(self.policy_decision(snapshot))
     }
 
     #[inline]
@@ -261,21 +261,21 @@ impl Algorithm for BucketQueue {
         if !bucket.take_back(&mut state.owing, last, now) {
             if bucket.is_of_one(&state.owing) {
                 let dropped = state.dropped.get_or_insert_with(|| {
-                    let (rate, rows) = (bucket.rate(), Vec::new());
-                    Box::new(Dropped { rate, rows })
+                    let (rate, runs) = (bucket.rate(), Vec::new());
+                    Box::new(Dropped { rate, runs })
                 });
-                dropped.rows.retain(|row| !bucket.is_paid(row.ends_at, now));
+                dropped.runs.retain(|run| !bucket.is_paid(run.ends_at, now));
                 dropped.remember(last);
             }
             return;
         }
         if let Some(mut dropped) = state.dropped.take() {
-            while let Some(row) = dropped.take(last.begins_at) {
-                bucket.take_back(&mut state.owing, row, now);
-                last = row;
+            while let Some(run) = dropped.take(last.begins_at) {
+                bucket.take_back(&mut state.owing, run, now);
+                last = run;
             }
-            dropped.rows.retain(|row| !bucket.is_paid(row.ends_at, now));
-            state.dropped = Some(dropped).filter(|dropped| !dropped.rows.is_empty());
+            dropped.runs.retain(|run| !bucket.is_paid(run.ends_at, now));
+            state.dropped = Some(dropped).filter(|dropped| !dropped.runs.is_empty());
         }
     }
 }
@@ -298,7 +298,7 @@ impl Scripted for BucketQueue {
         self.bucket.parameters(tell);
     }
 
-    /// Without the dropped: whose turn is not remembered loses it.
+    /// The turns of dropped requests are not among the numbers: they are lost.
     fn state(&self, numbers: &[u64]) -> Option<OwingInTurns> {
         self.bucket.state(numbers).map(OwingInTurns::of)
     }

@@ -1,10 +1,9 @@
--- A sum over numbers that are written together.
+-- A checksum over numbers that are written together.
 --
--- What is kept for several plans is not replied, so nobody but its script can see that its numbers
--- make sense. Numbers that do not have the sum that was written with them are from somebody else.
+-- What is kept for several plans is not part of a reply, so only the script can check its numbers.
+-- If the checksum is wrong, no script wrote them.
 --
--- Returns  a function: it is given the numbers, and returns their sum. The sum of what is not a
---          number is not one.
+-- Returns  a function of the numbers, which returns their checksum. It is NaN if one of them is.
 return function(...)
   local sum = 0
   for _, number in ipairs({ ... }) do sum = (sum * 31 + number % 4294967291) % 4294967291 end

@@ -104,8 +104,8 @@ if m.id ~= m.own_id then
     if plans.own then
       m.debt, m.debt_tick = plans.own.debt, plans.own.debt_tick
     elseif plans.further then
-      -- It may be one of the further plans: as many parts, owed at the latest stamp, or paid off
-      -- when that matters no more.
+      -- It may be one of the further plans: the same units, owed at the latest stamp, or so early
+      -- that they are paid off when they expire.
       local further = plans.further
       m.debt = math.min(further.units * m.parts_per_unit, m.capacity_parts)
       local ticks = m.parts_per_tick > 0 and math.floor(m.debt / m.parts_per_tick) or 0
@@ -154,7 +154,7 @@ if m.plans then
   local plans = m.plans
   local other = plans.choose_other()
   if other then
-    -- What others are admitted fills a bucket to its brim, and no further.
+    -- What another plan admits fills the bucket at most.
     local debt, tick_now = plans.debt_now(other)
     other.debt = math.min(debt + cost * other.per_unit, math.max(other.capacity, debt))
     other.debt_tick = tick_now
@@ -184,7 +184,7 @@ else
   m.debt, m.debt_tick = math.max(m.debt_now - cost * m.parts_per_unit, 0), m.tick_now
 end
 --- withdraw
--- Only the last in line leaves the queue: then the debt is still what the admission left.
+-- Only the last in the queue can leave it: then the debt is still what its admission left.
 if (not m.plans or m.plans.own == m.plans.latest)
   and m.debt + (m.debt_tick - m.admitted_tick) * m.parts_per_tick == m.admitted_debt then
   m.debt, m.debt_tick = math.max(m.debt_now - cost * m.parts_per_unit, 0), m.tick_now
@@ -198,7 +198,7 @@ if m.plans then
 elseif m.parts_per_tick == 0 then
   m.expires_at = m.debt_tick * (m.tick_micros or 1)
 else
-  -- A tick more: what is paid off in less than one may be lost in the sum.
+  -- One tick more: the sum may lose the fraction of a tick.
   m.expires_at = m.debt_tick + m.debt / m.parts_per_tick + 1
   if m.tick_micros then
     m.expires_at = math.min(math.ceil(m.expires_at - 1) * m.tick_micros, 2 ^ 54 - 2)

@@ -48,7 +48,7 @@ pub struct Rate {
     span_ticks: u64,
 }
 
-/// What is owed, in parts of a unit, and the tick that it was last counted at.
+/// What is owed, in parts of a unit, and the tick at which it was counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Debt {
     parts: u64,
@@ -59,7 +59,6 @@ pub struct Debt {
 pub(super) type Owing = CountByPlan<Rate>;
 
 impl Debt {
-    /// The tick that it was last counted at.
     pub(super) fn tick(&self) -> u64 {
         self.tick
     }
@@ -98,7 +97,7 @@ impl DebtBucket {
         self.rate.level(&self.seen(state, is_of_one), now)
     }
 
-    /// What is owed by these numbers, whoever was admitted.
+    /// What is owed as this plan counts it, whichever plan was admitted last.
     #[inline]
     fn seen(&self, state: &Owing, is_of_one: bool) -> Debt {
         match is_of_one {
@@ -109,7 +108,7 @@ impl DebtBucket {
 }
 
 impl Rate {
-    /// What is owed, and at which tick: now, or the count's own if that is later.
+    /// What is owed at the tick of now, or at the count's own tick if that is later.
     #[inline]
     fn level(&self, count: &Debt, now: Timestamp) -> Level {
         self.level_at(self.tick_of(now), count)
@@ -119,7 +118,7 @@ impl Rate {
     fn level_at(&self, tick: u64, count: &Debt) -> Level {
         let tick = tick.max(count.tick);
         let elapsed = tick - count.tick;
-        // Under an older, larger capacity more may be owed than is paid in the whole span.
+        // Not capped at a span: under an older, larger capacity more may be owed than a span pays.
         let paid = elapsed.saturating_mul(self.parts_per_tick);
         let debt = count.parts.saturating_sub(paid);
         Level { tick, debt }
@@ -229,12 +228,12 @@ impl Algorithm for DebtBucket {
 
     #[inline]
     fn describe(&self, snapshot: &DebtBucketSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(self.told(snapshot).resolved());
+        tell(self.policy_decision(snapshot).resolved());
     }
 
     #[inline]
     fn decision(&self, snapshot: &DebtBucketSnapshot) -> Decision {
-        Decision::of_one(self.told(snapshot))
+        Decision::of_one(self.policy_decision(snapshot))
     }
 
     #[inline]
@@ -248,7 +247,7 @@ impl Algorithm for DebtBucket {
     }
 }
 
-/// How a bucket stood right after a decision, in parts and ticks.
+/// What a bucket owed right after a decision, in parts and ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DebtBucketSnapshot {
     level: Level,
@@ -258,7 +257,7 @@ pub struct DebtBucketSnapshot {
 }
 
 impl DebtBucketSnapshot {
-    /// At which tick, and what was owed then.
+    /// The tick, and what was owed then.
     pub(super) fn level(&self) -> (u64, u64) {
         (self.level.tick, self.level.debt)
     }
@@ -292,7 +291,7 @@ impl DebtBucket {
     }
 
     #[inline]
-    fn told(&self, snapshot: &DebtBucketSnapshot) -> PolicyDecision {
+    fn policy_decision(&self, snapshot: &DebtBucketSnapshot) -> PolicyDecision {
         PolicyDecision::lazy(&self.policy, self.owed(snapshot, 0).lazy())
     }
 
@@ -313,7 +312,7 @@ impl DebtBucket {
         }
     }
 
-    /// How much of the capacity is less than a unit.
+    /// The fraction of a unit that the capacity has, in parts.
     pub(super) fn rest_parts(&self) -> u64 {
         self.rate.capacity_parts - self.capacity_units * self.rate.parts_per_unit
     }
@@ -330,13 +329,12 @@ impl DebtBucket {
         self.rate
     }
 
-    /// Whether it was counted under these numbers alone.
+    /// Whether only this plan has counted.
     #[inline]
     pub(super) fn is_of_one(&self, state: &Owing) -> bool {
         state.is_of_one(&self.own)
     }
 
-    /// The turn of an admission.
     pub(super) fn turn_of(&self, admission: &DebtBucketSnapshot) -> Turn {
         let Level { tick, debt } = admission.level;
         let ends_at = self.rate.paid_at(tick, debt);
@@ -348,8 +346,8 @@ impl DebtBucket {
         }
     }
 
-    /// Takes the turn back if it is the last, so that nothing was charged after it. If others had
-    /// counted before it, their plan stays charged.
+    /// Takes the turn back if it is the last: if nothing was charged after it. The count of another
+    /// plan stays charged.
     pub(super) fn take_back(&self, state: &mut Owing, turn: Turn, now: Timestamp) -> bool {
         let Debt { parts, tick } = state.count;
         let is_last = state.was_last_admitted_under(&self.own)
@@ -364,7 +362,7 @@ impl DebtBucket {
 /// The largest number of parts or ticks: what a Lua number holds exactly.
 const LARGEST: u128 = 1 << 53;
 const MAX_PARTS: u64 = (1 << 53) - 1;
-/// Later than any state is written, and still read back.
+/// The latest expiry that is written: it is still read back.
 const MAX_EXPIRY_MICROS: u64 = (1 << 54) - 2;
 /// The longest time from full debt to none.
 const MAX_SPAN_MICROS: u128 = 1 << 52;
@@ -393,7 +391,7 @@ impl DebtBucket {
         Self::with_room(algorithm, quota, room).ok_or(too_large)
     }
 
-    /// The same rate and burst, with room for as much as is paid off in this time too. A burst of 0
+    /// The same rate and burst, with room also for what is paid off in this time. A burst of 0
     /// admits nothing, however long anyone would wait.
     pub(super) fn with_wait(&self, wait: Duration) -> Result<Self, ConfigError> {
         let too_long = ConfigError::WaitTooLong {
@@ -414,8 +412,8 @@ impl DebtBucket {
         })
     }
 
-    /// The same, in ticks so coarse that as much as fits can be owed beyond it, before the debt
-    /// saturates. Where none is, as it was.
+    /// The same, in ticks so coarse that the debt can grow to twice the capacity before it
+    /// saturates. Unchanged if no tick is coarse enough.
     pub(super) fn with_headroom(self) -> Self {
         let has_headroom = |bucket: &Self| bucket.rate.capacity_parts <= MAX_PARTS / 2;
         if has_headroom(&self) {
@@ -503,7 +501,7 @@ impl DebtBucket {
         Ok(bucket)
     }
 
-    /// The same rule and numbers, as another algorithm's.
+    /// The same rule and numbers, under the name of another algorithm.
     pub(super) fn known_as(&self, algorithm: &'static str) -> Self {
         let room = Room {
             burst_units: self.capacity_units,
@@ -524,7 +522,6 @@ impl DebtBucket {
         Ok(self)
     }
 
-    /// The same, with its policy changed.
     pub(super) fn with_policy(mut self, change: impl FnOnce(Policy) -> Policy) -> Self {
         self.policy = change(self.policy);
         self
@@ -535,14 +532,14 @@ impl DebtBucket {
         &self.policy
     }
 
-    /// Whether what was charged up to there is paid off.
+    /// Whether all is paid off up to this end of a turn.
     pub(super) fn is_paid(&self, ends_at: u128, now: Timestamp) -> bool {
         ends_at <= self.rate.paid_at(self.rate.tick_of(now), 0)
     }
 }
 
-/// What was charged to one request, or to several in a row, as a stretch of all parts that are ever
-/// paid off.
+/// What was charged to one request, or to several adjacent ones: a stretch of the parts that are
+/// paid off one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Turn {
     pub(super) begins_at: u128,
@@ -551,7 +548,6 @@ pub(super) struct Turn {
     pub(super) cost: u64,
 }
 
-/// Their greatest common divisor.
 fn greatest_common_divisor(mut a: u128, mut b: u128) -> u128 {
     while b != 0 {
         (a, b) = (b, a % b);
@@ -567,7 +563,7 @@ struct Room {
 }
 
 impl Room {
-    /// What stands of it in a policy's name, beside this quota.
+    /// What a policy's name says of it, beside the quota.
     fn of(self, quota: Quota) -> NameOfRoom {
         NameOfRoom {
             other_burst: (self.burst_units != quota.units()).then_some(self.burst_units),
@@ -594,7 +590,7 @@ impl fmt::Display for NameOfRoom {
 }
 
 impl Rate {
-    /// How many parts are paid off since the first tick when such a debt is.
+    /// How many parts are paid off, from tick 0 on, until this debt is.
     fn paid_at(&self, tick: u64, debt: u64) -> u128 {
         u128::from(tick) * u128::from(self.parts_per_tick) + u128::from(debt)
     }
@@ -606,7 +602,7 @@ impl Rate {
         Debt { parts, tick }
     }
 
-    /// Tells these numbers from others, and how long a tick is: what is above 50 bits.
+    /// The id of this plan. From bit 50 on it says how long a tick is.
     fn id(&self) -> u64 {
         let numbers = [
             self.capacity_parts,
@@ -619,7 +615,7 @@ impl Rate {
                 let mixed = (mixed ^ number).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
                 mixed ^ (mixed >> 29)
             });
-        // 0 is for a state that others have counted too.
+        // 0 is for a state of several plans.
         let mixed = (mixed >> 14).max(1);
         u64::from(self.tick_micros.ilog10()) << 50 | mixed
     }
@@ -666,12 +662,12 @@ impl Rule for Rate {
         count.parts <= MAX_PARTS && count.tick <= MAX_PARTS / self.tick_micros
     }
 
-    /// As many units, in these parts, paid off at this rate since then.
+    /// The same units, in this plan's parts, paid off at its rate since then.
     fn begun_from(&self, others: &Self, count: Debt) -> Debt {
         let divisor =
             greatest_common_divisor(self.parts_per_unit.into(), others.parts_per_unit.into());
         let [grows, shrinks] = [self, others].map(|rate| u128::from(rate.parts_per_unit));
-        // As a Lua number counts, so that every store says the same.
+        // In doubles, as Lua counts, so that every store says the same.
         let parts = count.parts as f64 * (grows / divisor) as f64;
         let parts = (parts / (shrinks / divisor) as f64).ceil();
         Debt {
@@ -680,7 +676,8 @@ impl Rule for Rate {
         }
     }
 
-    /// As many parts, owed at the latest stamp, or paid off when they expire.
+    /// The same units, owed at the latest stamp, or so early that they are paid off when they
+    /// expire.
     fn begun_from_further(&self, further: &FurtherPlans, _units: u64) -> Debt {
         let parts = further.units.saturating_mul(self.parts_per_unit);
         let parts = parts.min(self.capacity_parts);
@@ -793,7 +790,7 @@ impl Scripted for DebtBucket {
         } = self.rate;
         let charged = u64::from(member.cost).checked_mul(self.rate.parts_per_unit);
         let makes_sense = match member.charged {
-            // What was charged is part of what is owed, and that is no more than may be.
+            // What is owed includes the charge, and is no more than the capacity.
             true => {
                 (charged?..=capacity_parts).contains(&parts)
                     && tick <= self.rate.tick_of(now) + span_ticks

@@ -83,7 +83,7 @@ if m.id ~= m.own_id then
     if plans.own then
       m.start, m.used = plans.own.start, plans.own.used
     elseif plans.further then
-      -- It may be one of the further plans: a window that ends no earlier than its own did.
+      -- It may be one of the further plans: a window that ends no earlier than any of theirs.
       local further = plans.further
       m.used = math.min(further.units, m.units)
       if m.opens_at_first == 1 then
@@ -98,8 +98,8 @@ if m.id ~= m.own_id then
     m.plans = plans
   end
 elseif m.start > now + m.period then
-  -- The clock has stepped back. A window that is about to end would let another begin: it lasts for
-  -- a period from now, and an aligned one until the end of the one that begins next.
+  -- The clock has stepped back. The window lasts for a period from now, and an aligned one until
+  -- the end of the one that begins next: if it ended sooner, another one would open too early.
   m.start, repaired = now, true
   if m.opens_at_first == 0 then m.start = math.ceil(now / m.period) * m.period end
 end
@@ -118,8 +118,7 @@ if m.plans then
   local plans = m.plans
   local other = plans.choose_other()
   if not plans.own and m.opens_at_first == 0 then
-    -- The window that was taken over may have begun at an instant at which none of this plan
-    -- begins.
+    -- The window was taken over from another plan, and may have begun at another instant.
     m.start = math.max(now, m.start)
     m.start = m.start - m.start % m.period
   end

@@ -95,7 +95,7 @@ impl FixedWindow {
         cost == 0 || running.used + u64::from(cost) <= self.quota.units()
     }
 
-    /// The window that is running now by these numbers, whoever was admitted.
+    /// The window that is running now for this plan, whichever plan was admitted last.
     #[inline]
     fn running(&self, state: &Counted, now: Timestamp) -> Window {
         let window = match state.is_of_one(&self.own) {
@@ -155,7 +155,7 @@ impl Algorithm for FixedWindow {
             return;
         }
         if self.windows.opens == Opens::AtMultiplesOfThePeriod {
-            // Others may have begun it elsewhere.
+            // Another plan may have begun it at another instant.
             window.start = (self.windows).start_at(max(now.as_micros(), window.start));
         }
         state.admitted(&self.own, window, units, now);
@@ -209,12 +209,12 @@ impl Algorithm for FixedWindow {
 
     #[inline]
     fn describe(&self, snapshot: &WindowSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(self.told(snapshot));
+        tell(self.policy_decision(snapshot));
     }
 
     #[inline]
     fn decision(&self, snapshot: &WindowSnapshot) -> Decision {
-        Decision::of_one(self.told(snapshot))
+        Decision::of_one(self.policy_decision(snapshot))
     }
 
     #[inline]
@@ -239,19 +239,19 @@ pub struct WindowSnapshot {
 
 impl FixedWindow {
     #[inline]
-    fn told(&self, snapshot: &WindowSnapshot) -> PolicyDecision {
+    fn policy_decision(&self, snapshot: &WindowSnapshot) -> PolicyDecision {
         let Window { start, used } = snapshot.window;
         let units = self.quota.units();
         let remaining = units.saturating_sub(used);
         let until_next = start + self.windows.period_micros - snapshot.now.as_micros();
         let (cost, admitted) = (u64::from(snapshot.cost), snapshot.admitted);
-        let standing = Status::of(units, remaining, cost, admitted, |wanted| {
+        let status = Status::of(units, remaining, cost, admitted, |wanted| {
             match wanted <= remaining {
                 true => Some(0),
                 false => (wanted <= units).then_some(until_next),
             }
         });
-        PolicyDecision::new(&self.policy, standing)
+        PolicyDecision::new(&self.policy, status)
     }
 }
 
@@ -306,8 +306,7 @@ impl FixedWindow {
         Self::opening(policy, self.quota, Opens::AtTheFirstRequest)
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
-    /// change.
+    /// Names the policy. A named policy keeps its buckets when its numbers change.
     ///
     /// # Panics
     ///
@@ -319,8 +318,7 @@ impl FixedWindow {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
-    /// change.
+    /// Names the policy. A named policy keeps its buckets when its numbers change.
     ///
     /// # Errors
     ///
@@ -330,7 +328,6 @@ impl FixedWindow {
         Ok(self)
     }
 
-    /// The same, with its policy changed.
     pub(super) fn with_policy(mut self, change: impl FnOnce(Policy) -> Policy) -> Self {
         self.policy = change(self.policy);
         self
@@ -355,7 +352,7 @@ impl Windows {
         Window { start, used }
     }
 
-    /// Tells these windows from others.
+    /// The id of this plan.
     fn id(&self) -> u64 {
         2 * self.period_micros + u64::from(self.opens == Opens::AtTheFirstRequest)
     }
@@ -392,12 +389,12 @@ impl Rule for Windows {
         Some(Window { start, used })
     }
 
-    /// The same window, which ends one period of these numbers after its start.
+    /// The same window: it ends one period of this plan after its start.
     fn begun_from(&self, _others: &Self, count: Window) -> Window {
         count
     }
 
-    /// A window that ends no earlier than one of these did.
+    /// A window that ends no earlier than any of the further plans' windows.
     fn begun_from_further(&self, further: &FurtherPlans, units: u64) -> Window {
         let start = match self.opens {
             Opens::AtMultiplesOfThePeriod => {
@@ -429,9 +426,9 @@ impl Rule for Windows {
         }
     }
 
-    /// One period longer than the window lasts. Otherwise, after a step back over its end, these
-    /// numbers would open it once more; and one that opens at the first request would be followed
-    /// by one that others began while it ran.
+    /// One period longer than the window lasts. Otherwise this plan would open it once more after a
+    /// step back over its end; and a window from the first request would be followed by one that
+    /// another plan began while it ran.
     fn matters_until(&self, count: Window) -> u64 {
         match count.used {
             0 => count.start,
@@ -447,8 +444,8 @@ impl Rule for Windows {
         stamp > now.as_micros() + self.period_micros
     }
 
-    /// It lasts for a whole period from now, or longer: an aligned one until the end of the window
-    /// that begins next. One that ended sooner would be followed by two within a period.
+    /// It lasts for a whole period from now, and an aligned one until the end of the window that
+    /// begins next. If it ended sooner, another one would open too early.
     fn moved_to(&self, count: Window, now: Timestamp) -> Window {
         let now = now.as_micros();
         let start = match self.opens {
@@ -508,7 +505,7 @@ impl Scripted for FixedWindow {
         let &[start, used] = member.numbers else {
             return None;
         };
-        // The script tells the window that is running.
+        // The script replies with the window that is running.
         let is_running = now.as_micros() < start + self.windows.period_micros;
         is_running.then_some(WindowSnapshot {
             window: Window { start, used },

@@ -129,8 +129,7 @@ impl Gcra {
         WaitAtMost::of(&self.0, wait)
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
-    /// change.
+    /// Names the policy. A named policy keeps its buckets when its numbers change.
     ///
     /// # Panics
     ///
@@ -142,8 +141,7 @@ impl Gcra {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
-    /// change.
+    /// Names the policy. A named policy keeps its buckets when its numbers change.
     ///
     /// # Errors
     ///
@@ -152,7 +150,6 @@ impl Gcra {
         self.0.named(name).map(Self)
     }
 
-    /// The same, with its policy changed.
     pub(super) fn with_policy(self, change: impl FnOnce(Policy) -> Policy) -> Self {
         Self(self.0.with_policy(change))
     }

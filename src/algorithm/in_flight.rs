@@ -21,7 +21,7 @@ mod places;
 use self::places::{Places, PlacesSnapshot};
 
 const DEFAULT_HELD_AT_MOST_MICROS: u64 = 60_000_000;
-/// Shorter than this, and a renewal that is a little late loses a place.
+/// If it were shorter, a renewal that is a little late would lose places.
 const MIN_HELD_AT_MOST_MICROS: u64 = 100_000;
 
 /// Lets a request through while fewer than n of its key are in flight, and answers it with 429
@@ -116,7 +116,7 @@ const MIN_HELD_AT_MOST_MICROS: u64 = 100_000;
 #[doc = include_str!("../docs/pictures/in_flight.md")]
 #[derive(Debug, Clone)]
 pub struct InFlight {
-    /// It never ends what is held: in memory nothing has to be renewed. Only its script is told
+    /// In memory a hold never ends by itself, so nothing has to be renewed. Only the script is told
     /// for how long places are held.
     rule: PerRequest<Settled<Places>>,
     held_at_most_micros: u64,
@@ -190,8 +190,7 @@ impl InFlight {
         }
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
-    /// change.
+    /// Names the policy. A named policy keeps its buckets when its numbers change.
     ///
     /// # Panics
     ///
@@ -203,8 +202,7 @@ impl InFlight {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
-    /// change.
+    /// Names the policy. A named policy keeps its buckets when its numbers change.
     ///
     /// # Errors
     ///
@@ -224,10 +222,10 @@ impl InFlight {
         self.held_at_most_micros / 4
     }
 
-    /// What the shared bucket of a full store has held of a key, no receipt frees: it ends.
-    fn end_what_is_nobodys(&self, state: &mut SettledState<()>, now: Timestamp) {
+    /// Ends what the key has inherited from the shared bucket of a full store: no receipt frees it.
+    fn end_what_is_inherited(&self, state: &mut SettledState<()>, now: Timestamp) {
         let end = now.as_micros().saturating_add(self.held_at_most_micros);
-        state.end_nobodys_by(end);
+        state.end_unowned_by(end);
     }
 }
 
@@ -252,7 +250,7 @@ impl Algorithm for InFlight {
     }
 
     fn mend(&self, state: &mut Self::State, now: Timestamp) {
-        self.end_what_is_nobodys(state, now);
+        self.end_what_is_inherited(state, now);
         self.rule.mend(state, now);
     }
 
@@ -275,7 +273,7 @@ impl Algorithm for InFlight {
         self.rule.settle(state, admission, (1, 0), now);
     }
 
-    /// Nothing: whoever is in flight still is.
+    /// Nothing: the requests are still in flight.
     fn refund(&self, _state: &mut Self::State, _cost: u32, _now: Timestamp) {}
 
     fn withdraw(
@@ -292,11 +290,11 @@ impl Algorithm for InFlight {
         self.rule.is_fresh(state, now)
     }
 
-    /// The key counts what is in flight in the shared bucket, but not for ever: no receipt frees it
-    /// here.
+    /// The key also counts what is in flight in the shared bucket, but not for ever: no receipt
+    /// frees it here.
     fn inherit(&self, shared: &Self::State, now: Timestamp) -> Self::State {
         let mut state = self.rule.inherit(shared, now);
-        self.end_what_is_nobodys(&mut state, now);
+        self.end_what_is_inherited(&mut state, now);
         state
     }
 
@@ -320,8 +318,8 @@ impl Scripted for InFlight {
         PerRequest::<Settled<Places>>::script().with(|member| member.in_flight = true)
     }
 
-    /// A place that is renewed in time lasts for the whole time after its last renewal and the time
-    /// until the next one would have come; and twice the whole time at most.
+    /// After its last renewal a place lasts for `held_at_most` and the time to the next renewal;
+    /// and for twice `held_at_most` in all.
     fn parameters(&self, tell: &mut dyn FnMut(u64)) {
         let whole = self.held_at_most_micros;
         tell(self.places().max);

@@ -129,8 +129,7 @@ impl LeakyBucket {
         LeakyBucketQueue(BucketQueue::new(self.0.known_as("leaky-bucket-queue"), 1))
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
-    /// change.
+    /// Names the policy. A named policy keeps its buckets when its numbers change.
     ///
     /// # Panics
     ///
@@ -142,8 +141,7 @@ impl LeakyBucket {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
-    /// change.
+    /// Names the policy. A named policy keeps its buckets when its numbers change.
     ///
     /// # Errors
     ///
@@ -159,7 +157,6 @@ impl LeakyBucket {
         super::Settled::new(Self(self.0.with_headroom()))
     }
 
-    /// The same, with its policy changed.
     pub(super) fn with_policy(self, change: impl FnOnce(Policy) -> Policy) -> Self {
         Self(self.0.with_policy(change))
     }
@@ -187,9 +184,9 @@ same_rule!(WaitAtMost<LeakyBucket>, BucketQueue, queue);
 ///   memory.
 /// - A request that is dropped while it waits gives its turn back as soon as all behind it are
 ///   dropped too: those who still wait keep the turns that were promised. A
-///   [`LocalStore`](crate::store::LocalStore) remembers up to 32 rows of dropped requests of a key
-///   until then; Redis remembers none, so there a turn is given back only if it is the last one at
-///   that moment. What is not given back is lost: the turn passes with nobody in it. A
+///   [`LocalStore`](crate::store::LocalStore) remembers up to 32 runs of adjacent dropped requests
+///   for each key until then; Redis remembers none, so there a turn is given back only if it is the
+///   last one at that moment. What is not given back is lost: the turn passes with nobody in it. A
 ///   [refund](crate::RateLimiter::refund) changes nothing here.
 /// - A request that waits holds the inner service that was made ready for it. Under a concurrency
 ///   limit *inside* this layer it holds a permit all that time; put the concurrency limit outside.
@@ -250,8 +247,7 @@ impl LeakyBucketQueue {
         self.0.with_capacity(units).map(Self)
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
-    /// change.
+    /// Names the policy. A named policy keeps its buckets when its numbers change.
     ///
     /// # Panics
     ///
@@ -263,8 +259,7 @@ impl LeakyBucketQueue {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
-    /// change.
+    /// Names the policy. A named policy keeps its buckets when its numbers change.
     ///
     /// # Errors
     ///
@@ -273,7 +268,6 @@ impl LeakyBucketQueue {
         self.0.named(name).map(Self)
     }
 
-    /// The same, with its policy changed.
     pub(super) fn with_policy(self, change: impl FnOnce(Policy) -> Policy) -> Self {
         Self(self.0.with_policy(change))
     }

@@ -4,16 +4,16 @@
 -- A cost has room if the units that were admitted in a span back from now stay within the quota
 -- with it.
 --
--- The log is entries, oldest first. Each is a slot, named by the microsecond at which it begins,
--- and the total of all units that were admitted up to its end. The first entry that counts and the
--- last are numbers of the state; those between them are in a list. An entry of the list is the low
--- 6 bytes of the slot and the total in 3, as long as that is enough, and then in its low 4 bytes:
--- with the last entry they tell the whole numbers. Where spans or quotas are so large that they do
--- not, it is 7 bytes each.
+-- The log is a row of entries, oldest first. An entry is a slot, named by the microsecond at which
+-- it begins, and the total of all units that were admitted up to its end. The first entry that
+-- counts and the last are in the state; those between them are in a list. An entry of the list is
+-- the low 6 bytes of the slot, and the total: in 3 bytes while they hold it, later its low 4 bytes.
+-- The last entry tells the rest of both. If spans or quotas are too large for that, an entry of the
+-- list is 7 bytes of each.
 --
 -- Parameters  units              the quota of a span
 --             slot_micros        how long a slot is
---             span_micros        how long an entry counts, from the begin of its slot
+--             span_micros        how long an entry counts, from the start of its slot
 --             own_id             the id of the caller's plan
 -- State       expired_total      the total up to the last entry that counts no more
 --             total              of all entries
@@ -21,8 +21,8 @@
 --             first_total        the total up to its end
 --             last_slot          of the last entry
 -- Private     id                 that of the only plan; 0 if there are several
---             shift              so much later are slots in the list than they are, modulo 2^53:
---                                the clock has stepped back
+--             shift              how much later slots are in the list than they really are, modulo
+--                                2^53: the clock has stepped back
 -- Tail        of the only plan   reach (microseconds for which an entry may count, with its slot),
 --                                units, slot_micros; then the checksum of its id and these
 --             of several         the same of the latest; then the largest reach and units of the
@@ -109,14 +109,14 @@ if m.last_slot > m.slot then
   m.ahead = m.last_slot - m.slot
   m.slot = m.last_slot
 end
--- Only where entries are over, or there may be no room, or for other plans, the list is read.
+-- The list is read only if entries are over, if there may be no room, or for other plans.
 if m.first_slot + m.span_micros <= m.slot or m.first_total <= m.total + cost - m.units
   or m.plans then
   m.seek = require('log_seek')
 end
 if m.first_slot + m.span_micros <= m.slot and m.total > m.expired_total then
-  -- Entries are over: `dropped` of the list are to go. The state as it was is kept, for where
-  -- nothing is written.
+  -- Entries are over: `dropped` of the list are to go. The old state is kept, in case nothing is
+  -- written.
   m.old_expired_total, m.old_first_slot, m.old_first_total =
     m.expired_total, m.first_slot, m.first_total
   if m.last_slot + m.span_micros <= m.slot then
@@ -127,8 +127,8 @@ if m.first_slot + m.span_micros <= m.slot and m.total > m.expired_total then
   end
 end
 if m.ahead and m.ahead > m.span_micros then
-  -- The clock has stepped back: the last entry is as of now, wherever its slot begins. In one that
-  -- is about to end it would be over too soon.
+  -- The clock has stepped back: the last entry is as of now, not as of the start of its slot. In a
+  -- slot that is about to end it would be over too soon.
   m.ahead = m.last_slot - now
   m.shift = (m.shift - (2 ^ 53 - m.ahead)) % 2 ^ 53
   m.first_slot = math.max(m.first_slot - m.ahead, 0)
@@ -178,7 +178,7 @@ if m.plans then
   local reach, units =
     math.max(plans.reach, plans.others_reach), math.max(m.units, plans.others_units)
   local latest = math.max(now, m.last_slot)
-  -- If nobody else is left, what this plan counts is all.
+  -- If no other plan is left, only what this plan counts is kept.
   if plans.others_until == 0 then reach, latest, units = m.span_micros, m.slot, 2 ^ 53 end
   local enough = math.max(m.total + cost - units, 0)
   if m.total > m.expired_total and (m.first_slot + reach <= latest or m.first_total <= enough) then
@@ -192,7 +192,7 @@ if m.plans then
   m.counted = m.total - m.expired_total
 end
 if m.counted == 0 then
-  -- What is left of a list whose state was evicted is another log's.
+  -- Without a state, which was evicted, the list that is left is another log's.
   if not state then call(expire, m.list, '0') end
   if m.shift > 0 then m.shift, dirty = 0, true end
   m.first_slot, m.last_slot = m.slot, m.slot
@@ -214,7 +214,7 @@ elseif m.last_slot ~= m.slot then
       entry = struct.pack('<I6I4', slot % 2 ^ 48, m.total % 2 ^ 32)
     end
     if call('RPUSHX', m.list, entry) == 0 then
-      -- A list must not be left without expiry: whether it may get one is seen before there is one.
+      -- A list must not be left without expiry: try whether one may be set before there is a list.
       call(expire, m.list, '0')
       call('RPUSH', m.list, entry)
       dirty = true
@@ -236,7 +236,7 @@ if m.plans then
     if own_counted == 0 then
       m.expired_total, m.first_slot, m.first_total = m.total - cost, m.last_slot, m.total
     elseif own_counted <= m.counted then
-      -- Otherwise a debit has dropped what it counted, and all that is left counts.
+      -- Otherwise a debit has dropped what this plan counted, and all that is left counts.
       m.expired_total = m.total - cost - own_counted
       m.first_slot, m.first_total = own_first_slot, own_first_total
     end
@@ -288,7 +288,7 @@ if m.plans then
   m.expires_at =
     math.max(m.last_slot + math.max(m.plans.latest_reach, m.plans.reach), m.plans.others_until)
 elseif m.total > m.expired_total then
-  -- What counts is over at the begin of a slot.
+  -- What counts is over at the start of a slot.
   m.expires_at = m.last_slot + m.span_micros
   local beyond = m.expires_at % m.slot_micros
   if beyond > 0 then m.expires_at = m.expires_at - beyond + m.slot_micros end

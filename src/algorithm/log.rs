@@ -1,8 +1,8 @@
 //! The rule that the sliding log and the sliding buckets share: what was admitted, and when.
 //!
-//! Callers whose numbers differ count the same entries, each as many and for as long as its own
-//! numbers say. An entry is kept until it matters to none of those who were admitted: it is older
-//! than the longest of their spans, or as many units are newer as the largest of their quotas has.
+//! Several plans share the entries: each counts as many of them, and for as long, as its own
+//! numbers say. An entry is kept until it matters to no plan that was admitted: until it is older
+//! than the longest span, or the newer units fill the largest quota.
 
 use std::{ops, sync::Arc};
 
@@ -17,7 +17,7 @@ use crate::{
 
 use self::status::Logged;
 use super::{
-    additive::told_beside,
+    additive::look_beside_mended,
     admissions::{Admissions, Counted},
     fixed_window::MAX_UNITS,
     plans::next_of,
@@ -33,19 +33,19 @@ pub struct Log {
     slot_micros: u64,
     /// How long after its slot began an entry still counts.
     span_micros: u64,
-    own: LazyArc<Kept>,
+    own: LazyArc<Retention>,
 }
 
-/// Totals of so few units are told apart by their low 32 bits.
-const FEW_UNITS: u64 = 1 << 31;
+/// Below this quota the low 32 bits tell totals apart.
+const SMALL_QUOTA: u64 = 1 << 31;
 /// The largest total: what a Lua number holds exactly.
-const MOST_TOTAL: u64 = (1 << 53) - 1;
+const MAX_TOTAL: u64 = (1 << 53) - 1;
 
 /// The state of a log.
 #[derive(Debug, Clone)]
-pub struct Logging {
+pub struct LogState {
     admissions: Admissions,
-    kept: Arc<Kept>,
+    retention: Arc<Retention>,
 }
 
 impl Log {
@@ -64,7 +64,7 @@ impl Log {
 
     /// Adds what was admitted in this slot.
     #[inline]
-    fn appended(&self, state: &mut Logging, units: u64, (slot, now): (u64, Timestamp)) {
+    fn appended(&self, state: &mut LogState, units: u64, (slot, now): (u64, Timestamp)) {
         if !state.is_of_one(&self.own) {
             return state.append_beside_others((&self.own, self.span_micros), units, (slot, now));
         }
@@ -72,7 +72,7 @@ impl Log {
         state.append(&counted, units, slot);
     }
 
-    /// The slot it is: the one of now, or the newest one of the log if that is later.
+    /// The current slot: that of now, or the log's last one if that is later.
     #[inline]
     fn slot(&self, state: &Admissions, now: Timestamp) -> u64 {
         self.slot_of(now).max(state.stamp)
@@ -89,33 +89,33 @@ impl Log {
 }
 
 impl Algorithm for Log {
-    type State = Logging;
+    type State = LogState;
     type Snapshot = LogSnapshot;
 
     #[inline]
-    fn judge(&self, state: &Logging, cost: u32, now: Timestamp) -> bool {
+    fn judge(&self, state: &LogState, cost: u32, now: Timestamp) -> bool {
         self.has_room(&self.counted(state, self.slot(state, now)), cost)
     }
 
     #[inline]
-    fn charge(&self, state: &mut Logging, cost: u32, now: Timestamp) {
+    fn charge(&self, state: &mut LogState, cost: u32, now: Timestamp) {
         let slot = self.slot(state, now);
         self.appended(state, cost.into(), (slot, now));
     }
 
-    /// What is more than totals can tell apart, as a list in Redis keeps them, becomes one entry,
-    /// as of now.
-    fn debit(&self, state: &mut Logging, units: u64, now: Timestamp) {
+    /// If there are more units than the totals of a list in Redis can tell apart, all become one
+    /// entry, as of now.
+    fn debit(&self, state: &mut LogState, units: u64, now: Timestamp) {
         let slot = self.slot(state, now);
         let (mut kept, mut largest) = (self.counted(state, slot).units, self.quota.units());
         if !state.is_of_one(&self.own) {
-            let Kept { latest, others } = &*state.kept;
+            let Retention { latest, others } = &*state.retention;
             kept = state.all().units;
             largest = (largest.max(latest.units)).max(others.map_or(0, |(reach, _)| reach.units));
         }
         let most = match largest {
-            ..FEW_UNITS => u64::from(u32::MAX),
-            _ => MOST_TOTAL,
+            ..SMALL_QUOTA => u64::from(u32::MAX),
+            _ => MAX_TOTAL,
         };
         if kept.saturating_add(units) > most {
             state.admissions = Admissions::of_one_entry(slot, most.saturating_sub(units));
@@ -123,9 +123,9 @@ impl Algorithm for Log {
         self.appended(state, units.min(most), (slot, now));
     }
 
-    /// Takes the oldest units out again: whichever were meant, those that stay are counted for as
-    /// long or longer.
-    fn refund(&self, state: &mut Logging, cost: u32, now: Timestamp) {
+    /// Takes the oldest units out, whichever were meant: those that stay count for as long or
+    /// longer.
+    fn refund(&self, state: &mut LogState, cost: u32, now: Timestamp) {
         if state.is_of_one(&self.own) {
             let counted = self.counted(state, self.slot(state, now));
             state.forget(&counted);
@@ -134,28 +134,28 @@ impl Algorithm for Log {
     }
 
     #[inline]
-    fn mend(&self, state: &mut Logging, now: Timestamp) {
+    fn mend(&self, state: &mut LogState, now: Timestamp) {
         self.mend_in(state, now);
     }
 
     #[inline]
-    fn is_fresh(&self, state: &Logging, now: Timestamp) -> bool {
+    fn is_fresh(&self, state: &LogState, now: Timestamp) -> bool {
         let slot = self.slot_of(now);
         let is_over = state.is_empty() || state.stamp + self.span_micros <= slot;
         state.stamp <= now.as_micros()
             && is_over
             && (state.is_of_one(&self.own) || {
-                let Kept { latest, others } = &*state.kept;
+                let Retention { latest, others } = &*state.retention;
                 let until = others.map_or(0, |(_, until)| until);
                 state.is_empty() || (state.stamp + latest.micros).max(until) <= now.as_micros()
             })
     }
 
     #[inline]
-    fn fresh(&self, at: Timestamp) -> Logging {
-        Logging {
+    fn fresh(&self, at: Timestamp) -> LogState {
+        LogState {
             admissions: Admissions::since(self.slot_of(at)),
-            kept: self.own.shared(),
+            retention: self.own.shared(),
         }
     }
 
@@ -163,7 +163,7 @@ impl Algorithm for Log {
     // Inlined always: a check of a sliding log takes 410 instructions so, and 455 otherwise (bench
     // `instructions_of_each`).
     #[inline(always)]
-    fn step(&self, state: &mut Logging, cost: u32, now: Timestamp) -> (bool, LogSnapshot) {
+    fn step(&self, state: &mut LogState, cost: u32, now: Timestamp) -> (bool, LogSnapshot) {
         let slot = self.slot_of(now);
         self.mend_in(state, now);
         let slot = slot.max(state.stamp);
@@ -180,31 +180,34 @@ impl Algorithm for Log {
         }
         (
             admitted,
-            self.stands(state, &counted, (cost, admitted), now),
+            self.snapshot_of(state, &counted, (cost, admitted), now),
         )
     }
 
-    /// One entry: all units that count now, until the last of them is over. What counts for others
+    /// One entry: all units that count now, in the last one's slot. What counts for other plans
     /// alone is one entry more.
-    fn inherit(&self, shared: &Logging, now: Timestamp) -> Logging {
+    fn inherit(&self, shared: &LogState, now: Timestamp) -> LogState {
         let counted = self.counted(shared, self.slot(shared, now));
         let admissions = match shared.is_of_one(&self.own) {
             true => shared.in_one_entry(&counted),
             false => shared.in_two_entries(&counted),
         };
-        let kept = Arc::clone(&shared.kept);
-        Logging { admissions, kept }
+        let retention = Arc::clone(&shared.retention);
+        LogState {
+            admissions,
+            retention,
+        }
     }
 
     #[inline]
-    fn snapshot(&self, state: &Logging, cost: u32, admitted: bool, now: Timestamp) -> LogSnapshot {
+    fn snapshot(&self, state: &LogState, cost: u32, admitted: bool, now: Timestamp) -> LogSnapshot {
         let counted = self.counted(state, self.slot(state, now));
-        self.stands(state, &counted, (cost, admitted), now)
+        self.snapshot_of(state, &counted, (cost, admitted), now)
     }
 
     /// Copies the log only where the clock has stepped back by more than a span.
-    fn look(&self, state: &Logging, cost: u32, now: Timestamp) -> (bool, LogSnapshot) {
-        let told = |state: &Logging| {
+    fn look(&self, state: &LogState, cost: u32, now: Timestamp) -> (bool, LogSnapshot) {
+        let told = |state: &LogState| {
             let admitted = self.judge(state, cost, now);
             let refused_cost = if admitted { 0 } else { cost };
             (admitted, self.snapshot(state, refused_cost, admitted, now))
@@ -219,12 +222,12 @@ impl Algorithm for Log {
 
     #[inline]
     fn describe(&self, snapshot: &LogSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(self.told(snapshot).resolved());
+        tell(self.policy_decision(snapshot).resolved());
     }
 
     #[inline]
     fn decision(&self, snapshot: &LogSnapshot) -> Decision {
-        Decision::of_one(self.told(snapshot))
+        Decision::of_one(self.policy_decision(snapshot))
     }
 
     #[inline]
@@ -238,12 +241,12 @@ impl Algorithm for Log {
     }
 }
 
-/// How a log stood right after a decision.
+/// The status of a log right after a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogSnapshot {
     units: u64,
-    /// The slots of the entries that have to be over before there is room for one unit more, for
-    /// all of them, and for the cost, if it was refused.
+    /// Once the entries up to these slots are over, there is room for one unit more, for all of
+    /// them, and for the cost, if it was refused.
     more_after: u64,
     all_after: u64,
     cost_after: u64,
@@ -253,17 +256,17 @@ pub struct LogSnapshot {
 }
 
 impl Log {
-    /// Mends the slots of a state that lies more than a span after the slot of now.
+    /// Moves a log back that is more than a span ahead of now.
     #[inline]
-    fn mend_in(&self, state: &mut Logging, now: Timestamp) {
+    fn mend_in(&self, state: &mut LogState, now: Timestamp) {
         if state.stamp > self.slot_of(now) + self.span_micros {
             self.move_back(state, now);
         }
     }
 
-    /// The last entry is as of now, wherever its slot begins: in one that is about to end it would
-    /// be over too soon.
-    fn move_back(&self, state: &mut Logging, now: Timestamp) {
+    /// The last entry is then as of now, not as of the start of its slot: in a slot that is about
+    /// to end it would be over too soon.
+    fn move_back(&self, state: &mut LogState, now: Timestamp) {
         let by = state.stamp - now.as_micros();
         if !state.is_of_one(&self.own) {
             return state.move_back_beside_others(by);
@@ -274,7 +277,7 @@ impl Log {
     }
 
     #[inline]
-    fn stands(
+    fn snapshot_of(
         &self,
         state: &Admissions,
         counted: &Counted,
@@ -282,14 +285,14 @@ impl Log {
         now: Timestamp,
     ) -> LogSnapshot {
         let limit = self.quota.units();
-        // Until so many units are over there is no room for these.
+        // The slot that has to be over before there is room for these units.
         let after = |units: u64| {
             let units = (counted.units + units).saturating_sub(limit);
             state.slot_of_unit(counted, units)
         };
         LogSnapshot {
             units: counted.units,
-            // A quota that was made smaller may be exceeded by more than the first entry.
+            // If the quota was made smaller, more than the first entry may have to go.
             more_after: if counted.units <= limit {
                 counted.first_slot
             } else {
@@ -304,7 +307,7 @@ impl Log {
     }
 
     #[inline]
-    fn told(&self, snapshot: &LogSnapshot) -> PolicyDecision {
+    fn policy_decision(&self, snapshot: &LogSnapshot) -> PolicyDecision {
         let logged = Logged {
             units: snapshot.units,
             more_after: snapshot.more_after,
@@ -342,7 +345,7 @@ impl Log {
             quota,
             slot_micros,
             span_micros,
-            own: LazyArc::new(Kept {
+            own: LazyArc::new(Retention {
                 latest,
                 others: None,
             }),
@@ -354,7 +357,6 @@ impl Log {
         Ok(self)
     }
 
-    /// The same, with its policy changed.
     pub(super) fn with_policy(mut self, change: impl FnOnce(Policy) -> Policy) -> Self {
         self.policy = change(self.policy);
         self
@@ -369,7 +371,7 @@ impl Log {
     }
 }
 
-impl ops::Deref for Logging {
+impl ops::Deref for LogState {
     type Target = Admissions;
 
     #[inline]
@@ -378,48 +380,48 @@ impl ops::Deref for Logging {
     }
 }
 
-impl ops::DerefMut for Logging {
+impl ops::DerefMut for LogState {
     #[inline]
     fn deref_mut(&mut self) -> &mut Admissions {
         &mut self.admissions
     }
 }
 
-/// For whom entries are kept.
+/// For which plans entries are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Kept {
-    /// For whoever was admitted last.
+struct Retention {
+    /// For the latest plan.
     latest: Reach,
-    /// For everybody else, as long as that matters.
+    /// For all others, and until when that matters.
     others: Option<(Reach, u64)>,
 }
 
-/// Which entries matter to a set of numbers.
+/// Which entries matter to a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Reach {
     /// An entry is over this long after its slot began.
     micros: u64,
     /// How many of the newest units matter.
     units: u64,
-    /// How long a slot is: of two plans of one reach each has slots of its own.
+    /// How long a slot is: two plans may differ in nothing else.
     slot_micros: u64,
 }
 
-impl Logging {
-    /// Whether nobody with other numbers was admitted.
+impl LogState {
+    /// Whether only this plan was admitted.
     #[inline]
-    fn is_of_one(&self, own: &LazyArc<Kept>) -> bool {
-        own.is(&self.kept)
+    fn is_of_one(&self, own: &LazyArc<Retention>) -> bool {
+        own.is(&self.retention)
     }
 
-    /// Appends what these numbers admitted, and drops what matters to nobody any more.
+    /// Appends what this plan admitted, and drops what no longer matters to any plan.
     fn append_beside_others(
         &mut self,
-        (own, span_micros): (&LazyArc<Kept>, u64),
+        (own, span_micros): (&LazyArc<Retention>, u64),
         units: u64,
         (slot, now): (u64, Timestamp),
     ) {
-        let Kept { latest, others } = *self.kept;
+        let Retention { latest, others } = *self.retention;
         let micros = now.as_micros();
         let mut others = others.filter(|(_, until)| *until > micros);
         let main_until = self.stamp + latest.micros;
@@ -431,7 +433,7 @@ impl Logging {
         }
         let (all, latest) = match others {
             Some((reach, _)) => (reach.with(own.latest), micros.max(self.stamp)),
-            // Nobody else is left: what these numbers count is all.
+            // No other plan is left.
             None => (
                 Reach {
                     micros: span_micros,
@@ -445,22 +447,22 @@ impl Logging {
         let kept = self.counted(|entry| entry.slot + all.micros <= latest || entry.total <= enough);
         self.append(&kept, units, slot);
         if others.is_none() {
-            self.kept = own.shared();
+            self.retention = own.shared();
             return;
         }
         let latest = own.latest;
-        let kept = Kept { latest, others };
-        match Arc::get_mut(&mut self.kept) {
-            Some(before) => *before = kept,
-            None => self.kept = Arc::new(kept),
+        let retention = Retention { latest, others };
+        match Arc::get_mut(&mut self.retention) {
+            Some(before) => *before = retention,
+            None => self.retention = Arc::new(retention),
         }
     }
 
     fn move_back_beside_others(&mut self, by: u64) {
         self.move_back(by);
-        if self.kept.others.is_some() {
-            let kept = Arc::make_mut(&mut self.kept);
-            kept.others = kept
+        if self.retention.others.is_some() {
+            let retention = Arc::make_mut(&mut self.retention);
+            retention.others = retention
                 .others
                 .map(|(reach, until)| (reach, until.saturating_sub(by)));
         }
@@ -490,7 +492,7 @@ impl Reach {
         })
     }
 
-    /// Tells these numbers from others.
+    /// The id of this plan.
     fn id(self) -> u64 {
         let mixed = [self.micros, self.units, self.slot_micros].iter().fold(
             0x9E37_79B9_7F4A_7C15_u64,
@@ -499,21 +501,21 @@ impl Reach {
                 mixed ^ (mixed >> 29)
             },
         );
-        // 0 is for a state that others have counted too.
+        // 0 is for a state of several plans.
         (mixed >> 11).max(1)
     }
 }
 
 impl Additive for Log {
     #[inline]
-    fn fits(&self, state: &Logging, units: u64, now: Timestamp) -> bool {
+    fn fits(&self, state: &LogState, units: u64, now: Timestamp) -> bool {
         let counted = self.counted(state, self.slot(state, now));
         counted.units.saturating_add(units) <= self.quota.units()
     }
 
     fn snapshot_beside(
         &self,
-        state: &Logging,
+        state: &LogState,
         held: u64,
         (cost, admitted): (u32, bool),
         now: Timestamp,
@@ -546,17 +548,17 @@ impl Additive for Log {
 
     fn look_beside(
         &self,
-        state: &Logging,
+        state: &LogState,
         held: u64,
         cost: u32,
         now: Timestamp,
     ) -> (bool, LogSnapshot) {
         if state.stamp <= self.slot_of(now) + self.span_micros {
-            return told_beside(self, state, held, cost, now);
+            return look_beside_mended(self, state, held, cost, now);
         }
         let mut mended = state.clone();
         self.mend(&mut mended, now);
-        told_beside(self, &mended, held, cost, now)
+        look_beside_mended(self, &mended, held, cost, now)
     }
 }
 
@@ -588,7 +590,7 @@ impl Scripted for Log {
         tell(self.own.latest.id());
     }
 
-    fn state(&self, mut numbers: &[u64]) -> Option<Logging> {
+    fn state(&self, mut numbers: &[u64]) -> Option<LogState> {
         let numbers = &mut numbers;
         let admissions = Admissions::read(numbers)?;
         let latest = Reach::read(numbers)?;
@@ -596,17 +598,20 @@ impl Scripted for Log {
             true => None,
             false => Some((Reach::read(numbers)?, next_of(numbers)?)),
         };
-        let kept = Kept { latest, others };
-        let kept = match kept == *self.own {
+        let retention = Retention { latest, others };
+        let retention = match retention == *self.own {
             true => self.own.shared(),
-            false => Arc::new(kept),
+            false => Arc::new(retention),
         };
-        numbers.is_empty().then_some(Logging { admissions, kept })
+        numbers.is_empty().then_some(LogState {
+            admissions,
+            retention,
+        })
     }
 
-    fn numbers(&self, state: &Logging, tell: &mut dyn FnMut(u64)) {
+    fn numbers(&self, state: &LogState, tell: &mut dyn FnMut(u64)) {
         state.admissions.write(tell);
-        let Kept { latest, others } = &*state.kept;
+        let Retention { latest, others } = &*state.retention;
         latest.write(tell);
         if let Some((reach, until)) = others {
             reach.write(tell);
@@ -626,8 +631,7 @@ impl Scripted for Log {
             }
             _ => return None,
         };
-        // What still counts is over later than now, and an entry is not over before those that came
-        // before it.
+        // Entries that still count end after now, and in their order.
         let this_slot = self.slot_of(now);
         let waits_for = |slot: u64| slot + self.span_micros > this_slot;
         let makes_sense = units == 0

@@ -1,10 +1,9 @@
--- Finds an entry in the list of a log: see log.lua, which says `require('log_seek')` where it needs
--- it.
+-- Finds an entry in the list of a log. log.lua says `require('log_seek')` where it needs it.
 --
--- Returns  a function. It finds the first entry, from index `from` of the list on, of at least this
---          slot and this total, with which all before it expire. It returns the total before it,
---          its slot, its total, and how many entries of the list are gone with it. If there is
---          none, it is the last of the state.
+-- Returns  a function that finds the first entry, from index `from` of the list on, with at least
+--          this slot and this total. It returns the total before the entry, its slot, its total,
+--          and how many entries of the list there are up to it. If no entry of the list is one, it
+--          is the last entry, which is in the state.
 return function(list, from, before, shift, last_slot, last_total, least_slot, least_total)
   local last = (last_slot - (2 ^ 53 - shift)) % 2 ^ 53
   local low, high, probe, slot, total = from, 2 ^ 31, from, nil, nil
@@ -25,7 +24,7 @@ return function(list, from, before, shift, last_slot, last_total, least_slot, le
       end
       its_slot = math.max(last_slot - (last - its_slot) % 2 ^ bits, 0)
     end
-    -- Totals grow, up to the last one: in a list that no script wrote they mostly do not.
+    -- Totals grow up to the last one. In a list that no script wrote they mostly do not.
     if entry and (its_total < before or its_total > last_total) then error('UNREADABLE entry') end
     if not entry then
       high, slot = probe, nil
@@ -34,7 +33,7 @@ return function(list, from, before, shift, last_slot, last_total, least_slot, le
     else
       low, before = probe + 1, its_total
     end
-    -- Steps grow until one goes too far: what is looked for is mostly near the begin.
+    -- Steps grow until one goes too far: the entry is mostly near the start.
     probe = math.floor((low + high) / 2)
     if high == 2 ^ 31 then probe = math.min(2 * low - from, high - 1) end
   end

@@ -1,7 +1,7 @@
 -- At most one admission in an interval: the rule of MinInterval. `min_interval.rs` says the same in
 -- Rust.
 --
--- A cost has room if the last admission is an interval ago. Every cost but 0 counts as one
+-- A cost has room if the last admission is at least an interval ago. Every cost but 0 counts as one
 -- admission.
 --
 -- Parameters  interval        in microseconds

@@ -53,7 +53,6 @@ pub struct MinInterval {
 pub struct LastAdmitted(Word);
 
 impl MinInterval {
-    /// The same, with its policy changed.
     pub(super) fn with_policy(mut self, change: impl FnOnce(Policy) -> Policy) -> Self {
         self.policy = change(self.policy);
         self
@@ -136,12 +135,12 @@ impl Algorithm for MinInterval {
 
     #[inline]
     fn describe(&self, snapshot: &IntervalSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(self.told(snapshot));
+        tell(self.policy_decision(snapshot));
     }
 
     #[inline]
     fn decision(&self, snapshot: &IntervalSnapshot) -> Decision {
-        Decision::of_one(self.told(snapshot))
+        Decision::of_one(self.policy_decision(snapshot))
     }
 
     #[inline]
@@ -182,13 +181,13 @@ pub struct IntervalSnapshot {
 
 impl MinInterval {
     #[inline]
-    fn told(&self, snapshot: &IntervalSnapshot) -> PolicyDecision {
+    fn policy_decision(&self, snapshot: &IntervalSnapshot) -> PolicyDecision {
         let remaining = u64::from(snapshot.wait_micros == 0);
         let cost = u64::from(snapshot.cost);
-        let standing = Status::of(1, remaining, cost, snapshot.admitted, |_| {
+        let status = Status::of(1, remaining, cost, snapshot.admitted, |_| {
             Some(snapshot.wait_micros)
         });
-        PolicyDecision::new(&self.policy, standing)
+        PolicyDecision::new(&self.policy, status)
     }
 }
 
@@ -217,8 +216,7 @@ impl MinInterval {
         })
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
-    /// change.
+    /// Names the policy. A named policy keeps its buckets when its numbers change.
     ///
     /// # Panics
     ///
@@ -230,8 +228,7 @@ impl MinInterval {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
-    /// change.
+    /// Names the policy. A named policy keeps its buckets when its numbers change.
     ///
     /// # Errors
     ///

@@ -12,14 +12,14 @@
 //! | a pause after each request | [`MinInterval`] | ⌈P/d⌉ | 8 bytes |
 //! | at most n requests at once | [`InFlight`] | n at any instant | 48 bytes |
 //! | requests, whatever they cost | any of these, [per request](TokenBucket::per_request) | as above, in requests | as above |
-//! | a limit that is tried first, and refuses nobody | any of these, [in shadow](TokenBucket::shadow) | none | as above, and up to 8 bytes |
+//! | a limit that is rehearsed, and refuses nobody | any of these, [in shadow](TokenBucket::shadow) | none | as above, and up to 8 bytes |
 //! | all of several at once | a tuple: `(TokenBucket, FixedWindow)` | the tightest | the sum |
 //!
 //! ![What each algorithm lets through of the same traffic][algorithms]
 //!
-//! (The sizes are those of the states, held to this by `memory_per_key_is_what_the_table_says`; a
-//! store adds the key. While callers with other numbers share a bucket it has some 170 bytes more.)
-//! n is the quota's units, c the largest cost, d the interval, in whole microseconds; a span is
+//! (The sizes are those of the states, without the keys; `memory_per_key_is_what_the_table_says`
+//! tests them. A bucket that callers with different numbers share takes some 170 bytes more.) n is
+//! the quota's units, c the largest cost, d the interval, in whole microseconds; a span is
 //! half-open, (t − P, t], on the limiter's own never-decreasing clock. (With a period of 1 µs both
 //! windows admit at most n, and without units or burst nothing is admitted.) The bounds are
 //! reached, not only kept: `tests/properties` searches for the worst case. Everything is counted in
@@ -28,20 +28,20 @@
 //! # A name, or numbers
 //!
 //! A bucket belongs to a policy and a key. A policy with a [name](TokenBucket::named) *is* its
-//! name: it keeps its buckets when its numbers change. One without is its algorithm and its
-//! numbers.
+//! name: it keeps its buckets when its numbers change. A policy without a name is its algorithm and
+//! its numbers: with other numbers it is another policy.
 //!
 //! # When time steps back
 //!
 //! If the clock steps back, no time has passed, and nothing more is admitted. A state whose stamp
 //! is more than one full span in the future is moved to now with its debt kept, so that nobody is
-//! locked out for more than two spans. A window or a sub-counter that is moved lasts for its whole
-//! period from now, and an aligned window until the end of the one that begins next: one that is
-//! about to end would open another.
+//! locked out for more than two spans. A window or a sub-counter that is moved lasts for a whole
+//! period from now, and an aligned window until the end of the one that begins next. If it ended
+//! sooner, another one would open too early.
 //!
 //! Plans that share a bucket by its name keep their bounds too: each lets no more than its bound
 //! through in a period of a clock that stands still while the real one steps back. Where they count
-//! by windows, a step back may lock one out for two spans of the longest of them.
+//! by windows, a step back may lock a plan out for two spans of the longest plan.
 //!
 //! # One of your own
 //!
@@ -151,8 +151,8 @@ pub use wait_at_most::WaitAtMost;
 ///         let (limit, left) = (self.0.limit(), self.0.limit() - used);
 ///         Status::of(limit, left, u64::from(cost), admitted, |units| (units <= left).then_some(0))
 ///     }
-///     fn describe(&self, standing: &Status, tell: &mut dyn FnMut(PolicyDecision)) {
-///         tell(PolicyDecision::new(&self.0, *standing));
+///     fn describe(&self, status: &Status, tell: &mut dyn FnMut(PolicyDecision)) {
+///         tell(PolicyDecision::new(&self.0, *status));
 ///     }
 /// }
 ///
@@ -168,7 +168,7 @@ pub use wait_at_most::WaitAtMost;
 /// # What an implementor must do
 ///
 /// - Count time that steps backwards as no time passed, except for what `mend` says.
-/// - Admit monotonously: a cost that would be admitted now would be admitted later too, if nothing
+/// - Admit monotonically: a cost that would be admitted now would be admitted later too, if nothing
 ///   else is charged.
 /// - Change nothing but in `mend`, `charge` and `refund`.
 /// - Never wrap or panic, for any cost and any time.
@@ -192,8 +192,8 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     /// [ended](Self::end).
     const IN_FLIGHT: bool = false;
 
-    /// Whether any of its limits is in [shadow](Shadow): only then it may
-    /// [describe](Self::describe) none.
+    /// Whether any of its limits is in [shadow](Shadow). Only then may it
+    /// [describe](Self::describe) no policy.
     #[doc(hidden)]
     const HAS_SHADOWS: bool = false;
 
@@ -201,13 +201,13 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     #[doc(hidden)]
     const IS_TUPLE: bool = false;
 
-    /// Whose buckets these are.
+    /// The policy whose buckets these are.
     fn policy_id(&self) -> PolicyId;
 
-    /// Which of the policy's sets of numbers these are: see [`Policy::config_id`].
+    /// Identifies these numbers among those that the policy has had: see [`Policy::config_id`].
     ///
-    /// A store keeps a state as long as it matters by any of them. Implement it where the policy
-    /// can be [named](Policy::named); by default the numbers never change.
+    /// A store keeps a state for as long as it matters under any of them. Implement it where the
+    /// policy can be [named](Policy::named); by default the numbers never change.
     #[inline]
     fn config_id(&self) -> ConfigId {
         ConfigId::unchanging(self.policy_id())
@@ -256,8 +256,8 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     }
 
     /// Settles an admission that [holds](Self::SETTLES) so many units: charges what was spent and
-    /// frees the rest. A state that no longer [has](Self::holds) them frees nothing, and charges
-    /// only what was spent beyond them.
+    /// frees the rest. If the state no longer [has](Self::holds) them, nothing is freed, and only
+    /// what was spent beyond them is charged.
     fn settle(
         &self,
         _state: &mut Self::State,
@@ -267,12 +267,11 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     ) {
     }
 
-    /// Gives back the place of a request that was [in flight](Self::IN_FLIGHT) and has ended. A
-    /// state that no longer [has](Self::holds) it stays as it is.
+    /// Gives back the place of a request that was [in flight](Self::IN_FLIGHT) and has ended. If
+    /// the state no longer [has](Self::holds) it, nothing changes.
     fn end(&self, _state: &mut Self::State, _admission: &Self::Snapshot, _now: Timestamp) {}
 
-    /// The snapshot of an admission of whose units so many were freed when it was
-    /// [settled](Self::settle).
+    /// The snapshot of an admission that was [settled](Self::settle), which freed so many units.
     fn freed(&self, admission: &Self::Snapshot, _units: u32) -> Self::Snapshot {
         admission.clone()
     }
@@ -283,21 +282,20 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     /// Whether the state says no more than a fresh one, so that it may be forgotten.
     fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool;
 
-    /// The state that a key begins with which gets a bucket of its own while a store that was full
-    /// still has one that new keys shared: the key owes what `shared` owes, as it may be one of
-    /// those who were charged there. Both were [mended](Self::mend) and
-    /// [judged](Self::judge) at this instant.
+    /// The first state of a key that leaves `shared`, the bucket that new keys share while a store
+    /// is full. The key may have been charged there, so it owes what `shared` owes. `shared` was
+    /// [mended](Self::mend) at this instant.
     ///
     /// By default a copy. Override it where a state can be large, as a log is: many keys may begin
-    /// so, and each keeps what is returned here. It must be small, and must refuse, now and
-    /// later, all that a copy would refuse; and what `shared` admits now, it must admit now.
+    /// so, and each keeps what is returned here. It must be small. It must refuse, now and later,
+    /// all that a copy would refuse, and admit now what `shared` admits now.
     #[inline]
     fn inherit(&self, shared: &Self::State, _now: Timestamp) -> Self::State {
         shared.clone()
     }
 
-    /// How the bucket stands, after the decision about this cost; if it was admitted, after its
-    /// charge. What would be admitted but was charged nothing is told as a cost of 0.
+    /// The status of the bucket after the decision about this cost; if it was admitted, after its
+    /// charge. A cost that would be admitted but is not charged is passed as 0.
     fn snapshot(
         &self,
         state: &Self::State,
@@ -306,9 +304,8 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
         now: Timestamp,
     ) -> Self::Snapshot;
 
-    /// What would be decided about the cost, and how the bucket would stand if it were refused, or
-    /// if it would be admitted but was charged nothing: all but the charge of a
-    /// [`step`](Self::step), and nothing is written.
+    /// What would be decided about the cost, and the status of the bucket without its charge: a
+    /// [`step`](Self::step) that neither charges nor writes.
     ///
     /// By default on a copy. Override it where a state can be large, as a log is: a store calls it
     /// under a lock.
@@ -340,12 +337,12 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
         (admitted, self.snapshot(state, cost, admitted, now))
     }
 
-    /// Tells what each policy decided: one call for each.
+    /// Calls `tell` with what each policy decided, once for each.
     fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision));
 
-    /// Tells how each policy in [shadow](Shadow) stands, and whether it would have refused the cost
-    /// that the others admitted: one call for each. What it would have refused it was charged
-    /// nothing for, and is told of as of a cost of 0.
+    /// Calls `tell` once for each policy in [shadow](Shadow): with its status, and with whether it
+    /// would have refused the cost that the others admitted. It was not charged such a cost: its
+    /// status is then that of a cost of 0.
     ///
     /// By default there is none.
     fn describe_shadows(
@@ -355,7 +352,7 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     ) {
     }
 
-    /// The decision that a snapshot stands for: what is [described](Self::describe), together.
+    /// The decision about the request: what all policies [decided](Self::describe), together.
     fn decision(&self, snapshot: &Self::Snapshot) -> Decision {
         let mut first = None;
         let mut others = Vec::new();
@@ -364,10 +361,7 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
             Some(_) => others.push(policy),
         });
         let Some(first) = first else {
-            assert!(
-                Self::HAS_SHADOWS,
-                "an algorithm tells of at least one policy"
-            );
+            assert!(Self::HAS_SHADOWS, "`describe` told of no policy");
             return Decision::of_no_policy();
         };
         if others.is_empty() {
@@ -383,8 +377,8 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
         Duration::ZERO
     }
 
-    /// Gives back the place of a request that was dropped while it was delayed, if it can be
-    /// given back without releasing too many; `admission` is the snapshot of its admission.
+    /// Gives back the turn of a request that was dropped while it was delayed, if that does not
+    /// release too many; `admission` is the snapshot of its admission.
     #[inline]
     fn withdraw(
         &self,

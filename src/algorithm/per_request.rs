@@ -9,18 +9,17 @@ use crate::{
 /// Charges each request 1, whatever it costs, and admits it if the algorithm inside admits a cost
 /// of 1: so that one tuple limits requests *and* what they cost.
 ///
-/// A request of cost 0 is admitted and charges nothing, here too. Every algorithm makes one of
-/// itself by its method `per_request`:
-/// [`TokenBucket::per_request`](super::TokenBucket::per_request).
+/// A request of cost 0 is admitted and charges nothing, here too. The method `per_request` of every
+/// algorithm makes one: [`TokenBucket::per_request`](super::TokenBucket::per_request).
 ///
 /// - **Bound**: as many requests (of a cost of 1 or more) as the algorithm inside lets units
 ///   through.
 /// - **Memory**: that of the algorithm inside.
 /// - **Not for** a refund of a part: a refund of 1 or more gives one request back.
 /// - **Decision**: the limit and what remains are requests.
-/// - **Policy**: without a name of its own it is called as the algorithm inside with `-per-request`
-///   behind it, and has buckets of its own. With a [name](super::TokenBucket::named), given before
-///   or after, it *is* that name: a plain limit of that name over the same Redis shares its
+/// - **Policy**: without a name of its own it has the name of the algorithm inside with
+///   `-per-request` appended, and buckets of its own. With a [name](super::TokenBucket::named), given
+///   before or after, it *is* that name: a plain limit of that name over the same Redis shares its
 ///   buckets, as if this one's requests all had a cost of 1.
 ///
 /// # Example: two requests a minute, and a thousand tokens
@@ -46,7 +45,7 @@ use crate::{
 /// use tollgate::algorithm::{FixedWindow, PerRequest};
 /// use tollgate::{Quota, RateLimiter, store::LocalStore};
 ///
-/// // As if it were your own: its policy is told under the name that it has.
+/// // This stands for your own algorithm. Its policy keeps its name.
 /// let own = FixedWindow::new(Quota::per_day(1)).named("daily-requests");
 /// let limiter = RateLimiter::new(PerRequest::new(own), LocalStore::new());
 /// assert!(limiter.check_cost("bob", 70).now().is_admitted());
@@ -56,8 +55,8 @@ use crate::{
 pub struct PerRequest<A>(pub(super) A);
 
 impl<A: Algorithm> PerRequest<A> {
-    /// Counts requests by this algorithm. Its policy stays what it is: call it something else where
-    /// the plain algorithm is in use too. (Those of this crate have a method for it.)
+    /// Counts requests by this algorithm. Its policy stays the same: name it differently if the
+    /// plain algorithm is in use too. (The algorithms of this crate have a method for it.)
     pub const fn new(algorithm: A) -> Self {
         Self(algorithm)
     }
@@ -216,8 +215,8 @@ impl<A: Scripted> Scripted for PerRequest<A> {
     }
 }
 
-/// Gives an algorithm its method, and what comes of it a name: a function cannot be a method of
-/// each of them.
+/// Adds the method to each algorithm, and the setters of a name to its result: one function cannot
+/// be a method of several types.
 macro_rules! per_request {
     ($rule:ty) => {
         impl $rule {
@@ -231,8 +230,7 @@ macro_rules! per_request {
         }
 
         impl $crate::algorithm::PerRequest<$rule> {
-            /// Gives the policy a name of its own, under which it keeps its buckets when its
-            /// numbers change.
+            /// Names the policy. A named policy keeps its buckets when its numbers change.
             ///
             /// # Panics
             ///
@@ -243,8 +241,7 @@ macro_rules! per_request {
                 Self(self.0.named(name))
             }
 
-            /// Gives the policy a name of its own, under which it keeps its buckets when its
-            /// numbers change.
+            /// Names the policy. A named policy keeps its buckets when its numbers change.
             ///
             /// # Errors
             ///

@@ -2,10 +2,10 @@
 --
 -- A plan is one configuration of a policy: callers with different plans may share a state, in turn.
 -- It is a table with its `id`, what is counted under it, and `expires_at`, the microsecond from
--- which on that matters no more. The last cost was admitted under the latest plan. One other plan
--- is counted beside it, and every admission is charged to both. Of further plans is kept the most
--- units that one of them had counted, the latest instant at which one did, until when that matters,
--- and for how long at most after its own stamp it matters to one.
+-- which on that no longer matters. The last cost was admitted under the latest plan. One other plan
+-- is counted beside it, and every admission is charged to both. Further plans are kept as one: the
+-- most units that any of them had counted, the latest instant at which one did, until when that
+-- matters, and for how long after its own stamp a count matters at most.
 --
 -- A script says `require('plans')` where it meets a state of another plan, and only there. This
 -- text then stands in that place, so that a state of one plan pays nothing for it.
@@ -15,12 +15,13 @@
 --          latest, other         plans; there may be no other
 --          further               what is kept of further plans, if there are any: units, stamp,
 --                                expires_at and span
---          own                   the caller's plan, if it is the latest or the other one: see
---                                `find`
+--          own                   the caller's plan, if it is the latest or the other one (`find`
+--                                sets it)
 --          units_of(plan)        at least as many units as it has counted
 --          stamp_of(plan)        the microsecond at which it was counted
 --          move_to_now(plan)     moves what was counted in the future to now
---          expiry_of(plan)       the microsecond from which on what it has counted matters no more
+--          expiry_of(plan)       the microsecond from which on what it has counted no longer
+--                                matters
 local plans = {}
 
 -- Fails unless all are numbers that a script has written: whole, not negative, and exact as
@@ -39,7 +40,7 @@ function plans.read_further(units, stamp, expires_at, span)
   end
 end
 
--- The numbers to read it from again.
+-- The numbers that `read_further` reads back.
 function plans.further_numbers()
   local further = plans.further or { units = 0, stamp = 0, expires_at = 0, span = 0 }
   return further.units, further.stamp, further.expires_at, further.span
@@ -55,7 +56,7 @@ function plans.find(id)
   end
 end
 
--- How far the caller's plan is ahead of now, or, if it is not counted, what it begins with.
+-- How far the caller's plan is ahead of now; if it has not counted, how far its first count is.
 function plans.ahead()
   if plans.own then return plans.stamp_of(plans.own) - now end
   return math.max(plans.stamp_of(plans.latest), plans.further and plans.further.stamp or 0) - now
@@ -77,8 +78,8 @@ function plans.move_back()
   end
 end
 
--- A cost was admitted under the caller's plan, which is to be the latest: chooses the other one,
--- which it returns. Of two the one is kept that matters longer.
+-- The caller's plan has admitted a cost and becomes the latest: chooses the other plan, and returns
+-- it. Of two plans the one that matters longer is kept.
 function plans.choose_other()
   local latest, other, further = plans.latest, plans.other, plans.further
   if further and further.expires_at <= now then further = nil end
@@ -111,7 +112,7 @@ function plans.are_several()
   return plans.other ~= nil or plans.further ~= nil
 end
 
--- The microsecond from which on no plan matters.
+-- The microsecond from which on no plan's count matters.
 function plans.expire_at()
   local other, further = plans.other, plans.further
   return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0,

@@ -1,13 +1,13 @@
-//! A state that callers with different numbers share: each counts by its own, and nobody makes
-//! another's forget. `plans.lua` says the same in Lua.
+//! A state that several plans share: each counts by its own numbers, and none makes another one
+//! forget. `plans.lua` says the same in Lua.
 //!
-//! A plan is one set of numbers of a named policy; callers with different plans come in turn. A
-//! state is counted under the *latest* plan: that of whoever was admitted last. One *other* plan is
-//! kept beside it while that still owes something, and every admission is charged to both. Of
-//! *further* plans is kept how many units at most one of them had counted, at which instant at the
-//! latest, and until when that matters: those who come back before then begin with as much. So in
-//! any span each plan admits what it would have alone, or less; what others admitted may count, and
-//! nothing that was admitted is forgotten.
+//! A plan is one configuration of a named policy; callers with different plans come in turn. A
+//! state is counted under the *latest* plan: that of the last admission. One *other* plan is kept
+//! beside it while it still owes something, and every admission is charged to both. *Further* plans
+//! are kept as one: the most units that any of them had counted, the latest instant at which one
+//! did, and until when that matters. A plan that comes back before then begins with as many units.
+//! So in any span each plan admits what it would have alone, or less; what others admitted may
+//! count, and nothing that was admitted is forgotten.
 //!
 //! Later admissions are not added to what is kept of further plans: each plan had its own count
 //! until it became one of them. A sum over all of them would soon fill each plan that comes back.
@@ -18,42 +18,42 @@ use std::{cmp::max, fmt::Debug, sync::Arc};
 
 use crate::{clock::Timestamp, lazy_arc::LazyArc};
 
-/// The numbers by which a plan counts, without those that only judge.
+/// How a plan counts: its numbers, without those that only judge.
 pub trait Rule: Copy + PartialEq + Debug + Send + Sync + 'static {
     /// What is counted.
     type Count: Copy + PartialEq + Debug + Send + Sync + 'static;
 
-    /// Tells these numbers; [`read`](Self::read) makes them again.
+    /// Calls `tell` with the plan as numbers; [`read`](Self::read) reads them back.
     fn write(&self, tell: &mut dyn FnMut(u64));
 
-    /// Takes these numbers from the first of those, if they make sense.
+    /// Reads a plan from the first of these numbers, if they make sense.
     fn read(numbers: &mut &[u64]) -> Option<Self>;
 
-    /// Tells a count; [`read_count`](Self::read_count) makes it again.
+    /// Calls `tell` with a count as numbers; [`read_count`](Self::read_count) reads them back.
     fn write_count(count: Self::Count, tell: &mut dyn FnMut(u64));
 
-    /// Takes a count from the first of those numbers.
+    /// Reads a count from the first of these numbers.
     fn read_count(numbers: &mut &[u64]) -> Option<Self::Count>;
 
-    /// Whether these numbers can have counted so.
+    /// Whether this plan can have such a count.
     fn can_count(&self, _count: Self::Count) -> bool {
         true
     }
 
-    /// What these numbers make of a count under others that were never together with them.
+    /// The first count of this plan, taken over from that of another plan.
     fn begun_from(&self, others: &Self, count: Self::Count) -> Self::Count;
 
-    /// The most that may have been counted under these numbers if theirs is one of the further
-    /// plans; `units` is the most that they admit at once.
+    /// The first count of this plan if it may be one of the further plans: the most that it may
+    /// have counted. `units` is the most that it admits at once.
     fn begun_from_further(&self, further: &FurtherPlans, units: u64) -> Self::Count;
 
-    /// At least as many units as a count stands for, of these numbers or of others.
+    /// How many units a count stands for, rounded up.
     fn units(&self, count: Self::Count) -> u64;
 
-    /// The count with units that were admitted under other numbers: it is never less.
+    /// The count after units were admitted under another plan; it is never less than before.
     fn with_units_of_others(&self, count: Self::Count, units: u64, now: Timestamp) -> Self::Count;
 
-    /// The microsecond from which on a count matters no more to these numbers.
+    /// The microsecond from which on a count no longer matters to this plan.
     fn matters_until(&self, count: Self::Count) -> u64;
 
     /// When it was counted, in microseconds.
@@ -62,24 +62,24 @@ pub trait Rule: Copy + PartialEq + Debug + Send + Sync + 'static {
     /// Whether a count with this stamp is so far ahead of now that it is to be moved.
     fn is_ahead(&self, stamp: u64, now: Timestamp) -> bool;
 
-    /// The same count, as of now: of a stamp that is ahead.
+    /// The same count as of now, for a stamp that is ahead.
     fn moved_to(&self, count: Self::Count, now: Timestamp) -> Self::Count;
 }
 
-/// A count, and the plans beside it.
+/// A count, and the plans under which it is counted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CountByPlan<R: Rule> {
     pub(super) count: R::Count,
     plans: Arc<Plans<R>>,
 }
 
-/// Under which numbers a state is counted.
+/// The plans under which a state is counted.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Plans<R: Rule> {
-    /// Those of the last admission.
+    /// The plan of the last admission.
     latest: R,
     other: Option<OtherPlan<R>>,
-    /// What those counted that are neither, while it matters.
+    /// All plans that are neither, while what they counted matters.
     further: Option<FurtherPlans>,
 }
 
@@ -87,7 +87,7 @@ pub(super) struct Plans<R: Rule> {
 struct OtherPlan<R: Rule> {
     rule: R,
     count: R::Count,
-    /// The microsecond from which on what was admitted under these numbers is over.
+    /// The microsecond from which on the count no longer matters.
     expires_at_micros: u64,
 }
 
@@ -98,7 +98,7 @@ pub(super) fn next_of(numbers: &mut &[u64]) -> Option<u64> {
     (*first < 1 << 54).then_some(*first)
 }
 
-/// What several sets of numbers had counted at most when they were no longer kept one by one.
+/// What is kept of plans that are no longer kept one by one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FurtherPlans {
     /// The largest of their counts, in units.
@@ -135,7 +135,7 @@ impl<R: Rule> OtherPlan<R> {
 }
 
 impl<R: Rule> Plans<R> {
-    /// Those of a state that no other numbers have counted, to be shared by all of them.
+    /// The plans of a state that only this plan has counted. All such states share them.
     pub(super) fn of_one(latest: R) -> LazyArc<Self> {
         LazyArc::new(Self {
             latest,
@@ -154,7 +154,7 @@ impl<R: Rule> CountByPlan<R> {
         }
     }
 
-    /// Tells the count, under which numbers it was counted, and the plans of others.
+    /// Calls `tell` with the count, the latest plan, the further plans and the other plan.
     pub(super) fn write(&self, tell: &mut dyn FnMut(u64)) {
         R::write_count(self.count, tell);
         self.plans.latest.write(tell);
@@ -182,8 +182,8 @@ impl<R: Rule> CountByPlan<R> {
         }
     }
 
-    /// The state of which these numbers were [told](Self::write), if they make sense. A count alone
-    /// is one under these numbers.
+    /// Reads the numbers of a state that was [written](Self::write), if they make sense. A count
+    /// alone is one of this plan.
     pub(super) fn read(own: &LazyArc<Plans<R>>, mut numbers: &[u64]) -> Option<Self> {
         let numbers = &mut numbers;
         let count = R::read_count(numbers)?;
@@ -222,14 +222,14 @@ impl<R: Rule> CountByPlan<R> {
         })
     }
 
-    /// Whether it was counted under these numbers alone.
+    /// Whether only this plan has counted.
     #[inline]
     pub(super) fn is_of_one(&self, own: &LazyArc<Plans<R>>) -> bool {
         own.is(&self.plans)
     }
 
-    /// The count in these numbers, whoever was admitted; `units` is the most that they admit at
-    /// once.
+    /// The count as this plan counts it, whichever plan was admitted last; `units` is the most that
+    /// it admits at once.
     pub(super) fn seen_by(&self, own: &Plans<R>, units: u64) -> R::Count {
         let Plans {
             latest,
@@ -244,7 +244,7 @@ impl<R: Rule> CountByPlan<R> {
         }
     }
 
-    /// Becomes what these numbers count after an admission under them; the others are charged too.
+    /// Sets the count after an admission under this plan, and charges the other plan too.
     pub(super) fn admitted(
         &mut self,
         own: &LazyArc<Plans<R>>,
@@ -300,12 +300,12 @@ impl<R: Rule> CountByPlan<R> {
         }
     }
 
-    /// Whether whoever was admitted last was so under these numbers.
+    /// Whether the last admission was under this plan.
     pub(super) fn was_last_admitted_under(&self, own: &Plans<R>) -> bool {
         self.plans.latest == own.latest
     }
 
-    /// Changes the count of the plan with these numbers, or, if there is none, the latest plan's.
+    /// Changes this plan's count, or, if it has none, the latest plan's.
     pub(super) fn change(&mut self, own: &Plans<R>, change: impl Fn(&R, R::Count) -> R::Count) {
         let latest = self.plans.latest;
         match self.plans.other {
@@ -317,8 +317,7 @@ impl<R: Rule> CountByPlan<R> {
         }
     }
 
-    /// Moves what is too far ahead of now for these numbers, and everything beside it that is ahead
-    /// at all.
+    /// If this plan's count is too far ahead of now, moves every count that is ahead to now.
     pub(super) fn mend(&mut self, own: &Plans<R>, now: Timestamp) {
         let (latest, micros) = (self.plans.latest, now.as_micros());
         let stamp = match (self.plans.other, self.plans.further) {
@@ -363,7 +362,7 @@ impl<R: Rule> CountByPlan<R> {
         }
     }
 
-    /// Whether it says no more than a fresh one, whoever asks.
+    /// Whether it says no more than a fresh one, under any plan.
     pub(super) fn is_over(&self, now: Timestamp) -> bool {
         let Plans {
             latest,

@@ -19,9 +19,9 @@ pub use reply::{MemberReply, ScriptReply};
 ///
 /// # The script
 ///
-/// Its text is in parts, each below a line that names it. What stands before the first one is left
-/// out. Every name of its own begins with `m.`; `now` (whole microseconds) and `cost` are there,
-/// and `state`, which is `nil` if nothing is kept yet. Numbers are whole, not negative and below
+/// Its text is cut into parts, each below a line that names it; text before the first part is left
+/// out. The script's own names begin with `m.`. It is given `now` (whole microseconds), `cost`, and
+/// `state`, which is `nil` if nothing is stored yet. Numbers are whole, not negative and below
 /// 2<sup>53</sup>. Those of a state that was never charged are all 0.
 ///
 /// - `--- library`: local functions that the parts call.
@@ -29,20 +29,21 @@ pub use reply::{MemberReply, ScriptReply};
 ///   to now and sets `repaired = true`.
 /// - `--- charge` changes the state; it runs in the same script, right after the judgement. A
 ///   [debit](Algorithm::debit) runs it too, whether there is room or not.
-/// - `--- debit`, which is optional, runs before a charge that nobody has admitted: it sees to it
-///   that no number becomes too large. It may lower `cost`.
+/// - `--- debit` (optional) runs before the charge of a debit: it keeps numbers from becoming too
+///   large. It may lower `cost`.
 /// - `--- refund` gives `cost` units back.
-/// - `--- withdraw`, which few have, takes back the charge of a request that was dropped while it
-///   was delayed.
+/// - `--- withdraw` (few have it) takes back the charge of a request that was dropped while it was
+///   delayed.
 /// - `--- expire` sets `m.expires_at`: the instant from which on the state says no more than a
 ///   fresh one. It runs before the state is written.
 /// - `--- reply` sets the numbers that [`Script::replies`] names. It runs where nothing was
 ///   charged.
-/// - `--- beside`, which an algorithm needs whose units are [held](super::Additive), changes them
-///   to what they would be if `held` units more were charged now. It runs after `--- reply`.
+/// - `--- beside` is for algorithms whose units can be [held](super::Additive): it changes the
+///   numbers of the reply to what they would be if `held` more units were charged now. It runs
+///   after `--- reply`.
 ///
 /// Where [private state](Script::private_state) or a [tail](Script::tail) changes, a part sets
-/// `dirty = true`: a charge that sets neither that nor moves the expiry writes only the state.
+/// `dirty = true`. A charge that neither sets it nor moves the expiry writes only the state.
 ///
 /// # Example: an allowance that never comes back
 ///
@@ -67,8 +68,8 @@ pub use reply::{MemberReply, ScriptReply};
 /// #         let (limit, left) = (self.0.limit(), self.0.limit() - used);
 /// #         Status::of(limit, left, u64::from(cost), admitted, |units| (units <= left).then_some(0))
 /// #     }
-/// #     fn describe(&self, standing: &Status, tell: &mut dyn FnMut(PolicyDecision)) {
-/// #         tell(PolicyDecision::new(&self.0, *standing));
+/// #     fn describe(&self, status: &Status, tell: &mut dyn FnMut(PolicyDecision)) {
+/// #         tell(PolicyDecision::new(&self.0, *status));
 /// #     }
 /// # }
 ///
@@ -110,21 +111,21 @@ pub trait Scripted: Algorithm {
     /// The script; the same for all values of the type.
     fn script() -> Script;
 
-    /// Tells the numbers that the script's parameters stand for, in their order.
+    /// Calls `tell` with the values of the script's parameters, in their order.
     fn parameters(&self, tell: &mut dyn FnMut(u64));
 
     /// The state that these numbers stand for, in the order of [`Script::state`]; `None` if they
     /// make no sense.
     ///
-    /// It also takes all that [`numbers`](Self::numbers) tells.
+    /// It also reads all that [`numbers`](Self::numbers) tells.
     fn state(&self, numbers: &[u64]) -> Option<Self::State>;
 
-    /// Tells the numbers of a state, of which [`state`](Self::state) makes it again, under this
-    /// value or another of the same policy: so a store can keep it anywhere. What stands beside
-    /// those of [`Script::state`] comes behind them.
+    /// Calls `tell` with a state as numbers, so that a store can keep it anywhere.
+    /// [`state`](Self::state) reads them back, of this value or of another one of the same policy.
+    /// Those of [`Script::state`] come first.
     fn numbers(&self, state: &Self::State, tell: &mut dyn FnMut(u64));
 
-    /// Tells the numbers of an admission that `--- withdraw` needs, in the order of
+    /// Calls `tell` with the numbers of an admission that `--- withdraw` needs, in the order of
     /// [`Script::withdraws`], or that its settlement needs.
     fn admission(&self, _admission: &Self::Snapshot, _tell: &mut dyn FnMut(u64)) {}
 
@@ -134,7 +135,7 @@ pub trait Scripted: Algorithm {
         None
     }
 
-    /// How the bucket stands, read from what the script replied; `None` if it makes no sense.
+    /// Reads the snapshot from the script's reply; `None` if the reply makes no sense.
     ///
     /// Override it only for a script that [replies](Script::replies) with other numbers than its
     /// state.
@@ -147,7 +148,7 @@ pub trait Scripted: Algorithm {
 
 pub(super) const CHECKSUM: &str = include_str!("checksum.lua");
 
-/// What scripts share whose state may be counted under several plans.
+/// The modules of scripts whose state may be counted under several plans.
 pub(super) const FOR_PLANS: &[(&str, &str)] =
     &[("plans", include_str!("plans.lua")), ("checksum", CHECKSUM)];
 
@@ -174,7 +175,7 @@ pub struct Member {
     pub state: Names,
     /// The names of the numbers of its private state.
     pub private_state: &'static [&'static str],
-    /// How many numbers its tail has: usually, and where its first private number is 0.
+    /// How many numbers its tail has: usually, and if its first private number is 0.
     pub tail: Option<[usize; 2]>,
     /// The names of keys of its own, beside that of the state.
     pub keys: &'static [&'static str],
@@ -190,13 +191,13 @@ pub struct Member {
     /// The names of the numbers of an admission, if it holds units that are to be
     /// [settled](super::Settled).
     pub settles: &'static [&'static str],
-    /// Whether its parts see a cost of 1 in the place of every larger one.
+    /// Whether its parts see a cost of 1 instead of every larger one.
     pub per_request: bool,
-    /// Whether what it holds are places of requests in flight, which are renewed.
+    /// Whether it holds places of requests in flight, which are renewed.
     pub(crate) in_flight: bool,
     /// Whether it is in [shadow](super::Shadow): it always fits, and its charge is its own matter.
     pub(crate) in_shadow: bool,
-    /// Whether it is charged after all other keys of a request whose charges are several scripts.
+    /// Whether it is charged last, where a request is charged to several keys by several scripts.
     pub(crate) charged_last: bool,
 }
 
@@ -242,20 +243,20 @@ impl Script {
     /// Names numbers of its state that are not replied, and written only where a part has set
     /// `dirty`, or where the expiry moves.
     ///
-    /// The script itself has to see that they make sense: to any caller who can write to Redis they
-    /// are as open as the rest. It calls `error('UNREADABLE state')` if they do not.
+    /// The script must check them, since whoever can write to Redis can change them: it calls
+    /// `error('UNREADABLE state')` if they make no sense.
     #[must_use]
     pub fn private_state(self, names: &'static [&'static str]) -> Self {
         self.with(|member| member.private_state = names)
     }
 
-    /// Keeps so many numbers behind its state that are mostly neither read nor written: as many as
-    /// the first number says, or, where its first [private](Self::private_state) number is 0, the
-    /// second.
+    /// Keeps a tail behind its state, which is seldom read or written. It has as many numbers as
+    /// the first number says, or, if its first [private](Self::private_state) number is 0, as the
+    /// second says.
     ///
-    /// The script reads them from `string.sub(state, m.tail_at, m.tail_end)`, which is their bytes.
-    /// Where it changes them, or there is no state yet, it sets `m.tail` to all of them, as
-    /// `struct.pack` does it (`'<d'` for each), and `dirty = true`.
+    /// The bytes of the tail are `string.sub(state, m.tail_at, m.tail_end)`. To change it, and if
+    /// there is no state yet, the script sets `m.tail` to the whole tail, packed by `struct.pack`
+    /// (`'<d'` for each number), and `dirty = true`.
     #[must_use]
     pub fn tail(self, numbers: [usize; 2]) -> Self {
         self.with(|member| member.tail = Some(numbers))
@@ -271,18 +272,17 @@ impl Script {
         self.with(|member| member.keys = names)
     }
 
-    /// Names the numbers that it replies with, where nothing was charged, instead of its state; the
-    /// part `--- reply` sets them, or one before it. A charge is replied with the state.
+    /// Names the numbers that it replies with instead of its state, if nothing was charged. The
+    /// part `--- reply` sets them, or an earlier part. The reply to a charge is the state.
     ///
-    /// [`Scripted::read`] is then to be written too.
+    /// [`Scripted::read`] must then be overridden too.
     #[must_use]
     pub fn replies(self, names: &'static [&'static str]) -> Self {
         self.with(|member| member.replies = Some(names.into()))
     }
 
-    /// Names texts of Lua, each of which stands where the script says `require('name')`: as a
-    /// function that is called there. One that is required in a rare branch costs nothing
-    /// elsewhere.
+    /// Names Lua modules. Each replaces `require('name')` in the script, as a function that is
+    /// called there. A module that only a rare branch requires costs nothing elsewhere.
     #[must_use]
     pub fn requires(self, modules: &'static [(&'static str, &'static str)]) -> Self {
         self.with(|member| member.modules = modules)
@@ -301,7 +301,7 @@ impl Script {
         self.with(|member| member.withdraws = names)
     }
 
-    /// The same script, but its parts see a cost of 1 in the place of every larger one: see
+    /// The same script, but its parts see a cost of 1 instead of every larger one: see
     /// [`PerRequest`](super::PerRequest).
     #[must_use]
     pub fn per_request(self) -> Self {
@@ -327,7 +327,7 @@ impl Script {
 }
 
 impl Member {
-    /// The names of the numbers that it replies to a charge, or to anything else.
+    /// The names of the numbers in its reply: to a charge, or to anything else.
     pub fn replied(&self, charged: bool) -> &[&'static str] {
         match &self.replies {
             // A hold leaves the state of the rule as it is.
@@ -336,8 +336,8 @@ impl Member {
         }
     }
 
-    /// The names of the numbers that a charge is answered with beside the states, if it is in
-    /// shadow: how it stands if it would refuse.
+    /// The names of the numbers that a member in shadow adds to the reply to a charge: whether it
+    /// would refuse, and its status then.
     pub(crate) fn replied_in_shadow(&self) -> Vec<&'static str> {
         match self.in_shadow {
             true => [&["refused"], self.replied(false)].concat(),
@@ -350,8 +350,7 @@ impl Member {
         !self.settles.is_empty()
     }
 
-    /// The names of the numbers of an admission that it is to know, to take it back or to settle
-    /// it.
+    /// The names of the numbers of an admission by which it is taken back or settled.
     pub fn admission(&self) -> &[&'static str] {
         match (self.withdraws, self.settles) {
             ([], []) if self.in_shadow => &["was_charged"],
@@ -394,7 +393,7 @@ impl Member {
         all.into_iter().flatten().copied().collect()
     }
 
-    /// Those of its names that mean nothing beyond a judgement and a charge.
+    /// Its names that are used only within one judgement and its charge.
     pub(super) fn temporary_names(&self) -> Vec<&str> {
         let (mut names, declared) = (self.names(), self.declared());
         names.retain(|name| !declared.contains(name) && !TAIL.contains(name));

@@ -5,18 +5,18 @@
 -- kept as two generations, of which the later one takes holds. When one has ended, what it still
 -- holds counts as spent, as of its end.
 --
--- In the place of `rule('judge')` stands that part of the algorithm's script, and so on; in that of
--- `generation()` the part of that name, which opens the generation that takes holds now; in that of
--- `forget_what_was_worked_out()` a line that clears all names of it but those of its state. In the
--- place of `units()` stands one of the parts below that ends with `units`.
+-- The composer replaces `rule('judge')` by that part of the algorithm's script, and so on;
+-- `generation()` by the part of that name, which opens the generation that takes holds now;
+-- `forget_what_was_worked_out()` by lines that clear the names of the algorithm, but for those of
+-- its state; and `units()` by one of the parts below whose names end with `units`.
 --
 -- Parameters  those of the algorithm, then
 --             held_at_most       how long a generation lasts after its last hold, at least
 --             generation_time    how long a generation lasts in all
---             matters_for        how long units matter at most after they were charged
+--             matters_for        the retention: how long units matter after they were charged
 -- State       that of the algorithm, then, of the earlier generation and of the later one,
 --             start              when it began, by which receipts name it; 0 if none does
---             end                from when on what it holds counts as spent
+--             end                when what it still holds counts as spent
 --             held               the units that it holds
 -- Reply       what the algorithm replies, as if all that is held had been charged now; then
 --             generation_start   that of the generation in which the cost is held; 0 if it is not
@@ -67,7 +67,7 @@ if m.settled_start > 0 and m.settled_start == m.earlier_start and m.earlier_held
 elseif m.settled_start > 0 and m.settled_start == m.later_start and m.later_held > 0 then
   m.later_held = m.later_held > held and m.later_held - held or 0
 else
-  -- It is gone: only what was spent beyond it is charged.
+  -- The hold is gone: only what was spent beyond it is charged.
   cost = math.max(cost - held, 0)
 end
 m.charged = cost
@@ -85,7 +85,7 @@ m.hold_at = now
 if m.later_start > now then m.hold_at = m.later_start end
 if m.hold_at + m.held_at_most >= m.later_end then
   if m.earlier_held > 0 and m.later_held > 0 then
-    -- Others of one name hold for longer: both generations still run.
+    -- Another plan holds for longer: both generations still run.
     m.later_end = m.hold_at + m.held_at_most
   else
     if m.later_held > 0 then
@@ -103,7 +103,7 @@ generation()
 m.later_held = m.later_held + cost
 m.generation_start = m.later_start
 --- renew
--- What was lost is held again as far as there is room: nobody else's place is taken.
+-- Lost places are held again as far as there is room: no place of others is taken.
 rule('capacity')
 m.renewed_before = m.renewed
 m.renewed = math.max(m.renewed, m.capacity - m.earlier_held - m.later_held)

@@ -15,18 +15,18 @@
 //!
 //! # Holds that nobody settles
 //!
-//! Holds are kept as two generations, not one by one. A generation takes holds for as long as they
-//! may be held at most, and ends as long again later. What is still held then counts as spent at
-//! that instant, whenever somebody next looks. A receipt names its generation by the instant at
-//! which it began, so a hold that is settled after its generation has ended, or after the key was
-//! reset, frees nothing that others hold.
+//! Holds are kept as two generations, not one by one. A generation takes holds for one
+//! `held_at_most`, and ends one `held_at_most` later. What it still holds then counts as spent at
+//! that instant, whenever the state is next looked at. A receipt names its generation by the
+//! instant at which it began, so a hold that is settled after its generation has ended, or after
+//! the key was reset, frees nothing that others hold.
 //!
 //! # Holds that a failover has lost
 //!
-//! Of a generation a server that takes over may know fewer units than there are receipts of: *L*
-//! units were lost. What it knows is settled or ends once, whoever's receipt does it. So receipts
-//! of at most *L* units find nothing left, and what they spend is charged to nobody: at most *L*
-//! units are spent beyond the bound.
+//! A server that takes over may know fewer units of a generation than there are receipts for: *L*
+//! units were lost. What it knows is settled or ends once, by whichever receipt. So receipts for at
+//! most *L* units find nothing left, and what they spend is charged to nobody: at most *L* units
+//! are spent beyond the bound.
 
 use std::{
     cmp::{max, min},
@@ -67,7 +67,7 @@ pub(super) const MAX_HELD_AT_MOST_MICROS: u64 = 1 << 50;
 /// - **Memory**: that of the algorithm, and 48 bytes per key.
 /// - **Waits**: exact while nothing is held. While others hold units it is an estimate, exact if
 ///   all that is held were spent now.
-/// - **Not for** requests whose cost is known when they come: without it they are cheaper.
+/// - **Not for** requests whose cost is known when they come: the plain algorithm is cheaper.
 ///
 /// ![Requests that spend less than they cost: more fit where the rest is freed][hold_and_settle]
 ///
@@ -126,7 +126,7 @@ impl<A: Additive> Settled<A> {
 
     /// How long units are held at most; 60 seconds unless said otherwise.
     ///
-    /// What nobody has settled after one to two times that long counts as spent.
+    /// What nobody has settled after one to two times as long counts as spent.
     ///
     /// # Panics
     ///
@@ -161,7 +161,7 @@ impl<A: Additive> Settled<A> {
 
     /// Whether a generation has ended, or begins more than its whole span after now.
     #[inline]
-    fn is_to_be_mended(&self, state: &SettledState<A::State>, now: Timestamp) -> bool {
+    fn needs_mending(&self, state: &SettledState<A::State>, now: Timestamp) -> bool {
         state.has_ended(now) || self.is_ahead(state, now)
     }
 
@@ -219,13 +219,13 @@ impl<A: Additive> Settled<A> {
     }
 }
 
-/// How the bucket stood right after a decision, and in which generation the cost is held.
+/// The status of the bucket right after a decision, and the generation in which the cost is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SettledSnapshot<S> {
     snapshot: S,
     /// 0 if nothing is held.
     generation_start_micros: u64,
-    /// What was settled for less.
+    /// The units that its settlement freed.
     freed_units: u32,
 }
 
@@ -254,10 +254,10 @@ impl<A: Additive> Algorithm for Settled<A> {
         }
     }
 
-    /// It also counts what nobody has settled in time as spent, as of the end of its generation.
+    /// Also counts what nobody has settled in time as spent, as of the end of its generation.
     #[inline]
     fn mend(&self, state: &mut Self::State, now: Timestamp) {
-        if self.is_to_be_mended(state, now) {
+        if self.needs_mending(state, now) {
             self.mend_generations(state, now);
         }
         self.rule.mend(&mut state.state, now);
@@ -317,7 +317,7 @@ impl<A: Additive> Algorithm for Settled<A> {
         self.rule.refund(&mut state.state, cost, now);
     }
 
-    /// Frees what a request holds that was dropped before its turn: nothing was spent.
+    /// Frees what is held for a request that was dropped before its turn: nothing was spent.
     fn withdraw(
         &self,
         state: &mut Self::State,
@@ -340,7 +340,8 @@ impl<A: Additive> Algorithm for Settled<A> {
         small.held() == 0 && self.rule.is_fresh(&small.state, now)
     }
 
-    /// The key owes what is held too, but no receipt frees it there: each names the shared bucket.
+    /// The key also owes what is held in the shared bucket, but no receipt frees it here: receipts
+    /// name the shared bucket's generations.
     fn inherit(&self, shared: &Self::State, now: Timestamp) -> Self::State {
         SettledState {
             state: self.rule.inherit(&shared.state, now),
@@ -381,7 +382,7 @@ impl<A: Additive> Algorithm for Settled<A> {
             };
             (admitted, nothing_is_held)
         };
-        if !self.is_to_be_mended(state, now) {
+        if !self.needs_mending(state, now) {
             return look(state);
         }
         let mut mended = state.clone();

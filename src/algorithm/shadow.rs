@@ -18,15 +18,15 @@ mod script;
 ///
 /// - **Bound**: none; what it charges stays within that of the algorithm inside.
 /// - **What it charges**: a request that all enforced limits beside it admit, if this one would
-///   admit it too. So its state is that of the same limit alone which is asked about exactly the
-///   requests that the enforced ones admit. Several limits in shadow count each by itself.
+///   admit it too. So its state is that of the same limit, enforced alone, over exactly the
+///   requests that the enforced limits admit. Several limits in shadow each count by themselves.
 /// - **What callers see**: nothing. It is in no field and in none of
 ///   [`policies`](crate::Decision::policies), [`policy`](crate::Decision::policy),
 ///   [`remaining`](crate::Decision::remaining) and [`delay`](crate::Decision::delay); nobody waits
 ///   for it. Where all limits are in shadow, a decision is of no policy: admitted, with the largest
 ///   `u64` as its limit.
-/// - **What it would do** an [observer](crate::observe) sees
-///   ([`describe_shadows`](Algorithm::describe_shadows)): it is logged and counted as
+/// - **What it would do**: an [observer](crate::observe) sees it
+///   ([`describe_shadows`](Algorithm::describe_shadows)); it is logged and counted as
 ///   `shadow_refused`.
 /// - **Memory**: that of the algorithm inside, and up to 8 bytes per key.
 /// - **Over Redis** its state lies where that of the enforced limit would, so that it keeps its
@@ -97,7 +97,7 @@ pub struct ShadowState<S> {
     pub(crate) would_refuse: bool,
 }
 
-/// How a limit in shadow stood right after a decision.
+/// The status of a limit in shadow right after a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShadowSnapshot<S> {
     pub(crate) snapshot: S,
@@ -158,7 +158,7 @@ impl<A: Algorithm> Algorithm for Shadow<A> {
         !admission.would_refuse && self.0.holds(&state.state, &admission.snapshot)
     }
 
-    /// What would have been refused holds nothing, and is charged nothing now.
+    /// An admission that would have been refused holds nothing, and is charged nothing now.
     fn settle(
         &self,
         state: &mut Self::State,
@@ -205,7 +205,7 @@ impl<A: Algorithm> Algorithm for Shadow<A> {
         }
     }
 
-    /// What was not charged is told as a cost of 0.
+    /// A cost that was not charged counts as 0.
     #[inline]
     fn snapshot(
         &self,
@@ -222,14 +222,14 @@ impl<A: Algorithm> Algorithm for Shadow<A> {
         }
     }
 
-    /// How it stands: a look at a cost of 0.
+    /// Its status: a look at a cost of 0.
     #[inline]
     fn look(&self, state: &Self::State, _cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
-        let stands = ShadowSnapshot {
+        let snapshot = ShadowSnapshot {
             snapshot: self.0.look(&state.state, 0, now).1,
             would_refuse: false,
         };
-        (true, stands)
+        (true, snapshot)
     }
 
     /// Tells of no policy.
@@ -266,7 +266,7 @@ impl<A: Algorithm> Algorithm for Shadow<A> {
     }
 }
 
-/// Gives an algorithm its method: a function cannot be a method of each of them.
+/// Adds the method to each algorithm: one function cannot be a method of several types.
 macro_rules! shadow {
     ($rule:ty) => {
         impl $rule {

@@ -128,8 +128,7 @@ impl SlidingBuckets {
         )
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
-    /// change.
+    /// Names the policy. A named policy keeps its buckets when its numbers change.
     ///
     /// # Panics
     ///
@@ -141,8 +140,7 @@ impl SlidingBuckets {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
-    /// change.
+    /// Names the policy. A named policy keeps its buckets when its numbers change.
     ///
     /// # Errors
     ///
@@ -152,7 +150,6 @@ impl SlidingBuckets {
         Ok(self)
     }
 
-    /// The same, with its policy changed.
     pub(super) fn with_policy(mut self, change: impl FnOnce(Policy) -> Policy) -> Self {
         self.rule = self.rule.with_policy(change);
         self

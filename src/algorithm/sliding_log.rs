@@ -74,8 +74,7 @@ impl SlidingLog {
         Log::new(policy, quota, 1, period).map(Self)
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
-    /// change.
+    /// Names the policy. A named policy keeps its buckets when its numbers change.
     ///
     /// # Panics
     ///
@@ -87,8 +86,7 @@ impl SlidingLog {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
-    /// change.
+    /// Names the policy. A named policy keeps its buckets when its numbers change.
     ///
     /// # Errors
     ///
@@ -97,7 +95,6 @@ impl SlidingLog {
         self.0.named(name).map(Self)
     }
 
-    /// The same, with its policy changed.
     pub(super) fn with_policy(self, change: impl FnOnce(Policy) -> Policy) -> Self {
         Self(self.0.with_policy(change))
     }

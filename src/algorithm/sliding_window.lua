@@ -88,8 +88,7 @@ if m.id ~= m.period then
     if plans.own then
       m.stamp, m.previous, m.current = plans.own.stamp, plans.own.previous, plans.own.current
     elseif plans.further then
-      -- It may be one of the further plans: all units in one window, which is no earlier than its
-      -- own was.
+      -- It may be one of the further plans: all units in one window, no earlier than any of theirs.
       local further = plans.further
       local periods = math.max(math.ceil(further.expires_at / m.period) - 2, 0)
       m.stamp = math.min(further.stamp, periods * m.period)
@@ -142,7 +141,7 @@ end
 --- beside
 m.current_now = math.min(m.current_now + held, 2 ^ 53 - 2 ^ 32)
 --- refund
--- Units come back from the running window; what it has not, from the one before it.
+-- Units are given back to the running window first, then to the one before it.
 if m.plans then
   local plan = m.plans.own or m.plans.latest
   plan.stamp, plan.previous, plan.current = m.plans.running(plan)

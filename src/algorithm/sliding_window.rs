@@ -63,7 +63,7 @@ pub struct SlidingWindow {
     own: LazyArc<Plans<Pairs>>,
 }
 
-/// How long the windows are of which two count.
+/// The length of the windows, of which two count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pairs {
     period_micros: u64,
@@ -80,7 +80,7 @@ pub struct TwoWindows {
 /// The state of two windows.
 type Counted = CountByPlan<Pairs>;
 
-/// The counts of the running window and of the one before, in a limit of so many ticks.
+/// The counts of the running window and of the one before, and what they are weighed by.
 #[derive(Debug, Clone, Copy)]
 struct Weighed {
     /// When the running window began.
@@ -113,8 +113,8 @@ impl Weighed {
         let weighed = match self.previous.saturating_mul(self.ticks_covered) {
             0 => 0,
             weighed if weighed <= LARGEST => weighed.div_ceil(self.ticks_per_period),
-            // Counted under a larger quota of the same name; as a Lua number counts, so that every
-            // store says the same.
+            // Counted under a larger quota of the same name. In doubles, as Lua counts, so that
+            // every store says the same.
             _ => {
                 let weighed = self.previous as f64 * self.ticks_covered as f64;
                 (weighed / self.ticks_per_period as f64).ceil() as u64
@@ -133,7 +133,7 @@ impl SlidingWindow {
         cost == 0 || weighed.has_room(self.quota.units(), cost.into())
     }
 
-    /// The counters in the numbers of this limit.
+    /// The counters, to be weighed by this limit's ticks.
     #[inline]
     fn weighed(&self, counters: &Counters) -> Weighed {
         let Counters {
@@ -167,8 +167,8 @@ impl SlidingWindow {
         self
     }
 
-    /// Both counters as they are now, or at the state's own instant if that is later, whoever was
-    /// admitted.
+    /// Both counters as they are now, or at the state's own instant if that is later, whichever
+    /// plan was admitted last.
     #[inline]
     fn counters(&self, state: &Counted, now: Timestamp) -> Counters {
         let windows = match state.is_of_one(&self.own) {
@@ -214,8 +214,8 @@ struct Counters {
 }
 
 impl Pairs {
-    /// The instant, now or their own if that is later, when its window began, and the counts of the
-    /// one before and of it.
+    /// Returns the instant (now, or the stamp if that is later), the start of its window, and the
+    /// counts of the window before that and of that window.
     #[inline]
     fn at(&self, windows: &TwoWindows, now: Timestamp) -> (u64, u64, u64, u64) {
         let period = self.period_micros;
@@ -435,8 +435,7 @@ impl SlidingWindow {
         })
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
-    /// change.
+    /// Names the policy. A named policy keeps its buckets when its numbers change.
     ///
     /// # Panics
     ///
@@ -448,8 +447,7 @@ impl SlidingWindow {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
-    /// change.
+    /// Names the policy. A named policy keeps its buckets when its numbers change.
     ///
     /// # Errors
     ///
@@ -501,12 +499,12 @@ impl Rule for Pairs {
         })
     }
 
-    /// The units of the window that the stamp is in, and of the one before, by this period.
+    /// The counts of both windows stay, by this plan's period.
     fn begun_from(&self, _others: &Self, count: TwoWindows) -> TwoWindows {
         count
     }
 
-    /// All units in one window, which is no earlier than that of these was.
+    /// All units in one window, no earlier than any of the further plans' windows.
     fn begun_from_further(&self, further: &FurtherPlans, units: u64) -> TwoWindows {
         let window = further
             .expires_at_micros
@@ -545,13 +543,14 @@ impl Rule for Pairs {
         count.stamp
     }
 
-    /// A full span is two periods here: so long does a window's count weigh in.
+    /// A full span is two periods here: a window's count matters for so long.
     fn is_ahead(&self, stamp: u64, now: Timestamp) -> bool {
         stamp > now.as_micros() + 2 * self.period_micros
     }
 
-    /// Now is elsewhere in its window than the stamp was, where the previous count may weigh less:
-    /// the whole estimate becomes the running window's count, so that the step opens nothing.
+    /// The whole estimate becomes the running window's count, so that the step opens nothing: now
+    /// is elsewhere in its window than the stamp was, and the previous count might weigh less
+    /// there.
     fn moved_to(&self, count: TwoWindows, now: Timestamp) -> TwoWindows {
         let start = count.stamp - count.stamp % self.period_micros;
         let weighed = Weighed {

@@ -133,8 +133,7 @@ impl TokenBucket {
         WaitAtMost::of(&self.0, wait)
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
-    /// change.
+    /// Names the policy. A named policy keeps its buckets when its numbers change.
     ///
     /// # Panics
     ///
@@ -146,8 +145,7 @@ impl TokenBucket {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
-    /// change.
+    /// Names the policy. A named policy keeps its buckets when its numbers change.
     ///
     /// # Errors
     ///
@@ -156,7 +154,6 @@ impl TokenBucket {
         self.0.named(name).map(Self)
     }
 
-    /// The same, with its policy changed.
     pub(super) fn with_policy(self, change: impl FnOnce(Policy) -> Policy) -> Self {
         Self(self.0.with_policy(change))
     }

@@ -125,8 +125,8 @@ macro_rules! tuple {
                 )
             }
 
-            /// Each member's snapshot is as if it were alone: one that admits shows no charge, also
-            /// where another refuses.
+            /// Each member's snapshot is as if it were alone: one that admits shows no charge, even
+            /// if another refuses.
             fn look(
                 &self,
                 state: &Self::State,
@@ -183,7 +183,7 @@ macro_rules! tuple {
                 $(self.$index.parameters(tell);)+
             }
 
-            /// For each member how many numbers it has, then these.
+            /// The numbers of each member, after how many they are.
             fn state(&self, mut numbers: &[u64]) -> Option<Self::State> {
                 let state = (
                     state_of(&self.$zero, &mut numbers)?,

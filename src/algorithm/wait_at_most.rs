@@ -14,7 +14,7 @@ use super::{bucket_queue::BucketQueue, debt_bucket::DebtBucket};
 /// burst when nothing is owed before it. The layer does the waiting; with a
 /// [`RateLimiter`](crate::RateLimiter) of your own, sleep for [`delay`](crate::Decision::delay), or
 /// call `until_ready`. First come, first served: over Redis across all processes, in one round
-/// trip, as the delay says when it is one's turn.
+/// trip, since the delay says when it is a request's turn.
 ///
 /// - **Bound**: in any span of one period at most max(burst, c) + n − 1 units are released, where c
 ///   is the largest cost: those who waited add nothing to it. (A little more where ticks are
@@ -26,10 +26,10 @@ use super::{bucket_queue::BucketQueue, debt_bucket::DebtBucket};
 ///   more are admitted now, whether they go at once or wait. A cost above it never fits. A burst of
 ///   0 admits nothing.
 /// - **Memory**: 32 bytes per key, and up to 1.5 KB more while dropped requests are remembered.
-/// - **Not for** callers who would rather be told to come back; and each request that waits takes
-///   memory, for which [`LeakyBucketQueue`](super::LeakyBucketQueue) says more: of dropped
-///   requests, of timers, and of the inner service, the same holds here. A
-///   [refund](crate::RateLimiter::refund) changes nothing.
+/// - **Not for** callers who would rather be told to come back: each request that waits takes
+///   memory. What [`LeakyBucketQueue`](super::LeakyBucketQueue) says of dropped requests, of timers
+///   and of the inner service holds here too. A [refund](crate::RateLimiter::refund) changes
+///   nothing.
 ///
 /// ![A burst of four goes at once; the next wait their turn for up to half a second][wait_at_most]
 ///
@@ -74,8 +74,7 @@ impl<A> WaitAtMost<A> {
         }
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
-    /// change.
+    /// Names the policy. A named policy keeps its buckets when its numbers change.
     ///
     /// # Panics
     ///
@@ -87,8 +86,7 @@ impl<A> WaitAtMost<A> {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Gives the policy a name of its own, under which it keeps its buckets when its numbers
-    /// change.
+    /// Names the policy. A named policy keeps its buckets when its numbers change.
     ///
     /// # Errors
     ///

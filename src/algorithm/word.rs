@@ -1,8 +1,8 @@
-//! A number of a state, which may stand at any address.
+//! A `u64` without alignment.
 
 use std::fmt;
 
-/// A state of these stands right behind its key: one of two words and an `IpAddr`, which has 17
+/// A state of such words follows its key without padding: two of them and an `IpAddr`, which has 17
 /// bytes, take 33 bytes, and not 40.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Word([u8; 8]);

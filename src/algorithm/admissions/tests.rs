@@ -38,7 +38,7 @@ fn a_list_of_which_little_is_left_has_room_for_little() {
     for slot in (301_000..).step_by(1_000).take(20) {
         room = admit(slot, 1_000);
     }
-    assert!(room <= SMALL, "{room} for one");
+    assert!(room <= MIN_ROOM, "{room} for one");
 }
 
 #[test]
@@ -49,9 +49,9 @@ fn room_is_halved_where_less_than_a_quarter_of_it_is_used_and_a_little_is_kept()
         log.append(&log.all(), 1, slot);
     }
     let room = log.room();
-    assert_eq!(room, 2 * SMALL);
+    assert_eq!(room, 2 * MIN_ROOM);
     let quarter = (room / SPARSE) as u64;
-    for (left, room) in [(quarter, room), (quarter - 1, SMALL), (0, SMALL)] {
+    for (left, room) in [(quarter, room), (quarter - 1, MIN_ROOM), (0, MIN_ROOM)] {
         log.forget(&log.counted(|entry| entry.slot < 65 - left));
         assert_eq!(log.room(), room, "for {left}");
     }

@@ -31,16 +31,16 @@ fn charged(state: &OwingInTurns, micros: u64) -> u32 {
     CAPACITY - (0..=CAPACITY).rev().find(fits).unwrap()
 }
 
-/// The rows of those who were dropped: when each begins and ends.
-fn rows(state: &OwingInTurns) -> Vec<(u128, u128)> {
-    let rows = state.dropped.iter().flat_map(|dropped| &dropped.rows);
-    let mut rows: Vec<_> = rows.map(|row| (row.begins_at, row.ends_at)).collect();
-    rows.sort_unstable();
-    rows
+/// The runs of dropped requests: when each begins and ends.
+fn runs(state: &OwingInTurns) -> Vec<(u128, u128)> {
+    let runs = state.dropped.iter().flat_map(|dropped| &dropped.runs);
+    let mut runs: Vec<_> = runs.map(|run| (run.begins_at, run.ends_at)).collect();
+    runs.sort_unstable();
+    runs
 }
 
 #[test]
-fn those_who_were_dropped_in_the_middle_give_back_their_turns_with_those_behind_them() {
+fn requests_dropped_in_the_middle_give_back_their_turns_with_those_behind_them() {
     let mut state = queue().fresh(at(1_000));
     let mut turns: Vec<_> = (0..6).map(|_| admit(&mut state, 1_000)).collect();
     for (dropped, remembered) in [
@@ -50,15 +50,15 @@ fn those_who_were_dropped_in_the_middle_give_back_their_turns_with_those_behind_
         (4, &[(1_000, 1_020), (1_030, 1_050)]),
     ] {
         withdraw(&mut state, &turns[dropped], 1_000);
-        assert_eq!(rows(&state), remembered);
+        assert_eq!(runs(&state), remembered);
         assert_eq!(charged(&state, 1_000), 6);
-        // Whoever comes meanwhile changes nothing about it, and goes again.
+        // A request that comes meanwhile and is dropped changes nothing.
         turns.push(admit(&mut state, 1_000));
-        assert_eq!(rows(&state), remembered);
+        assert_eq!(runs(&state), remembered);
         withdraw(&mut state, &turns.pop().unwrap(), 1_000);
     }
     withdraw(&mut state, &turns[5], 1_000);
-    assert_eq!(rows(&state), [(1_000, 1_020)]);
+    assert_eq!(runs(&state), [(1_000, 1_020)]);
     assert_eq!(charged(&state, 1_000), 3);
     withdraw(&mut state, &turns[2], 1_000);
     assert_eq!((charged(&state, 1_000), state.dropped), (0, None));
@@ -73,26 +73,26 @@ fn turns_that_are_over_are_not_remembered() {
     withdraw(&mut last_goes, &turns[2], 1_010);
     assert_eq!(last_goes.dropped, None);
     withdraw(&mut state, &turns[1], 1_009);
-    assert_eq!(rows(&state), [(1_000, 1_020)]);
+    assert_eq!(runs(&state), [(1_000, 1_020)]);
     let mut state = queue().fresh(at(1_000));
     let turns = [(); 3].map(|()| admit(&mut state, 1_000));
     withdraw(&mut state, &turns[0], 1_000);
     withdraw(&mut state, &turns[1], 1_010);
-    assert_eq!(rows(&state), [(1_010, 1_020)]);
+    assert_eq!(runs(&state), [(1_010, 1_020)]);
 }
 
 #[test]
-fn only_so_many_rows_are_remembered() {
+fn only_so_many_runs_are_remembered() {
     let mut state = queue().fresh(at(1_000));
     let turns: Vec<_> = (0..100).map(|_| admit(&mut state, 1_000)).collect();
     for turn in turns.iter().take(98).step_by(2) {
         withdraw(&mut state, turn, 1_000);
     }
-    assert_eq!(rows(&state).len(), MAX_ROWS);
-    // One that joins two others needs no room.
+    assert_eq!(runs(&state).len(), MAX_RUNS);
+    // A run that joins two others needs no room.
     withdraw(&mut state, &turns[1], 1_000);
-    assert_eq!(rows(&state).len(), MAX_ROWS - 1);
-    assert_eq!(rows(&state)[0], (1_000, 1_030));
+    assert_eq!(runs(&state).len(), MAX_RUNS - 1);
+    assert_eq!(runs(&state)[0], (1_000, 1_030));
 }
 
 #[test]
@@ -100,10 +100,10 @@ fn turns_of_before_a_step_back_give_nothing_back_after_it() {
     let mut state = queue().fresh(at(10_000));
     let turns = [(); 3].map(|()| admit(&mut state, 10_000));
     withdraw(&mut state, &turns[0], 10_000);
-    assert_eq!(rows(&state), [(10_000, 10_010)]);
+    assert_eq!(runs(&state), [(10_000, 10_010)]);
     queue().mend(&mut state, at(5_000));
     assert_eq!(state.dropped, None);
-    // The same instant comes once more. Of two who wait the second goes.
+    // The same instant comes once more. Of two that wait the second is dropped.
     admit(&mut state, 10_000);
     let last = admit(&mut state, 10_000);
     withdraw(&mut state, &last, 10_000);
@@ -119,7 +119,7 @@ fn turns_are_remembered_only_while_all_is_counted_under_one_plan() {
     let mut state = queue().fresh(at(1_000));
     let turns = [(); 4].map(|()| admit(&mut state, 1_000));
     withdraw(&mut state, &turns[0], 1_000);
-    assert_eq!(rows(&state), [(1_000, 1_010)]);
+    assert_eq!(runs(&state), [(1_000, 1_010)]);
     assert!(other.step(&mut state, 1, at(1_000)).0);
     assert_eq!(state.dropped, None);
     withdraw(&mut state, &turns[1], 1_000);

@@ -16,8 +16,8 @@ pub(in crate::algorithm) struct Owed {
     pub(super) tick_micros: u32,
     pub(super) cost: u32,
     pub(super) is_admitted: bool,
-    /// If requests wait: the burst, in parts, and what of the capacity is less than a unit. Else
-    /// 0.
+    /// If requests wait: the burst and the fraction of a unit that the capacity has, in parts.
+    /// Otherwise 0.
     ///
     /// A request goes through at once, or when no more than the burst is owed with it; one that
     /// costs more than the burst, when nothing is owed before it.
@@ -40,7 +40,7 @@ impl Owed {
                 u64::from(self.tick_micros) << 32 | u64::from(self.cost),
                 self.burst_and_rest,
             ],
-            |status, limit| Self::of(status).standing(limit),
+            |status, limit| Self::of(status).status(limit),
         )
     }
 
@@ -70,11 +70,11 @@ impl Owed {
 
     /// The status of a bucket of which `limit` units may be owed.
     #[inline]
-    fn standing(&self, limit: u64) -> Status {
+    fn status(&self, limit: u64) -> Status {
         let capacity = limit * self.parts_per_unit + self.rest();
         let remaining = capacity.saturating_sub(self.debt) / self.parts_per_unit;
         let cost = u64::from(self.cost);
-        let standing = Status::of(limit, remaining, cost, self.is_admitted, |units| {
+        let status = Status::of(limit, remaining, cost, self.is_admitted, |units| {
             let parts = (units <= limit).then(|| units * self.parts_per_unit)?;
             self.micros_to_pay(self.debt.saturating_add(parts).saturating_sub(capacity))
         });
@@ -82,11 +82,11 @@ impl Owed {
             delay_micros: self.delay_micros(),
             // Not the wait for `limit` units, which may be there while less than a unit is owed.
             reset_after_micros: self.micros_to_pay(self.debt).unwrap_or(0),
-            ..standing
+            ..status
         }
     }
 
-    /// What of the capacity is less than a unit.
+    /// The fraction of a unit that the capacity has, in parts.
     #[inline]
     fn rest(&self) -> u64 {
         match self.burst_and_rest {

@@ -1,4 +1,4 @@
-//! A rule of places, which are only held: there is nothing to charge.
+//! The rule of places for requests in flight: they are held, and never charged.
 
 use crate::{
     algorithm::{Additive, Algorithm, ConfigId, Policy, PolicyId, Script, ScriptReply, Scripted},
@@ -6,7 +6,7 @@ use crate::{
     decision::{Judgement, PolicyDecision, Status},
 };
 
-/// A rule whose charge is nothing: what is held of it is all that there is.
+/// At most `max` places are held. A charge is nothing.
 #[derive(Debug, Clone)]
 pub(super) struct Places {
     pub(super) policy: Policy,

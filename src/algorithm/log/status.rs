@@ -32,7 +32,7 @@ impl Logged {
                 self.slot_micros,
                 self.span_micros,
             ],
-            |status, limit| Self::of(status).standing(limit, status),
+            |status, limit| Self::of(status).status(limit, status),
         )
     }
 
@@ -60,7 +60,7 @@ impl Logged {
 
     /// The status of a log in which `limit` units may count.
     #[inline]
-    fn standing(&self, limit: u64, status: &LazyStatus) -> Status {
+    fn status(&self, limit: u64, status: &LazyStatus) -> Status {
         let remaining = limit.saturating_sub(self.units);
         let is_missing = remaining < limit;
         let when = |slot| {
@@ -86,7 +86,7 @@ impl Logged {
     #[inline]
     fn micros_until_over(&self, slot: u64) -> u64 {
         let over_at = slot + self.span_micros;
-        // An entry of an older precision may have begun in the middle of a slot of today's.
+        // An entry of an older precision may have begun in the middle of a slot.
         let over_at = match self.slot_micros {
             1 => over_at,
             slot => over_at.next_multiple_of(slot),

@@ -58,8 +58,8 @@ fn at(micros: u64) -> Timestamp {
     Timestamp::from_micros(1_000_000 + micros)
 }
 
-/// How many units are left under these numbers after so many microseconds.
-fn left(log: &Log, state: &Logging, micros: u64) -> u64 {
+/// How many units this plan has left after so many microseconds.
+fn left(log: &Log, state: &LogState, micros: u64) -> u64 {
     let snapshot = log.look(state, 0, at(micros)).1;
     log.decision(&snapshot).remaining()
 }
@@ -75,7 +75,7 @@ fn others_are_kept_until_none_of_their_entries_matters() {
             assert!(plans[1].step(&mut state, 1, at(*micros)).0);
         }
         state
-            .kept
+            .retention
             .others
             .map(|(reach, until)| (reach.micros, until))
     };
@@ -89,21 +89,21 @@ fn others_are_kept_until_none_of_their_entries_matters() {
     let until = at(300).as_micros();
     assert_eq!(others([&short, &long], &[100, 299]), Some((300, until)));
     assert_eq!(others([&short, &long], &[100, 300]), None);
-    // What was given back matters to nobody.
+    // What was given back matters to no plan.
     let mut state = long.fresh(at(0));
     assert!(long.step(&mut state, 1, at(0)).0);
     long.refund(&mut state, 1, at(0));
     assert!(short.step(&mut state, 1, at(100)).0);
-    assert_eq!(state.kept.others, None);
+    assert_eq!(state.retention.others, None);
 }
 
 #[test]
 fn a_debit_beyond_what_totals_tell_apart_makes_one_entry_of_all() {
     let few = u64::from(u32::MAX);
     let is_exact = |number: u64| number as f64 as u64 == number;
-    assert!([0, 1].iter().all(|more| is_exact(MOST_TOTAL + more)) && !is_exact(MOST_TOTAL + 2));
+    assert!([0, 1].iter().all(|more| is_exact(MAX_TOTAL + more)) && !is_exact(MAX_TOTAL + 2));
     let most_units = MAX_UNITS;
-    for (units, most, once_over) in [(5, few, 4), (most_units, MOST_TOTAL, most_units - 1)] {
+    for (units, most, once_over) in [(5, few, 4), (most_units, MAX_TOTAL, most_units - 1)] {
         let log = log(units, 1_000);
         let mut state = log.fresh(at(0));
         log.debit(&mut state, most - 1, at(0));
@@ -175,13 +175,13 @@ fn a_step_back_moves_what_matters_to_another_plan_too() {
         [799, 800].map(|micros| left(&short, &state, micros)),
         [4, 5]
     );
-    let until = state.kept.others.map(|(_, until)| until);
+    let until = state.retention.others.map(|(_, until)| until);
     assert_eq!(until, Some(at(600).as_micros()));
 }
 
 #[test]
 fn there_is_more_as_soon_as_the_first_entry_is_over_of_those_that_count_too_many() {
-    let more_after = |log: &Log, state: &Logging, (held, cost), micros| {
+    let more_after = |log: &Log, state: &LogState, (held, cost), micros| {
         let decision = log.decision(&log.look_beside(state, held, cost, at(micros)).1);
         decision.policies()[0].replenished_after().as_micros()
     };

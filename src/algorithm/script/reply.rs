@@ -10,14 +10,14 @@ pub struct ScriptReply<'a> {
     now: Timestamp,
     cost: u32,
     all_admit: bool,
-    /// One bit for each member that admits, the next one's the lowest.
+    /// One bit for each member, set if it admits. The lowest is the next member's.
     admitting: u64,
     charged: bool,
     members: std::slice::Iter<'a, Member>,
     numbers: &'a [u64],
     /// What the members in shadow replied to a charge.
     in_shadow: &'a [u64],
-    /// What the only member replied, where it is known already.
+    /// What the only member replied, if this was made by `of_one`.
     only: Option<MemberReply<'a>>,
 }
 
@@ -34,14 +34,14 @@ pub struct MemberReply<'a> {
     pub charged: bool,
     /// The numbers of its state right after the decision, or those that it replies instead.
     pub numbers: &'a [u64],
-    /// What it replied to a charge, if it is in shadow: whether it would refuse, and how it stands
+    /// What it replied to a charge, if it is in shadow: whether it would refuse, and its status
     /// then.
     pub(in crate::algorithm) in_shadow: Option<&'a [u64]>,
 }
 
 impl<'a> ScriptReply<'a> {
-    /// What these members replied to a cost, `admitting` with one bit for each that admits it;
-    /// `charged` says whether it was charged, which it can only be if all do.
+    /// What these members replied to a cost. `admitting` has one bit for each, set if it admits;
+    /// `charged` is whether the cost was charged, which takes all of them.
     pub fn new(
         (members, numbers): (&'a [Member], &'a [u64]),
         (admitting, now): (u64, Timestamp),
@@ -66,7 +66,7 @@ impl<'a> ScriptReply<'a> {
         }
     }
 
-    /// What one member replied, to be read by another rule.
+    /// What one member replied, to be read by the rule that it wraps.
     pub(in crate::algorithm) fn of_one(
         only: MemberReply<'a>,
         (all_admit, now): (bool, Timestamp),
@@ -114,7 +114,7 @@ impl<'a> ScriptReply<'a> {
             }
             false => None,
         };
-        // One that admits what another refuses was charged nothing, as by a cost of 0.
+        // A member that admits what another one refuses was not charged, as by a cost of 0.
         let charged_or_refused = self.all_admit || !admitted;
         let cost = if charged_or_refused { self.cost } else { 0 };
         Some(MemberReply {

@@ -14,12 +14,12 @@ pub struct SettledState<S> {
     pub(super) later: Generation,
 }
 
-/// What is held by those who came in some span.
+/// The units that are held for requests of one span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Generation {
     /// When it began: a receipt names it by this.
     pub(super) start_micros: u64,
-    /// From when on what it holds counts as spent.
+    /// When what it still holds counts as spent.
     pub(super) ends_at_micros: u64,
     pub(super) units: u64,
 }
@@ -43,7 +43,7 @@ impl Generation {
             && self.start_micros == receipt.generation_start_micros
     }
 
-    /// Both together, as nobody's: no receipt names it.
+    /// Both together, unowned: no receipt names them.
     pub(super) fn and(self, other: Self) -> Self {
         Self {
             start_micros: 0,
@@ -90,8 +90,8 @@ impl<S> SettledState<S> {
             .find(|generation| generation.is_named_by(receipt))
     }
 
-    /// What no receipt names ends at this instant, or before.
-    pub(in crate::algorithm) fn end_nobodys_by(&mut self, micros: u64) {
+    /// Units that no receipt names end at this instant, or before.
+    pub(in crate::algorithm) fn end_unowned_by(&mut self, micros: u64) {
         if self.earlier.start_micros == 0 {
             self.earlier.ends_at_micros = min(self.earlier.ends_at_micros, micros);
         }

@@ -11,8 +11,8 @@ use super::{Generation, Settled, SettledSnapshot, SettledState};
 
 const SOURCE: &str = include_str!("../settled.lua");
 
-/// For an algorithm that does not say how long its states matter: 366 days, longer than any.
-const MATTERS_FOR_MICROS: u64 = 31_622_400_000_000;
+/// The retention of an algorithm that does not say its own: 366 days, longer than any.
+const DEFAULT_RETENTION_MICROS: u64 = 31_622_400_000_000;
 
 impl<A: Additive + Scripted> Scripted for Settled<A> {
     fn script() -> Script {
@@ -23,9 +23,9 @@ impl<A: Additive + Scripted> Scripted for Settled<A> {
         self.rule.parameters(tell);
         tell(self.held_at_most_micros);
         tell(self.generation_micros);
-        let matters_for = self.rule.config_id().retention().as_micros();
-        tell(match u64::try_from(matters_for) {
-            Ok(0) | Err(_) => MATTERS_FOR_MICROS,
+        let retention = self.rule.config_id().retention().as_micros();
+        tell(match u64::try_from(retention) {
+            Ok(0) | Err(_) => DEFAULT_RETENTION_MICROS,
             Ok(micros) => micros,
         });
     }
@@ -86,7 +86,7 @@ impl Generation {
     }
 }
 
-/// Makes a script of it that holds units.
+/// Makes it a script that holds units.
 fn settled(rule: &mut Member) {
     let source = source(rule);
     rule.layout = format!("{}-held", rule.layout).into();
@@ -112,7 +112,7 @@ fn settled(rule: &mut Member) {
     rule.settles = &["settled_start"];
 }
 
-/// The text, in parts, with those of the rule in their places.
+/// The parts of `settled.lua`, with those of the rule filled in.
 fn source(rule: &Member) -> String {
     let judge = |units| filled(rule, part_of(SOURCE, "judge"), units);
     let mut parts = vec![
@@ -132,7 +132,7 @@ fn source(rule: &Member) -> String {
         .collect()
 }
 
-/// A part of `settled.lua` with what stands there for the parts of the rule.
+/// A part of `settled.lua`, with the parts of the rule filled in.
 fn filled(rule: &Member, part: &str, units: &str) -> String {
     let mut text = String::new();
     for line in part.lines() {
@@ -141,7 +141,7 @@ fn filled(rule: &Member, part: &str, units: &str) -> String {
         let inserted = match own {
             "units()" => part_of(SOURCE, units).to_owned(),
             "generation()" => part_of(SOURCE, "generation").to_owned(),
-            "forget_what_was_worked_out()" => forgetting(rule),
+            "forget_what_was_worked_out()" => clearing(rule),
             _ => match own
                 .strip_prefix("rule('")
                 .and_then(|own| own.strip_suffix("')"))
@@ -158,9 +158,9 @@ fn filled(rule: &Member, part: &str, units: &str) -> String {
     text
 }
 
-/// Clears what was worked out for a charge, so that a state can be judged once more in the same
-/// script. A tail that has changed is read from where it stands then.
-fn forgetting(rule: &Member) -> String {
+/// Lua that clears the rule's temporary names, so that a state can be judged once more in the same
+/// script. A tail that has changed is then read from `m.rewritten`.
+fn clearing(rule: &Member) -> String {
     let mut text = String::new();
     for names in rule.temporary_names().chunks(5) {
         text += &format!("m.{} = nil\n", names.join(", m."));

@@ -1,4 +1,4 @@
-//! The script of a limit in shadow: that of the algorithm, which fits always and charges only where
+//! The script of a limit in shadow: that of the algorithm, but it always fits, and charges only if
 //! the algorithm has room.
 
 use std::fmt::Write;
@@ -7,7 +7,7 @@ use crate::algorithm::{Member, MemberReply, Script, ScriptReply, Scripted};
 
 use super::{Shadow, ShadowSnapshot, ShadowState};
 
-/// No number of an admission is as large, so that this names none.
+/// Stands for no admission: no number of one is as large.
 const NONE: u64 = 1 << 53;
 
 impl<A: Scripted> Scripted for Shadow<A> {
@@ -71,7 +71,7 @@ impl<A: Scripted> Scripted for Shadow<A> {
     }
 }
 
-/// Makes a script of it that never refuses.
+/// Makes it a script that never refuses.
 fn in_shadow(rule: &mut Member) {
     let mut source = String::new();
     let mut part = |name: &str, text: &str| {

@@ -45,7 +45,7 @@ impl Weighed {
         }
     }
 
-    /// The status of windows whose estimate may be `limit` units.
+    /// The status, if the estimate may be up to `limit` units.
     #[inline]
     fn standing(&self, limit: u64, status: &LazyStatus) -> Status {
         let remaining = limit.saturating_sub(self.units());
@@ -65,7 +65,7 @@ impl Weighed {
             return Some(0);
         }
         let ticks = self.ticks_per_period;
-        // With so much room beside it, how many ticks of a window may the period still cover?
+        // How many ticks of a window may the period cover, so that the window fits into the room?
         let may_cover = |room: u64, window: u64| match (room, window) {
             (_, 0) => ticks,
             (0, _) => 0,

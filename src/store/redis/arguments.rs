@@ -129,7 +129,7 @@ pub(super) fn push_numbers(
     }
 }
 
-/// What a settlement is given of `held` units, of which so many were spent: see `compose`.
+/// The arguments of a settlement of `held` units, of which so many were spent: see `compose`.
 pub(super) fn push_settlement(
     numbers: &mut Vec<u8>,
     (held, spent): (u32, u32),
@@ -144,7 +144,7 @@ pub(super) fn push_settlement(
     });
 }
 
-/// What a renewal is given: of `held` places `wanted` are to be held from now on.
+/// The arguments of a renewal: of `held` places, `wanted` are to be held from now on.
 pub(super) fn push_renewal(
     numbers: &mut Vec<u8>,
     (held, wanted): (u64, u64),

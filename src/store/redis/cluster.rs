@@ -37,7 +37,7 @@ enum Slots {
     /// No node has told the slots yet.
     Unknown,
     Known(ClusterRouting),
-    /// No node tells them.
+    /// No node has told them.
     Unavailable(StoreError),
 }
 

@@ -17,8 +17,8 @@ use self::{
 
 pub(super) use multi_key::compose_multi_key;
 
-/// How many locals the members may have: Lua allows 200 in a function, and the rest of a script has
-/// some too.
+/// How many locals the members may have. Lua allows 200 in a function, and the rest of a script
+/// needs some too.
 const MAX_LOCALS: usize = 160;
 
 /// The code of the error for a value that no script wrote; Redis has none of this name.
@@ -61,7 +61,7 @@ pub(super) enum TimeOf {
 /// The script of these members, in Lua 5.1.
 pub(super) fn compose(script: &Script, task: Task, time: TimeOf) -> String {
     let composed: Vec<_> = script.members().iter().enumerate().collect();
-    let is_wide = names_of_all(script) > MAX_LOCALS;
+    let is_wide = number_of_names(script) > MAX_LOCALS;
     let members: Vec<_> = composed
         .iter()
         .map(|(index, member)| Named {
@@ -94,11 +94,11 @@ pub(super) fn compose_renewal(script: &Script, time: TimeOf) -> String {
     let each = part_of(include_str!("each.lua"), "each")
         .replace("KEYS_OF_ONE", &keys.to_string())
         .replace("BYTES_OF_ONE", &bytes.to_string());
-    // As wide as it is by itself.
+    // The body is not indented, so that its lines are no wider than by themselves.
     format!("{header}\n\nlocal function one(KEYS, ARGV)\n{body}end\n\n{each}")
 }
 
-fn names_of_all(script: &Script) -> usize {
+fn number_of_names(script: &Script) -> usize {
     script
         .members()
         .iter()
@@ -110,10 +110,9 @@ struct Composer<'a> {
     members: Vec<Named<'a>>,
     task: Task,
     time: TimeOf,
-    /// Its number in `KEYS`.
+    /// The number in `KEYS` of the first further key.
     first_further_key: usize,
-    /// Whether these members are all that the script is about, so that their state is read once
-    /// and for all.
+    /// Whether the script is about these members alone, so that it reads one state.
     is_alone: bool,
 }
 
@@ -162,7 +161,7 @@ impl Composer<'_> {
         names
     }
 
-    /// The numbers that no member has, beside the cost.
+    /// The numbers that belong to no member, beside the cost.
     fn further_numbers(&self) -> Vec<&'static str> {
         let mut names = match self.task {
             Task::Settle => vec!["held"],
@@ -180,7 +179,7 @@ impl Composer<'_> {
         self.time == TimeOf::Caller && self.task != Task::TakeBack
     }
 
-    /// Whether it needs to know the admission that it takes back or settles.
+    /// Whether it needs the numbers of an admission, to take it back or to settle it.
     fn knows_the_admission(&self) -> bool {
         matches!(
             self.task,
@@ -188,8 +187,8 @@ impl Composer<'_> {
         )
     }
 
-    /// Whether to count what is held as spent writes to a key of its own: then the state is to be
-    /// written too, whatever the task.
+    /// Whether counting a hold as spent writes to a further key: then the state must be written
+    /// too, whatever the task.
     fn spends_in_keys(&self) -> bool {
         let mut members = self.members.iter().map(|named| named.member);
         members.any(|member| member.is_settled() && !member.keys.is_empty())
@@ -208,8 +207,8 @@ impl Composer<'_> {
         )
     }
 
-    /// Reads the numbers and the keys, and the time, and declares what the body names. A step of
-    /// Lua is not cheap: what is read is declared where it is read.
+    /// Reads the numbers, the keys and the time, and declares the locals of the body. Each
+    /// statement of Lua costs time, so what is read here is declared by reading it.
     fn arguments(&self, body: &str) -> String {
         let keys: String = (self.further_keys().iter())
             .map(|(name, key)| format!("{name} = {key}\n"))
@@ -246,7 +245,7 @@ impl Composer<'_> {
         )
     }
 
-    /// Reads numbers into names, of which some are not the members'.
+    /// Unpacks numbers into names: `others`, which belong to no member, and those of members.
     fn unpacked(&self, others: &[&str], names: &[String], before: &str, after: &str) -> String {
         let unpack = format!(
             " = struct.unpack({before}{}{after}",
@@ -349,13 +348,12 @@ impl Composer<'_> {
         format!("{change}\n{condition}{}end\n", indented(1, &write))
     }
 
-    /// Charges each member what it is given; a part `debit` sees to it that no number becomes too
-    /// large.
+    /// Charges each member. Its part `debit` keeps numbers from becoming too large.
     fn debits(&self) -> String {
         self.each(|named| {
             let (number, charge) = (named.number, named.part("charge"));
             match named.part("debit") {
-                // To charge it is to hold the cost.
+                // Its part `charge` would hold the cost.
                 debit if named.member.is_settled() => {
                     format!("-- m{number}: debit\ndo\n{}end\n", indented(1, &debit))
                 }
@@ -369,7 +367,7 @@ impl Composer<'_> {
         })
     }
 
-    /// What has to hold for a cost to be charged.
+    /// The conditions under which a cost is charged.
     fn all_fit(&self) -> Vec<String> {
         let fits = self.members.iter().map(|named| named.name("fits"));
         fits.chain(["cost > 0".to_owned()]).collect()
@@ -418,7 +416,7 @@ impl Composer<'_> {
 }
 
 impl Composer<'_> {
-    /// What members reply, of those that hold units or of the others.
+    /// The replies of the members that hold units, or of the others.
     fn replies(&self, of_settled: bool) -> String {
         self.each(|named| match named.part("reply") {
             text if text.is_empty() || named.member.is_settled() != of_settled => String::new(),
@@ -426,7 +424,7 @@ impl Composer<'_> {
         })
     }
 
-    /// The answer to a charge where some members hold units: these reply how they stand.
+    /// The answer to a charge where some members hold units: these reply their status.
     fn charged_answer(&self) -> String {
         let mut numbers = vec!["1".to_owned(), "now".to_owned()];
         numbers.extend(self.all(|member| member.replied(true)));

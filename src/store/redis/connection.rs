@@ -27,7 +27,7 @@ use super::{
 /// each server, or for a pool as many as it has clients. In a cluster each node has its own, so
 /// that one that is down or hangs delays no calls to others.
 ///
-/// Some of the client's settings do not count:
+/// Some of the client's settings are replaced by the store's own:
 ///
 /// - Each command is sent once, fails at once while there is no connection, and ends with the
 ///   store's deadline. What has not left the process by then is not sent.
@@ -68,7 +68,7 @@ impl From<Pool> for RedisConnection {
     }
 }
 
-/// What a store's commands are sent to.
+/// The server or cluster that a store's commands are sent to.
 pub(super) struct Servers {
     kind: Kind,
     history: Arc<History>,
@@ -117,7 +117,7 @@ impl Servers {
         }
     }
 
-    /// Why no decision is sent: see [`Node::outage`]. Of a cluster each node is asked by itself.
+    /// Why no decision is sent: see [`Node::outage`]. In a cluster each node is checked by itself.
     #[inline]
     pub(super) fn outage(&self) -> Option<StoreError> {
         match &self.kind {

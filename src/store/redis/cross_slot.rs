@@ -18,7 +18,7 @@ use super::{
     scripts::{Loadable, MultiKeyScripts, ScriptCache, Scripts},
 };
 
-/// One of the keys, and what its scripts are given.
+/// One of the keys, and the arguments of its scripts.
 pub(super) struct KeyQuery {
     pub(super) script: fn() -> Script,
     pub(super) scripts: fn(&ScriptCache<Scripts>) -> &Scripts,
@@ -34,7 +34,7 @@ type Admission = Box<dyn Fn(&[Member], &Bytes) -> Vec<u8> + Send + Sync>;
 /// A cost, and the keys that it is charged to.
 pub(super) struct MultiKeyQuery {
     pub(super) shared: Arc<Shared>,
-    /// The limits, and which of them have a key; of rules, which algorithms those are.
+    /// The type of the limits, and which of them have a key; for rules, the algorithms of those.
     pub(super) limits: (TypeId, u128),
     pub(super) queries: Vec<KeyQuery>,
     /// The time of the store's own clock; `None` if the server's counts.
@@ -42,27 +42,27 @@ pub(super) struct MultiKeyQuery {
     pub(super) cost: u32,
 }
 
-/// When a key is charged whose request has several in different slots. What is charged first can
-/// be given back with the least loss if a later one refuses.
+/// The rounds in which several keys in different slots are charged. What is charged first can be
+/// given back with the least loss if a later key refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Turn {
-    /// It is held: what is held can be given back whoever else has come meanwhile.
-    Held,
-    /// It can be taken back if nobody else was charged meanwhile.
-    Charged,
-    /// It has promised an instant, or has kept others away.
+enum Round {
+    /// What is held can be given back, whoever else was charged meanwhile.
+    Hold,
+    /// A charge can be taken back if nobody else was charged meanwhile.
+    Charge,
+    /// A queue has promised an instant, and an interval has kept others away.
     Last,
 }
 
-impl Turn {
-    const ALL: [Self; 3] = [Self::Held, Self::Charged, Self::Last];
+impl Round {
+    const ALL: [Self; 3] = [Self::Hold, Self::Charge, Self::Last];
 
-    /// That of a limit with these members: of the last of them.
+    /// The round of a limit with these members: that of its last member.
     fn of(members: &[Member]) -> Self {
         match members {
             _ if members.iter().any(|member| member.charged_last) => Self::Last,
-            _ if members.iter().all(Member::is_settled) => Self::Held,
-            _ => Self::Charged,
+            _ if members.iter().all(Member::is_settled) => Self::Hold,
+            _ => Self::Charge,
         }
     }
 }
@@ -83,7 +83,7 @@ impl MultiKeyQuery {
             .find(self.limits, |time| MultiKeyScripts::of(texts(), time))
     }
 
-    /// The keys of the states.
+    /// The key of each state.
     pub(super) fn states(&self) -> impl Iterator<Item = &Bytes> + Clone {
         self.queries.iter().map(|query| &query.keys[0])
     }
@@ -224,9 +224,9 @@ impl MultiKeyQuery {
         let is_charged = |answer: &Result<Bytes, _>| answer.as_ref().is_ok_and(reply::is_charged);
         let mut charged: Vec<_> = self.queries.iter().map(|_| None).collect();
         let mut failed = None;
-        for turn in Turn::ALL {
-            let its = self.those_charged(turn);
-            if its.is_empty() {
+        for round in Round::ALL {
+            let in_round = self.queries_of(round);
+            if in_round.is_empty() {
                 continue;
             }
             // Nobody waits any more: what is charged now would be charged for nothing.
@@ -234,7 +234,7 @@ impl MultiKeyQuery {
                 failed = Some(failure::timed_out(self.shared.deadline));
                 break;
             }
-            let answers = self.ask(its, |scripts| &scripts.decide).await;
+            let answers = self.ask(in_round, |scripts| &scripts.decide).await;
             let are_charged = answers.iter().all(|(_, answer)| is_charged(answer));
             for (at, answer) in answers {
                 charged[at] = Some(answer);
@@ -269,14 +269,14 @@ impl MultiKeyQuery {
         }
     }
 
-    /// The places of the keys that are charged in this turn.
-    fn those_charged(&self, turn: Turn) -> Vec<usize> {
-        let is_its = |query: &KeyQuery| {
+    /// Which queries are charged in this round.
+    fn queries_of(&self, round: Round) -> Vec<usize> {
+        let is_of_it = |query: &KeyQuery| {
             let scripts = (query.scripts)(&self.shared.script_cache);
-            Turn::of(&scripts.members) == turn
+            Round::of(&scripts.members) == round
         };
         (0..self.queries.len())
-            .filter(|&at| is_its(&self.queries[at]))
+            .filter(|&at| is_of_it(&self.queries[at]))
             .collect()
     }
 
@@ -322,14 +322,14 @@ impl MultiKeyQuery {
         answers.into_iter().map(|(_, answer)| answer).collect()
     }
 
-    /// Runs a script for the keys at these places, all at the same time.
+    /// Runs a script for these queries, by their indices, all at the same time.
     async fn ask(
         self: &Arc<Self>,
-        places: Vec<usize>,
+        indices: Vec<usize>,
         script: fn(&Scripts) -> &Loadable,
     ) -> Vec<(usize, Result<Bytes, StoreError>)> {
         let mut asked = JoinSet::new();
-        for (index, &at) in places.iter().enumerate() {
+        for (index, &at) in indices.iter().enumerate() {
             let all = Arc::clone(self);
             asked.spawn(async move {
                 let (shared, query) = (&all.shared, &all.queries[at]);
@@ -340,7 +340,7 @@ impl MultiKeyQuery {
             });
         }
         let unasked = || Err(failure::unavailable("the runtime shuts down"));
-        let mut answers: Vec<_> = places.into_iter().map(|at| (at, unasked())).collect();
+        let mut answers: Vec<_> = indices.into_iter().map(|at| (at, unasked())).collect();
         while let Some(answer) = asked.join_next().await {
             if let Ok((index, answer)) = answer {
                 answers[index].1 = answer;

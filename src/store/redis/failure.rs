@@ -1,5 +1,5 @@
-//! Which kind an error is: Redis is unavailable, the operator has set something up wrongly, or a
-//! key has a value that no store wrote.
+//! The kind of an error: Redis is unavailable, the operator has set something up wrongly, or a key
+//! has a value that no store wrote.
 
 use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
@@ -133,7 +133,7 @@ impl Disconnected {
         }
     }
 
-    /// The error of a call that is not sent for it.
+    /// The error of a call that is not sent because of it.
     pub(super) fn error(&self) -> StoreError {
         StoreError::new(self.kind, NoConnection(Arc::clone(&self.error)))
     }
@@ -153,7 +153,7 @@ impl std::error::Error for NoConnection {}
 
 /// The first attempt to connect has not ended, so whether Redis accepts this client is not known.
 /// This is not `Unavailable`: else, with a wrong password, the first requests would be admitted.
-pub(super) fn not_yet() -> StoreError {
+pub(super) fn not_connected_yet() -> StoreError {
     StoreError::new(
         StoreErrorKind::Misconfigured,
         "not connected to Redis yet: the first attempt is under way",
@@ -183,19 +183,19 @@ pub(super) fn timed_out(deadline: Duration) -> StoreError {
     StoreError::new(StoreErrorKind::Unavailable, timed_out)
 }
 
-/// There is a connection, but the last decisions got no answer in time.
-pub(super) fn silent() -> StoreError {
+/// There is a connection, but it has missed too many deadlines in a row: it gets probes only.
+pub(super) fn tripped() -> StoreError {
     let message = "no answer in time to the last decisions, nor to a probe yet";
     StoreError::new(StoreErrorKind::Unavailable, Unanswered(message.into()))
 }
 
 /// Too many commands wait for an answer, so this one was not sent.
-pub(super) fn busy() -> StoreError {
+pub(super) fn too_many_unanswered() -> StoreError {
     let busy = Unanswered("too many decisions wait for an answer".into());
     StoreError::new(StoreErrorKind::Unavailable, busy)
 }
 
-/// Whether all that is known is that there was no answer.
+/// Whether there was just no answer.
 pub(super) fn is_unanswered(error: &StoreError) -> bool {
     std::error::Error::source(error).is_some_and(|source| source.is::<Unanswered>())
 }

@@ -20,9 +20,9 @@ use crate::{
 
 mod outage;
 
-use outage::{Change, Outage, SECOND, Silent, elapsed};
+use outage::{Change, Outage, SECOND, UnloggedFailures, elapsed};
 
-/// In this time a key is logged at most once, and at most [`MAX_LOGGED_KEYS`] are.
+/// In this time each key is logged at most once, and at most [`MAX_LOGGED_KEYS`] keys are.
 const KEY_LOG_INTERVAL: Duration = Duration::from_secs(60);
 const MAX_LOGGED_KEYS: usize = 8;
 /// The most bytes of a key that are written into an event.
@@ -33,7 +33,7 @@ pub(super) struct Health {
     /// Names the store in the events.
     prefix: Arc<str>,
     is_in_outage: AtomicBool,
-    silent: Silent,
+    unlogged: UnloggedFailures,
     clock: SystemClock,
     outage: Mutex<Option<Outage>>,
     foreign_keys: Mutex<ForeignKeys>,
@@ -44,7 +44,7 @@ impl Health {
         Self {
             prefix,
             is_in_outage: AtomicBool::new(false),
-            silent: Silent::default(),
+            unlogged: UnloggedFailures::default(),
             clock: SystemClock::new(),
             outage: Mutex::default(),
             foreign_keys: Mutex::default(),
@@ -64,7 +64,7 @@ impl Health {
             Err(error) => {
                 let now = self.clock.now();
                 // While Redis is down nearly every decision ends here.
-                if error.kind() == StoreErrorKind::Unavailable && self.silent.counts(now) {
+                if error.kind() == StoreErrorKind::Unavailable && self.unlogged.counts(now) {
                     return;
                 }
                 self.failed(error, keys, now);
@@ -92,7 +92,7 @@ impl Health {
                 if let Some((keys, unlogged)) = to_log {
                     tracing::warn!(
                         target: "tollgate::store", prefix = &*self.prefix, %keys, %error, unlogged,
-                        "something else stands under this key: its requests are refused until it is deleted"
+                        "the key has a value that no store wrote: its requests are refused until it is deleted"
                     );
                 }
                 return;
@@ -109,7 +109,7 @@ impl Health {
     fn after_success(&self, now: Timestamp) -> Option<Change> {
         let mut outage = lock(&self.outage);
         let current = outage.as_mut()?;
-        current.count(self.silent.take());
+        current.count(self.unlogged.take());
         // Under load some calls succeed while others fail, and one node of a cluster may be down
         // while the others are not.
         if elapsed(current.last_failure, now) < SECOND {
@@ -121,17 +121,17 @@ impl Health {
             lasted: elapsed(current.since, current.last_failure),
         };
         *outage = None;
-        self.silent.until(Timestamp::default());
+        self.unlogged.until(Timestamp::default());
         self.is_in_outage.store(false, Relaxed);
         Some(change)
     }
 
     fn after_failure(&self, is_misconfigured: bool, now: Timestamp) -> Option<Change> {
-        if !is_misconfigured && self.silent.counts(now) {
+        if !is_misconfigured && self.unlogged.counts(now) {
             return None;
         }
         let mut outage = lock(&self.outage);
-        let uncounted = self.silent.take();
+        let uncounted = self.unlogged.take();
         let change = match &mut *outage {
             Some(current) => {
                 current.count(uncounted);
@@ -143,7 +143,7 @@ impl Health {
                 Some(Change::Began { is_misconfigured })
             }
         };
-        self.silent.until(match &*outage {
+        self.unlogged.until(match &*outage {
             Some(current) if !current.is_misconfigured => current.logged_at.saturating_add(SECOND),
             // While something is set up wrongly each failure is looked at.
             _ => Timestamp::default(),
@@ -189,13 +189,13 @@ impl Health {
                 lasted,
             } => tracing::info!(
                 target: "tollgate::store", prefix, was_misconfigured, failed, ?lasted,
-                "the store is well again"
+                "the store has recovered"
             ),
         }
     }
 }
 
-/// The keys whose values no store wrote, as far as they were logged within a minute.
+/// The keys with values that no store wrote that were logged within a minute.
 #[derive(Default)]
 struct ForeignKeys {
     since: Option<Timestamp>,
@@ -204,8 +204,8 @@ struct ForeignKeys {
 }
 
 impl ForeignKeys {
-    /// The keys as text for an event, and how many were met since and not logged; `None` if these
-    /// are not to be logged now.
+    /// The keys as text for an event, and how many such calls were not logged since the last one;
+    /// `None` if this one is not to be logged either.
     fn text_to_log<'a>(
         &mut self,
         keys: impl IntoIterator<Item = &'a Bytes, IntoIter: Clone>,

@@ -1,9 +1,8 @@
 //! The places of requests in flight that this process has taken in Redis: one task renews all of
 //! them, in batches and only while there are any, and each is given back once.
 //!
-//! What Redis knows of a place is its generation. Places of one bucket are all alike, so this keeps
-//! for each bucket how many requests are running, and in lots how many places it has in which
-//! generations.
+//! Redis knows a place only by its generation, and the places of a bucket are all alike. So for
+//! each bucket this counts the running requests, and, in lots, its places in each generation.
 
 use std::{
     any::TypeId,
@@ -27,7 +26,7 @@ use crate::{
 use super::{
     ARGUMENTS_LEN, Later, Shared,
     arguments::{Arguments, bytes_of, push, push_settlement},
-    run::LATE,
+    run::LATE_TIMEOUT,
     scripts::{ScriptCache, Scripts},
 };
 
@@ -45,7 +44,7 @@ const MAX_BATCH: usize = 100;
 #[derive(Default)]
 pub(super) struct InFlightPlaces {
     all: Mutex<All>,
-    /// The task is to look again when the next renewal is due.
+    /// Wakes the task: a renewal is due sooner than it would wake.
     is_sooner: Notify,
 }
 
@@ -57,7 +56,7 @@ struct All {
     task_due: Option<Instant>,
 }
 
-/// The numbers of an admission that name places, or all others: in their place stand zeros.
+/// The numbers of an admission that name places, or all but those; the rest are zeros.
 pub(super) fn numbers_of<A: Scripted>(
     algorithm: &A,
     members: &[Member],
@@ -121,7 +120,7 @@ impl Shared {
             unanswered_renewals: 0,
             renewals: watch::Sender::new(()),
         });
-        // Plans of one name differ in them: the next renewal is by the last one's.
+        // Plans of one name differ in these: the next renewal is by those of the last admission.
         (bucket.parameters, bucket.every) = (parameters, every);
         bucket.due = bucket.due.min(Instant::now() + every);
         bucket.running += 1;
@@ -157,7 +156,7 @@ impl Shared {
             .then(|| bucket.take_spare())
             .flatten();
         let is_being_renewed = spare.is_none() && bucket.being_renewed > 0;
-        // Then it is given back when that is over.
+        // Then it is given back when the renewal is over.
         let renewed = is_being_renewed.then(|| bucket.renewals.subscribe());
         if bucket.is_done() {
             all.buckets.remove(&keys[0]);
@@ -187,7 +186,7 @@ impl Shared {
         self.send_settlement(ended.scripts.find, ended.keys, numbers)
     }
 
-    /// Renews what is in flight, until nothing is.
+    /// Renews places until nothing is in flight.
     async fn renew(self: Arc<Self>) {
         let mut task = RenewingTask(Some(self));
         while let Some(shared) = &task.0 {
@@ -208,7 +207,7 @@ impl Shared {
         let (mut all, now) = (self.in_flight(), Instant::now());
         let due = |bucket: &Bucket| match bucket.unanswered_renewals {
             0 => bucket.due,
-            // The task is told when they are over.
+            // The task is woken when they are over.
             _ => bucket.due.max(now + bucket.every),
         };
         all.task_due = all.buckets.values().map(due).min();
@@ -259,15 +258,15 @@ impl Batch {
         let renewals = self.renewals.iter();
         let keys = (renewals.clone()).flat_map(|renewal| renewal.keys.iter().cloned());
         let arguments = renewals.clone().map(|renewal| renewal.arguments.clone());
-        let time = renewals.clone().map(|renewal| renewal.time).min();
+        let timeout = renewals.clone().map(|renewal| renewal.timeout).min();
         let (keys, arguments) = (keys.collect(), Arguments::of_several(arguments.collect()));
         let renewed = shared
-            .run_within(time.unwrap_or(LATE), script, keys, arguments)
+            .run_within(timeout.unwrap_or(LATE_TIMEOUT), script, keys, arguments)
             .await;
         let states = renewals.map(|renewal| &renewal.keys[0]);
         shared.health.record(&renewed, states);
-        // Without an answer they stay where they were: if they were moved all the same, others'
-        // places that are named by the old generation move in their stead, and none is lost.
+        // Without an answer the lots stay as they were. If Redis has moved their places all the
+        // same, other places of the old generation are moved in their stead, and none is lost.
         let replies = renewed.ok().map(|reply| replies(&reply, &scripts.members));
         let (ended, renewals) = self.put_back(replies);
         for ended in ended {
@@ -278,8 +277,8 @@ impl Batch {
         }
     }
 
-    /// Puts the lots back where they were taken out. Also the places that no request needs any
-    /// more, and who is to be told.
+    /// Puts the lots back into their buckets. Returns the places that no request needs any more,
+    /// and the channels that tell that a renewal is over.
     fn put_back(&mut self, replies: Option<Vec<Lot>>) -> (Vec<Ended>, Vec<watch::Sender<()>>) {
         let mut replies = replies
             .filter(|replies| replies.len() == self.renewals.len())
@@ -317,7 +316,7 @@ impl Drop for Batch {
     }
 }
 
-/// The task that renews. If its runtime ends before it, the next request in flight starts another.
+/// The task that renews. If its runtime ends first, the next request in flight starts another task.
 struct RenewingTask(Option<Arc<Shared>>);
 
 impl Drop for RenewingTask {

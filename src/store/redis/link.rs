@@ -30,7 +30,7 @@ use super::{
 
 /// A connection is hung if a command has timed out and nothing was answered for this long.
 const MAX_SILENCE: Duration = Duration::from_secs(1);
-/// After so many deadlines were missed in a row no decision is sent until a probe is answered.
+/// After so many missed deadlines in a row no decision is sent until a probe is answered.
 const MAX_MISSES: usize = 3;
 /// The shortest timeout of a probe.
 const MIN_PROBE_TIMEOUT: Duration = Duration::from_millis(250);
@@ -38,7 +38,7 @@ const MIN_PROBE_TIMEOUT: Duration = Duration::from_millis(250);
 /// A connection, until it is lost or given up.
 pub(super) struct Link {
     client: Client,
-    /// The same client with the store's deadline as timeout: most commands have just that.
+    /// The same client with the store's deadline as its timeout, which most commands have.
     with_deadline: WithOptions<Client>,
     deadline: Duration,
     created_at: Instant,
@@ -201,7 +201,8 @@ impl Link {
         }
     }
 
-    /// Tells, for ever, whenever it gets no more decisions, and when it gets them again.
+    /// Calls `tell`, for ever, whenever the connection gets no more decisions, and when it gets
+    /// them again.
     pub(super) async fn tell_changes(&self, mut tell: impl FnMut(Decisions)) -> Infallible {
         let mut was_tripped = false;
         loop {

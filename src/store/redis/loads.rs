@@ -1,5 +1,5 @@
 //! Loads a script into nodes that do not have it: once for all calls that wait for it. If Redis
-//! refuses to, calls that get no answer fail with that error for a while.
+//! refuses a load, calls without an answer fail with that error for a while.
 
 use std::{
     collections::HashMap,
@@ -25,9 +25,9 @@ use super::{
     link::{Busy, Sent},
 };
 
-/// How long after Redis has refused a load the next one is sent.
+/// How long to wait after a refused load before the next one is sent.
 const LOAD_RETRY_AFTER: Duration = Duration::from_millis(500);
-/// How long after Redis has reported a misconfiguration calls without an answer fail with it.
+/// For how long after a misconfiguration was reported calls without an answer fail with it.
 const MISCONFIGURED_FOR: Duration = Duration::from_secs(3);
 /// The timeout of a load. The calls that wait for it may have shorter ones.
 pub(super) const LOAD_TIMEOUT: Duration = Duration::from_secs(1);
@@ -204,8 +204,8 @@ impl Loads {
         }
     }
 
-    /// The misconfiguration behind an error without an answer: one that this node has reported
-    /// recently, or that the script has not run yet.
+    /// The misconfiguration behind a missing answer: one that this node has reported recently, or
+    /// that the script has not run yet.
     #[inline]
     pub(super) fn recent_misconfiguration(
         &self,
@@ -232,7 +232,7 @@ impl Loads {
             let known = (state.misconfiguration.as_ref())
                 .filter(|known| known.at.elapsed() < MISCONFIGURED_FOR);
             if let Some(Misconfiguration { message, .. }) = known {
-                let message = format!("no answer, and a moment ago: {message}");
+                let message = format!("no answer, and a moment ago Redis said: {message}");
                 return Some(StoreError::new(StoreErrorKind::Misconfigured, message));
             }
         }

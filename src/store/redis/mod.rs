@@ -7,7 +7,7 @@
 //!   does not have is loaded; a redirect by a cluster is followed.
 //! - `arguments`, `reply`: the keys and arguments of its script, and the reply.
 //! - `writes`: settlements, and turns in a queue that are given back.
-//! - `in_flight`: places of requests in flight, how they are renewed and given back.
+//! - `in_flight`: how the places of requests in flight are renewed and given back.
 //! - `multi_key`, `cross_slot`: a decision about several keys, in one slot or in several.
 //!
 //! **What if Redis is down?**
@@ -165,16 +165,16 @@ pub use usage::RedisUsage;
 /// # Each of several keys
 ///
 /// A request that counts against [each of several](crate::EachOf) keys is decided in one script and
-/// one round trip on a single server, and in a cluster where all of its keys share a slot; a
-/// [`hash_tag`](RedisStoreBuilder::hash_tag) puts them into one. Across slots all are peeked at. If
-/// all have room, what is [settled](crate::algorithm::Settled) is held, then the others are
-/// charged, and queues and `MinInterval` last. Where one refuses then, what is held is given back,
-/// and a charge too if nobody else has charged that key since: a refund could free units that
-/// others have used. So the limit is never passed, but in a race for the last units a request may
-/// be refused that would have fitted. A charge stays beside holds in a tuple, and if a node fails.
+/// one round trip on a single server, and in a cluster if its keys share a slot; a
+/// [`hash_tag`](RedisStoreBuilder::hash_tag) sees to that. Across slots all keys are peeked at
+/// first. If all have room, [settled](crate::algorithm::Settled) limits are held, then the others
+/// are charged, queues and `MinInterval` last. If one refuses then, what is held is given back. A
+/// charge is given back only if nobody else has charged that key since: a refund could free units
+/// that others have used. So the limit is never passed, but in a race for the last units a request
+/// that would have fitted may be refused. A charge stays in a tuple with holds, and if a node
+/// fails.
 ///
-/// A bucket is that of its policy and key, so a layer with that policy and that key alone shares
-/// it.
+/// A bucket belongs to a policy and a key: a layer with that policy and key alone shares it.
 ///
 /// # What is kept
 ///
@@ -207,7 +207,7 @@ struct Shared {
     in_flight: InFlightPlaces,
 }
 
-/// Room for the arguments of most calls.
+/// Enough bytes for the arguments of most calls.
 const ARGUMENTS_LEN: usize = 128;
 
 type Now = Box<dyn Fn() -> Timestamp + Send + Sync>;
@@ -390,7 +390,7 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
 }
 
 impl RedisStore {
-    /// Runs a script that writes and answers nothing.
+    /// Runs a script that writes and replies nothing.
     fn written<A: Scripted, K: PortableKey>(
         &self,
         algorithm: &A,

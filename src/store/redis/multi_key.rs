@@ -1,4 +1,4 @@
-//! The buckets of several keys, decided together.
+//! Decides about several keys together.
 
 use std::{any::TypeId, sync::Arc};
 
@@ -23,8 +23,8 @@ use super::{
 #[cfg(feature = "rules")]
 mod rules;
 
-/// The query for the key in one place of the limit. If a place before it has the same policy, its
-/// policy id is another one: their buckets are not the same.
+/// The query for one of the keys. If a limit before it has the same policy, it gets another policy
+/// id: the two do not share buckets.
 fn key_query<A: Scripted, K: PortableKey>(
     shared: &Shared,
     (limit, key): (&A, &K),
@@ -121,7 +121,7 @@ macro_rules! each_of {
                 Some(Verdict { admitted, snapshot })
             }
 
-            /// Notes the places that an admitted request has taken.
+            /// Notes the places in flight that an admitted request has taken.
             fn begin<$($Algorithm: Scripted),+>(
                 EachOf(limits): &Limits<$($Algorithm),+>,
                 query: &MultiKeyQuery,

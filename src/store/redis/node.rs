@@ -96,7 +96,7 @@ impl Node {
         match (suspect, in_turn().next()) {
             (Some(link), _) => Ok(link),
             (None, Some(connection)) => connection.first_attempt().await,
-            (None, None) => Err(failure::not_yet()),
+            (None, None) => Err(failure::not_connected_yet()),
         }
     }
 
@@ -136,21 +136,21 @@ struct Shared {
     settings: Settings,
     /// The link of the state, if it is up. Reading it writes no memory that other threads share.
     link: ArcSwapOption<Link>,
-    /// Whether the state is down: read first, as all decisions ask.
+    /// Whether the state is down: read first, since every decision asks.
     is_down: AtomicBool,
     state: watch::Sender<State>,
     logged: Arc<Logged>,
 }
 
-/// What was last logged of this server. The connections of a pool share this, so that a restart of
-/// the server is not logged by each of them.
+/// When events about this server were last logged. The connections of a pool share it, so that a
+/// restart of the server is not logged by each of them.
 #[derive(Default)]
 struct Logged {
     lost: LastLogged,
-    silent: LastLogged,
+    stopped: LastLogged,
 }
 
-/// When this was last logged.
+/// When an event was last logged.
 #[derive(Default)]
 struct LastLogged(Mutex<Option<Instant>>);
 
@@ -209,7 +209,7 @@ impl Connection {
         }
         let link = self.shared.link.load();
         let is_tripped = link.as_deref().is_some_and(Link::is_tripped);
-        is_tripped.then(failure::silent)
+        is_tripped.then(failure::tripped)
     }
 
     async fn first_attempt(&self) -> Result<Arc<Link>, StoreError> {
@@ -221,7 +221,7 @@ impl Connection {
                 State::Untried => {}
             }
             if state.changed().await.is_err() {
-                return Err(failure::not_yet());
+                return Err(failure::not_connected_yet());
             }
         }
     }
@@ -264,7 +264,7 @@ impl Shared {
         let _guard = KeeperGuard(self);
         let server = self.settings.name();
         let mut lost: Option<(Instant, bool)> = None;
-        let mut silence = Silence::default();
+        let mut stopped = StoppedSince::default();
         let mut backoff = Backoff::default();
         loop {
             let began = Instant::now();
@@ -279,10 +279,10 @@ impl Shared {
                     }
                     let link = Arc::new(Link::new(client, self.settings.deadline()));
                     self.set_state(State::Up(Arc::clone(&link)));
-                    silence.ends(&server);
+                    stopped.ends(&server);
                     let tell = |decisions| match decisions {
-                        Decisions::Stop => silence.begins(&server, &self.logged.silent),
-                        Decisions::GoOn => silence.ends(&server),
+                        Decisions::Stop => stopped.begins(&server, &self.logged.stopped),
+                        Decisions::GoOn => stopped.ends(&server),
                     };
                     let error = tokio::select! {
                         error = running.ended() => error,
@@ -306,11 +306,12 @@ impl Shared {
     }
 }
 
-/// Since when a server that is connected gets no decisions, if that was logged.
+/// Since when a server that is connected gets no decisions; `None` if it gets them, or if that was
+/// not logged.
 #[derive(Default)]
-struct Silence(Option<Instant>);
+struct StoppedSince(Option<Instant>);
 
-impl Silence {
+impl StoppedSince {
     fn begins(&mut self, server: &str, last_logged: &LastLogged) {
         if self.0.is_none() && last_logged.may_log() {
             self.0 = Some(Instant::now());

@@ -23,7 +23,7 @@ pub(super) fn is_charged(answer: &Bytes) -> bool {
     answer.first() == Some(&CHARGED)
 }
 
-/// The answer to a charge without what members in shadow replied: what is kept, from its begin on.
+/// The reply to a charge without that of members in shadow: it is how the value in Redis begins.
 pub(super) fn kept_of(members: &[Member], charge: &Bytes) -> Bytes {
     let numbers: usize = members.iter().map(|member| member.state.len()).sum();
     charge.slice(..charge.len().min(1 + 8 * (1 + numbers)))

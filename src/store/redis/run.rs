@@ -33,8 +33,8 @@ use super::{
 /// How often a command is sent: again only if a node has redirected it, or had no script.
 const MAX_ATTEMPTS: usize = 5;
 
-/// How long something has that nobody waits for.
-pub(super) const LATE: Duration = Duration::from_secs(5);
+/// The timeout of a command that nobody waits for.
+pub(super) const LATE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why a command has no reply.
 enum NoReply {
@@ -58,10 +58,10 @@ pub(super) struct Command<'a> {
     script: Option<&'a Loadable>,
     keys: Vec<Bytes>,
     arguments: Option<Arguments>,
-    /// So long its answer is waited for.
-    time: Duration,
+    /// How long its answer is waited for.
+    timeout: Duration,
     deadline: Instant,
-    /// Whether nobody waits for it: it is sent to a server that misses deadlines, too.
+    /// Whether nobody waits for it. Then it is also sent to a server that misses deadlines.
     is_late: bool,
 }
 
@@ -82,7 +82,7 @@ impl Command<'_> {
         }
     }
 
-    /// The arguments of the command. Nearly always they are needed once.
+    /// The arguments of the command. Mostly they are needed once.
     fn values(&self) -> Vec<Value> {
         let mut values = Vec::with_capacity(3 + self.keys.len());
         if let Some(script) = self.script {
@@ -137,34 +137,34 @@ impl Shared {
             script: Some(script),
             keys,
             arguments: Some(arguments),
-            time: self.deadline,
+            timeout: self.deadline,
             deadline: Instant::now() + self.deadline,
             is_late: false,
         }
     }
 
-    /// Runs a script that may come late: nobody waits for it.
+    /// Runs a script that nobody waits for.
     pub(super) async fn run_late(
         &self,
         script: &Loadable,
         keys: Vec<Bytes>,
         arguments: Arguments,
     ) -> Result<Bytes, StoreError> {
-        let time = self.deadline.max(LATE);
-        self.run_within(time, script, keys, arguments).await
+        let timeout = self.deadline.max(LATE_TIMEOUT);
+        self.run_within(timeout, script, keys, arguments).await
     }
 
     /// Runs a script whose answer is waited for this long.
     pub(super) async fn run_within(
         &self,
-        time: Duration,
+        timeout: Duration,
         script: &Loadable,
         keys: Vec<Bytes>,
         arguments: Arguments,
     ) -> Result<Bytes, StoreError> {
         let command = Command {
-            time,
-            deadline: Instant::now() + time,
+            timeout,
+            deadline: Instant::now() + timeout,
             is_late: true,
             ..self.command(script, keys, arguments)
         };
@@ -182,15 +182,15 @@ impl Shared {
             script: None,
             keys,
             arguments: None,
-            time: self.deadline,
+            timeout: self.deadline,
             deadline: Instant::now() + self.deadline,
             is_late: false,
         };
         self.execute(&command).await.map(drop)
     }
 
-    /// The end of a decision that is not sent, as the server is known to be unavailable; `None` if
-    /// it is asked.
+    /// The error of a decision that is not sent because the server is known to be unavailable;
+    /// `None` if it is to be sent.
     pub(super) fn known_outage<A: Scripted>(&self) -> Option<Decided<A>> {
         let outage = self.servers.outage()?;
         let loads = &self.script_cache.scripts::<A>().decide.loads;
@@ -219,7 +219,7 @@ impl Shared {
     ) -> Result<T, StoreError> {
         match tokio::time::timeout_at(deadline.into(), work).await {
             Ok(done) => done,
-            Err(_) if self.servers.is_untried() => Err(failure::not_yet()),
+            Err(_) if self.servers.is_untried() => Err(failure::not_connected_yet()),
             Err(_) => Err(failure::timed_out(self.deadline)),
         }
     }
@@ -231,8 +231,8 @@ impl Shared {
     /// kB, which an allocator hands out far more slowly than up to 1 kB.
     ///
     /// The timeout of an answer is fred's own, which also keeps a command that has timed out from
-    /// being sent; the rest has [`until`](Self::until). A timer around everything would take a
-    /// tenth of the requests that one connection can carry.
+    /// being sent. For the rest there is [`until`](Self::until). A timer around everything would
+    /// take a tenth of the requests that one connection can carry.
     pub(super) async fn execute(&self, command: &Command<'_>) -> Result<Bytes, StoreError> {
         let generation = command.load_generation();
         let slot = self.servers.slot_of(command.key());
@@ -253,7 +253,7 @@ impl Shared {
     }
 
     fn send_now(&self, link: Arc<Link>, command: &Command<'_>) -> Result<Sent, StoreError> {
-        let bounds = (command.time, self.servers.max_unanswered);
+        let bounds = (command.timeout, self.servers.max_unanswered);
         let sent = link.send(command.name(), command.values(), bounds);
         sent.map_err(|Busy| self.busy())
     }
@@ -375,8 +375,8 @@ impl Shared {
                     .await?
             }
         };
-        let time = command.deadline.saturating_duration_since(Instant::now());
-        let bounds = (time, self.servers.max_unanswered);
+        let timeout = command.deadline.saturating_duration_since(Instant::now());
+        let bounds = (timeout, self.servers.max_unanswered);
         let sent = match target.asking {
             false => link.send(command.name(), command.values(), bounds),
             true => link.send_asking(command.name(), command.values(), bounds),
@@ -410,7 +410,7 @@ impl Shared {
 
     fn busy(&self) -> StoreError {
         self.node_failed();
-        failure::busy()
+        failure::too_many_unanswered()
     }
 
     /// The error of a call that fred could not complete.
@@ -422,7 +422,7 @@ impl Shared {
         }
     }
 
-    /// A node does not answer: asks for the slots again, which another one may hold by now.
+    /// A node has failed: asks for the slots again, as another node may hold them by now.
     fn node_failed(&self) {
         if let Some(cluster) = self.servers.cluster() {
             cluster.request_refresh();

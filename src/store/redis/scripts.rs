@@ -108,7 +108,8 @@ impl MultiKeyScripts {
     }
 }
 
-/// The scripts of algorithms, found by their types, and by which of several they are.
+/// The scripts of algorithms, found by the type; of several keys, also by which of the keys are
+/// there.
 pub(super) struct ScriptCache<S> {
     time: TimeOf,
     all: AppendOnlyMap<(TypeId, u128), S>,

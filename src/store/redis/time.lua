@@ -1,16 +1,15 @@
 -- What time it is: `now`, in microseconds.
 --
--- Mostly it is the server's: part `server`. A store with a clock of its own has scripts of their
--- own, which are given `now` with the other numbers: part `caller`. A charge is taken back as of
--- its own instant, so that nothing that was paid off since is given back with it: part `charge`.
+-- Part `server`, the usual one: the server's time. Part `caller`: the time of a store that has a
+-- clock of its own; it is given with the other numbers. Part `charge`: the time of a charge that is
+-- taken back, so that nothing that was paid off since is given back with it.
 --- server
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 --- caller
--- It is the caller's, and was given. Every write sets the expiry anew, which the server's clock
--- runs.
+-- It was given by the caller. Every write sets the expiry anew, which goes by the server's clock.
 dirty = true
 --- charge
--- It is that of the charge: the reply to it is the begin of the state as it left it.
+-- It is that of the charge, whose reply is how the value that it wrote begins.
 local charge = ARGV[2]
 local now = struct.unpack('<d', charge, 2)

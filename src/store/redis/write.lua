@@ -1,7 +1,7 @@
--- Writes a state that has changed, and its expiry where that is too early or cannot stay.
+-- Writes a state that has changed, and its expiry if that is too early or no longer right.
 --
 -- The key lives a sixty-fourth and a second longer than its state matters, so that few charges move
--- the expiry. Most write only what they reply, over the begin of the value.
+-- the expiry. Most write only what they reply, over the start of the value.
 --
 -- Given  kept             what a charge replies: a byte 1, now and the numbers of the state
 --        state            what was read, nil if there was nothing

@@ -1,4 +1,4 @@
-//! What is written without a decision: settlements, and turns in a queue that are given back.
+//! Writes without a decision: settlements, and turns in a queue that are given back.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use super::{
 };
 
 impl Shared {
-    /// Sends it at once, once, and whether or not somebody waits for the returned future; none if
-    /// nothing is held that is to be charged.
+    /// Sends a settlement at once, once, and whether or not somebody waits for the returned future;
+    /// `None` if nothing is held that could be charged.
     pub(super) fn settle<A: Scripted>(
         self: &Arc<Self>,
         algorithm: &A,
@@ -65,9 +65,9 @@ impl Shared {
         })
     }
 
-    /// Frees what a request holds that was dropped before its turn, and gives its place in a queue
-    /// back, without waiting for the answers. If that fails, the place stays charged, and what is
-    /// held counts as spent when its time is over.
+    /// Frees what is held for a request that was dropped before its turn, and gives back its turn
+    /// in a queue, without waiting for the answers. If that fails, the turn stays charged, and what
+    /// is held counts as spent when its time is over.
     pub(super) fn withdraw<A: Scripted>(
         self: &Arc<Self>,
         algorithm: &A,
@@ -89,7 +89,7 @@ impl Shared {
         runtime.spawn(async move {
             let script = shared.script_cache.scripts::<A>().withdraw.as_ref();
             let script = script.expect("it was there");
-            // If it fails, the place in the queue stays charged, and nobody is released too early.
+            // If it fails, the turn stays charged, and nobody is released too early.
             let _ = shared.run(script, keys, numbers.into()).await;
         });
     }

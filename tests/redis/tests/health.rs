@@ -34,10 +34,10 @@ const BECAME_UNAVAILABLE: &str = "the store became unavailable";
 const STILL_UNAVAILABLE: &str = "the store is still unavailable";
 const BECAME_MISCONFIGURED: &str = "the store is set up wrongly";
 const STILL_MISCONFIGURED: &str = "the store is still set up wrongly";
-const WELL: &str = "the store is well again";
+const WELL: &str = "the store has recovered";
 const LOST: &str = "lost a connection to Redis";
 const AGAIN: &str = "connected to Redis again";
-const STRANGER: &str = "something else stands under this key";
+const STRANGER: &str = "the key has a value that no store wrote";
 
 fn store(connection: impl Into<RedisConnection>, prefix: &str) -> RedisStore {
     listen();

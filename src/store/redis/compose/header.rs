@@ -7,7 +7,7 @@ use super::{
     text::{MAX_COLUMNS, wrapped_at},
 };
 
-/// How wide the text of a row is, behind `-- ` and the first column.
+/// The width of a row's text, after `-- ` and the first column.
 const COLUMNS: usize = MAX_COLUMNS - 12;
 
 impl Composer<'_> {
@@ -93,7 +93,7 @@ impl Composer<'_> {
         }
         lines.push(row(
             "Error",
-            &format!("{UNREADABLE}, if under a key stands what no script wrote"),
+            &format!("{UNREADABLE}, if a key has a value that no script wrote"),
         ));
         lines.iter().map(|line| commented(line)).collect()
     }
@@ -108,14 +108,14 @@ impl Composer<'_> {
                 "Peeks: tells what a decision about a cost would be, and charges nothing."
             }
             Task::Repair => {
-                "Peeks, and moves a state to now that was written by a clock far ahead."
+                "Peeks, and moves a state that was written by a clock far ahead to now."
             }
             Task::Debit => "Debits: charges units whether there is room for them or not.",
             Task::Settle => "Settles: `cost` was spent of the units that an admission holds.",
             Task::Renew => {
-                "Renews, for each of several states, whose keys and arguments follow one another: \
-                 `held` places\nof a generation last as long as any that are taken now, and those \
-                 up to `wanted` that are lost\nare held again, as far as there is room."
+                "Renews the places of several states, whose keys and arguments follow one another. \
+                 `held` places\nof a generation then last as long as those that are taken now. Lost \
+                 places, up to `wanted`, are\nheld again as far as there is room."
             }
             Task::Refund => "Gives units back.",
             Task::Withdraw => {

@@ -1,5 +1,5 @@
-//! What a charge answers where members are in shadow: beside the states, whether each of those
-//! would refuse, and how it stands then.
+//! The reply to a charge where members are in shadow: after the states, whether each of these
+//! members would refuse, and its status then.
 
 use super::{Composer, Named, packed, text::indented};
 
@@ -31,7 +31,7 @@ impl Composer<'_> {
         text + &packed("return ", "B", &numbers) + "\n"
     }
 
-    /// What the members in shadow add to the answer to a charge.
+    /// What the members in shadow add to the reply to a charge.
     pub(super) fn replied_in_shadow(&self) -> Vec<String> {
         let members = self.members.iter();
         let names = |named: &Named<'_>| named.names(&named.member.replied_in_shadow());

@@ -1,8 +1,8 @@
 //! How the states of a script are laid out under a key, and how they are read and written.
 //!
-//! A value is a byte 1, the instant of the last write and the numbers of the states, which is also
-//! what a charge is answered with; then when the key expires, and the private numbers; then the
-//! tails. All numbers are doubles.
+//! A value begins with a byte 1, the instant of the last write and the numbers of the states: this
+//! part is also the reply to a charge. Then come the instant at which the key expires, and the
+//! private numbers; then the tails. All numbers are doubles.
 
 use crate::algorithm::Member;
 
@@ -12,7 +12,7 @@ use super::{
 };
 
 impl Composer<'_> {
-    /// The numbers that begin a value, and answer a charge.
+    /// The numbers that begin a value, and are the reply to a charge.
     pub(super) fn kept(&self) -> Vec<String> {
         self.after("now", |member| &member.state)
     }
@@ -45,7 +45,7 @@ impl Composer<'_> {
                 "if not state then return '' end\ndirty = true\n".to_owned()
             }
             Task::Settle => "if not state and cost <= held then return '' end\n".to_owned(),
-            Task::TakeBack => "-- Where something else was written since, it stays charged.\n\
+            Task::TakeBack => "-- If something else was written since, it stays charged.\n\
                  if not state or string.sub(state, 1, #charge) ~= charge then return '' end\n\
                  dirty = true\n"
                 .to_owned(),
@@ -72,7 +72,7 @@ impl Composer<'_> {
         )
     }
 
-    /// Where the tails stand: mostly all are of the first length, and then nothing is worked out.
+    /// Where the tails are. Mostly all have their usual length, and nothing is worked out.
     fn tails(&self, bytes: usize, unreadable: &str) -> String {
         let (mut usual, mut unusual) = (String::new(), String::new());
         let mut usual_end = bytes;
@@ -80,7 +80,7 @@ impl Composer<'_> {
             let [at, end] = ["tail_at", "tail_end"].map(|name| named.name(name));
             usual += &format!("{at}, {end} = {}, {}\n", usual_end + 1, usual_end + 8 * few);
             usual_end += 8 * few;
-            let length = match self.first_private_number(named) {
+            let length = match self.position_of_first_private(named) {
                 Some(position) => format!(
                     "(struct.unpack('<d', state, {position}) == 0 and {} or {})",
                     8 * many,
@@ -101,8 +101,8 @@ impl Composer<'_> {
         )
     }
 
-    /// Where it stands in the value.
-    fn first_private_number(&self, named: &Named<'_>) -> Option<usize> {
+    /// The position of a member's first private number in the value.
+    fn position_of_first_private(&self, named: &Named<'_>) -> Option<usize> {
         let first = named.name(named.member.private_state.first()?);
         let all = [self.kept(), self.private()].concat();
         let index = all.iter().position(|name| *name == first)?;
@@ -170,8 +170,8 @@ fn tail(named: &Named<'_>) -> String {
     format!("({tail} or string.sub(state, {at}, {end}))")
 }
 
-/// Negative or huge numbers, fractions, infinity and what is not a number no script wrote: a
-/// remainder of one of the last two is not a number either.
+/// Rejects numbers that no script wrote: negative and huge ones, fractions, infinity and NaN. (The
+/// remainder of either of the last two is NaN.)
 fn checks(numbers: &[String], unreadable: &str) -> String {
     let checked = [numbers, &["key_expires_at".to_owned()]].concat();
     let positive: Vec<_> = checked.iter().map(|name| format!("{name} >= 0")).collect();

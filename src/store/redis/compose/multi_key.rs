@@ -1,9 +1,9 @@
-//! One script about several keys: all are judged, and then all are charged or none is.
+//! One script about several keys: it judges all, and then charges all or none.
 
 use crate::algorithm::Script;
 
 use super::{
-    Composer, MAX_LOCALS, Named, Task, TimeOf, compose, names_of_all,
+    Composer, MAX_LOCALS, Named, Task, TimeOf, compose, number_of_names,
     text::{indented, wrapped},
 };
 
@@ -19,7 +19,7 @@ pub(in crate::store::redis) fn compose_multi_key(
     if let [limit] = limits {
         return compose(limit, task, time);
     }
-    let is_wide = limits.iter().map(names_of_all).sum::<usize>() > MAX_LOCALS;
+    let is_wide = limits.iter().map(number_of_names).sum::<usize>() > MAX_LOCALS;
     let one = |at: usize| composer(&limits[at..=at], &limits[..at], (task, time, is_wide));
     let multi_key = MultiKey {
         all: composer(limits, &[], (task, time, is_wide)),
@@ -115,7 +115,7 @@ impl MultiKey<'_> {
         }
     }
 
-    /// Changes the states, then writes them: a key whose value no script wrote fails before the
+    /// Changes all states, then writes them: a value that no script wrote is an error before the
     /// first write.
     fn change(&self) -> String {
         let charges = self.each(|number, limit| {

@@ -4,8 +4,8 @@ use crate::algorithm::{Member, script::is_part_of_a_name};
 
 use super::text::indented;
 
-/// A member whose names are its own: `m.debt` is `m2_debt`, or `m2.debt` where there are too many
-/// for locals.
+/// A member with its number: its `m.debt` becomes `m2_debt`, or `m2.debt` where there are too many
+/// names for locals.
 pub(super) struct Named<'a> {
     pub(super) member: &'a Member,
     pub(super) number: usize,
@@ -22,8 +22,8 @@ impl Named<'_> {
         names.iter().map(|name| self.name(name)).collect()
     }
 
-    /// Declares those of its names that are to be: each is told as it is in the script of the
-    /// member, and here.
+    /// Declares the names for which the closure says so. It is given each name as in the member's
+    /// script, and as here.
     pub(super) fn declaration(&self, is_declared: impl Fn(&str, &str) -> bool) -> String {
         if self.is_wide {
             return format!("local m{} = {{}}\n", self.number);
@@ -75,7 +75,7 @@ fn names_word(text: &str, variable: &str) -> bool {
         .any(|word| word == variable)
 }
 
-/// The text with each `require('name')` as a call of a function of what this module says.
+/// The text with each `require('name')` replaced by a call of a function with the module's text.
 fn required(text: &str, name: &str, module: &str) -> String {
     let required = format!("require('{name}')");
     let is_head = |line: &&str| line.starts_with("--") || line.is_empty();

@@ -1,6 +1,6 @@
-//! Lines of Lua as people would write them.
+//! Indents and wraps lines of Lua.
 
-/// No line of a composed script is longer, if the rule of the algorithm has none that is.
+/// The width of a composed script, unless the rule of an algorithm has a longer line.
 pub(super) const MAX_COLUMNS: usize = 100;
 
 /// How far the lines of a script about several keys are indented at most.

@@ -1,4 +1,4 @@
-//! An outage of Redis as it goes on: what has failed, and what of it is logged.
+//! An outage of Redis: what has failed, and what of it is logged.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
@@ -72,33 +72,33 @@ impl Outage {
     }
 }
 
-/// The failures of an outage that nothing is logged of: counted without a lock, as while Redis is
+/// The failures between two events of an outage. They are counted without a lock: while Redis is
 /// down each decision is one. With the lock, and by the system's monotonic clock, a decision of the
-/// limit in its place takes a tenth longer (bench `outage`).
+/// fallback limit takes a tenth longer (bench `outage`).
 #[derive(Default)]
-pub(super) struct Silent {
-    /// Until then a call that finds the store unavailable is only counted.
+pub(super) struct UnloggedFailures {
+    /// Until then a failure is only counted.
     until: AtomicU64,
     last: AtomicU64,
     failed: AtomicU64,
 }
 
-impl Silent {
-    /// Counts a failure, if nothing is to be logged of it. An end that is more than a second ahead
-    /// is that of a clock that has stepped back since.
+impl UnloggedFailures {
+    /// Counts a failure, if it is not to be logged; says whether it did. If `until` is more than a
+    /// second ahead, the clock has stepped back since.
     #[inline]
     pub(super) fn counts(&self, now: Timestamp) -> bool {
         let now = now.as_micros();
         let left = self.until.load(Relaxed).saturating_sub(now);
-        let is_silent = (1..=SECOND.as_micros() as u64).contains(&left);
-        if is_silent {
+        let is_unlogged = (1..=SECOND.as_micros() as u64).contains(&left);
+        if is_unlogged {
             self.last.store(now, Relaxed);
             self.failed.fetch_add(1, Relaxed);
         }
-        is_silent
+        is_unlogged
     }
 
-    /// How many failures were counted since this was asked, and when the last of them was.
+    /// How many failures were counted since the last call of this, and when the last of them was.
     pub(super) fn take(&self) -> (u64, Timestamp) {
         let failed = self.failed.swap(0, Relaxed);
         (failed, Timestamp::from_micros(self.last.load(Relaxed)))
@@ -127,8 +127,8 @@ pub(super) enum Change {
     },
 }
 
-/// How far apart they are. A clock that has stepped back is as far from what was before as one that
-/// has moved on: nothing is kept silent until it has caught up.
+/// How far apart the two are, in either direction: after the clock has stepped back, logging does
+/// not wait until it has caught up.
 pub(super) fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
     Duration::from_micros(now.as_micros().abs_diff(since.as_micros()))
 }

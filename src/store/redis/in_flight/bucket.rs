@@ -13,7 +13,7 @@ use crate::algorithm::Member;
 use super::super::{
     ARGUMENTS_LEN,
     arguments::{bytes_of, push_renewal},
-    run::LATE,
+    run::LATE_TIMEOUT,
     scripts::{ScriptCache, Scripts},
 };
 
@@ -34,7 +34,7 @@ pub(super) struct Bucket {
     pub(super) being_renewed: u64,
     /// How many renewals are not answered yet.
     pub(super) unanswered_renewals: usize,
-    /// Told when a renewal is over.
+    /// Tells when a renewal is over.
     pub(super) renewals: watch::Sender<()>,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct Renewal {
     pub(super) keys: Vec<Bytes>,
     pub(super) lot: Lot,
     pub(super) arguments: Bytes,
-    pub(super) time: Duration,
+    pub(super) timeout: Duration,
 }
 
 /// A place that is to be given back.
@@ -111,7 +111,7 @@ impl Bucket {
         self.running == 0 && self.unanswered_renewals == 0 && self.places() == 0
     }
 
-    /// Puts a lot back that was taken out to be renewed, as it is replied to be; without a reply as
+    /// Puts back a lot that was taken out to be renewed: as the reply says, or, without a reply, as
     /// it was.
     pub(super) fn put_back(&mut self, lot: Lot, replied: Option<Lot>) {
         self.unanswered_renewals = self.unanswered_renewals.saturating_sub(1);
@@ -120,7 +120,7 @@ impl Bucket {
     }
 
     /// Takes out all lots, to renew them. What was lost is asked for with the last of them.
-    pub(super) fn take_renewals(&mut self, now: Option<f64>, time: Duration) -> Vec<Renewal> {
+    pub(super) fn take_renewals(&mut self, now: Option<f64>, deadline: Duration) -> Vec<Renewal> {
         let lost = self.running.saturating_sub(self.places());
         let mut lots = std::mem::take(&mut self.lots);
         if lots.is_empty() && lost > 0 {
@@ -151,15 +151,14 @@ impl Bucket {
                 keys: self.keys.clone(),
                 lot,
                 arguments: arguments.into(),
-                time: time.max(self.every.min(LATE)),
+                timeout: deadline.max(self.every.min(LATE_TIMEOUT)),
             });
         }
         renewals
     }
 }
 
-/// What was replied about each lot: the numbers of its members, and where and how many places they
-/// have now.
+/// The lots as the reply says: the generation of each, and how many places it has now.
 pub(super) fn replies(reply: &[u8], members: &[Member]) -> Vec<Lot> {
     let numbers: Vec<f64> = (reply.chunks_exact(8))
         .map(|bytes| f64::from_le_bytes(bytes.try_into().expect("8 bytes")))

@@ -1,4 +1,4 @@
-//! A decision that takes a place or holds units is delivered, or they are given back.
+//! Delivers a decision that takes a place or holds units, or gives them back.
 
 use tokio::sync::oneshot;
 
@@ -6,7 +6,7 @@ use crate::{limit::Limit, store::Decided};
 
 use super::super::{Later, failure};
 
-/// Brings a decision, and gives back what it has taken if nobody is there any more to have it.
+/// Delivers a decision. If nobody waits for it any more, what it has taken is given back.
 pub(in crate::store::redis) fn delivered<L: Limit>(
     deciding: Later<Decided<L>>,
     give_back: impl Fn(&L::Snapshot) + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! The buckets of rules: those of all limits that apply to a request, decided together.
+//! Decides by rules: about all limits together that apply to a request.
 
 use std::{any::TypeId, sync::Arc};
 
@@ -18,7 +18,7 @@ use super::{
     key_query,
 };
 
-/// So many bits tell the algorithm of a limit, and whether it is in shadow.
+/// How many bits tell the algorithm of a limit, and whether it is in shadow.
 const BITS_OF_A_LIMIT: u32 = 6;
 
 /// The query for one limit, and a number for its type of script.
@@ -53,7 +53,7 @@ fn query(shared: &Arc<Shared>, key: &RuleKey, cost: u32) -> MultiKeyQuery {
 
 type Snapshot = ShadowSnapshot<AnySnapshot>;
 
-/// Reads how a limit stands.
+/// Reads the snapshot of a limit.
 fn read_one(limit: &RuleLimit, reply: &mut crate::algorithm::ScriptReply<'_>) -> Option<Snapshot> {
     with_algorithm!(limit.algorithm(), |rule, wrap| {
         match limit.in_shadow {
@@ -120,7 +120,7 @@ fn judged(query: MultiKeyQuery, key: RuleKey, charges: bool) -> Later<Decided<Ru
     })
 }
 
-// Keeps the compiler from naming this one where a store does not fit.
+// Keeps this impl out of the compiler's message where a store does not fit.
 #[diagnostic::do_not_recommend]
 impl Store<RuleLimits, RuleKey> for RedisStore {
     type Deciding = Later<Decided<RuleLimits>>;

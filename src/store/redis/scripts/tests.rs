@@ -1,5 +1,5 @@
-//! The folder `sent` has scripts as Redis runs them, and the SHA-1 sums of all are pinned: a change
-//! of a script is made on purpose, since processes of two releases share states.
+//! The folder `sent` has scripts as Redis runs them, and the SHA-1 sums of all scripts are pinned:
+//! nobody changes a script by accident, since processes of two releases share states.
 
 use std::{
     any::type_name,
@@ -22,8 +22,7 @@ const REFRESH: &str = "TOLLGATE_PIN_SCRIPTS";
 const CHANGED: &str = "a script has changed: if its state is laid out as before, run this test \
                        with TOLLGATE_PIN_SCRIPTS=1; if not, give the layout another name first";
 
-/// Scripts that stand in the folder `sent`, beside the `decide` of each algorithm: what each is,
-/// and its file.
+/// Scripts in the folder `sent`, beside the `decide` of each algorithm: what each is, and its file.
 const SHOWN: &[(&str, &str)] = &[
     ("TokenBucket: peek", "peek_token_bucket.lua"),
     ("TokenBucket: repair", "repair_token_bucket.lua"),
@@ -75,7 +74,7 @@ const SHOWN: &[(&str, &str)] = &[
     ),
 ];
 
-/// What a script is, and the script.
+/// A description of a script, and the script.
 type Pinned = (String, Loadable);
 
 /// A type of algorithm.
@@ -135,7 +134,7 @@ fn scripts_of_keys(name: &str, limits: Vec<Script>, time: TimeOf) -> Vec<Pinned>
     ]
 }
 
-/// All that are pinned.
+/// All scripts that are pinned.
 fn all() -> Vec<Pinned> {
     let callers = at(TimeOf::Caller).into_iter();
     let callers = callers.map(|(what, script)| (format!("{what}, at the caller's time"), script));
@@ -235,8 +234,8 @@ fn sent() -> BTreeMap<String, String> {
     files
 }
 
-/// The scripts that stand in the folder.
-fn standing() -> BTreeMap<String, String> {
+/// The scripts in the folder.
+fn files_in_the_folder() -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
     for entry in fs::read_dir(folder("sent")).expect("the folder") {
         let path = entry.expect("a file").path();
@@ -290,18 +289,18 @@ fn what_is_sent_is_what_stands_in_the_folder_sent() {
         }
         return;
     }
-    let standing = standing();
+    let found = files_in_the_folder();
     let names = |files: &BTreeMap<String, String>| files.keys().cloned().collect::<Vec<_>>();
-    assert_eq!(names(&sent), names(&standing));
+    assert_eq!(names(&sent), names(&found));
     for (file, text) in &sent {
-        assert_eq!(*text, standing[file], "{file}: {CHANGED}");
+        assert_eq!(*text, found[file], "{file}: {CHANGED}");
     }
 }
 
 #[test]
 fn each_file_of_the_folder_sent_stands_in_its_table() {
     let table = fs::read_to_string(folder("sent").join("README.md")).expect("the table");
-    for file in standing().keys() {
+    for file in files_in_the_folder().keys() {
         let is_listed = table.contains(&format!("`{file}`"));
         assert!(is_listed, "the table of the folder has no `{file}`");
     }
@@ -342,7 +341,7 @@ fn every_script_has_a_header_and_no_line_is_too_wide() {
             longest <= Some(100),
             "{what}: {longest:?} columns: {head:#?}"
         );
-        // The rule may stand deeper in the script than in its own file.
+        // The rule may be indented deeper in the script than in its own file.
         let longest = script.text.lines().map(str::len).max();
         assert!(longest <= Some(110), "{what}: {longest:?} columns");
     }

@@ -15,7 +15,7 @@
 -- Writes   KEYS[2], if it charges or repairs the state: a byte 1, then doubles: now, m2_start,
 --            m2_used, key_expires_at, m2_id;
 --          then m2_tail
--- Error    UNREADABLE, if under a key stands what no script wrote
+-- Error    UNREADABLE, if a key has a value that no script wrote
 
 local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]
 local expire, dirty, repaired = 'PEXPIREAT', nil, nil
@@ -98,7 +98,7 @@ do
           end
         end
 
-        -- The numbers to read it from again.
+        -- The numbers that `read_further` reads back.
         function plans.further_numbers()
           local further = plans.further or { units = 0, stamp = 0, expires_at = 0, span = 0 }
           return further.units, further.stamp, further.expires_at, further.span
@@ -114,7 +114,7 @@ do
           end
         end
 
-        -- How far the caller's plan is ahead of now, or, if it is not counted, what it begins with.
+        -- How far the caller's plan is ahead of now; if it has not counted, how far its first count is.
         function plans.ahead()
           if plans.own then return plans.stamp_of(plans.own) - now end
           return math.max(plans.stamp_of(plans.latest), plans.further and plans.further.stamp or 0) - now
@@ -136,8 +136,8 @@ do
           end
         end
 
-        -- A cost was admitted under the caller's plan, which is to be the latest: chooses the other one,
-        -- which it returns. Of two the one is kept that matters longer.
+        -- The caller's plan has admitted a cost and becomes the latest: chooses the other plan, and returns
+        -- it. Of two plans the one that matters longer is kept.
         function plans.choose_other()
           local latest, other, further = plans.latest, plans.other, plans.further
           if further and further.expires_at <= now then further = nil end
@@ -170,7 +170,7 @@ do
           return plans.other ~= nil or plans.further ~= nil
         end
 
-        -- The microsecond from which on no plan matters.
+        -- The microsecond from which on no plan's count matters.
         function plans.expire_at()
           local other, further = plans.other, plans.further
           return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0,
@@ -242,8 +242,8 @@ do
       if plans.own then
         m1_debt, m1_debt_tick = plans.own.debt, plans.own.debt_tick
       elseif plans.further then
-        -- It may be one of the further plans: as many parts, owed at the latest stamp, or paid off
-        -- when that matters no more.
+        -- It may be one of the further plans: the same units, owed at the latest stamp, or so early
+        -- that they are paid off when they expire.
         local further = plans.further
         m1_debt = math.min(further.units * m1_parts_per_unit, m1_capacity_parts)
         local ticks = m1_parts_per_tick > 0 and math.floor(m1_debt / m1_parts_per_tick) or 0
@@ -338,7 +338,7 @@ do
           end
         end
 
-        -- The numbers to read it from again.
+        -- The numbers that `read_further` reads back.
         function plans.further_numbers()
           local further = plans.further or { units = 0, stamp = 0, expires_at = 0, span = 0 }
           return further.units, further.stamp, further.expires_at, further.span
@@ -354,7 +354,7 @@ do
           end
         end
 
-        -- How far the caller's plan is ahead of now, or, if it is not counted, what it begins with.
+        -- How far the caller's plan is ahead of now; if it has not counted, how far its first count is.
         function plans.ahead()
           if plans.own then return plans.stamp_of(plans.own) - now end
           return math.max(plans.stamp_of(plans.latest), plans.further and plans.further.stamp or 0) - now
@@ -376,8 +376,8 @@ do
           end
         end
 
-        -- A cost was admitted under the caller's plan, which is to be the latest: chooses the other one,
-        -- which it returns. Of two the one is kept that matters longer.
+        -- The caller's plan has admitted a cost and becomes the latest: chooses the other plan, and returns
+        -- it. Of two plans the one that matters longer is kept.
         function plans.choose_other()
           local latest, other, further = plans.latest, plans.other, plans.further
           if further and further.expires_at <= now then further = nil end
@@ -410,7 +410,7 @@ do
           return plans.other ~= nil or plans.further ~= nil
         end
 
-        -- The microsecond from which on no plan matters.
+        -- The microsecond from which on no plan's count matters.
         function plans.expire_at()
           local other, further = plans.other, plans.further
           return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0,
@@ -483,7 +483,7 @@ do
       if plans.own then
         m2_start, m2_used = plans.own.start, plans.own.used
       elseif plans.further then
-        -- It may be one of the further plans: a window that ends no earlier than its own did.
+        -- It may be one of the further plans: a window that ends no earlier than any of theirs.
         local further = plans.further
         m2_used = math.min(further.units, m2_units)
         if m2_opens_at_first == 1 then
@@ -498,8 +498,8 @@ do
       m2_plans = plans
     end
   elseif m2_start > now + m2_period then
-    -- The clock has stepped back. A window that is about to end would let another begin: it lasts for
-    -- a period from now, and an aligned one until the end of the one that begins next.
+    -- The clock has stepped back. The window lasts for a period from now, and an aligned one until
+    -- the end of the one that begins next: if it ended sooner, another one would open too early.
     m2_start, repaired = now, true
     if m2_opens_at_first == 0 then m2_start = math.ceil(now / m2_period) * m2_period end
   end
@@ -523,7 +523,7 @@ if charged then
       local plans = m1_plans
       local other = plans.choose_other()
       if other then
-        -- What others are admitted fills a bucket to its brim, and no further.
+        -- What another plan admits fills the bucket at most.
         local debt, tick_now = plans.debt_now(other)
         other.debt = math.min(debt + cost * other.per_unit, math.max(other.capacity, debt))
         other.debt_tick = tick_now
@@ -550,8 +550,7 @@ if charged then
       local plans = m2_plans
       local other = plans.choose_other()
       if not plans.own and m2_opens_at_first == 0 then
-        -- The window that was taken over may have begun at an instant at which none of this plan
-        -- begins.
+        -- The window was taken over from another plan, and may have begun at another instant.
         m2_start = math.max(now, m2_start)
         m2_start = m2_start - m2_start % m2_period
       end
@@ -583,7 +582,7 @@ if charged or repaired1 then
   elseif m1_parts_per_tick == 0 then
     m1_expires_at = m1_debt_tick * (m1_tick_micros or 1)
   else
-    -- A tick more: what is paid off in less than one may be lost in the sum.
+    -- One tick more: the sum may lose the fraction of a tick.
     m1_expires_at = m1_debt_tick + m1_debt / m1_parts_per_tick + 1
     if m1_tick_micros then
       m1_expires_at = math.min(math.ceil(m1_expires_at - 1) * m1_tick_micros, 2 ^ 54 - 2)

@@ -9,7 +9,7 @@
 -- Writes   KEYS[1], if it charges or repairs the state: a byte 1, then doubles: now, m1_start,
 --            m1_used, key_expires_at, m1_id;
 --          then m1_tail
--- Error    UNREADABLE, if under a key stands what no script wrote
+-- Error    UNREADABLE, if a key has a value that no script wrote
 
 local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]
 local expire, dirty, repaired = 'PEXPIREAT', nil, nil
@@ -68,7 +68,7 @@ if m1_id ~= m1_own_id then
         end
       end
 
-      -- The numbers to read it from again.
+      -- The numbers that `read_further` reads back.
       function plans.further_numbers()
         local further = plans.further or { units = 0, stamp = 0, expires_at = 0, span = 0 }
         return further.units, further.stamp, further.expires_at, further.span
@@ -84,7 +84,7 @@ if m1_id ~= m1_own_id then
         end
       end
 
-      -- How far the caller's plan is ahead of now, or, if it is not counted, what it begins with.
+      -- How far the caller's plan is ahead of now; if it has not counted, how far its first count is.
       function plans.ahead()
         if plans.own then return plans.stamp_of(plans.own) - now end
         return math.max(plans.stamp_of(plans.latest), plans.further and plans.further.stamp or 0) - now
@@ -106,8 +106,8 @@ if m1_id ~= m1_own_id then
         end
       end
 
-      -- A cost was admitted under the caller's plan, which is to be the latest: chooses the other one,
-      -- which it returns. Of two the one is kept that matters longer.
+      -- The caller's plan has admitted a cost and becomes the latest: chooses the other plan, and returns
+      -- it. Of two plans the one that matters longer is kept.
       function plans.choose_other()
         local latest, other, further = plans.latest, plans.other, plans.further
         if further and further.expires_at <= now then further = nil end
@@ -140,7 +140,7 @@ if m1_id ~= m1_own_id then
         return plans.other ~= nil or plans.further ~= nil
       end
 
-      -- The microsecond from which on no plan matters.
+      -- The microsecond from which on no plan's count matters.
       function plans.expire_at()
         local other, further = plans.other, plans.further
         return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0,
@@ -213,7 +213,7 @@ if m1_id ~= m1_own_id then
     if plans.own then
       m1_start, m1_used = plans.own.start, plans.own.used
     elseif plans.further then
-      -- It may be one of the further plans: a window that ends no earlier than its own did.
+      -- It may be one of the further plans: a window that ends no earlier than any of theirs.
       local further = plans.further
       m1_used = math.min(further.units, m1_units)
       if m1_opens_at_first == 1 then
@@ -228,8 +228,8 @@ if m1_id ~= m1_own_id then
     m1_plans = plans
   end
 elseif m1_start > now + m1_period then
-  -- The clock has stepped back. A window that is about to end would let another begin: it lasts for
-  -- a period from now, and an aligned one until the end of the one that begins next.
+  -- The clock has stepped back. The window lasts for a period from now, and an aligned one until
+  -- the end of the one that begins next: if it ended sooner, another one would open too early.
   m1_start, repaired = now, true
   if m1_opens_at_first == 0 then m1_start = math.ceil(now / m1_period) * m1_period end
 end
@@ -249,8 +249,7 @@ if charged then
     local plans = m1_plans
     local other = plans.choose_other()
     if not plans.own and m1_opens_at_first == 0 then
-      -- The window that was taken over may have begun at an instant at which none of this plan
-      -- begins.
+      -- The window was taken over from another plan, and may have begun at another instant.
       m1_start = math.max(now, m1_start)
       m1_start = m1_start - m1_start % m1_period
     end

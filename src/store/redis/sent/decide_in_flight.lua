@@ -8,7 +8,7 @@
 -- Writes   KEYS[1], if it charges or repairs the state: a byte 1, then doubles: now,
 --            m1_earlier_start, m1_earlier_end, m1_earlier_held, m1_later_start, m1_later_end,
 --            m1_later_held, key_expires_at
--- Error    UNREADABLE, if under a key stands what no script wrote
+-- Error    UNREADABLE, if a key has a value that no script wrote
 
 local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]
 local expire, dirty, repaired = 'PEXPIREAT', nil, nil
@@ -81,7 +81,7 @@ if charged then
     if m1_later_start > now then m1_hold_at = m1_later_start end
     if m1_hold_at + m1_held_at_most >= m1_later_end then
       if m1_earlier_held > 0 and m1_later_held > 0 then
-        -- Others of one name hold for longer: both generations still run.
+        -- Another plan holds for longer: both generations still run.
         m1_later_end = m1_hold_at + m1_held_at_most
       else
         if m1_later_held > 0 then

@@ -12,7 +12,7 @@
 --            m1_expired_total, m1_total, m1_first_slot, m1_first_total, m1_last_slot,
 --            key_expires_at, m1_id, m1_shift;
 --          then m1_tail
--- Error    UNREADABLE, if under a key stands what no script wrote
+-- Error    UNREADABLE, if a key has a value that no script wrote
 
 local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]
 local expire, dirty, repaired = 'PEXPIREAT', nil, nil
@@ -130,7 +130,7 @@ do
     m1_ahead = m1_last_slot - m1_slot
     m1_slot = m1_last_slot
   end
-  -- Only where entries are over, or there may be no room, or for other plans, the list is read.
+  -- The list is read only if entries are over, if there may be no room, or for other plans.
   if m1_first_slot + m1_span_micros <= m1_slot or m1_first_total <= m1_total + cost - m1_units
     or m1_plans then
     m1_seek = (function()
@@ -155,7 +155,7 @@ do
             end
             its_slot = math.max(last_slot - (last - its_slot) % 2 ^ bits, 0)
           end
-          -- Totals grow, up to the last one: in a list that no script wrote they mostly do not.
+          -- Totals grow up to the last one. In a list that no script wrote they mostly do not.
           if entry and (its_total < before or its_total > last_total) then error('UNREADABLE entry') end
           if not entry then
             high, slot = probe, nil
@@ -164,7 +164,7 @@ do
           else
             low, before = probe + 1, its_total
           end
-          -- Steps grow until one goes too far: what is looked for is mostly near the begin.
+          -- Steps grow until one goes too far: the entry is mostly near the start.
           probe = math.floor((low + high) / 2)
           if high == 2 ^ 31 then probe = math.min(2 * low - from, high - 1) end
         end
@@ -174,8 +174,8 @@ do
     end)()
   end
   if m1_first_slot + m1_span_micros <= m1_slot and m1_total > m1_expired_total then
-    -- Entries are over: `dropped` of the list are to go. The state as it was is kept, for where
-    -- nothing is written.
+    -- Entries are over: `dropped` of the list are to go. The old state is kept, in case nothing is
+    -- written.
     m1_old_expired_total, m1_old_first_slot, m1_old_first_total =
       m1_expired_total, m1_first_slot, m1_first_total
     if m1_last_slot + m1_span_micros <= m1_slot then
@@ -186,8 +186,8 @@ do
     end
   end
   if m1_ahead and m1_ahead > m1_span_micros then
-    -- The clock has stepped back: the last entry is as of now, wherever its slot begins. In one that
-    -- is about to end it would be over too soon.
+    -- The clock has stepped back: the last entry is as of now, not as of the start of its slot. In a
+    -- slot that is about to end it would be over too soon.
     m1_ahead = m1_last_slot - now
     m1_shift = (m1_shift - (2 ^ 53 - m1_ahead)) % 2 ^ 53
     m1_first_slot = math.max(m1_first_slot - m1_ahead, 0)
@@ -227,7 +227,7 @@ if charged then
       local reach, units =
         math.max(plans.reach, plans.others_reach), math.max(m1_units, plans.others_units)
       local latest = math.max(now, m1_last_slot)
-      -- If nobody else is left, what this plan counts is all.
+      -- If no other plan is left, only what this plan counts is kept.
       if plans.others_until == 0 then reach, latest, units = m1_span_micros, m1_slot, 2 ^ 53 end
       local enough = math.max(m1_total + cost - units, 0)
       if m1_total > m1_expired_total and (m1_first_slot + reach <= latest or m1_first_total <= enough) then
@@ -241,7 +241,7 @@ if charged then
       m1_counted = m1_total - m1_expired_total
     end
     if m1_counted == 0 then
-      -- What is left of a list whose state was evicted is another log's.
+      -- Without a state, which was evicted, the list that is left is another log's.
       if not state then call(expire, m1_list, '0') end
       if m1_shift > 0 then m1_shift, dirty = 0, true end
       m1_first_slot, m1_last_slot = m1_slot, m1_slot
@@ -263,7 +263,7 @@ if charged then
           entry = struct.pack('<I6I4', slot % 2 ^ 48, m1_total % 2 ^ 32)
         end
         if call('RPUSHX', m1_list, entry) == 0 then
-          -- A list must not be left without expiry: whether it may get one is seen before there is one.
+          -- A list must not be left without expiry: try whether one may be set before there is a list.
           call(expire, m1_list, '0')
           call('RPUSH', m1_list, entry)
           dirty = true
@@ -285,7 +285,7 @@ if charged then
         if own_counted == 0 then
           m1_expired_total, m1_first_slot, m1_first_total = m1_total - cost, m1_last_slot, m1_total
         elseif own_counted <= m1_counted then
-          -- Otherwise a debit has dropped what it counted, and all that is left counts.
+          -- Otherwise a debit has dropped what this plan counted, and all that is left counts.
           m1_expired_total = m1_total - cost - own_counted
           m1_first_slot, m1_first_total = own_first_slot, own_first_total
         end
@@ -320,7 +320,7 @@ if charged or repaired then
     m1_expires_at =
       math.max(m1_last_slot + math.max(m1_plans.latest_reach, m1_plans.reach), m1_plans.others_until)
   elseif m1_total > m1_expired_total then
-    -- What counts is over at the begin of a slot.
+    -- What counts is over at the start of a slot.
     m1_expires_at = m1_last_slot + m1_span_micros
     local beyond = m1_expires_at % m1_slot_micros
     if beyond > 0 then m1_expires_at = m1_expires_at - beyond + m1_slot_micros end

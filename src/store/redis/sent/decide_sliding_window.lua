@@ -9,7 +9,7 @@
 -- Writes   KEYS[1], if it charges or repairs the state: a byte 1, then doubles: now, m1_stamp,
 --            m1_previous, m1_current, key_expires_at, m1_id;
 --          then m1_tail
--- Error    UNREADABLE, if under a key stands what no script wrote
+-- Error    UNREADABLE, if a key has a value that no script wrote
 
 local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]
 local expire, dirty, repaired = 'PEXPIREAT', nil, nil
@@ -66,7 +66,7 @@ if m1_id ~= m1_period then
         end
       end
 
-      -- The numbers to read it from again.
+      -- The numbers that `read_further` reads back.
       function plans.further_numbers()
         local further = plans.further or { units = 0, stamp = 0, expires_at = 0, span = 0 }
         return further.units, further.stamp, further.expires_at, further.span
@@ -82,7 +82,7 @@ if m1_id ~= m1_period then
         end
       end
 
-      -- How far the caller's plan is ahead of now, or, if it is not counted, what it begins with.
+      -- How far the caller's plan is ahead of now; if it has not counted, how far its first count is.
       function plans.ahead()
         if plans.own then return plans.stamp_of(plans.own) - now end
         return math.max(plans.stamp_of(plans.latest), plans.further and plans.further.stamp or 0) - now
@@ -104,8 +104,8 @@ if m1_id ~= m1_period then
         end
       end
 
-      -- A cost was admitted under the caller's plan, which is to be the latest: chooses the other one,
-      -- which it returns. Of two the one is kept that matters longer.
+      -- The caller's plan has admitted a cost and becomes the latest: chooses the other plan, and returns
+      -- it. Of two plans the one that matters longer is kept.
       function plans.choose_other()
         local latest, other, further = plans.latest, plans.other, plans.further
         if further and further.expires_at <= now then further = nil end
@@ -138,7 +138,7 @@ if m1_id ~= m1_period then
         return plans.other ~= nil or plans.further ~= nil
       end
 
-      -- The microsecond from which on no plan matters.
+      -- The microsecond from which on no plan's count matters.
       function plans.expire_at()
         local other, further = plans.other, plans.further
         return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0,
@@ -215,8 +215,7 @@ if m1_id ~= m1_period then
     if plans.own then
       m1_stamp, m1_previous, m1_current = plans.own.stamp, plans.own.previous, plans.own.current
     elseif plans.further then
-      -- It may be one of the further plans: all units in one window, which is no earlier than its
-      -- own was.
+      -- It may be one of the further plans: all units in one window, no earlier than any of theirs.
       local further = plans.further
       local periods = math.max(math.ceil(further.expires_at / m1_period) - 2, 0)
       m1_stamp = math.min(further.stamp, periods * m1_period)

@@ -8,7 +8,7 @@
 -- Writes   KEYS[1], if it charges or repairs the state: a byte 1, then doubles: now, m1_debt,
 --            m1_debt_tick, key_expires_at, m1_id;
 --          then m1_tail
--- Error    UNREADABLE, if under a key stands what no script wrote
+-- Error    UNREADABLE, if a key has a value that no script wrote
 
 local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]
 local expire, dirty, repaired = 'PEXPIREAT', nil, nil
@@ -83,7 +83,7 @@ if m1_id ~= m1_own_id then
         end
       end
 
-      -- The numbers to read it from again.
+      -- The numbers that `read_further` reads back.
       function plans.further_numbers()
         local further = plans.further or { units = 0, stamp = 0, expires_at = 0, span = 0 }
         return further.units, further.stamp, further.expires_at, further.span
@@ -99,7 +99,7 @@ if m1_id ~= m1_own_id then
         end
       end
 
-      -- How far the caller's plan is ahead of now, or, if it is not counted, what it begins with.
+      -- How far the caller's plan is ahead of now; if it has not counted, how far its first count is.
       function plans.ahead()
         if plans.own then return plans.stamp_of(plans.own) - now end
         return math.max(plans.stamp_of(plans.latest), plans.further and plans.further.stamp or 0) - now
@@ -121,8 +121,8 @@ if m1_id ~= m1_own_id then
         end
       end
 
-      -- A cost was admitted under the caller's plan, which is to be the latest: chooses the other one,
-      -- which it returns. Of two the one is kept that matters longer.
+      -- The caller's plan has admitted a cost and becomes the latest: chooses the other plan, and returns
+      -- it. Of two plans the one that matters longer is kept.
       function plans.choose_other()
         local latest, other, further = plans.latest, plans.other, plans.further
         if further and further.expires_at <= now then further = nil end
@@ -155,7 +155,7 @@ if m1_id ~= m1_own_id then
         return plans.other ~= nil or plans.further ~= nil
       end
 
-      -- The microsecond from which on no plan matters.
+      -- The microsecond from which on no plan's count matters.
       function plans.expire_at()
         local other, further = plans.other, plans.further
         return math.max(plans.expiry_of(plans.latest), other and other.expires_at or 0,
@@ -227,8 +227,8 @@ if m1_id ~= m1_own_id then
     if plans.own then
       m1_debt, m1_debt_tick = plans.own.debt, plans.own.debt_tick
     elseif plans.further then
-      -- It may be one of the further plans: as many parts, owed at the latest stamp, or paid off
-      -- when that matters no more.
+      -- It may be one of the further plans: the same units, owed at the latest stamp, or so early
+      -- that they are paid off when they expire.
       local further = plans.further
       m1_debt = math.min(further.units * m1_parts_per_unit, m1_capacity_parts)
       local ticks = m1_parts_per_tick > 0 and math.floor(m1_debt / m1_parts_per_tick) or 0
@@ -276,7 +276,7 @@ if charged then
     local plans = m1_plans
     local other = plans.choose_other()
     if other then
-      -- What others are admitted fills a bucket to its brim, and no further.
+      -- What another plan admits fills the bucket at most.
       local debt, tick_now = plans.debt_now(other)
       other.debt = math.min(debt + cost * other.per_unit, math.max(other.capacity, debt))
       other.debt_tick = tick_now
@@ -303,7 +303,7 @@ if charged or repaired then
   elseif m1_parts_per_tick == 0 then
     m1_expires_at = m1_debt_tick * (m1_tick_micros or 1)
   else
-    -- A tick more: what is paid off in less than one may be lost in the sum.
+    -- One tick more: the sum may lose the fraction of a tick.
     m1_expires_at = m1_debt_tick + m1_debt / m1_parts_per_tick + 1
     if m1_tick_micros then
       m1_expires_at = math.min(math.ceil(m1_expires_at - 1) * m1_tick_micros, 2 ^ 54 - 2)

@@ -8,7 +8,7 @@
 -- Writes   KEYS[1], if there is a state, or more was spent than held: a byte 1, then doubles: now,
 --            m1_earlier_start, m1_earlier_end, m1_earlier_held, m1_later_start, m1_later_end,
 --            m1_later_held, key_expires_at
--- Error    UNREADABLE, if under a key stands what no script wrote
+-- Error    UNREADABLE, if a key has a value that no script wrote
 
 local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]
 local expire, dirty, repaired = 'PEXPIREAT', nil, nil
@@ -64,7 +64,7 @@ do
       elseif m1_settled_start > 0 and m1_settled_start == m1_later_start and m1_later_held > 0 then
         m1_later_held = m1_later_held > held and m1_later_held - held or 0
       else
-        -- It is gone: only what was spent beyond it is charged.
+        -- The hold is gone: only what was spent beyond it is charged.
         cost = math.max(cost - held, 0)
       end
       m1_charged = cost

@@ -1,6 +1,6 @@
--- Renews, for each of several states, whose keys and arguments follow one another: `held` places
--- of a generation last as long as any that are taken now, and those up to `wanted` that are lost
--- are held again, as far as there is room.
+-- Renews the places of several states, whose keys and arguments follow one another. `held` places
+-- of a generation then last as long as those that are taken now. Lost places, up to `wanted`, are
+-- held again as far as there is room.
 --
 -- m1       a limit that counts a cost of 1 or more as 1; its state is a `in-flight-held`
 -- KEYS[1]  the state of m1
@@ -10,7 +10,7 @@
 -- Writes   KEYS[1], if places move or are held again: a byte 1, then doubles: now,
 --            m1_earlier_start, m1_earlier_end, m1_earlier_held, m1_later_start, m1_later_end,
 --            m1_later_held, key_expires_at
--- Error    UNREADABLE, if under a key stands what no script wrote
+-- Error    UNREADABLE, if a key has a value that no script wrote
 
 local function one(KEYS, ARGV)
 local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]
@@ -82,7 +82,7 @@ do
   m1_fits = m1_fits or cost == 0
 end
 -- m1: renew
--- What was lost is held again as far as there is room: nobody else's place is taken.
+-- Lost places are held again as far as there is room: no place of others is taken.
 m1_capacity = m1_max
 m1_renewed_before = m1_renewed
 m1_renewed = math.max(m1_renewed, m1_capacity - m1_earlier_held - m1_later_held)
@@ -93,7 +93,7 @@ if m1_renewed > 0 then
   if m1_later_start > now then m1_hold_at = m1_later_start end
   if m1_hold_at + m1_held_at_most >= m1_later_end then
     if m1_earlier_held > 0 and m1_later_held > 0 then
-      -- Others of one name hold for longer: both generations still run.
+      -- Another plan holds for longer: both generations still run.
       m1_later_end = m1_hold_at + m1_held_at_most
     else
       if m1_later_held > 0 then
@@ -147,7 +147,7 @@ for at = 1, #ARGV do
   local keys = {}
   for number = 1, 1 do keys[number] = KEYS[(at - 1) * 1 + number] end
   local runs, reply = pcall(one, keys, {ARGV[at]})
-  -- Only what is of another type is passed over: a server that cannot write fails for all.
+  -- Only a value of another type is passed over: if the server cannot write, all fail.
   local message = type(reply) == 'table' and reply.err or reply
   if not runs and not string.find(message, 'WRONGTYPE', 1, true) then error(reply, 0) end
   if not runs or type(reply) ~= 'string' then reply = string.rep('\0', 16) end
