@@ -69,8 +69,8 @@ pub fn every_decision_is_the_models(subject: &Subject, history: &History, open: 
     Ok(())
 }
 
-/// Turns the clock through a history whose steps back stay within the shortest span, so that no
-/// stamp is mended. `step` gets the time and the cost, and says how long to wait.
+/// Moves the clock through a history whose steps back stay within the shortest span, so that no
+/// stamp is mended. `step` gets the time and the cost, and returns the announced wait.
 fn without_mending(
     subject: &Subject,
     history: &History,
@@ -90,7 +90,7 @@ fn without_mending(
     Ok(())
 }
 
-/// What was let through: when admitted, when released, how many units.
+/// What was let through: when it was admitted, when it was released, and how many units.
 type Admitted = (i128, i128, i128);
 
 fn most_in_a_span(admitted: &[Admitted], bound: Bound) -> i128 {
@@ -115,7 +115,8 @@ pub fn the_bound_is_never_passed(subject: &Subject, history: &History, open: Ope
     let clock = ManualClock::at(instant(history.start));
     let limiter = open(&*subject.bucket, clock.clone());
     let mut admitted: Vec<Admitted> = Vec::new();
-    // The limiter's own clock: never before an admission, nor before the store dropped an idle key.
+    // The limiter's own clock never goes before an admission, nor before the store dropped an idle
+    // key.
     let mut own = 0;
     without_mending(subject, history, &clock, |now, cost| {
         let was_known = limiter.is_known();
@@ -158,7 +159,7 @@ pub fn a_refused_request_changes_nothing(
     })
 }
 
-/// Who waits as long as announced is admitted, and who waits a microsecond less is not.
+/// A request that waits as long as announced is admitted; one that waits a microsecond less is not.
 pub fn the_announced_wait_is_exact(subject: &Subject, history: &History, open: Open<'_>) -> Held {
     let clock = ManualClock::at(instant(history.start));
     let limiter = open(&*subject.bucket, clock.clone());
@@ -181,8 +182,8 @@ pub fn the_announced_wait_is_exact(subject: &Subject, history: &History, open: O
     Ok(())
 }
 
-/// Exactly the remaining units are admitted at the same instant; tried at every other step, where
-/// they are few.
+/// Exactly the remaining units are admitted at the same instant. This is tried at every other step,
+/// and only if they are few.
 pub fn what_remains_is_true(subject: &Subject, history: &History, open: Open<'_>) -> Held {
     let clock = ManualClock::at(instant(history.start));
     let limiter = open(&*subject.bucket, clock.clone());

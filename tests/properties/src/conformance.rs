@@ -1,5 +1,5 @@
 //! Every algorithm, each with its model. `tests/support/algorithms.rs` is the list; a few tuples
-//! come here.
+//! are added here.
 
 use tollgate::algorithm::*;
 

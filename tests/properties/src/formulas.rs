@@ -44,11 +44,11 @@ pub fn debt_bucket(burst: i128, n: i128, period: i128, tick: i128) -> i128 {
     burst + n * tick * ticks / period
 }
 
-/// Whether the burst (or a queue's capacity) holds what refills in a microsecond beside the largest
-/// fraction of a unit, so that nothing is lost and the bounds of [`debt_bucket`] and [`queue`] are
-/// reached.
+/// Whether the burst (or a queue's capacity) has room for what refills in a microsecond and for the
+/// largest fraction of a unit. Then nothing is lost, and the bounds of [`debt_bucket`] and
+/// [`queue`] are reached.
 ///
-/// A burst of 1 does only if the period is a multiple of n; otherwise it is a [`min_interval`] of
+/// A burst of 1 has it only if the period is a multiple of n; otherwise it is a [`min_interval`] of
 /// ⌈P/n⌉.
 pub fn holds_what_refills(burst: i128, n: i128, period: i128) -> bool {
     let divisor = greatest_common_divisor(n, period);
@@ -67,8 +67,8 @@ pub fn queue(n: i128, period: i128, tick: i128, largest_cost: i128) -> i128 {
     rounded_up(n * tick * ticks, period) - 1 + largest_cost
 }
 
-/// As a [`queue`] in which no cost is less than the burst, whatever the wait: max(burst, c) + n −
-/// 1.
+/// Like a [`queue`] in which every cost is at least the burst, whatever the wait: max(burst, c) + n
+/// − 1.
 ///
 /// With more than a unit per microsecond it is more than the max(burst, c) + ⌊n(P−1)/P⌋ of a bucket
 /// that refuses: a release is rounded up to the next microsecond, and what is paid off in the rest

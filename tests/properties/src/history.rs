@@ -16,7 +16,7 @@ pub struct Step {
     pub op: Op,
 }
 
-/// How the time moves; parts are of 255 and relative to the algorithm's own spans.
+/// How the time moves. Parts are in 255ths, and relative to the algorithm's own spans.
 #[derive(Debug, Clone, Copy)]
 pub enum Turn {
     /// Not at all.
@@ -59,13 +59,13 @@ pub enum Op {
 pub enum Cost {
     /// So many units.
     Units(u32),
-    /// A part of 255 of the limit.
+    /// A part of the limit, in 255ths.
     Part(u8),
     /// The whole limit.
     Limit,
     /// One more than the limit.
     OverTheLimit,
-    /// The largest there is.
+    /// The largest cost there is.
     Huge,
 }
 
@@ -84,7 +84,7 @@ impl Cost {
 }
 
 impl Turn {
-    /// The time after this turn, from `now`; `wait` is the one announced last.
+    /// The time after this move, from `now`; `wait` is the one announced last.
     pub fn of(self, now: i128, wait: i128, subject: &Subject) -> i128 {
         let (shortest, longest) = (subject.shortest_span(), subject.longest_span());
         let moved = match self {

@@ -1,4 +1,4 @@
-//! Random numbers for policies: small ones, where boundaries are hit all the time, and real ones.
+//! Random numbers for policies: small ones, which hit boundaries all the time, and real ones.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Runs a history on one state of the real algorithm, and stops after each step for a look.
+//! Runs a history on one state of the real algorithm, and shows it after each step.
 
 use proptest::test_runner::TestCaseError;
 use tollgate::Decision;

@@ -1,4 +1,4 @@
-//! The worst case of a rule in small numbers, by looking at every state that any caller can bring
+//! The worst case of a rule in small numbers, found by visiting every state that callers can bring
 //! about.
 
 use std::{
@@ -23,8 +23,8 @@ pub struct Search {
     pub counts: Counts,
     /// Whether requests that are delayed may be dropped.
     pub withdrawals: bool,
-    /// Whether a charge may be refunded later, one after the other. Then what is refunded is not
-    /// counted, and the most is told without what was refunded in the span and charged before it.
+    /// Whether charges may be refunded later, one after the other. What is refunded is then not
+    /// counted, nor what was refunded in the span and charged before it.
     pub refunds: bool,
 }
 
@@ -42,13 +42,12 @@ impl Search {
     }
 }
 
-/// The most that was counted, and a history that leads to it: `(instant, cost)`, with what was
-/// dropped.
+/// The most that was counted, and a history that leads to it.
 #[derive(Debug, Clone, Default)]
 pub struct Worst {
     /// The most.
     pub most: u64,
-    /// How much more there was because it was refunded in the span and charged before it.
+    /// How much more was counted because of charges from before the span that were refunded in it.
     pub refunded: u64,
     /// When the span begins.
     pub from: u64,
@@ -89,7 +88,7 @@ struct Waiting<A: Algorithm> {
 struct Refundable {
     cost: u32,
     was_counted: bool,
-    /// At once it would be as if nothing had been charged.
+    /// Not at once, which would be as if nothing had been charged.
     is_older_than_now: bool,
 }
 
@@ -99,7 +98,7 @@ struct Node<A: Algorithm> {
     waiting: Vec<Waiting<A>>,
     refundable: Option<Refundable>,
     counted: u64,
-    /// In the span, of what was charged before it.
+    /// What was refunded in the span and charged before it.
     refunded: u64,
     history: Vec<Event>,
 }

@@ -8,7 +8,7 @@ use tollgate::{
     store::RedisStore,
 };
 
-/// What is still to come of a store elsewhere.
+/// A future of a store elsewhere.
 pub type Coming<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
 /// The public face for one key, over a store that answers later.
@@ -62,7 +62,7 @@ impl<A: Scripted> SharedLimiter for Keyed<A> {
     }
 }
 
-/// A rule in the buckets of another policy: what `named` does, for any algorithm of the list.
+/// A rule with the buckets of another policy: what `named` does, for any algorithm of the list.
 #[derive(Clone)]
 struct KnownAs<A> {
     rule: A,

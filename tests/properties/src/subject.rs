@@ -22,9 +22,9 @@ use crate::{
 /// An algorithm and what it should do.
 #[derive(Debug)]
 pub struct Subject {
-    /// What a failure calls it.
+    /// Its name in a failure.
     pub name: &'static str,
-    /// The model of each member; of one that is no tuple, its own.
+    /// The model of each member of a tuple, or its own.
     pub models: Vec<Box<dyn Model>>,
     /// A state of the real algorithm that was never charged.
     pub bucket: Box<dyn Bucket>,
@@ -64,7 +64,7 @@ impl Subject {
         self.models.iter().all(|model| counts_units(&**model))
     }
 
-    /// The least of the members' limits.
+    /// The smallest of the members' limits.
     pub fn limit(&self) -> u64 {
         let limits = self.models.iter().map(|model| model.limit());
         u64::try_from(limits.min().unwrap_or(0)).expect("a limit of 64 bits")
@@ -78,7 +78,7 @@ pub fn instant(micros: i128) -> Timestamp {
 
 /// One state of one algorithm, without a store.
 pub trait Bucket: std::fmt::Debug {
-    /// The same, to try something on.
+    /// A copy, to try something on.
     fn fork(&self) -> Box<dyn Bucket>;
     /// Decides, as a store does.
     fn check(&mut self, cost: u32, now: i128) -> Decision;
@@ -86,7 +86,7 @@ pub trait Bucket: std::fmt::Debug {
     fn peek(&self, cost: u32, now: i128) -> Decision;
     /// Charges, as a store does, whether it fits or not.
     fn debit(&mut self, units: u32, now: i128);
-    /// Gives back, as a store does.
+    /// Refunds, as a store does.
     fn refund(&mut self, cost: u32, now: i128);
     /// Whether it says no more than a fresh one.
     fn is_fresh(&self, now: i128) -> bool;
@@ -108,9 +108,9 @@ pub trait Bucket: std::fmt::Debug {
         key: String,
         owner: &dyn Bucket,
     ) -> Box<dyn SharedLimiter>;
-    /// This state, but the numbers of another algorithm of the same type.
+    /// This state, under another algorithm of the same type.
     fn with_the_numbers_of(&self, other: &dyn Bucket) -> Box<dyn Bucket>;
-    /// To be recognised by another one.
+    /// To recover its type.
     fn as_any(&self) -> &dyn Any;
 }
 
@@ -262,7 +262,7 @@ impl<A: Algorithm> Limiter for Keyed<A> {
     }
 }
 
-/// What a future brings that is there at once: the store in memory never waits.
+/// The output of a future that is ready at once: the store in memory never waits.
 pub fn at_once<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,

@@ -1,4 +1,5 @@
-//! What a caller is told, by the real thing and by the model, in one form that can be compared.
+//! What a caller is told by the real limiter and by the model, in one form, so that they can be
+//! compared.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ pub struct Told {
     pub remaining: u64,
     /// How long to wait.
     pub retry_after: Option<u64>,
-    /// Whether it is hopeless.
+    /// Whether the cost never fits.
     pub never_fits: bool,
     /// How long until there is more.
     pub replenished_after: u64,
@@ -100,8 +101,8 @@ impl ToldAll {
     }
 }
 
-/// What the model says after a decision about a cost, found by looking for it: at which instant is
-/// it first admitted, and what is the most that is admitted now?
+/// What the model says after a decision about a cost. It is searched for: at which instant is the
+/// cost first admitted, and what is the most that is admitted now?
 pub fn by_search(model: &dyn Model, cost: u32, admitted: bool, delay: i128, now: i128) -> Told {
     let cost = i128::from(cost);
     let remaining = most_admitted(model, now);
@@ -147,7 +148,7 @@ fn most_admitted(model: &dyn Model, now: i128) -> i128 {
     admitted
 }
 
-/// The first instant from now on at which it is so; it stays so from then on.
+/// The first instant from now on at which the condition holds; it holds from then on.
 fn first(now: i128, is_so: impl Fn(i128) -> bool) -> Option<i128> {
     if is_so(now) {
         return Some(now);

@@ -1,4 +1,4 @@
-//! The model in the place of the store: one key, which has an entry or not.
+//! The model instead of a store: one key, which has an entry or not.
 
 use crate::{
     model::Model,
@@ -38,7 +38,7 @@ impl World {
         self.reset();
     }
 
-    /// The key is as one that was never seen.
+    /// The key is like one that was never seen.
     pub fn reset(&mut self) {
         self.is_known = false;
         for model in &mut self.models {

@@ -1,5 +1,5 @@
-//! Requests in flight: random histories of those that begin, end in some way, or are forgotten by a
-//! reset, under a clock that goes anywhere.
+//! Requests in flight: random histories in which they begin, end in some way, or are forgotten by a
+//! reset, under a clock that jumps anywhere.
 
 use std::time::Duration;
 
@@ -121,7 +121,8 @@ fn a_request_is_admitted_if_and_only_if_fewer_than_n_of_its_key_are_in_flight() 
                 Step::End(..) => {}
                 Step::Reset(key) => {
                     limiters[0].reset(&key).now();
-                    // One that begins within the same microsecond is taken for one of before.
+                    // One that begins within the same microsecond cannot be told from one before
+                    // the reset.
                     now += 1;
                     (in_flight[key], eras[key]) = (0, eras[key] + 1);
                 }
@@ -160,7 +161,7 @@ fn in_a_full_store_too_no_place_is_lost() {
                     if let Some(hold) = held(&limiters[plan], key, cost).filter(|_| cost > 0) {
                         running.push(Running { hold, key, era: 0 });
                     }
-                    // Those who share places have n, and whoever has an entry as many of its own.
+                    // Keys that share places have n together; a key with an entry has n of its own.
                     let of_one = |key| running.iter().filter(|one| one.key == key).count() as u64;
                     let most = (0..KEYS).map(of_one).max().unwrap_or(0);
                     prop_assert!(most <= 2 * n, "{} of one key", most);
@@ -173,8 +174,8 @@ fn in_a_full_store_too_no_place_is_lost() {
             clock.set(Timestamp::from_micros(now));
         }
         drop(running);
-        // What a key has taken over of the shared places it keeps for a minute at most, also where
-        // the clock has stepped back.
+        // A key keeps the shared places that it has taken over for a minute at most, even if the
+        // clock has stepped back.
         for key in 0..KEYS {
             drop(held(&limiters[0], key, 1));
         }

@@ -154,8 +154,8 @@ fn strict_buckets_let_through_n() {
     }
 }
 
-/// Reached wherever the burst holds what refills in a microsecond; a burst of 1 that does not is a
-/// least interval.
+/// Reached wherever the burst has room for what refills in a microsecond. A burst of 1 that has not
+/// is a least interval.
 #[test]
 fn meters_let_through_the_burst_and_what_refills_between_the_first_and_the_last_microsecond() {
     for (n, period) in quotas(7) {
@@ -194,7 +194,7 @@ fn a_queue_releases_n_and_the_largest_cost_less_1_whoever_gives_up() {
     }
 }
 
-/// Reached wherever the capacity holds what is paid in a microsecond.
+/// Reached wherever the capacity has room for what is paid off in a microsecond.
 fn queue_releases(n: u64, period: u64, capacity: u64, largest_cost: u64) {
     let rule = LeakyBucket::new(quota(n, period))
         .capacity(capacity)
@@ -245,8 +245,8 @@ fn what_waits_on_top_of_a_burst_adds_nothing_to_it_whoever_gives_up() {
     assert!(reached * 4 >= cases * 3, "{reached} of {cases}");
 }
 
-/// Whether the bound is reached, and whether it must be: where no more than a unit is paid in a
-/// microsecond, and the room holds what is.
+/// Whether the bound is reached, and whether it must be: if at most a unit is paid off in a
+/// microsecond, and there is room for that.
 fn releases_of_waiting<A>(
     rule: &A,
     (n, period, burst, wait): (u64, u64, u64, u64),
@@ -291,8 +291,8 @@ fn a_min_interval_lets_through_the_period_over_the_interval_rounded_up() {
     }
 }
 
-/// The worst case with refunds is the bound without them, and what was refunded in the span and
-/// charged before it. Notes of each rule whether there was any of that.
+/// The worst case with refunds is the bound without them, plus what was refunded in the span and
+/// charged before it. Notes for each rule whether there was any.
 #[derive(Default)]
 struct WithRefunds(BTreeMap<&'static str, bool>);
 
@@ -349,8 +349,8 @@ fn a_refund_lets_through_as_much_more_as_was_charged_before_the_span() {
     assert!(all.0.values().all(|refunded| *refunded), "{:?}", all.0);
 }
 
-/// What is in tuples here: each with its bound in a span of the period, of units with costs up to
-/// `c`.
+/// The members of the tuples here, each with its bound: units in a span of the period, with costs
+/// up to `c`.
 fn bounds_of(n: u64, period: u64, burst: u64, interval: u64, c: u64) -> [i128; 4] {
     let (n, period, c) = (i128::from(n), i128::from(period), i128::from(c));
     [
@@ -361,8 +361,8 @@ fn bounds_of(n: u64, period: u64, burst: u64, interval: u64, c: u64) -> [i128; 4
     ]
 }
 
-/// Never more than the tightest member's; as much in most cases, but not in all: two rules may not
-/// be at their worst in one and the same span.
+/// Never more than the tightest member's bound. Mostly as much, but not always: two rules may not
+/// be at their worst in the same span.
 #[test]
 fn tuples_let_through_no_more_than_their_tightest_member() {
     let (mut cases, mut reached) = (0, 0);

@@ -19,8 +19,7 @@ use tollgate_properties::{
 const SECOND: i128 = 1_000_000;
 const DAY: i128 = 86_400 * SECOND;
 
-/// How many units an impatient caller gets in `span` microseconds: it comes again exactly when it
-/// is told to.
+/// How many units a caller gets in `span` microseconds that comes again exactly when it is told to.
 fn taken_in(subject: &Subject, from: i128, span: i128) -> u64 {
     let clock = ManualClock::at(instant(from));
     let limiter = subject.bucket.limiter(clock.clone());
@@ -60,8 +59,8 @@ fn three_per_second_is_259_200_in_a_day_and_30_000_in_ten_thousand_seconds() {
             Subject::new("buckets", SlidingBuckets::new(quota, tenth), []),
             0,
         ),
-        // What the bucket holds at first; what refills by the end of the last second comes right
-        // after it.
+        // The first burst is extra; what refills by the end of the last second comes right after
+        // it.
         (Subject::new("token bucket", TokenBucket::new(quota), []), 2),
         (
             Subject::new("burst of 7", TokenBucket::new(quota).burst(7), []),

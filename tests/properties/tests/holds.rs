@@ -67,14 +67,14 @@ fn any_steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..40)
 }
 
-/// A hold that may still be settled, once or more often.
+/// A hold that may still be settled, even more than once.
 struct Receipt<S> {
     admission: S,
     cost: u32,
     /// When it was admitted.
     at: u64,
     spent: Option<u32>,
-    /// When its generation ends, and what that is known by.
+    /// When its generation ends, and the name of that generation.
     generation: usize,
 }
 
@@ -125,7 +125,7 @@ where
         }
     }
 
-    /// Charges the algorithm alone what generations have left behind that have ended.
+    /// Charges to the algorithm alone what ended generations still held.
     fn end_generations(&mut self) {
         for generation in &mut self.generations {
             let end = generation.start + 2 * self.held_at_most;
@@ -227,7 +227,8 @@ where
                 self.alone.debit(&mut self.plain, units.into(), now);
             }
             Step::Reset => {
-                // A generation that begins within the same microsecond is taken for the one before.
+                // A generation that begins within the same microsecond cannot be told from the one
+                // before.
                 self.now += 1;
                 self.state = self.settled.fresh(at(self.now));
                 self.plain = self.alone.fresh(at(self.now));
@@ -242,7 +243,7 @@ where
 
 type Claimed = Result<(), TestCaseError>;
 
-/// Something that is said of each additive algorithm, whose printed bound is given.
+/// A claim about each additive algorithm with its printed bound.
 trait Claim {
     fn of<A: Additive<State: Debug>>(&self, name: &str, rule: A, bound: i128) -> Claimed;
 }
@@ -296,8 +297,8 @@ fn for_every_additive(numbers: Numbers, claim: &impl Claim) -> Claimed {
     claim.of("gcra", Gcra::new(quota).burst(burst), bound)
 }
 
-/// A hold is admitted if the algorithm alone would admit it and all that is held, and no other; and
-/// what is told of it is true.
+/// A hold is admitted if, and only if, the algorithm alone would admit it and all that is held; and
+/// its decision is true.
 struct DecidesAsTheAlgorithmAlone<'a>(Numbers, &'a [Step]);
 
 impl Claim for DecidesAsTheAlgorithmAlone<'_> {

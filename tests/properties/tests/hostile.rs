@@ -46,7 +46,7 @@ fn drain(limiter: &dyn Limiter) -> u64 {
         .expect("an end")
 }
 
-/// Those that count units: all without a member that counts requests.
+/// The algorithms that count units: all without a member that counts requests.
 fn counting(numbers: &Numbers) -> impl Iterator<Item = Subject> {
     every_algorithm(numbers)
         .into_iter()
@@ -276,8 +276,8 @@ fn a_quota_that_cannot_be_counted_is_refused_by_value_and_never_wraps() {
     );
 }
 
-/// Of every power of two and its neighbours, in every kind of period, those that are accepted count
-/// exactly.
+/// Quotas of every power of two and its neighbours, in every kind of period: those that are
+/// accepted count exactly.
 #[test]
 fn the_largest_quotas_that_are_accepted_do_not_wrap() {
     let periods = [

@@ -30,7 +30,7 @@ struct Turned<'a> {
     before: &'a dyn Bucket,
     after: &'a dyn Bucket,
     now: i128,
-    /// How much time has passed by a clock that stands still while the callers' steps back.
+    /// How much time has passed by a clock that stands still while the callers' clock steps back.
     passed: i128,
     step: &'a Step,
     cost: u32,
@@ -45,7 +45,8 @@ fn holds_back(subjects: &[Subject]) -> bool {
         .any(|model| model.bound(1).counts == Counts::Releases)
 }
 
-/// Runs the history for each algorithm, each step under its plan; a state that may be forgotten is.
+/// Runs the history for each algorithm, each step under its plan. States are forgotten as soon as
+/// they may be.
 fn in_turn(
     (plans, turns): &(Vec<Numbers>, Vec<u8>),
     history: &History,
@@ -80,9 +81,9 @@ fn in_turn(
             }
             passed += (now - before).max(0);
             bucket = bucket.with_the_numbers_of(&*subject.bucket);
-            // A store keeps what is fresh for whoever calls as long as the slowest plan needs it.
-            // These rely on it: an interval keeps no plans, and a window of one plan alone does not
-            // say that others may come.
+            // A store keeps a state that is fresh for the caller for as long as the slowest plan
+            // needs it. These algorithms rely on it: an interval keeps no plans, and a window of
+            // one plan does not know that others may come.
             let all_must_say_so =
                 subject.name.contains("interval") || subject.name.contains("fixed window");
             let is_fresh = |plan: &Subject| bucket.with_the_numbers_of(&*plan.bucket).is_fresh(now);
@@ -237,7 +238,7 @@ fn the_announced_wait_and_what_remains_are_exact_in_turn() {
     });
 }
 
-/// What was found to pass the bounds, as one would write it.
+/// Histories that once passed the bounds, as one would write them.
 fn alternating(plans: [Numbers; 2], rounds: usize, gap: i128, name: &str) -> u64 {
     let [first, second] = plans.map(|numbers| {
         let mut all = every_algorithm(&numbers);
@@ -354,7 +355,7 @@ fn a_step_back_of_the_clock_opens_no_window_at_its_edge() {
         let mut bucket = subject.bucket.fork();
         bucket.forget(0);
         let mut admitted = 0;
-        // Each time to just before an edge, and over it.
+        // Each time until just before an edge, and then over it.
         for round in 0..5 {
             let edge = 10_000_000 - round * 4_000;
             admitted += drained(&mut *bucket, edge - step) + drained(&mut *bucket, edge);
@@ -376,7 +377,7 @@ fn a_window_that_a_step_back_moves_is_not_followed_by_two_within_a_period() {
         let mut bucket = subject.expect("a subject of this name").bucket;
         bucket.forget(0);
         assert!(bucket.check(1, 10_000_500).is_admitted());
-        // It is moved with room left; a period later is just before an edge.
+        // The window is moved with room left. A period later is just before an edge.
         let moved_at = 9_996_999;
         bucket.check(0, moved_at);
         let instants = [999, 1_000, 1_001].map(|later| moved_at + later);

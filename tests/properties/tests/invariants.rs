@@ -87,7 +87,7 @@ fn the_limiter_admits_exactly_what_it_says_remains() {
 /// So many units are taken one by one.
 const FEW: u64 = 300;
 
-/// Takes so many units at once; those that no single cost can carry, in several.
+/// Takes so many units at once, or with several costs if one cannot carry them.
 fn take(bucket: &mut dyn Bucket, mut units: u64, now: i128) -> Held {
     let one_by_one = units <= FEW;
     while units > 0 {

@@ -30,7 +30,7 @@ fn steps(number: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, number)
 }
 
-/// What was held, whether it is on one server or the other.
+/// A hold, on whichever server.
 struct Open<S> {
     admission: S,
     cost: u32,
@@ -82,7 +82,7 @@ impl<A: Additive> Server<'_, A> {
         }
     }
 
-    /// Dies; in its place stands one that knows this state alone. What runs goes on.
+    /// The server dies, and one takes over that knows this state alone. Requests that run go on.
     fn fails_over_to(self, replica: <Settled<A> as Algorithm>::State) -> Self {
         Self {
             state: replica,
@@ -92,8 +92,8 @@ impl<A: Additive> Server<'_, A> {
     }
 }
 
-/// What is spent in all beyond the bound, and what was lost: before, while nothing is replicated,
-/// and after.
+/// What is spent in all beyond the bound, and what was lost, after these steps: before the
+/// replication stops, while nothing is replicated, and after the failover.
 fn beyond_the_bound<A: Additive>(
     rule: &Settled<A>,
     bound: u64,
@@ -154,8 +154,8 @@ fn it_is_passed_by_as_much_whether_those_who_were_lost_spend_it_or_others() {
     let rule = SlidingLog::new(Quota::per_day(10)).settled();
     let before = [Step::Hold(2)];
     let unseen = [Step::Hold(3)];
-    // The new server has room for eight. What was lost is settled first, with nothing or all: it
-    // frees as much of the others'.
+    // The new server has room for eight. The lost hold is settled first, with nothing or with all
+    // of it: it frees as much of the others'.
     for quarters in [0, 4] {
         let after = [Step::Hold(4), Step::Hold(4), Step::Settle(1, quarters)];
         let beyond = beyond_the_bound(&rule, 10, [&before, &unseen, &after]);

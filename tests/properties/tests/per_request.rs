@@ -1,4 +1,4 @@
-//! What counts requests decides as its algorithm does about a cost of 1.
+//! A limit that counts requests decides as its algorithm does about a cost of 1.
 
 use proptest::prelude::*;
 use tollgate::algorithm::{
@@ -34,7 +34,8 @@ fn pairs(numbers: &Numbers) -> Vec<[Subject; 2]> {
     every_algorithm!(both, quota, burst, step, gap)
 }
 
-/// Both take the same steps, but one with costs of at most 1: they say the same, and keep the same.
+/// Both take the same steps, but the plain one with costs of at most 1: they say the same, and keep
+/// the same.
 fn decide_alike([requests, plain]: &[Subject; 2], history: &History) -> Result<(), TestCaseError> {
     let (mut one, mut other) = (requests.bucket.fork(), plain.bucket.fork());
     let (mut now, mut wait) = (history.start, 0);

@@ -98,8 +98,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-/// Who asks later is let go later, if he who asked earlier has not given up; and all together
-/// within the bound.
+/// A request that asks later is let go later, unless the earlier one has given up; and all together
+/// stay within the bound.
 fn nobody_overtakes<A: Algorithm>(
     rule: &A,
     steps: &[Step],

@@ -53,8 +53,8 @@ fn what_was_taken_stays_taken_when_only_the_units_change() {
     for_all((small(), small(), any_history()), |(old, new, history)| {
         let new = with_other_units(old, new);
         renumbered((&old, &new), &history, |seen, bucket| {
-            // Nobody knows at which rate a debt was paid since it was last seen: look when it was
-            // just charged.
+            // The rate at which a debt was paid off since it was last seen is not known: look right
+            // after a charge.
             let admitted = seen.decision.as_ref().is_some_and(Decision::is_admitted);
             if !admitted || seen.cost.unwrap_or(0) == 0 {
                 return Ok(());
@@ -63,7 +63,8 @@ fn what_was_taken_stays_taken_when_only_the_units_change() {
             for (before, after) in before.policies().iter().zip(after.policies()) {
                 let taken = before.limit() - before.remaining();
                 let left = after.limit().saturating_sub(taken);
-                // The room of those that wait has a fraction of a unit, which neither number tells.
+                // Where requests wait, the capacity has a fraction of a unit, which neither number
+                // shows.
                 let unknown = u64::from(before.policy().contains("-w"));
                 let is_left = after.remaining().abs_diff(left) <= unknown;
                 prop_assert!(is_left, "{left}: {before:?} {after:?}");
@@ -240,7 +241,7 @@ fn a_place_in_a_queue_is_given_back_under_other_numbers_only_if_it_is_the_last()
     let (admitted, last) = slow.step(&mut state, 1, START);
     assert!(admitted);
 
-    // Somebody was refused under the other numbers meanwhile: the place is still the last.
+    // Somebody was refused under the other numbers meanwhile: the turn is still the last.
     let mut refused = state.clone();
     assert!(!fast.step(&mut refused, 100, START).0);
     slow.withdraw(&mut refused, &last, 1, START);
@@ -260,7 +261,7 @@ fn a_place_in_a_queue_is_given_back_under_other_numbers_only_if_it_is_the_last()
 fn a_state_that_was_not_charged_for_as_long_as_its_numbers_matter_is_fresh() {
     for_all((numbers(), any_history()), |(numbers, history)| {
         for subject in every_algorithm(&numbers) {
-            // The time that the limiter goes by never steps back.
+            // The limiter's own time never steps back.
             let mut own = 0;
             replay(&subject, &history, |seen| {
                 own = own.max(seen.now);

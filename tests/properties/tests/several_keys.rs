@@ -1,4 +1,4 @@
-//! Several keys in one check do what a plain model says: a map from key to state for each place,
+//! Several keys in one check do what a plain model says: for each limit a map from key to state,
 //! stepped by hand.
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ use tollgate_properties::{
 type Held = Result<(), TestCaseError>;
 type Keys = Vec<Option<u8>>;
 
-/// What one place should do.
+/// What the limit of one key should do.
 trait Place {
     /// Whether it admits the cost of this key.
     fn admits(&self, key: u8, cost: u32, now: i128) -> bool;
@@ -32,7 +32,7 @@ trait Place {
     fn mend(&mut self, key: u8, now: i128);
     /// Charges.
     fn charge(&mut self, key: u8, cost: u32, now: i128);
-    /// What it tells after a decision that all places made together.
+    /// What it says after a decision that all limits made together.
     fn told(&self, key: u8, cost: u32, all_admit: bool, now: i128) -> Vec<PolicyDecision>;
     /// Gives back.
     fn refund(&mut self, key: u8, cost: u32, now: i128);
@@ -74,7 +74,7 @@ impl<A: Algorithm> Place for Plain<A> {
 
     fn told(&self, key: u8, cost: u32, all_admit: bool, now: i128) -> Vec<PolicyDecision> {
         let state = self.mended(key, now);
-        // One that admits what another refuses was charged nothing, as by a cost of 0.
+        // A limit that admits what another one refuses was not charged, as by a cost of 0.
         let spared = !all_admit && self.admits(key, cost, now);
         let (cost, admitted) = if spared { (0, true) } else { (cost, all_admit) };
         let snapshot = (self.algorithm).snapshot(&state, cost, admitted, instant(now));
@@ -147,7 +147,7 @@ impl Model {
     }
 }
 
-/// The public face, for any number of places.
+/// The public face, for any number of keys.
 trait Real {
     fn check(&self, keys: &Keys, cost: u32) -> Decision;
     fn peek(&self, keys: &Keys) -> Decision;
@@ -168,7 +168,8 @@ struct Subject {
 
 macro_rules! places {
     ($open:ident, $($A:ident $algorithm:ident $remembers:ident $key:ty, $place:tt);+) => {
-        /// The algorithms, and the same names with numbers that matter for long, or for no longer.
+        /// The algorithms, and the same names with numbers of a long retention, or of no longer
+        /// one.
         fn $open<$($A: Algorithm),+>(name: &'static str, ($($algorithm,)+): ($(($A, $A),)+)) -> Subject {
             type AllKeys = EachOf<($(Option<$key>,)+)>;
             type Limits<$($A),+> = EachOf<($($A,)+)>;
@@ -215,8 +216,8 @@ macro_rules! places {
 places!(pair, A a x u8, 0; B b y u8, 1);
 places!(triple, A a x u8, 0; B b y u8, 1; C c z u8, 2);
 
-/// Mixes of all algorithms; with `for_ever`, a store forgets nothing, since other numbers of the
-/// same names matter so long.
+/// Mixes of all algorithms. With `for_ever` a store forgets nothing, since other numbers of the
+/// same names have so long a retention.
 #[rustfmt::skip]
 fn subjects(numbers: &Numbers, for_ever: bool) -> Vec<Subject> {
     let (quota, other, burst) = (numbers.quota(), numbers.other_quota(), numbers.burst);
@@ -264,7 +265,7 @@ struct Step {
     keys: Keys,
 }
 
-/// How the time moves; parts are of 255, and of twice the longer period.
+/// How the time moves. Parts are in 255ths of twice the longer period.
 #[derive(Debug, Clone, Copy)]
 enum Turn {
     Ticks(u8),
@@ -445,8 +446,8 @@ fn for_all_subjects(for_ever: bool, back: bool) {
 
 #[test]
 fn every_decision_is_the_models_whatever_the_clock_does() {
-    // What a clock that steps back after a key was forgotten opens is told of one key; here all are
-    // remembered.
+    // Here all keys are remembered: another test says what a clock opens that steps back after a
+    // key was forgotten.
     for_all_subjects(true, true);
 }
 

@@ -1,5 +1,5 @@
 //! The worst that callers can do with holds, in small numbers: every state that they can bring
-//! about is looked at, with holds of all sizes, settled early, late or never, with less and with
+//! about is visited, with holds of all sizes, settled early, late or never, with less and with
 //! more, and after they are gone. Each algorithm's printed bound is reached, and never passed, by
 //! the time of settlement and by that of admission. What plans do in turn is in `worst_plans`.
 
@@ -167,7 +167,7 @@ where
         }
         answers.push(format!("{:?}", ready(limiter.peek("bob")).unwrap()));
     }
-    // What is still held would be settled when it is dropped.
+    // A hold would be settled when it is dropped.
     std::mem::forget(holds);
     answers
 }

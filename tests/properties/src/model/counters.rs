@@ -72,8 +72,8 @@ impl Model for FixedWindow {
         self.period
     }
 
-    /// A whole period is to pass from now, and an aligned window ends where another would: one that
-    /// is about to end would open another.
+    /// The window lasts for a whole period from now, and an aligned one until the end of the one
+    /// that begins next. If it ended sooner, another one would open too early.
     fn mend(&mut self, now: i128) {
         if self.start > now + self.period {
             let to_the_next = (self.period - now % self.period) % self.period;
@@ -195,7 +195,7 @@ impl Model for SlidingWindow {
         });
     }
 
-    /// From the running window, then from the one before.
+    /// Takes from the running window first, then from the one before.
     fn refund(&mut self, cost: i128, now: i128) {
         self.stamp = now.max(self.stamp);
         let (running, period) = (self.stamp / self.period, self.period);

@@ -40,7 +40,8 @@ pub fn queue(n: u64, period: u64, capacity: u64) -> Box<dyn Model> {
     build(n, period, capacity, 0, Some(queue))
 }
 
-/// The same debt, but on top of the burst a request is held back, at most for so many microseconds.
+/// The same debt, but a request that comes on top of the burst is delayed, at most for so many
+/// microseconds.
 pub fn wait_at_most(n: u64, period: u64, burst: u64, wait: u64) -> Box<dyn Model> {
     let queue = Queue {
         burst: burst.into(),
@@ -132,7 +133,7 @@ impl Model for DebtBucket {
         self.stamp = self.effective(now);
     }
 
-    /// A queue gives nothing back: those behind keep the places that were promised.
+    /// A queue gives nothing back: those behind keep the turns that they were promised.
     fn refund(&mut self, cost: i128, now: i128) {
         if self.queue.is_none() {
             self.debt = (self.debt_at(now) - cost * self.period).max(0);
@@ -150,7 +151,7 @@ impl Model for DebtBucket {
         self.paid_after(late, now)
     }
 
-    /// A fraction of a unit may be owed while all whole ones are there.
+    /// A fraction of a unit may be owed while all whole units remain.
     fn reset_after(&self, now: i128) -> Option<i128> {
         match self.debt_at(now) {
             debt if self.n > 0 && debt > 0 => Some(self.paid_after(debt, now)),

@@ -36,10 +36,10 @@ pub struct Bound {
     pub counts: Counts,
 }
 
-/// One rule, slow and plain. Times are microseconds, and each knows its own last instant (the
-/// stamp).
+/// One rule, slow and plain. Times are in microseconds. A model keeps the last instant that it has
+/// seen (the stamp).
 pub trait Model: fmt::Debug {
-    /// The same, to try something on.
+    /// A copy, to try something on.
     fn fork(&self) -> Box<dyn Model>;
 
     /// Becomes a state that was never charged, as if last seen at `at`.
@@ -57,7 +57,7 @@ pub trait Model: fmt::Debug {
     /// Whether the cost is admitted.
     fn admits(&self, cost: i128, now: i128) -> bool;
 
-    /// Whether so many further units are there: or requests, of what counts those.
+    /// Whether so many further units remain; requests, if it counts those.
     fn has_room_for(&self, units: i128, now: i128) -> bool {
         self.admits(units, now)
     }
@@ -73,13 +73,13 @@ pub trait Model: fmt::Debug {
         0
     }
 
-    /// How long until it is as one that was never charged, where that is not when all units are
-    /// there.
+    /// How long until it is like one that was never charged, if that is not as soon as all units
+    /// remain.
     fn reset_after(&self, _now: i128) -> Option<i128> {
         None
     }
 
-    /// The printed bound, if no cost is larger than this.
+    /// The printed bound, for costs up to this.
     fn bound(&self, largest_cost: i128) -> Bound;
 }
 

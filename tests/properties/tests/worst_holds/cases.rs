@@ -23,7 +23,8 @@ pub(crate) fn at(micros: u64) -> Timestamp {
 /// When a unit is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum By {
-    /// When it is charged: when it is settled, or when nobody has and its time is up.
+    /// When it is charged: when its hold is settled, or when nobody has settled it and its time is
+    /// up.
     Settlement,
     /// When its hold is admitted, if it is spent.
     Admission,
@@ -55,7 +56,7 @@ struct Receipt<S> {
 }
 
 impl<S: Debug> Receipt<S> {
-    /// Of an admission it matters by which generations it is known.
+    /// Of an admission only the generations matter that it names.
     fn key(&self) -> (Vec<String>, usize, u32, bool, bool) {
         let text = format!("{:?}", self.admission);
         let starts = text.split("generation_start_micros: ").skip(1);
@@ -82,7 +83,7 @@ struct Node<A: Algorithm> {
 }
 
 impl<A: Algorithm<State: Debug, Snapshot: Debug>> Node<A> {
-    /// All that matters for what may come. Equal receipts stand side by side.
+    /// All that matters for what may come. Equal receipts are next to each other.
     fn key(&mut self) -> String {
         self.receipts.sort_by_cached_key(Receipt::key);
         let receipts: Vec<_> = self.receipts.iter().map(Receipt::key).collect();
@@ -144,7 +145,7 @@ impl<A: Algorithm<State: Debug, Snapshot: Debug>> Node<A> {
         next.note(|| format!("plan {plan}: {spent} of {cost} at {now}{late}"))
     }
 
-    /// What nobody has settled is spent when its time is up; of that one receipt is kept.
+    /// What nobody has settled is spent when its time is up; one receipt of it is kept.
     fn end_generations(&mut self, plans: &[A], now: u64, counts: bool) {
         let rule = &plans[COUNTED];
         let mut mended = self.state.clone();
