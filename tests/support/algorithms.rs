@@ -2,12 +2,12 @@
 //! the pins of the scripts and the benches read it: an algorithm with a line here is in all of
 //! them.
 //!
-//! A file that is not in this folder names it with `#[path]`, and imports `algorithm::*`, so that a
+//! A file outside of this folder includes it with `#[path]`, and imports `algorithm::*`, so that a
 //! new algorithm needs no further line there.
 
 /// Calls the macro `$then` with all algorithms, each as `"name", how it is made, its slow model;`.
 ///
-/// They are made of four variables: a quota, a burst, a precision that divides the period, and an
+/// They are made from four variables: a quota, a burst, a precision that divides the period, and an
 /// interval. The model, in `tests/properties/src/model`, takes fields of `Numbers`.
 #[rustfmt::skip]
 macro_rules! every_algorithm {

@@ -1,4 +1,4 @@
-//! A subscriber of a `LocalStore`'s events.
+//! A subscriber to a `LocalStore`'s events.
 
 use std::sync::{
     Arc,
@@ -7,10 +7,10 @@ use std::sync::{
 
 use tracing::{Event, Metadata, Subscriber, span};
 
-/// Asks the store that is told of, whenever it is told something.
+/// Calls the store at each of its events.
 pub(crate) struct Curious<F> {
     pub(crate) ask: F,
-    /// How often it was told something.
+    /// How many events there were.
     pub(crate) told: Arc<AtomicUsize>,
 }
 

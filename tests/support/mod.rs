@@ -22,7 +22,7 @@ use tollgate::{
 };
 use tower::Service;
 
-/// Decides like the store it wraps, but never at once: as one behind a network does.
+/// Decides like the store that it wraps, but never at once, like a store behind a network.
 #[derive(Clone, Debug)]
 pub(crate) struct Remote<S>(pub(crate) S);
 
@@ -122,7 +122,7 @@ where
     }
 }
 
-/// Fails to decide about anything.
+/// Fails at every decision.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Broken(pub(crate) StoreErrorKind);
 
@@ -200,8 +200,8 @@ impl<A: Algorithm, K: Key> Store<A, K> for Broken {
     }
 }
 
-/// Answers each number with itself, counts its calls, and panics when it is called without having
-/// been made ready: a clone starts out unready, as a clone of a concurrency limit does.
+/// Answers each number with itself, counts its calls, and panics if it is called before it was made
+/// ready. A clone starts unready, as a clone of a concurrency limit does.
 #[derive(Debug, Default)]
 pub(crate) struct Echo {
     pub(crate) calls: Arc<AtomicUsize>,
@@ -255,7 +255,7 @@ impl Service<u32> for Echo {
     }
 }
 
-/// A store whose time stands still at zero until it is turned.
+/// A store whose time stands still at zero until it is set.
 pub(crate) fn by_hand<L: LocalBuckets<K>, K>() -> (
     tollgate::clock::ManualClock,
     LocalStore<L, K, tollgate::clock::ManualClock>,

@@ -1,4 +1,4 @@
-//! What a future answers that has nothing to wait for.
+//! The output of a future that has nothing to wait for.
 
 use std::{
     future::Future,

@@ -13,7 +13,7 @@ use tollgate::observe::{Event, Observe};
 pub(crate) struct Seen(Arc<Mutex<Vec<String>>>);
 
 impl Seen {
-    /// What was seen since the last time.
+    /// What was seen since the last call of this.
     pub(crate) fn taken(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
@@ -63,7 +63,7 @@ impl<K: Debug> Observe<K> for Seen {
 pub(crate) struct Times(Arc<Mutex<Vec<Option<Duration>>>>);
 
 impl Times {
-    /// What it took since the last time.
+    /// How long it took, since the last call of this.
     pub(crate) fn taken(&self) -> Vec<Option<Duration>> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }

@@ -12,7 +12,7 @@ use tollgate::{
 /// When the clocks begin.
 pub(crate) const START: Timestamp = Timestamp::from_micros(1_700_006_400_000_000);
 
-/// The enforced limit, which refuses about as often as those in shadow would.
+/// The enforced limit. It refuses about as often as those in shadow would.
 pub(crate) fn gate() -> TokenBucket {
     TokenBucket::new(Quota::per_second(12))
         .burst(9)
@@ -31,7 +31,7 @@ pub(crate) fn steps(count: usize) -> impl Iterator<Item = (u64, u32)> {
     })
 }
 
-/// How the only limit in shadow stands, and whether it would have refused.
+/// The status of the only limit in shadow, and whether it would have refused.
 pub(crate) fn shadow_of<A: Algorithm>(
     limits: &A,
     snapshot: &A::Snapshot,
@@ -44,8 +44,8 @@ pub(crate) fn shadow_of<A: Algorithm>(
     all.remove(0)
 }
 
-/// Beside an enforced limit it stands as it does alone, asked about exactly what that one admits;
-/// and that one decides as if it were alone.
+/// Beside an enforced limit the shadow has the status that it has alone, over exactly what that
+/// limit admits; and that limit decides as if it were alone.
 pub(crate) async fn stands_as_if_alone<A, Both, Alone, Gate>(
     name: &str,
     algorithm: A,

@@ -1,4 +1,4 @@
-//! A store that goes by tokio's time, and a bucket whose requests wait for it.
+//! A store that reads tokio's time, and a bucket whose requests wait.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -12,7 +12,7 @@ use tollgate::{
     store::{LocalStore, local::LocalBuckets},
 };
 
-/// The time of the store is the time that the sleeps are in.
+/// Tokio's time, by which the sleeps go too.
 #[derive(Clone, Debug)]
 pub(crate) struct TokioClock(Instant);
 
