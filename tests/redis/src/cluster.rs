@@ -24,7 +24,7 @@ use crate::{
 /// How many slots a cluster has.
 pub const SLOTS: u16 = 16_384;
 
-/// Beside their replicas.
+/// Without their replicas.
 const PRIMARIES: usize = 3;
 
 /// What every node is started with.
@@ -55,8 +55,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts the nodes, and waits until they agree that the cluster is whole and each replica is
-    /// in step.
+    /// Starts the nodes, and waits until they agree that the cluster is complete and each replica
+    /// is in sync.
     pub async fn start() -> Self {
         Self::start_with(&[]).await
     }
@@ -68,7 +68,8 @@ impl Cluster {
         for epoch in 1..=2 * PRIMARIES {
             let node = Server::start_with(&args).await;
             let epoch = epoch.to_string();
-            // Epochs that differ from the start on: nothing has to be settled when the nodes meet.
+            // Epochs that differ from the start: the nodes have no conflict to resolve when they
+            // meet.
             let () = node.command("CLUSTER", &["SET-CONFIG-EPOCH", &epoch]).await;
             ids.push(node.command("CLUSTER", &["MYID"]).await);
             nodes.push(node);
@@ -88,7 +89,7 @@ impl Cluster {
         cluster
     }
 
-    /// All six, those that are down too.
+    /// All six, even those that are down.
     pub fn nodes(&self) -> &[Server] {
         &self.nodes
     }
@@ -136,22 +137,22 @@ impl Cluster {
         primaries.into_iter().map(|(index, _)| index).collect()
     }
 
-    /// Kills the node that owns this slot and tells which it was; its replica sees it after a
-    /// second and a half.
+    /// Kills the node that owns this slot and returns its index; its replica notices after a second
+    /// and a half.
     pub async fn kill_owner_of(&self, slot: u16) -> usize {
         let owner = self.owner_of(slot).await;
         self.nodes[owner].kill();
         owner
     }
 
-    /// Waits until all nodes that are up say that the cluster is, and agree on the owner of each
-    /// slot, one that is up.
+    /// Waits until all nodes that are up say that the cluster is up, and agree on the owner of each
+    /// slot, which must be up.
     pub async fn wait_until_ok(&self) {
         until("a cluster that is whole", async || self.is_ok().await).await;
     }
 
-    /// Waits until another node that is up owns this slot, and the cluster is whole again; tells
-    /// which it is.
+    /// Waits until another node that is up owns this slot, and the cluster is complete again;
+    /// returns its index.
     pub async fn wait_for_failover(&self, slot: u16, from: usize) -> usize {
         until("a failover", async || {
             let primaries = self.claims().await?;
@@ -170,11 +171,11 @@ impl Cluster {
         self.end_migration(slot, from, to).await;
     }
 
-    /// Opens a slot on both sides: from now on the one answers `ASK` for keys that it does not
+    /// Begins to migrate a slot: from now on its owner answers `ASK` for keys that it does not
     /// have.
     ///
-    /// fred 10.1 follows this answer in a transaction alone. Else it says `ASKING` to the new owner
-    /// and sends the command to the old one again, until it has no redirections left.
+    /// fred 10.1 follows this answer only in a transaction. Otherwise it sends `ASKING` to the new
+    /// owner and the command to the old one again, until it has no redirections left.
     pub async fn begin_migration(&self, slot: u16, from: usize, to: usize) {
         let slot = slot.to_string();
         for (node, word, other) in [(to, "IMPORTING", from), (from, "MIGRATING", to)] {
@@ -183,7 +184,7 @@ impl Cluster {
         }
     }
 
-    /// Moves all keys of an open slot.
+    /// Moves all keys of a slot that is migrated.
     pub async fn move_keys(&self, slot: u16, from: usize, to: usize) {
         let (host, port) = (host(), self.nodes[to].port().to_string());
         let (from, slot) = (&self.nodes[from], slot.to_string());
@@ -201,10 +202,10 @@ impl Cluster {
         }
     }
 
-    /// Gives an open slot to its new owner, and waits until all nodes know.
+    /// Gives a slot that is migrated to its new owner, and waits until all nodes know.
     pub async fn end_migration(&self, slot: u16, from: usize, to: usize) {
         let words = ["SETSLOT", &slot.to_string(), "NODE", &self.ids[to]];
-        // The new owner first: should the old one give up the slot before, nobody would have it.
+        // The new owner first: if the old one gave up the slot before, nobody would have it.
         for node in [to, from] {
             let () = self.nodes[node].command("CLUSTER", &words).await;
         }
@@ -220,7 +221,7 @@ impl Cluster {
         self.wait_until_ok().await;
     }
 
-    /// All keys of all primaries that begin so, in order.
+    /// All keys of all primaries with this prefix, in order.
     pub async fn keys(&self, prefix: &str) -> Vec<Bytes> {
         let mut keys = Vec::new();
         for primary in self.primaries().await {
@@ -230,7 +231,7 @@ impl Cluster {
         keys
     }
 
-    /// Those of them that would stay for ever.
+    /// The keys among them that never expire.
     pub async fn keys_without_ttl(&self, prefix: &str) -> Vec<Bytes> {
         let mut keys = Vec::new();
         for primary in self.primaries().await {

@@ -1,4 +1,4 @@
-//! A server that is far away: what is said to it, and what it says, arrives later.
+//! A server that is far away: what is sent to it, and what it sends, arrives later.
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -13,8 +13,8 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// Passes on what a client says to the server on this port, and the answers, each so much later;
-/// tells its own port.
+/// Forwards what a client sends to the server on this port, and the answers, each so much later;
+/// returns its own port.
 ///
 /// It ends with the runtime.
 ///

@@ -41,7 +41,7 @@ pub(crate) fn stat(info: &str, command: &str, name: &str) -> u64 {
     found.map_or(0, |(_, value)| value.parse().expect("a number"))
 }
 
-/// All keys that begin so, in order.
+/// All keys with this prefix, in order.
 pub(crate) async fn keys(client: &Client, prefix: &str) -> Result<Vec<Bytes>, Error> {
     let (mut keys, mut cursor) = (Vec::new(), "0".to_owned());
     loop {
@@ -62,7 +62,7 @@ pub(crate) async fn keys(client: &Client, prefix: &str) -> Result<Vec<Bytes>, Er
     Ok(keys)
 }
 
-/// Those of them that would stay for ever.
+/// The keys among them that never expire.
 pub(crate) async fn keys_without_ttl(client: &Client, prefix: &str) -> Result<Vec<Bytes>, Error> {
     let mut for_ever = Vec::new();
     for key in keys(client, prefix).await? {

@@ -1,7 +1,7 @@
-//! Real servers for tests, and what may befall them.
+//! Real servers for tests, and their faults.
 //!
 //! Each is a child process on loopback, on a port and in a directory of its own, and is gone when
-//! its fixture is dropped or the test process ends in whatever way. Every wait has its end, and
+//! its fixture is dropped or the test process ends in whatever way. Every wait has a timeout, and
 //! says what did not come.
 //!
 //! The server is the one that `REDIS_SERVER` names, or `redis-server`, or `valkey-server`.

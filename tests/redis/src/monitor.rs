@@ -1,4 +1,4 @@
-//! What a server is told, in the order in which it does it.
+//! The commands that a server gets, in the order in which it runs them.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -7,7 +7,7 @@ use std::{
 
 use crate::{server::Server, wait::PATIENCE};
 
-/// A connection to which the server repeats all that it is told.
+/// A connection to which the server repeats all commands.
 #[derive(Debug)]
 pub struct Monitor(BufReader<TcpStream>);
 
@@ -25,7 +25,7 @@ impl Monitor {
     ///
     /// # Panics
     ///
-    /// When the server does not let this connection look on.
+    /// When the server does not let this connection monitor it.
     pub fn of(server: &Server) -> Self {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port()));
         let stream = stream.expect("a connection");
@@ -37,7 +37,7 @@ impl Monitor {
         monitor
     }
 
-    /// What clients have said up to this word, in order; without what scripts have.
+    /// The commands of clients up to this word, in order; without those of scripts.
     ///
     /// # Panics
     ///

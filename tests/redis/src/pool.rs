@@ -1,5 +1,5 @@
-//! Stores that are used one after the other. A store composes its scripts when they are first asked
-//! for, which takes as long as hundreds of decisions.
+//! Stores that are used again. A store composes its scripts at their first use, which takes as long
+//! as hundreds of decisions.
 
 use std::{
     ops::DerefMut,
@@ -12,7 +12,7 @@ use tollgate::{
     store::RedisStore,
 };
 
-/// Shows what another clock does; that one can be exchanged.
+/// Shows the time of another clock, which can be exchanged.
 #[derive(Debug, Clone)]
 pub struct SwappedClock(Arc<Mutex<ManualClock>>);
 

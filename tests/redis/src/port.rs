@@ -6,20 +6,18 @@ use std::{
     net::{Ipv4Addr, TcpListener, UdpSocket},
 };
 
-/// Below the ports that systems give to outgoing connections: a client that tries again and again
-/// to reach a server which is down could otherwise be given the server's own port, and reach
-/// itself.
+/// Below the ports that systems give to outgoing connections. Otherwise a client that tries again
+/// and again to reach a dead server could be given the server's own port, and reach itself.
 const PORTS: std::ops::Range<u16> = 12_000..22_000;
 
 /// From a node's port to its port of the cluster's bus, which stays below those too.
 pub(crate) const TO_BUS: u16 = 10_000;
 
-/// A free port, and reserved: while this lives, no other fixture takes it, whether a server listens
-/// or not.
+/// A reserved port: while this lives, no other fixture takes it, whether a server listens or not.
 #[derive(Debug)]
 pub(crate) struct Port {
     pub(crate) number: u16,
-    /// The UDP port of the same number, which no server uses, says that the number is taken.
+    /// The UDP port of the same number, which no server uses, marks the number as taken.
     _reserved: UdpSocket,
 }
 

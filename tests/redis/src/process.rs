@@ -51,7 +51,7 @@ pub(crate) struct Process {
     folder: TempDir,
 }
 
-/// Variables that the server has beside the test's own.
+/// Environment variables of the server, beside the test's own.
 pub(crate) type Environment = Vec<(&'static str, OsString)>;
 
 struct Running {
@@ -66,7 +66,7 @@ impl Process {
         Self::start_in(kind, Environment::new(), args).await
     }
 
-    /// The same, with these variables.
+    /// The same, with these environment variables.
     pub(crate) async fn start_in(
         kind: Kind,
         environment: Environment,
@@ -86,7 +86,7 @@ impl Process {
             };
             match process.begin().await {
                 Ok(()) => return process,
-                // Something that is no fixture was given the port in the meantime.
+                // Another program has taken the port in the meantime.
                 Err(printed) if printed.contains("in use") => log = printed,
                 Err(printed) => panic!("the server ended{}: {printed}", kind.may_lack()),
             }
@@ -109,7 +109,7 @@ impl Process {
         running.as_ref().is_some_and(|running| !running.is_stopped)
     }
 
-    /// Leaves the process and its connections in place, and lets it do nothing.
+    /// Suspends the process: its connections stay open, and it does nothing.
     pub(crate) fn pause(&self) {
         let mut running = self.running();
         let running = running.as_mut().expect("a server that runs");
@@ -194,7 +194,7 @@ impl Process {
                 return Ok(true);
             }
             stream.write_all(b"PING\r\n").await?;
-            // Who has to say a password first is told so: that is an answer.
+            // A client without a password is told so: that is an answer.
             let mut answer = [0; 32];
             let length = stream.read(&mut answer).await?;
             Ok::<_, io::Error>(
@@ -265,7 +265,7 @@ pub(crate) fn signal(child: &Child, name: &str) {
     );
 }
 
-/// The signal is on its way when it is sent; where the system tells, this waits until it has come.
+/// A signal may take effect a little later. Where the system shows it, this waits for that.
 pub(crate) fn wait_until_stopped(id: u32) {
     for _ in 0..1000 {
         match fs::read_to_string(format!("/proc/{id}/stat")) {

@@ -1,4 +1,4 @@
-//! What stands between a client and its server: it forwards, or holds what comes, or is slow.
+//! A proxy between a client and its server: it forwards, holds back what comes, or is slow.
 
 use std::{
     collections::HashMap,
@@ -18,7 +18,7 @@ use tokio::{
     time::sleep,
 };
 
-/// A port on loopback behind which a server is; it ends when it is dropped.
+/// A port on loopback in front of a server. Dropping it ends it.
 #[derive(Debug)]
 pub struct Proxy {
     port: u16,
@@ -57,7 +57,7 @@ impl Proxy {
         }
     }
 
-    /// Where clients find it.
+    /// Its port.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -67,14 +67,14 @@ impl Proxy {
         self.seen.accepted.load(Ordering::Relaxed)
     }
 
-    /// How many bytes the server has answered over this connection; the first one is 0.
+    /// How many bytes the server has answered over this connection, counted from 0.
     pub fn answered_over(&self, connection: usize) -> u64 {
         let answered = self.seen.answered.lock().expect("no panic");
         answered.get(&connection).copied().unwrap_or(0)
     }
 
-    /// Forwards nothing more on the first connections, without closing them: on those before the
-    /// number given. New ones work.
+    /// Forwards nothing more on the connections before this number, without closing them. New ones
+    /// work.
     pub fn hold_first(&self, connections: usize) {
         self.seen.held_below.send_replace(connections);
     }

@@ -1,4 +1,4 @@
-//! Words to a server and back, in bytes.
+//! Commands to a server and their answers, in bytes.
 
 use bytes::Bytes;
 use fred::types::Value;
@@ -20,14 +20,14 @@ impl Redis {
         answer.unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
-    /// All keys that begin so, in order.
+    /// All keys with this prefix, in order.
     pub fn keys(&self, prefix: &str) -> Vec<Bytes> {
         let keys = self.wait(inspect::keys(self.client(), prefix));
         keys.unwrap_or_else(|error| panic!("SCAN: {error}"))
     }
 
-    /// The keys that begin so, each with its value as Redis keeps it and the millisecond at which
-    /// it expires.
+    /// The keys with this prefix, each with its value as Redis keeps it and the millisecond at
+    /// which it expires.
     pub fn everything(&self, prefix: &str) -> Vec<(Bytes, Bytes, i64)> {
         let whole = |key: Bytes| {
             let dump = self.ask("DUMP", &[&key]);
@@ -36,8 +36,7 @@ impl Redis {
         self.keys(prefix).into_iter().map(whole).collect()
     }
 
-    /// The millisecond at which a key expires, by the server's clock; a key for ever has a negative
-    /// one.
+    /// The millisecond at which a key expires, by the server's clock; negative if it never does.
     pub fn expires_at(&self, key: &[u8]) -> i64 {
         self.ask("PEXPIRETIME", &[key])
     }

@@ -11,7 +11,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// What this node says about all that it knows.
+    /// What this node says about all nodes that it knows.
     pub(crate) async fn by(node: &Server) -> Option<Vec<Self>> {
         let lines: String = node.try_command("CLUSTER", &["NODES"]).await.ok()?;
         lines.lines().map(Self::read).collect()
@@ -28,7 +28,7 @@ impl Seen {
 
     fn read(line: &str) -> Option<Self> {
         let words: Vec<_> = line.split(' ').collect();
-        // A slot that moves stands in brackets beside those that are owned.
+        // A slot that is migrated is in brackets after the ranges.
         let ranges = words.get(8..)?.iter().filter(|word| !word.starts_with('['));
         let slots = ranges.map(|range| {
             let (first, last) = range.split_once('-').unwrap_or((range, range));

@@ -1,4 +1,4 @@
-//! A primary with a replica, and three sentinels that put the one in the place of the other.
+//! A primary with a replica, and three sentinels that promote the replica.
 
 use std::{collections::HashMap, fs, path::Path};
 
@@ -23,10 +23,10 @@ use crate::{
 /// What the sentinels call the two servers.
 const SERVICE: &str = "tollgate";
 
-/// Milliseconds between the words of sentinels, in the place of seconds.
+/// The sentinels' intervals, in milliseconds instead of seconds.
 ///
-/// They must see a server's first answer well before they hold it for down, or they will turn back
-/// what they did.
+/// They must see a server's first answer well before they take it for down, or they undo the
+/// failover.
 const HASTE: &[&str] = &[
     "DEBUG",
     "PING-PERIOD",
@@ -137,7 +137,7 @@ impl Sentinels {
         until("one primary", async || self.agreed().await).await
     }
 
-    /// Kills the primary and tells which it was; the sentinels see it after a second and a half.
+    /// Kills the primary and returns its index; the sentinels notice after a second and a half.
     pub async fn kill_primary(&self) -> &Server {
         let primary = self.primary().await;
         primary.kill();
@@ -163,7 +163,7 @@ impl Sentinels {
         Some(())
     }
 
-    /// Waits until the primary has a replica: after a restart of the one that was killed.
+    /// Waits until the primary has a replica, after a restart of the server that was killed.
     pub async fn wait_until_replicated(&self) {
         until("a replica", async || {
             let primary = self.agreed().await?;
@@ -192,14 +192,14 @@ impl Sentinels {
         .await;
     }
 
-    /// Waits until the replica is in step, and lets nothing more come to it: it can be put in the
-    /// primary's place, and does not know what was written since.
+    /// Waits until the replica is in sync, and then cuts it off: it can still be promoted, and does
+    /// not know what is written from now on.
     pub async fn part_the_replica(&self) {
         self.wait_until_in_step().await;
         let primary = self.primary().await;
         for server in &self.servers {
             if server.port() != primary.port() {
-                // Nobody has this name, so that it is not let in again.
+                // Nobody has this user name, so the replica is not let in again.
                 let _: String = server
                     .command("CONFIG", &["SET", "masteruser", "nobody"])
                     .await;
@@ -220,12 +220,12 @@ impl Sentinels {
         .await;
     }
 
-    /// All keys of the primary that begin so, in order.
+    /// All keys of the primary with this prefix, in order.
     pub async fn keys(&self, prefix: &str) -> Vec<Bytes> {
         self.primary().await.keys(prefix).await
     }
 
-    /// Those of them that would stay for ever.
+    /// The keys among them that never expire.
     pub async fn keys_without_ttl(&self, prefix: &str) -> Vec<Bytes> {
         self.primary().await.keys_without_ttl(prefix).await
     }
@@ -243,7 +243,7 @@ impl Sentinels {
             .servers
             .iter()
             .find(|server| server.port().to_string() == *port)?;
-        // One that is down cannot be asked: it was the last that they agreed upon.
+        // A server that is down cannot be asked: it is the one that they last agreed on.
         if server.is_up() && server.role().await? != "master" {
             return None;
         }

@@ -19,11 +19,10 @@ use crate::{
     process::{Environment, Kind, Process},
 };
 
-/// The user that the fixtures look into a server as, whatever others may do there; also its
-/// password.
+/// The user by which the fixtures inspect a server, whatever rights others have; also its password.
 const FIXTURE: &str = "fixture";
 
-/// A server without persistence, which ends when it is dropped.
+/// A server without persistence. Dropping it ends it.
 #[derive(Debug)]
 pub struct Server {
     process: Process,
@@ -53,7 +52,7 @@ impl Server {
         Self::launch_in(kind, tls, Environment::new(), args).await
     }
 
-    /// The same, with these variables.
+    /// The same, with these environment variables.
     pub(crate) async fn launch_in(
         kind: Kind,
         tls: Option<TlsConfig>,
@@ -81,7 +80,7 @@ impl Server {
         }
     }
 
-    /// Stays the same when the server starts again.
+    /// The port. It stays the same when the server is restarted.
     pub fn port(&self) -> u16 {
         self.process.port()
     }
@@ -133,7 +132,7 @@ impl Server {
         self.process.is_up()
     }
 
-    /// Lets the server do nothing: connections stay open, and no answer comes.
+    /// Suspends the server: connections stay open, and no answer comes.
     pub fn stop_process(&self) {
         self.process.pause();
     }
@@ -179,7 +178,7 @@ impl Server {
         inspect::stat(&self.info("commandstats").await, name, "usec")
     }
 
-    /// All keys that begin so, in order.
+    /// All keys with this prefix, in order.
     pub async fn keys(&self, prefix: &str) -> Vec<Bytes> {
         let client = self.own_client().await;
         let keys = inspect::keys(&client, prefix).await;
@@ -187,7 +186,7 @@ impl Server {
         self.answer("SCAN", keys)
     }
 
-    /// Those of them that would stay for ever.
+    /// The keys among them that never expire.
     pub async fn keys_without_ttl(&self, prefix: &str) -> Vec<Bytes> {
         let client = self.own_client().await;
         let keys = inspect::keys_without_ttl(&client, prefix).await;
@@ -226,7 +225,7 @@ impl Server {
         answer
     }
 
-    /// The port of the primary, of a replica in step with it.
+    /// The port of the primary, for a replica in sync with it.
     pub(crate) async fn attached_to(&self) -> Option<u16> {
         let info: String = self.try_command("INFO", &["replication"]).await.ok()?;
         let is = |name| inspect::field(&info, name);

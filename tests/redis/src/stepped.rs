@@ -1,8 +1,8 @@
 //! A server whose wall clock is stepped while it runs, as an operator or a time daemon would.
 //!
-//! What it reads the time by is replaced in its own process by a small library, `stepped.c`, which
-//! the linker that Rust needs anyway (`cc`, or the program that `CC` names) builds. libfaketime
-//! would do the same, but does not get along with the allocator that servers come with.
+//! A small library, `stepped.c`, replaces its time functions in its own process. The linker that
+//! Rust needs anyway (`cc`, or the program that `CC` names) builds it. libfaketime would do the
+//! same, but does not work with the servers' allocator.
 
 use std::{
     env,
@@ -99,8 +99,7 @@ fn build_in(folder: &Path) -> std::path::PathBuf {
     let compiler = env::var_os("CC").filter(|name| !name.is_empty());
     let compiler = compiler.unwrap_or_else(|| "cc".into());
     let mut command = Command::new(&compiler);
-    // The types of the time functions are the library's own: it includes no header that declares
-    // them.
+    // The library declares the time functions itself: it includes no header that does.
     command.args(["-shared", "-fPIC", "-O1", "-fno-builtin", "-o"]);
     let output = command.arg(&library).arg(&source).output();
     let output = output.unwrap_or_else(|error| {

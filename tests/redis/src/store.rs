@@ -1,5 +1,4 @@
-//! A store over a real server, for tests that are not async: it has the face of the store in
-//! memory.
+//! A store over a real server, for tests that are not async: it is used like the store in memory.
 
 use std::{
     cell::Cell,
@@ -27,7 +26,7 @@ use crate::{
     server::Server,
 };
 
-/// So many histories are under way at once.
+/// How many histories run at once.
 const WORKERS: u32 = 12;
 
 /// A server with one client, and limiters over it, each with a key of its own.
@@ -71,23 +70,23 @@ impl Redis {
         &self.client
     }
 
-    /// What a future brings.
+    /// Waits for a future.
     pub fn wait<T>(&self, future: impl Future<Output = T>) -> T {
         self.runtime.block_on(future)
     }
 
-    /// A store that is patient, and reads the time from this clock.
+    /// A store with a long deadline, which reads the time from this clock.
     pub fn store(&self, clock: impl Clock) -> RedisStore {
         let builder = RedisStore::builder(self.client.clone()).clock(clock);
         builder.deadline(Duration::from_secs(20)).build()
     }
 
-    /// The same, one that another test of this server may have used before, with other keys.
+    /// The same, but perhaps used before by another test of this server, with other keys.
     pub fn pooled_store(&self, clock: ManualClock) -> PooledStore {
         self.stores.take(clock, |clock| self.store(clock))
     }
 
-    /// A patient store with the server's clock, and keys that begin so.
+    /// A store with a long deadline, the server's clock and this prefix.
     pub fn store_with_prefix(&self, prefix: &str) -> RedisStore {
         let builder = RedisStore::builder(self.client.clone()).prefix(prefix);
         builder.deadline(Duration::from_secs(20)).build()
@@ -143,7 +142,7 @@ impl Redis {
 
 struct Blocking {
     limiter: Box<dyn SharedLimiter>,
-    /// Goes back when nobody uses it any more.
+    /// Returns to the pool when it is dropped.
     _store: Option<PooledStore>,
     runtime: Handle,
     is_known: Cell<bool>,

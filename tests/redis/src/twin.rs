@@ -1,4 +1,4 @@
-//! The pure rule beside the server: what it says must be what the server says.
+//! The pure rule beside the server: both must say the same.
 
 use proptest::{prop_assert_eq, test_runner::TestCaseResult};
 use tollgate::{Decision, clock::ManualClock};
@@ -16,7 +16,7 @@ pub struct Twin {
 }
 
 impl Twin {
-    /// One that was never charged.
+    /// A key that was never charged.
     pub fn of(bucket: &dyn Bucket) -> Self {
         let mut bucket = bucket.fork();
         bucket.forget(0);
@@ -64,7 +64,7 @@ impl Twin {
         self.bucket = self.bucket.with_the_numbers_of(other);
     }
 
-    /// Both take a step, and say the same; brings the announced wait, if it was a decision.
+    /// Both take a step, and say the same. Returns the announced wait, if it was a decision.
     ///
     /// # Errors
     ///
@@ -103,7 +103,7 @@ impl Twin {
     }
 }
 
-/// Every decision of this limiter, with this clock, is the pure rule's in every field.
+/// Every decision of this limiter, with this clock, is that of the pure rule in every field.
 ///
 /// # Errors
 ///

@@ -1,10 +1,10 @@
-//! Waits that end.
+//! Waits with a timeout.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
-/// How long anything may take on a machine that has much else to do.
+/// How long anything may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Asks every 20 ms until there is an answer.

@@ -1,5 +1,5 @@
-//! Processes of a test's own: its executable once more, which runs one test and does what it is
-//! told, line by line.
+//! Worker processes of a test: its own executable, which runs one test and obeys orders, line by
+//! line.
 
 use std::{
     fmt::Display,
@@ -10,12 +10,12 @@ use std::{
 use crate::process::{signal, wait_until_stopped};
 
 const ROLE: &str = "TOLLGATE_TEST_ROLE";
-/// Stands before each answer: the test harness prints on the same lines.
+/// Precedes each line of an answer: the test harness prints on the same lines.
 const MARK: char = '@';
 /// The last line of an answer.
 const DONE: &str = "done";
 
-/// Such a process. It is killed when this is dropped.
+/// A worker process. It is killed when this is dropped.
 #[derive(Debug)]
 pub struct Worker {
     process: Child,
@@ -52,7 +52,7 @@ impl Worker {
         std::env::var(ROLE).ok()
     }
 
-    /// In a worker, the orders as they come; they end when nobody can give any more.
+    /// In a worker, the orders as they come; they end when the test closes the pipe.
     pub fn orders() -> impl Iterator<Item = String> {
         std::io::stdin().lines().map_while(Result::ok)
     }
@@ -67,7 +67,7 @@ impl Worker {
         Self::say(DONE);
     }
 
-    /// Gives an order, and waits for nothing. One that was killed hears nothing.
+    /// Gives an order, and waits for nothing. A worker that was killed does not get it.
     pub fn tell(&mut self, order: &str) {
         let _ = writeln!(self.orders, "{order}");
     }
@@ -85,7 +85,7 @@ impl Worker {
         (said, false)
     }
 
-    /// Gives an order, and brings the answer.
+    /// Gives an order, and returns the answer.
     ///
     /// # Panics
     ///
@@ -102,8 +102,8 @@ impl Worker {
         let _ = self.process.kill();
     }
 
-    /// Suspends it: it does nothing until it goes on, and is told nothing of the time that has gone
-    /// by.
+    /// Suspends it: it does nothing until it is continued, and does not notice the time that has
+    /// passed.
     pub fn suspend(&self) {
         signal(&self.process, "STOP");
         wait_until_stopped(self.process.id());

@@ -1,4 +1,4 @@
-//! What is charged when scripts, connections or requests are lost: nothing twice, and no script
+//! When scripts, connections or requests are lost, nothing is charged twice, and no script is
 //! loaded twice.
 
 mod traffic;
@@ -55,8 +55,8 @@ async fn what_was_sent_before_a_connection_was_lost_is_not_sent_again() {
     traffic.is_decided().await;
     let since = Instant::now();
     let was_cut_off = |seen: Seen| seen.answer == Answer::Unavailable;
-    // Most requests are answered before the next comes: so until one was under way when its
-    // connection went.
+    // Most requests are answered before the next one comes. So this goes on until a request was
+    // under way when its connection was lost.
     for number in 0.. {
         if number >= 10 && traffic.since(since).any(was_cut_off) {
             break;
@@ -90,7 +90,7 @@ async fn swallower(server: u16, is_open: watch::Receiver<bool>) -> u16 {
                 let mut bytes = [0; 4096];
                 while let Ok(length @ 1..) = from_server.read(&mut bytes).await {
                     if !*is_open.borrow() {
-                        // Both halves go: the connection is cut.
+                        // Both halves are dropped: the connection is cut.
                         return;
                     }
                     to_client.write_all(&bytes[..length]).await.unwrap();
@@ -108,7 +108,7 @@ async fn what_was_charged_without_an_answer_is_charged_once() {
     let port = swallower(server.port(), is_open).await;
     let direct = store(server.client().await);
     let limiter = RateLimiter::new(plenty(), store(connect_to(port).await));
-    // Of another key: the script is there.
+    // For another key: the script is loaded already.
     limiter.check(&99_u32).await.unwrap();
     for number in 1..=5 {
         open.send_replace(true);

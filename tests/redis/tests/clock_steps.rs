@@ -15,13 +15,13 @@ use tollgate_redis_tests::SteppedServer;
 const SECOND: i64 = 1_000_000;
 const HOUR: i64 = 3_600 * SECOND;
 
-/// Windows of all lengths below begin at multiples of it, and no state matters for so long.
+/// Windows of all lengths in this file begin at its multiples, and no state matters for so long.
 const CYCLE: i64 = HOUR / 2;
 
-/// Nothing below an instant so far into a cycle is near a window's edge.
+/// An instant so far into a cycle that no window's edge is near.
 const BETWEEN_EDGES: i64 = 270 * SECOND;
 
-/// What goes by while a test looks is nothing beside them.
+/// Periods so long that the time a test takes is nothing beside them.
 const SLOW: Numbers = Numbers {
     units: 6,
     period: 600_000_000,
@@ -92,8 +92,8 @@ async fn a_step_back_opens_nothing_and_locks_nobody_for_more_than_two_spans() {
                 "{name}: {reset} after {step} µs"
             );
         }
-        // What is announced after a step holds: refused until shortly before, which a slow machine
-        // may take, and admitted at the end.
+        // What is announced after a step is true: refused until shortly before the end (as a slow
+        // machine may be late), and admitted at the end.
         let refused = check(limiter).await;
         let wait = micros(refused.retry_after().expect("a wait"));
         let (slack, now) = (15 * SECOND, stepped.now().await);
@@ -159,8 +159,8 @@ async fn steps_back_to_a_windows_edge_open_no_more_than_one_edge_does() {
     .await;
 }
 
-/// On the limiter's own clock, that never steps back, next to no time has passed, and one edge at
-/// most.
+/// On the limiter's own clock, which never steps back, almost no time has passed, and at most one
+/// edge.
 fn most_at_one_edge(model: &dyn Model) -> i64 {
     let bound = model.bound(1);
     let in_no_time = match bound.counts {

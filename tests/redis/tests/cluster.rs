@@ -71,7 +71,7 @@ async fn a_slot_that_moves_under_load_is_followed_and_counts_once() {
     let limiter = RateLimiter::new(plenty(), store.clone());
     let traffic = Traffic::through(&store, plenty(), OnStoreError::Refuse);
     traffic.is_decided().await;
-    // One that is in use already, and goes as a whole.
+    // A slot that is in use already, and moves as a whole.
     let key = cluster.keys(PREFIX).await[0].clone();
     let slot = slot_of(&key);
     let from = cluster.owner_of(slot).await;
@@ -133,7 +133,7 @@ async fn a_primary_that_dies_is_not_waited_for_and_its_replica_decides() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn scripts_that_are_gone_are_loaded_once_to_each_node() {
     let cluster = Cluster::start().await;
-    // Nobody is to be late on a machine that has much else to do.
+    // No decision is to be late on a busy machine.
     let store = RedisStore::builder(client(&cluster))
         .deadline(Duration::from_millis(900))
         .build();
@@ -147,7 +147,7 @@ async fn scripts_that_are_gone_are_loaded_once_to_each_node() {
     let traffic = Traffic::through(&store, plenty(), OnStoreError::Refuse);
     for number in 1..=4 {
         traffic.is_decided().await;
-        // Each node has been asked: those of some keys alone might have brought all the decisions.
+        // Every node was asked: otherwise the nodes of some keys might have made all the decisions.
         for (node, before) in &before {
             until("a load", async || {
                 let loads = node.command_calls("script|load").await;

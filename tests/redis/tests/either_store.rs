@@ -67,14 +67,14 @@ async fn each_of_several_keys_and_what_is_held_lie_in_the_configured_store() {
 
 #[tokio::test]
 async fn a_server_that_is_gone_or_hangs_is_an_error_and_not_counted_in_memory() {
-    for befalls in [Server::kill, Server::stop_process] {
+    for fault in [Server::kill, Server::stop_process] {
         let server = Server::start().await;
         let limit = TokenBucket::new(Quota::per_day(1));
         let store = RedisStore::builder(server.client().await);
         let store = store.deadline(Duration::from_millis(500)).build();
         let limiter = RateLimiter::new(limit, ByConfiguration::<_, String>::Right(store));
         assert!(limiter.check("bob").await.unwrap().is_admitted());
-        befalls(&server);
+        fault(&server);
         let error = limiter.check("bob").await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Unavailable);
     }

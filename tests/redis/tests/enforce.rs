@@ -1,5 +1,5 @@
-//! A limit over Redis that is not enforced decides and counts as one that is, and every request
-//! passes, whatever becomes of the server.
+//! A limit over Redis that is not enforced decides and counts like one that is, and every request
+//! passes, whatever happens to the server.
 
 #[path = "../../support/algorithms.rs"]
 mod algorithms;
@@ -74,8 +74,8 @@ async fn every_algorithm_decides_as_if_it_were_enforced() {
     every_algorithm!(each, quota, burst, precision, interval);
 }
 
-/// What befalls a server that has decided before.
-async fn a_request_passes(befalls: impl Fn(&Server)) {
+/// A fault of a server that has decided before.
+async fn a_request_passes(fault: impl Fn(&Server)) {
     let server = Server::start().await;
     let builder = RedisStore::builder(server.client().await);
     let none = FixedWindow::new(Quota::per_day(0));
@@ -88,7 +88,7 @@ async fn a_request_passes(befalls: impl Fn(&Server)) {
         service.oneshot(request).await.unwrap().status().as_u16()
     };
     assert_eq!([answer(true).await, answer(false).await], [429, 200]);
-    befalls(&server);
+    fault(&server);
     for _ in 0..5 {
         assert_eq!([answer(true).await, answer(false).await], [503, 200]);
     }

@@ -14,7 +14,7 @@ use tollgate_redis_tests::{Redis, the_decisions_are_the_rules};
 /// With some twelve steps each, more than ten thousand steps of every algorithm.
 const HISTORIES: u32 = 1_200;
 
-/// The slow model has a test of its own: here it is only asked whether it means this store, too.
+/// The slow model has a test of its own: here it is only compared with this store.
 const FEWER_HISTORIES: u32 = 72;
 
 #[test]

@@ -96,7 +96,7 @@ async fn a_key_that_holds_something_else_refuses_its_own_requests_only() {
     }
     for key in server.keys(PREFIX).await {
         let key = std::str::from_utf8(&key).unwrap();
-        // Those of 7 stay as they are.
+        // The messages of version 7 are used as they are.
         if key.ends_with(":1;}") {
             let _: i64 = server.command("DEL", &[key]).await;
             let _: i64 = server.command("SADD", &[key, "strange"]).await;
@@ -139,7 +139,7 @@ async fn a_server_says_what_is_the_matter() {
         assert_says(&error_of(&store).await, kind, words);
     }
 
-    // Redis 7.0 and the later ones have their own words for a script that lacks a right.
+    // From version 7.0 on Redis has other words for a script that lacks a right.
     let server = Server::start().await;
     let store_without_set = store(server.client().await);
     let rule = user("-set");

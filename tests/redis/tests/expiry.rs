@@ -1,4 +1,4 @@
-//! By the server's clock: every key leaves when it says no more than a fresh one, and none stays
+//! By the server's clock every key expires when it says no more than a fresh one, and none stays
 //! for ever.
 
 use std::{thread, time::Duration};
@@ -14,7 +14,7 @@ use tollgate_redis_tests::Redis;
 
 const SECOND: u64 = 1_000_000;
 
-/// So few units in so little time that each is waited for.
+/// So few units in so short a period that the test can wait for each.
 const SOON: Numbers = Numbers {
     units: 12,
     period: 600_000,
@@ -25,7 +25,7 @@ const SOON: Numbers = Numbers {
     other_period: 400_000,
 };
 
-/// Numbers that nothing comes back of while a test lasts.
+/// Numbers of which nothing comes back while a test lasts.
 const LATER: Numbers = Numbers {
     units: 5,
     period: 36_000 * SECOND,
@@ -74,15 +74,14 @@ fn a_charged_key_stays_until_it_is_fresh_and_little_longer() {
             latest = latest.max(after + reset * 65 / 64 + 1_002_000);
             for key in keys {
                 let expires = redis.expires_at(&key) * 1_000;
-                // It may have gone before it was looked at.
+                // The key may have expired before it was looked at.
                 if expires > 0 {
                     let name = subject.name;
                     assert!(
                         expires >= before + reset,
                         "{name}: {expires} {before} {reset}"
                     );
-                    // A window's end stays where it was at its first charge, and so does the
-                    // expiry.
+                    // A window ends where it did at its first charge, and so does the expiry.
                     assert!(expires <= latest, "{name}: {expires} {latest}");
                 }
             }

@@ -21,10 +21,10 @@ use tower::{Layer, Service, ServiceExt, service_fn, util::BoxCloneSyncService};
 
 const DEADLINE: Duration = Duration::from_millis(100);
 
-/// All requests have this one.
+/// The key of all requests.
 const KEY: u32 = 7;
 
-/// So much in more than a year.
+/// So many units in more than a year.
 fn limit(name: &str, units: u64) -> FixedWindow {
     FixedWindow::new(Quota::new(units, Duration::from_secs(400 * 86_400))).named(name)
 }
@@ -71,15 +71,15 @@ async fn is_decided_by(service: &Limited, name: &str) {
     .await;
 }
 
-/// While this befalls the server, the smaller limit decides about each request, whose ten units
-/// were used before: it grants none of them anew.
-async fn the_smaller_limit_takes_over(befalls: impl Fn(&Server), ends: impl AsyncFn(&Server)) {
+/// During this fault of the server the smaller limit decides about each request. Its ten units were
+/// used before, and it grants none of them anew.
+async fn the_smaller_limit_takes_over(fault: impl Fn(&Server), ends: impl AsyncFn(&Server)) {
     let server = Server::start().await;
     let service = service(store(server.client().await), 1_000_000, 30);
     for _ in 0..10 {
         assert_eq!(ask(&service).await, (200, "full".to_owned()));
     }
-    befalls(&server);
+    fault(&server);
     for number in 0..40 {
         let status = if number < 20 { 200 } else { 429 };
         assert_eq!(
@@ -117,7 +117,7 @@ async fn with_a_wrong_password_nobody_is_let_through_by_the_smaller_limit() {
 
 const PROCESSES: usize = 8;
 
-/// Eight processes at a time are enough for a small machine.
+/// A small machine runs eight processes at a time.
 static CROWD: Mutex<()> = Mutex::const_new(());
 
 /// Starts the processes, over the server at this URL, with a full limit and a small one each, and
@@ -169,8 +169,8 @@ impl Answers {
     }
 }
 
-/// The answers of this process until now: to what it had asked before it was told of a failure of
-/// the server, and since.
+/// The answers of this process so far: to requests from before it was told of the server's failure,
+/// and since.
 fn answers(worker: &mut Worker) -> [Answers; 2] {
     let said = worker.ask("tell");
     let answers = said.iter().map(|line| {
@@ -189,7 +189,7 @@ fn answers(worker: &mut Worker) -> [Answers; 2] {
     answers.try_into().unwrap()
 }
 
-/// Waits until each process has had such answers, and brings those of all.
+/// Waits until each process has had such answers, and returns those of all.
 async fn answers_of_each(
     workers: &mut [Worker],
     what: &str,
@@ -242,9 +242,9 @@ async fn eight_processes_stay_within_the_full_limit_and_the_small_one_of_each() 
     assert!((1..=PROCESSES as u64 * SMALL).contains(&small), "{small}");
 }
 
-/// The primary dies while all processes ask as fast as they can, and its replica takes its place,
-/// which knows of the first hundred units only: together they admit the full limit, once more what
-/// the replica did not know, and the small limit of each.
+/// The primary dies while all processes ask as fast as they can, and its replica takes over, which
+/// knows of the first hundred units only: together they admit the full limit, once more what the
+/// replica did not know, and the small limit of each.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn eight_processes_stay_within_the_bound_while_the_server_fails_over() {
     const FULL: u64 = 2_000;
@@ -263,7 +263,7 @@ async fn eight_processes_stay_within_the_bound_while_the_server_fails_over() {
     let asks_the_first = |[before, _]: [Answers; 2]| before.full >= 30;
     answers_of_each(&mut workers, "answers of the primary", asks_the_first).await;
     let first = sentinels.kill_primary().await.port();
-    // What is asked from now on the first primary does not answer.
+    // The first primary does not answer what is asked from now on.
     for worker in &mut workers {
         worker.tell("failed");
     }
@@ -291,8 +291,8 @@ async fn eight_processes_stay_within_the_bound_while_the_server_fails_over() {
     assert!(admitted <= bound);
 }
 
-/// Twice nothing goes through any more, and no connection is closed. Meanwhile a process is killed,
-/// and another one starts: it has a small limit of its own. Nothing is forgotten.
+/// Twice the proxy forwards nothing, and closes no connection. Meanwhile a process is killed, and
+/// another one starts with a small limit of its own. Nothing is forgotten.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn eight_processes_stay_within_the_bound_in_a_black_hole_and_one_that_starts_there_counts() {
     const FULL: u64 = 3_000;
@@ -332,7 +332,7 @@ async fn eight_processes_stay_within_the_bound_in_a_black_hole_and_one_that_star
     }
     let (full, small) = (sum(&all, |it| it.full), sum(&all, |it| it.small));
     println!("{full} by the full limit, {small} by the small ones");
-    // What was charged as the line went dead may have been answered by a small limit.
+    // What was charged just before the proxy stopped may have been answered by a small limit.
     assert!((FULL / 2..=FULL).contains(&full), "{full}");
     // Each of the eight was charged with what the server admitted before.
     let first_charged: u64 = 5 * PROCESSES as u64;

@@ -1,5 +1,5 @@
-//! What befalls one Redis server under load: every request is answered in time, by the rule or by
-//! the caller's choice.
+//! Faults of one Redis server under load: every request is answered in time, by the rule or by the
+//! caller's choice.
 
 mod traffic;
 
@@ -59,19 +59,19 @@ async fn a_server_that_stops_is_not_waited_for_and_decides_again_when_it_goes_on
     assert_eq!(server.keys_without_ttl(PREFIX).await, [""; 0]);
 }
 
-/// What befalls a server while requests come, how long it is so, and how it ends.
+/// A fault of a server while requests come, how long it lasts, and how it ends.
 ///
 /// Every request is either decided or answered `undecided`, and none is answered anything else.
 async fn passes(
     server: &Server,
     (on_error, undecided): (OnStoreError, Answer),
-    befalls: impl AsyncFn(&Server),
+    fault: impl AsyncFn(&Server),
     ends: impl AsyncFn(&Server),
 ) {
     let store = store(server.client().await);
     let traffic = Traffic::through(&store, plenty(), on_error);
     traffic.is_decided().await;
-    befalls(server).await;
+    fault(server).await;
     traffic.is_answered(undecided).await;
     ends(server).await;
     let end = Instant::now();
@@ -91,7 +91,7 @@ async fn passes(
 
 const REFUSE: (OnStoreError, Answer) = (OnStoreError::Refuse, Answer::Unavailable);
 const ADMIT: (OnStoreError, Answer) = (OnStoreError::Admit, Answer::Undecided);
-/// Whatever the choice: a store that is set up wrongly is no reason to let anyone through.
+/// Whatever the choice, a store that is set up wrongly lets nobody through.
 const REFUSE_ANYWAY: (OnStoreError, Answer) = (OnStoreError::Admit, Answer::Misconfigured);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -136,7 +136,7 @@ async fn a_server_that_became_a_replica_is_left_for_the_primary_once_a_second() 
             let before = connections(server).await;
             sleep(Duration::from_secs(2)).await;
             let made = connections(server).await - before;
-            // One is that which asks.
+            // One of them is the connection that asks.
             assert!((2..=5).contains(&made), "{made} connections");
         },
         async |server| {
@@ -237,7 +237,7 @@ async fn a_password_that_changed_refuses_everyone_until_it_is_known() {
     let traffic = Traffic::through(&store, plenty(), OnStoreError::Admit);
     traffic.is_decided().await;
     set(&server, ">new").await;
-    // Who is in stays in.
+    // A client that is connected stays connected.
     traffic.is_decided().await;
     let _: i64 = server.command("CLIENT", &["KILL", "USER", "app"]).await;
     traffic.is_answered(Answer::Misconfigured).await;

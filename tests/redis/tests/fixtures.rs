@@ -365,7 +365,7 @@ fn assert_gone(port: u16, id: u32) {
 }
 
 fn is_there(port: u16, id: u32) -> bool {
-    // A process that ended may be listed until its parent, whichever that is now, has asked about
+    // A process that ended may be listed until its parent, whichever that is now, has waited for
     // it.
     let stat = fs::read_to_string(format!("/proc/{id}/stat"));
     let runs = stat.is_ok_and(|stat| !stat.contains(") Z "));

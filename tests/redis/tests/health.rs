@@ -1,5 +1,5 @@
-//! What an operator is told of a store and can ask it: one event for each change, then at most one
-//! a second, and counts.
+//! What an operator is told about a store, and can ask it: one event for each change, then at most
+//! one a second, and counts.
 
 #[path = "events/mod.rs"]
 mod events;
@@ -27,14 +27,14 @@ use tracing::Level;
 
 use events::{beginning, listen, told_by, told_of};
 
-/// How long a decision may take here: nothing but what befalls the server is late.
+/// How long a decision may take here: only a fault of the server makes one late.
 const DEADLINE: Duration = Duration::from_secs(1);
 
 const BECAME_UNAVAILABLE: &str = "the store became unavailable";
 const STILL_UNAVAILABLE: &str = "the store is still unavailable";
 const BECAME_MISCONFIGURED: &str = "the store is set up wrongly";
 const STILL_MISCONFIGURED: &str = "the store is still set up wrongly";
-const WELL: &str = "the store has recovered";
+const RECOVERED: &str = "the store has recovered";
 const LOST: &str = "lost a connection to Redis";
 const AGAIN: &str = "connected to Redis again";
 const STRANGER: &str = "the key has a value that no store wrote";
@@ -64,7 +64,7 @@ struct Crowd {
     failed: u64,
 }
 
-/// So many callers ask again and again, until it is over.
+/// So many callers ask again and again for this long.
 fn crowd(store: &RedisStore, lasting: Duration) -> JoinSet<Crowd> {
     let mut callers = JoinSet::new();
     let end = Instant::now() + lasting;
@@ -94,11 +94,11 @@ async fn end_of(mut callers: JoinSet<Crowd>) -> Crowd {
     all
 }
 
-/// A crowd meets this: the store becomes unavailable once and well once, and all that failed is
-/// counted.
+/// A crowd meets a fault: the store becomes unavailable once and recovers once, and all that failed
+/// is counted.
 async fn is_told_once(
     prefix: &'static str,
-    befalls: impl AsyncFn(&Server),
+    fault: impl AsyncFn(&Server),
     ends: impl AsyncFn(&Server),
 ) {
     let server = Server::start().await;
@@ -109,14 +109,14 @@ async fn is_told_once(
     let callers = crowd(&store, Duration::from_secs(9));
     sleep(Duration::from_millis(500)).await;
     assert_eq!(told_by(prefix).len(), 0);
-    befalls(&server).await;
+    fault(&server).await;
     sleep(Duration::from_secs(4)).await;
     assert!(store.usage().unavailable > 0);
     ends(&server).await;
     let crowd = end_of(callers).await;
     until("an end", async || {
         limiter.check(&7_u32).await.ok()?;
-        (!beginning(&told_by(prefix), WELL).is_empty()).then_some(())
+        (!beginning(&told_by(prefix), RECOVERED).is_empty()).then_some(())
     })
     .await;
     let seconds = begin.elapsed().as_secs() as usize;
@@ -124,13 +124,16 @@ async fn is_told_once(
     let told = told_by(prefix);
     let became = beginning(&told, BECAME_UNAVAILABLE);
     let still = beginning(&told, STILL_UNAVAILABLE);
-    let well = beginning(&told, WELL);
-    assert_eq!((became.len(), well.len()), (1, 1), "{told:?}");
+    let recovered = beginning(&told, RECOVERED);
+    assert_eq!((became.len(), recovered.len()), (1, 1), "{told:?}");
     assert!((1..=seconds).contains(&still.len()), "{told:?}");
-    assert_eq!((became[0].level, well[0].level), (Level::WARN, Level::INFO));
+    assert_eq!(
+        (became[0].level, recovered[0].level),
+        (Level::WARN, Level::INFO)
+    );
     assert!(became[0].fields.contains(" error="), "{told:?}");
     assert!(crowd.decided > 0 && crowd.failed > 0, "{crowd:?}");
-    assert_eq!(well[0].number("failed"), crowd.failed);
+    assert_eq!(recovered[0].number("failed"), crowd.failed);
     let counted: u64 = still.iter().map(|told| told.number("failed")).sum();
     assert!(counted < crowd.failed, "{counted} of {crowd:?}");
 
@@ -189,7 +192,7 @@ async fn a_wrong_password_is_told_once_and_then_once_a_second() {
         (0, 0, 0)
     );
     assert_eq!(usage.last_answer, None);
-    // Nothing else, in whatever number callers come.
+    // No other events, however many callers come.
     assert_eq!(told.len(), 1 + still.len(), "{told:?}");
 }
 
@@ -229,7 +232,7 @@ async fn a_strangers_value_is_named_by_its_key_once_and_not_too_many_are() {
     assert_eq!(told.len(), 8, "{told:?}");
     assert_eq!(beginning(&told, STRANGER).len(), 8, "{told:?}");
     assert_eq!(store.usage().invalid, 600);
-    // It is that of one caller, and no illness of the store.
+    // It is a problem of one caller, and no outage of the store.
     limiter.check("another").await.unwrap();
     assert_eq!((store.usage().admitted, store.usage().unavailable), (21, 0));
 }
@@ -273,7 +276,7 @@ async fn decisions_are_counted_by_how_they_end_and_looks_are_not() {
     assert_eq!((usage.admitted, usage.refused, usage.in_flight), (3, 2, 0));
     assert_eq!((usage.unavailable, usage.misconfigured), (0, 0));
 
-    // Those whose callers go away are in flight till then, and in none of the counts.
+    // Decisions whose callers go away are in flight until then, and in none of the counts.
     server.stop_process();
     let before = store.usage().last_answer;
     let asked = timeout(Duration::from_millis(50), async {

@@ -1,4 +1,4 @@
-//! Units that are held over Redis, and settled: as the pure rule says it, in every field.
+//! Units that are held over Redis and settled: every field is as the pure rule says.
 
 use std::{
     future::{Future, poll_fn},
@@ -98,8 +98,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
-/// Plays the steps on both: the rule with one state, and the store. Each step is one of these
-/// plans' of one policy.
+/// Plays the steps on both: the rule with one state, and the store. Each step is of one of these
+/// plans of a policy.
 fn is_the_pure_rules<A: Scripted>(
     redis: &Redis,
     plans: [A; 2],
@@ -146,8 +146,8 @@ fn is_the_pure_rules<A: Scripted>(
                     receipts.push((step.plan, ours, theirs.snapshot, cost));
                 }
             }
-            // Where a generation has ended, to look at a log writes it down: a clock that steps
-            // back afterwards, and the next plan, find it so.
+            // If a generation has ended, a look at a log writes that down, for a clock that steps
+            // back afterwards, and for the next plan.
             Ask::Peek if name.contains("log") && looks_write => {}
             Ask::Peek if name.contains("buckets") && looks_write => {}
             Ask::Peek => {
@@ -313,7 +313,7 @@ fn a_hold_and_a_settlement_are_one_command_each() {
     for spent in [1, 0, 2] {
         let held = hold();
         redis.wait(async { held.settle(spent).await }).unwrap();
-        // It is settled: this does nothing.
+        // It is settled already: this does nothing.
         redis.wait(async { held.settle(3).await }).unwrap();
     }
     let calls = redis.calls();
@@ -517,15 +517,15 @@ fn each_of_several_keys_is_held_and_settled() {
     assert_eq!(of(&EachOf((None, Some("bob"), None))), 6);
 }
 
-/// Each number of a state in another's place, or any other: what is read makes sense, and nothing
-/// panics.
+/// Each number of a state is replaced by another one of it, or by any other: what is read makes
+/// sense, and nothing panics.
 #[test]
 fn a_state_that_somebody_has_changed_is_an_error_or_decided_within_bounds() {
     fn is_robust<A: Scripted>(redis: &Redis, rule: A, prefix: &str) -> [u32; 2] {
         let clock = ManualClock::at(Timestamp::from_micros(START));
         let store = RedisStore::builder(redis.client().clone()).prefix(prefix);
         let store = store.clock(clock.clone());
-        // It is not about time: a busy machine may take its own.
+        // This is not about time: a busy machine may be slow.
         let store = store.deadline(Duration::from_secs(20)).build();
         let (key, mut random, mut ended) = ("bob".to_owned(), 7_u64, [0, 0]);
         let hold = |cost| redis.wait(Store::<A, String>::decide(&store, &rule, &key, cost).wait());

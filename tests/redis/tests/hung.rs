@@ -1,5 +1,5 @@
-//! What hangs without ending: a connection, a server, a node, a member of a pool. It is given up
-//! within two seconds, and holds up nothing else.
+//! A connection, a server, a node or a member of a pool that hangs is given up within two seconds,
+//! and delays nothing else.
 
 mod traffic;
 
@@ -77,7 +77,7 @@ async fn a_connection_that_stops_forwarding_is_made_anew_whatever_the_clients_se
         traffic.is_answered(Answer::Unavailable).await;
         let answered = proxy.answered_over(0);
         traffic.is_decided().await;
-        // Nothing came over the one that is held: another one was made.
+        // Nothing came over the connection that is held: another one was made.
         assert_eq!(proxy.answered_over(0), answered);
         assert!(proxy.accepted() > 1);
         let outage = outage(&traffic.end().await, held);
@@ -156,8 +156,8 @@ async fn a_hung_member_of_a_pool_is_left_out_of_the_turns() {
     let failed: Vec<_> = (seen.iter())
         .filter(|seen| seen.at > held && seen.answer != Answer::Admitted)
         .collect();
-    // Those that were sent over it before the first one had missed its deadline: one for each task
-    // at most, and a probe.
+    // What was sent over it before the first decision had missed its deadline: one for each task at
+    // most, and a probe.
     assert!((1..=40).contains(&failed.len()), "{} failed", failed.len());
 }
 
@@ -197,7 +197,7 @@ async fn a_hung_node_of_a_cluster_takes_nothing_from_the_others_and_is_left_for_
     let (ill, well) = keys_on_and_off(&cluster, &store).await;
     cluster.nodes()[ill.node].stop_process();
     everyone.is_answered(Answer::Unavailable).await;
-    // Four times as many callers as one node may leave unanswered are at the node that hangs.
+    // At the node that hangs there are four times as many callers as decisions may be unanswered.
     let crowd: Vec<_> = (0..160)
         .map(|_| {
             let limiter = RateLimiter::new(plenty(), store.clone());
@@ -245,7 +245,7 @@ async fn a_dead_node_without_a_replica_stops_its_own_slots_alone() {
         let error = limiter.check(&ill.key).await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
     }
-    // A process that starts now decides for them, too.
+    // A process that starts now decides about them too.
     let fresh = RateLimiter::new(plenty(), self::store(with_defaults(cluster.config())));
     for key in &well {
         until("a decision", async || fresh.check(key).await.ok()).await;
@@ -253,8 +253,8 @@ async fn a_dead_node_without_a_replica_stops_its_own_slots_alone() {
     }
 }
 
-/// A connection that is given up sends nothing more, late or not: only one that is kept can tell.
-/// So this is tried again where the machine was too slow to let go of it in time.
+/// A connection that is given up sends nothing anyway: only one that is kept can show it. So this
+/// is tried again if the machine was too slow to release the held connection in time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_late_before_it_is_sent_is_not_sent() {
     const CALLERS: u64 = 5_000;
@@ -375,7 +375,7 @@ async fn keys_on_and_off(cluster: &Cluster, store: &RedisStore) -> (Ill, Vec<u32
     (Ill { node, slot, key }, well)
 }
 
-/// A store takes what any of these makes.
+/// A store accepts what any of these makes.
 #[test]
 fn a_client_and_a_pool_are_connections() {
     fn takes(_: impl Into<RedisConnection>) {}

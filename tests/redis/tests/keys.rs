@@ -1,4 +1,4 @@
-//! Whatever a caller's key is, its bucket is its own, and lies under the prefix.
+//! Whatever a caller's key is, its bucket is its own, and has the prefix.
 
 use std::time::Duration;
 
@@ -114,7 +114,7 @@ fn one_key_under_two_policies_algorithms_or_prefixes_is_several_buckets() {
     admits_once!(FixedWindow::new(quota), store);
     admits_once!(FixedWindow::new(quota).named("a"), store);
     admits_once!(FixedWindow::new(quota).named("b"), store);
-    // One name is one bucket only for one kind of state.
+    // A name is one bucket only for one kind of state.
     admits_once!(SlidingLog::new(quota).named("a"), store);
     admits_once!(TokenBucket::new(quota).named("a"), store);
     admits_once!(

@@ -1,5 +1,5 @@
-//! An outage that is known costs no request the deadline: what misses it again and again is probed,
-//! and gets no decisions until a probe is answered in time.
+//! A known outage costs no request the deadline: a server that misses deadlines again and again is
+//! probed, and gets no decisions until a probe is answered in time.
 
 #[path = "events/mod.rs"]
 mod events;
@@ -80,7 +80,7 @@ async fn slow_and_failed(
 }
 
 const CALLERS: usize = 8;
-/// Each caller once, and as many again on a busy machine.
+/// One for each caller, and as many again on a busy machine.
 const FEW: usize = 2 * CALLERS;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -104,7 +104,7 @@ async fn a_server_that_hangs_costs_each_caller_one_deadline_and_no_more() {
         "{:?}",
         back.elapsed()
     );
-    // It is told once that it stopped and once that it goes on.
+    // One event says that decisions stopped, and one that they go on.
     until("the end", async || {
         (!beginning(&told_of(&server), GOES_ON).is_empty()).then_some(())
     })
@@ -147,8 +147,8 @@ async fn a_server_that_always_answers_too_late_is_probed_now_and_then() {
     let three_seconds = Duration::from_secs(3);
     let (slow, failed) = slow_and_failed(&limiter, (CALLERS, 7), three_seconds).await;
     let _: String = server.command("ECHO", &["over"]).await;
-    // Nine need more, each of which waits for the answer to the one before and for its pause, even
-    // if all jitter is in their favour: 8 times 300 ms, and the halves of 20 ms, 40 ms and so on.
+    // Nine probes need more time, even with the shortest jitter, as each waits for the answer to
+    // the one before and for its pause: 8 times 300 ms, and the halves of 20 ms, 40 ms and so on.
     let is_probe = |told: &Told| told.words.iter().any(|word| *word == "0".repeat(40));
     let probes = monitor
         .up_to("over")
@@ -166,7 +166,7 @@ async fn a_server_that_always_answers_too_late_is_probed_now_and_then() {
     assert_eq!(store.usage().reconnects, 0);
 }
 
-/// What Redis says at once is an answer: it is asked again, though nothing is decided.
+/// An error that Redis says at once is an answer: Redis is asked again, though nothing is decided.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn errors_of_redis_stop_nothing() {
     let server = Server::start().await;
@@ -232,9 +232,9 @@ async fn a_script_whose_first_call_is_not_sent_is_not_known_to_run() {
     server.continue_process();
 }
 
-/// A decision of the limit in the store's place, while the store knows that Redis is down, beside
-/// one over a store in memory: alternating in one run, the fastest of many rounds. What both take
-/// when they are optimized has the bench `outage`, which holds their instructions, too.
+/// A decision of the fallback limit, while the store knows that Redis is down, beside one over a
+/// store in memory: alternating in one run, the fastest of many rounds. The bench `outage` measures
+/// both when they are optimized, and holds their instructions.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_decision_in_a_known_outage_takes_no_more_than_two_in_memory() {
     const ROUNDS: usize = 60;

@@ -1,6 +1,6 @@
-//! Settlements that come late. Where their holds are gone, as the process was suspended, or the
-//! server was replaced by one that does not know them, they free nothing that others hold. Where
-//! the server does nothing for a while, no answer waits for them.
+//! Settlements that come late. If their holds are gone, because the process was suspended or the
+//! server was replaced by one that does not know them, they free nothing that others hold. If the
+//! server hangs for a while, no response waits for them.
 
 use std::{
     convert::Infallible,
@@ -87,14 +87,14 @@ async fn a_process_suspended_for_longer_than_its_holds_last_frees_nothing_of_oth
         assert_eq!(remaining(&limiter, key).await, 6);
     }
     suspended.suspend();
-    // It is told so while it cannot hear; it settles as soon as it can.
+    // It gets this order while it is suspended, and settles as soon as it goes on.
     suspended.tell("settle 0");
     suspended.tell("settle 6");
     sleep(HELD_AT_MOST * 2 + Duration::from_millis(200)).await;
     let begun = Instant::now();
     let mut others = Vec::new();
     for key in ["less", "more"] {
-        // What it holds has counted as spent since.
+        // By then what it holds has counted as spent.
         others.push(held(&limiter, key, 5).await);
         assert_eq!(remaining(&limiter, key).await, 1);
     }
@@ -151,8 +151,8 @@ async fn a_hold_that_is_lost_in_a_failover_frees_nothing_and_charges_what_was_sp
     }
 }
 
-/// Where the new server knows others who held at the same time, it cannot tell that a hold is not
-/// among theirs. So much is freed as was lost, and no more.
+/// If the new server knows other holds of the same time, it cannot tell a lost hold from those. As
+/// much is freed as was lost, and no more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_hold_beside_one_that_is_not_lost_frees_no_more_than_was_lost() {
     let (sentinels, limiter, kept) = parted().await;
@@ -227,7 +227,7 @@ impl Service<Request<()>> for StopsTheServer {
     }
 }
 
-/// How long the request takes, with the end of its body.
+/// How long the request takes, to the end of its body.
 async fn answered_in<S, B>(service: S) -> Duration
 where
     S: Service<Request<()>, Response = Response<B>, Error: Debug>,

@@ -16,8 +16,8 @@ use tollgate_properties::{
 };
 use tollgate_redis_tests::{Redis, Twin, the_decisions_are_the_rules};
 
-/// How the time goes, and what is asked: an admission at almost every step, at instants of their
-/// own.
+/// How the time moves, and what is asked: an admission at almost every step, each at an instant of
+/// its own.
 #[derive(Debug, Clone, Copy)]
 enum Mood {
     Crowded,
@@ -187,8 +187,8 @@ fn a_refusal_that_mends_a_log_tells_of_what_is_left_of_it() {
         );
     }
     step(&old, &*olds, 1_900);
-    // The first forty are over; of the others more are owed than the new quota has, and the wait is
-    // for a later one.
+    // The first forty are over. The others are more than the new quota, so the wait is for a later
+    // one.
     let wait = step(&new, &*news, 100).expect("a wait");
     assert_eq!(wait, 1_160 + 1_000 - 1_900);
     step(&new, &*news, 101);
@@ -218,8 +218,8 @@ fn a_clock_that_swings_from_end_to_end_is_the_pure_rules() {
 #[test]
 fn entries_that_grow_with_the_units_are_the_pure_rules() {
     let redis = Redis::start();
-    // Totals of 3 bytes and of more, of 4 and of more, and units of which 4 bytes would not tell
-    // enough.
+    // Totals that fit 3 bytes and that do not, that fit 4 and that do not, and units for which 4
+    // bytes are not enough.
     for (units, cost) in [
         (40_000_000, 1_500_000),
         (1 << 31, 150_000_000),
@@ -239,8 +239,8 @@ fn entries_that_grow_with_the_units_are_the_pure_rules() {
     }
 }
 
-/// All that a clock can show, back and forth: the entries are later than their slots by more than a
-/// number can tell.
+/// All that a clock can show, back and forth: the entries are shifted by more than a number can
+/// hold.
 #[test]
 fn steps_back_that_add_up_to_more_than_a_clock_can_show_are_the_pure_rule() {
     let redis = Redis::start();

@@ -1,4 +1,4 @@
-//! Every file of Lua is one that Redis can load, as it stands, and says at its head what it is.
+//! Redis can load every file of Lua as it is, and the header of each says what it is.
 
 use std::{
     fs,
@@ -44,7 +44,7 @@ fn redis_loads_every_file_of_lua_as_it_stands() {
         let name = file.display();
         let loaded = load(&redis, &text);
         loaded.unwrap_or_else(|error| panic!("{name}: {error}"));
-        // A rule is parts: no line is in none.
+        // A rule consists of parts: every line is in one.
         let head: Vec<_> = text
             .lines()
             .take_while(|line| line.starts_with("-- ") || *line == "--")

@@ -35,7 +35,7 @@ use tollgate::{
 use tollgate_redis_tests::{Server, far_away};
 use tower::{Layer, ServiceExt, service_fn, util::BoxCloneSyncService};
 
-/// So many callers come at once, and each again and again.
+/// So many callers come at once, each again and again.
 const CALLERS: u32 = 300;
 
 fn client(port: u16, user: &str, password: &str) -> Client {
@@ -56,7 +56,7 @@ async fn user(server: &Server, rights: &[&str]) {
     let _: String = server.command("ACL", &words).await;
 }
 
-/// What a crowd was answered that asks for so long, by callers who would rather admit.
+/// The answers to a crowd, through a layer that admits without a decision if it may.
 #[derive(Debug, Default)]
 struct Answered {
     decided: AtomicU64,
@@ -135,7 +135,7 @@ async fn without(right: &str) {
             .deadline(Duration::from_millis(deadline))
             .build();
         let loads = server.command_calls("script|load").await;
-        // Over more than one time for which a load that was refused is remembered.
+        // For longer than a refused load is remembered.
         assert_nobody_passed(Answered::of(&store, Duration::from_millis(2_500)).await);
         let loads = server.command_calls("script|load").await - loads;
         assert!(loads <= 10, "{loads} loads");
@@ -189,7 +189,7 @@ async fn what_was_taken_in_the_midst_of_it_lets_nobody_through_once_it_is_known_
     let _: String = server.command("SCRIPT", &["FLUSH"]).await;
     limiter.check(&7_u32).await.unwrap_err();
     assert_nobody_passed(Answered::of(&store, Duration::from_millis(1_500)).await);
-    // What is late now is late for a reason that is known.
+    // The reason for a late answer is known now.
     server.stop_process();
     let error = limiter.check(&7_u32).await.unwrap_err();
     server.continue_process();
@@ -201,7 +201,7 @@ async fn what_was_taken_in_the_midst_of_it_lets_nobody_through_once_it_is_known_
         assert!(given.elapsed() < Duration::from_secs(5));
         sleep(Duration::from_millis(10)).await;
     }
-    // Nothing is held against it any more: what is late is late.
+    // Its misconfiguration is forgotten: a late answer is just late.
     server.stop_process();
     let error = limiter.check(&7_u32).await.unwrap_err();
     server.continue_process();
@@ -223,7 +223,7 @@ async fn forgetful(server: &Server) -> u16 {
                 let back = async move {
                     let mut bytes = vec![0; 64 << 10];
                     while let Ok(length @ 1..) = from_server.read(&mut bytes).await {
-                        // Before any answer, so before that to a load.
+                        // Before any answer, so before the answer to a load.
                         flush.write_all(b"SCRIPT FLUSH\r\n").await.unwrap();
                         let mut flushed = [0; 5];
                         flush.read_exact(&mut flushed).await.unwrap();

@@ -1,5 +1,5 @@
-//! What the observer of a layer or a limiter sees while its Redis server lives, and once that is
-//! dead or hangs.
+//! What the observer of a layer or a limiter sees while its Redis server runs, and once the server
+//! is dead or hangs.
 
 mod traffic;
 
@@ -23,7 +23,7 @@ use tower::{Layer, ServiceExt, service_fn};
 
 use traffic::{DEADLINE, store};
 
-/// Writes down what became of each request or call, whose it was, why, and what the store took.
+/// Writes down how each request or call ended, whose it was, why, and how long the store took.
 #[derive(Clone, Default)]
 struct Seen(Arc<Mutex<Vec<Line>>>);
 
@@ -52,7 +52,7 @@ async fn each_request_is_seen_once_while_the_server_lives_and_when_it_hangs() {
     each_request_is_seen_once(Server::stop_process).await;
 }
 
-async fn each_request_is_seen_once(befalls: impl Fn(&Server)) {
+async fn each_request_is_seen_once(fault: impl Fn(&Server)) {
     let server = Server::start().await;
     let seen = Seen::default();
     let daily = FixedWindow::new(Quota::per_day(1));
@@ -68,7 +68,7 @@ async fn each_request_is_seen_once(befalls: impl Fn(&Server)) {
         let response = strict.clone().oneshot(Request::new(7)).await.unwrap();
         answers.push(response.status().as_u16());
     }
-    befalls(&server);
+    fault(&server);
     for service in [
         strict.clone().oneshot(Request::new(8)).await,
         lenient.oneshot(Request::new(8)).await,
@@ -102,14 +102,14 @@ async fn each_call_is_seen_once_while_the_server_lives_and_when_it_hangs() {
     each_call_is_seen_once(Server::stop_process).await;
 }
 
-async fn each_call_is_seen_once(befalls: impl Fn(&Server)) {
+async fn each_call_is_seen_once(fault: impl Fn(&Server)) {
     let server = Server::start().await;
     let seen = Seen::default();
     let one_at_a_time = Gcra::new(Quota::per_second(2)).burst(1);
     let limiter = RateLimiter::new(one_at_a_time, store(server.client().await));
     let limiter = limiter.observe(seen.clone());
     assert!(limiter.check(&7).await.unwrap().is_admitted());
-    // Refused while it waits, which is not told.
+    // It is refused while it waits, and that is not observed.
     limiter.until_ready(&7, 1).await.unwrap();
     assert!(limiter.hold(&8, 1).await.unwrap().is_ok());
     assert!(limiter.hold(&8, 1).await.unwrap().is_err());
@@ -117,7 +117,7 @@ async fn each_call_is_seen_once(befalls: impl Fn(&Server)) {
     limiter.peek(&9).await.unwrap();
     limiter.refund(&9, 5).await.unwrap();
     limiter.reset(&9).await.unwrap();
-    befalls(&server);
+    fault(&server);
     limiter.check(&7).await.unwrap_err();
     limiter.debit(&7, 1).await.unwrap_err();
     limiter.until_ready(&7, 1).await.unwrap_err();

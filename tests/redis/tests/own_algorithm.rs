@@ -1,5 +1,5 @@
-//! A user's own algorithm has everything in Redis that those of the crate have: private state, a
-//! tail, a key of its own, what it requires, and what it replies where nothing was charged.
+//! A user's own algorithm can do everything in Redis that those of the crate can: private state, a
+//! tail, a further key, modules, and a reply of its own if nothing was charged.
 
 use std::{
     sync::{Arc, Mutex},
@@ -20,7 +20,7 @@ use tollgate_redis_tests::Redis;
 #[derive(Debug, Clone)]
 struct Ledger {
     policy: Policy,
-    /// What Redis replied where nothing was charged.
+    /// What Redis replied if nothing was charged.
     replies: Arc<Mutex<Vec<[u64; 4]>>>,
 }
 
@@ -192,7 +192,7 @@ fn an_algorithm_of_ones_own_keeps_private_numbers_a_tail_and_a_key_and_replies_w
         let error = redis.wait(limiter.check("bob")).unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::InvalidInput, "{error:?}");
 
-        // Where the private number is 0, the tail has another length.
+        // If the private number is 0, the tail has another length.
         redis.ask::<()>("SET", &[state, &value[..value.len() - 8], b"PX", b"60000"]);
         let error = redis.wait(limiter.check("bob")).unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::InvalidInput, "{error:?}");

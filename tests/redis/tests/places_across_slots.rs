@@ -38,7 +38,7 @@ async fn one_of_each(cluster: &Cluster, limiter: &Limiter) -> Vec<(u32, usize, H
     all
 }
 
-/// Each key is looked at again and again for so long: its only place is taken all the time.
+/// For so long each key is peeked at again and again: its only place is taken all the time.
 async fn are_in_flight(watcher: &Limiter, keys: &[u32], time: Duration) {
     let since = Instant::now();
     while since.elapsed() < time {
@@ -59,7 +59,7 @@ async fn is_free(watcher: &Limiter, key: &u32) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_hangs_or_dies_costs_no_place_on_the_others() {
-    // Nobody takes the place of a node while it hangs.
+    // No replica replaces a node while it hangs.
     let cluster = Cluster::start_with(&[
         "--cluster-require-full-coverage",
         "no",
@@ -67,7 +67,7 @@ async fn a_node_that_hangs_or_dies_costs_no_place_on_the_others() {
         "30000",
     ])
     .await;
-    // So long a renewal waits for the node that hangs: far longer than places are kept.
+    // A renewal waits so long for the node that hangs: far longer than places are kept.
     let patient = builder(&cluster).await.deadline(Duration::from_secs(6));
     let limiter = limiter(patient.build());
     let watcher = self::limiter(
@@ -110,7 +110,7 @@ async fn a_node_that_hangs_or_dies_costs_no_place_on_the_others() {
     .await;
     are_in_flight(&watcher, &still, TIME * 2).await;
 
-    // One that is dead for good.
+    // A node that is dead for good.
     let dead = primaries[1];
     cluster.nodes()[dead].kill();
     let survives = |(key, node, _): &(u32, usize, Hold)| (*node != dead).then_some(*key);

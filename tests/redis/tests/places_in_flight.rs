@@ -25,7 +25,7 @@ const HISTORIES: u32 = 1_500;
 
 /// For how long the processes of these tests keep their places.
 const TIME: Duration = Duration::from_millis(800);
-/// How late a busy machine may see something.
+/// How late a busy machine may notice something.
 const LATE: Duration = Duration::from_secs(2);
 
 type Limiter = RateLimiter<InFlight, RedisStore>;
@@ -174,7 +174,7 @@ where
             }
         }
     }
-    // So that nothing is renewed any more.
+    // With this nothing is renewed any more.
     for (plan, _, theirs, _) in running {
         redis
             .wait(async {
@@ -273,7 +273,7 @@ fn of_a_hundred_and_fifty_keys_a_hundred_are_renewed_by_one_command_and_none_whe
     thread::sleep(TIME * 2);
     assert_eq!(scripts_run(&redis), 0, "the task has ended");
 
-    // And begins again.
+    // Then it begins again.
     let held = hold(&redis, &limiter, "key 7").unwrap();
     thread::sleep(TIME * 3);
     assert_eq!(free(&redis, &limiter, "key 7"), 0);
@@ -334,7 +334,7 @@ fn what_redis_has_forgotten_is_counted_again_with_the_next_renewal_as_far_as_the
     thread::sleep(TIME);
     assert_eq!(free(&redis, &limiter, "bob"), 0, "nobody's place is taken");
     redis.wait(async { theirs.settle(0).await }).unwrap();
-    // The third one had no room, and has it now.
+    // The third request had no room before, and has it now.
     until_free(&redis, &limiter, "bob", 0);
     let [first, second, third] = mine;
     redis.wait(async { first.settle(0).await }).unwrap();
@@ -350,7 +350,7 @@ fn a_place_that_is_taken_again_when_its_request_has_just_ended_is_given_back() {
     let mine = hold(&redis, &limiter, "bob").unwrap();
     redis.ask::<()>("FLUSHALL", &[]);
     let theirs = hold(&redis, &self::limiter(&redis, 1), "bob").unwrap();
-    // Mine has no place from now on, and asks for one with each renewal.
+    // From now on this request has no place, and asks for one with each renewal.
     thread::sleep(TIME);
     redis.wait(async { theirs.settle(0).await }).unwrap();
     redis.server().stop_process();
@@ -411,7 +411,7 @@ fn a_server_that_hangs_costs_no_place_for_less_than_the_time_and_gives_them_back
         redis.server().stop_process();
         thread::sleep(hangs);
         redis.server().continue_process();
-        // They are kept, or taken again with the next renewal.
+        // The places are kept, or taken again with the next renewal.
         until_free(&redis, &limiter, "ann", 1);
         thread::sleep(TIME * 3);
         assert_eq!(free(&redis, &limiter, "ann"), 1, "after {hangs:?}");
@@ -436,7 +436,8 @@ fn what_a_stranger_has_put_under_one_key_costs_no_other_key_its_place() {
             .find(|key| !before.contains(key));
         (hold, of_key.unwrap())
     });
-    // All three are renewed in one command: a list is of another type, a text no state.
+    // All three are renewed in one command. One value is a list, and another one a text that is no
+    // state.
     redis.ask::<i64>("DEL", &[&holds[0].1]);
     redis.ask::<i64>("RPUSH", &[&holds[0].1, b"not a state"]);
     redis.ask::<()>("SET", &[&holds[1].1, b"not a state"]);
@@ -563,7 +564,7 @@ fn a_process_that_was_stopped_for_too_long_takes_back_no_more_than_there_is_room
     thread::sleep(TIME * 2);
     assert_eq!(free(&redis, &limiter, "bob"), 0);
     redis.wait(async { first.settle(0).await }).unwrap();
-    // Two of it are in flight, and one was not counted.
+    // Two requests of it are in flight, and one was not counted.
     until_free(&redis, &limiter, "bob", 0);
     redis.wait(async { second.settle(0).await }).unwrap();
     thread::sleep(TIME);

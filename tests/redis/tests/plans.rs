@@ -53,7 +53,7 @@ fn a_change_of_plan_keeps_what_was_used<A: Scripted>(redis: &Redis, of: impl Fn(
         let response = redis.wait(service.clone().oneshot(request(plan)));
         response.unwrap().status().as_u16()
     });
-    // Downwards all of it counts, too.
+    // After a change to a smaller plan all of it counts too.
     let expected = [200, 200, 429, 200, 429, 200, 200, 429, 429];
     assert_eq!(answered, expected, "{}", std::any::type_name::<A>());
 }

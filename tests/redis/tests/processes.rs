@@ -27,7 +27,7 @@ const NUMBERS: Numbers = Numbers {
 const PROCESSES: usize = 4;
 const TASKS: usize = 16;
 const CHECKS_OF_EACH: usize = 4;
-/// Makes a process of these tests one of many, which share the servers at this address.
+/// The role of a process: one of many, which share the servers at this address.
 const URL: &str = "TOLLGATE_TEST_URL";
 
 #[test]

@@ -1,4 +1,4 @@
-//! A request that is dropped while it waits for its turn: its place over Redis.
+//! A request over Redis that is dropped while it waits for its turn.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tollgate::{
 use tollgate_redis_tests::{Server, until};
 
 #[tokio::test]
-async fn only_the_last_in_line_gives_its_place_back() {
+async fn only_the_last_in_line_gives_its_turn_back() {
     let server = Server::start().await;
     let clock = ManualClock::at(Timestamp::from_micros(1_700_000_000_000_000));
     let store = RedisStore::builder(server.client().await)
@@ -20,51 +20,51 @@ async fn only_the_last_in_line_gives_its_place_back() {
         .build();
     let queue = LeakyBucket::new(Quota::per_second(10)).queue();
     let bob = "bob".to_owned();
-    let mut places = Vec::new();
+    let mut admissions = Vec::new();
     for _ in 0..3 {
-        let place = store.decide(&queue, "bob", 1).wait().await.unwrap();
-        assert!(place.admitted);
-        places.push(place.snapshot);
+        let verdict = store.decide(&queue, "bob", 1).wait().await.unwrap();
+        assert!(verdict.admitted);
+        admissions.push(verdict.snapshot);
     }
     let limiter = RateLimiter::new(queue.clone(), store.clone());
     let left = async || limiter.peek("bob").await.unwrap().remaining();
     assert_eq!(left().await, 7);
     let calls = server.command_calls("evalsha").await;
-    store.withdraw(&queue, &bob, &places[0], 1);
-    // Its script has to be loaded first: it is asked for twice.
-    until("a place in the middle", async || {
+    store.withdraw(&queue, &bob, &admissions[0], 1);
+    // Its script has to be loaded first, so it is called twice.
+    until("a turn in the middle", async || {
         (server.command_calls("evalsha").await >= calls + 2).then_some(())
     })
     .await;
     assert_eq!(left().await, 7);
-    store.withdraw(&queue, &bob, &places[2], 1);
-    until("the last place", async || (left().await > 7).then_some(())).await;
+    store.withdraw(&queue, &bob, &admissions[2], 1);
+    until("the last turn", async || (left().await > 7).then_some(())).await;
     assert_eq!(left().await, 8);
     let next = store.decide(&queue, "bob", 1).wait().await.unwrap();
-    assert_eq!(next.snapshot, places[2]);
+    assert_eq!(next.snapshot, admissions[2]);
 }
 
-/// Three requests of 3 units wait in a queue: what is left of the member beside it once the second
-/// one was dropped, and once the last one was.
+/// Three requests of 3 units wait in a queue. Returns what the member beside the queue has left
+/// after the second one was dropped, and after the last one was.
 async fn left_beside_the_queue<A, S>(store: S, rule: A, both: &str) -> [u64; 2]
 where
     A: Algorithm,
     S: Store<A, String>,
 {
     let bob = "bob".to_owned();
-    let mut places = Vec::new();
+    let mut admissions = Vec::new();
     for _ in 0..3 {
-        let place = store.decide(&rule, &bob, 3).wait().await.unwrap();
-        assert!(place.admitted, "{both}");
-        places.push(place.snapshot);
+        let verdict = store.decide(&rule, &bob, 3).wait().await.unwrap();
+        assert!(verdict.admitted, "{both}");
+        admissions.push(verdict.snapshot);
     }
     let limiter = RateLimiter::new(rule.clone(), store.clone());
     let left = async || limiter.peek(&bob).await.unwrap().policies()[0].remaining();
     assert_eq!(left().await, 91, "{both}");
     let mut after = [0; 2];
-    for (place, after) in [1, 2].into_iter().zip(&mut after) {
+    for (turn, after) in [1, 2].into_iter().zip(&mut after) {
         let before = left().await;
-        store.withdraw(&rule, &bob, &places[place], 3);
+        store.withdraw(&rule, &bob, &admissions[turn], 3);
         let freed = async || Some(left().await).filter(|now| *now != before);
         *after = until("units that are freed", freed).await;
     }

@@ -1,5 +1,5 @@
-//! A user who may do only what the store needs, behind TLS and in a cluster; and each right is
-//! needed.
+//! A user who may do only what the store needs, behind TLS and in a cluster. Each of these rights
+//! is needed.
 
 mod traffic;
 
@@ -39,14 +39,14 @@ const RIGHTS: &[&str] = &[
     "+del",
 ];
 
-/// What the client asks of itself and of the server's version when it connects. It does without the
-/// answers, but each is a line in the server's `ACL LOG`.
+/// What the client asks about itself and the server's version when it connects. It works without
+/// the answers, but each refusal is a line in the server's `ACL LOG`.
 const OF_A_CONNECT: &[&str] = &["+client|id", "+info"];
 
-/// What the client needs where the database is another one than the first.
+/// What the client needs for another database than the first.
 const OF_A_DATABASE: &[&str] = &["+select"];
 
-/// What it needs where the time is not the server's.
+/// What it needs if the time is not the server's.
 const OF_A_CLOCK: &[&str] = &["+pexpire"];
 
 /// What the client needs to see that a server behind Sentinel is the primary.
@@ -83,7 +83,7 @@ fn store(client: Client) -> RedisStore {
         .build()
 }
 
-/// Everything that a store can be asked, for rules that keep numbers and for one that keeps a log.
+/// Every operation of a store, for rules that keep numbers and for one that keeps a log.
 async fn everything(store: &RedisStore, keys: std::ops::Range<u32>) -> Result<(), StoreError> {
     let gcra = RateLimiter::new(Gcra::new(Quota::per_minute(4)), store.clone());
     let log = SlidingLog::new(Quota::new(3, Duration::from_millis(30)));
@@ -136,7 +136,7 @@ async fn behind_tls_a_user_with_these_rights_is_enough() {
     tollgate_redis_tests::until("decisions", async || everything(&store, 0..1).await.ok()).await;
 }
 
-/// What was refused to anybody on this server, as it wrote it down.
+/// What this server has refused to anybody, as it logged it.
 async fn refused(server: &Server) -> Vec<fred::types::Value> {
     server.command("ACL", &["LOG"]).await
 }
@@ -281,7 +281,7 @@ async fn in_a_cluster_a_user_with_these_rights_is_enough_and_each_is_needed() {
     let with_all = store(connect(config()).await);
     everything(&with_all, 0..9).await.unwrap();
 
-    // A key of its own: what was charged before is kept a while longer.
+    // A new key: what was charged before is kept a while longer.
     RateLimiter::new(limit(), with_all.clone())
         .check(&77_u32)
         .await

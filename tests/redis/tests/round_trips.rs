@@ -1,4 +1,4 @@
-//! What goes over the wire: one command for each decision, and nothing else.
+//! Each decision sends one command, and nothing else.
 
 use std::time::Duration;
 

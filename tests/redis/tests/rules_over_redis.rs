@@ -223,7 +223,7 @@ async fn while_redis_hangs_a_limiter_in_the_process_counts_by_limit_and_key() {
     a_limiter_in_the_process_counts(Server::stop_process).await;
 }
 
-async fn a_limiter_in_the_process_counts(befalls: impl Fn(&Server)) {
+async fn a_limiter_in_the_process_counts(fault: impl Fn(&Server)) {
     let server = Server::start().await;
     let client = server.client().await;
     let store = RedisStore::builder(client)
@@ -244,7 +244,7 @@ async fn a_limiter_in_the_process_counts(befalls: impl Fn(&Server)) {
         let policy = answer.headers()["ratelimit-policy"].to_str().unwrap();
         assert!(!policy.starts_with("\"alone\""), "{policy}");
     }
-    befalls(&server);
+    fault(&server);
     for path in ["/0", "/1"] {
         for status in [200, 429, 429] {
             let answer = ask(&service, path, "free").await;

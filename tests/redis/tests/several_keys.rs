@@ -32,7 +32,7 @@ fn buckets() -> SlidingBuckets {
     SlidingBuckets::new(quota, Duration::from_micros(5))
 }
 
-/// The same history over a store and by hand gives the same decisions, in every field.
+/// The same history over a store and stepped by hand gives the same decisions, in every field.
 fn is_the_rule<A, B, C>(
     redis: &Redis,
     cases: u32,
@@ -49,7 +49,7 @@ fn is_the_rule<A, B, C>(
         let (mut micros, clock) = (START, ManualClock::at(at(START)));
         let pooled = stores.take(clock.clone(), &store);
         let limiter = RateLimiter::new(limits.clone(), pooled.store());
-        // Another history may have charged them.
+        // Another history may have charged the keys.
         for step in &history {
             redis.wait(limiter.reset(&step.keys)).unwrap();
         }
@@ -59,7 +59,8 @@ fn is_the_rule<A, B, C>(
             let (now, keys) = (at(micros), &step.keys);
             clock.set(now);
             let (told, should) = match step.ask {
-                // By the store: a limiter charges at once what is held and nobody can settle.
+                // The store is asked, and not a limiter, which charges at once what is held and
+                // nobody can settle.
                 Ask::Check(cost) => (
                     redis
                         .wait(pooled.store().decide(&limits, keys, cost).wait())
@@ -133,7 +134,7 @@ fn every_place_holds_every_rule(
                 .held_at_most(at_most(30)),
         )),
     );
-    // Tuples in a place, and the same policy twice.
+    // Tuples for a key, and the same policy twice.
     let both = (tokens(), log());
     is_the_rule(
         redis,
@@ -214,7 +215,7 @@ fn a_decision_about_several_keys_is_one_command() {
     assert_eq!(of("evalsha"), 24, "{calls:?}");
     // One state for each key that is there.
     assert_eq!(of("get"), 8 * (3 + 2 + 1), "{calls:?}");
-    // Nobody at all: nothing is asked.
+    // No key at all: Redis is not asked.
     redis.ask::<()>("CONFIG", &[b"RESETSTAT"]);
     let nobody = redis
         .wait(limiter.check(&EachOf((None::<i32>, None::<i32>, None::<i32>))))
@@ -231,9 +232,9 @@ fn a_decision_about_several_keys_is_one_command() {
     assert_eq!(redis.wait(redis.server().keys_without_ttl("t")), [""; 0]);
 }
 
-/// Each caller counts against itself and against all: tasks in any number are admitted what all
-/// have room for, and never more. Tells what they were admitted, and what was admitted one after
-/// the other when they were gone.
+/// Each request counts against its caller and against all. However many tasks ask, they are
+/// admitted what both have room for, and never more. Returns how much they were admitted, and how
+/// much was admitted afterwards, one by one.
 async fn no_more_than_the_limit_is_admitted(store: RedisStore) -> Admitted {
     let all = 60;
     let limits = EachOf((

@@ -1,5 +1,5 @@
-//! A limit in shadow over Redis has the state of that limit alone, asked about exactly the requests
-//! that the enforced ones admit; and it keeps its count when it is enforced.
+//! A limit in shadow over Redis has the state of that limit, enforced alone, over exactly the
+//! requests that the enforced limits admit. It keeps its count when it is enforced.
 
 #[path = "../../support/algorithms.rs"]
 mod algorithms;
@@ -120,7 +120,7 @@ async fn across_slots_it_stands_as_it_does_alone_in_memory() {
     for_every_algorithm!(case);
 }
 
-/// What is decided about a cost, and how the shadow stands.
+/// What is decided about a cost, and the status of the shadow.
 async fn decided<A, S>(
     store: &S,
     limits: &(TokenBucket, Shadow<A>),

@@ -1,4 +1,5 @@
-//! What no script wrote is never read as a state: the request fails, and is not let through.
+//! A value that no script wrote is never read as a state: the request fails, and is not let
+//! through.
 
 use bytes::Bytes;
 use tollgate::{StoreError, StoreErrorKind, clock::ManualClock};
@@ -28,7 +29,7 @@ fn is_refused<T: std::fmt::Debug>(answer: Result<T, StoreError>, what: &str) {
     );
 }
 
-/// Every question about it fails.
+/// Every call about it fails.
 fn nothing_is_read(redis: &Redis, limiter: &dyn SharedLimiter, what: &str) {
     is_refused(redis.wait(limiter.check(1)), what);
     is_refused(redis.wait(limiter.check(0)), what);
@@ -56,7 +57,7 @@ fn with_each(test: impl Fn(&Redis, [&dyn SharedLimiter; 2], &[Bytes], &str)) {
     });
 }
 
-/// The same; if both were admitted in turn, they share the state.
+/// The same. If both were admitted in turn, they share the state.
 fn with_each_of(
     in_turn: bool,
     test: impl Fn(&Redis, &ManualClock, [&dyn SharedLimiter; 2], &[Bytes], &str),
@@ -150,7 +151,7 @@ fn a_number_that_no_script_wrote_fails_wherever_it_stands() {
     with_each(|redis, [limiter, other], keys, name| {
         let state: Bytes = redis.ask("GET", &[&keys[0]]);
         let honest = redis.wait(limiter.peek()).unwrap();
-        // A byte, and when it was written, are only for the answer.
+        // The first byte and the instant of the write are only for the reply.
         for at in (9..state.len()).step_by(8) {
             for number in [
                 f64::NAN,
@@ -169,7 +170,7 @@ fn a_number_that_no_script_wrote_fails_wherever_it_stands() {
                 let what = format!("{name}: {number} at {at}");
                 nothing_is_read(redis, other, &what);
                 match redis.wait(limiter.peek()) {
-                    // It is only for those who have other numbers.
+                    // It matters only to other plans.
                     Ok(decision) => assert_eq!(decision, honest, "{what}"),
                     Err(_) => nothing_is_read(redis, limiter, &what),
                 }
@@ -183,7 +184,7 @@ fn a_number_that_no_script_wrote_fails_wherever_it_stands() {
 /// far ahead of now.
 const MAX_WAIT_MICROS: u64 = 100_000;
 
-/// A bucket may owe so many parts of a unit, and pays at least one in a microsecond.
+/// A bucket may owe so many parts of a unit, and pays off at least one each microsecond.
 const MAX_DEBT_PARTS: u64 = (1 << 53) - 1;
 
 /// The longest wait of an honest state of these two plans.
@@ -196,7 +197,8 @@ fn max_wait(name: &str) -> std::time::Duration {
     std::time::Duration::from_micros(micros)
 }
 
-/// Changes the entries of a log: a byte, an entry in another's place, one more or one less.
+/// Changes the entries of a log: a byte is changed, an entry replaced by another one, added or
+/// removed.
 fn mutate(entries: &mut Vec<Vec<u8>>, next: &mut dyn FnMut(usize) -> usize) {
     if entries.is_empty() {
         return;
@@ -214,8 +216,8 @@ fn mutate(entries: &mut Vec<Vec<u8>>, next: &mut dyn FnMut(usize) -> usize) {
     }
 }
 
-/// Numbers that scripts do write, but not together: each answer is an error of that key, or one
-/// that makes sense.
+/// Numbers that scripts do write, but not together: each answer is an error about that key, or
+/// makes sense.
 #[test]
 fn a_state_whose_numbers_dont_fit_together_is_an_error_or_decided_within_bounds() {
     let mut random = 7_u64;
@@ -393,7 +395,7 @@ fn a_log_whose_state_alone_was_evicted_is_fresh_and_what_is_left_of_its_list_is_
         let peeked = redis.wait(limiter.peek()).unwrap();
         assert_eq!(peeked.remaining(), 50, "{peeked:?}");
     }
-    // The same history once more, from here: as by a key that was never seen.
+    // The same history once more from here, as of a key that was never seen.
     let fresh = every_algorithm(&NUMBERS).swap_remove(2);
     let mut twin = Twin::of(&*fresh.bucket);
     let clock = ManualClock::at(instant(START));

@@ -1,5 +1,5 @@
-//! Across the slots of a cluster what can be given back is charged first, and a charge is taken
-//! back where another key refuses: exactly, or not at all.
+//! Across the slots of a cluster keys whose charge can be given back are charged first. If another
+//! key refuses, a charge is taken back exactly, or not at all.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ use tollgate::{
 };
 use tollgate_redis_tests::{Cluster, slot_of, until};
 
-/// Admits whoever looks, then takes its time and refuses: what a key does whose last room goes to
-/// someone else meanwhile.
+/// Admits a peek, then takes its time and refuses: like a key whose last room goes to someone else
+/// meanwhile.
 #[derive(Debug, Clone)]
 struct Fickle(Policy);
 
@@ -98,7 +98,7 @@ fn fickle() -> Fickle {
     Fickle(Policy::new("fickle", &[1], Duration::ZERO))
 }
 
-/// The same, charged after all others: beside an interval that is always over.
+/// The same, but charged last, as it is in a tuple with an interval that is always over.
 fn fickle_at_last() -> (MinInterval, Fickle) {
     (MinInterval::new(Duration::from_micros(1)), fickle())
 }
@@ -138,7 +138,7 @@ fn store(cluster: &Cluster, client: fred::clients::Client) -> tollgate::store::R
     RedisStore::builder(client).deadline(Duration::from_secs(30))
 }
 
-/// Nothing comes in between: as if it had not been charged.
+/// Nothing comes in between: it is as if the key had not been charged.
 async fn is_given_back_whole<A: Scripted<Snapshot: Send>>(
     cluster: &Cluster,
     store: &RedisStore,
@@ -149,7 +149,7 @@ async fn is_given_back_whole<A: Scripted<Snapshot: Send>>(
     let alone = RateLimiter::new(rule.clone(), store.clone());
     let both = RateLimiter::new(EachOf((rule, fickle)), store.clone());
     alone.check(&0_u32).await.unwrap();
-    // So that a gap has passed, if it asks for one.
+    // By now an interval has passed, if the rule asks for one.
     tokio::time::sleep(Duration::from_millis(2)).await;
     let before = alone.peek(&0_u32).await.unwrap();
     assert!(before.is_admitted(), "{before:?}");
@@ -202,7 +202,7 @@ async fn what_was_paid_off_meanwhile_is_not_freed_for_those_who_came_in_between(
         (alone.peek(&0_u32).await.ok()?.remaining() == 70).then_some(())
     })
     .await;
-    // All of it is paid off, and others use what came back.
+    // All of it is paid off by now, and others use what came back.
     clock.advance(Duration::from_millis(50));
     let between = alone.check_cost(&0_u32, 40).await.unwrap();
     assert_eq!(between.remaining(), 60);
@@ -212,8 +212,8 @@ async fn what_was_paid_off_meanwhile_is_not_freed_for_those_who_came_in_between(
     assert_eq!(alone.peek(&0_u32).await.unwrap().remaining(), 60);
 }
 
-/// While the fickle key takes its time, the other one is seen as nobody had asked; and so it is
-/// when the fickle one has refused.
+/// While the fickle key takes its time, the other key looks as if nobody had asked; and so it does
+/// after the fickle one has refused.
 async fn is_not_charged_before<A, B>(cluster: &Cluster, store: &RedisStore, rule: A, fickle: B)
 where
     A: Scripted<Snapshot: Send + Sync, State: Sync>,
@@ -306,7 +306,7 @@ async fn key_on_another_node<A: Scripted<Snapshot: Send>>(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_left_when_the_deadline_is_over_is_not_charged_and_the_rest_is_given_back() {
     let deadline = Duration::from_secs(2);
-    // No replica takes the place of a node that is stopped for a while.
+    // No replica replaces a node that is stopped for a while.
     let cluster = Cluster::start_with(&["--cluster-node-timeout", "30000"]).await;
     let store = RedisStore::builder(cluster.client().await).deadline(deadline);
     let store = store.build();
@@ -339,7 +339,7 @@ async fn what_is_left_when_the_deadline_is_over_is_not_charged_and_the_rest_is_g
     cluster.nodes()[node_of_held].stop_process();
     let asked = tokio::spawn(async move { all.check(&keys).await });
     at(0.3).await;
-    // It has answered a look, and hangs when it is to be charged.
+    // The node has answered a peek, and hangs when its key is to be charged.
     cluster.nodes()[node_of_charged].stop_process();
     at(0.6).await;
     cluster.nodes()[node_of_held].continue_process();

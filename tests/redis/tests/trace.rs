@@ -26,7 +26,7 @@ const TOKENS: u64 = 40_000;
 const ESTIMATE: u32 = 250;
 const MILLISECONDS_OF_A_TOKEN: u64 = 20;
 
-/// The second in which the server dies, and how long nobody takes its place.
+/// The second in which the server dies, and for how long nothing replaces it.
 const SERVER_DIES: u64 = 1_500;
 const WITHOUT_A_SERVER: u64 = 3;
 /// The second in which a process is killed.
@@ -110,7 +110,7 @@ impl Limits {
         self.charged.peek("nobody").await.ok().map(drop)
     }
 
-    /// Says what became of it; brings it if it runs.
+    /// Reports how the call began; returns it if it runs.
     async fn begin(self, index: usize, call: Call) -> Option<Running> {
         let (tenant, cost) = (call.tenant.to_string(), call.estimate);
         let held = match self.way {
@@ -215,7 +215,7 @@ async fn one_of_the_processes() {
     }
 }
 
-/// What became of all calls.
+/// How all calls ended.
 struct Replayed {
     /// When each call that was let through began and ended; `None` if nobody knows, as its process
     /// was killed.
@@ -248,7 +248,7 @@ async fn replayed(way: &str) -> Replayed {
     wait(&mut workers);
     for second in 0..=last {
         if second == SERVER_DIES {
-            // What is lost with a server is the subject of another test.
+            // Another test is about what is lost with a server.
             sentinels.wait_until_in_step().await;
             sentinels.kill_primary().await;
         }
@@ -332,7 +332,7 @@ impl Replayed {
         all
     }
 
-    /// All that was spent, when it was.
+    /// All that was spent, by when it was spent.
     fn spent(&self) -> Vec<Taken> {
         self.taken(|call, end| Some((end?, call.spent)))
     }
@@ -348,8 +348,8 @@ const BOUND: u64 = TOKENS + TOKENS * (MINUTE - 1) / MINUTE;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_hour_of_calls_stays_within_the_bound_and_uses_what_a_refund_would() {
     let held = replayed("hold").await;
-    // What a call spent beyond its hold is owed, whoever has room for it: the rule is about the
-    // rest.
+    // What a call spent beyond its hold is owed, whether there is room or not: the bound is about
+    // the rest.
     let covered = |call: &Call| call.spent.min(call.estimate);
     let by_settlement = held.taken(|call, end| Some((end?, covered(call))));
     let by_admission = held.taken(|call, end| {
@@ -369,7 +369,7 @@ async fn an_hour_of_calls_stays_within_the_bound_and_uses_what_a_refund_would() 
         "{:?}",
         held.settled_by
     );
-    // Otherwise nothing has befallen them.
+    // Nothing else has happened to them.
     let open = held.calls.iter().filter(|(_, end)| end.is_none()).count();
     assert!(open > 0 && held.refused > 500, "{open} {}", held.refused);
     assert!(held.undecided > 0 && held.unsettled > 0);

@@ -1,5 +1,5 @@
-//! Eight processes that wait for turns of one key over one Redis: in which order and how fast they
-//! are let go, when some of them give up and some are killed.
+//! Eight processes wait for turns of one key over one Redis: in which order and how fast they are
+//! let go, while some requests give up and some processes are killed.
 //!
 //! Time is turned by hand: all that is asked in one instant is asked by all processes at once.
 
@@ -23,10 +23,10 @@ const LARGEST_COST: u32 = 3;
 
 const INSTANTS: u64 = 400;
 const APART_MICROS: u64 = 37_003;
-/// The first two processes are killed from these on, as soon as one of theirs waits.
+/// From these instants on the first two processes are killed, as soon as a request of theirs waits.
 const KILLED_FROM: [u64; 2] = [150, 260];
 
-/// Nobody gives up before, so that there is an instant at which the bound is reached.
+/// Nobody gives up before this, so that the bound is reached at some instant.
 const PATIENT_UNTIL: u64 = 60;
 
 const START: u64 = 1_700_000_000_000_000;
@@ -51,7 +51,7 @@ impl Random {
     }
 }
 
-/// Those of one instant, by turns on this task, so that they are sent in this order.
+/// The requests of one instant, polled in turn by this task, so that they are sent in this order.
 async fn in_order<F: Future>(all: Vec<F>) -> Vec<F::Output> {
     let mut all: Vec<_> = all.into_iter().map(Box::pin).collect();
     let mut answers: Vec<_> = all.iter().map(|_| None).collect();
@@ -289,7 +289,7 @@ fn eight_processes_are_let_go_in_the_order_of_redis_and_within_the_bound() {
     assert!(most <= bound, "{most} of {bound}");
     assert!(most + 2 >= bound, "{most} of {bound}: not at its worst");
 
-    // Redis was asked for more than it gave all the time, by all, and gave what it had.
+    // All the time Redis was asked for more than it gave, and gave what it had.
     let units: u64 = admitted.iter().map(|it| u64::from(it.cost)).sum();
     let brought = INSTANTS * APART_MICROS * UNITS / PERIOD_MICROS;
     let gave_up = admitted.len() - let_go.len();

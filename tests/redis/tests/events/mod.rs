@@ -1,4 +1,4 @@
-//! What a store tells an operator, written down.
+//! Writes down the events of a store.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -36,13 +36,13 @@ impl Told {
 
 static TOLD: Mutex<Vec<Told>> = Mutex::new(Vec::new());
 
-/// Writes down what all stores of this process tell from now on.
+/// Writes down the events of all stores of this process from now on.
 pub(crate) fn listen() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| tracing::subscriber::set_global_default(Listener).unwrap());
 }
 
-/// What was told by stores with this prefix, in order.
+/// The events of stores with this prefix, in order.
 pub(crate) fn told_by(prefix: &str) -> Vec<Told> {
     let is_its = format!(" prefix=\"{prefix}\"");
     let told = TOLD.lock().unwrap();
@@ -50,7 +50,7 @@ pub(crate) fn told_by(prefix: &str) -> Vec<Told> {
     its.cloned().collect()
 }
 
-/// What was told of connections to this server, in order.
+/// The events about connections to this server, in order.
 pub(crate) fn told_of(server: &tollgate_redis_tests::Server) -> Vec<Told> {
     let is_its = format!(" server=\"127.0.0.1:{}\"", server.port());
     let told = TOLD.lock().unwrap();
@@ -58,7 +58,7 @@ pub(crate) fn told_of(server: &tollgate_redis_tests::Server) -> Vec<Told> {
     its.cloned().collect()
 }
 
-/// Those with a message that begins so.
+/// The events whose message begins like this.
 pub(crate) fn beginning<'a>(told: &'a [Told], with: &str) -> Vec<&'a Told> {
     let begins = |told: &&Told| told.message.starts_with(with);
     told.iter().filter(begins).collect()

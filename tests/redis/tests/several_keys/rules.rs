@@ -1,4 +1,4 @@
-//! The rules of three places, stepped by hand over one state for each key.
+//! The rules of three keys, stepped by hand over one state for each key.
 
 use std::{collections::HashMap, fmt::Debug};
 
@@ -45,7 +45,7 @@ pub(crate) fn history() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-/// The states of one place.
+/// The states of the keys of one rule.
 pub(crate) struct Place<A: Algorithm> {
     rule: A,
     states: HashMap<u8, A::State>,
@@ -72,8 +72,8 @@ impl<A: Scripted> Place<A> {
         })
     }
 
-    /// Charges if all admit; how the key stands then. One that admits what another refuses is told
-    /// as of a cost of 0.
+    /// Charges if all admit; returns the snapshot. A rule that admits what another one refuses gets
+    /// a cost of 0.
     pub(crate) fn step(
         &mut self,
         key: Option<u8>,
@@ -92,7 +92,7 @@ impl<A: Scripted> Place<A> {
             cost
         };
         let snapshot = self.rule.snapshot(&state, told, admits, now);
-        // Who only looks mends nothing, and who charges nothing begins nothing.
+        // A peek mends nothing, and a key that is not charged gets no state.
         let charged = all_admit && charges && cost > 0;
         if charged || (charges && self.states.contains_key(&key?)) {
             self.states.insert(key?, state);
@@ -123,7 +123,7 @@ impl<A: Scripted> Place<A> {
     }
 }
 
-/// All three places.
+/// All three rules.
 pub(crate) struct Rules<A: Algorithm, B: Algorithm, C: Algorithm> {
     limits: EachOf<(A, B, C)>,
     places: (Place<A>, Place<B>, Place<C>),

@@ -1,4 +1,4 @@
-//! Requests that keep coming while something befalls Redis, and what each was answered and when.
+//! Requests that keep coming during a fault of Redis: what each was answered, and when.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -27,7 +27,7 @@ use tower::{Layer, Service, ServiceExt, service_fn};
 /// The deadline of every store here.
 pub(crate) const DEADLINE: Duration = Duration::from_millis(250);
 
-/// How much later than its deadline an answer may be seen on a machine that has much else to do.
+/// How much later than its deadline an answer may be seen on a busy machine.
 const SLACK: Duration = Duration::from_millis(750);
 
 /// What the keys of a test begin with.
@@ -43,7 +43,7 @@ pub(crate) fn store(connection: impl Into<RedisConnection>) -> RedisStore {
 /// How much [`plenty`] is.
 pub(crate) const UNITS: u64 = 10_000_000;
 
-/// A limit that nobody meets here, and that gives nothing back for more than a year.
+/// A limit that nobody reaches here, and that gives nothing back for more than a year.
 pub(crate) fn plenty() -> FixedWindow {
     FixedWindow::new(Quota::new(UNITS, Duration::from_secs(400 * 86_400)))
 }
@@ -59,7 +59,7 @@ pub(crate) enum Answer {
     Refused,
     /// 503: there was no decision.
     Unavailable,
-    /// 500: somebody has to mend it.
+    /// 500: somebody has to fix it.
     Misconfigured,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    /// Through a layer with this rule, which does this while there is no decision.
+    /// Through a layer with this rule, and with this choice for when there is no decision.
     pub(crate) fn through<A, E>(store: &RedisStore, rule: A, on_error: E) -> Self
     where
         A: Scripted<Snapshot: Send + Sync> + Clone + Send + Sync + 'static,
@@ -114,7 +114,7 @@ impl Traffic {
         .await;
     }
 
-    /// Waits until this has been answered to many requests.
+    /// Waits until many requests get this answer.
     pub(crate) async fn is_answered(&self, answer: Answer) {
         let since = Instant::now();
         until("an answer", async || {
@@ -127,7 +127,7 @@ impl Traffic {
         .await;
     }
 
-    /// Waits until this has been answered to somebody.
+    /// Waits until somebody gets this answer.
     pub(crate) async fn is_answered_at_all(&self, answer: Answer) {
         let since = Instant::now();
         until("an answer", async || {
@@ -136,13 +136,13 @@ impl Traffic {
         .await;
     }
 
-    /// What was answered so far, from some time on.
+    /// The answers so far, from some instant on.
     pub(crate) fn since(&self, since: Instant) -> impl Iterator<Item = Seen> + use<> {
         let seen = self.seen.lock().unwrap().clone();
         seen.into_iter().filter(move |seen| seen.at > since)
     }
 
-    /// Ends it. Every request was answered within the deadline.
+    /// Ends the traffic. Every request must have been answered within the deadline.
     pub(crate) async fn end(self) -> Vec<Seen> {
         self.is_over.store(true, Ordering::Relaxed);
         for task in self.tasks {
@@ -156,13 +156,12 @@ impl Traffic {
     }
 }
 
-/// Whether this was ever answered.
+/// Whether any request got this answer.
 pub(crate) fn has(seen: &[Seen], answer: Answer) -> bool {
     seen.iter().any(|seen| seen.answer == answer)
 }
 
-/// How long it took from then on until a request was admitted, and its answers were no others after
-/// it.
+/// How long it took from then on until requests were admitted, and got no other answers any more.
 pub(crate) fn recovery(seen: &[Seen], from: Instant) -> Duration {
     let failed = |seen: &&Seen| seen.at > from && seen.answer != Answer::Admitted;
     let last = seen.iter().filter(failed).map(|seen| seen.at).max();
