@@ -26,9 +26,9 @@ pub struct PolicyDecision {
 enum Known {
     Resolved(Status),
     Lazy(LazyStatus),
-    /// That of a policy whose units are requests in flight.
+    /// The status of a policy whose units are requests in flight.
     InFlight(Status),
-    /// That of a limiter which decides while the store is unavailable.
+    /// The status of a limiter that decides while the store is unavailable.
     Degraded(Status),
     /// The same, worked out when somebody asks for it.
     LazyDegraded(LazyStatus),
@@ -284,7 +284,7 @@ enum Policies {
 #[derive(Clone, PartialEq, Eq)]
 struct Several {
     binding: usize,
-    /// What all of them together let through and ask for.
+    /// Of all policies together: the least that remains, and the longest waits.
     remaining: u64,
     reset_after_micros: u64,
     delay_micros: u64,

@@ -9,7 +9,7 @@ const MAX_LINEAR: usize = 4;
 
 /// What was admitted, oldest first.
 ///
-/// The first entry and the last stand here, and most logs have no others: so a decision mostly
+/// The first entry and the last are fields, and most logs have no others: so a decision mostly
 /// looks nowhere else.
 #[derive(Debug, Clone)]
 pub struct Admissions {

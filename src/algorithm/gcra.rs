@@ -99,7 +99,7 @@ impl Gcra {
     ///
     /// # Errors
     ///
-    /// It is so large that no tick can count it exactly.
+    /// The burst is so large that no tick can count it exactly.
     pub fn try_burst(self, units: u64) -> Result<Self, ConfigError> {
         self.0.with_capacity(units).map(Self)
     }

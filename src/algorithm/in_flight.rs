@@ -171,7 +171,7 @@ impl InFlight {
     ///
     /// # Errors
     ///
-    /// It is shorter than 100 ms, or longer than 35 years.
+    /// The duration is shorter than 100 ms, or longer than 35 years.
     pub fn try_held_at_most(self, duration: Duration) -> Result<Self, ConfigError> {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         match micros {

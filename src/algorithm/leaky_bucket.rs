@@ -92,7 +92,7 @@ impl LeakyBucket {
     ///
     /// # Errors
     ///
-    /// It is so large that no tick can count it exactly.
+    /// The capacity is so large that no tick can count it exactly.
     pub fn try_capacity(self, units: u64) -> Result<Self, ConfigError> {
         self.0.with_capacity(units).map(Self)
     }
@@ -242,7 +242,7 @@ impl LeakyBucketQueue {
     ///
     /// # Errors
     ///
-    /// It is so large that no tick can count it exactly.
+    /// The capacity is so large that no tick can count it exactly.
     pub fn try_capacity(self, units: u64) -> Result<Self, ConfigError> {
         self.0.with_capacity(units).map(Self)
     }

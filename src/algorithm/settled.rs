@@ -100,7 +100,8 @@ pub struct Settled<A> {
 }
 
 impl<A> Settled<A> {
-    /// With generations that last so long after they have taken their last hold, and in all.
+    /// Its generations last for `held_at_most_micros` after their last hold, and for
+    /// `generation_micros` in all.
     pub(super) const fn with_generations(
         rule: A,
         (held_at_most_micros, generation_micros): (u64, u64),
@@ -142,7 +143,7 @@ impl<A: Additive> Settled<A> {
     ///
     /// # Errors
     ///
-    /// It is shorter than a microsecond, or longer than 35 years.
+    /// The duration is shorter than a microsecond, or longer than 35 years.
     pub fn try_held_at_most(self, duration: Duration) -> Result<Self, ConfigError> {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         match micros {

@@ -14,9 +14,8 @@ use super::{per_request::per_request, same_rule::same_additive_rule, shadow::sha
 /// It remembers each admission, so it is exact.
 ///
 /// - **Bound**: in any span of one period at most n units.
-/// - **Memory**: 56 bytes per key, which hold two instants at which something was admitted in the
-///   last period; 32 more as soon as there are others, and 16 to 32 for each of those, at their
-///   most so far: up to 32 n.
+/// - **Memory**: 56 bytes per key, enough for two instants of admission within the last period.
+///   Further instants take 32 bytes more, and 16 to 32 for each, at their most so far: up to 32 n.
 /// - **Not for** large quotas with many callers: use [`SlidingBuckets`](super::SlidingBuckets),
 ///   strict, for the same bound in bounded memory.
 ///

@@ -1,4 +1,4 @@
-//! What holds of every algorithm, and of one that says no more than it must.
+//! What holds for every algorithm, and for one that has only the required methods.
 
 use super::*;
 

@@ -54,7 +54,8 @@ impl<L: Limit> Reloadable<L> {
     ///
     /// # Errors
     ///
-    /// It is of another policy, so that everyone would begin anew; the old one stays in force.
+    /// The new limit is another policy, in which nobody has used anything; the old limit stays in
+    /// force.
     pub fn replace(&self, limit: L) -> Result<(), ConfigError> {
         let old = self.in_force.load();
         if old.policies() != limit.policies() {

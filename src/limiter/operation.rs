@@ -11,8 +11,7 @@ use crate::{
     store::{Answer, AsKey, ImmediateStore, Store, Verdict},
 };
 
-/// What a [`Call`](super::Call) does. There is nothing to implement: the operations are those of
-/// this module.
+/// What a [`Call`](super::Call) does. The trait is sealed: the operations are those of this module.
 pub trait Operation<L: Limit, K: Key>: sealed::Sealed {
     /// What the caller is told: a [`Decision`], a [`Hold`], or nothing.
     type Told;

@@ -41,11 +41,10 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
     ///
     /// An [observer](Self::observe) is told at the end, once.
     ///
-    /// It sleeps by tokio's timer, so it is there with the features `layer` and `redis`, and panics
-    /// outside of a tokio runtime with time if it has to wait. The timer is good to a millisecond:
-    /// with a burst of 1 and above some hundred units a second it is slower than the limit. In a
-    /// test with a clock of its own, the store's clock must move with tokio's, or no turn ever
-    /// comes.
+    /// It needs the feature `layer` or `redis`, since it sleeps by tokio's timer: if it has to wait
+    /// outside of a tokio runtime with time, it panics. The timer is good to a millisecond: with a
+    /// burst of 1 and above some hundred units a second it is slower than the limit. In a test with
+    /// a clock of its own, the store's clock must move with tokio's, or no turn ever comes.
     ///
     /// # Errors
     ///

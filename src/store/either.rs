@@ -20,8 +20,8 @@ use super::{Answer, AsKey, Decided, Store, Written};
 /// share their buckets, as over clones of either store. The two share nothing with each other, and
 /// what was counted in one is not in the other.
 ///
-/// Where each arm of a `match` builds a whole `Router`, it is not needed. It is for a store that is
-/// passed on.
+/// It is for a store that is passed on: a `match` whose arms each build a whole `Router` does not
+/// need it.
 ///
 /// # Example
 ///

@@ -152,9 +152,9 @@ use super::{AsKey, Store, Verdict};
 ///
 /// # What an implementor must do
 ///
-/// What [`Store`] asks for, and that both give the same answers: the methods of `Store` return
-/// `Answer::Now(Ok(..))` with those of this trait. A store that may have no answer, because it is
-/// full, say, should not implement it.
+/// Do what [`Store`] asks for, and give the same answers by both traits: the methods of `Store`
+/// return `Answer::Now(Ok(..))` with the answers of this one. A store that may have no answer,
+/// because it is full, say, should not implement it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not answer at once",
     label = "there is no `.now()` over this store",

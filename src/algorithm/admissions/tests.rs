@@ -44,7 +44,7 @@ fn a_list_of_which_little_is_left_has_room_for_little() {
 #[test]
 fn room_is_halved_where_less_than_a_quarter_of_it_is_used_and_a_little_is_kept() {
     let mut log = Admissions::since(0);
-    // The first entry and the last stand beside the list.
+    // The first entry and the last are not in the list.
     for slot in 1..=66 {
         log.append(&log.all(), 1, slot);
     }

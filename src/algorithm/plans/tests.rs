@@ -17,14 +17,14 @@ fn window(period_micros: u64) -> FixedWindow {
     five_in(|quota| FixedWindow::new(quota).named("plan"), period_micros)
 }
 
-/// So many units, and no more, are admitted.
+/// Exactly so many units are admitted.
 #[track_caller]
 fn has_left<A: Algorithm>(plan: &A, state: &A::State, left: u32, now: Timestamp) {
     assert!(plan.judge(state, left, now), "less than {left}");
     assert!(!plan.judge(state, left + 1, now), "more than {left}");
 }
 
-/// Of three plans that come at one instant the first is no longer kept by itself.
+/// Three plans come at one instant: the first becomes a further plan.
 fn comes_back<A: Algorithm>(plan: impl Fn(Quota) -> A, left: [u32; 3]) {
     let plans = [1_000, 1_700, 2_300].map(|period| five_in(&plan, period));
     let mut state = plans[0].fresh(NOW);
@@ -36,7 +36,7 @@ fn comes_back<A: Algorithm>(plan: impl Fn(Quota) -> A, left: [u32; 3]) {
     }
 }
 
-/// What one plan has counted matters to another until it is over by both.
+/// What one plan has counted matters to another one until it is over under both.
 fn is_over_for_another_at<A: Algorithm>(plan: impl Fn(Quota) -> A, end_micros: u64) {
     let at = Timestamp::from_micros;
     let now = at(1_000_000);
@@ -74,7 +74,7 @@ fn a_state_is_fresh_when_it_is_over_by_everybody_s_numbers() {
 
 #[test]
 fn a_plan_that_was_left_begins_with_what_it_had_counted() {
-    // What the second was charged is over when its own two units are.
+    // The second plan's charge is over when its own two units are.
     comes_back(|quota| TokenBucket::new(quota).named("plan"), [3, 0, 0]);
     comes_back(|quota| FixedWindow::new(quota).named("plan"), [2, 0, 0]);
     let from_first = |quota| FixedWindow::new(quota).from_first_request().named("plan");
@@ -125,7 +125,7 @@ fn units_are_given_back_to_the_plan_that_was_charged() {
 
 #[test]
 fn a_count_is_moved_only_if_it_is_more_than_a_span_ahead() {
-    // Of a window a span is its period, of two windows two.
+    // The span of a window is one period, that of two windows two.
     let sliding = five_in(|quota| SlidingWindow::new(quota).named("plan"), 1_000);
     let far = Timestamp::from_micros(1_010_000);
     let mut window_state = window(1_000).fresh(far);
@@ -239,7 +239,7 @@ fn a_step_back_leaves_what_was_counted_at_that_instant_as_it_is() {
     let mut other = latest.clone();
     assert!(third.step(&mut other, 1, now).0);
     for (state, left) in [(latest, 2), (other, 1)] {
-        // What its own plan counted is not far ahead for it here, whatever the others did.
+        // Here what this plan itself counted is not far ahead, whatever the others did.
         let mut mended = state.clone();
         fourth.mend(&mut mended, at(999_840));
         assert_eq!(mended, state);

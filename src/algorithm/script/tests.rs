@@ -22,7 +22,7 @@ fn quota() -> Quota {
     Quota::new(5, Duration::from_micros(60))
 }
 
-/// What it tells of its numbers: one for each name.
+/// The values of its parameters: one for each name.
 fn parameters<A: Scripted>(rule: &A) -> Vec<u64> {
     let mut told = Vec::new();
     rule.parameters(&mut |number| told.push(number));

@@ -25,7 +25,7 @@ fn hold(log: &Log, state: &mut State, units: u32, micros: u64) -> Snapshot {
     receipt
 }
 
-/// What is held, and how many units are left beside that and what was spent.
+/// How many units are held, and how many are left.
 fn held_and_left(log: &Log, state: &State, micros: u64) -> (u64, u64) {
     let mut state = state.clone();
     log.mend(&mut state, at(micros));
@@ -81,7 +81,7 @@ fn a_step_back_moves_both_generations() {
     for (now, held) in [(5_199, 5), (5_200, 0)] {
         assert_eq!(held_and_left(&log, &state, now), (held, 5), "at {now} µs");
     }
-    // What comes now is in a generation of its own time, and what costs nothing in none.
+    // A hold of now is in a generation of its own time; one that costs nothing is in none.
     let receipt = hold(&log, &mut state, 1, 5_000);
     let (_, of_nothing) = log.step(&mut state, 0, at(5_000));
     assert!(log.holds(&state, &receipt) && !log.holds(&state, &of_nothing));

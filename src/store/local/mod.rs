@@ -220,7 +220,7 @@ impl<A: LocalBuckets<K>, K, C> LocalStoreBuilder<A, K, C> {
     ///
     /// # Errors
     ///
-    /// It is 0.
+    /// The number is 0.
     pub fn try_max_keys(self, keys: usize) -> Result<Self, ConfigError> {
         match keys {
             0 => Err(ConfigError::ZeroMaxKeys),

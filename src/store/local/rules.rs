@@ -1,7 +1,7 @@
 //! Decides by rules: about all limits together that apply to a request.
 //!
-//! Where there are several, their locks are taken in the order of their policies, whatever the
-//! order of the rules. So no two threads deadlock.
+//! If there are several, their locks are taken in the order of their policies, whatever the order
+//! of the rules. So no two threads deadlock.
 
 use std::{borrow::Cow, future::Pending, sync::Arc};
 

@@ -41,7 +41,7 @@ pub(super) struct Shard<K, S> {
 /// buckets, a check takes a thirtieth longer (bench `decision`).
 pub(super) const CALLS_PER_SWEEP: u32 = 128;
 
-/// Where the sweep of a shard has come to.
+/// The progress of a shard's sweep.
 #[derive(Default)]
 pub(super) struct Sweep {
     pub(super) next_bucket: usize,

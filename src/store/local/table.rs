@@ -106,8 +106,8 @@ impl<K: Key, S> Table<K, S> {
     /// Decides about a key that has an entry, as [`decide_known`](Self::decide_known), by what the
     /// closure does.
     ///
-    /// That one does not call it: through a closure a check takes 50 instructions more (bench
-    /// `instructions`).
+    /// `decide_known` does not call this one: through a closure a check takes 50 instructions more
+    /// (bench `instructions`).
     #[cfg(feature = "rules")]
     #[inline(always)]
     pub(super) fn step_known<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized, T>(

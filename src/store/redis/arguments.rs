@@ -92,7 +92,7 @@ impl Arguments {
         }
     }
 
-    /// Those of a script about several states, one for each.
+    /// The arguments of a script about several states, one for each.
     pub(super) fn of_several(mut each: Vec<Bytes>) -> Self {
         let first = each.remove(0);
         Self {

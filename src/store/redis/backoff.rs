@@ -24,7 +24,7 @@ impl Backoff {
         pause
     }
 
-    /// Begins anew, if what the last attempt brought has lasted so long.
+    /// Starts over, if the last connection has lasted for so long.
     pub(super) fn reset_after(&mut self, lasted: Duration) {
         if lasted >= MAX_PAUSE {
             self.pause = Duration::ZERO;

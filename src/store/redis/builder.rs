@@ -62,7 +62,7 @@ impl RedisStoreBuilder {
     ///
     /// # Errors
     ///
-    /// It is not 1 to 64 of the characters `A-Z a-z 0-9 _ . : -`.
+    /// The prefix is not 1 to 64 of the characters `A-Z a-z 0-9 _ . : -`.
     pub fn try_prefix(self, prefix: impl Into<String>) -> Result<Self, ConfigError> {
         let prefix = prefix.into();
         match is_plain(&prefix) {
@@ -92,7 +92,7 @@ impl RedisStoreBuilder {
     ///
     /// # Errors
     ///
-    /// It is not 1 to 64 of the characters `A-Z a-z 0-9 _ . : -`.
+    /// The tag is not 1 to 64 of the characters `A-Z a-z 0-9 _ . : -`.
     pub fn try_hash_tag(self, tag: impl Into<String>) -> Result<Self, ConfigError> {
         let tag = tag.into();
         match is_plain(&tag) {
@@ -135,7 +135,7 @@ impl RedisStoreBuilder {
     ///
     /// # Errors
     ///
-    /// It is shorter than a millisecond, in which no server answers.
+    /// The deadline is shorter than a millisecond, in which no server answers.
     pub fn try_deadline(self, deadline: Duration) -> Result<Self, ConfigError> {
         match deadline < MIN_DEADLINE {
             true => Err(ConfigError::DeadlineTooShort {
@@ -169,7 +169,7 @@ impl RedisStoreBuilder {
     ///
     /// # Errors
     ///
-    /// It is 0.
+    /// The number is 0.
     pub fn try_max_unanswered(self, decisions: usize) -> Result<Self, ConfigError> {
         match decisions {
             0 => Err(ConfigError::NoDecisionMayWait),

@@ -47,12 +47,12 @@ pub(super) enum Task {
     TakeBack,
 }
 
-/// Whose clock counts.
+/// The clock by which a script decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TimeOf {
-    /// It is read in the script.
+    /// The server's, read in the script.
     Server,
-    /// It is given with each call, by the clock of [`RedisStoreBuilder::clock`].
+    /// The store's own, read for each call: that of [`RedisStoreBuilder::clock`].
     ///
     /// [`RedisStoreBuilder::clock`]: super::RedisStoreBuilder::clock
     Caller,
@@ -373,7 +373,7 @@ impl Composer<'_> {
         fits.chain(["cost > 0".to_owned()]).collect()
     }
 
-    /// What a renewal replies.
+    /// The numbers of the reply to a renewal.
     fn renewed(&self) -> Vec<String> {
         let members = self.members.iter().filter(|named| named.member.in_flight);
         let replied = ["generation_start", "renewed"];

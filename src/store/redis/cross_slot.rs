@@ -22,14 +22,14 @@ use super::{
 pub(super) struct KeyQuery {
     pub(super) script: fn() -> Script,
     pub(super) scripts: fn(&ScriptCache<Scripts>) -> &Scripts,
-    /// That of the state, then the further keys of its algorithm.
+    /// The key of the state, then the further keys of its algorithm.
     pub(super) keys: Vec<Bytes>,
     pub(super) parameters: Vec<u8>,
-    /// The numbers of the reply to a charge that its withdrawal needs.
-    pub(super) admission: Admission,
+    /// Reads from the reply to a charge the numbers that its withdrawal needs.
+    pub(super) admission_of: AdmissionOf,
 }
 
-type Admission = Box<dyn Fn(&[Member], &Bytes) -> Vec<u8> + Send + Sync>;
+type AdmissionOf = Box<dyn Fn(&[Member], &Bytes) -> Vec<u8> + Send + Sync>;
 
 /// A cost, and the keys that it is charged to.
 pub(super) struct MultiKeyQuery {
@@ -69,9 +69,9 @@ impl Round {
 
 /// The replies.
 pub(super) enum Answers {
-    /// That of one script about all keys.
+    /// The reply of one script about all keys.
     OneForAll(Bytes),
-    /// Those of a script for each key, in their order.
+    /// The replies of a script for each key, in their order.
     OneForEach(Vec<Bytes>),
 }
 
@@ -285,7 +285,7 @@ impl MultiKeyQuery {
     async fn take_back(&self, at: usize, charge: Bytes) {
         let query = &self.queries[at];
         let scripts = (query.scripts)(&self.shared.script_cache);
-        let admission = (query.admission)(&scripts.members, &charge);
+        let admission = (query.admission_of)(&scripts.members, &charge);
         let mut numbers = Vec::with_capacity(ARGUMENTS_LEN);
         if scripts.settle.is_some() {
             // Nothing was spent of what is held. Members that are not settled stay charged.

@@ -44,12 +44,11 @@ pub(super) struct Loads {
     has_run: AtomicBool,
     /// How many nodes have reported a misconfiguration.
     misconfigured_nodes: AtomicUsize,
-    nodes: Mutex<HashMap<Option<Server>, Arc<Node>>>,
+    nodes: Mutex<HashMap<Option<Server>, Arc<ScriptOnNode>>>,
 }
 
-/// The script on one node.
 #[derive(Default)]
-struct Node(Mutex<State>);
+struct ScriptOnNode(Mutex<State>);
 
 #[derive(Default)]
 struct State {
@@ -135,7 +134,7 @@ impl Loads {
 
     fn start_load(
         self: &Arc<Self>,
-        node: Arc<Node>,
+        node: Arc<ScriptOnNode>,
         sent: Sent,
     ) -> watch::Receiver<Option<LoadResult>> {
         let (sender, end) = watch::channel(None);
@@ -148,7 +147,7 @@ impl Loads {
         end
     }
 
-    fn load_ended(&self, node: &Node, loaded: &LoadResult) {
+    fn load_ended(&self, node: &ScriptOnNode, loaded: &LoadResult) {
         let mut state = node.lock();
         state.loading = None;
         match loaded {
@@ -266,16 +265,16 @@ impl Loads {
         }
     }
 
-    fn node(&self, node: Option<Server>) -> Arc<Node> {
+    fn node(&self, node: Option<Server>) -> Arc<ScriptOnNode> {
         Arc::clone(self.nodes().entry(node).or_default())
     }
 
-    fn nodes(&self) -> MutexGuard<'_, HashMap<Option<Server>, Arc<Node>>> {
+    fn nodes(&self) -> MutexGuard<'_, HashMap<Option<Server>, Arc<ScriptOnNode>>> {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Node {
+impl ScriptOnNode {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -36,7 +36,7 @@ pub(super) struct Scripts {
     pub(super) settle: Option<Loadable>,
     /// Only where requests in flight are counted.
     pub(super) renew: Option<Loadable>,
-    /// What is held is taken back by settling it.
+    /// Where units are held, this is `settle`.
     pub(super) take_back: Loadable,
 }
 

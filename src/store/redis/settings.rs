@@ -37,7 +37,7 @@ pub(super) struct Settings {
     history: Arc<History>,
 }
 
-/// What is known of earlier connections, to any server.
+/// Counters of earlier connections, to any server.
 #[derive(Default)]
 pub(super) struct History {
     /// How often a lost or hung connection was replaced.

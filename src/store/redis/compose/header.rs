@@ -135,7 +135,7 @@ impl Composer<'_> {
         numbers.collect()
     }
 
-    /// What the number of those that admit is.
+    /// Explains the number `admits` of a reply.
     fn admits(&self) -> String {
         let mut bit = 1_u64;
         let mut bits = Vec::new();

@@ -19,7 +19,7 @@ impl Composer<'_> {
                 continue;
             };
             let reply = named.part("reply");
-            // Those that are settled reply always.
+            // Settled members always reply.
             if !reply.is_empty() && !named.member.is_settled() {
                 let number = named.number;
                 text += &format!("-- m{number}: reply, if it would refuse\n");
