@@ -14,9 +14,9 @@ mod name;
 pub(crate) use name::PolicyName;
 
 const MAX_NAME_LEN: usize = 64;
-/// The retention of a state: after this many windows without a charge that of every algorithm is as
-/// good as fresh. Two counters need two windows. So do sub-counters as long as the window, or three
-/// if another configuration began them at another instant.
+/// The retention, in windows: after so many without a charge every algorithm's state is as good as
+/// fresh. Two counters need two windows. So do sub-counters as long as the window, or three if
+/// another configuration began them at another instant.
 const RETENTION_WINDOWS: u64 = 3;
 
 /// Tells one policy's buckets from another's: a bucket is *(policy, key)*, in every store.

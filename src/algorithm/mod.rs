@@ -287,7 +287,7 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     /// [mended](Self::mend) at this instant.
     ///
     /// By default a copy. Override it where a state can be large, as a log is: many keys may begin
-    /// so, and each keeps what is returned here. It must be small. It must refuse, now and later,
+    /// so, and each keeps what is returned here. That must be small. It must refuse, now and later,
     /// all that a copy would refuse, and admit now what `shared` admits now.
     #[inline]
     fn inherit(&self, shared: &Self::State, _now: Timestamp) -> Self::State {

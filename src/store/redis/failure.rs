@@ -195,7 +195,7 @@ pub(super) fn too_many_unanswered() -> StoreError {
     StoreError::new(StoreErrorKind::Unavailable, busy)
 }
 
-/// Whether there was just no answer.
+/// Whether the error says only that there was no answer.
 pub(super) fn is_unanswered(error: &StoreError) -> bool {
     std::error::Error::source(error).is_some_and(|source| source.is::<Unanswered>())
 }

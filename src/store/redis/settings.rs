@@ -37,7 +37,7 @@ pub(super) struct Settings {
     history: Arc<History>,
 }
 
-/// Counters of earlier connections, to any server.
+/// The record of earlier connections, to any server.
 #[derive(Default)]
 pub(super) struct History {
     /// How often a lost or hung connection was replaced.
