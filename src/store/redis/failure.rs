@@ -226,7 +226,7 @@ pub(super) fn unavailable(message: impl Into<String>) -> StoreError {
 pub(super) fn unreadable() -> StoreError {
     StoreError::new(
         StoreErrorKind::InvalidInput,
-        "what is stored under this key is not a state",
+        "the value of this key is not a state",
     )
 }
 

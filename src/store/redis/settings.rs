@@ -186,7 +186,7 @@ impl Drop for ConnectionTask {
 fn reason_of_end(ended: Result<Result<(), Error>, tokio::task::JoinError>) -> Error {
     match ended {
         Ok(Err(error)) => error,
-        Ok(Ok(())) => Error::new(ErrorKind::Canceled, "it was closed"),
+        Ok(Ok(())) => Error::new(ErrorKind::Canceled, "the connection was closed"),
         Err(error) => Error::new(ErrorKind::Unknown, error.to_string()),
     }
 }
