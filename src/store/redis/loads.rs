@@ -231,7 +231,7 @@ impl Loads {
             let known = (state.misconfiguration.as_ref())
                 .filter(|known| known.at.elapsed() < MISCONFIGURED_FOR);
             if let Some(Misconfiguration { message, .. }) = known {
-                let message = format!("no answer, and a moment ago Redis said: {message}");
+                let message = format!("no answer, and a moment ago: {message}");
                 return Some(StoreError::new(StoreErrorKind::Misconfigured, message));
             }
         }
