@@ -19,9 +19,9 @@
 //! # let _ = app;
 //! ```
 //!
-//! A caller who asks for more is answered with 429, and with the time to wait in `Retry-After`,
-//! rounded up to seconds; a gRPC caller with `RESOURCE_EXHAUSTED` and a `RetryInfo`. Admitted
-//! callers see in the `RateLimit` fields what they have left.
+//! A caller over the limit gets 429 with the time to wait in `Retry-After`, rounded up to seconds.
+//! A gRPC caller gets `RESOURCE_EXHAUSTED` and a `RetryInfo`. Admitted callers see in the
+//! `RateLimit` fields what they have left.
 //!
 //! # Where to look
 //!
@@ -38,20 +38,20 @@
 //! | How do several processes share a limit? What if Redis is down? | `store::RedisStore` (feature `redis`) |
 //! | What does Redis run? | the folder `src/store/redis/sent`: the scripts as they are sent |
 //! | Can a request count against its address *and* its account? | [`EachOf`] |
-//! | Can each plan have numbers of its own? Can they change while the program runs? | [`choice`] |
-//! | Can limits stand in a file? | feature `serde`, and its chapter in `docs` |
-//! | Can the rules of all routes? | feature `rules`, and the same chapter |
+//! | Can each plan have its own quota? Can quotas change while the program runs? | [`choice`] |
+//! | Can limits be read from a file? | feature `serde`, and its chapter in `docs` |
+//! | Can one file hold the limits of all routes? | feature `rules`, and the same chapter |
 //! | How do I limit what is not a request? | [`RateLimiter`]; feature `local` alone is enough |
 //! | How do I test my limits? | [`clock::ManualClock`] |
 //!
 //! # What it is not
 //!
-//! A limiter inside the process does not stop a flood that fills the network: by the time it sees a
-//! request, the bytes have arrived. It protects the work behind it.
+//! A limiter inside the process does not stop a flood that fills the network: when it sees a
+//! request, the bytes have arrived. It protects the service behind it.
 //!
 //! # Features
 //!
-//! A feature adds to the crate, and changes nothing that is there without it.
+//! A feature only adds: it changes nothing that works without it.
 //!
 //! - none (`default-features = false`): [`Quota`], the [algorithms](algorithm), [`Decision`], and
 //!   [`RateLimiter`] over a [store] of your own. Nothing here needs a runtime, a clock or HTTP; it
@@ -63,17 +63,17 @@
 //!   [`key::MatchedRoute`] and [`RouteCosts`] its matched path, and refusals become axum bodies.
 //! - `tonic` (includes `layer`): [`key::PeerIp`] reads tonic's connect info, and refusals become
 //!   tonic bodies.
-//! - `metrics`: `observe::Metrics` counts what becomes of requests, and of the calls of a
+//! - `metrics`: `observe::Metrics` counts the outcomes of requests and of calls of a
 //!   [`RateLimiter`], for Prometheus and others.
 //! - `redis`: `store::RedisStore`, one limit for many processes over Redis or Valkey, and
-//!   `key::PortableKey`, its keys. Alone it is for a [`RateLimiter`]; add `layer`, `axum` or
-//!   `tonic` for a layer.
-//! - `reload`: `choice::Reloadable`, numbers that are replaced while they are in use.
-//! - `serde`: every algorithm can be deserialized from a map such as `{ quota = "20/s", burst = 40,
-//!   name = "api" }`, a tuple (and an [`EachOf`] of one) from a list of such maps, and [`Quota`]
-//!   from and to its text.
-//! - `rules` (includes `layer`, `reload` and `serde`): `rules::Rules`, a service's whole policy in
-//!   one file, replaced while it is in use.
+//!   `key::PortableKey`, its keys. For a layer, add `layer`, `axum` or `tonic`; without them it
+//!   serves a [`RateLimiter`].
+//! - `reload`: `choice::Reloadable`, an algorithm whose quota changes while the program runs.
+//! - `serde`: deserializes every algorithm from a map such as `{ quota = "20/s", burst = 40, name =
+//!   "api" }`, and a tuple (or an [`EachOf`] of one) from a list of such maps; deserializes and
+//!   serializes a [`Quota`] as text.
+//! - `rules` (includes `layer`, `reload` and `serde`): `rules::Rules` reads the limits of all
+//!   routes from one file, which can be replaced while the program runs.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
@@ -82,7 +82,7 @@
     allow(
         dead_code,
         unused_imports,
-        reason = "what only the layer asks for, the rest has too"
+        reason = "some items are used by the layer alone"
     )
 )]
 
