@@ -1,24 +1,24 @@
-//! Chapters for reading, one for each larger question.
+//! Chapters, one for each larger question.
 //!
 //! | chapter | for |
 //! |---|---|
-//! | [`cookbook`] | short recipes: logins, plans, costs, streams, what waits |
+//! | [`cookbook`] | short recipes: logins, plans, costs, streams, waiting |
 //! | [`several_limits`] | several algorithms in one check, or several keys: the address *and* the account |
-//! | [`plans`] | free and paid callers; numbers that change while the program runs |
-//! | [`limits_from_a_file`] | quotas, algorithms and whole policies in TOML, YAML or JSON |
+//! | [`plans`] | free and paid callers; quotas that change while the program runs |
+//! | [`limits_from_a_file`] | quotas, algorithms, or rules for all routes, in TOML, YAML or JSON |
 //! | [`costs_known_afterwards`] | failed logins only, tokens of a language model, bytes sent: hold, and settle |
-//! | [`keys_from_anywhere`] | a key from the body, a handler that asks by hand, limits in a database, jail |
-//! | [`answers`] | every field and the body of an answer, asserted |
-//! | [`your_tests`] | tests of your own limits, with time that is turned by hand |
+//! | [`keys_from_anywhere`] | a key from the body, a handler that uses the layer's limiter, limits from a database, jail |
+//! | [`answers`] | every header field and body that is sent |
+//! | [`your_tests`] | tests of your own limits, with a manual clock |
 //! | [`keys_and_spoofing`] | which key to choose, trusted proxies, what a caller can influence |
 //! | [`redis`] | one limit for several processes: what is shared, what if Redis is down, holds |
-//! | [`operating_redis`] | what to run, rights, outages, what to watch, what the log says |
+//! | [`operating_redis`] | what to run, permissions, outages, metrics, log events |
 //! | [`moving_in`] | from governor, tower_governor, axum-governor or tower's own limit |
-//! | [`how_it_is_proved`] | each promise, how it is shown, and which test or command shows it |
+//! | [`how_it_is_proved`] | each promise, how it is tested, and which test or command does it |
 
-// Each chapter is always shown. Its code is compiled where the features are on that it uses.
-// Where a picture is defined here first, it is inside of the docs; the definition at the end of a
-// chapter is for those who read the file.
+// Each chapter is always shown. Its code is compiled only with the features that it uses. A picture
+// that is included here first is embedded into the docs. The link at the end of a chapter is for
+// readers of the file.
 
 #[cfg_attr(any(not(doctest), feature = "axum"), doc = include_str!("answers.md"))]
 pub mod answers {}
@@ -47,7 +47,7 @@ pub mod keys_from_anywhere {}
 #[doc = include_str!("limits_from_a_file.md")]
 pub mod limits_from_a_file {}
 
-// Its code names other crates: the doc tests of the example `from_governor` run it.
+// Its code uses other crates, so the doc tests of the example `from_governor` run it.
 #[doc = include_str!("pictures/leaky_bucket_queue.md")]
 #[cfg_attr(not(doctest), doc = include_str!("moving_in.md"))]
 pub mod moving_in {}
