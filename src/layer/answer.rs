@@ -1,4 +1,4 @@
-//! The answers in the inner service's place: to what is refused or has no key.
+//! The answers in the inner service's place: to requests that are refused or have no key.
 
 use std::any::Any;
 
@@ -28,8 +28,7 @@ impl<C, R, X, E, D, Z, N, W> Options<C, R, X, E, D, Z, N, W> {
         self.respond.refuse_keyed(request, key, decision)
     }
 
-    /// Takes note of a request that goes on to the inner service, and would have been refused were
-    /// its limit enforced: here whoever watches a rehearsal is told of it.
+    /// Logs that a request would have been refused, if its limit were enforced.
     #[cold]
     pub(super) fn would_refuse(&self, mut decision: Decision) {
         decision.resolve();
@@ -51,7 +50,7 @@ impl<C, R, X, E, D, Z, N, W> Options<C, R, X, E, D, Z, N, W> {
     }
 }
 
-/// Tells the operator, once for each policy, that it would refuse requests.
+/// Logs once for each policy that it would refuse requests.
 fn tell_of_rehearsal(decision: &Decision) {
     static TOLD: LoggedOnce = LoggedOnce::new();
 
@@ -61,17 +60,16 @@ fn tell_of_rehearsal(decision: &Decision) {
                 name: "layer.would_refuse",
                 target: "tollgate::layer",
                 policy = policy.policy(),
-                "a request was let through that this limit would have refused, were it enforced"
+                "this limit would have refused a request, but is not enforced"
             );
         }
     }
 }
 
-/// Warns the operator, once for each policy, of a burst or a capacity of 0: it is legal, but may
-/// have been meant as "no bursts".
+/// Logs once for each policy that its burst or capacity is 0: that is legal, but may have been
+/// meant as "no bursts".
 ///
-/// A quota of 0 units says what it does and needs no warning. It has a window; a burst of 0 has
-/// none.
+/// A quota of 0 units is clear, and needs no warning. It has a window; a burst of 0 has none.
 fn warn_of_bursts_of_zero(decision: &Decision) {
     static WARNED: LoggedOnce = LoggedOnce::new();
 
@@ -82,7 +80,7 @@ fn warn_of_bursts_of_zero(decision: &Decision) {
                 name: "layer.nothing_let_through",
                 target: "tollgate::layer",
                 policy = policy.policy(),
-                "a limit with a burst or a capacity of 0 refuses every request: 1 lets them through one by one"
+                "a limit with a burst or a capacity of 0 refuses every request: with 1 it admits them one by one"
             );
         }
     }

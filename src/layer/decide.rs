@@ -146,7 +146,7 @@ where
                 return Next::Admitted(Admitted {
                     choice: asked.choice,
                     snapshot: E::stored(refused.snapshot),
-                    // It was charged nothing, so there is nothing to settle.
+                    // Nothing was charged, so there is nothing to settle.
                     hold: None,
                 });
             }
@@ -240,7 +240,7 @@ where
             let mut decision =
                 decision_of::<_, E, Req, F::Key>(limit, fallback, &admitted.snapshot);
             decision.resolve();
-            // Of limits in shadow nobody is told.
+            // Callers do not see limits in shadow.
             if !<A::Limit as Limit>::HAS_SHADOWS || !decision.policies().is_empty() {
                 self.options.respond.annotate(&decision, response);
             }
@@ -305,8 +305,8 @@ where
 }
 
 impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, N, W>> {
-    /// Gives back the turn of a request that does not wait for it, where the algorithm can. That of
-    /// a limiter that has decided in the store's place is lost.
+    /// Gives back the turn of a request that does not wait for it, if the algorithm can. A turn
+    /// from the limiter in the store's place is lost.
     fn give_back<Req, M, K, T>(
         &self,
         asked: &Asked<Chosen<A::Choice, M>, K, T>,
@@ -324,7 +324,7 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
         }
     }
 
-    /// Answers a request that would have to wait, where as many wait as may.
+    /// Refuses a request that would have to wait, because the maximum of requests is waiting.
     #[cold]
     fn too_many_wait<Req, Res, Err, M, K>(
         &self,

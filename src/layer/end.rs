@@ -31,7 +31,7 @@ pub struct End<'a> {
     how: How,
 }
 
-/// How it has ended.
+/// The ways to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum How {
     Complete,
@@ -52,12 +52,12 @@ impl<'a> End<'a> {
         self.headers
     }
 
-    /// The trailers, if there were any: a gRPC status stands there.
+    /// The trailers, if there were any, such as a gRPC status.
     pub fn trailers(&self) -> Option<&'a HeaderMap> {
         self.trailers
     }
 
-    /// How many bytes of the body were taken to be sent.
+    /// How many bytes of the body the server has taken to send.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -67,24 +67,24 @@ impl<'a> End<'a> {
         u32::try_from(self.bytes.div_ceil(1_024)).unwrap_or(u32::MAX)
     }
 
-    /// How long it took since the request was admitted.
+    /// The time since the request was admitted.
     pub fn duration(&self) -> Duration {
         self.duration
     }
 
-    /// How many units are held for the request: what is charged where nobody settles.
+    /// How many units are held for the request: they are charged if nobody settles.
     pub fn held(&self) -> u32 {
         self.held
     }
 
-    /// Whether the body has come to its end: `false` if it failed, the caller hung up, or there was
-    /// none.
+    /// Whether the body was sent to its end: `false` if it failed, the caller hung up, or there was
+    /// no response.
     pub fn is_complete(&self) -> bool {
         self.how == How::Complete
     }
 
-    /// Whether the inner service answered with an error: then there is no response, no byte was
-    /// sent, and what the closure says is charged all the same.
+    /// Whether the inner service returned an error: then there is no response and no byte was sent,
+    /// but the closure's units are charged all the same.
     ///
     /// # Example: a call that failed costs what was held for it
     ///
@@ -172,7 +172,7 @@ where
     fn call(&mut self, mut request: Request<ReqB>) -> Self::Future {
         let mut hold = request.extensions_mut().remove::<Hold>();
         if let Some(in_flight) = hold.take_if(|hold| hold.is_in_flight()) {
-            // A handler that goes on beyond its response keeps a clone.
+            // A handler that runs on after its response keeps a clone.
             request.extensions_mut().insert(in_flight.clone());
             hold = Some(in_flight);
         }
@@ -184,7 +184,7 @@ where
 }
 
 pin_project! {
-    /// Brings the response whose body settles.
+    /// Returns the response whose body settles the hold.
     pub struct SettlingFuture<Fut, F> {
         #[pin]
         future: Fut,
@@ -248,7 +248,7 @@ pin_project! {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
             if let Some(settling) = this.settling.take() {
-                // Whoever sends it need not ask for the end of a body that says it has come.
+                // A server need not poll a body again that says it has ended.
                 let is_complete = this.inner.is_end_stream();
                 settling.settle(if is_complete { How::Complete } else { How::Cut });
             }
@@ -277,7 +277,7 @@ impl<F: Fn(&End<'_>) -> u32> Settling<F> {
             held: self.hold.held(),
             how,
         });
-        // It is sent off: nobody waits for it.
+        // The settlement goes on without being awaited.
         drop(self.hold.settle(spent));
     }
 }
@@ -330,7 +330,7 @@ impl<B: FromBytes + Body, F: Fn(&End<'_>) -> u32> FromBytes for SettledBody<B, F
         }
     }
 
-    /// It keeps what it settles, which is the same.
+    /// This body already has the same hold, to settle it.
     fn keeping(self, hold: Hold) -> Self {
         drop(hold);
         self

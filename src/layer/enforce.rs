@@ -1,30 +1,30 @@
-//! The setter that rehearses a layer.
+//! The setter that turns enforcement on and off.
 
 use super::{Options, RateLimitLayer};
 
 #[expect(clippy::type_complexity, reason = "each option has a type of its own")]
 impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, N, W>> {
-    /// Lets every request through for which this says `false`, and decides and counts it all the
-    /// same: a rehearsal of the limit that will be enforced, with its costs, plans and keys.
+    /// Enforces the limit only if this is `true`. If it is `false`, the request is decided and
+    /// counted, but always passes: a dry run of the limit, with its costs, plans and keys.
     ///
-    /// It is a `bool`, or a closure over the request and its key. A closure is asked once for each
-    /// request, so what it reads (an `AtomicBool`, the share of the callers) changes without a
-    /// restart. It must name the types that it looks at: `|request: &Request, key:
-    /// Option<&IpAddr>| …`. [`percentile`](crate::key::percentile) chooses the same callers in
+    /// It is a `bool`, or a closure over the request and its key. The closure is called for each
+    /// request, so the value that it reads (an `AtomicBool`, a percentage of the callers) can change
+    /// without a restart. It must name the types of its arguments: `|request: &Request, key:
+    /// Option<&IpAddr>| …`. [`percentile`](crate::key::percentile) selects the same callers in
     /// every process.
     ///
-    /// A request that is not enforced never notices the limit:
+    /// The caller of a request that is not enforced does not notice the limit:
     ///
     /// - Its response has no rate-limit fields, whether it was admitted or would have been refused.
-    /// - It goes on at once where it would have to wait for its turn; that turn stays taken.
-    /// - It passes where its key is rejected, and is not counted; a closure is given no key then.
-    /// - It passes, uncounted, where the store fails, whatever the kind of the error.
+    /// - It goes on at once if it would have to wait for its turn; the turn stays taken.
+    /// - It passes uncounted if its key is rejected; the closure gets no key then.
+    /// - It passes uncounted if the store fails, whatever the kind of the error.
     ///
-    /// A handler is told the truth: with [`expose_decision`](Self::expose_decision) it finds the
-    /// decision about a request that would have been refused too, with
-    /// [`is_admitted`](crate::Decision::is_admitted) `false`. Such a request was charged nothing,
-    /// as a refused one, and has no [`Hold`](crate::Hold); take an `Option` of it. That a policy
-    /// would refuse is logged once for each, by `tracing`: `layer.would_refuse`.
+    /// A handler does see the decision: with [`expose_decision`](Self::expose_decision) a request
+    /// that would have been refused has a decision whose
+    /// [`is_admitted`](crate::Decision::is_admitted) is `false`. Such a request is charged nothing,
+    /// and has no [`Hold`](crate::Hold): extract an `Option` of it. The `tracing` event
+    /// `layer.would_refuse` is logged once for each policy that would refuse.
     ///
     /// # Example: a tenth of the callers, more without a restart
     ///

@@ -1,5 +1,5 @@
-//! What becomes of a request while the store is unavailable: what was chosen for all of them, or
-//! what a limiter in this process decides.
+//! What happens to a request while the store is unavailable: a fixed choice, or the decision of a
+//! limiter in this process.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
     store_error::{self, HandleStoreError},
 };
 
-/// Says what becomes of a request while the store is unavailable: a [`HandleStoreError`], or a
+/// Says what happens to a request while the store is unavailable: a [`HandleStoreError`], or a
 /// [`RateLimiter`] that answers at once.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
@@ -24,12 +24,11 @@ use crate::{
     note = "such a limiter has no observer of its own: the layer's is told what it decides"
 )]
 pub trait Fallback<Req, K: Key> {
-    /// How an admission is kept: the snapshot of the layer's store, or what was decided in its
-    /// place.
+    /// The snapshot of the layer's store, or of the limiter that decided in its place.
     type Snapshot<S: Clone + Send + 'static>: Send + 'static;
 
-    /// What was decided in the store's place. The decision is made of it where somebody asks for
-    /// one: made at once it takes an eighth of a decision while Redis is down (bench
+    /// What was decided in the store's place. The `Decision` is made only if somebody reads it:
+    /// making it at once takes an eighth of the time of a decision while Redis is down (bench
     /// `outage`).
     type Decided;
 
@@ -48,7 +47,7 @@ pub trait Fallback<Req, K: Key> {
     /// Counts a request that the store has admitted.
     fn count(&self, request: &Req, key: &K, cost: u32);
 
-    /// Decides in the place of a store that could not.
+    /// Decides in the place of a store that failed.
     fn instead<S: Clone + Send + 'static>(
         &self,
         error: &StoreError,
@@ -57,7 +56,7 @@ pub trait Fallback<Req, K: Key> {
     ) -> Instead<Self::Snapshot<S>>;
 }
 
-/// What comes of a request that the store could not decide about.
+/// What happens to a request that the store could not decide about.
 pub enum Instead<Snapshot> {
     /// It is answered with the store's error.
     Failed,
@@ -69,7 +68,7 @@ pub enum Instead<Snapshot> {
     Refused(Decision),
 }
 
-// Without this the compiler would not say that a limiter does, too.
+// Without this the compiler's message would not mention limiters.
 #[diagnostic::do_not_recommend]
 impl<Req, K: Key, H: HandleStoreError> Fallback<Req, K> for H {
     type Snapshot<S: Clone + Send + 'static> = S;
@@ -109,14 +108,14 @@ impl<Req, K: Key, H: HandleStoreError> Fallback<Req, K> for H {
 
 /// A snapshot of the layer's store, or what was decided in its place.
 pub enum StoredOrDecided<S, D> {
-    /// The store has admitted it.
+    /// The store has admitted the request.
     Stored(S),
-    /// The limiter in this process has.
+    /// The limiter in this process has admitted it.
     Decided(D),
 }
 
-/// What a limiter has decided in the store's place: under which of its limits, and how the bucket
-/// stood right after.
+/// The decision of a limiter in the store's place: which of its limits it used, and the bucket's
+/// snapshot right after.
 pub struct InPlace<Choice, Snapshot> {
     choice: Choice,
     snapshot: Snapshot,
@@ -151,8 +150,8 @@ where
         limit.decision_of(snapshot).degraded()
     }
 
-    /// Charges what fits, and no more: what the store admits beyond the smaller limit must not lock
-    /// anybody out once that decides.
+    /// Charges only what fits: units that the store admits beyond the smaller limit must not lock
+    /// anybody out when that limit decides.
     fn count(&self, request: &Req, key: &K, cost: u32) {
         let choice = self.algorithm().choose(request);
         let limit = self.algorithm().limit(&choice);
@@ -187,8 +186,7 @@ where
     }
 }
 
-/// Fails to compile where something would be held that nobody settles, or a place be taken that
-/// nothing gives back.
+/// Fails to compile for a limit whose holds or places nobody would give back.
 const fn nothing_is_to_be_given_back<L: Limit>() {
     assert!(
         !L::IN_FLIGHT && !L::SETTLES,

@@ -17,9 +17,9 @@ use super::{
 };
 
 pin_project! {
-    /// Brings the inner service's response, or the answer in its place.
+    /// Returns the inner service's response, or the answer in its place.
     ///
-    /// It has room for the inner future or an answer only: a request that has to wait, for its turn
+    /// It has room only for the inner future or an answer: a request that has to wait, for its turn
     /// or for a remote store, waits in a box.
     #[must_use = "futures do nothing unless polled"]
     pub struct ResponseFuture<Svc, Req, Layer>
@@ -55,7 +55,7 @@ pub(super) type StateOf<Svc, Req, Layer> = State<
 
 /// What is added to the response of an admitted request.
 ///
-/// Every future has room for it, so it keeps what the decision is made of and not the decision.
+/// Every future has room for it, so it keeps the small snapshot and not the decision.
 pub(super) struct Annotation<Layer, Choice, Snapshot> {
     layer: Arc<Layer>,
     admitted: Admitted<Choice, Snapshot>,
@@ -72,7 +72,7 @@ where
     }
 }
 
-/// Calls the inner service, for a request that nothing was counted of.
+/// Calls the inner service, for a request that was not counted.
 #[inline]
 pub(super) fn uncounted<Svc, Req, Layer>(
     service: &mut Svc,
@@ -109,7 +109,7 @@ where
         snapshot,
         hold,
     } = admitted;
-    // Where no hold is kept there is none to drop, should the call panic.
+    // If no hold is kept, there is none to drop should the call panic.
     let hold = if Layer::KEEPS_HOLD { hold } else { None };
     let future = service.call(request);
     // Made last, so that it is not kept across the call.
@@ -133,7 +133,7 @@ pub(super) fn answered<Fut, Annotation, Answer, Wait>(
     State::Answered { answer }
 }
 
-/// Has a request wait, with the inner service that was made ready for it.
+/// Makes a request wait, with the inner service that was made ready for it.
 pub(super) fn waiting<Svc, Req, Layer>(
     layer: &Arc<Layer>,
     service: Svc,
@@ -169,7 +169,7 @@ where
     }
 }
 
-/// Polls the inner service, and adds what its caller should know to its response.
+/// Polls the inner service, settles the hold, and adds the rate-limit fields to its response.
 #[inline]
 fn poll_inner<Svc, Req, Layer>(
     future: Pin<&mut Svc::Future>,
@@ -202,10 +202,10 @@ where
     Svc: Service<Req>,
     Layer: LayerFor<Svc, Req>,
 {
-    /// Polls what is not the inner future, or not yet.
+    /// Polls the other states: an answer, or a request that waits.
     ///
-    /// Apart from `poll`, so that this stays out of its caller: it gives an eighth of a decision
-    /// (`cargo bench -p tollgate-benches --bench layer`, headers off).
+    /// Not inlined into `poll`, so that `poll` is small enough to be inlined: that saves an eighth
+    /// of a decision (`cargo bench -p tollgate-benches --bench layer`, headers off).
     #[cold]
     fn poll_other(
         self: Pin<&mut Self>,

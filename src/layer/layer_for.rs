@@ -1,4 +1,4 @@
-//! What a layer can do with a request of a service, for all that ask for it.
+//! The trait of a layer that fits a service: its service, future and waiting requests use it.
 
 use std::{future::Future, time::Duration};
 
@@ -15,8 +15,8 @@ use super::max_waiting::WaitPermit;
 
 /// A layer whose algorithm, store, key and options fit this service and its requests.
 ///
-/// Its one implementation names what each of them must be able to do. The service, its future and
-/// a request that waits ask for this trait and for nothing else.
+/// Its one implementation, in `decide.rs`, has all the bounds. The service, its future and a
+/// request that waits need only this trait.
 #[doc(hidden)]
 pub trait LayerFor<Svc: Service<Req>, Req> {
     /// Which limit was chosen for a request, and whether it is enforced.
@@ -25,21 +25,20 @@ pub trait LayerFor<Svc: Service<Req>, Req> {
     type Key: Key;
     /// The store's snapshot of the bucket right after the decision.
     type Stored;
-    /// The same, or what was decided in the store's place.
+    /// The store's snapshot, or the decision of the limiter in the store's place.
     type Snapshot: Send + 'static;
     /// The future of a decision.
     type Deciding: Future<Output = Result<Verdict<Self::Stored>, StoreError>>;
     /// The error of the limited service.
     type Error;
-    /// Since when the store decides, if that is measured.
+    /// The time at which the store was asked, if that is measured.
     type Stopwatch: Send + 'static;
 
-    /// Whether the layer keeps what a request holds, to settle it with the response or to end it
-    /// with that.
+    /// Whether the layer keeps a request's hold, to settle it or end it with the response.
     const KEEPS_HOLD: bool;
 
-    /// Finds the key of a request, its cost and its limit; none if it is not counted, or the answer
-    /// to a request that has no key. The observer is told of both.
+    /// Finds the key, cost and limit of a request. Returns `None` if the request is not counted, or
+    /// the answer if its key is rejected; in both cases the observer is called.
     fn ask(&self, request: &Req) -> Result<AskedOf<Self, Svc, Req>, AnswerOf<Self, Svc, Req>>;
 
     /// Asks the store.
@@ -55,7 +54,7 @@ pub trait LayerFor<Svc: Service<Req>, Req> {
         snapshot: &Self::Stored,
     ) -> bool;
 
-    /// Says what comes after the store's verdict, which the observer is told of.
+    /// Says what comes after the store's verdict, and calls the observer.
     fn decided(
         &self,
         request: &Req,
@@ -63,15 +62,15 @@ pub trait LayerFor<Svc: Service<Req>, Req> {
         verdict: Result<Verdict<Self::Stored>, StoreError>,
     ) -> NextOf<Self, Svc, Req>;
 
-    /// Shows the decision to an admitted request, if that was asked for, and gives it its hold,
-    /// unless the layer settles that. Of a request that is in flight both have one.
+    /// Puts the decision into the extensions of an admitted request, if that is exposed, and its
+    /// hold, unless the layer settles it. A request in flight shares its hold with the layer.
     fn expose(&self, request: &mut Req, admitted: &mut Admitted<Self::Choice, Self::Snapshot>);
 
     /// Whether anything is added to the response of this admitted request.
     fn annotates(&self, choice: &Self::Choice) -> bool;
 
-    /// Settles the hold of an admitted request, or has its body keep it until its end, and adds the
-    /// rate-limit fields to its response.
+    /// Settles the hold of an admitted request, or lets the body keep it until its end, and adds
+    /// the rate-limit fields to the response.
     fn annotate(
         &self,
         response: &mut Svc::Response,
@@ -81,22 +80,21 @@ pub trait LayerFor<Svc: Service<Req>, Req> {
     /// Keeps the store's snapshot of an admission.
     fn stored(snapshot: Self::Stored) -> Self::Snapshot;
 
-    /// An admission; its cost is held if its limit settles, and its place if it counts what is in
-    /// flight.
+    /// An admission, with its hold if the limit is settled or counts requests in flight.
     fn admission(
         &self,
         asked: Asked<Self::Choice, Self::Key, Self::Stopwatch>,
         snapshot: Self::Snapshot,
     ) -> Admitted<Self::Choice, Self::Snapshot>;
 
-    /// The same for a request that goes on now, which its observer is told of.
+    /// The admission of a request that goes on now; calls the observer.
     fn admit(
         &self,
         asked: Asked<Self::Choice, Self::Key, Self::Stopwatch>,
         snapshot: Self::Snapshot,
     ) -> Admitted<Self::Choice, Self::Snapshot>;
 
-    /// Gives back the slot of a request that was dropped before its turn in the queue.
+    /// Gives back the turn of a request that was dropped while it waited.
     fn withdraw(
         &self,
         asked: &Asked<Self::Choice, Self::Key, Self::Stopwatch>,
@@ -107,13 +105,13 @@ pub trait LayerFor<Svc: Service<Req>, Req> {
     fn inner_error(error: Svc::Error) -> Self::Error;
 }
 
-/// What was chosen for a request: its limit, and whether that is enforced.
+/// The limit that was chosen for a request, and whether it is enforced.
 pub struct Chosen<Limit, Enforced> {
     pub(super) limit: Limit,
     pub(super) is_enforced: Enforced,
 }
 
-/// What the store was asked: whether this cost fits, for this key, under the limit that was chosen.
+/// The question to the store: whether this cost fits, for this key, under the chosen limit.
 pub struct Asked<Choice, Key, Stopwatch> {
     pub(super) choice: Choice,
     pub(super) key: Key,
@@ -121,11 +119,11 @@ pub struct Asked<Choice, Key, Stopwatch> {
     pub(super) stopwatch: Stopwatch,
 }
 
-/// A request that was admitted, under the limit that was chosen.
+/// A request that was admitted under the chosen limit.
 pub struct Admitted<Choice, Snapshot> {
     pub(super) choice: Choice,
     pub(super) snapshot: Snapshot,
-    /// Its cost, if that is held.
+    /// Its cost or its place in flight, if it holds one.
     pub(super) hold: Option<Hold>,
 }
 
@@ -146,10 +144,10 @@ pub enum Next<Choice, Key, Stopwatch, Snapshot, Answer> {
     Answered(Answer),
 }
 
-/// What the store is asked about a request that is counted, in the types of its layer.
+/// The question to the store about a request, if it is counted, in the types of its layer.
 pub(super) type AskedOf<L, Svc, Req> = Option<AskedBy<L, Svc, Req>>;
 
-/// The same of a request that is counted.
+/// The question to the store, in the types of its layer.
 pub(super) type AskedBy<L, Svc, Req> = Asked<
     <L as LayerFor<Svc, Req>>::Choice,
     <L as LayerFor<Svc, Req>>::Key,

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-/// A bound of the requests that wait for their turns, of all keys together; clones share it.
+/// The maximum of requests that wait for their turns, of all keys together; clones share it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct MaxWaiting(Option<Arc<Counter>>);
 
@@ -25,7 +25,7 @@ impl MaxWaiting {
         Self(Some(Arc::new(Counter { max, waiting })))
     }
 
-    /// `None` if as many wait as may.
+    /// `None` if the maximum of requests is waiting.
     pub(super) fn permit(&self) -> Option<WaitPermit> {
         let Some(counter) = &self.0 else {
             return Some(WaitPermit(None));

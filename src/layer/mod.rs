@@ -1,4 +1,4 @@
-//! The layer: an algorithm, a store and a key, and what else a user may choose.
+//! The layer: an algorithm, a store, a key, and its options.
 
 use tower_layer::Layer;
 
@@ -29,33 +29,36 @@ pub use service::{LocalRateLimit, RateLimit};
 /// Lets a request through to the inner service, or answers it with 429 (gRPC:
 /// `RESOURCE_EXHAUSTED`).
 ///
-/// The [algorithm](crate::algorithm) says how much, the [store](crate::store) keeps count, the
-/// [key](crate::key) says of whom. Each is changed without touching the others. The rest
-/// has defaults: every request costs 1, refusals are told in [HTTP](crate::response::Http) (or
-/// gRPC, if the request is), nothing is exempt.
+/// The [algorithm](crate::algorithm) says how much, the [store](crate::store) keeps the counts, the
+/// [key](crate::key) says which requests are counted together. Each is changed without touching the
+/// others. The rest has defaults: every request costs 1, refusals are answered in
+/// [HTTP](crate::response::Http) (or in gRPC, if the request is gRPC), nothing is exempt.
 ///
-/// Cloning a layer shares its buckets. So two routes share one quota with different weights:
+/// Clones of a layer share its buckets. So two routes can share one quota with different costs:
 /// `.layer(limit.clone())` and `.layer(limit.cost(5))`.
 ///
-/// # What it asks of the service
+/// # What it requires of the inner service
 ///
-/// The inner service must be `Clone` (axum's and tonic's are): while a decision is waited for, the
-/// service that was made ready goes with the request, and a clone is used from then on. With
-/// [`LocalStore`] only a request that waits in a [queue](crate::algorithm::LeakyBucket::queue) is
-/// waited for.
+/// The inner service must be `Clone` (axum's and tonic's are). A request that has to wait takes the
+/// ready service with it, and a clone serves the next request. A request waits for a remote store,
+/// or for its turn in a [queue](crate::algorithm::LeakyBucket::queue).
 ///
-/// For services that don't speak HTTP choose another answer, as
+/// For a service without HTTP set another answer, such as
 /// [`.respond_with(AsError)`](Self::respond_with).
 ///
-/// # What operators are told
+/// # What is logged
 ///
-/// By `tracing`, at level `warn`, once for each name: `layer.nothing_let_through` (a burst or a
-/// capacity of 0 has refused a request; target `tollgate::layer`), `layer.would_refuse` (a limit
-/// that is not [enforced](Self::enforce) would have refused one; `tollgate::layer`),
-/// `response.duplicate_policy_name` (a response tells of two limits of one name, as of two layers
-/// with the same numbers and no names; `tollgate::response`), `cost.route_not_matched` (a route of
-/// `RouteCosts` that no request has matched; `tollgate::cost`), `rules.route_not_matched` (the same
-/// of a file of rules; `tollgate::rules`) and `key.header_missing` (`tollgate::key`).
+/// These `tracing` events have level `warn`, and each is logged once for each policy, route or
+/// header:
+///
+/// | event | target | logged when |
+/// |---|---|---|
+/// | `layer.nothing_let_through` | `tollgate::layer` | a limit with a burst or a capacity of 0 refuses a request |
+/// | `layer.would_refuse` | `tollgate::layer` | a limit that is not [enforced](Self::enforce) would have refused a request |
+/// | `response.duplicate_policy_name` | `tollgate::response` | a response describes two policies with the same name, as of two layers with equal, unnamed policies |
+/// | `cost.route_not_matched` | `tollgate::cost` | no request has matched a route of `RouteCosts` |
+/// | `rules.route_not_matched` | `tollgate::rules` | no request has matched a route in a file of rules |
+/// | `key.header_missing` | `tollgate::key` | a request lacks the header that is its key |
 ///
 /// # Example: twenty a second with bursts of forty, for each peer address
 ///
@@ -106,8 +109,8 @@ pub type LocalRateLimitLayer<Algo, Key, KeyFn, Opts = Options> =
     RateLimitLayer<Algo, LocalStore<Algo, Key>, KeyFn, Opts>;
 
 impl<A, S, F> RateLimitLayer<A, S, F> {
-    /// Limits by this algorithm, keeping count in this store, for each key that this extractor
-    /// finds.
+    /// Limits requests by this algorithm, with the counts in this store, for each key that this
+    /// extractor finds.
     pub fn new(algorithm: A, store: S, key: F) -> Self {
         Self {
             limiter: RateLimiter::new(algorithm, store),
@@ -118,12 +121,12 @@ impl<A, S, F> RateLimitLayer<A, S, F> {
 }
 
 impl<A, S, F, O> RateLimitLayer<A, S, F, O> {
-    /// The limiter that decides about this layer's requests: the same algorithm over the same
-    /// store, for what is not a request.
+    /// The limiter that decides about this layer's requests, for work that is not a request: the
+    /// same algorithm over the same store.
     ///
-    /// A clone of it shares the layer's buckets, by the keys that the layer's extractor makes. What
-    /// belongs to requests (costs, exemptions, answers, the observer) stays with the layer: give
-    /// the clone an observer [of its own](RateLimiter::observe), or a clone of the layer's.
+    /// A clone of it shares the layer's buckets, if it uses the keys that the layer's extractor
+    /// makes. The layer's costs, exemptions, answers and observer do not apply to it: give the
+    /// clone an observer [of its own](RateLimiter::observe).
     ///
     /// # Example: a job that is charged to the caller's quota
     ///
@@ -171,13 +174,13 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
 
     /// Charges each request this much: a number, a closure over the request, or a table by route.
     ///
-    /// See [`Cost`](crate::Cost). A request of cost 0 is admitted and charges nothing. Closures
-    /// must name the type that they look at: `|request: &Request| …`.
+    /// See [`Cost`](crate::Cost). A request of cost 0 is admitted and charged nothing. A closure
+    /// must name its argument's type: `|request: &Request| …`.
     pub fn cost<C2>(self, cost: C2) -> RateLimitLayer<A, S, F, Options<C2, R, X, E, D, Z, N, W>> {
         self.with(|options| options.cost(cost))
     }
 
-    /// Answers refused requests in this way, and tells admitted ones this much.
+    /// Sets the answer to refused requests, and the fields in the responses of admitted ones.
     ///
     /// See [`response`](crate::response): [`Http`](crate::response::Http) by default,
     /// [`Grpc`](crate::response::Grpc), [`AsError`](crate::response::AsError), or your own.
@@ -188,10 +191,10 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
         self.with(|options| options.respond(respond))
     }
 
-    /// Lets the requests of which this closure says `true` pass without a key, a count or a header.
+    /// Lets a request pass without a key, a count or a header if this closure returns `true`.
     ///
-    /// For health checks, internal addresses, the operator's own keys. The closure must name the
-    /// type that it looks at: `|request: &Request| …`.
+    /// For health checks, internal addresses, the operator's own keys. The closure must name its
+    /// argument's type: `|request: &Request| …`.
     ///
     /// # Example: the health check is never refused
     ///
@@ -224,26 +227,28 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
         self.with(|options| options.exempt(exempt))
     }
 
-    /// Chooses what happens to a request while the store is
+    /// Sets what happens to a request while the store is
     /// [unavailable](crate::StoreErrorKind::Unavailable). By default it is refused with 503 (gRPC:
     /// `UNAVAILABLE`).
     ///
     /// - An [`OnStoreError`](crate::OnStoreError), or a closure `|error: &StoreError| …` that
-    ///   answers one. There is an example of each.
-    /// - A [`RateLimiter`] that counts in this process, as over a [`LocalStore`]: its limit
-    ///   decides, and the response has its fields. The decision says that it [is
+    ///   returns one. There is an example of each.
+    /// - A [`RateLimiter`] that counts in this process, for example over a [`LocalStore`]. Its
+    ///   limit decides, and the response has its fields. The decision says that it [is
     ///   degraded](crate::Decision::is_degraded).
     ///
-    /// Such a limiter has any algorithm, tuple or plans, for the layer's own keys. It is charged
-    /// with what the store admits, too, as far as that fits: so a store that comes and goes
-    /// never grants a fresh burst, and nobody owes it more than its limit. What it charges
-    /// stays charged: it takes no [settled](crate::algorithm::Settled) algorithm, and none of
-    /// requests [in flight](crate::algorithm::InFlight). A turn in its queue is not given back. It
-    /// has no [observer](RateLimiter::observe) of its own: the layer's is told what it decides.
+    /// Such a limiter can have any algorithm, tuple or plans, for the layer's own keys. It is also
+    /// charged what the store admits, as far as that fits. So a store that fails again and again
+    /// never grants a fresh burst, and nobody owes the limiter more than its limit.
     ///
-    /// **Bound**: in any span, what the layer's limit admits, plus what the limiter's does for each
-    /// process that ran in the span, plus what the store forgot meanwhile, as when it came back
-    /// empty. Nothing is copied back.
+    /// Its charges are final: it takes no [settled](crate::algorithm::Settled) and no
+    /// [in-flight](crate::algorithm::InFlight) algorithm, and a turn in its queue is not given
+    /// back. It has no [observer](RateLimiter::observe) of its own: the layer's observer sees its
+    /// decisions.
+    ///
+    /// **Bound**: in any span, the units that the layer's limit admits, plus those that the local
+    /// limit admits in each process that ran in the span, plus those that the store has lost, for
+    /// example because it came back empty. Nothing is copied back to the store.
     pub fn on_store_error<E2>(
         self,
         on_store_error: E2,
@@ -251,14 +256,14 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
         self.with(|options| options.on_store_error(on_store_error))
     }
 
-    /// Charges a request what its response says that it has spent, and frees the rest of its cost;
-    /// for an algorithm that is [settled](crate::algorithm::Settled).
+    /// Settles a request by the head of its response: charges what the closure returns, and frees
+    /// the rest of the cost. For an algorithm that is [settled](crate::algorithm::Settled).
     ///
-    /// The cost is held while the inner service works. The closure sees responses alone: if the
-    /// inner service fails, or the caller hangs up, all of it is charged. More than was held is
-    /// charged too. Rate-limit fields tell what is left after it. Without this setter a request
-    /// carries its [`Hold`](crate::Hold) in its extensions, for a handler that settles it. The
-    /// closure must name the type that it looks at.
+    /// The cost is held while the inner service works. The closure sees only responses: if the
+    /// inner service fails, or the caller hangs up, the whole cost is charged. The closure may
+    /// return more than was held. The rate-limit fields show what is left after it. Without this
+    /// setter a request carries its [`Hold`](crate::Hold) in its extensions, for the handler to
+    /// settle. The closure must name its argument's type.
     ///
     /// # Example: only wrong passwords count
     ///
@@ -292,14 +297,15 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
         self.with(|options| options.settle(SettledByHead(spent)))
     }
 
-    /// Charges a request what it has spent when the body of its response has ended, or was dropped
-    /// because the caller hung up: the bytes that were sent, how long it took, what the trailers
-    /// say; for an algorithm that is [settled](crate::algorithm::Settled).
+    /// Settles a request when the body of its response has ended, or was dropped because the caller
+    /// hung up: by the bytes that were sent, the duration, or the trailers. For an algorithm that
+    /// is [settled](crate::algorithm::Settled).
     ///
-    /// The cost is held until then. If the inner service fails, the closure is asked as well, and
-    /// [told](crate::End::service_failed): a closure that counts bytes charges nothing for it. If
-    /// it is dropped before there is a response, all of the cost is charged. Bodies are wrapped, in
-    /// a [`SettledBody`]; rate-limit fields tell what was left while the cost was held.
+    /// The cost is held until then. If the inner service fails, the closure is called too, and can
+    /// [ask](crate::End::service_failed) for that: a closure that counts bytes then charges
+    /// nothing. If the request is dropped before there is a response, the whole cost is charged.
+    /// Bodies are wrapped in a [`SettledBody`]. The rate-limit fields show what was left while the
+    /// cost was held.
     ///
     /// # Example: a thousand KiB an hour
     ///
@@ -338,17 +344,17 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
         self.with(|options| options.settle(SettledAtEnd(spent)))
     }
 
-    /// Lets at most so many requests wait at the same time, of all keys together; one more is
+    /// Lets at most `requests` requests wait at the same time, of all keys together. One more is
     /// refused with 429 (gRPC: `RESOURCE_EXHAUSTED`).
     ///
-    /// Requests wait where the algorithm [delays](crate::Decision::delay) them, and each takes the
-    /// memory of a request; by default nothing bounds how many do but the room of each key. Clones
-    /// of the layer share this bound. Those that wait for a store that is far away are not counted:
-    /// it bounds them itself.
+    /// Requests wait if the algorithm [delays](crate::Decision::delay) them, and each waiting
+    /// request takes memory. By default only the room of each key's queue bounds their number.
+    /// Clones of the layer share this maximum. Requests that wait for a remote store are not
+    /// counted: the store bounds them itself.
     ///
-    /// Who is refused so is told to come back when its turn would have come: then it need not wait.
-    /// That turn is [given back](crate::algorithm::LeakyBucketQueue); in a tuple the other
-    /// members stay charged, as where a request is dropped that waits.
+    /// The `Retry-After` of such a refusal is the time of the request's turn: it need not wait
+    /// then. The turn is [given back](crate::algorithm::LeakyBucketQueue). In a tuple the other
+    /// members stay charged, as when a waiting request is dropped.
     ///
     /// # Example: one waits, the next is refused
     ///
@@ -411,8 +417,8 @@ where
 
 /// A service that can be limited: any that is `Clone`.
 ///
-/// It is asked for where a layer meets a service, so that the compiler's message is about that line
-/// and says why.
+/// The bound stands where a layer meets a service, so that the compiler's message points at that
+/// line and says why.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "the inner service `{Self}` must be `Clone` to be limited",
@@ -423,6 +429,6 @@ where
 )]
 pub trait InnerService: Clone {}
 
-// Without this the compiler would ask for `Clone`, and not say of what and why.
+// Without this the compiler would ask for `Clone`, without saying of which type and why.
 #[diagnostic::do_not_recommend]
 impl<Svc: Clone> InnerService for Svc {}

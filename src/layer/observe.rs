@@ -1,4 +1,4 @@
-//! What the observer of a layer is told.
+//! Calls the observer of a layer.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -22,13 +22,13 @@ use super::{
 
 #[expect(clippy::type_complexity, reason = "each option has a type of its own")]
 impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, N, W>> {
-    /// Tells this observer, once for each request, what becomes of it: admitted, refused, exempt,
+    /// Calls this observer once for each request, with its outcome: admitted, refused, exempt,
     /// without a key, or undecided.
     ///
-    /// See [`observe`](crate::observe): it is a closure that names the type of the key, or an
-    /// [`Observe`](crate::observe::Observe). It replaces the one before; take a tuple for two. It
-    /// runs in the request's task, and a request waits for it. Without this setter nothing is told,
-    /// and nothing is paid for it.
+    /// The observer is a closure that names the type of the key, or an
+    /// [`Observe`](crate::observe::Observe): see [`observe`](crate::observe). A second call
+    /// replaces the observer; take a tuple for two. It runs in the request's task, and the request
+    /// waits for it. Without an observer there is no cost.
     ///
     /// # Example: how many requests were let through, and how many refused
     ///
@@ -66,7 +66,7 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
 }
 
 impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, N, W>> {
-    /// Tells of a request that was not admitted, with what becomes of it and whether it passes.
+    /// Reports a request that was not admitted, with its outcome and whether it passes.
     pub(super) fn tell_refused<Choice, K>(
         &self,
         asked: &Asked<Choice, K, W::Stopwatch>,
@@ -85,8 +85,8 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
         }
     }
 
-    /// Tells of an admitted request. The error is the observer's panic: whoever called ends what
-    /// the request holds, and lets the panic go on.
+    /// Reports an admitted request. The error is the observer's panic: the caller of this function
+    /// ends what the request holds, and resumes the panic.
     #[inline]
     pub(super) fn tell_admitted<Req, M, K>(
         &self,
@@ -131,7 +131,7 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
         catch_unwind(AssertUnwindSafe(tell))
     }
 
-    /// Tells of a request that the store could not decide about.
+    /// Reports a request that the store could not decide about.
     pub(super) fn tell_error<Choice, K>(
         &self,
         asked: &Asked<Choice, K, W::Stopwatch>,
@@ -151,7 +151,7 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     }
 }
 
-/// What became of a request of which a store was asked.
+/// The event of a request that was sent to a store.
 #[inline]
 fn of_key<'a, Choice, K, W: Watch<K>>(
     asked: &'a Asked<Choice, K, W::Stopwatch>,

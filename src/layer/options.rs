@@ -1,4 +1,4 @@
-//! What a layer does besides counting.
+//! The options of a layer.
 
 use http::Request;
 
@@ -9,7 +9,7 @@ use crate::{
 
 use super::max_waiting::MaxWaiting;
 
-/// What a layer does besides counting; the layer's setters change it.
+/// The options of a layer; the layer's setters replace them.
 #[derive(Debug, Clone)]
 pub struct Options<
     CostFn = u32,
@@ -48,8 +48,8 @@ impl Default for Options {
     }
 }
 
-/// Makes a method for each option that replaces it by one of another type: `Options { cost,
-/// ..self }` would have to keep its type.
+/// Makes for each option a method that replaces it, which changes its type: `Options { cost, ..self
+/// }` could not.
 macro_rules! replaceable {
     ([$($before:ident: $Before:ident,)*]) => {};
     ([$($before:ident: $Before:ident,)*] $field:ident: $Field:ident, $($after:ident: $After:ident,)*) => {
@@ -75,7 +75,7 @@ replaceable!([] cost: C, respond: R, exempt: X, on_store_error: E, expose: D, se
     note = "leave `.expose_decision()` out: only an `http::Request` has extensions"
 )]
 pub trait Expose<Req> {
-    /// Puts the decision into the request, or does not ask for it.
+    /// Puts the decision into the request, or never makes one.
     fn expose(&self, request: &mut Req, decision: impl FnOnce() -> Decision);
 }
 
@@ -98,23 +98,23 @@ impl<B> Expose<Request<B>> for Exposed {
     }
 }
 
-/// Says what a request has spent, when the head of its response is there.
+/// Says what a request has spent, when the head of its response is ready.
 #[doc(hidden)]
 pub trait Settle<Res> {
-    /// Whether it is asked: if not, the request itself carries its [`Hold`](crate::Hold).
+    /// Whether `spent` is called: if not, the request carries its [`Hold`](crate::Hold).
     const IS_ASKED: bool;
 
     /// How many units the response has spent.
     fn spent(&self, response: &Res) -> u32;
 }
 
-/// What stands between a limit and the inner service, to settle what is held.
+/// Wraps the inner service if holds are settled at the end of the body.
 #[doc(hidden)]
 pub trait Around<Svc> {
     /// The service that is limited.
     type Service;
 
-    /// Puts it around the inner service.
+    /// Wraps the inner service.
     fn around(&self, inner: Svc) -> Self::Service;
 }
 
@@ -139,7 +139,7 @@ impl<Svc> Around<Svc> for Unsettled {
     }
 }
 
-/// A request is settled when the head of its response is there.
+/// A request is settled when the head of its response is ready.
 #[derive(Debug, Clone, Copy)]
 pub struct SettledByHead<F>(pub(super) F);
 

@@ -20,18 +20,18 @@ use super::{
 /// Lets a request through to the inner service, or answers it in its place; made by a
 /// [`RateLimitLayer`](crate::RateLimitLayer).
 ///
-/// It is ready when the inner service is, and charges nothing for that: the decision is made in
-/// `call`, once per request, and the inner service is called only after it. A request that is
-/// refused never reaches the inner service, and what that had reserved to be ready is let go.
-/// Dropping a response does not give units back.
+/// It is ready when the inner service is. `poll_ready` charges nothing: `call` decides, once per
+/// request, and calls the inner service only after that. A refused request never reaches the inner
+/// service, and the permit that the inner service had reserved to be ready is released. Dropping a
+/// response does not give units back.
 ///
-/// # When it is no service
+/// # When it does not implement `Service`
 ///
-/// axum, tonic and every function that asks for a service make the compiler say what is missing: a
-/// key for this type of request, a store for this algorithm, a body that a refusal can be written
-/// in. Where a *method* is called on it, the compiler says no more than that `ready` or `oneshot`
-/// "exists, but its trait bounds were not satisfied". Write `tower::ServiceExt::oneshot(service,
-/// request)` in its place to be told which.
+/// axum, tonic and every function that takes a service make the compiler say what is missing: a key
+/// for this type of request, a store for this algorithm, a body that a refusal can be written in.
+/// For a *method* call the compiler says only that `ready` or `oneshot` "exists, but its trait
+/// bounds were not satisfied". Write `tower::ServiceExt::oneshot(service, request)` instead, and it
+/// says which.
 pub struct RateLimit<Svc, Algo, Store, KeyFn, Opts = Options> {
     inner: Svc,
     layer: Arc<RateLimitLayer<Algo, Store, KeyFn, Opts>>,
@@ -52,7 +52,7 @@ impl<Svc, A, S, F, O> RateLimit<Svc, A, S, F, O> {
         &self.inner
     }
 
-    /// The inner service. What is called on it directly is not counted.
+    /// The inner service. Direct calls of it are not counted.
     pub fn get_mut(&mut self) -> &mut Svc {
         &mut self.inner
     }
@@ -97,10 +97,9 @@ where
 
     #[inline]
     fn call(&mut self, request: Req) -> Self::Future {
-        // An admitted request comes to its inner service without `Next`, and each future is made
-        // where it is returned: both have room for a whole response. With one place for all of them
-        // a decision is moved from place to place: a seventh of the instructions of a layer without
-        // fields (bench `instructions`).
+        // An admitted request does not go through `Next`, and each branch makes its own future.
+        // Both types have room for a whole response, so passing them on would move that room about:
+        // a seventh of the instructions of a layer without fields (bench `instructions`).
         let asked = match self.layer.ask(&request) {
             Ok(Some(asked)) => asked,
             Ok(None) => return ResponseFuture::new(uncounted(&mut self.inner, request)),
@@ -148,8 +147,8 @@ where
 }
 
 impl<Svc: Clone, A, S, F, O> RateLimit<Svc, A, S, F, O> {
-    /// Answers in the place of the inner service. What that had reserved to be ready (a permit of a
-    /// concurrency limit, say) is let go: nobody knows when this one is called again.
+    /// Answers in the place of the inner service. What the inner service had reserved to be ready
+    /// (a permit of a concurrency limit, for example) is released: the next call may never come.
     #[cold]
     fn answer<Fut, Annotation, Answer, Wait>(
         &mut self,
@@ -159,7 +158,7 @@ impl<Svc: Clone, A, S, F, O> RateLimit<Svc, A, S, F, O> {
         answered(answer)
     }
 
-    /// The service that was made ready, to go with a request; a clone takes its place.
+    /// Takes the service that was made ready, for a request, and leaves a clone in its place.
     fn take_ready(&mut self) -> Svc {
         let clone = self.inner.clone();
         mem::replace(&mut self.inner, clone)

@@ -19,8 +19,7 @@ use super::{
 
 pin_project! {
     /// A request that waits, with the inner service that was made ready for it.
-    ///
-    /// If it is dropped before its turn, its slot in the queue is given back.
+    /// If it is dropped before its turn, the turn is given back.
     pub struct Waiting<Svc, Req, Layer>
     where
         Svc: Service<Req>,
@@ -148,7 +147,7 @@ where
                 } => {
                     ready!(sleep.poll(cx));
                     let request = this.request.take().expect(ONCE);
-                    // Taken, so that nothing is given back when this is dropped.
+                    // Taken, so that dropping this gives no turn back.
                     let asked = this.asked.take().expect(ONCE);
                     let admission = admission.take().expect(ONCE);
                     let admission = this.layer.admission(asked, admission);
