@@ -2,10 +2,10 @@
 
 /// Says how many units a request is charged.
 ///
-/// A `u32` charges each request that much; a closure `|request: &Request| …` looks at it;
-/// [`RouteCosts`] is a table by method and matched route.
+/// A cost is a `u32` for every request, a closure `|request: &Request| …`, or [`RouteCosts`], a
+/// table by method and matched route.
 ///
-/// # Example: an upload weighs more
+/// # Example: an upload costs more
 ///
 /// ```
 /// use http::{Method, Request};
@@ -22,7 +22,7 @@
     note = "use a number (`5_u32`), a closure (`|request: &{Req}| 5_u32`) or `RouteCosts`"
 )]
 pub trait Cost<Req> {
-    /// How many units the request is charged; 0 is admitted, and charges nothing.
+    /// How many units the request is charged; a cost of 0 is admitted and charged nothing.
     fn cost(&self, request: &Req) -> u32;
 }
 
@@ -62,14 +62,13 @@ mod route_costs {
     /// Charges a request by its method and the route it matched, as the router spells it
     /// (`/users/{id}`).
     ///
-    /// An entry for a method goes before one for any method; their order does not matter. `HEAD`
-    /// costs what `GET` does, unless it has an entry of its own: routers serve it with the same
-    /// handler. Requests that match no entry, or no route at all, cost the default. As in
-    /// [`MatchedRoute`](crate::key::MatchedRoute), there is no matched route outside of the
-    /// router.
+    /// An entry for one method takes precedence over an entry for any method, whatever their order.
+    /// `HEAD` costs what `GET` does, unless it has an entry of its own: routers serve it with the
+    /// same handler. Requests that match no entry, or no route at all, cost the default. As for
+    /// [`MatchedRoute`](crate::key::MatchedRoute), there is no matched route outside of the router.
     ///
-    /// A route that no request has matched in the first 10 000 may be misspelled: it is logged by
-    /// `tracing`, once, with target `tollgate::cost` and the name `cost.route_not_matched`.
+    /// A route that none of the first 10 000 requests has matched may be misspelled: the `tracing`
+    /// event `cost.route_not_matched`, with target `tollgate::cost`, is logged once.
     ///
     /// # Example: searching costs five times as much as reading
     ///
@@ -87,8 +86,7 @@ mod route_costs {
     pub struct RouteCosts {
         default: u32,
         routes: HashMap<String, RouteCost>,
-        /// How many requests were charged, up to [`WARN_AFTER`]; the clones of a layer count
-        /// together.
+        /// How many requests were charged, up to [`WARN_AFTER`]; the clones of a layer share it.
         requests: Arc<AtomicU32>,
     }
 
@@ -113,7 +111,7 @@ mod route_costs {
     }
 
     impl RouteCosts {
-        /// Charges this much for requests without an entry.
+        /// A table that charges this much for requests without an entry.
         pub fn new(default: u32) -> Self {
             Self {
                 default,
@@ -129,7 +127,7 @@ mod route_costs {
             self
         }
 
-        /// Charges this much for one method on the route; the last entry for it counts.
+        /// Charges this much for one method on the route; a later entry replaces an earlier one.
         #[must_use]
         pub fn on_method(mut self, method: Method, route: impl Into<String>, cost: u32) -> Self {
             let methods = &mut self.entry(route.into()).methods;
@@ -139,13 +137,13 @@ mod route_costs {
         }
 
         fn entry(&mut self, route: String) -> &mut RouteCost {
-            // Another table: clones that were made before have other routes.
+            // Earlier clones do not have this route, so they no longer count together.
             self.requests = Arc::default();
             self.routes.entry(route).or_default()
         }
 
-        /// Counts a request. After the first [`WARN_AFTER`], warns of the routes that none of them
-        /// has matched.
+        /// Counts a request. After the first [`WARN_AFTER`], logs the routes that none of them has
+        /// matched.
         fn warn_of_unmatched_routes(&self, matched: Option<&RouteCost>) {
             if let Some(route) = matched {
                 route.was_matched.store(true, Ordering::Relaxed);

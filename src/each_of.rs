@@ -13,25 +13,25 @@ use crate::{
 /// all of them have room; otherwise none is charged, and the answer says which one refused and how
 /// long to wait.
 ///
-/// It stands in the algorithm's place around one algorithm for each key, and in the key's place
-/// around as many extractors. (A plain tuple of extractors is one bucket per *combination*; a plain
-/// tuple of algorithms is several limits for one key.) There are two to six.
+/// A limit is an `EachOf` of two to six algorithms, and its key an `EachOf` of as many extractors. (A
+/// plain tuple of extractors is one bucket per *combination*; a plain tuple of algorithms is several
+/// limits for one key.)
 ///
-/// - **Same numbers for each**: clone the algorithm, and give each clone a name, by which a refusal
-///   names its policy.
-/// - **Absent keys**: where an extractor says that no limit applies (`Ok(None)`), that key is left
-///   out, and the others are judged without it; if there is none at all, the request passes. An
-///   extractor that *rejects* a request without a key rejects it here too.
-/// - **Buckets**: each place has its own, also where two have the same policy: an account `7` and a
+/// - **Equal algorithms**: clone the algorithm, and give each clone a name, so that a refusal can
+///   name its policy.
+/// - **Absent keys**: if an extractor says that no limit applies (`Ok(None)`), that key is left out,
+///   and the others decide without it. If there is no key at all, the request passes. An extractor
+///   that *rejects* a request without a key rejects it here too.
+/// - **Buckets**: each position has its own, even if two have the same policy: an account `7` and a
 ///   tenant `7` never mix.
-/// - **Decision**: [`policies`](Decision::policies) has those of the keys that are there, in their
-///   order. The wait is the longest of them, and what remains the least.
+/// - **Decision**: [`policies`](Decision::policies) has the policies of the present keys, in order.
+///   The wait is the longest of theirs, and `remaining` the least.
 /// - **Cost**: each key is charged the cost of the request.
 /// - **[`LocalStore`](crate::store::LocalStore)**: one lock per key, taken in the order of the
-///   places, all held while it decides: no other thread sees one key charged and the other not, and
-///   no two threads deadlock. (A refund or a reset goes through the keys one by one.) A check
-///   clones its keys, which allocates for a `String`, and not for addresses, numbers and values of
-///   header fields.
+///   positions, and all held while it decides: no other thread sees one key charged and another
+///   not, and no two threads deadlock. (A refund or a reset goes through the keys one by one.) A
+///   check clones its keys, which allocates for a `String`, but not for addresses, numbers and
+///   header values.
 /// - **`RedisStore`**: one script and one round trip on a single server, and in a cluster if the
 ///   keys share a slot. Its docs say what happens across slots.
 ///
@@ -152,7 +152,7 @@ each_of!(4: A 0, B 1, C 2, D 3);
 each_of!(5: A 0, B 1, C 2, D 3, E 4);
 each_of!(6: A 0, B 1, C 2, D 3, E 4, F 5);
 
-/// One decision of all of these; `None` if there are none.
+/// The decision made of these policies; `None` if there are none.
 fn combined(mut policies: Vec<PolicyDecision>) -> Option<Decision> {
     match policies.len() {
         0 => None,
@@ -161,7 +161,7 @@ fn combined(mut policies: Vec<PolicyDecision>) -> Option<Decision> {
     }
 }
 
-/// The decision about a request without any key: nothing is used.
+/// The decision about a request without any key, as of a fresh bucket.
 fn as_if_fresh<A: Algorithm>(algorithm: &A) -> Decision {
     let at = Timestamp::from_micros(0);
     let fresh = algorithm.snapshot(&algorithm.fresh(at), 0, true, at);

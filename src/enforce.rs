@@ -1,4 +1,4 @@
-//! Whether a limit is enforced for a request, or only rehearsed.
+//! Whether a limit is enforced for a request, or only counts it.
 
 /// Says whether a limit is enforced for a request: a `bool`, or a closure over the request and its
 /// key.
@@ -9,10 +9,10 @@
     note = "use `true`, `false` or a closure: `|request: &{Req}, key: Option<&{Key}>| true`"
 )]
 pub trait Enforce<Req, Key> {
-    /// What is kept of the answer until the response is there.
+    /// The answer, kept until the response is ready; a type of its own if it is always `true`.
     type Answer: Copy + Into<bool> + Send + 'static;
 
-    /// Whether the limit is enforced; there is no key where the extractor rejects the request.
+    /// Whether the limit is enforced; `key` is `None` if the extractor rejects the request.
     fn is_enforced(&self, request: &Req, key: Option<&Key>) -> Self::Answer;
 }
 

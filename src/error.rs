@@ -1,11 +1,11 @@
-//! The errors: an invalid configuration, or a store that could not answer.
+//! The errors: an invalid configuration, or a store that failed.
 
 use std::{error::Error, fmt, time::Duration};
 
-/// An invalid configuration, refused when it is built; the message names the bad value.
+/// An invalid configuration, found when it is built; the message names the bad value.
 ///
-/// The constructors that panic do so with this message; their `try_` twins return it. So its
-/// `Debug` form is the message as well: an `unwrap` says what is wrong and what is allowed.
+/// A constructor panics with this error; its `try_` twin returns it. `Debug` prints the message
+/// too, so a panic of `unwrap` says what is wrong and what is allowed.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -14,11 +14,11 @@ pub enum ConfigError {
         /// What was asked for.
         period: Duration,
     },
-    /// A period that is longer than any quota can be counted over.
+    /// A period longer than the longest that can be counted.
     PeriodTooLong {
         /// What was asked for.
         period: Duration,
-        /// The longest period there is.
+        /// The longest period allowed.
         max: Duration,
     },
     /// A text that is not a quota, such as `20/s`.
@@ -38,18 +38,18 @@ pub enum ConfigError {
         /// The period of the quota.
         period: Duration,
     },
-    /// A wait that is so long that no tick can count what is paid off meanwhile.
+    /// A maximum wait so long that the units paid off meanwhile cannot be counted exactly.
     WaitTooLong {
         /// What was asked for.
         wait: Duration,
         /// The period of the quota.
         period: Duration,
     },
-    /// A time for which places are held that is so short that nobody can renew them in time.
+    /// A time for which places are held, too short to renew them in time.
     HeldTooShort {
         /// What was asked for.
         held_at_most: Duration,
-        /// The shortest time there may be.
+        /// The shortest time allowed.
         min: Duration,
     },
     /// A precision that does not divide the period of the quota into equal parts.
@@ -61,9 +61,9 @@ pub enum ConfigError {
     },
     /// A precision so fine that a key would need more sub-counters than are allowed.
     TooManySubCounters {
-        /// How many sub-counters the precision asks for.
+        /// How many sub-counters this precision needs.
         sub_counters: u64,
-        /// The largest number there may be.
+        /// The largest number allowed.
         max: u64,
     },
     /// A policy name that is empty, too long, or has a character other than `A-Z a-z 0-9 _ . -`.
@@ -83,43 +83,43 @@ pub enum ConfigError {
         /// What was asked for.
         tag: String,
     },
-    /// A limit that was to be replaced by one of another policy, in which nobody has used anything.
+    /// A replacement of a limit with another policy, which would forget all counts.
     OtherPolicy {
-        /// The policies that are in force.
+        /// The current policies.
         old: String,
-        /// Those that were to replace them.
+        /// The policies of the replacement.
         new: String,
     },
     /// A deadline too short for any remote store.
     DeadlineTooShort {
         /// What was asked for.
         deadline: Duration,
-        /// The shortest deadline there may be.
+        /// The shortest deadline allowed.
         min: Duration,
     },
-    /// A remote store that no decision may wait for.
+    /// A remote store whose `max_unanswered` is 0.
     NoDecisionMayWait,
-    /// A local store with room for no key.
+    /// A local store whose `max_keys` is 0.
     ZeroMaxKeys,
-    /// A block of addresses that cannot be read as a CIDR.
+    /// A block of addresses that is not in CIDR notation.
     InvalidCidr {
         /// What was asked for.
         cidr: String,
     },
-    /// A block of trusted proxies that holds every public address: everyone would be a proxy.
+    /// A block of trusted proxies that contains every public address: everyone would be a proxy.
     TrustsEveryone {
         /// What was asked for.
         cidr: String,
     },
     /// A list of trusted proxies that is empty: the header would never be read.
     NoTrustedProxies,
-    /// An IPv6 prefix that is shorter or longer than makes sense for a client.
+    /// An IPv6 prefix too short or too long for one client.
     InvalidPrefixLength {
         /// What was asked for.
         bits: u8,
-        /// The shortest prefix there may be.
+        /// The shortest prefix allowed.
         min: u8,
-        /// The longest prefix there may be.
+        /// The longest prefix allowed.
         max: u8,
     },
     /// A header name that HTTP does not allow.
@@ -158,7 +158,7 @@ impl fmt::Display for ConfigError {
             ),
             Self::HeldTooShort { held_at_most, min } => write!(
                 f,
-                "places that are held for at most {held_at_most:?} cannot be renewed in time: {min:?} is the least"
+                "held_at_most is {held_at_most:?}, too short to renew places in time: it must be at least {min:?}"
             ),
             Self::PrecisionDoesNotDivide { precision, period } => write!(
                 f,
@@ -182,13 +182,13 @@ impl fmt::Display for ConfigError {
             ),
             Self::OtherPolicy { old, new } => write!(
                 f,
-                "the limit {old:?} cannot be replaced by {new:?}, of another policy: give both the same name"
+                "the limit {old:?} cannot be replaced by {new:?}, which is another policy: give both the same name"
             ),
             Self::DeadlineTooShort { deadline, min } => {
                 write!(f, "the deadline {deadline:?} is shorter than {min:?}")
             }
             Self::NoDecisionMayWait => {
-                f.write_str("max_unanswered is 0: no decision could be asked for")
+                f.write_str("max_unanswered is 0: no decision could be sent")
             }
             Self::ZeroMaxKeys => {
                 f.write_str("max_keys is 0: the store needs room for one key at least")
@@ -220,22 +220,22 @@ impl fmt::Debug for ConfigError {
 
 impl Error for ConfigError {}
 
-/// Why a store could not answer.
+/// Why a store could not decide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
-    /// The store could not be reached, or not in time; `OnStoreError` chooses what follows.
+    /// The store did not answer, or not in time; `OnStoreError` says what happens to the request.
     Unavailable,
-    /// The store is set up wrongly (rights, password, topology): an operator has to fix it.
+    /// The store is set up wrongly (permissions, password, topology): an operator has to fix it.
     Misconfigured,
     /// This one request cannot be stored (its key has another program's value, for example).
     InvalidInput,
 }
 
-/// A store that could not answer; [`kind`](Self::kind) says what is wrong.
+/// A store that could not decide; [`kind`](Self::kind) says why.
 ///
-/// A refusal is not an error: it is a [`Decision`](crate::Decision).
-/// The message is for operators and must not be sent to callers.
+/// A refusal is not an error: it is a [`Decision`](crate::Decision). The message is for operators,
+/// and must not be sent to callers.
 #[derive(Debug)]
 pub struct StoreError {
     kind: StoreErrorKind,
@@ -243,7 +243,7 @@ pub struct StoreError {
 }
 
 impl StoreError {
-    /// An error of this kind with what caused it.
+    /// An error of this kind, with its cause.
     ///
     /// # Example: a store that ran out of time
     ///
@@ -292,7 +292,7 @@ mod tests {
     use crate::quota::Quota;
 
     #[test]
-    fn what_a_store_failed_for_can_be_asked_for_its_type() {
+    fn the_cause_of_a_store_error_can_be_downcast() {
         let cause = io::Error::from(io::ErrorKind::ConnectionRefused);
         let error = StoreError::new(StoreErrorKind::Unavailable, cause);
         let source = error.source().and_then(|source| source.downcast_ref());
@@ -304,7 +304,7 @@ mod tests {
     #[should_panic(
         expected = r#""20/fortnight" is not a quota, such as "20/s", "3/10s" or "5000/day" (us, ms, s, min, h, day)"#
     )]
-    fn an_unwrap_of_what_is_not_a_quota_says_what_is_one() {
+    fn an_unwrap_of_an_invalid_quota_says_what_is_valid() {
         let _ = "20/fortnight".parse::<Quota>().unwrap();
     }
 }

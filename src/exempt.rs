@@ -1,8 +1,7 @@
 //! Requests that pass without being counted.
 
 /// Says which requests pass without a key, a count or a header.
-///
-/// A closure `|request: &Request| …` that answers `bool` is one.
+/// A closure `|request: &Request| …` that returns a `bool` implements it.
 pub trait Exempt<Req> {
     /// Whether the request passes without being counted.
     fn is_exempt(&self, request: &Req) -> bool;

@@ -24,11 +24,10 @@ pub trait KeysFor<Keys, Req> {
     /// The key of the request, `None` if no limit applies to it, or a rejection.
     ///
     /// # Errors
-    ///
-    /// The request has no key and must not pass without: it is answered with the rejection.
+    /// The request has no key and must not pass without one: it is answered with the rejection.
     fn find(&self, request: &Req) -> Result<Option<Self::Key>, Self::Rejection>;
 
-    /// What a request of this key costs, which costs so much by itself.
+    /// The cost of a request with this key, given the cost that the layer says.
     #[inline]
     fn cost(&self, _key: &Self::Key, cost: u32) -> u32 {
         cost

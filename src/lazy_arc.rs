@@ -1,12 +1,12 @@
-//! A value that is moved to the heap when somebody first wants to share it.
+//! A value that is copied to the heap when it is first shared.
 
 use std::{
     ops::Deref,
     sync::{Arc, OnceLock},
 };
 
-/// A value, and an `Arc` of it once [`shared`](Self::shared) was called: reading it allocates
-/// nothing.
+/// A value, and an `Arc` of it once [`shared`](Self::shared) was called. Reading the value
+/// allocates nothing.
 #[derive(Debug, Clone)]
 pub(crate) struct LazyArc<T> {
     value: T,
@@ -26,7 +26,7 @@ impl<T: Clone + PartialEq> LazyArc<T> {
         Arc::clone(shared)
     }
 
-    /// Whether the other is this value's `Arc`, or an equal value.
+    /// Whether `other` is this value's `Arc`, or equal to the value.
     #[inline]
     pub(crate) fn is(&self, other: &Arc<T>) -> bool {
         let is_shared = |shared: &Arc<T>| Arc::ptr_eq(shared, other);
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_what_was_shared_of_it_and_whatever_equals_it() {
+    fn a_value_is_its_own_arc_and_every_equal_value() {
         let value = LazyArc::new(5);
         for _ in 0..2 {
             assert!(value.is(&Arc::new(5)));
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_moved_to_the_heap_once() {
+    fn it_is_copied_to_the_heap_once() {
         let value = LazyArc::new(5);
         assert_eq!((*value, *value.shared()), (5, 5));
         assert!(Arc::ptr_eq(&value.shared(), &value.shared()));

@@ -1,4 +1,4 @@
-//! What a store decides by: one algorithm, or each of several.
+//! The trait of what a store decides by: one algorithm, or an `EachOf` of several.
 
 use std::time::Duration;
 
@@ -18,18 +18,18 @@ use crate::{
     note = "use one of `tollgate::algorithm` (`TokenBucket::new(Quota::per_second(20))`, say), a tuple of them, or implement `tollgate::algorithm::Algorithm`"
 )]
 pub trait Limit: sealed::Sealed + Clone + Send + Sync + 'static {
-    /// What the store returns: enough to work out the [`Decision`] later.
+    /// What the store returns: enough to make the [`Decision`] later.
     type Snapshot: Clone + Send + Sync + 'static;
 
     /// The keys that it needs: one, or one for each algorithm.
     #[doc(hidden)]
     type Keys;
 
-    /// Whether an admission holds units that are to be settled.
+    /// Whether an admission holds units, to be settled later.
     #[doc(hidden)]
     const SETTLES: bool;
 
-    /// Whether an admission takes a place that is given back when the request has ended.
+    /// Whether an admission takes a place in flight, to be given back when the request has ended.
     #[doc(hidden)]
     const IN_FLIGHT: bool;
 
@@ -37,20 +37,20 @@ pub trait Limit: sealed::Sealed + Clone + Send + Sync + 'static {
     #[doc(hidden)]
     const HAS_SHADOWS: bool;
 
-    /// Whose buckets these are: for several keys, one id of all their policies.
+    /// The id of the policy, which names its buckets: for several keys, one id of all policies.
     fn policies(&self) -> PolicyId;
 
     /// The names of the policies, for events.
     fn policy_names(&self) -> String;
 
-    /// Works the decision out from a snapshot.
+    /// Makes the decision from a snapshot.
     fn decision_of(&self, snapshot: &Self::Snapshot) -> Decision;
 
-    /// Tells how each policy in shadow stands, and whether it would have refused.
+    /// Calls `tell` with each policy in shadow, and whether it would have refused.
     #[doc(hidden)]
     fn shadows_of(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision, bool));
 
-    /// The snapshot of an admission of whose units so many were freed when it was settled.
+    /// The snapshot of an admission after its settlement has freed this many units.
     #[doc(hidden)]
     fn freed(&self, snapshot: &Self::Snapshot, units: u32) -> Self::Snapshot;
 

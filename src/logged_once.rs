@@ -1,19 +1,19 @@
-//! Events that are logged once for each name: which names were logged already.
+//! Which names an event was logged for, so that it is logged once for each.
 
 use std::{
     collections::BTreeSet,
     sync::{PoisonError, RwLock},
 };
 
-/// The names, of policies for example, for which an event was logged. Each event has one in a
-/// `static`.
+/// The names, of policies for example, that an event was logged for. Each event has its own
+/// `LoggedOnce` in a `static`.
 #[derive(Debug, Default)]
 pub(crate) struct LoggedOnce {
     names: RwLock<BTreeSet<String>>,
 }
 
 impl LoggedOnce {
-    /// After this many names nothing is logged any more: made-up names must not fill the memory.
+    /// After this many names nothing is logged any more: made-up names must not fill memory.
     const MAX_NAMES: usize = 1_000;
 
     pub(crate) const fn new() -> Self {
@@ -22,7 +22,7 @@ impl LoggedOnce {
         }
     }
 
-    /// Whether this name is new; from now on it is not.
+    /// Whether this name is new; remembers it.
     pub(crate) fn is_new(&self, name: &str) -> bool {
         let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
         if names.len() >= Self::MAX_NAMES || names.contains(name) {

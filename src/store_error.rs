@@ -15,7 +15,7 @@ use crate::error::{StoreError, StoreErrorKind};
 ///
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// let day = |units| FixedWindow::new(Quota::per_day(units));
-/// // In the place of a `RedisStore`, this one answers.
+/// // A `RedisStore`, in a real program.
 /// let store = LocalStore::new();
 /// let alone = RateLimiter::new(day(2).named("alone"), LocalStore::new());
 /// let limit = RateLimitLayer::new(day(100), store, Global).on_store_error(alone.clone());
@@ -28,8 +28,7 @@ use crate::error::{StoreError, StoreErrorKind};
 /// assert_eq!(alone.peek(&()).now().remaining(), 1);
 /// # });
 /// ```
-///
-/// # Example: one deadline that was missed lets through, a lost connection does not
+/// # Example: admit after a missed deadline, refuse after a lost connection
 ///
 /// ```
 /// use tollgate::{HandleStoreError, OnStoreError, StoreError, StoreErrorKind};
@@ -43,21 +42,21 @@ use crate::error::{StoreError, StoreErrorKind};
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OnStoreError {
-    /// It is refused: 503, gRPC `UNAVAILABLE`. The default.
+    /// The request is refused with 503, or gRPC's `UNAVAILABLE`. The default.
     #[default]
     Refuse,
-    /// It is let through, uncounted and without rate-limit fields.
+    /// The request is admitted, uncounted and without rate-limit fields.
     Admit,
 }
 
 /// Chooses what happens to a request while the store is unavailable.
 ///
-/// An [`OnStoreError`] is one, and so is a closure `|error: &StoreError| …` that answers one. A
-/// [`RateLimiter`](crate::RateLimiter) stands in the same place, but decides by itself.
+/// An [`OnStoreError`] implements it, and so does a closure `|error: &StoreError| …` that returns
+/// one. A [`RateLimiter`](crate::RateLimiter) can be given instead, and decides by itself.
 pub trait HandleStoreError {
-    /// The choice. It is asked for [`StoreErrorKind::Unavailable`] only: a store that is set up
-    /// wrongly, or a request that cannot be stored, is always refused, or callers could choose
-    /// to be let through.
+    /// The choice. It is called for [`StoreErrorKind::Unavailable`] only. If the store is
+    /// misconfigured, or cannot store the request, the request is always refused: otherwise callers
+    /// could choose to be admitted.
     fn handle(&self, error: &StoreError) -> OnStoreError;
 }
 
@@ -67,7 +66,7 @@ impl HandleStoreError for OnStoreError {
     }
 }
 
-// Without this the compiler would say "expected a closure" of every type that is not one.
+// Without this the compiler would say "expected a closure" for every other type.
 #[diagnostic::do_not_recommend]
 impl<F: Fn(&StoreError) -> OnStoreError> HandleStoreError for F {
     fn handle(&self, error: &StoreError) -> OnStoreError {
@@ -75,7 +74,7 @@ impl<F: Fn(&StoreError) -> OnStoreError> HandleStoreError for F {
     }
 }
 
-/// Whether the request passes undecided. The store has logged the error: it knows for how long.
+/// Whether the request passes undecided. The store logs its own errors.
 pub(crate) fn admits(handler: &impl HandleStoreError, error: &StoreError) -> bool {
     match error.kind() {
         StoreErrorKind::Unavailable => handler.handle(error) == OnStoreError::Admit,

@@ -1,4 +1,4 @@
-//! What an observer is told about one request, or one call of a limiter.
+//! The event of one request, or of one call of a limiter, as an observer sees it.
 
 use std::{cell::OnceCell, fmt, time::Duration};
 
@@ -7,8 +7,8 @@ use crate::{
     error::StoreError,
 };
 
-/// What became of a request, or of a call of a [limiter](crate::RateLimiter::observe); the
-/// [tables](super) have them all.
+/// The outcome of a request, or of a call of a [limiter](crate::RateLimiter::observe); the
+/// [tables](super) list them all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Outcome {
@@ -17,8 +17,8 @@ pub enum Outcome {
     Admitted,
     /// It is over its limit, and is answered with 429 (gRPC: `RESOURCE_EXHAUSTED`).
     Refused,
-    /// It is over its limit, but that is not [enforced](crate::RateLimitLayer::enforce) for it: it
-    /// goes on to the inner service, and was not charged.
+    /// It is over its limit, but the limit is not [enforced](crate::RateLimitLayer::enforce) for
+    /// it: it goes on to the inner service, and was not charged.
     ShadowRefused,
     /// The store is unavailable, and the limiter of
     /// [`on_store_error`](crate::RateLimitLayer::on_store_error) has decided in its place: it
@@ -28,13 +28,13 @@ pub enum Outcome {
     Exempt,
     /// It passes uncounted, because the extractor finds no key: no limit applies to it.
     NoKey,
-    /// It has no key and must have one: the extractor's rejection is the answer, where the limit is
-    /// [enforced](crate::RateLimitLayer::enforce).
+    /// It has no key and must have one: if the limit is [enforced](crate::RateLimitLayer::enforce),
+    /// the extractor's rejection is the answer.
     Rejected,
     /// The store could not decide about it.
     StoreError,
-    /// Units were charged whether they fitted or not, by
-    /// [`RateLimiter::debit`](crate::RateLimiter::debit): nothing was decided.
+    /// [`RateLimiter::debit`](crate::RateLimiter::debit) has charged units, whether they fit or
+    /// not: nothing was decided.
     Debited,
 }
 
@@ -75,10 +75,10 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Tells of each policy in shadow, and whether it would have refused.
+/// Reports each policy in shadow, and whether it would have refused.
 pub(crate) type TellShadows<'a> = dyn Fn(&mut dyn FnMut(PolicyDecision, bool)) + 'a;
 
-/// What was asked of the store: of a request the key, of a limiter's call [more](OfCall).
+/// The key that the store was asked about: a request's own, or [that of a limiter's call](OfCall).
 pub(crate) trait Asked<K> {
     fn key(&self) -> &K;
 
@@ -94,8 +94,7 @@ impl<K> Asked<K> for K {
     }
 }
 
-/// What a limiter's call has asked. Its key was named in a borrowed form: it is copied when
-/// somebody asks for it, and once.
+/// The key of a limiter's call, in a borrowed form. The owned key is made when it is first read.
 pub(crate) struct OfCall<'a, Q: ?Sized, K> {
     named: &'a Q,
     key: OnceCell<K>,
@@ -122,29 +121,28 @@ impl<Q: ToOwned<Owned = K> + ?Sized, K> Asked<K> for OfCall<'_, Q, K> {
     }
 }
 
-/// What became of one request, or of one call of a limiter, for an [`Observe`](super::Observe).
+/// The outcome of one request, or of one call of a limiter, for an [`Observe`](super::Observe).
 ///
 /// `K` is the type of the keys: that of [`PeerIp`](crate::key::PeerIp) is an `IpAddr`, that of an
-/// [`EachOf`](crate::EachOf) of extractors is `EachOf<(Option<A>, Option<B>)>`. A limiter that is
-/// asked for `"bob"` has keys of type `String`.
+/// [`EachOf`](crate::EachOf) of extractors is `EachOf<(Option<A>, Option<B>)>`. A limiter that
+/// checks `"bob"` has keys of type `String`.
 #[derive(Clone, Copy)]
 pub struct Event<'a, K> {
     pub(crate) outcome: Outcome,
     pub(crate) cost: u32,
-    /// `None` where no store was asked.
+    /// `None` if no store was asked.
     pub(crate) asked: Option<&'a dyn Asked<K>>,
     pub(crate) decision: Option<&'a dyn Fn() -> Decision>,
     pub(crate) shadows: Option<&'a TellShadows<'a>>,
     pub(crate) error: Option<&'a StoreError>,
     pub(crate) passes: bool,
-    /// Whether it is admitted, and is delayed or has waited: known without working out the
-    /// decision.
+    /// Whether it is admitted, and is delayed or has waited: known without making the decision.
     pub(crate) is_delayed: bool,
     pub(crate) store_time: Option<Duration>,
 }
 
 impl<'a, K> Event<'a, K> {
-    /// A request that was not counted, and of which no store was asked.
+    /// A request that was not counted: no store was asked.
     pub(crate) fn uncounted(outcome: Outcome) -> Self {
         Self {
             outcome,
@@ -167,46 +165,46 @@ impl<'a, K> Event<'a, K> {
         }
     }
 
-    /// What became of it.
+    /// The outcome.
     pub fn outcome(&self) -> Outcome {
         self.outcome
     }
 
-    /// Whether the request goes on to the inner service; if not, the layer answers it. Of a
-    /// limiter's call: whether it was charged.
+    /// Whether the request goes on to the inner service; if not, the layer answers it. For a
+    /// limiter's call, whether it was charged.
     pub fn passes(&self) -> bool {
         self.passes
     }
 
-    /// What it costs, in units; it was charged if the outcome is [`Admitted`](Outcome::Admitted) or
-    /// [`Debited`](Outcome::Debited). 0 where no store was asked.
+    /// The cost, in units; it was charged if the outcome is [`Admitted`](Outcome::Admitted) or
+    /// [`Debited`](Outcome::Debited). 0 if no store was asked.
     pub fn cost(&self) -> u32 {
         self.cost
     }
 
-    /// Whose bucket was asked for; `None` where no store was asked.
+    /// The key whose bucket was asked for; `None` if no store was asked.
     ///
-    /// Anybody can choose what is in a header field: escape it before it goes into a line of a log,
-    /// and never make a metric's label of it. The `Debug` and `Display` forms of
-    /// [`HeaderKey`](crate::key::HeaderKey) show no more than four bytes of a value.
+    /// Anybody can choose the value of a header: escape it before you log it, and never use it as a
+    /// metric's label. `Debug` and `Display` of [`HeaderKey`](crate::key::HeaderKey) show at most
+    /// four bytes of a value.
     ///
-    /// The key of a limiter's call is a copy, which is made when it is first asked for.
+    /// For a limiter's call this is a copy, made at the first call of this method.
     pub fn key(&self) -> Option<&'a K> {
         self.asked.map(Asked::key)
     }
 
-    /// What was decided, of each policy: what is left, the wait of a refused request, the delay of
-    /// an admitted one.
+    /// The decision, with each policy: what is left, the wait of a refused request, the delay of an
+    /// admitted one.
     ///
-    /// `None` where nothing was decided. It is worked out for each call, so call it once; that of a
-    /// tuple allocates.
+    /// `None` if nothing was decided. Each call makes the decision anew, so call it once; a tuple's
+    /// allocates.
     pub fn decision(&self) -> Option<Decision> {
         self.decision.map(|decision| decision())
     }
 
-    /// The wait of a request that is over its limit, or the delay of one that is admitted and has
-    /// any, or how long it has waited. What is known to be none is not worked out: a division of
-    /// most decisions.
+    /// The wait of a request that is over its limit, or the delay of an admitted one, or how long
+    /// it has waited. A delay that is known to be zero is not computed: that saves most decisions a
+    /// division.
     #[cfg(any(feature = "local", feature = "redis", feature = "metrics"))]
     pub(super) fn wait(&self, decision: &Decision) -> Option<Duration> {
         match decision.is_admitted() {
@@ -215,10 +213,11 @@ impl<'a, K> Event<'a, K> {
         }
     }
 
-    /// Tells of each policy in [shadow](crate::algorithm::Shadow) how it stands, and whether it
-    /// would have refused this request, which the enforced ones have admitted.
+    /// Calls `tell` with each policy in [shadow](crate::algorithm::Shadow), and whether it would
+    /// have refused this request, which the enforced policies have admitted.
     ///
-    /// Nothing is told of a request that was not admitted: policies in shadow are not asked then.
+    /// For a request that was not admitted `tell` is not called: policies in shadow are not asked
+    /// then.
     ///
     /// # Example: who would be refused by an hourly limit beside the daily one
     ///
@@ -257,21 +256,21 @@ impl<'a, K> Event<'a, K> {
         }
     }
 
-    /// Why the store could not decide.
+    /// The error, if the store could not decide.
     pub fn error(&self) -> Option<&'a StoreError> {
         self.error
     }
 
-    /// How long the store took to answer; `None` where it was not asked, or where the observer does
-    /// not [want to know](super::Observe::times_store).
+    /// How long the store took to answer; `None` if it was not asked, or if the observer does not
+    /// [measure it](super::Observe::times_store).
     ///
-    /// Of a call that [waits](Self::waited) it is the time of the last answer.
+    /// For a call that [waits](Self::waited) it is the time of the last answer.
     pub fn store_time(&self) -> Option<Duration> {
         self.store_time
     }
 
     /// How long `RateLimiter::until_ready` has waited: in line, for room, and for its
-    /// [turn](Decision::delay). `None` where nothing waited, as in a layer, which tells of a
+    /// [turn](Decision::delay). `None` if nothing waited, and always in a layer, which reports a
     /// request before its delay.
     pub fn waited(&self) -> Option<Duration> {
         self.asked.and_then(Asked::waited)

@@ -1,4 +1,4 @@
-//! Counters and histograms of what became of requests and of calls, for the crate `metrics`.
+//! Counters and histograms of the outcomes of requests and calls, for the crate `metrics`.
 
 use std::{
     fmt,
@@ -17,7 +17,7 @@ const POLICY_REQUESTS: &str = "tollgate.policy.requests";
 const WAIT: &str = "tollgate.wait.duration";
 const STORE: &str = "tollgate.store.duration";
 
-/// What a policy may have decided about a request, as the value of a label.
+/// The values of the label `outcome` for a policy's decision.
 const DECIDED: [&str; 5] = [
     Outcome::Admitted.name(),
     Outcome::Refused.name(),
@@ -26,40 +26,40 @@ const DECIDED: [&str; 5] = [
     "degraded_refused",
 ];
 
-/// Where each of them stands there.
+/// Their indices.
 const ADMITTED: usize = 0;
 const REFUSED: usize = 1;
 const SHADOW_REFUSED: usize = 2;
 const DEGRADED: usize = 3;
 const DEGRADED_REFUSED: usize = 4;
 
-/// The label value of policies beyond those that have counters of their own.
+/// The label value of all policies beyond [`MAX_POLICIES`].
 const OTHER: &str = "_OTHER";
 
-/// Counts what becomes of requests and of calls, for the recorder of the crate `metrics`:
+/// Counts the outcomes of requests and of calls, for the recorder of the crate `metrics`:
 /// Prometheus, StatsD, OpenTelemetry and others have one.
 ///
 /// | name | kind | unit | labels | what |
 /// |---|---|---|---|---|
-/// | `tollgate.requests` | counter | requests | `limit`, `outcome` | what became of each request of a layer, or each call of a limiter, by the [name](Outcome::name) of its outcome |
-/// | `tollgate.units` | counter | units | `limit`, `outcome` | the cost of each request that was decided about, by what was decided; and what was `debited` |
-/// | `tollgate.policy.requests` | counter | requests | `limit`, `policy`, `outcome` | requests that were charged to a policy (`admitted`), and those that it refused (`refused`) or would have, were it enforced (`shadow_refused`); of a tuple each member counts, those in [shadow](crate::algorithm::Shadow) too |
+/// | `tollgate.requests` | counter | requests | `limit`, `outcome` | each request of a layer, or each call of a limiter, by the [name](Outcome::name) of its outcome |
+/// | `tollgate.units` | counter | units | `limit`, `outcome` | the cost of each request that was decided, by the decision; and the units that were `debited` |
+/// | `tollgate.policy.requests` | counter | requests | `limit`, `policy`, `outcome` | requests that were charged to a policy (`admitted`), that it refused (`refused`), or that it would have refused if it were enforced (`shadow_refused`); each member of a tuple counts, those in [shadow](crate::algorithm::Shadow) too |
 /// | `tollgate.wait.duration` | histogram | seconds | `limit`, `outcome` | the delay of requests that are admitted and delayed, how long `until_ready` has waited, and the wait of those that are over their limit, if there is one |
-/// | `tollgate.store.duration` | histogram | seconds | `limit` | how long the store took to decide; [if asked for](Self::store_duration) |
+/// | `tollgate.store.duration` | histogram | seconds | `limit` | how long the store took to decide, [if enabled](Self::store_duration) |
 ///
 /// Prometheus writes `_` for `.`: `tollgate_requests{limit="api",outcome="refused"}`.
 ///
 /// - **While the store is down** the limiter of
-///   [`on_store_error`](crate::RateLimitLayer::on_store_error) decides. Its policies are counted by
-///   their own names: as `degraded` what they were charged, and as `degraded_refused` what they
-///   refused or would have, were it enforced. So are units and waits; `tollgate.requests` has both
-///   as `degraded`.
-/// - **Labels are bounded**: no key is one. `limit` is the name that this is made with, and
-///   `policy` that of the policy, for the first hundred; those that come later share the value
-///   `_OTHER`. So plans that are made up from requests fill no memory.
-/// - **Install the recorder first**: handles are registered when this is made, and those of a
-///   policy when it first decides, at the recorder that is installed then. Clones share them.
-/// - **Cost**: an admitted request of one policy is three counters, found without a lock.
+///   [`on_store_error`](crate::RateLimitLayer::on_store_error) decides. Its policies are counted
+///   under their own names: `degraded` if they were charged, `degraded_refused` if they refused, or
+///   would have refused if they were enforced. Units and waits have the same outcomes;
+///   `tollgate.requests` has both as `degraded`.
+/// - **Labels are bounded**: keys are never labels. `limit` is the name given to `new`. `policy` is
+///   the name of the policy, for the first hundred; later ones share the value `_OTHER`. So policy
+///   names made from requests cannot fill memory.
+/// - **Install the recorder first**: `new` registers handles with the current recorder, and a policy
+///   registers its own when it first decides. Clones share them.
+/// - **Cost**: an admitted request of one policy increments three counters, found without a lock.
 ///
 /// # Example: what Prometheus scrapes
 ///
@@ -104,7 +104,7 @@ struct Handles {
     policies: Policies,
 }
 
-/// What is counted of requests that were decided about in one way.
+/// The counters of requests with the same decision.
 struct Decided {
     units: Counter,
     wait: Histogram,
@@ -114,7 +114,7 @@ impl Metrics {
     /// Counts the requests of a layer, or the calls of a limiter, with this value of the label
     /// `limit`.
     ///
-    /// Those that are made with one name are counted together.
+    /// Two `Metrics` with the same name are counted together.
     pub fn new(limit: impl Into<String>) -> Self {
         describe();
         let limit = limit.into();
@@ -134,22 +134,22 @@ impl Metrics {
         }
     }
 
-    /// Records how full or how healthy a store is: what its `usage()` returns, whenever you call
-    /// this. Do so every few seconds, or before each scrape.
+    /// Records how full or how healthy a store is, as its `usage()` says. Call this every few
+    /// seconds, or before each scrape.
     ///
     /// | name | kind | unit | labels | of |
     /// |---|---|---|---|---|
     /// | `tollgate.store.keys` | gauge | keys | `limit` | a `LocalStore`: keys that have an entry |
-    /// | `tollgate.store.overflow` | counter | decisions | `limit` | a `LocalStore`: decisions of the buckets that new keys share while it is full |
+    /// | `tollgate.store.overflow` | counter | decisions | `limit` | a `LocalStore`: decisions by the overflow bucket that new keys share while it is full |
     /// | `tollgate.redis.decisions` | counter | decisions | `limit`, `outcome` | a `RedisStore`: `admitted`, `refused`, `unavailable`, `misconfigured`, `invalid` |
     /// | `tollgate.redis.in_flight` | gauge | commands | `limit` | a `RedisStore`: commands that wait for an answer |
     /// | `tollgate.redis.reconnects` | counter | connections | `limit` | a `RedisStore`: connections that were replaced |
-    /// | `tollgate.redis.last_answer.age` | gauge | seconds | `limit` | a `RedisStore`: since when Redis has answered nothing |
+    /// | `tollgate.redis.last_answer.age` | gauge | seconds | `limit` | a `RedisStore`: time since the last answer from Redis |
     pub fn record_usage(&self, usage: &impl StoreUsage) {
         usage.record(&self.handles.limit);
     }
 
-    /// Measures how long the store takes to decide, too: two more readings of the clock for each
+    /// Also measures how long the store takes to decide, which reads the clock twice more for each
     /// request.
     #[must_use]
     pub fn store_duration(mut self) -> Self {
@@ -176,8 +176,8 @@ impl<K> Observe<K> for Metrics {
         };
         let decided = &handles.decided[which];
         decided.units.increment(u64::from(event.cost()));
-        // Not by `event.decision()`: a decision is moved into an option there, which is a tenth of
-        // what this takes (bench `instructions`, the row `layer, counted`).
+        // Not `event.decision()`, which moves the decision into an `Option`: a tenth of this
+        // function's instructions (bench `instructions`, the row `layer, counted`).
         if let Some(decide) = event.decision {
             let decision = decide();
             for policy in decision.policies() {
@@ -204,7 +204,7 @@ impl<K> Observe<K> for Metrics {
     }
 }
 
-/// Where what was decided in the store's place stands in [`DECIDED`].
+/// The index in [`DECIDED`] of a decision in the store's place.
 fn degraded<K>(event: &Event<'_, K>) -> usize {
     match event.decision() {
         Some(decision) if !decision.is_admitted() => DEGRADED_REFUSED,
@@ -222,8 +222,8 @@ impl Metrics {
 }
 
 impl Handles {
-    /// Counts a request that a policy was charged for or that it refused: one of [`DECIDED`]. A
-    /// member of a tuple that would have let a refused request through counts nothing.
+    /// Counts a request that was charged to a policy or refused by it, as one of [`DECIDED`]. If a
+    /// tuple refuses, only the members that refused are counted.
     #[inline]
     fn count(&self, policy: &PolicyDecision, which: usize) {
         if matches!(which, ADMITTED | DEGRADED) || !policy.is_admitted() {
@@ -259,24 +259,24 @@ fn units(limit: &str, outcome: &'static str) -> Counter {
 }
 
 fn describe() {
-    describe_counter!(REQUESTS, Unit::Count, "What became of each request.");
+    describe_counter!(REQUESTS, Unit::Count, "The outcome of each request.");
     describe_counter!(UNITS, Unit::Count, "The cost of each request.");
     describe_counter!(
         POLICY_REQUESTS,
         Unit::Count,
-        "Requests that were charged to a policy, and those that it refused."
+        "Requests that were charged to a policy or refused by it."
     );
     describe_histogram!(
         WAIT,
         Unit::Seconds,
-        "The delay of admitted requests, and the wait that refused ones are told."
+        "The delay of admitted requests, and the announced wait of refused ones."
     );
 }
 
-/// The counters of the policies by their names. A place that is taken is never freed, so that they
-/// are found without a lock.
+/// The counters of the policies by name. A slot that is taken is never freed, so that they are read
+/// without a lock.
 struct Policies {
-    places: [OnceLock<Box<Policy>>; MAX_POLICIES],
+    slots: [OnceLock<Box<Policy>>; MAX_POLICIES],
     other: OnceLock<PolicyCounters>,
 }
 
@@ -288,13 +288,13 @@ struct Policy {
 /// One for each of [`DECIDED`].
 type PolicyCounters = [Counter; DECIDED.len()];
 
-/// So many policies have counters of their own.
+/// The first policies, which have counters of their own.
 const MAX_POLICIES: usize = 100;
 
 impl Policies {
     const fn new() -> Self {
         Self {
-            places: [const { OnceLock::new() }; MAX_POLICIES],
+            slots: [const { OnceLock::new() }; MAX_POLICIES],
             other: OnceLock::new(),
         }
     }
@@ -307,8 +307,8 @@ impl Policies {
                 counters: make(name),
             })
         };
-        for place in &self.places {
-            let policy = place.get_or_init(new);
+        for slot in &self.slots {
+            let policy = slot.get_or_init(new);
             if policy.name == name {
                 return &policy.counters;
             }

@@ -1,37 +1,36 @@
 //! What operators see: one event for each request of a layer, and for each call of a limiter.
 //!
 //! [`RateLimitLayer::observe`](crate::RateLimitLayer::observe) takes an observer. It sees each
-//! request once, when it is known what becomes of it:
+//! request once, when its outcome is known:
 //!
 //! | [outcome](Outcome) | the request | key | decision |
 //! |---|---|---|---|
 //! | `admitted` | was charged and goes on to the inner service, perhaps after a delay | yes | yes |
 //! | `refused` | is over its limit: 429 | yes | yes |
 //! | `shadow_refused` | is over its limit, which is not [enforced](crate::RateLimitLayer::enforce): passes, and was not charged | yes | yes |
-//! | `degraded` | was decided about by the limiter of [`on_store_error`](crate::RateLimitLayer::on_store_error), as the store is down: it [passes](Event::passes), or 429 | yes | yes |
-//! | `exempt` | passes, as [`exempt`](crate::RateLimitLayer::exempt) says so | no | no |
-//! | `no_key` | passes, as its extractor finds no key: no limit applies | no | no |
-//! | `rejected` | has no key and must have one: what the extractor answers, 400 say, or it [passes](Event::passes) if the limit is not enforced | no | no |
-//! | `store_error` | could not be decided about: 503 or 500, or it [passes](Event::passes) | yes | no |
+//! | `degraded` | was decided by the limiter of [`on_store_error`](crate::RateLimitLayer::on_store_error), because the store is down: it [passes](Event::passes), or 429 | yes | yes |
+//! | `exempt` | passes, because [`exempt`](crate::RateLimitLayer::exempt) says so | no | no |
+//! | `no_key` | passes, because its extractor finds no key: no limit applies | no | no |
+//! | `rejected` | has no key and must have one: the extractor's rejection, such as 400, or it [passes](Event::passes) if the limit is not enforced | no | no |
+//! | `store_error` | could not be decided: 503 or 500, or it [passes](Event::passes) | yes | no |
 //!
-//! A request whose caller goes away while a remote store decides is not seen.
+//! The observer does not see a request whose caller hangs up while a remote store decides.
 //!
 //! # Calls of a limiter
 //!
-//! [`RateLimiter::observe`](crate::RateLimiter::observe) takes an observer, too, and says which of
-//! its calls are told. A layer and its [limiter](crate::RateLimitLayer::limiter) have an observer
-//! each. Of these outcomes a limiter has:
+//! [`RateLimiter::observe`](crate::RateLimiter::observe) takes an observer, too, and its docs say
+//! which calls the observer sees. A layer and its [limiter](crate::RateLimitLayer::limiter) each
+//! have their own. A limiter has these outcomes:
 //!
 //! | [outcome](Outcome) | the call | key | decision |
 //! |---|---|---|---|
 //! | `admitted` | was charged, or holds its cost | yes | yes |
 //! | `refused` | is over its limit | yes | yes |
-//! | `debited` | was charged by [`debit`](crate::RateLimiter::debit), whether it fitted or not | yes | no |
-//! | `store_error` | could not be decided about, or not be written | yes | no |
+//! | `debited` | was charged by [`debit`](crate::RateLimiter::debit), whether it fits or not | yes | no |
+//! | `store_error` | could not be decided, or not be written | yes | no |
 //!
-//! It never has the others: nothing of it is exempt or without a key, and only a layer is rehearsed
-//! or has a limiter for outages. Policies [in shadow](crate::algorithm::Shadow) are
-//! [told](Event::describe_shadows) of both.
+//! The other outcomes belong to layers alone. [`Event::describe_shadows`] reports policies [in
+//! shadow](crate::algorithm::Shadow), of layers and of limiters.
 //!
 //! # Ready-made
 //!
@@ -39,24 +38,25 @@
 //! |---|---|
 //! | a closure `\|event: &Event<'_, IpAddr>\| ..` | what you write; `IpAddr` is the type of the key |
 //! | `Metrics` (feature `metrics`) | counters and histograms for Prometheus and others |
-//! | `Trace` (features `local` and `redis`) | fields on the current span, and a line in the log for a refusal, once a minute and key |
+//! | `Trace` (feature `local` or `redis`) | fields on the current span, and a log line for a refusal, at most once a minute for each key |
 //! | `(A, B)` | two observers, one after the other |
 //!
 //! # A slow observer, and one that panics
 //!
-//! It runs in the request's task, after the decision and before the inner service is called or the
-//! answer is made. No lock is held. So a slow one delays its own request and nobody else's, and
-//! must not block: hand what takes long to a channel. If it panics, the panic goes on to the
-//! request's task: the request is neither passed on nor answered, and what was charged stays
-//! charged. What is [held](crate::Hold) ends as if the caller had hung up: a place [in
-//! flight](crate::algorithm::InFlight) is given back, and so is a turn in a queue. Other requests
-//! notice nothing. A limiter's observer runs in the task of the call, and [its
-//! panic](crate::RateLimiter::observe) goes on to that.
+//! An observer runs in the request's task, after the decision, and before the inner service is
+//! called or the answer is made. No lock is held. So a slow observer delays only its own request.
+//! It must not block: send long work to a channel.
+//!
+//! If an observer panics, the panic reaches the request's task: the request is neither passed on
+//! nor answered, and its charge stays. Its [hold](crate::Hold) ends as if the caller had hung up: a
+//! place [in flight](crate::algorithm::InFlight) is given back, and so is a turn in a queue. Other
+//! requests notice nothing. A limiter's observer runs in the task of the call, and [its
+//! panic](crate::RateLimiter::observe) reaches that task.
 //!
 //! # What it costs
 //!
-//! Nothing where no observer is set. The decision is worked out only if it is
-//! [asked for](Event::decision), the key of a limiter's call is copied only then, and the store's
+//! Nothing if no observer is set. The decision is made only if the observer [reads
+//! it](Event::decision), the key of a limiter's call is copied only if it is read, and the store's
 //! time is measured only for an observer that [wants it](Observe::times_store).
 //!
 //! # Example: refusals of each policy

@@ -1,11 +1,11 @@
-//! Who sees what became of each request, and of each call of a limiter.
+//! The trait of observers, which see the outcome of each request and each call of a limiter.
 
 use super::Event;
 
-/// Sees what became of each request of a [layer](crate::RateLimitLayer::observe), or of each call
+/// Sees the outcome of each request of a [layer](crate::RateLimitLayer::observe), or of each call
 /// of a [limiter](crate::RateLimiter::observe), once.
 ///
-/// A closure `|event: &Event<'_, K>| ..` is one; so is a pair of observers.
+/// A closure `|event: &Event<'_, K>| ..` implements it, and so does a pair of observers.
 ///
 /// # Example: the store's time of the slowest request
 ///
@@ -41,29 +41,29 @@ use super::Event;
 ///
 /// # What an implementor must and must not do
 ///
-/// - It must be cheap to clone, and its clones must share what they count: each clone of a layer,
-///   of a limiter and each service has one.
+/// - It must be cheap to clone, and its clones must share what they count: each clone of a layer or
+///   a limiter, and each service, has a clone of the observer.
 /// - It must not block or take long: it runs in the task of the request or the call. It may use a
 ///   limiter of the same store, as no lock is held.
-/// - If it panics, that task does: see [above](super).
+/// - If it panics, that task panics: see [`observe`](super).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not observe requests whose keys are of type `{K}`",
     label = "not an observer of requests with keys of type `{K}`",
     note = "use a closure that names this type, `|event: &tollgate::observe::Event<'_, {K}>| ..`, or implement `tollgate::observe::Observe<{K}>`"
 )]
 pub trait Observe<K> {
-    /// Sees what became of a request, or of a call.
+    /// Sees one request, or one call.
     fn observe(&self, event: &Event<'_, K>);
 
     /// Whether the time that the store takes is measured, which reads the monotonic clock twice for
-    /// each request or call. By default it is not. On a platform without that clock, as
+    /// each request or call. By default it is not. On a platform without that clock, such as
     /// `wasm32-unknown-unknown`, reading it panics.
     fn times_store(&self) -> bool {
         false
     }
 }
 
-// Without this the compiler would say "expected a closure" of every type that is not one.
+// Without this the compiler would say "expected a closure" for every other type.
 #[diagnostic::do_not_recommend]
 impl<K, F: Fn(&Event<'_, K>)> Observe<K> for F {
     #[inline]

@@ -1,4 +1,4 @@
-//! What became of requests and of calls, in the spans and the log of `tracing`.
+//! The outcomes of requests and calls, in the spans and the log of `tracing`.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -14,32 +14,32 @@ use crate::decision::Decision;
 
 use super::{Event, Observe, Outcome};
 
-/// So many keys are remembered, so that each is logged once in a period.
+/// How many keys are remembered, so that each is logged once in a period.
 const MAX_KEYS: usize = 1_000;
 
-/// A key is cut off after so many characters.
+/// A longer key is cut off after this many characters.
 const MAX_KEY_LEN: usize = 200;
 
-/// Tells the current span what became of its request or its call, and logs a refusal at most once
-/// for each key and minute.
+/// Records the outcome of a request or call in the current span, and logs a refusal at most once a
+/// minute for each key.
 ///
-/// - **Span**: these fields are recorded if the span that is current declares them (as
+/// - **Span**: these fields are recorded if the current span declares them (as
 ///   [`tracing::field::Empty`](https://docs.rs/tracing/latest/tracing/field/struct.Empty.html)):
-///   `tollgate.outcome`, `tollgate.passes`, `tollgate.cost`, `tollgate.key`, and of what was
-///   decided `tollgate.policy` (the one that binds), `tollgate.remaining`, and
-///   `tollgate.wait_seconds`: the wait of a refused request, the delay of an admitted one, or how
-///   long a call [has waited](Event::waited).
+///   `tollgate.outcome`, `tollgate.passes`, `tollgate.cost`, `tollgate.key`, and of the decision
+///   `tollgate.policy` (the one that binds), `tollgate.remaining`, and `tollgate.wait_seconds`: the
+///   wait of a refused request, the delay of an admitted one, or how long a call [has
+///   waited](Event::waited).
 /// - **Log**: an event named `observe.refused`, at level `info`, with target `tollgate::observe`
 ///   and the fields `key`, `policy`, `outcome`, `cost`, `wait_seconds` and `not_logged`: how many
 ///   refusals, of all keys, were left out since the last line. The outcome is `refused`,
 ///   `degraded`, or `shadow_refused` where the limit is not
 ///   [enforced](crate::RateLimitLayer::enforce) or in [shadow](crate::algorithm::Shadow).
-/// - **Memory** is bounded: a thousand keys, as a hash each. While so many were logged within one
-///   period, the refusals of others are left out.
-/// - **Keys** are printed by their `Debug`, so what that hides stays hidden. Control characters are
-///   escaped, so that a key cannot begin a line of its own, and it is cut off after 200 characters.
+/// - **Memory** is bounded: a hash for each of a thousand keys. When a thousand keys were logged
+///   within one period, refusals of other keys are not logged.
+/// - **Keys** are printed by `Debug`, so what that hides stays hidden. Control characters are
+///   escaped, so that a key cannot start a new line. A key is cut off after 200 characters.
 ///
-/// Clones share what was logged. Store errors are logged by the store.
+/// Clones share these hashes. Store errors are logged by the store.
 ///
 /// # Example: refusals in the log, and the outcome in the request's span
 ///
@@ -66,7 +66,7 @@ pub struct Trace {
 
 #[derive(Default)]
 struct Shared {
-    /// Seeded at random, so that nobody can choose keys that hide another.
+    /// Randomly seeded, so that nobody can choose a key with the hash of another.
     hasher: RandomState,
     logged: Mutex<Logged>,
 }
@@ -81,7 +81,7 @@ struct Logged {
 }
 
 impl Trace {
-    /// Logs a refusal at most once for each key and minute.
+    /// Logs a refusal at most once a minute for each key.
     pub fn new() -> Self {
         Self {
             period: Duration::from_secs(60),
@@ -89,7 +89,7 @@ impl Trace {
         }
     }
 
-    /// Logs a refusal at most once for each key and this time.
+    /// Logs a refusal at most once per `period` for each key.
     #[must_use]
     pub fn every(mut self, period: Duration) -> Self {
         self.period = period;
@@ -149,7 +149,7 @@ impl Trace {
         let logged = self.shared.logged.lock();
         let mut logged = logged.unwrap_or_else(PoisonError::into_inner);
         let is_due = logged.is_due(hash, self.period, Instant::now());
-        // The subscriber is called without the lock.
+        // Unlock before the subscriber is called.
         drop(logged);
         if let Some(not_logged) = is_due {
             tracing::info!(
@@ -168,7 +168,7 @@ impl Trace {
 }
 
 impl Logged {
-    /// Whether the refusal of this key is to be logged: if so, how many were left out before it.
+    /// If a refusal of this key is to be logged now, how many refusals were left out before it.
     fn is_due(&mut self, key: u64, period: Duration, now: Instant) -> Option<u64> {
         while let Some((logged, old)) = self.times.front()
             && now.saturating_duration_since(*logged) >= period
@@ -185,7 +185,7 @@ impl Logged {
     }
 }
 
-/// Records what the span has declared.
+/// Records the fields that the span declares.
 fn record<K: Debug>(span: &Span, event: &Event<'_, K>, decision: Option<&Decision>) {
     if span.is_disabled() {
         return;
@@ -209,7 +209,7 @@ fn record<K: Debug>(span: &Span, event: &Event<'_, K>, decision: Option<&Decisio
 /// The `Debug` form of a key, on one line and not too long.
 fn printed(key: &impl Debug) -> String {
     let mut line = OneLine::default();
-    // Its error says that the key is cut off.
+    // An error means only that the key was cut off.
     let _ = write!(line, "{key:?}");
     line.text
 }

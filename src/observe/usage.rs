@@ -1,7 +1,7 @@
 //! How full and how healthy a store is, as metrics.
 
-/// How a store is, for [`Metrics::record_usage`](super::Metrics::record_usage): what the `usage()`
-/// of a [`LocalStore`](crate::store::LocalStore) or a `RedisStore` returns. It is sealed.
+/// What the `usage()` of a [`LocalStore`](crate::store::LocalStore) or a `RedisStore` returns, for
+/// [`Metrics::record_usage`](super::Metrics::record_usage). It is sealed.
 pub trait StoreUsage: sealed::Sealed {
     /// Records it with this value of the label `limit`.
     #[doc(hidden)]

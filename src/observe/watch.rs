@@ -1,29 +1,29 @@
-//! What is done for an observer, or left out where there is none.
+//! What a layer or a limiter does for its observer; nothing if it has none.
 
 use std::time::{Duration, Instant};
 
 use super::{Event, Observe};
 
-/// What a layer or a limiter asks of its observer, if it has one.
+/// An observer, or none.
 #[doc(hidden)]
 pub trait Watch<K> {
-    /// Whether nobody observes, so that no event is made.
+    /// Whether there is no observer, so that no event is made.
     const IS_SILENT: bool;
 
-    /// Since when the store decides, if that is measured.
+    /// The time at which the store was asked, if that is measured.
     type Stopwatch: Default + Send + 'static;
 
     /// Starts to measure, if it is wanted.
     fn start(&self) -> Self::Stopwatch;
 
-    /// How long it took.
+    /// The time since then.
     fn elapsed(stopwatch: &Self::Stopwatch) -> Option<Duration>;
 
-    /// Tells the observer.
+    /// Calls the observer.
     fn tell(&self, event: &Event<'_, K>);
 }
 
-/// Nobody observes: the default.
+/// No observer: the default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Silent;
 

@@ -163,7 +163,7 @@ fn a_deadline_and_a_bound_that_nothing_can_keep_are_refused_with_their_value() {
     let error = builder().try_deadline(Duration::ZERO).unwrap_err();
     assert_eq!(error.to_string(), "the deadline 0ns is shorter than 1ms");
     let error = builder().try_max_unanswered(0).unwrap_err();
-    let told = "max_unanswered is 0: no decision could be asked for";
+    let told = "max_unanswered is 0: no decision could be sent";
     assert_eq!(error.to_string(), told);
     let builder = builder().deadline(Duration::from_millis(1));
     assert!(builder.try_max_unanswered(1).is_ok());
