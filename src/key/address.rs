@@ -1,4 +1,4 @@
-//! One address for one caller, however it is written: canonical first, masked last.
+//! Makes all spellings of an address one key: unmaps IPv4 first, masks IPv6 last.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -19,7 +19,7 @@ pub(super) const IPV4_IN_IPV6: [Ipv6Addr; 3] = [
     Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0),
 ];
 
-/// The IPv4 address inside one of [those blocks](IPV4_IN_IPV6); every other address as it is.
+/// The IPv4 address inside one of [those blocks](IPV4_IN_IPV6); any other address unchanged.
 pub(super) fn canonical(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V6(v6) => embedded_ipv4(v6).map_or(ip, IpAddr::V4),
@@ -27,7 +27,7 @@ pub(super) fn canonical(ip: IpAddr) -> IpAddr {
     }
 }
 
-/// How much of an IPv6 address tells one caller from another.
+/// How many leading bits of an IPv6 address identify a caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ipv6Prefix(u8);
 
@@ -49,7 +49,7 @@ impl Ipv6Prefix {
         }
     }
 
-    /// The key for a canonical address: masked if, having been unmapped, it is still an IPv6 one.
+    /// The key for a canonical address: masked if it is IPv6.
     pub(super) fn mask(self, canonical: IpAddr) -> IpAddr {
         match canonical {
             IpAddr::V4(_) => canonical,
@@ -61,7 +61,7 @@ impl Ipv6Prefix {
     }
 }
 
-/// The canonical address of the peer of the connection that the request came on.
+/// The canonical address of the peer of the request's connection.
 pub(super) fn peer(extensions: &Extensions) -> Result<IpAddr, MissingKey> {
     let address = peer_address(extensions).ok_or_else(missing_peer)?;
     Ok(canonical(address.ip()))
@@ -121,8 +121,8 @@ fn peer_key_octets(extensions: &Extensions, prefix: Ipv6Prefix) -> Option<Octets
     Some(Octets::of(key))
 }
 
-/// The server has not put the peer into the extensions: that is a mistake in its setup, logged
-/// once.
+/// The rejection if the server has not put the peer into the extensions, which is a mistake in its
+/// setup: logged once.
 fn missing_peer() -> MissingKey {
     static LOGGED: Once = Once::new();
 
@@ -145,7 +145,7 @@ fn peer_address(extensions: &Extensions) -> Option<&SocketAddr> {
     if let Some(axum::extract::ConnectInfo(address)) = extensions.get() {
         return Some(address);
     }
-    // Under TLS, tonic puts this one into the extensions too, beside its `TlsConnectInfo`.
+    // Under TLS tonic inserts this extension too, beside its `TlsConnectInfo`.
     #[cfg(feature = "tonic")]
     if let Some(address) = extensions
         .get::<tonic::transport::server::TcpConnectInfo>()
@@ -156,7 +156,7 @@ fn peer_address(extensions: &Extensions) -> Option<&SocketAddr> {
     if let Some(address) = extensions.get::<SocketAddr>() {
         return Some(address);
     }
-    // What axum's users put into their tests; as in axum, a real peer goes before it.
+    // axum's extension for tests; as in axum, a real peer takes precedence.
     #[cfg(feature = "axum")]
     if let Some(axum::extract::connect_info::MockConnectInfo(address)) = extensions.get() {
         return Some(address);

@@ -1,4 +1,4 @@
-//! What an outer layer has put into the request's extensions: a user, a plan.
+//! A value that an outer layer has put into the request's extensions: a user, a plan.
 
 use std::{any::type_name, fmt, marker::PhantomData, sync::Once};
 
@@ -6,17 +6,17 @@ use http::{Request, StatusCode};
 
 use super::{Key, KeyExtractor, MissingKey};
 
-/// Charges a request to what an outer layer has put into its extensions; answers 500 if there is no
-/// such thing.
+/// Charges a request to a value that an outer layer has put into its extensions; answers 500 if the
+/// value is missing.
 ///
 /// Use it to limit by the user that an authentication layer has found: that name is verified, so
-/// nobody can make one up. That layer must run before this one; if it did not, the request is
-/// answered with 500, and the first time the missing type is logged as an error. Where some
-/// requests are meant to have none, say [`or_skip`](Self::or_skip), or share a bucket among those
-/// with [`from_fn`](super::from_fn()).
+/// nobody can make one up. That layer must run before this one. If it did not, the request is
+/// answered with 500, and the missing type is logged once as an error. If some requests have no
+/// value on purpose, use [`or_skip`](Self::or_skip), or give them a shared bucket with
+/// [`from_fn`](super::from_fn()).
 ///
-/// The whole `T` is the key with [`new`](Self::new), what a closure makes of it with
-/// [`by`](Self::by).
+/// With [`new`](Self::new) the whole `T` is the key, with [`by`](Self::by) the value that a closure
+/// returns for it.
 ///
 /// # Example: one bucket per user
 ///
@@ -52,7 +52,7 @@ impl<T: Key> Default for FromExtension<T> {
 }
 
 impl<T, F> FromExtension<T, F> {
-    /// Charges a request to what the closure makes of the `T` in its extensions.
+    /// Charges a request to the key that the closure returns for the `T` in its extensions.
     ///
     /// # Example: everybody in one organisation shares a bucket
     ///
@@ -84,7 +84,7 @@ impl<T, F> FromExtension<T, F> {
 
     /// Lets a request without a `T` in its extensions pass: no limit applies to it.
     ///
-    /// A layer in the wrong order then limits nobody, so have a test that somebody is refused.
+    /// A layer in the wrong order then limits nobody, so write a test in which somebody is refused.
     ///
     /// # Example: only those who are signed in are limited
     ///

@@ -4,14 +4,13 @@ use std::fmt;
 
 use super::{Key, KeyExtractor, Rejection};
 
-/// Charges a request to the key that the closure finds; without a key the closure
-/// chooses the answer.
+/// Charges a request to the key that the closure returns; without a key the closure chooses the
+/// answer.
 ///
-/// `Ok(Some(key))` is the key, `Ok(None)` says that no limit applies, and an error, which is a
-/// [`Rejection`], is the answer. A closure is not a key extractor by itself, so that a
-/// type that is none is called one in the compiler's message, and not "expected a closure". If the
-/// closure panics, the panic goes on to the caller of the service; nothing has been charged by
-/// then.
+/// `Ok(Some(key))` is the key, `Ok(None)` says that no limit applies, and an `Err`, which is a
+/// [`Rejection`], is the answer. A closure alone is not a key extractor: if it were, the compiler
+/// would say "expected a closure" for every type that is not an extractor. If the closure panics,
+/// the panic reaches the caller of the service, and nothing has been charged.
 ///
 /// # Example: one bucket per user, in upper or lower case
 ///
@@ -31,7 +30,7 @@ use super::{Key, KeyExtractor, Rejection};
 /// assert_eq!(by_user.extract(&Request::new(())), Err(StatusCode::UNAUTHORIZED));
 /// ```
 ///
-/// # Example: a closure that never fails has to say so
+/// # Example: a closure that never fails says so
 ///
 /// ```
 /// use std::convert::Infallible;
@@ -43,13 +42,13 @@ use super::{Key, KeyExtractor, Rejection};
 pub fn from_fn<F, Req, K, R>(find: F) -> FromFn<F>
 where
     F: Fn(&Req) -> Result<Option<K>, R>,
-    // The compiler shows the next line to whoever leaves the type of the rejection open.
+    // The compiler shows the next line if the type of the rejection is not known.
     R: Rejection, // always a key? `Ok::<_, std::convert::Infallible>(Some(key))`
 {
     FromFn { find }
 }
 
-/// What [`from_fn`] makes of a closure.
+/// The extractor that [`from_fn`] makes of a closure.
 #[derive(Clone, Copy)]
 pub struct FromFn<F> {
     find: F,

@@ -4,11 +4,10 @@ use std::convert::Infallible;
 
 use super::KeyExtractor;
 
-/// Charges every request to one and the same bucket, whoever sends it.
+/// Charges all requests to the same bucket, whoever sends them.
 ///
-/// It works for requests of any type, HTTP or not. It protects what stands behind the limiter; it
-/// does not keep one caller from taking what belongs to the others. Over Redis that one bucket
-/// lives on one shard.
+/// It works for requests of any type, HTTP or not. It protects the service behind the limit, but
+/// does not protect callers from each other. Over Redis the bucket is on one node.
 ///
 /// # Example: the requests need not be HTTP requests
 ///

@@ -12,17 +12,17 @@ use crate::error::ConfigError;
 
 use super::{KeyExtractor, MissingKey};
 
-/// Charges a request to the value of a header field; answers 400, and says which one, if the field
-/// is missing or there twice.
+/// Charges a request to the value of a header field; answers 400, naming the field, if it is
+/// missing or there twice.
 ///
-/// The value is taken byte by byte as it came: nothing is trimmed, decoded or folded, so `Bob` and
-/// `bob` have two buckets. An empty value is a value. **Anyone can send any value**: put the
-/// limiter behind what checks the credential, or limit by address too, else a caller takes a fresh
-/// bucket by making one up.
+/// The value is compared byte by byte: nothing is trimmed, decoded or folded, so `Bob` and `bob`
+/// have two buckets. An empty value is a value. **Anyone can send any value**: put the limit behind
+/// the layer that checks the credential, or limit by address too, or else a caller gets a fresh
+/// bucket by making up a value.
 ///
-/// What happens to a request without the field can be chosen: [`or_skip`](Self::or_skip),
-/// [`or_shared`](Self::or_shared). One that has several lines of it is always answered with 400,
-/// since two readers may pick different ones.
+/// [`or_skip`](Self::or_skip) and [`or_shared`](Self::or_shared) choose what happens to a request
+/// without the field. A request with several lines of the field is always answered with 400, since
+/// two readers may pick different ones.
 ///
 /// # Example: one bucket per API key
 ///
@@ -82,8 +82,7 @@ impl Header {
 
     /// Lets a request without the field pass: no limit applies to it.
     ///
-    /// Only where something else bounds such requests: leaving the field out is the caller's
-    /// choice.
+    /// Use it only if something else bounds such requests: any caller can leave the field out.
     ///
     /// # Example: only those with a key are limited
     ///
@@ -102,8 +101,7 @@ impl Header {
 
     /// Charges all requests without the field to one bucket of their own, which no value of the
     /// field shares.
-    ///
-    /// # Example: the anonymous have a bucket together
+    /// # Example: anonymous callers share a bucket
     ///
     /// ```
     /// use http::Request;
@@ -148,14 +146,14 @@ impl<B> KeyExtractor<Request<B>> for Header {
     }
 }
 
-/// The bucket of one value of a header field: up to 62 bytes as they are, more than that as their
+/// The key of one value of a header field: up to 62 bytes as they are, a longer value as its
 /// SHA-256 digest.
 ///
-/// It takes 63 bytes, no allocation, and keeps nothing of the request alive. No digest equals a
-/// short value. What it prints is for logs: the length with a few escaped bytes from the start,
-/// never the whole value.
+/// It takes 63 bytes and no allocation, and keeps nothing of the request alive. No digest equals a
+/// short value. `Debug` and `Display` are for logs: they print the length and a few escaped bytes
+/// from the start, never the whole value.
 ///
-/// # Example: giving a caller a fresh start takes the key of its value
+/// # Example: reset the bucket of a caller
 ///
 /// ```
 /// use http::Request;
@@ -168,7 +166,7 @@ impl<B> KeyExtractor<Request<B>> for Header {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HeaderKey {
-    /// How many of the bytes are the value, or one of the tags below. What is past the value is
+    /// How many of the bytes are the value, or one of the tags below. The bytes after the value are
     /// zero.
     length_or_tag: u8,
     bytes: [u8; Self::MAX_INLINE],
@@ -263,7 +261,7 @@ impl fmt::Display for HeaderKey {
                 f.write_str("…")
             }
             length => {
-                // A quarter of it at most, so that a short secret is not shown either.
+                // At most a quarter of it, so that a short secret is not shown either.
                 let shown = &value[..MAX_SHOWN.min(value.len() / 4)];
                 write!(f, "{}… ({length} bytes)", shown.escape_ascii())
             }

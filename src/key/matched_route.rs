@@ -12,8 +12,8 @@ use http::Request;
 
 use super::KeyExtractor;
 
-/// Charges a request to the pattern of the route that axum matched, `/users/{id}` say; all
-/// unmatched requests share one bucket of their own.
+/// Charges a request to the pattern of the route that axum matched, such as `/users/{id}`; all
+/// unmatched requests share one bucket.
 ///
 /// It is the route and not the path, so nobody gets a fresh bucket by spelling a path in another
 /// way (`/Login`, `/login/`, `//login`, `/%6cogin`): axum either routes such a path to a known
@@ -27,9 +27,9 @@ use super::KeyExtractor;
 /// requests have none:
 ///
 /// - Those that match no route: `Router::layer` wraps the fallback, too, so they arrive here.
-/// - **All of them, if the layer is wrapped around the router from outside**
-///   (`layer.layer(router)`, `ServiceBuilder::service(router)`): routing is still to come. Then all
-///   requests share one bucket. tonic's `Server::layer` is such a place.
+/// - **All requests, if the layer wraps the router from outside** (`layer.layer(router)`,
+///   `ServiceBuilder::service(router)`, tonic's `Server::layer`): the router has not run yet. Then
+///   all requests share one bucket.
 ///
 /// # Example: two users, one route
 ///
@@ -84,11 +84,11 @@ pub(crate) fn matched_route<B>(request: &Request<B>) -> Option<&str> {
     request.extensions().get().map(MatchedPath::as_str)
 }
 
-/// The bucket of one route: equal for equal patterns, and one for all requests that match no route.
+/// The key of one route: equal for equal patterns, and one for all requests that match no route.
 ///
-/// The key of a request shares axum's own copy of the pattern, so it takes no allocation.
+/// It shares axum's own copy of the pattern, so it takes no allocation.
 ///
-/// # Example: giving a route a fresh start takes the key of its pattern
+/// # Example: reset the bucket of a route
 ///
 /// ```
 /// use http::Request;
@@ -105,7 +105,7 @@ pub(crate) fn matched_route<B>(request: &Request<B>) -> Option<&str> {
 pub struct RouteKey(Route);
 
 impl RouteKey {
-    /// The bucket of all requests that match no route.
+    /// The key of all requests that match no route.
     pub const fn unmatched() -> Self {
         Self(Route::None)
     }
@@ -120,7 +120,7 @@ impl RouteKey {
     }
 }
 
-/// The bucket of the route with this pattern, written as it was in the router.
+/// The key of the route with this pattern, spelled as in the router.
 impl From<&str> for RouteKey {
     fn from(pattern: &str) -> Self {
         Self(Route::Named(pattern.into()))

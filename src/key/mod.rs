@@ -3,13 +3,13 @@
 //! | extractor | one bucket per | without a key |
 //! |---|---|---|
 //! | [`Global`] | nothing: one for everyone | there always is one |
-//! | [`PeerIp`] | address at the other end of the connection | 500: the server does not say |
+//! | [`PeerIp`] | address at the other end of the connection | 500: the server does not know it |
 //! | [`ClientIp`] | address that a trusted proxy names | 500, as above |
 //! | [`Header`] | value of a header field | 400, or your choice |
 //! | `MatchedRoute` (feature `axum`) | route pattern, and one for no route | there always is one |
-//! | [`FromExtension`] | what an outer layer found out: a user, a plan | 500, or no limit |
-//! | [`from_fn()`] | what a closure finds | the closure says |
-//! | `(A, B)` and longer tuples | combination of the members' keys | the first member without one says |
+//! | [`FromExtension`] | value that an outer layer put into the extensions: a user, a plan | 500, or no limit |
+//! | [`from_fn()`] | key that a closure returns | the closure's choice |
+//! | `(A, B)` and longer tuples | combination of the members' keys | the choice of the first member without one |
 //!
 //! # An extractor of your own
 //!
@@ -36,28 +36,28 @@
 //! assert_eq!(ByTenant.extract(&request), Ok(Some("acme".to_owned())));
 //! ```
 //!
-//! [`KeyExtractor`] says what it must and must not do. Its key can be any value that is
-//! `Clone`, `Hash` and `Eq`. In a store that many processes share it has to be a `PortableKey`
-//! (feature `redis`) as well; the keys that the extractors here make themselves are, and so are
-//! text, numbers and tuples of such.
+//! [`KeyExtractor`] says what it must and must not do. Its key can be any value that is `Clone`,
+//! `Hash` and `Eq`. In a store that many processes share it must also be a `PortableKey` (feature
+//! `redis`). The keys of the extractors here are portable, and so are text, numbers and tuples of
+//! them.
 //!
 //! # A key must be hard to change
 //!
 //! Whoever can choose a key freely has a fresh bucket in each request, so a limit is as good as its
 //! key.
 //!
-//! - **Addresses.** Anyone can send a header that names an address. `PeerIp` reads none. `ClientIp`
-//!   reads one, and only from the proxies that you name: a block too large is an open door, and a
-//!   block too small puts all users of the forgotten proxy into one bucket. One caller may well
-//!   have many addresses (an IPv6 prefix: see [`PeerIp::ipv6_prefix`]), and many callers one (a
-//!   company, a mobile network).
+//! - **Addresses.** Anyone can send a header that names an address. `PeerIp` reads no header.
+//!   `ClientIp` reads one, and only from the proxies that you name: a block that is too large is an
+//!   open door, and a block that is too small puts all users of a forgotten proxy into one bucket.
+//!   One caller may have many addresses (an IPv6 prefix: see [`PeerIp::ipv6_prefix`]), and many
+//!   callers may have one (a company, a mobile network).
 //! - **Credentials.** Anyone can make up an API key. Put the limiter behind the layer that verifies
 //!   it, or limit by address as well, so that guessing keys is limited too.
-//! - **Paths.** Take `MatchedRoute` and not the path: `/login`, `//login` and `/%6cogin` may mean
-//!   the same.
-//! - **Spelling.** Extractors here compare bytes. Whether `Bob` is `bob`, and whether an `é` made
-//!   of one code point is one made of two (Unicode's NFC and NFD), is known only to what checks the
-//!   name: fold and normalise in your extractor just as it does, or take the name from it with
+//! - **Paths.** Use `MatchedRoute` and not the path: `/login`, `//login` and `/%6cogin` may mean the
+//!   same.
+//! - **Spelling.** The extractors here compare bytes. Only the code that checks a name knows whether
+//!   `Bob` is `bob`, and whether an `é` of one code point is an `é` of two (Unicode's NFC and NFD).
+//!   Fold and normalise in your extractor as it does, or take the name from it with
 //!   [`FromExtension`].
 
 use std::hash::Hash;
@@ -111,13 +111,13 @@ pub use matched_route::{MatchedRoute, RouteKey};
 #[cfg(feature = "redis")]
 pub use portable::{DigestKey, KeyParts, PortableKey};
 
-/// Without axum no request says which route it has matched.
+/// Without axum no request has a matched route.
 #[cfg(all(feature = "rules", not(feature = "axum")))]
 pub(crate) fn matched_route<B>(_request: &http::Request<B>) -> Option<&str> {
     None
 }
 
-/// What a bucket can be found by: any `Clone + Hash + Eq` value that can be sent between threads.
+/// A key of a bucket: any `Clone + Hash + Eq` value that can be sent between threads.
 ///
 /// If you derive these traits, skip the rest. If you write them, a
 /// [`LocalStore`](crate::store::LocalStore) runs your code in calls about other keys as well:
@@ -128,7 +128,7 @@ pub(crate) fn matched_route<B>(_request: &http::Request<B>) -> Option<&str> {
 /// - **`Clone`** (`to_owned`, of a borrowed form) and **`Drop`** run without a lock: they may
 ///   block, and call the limiter. A key is dropped in a call about another one; calls that `Drop`
 ///   makes evict no further keys.
-/// - **A panic** in any of them goes on to the caller. No other key is charged, admitted or evicted
+/// - **A panic** in any of them reaches the caller. No other key is charged, admitted or evicted
 ///   because of it, and no room for keys is lost. If `Drop` panicked, the call has taken effect.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a key: it must be `Clone + Hash + Eq + Send + Sync + 'static`",
@@ -137,7 +137,6 @@ pub(crate) fn matched_route<B>(_request: &http::Request<B>) -> Option<&str> {
 )]
 pub trait Key: Clone + Hash + Eq + Send + Sync + 'static {}
 
-// Without this the compiler would ask for `Hash` and for `Eq`, one message each, and never for a
-// key.
+// Without this the compiler would name `Hash` and `Eq`, in one message each, and never `Key`.
 #[diagnostic::do_not_recommend]
 impl<K: Clone + Hash + Eq + Send + Sync + 'static> Key for K {}

@@ -11,25 +11,24 @@ use super::{
     address::{self, Ipv6Prefix},
 };
 
-/// Charges a request to the IP address of its peer; answers 500 if the server does not say who that
-/// is.
+/// Charges a request to the IP address of its peer; answers 500 if the server does not know it.
 ///
-/// The peer is the other end of the connection, which nobody can choose by what they send. Behind a
-/// proxy it is the proxy: all its users share one bucket, and [`ClientIp`](super::ClientIp) is what
-/// you want.
+/// The peer is the other end of the connection: nothing in a request can change it. Behind a proxy
+/// it is the proxy, and all its users would share one bucket: use [`ClientIp`](super::ClientIp)
+/// there.
 ///
 /// The address is read from the request's extensions: axum's `ConnectInfo<SocketAddr>` (serve the
 /// router with `into_make_service_with_connect_info::<SocketAddr>()`), tonic's `TcpConnectInfo`,
 /// which it puts there by itself, or a plain [`SocketAddr`](std::net::SocketAddr); in tests axum's
-/// `MockConnectInfo` will do. If there is none (a Unix socket has none, either) the request is
-/// answered with 500, and the first time what to do is logged as an error.
+/// `MockConnectInfo` works too. If there is no address (a Unix socket has none, either), the
+/// request is answered with 500, and an error is logged once that says what to do.
 ///
 /// # Which addresses share a bucket
 ///
-/// First an IPv4-mapped address (`::ffff:1.2.3.4`) and one that a translator made
-/// (`64:ff9b::1.2.3.4`, RFC 6052, or `::ffff:0:1.2.3.4`, RFC 2765) become the IPv4 address they
-/// stand for. Then, if it still is an IPv6 address, all of one /64 are one caller, since that is
-/// what one customer has at least; see [`ipv6_prefix`](Self::ipv6_prefix).
+/// First, an IPv4-mapped address (`::ffff:1.2.3.4`) and one made by a translator
+/// (`64:ff9b::1.2.3.4`, RFC 6052, or `::ffff:0:1.2.3.4`, RFC 2765) become the IPv4 address inside.
+/// Then all IPv6 addresses of one /64 are one caller, since one customer has at least a /64; see
+/// [`ipv6_prefix`](Self::ipv6_prefix).
 ///
 /// # Example: two spellings, one caller
 ///
@@ -105,8 +104,8 @@ impl PeerIp {
         Ok(self)
     }
 
-    /// The key that requests of a peer with this address are charged to: for a handler that asks
-    /// the layer's [limiter](crate::RateLimitLayer::limiter) by hand.
+    /// The key that requests of a peer with this address are charged to: for a handler that uses
+    /// the layer's [limiter](crate::RateLimitLayer::limiter).
     ///
     /// # Example: the key of a handler's caller
     ///

@@ -1,18 +1,18 @@
-//! Where a key stands among all keys.
+//! The percentile of a key among all keys.
 
 use std::hash::{Hash, Hasher};
 
 use siphasher::sip::SipHasher24;
 
-/// Says where a key stands among all keys, from 0 up to 100, which it never is: the same in every
-/// process, for [`enforce`](crate::RateLimitLayer::enforce).
+/// The percentile of a key among all keys, from 0 to just below 100: the same in every process, for
+/// [`enforce`](crate::RateLimitLayer::enforce).
 ///
-/// `percentile(key) < 10.0` chooses a tenth of the keys, and with a larger number those and others.
-/// It says nothing of how many requests they send. It is the SipHash-2-4 of what the key's `Hash`
-/// writes, under a key that is the same everywhere; nothing secret can be read from it. Processes
-/// of one build always agree; of other builds as long as the key's `Hash` writes the same.
+/// `percentile(key) < 10.0` selects a tenth of the keys; a larger number selects the same keys and
+/// more. It is a share of the keys, not of their requests. It is the SipHash-2-4 of what the key's
+/// `Hash` writes, under a fixed key, and reveals nothing secret. Processes of one build always
+/// agree, and processes of two builds agree if the key's `Hash` writes the same.
 ///
-/// # Example: who is in a tenth is in a fifth too
+/// # Example: a key in the first tenth is in the first fifth too
 ///
 /// ```
 /// use tollgate::key::percentile;

@@ -10,7 +10,7 @@ use crate::logged_once::LoggedOnce;
 /// The answer to a request that has no key but should have one.
 ///
 /// A status, a status with a text, and a whole response are rejections, and so is [`MissingKey`].
-/// [`Infallible`](std::convert::Infallible) is the one of extractors that always find a key.
+/// Extractors that always find a key use [`Infallible`](std::convert::Infallible).
 ///
 /// # Example: a rejection of your own
 ///
@@ -36,16 +36,15 @@ use crate::logged_once::LoggedOnce;
     note = "answer with a `http::StatusCode`, a `(http::StatusCode, &'static str)` or a `tollgate::key::MissingKey`, or implement `tollgate::key::Rejection`"
 )]
 pub trait Rejection {
-    /// The answer to an HTTP caller. A gRPC caller gets the code that stands for the status, with a
-    /// body of plain text as its message.
+    /// The answer to an HTTP caller. A gRPC caller gets the gRPC code for the status, with a
+    /// plain-text body as its message.
     fn into_response(self) -> Response<Bytes>;
 }
 
 /// Answers a request that has no key with this status, and this message as plain text.
 ///
 /// The message is fixed when the program is compiled, so nothing of the request can leak into the
-/// answer. The one of [`Header`](super::Header) names the field that the program asks for, and
-/// never what was sent in it.
+/// answer. The message of [`Header`](super::Header) names the field, and never its value.
 ///
 /// # Example: a credential that is missing
 ///
@@ -71,8 +70,8 @@ impl MissingKey {
         Self { status, message }
     }
 
-    /// A request without a header field that the program asks for, or with more than one; it is
-    /// logged once per field.
+    /// The rejection of a request without a header field, or with more than one; logged once per
+    /// field.
     pub(super) fn of_header(name: &HeaderName, what: &'static str) -> Self {
         static LOGGED: LoggedOnce = LoggedOnce::new();
 
@@ -119,7 +118,7 @@ impl Rejection for MissingKey {
     }
 }
 
-/// The status and the text of the answer.
+/// An answer with this status and this text.
 impl Rejection for (StatusCode, &'static str) {
     fn into_response(self) -> Response<Bytes> {
         let (status, message) = self;
@@ -135,7 +134,7 @@ fn plain_text(status: StatusCode, message: Bytes) -> Response<Bytes> {
     response
 }
 
-/// The status of the answer, which has no body.
+/// An answer with this status and no body.
 impl Rejection for StatusCode {
     fn into_response(self) -> Response<Bytes> {
         let mut response = Response::new(Bytes::new());

@@ -7,7 +7,7 @@ use super::{KeyExtractor, Rejection};
 
 /// The answer of the first member of a tuple that rejected the request.
 ///
-/// # Example: who is to blame
+/// # Example: the member that rejected
 ///
 /// ```
 /// use http::Request;
@@ -32,14 +32,14 @@ impl Rejection for TupleRejection {
     }
 }
 
-// A trait cannot be implemented for tuples of every length at once, and the lengths differ in
-// nothing but the names: written out they would be five times the same fifteen lines.
+// A trait cannot be implemented for tuples of every length at once. Written out, this would be the
+// same fifteen lines five times.
 macro_rules! tuple {
     ($($Member:ident $member:ident),+) => {
         /// One bucket per combination of the members' keys.
         ///
-        /// The members are asked in their order. The first that finds no key decides: if no limit
-        /// applies for it, none does; if it rejects the request, that is the answer.
+        /// The members are asked in order. The first one without a key decides: if it says that no
+        /// limit applies, none does; if it rejects the request, that is the answer.
         impl<Req, $($Member: KeyExtractor<Req>),+> KeyExtractor<Req> for ($($Member,)+) {
             type Key = ($($Member::Key,)+);
             type Rejection = TupleRejection;

@@ -7,17 +7,15 @@ use super::{
     node::{self, Unreadable},
 };
 
-/// What the elements of one line say in `for`, from the right; empty ones are left out.
+/// The `for` of each element of one line, from the right; empty elements are left out.
 ///
-/// It is read from the right in every sense: the quotes, too, are matched from there. In a valid
-/// line that makes no difference, since the quote that opens a string is the first one on the way
-/// back without a backslash. In an invalid one, a quote that a caller left open cannot swallow what
-/// the proxy wrote behind it.
+/// Quotes, too, are matched from the right. In a valid line that makes no difference: going back,
+/// the first quote without a backslash is the one that opens the string. In an invalid line, a
+/// quote that a caller left open cannot swallow what the proxy wrote after it.
 ///
-/// So where an element ends and what is in it never depends on what is to its left. If the line is
-/// cut, every element that has its comma is the one that it is in the whole line, and what has none
-/// (the end of an element, or of a string in one, or a quote whose backslashes may go on) is left
-/// out.
+/// So an element never depends on anything to its left. If the line is cut, every element after a
+/// comma is the same as in the whole line. A piece without a comma before it (the end of an
+/// element, of a string in one, or a quote whose backslashes may have been cut off) is left out.
 pub(super) fn from_the_right(line: Line<'_>) -> impl Iterator<Item = Result<IpAddr, Stop>> {
     line.items(split_last_element)
         .map(|element| Ok(client_of(element?)?))
@@ -39,7 +37,7 @@ fn split_last_element(line: &[u8]) -> SplitLast<'_> {
     (None, Ok(line))
 }
 
-/// Where the string was opened of which this is the inside, with what is before it.
+/// The index of the quote that opens a string; `before` is the line up to its closing quote.
 fn opening_quote(mut before: &[u8]) -> Option<usize> {
     loop {
         let at = before.iter().rposition(|&byte| byte == b'"')?;
@@ -77,7 +75,7 @@ fn client_of(element: &[u8]) -> Result<IpAddr, Unreadable> {
     match client.ok_or(Unreadable)? {
         Value::Token(token) => node::rfc7239(token),
         Value::Quoted(inside) => {
-            // The longest there is: an IPv6 address with an IPv4 tail (45), brackets, and a port.
+            // The longest node: an IPv6 address with an IPv4 tail (45), brackets, and a port.
             let mut buffer = [0; 64];
             node::rfc7239(unescape(inside, &mut buffer)?)
         }

@@ -8,15 +8,15 @@ use http::HeaderName;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
     Client(IpAddr),
-    /// Reading stopped before a client was found; this is the last proxy that was passed.
+    /// Reading stopped before a client was found; this is the last proxy that was skipped.
     Unreadable(IpAddr),
-    /// The part that is read names no client; this is the last proxy that was passed.
+    /// The part that is read names no client; this is the last proxy that was skipped.
     TooLong(IpAddr),
     Missing,
 }
 
 impl Found {
-    /// Logs everything but a client, each by its name; never what was sent.
+    /// Logs every result but a client, each as an event of its own, and never what was sent.
     pub(super) fn trace(self, peer: IpAddr, header: &HeaderName) {
         static WARNED: Once = Once::new();
 

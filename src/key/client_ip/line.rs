@@ -1,4 +1,4 @@
-//! What is read of a header: its lines from the last one on, up to a number of bytes.
+//! The part of a header that is read: its lines from the last one on, up to a number of bytes.
 
 use super::node::Unreadable;
 
@@ -6,7 +6,7 @@ use super::node::Unreadable;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Line<'a> {
     text: &'a [u8],
-    /// Whether there is more to its left, which is not read.
+    /// Whether the line goes on to the left, unread.
     is_cut: bool,
 }
 
@@ -14,7 +14,7 @@ pub(super) struct Line<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
     Unreadable,
-    /// Nothing further left is read, and what stands here may be the end of something longer.
+    /// The line is cut here: this may be the end of a longer item.
     Cut,
 }
 
@@ -27,8 +27,8 @@ impl From<Unreadable> for Stop {
 /// The last item of a text, and what is before it, if there is more.
 pub(super) type SplitLast<'a> = (Option<&'a [u8]>, Result<&'a [u8], Unreadable>);
 
-/// The lines from the last one on, until `max` bytes are read; each counts one byte more, for the
-/// comma that two lines have between them once they are joined.
+/// The lines from the last one on, until `max` bytes are read. Each line counts one byte more, for
+/// the comma between two joined lines.
 pub(super) fn last_bytes<'a>(
     lines: impl DoubleEndedIterator<Item = &'a [u8]>,
     max: usize,
@@ -45,11 +45,11 @@ pub(super) fn last_bytes<'a>(
 }
 
 impl<'a> Line<'a> {
-    /// Its items as this function splits them off, from the right; empty ones are left out.
+    /// The items that `split_last` splits off, from the right; empty ones are left out.
     ///
-    /// The item at the left edge of a line that is cut is left out, as it may be the end of a
-    /// longer one. For the rest to be what it is in the whole line, the function must not ask what
-    /// is to the left of an item.
+    /// The item at the left edge of a cut line is left out, as it may be the end of a longer one.
+    /// The other items are the same as in the whole line, if `split_last` does not look to the left
+    /// of an item.
     pub(super) fn items(
         self,
         split_last: fn(&'a [u8]) -> SplitLast<'a>,

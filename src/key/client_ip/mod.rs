@@ -28,43 +28,41 @@ mod trusted;
 mod x_forwarded_for;
 
 /// Charges a request to the IP address of the client that a trusted proxy names in **one** header;
-/// answers 500 if the server does not say who the peer is.
+/// answers 500 if the server does not know the peer.
 ///
 /// # The rule
 ///
 /// 1. The peer is found as by [`PeerIp`](super::PeerIp). If it is not in a trusted block, it is the
-///    client and the header is not looked at: a client that connects directly cannot choose its
-///    key.
-/// 2. Else the header is read from the right, over all its lines. Addresses in trusted blocks are
-///    proxies and passed over; the first other one is the client. If all are trusted, the leftmost
-///    is. Empty items do not count.
-/// 3. At anything that is not an address (`unknown`, `_hidden`, a zone, a syntax error) reading
-///    stops, and the request is charged to the last proxy that was passed. Nothing further left can
-///    be trusted, and nobody passes for free.
+///    client and the header is not read: a client that connects directly cannot choose its key.
+/// 2. Otherwise the header is read from the right, over all its lines. Addresses in trusted blocks
+///    are proxies and are skipped; the first other address is the client. If all are trusted, the
+///    leftmost is the client. Empty items do not count.
+/// 3. Reading stops at anything that is not an address (`unknown`, `_hidden`, a zone, a syntax
+///    error), and the request is charged to the last proxy that was skipped. Nothing further left
+///    can be trusted, and nobody passes for free.
 /// 4. Only the last 8 KiB of the header and the last 32 addresses in it are read: a client that
-///    writes more in front of them does not leave its bucket. An item that may be cut off does not
-///    count. If no client is found in them, reading stops there, as in rule 3.
-/// 5. A request whose header is missing is charged to the peer: the proxy has a bucket as well.
+///    writes more in front of them stays in its bucket. An item that may be cut off does not count.
+///    If no client is found in this part, reading stops as in rule 3.
+/// 5. A request without the header is charged to the peer: the proxy has a bucket, too.
 /// 6. Addresses are canonical before they are compared, and IPv6 is masked last, as by `PeerIp`.
 ///
-/// No other header is read, and
-/// `X_Forwarded_For` is not `X-Forwarded-For`. Extraction takes no allocation.
+/// No other header is read: `X_Forwarded_For` is not `X-Forwarded-For`. Extraction takes no
+/// allocation.
 ///
 /// # What you have to ensure
 ///
-/// - Name the proxies, and only those: a block that clients can connect from lets them choose their
-///   keys. The constructors refuse lists that hold the whole Internet.
-/// - The outermost proxy must append to this header, or set it. One that passes on what clients
-///   send in a header that it does not know itself (`X-Real-IP`, say) lets them choose.
-/// - A load balancer that checks the service's health does so without the header, so it has the
-///   proxy's bucket.
+/// - List your proxies, and nothing else: a block that clients can connect from lets them choose
+///   their keys. The constructors refuse a list that holds the whole Internet.
+/// - The outermost proxy must append to this header, or set it. A proxy that forwards the header
+///   unchanged, because it does not know it (`X-Real-IP`, for example), lets clients choose.
+/// - A load balancer's health checks have no header, so they are charged to the proxy.
 ///
-/// # What is traced
+/// # What is logged
 ///
-/// Target `tollgate::client_ip`, level debug, with only the peer's address:
-/// `client_ip.header_missing` (from a trusted peer: the proxy is set up wrongly, or a client has
-/// had the header removed), `client_ip.header_unreadable` and `client_ip.header_too_long`, each by
-/// its name. The first missing header is logged as a warning as well.
+/// The `tracing` events have target `tollgate::client_ip` and level debug, and contain only the
+/// peer's address: `client_ip.header_missing` (from a trusted peer: the proxy is set up wrongly, or
+/// a client has had the header removed), `client_ip.header_unreadable` and
+/// `client_ip.header_too_long`. The first missing header is logged as a warning too.
 ///
 /// # Example: what a client writes itself does not count
 ///
@@ -186,8 +184,7 @@ impl ClientIp {
 
     /// Charges a request to the client that a trusted proxy names in this header; answers 400 if it
     /// is there twice.
-    ///
-    /// It holds one address, with or without a port, and the proxy must *set* it, not add to it.
+    /// The header holds one address, with or without a port. The proxy must *set* it, not append to it.
     ///
     /// # Panics
     ///
@@ -207,8 +204,7 @@ impl ClientIp {
     ///
     /// As [`try_x_forwarded_for`](Self::try_x_forwarded_for), or the name is not one that HTTP
     /// allows.
-    ///
-    /// # Example: two answers are none
+    /// # Example: a header that is there twice
     ///
     /// ```
     /// use std::net::SocketAddr;
@@ -273,8 +269,8 @@ impl ClientIp {
         Ok(self)
     }
 
-    /// The key that requests of a client with this address are charged to: for a handler that asks
-    /// the layer's [limiter](crate::RateLimitLayer::limiter) by hand.
+    /// The key that requests of a client with this address are charged to: for a handler that uses
+    /// the layer's [limiter](crate::RateLimitLayer::limiter).
     ///
     /// # Example: the key of a client
     ///

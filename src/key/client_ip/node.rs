@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// It names no address: `unknown`, a made-up identifier, a zone, a syntax error. Nothing to its
-/// left counts.
+/// An item that is not an address: `unknown`, a made-up identifier, a zone, a syntax error. Nothing
+/// to its left counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unreadable;
 
@@ -11,8 +11,7 @@ pub(super) struct Unreadable;
 /// `v4`, `v4:port`, `v6`, `[v6]` or `[v6]:port`.
 pub(super) fn lenient(text: &[u8]) -> Result<IpAddr, Unreadable> {
     let text = str::from_utf8(text).map_err(|_| Unreadable)?;
-    // One colon goes before a port; only an IPv6 address has more, and a bracket says where that
-    // ends.
+    // One colon precedes a port; only an IPv6 address has more, and a bracket ends it.
     let colons = text.bytes().filter(|&byte| byte == b':').count();
     if colons > 1 && !text.starts_with('[') {
         let v6 = text.parse::<Ipv6Addr>();
@@ -21,8 +20,8 @@ pub(super) fn lenient(text: &[u8]) -> Result<IpAddr, Unreadable> {
     with_port(text, is_port)
 }
 
-/// The address in the `node` of RFC 7239: `v4`, `v4:port`, `[v6]` or `[v6]:port`, where a port may
-/// be made up.
+/// The address in the `node` of RFC 7239: `v4`, `v4:port`, `[v6]` or `[v6]:port`, where the port
+/// may be an obfuscated identifier.
 pub(super) fn rfc7239(text: &[u8]) -> Result<IpAddr, Unreadable> {
     let text = str::from_utf8(text).map_err(|_| Unreadable)?;
     with_port(text, |port| is_port(port) || is_obfuscated_port(port))

@@ -270,7 +270,7 @@ fn the_last_eight_kibibytes_are_read_and_no_more() {
 
 #[test]
 fn an_address_that_was_cut_is_never_read_as_a_shorter_one() {
-    // Of `211.2.3.4` the whole, `11.2.3.4`, `1.2.3.4` and so on are the first that is read.
+    // What is read begins at `211.2.3.4`, at `11.2.3.4`, at `1.2.3.4` and so on.
     for cut in 0.."211.2.3.4".len() {
         let after = MAX_BYTES - "211.2.3.4".len() + cut;
         let line = format!("6.6.6.6,211.2.3.4{}", ",".repeat(after));

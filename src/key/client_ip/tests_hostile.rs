@@ -1,4 +1,4 @@
-//! What holds for any bytes, and what is logged about them.
+//! Promises that hold for any bytes, and the events that are logged about them.
 
 use std::{
     fmt::{self, Write},
@@ -28,7 +28,7 @@ fn request(name: &'static str, lines: &[Vec<u8>]) -> Option<Request<()>> {
     Some(request)
 }
 
-/// A sequence that looks random and is the same in every run (xorshift).
+/// Pseudo-random numbers, the same in every run (xorshift).
 struct Dice(u64);
 
 impl Dice {
@@ -39,7 +39,7 @@ impl Dice {
         (self.0 >> 16) as usize % most
     }
 
-    /// Pieces of valid headers in no order, with some bytes that are anything.
+    /// Pieces of valid headers in random order, with some random bytes.
     fn line(&mut self) -> Vec<u8> {
         const PIECES: [&str; 41] = [
             "1.2.3.4",
@@ -101,7 +101,7 @@ impl Dice {
 /// masked.
 fn is_in(lines: &[Vec<u8>], key: IpAddr) -> bool {
     lines.iter().any(|line| {
-        // Inside of quotes a backslash stands for what is behind it.
+        // Inside of quotes a backslash escapes the next byte.
         let line: Vec<u8> = line.iter().copied().filter(|&byte| byte != b'\\').collect();
         (0..line.len()).any(|start| {
             let longest = line.len().min(start + 45);
@@ -195,7 +195,7 @@ fn what_the_proxy_appends_decides_whatever_the_client_wrote_before_it() {
 }
 
 #[test]
-fn what_is_read_of_a_line_that_is_cut_are_the_last_items_of_the_whole_line() {
+fn the_items_of_a_cut_line_are_the_last_items_of_the_whole_line() {
     fn check<'a, I>(line: &'a [u8], items: fn(Line<'a>) -> I) -> usize
     where
         I: Iterator<Item = Result<IpAddr, Stop>>,

@@ -12,8 +12,7 @@ use crate::{
     key::address::{IPV4_IN_IPV6, canonical},
 };
 
-/// The blocks of the trusted proxies, in canonical form: an IPv4 block is never written as an IPv6
-/// one.
+/// The blocks of the trusted proxies, in canonical form: an IPv4 block is never an IPv6 one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TrustedProxies(Arc<[IpNet]>);
 
@@ -41,7 +40,7 @@ impl TrustedProxies {
         Ok(Self(nets.into()))
     }
 
-    /// Whether this address, which must be canonical, is a proxy's.
+    /// Whether this canonical address is a proxy's.
     pub(super) fn contains(&self, canonical: IpAddr) -> bool {
         self.0.iter().any(|net| net.contains(&canonical))
     }
@@ -54,7 +53,7 @@ fn ipv4_in_ipv6() -> impl Iterator<Item = Ipv6Net> {
         .map(|start| Ipv6Net::new_assert(start, 96))
 }
 
-/// The block in canonical form; it is two if it holds all of IPv4 beside some of IPv6.
+/// The block in canonical form: two blocks if it contains all of IPv4 and some of IPv6.
 fn parse(cidr: &str) -> Result<Vec<IpNet>, ConfigError> {
     let net = cidr
         .parse::<IpNet>()
@@ -80,8 +79,8 @@ fn parse(cidr: &str) -> Result<Vec<IpNet>, ConfigError> {
 
 /// Whether the blocks hold every public address of IPv4 or of IPv6.
 ///
-/// Blocks that are not public may be missing: private ones, loopback, multicast and, in IPv6, all
-/// that is not global unicast.
+/// Blocks that are not public need not be covered: private ones, loopback, multicast and, in IPv6,
+/// everything but global unicast.
 fn hold_every_public_address(nets: &[IpNet]) -> bool {
     const NOT_PUBLIC_V4: [Ipv4Net; 8] = [
         Ipv4Net::new_assert(Ipv4Addr::new(0, 0, 0, 0), 8),

@@ -1,4 +1,4 @@
-//! `X-Forwarded-For`: addresses between commas, no standard.
+//! `X-Forwarded-For`: addresses separated by commas; it has no standard.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use super::{
     node,
 };
 
-/// What the items of one line say, from the right; empty ones are left out.
+/// The addresses of one line, from the right; empty items are left out.
 pub(super) fn from_the_right(line: Line<'_>) -> impl Iterator<Item = Result<IpAddr, Stop>> {
     line.items(split_last_item)
         .map(|item| Ok(node::lenient(item?)?))
@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_that_may_have_been_cut_is_not_told_and_one_behind_a_comma_is() {
+    fn an_item_that_may_have_been_cut_is_left_out_and_one_after_a_comma_is_kept() {
         let line = b"11.1.1.1,22.2.2.2";
         let told = |at| from_the_right(Line::cut_at(line, at)).collect::<Vec<_>>();
         for at in 0..=8 {

@@ -1,4 +1,4 @@
-//! The key under which secrets and long parts become digests.
+//! The key of the digests of secrets and long parts.
 
 use std::fmt;
 
@@ -11,8 +11,8 @@ use sha2::Sha256;
 
 /// Makes the digests in portable keys: the first 128 bits of HMAC-SHA-256.
 ///
-/// All processes that share a store need the same one. It is made once for each store and cloned
-/// for each key, which copies the state that HMAC has after its key.
+/// All processes that share a store need the same `DigestKey`. It is made once for each store and
+/// cloned for each key, which copies HMAC's state after its key.
 ///
 /// # Example: another key, other digests
 ///
@@ -28,21 +28,21 @@ use sha2::Sha256;
 pub struct DigestKey(Hmac<Sha256>);
 
 impl DigestKey {
-    /// How long a digest is as text.
+    /// The length of a digest as text.
     pub(super) const TEXT_LEN: usize = 22;
 
     /// Makes digests under this key.
     ///
-    /// It should be random and be kept like a password: with it, a short secret can be guessed.
+    /// It should be random and kept like a password: whoever has it can guess short secrets.
     pub fn new(key: &[u8; 32]) -> Self {
-        // HMAC fills a short key up with zeros. Done here, no length is left that could be wrong.
+        // HMAC pads a short key with zeros. Padded here, its length is always valid.
         let mut block = GenericArray::default();
         block[..key.len()].copy_from_slice(key);
         Self(KeyInit::new(&block))
     }
 
-    /// The digest of these bytes, as base64url; no other kind has the same digest of the same
-    /// bytes.
+    /// The digest of these bytes, as base64url. Two kinds of part give different digests of the
+    /// same bytes.
     pub(super) fn digest(&self, kind: u8, bytes: &[u8]) -> [u8; Self::TEXT_LEN] {
         const DIGEST_LEN: usize = 16;
 
@@ -56,7 +56,7 @@ impl DigestKey {
     }
 }
 
-/// The key that is published here, which hides nothing that can be guessed.
+/// A published key: the digests of guessable secrets can be guessed.
 impl Default for DigestKey {
     fn default() -> Self {
         Self::new(b"tollgate: this key is no secret.")

@@ -14,9 +14,9 @@ pub use parts::KeyParts;
 
 /// A key that means the same in every process, so that a store shared by many can find its bucket.
 ///
-/// Text, bytes, integers, addresses, `Option`s and tuples of such are portable, and so are the keys
-/// that the extractors here make themselves. [`Hash`](std::hash::Hash) is no help: what it writes
-/// may change with the platform and the compiler.
+/// Text, bytes, integers, addresses, `Option`s and tuples of these are portable, and so are the
+/// keys of the extractors here. [`Hash`](std::hash::Hash) would not do: what it writes may change
+/// with the platform and the compiler.
 ///
 /// # Example: a struct is its fields, in a fixed order
 ///
@@ -79,14 +79,13 @@ pub use parts::KeyParts;
 ///   compares.
 /// - Write the same parts in every process, and in the next release too: a key whose parts change
 ///   has a fresh bucket.
-/// - Write with [`secret`](KeyParts::secret) what must not be read in the store. Short text stands
-///   there as it is.
+/// - Write secrets with [`secret`](KeyParts::secret): short text can be read in the store.
 ///
 /// # What an implementor must not do
 ///
-/// - Write what only this process knows: an address in memory, a random seed, the order of a
+/// - Write what differs between processes: an address in memory, a random seed, the order of a
 ///   `HashMap`.
-/// - Write as many parts as a caller likes: each part is bounded, and you bound their number.
+/// - Let a caller choose the number of parts: each part is bounded, their number is not.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not mean the same in every process: a shared store cannot find its bucket",
     label = "not a portable key",

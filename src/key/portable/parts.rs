@@ -9,8 +9,8 @@ use std::{
 
 use super::DigestKey;
 
-/// The parts of a portable key, written one after the other as bytes that a store can find a bucket
-/// by.
+/// The parts of a portable key, written one after the other as bytes: the name of the bucket in the
+/// store.
 ///
 /// | part | as bytes |
 /// |---|---|
@@ -23,15 +23,15 @@ use super::DigestKey;
 /// | [`absent`](Self::absent), [`present`](Self::present) | `n;`, `o;` |
 ///
 /// - **Distinct**: no two different sequences of parts give the same bytes, since each part ends at
-///   its only `;`. That two digests of 128 bits are the same is possible, and not to be expected.
+///   its only `;`. (Two digests of 128 bits could be equal, but that is not to be expected.)
 /// - **Bounded**: every part takes at most [`MAX_PART_LEN`](Self::MAX_PART_LEN) bytes.
-/// - **Plain**: a part is made of ASCII letters and digits and `-._~/:@+=,%;`. So it is one line in
-///   every log, and holds no brace that Redis Cluster would take for a hash tag and no `*` that a
-///   pattern would.
-/// - **Stable**: the bytes of a part change in no release without its line in the changelog, as
-///   that is a fresh bucket for everybody.
+/// - **Plain**: a part consists of ASCII letters and digits and `-._~/:@+=,%;`. So it is one line in
+///   every log, and has no brace that Redis Cluster would take for a hash tag, and no `*` of a
+///   pattern.
+/// - **Stable**: if a release changes the bytes of a part, the changelog says so, as that gives
+///   everybody a fresh bucket.
 ///
-/// # Example: what an implementation writes is tested
+/// # Example: a test of what an implementation writes
 ///
 /// ```
 /// use tollgate::key::{KeyParts, PortableKey};
@@ -47,10 +47,10 @@ pub struct KeyParts {
 }
 
 impl KeyParts {
-    /// How many bytes one part takes at most.
+    /// The most bytes that one part takes.
     pub const MAX_PART_LEN: usize = "s:;".len() + Self::MAX_VALUE_LEN;
 
-    /// How many bytes of text stand between the `:` and the `;`; a digest is there instead of more.
+    /// The most bytes of text between the `:` and the `;`; longer text becomes a digest.
     const MAX_VALUE_LEN: usize = 64;
 
     /// No parts yet; digests are made under a key that is published in the source.
@@ -63,7 +63,7 @@ impl KeyParts {
         Self::after(Vec::new(), &DigestKey::new(digest_key))
     }
 
-    /// Appends the parts to what a store has written already.
+    /// Appends the parts to bytes that a store has already written.
     ///
     /// Nothing is allocated as long as the parts fit into the capacity of these bytes.
     ///
@@ -82,10 +82,10 @@ impl KeyParts {
         }
     }
 
-    /// Appends text: as it is with all but plain characters as `%20`, or its digest if that is
-    /// longer than 64 bytes.
+    /// Appends text, with characters that are not plain escaped like `%20`; or its digest, if the
+    /// result is longer than 64 bytes.
     ///
-    /// # Example: what is not plain, and what is long
+    /// # Example: escapes, and long text
     ///
     /// ```
     /// use tollgate::key::KeyParts;
@@ -98,26 +98,27 @@ impl KeyParts {
         self.readable(b's', text.as_bytes())
     }
 
-    /// Appends bytes: as text is, but never the same as text.
+    /// Appends bytes, escaped like text, but never equal to text.
     pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
         self.readable(b'b', bytes)
     }
 
-    /// Appends an unsigned integer: the same for all its types.
+    /// Appends an unsigned integer: the same bytes whatever its type.
     ///
-    /// A `usize` goes in `as u128`, and is the same on every platform.
+    /// Cast a `usize` `as u128`: then it is the same on every platform.
     pub fn number(&mut self, number: impl Into<u128>) -> &mut Self {
         self.plain('u', number.into())
     }
 
-    /// Appends a signed integer: the same for all its types, but never the same as an unsigned one.
+    /// Appends a signed integer: the same bytes whatever its type, but never those of an unsigned one.
     pub fn signed(&mut self, number: impl Into<i128>) -> &mut Self {
         self.plain('i', number.into())
     }
 
     /// Appends an address: an IPv4 address is never the same as an IPv6 one.
     ///
-    /// The extractors here unmap addresses before. An address from elsewhere may have to be.
+    /// The extractors here unmap addresses first. Unmap an address from elsewhere, if it may be
+    /// mapped.
     pub fn address(&mut self, ip: impl Into<IpAddr>) -> &mut Self {
         match ip.into() {
             IpAddr::V4(ip) => self.plain('4', ip),
@@ -130,34 +131,34 @@ impl KeyParts {
         }
     }
 
-    /// Appends the digest of what must not be read in the store: a credential, however short.
+    /// Appends the digest of a secret, such as a credential, however short it is.
     pub fn secret(&mut self, secret: &[u8]) -> &mut Self {
         self.digest(b'x', secret)
     }
 
-    /// Appends that something is not there: `None`.
+    /// Appends `None`.
     pub fn absent(&mut self) -> &mut Self {
         self.bytes.extend_from_slice(b"n;");
         self
     }
 
-    /// Appends that something is there, and its own parts follow: `Some`.
+    /// Appends `Some`; its parts follow.
     pub fn present(&mut self) -> &mut Self {
         self.bytes.extend_from_slice(b"o;");
         self
     }
 
-    /// What was written so far, from the start of the prefix.
+    /// The bytes written so far, with the prefix.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// What was written, from the start of the prefix.
+    /// The written bytes, with the prefix.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// Appends a secret of which only another digest is known; it is never the same as a secret.
+    /// Appends a secret that is known only by another digest; never equal to a secret.
     pub(in crate::key) fn digested_secret(&mut self, digest: &[u8]) -> &mut Self {
         self.digest(b'X', digest)
     }
@@ -179,7 +180,7 @@ impl KeyParts {
         self.part(kind, &digest)
     }
 
-    /// Appends what is written in plain characters.
+    /// Appends a value that consists of plain characters.
     fn plain(&mut self, kind: char, value: impl fmt::Display) -> &mut Self {
         // Writing to memory does not fail.
         let _ = write!(self.bytes, "{kind}:{value};");
@@ -206,8 +207,8 @@ impl fmt::Debug for KeyParts {
     }
 }
 
-/// Not what ends a part, and nothing that Redis, its patterns, a shell or a terminal could take for
-/// something else.
+/// Whether a byte needs no escape: not the end of a part, and nothing with a meaning for Redis, its
+/// patterns, a shell or a terminal.
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~/:@+=,".contains(&byte)
 }
@@ -216,7 +217,7 @@ fn plain_len(byte: u8) -> usize {
     if is_plain(byte) { 1 } else { "%XX".len() }
 }
 
-/// Everything that is not plain as `%` and two digits.
+/// Appends the bytes, those that are not plain as `%` and two digits.
 fn push_plain(bytes: &mut Vec<u8>, value: &[u8]) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
 
@@ -230,8 +231,8 @@ fn push_plain(bytes: &mut Vec<u8>, value: &[u8]) {
     }
 }
 
-/// As RFC 5952 has it, with every group as hexadecimal digits. The standard library writes some of
-/// them as an IPv4 address, and which those are has changed.
+/// Appends an address as in RFC 5952, with every group in hexadecimal. The standard library writes
+/// some addresses with an IPv4 tail, and which ones has changed.
 fn push_ipv6(bytes: &mut Vec<u8>, ip: Ipv6Addr) {
     let groups = ip.segments();
     let zeros = longest_zeros(&groups);
@@ -252,7 +253,7 @@ fn push_ipv6(bytes: &mut Vec<u8>, ip: Ipv6Addr) {
     }
 }
 
-/// The first of the longest runs of two zeros or more.
+/// The first of the longest runs of at least two zeros.
 fn longest_zeros(groups: &[u16; 8]) -> Range<usize> {
     let mut longest = 0..0;
     let mut start = 0;

@@ -1,5 +1,4 @@
-//! Keys that somebody chose in order to be taken for others, to be long, or to be read by something
-//! else than a store.
+//! Hostile keys: made to look like other keys, to be long, or to mean something to another program.
 
 use std::{
     collections::HashMap,
@@ -169,7 +168,7 @@ impl Part {
     }
 }
 
-/// Random numbers that are the same in each run.
+/// Pseudo-random numbers, the same in every run.
 struct Dice(u64);
 
 impl Dice {
@@ -180,7 +179,7 @@ impl Dice {
         ((self.0 >> 33) as usize) % n
     }
 
-    /// Text of what has a meaning in the format, so that one part may look like two, or like
+    /// Text of characters with a meaning in the format, so that one part may look like two, or like
     /// another.
     fn text(&mut self) -> String {
         const PIECES: [&str; 16] = [

@@ -1,4 +1,4 @@
-//! What each type writes.
+//! The parts that each type writes.
 
 use std::{
     borrow::Cow,
@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use super::{KeyParts, PortableKey};
 
-/// The text as it is if it is short, else its digest.
+/// The text if it is short, else its digest.
 impl PortableKey for str {
     fn write_to(&self, parts: &mut KeyParts) {
         parts.text(self);
@@ -40,7 +40,7 @@ impl PortableKey for http::Method {
     }
 }
 
-/// The bytes as they are if they are few, else their digest.
+/// The bytes if they are few, else their digest.
 impl PortableKey for [u8] {
     fn write_to(&self, parts: &mut KeyParts) {
         parts.bytes(self);
@@ -100,7 +100,7 @@ impl PortableKey for Ipv6Addr {
     }
 }
 
-/// `None` as `n;`, `Some` as `o;` and what is in it.
+/// `None` as `n;`, `Some` as `o;` and its value.
 impl<T: PortableKey> PortableKey for Option<T> {
     fn write_to(&self, parts: &mut KeyParts) {
         match self {
@@ -140,8 +140,8 @@ impl<T: PortableKey + ToOwned + ?Sized> PortableKey for Cow<'_, T> {
     }
 }
 
-// The types differ in nothing but the name. The casts widen all of them, `usize` and `isize` too,
-// which have no `From`.
+// The types differ only in their names. A cast widens each of them, even `usize` and `isize`, which
+// have no `From`.
 macro_rules! integers {
     ($($method:ident as $Widest:ident: $($Int:ident)+;)+) => {
         $($(
