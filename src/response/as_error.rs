@@ -1,4 +1,4 @@
-//! The answer of a service that speaks no HTTP: an error that can be downcast.
+//! The answer of a service without HTTP: an error that can be downcast.
 
 use std::{error::Error, fmt};
 
@@ -14,23 +14,21 @@ use crate::{
 /// The error of a service that is limited with [`AsError`]; tower's `BoxError` is the same type.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Fails a refused request with a [`RateLimited`] error, for services that don't speak HTTP: there
-/// is no status code.
+/// Fails a refused request with a [`RateLimited`] error, without a status code: for services
+/// without HTTP.
 ///
-/// The error of the service becomes [`BoxError`]; errors of the inner service can be downcast to
-/// what they were, refusals to [`RateLimited`], rejections of the key extractor to [`KeyRejected`],
-/// and requests that are refused because the store failed to [`StoreFailed`].
+/// The error of the service becomes [`BoxError`]. An error of the inner service can be downcast to
+/// its own type, a refusal to [`RateLimited`], a rejection of the key extractor to [`KeyRejected`],
+/// and a failure of the store to [`StoreFailed`].
 ///
 /// # With axum
 ///
-/// axum asks every service for an answer, so it refuses an error: "`Infallible: From<Box<..>>` is
-/// not satisfied". That bound is axum's own, on the error of any service, so its message cannot be
-/// ours; and inside of a `HandleErrorLayer` the same types are right. Leave
-/// `.respond_with(AsError::new())` out there, as [`Http`](super::Http) answers what axum serves;
-/// or, where the error is to be looked at, put `axum::error_handling::HandleErrorLayer` around the
-/// limit.
+/// axum's services must not fail, so the compiler says "`Infallible: From<Box<..>>` is not
+/// satisfied". That bound is axum's own, so the message is, too. Leave
+/// `.respond_with(AsError::new())` out: [`Http`](super::Http) answers axum's requests. Or, to
+/// handle the error yourself, put `axum::error_handling::HandleErrorLayer` around the limit.
 ///
-/// # Example: a caller that waits as long as the error says
+/// # Example: a caller that waits for as long as the error says
 ///
 /// ```
 /// # use std::{convert::Infallible, time::Duration};
@@ -118,19 +116,19 @@ impl fmt::Display for RateLimited {
 
 impl Error for RateLimited {}
 
-/// The request was rejected: its key extractor found no key where there should be one.
+/// The request was rejected: its key extractor found no key, and there should be one.
 #[derive(Debug)]
 pub struct KeyRejected {
     rejection: Response<Bytes>,
 }
 
 impl KeyRejected {
-    /// What an HTTP caller would have been answered.
+    /// The answer that an HTTP caller would have got.
     pub fn rejection(&self) -> &Response<Bytes> {
         &self.rejection
     }
 
-    /// What an HTTP caller would have been answered, without a copy of it.
+    /// The answer that an HTTP caller would have got, without a copy of it.
     pub fn into_rejection(self) -> Response<Bytes> {
         self.rejection
     }
@@ -157,7 +155,7 @@ pub struct StoreFailed {
 }
 
 impl StoreFailed {
-    /// What kind of failure it was. Its cause is in the operator's log and not in this error.
+    /// The kind of failure. Its cause is in the operator's log, not in this error.
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
     }

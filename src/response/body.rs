@@ -1,4 +1,4 @@
-//! Makes the body of an answer in the type that the service already has.
+//! Makes the body of an answer in the service's own body type.
 
 use bytes::Bytes;
 use http_body_util::{
@@ -10,13 +10,13 @@ use crate::hold::Hold;
 
 use super::held_body::HeldBody;
 
-/// Makes the body of an answer (a 429, say) in the service's own type, so that no response is
-/// wrapped or boxed.
+/// Makes the body of an answer, such as a 429, in the service's own body type, so that no response
+/// is wrapped or boxed.
 ///
-/// It is there for axum's and tonic's `Body` (with the features of those names), for `Full`,
-/// `BoxBody` and `UnsyncBoxBody` of `http-body-util`, and for [`Bytes`], `Vec<u8>` and `String`.
-/// For another body type (one that a compression layer has wrapped, say) put the limit inside of
-/// that layer, or implement this trait:
+/// It is implemented for axum's and tonic's `Body` (with the features of those names), for `Full`,
+/// `BoxBody` and `UnsyncBoxBody` of `http-body-util`, and for [`Bytes`], `Vec<u8>` and `String`. If
+/// another layer, such as compression, wraps the body, put the limit inside of that layer, or
+/// implement this trait:
 ///
 /// # Example: a body type of your own
 ///
@@ -41,7 +41,8 @@ use super::held_body::HeldBody;
 /// # What an implementor must do
 ///
 /// A body that is made from no bytes must say at once that its stream has ended
-/// (`http_body::Body::is_end_stream`). Else a gRPC caller gets an empty frame after its trailers.
+/// (`http_body::Body::is_end_stream`). Otherwise a gRPC caller gets an empty frame after its
+/// trailers.
 #[diagnostic::on_unimplemented(
     message = "a refusal cannot be answered with a body of type `{Self}`",
     label = "this body cannot be made from bytes",
@@ -52,11 +53,11 @@ pub trait FromBytes {
     /// The body that sends these bytes and nothing else.
     fn from_bytes(bytes: Bytes) -> Self;
 
-    /// The same body, which keeps the hold of a request that is [in
-    /// flight](crate::algorithm::InFlight) until it has ended or is dropped.
+    /// This body, keeping the hold of a request [in flight](crate::algorithm::InFlight) until the
+    /// body has ended or is dropped.
     ///
-    /// By default the hold is dropped at once. That is right for a body that is whole in memory;
-    /// one that is streamed keeps it.
+    /// By default the hold is dropped at once. That is right for a body that is in memory; a
+    /// streamed body must keep it.
     #[must_use]
     fn keeping(self, hold: Hold) -> Self
     where
@@ -132,7 +133,7 @@ impl FromBytes for Vec<u8> {
     }
 }
 
-/// What is not UTF-8 becomes U+FFFD; only a renderer of your own can write that.
+/// Invalid UTF-8 becomes U+FFFD; only a renderer of your own can write it.
 impl FromBytes for String {
     fn from_bytes(bytes: Bytes) -> Self {
         Self::from_utf8_lossy(&bytes).into_owned()
@@ -143,7 +144,7 @@ impl FromBytes for String {
 mod tests {
     use super::*;
 
-    /// Asks through `BodyExt`'s own supertrait, so that no further crate need be named.
+    /// Uses `BodyExt`'s supertrait, so that no further dependency is needed.
     macro_rules! assert_body {
         ($body:ty) => {{
             let ends_at_once = |bytes: &'static [u8]| {

@@ -1,4 +1,4 @@
-//! The rate-limit fields of a response, in the dialect that was chosen.
+//! The dialects of the rate-limit fields of a response.
 
 use http::{HeaderName, header::RETRY_AFTER};
 
@@ -18,11 +18,11 @@ pub(super) const X_RATE_LIMIT: [HeaderName; 3] = [X_LIMIT, X_REMAINING, X_RESET]
 /// The largest integer of a structured field (RFC 9651, section 3.3.1).
 pub(super) const MAX_INTEGER: u64 = 999_999_999_999_999;
 
-/// Which rate-limit fields are sent, on responses to admitted and refused requests alike.
+/// Which rate-limit fields are sent, to admitted and refused callers alike.
 ///
-/// Every number of seconds is rounded up, and is a number of seconds *from now*: none is a time of
-/// day. A number of more than 15 digits is sent as 999 999 999 999 999. A browser's script reads
-/// these fields only if the CORS layer exposes their [names](Self::names).
+/// Every number of seconds is rounded up, and counts *from now*: none is a time of day. A number of
+/// more than 15 digits is sent as 999 999 999 999 999. Scripts in a browser see these fields only
+/// if the CORS layer exposes their [names](Self::names).
 ///
 /// # Example: one answer in two dialects
 ///
@@ -51,19 +51,20 @@ pub enum Fields {
     /// `RateLimit-Policy: "api";q=40;w=2` and `RateLimit: "api";r=39;t=1`, the structured form of
     /// draft-ietf-httpapi-ratelimit-headers-11 (the same bytes since draft 08).
     ///
-    /// `q` is the most at once, `w` the seconds to win it back (left out below one second, which
-    /// the draft cannot say), `qu="concurrent-requests"` that they are requests in flight; `r` is
-    /// what is left, `t` the seconds until it is more (left out if nothing is missing). A tuple of
-    /// algorithms has a member for each policy; on a refusal `RateLimit` has only those that
-    /// refuse. Lines that an inner layer wrote are kept before these.
+    /// `q` is the most units at once, `w` the seconds until all of them are back (left out below
+    /// one second, which the draft cannot express), and `qu="concurrent-requests"` says that the
+    /// units are requests in flight. `r` is the units left, `t` the seconds until there are more
+    /// (left out if none is missing). A tuple of algorithms has a member for each policy; on a
+    /// refusal `RateLimit` has only the policies that refuse. Lines of an inner layer are kept
+    /// before these.
     #[default]
     Draft11,
     /// `RateLimit: limit=40, remaining=39, reset=1` and `RateLimit-Policy: 40;w=2`, as in draft 07.
     ///
-    /// It speaks of the [binding](crate::Decision::policy) policy, with `remaining` of all; `reset`
-    /// is the seconds until all is won back, on a refusal those of `Retry-After`. If an inner layer
-    /// has sent a smaller `remaining`, its numbers are left as they are. A policy with a window
-    /// below one second is not listed.
+    /// It describes the [binding](crate::Decision::policy) policy, with the least `remaining` of
+    /// all. `reset` is the seconds until all units are back; on a refusal it equals `Retry-After`.
+    /// If an inner layer has sent a smaller `remaining`, its fields are kept. A policy with a
+    /// window below one second is not listed.
     Draft7,
     /// `RateLimit-Limit`, `RateLimit-Remaining`, `RateLimit-Reset` and `RateLimit-Policy: 40;w=2`,
     /// as in draft 06; otherwise like [`Draft7`](Self::Draft7).
@@ -71,18 +72,18 @@ pub enum Fields {
     /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, as many APIs have
     /// them; otherwise like [`Draft7`](Self::Draft7).
     ///
-    /// Peers differ in what `X-RateLimit-Reset` counts (GitHub sends a Unix time, Envoy seconds
-    /// from now); here it is **seconds from now**, which a caller can use whose clock is wrong.
+    /// APIs differ in what `X-RateLimit-Reset` means (GitHub sends a Unix time, Envoy seconds from
+    /// now). Here it is **seconds from now**, which a caller with a wrong clock can use.
     XRateLimit,
-    /// None of them. `Retry-After` is not one of them: a refusal has it still.
+    /// None. A refusal still has `Retry-After`.
     Off,
 }
 
 impl Fields {
-    /// The fields that a caller may read, `Retry-After` among them: those that a CORS layer must
-    /// expose, or a browser keeps them from its scripts.
+    /// The fields that a response may have, with `Retry-After`: a CORS layer must expose them, or a
+    /// browser hides them from its scripts.
     ///
-    /// With tower-http, that is `.expose_headers(Fields::Draft11.names().to_vec())` on its
+    /// With tower-http, write `.expose_headers(Fields::Draft11.names().to_vec())` on its
     /// `CorsLayer`.
     ///
     /// # Example

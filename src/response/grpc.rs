@@ -14,21 +14,21 @@ use crate::{decision::Decision, error::StoreError, hold::Hold};
 /// Answers a refused request with `RESOURCE_EXHAUSTED` (8), whatever the request: for a service
 /// that speaks only gRPC.
 ///
-/// [`Http`](super::Http) answers gRPC requests in the same way, and others as HTTP does. The answer
-/// is HTTP status 200, which no cache may keep (`Cache-Control: no-store`), with everything in one
-/// block of header fields (*Trailers-Only*) and no message:
+/// [`Http`](super::Http) answers gRPC requests in the same way, and other requests in HTTP. The
+/// answer has HTTP status 200, which no cache may keep (`Cache-Control: no-store`), with everything
+/// in one block of header fields (*Trailers-Only*) and no message:
 ///
-/// - `grpc-status: 8`. `UNAVAILABLE` (14) is for requests that are refused because the store is
-///   unavailable: client libraries retry at once on 14.
+/// - `grpc-status: 8`. `UNAVAILABLE` (14) is only for requests that are refused because the store
+///   is unavailable: client libraries retry at once on 14.
 /// - `grpc-status-details-bin`: a `google.rpc.Status` with `RetryInfo`, unless the cost can never
 ///   fit, and `QuotaFailure`, which names each policy that refuses and its limit.
 /// - `grpc-retry-pushback-ms` (gRFC A6): the wait in milliseconds, or `-1` (do not try again) if
 ///   the cost can never fit.
-/// - `Retry-After` and the rate-limit [fields](Self::fields); an admitted call has these among its
-///   initial metadata.
+/// - `Retry-After` and the rate-limit [fields](Self::fields). An admitted call has the fields in
+///   its initial metadata.
 ///
-/// A gRPC-Web request is answered with its own content type. In front of `tonic-web` or behind it,
-/// the caller sees the same code; its CORS layer must expose `grpc-status`, `grpc-message` and
+/// A gRPC-Web request is answered with its own content type. Outside or inside of `tonic-web`, the
+/// caller sees the same code. A CORS layer must expose `grpc-status`, `grpc-message` and
 /// `grpc-status-details-bin`.
 ///
 /// # Example: what a caller over its limit receives
@@ -61,7 +61,7 @@ pub struct Grpc {
 }
 
 impl Grpc {
-    /// The default: with the [fields](Fields::Draft11) of draft 11 among the metadata.
+    /// The default: with the [fields](Fields::Draft11) of draft 11 in the metadata.
     pub const fn new() -> Self {
         Self {
             fields: FieldWriter::new(Fields::Draft11),
@@ -127,7 +127,7 @@ impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Grp
         error
     }
 
-    /// Puts it into the request's extensions.
+    /// Puts the hold into the request's extensions.
     fn hand_over(&self, request: &mut Request<ReqB>, hold: Hold) {
         request.extensions_mut().insert(hold);
     }
@@ -183,8 +183,7 @@ mod tests {
         assert!(response.body().is_empty());
         let mut fields: Vec<_> = response.headers().iter().collect();
         fields.sort_by_key(|(name, _)| name.as_str());
-        // The details were made by another encoder, from the numbers of the fields in the .proto
-        // files.
+        // The details were encoded by another program, from the .proto files.
         let details = "CAgSE3JhdGUgbGltaXQgZXhjZWVkZWQaNgoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5\
                        SW5mbxIKCggIARCAyrXuARpTCit0eXBlLmdvb2dsZWFwaXMuY29tL2dvb2dsZS5ycGMuUXVvdGFGYWlsdXJl\
                        EiQKIgoDYXBpEhR0aGUgbGltaXQgaXMgdXNlZCB1cCoDYXBpOCg";
@@ -238,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_coming_again_does_not_mend_is_internal_and_not_unavailable() {
+    fn a_failure_that_no_retry_fixes_is_internal_and_not_unavailable() {
         for kind in [StoreErrorKind::Misconfigured, StoreErrorKind::InvalidInput] {
             let error = StoreError::new(kind, "redis://s3cret");
             let request = request("application/grpc");
@@ -250,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_cannot_decide_is_unavailable_and_tells_no_number_and_no_reason() {
+    fn a_store_that_cannot_decide_is_unavailable_without_numbers_or_reasons() {
         let error = StoreError::new(StoreErrorKind::Unavailable, "redis://s3cret");
         let request = request("application/grpc");
         let Ok::<Response<Bytes>, Infallible>(response) = Grpc::new().unavailable(&request, &error);

@@ -1,5 +1,5 @@
-//! Which gRPC protocol a request speaks, and the answers in it: a status in the header fields, and
-//! no body.
+//! The gRPC protocol of a request, and the answers in it: a status in the header fields, and no
+//! body.
 
 use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
 use bytes::Bytes;
@@ -24,7 +24,7 @@ const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-m
 const RESOURCE_EXHAUSTED: u8 = 8;
 const UNAVAILABLE: u8 = 14;
 
-/// A rejection with a longer text is answered with the reason phrase of its status.
+/// The longest text of a rejection that is sent; a longer one becomes the reason phrase.
 const MAX_MESSAGE_LEN: usize = 1_024;
 
 /// The protocol of a gRPC request, by its content type.
@@ -70,7 +70,7 @@ impl GrpcProtocol {
         let mut response = self.status(RESOURCE_EXHAUSTED, HeaderValue::from_static(text));
         let headers = response.headers_mut();
         let details = STANDARD_NO_PAD.encode(refusal_details(&decision));
-        // Base64 is ASCII, so that there always is a value.
+        // Base64 is ASCII, so this never fails.
         if let Ok(details) = HeaderValue::try_from(details) {
             set(headers, GRPC_DETAILS, details);
         }
@@ -83,8 +83,7 @@ impl GrpcProtocol {
         response
     }
 
-    /// The code that stands for the status of a rejection; its body is the message, if that is
-    /// plain text.
+    /// The rejection with the gRPC code for its status; a plain-text body is the message.
     pub(super) fn reject<B: FromBytes>(self, rejection: Response<Bytes>) -> Response<B> {
         let (parts, body) = rejection.into_parts();
         let message = message_of(&parts.headers, &body).unwrap_or_else(|| {
@@ -101,7 +100,7 @@ impl GrpcProtocol {
         self.status(UNAVAILABLE, HeaderValue::from_static(text))
     }
 
-    /// A status that was written by hand, with what a refusal says beside it, unless that is said.
+    /// A status of the user's own, with the metadata of a refusal that it does not have.
     #[cfg(feature = "tonic")]
     pub(super) fn rendered(
         self,
@@ -161,8 +160,8 @@ pub(super) fn refusal_text(decision: &Decision) -> &'static str {
     }
 }
 
-/// The bytes of `grpc-status-details-bin`: names of policies and numbers, nothing that a caller has
-/// sent.
+/// The bytes of `grpc-status-details-bin`: only policy names and numbers, and nothing that a caller
+/// has sent.
 fn refusal_details(decision: &Decision) -> Vec<u8> {
     let policies = decision.policies().iter();
     let violations = policies
@@ -184,8 +183,8 @@ fn refusal_details(decision: &Decision) -> Vec<u8> {
     protobuf::status(RESOURCE_EXHAUSTED, refusal_text(decision), &details)
 }
 
-/// The wait in whole milliseconds, rounded up; negative means never (gRFC A6). Where nobody knows,
-/// callers wait as long as they always do.
+/// The wait in whole milliseconds, rounded up; negative means never (gRFC A6). `None` if the wait
+/// is not known: callers then use their own backoff.
 fn pushback_millis(decision: &Decision) -> Option<i32> {
     match decision.retry_after() {
         Some(wait) => Some(i32::try_from(wait.as_micros().div_ceil(1_000)).unwrap_or(i32::MAX)),
@@ -206,8 +205,7 @@ fn code_of(status: StatusCode) -> u8 {
     }
 }
 
-/// A body of plain text in the encoding of `grpc-message`: what is not printable ASCII becomes
-/// `%XX`.
+/// A plain-text body in the encoding of `grpc-message`: anything but printable ASCII becomes `%XX`.
 fn message_of(headers: &HeaderMap, body: &[u8]) -> Option<HeaderValue> {
     let content_type = headers.get(header::CONTENT_TYPE)?.as_bytes();
     strip_prefix(content_type, b"text/plain")?;
@@ -227,7 +225,7 @@ fn message_of(headers: &HeaderMap, body: &[u8]) -> Option<HeaderValue> {
     HeaderValue::from_bytes(&message).ok()
 }
 
-/// Media types know no case (RFC 9110, section 8.3.1).
+/// Media types are case-insensitive (RFC 9110, section 8.3.1).
 fn strip_prefix<'a>(value: &'a [u8], prefix: &[u8]) -> Option<&'a [u8]> {
     let (start, rest) = value.split_at_checked(prefix.len())?;
     start.eq_ignore_ascii_case(prefix).then_some(rest)
@@ -340,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rejection_becomes_the_code_that_stands_for_its_status() {
+    fn a_rejection_becomes_the_code_for_its_status() {
         for (status, code) in [
             (400, "3"),
             (401, "16"),

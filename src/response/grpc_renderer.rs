@@ -1,4 +1,4 @@
-//! Which answer a gRPC caller is given: the one of this crate, or one of the user's own.
+//! The answer to a gRPC caller: this crate's, or one of the user's own.
 
 #[cfg(feature = "tonic")]
 use std::{fmt, sync::Arc};
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::error::StoreErrorKind;
 
-/// Answers gRPC calls, by a closure where there is one.
+/// Answers gRPC calls, with the user's closure if there is one.
 #[derive(Clone, Default)]
 #[cfg_attr(not(feature = "tonic"), derive(Debug))]
 pub(super) struct GrpcRenderer {
@@ -76,7 +76,7 @@ impl GrpcRenderer {
         }
     }
 
-    /// The answer of the closure. `OK` is none: the call would end as if it had been answered.
+    /// The closure's answer. `OK` counts as none: it would end the call as if it had succeeded.
     fn rendered(
         &self,
         protocol: GrpcProtocol,

@@ -1,5 +1,5 @@
-//! A refusal as tonic's status: written by a closure of the user's own, and for handlers and
-//! streams that check by themselves.
+//! A refusal as tonic's status: written by the user's closure, and for handlers and streams that
+//! check limits themselves.
 
 use bytes::Bytes;
 use http::{HeaderMap, Response, header::CONTENT_TYPE};
@@ -30,11 +30,12 @@ impl Grpc {
     /// Lets a closure write the status of a call that is refused, whatever the reason: it is over
     /// its limit, it has no key, or the store failed.
     ///
-    /// Where the call is over its limit, the rate-limit fields, `Retry-After` and
-    /// `grpc-retry-pushback-ms` are added to its metadata, unless that has them. A status of `OK`
-    /// would end the call as if it had been answered: the built-in status is sent instead.
+    /// If the call is over its limit, the rate-limit fields, `Retry-After` and
+    /// `grpc-retry-pushback-ms` are added to the metadata, unless the closure has set them. A
+    /// status of `OK` would end the call as if it had succeeded: the built-in status is sent
+    /// instead.
     ///
-    /// # Example: a message of one's own
+    /// # Example: a message of your own
     ///
     /// ```
     /// use std::convert::Infallible;
@@ -67,10 +68,10 @@ impl Grpc {
     /// Ends a call or a stream with `RESOURCE_EXHAUSTED`, if the decision refuses: with the same
     /// message, details and metadata that the layer sends.
     ///
-    /// So a stream can charge for each of its messages, and a handler for what it learns too late
-    /// for the layer. A decision that admits is `OK`, with the [fields](Self::fields) as its
-    /// metadata: look at [`is_admitted`](Decision::is_admitted) first, since an `Err` with `OK`
-    /// ends a stream as if all had been sent.
+    /// So a stream can charge for each of its messages, and a handler for costs that the layer
+    /// could not know. For a decision that admits, the status is `OK`, with the
+    /// [fields](Self::fields) as its metadata. Check [`is_admitted`](Decision::is_admitted) first:
+    /// an `Err` with `OK` ends a stream as if it were complete.
     ///
     /// # Example: a stream that is charged by the message
     ///
@@ -113,7 +114,7 @@ impl Grpc {
         let answer: Response<Bytes> =
             (self.status).answer(GrpcProtocol::Grpc, &refusal, &self.fields);
         let mut fields = answer.into_parts().0.headers;
-        // It is the server's to say.
+        // The server sets it.
         fields.remove(CONTENT_TYPE);
         Status::from_header_map(&fields)
             .unwrap_or_else(|| Status::resource_exhausted(refusal_text(decision)))
@@ -136,7 +137,7 @@ mod tests {
         },
     };
 
-    /// What the header fields say that an HTTP response has, and a status has not.
+    /// The headers without those that only an HTTP response has.
     fn without_the_head(mut headers: HeaderMap) -> HeaderMap {
         headers.remove("content-type");
         headers

@@ -1,4 +1,4 @@
-//! `HEAD`: the answer that `GET` would get, without its body.
+//! `HEAD`: the answer to `GET`, without its body.
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Response, StatusCode, header};

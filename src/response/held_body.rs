@@ -9,14 +9,14 @@ use http_body::{Body, Frame, SizeHint};
 
 use crate::hold::Hold;
 
-/// Drops a hold when it has come to its end, has failed, or is dropped.
+/// A body that drops a hold when it has ended, has failed, or is dropped.
 pub(super) struct HeldBody<B> {
     inner: B,
     hold: Option<Hold>,
 }
 
 impl<B: Body> HeldBody<B> {
-    /// The body as it is if it has ended already: then the hold is dropped.
+    /// Wraps the body, unless it has already ended: then the hold is dropped at once.
     pub(super) fn boxed(inner: B, hold: Hold, boxed: impl FnOnce(Self) -> B) -> B {
         if inner.is_end_stream() {
             return inner;

@@ -1,4 +1,4 @@
-//! The answer in HTTP: 429, when to come again, and what is left.
+//! The answer in HTTP: 429, the time to wait, and what is left.
 
 use std::{any::Any, borrow::Cow, mem};
 
@@ -16,8 +16,8 @@ use crate::{
     hold::Hold,
 };
 
-/// Answers a refused request with 429 Too Many Requests, and sends every caller what remains of its
-/// limits.
+/// Answers a refused request with 429 Too Many Requests, and tells every caller how much of its
+/// limits is left.
 ///
 /// This is the default of a layer. The rules of what is sent:
 ///
@@ -25,16 +25,16 @@ use crate::{
 ///    `Cache-Control: no-store`, as do a rejection, a 503 and every gRPC answer; a `Cache-Control`
 ///    of the renderer or the rejection is kept.
 /// 2. `Retry-After` is the exact wait in seconds (RFC 9110, section 10.2.3), rounded up, never 0
-///    and never cut short; it is left out if the cost can never fit, and where a request waits for
-///    the end of another one that is [in flight](crate::algorithm::InFlight). A longer one that an
-///    inner layer or a renderer has set is kept; a shorter one is lengthened, if a caller who waits
-///    no longer would be refused again.
+///    and never capped. It is left out if the cost can never fit, or if room comes only when a
+///    request [in flight](crate::algorithm::InFlight) ends. A longer `Retry-After` of an inner layer
+///    or a renderer is kept. A shorter one is lengthened, if a caller who waited only for that would
+///    be refused again.
 /// 3. `RateLimit-Policy` and `RateLimit` are on responses to admitted and refused requests alike,
-///    in the form of draft-ietf-httpapi-ratelimit-headers-11, after the lines of inner layers; see
+///    as in draft-ietf-httpapi-ratelimit-headers-11, after the lines of inner layers; see
 ///    [`Fields`] for other dialects.
-/// 4. The body is an `application/problem+json` (RFC 9457), or what a [closure](Self::render) or a
-///    [renderer](Self::renderer) writes. It is left out for `HEAD`, with its length in
-///    `Content-Length`.
+/// 4. The body is an `application/problem+json` (RFC 9457), or written by a
+///    [closure](Self::render) or a [renderer](Self::renderer). For `HEAD` it is left out, with its
+///    length in `Content-Length`.
 /// 5. A gRPC or gRPC-Web request, a `POST` with one of their content types, is answered in [its own
 ///    form](super::Grpc) instead. Any other method is HTTP, with any content type.
 /// 6. The [`Decision`] is among the extensions of the refusing response, for outer layers.
@@ -47,7 +47,7 @@ use crate::{
 /// No answer contains the key, an address or the store's error. The inner service's errors pass
 /// through.
 ///
-/// A browser's script sees these fields only if the CORS layer exposes their
+/// Scripts in a browser see these fields only if the CORS layer exposes their
 /// [names](Fields::names). Put the CORS layer outside of this one, so that preflight requests are
 /// not limited.
 ///
@@ -93,7 +93,7 @@ pub struct Http<R = ProblemJson> {
 }
 
 impl Http {
-    /// The default: the [fields](Fields::Draft11) of draft 11, and a body of problem+json.
+    /// The default: the [fields](Fields::Draft11) of draft 11, and a problem+json body.
     pub const fn new() -> Self {
         Self {
             fields: FieldWriter::new(Fields::Draft11),
@@ -145,11 +145,11 @@ impl<R> Http<R> {
         }
     }
 
-    /// Adds the rate-limit fields of a decision that a handler got itself.
+    /// Adds the rate-limit fields of a decision that a handler has made itself.
     ///
-    /// A layer around the handler adds its own beside them, unless they say the same: of a decision
-    /// of its policy with other numbers there are then two lines. In a response of
-    /// [`response`](Self::response) there is one.
+    /// A layer around the handler adds its own lines, unless they are equal. If the handler's
+    /// decision is of the same policy, but with other numbers, there are two lines. A response of
+    /// [`response`](Self::response) has only the handler's.
     pub fn add_fields(&self, decision: &Decision, headers: &mut HeaderMap) {
         self.fields.add(decision, headers);
         retry_after::lengthen(decision, headers);
@@ -157,12 +157,12 @@ impl<R> Http<R> {
 }
 
 impl<R: Render> Http<R> {
-    /// The 429 for a refusing decision that a handler got itself; 200 without a body for one that
-    /// admits.
+    /// The 429 for a refusing decision that a handler has made itself; 200 without a body for an
+    /// admitting one.
     ///
-    /// It does not see the request, so it is always in the form of HTTP and has its body; servers
-    /// leave the body out for `HEAD` themselves. A layer around the handler that has the same
-    /// policy adds no line of its own: what the handler says of it stands.
+    /// It does not see the request, so it is always an HTTP answer with a body; servers leave the
+    /// body out for `HEAD` themselves. A layer around the handler with the same policy adds no
+    /// line: the handler's is sent.
     pub fn response<B: FromBytes>(&self, decision: &Decision) -> Response<B> {
         let mut response = match decision.is_admitted() {
             true => {
@@ -205,13 +205,12 @@ impl<R: Render> Http<R> {
     }
 }
 
-/// In the extensions of a response: the decision that a handler has rendered there, in this
-/// dialect.
+/// An extension of a response: the decision that a handler has rendered into it, in this dialect.
 #[derive(Clone)]
 struct RenderedByHandler(Decision, Fields);
 
 impl RenderedByHandler {
-    /// Whether it tells of all policies of the other decision.
+    /// Whether it describes all policies of the other decision.
     fn tells_of(&self, other: &Decision, dialect: Fields) -> bool {
         let is_told = |policy: &PolicyDecision| {
             let mut told = self.0.policies().iter();
@@ -221,8 +220,8 @@ impl RenderedByHandler {
     }
 }
 
-/// Adds the fields and the extensions of a rejection that was written anew: `WWW-Authenticate`,
-/// say. What describes the body of the rejection does not describe the new one.
+/// Adds the headers (such as `WWW-Authenticate`) and the extensions of a rejection to a rendered
+/// response, except for the headers that describe the rejection's body.
 fn add_what_is_missing(response: &mut Response<Bytes>, rejection: &Response<Bytes>) {
     let headers = response.headers_mut();
     let is_missing = |name: &HeaderName| {
@@ -285,7 +284,7 @@ impl<ReqB, ResB: FromBytes, E, R: Render> Respond<Request<ReqB>, Response<ResB>,
         error
     }
 
-    /// Puts it into the request's extensions.
+    /// Puts the hold into the request's extensions.
     fn hand_over(&self, request: &mut Request<ReqB>, hold: Hold) {
         request.extensions_mut().insert(hold);
     }

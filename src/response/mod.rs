@@ -1,4 +1,4 @@
-//! The answers: what refused and admitted callers receive.
+//! The answers to refused and admitted callers.
 //!
 //! | responder | a refused request | for |
 //! |---|---|---|
@@ -9,7 +9,7 @@
 //! Each says what it sends and by which standard. [`Fields`] has the dialects of the rate-limit
 //! fields, [`Render`] is for a body of your own, and [`FromBytes`] for a body *type* of your own.
 //!
-//! # Example: a handler that asks for itself
+//! # Example: a handler that checks a limit itself
 //!
 //! ```
 //! # use std::time::Duration;
@@ -98,8 +98,8 @@ pub trait Respond<Req, Res, Err> {
     /// If this responder answers refusals with errors.
     fn refuse(&self, request: &Req, decision: Decision) -> Result<Res, Self::Error>;
 
-    /// The same, where the key of the request is known: a layer calls this one. By default the key
-    /// is left aside.
+    /// The answer to a refused request whose key is known: layers call this method. By default the
+    /// key is ignored.
     ///
     /// # Errors
     ///
@@ -131,15 +131,15 @@ pub trait Respond<Req, Res, Err> {
     /// An error of the inner service, as one of the limited service.
     fn inner_error(error: Err) -> Self::Error;
 
-    /// Gives an admitted request the [`Hold`] on its cost, which is settled when it is dropped. By
-    /// default it is dropped, and the whole cost is charged at once.
+    /// Gives an admitted request its [`Hold`], which is settled when it is dropped. By default it
+    /// is dropped here, and the whole cost is charged at once.
     fn hand_over(&self, request: &mut Req, hold: Hold) {
         let _ = (request, hold);
     }
 
-    /// Keeps the hold of a request that is [in flight](crate::algorithm::InFlight) until the body
-    /// of its response has ended. By default it is dropped: where there is no body, the response is
-    /// the end.
+    /// Keeps the hold of a request [in flight](crate::algorithm::InFlight) until the body of its
+    /// response has ended. By default the hold is dropped here: without a body, the request ends
+    /// with the response.
     fn keep_until_end(&self, response: &mut Res, hold: Hold) {
         let _ = (response, hold);
     }
@@ -149,7 +149,7 @@ pub trait Respond<Req, Res, Err> {
         false
     }
 
-    /// Adds to the response of an admitted request: the rate-limit fields, say.
+    /// Adds to the response of an admitted request, for example the rate-limit fields.
     fn annotate(&self, decision: &Decision, response: &mut Res) {
         let _ = (decision, response);
     }

@@ -1,5 +1,4 @@
-//! The fields as they were before draft 08, and the legacy ones: one number each, of the binding
-//! policy.
+//! The fields before draft 08, and `X-RateLimit-*`: one number each, of the binding policy.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -10,7 +9,7 @@ use super::{
 };
 use crate::decision::{Decision, PolicyDecision};
 
-/// Sets `RateLimit`, unless what is there leaves less, and adds to `RateLimit-Policy`.
+/// Sets `RateLimit`, unless an inner layer's has less left, and appends to `RateLimit-Policy`.
 pub(super) fn set_dictionary(decision: &Decision, headers: &mut HeaderMap) {
     append_policies(decision, headers);
     let other = headers.get(RATE_LIMIT);
@@ -21,7 +20,7 @@ pub(super) fn set_dictionary(decision: &Decision, headers: &mut HeaderMap) {
     }
 }
 
-/// `40;w=2, 1000;w=86400`; these drafts know no policy without a window.
+/// `40;w=2, 1000;w=86400`; in these drafts every policy has a window.
 pub(super) fn append_policies(decision: &Decision, headers: &mut HeaderMap) {
     let item = |policy: &PolicyDecision| {
         let seconds = window_seconds(policy)?;
@@ -33,8 +32,8 @@ pub(super) fn append_policies(decision: &Decision, headers: &mut HeaderMap) {
     }
 }
 
-/// Sets the fields of these names to limit, remaining and reset, unless those that are there leave
-/// as little.
+/// Sets the fields of these names to limit, remaining and reset, unless an inner layer's have no
+/// more left.
 pub(super) fn set_three(names: &[HeaderName; 3], decision: &Decision, headers: &mut HeaderMap) {
     let other = headers.get(&names[1]);
     let remaining = |value: &HeaderValue| value.to_str().ok()?.parse().ok();
@@ -45,9 +44,9 @@ pub(super) fn set_three(names: &[HeaderName; 3], decision: &Decision, headers: &
     }
 }
 
-/// Limit and reset of the binding policy, and what remains of all.
+/// The limit and reset of the binding policy, and the least `remaining` of all.
 fn three_numbers(decision: &Decision) -> [u64; 3] {
-    // Where both are sent, `Retry-After` and the reset should be the same moment (drafts 03 to 07).
+    // `Retry-After` and the reset should be the same moment if both are sent (drafts 03 to 07).
     let binding = decision.binding();
     let reset = binding.retry_after().unwrap_or(binding.reset_after());
     [
@@ -57,8 +56,8 @@ fn three_numbers(decision: &Decision) -> [u64; 3] {
     ]
 }
 
-/// Whether this decision leaves less than what an inner layer has sent. What cannot be read is left
-/// alone.
+/// Whether this decision has less left than an inner layer has sent. A field that cannot be read is
+/// kept.
 fn is_tighter(decision: &Decision, sent: Option<Option<u64>>) -> bool {
     match sent {
         None => true,
@@ -149,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_layers_the_single_valued_dialects_tell_the_tighter_one() {
+    fn of_two_layers_the_single_valued_dialects_describe_the_tighter_one() {
         let left =
             |remaining| Decision::of_one(policy(API, remaining, SECOND, Judgement::Admitted));
         for (fields, name) in [
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_layers_that_leave_as_much_the_inner_one_is_told() {
+    fn of_two_layers_with_as_much_left_the_inner_one_is_described() {
         // Its answer may be a refusal, whose wait is the reset.
         let inner = refused_for(Duration::from_secs(9));
         let outer = Decision::of_one(policy(API, 0, SECOND, Judgement::Admitted));

@@ -1,4 +1,4 @@
-//! A problem in JSON, as RFC 9457 has it, and those that have no decision in them.
+//! Problem details in JSON (RFC 9457), and the problems without a decision.
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};

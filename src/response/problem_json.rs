@@ -1,4 +1,4 @@
-//! The default body of a refusal: a problem in JSON, as RFC 9457 has it.
+//! The default body of a refusal: problem details in JSON (RFC 9457).
 
 use std::borrow::Cow;
 
@@ -15,11 +15,11 @@ use crate::{decision::Decision, error::StoreErrorKind};
 /// Answers a refused request with an `application/problem+json` body (RFC 9457), and a rejection as
 /// it is: the default.
 ///
-/// The body of a 429 names the policies that refuse, in the extension member that
-/// draft-ietf-httpapi-ratelimit-headers-11 has for it. It contains nothing of the key, the address
-/// or the store.
+/// The body of a 429 names the policies that refuse, in the extension member of
+/// draft-ietf-httpapi-ratelimit-headers-11. It contains nothing of the key, the address or the
+/// store.
 ///
-/// # Example: what a program reads
+/// # Example: the body of a refusal
 ///
 /// ```
 /// # use std::time::Duration;
@@ -51,10 +51,10 @@ pub struct ProblemJson {
 }
 
 impl ProblemJson {
-    /// The type that draft-ietf-httpapi-ratelimit-headers-11 asks to be registered for a quota that
-    /// is exceeded.
+    /// The problem type that draft-ietf-httpapi-ratelimit-headers-11 proposes for an exceeded
+    /// quota.
     ///
-    /// It is not registered yet, so it is sent only where [asked for](super::Http::problem_type).
+    /// It is not registered yet, so it is sent only if you [set it](super::Http::problem_type).
     pub const QUOTA_EXCEEDED: &'static str =
         "https://iana.org/assignments/http-problem-types#quota-exceeded";
 
@@ -107,7 +107,7 @@ impl ProblemJson {
     }
 }
 
-/// Appends a string of JSON (RFC 8259, section 7).
+/// Appends a JSON string (RFC 8259, section 7).
 fn push_quoted(json: &mut String, text: &str) {
     json.push('"');
     for character in text.chars() {

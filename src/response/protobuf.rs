@@ -1,9 +1,8 @@
 //! `google.rpc.Status` with its details, in the protobuf wire format: the three messages that a
 //! refusal needs.
 //!
-//! The numbers of the fields are those of `google/rpc/status.proto` and
-//! `google/rpc/error_details.proto`. A field with the default value of its type is left out, as
-//! proto3 has it.
+//! The field numbers are from `google/rpc/status.proto` and `google/rpc/error_details.proto`. A
+//! field with the default value of its type is left out, as in proto3.
 
 use std::time::Duration;
 
@@ -79,7 +78,7 @@ fn bytes(message: &mut Vec<u8>, field: u8, value: &[u8]) {
     }
 }
 
-/// A message is there, or it is not; one without fields is there with a length of 0.
+/// A field of wire type 2 that is written even if it is empty: a message without fields.
 fn bytes_even_if_empty(message: &mut Vec<u8>, field: u8, value: &[u8]) {
     message.push(field << 3 | 2);
     varint(message, value.len() as u64);

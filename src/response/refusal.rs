@@ -1,4 +1,4 @@
-//! What a renderer is told about a request that it answers.
+//! The request that a renderer answers, and why it is refused.
 
 use std::{any::Any, borrow::Cow, fmt};
 
@@ -14,13 +14,13 @@ use crate::{decision::Decision, error::StoreErrorKind};
 pub enum Reason<'a> {
     /// It is over its limit: the decision has the wait and the policies that refuse.
     Limited(&'a Decision),
-    /// It has no key where there should be one: what the key extractor answers.
+    /// It has no key and must have one: this is the key extractor's answer.
     Rejected(&'a Response<Bytes>),
     /// The store could not decide about it.
     StoreFailed(StoreErrorKind),
 }
 
-/// What a [renderer](super::Render) is given: why the request is refused, its key and its head.
+/// A refused request, for a [renderer](super::Render): why it is refused, its key and its head.
 #[derive(Clone, Copy)]
 pub struct Refusal<'a> {
     reason: Reason<'a>,
@@ -76,9 +76,9 @@ impl<'a> Refusal<'a> {
         }
     }
 
-    /// The status that the answer has unless the renderer chooses another: 429 Too Many Requests
-    /// (RFC 6585); that of a rejection; 503 while the store is unavailable, and 500 where it is set
-    /// up wrongly, so that a retry does not help.
+    /// The default status of the answer: 429 Too Many Requests (RFC 6585); that of the rejection;
+    /// 503 while the store is unavailable; or 500 if the store is set up wrongly, so that a retry
+    /// does not help.
     pub fn status(&self) -> StatusCode {
         match self.reason {
             Reason::Limited(_) => StatusCode::TOO_MANY_REQUESTS,
@@ -88,8 +88,8 @@ impl<'a> Refusal<'a> {
         }
     }
 
-    /// What went wrong and what to do about it, in one or two sentences without a line break: for a
-    /// person. Of a rejection it is the text, if it is one, or what its status means.
+    /// What went wrong and what to do about it, for a person: one or two sentences without a line
+    /// break. For a rejection it is its text, or the meaning of its status.
     pub fn message(&self) -> Cow<'a, str> {
         match self.reason {
             Reason::Limited(decision) => limited(decision),
@@ -101,35 +101,35 @@ impl<'a> Refusal<'a> {
         }
     }
 
-    /// The key of a request that is over its limit, as the key extractor found it, if it is of this
-    /// type; with [`EachOf`](crate::EachOf) that is `EachOf<(Option<A>, Option<B>)>`.
+    /// The key of a request that is over its limit, if `K` is the type of the key extractor's keys;
+    /// for an [`EachOf`](crate::EachOf) that is `EachOf<(Option<A>, Option<B>)>`.
     ///
-    /// `None` where nothing was decided, and in [`Http::response`](super::Http::response), which
-    /// sees no key.
+    /// `None` if nothing was decided, and in [`Http::response`](super::Http::response), which sees
+    /// no key.
     pub fn key<K: 'static>(&self) -> Option<&'a K> {
         self.key?.downcast_ref()
     }
 
     /// The method of the request; `None` in [`Http::response`](super::Http::response), which sees
-    /// none.
+    /// no request.
     pub fn method(&self) -> Option<&'a Method> {
         Some(self.request?.method)
     }
 
     /// The target of the request; `None` in [`Http::response`](super::Http::response), which sees
-    /// none.
+    /// no request.
     pub fn uri(&self) -> Option<&'a Uri> {
         Some(self.request?.uri)
     }
 
-    /// The fields of the request, `Accept` among them; `None` in
-    /// [`Http::response`](super::Http::response), which sees none.
+    /// The header fields of the request, such as `Accept`; `None` in
+    /// [`Http::response`](super::Http::response), which sees no request.
     pub fn headers(&self) -> Option<&'a HeaderMap> {
         Some(self.request?.headers)
     }
 
-    /// What outer layers have put beside the request: a request id, say. `None` in
-    /// [`Http::response`](super::Http::response), which sees none.
+    /// The extensions that outer layers have put into the request, such as a request id; `None` in
+    /// [`Http::response`](super::Http::response), which sees no request.
     pub fn extensions(&self) -> Option<&'a Extensions> {
         Some(self.request?.extensions)
     }
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_is_unavailable_is_a_503_and_one_that_no_retry_mends_a_500() {
+    fn a_store_that_is_unavailable_is_a_503_and_one_that_no_retry_fixes_is_a_500() {
         for (kind, status) in [
             (StoreErrorKind::Unavailable, 503),
             (StoreErrorKind::Misconfigured, 500),

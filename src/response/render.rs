@@ -5,17 +5,22 @@ use http::{HeaderValue, Response, header};
 
 use super::refusal::{Reason, Refusal};
 
-/// Writes the response to a request that is refused, whatever the [reason](Refusal::reason): its
-/// status, its body and any fields.
+/// Writes the response to a refused request, whatever the [reason](Refusal::reason): its status,
+/// its body and any headers.
 ///
-/// Where the request is over its limit, the rate-limit fields and `Retry-After` are added to it,
-/// unless it has its own (of two numbers of seconds in `Retry-After` the larger is sent). Where the
-/// key extractor has rejected it, the fields of the rejection are added that the response does not
-/// have, but for those that describe its body. `Cache-Control: no-store` is added to all. It is not
-/// asked for gRPC requests, which are answered in gRPC's form. For `HEAD` the body is left out.
+/// The layer then adds headers that the response does not have:
 ///
-/// It is implemented by [`ProblemJson`](super::ProblemJson), [`PlainText`] and every closure of the
-/// same shape. A closure is given to [`Http::render`](super::Http::render), anything else to
+/// - If the request is over its limit, the rate-limit fields and `Retry-After`. (Of two numbers of
+///   seconds in `Retry-After` the larger is sent.)
+/// - If the key extractor has rejected the request, the headers of the rejection, except for those
+///   that describe its body.
+/// - `Cache-Control: no-store`.
+///
+/// It is not called for gRPC requests, which are answered in gRPC's own form. For `HEAD` the body
+/// is left out.
+///
+/// It is implemented by [`ProblemJson`](super::ProblemJson), [`PlainText`] and closures of the same
+/// shape. Give a closure to [`Http::render`](super::Http::render), and anything else to
 /// [`Http::renderer`](super::Http::renderer).
 ///
 /// # Example: a body of your own
@@ -54,7 +59,7 @@ pub trait Render {
     fn render(&self, refusal: &Refusal<'_>) -> Response<Bytes>;
 }
 
-// Without this the compiler says "expected a closure" for each type that is not a renderer.
+// Without this the compiler would say "expected a closure" for every other type.
 #[diagnostic::do_not_recommend]
 impl<F: Fn(&Refusal<'_>) -> Response<Bytes>> Render for F {
     fn render(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
@@ -64,7 +69,7 @@ impl<F: Fn(&Refusal<'_>) -> Response<Bytes>> Render for F {
 
 /// Answers a refused request with one line of plain text, and a rejection as it is.
 ///
-/// # Example: what a person with `curl` reads
+/// # Example: the text of a refusal
 ///
 /// ```
 /// # use std::time::Duration;

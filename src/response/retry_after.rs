@@ -1,4 +1,4 @@
-//! `Retry-After` (RFC 9110, section 10.2.3): whole seconds, never too few.
+//! `Retry-After` (RFC 9110, section 10.2.3): whole seconds, rounded up.
 
 use std::time::Duration;
 
@@ -7,8 +7,7 @@ use http::{HeaderMap, HeaderValue, header::RETRY_AFTER};
 use super::set_field;
 use crate::decision::Decision;
 
-/// Sets the wait of a refusal. If a longer one is there already, that is kept: the field has one
-/// value only.
+/// Sets the wait of a refusal, unless the response has a longer one: the field has a single value.
 pub(super) fn set(decision: &Decision, headers: &mut HeaderMap) {
     if let Some(wait) = decision.retry_after() {
         let seconds = whole_seconds(wait).max(1);
@@ -21,8 +20,8 @@ pub(super) fn set(decision: &Decision, headers: &mut HeaderMap) {
     }
 }
 
-/// Lengthens the wait that an inner layer announced, if this layer would refuse a caller who waits
-/// no longer.
+/// Lengthens the wait that an inner layer announced, if this layer would refuse a caller who waited
+/// only for that.
 pub(super) fn lengthen(decision: &Decision, headers: &mut HeaderMap) {
     let policies = decision.policies().iter();
     let exhausted = policies.filter(|policy| policy.remaining() == 0);
@@ -41,7 +40,7 @@ pub(super) fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }
 
-/// Whether the announced wait is a smaller number of seconds; a date is left alone.
+/// Whether the announced wait is a smaller number of seconds; a date is kept.
 fn is_sooner(announced: &HeaderValue, seconds: u64) -> bool {
     let announced = announced
         .to_str()
@@ -97,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_violated_policies_the_longer_wait_is_told() {
+    fn of_two_violated_policies_the_longer_wait_is_sent() {
         let [short, long] = [3_000_000, 7_000_001].map(Judgement::RefusedForMicros);
         assert_eq!(announced(&both(short, long)).unwrap(), "8");
         assert_eq!(announced(&both(long, short)).unwrap(), "8");

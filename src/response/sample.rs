@@ -9,8 +9,8 @@ use crate::{
     decision::{Decision, PolicyDecision},
 };
 
-/// What one policy decided: its name, limit and window; what is left; when there is more; and what
-/// it said.
+/// The decision of one policy: its name, limit and window; what is left; when there is more; and
+/// its judgement.
 pub(super) fn policy(
     (name, limit, window): (&str, u64, Duration),
     remaining: u64,
@@ -33,7 +33,7 @@ pub(super) const SECOND: Duration = Duration::from_secs(1);
 pub(super) const API: (&str, u64, Duration) = ("api", 40, Duration::from_secs(2));
 pub(super) const DAILY: (&str, u64, Duration) = ("daily", 1_000, Duration::from_secs(86_400));
 
-/// An admitting decision of a policy of this limit and window, with this much left for this long.
+/// An admitting decision with this limit and window, and this much left for this long.
 pub(super) fn standing(limit: u64, window: Duration, left: u64, more_after: Duration) -> Decision {
     Decision::of_one(policy(
         ("p", limit, window),
@@ -49,18 +49,18 @@ pub(super) fn admitted() -> Decision {
     Decision::of_one(policy(API, 39, each, Judgement::Admitted))
 }
 
-/// The same, with nothing left for this long.
+/// A refusal by the same bucket, with nothing left for this long.
 pub(super) fn refused_for(wait: Duration) -> Decision {
     let micros = u64::try_from(wait.as_micros()).unwrap();
     Decision::of_one(policy(API, 0, wait, Judgement::RefusedForMicros(micros)))
 }
 
-/// The same, with something left, but never as much as was asked for.
+/// A refusal by the same bucket of a cost that never fits.
 pub(super) fn hopeless() -> Decision {
     Decision::of_one(policy(API, 39, SECOND, Judgement::NeverFits))
 }
 
-/// A tuple whose members said these things, in this order.
+/// The decision of a tuple with these judgements, in order.
 pub(super) fn both(api: Judgement, daily: Judgement) -> Decision {
     let left = |judgement| {
         if judgement == Judgement::Admitted {

@@ -1,4 +1,4 @@
-//! Sets a field of a response, where there is room for one.
+//! Sets a header of a response, if there is room for it.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header::CACHE_CONTROL};
 
@@ -15,12 +15,12 @@ pub(super) fn set_if_absent(headers: &mut HeaderMap, name: HeaderName, value: He
     }
 }
 
-/// The value of a field from a text of ASCII without line breaks, so that there always is one.
+/// The header value of an ASCII text without line breaks: it always is one.
 pub(super) fn ascii(text: String) -> HeaderValue {
     HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
-/// Keeps the answer out of every cache, unless it has a `Cache-Control` of its own.
+/// Forbids caches to keep the answer, unless it has a `Cache-Control` of its own.
 pub(super) fn set_no_store(headers: &mut HeaderMap) {
     set_if_absent(headers, CACHE_CONTROL, HeaderValue::from_static("no-store"));
 }

@@ -113,7 +113,7 @@ fn the_refusal_of_an_inner_layer_keeps_its_lines_and_the_longer_of_both_waits() 
 }
 
 #[test]
-fn nothing_is_annotated_where_fields_are_off_but_a_refusal_still_tells_its_wait() {
+fn nothing_is_annotated_if_fields_are_off_but_a_refusal_still_has_its_wait() {
     let off = Http::new().fields(Fields::Off);
     assert!(!Respond::<Request<()>, Response<Bytes>, Infallible>::annotates(&off));
     let response = refused(off, Method::GET, refused_for(WAIT));
@@ -122,7 +122,7 @@ fn nothing_is_annotated_where_fields_are_off_but_a_refusal_still_tells_its_wait(
 }
 
 #[test]
-fn what_coming_again_does_not_mend_is_a_500_and_not_a_503() {
+fn a_failure_that_no_retry_fixes_is_a_500_and_not_a_503() {
     for kind in [StoreErrorKind::Misconfigured, StoreErrorKind::InvalidInput] {
         let error = StoreError::new(kind, "redis://s3cret");
         let Ok::<Response<Bytes>, Infallible>(response) =
@@ -229,7 +229,7 @@ fn nothing_of_the_request_is_echoed() {
 }
 
 #[test]
-fn what_was_chosen_stays_whatever_is_chosen_after_it() {
+fn a_setting_stays_whatever_is_set_after_it() {
     let typed = || Http::new().problem_type("urn:own");
     let own = [
         Http::new()
