@@ -158,7 +158,7 @@ fn read(text: &str) -> Result<(&str, Source), String> {
         None if source == "remote_user" => Source::RemoteUser,
         None => {
             return Err(format!(
-                "--extension {text}: it is to be NAME=remote_user or NAME=header:FIELD"
+                "--extension {text}: it must be NAME=remote_user or NAME=header:FIELD"
             ));
         }
     };

@@ -46,7 +46,7 @@ fn the_text_tells_who_is_refused_when_and_for_how_long() {
             "admitted 8 72.73 %",
             "refused 2 18.18 %",
             "would be refused (shadow) 1 9.09 %",
-            "no rule is for them 1 9.09 %",
+            "no rule matches them 1 9.09 %",
             "callers refused 1",
             "limit `login`: FixedWindow::new(Quota::per_minute(2))",
             "6 requests, 2 refused (33.33 %)",

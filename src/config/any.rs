@@ -16,8 +16,8 @@ use super::{
     rules::every_rule,
 };
 
-/// Makes an enum of these algorithms, of their states and of their snapshots: it is the algorithm
-/// that it holds.
+/// Makes an enum each of these algorithms, of their states and of their snapshots. The enum
+/// implements `Algorithm` by the algorithm that it holds.
 macro_rules! any {
     ($($Kind:ident: $Rule:ty),+ $(,)?) => {
         /// One of the algorithms of this crate, as a file names it.
@@ -35,7 +35,7 @@ macro_rules! any {
             ),+
         }
 
-        /// How a bucket stood under one of them.
+        /// A snapshot of one of them.
         #[derive(Clone)]
         pub(crate) enum AnySnapshot {
             $($Kind(<$Rule as Algorithm>::Snapshot)),+
@@ -50,7 +50,7 @@ macro_rules! any {
         ),+];
 
         impl AnyAlgorithm {
-            /// Which of the algorithms it is.
+            /// The number of the algorithm in the list.
             pub(crate) fn number(&self) -> u64 {
                 enum Number {
                     $($Kind),+
@@ -61,10 +61,10 @@ macro_rules! any {
                 }
             }
 
-            /// A [step](Algorithm::step), and then what is made of it.
+            /// A [step](Algorithm::step), followed by a function of its result.
             ///
-            /// It is made where the kind of the snapshot is known. As a value of its own a snapshot
-            /// is moved from place to place: 45 instructions of a request by rules (bench
+            /// The function runs while the kind of the snapshot is known. Returning the snapshot as
+            /// an enum would move it several times: 45 instructions of a request by rules (bench
             /// `instructions`).
             #[inline]
             pub(crate) fn step_then<T>(
@@ -89,8 +89,8 @@ macro_rules! any {
             }
         }
 
-        // A policy of another algorithm has buckets of its own, so the arms for a state or a
-        // snapshot of another one are never taken: what they do is refuse, or nothing.
+        // Each algorithm has its own buckets, so a state or snapshot always fits the algorithm. The
+        // arms for one that does not fit refuse, or do nothing.
         impl Algorithm for AnyAlgorithm {
             type State = AnyState;
             type Snapshot = AnySnapshot;
@@ -240,8 +240,8 @@ macro_rules! any {
             }
         }
 
-        /// Does the same with the algorithm that is held, whichever it is: `$wrap` makes an
-        /// [`AnySnapshot`] of its snapshot. Or, of an algorithm and a snapshot of it, with both.
+        /// Runs an expression with the held algorithm, whichever it is; `$wrap` makes an
+        /// [`AnySnapshot`] of its snapshot. Or with an algorithm and a snapshot of it.
         #[cfg(feature = "redis")]
         macro_rules! with_algorithm {
             ($any:expr, |$rule:ident, $wrap:ident| $do:expr) => {
@@ -269,11 +269,10 @@ macro_rules! any {
 
 every_rule!(any);
 
-/// Reads an algorithm from a map, with the name that it is given there. It holds what the map
-/// belongs to, for messages.
+/// Reads an algorithm and its name from a map. The text says what the map belongs to, for messages.
 pub(crate) struct AnyOf<'a>(pub(crate) &'a str);
 
-/// An algorithm, and the name that it is given.
+/// An algorithm, and its name in the file.
 pub(crate) struct Read {
     algorithm: AnyAlgorithm,
     name: Option<String>,
@@ -284,7 +283,7 @@ impl Read {
         self.name.is_some()
     }
 
-    /// The algorithm under its own name, or else this one, and that name.
+    /// The algorithm with its own name, or with this one if it has none; and that name.
     pub(crate) fn named(self, other: &str) -> Result<(AnyAlgorithm, String), ConfigError> {
         let name = self.name.unwrap_or_else(|| other.to_owned());
         Ok((self.algorithm.named(&name)?, name))
@@ -345,7 +344,7 @@ impl Kind {
         kind.or_else(|| named().next()).ok_or_else(|| {
             Reason(match name {
                 InFlight::NAME => {
-                    format!("`algorithm` is {name:?}, which is for a layer of its own")
+                    format!("`algorithm` is {name:?}, which needs a layer of its own")
                 }
                 _ => format!("`algorithm` is {name:?}, and not one of {}", all_names()),
             })

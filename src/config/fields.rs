@@ -8,10 +8,10 @@ use super::value::{InField, Value};
 
 /// An algorithm that can be built of fields.
 pub(super) trait FromFields: Sized {
-    /// What it is called in the field `algorithm`.
+    /// Its name in the field `algorithm`.
     const NAME: &'static str;
 
-    /// The fields that it has beside `algorithm` and `name`.
+    /// Its fields besides `algorithm` and `name`.
     const FIELDS: &'static [&'static str];
 
     /// Builds the algorithm from its fields; other fields are not set.
@@ -38,8 +38,8 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// Reads the value of this field. `false`: there is no such field, and its value is not read.
-    /// `of` is what the map belongs to, for messages.
+    /// Reads the value of this field. Returns `false`, and reads nothing, if there is no such
+    /// field. `of` says what the map belongs to, for messages.
     pub(super) fn read<'de, A: MapAccess<'de>>(
         &mut self,
         (of, field): (&str, &str),
@@ -64,7 +64,7 @@ impl Fields {
     }
 }
 
-/// Reads a field that may be there once.
+/// Reads a field, which must not be there twice.
 pub(crate) fn once<'de, T: Value, A: MapAccess<'de>>(
     slot: &mut Option<T>,
     (of, field): (&str, &str),
@@ -79,7 +79,7 @@ pub(crate) fn once<'de, T: Value, A: MapAccess<'de>>(
     Ok(())
 }
 
-/// The error about a field whose value is not read, at the place of that value.
+/// The error about a field whose value was not read, with that value's line and column.
 #[cfg(feature = "rules")]
 pub(crate) fn wrong<'de, A: MapAccess<'de>>(map: &mut A, why: &str) -> A::Error {
     struct Wrong<'a>(&'a str);
@@ -98,10 +98,10 @@ pub(crate) fn wrong<'de, A: MapAccess<'de>>(map: &mut A, why: &str) -> A::Error 
     }
 }
 
-/// Why the algorithm cannot be built.
+/// The reason why an algorithm cannot be built.
 pub(super) struct Reason(pub(super) String);
 
-/// The value of a field that must be there.
+/// The value of a required field.
 pub(super) fn required<R: FromFields, T: Value + Copy>(
     value: Option<T>,
     field: &str,

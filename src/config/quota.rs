@@ -11,7 +11,7 @@ impl<'de> Deserialize<'de> for Quota {
     }
 }
 
-/// As a text such as `20/s`, which is read as the same quota again.
+/// As a text such as `20/s`, which reads as the same quota.
 impl Serialize for Quota {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

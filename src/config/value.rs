@@ -10,10 +10,10 @@ use crate::{
     quota::{Quota, span_of_text},
 };
 
-/// The value of a field. It asks the deserializer for its own type, so that formats that know only
-/// text can convert it.
+/// The value of a field. It tells the deserializer its type, so that formats with nothing but text
+/// can convert it.
 pub(crate) trait Value: Sized {
-    /// What is expected, in words.
+    /// The expected value, in words, for messages.
     const EXPECTED: &'static str;
 
     fn deserialize_with<'de, D: Deserializer<'de>>(
@@ -34,9 +34,9 @@ pub(crate) trait Value: Sized {
     }
 }
 
-/// Reads a value, and names the field in every error.
+/// Reads a value, naming the field in every error.
 pub(crate) struct InField<'a, T> {
-    /// What the field belongs to, as `rule 3: `; mostly nothing.
+    /// What the field belongs to, such as `rule 3: `; usually empty.
     of: &'a str,
     field: &'a str,
     value: PhantomData<T>,

@@ -1,4 +1,4 @@
-//! Reads the file: what it may have, and what is said of a mistake.
+//! Reads the file of rules, and reports mistakes in it.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -30,7 +30,7 @@ use key::ProxiesSeed;
 use list::EachIn;
 use rule::RuleSeed;
 
-/// A file that is read, and what was read of it so far.
+/// A file while it is read, and what was read so far.
 pub(super) struct File<'a> {
     extensions: &'a HashMap<String, NamedExtension>,
     client: Option<ClientIp>,
@@ -38,9 +38,9 @@ pub(super) struct File<'a> {
     limits: LimitTable,
     /// The names of the rules and limits.
     names: HashSet<String>,
-    /// Those of all rules, with the number of the rule and the cost.
+    /// The routes of all rules, with the number of the rule and the cost.
     routes: Vec<(Route, u32, u32)>,
-    /// Where the routes of each rule begin, and whether every request that it is for has its key.
+    /// For each rule the index of its first route, and whether it applies to all matching requests.
     rules: Vec<(usize, bool)>,
     rule_names: Vec<String>,
 }
@@ -61,7 +61,7 @@ impl<'a> File<'a> {
         }
     }
 
-    /// The rules, once all is read.
+    /// The rules, when the whole file is read.
     fn finish(mut self) -> Result<RuleSet, String> {
         let weight = |rule: u32| {
             let rule = &self.set.rules[rule as usize];
@@ -110,9 +110,9 @@ impl<'de> Visitor<'de> for File<'_> {
         let (mut matching, mut unmatched) = (None::<String>, None::<String>);
         let mut has_rules = false;
         while let Some(field) = map.next_key::<String>()? {
-            // What rules are read by.
+            // Rules are read with these.
             if ["match", "proxies"].contains(&&*field) && has_rules {
-                let late = format!("`{field}` must stand before the rules");
+                let late = format!("`{field}` must come before the rules");
                 return Err(wrong(&mut map, &late));
             }
             match &*field {
@@ -155,7 +155,7 @@ impl<'de> Visitor<'de> for File<'_> {
 }
 
 fn one_of<E: de::Error>(field: &str, values: &str) -> E {
-    E::custom(format_args!("`{field}` is to be {values}"))
+    E::custom(format_args!("`{field}` must be {values}"))
 }
 
 /// The rules, one after the other.

@@ -1,4 +1,4 @@
-//! Whose buckets a request is charged to: which limits of which rules, and for which key.
+//! The key of a request by rules: which limits it is charged to, and for which keys.
 
 use std::{
     fmt,
@@ -13,12 +13,11 @@ use crate::{algorithm::Algorithm, key::HeaderKey};
 
 use super::limit::LimitTable;
 
-/// The rules that a request has matched, and the key that each of them found in it.
+/// The limits that a request is charged to, each with the key that its rule found in the request.
 ///
-/// It is what [`observe`](crate::RateLimitLayer::observe) and
-/// [`enforce`](crate::RateLimitLayer::enforce) are given. Equal ones are charged to the same
-/// buckets. Its `Debug` form has the names of the limits and the keys, with the values of header
-/// fields and extensions hidden as by [`HeaderKey`].
+/// [`observe`](crate::RateLimitLayer::observe) and [`enforce`](crate::RateLimitLayer::enforce) get
+/// it as the key. Equal keys are charged to the same buckets. `Debug` prints the names of the
+/// limits and the keys, and hides the values of headers and extensions as [`HeaderKey`] does.
 #[derive(Clone)]
 pub struct RuleKey {
     limits: Arc<LimitTable>,
@@ -32,7 +31,7 @@ enum Charges {
     Several(Arc<[Charge]>),
 }
 
-/// One limit, by its number, and the key that is charged under it.
+/// One limit, by its number, and the key that it charges.
 #[derive(Clone)]
 pub(crate) struct Charge {
     pub(crate) limit: u32,
@@ -86,14 +85,14 @@ impl RuleKey {
         Self::new(table, cost, charges.collect())
     }
 
-    /// What a request of this key costs.
+    /// The cost of a request with this key.
     #[inline]
     pub(super) fn cost(&self) -> u32 {
         self.cost
     }
 
-    /// The names of the limits that the request is charged to, each with the key that it is charged
-    /// under; in the order of the file.
+    /// The names of the limits that the request is charged to, each with its key, in the order of
+    /// the file.
     ///
     /// # Example: an observer that counts each limit and address
     ///
@@ -187,17 +186,17 @@ impl fmt::Debug for RuleKey {
 
 /// The key that a rule has found in a request.
 ///
-/// Its `Debug` form hides the values of header fields and extensions, as [`HeaderKey`] does.
+/// `Debug` hides the values of headers and extensions, as [`HeaderKey`] does.
 #[derive(Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum KeyValue {
-    /// The same for everyone.
+    /// One key for everyone.
     Everyone,
     /// An address, or the prefix of one.
     Address(IpAddr),
     /// The value of a header field, of an extension, or a route.
     Value(HeaderKey),
-    /// One for each combination.
+    /// A combination of keys.
     Several(Arc<[KeyValue]>),
 }
 
@@ -212,7 +211,7 @@ impl fmt::Debug for KeyValue {
     }
 }
 
-/// As the extractors' keys are written.
+/// The same parts as those of the extractors' keys.
 #[cfg(feature = "redis")]
 impl crate::key::PortableKey for KeyValue {
     fn write_to(&self, parts: &mut crate::key::KeyParts) {

@@ -1,4 +1,4 @@
-//! Where a rule finds its key, and the value that a plan is chosen by.
+//! Where a rule finds its key, and the value that selects a plan.
 
 use std::{any::type_name, fmt, sync::Arc};
 
@@ -31,7 +31,8 @@ pub(crate) enum OnMissing {
 }
 
 impl KeySource {
-    /// The key of a request; none if the rule does not apply to it.
+    /// The key of a request; `None` if the rule does not apply to it.
+    #[inline(never)]
     pub(super) fn find<B>(&self, request: &Request<B>) -> Result<Option<KeyValue>, MissingKey> {
         Ok(Some(match self {
             Self::Everyone => KeyValue::Everyone,
@@ -68,7 +69,7 @@ impl KeySource {
         Ok(Some(KeyValue::Several(keys.into())))
     }
 
-    /// Whether every request has such a key, or is rejected without.
+    /// Whether the rule applies to every request: each has the key, or is rejected.
     pub(super) fn always_applies(&self) -> bool {
         match self {
             Self::Header(header) => !header.skips(),
@@ -81,7 +82,7 @@ impl KeySource {
 
 type ReadExtension = dyn Fn(&Extensions) -> Option<String> + Send + Sync;
 
-/// What a request carries in its extensions, under the name that a file knows it by.
+/// A value in a request's extensions, with its name in the file.
 #[derive(Clone)]
 pub(crate) struct NamedExtension {
     read: Arc<ReadExtension>,
@@ -111,7 +112,7 @@ impl fmt::Debug for NamedExtension {
     }
 }
 
-/// The value that a request's plan is chosen by.
+/// The value that selects a request's plan.
 #[derive(Debug, Clone)]
 pub(crate) enum PlanSource {
     Header(HeaderName),
@@ -119,7 +120,7 @@ pub(crate) enum PlanSource {
 }
 
 impl PlanSource {
-    /// Calls the closure with the value, if the request has one, and only one.
+    /// Calls the closure with the value, if the request has exactly one.
     pub(super) fn with_value<B, T>(
         &self,
         request: &Request<B>,
@@ -136,7 +137,7 @@ impl PlanSource {
     }
 }
 
-/// The answer to a request that no rule is for, if the file refuses those.
+/// The answer to a request that no rule matches, if the file refuses those.
 pub(super) fn no_rule() -> MissingKey {
-    MissingKey::new(StatusCode::FORBIDDEN, "no rule is for this request")
+    MissingKey::new(StatusCode::FORBIDDEN, "no rule matches this request")
 }

@@ -1,4 +1,4 @@
-//! The limits of rules: what a store decides by.
+//! The limits of rules, by which a store decides.
 
 use std::{sync::Arc, time::Duration};
 
@@ -31,7 +31,7 @@ pub(crate) struct RuleLimit {
 
 impl RuleLimit {
     pub(super) fn new(algorithm: AnyAlgorithm, in_shadow: bool) -> Self {
-        // If the file names another algorithm later, that has other states: other buckets.
+        // Part of the id: another algorithm has another type of state, so it needs other buckets.
         let kind = Policy::new("rule", &[algorithm.number()], Duration::ZERO).id();
         Self {
             policy: algorithm.policy_id().and(kind),
@@ -41,7 +41,7 @@ impl RuleLimit {
         }
     }
 
-    /// A step, and then what is made of it; see [`AnyAlgorithm::step_then`].
+    /// A step, followed by a function of its result; see [`AnyAlgorithm::step_then`].
     #[inline]
     pub(crate) fn step_then<T>(
         &self,
@@ -220,7 +220,7 @@ impl Algorithm for RuleLimit {
     }
 }
 
-/// How the buckets of a request stood, under the rules that it had matched.
+/// The snapshots of a request's buckets, under the rules that it matched.
 #[derive(Clone)]
 pub struct RuleSnapshot {
     limits: Arc<LimitTable>,
@@ -233,7 +233,7 @@ enum Told {
     Several(Arc<[Stood]>),
 }
 
-/// How the bucket of a limit stood, and which limit that is.
+/// The number of a limit, and the snapshot of its bucket.
 pub(crate) type Stood = (u32, ShadowSnapshot<AnySnapshot>);
 
 impl RuleSnapshot {
@@ -253,7 +253,7 @@ impl RuleSnapshot {
         delays.max().unwrap_or_default()
     }
 
-    /// Each limit with how its bucket stood, in the order of the rules.
+    /// Each limit with the snapshot of its bucket, in the order of the rules.
     pub(crate) fn each(&self) -> impl Iterator<Item = (&RuleLimit, &ShadowSnapshot<AnySnapshot>)> {
         let stood = match &self.told {
             Told::One(stood) => std::slice::from_ref(stood),
@@ -273,7 +273,7 @@ impl Limit for RuleLimits {
     const IN_FLIGHT: bool = false;
     const HAS_SHADOWS: bool = true;
 
-    /// All rules of all files are one: they are told apart by their names.
+    /// One id for all rules of all files: a bucket is found by the name of its limit.
     fn policies(&self) -> PolicyId {
         Policy::new("rules", &[], Duration::ZERO).id()
     }

@@ -1,4 +1,4 @@
-//! Tells of routes that no request matches: they may be misspelled.
+//! Logs routes that no request matches: they may be misspelled.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -22,8 +22,8 @@ struct NamedRoute {
 }
 
 impl MatchedRoutes {
-    /// The routes, each with the name of its rule, and as its file writes it if it has a pattern:
-    /// no other can be misspelled.
+    /// The routes, each with the name of its rule, and its text in the file if it has a pattern:
+    /// only a pattern can be misspelled.
     pub(super) fn new<'a>(routes: impl IntoIterator<Item = (&'a str, Option<&'a str>)>) -> Self {
         let named = |(rule, route): (&str, Option<&str>)| NamedRoute {
             rule: rule.into(),
@@ -36,14 +36,14 @@ impl MatchedRoutes {
         }
     }
 
-    /// Whether the next request is one of the first.
+    /// Whether the first [`WARN_AFTER`] requests are still being counted.
     #[inline]
     pub(super) fn counts(&self) -> bool {
         self.requests.load(Ordering::Relaxed) < WARN_AFTER
     }
 
-    /// Counts a request, whose path has matched the routes of these numbers. After the first
-    /// [`WARN_AFTER`], warns of those that none of them has matched.
+    /// Counts a request whose path has matched the routes with these numbers. After the first
+    /// [`WARN_AFTER`], logs the routes that none of them has matched.
     pub(super) fn count(&self, matched: impl IntoIterator<Item = u32>) {
         static LOGGED: LoggedOnce = LoggedOnce::new();
 
@@ -67,7 +67,7 @@ impl MatchedRoutes {
                     %rule,
                     %route,
                     "none of the first {WARN_AFTER} requests has matched this route of a rule: \
-                     write it as in the router"
+                     spell it as in the router"
                 );
             }
         }

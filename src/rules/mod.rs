@@ -1,8 +1,7 @@
-//! A service's whole policy in one file: rules by route and method, each with its key and its
+//! The limits of all routes in one file: rules by route and method, each with its key and its
 //! limits.
 //!
-//! [`Rules`] is what a layer is made of; the chapter `limits_from_a_file` of the docs says what a
-//! file may have.
+//! A layer is made of [`Rules`]; the chapter `limits_from_a_file` of the docs describes the file.
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
@@ -31,27 +30,27 @@ pub use limit::RuleLimits;
 pub use limit::RuleSnapshot;
 pub(crate) use limit::{MAX_LIMITS, RuleLimit};
 
-/// Holds each request to the rules of a file: by route and method, each with its key, its limits
-/// and its cost.
+/// Limits requests by the rules of a file: by route and method, each with its key, its limits and
+/// its cost.
 ///
-/// It stands in the algorithm's place *and* in the key's. A request that no rule is for passes,
-/// unless the file says otherwise. Clones share the rules: keep one, to replace them while they
-/// are in use, and put two into the layer. Before a file was read no request is limited.
+/// It is given to a layer twice, as the algorithm *and* as the key. A request that no rule matches
+/// passes, unless the file says otherwise. Clones share the rules: put two into the layer, and keep
+/// one to replace the rules while the program runs. Before a file is read, no request is limited.
 ///
-/// - **Buckets**: a limit is known by its name, so nobody's count is lost when its numbers, the
-///   order of the rules, their routes or their costs change, nor while a rule is gone for a while.
-///   Where a limit is of another algorithm, or its rule has another key, counts begin anew.
+/// - **Buckets**: a limit is identified by its name. So nobody's count is lost when its quota, the
+///   order of the rules, their routes or their costs change, or when a rule is removed for a while.
+///   Counts start again when a limit gets another algorithm, or its rule another key.
 /// - **Several limits** that apply to a request are decided together, as by
-///   [`EachOf`](crate::EachOf): all of them admit, or none is charged. They are 16 at most.
-/// - **[`RedisStore`](crate::store)** asks one script about all of them, if they are in one slot.
+///   [`EachOf`](crate::EachOf): all of them admit, or none is charged. There are at most 16.
+/// - **[`RedisStore`](crate::store)** decides them all in one script, if they are in one slot.
 /// - **[`on_store_error`](crate::RateLimitLayer::on_store_error)** takes a limiter of one
-///   algorithm, which counts by limit and key, and none of rules.
-/// - **A route** that no request has matched in the first 10 000 may be misspelled: it is logged by
-///   `tracing`, once, with target `tollgate::rules` and the name `rules.route_not_matched`.
-/// - **Not in a file** are [requests in flight](crate::algorithm::InFlight) and what is
-///   [settled](crate::algorithm::Settled): they need a layer of their own.
+///   algorithm, which counts by limit and key; it takes no limiter of rules.
+/// - **A route** that none of the first 10 000 requests has matched may be misspelled: the `tracing`
+///   event `rules.route_not_matched`, with target `tollgate::rules`, is logged once.
+/// - **Not supported**: [`InFlight`](crate::algorithm::InFlight) and
+///   [settled](crate::algorithm::Settled) limits need a layer of their own.
 ///
-/// # Example: two rules, and a file that is wrong
+/// # Example: two rules, and a file with a mistake
 ///
 /// ```
 /// use axum::{Router, routing::get};
@@ -65,8 +64,7 @@ pub(crate) use limit::{MAX_LIMITS, RuleLimit};
 /// let rules = Rules::new().extension("user", |user: &User| user.id);
 /// let limit = RateLimitLayer::new(rules.clone(), LocalStore::new(), rules.clone());
 /// let app: Router = Router::new().route("/search", get(|| async {})).layer(limit);
-///
-/// // Any format that serde knows.
+/// // Any serde format.
 /// let file = |units: &str| serde_json::json!({
 ///     "rules": [
 ///         {
@@ -108,11 +106,11 @@ impl Rules {
         Self::default()
     }
 
-    /// Lets the file name what an outer layer has put into a request's extensions: as a key, `{
-    /// extension = "user" }`, or to choose a plan by.
+    /// Gives a name to a value in a request's extensions. The file can use it as a key, `{
+    /// extension = "user" }`, or to select a plan.
     ///
-    /// The closure's text is the value. It runs for each request of a rule that names it, must not
-    /// block, and must name the type that it looks at.
+    /// The value is what the closure returns, as text. The closure runs for each request of a rule
+    /// that uses the name. It must not block, and must name its argument's type.
     #[must_use]
     pub fn extension<T, V>(
         mut self,
@@ -127,15 +125,14 @@ impl Rules {
         self
     }
 
-    /// Reads the rules of a file and puts them in force, in place of those before, from the next
-    /// request on.
+    /// Reads the rules of a file, and replaces the current rules from the next request on.
     ///
-    /// It takes any deserializer: `toml::Deserializer::parse(&text)?`, say.
+    /// It takes any deserializer, such as `toml::Deserializer::parse(&text)?`.
     ///
     /// # Errors
     ///
-    /// The file is wrong somewhere. The error names the rule and the field, and, where the format
-    /// knows it, the line; the old rules stay in force.
+    /// The file has a mistake. The error names the rule and the field, and the line if the format
+    /// knows it. The old rules stay.
     pub fn replace<'de, D: Deserializer<'de>>(&self, file: D) -> Result<(), D::Error> {
         let rules = File::new(&self.extensions).deserialize(file)?;
         self.in_force.store(Arc::new(rules));
@@ -160,12 +157,12 @@ impl<Req> Choose<Req> for Rules {
 
     #[inline]
     fn limit<'a>(&'a self, (): &'a ()) -> &'a RuleLimits {
-        // The key says which limits.
+        // The key says which limits apply.
         &RuleLimits
     }
 }
 
-// Keeps the compiler from naming this one where a key does not fit.
+// Without this the compiler would mention `Rules` for every key that does not fit.
 #[diagnostic::do_not_recommend]
 impl<B> KeysFor<RuleLimits, Request<B>> for Rules {
     type Key = RuleKey;

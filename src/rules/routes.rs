@@ -1,4 +1,4 @@
-//! Which rules are for a request, by its method and its route.
+//! Finds the rules that match a request, by its method and its route.
 
 use std::collections::HashMap;
 
@@ -6,13 +6,13 @@ use ahash::RandomState;
 use http::Method;
 use matchit::Router;
 
-/// The methods and the pattern of one line of `routes`, as `GET,POST /users/{id}`.
+/// The methods and the pattern of one entry of `routes`, such as `GET,POST /users/{id}`.
 #[derive(Debug, Clone)]
 pub(super) struct Route {
-    /// The line itself.
+    /// The entry itself.
     text: Option<Box<str>>,
     methods: Methods,
-    /// None: every path.
+    /// `None` matches every path.
     pattern: Option<Pattern>,
 }
 
@@ -20,7 +20,7 @@ pub(super) struct Route {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Methods(u16);
 
-/// The methods of HTTP; a bit stands for each.
+/// The HTTP methods, each with a bit.
 const METHODS: [Method; 9] = [
     Method::GET,
     Method::HEAD,
@@ -49,7 +49,7 @@ impl Methods {
         self.0 & other.0 == other.0
     }
 
-    /// `GET` is for `HEAD` too: routers serve it with the same handler.
+    /// `GET` includes `HEAD`: routers serve it with the same handler.
     fn parse(list: &str) -> Result<Self, String> {
         let mut methods = 0;
         for name in list.split(',') {
@@ -84,12 +84,12 @@ impl Route {
         })
     }
 
-    /// As the file writes it, if it has a pattern.
+    /// Its text in the file, if it has a pattern.
     pub(super) fn with_pattern(&self) -> Option<&str> {
         self.pattern.as_ref().and(self.text.as_deref())
     }
 
-    /// Whether it is for every request that the other one is for.
+    /// Whether it matches every request that the other one matches.
     pub(super) fn covers(&self, other: &Self) -> bool {
         let covers_path = match (&self.pattern, &other.pattern) {
             (None, _) => true,
@@ -114,7 +114,7 @@ enum Segment {
     Parameter,
     /// `{*name}`: one segment or more, to the end.
     Rest,
-    /// With braces, but none of these.
+    /// Any other segment with braces.
     Other(Box<str>),
 }
 
@@ -183,14 +183,14 @@ impl Pattern {
     }
 }
 
-/// A rule that is for a path, if it is for the method.
+/// A rule that matches a path, and maybe the method.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Candidate {
-    /// The number of the rule, from 0 on.
+    /// The number of the rule, counted from 0.
     pub(super) rule: u32,
     /// The number of the route, among those of all rules.
     pub(super) route: u32,
-    /// What a request of this route costs.
+    /// The cost of a request of this route.
     pub(super) cost: u32,
     methods: Methods,
 }
@@ -204,22 +204,22 @@ impl Candidate {
 
 /// All rules, found by path.
 ///
-/// A path is looked up in a table first: it has the literal paths, and the patterns as axum spells
-/// the route that it has matched. Any other path is matched against the patterns with parameters.
-/// A router of `matchit` tells the most specific of its patterns that matches, and not all, so
-/// patterns that one path may match are in different routers: mostly there are one to three.
+/// A path is first looked up in a table, which has the literal paths, and the patterns as axum
+/// spells a matched route. Any other path is matched against the patterns with parameters. A
+/// `matchit` router returns only the most specific pattern that matches. So patterns that may match
+/// the same path are in different routers: usually there are one to three.
 #[derive(Default)]
 pub(super) struct Routes {
     table: HashMap<Box<str>, Box<[Candidate]>, RandomState>,
     longest: usize,
     routers: Vec<Router<Box<[Candidate]>>>,
-    /// Those that are for every path.
+    /// The rules that match every path.
     every_path: Vec<Candidate>,
     most: usize,
 }
 
 impl Routes {
-    /// Finds the rules by these routes, each with the number of its rule and its cost, in the order
+    /// Makes the table of these routes, each with the number of its rule and its cost, in the order
     /// of the rules.
     pub(super) fn new<'a>(
         routes: impl IntoIterator<Item = (&'a Route, u32, u32)>,
@@ -257,7 +257,8 @@ impl Routes {
                 Some(at) => in_routers[at].push(pattern),
                 None => {
                     let mut router = Router::new();
-                    // It was inserted into a router of its own when it was read.
+                    // The pattern is valid: it was inserted into a router of its own when it was
+                    // read.
                     let inserted = router.insert(&*pattern.text, value());
                     debug_assert!(inserted.is_ok(), "{inserted:?}");
                     built.routers.push(router);
@@ -274,7 +275,7 @@ impl Routes {
         built.most = heaviest.sum::<usize>() + weight_of(&built.every_path, &weight);
         for pattern in patterns {
             let mut candidates = by_pattern[&*pattern.text].clone();
-            // A pattern matches itself, unless it has braces that are no parameter.
+            // A pattern matches itself, unless it has braces that are not a parameter.
             let own = &by_pattern[&*pattern.text];
             let is_own = |other: &&Candidate| own.iter().any(|own| own.rule == other.rule);
             let matched = built.matched(&pattern.text).flatten();
@@ -288,7 +289,7 @@ impl Routes {
         built
     }
 
-    /// What the routers have for a path.
+    /// The rules that the routers find for a path.
     fn matched<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a [Candidate]> {
         let found = self
             .routers
@@ -297,7 +298,7 @@ impl Routes {
         found.map(|found| &**found.value)
     }
 
-    /// The rules that are for a path, in their order, if it is in the table.
+    /// The rules that match a path, in order, if it is in the table.
     #[inline]
     pub(super) fn known(&self, path: &str) -> Option<&[Candidate]> {
         // A path of any length costs no more than the longest pattern.
@@ -307,8 +308,8 @@ impl Routes {
         self.table.get(path).map(|candidates| &**candidates)
     }
 
-    /// The rules that are for a path which is not in the table, in their order. `room` is where
-    /// they are put together, if there are several.
+    /// The rules that match a path which is not in the table, in order. Several lists are merged
+    /// into `room`.
     pub(super) fn by_pattern<'a>(
         &'a self,
         path: &'a str,
@@ -328,7 +329,7 @@ impl Routes {
         }
     }
 
-    /// The largest weight of rules that may be for one request.
+    /// The largest weight of rules that may match one request.
     pub(super) fn most(&self) -> usize {
         self.most
     }

@@ -67,7 +67,7 @@ impl Report {
             ("admitted", it.admitted),
             ("refused", it.refused),
             ("would be refused by a limit in shadow", it.would_be_refused),
-            ("no rule is for them", it.without_rule),
+            ("no rule matches them", it.without_rule),
             ("rejected: they have no key, or no rule", it.rejected),
         ] {
             writeln!(

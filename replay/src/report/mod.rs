@@ -93,7 +93,7 @@ pub struct Requests {
     pub would_be_refused: u64,
     /// No rule is for them: they pass.
     pub without_rule: u64,
-    /// They have no key and must have one, or no rule is for them and the file refuses those.
+    /// They have no key and must have one, or no rule matches them and the file refuses those.
     pub rejected: u64,
     /// Why they were rejected.
     pub rejections: Vec<Rejection>,

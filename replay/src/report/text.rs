@@ -92,7 +92,7 @@ impl Report {
         row("admitted", it.admitted, true)?;
         row("refused", it.refused, true)?;
         row("would be refused (shadow)", it.would_be_refused, false)?;
-        row("no rule is for them", it.without_rule, false)?;
+        row("no rule matches them", it.without_rule, false)?;
         row("rejected", it.rejected, false)?;
         for rejection in &it.rejections {
             let why = printable(&rejection.why);

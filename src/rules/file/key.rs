@@ -1,4 +1,4 @@
-//! Reads where a rule finds its key, by whom a plan is chosen, and the trusted proxies.
+//! Reads the fields `key` of a rule, `by` of plans, and `proxies` of the file.
 
 use std::{fmt, sync::Arc};
 
@@ -16,7 +16,7 @@ use super::{
     list::TextSeed,
 };
 
-/// A key, of the rule of this name.
+/// The field `key` of the rule with this name.
 #[derive(Clone, Copy)]
 pub(super) struct KeySeed<'a, 'b> {
     pub(super) file: &'a File<'b>,
@@ -49,7 +49,7 @@ impl<'de> Visitor<'de> for KeySeed<'_, '_> {
             ("route", _) => Ok(KeySource::Route),
             ("client", Some(client)) => Ok(KeySource::Client(Arc::new(client.clone()))),
             ("client", None) => Err(E::custom(format_args!(
-                "{}`key` is \"client\", and no `proxies` stand before the rules",
+                "{}`key` is \"client\", which needs `proxies` before the rules",
                 self.of
             ))),
             _ => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
@@ -75,7 +75,7 @@ impl<'de> Visitor<'de> for KeySeed<'_, '_> {
             Some("shared") => OnMissing::Share,
             Some(other) => {
                 return Err(de::Error::custom(format_args!(
-                    "{}`missing` is {other:?}, and not \"reject\", \"next\" or \"shared\"",
+                    "{}`missing` is {other:?}, but must be \"reject\", \"next\" or \"shared\"",
                     self.of
                 )));
             }
@@ -117,7 +117,7 @@ impl File<'_> {
                 false => known.join(", "),
             };
             E::custom(format_args!(
-                "{of}`extension` is {name:?}, which the program does not name (it names {known})"
+                "{of}`extension` is {name:?}, which the program does not register (it registers {known})"
             ))
         })
     }
@@ -172,7 +172,7 @@ impl Named {
     }
 }
 
-/// What a plan is chosen by.
+/// The value that selects a plan.
 pub(super) struct PlanSourceSeed<'a, 'b>(pub(super) KeySeed<'a, 'b>);
 
 impl<'de> DeserializeSeed<'de> for PlanSourceSeed<'_, '_> {
@@ -204,7 +204,7 @@ impl<'de> Visitor<'de> for PlanSourceSeed<'_, '_> {
     }
 }
 
-/// The proxies that are trusted to name the client, and the header in which they do.
+/// The trusted proxies, and the header in which they name the client.
 pub(super) struct ProxiesSeed;
 
 impl<'de> DeserializeSeed<'de> for ProxiesSeed {

@@ -12,8 +12,7 @@ use super::{
     key::{KeySeed, PlanSourceSeed},
 };
 
-/// The limits of a rule: one algorithm, or a list of them. It holds what the rule is called in
-/// messages.
+/// The limits of a rule: one algorithm, or a list of them. `of` names the rule in messages.
 pub(super) fn limits<'a>(of: &'a str) -> EachIn<impl Fn() -> AnyOf<'a>> {
     EachIn {
         read: move || AnyOf(of),
@@ -21,7 +20,7 @@ pub(super) fn limits<'a>(of: &'a str) -> EachIn<impl Fn() -> AnyOf<'a>> {
     }
 }
 
-/// Plans as a file has them.
+/// The plans as read from the file.
 pub(super) struct ReadPlans {
     pub(super) by: PlanSource,
     pub(super) limits: HashMap<String, Vec<Read>>,

@@ -1,4 +1,4 @@
-//! One of something, or a list of it.
+//! Reads a value, or a list of values.
 
 use std::fmt;
 
@@ -9,8 +9,8 @@ use serde::de::{
 
 use crate::config::InField;
 
-/// Reads each value of a list, or the one value that stands in its place. `read` makes a seed that
-/// reads one; `what` says in messages what the values are.
+/// Reads each value of a list, or a single value without a list. `read` makes a seed that reads one
+/// value; `what` describes the values in messages.
 pub(super) struct EachIn<F> {
     pub(super) read: F,
     pub(super) what: String,
@@ -50,7 +50,7 @@ impl<'de, S: DeserializeSeed<'de>, F: Fn() -> S> Visitor<'de> for EachIn<F> {
     }
 }
 
-/// A text, of a field of something.
+/// A text, with the name of its field and of what that belongs to, for messages.
 pub(super) struct TextSeed<'a>(pub(super) &'a str, pub(super) &'a str);
 
 impl<'de> DeserializeSeed<'de> for TextSeed<'_> {

@@ -153,7 +153,7 @@ impl File<'_> {
         let count = read.len();
         if count == 0 || count > MAX_LIMITS {
             return Err(format!(
-                "`limit` has {count} limits: it has 1 to {MAX_LIMITS}"
+                "`limit` has {count} limits, but must have 1 to {MAX_LIMITS}"
             ));
         }
         let first = number(self.limits.0.len());
@@ -165,7 +165,7 @@ impl File<'_> {
             let (algorithm, name) = limit.named(rule).map_err(|error| error.to_string())?;
             let is_known = name == rule || own.contains(&name);
             if here.contains(&name) || !is_known && !self.names.insert(name.clone()) {
-                return Err(format!("another rule or limit is called `{name}`, too"));
+                return Err(format!("another rule or limit has the name `{name}`"));
             }
             if !is_known {
                 own.push(name.clone());
@@ -205,7 +205,7 @@ impl File<'_> {
             };
             if routes.iter().all(is_covered) {
                 return Err(format!(
-                    "it can never match: every request that it is for matches rule {} before, or one like it",
+                    "it can never match: earlier rules, such as rule {}, match all of its requests",
                     covering.map_or(0, |rule| rule + 1)
                 ));
             }
@@ -217,7 +217,7 @@ impl File<'_> {
         Ok(())
     }
 
-    /// The rule before that takes every request of this route.
+    /// The earlier rule that matches every request of this route.
     fn covering(&self, route: &Route) -> Option<u32> {
         let before = self.routes.iter().find(|(earlier, rule, _)| {
             let (_, always_applies) = self.rules[*rule as usize];
@@ -227,7 +227,7 @@ impl File<'_> {
     }
 }
 
-/// The number of what comes next; no file has so many that it would not fit.
+/// An index as a `u32`: no file is so large that it would not fit.
 fn number(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }

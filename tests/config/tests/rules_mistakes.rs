@@ -71,23 +71,23 @@ fn a_mistake_is_told_with_its_rule_and_line() {
         (format!("routes = ['/{{*a}}/b']\n{good}"), 8, "`routes`: \"/{*a}/b\" is not a pattern of paths"),
         (format!("routes = []\n{good}"), 6, "`routes` is empty: leave it out for every request"),
         (format!("{good}routes = [{{ path = '/' }}]\n"), 10, "`path` is not a field of a route, which has `route` and `cost`, each once"),
-        (format!("key = {{ extension = 'users' }}\n{LIMIT}"), 8, "`extension` is \"users\", which the program does not name (it names `user`)"),
+        (format!("key = {{ extension = 'users' }}\n{LIMIT}"), 8, "`extension` is \"users\", which the program does not register (it registers `user`)"),
         (format!("key = {{ header = 'a b' }}\n{LIMIT}"), 8, "`header`: \"a b\" is not a header name"),
         (format!("key = {{ header = 'a', extension = 'user' }}\n{LIMIT}"), 8, "`key` needs `header` or `extension`, one of the two"),
-        (format!("key = {{ header = 'a', missing = 'pass' }}\n{LIMIT}"), 8, "`missing` is \"pass\", and not \"reject\", \"next\" or \"shared\""),
-        (format!("key = 'client'\n{LIMIT}"), 8, "`key` is \"client\", and no `proxies` stand before the rules"),
+        (format!("key = {{ header = 'a', missing = 'pass' }}\n{LIMIT}"), 8, "`missing` is \"pass\", but must be \"reject\", \"next\" or \"shared\""),
+        (format!("key = 'client'\n{LIMIT}"), 8, "`key` is \"client\", which needs `proxies` before the rules"),
         ("key = 'address'\nlimit = { quota = '1/s' }\n".to_owned(), 9, "the limit needs `algorithm`, one of \"token-bucket\""),
         ("key = 'address'\nlimit = { algorithm = 'tocken', quota = '1/s' }\n".to_owned(), 9, "`algorithm` is \"tocken\", and not one of \"token-bucket\""),
-        ("key = 'address'\nlimit = { algorithm = 'in-flight', requests = 5 }\n".to_owned(), 9, "`algorithm` is \"in-flight\", which is for a layer of its own"),
+        ("key = 'address'\nlimit = { algorithm = 'in-flight', requests = 5 }\n".to_owned(), 9, "`algorithm` is \"in-flight\", which needs a layer of its own"),
         ("key = 'address'\nlimit = { algorithm = 'sliding-log', quota = '1/fortnight' }\n".to_owned(), 9, "`quota`: \"1/fortnight\" is not a quota"),
         ("key = 'address'\nlimit = { algorithm = 'sliding-log', quota = '1/s', burst = 2 }\n".to_owned(), 9, "`burst` is not a field of a sliding-log"),
-        ("key = 'address'\nlimit = []\n".to_owned(), 6, "`limit` has 0 limits: it has 1 to 16"),
+        ("key = 'address'\nlimit = []\n".to_owned(), 6, "`limit` has 0 limits, but must have 1 to 16"),
         ("key = 'address'\nlimit = [{ algorithm = 'sliding-log', quota = '1/s' }, { algorithm = 'gcra', quota = '1/s' }]\n".to_owned(), 6, "each of several limits needs a `name`"),
-        ("key = 'address'\nlimit = { algorithm = 'sliding-log', quota = '1/s', name = 'good' }\n".to_owned(), 6, "another rule or limit is called `good`, too"),
+        ("key = 'address'\nlimit = { algorithm = 'sliding-log', quota = '1/s', name = 'good' }\n".to_owned(), 6, "another rule or limit has the name `good`"),
         ("key = 'address'\nlimit = { algorithm = 'sliding-log', quota = '1/s', name = 'a b' }\n".to_owned(), 6, "the policy name \"a b\" is not 1 to 64 of the characters"),
         (format!("{good}plans = {{ by = {{ header = 'p' }} }}\n"), 10, "`plans` needs `by` and `limits`"),
         (format!("{good}plans = {{ by = {{ header = 'p' }}, limits = {{ gold = {{ algorithm = 'gcra', quota = 'x' }} }} }}\n"), 10, "plan `gold`: `quota`: \"x\" is not a quota"),
-        (format!("routes = 'GET /good'\n{good}"), 6, "it can never match: every request that it is for matches rule 1 before, or one like it"),
+        (format!("routes = 'GET /good'\n{good}"), 6, "it can never match: earlier rules, such as rule 1, match all of its requests"),
     ] {
         if message.is_empty() {
             let (at, told) = mistake(&second(&lines));
@@ -111,10 +111,10 @@ fn a_name_that_is_there_twice_is_told_and_so_is_what_stands_outside_of_the_rules
         (6, "rule 2 (`a`): another rule or limit has this name")
     );
     for (file, message) in [
-        ("match = 'best'\n", "`match` is to be \"first\" or \"all\""),
+        ("match = 'best'\n", "`match` must be \"first\" or \"all\""),
         (
             "unmatched = 'drop'\n",
-            "`unmatched` is to be \"pass\" or \"refuse\"",
+            "`unmatched` must be \"pass\" or \"refuse\"",
         ),
         (
             "rule = []\n",
@@ -170,7 +170,7 @@ fn a_rule_that_can_never_match_is_found_and_one_that_can_is_not() {
     ] {
         let (_, told) = mistake(&two(first, "'address'", second));
         assert!(
-            told.contains("it can never match: every request that it is for matches rule 1"),
+            told.contains("it can never match: earlier rules, such as rule 1,"),
             "{told}"
         );
         if second != "routes = '/{b}'" {
@@ -262,7 +262,7 @@ rules:
     assert!(
         error
             .to_string()
-            .contains("`match` must stand before the rules"),
+            .contains("`match` must come before the rules"),
         "{error}"
     );
     assert_eq!(format!("{rules:?}"), r#"Rules(["search", "burst", "day"])"#);
