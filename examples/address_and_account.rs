@@ -1,9 +1,9 @@
-//! Two keys in one check: six an hour from an address, and three for an account, wherever it comes
-//! from.
+//! Two keys in one check: six requests an hour from an address, and three from an account, whatever
+//! its address.
 //!
-//! A request is admitted if both have room, and else neither is charged: an account that is used up
-//! takes nothing from the others behind the same address. Who has no account is limited by the
-//! address alone. (The account is a header here; behind a login it is what the login left:
+//! A request is admitted if both have room; otherwise neither is charged. So an account over its
+//! limit takes nothing from other callers behind the same address. A caller without an account is
+//! limited by the address alone. (The account is a header here; behind a login, use
 //! `FromExtension`.)
 //!
 //! ```text
@@ -36,7 +36,7 @@ async fn serve() -> Result<SocketAddr, Box<dyn Error>> {
     Ok(address)
 }
 
-/// The status, and how much of each policy that was told of is left.
+/// The status, and what is left of each policy in the response.
 async fn ask(server: SocketAddr, account: Option<&str>) -> Result<(u16, String), Box<dyn Error>> {
     let mut request = Request::get(format!("http://{server}/"));
     if let Some(account) = account {
@@ -50,7 +50,7 @@ async fn ask(server: SocketAddr, account: Option<&str>) -> Result<(u16, String),
     Ok((status, left))
 }
 
-/// What the `RateLimit` field says, without its times: `"address";r=5;t=3600` is `address 5`.
+/// The `RateLimit` field without its times: `"address";r=5;t=3600` becomes `address 5`.
 fn left(headers: &HeaderMap) -> Result<String, Box<dyn Error>> {
     let mut left = Vec::new();
     for line in headers.get_all("ratelimit") {
@@ -72,7 +72,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         (Some("ann"), (200, "address 5, account 2")),
         (Some("ann"), (200, "address 4, account 1")),
         (Some("ann"), (200, "address 3, account 0")),
-        // Of a refusal only the policy that refuses is told, and the address was not charged.
+        // A refusal shows only the policy that refuses, and the address was not charged.
         (Some("ann"), (429, "account 0")),
         (Some("ann"), (429, "account 0")),
         (Some("bob"), (200, "address 2, account 2")),

@@ -1,6 +1,6 @@
-//! One quota, several prices: a search is as dear as five reads, and an upload takes ten units.
+//! One quota, several costs: a search costs as much as five reads, and an upload ten units.
 //!
-//! It shows two ways to say so: a table by method and route, and `.cost(..)` on a clone of the
+//! It shows two ways to set costs: a table by method and route, and `.cost(..)` on a clone of the
 //! layer.
 //!
 //! ```text
@@ -29,7 +29,7 @@ fn by_table() -> Router {
         .layer(limit.cost(costs))
 }
 
-/// Clones of one layer: each route says what it costs, and all of them share the buckets.
+/// Clones of one layer: each route has its own cost, and all of them share the buckets.
 fn by_clone() -> Router {
     let quota = TokenBucket::new(Quota::per_day(20)).named("daily");
     let limit = RateLimitLayer::new(quota, LocalStore::new(), Header::new("x-api-key"));

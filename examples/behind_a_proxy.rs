@@ -1,9 +1,9 @@
-//! The client's address behind a proxy: taken from `X-Forwarded-For`, but only where a proxy that
-//! you run wrote it.
+//! The client's address behind a proxy: taken from `X-Forwarded-For`, but only if your own proxy
+//! wrote it.
 //!
-//! The server trusts one proxy, 127.0.0.1, and sees all requests come from there. So each client
-//! has a bucket of its own, and none gets another by writing the header itself. The same server
-//! with another proxy in its list does not look at the header at all.
+//! The server trusts one proxy, 127.0.0.1, and all requests come from there. So each client has its
+//! own bucket, and cannot get another one by writing the header itself. The same server with
+//! another proxy in its list does not read the header at all.
 //!
 //! ```text
 //! cargo run --example behind_a_proxy
@@ -25,7 +25,8 @@ async fn serve(by_client: ClientIp) -> Result<SocketAddr, Box<dyn Error>> {
     let app = Router::new()
         .route("/", get(|| async { "hello" }))
         .layer(limit)
-        // The limit must know the peer to know whether it is a proxy; this is how axum tells.
+        // The limit must know whether the peer is a proxy; this makes axum provide the peer's
+        // address.
         .into_make_service_with_connect_info::<SocketAddr>();
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
@@ -33,7 +34,7 @@ async fn serve(by_client: ClientIp) -> Result<SocketAddr, Box<dyn Error>> {
     Ok(address)
 }
 
-/// Does what a proxy does for a client: adds its address to the end of what the client sent.
+/// Acts as the proxy: appends the client's address to the header that the client sent.
 async fn send_for(
     client: &str,
     sent: Option<&str>,
@@ -62,7 +63,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     assert_eq!(send_for(ann, None, server).await?, 200);
     assert_eq!(send_for(ann, None, server).await?, 429);
     assert_eq!(send_for(bob, None, server).await?, 200);
-    // Ann makes addresses up. They are further left than hers, where nobody can vouch for them.
+    // Ann makes up addresses. They are to the left of hers, where the server does not read.
     for made_up in ["198.51.100.7", "127.0.0.1", "unknown"] {
         assert_eq!(send_for(ann, Some(made_up), server).await?, 429);
     }

@@ -1,8 +1,8 @@
-//! The other side: a client of a metered API that must not call more often than it planned.
+//! The client's side: a client of a metered API that must not call more often than planned.
 //!
-//! The layer goes around the HTTP client. Calls beyond the rate wait for their turn, a tenth of a
-//! second apart; those that find the queue full fail at once, in this process, with how long to
-//! wait. The server never sees them.
+//! The layer wraps the HTTP client. Calls beyond the rate wait for their turn, a tenth of a second
+//! apart. If the queue is full, a call fails at once in this process, and its error says how long
+//! to wait. The server never sees it.
 //!
 //! ```text
 //! cargo run --example client_side
@@ -67,7 +67,7 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     }
     println!("billed: {}", billed.load(SeqCst));
     assert_eq!(billed.load(SeqCst), u64::from(passed));
-    // On a machine that stands still for a tenth of a second in between, another one finds room.
+    // If the machine stalls for a tenth of a second, one more call finds room.
     assert!(passed >= 6 && passed + refused == 9);
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! A rule of your own: three tries, then none until a minute after the last of them.
 //!
-//! The rule is a value plus a pure step over its state: no clock, no lock, nothing async. Layers,
-//! stores and tuples take it as one of the crate's own; for Redis it is written in Lua too:
+//! An algorithm is a value, and pure functions over its state: no clock, no lock, nothing async.
+//! Layers, stores and tuples take it like the crate's own. For Redis it is written in Lua too:
 //! `examples/redis/src/bin/redis_custom_algorithm.rs`.
 //!
 //! ```text
@@ -13,10 +13,10 @@ use std::{error::Error, time::Duration};
 use tollgate::algorithm::{Algorithm, LazyStatus, Policy, PolicyId, Status};
 use tollgate::{PolicyDecision, RateLimiter, Timestamp, clock::ManualClock, store::LocalStore};
 
-/// Admits the policy's limit of units; then none until a pause (in microseconds) after the last
+/// Admits the policy's limit of units, then none until a pause (in microseconds) after the last
 /// admitted one.
 ///
-/// In any span of one pause that is the most: two runs lie at least a pause apart.
+/// In any span of one pause it admits no more than the limit: two runs are at least a pause apart.
 #[derive(Debug, Clone)]
 pub(crate) struct Tries {
     pub(crate) policy: Policy,
@@ -31,7 +31,7 @@ pub(crate) struct Run {
 }
 
 impl Tries {
-    /// The units taken since the last pause, and how long it is until the next one is over.
+    /// The units taken since the last pause, and the time until the next pause is over.
     fn look(&self, run: &Run, now: Timestamp) -> (u64, u64) {
         let until_over = (run.last + self.pause).saturating_sub(now.as_micros());
         (if until_over > 0 { run.taken } else { 0 }, until_over)
@@ -79,7 +79,7 @@ impl Algorithm for Tries {
     }
 }
 
-/// What a caller is told, worked out only if somebody asks.
+/// The limit, the rest and the wait of a decision, computed only if somebody reads them.
 fn resolve(status: &LazyStatus, limit: u64) -> Status {
     let [taken, until_over, ..] = *status.numbers();
     let left = limit.saturating_sub(taken);

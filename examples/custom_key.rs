@@ -1,7 +1,7 @@
 //! A key of your own: one bucket for each tenant, found by the host name that the request is for.
 //!
-//! Only hosts that are known have a bucket. A caller that makes one up gets no fresh bucket, but an
-//! answer that this program has chosen.
+//! Only known hosts have a bucket. A caller that makes up a host gets no fresh bucket, but an
+//! answer of this program's choice.
 //!
 //! ```text
 //! cargo run --example custom_key
@@ -37,9 +37,9 @@ impl<B> KeyExtractor<Request<B>> for ByTenant {
     }
 }
 
-/// What is answered to a request for nobody: 421 Misdirected Request.
+/// The answer to a request for an unknown host: 421 Misdirected Request.
 ///
-/// (A `StatusCode`, or one with a text, is a rejection as well; this is for those who want more.)
+/// (A `StatusCode` alone, or with a text, is a rejection too; a type of your own can do more.)
 struct NoSuchTenant;
 
 impl Rejection for NoSuchTenant {
@@ -54,7 +54,7 @@ impl Rejection for NoSuchTenant {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // Two names of one tenant are one key, so they share a bucket.
+    // Two host names of one tenant give the same key, so they share a bucket.
     let tenants = HashMap::from([
         ("acme.example", TenantId(1)),
         ("www.acme.example", TenantId(1)),

@@ -4,13 +4,14 @@
 //! cargo run --example custom_store
 //! ```
 //!
-//! It does what every store must: it decides and charges in one step, keeps the buckets of
-//! different policies apart, and forgets only what its own policy calls fresh. Unlike `LocalStore`
-//! it finds idle keys by a look at all of them, each time it is full, and a new key that finds no
-//! room is not decided about: the layer's `on_store_error` says what happens to it. (So it is no
-//! `ImmediateStore`, whose answers are never errors.) It is for policies whose numbers stay: of a
-//! name that has several at a time `LocalStore` keeps a state for as long as it matters by any of
-//! them.
+//! It does what every store must do: it decides and charges in one step, keeps the buckets of
+//! different policies apart, and evicts only states that their policy calls fresh.
+//!
+//! It differs from `LocalStore` in three ways. When it is full, it looks at all keys to find idle
+//! ones. A new key that finds no room gets an error, and the layer's `on_store_error` says what
+//! happens to the request. (So it is not an `ImmediateStore`, whose answers are never errors.) And
+//! it supports one quota for each policy name: if a name has several, `LocalStore` keeps a state
+//! for as long as it matters to any of them.
 
 use std::{
     error::Error,
@@ -35,7 +36,7 @@ use tower::ServiceExt;
 
 type Buckets<A, K> = DashMap<(PolicyId, K), Bucket<A>>;
 
-/// A state, and the algorithm that counts it: it says when the state may be forgotten.
+/// A state, and its algorithm, which says when the state may be evicted.
 struct Bucket<A: Algorithm> {
     algorithm: A,
     state: A::State,
@@ -71,19 +72,19 @@ impl<A: Algorithm, K: Key, C: Clock> DashMapStore<A, K, C> {
         Self { shared, clock }
     }
 
-    /// Whether a new key finds room; idle keys leave first.
+    /// Whether a new key finds room, after idle keys are evicted.
     fn has_room(&self, now: Timestamp) -> bool {
         let Shared {
             buckets, max_keys, ..
         } = &*self.shared;
-        // As many threads as come here at once may each add a key more.
+        // Several threads here at once may each add a key beyond the maximum.
         if buckets.len() >= *max_keys {
             buckets.retain(|_, bucket| !bucket.algorithm.is_fresh(&bucket.state, now));
         }
         buckets.len() < *max_keys
     }
 
-    /// Changes a state, that of a new key too if it finds room.
+    /// Changes the state of a key, which may be new if there is room.
     fn change(
         &self,
         algorithm: &A,
@@ -134,7 +135,7 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for DashMapStore<A, K, C> {
         };
         let bucket_of = (algorithm.policy_id(), key.to_owned());
         if let Some(mut bucket) = self.shared.buckets.get_mut(&bucket_of) {
-            // One guard is held from the look to the charge: no other call comes between.
+            // The guard is held until the charge, so no other call comes between.
             return decide(&mut bucket.state);
         }
         // No guard is held here: `retain` waits for all of them.
@@ -142,7 +143,7 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for DashMapStore<A, K, C> {
             return Answer::Now(Err(self.full()));
         }
         match self.shared.buckets.entry(bucket_of) {
-            // It came meanwhile.
+            // Another thread has added the key meanwhile.
             Entry::Occupied(mut known) => decide(&mut known.get_mut().state),
             Entry::Vacant(new) => {
                 let mut state = algorithm.fresh(now);
@@ -235,7 +236,7 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for DashMapStore<A, K, C> {
     }
 }
 
-/// Decides about one of the key's units, without a future.
+/// Decides about one unit of the key, without a future.
 fn admits<S: Store<TokenBucket, String>>(store: &S, bucket: &TokenBucket, key: &str) -> bool {
     match store.decide(bucket, key, 1) {
         Answer::Now(Ok(verdict)) => verdict.admitted,
@@ -245,7 +246,7 @@ fn admits<S: Store<TokenBucket, String>>(store: &S, bucket: &TokenBucket, key: &
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // In a layer it stands where `LocalStore::new()` would.
+    // In a layer it takes the place of `LocalStore::new()`.
     let store = DashMapStore::new(10_000, SystemClock::new());
     let limit = RateLimitLayer::new(TokenBucket::new(Quota::per_hour(2)), store, Global);
     let app = Router::new().route("/", get(|| async {})).layer(limit);
@@ -267,7 +268,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("four threads got {admitted:?} of 100");
     assert_eq!(admitted.iter().sum::<usize>(), 100);
 
-    // Full of live keys it decides about no new one; the known ones go on.
+    // While it is full of live keys, new keys get an error, and the others are still decided.
     assert!(admits(&store, &bucket, "bob"));
     let limiter = RateLimiter::new(bucket.clone(), store.clone());
     assert!(limiter.check("cid").await.is_err());

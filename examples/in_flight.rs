@@ -1,8 +1,8 @@
 //! At most two requests of a user at once, whatever they do: download, stream, or fail.
 //!
-//! A request is in flight until the body of its response has ended. A third one is told so with
-//! 429, and without a time to wait: nobody knows when one of the others ends. Who hangs up in the
-//! middle of a download gives the place back at once.
+//! A request is in flight until the body of its response has ended. A third request is answered
+//! with 429, without a time to wait: nobody knows when one of the others ends. A caller who hangs
+//! up in the middle of a download gives the place back at once.
 //!
 //! ```text
 //! cargo run --example in_flight
@@ -23,10 +23,10 @@ use tokio::net::TcpListener;
 use tollgate::{RateLimitLayer, algorithm::InFlight, key::Header, store::LocalStore};
 
 const PIECE: usize = 64 << 10;
-/// So many that they do not fit into the buffers of a socket: somebody has to read them.
+/// More than fit into the buffers of a socket: the client has to read them.
 const PIECES: usize = 1_000;
 
-/// A download of so many pieces.
+/// A download of this many pieces.
 struct Download(usize);
 
 impl http_body::Body for Download {
@@ -75,18 +75,18 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let policy = r#""at-once";q=2;qu="concurrent-requests""#;
     assert_eq!(third.headers()["ratelimit-policy"], policy);
 
-    // What ends at once is never in the way of what comes next.
+    // A request that has ended never blocks the next one.
     for _ in 0..20 {
         let failed = ask("bob", "/fails").await?;
         assert_eq!(failed.status(), StatusCode::BAD_GATEWAY);
     }
 
-    // One is read to its end, the other one is given up.
+    // One download is read to its end, the other one is dropped.
     let read = first.into_body().collect().await?.to_bytes().len();
     println!("ann has read {read} bytes");
     assert_eq!(read, PIECES * PIECE);
     drop(second);
-    // The server sees a moment later that somebody has hung up.
+    // It takes the server a moment to see that the client has hung up.
     for attempt in 1.. {
         let next = ask("ann", "/download").await?;
         if next.headers()["ratelimit"] == r#""at-once";r=1"# {

@@ -1,9 +1,9 @@
 //! A service that streams the answers of a language model: ten requests a minute for each caller,
 //! and six hundred tokens.
 //!
-//! What an answer takes is known when its last word has been sent. Until then a request holds what
-//! it may take at most; then its stream settles what it has taken, and the rest is free at once. A
-//! caller who hangs up is charged all that was held.
+//! The tokens of an answer are known only when its last word has been sent. Until then a request
+//! holds the most that it may take. Then its stream settles what it has taken, and the rest is free
+//! at once. A caller who hangs up is charged all that was held.
 //!
 //! ```text
 //! cargo run --example language_model
@@ -27,31 +27,31 @@ use tollgate::{Hold, Quota, RateLimitLayer, key::Header, store::LocalStore};
 
 const REQUESTS: u64 = 10;
 const TOKENS: u64 = 600;
-/// How long the model takes for a word; here a word is a token.
+/// The model's time for a word; here a word is a token.
 const WORD: Duration = Duration::from_millis(5);
 
 fn number(headers: &HeaderMap, name: impl header::AsHeaderName) -> Option<u32> {
     headers.get(name)?.to_str().ok()?.parse().ok()
 }
 
-/// The tokens of a prompt of so many bytes, roughly.
+/// The approximate tokens of a prompt of this many bytes.
 fn tokens(bytes: u32) -> u32 {
     bytes.div_ceil(4)
 }
 
-/// What a request may take at most: its prompt, and as many tokens as it asks for.
+/// The most tokens that a request may take: its prompt, and the maximum that it asks for.
 fn estimate(request: &Request) -> u32 {
     let headers = request.headers();
     let prompt = number(headers, header::CONTENT_LENGTH).map_or(0, tokens);
     prompt + number(headers, "x-max-tokens").unwrap_or(200)
 }
 
-/// Streams an answer, of as many words as the prompt says.
+/// Streams an answer with as many words as the prompt asks for.
 async fn generate(Extension(hold): Extension<Hold>, prompt: String) -> Body {
     let of_prompt = tokens(prompt.len() as u32);
     let words = prompt.split(' ').find_map(|word| word.parse().ok());
     let words: u32 = words.unwrap_or(0);
-    // The stream takes the hold along: if it is dropped before its end, so is the hold.
+    // The stream owns the hold: if the stream is dropped before its end, so is the hold.
     let answer = stream::unfold((0, hold), move |(sent, hold)| async move {
         if sent == words {
             hold.settle(of_prompt + sent);
@@ -77,7 +77,7 @@ fn app() -> Router {
             "/generate",
             post(generate).layer(limit.clone().cost(estimate)),
         )
-        // It costs nothing, and its fields tell what is left.
+        // This route costs nothing, and its fields show what is left.
         .route("/usage", get(|| async {}).layer(limit.cost(0)))
 }
 
@@ -90,7 +90,7 @@ struct Caller {
 }
 
 impl Caller {
-    /// Asks for so many words, and at most so many tokens.
+    /// Asks for an answer of `words` words, and at most `at_most` tokens.
     async fn asks(self, words: u32, at_most: u32) -> Response<hyper::body::Incoming> {
         let request = http::Request::post(format!("{}/generate", self.server))
             .header("x-api-key", self.key)
@@ -102,8 +102,8 @@ impl Caller {
         answer.expect("an answer")
     }
 
-    /// So many of them at once, to their ends: how many were answered, and by what each of the
-    /// others was refused.
+    /// Sends `times` requests at once and reads them to their ends. Returns how many were answered,
+    /// and the policy that refused each of the others.
     async fn asks_at_once(&self, times: usize, words: u32, at_most: u32) -> (usize, Vec<String>) {
         let mut calls = JoinSet::new();
         for _ in 0..times {
@@ -136,7 +136,7 @@ impl Caller {
     }
 }
 
-/// So many tokens come back in this time, and one whose time has begun.
+/// The tokens that have come back since `start`, rounded up.
 fn come_back_since(start: Instant) -> u64 {
     start.elapsed().as_millis() as u64 * TOKENS / 60_000 + 1
 }
@@ -153,7 +153,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         key,
     };
 
-    // A prompt of ten tokens, and ninety more at most: six fit, whatever they will take.
+    // A prompt of ten tokens, and at most ninety more: six requests fit, whatever they will take.
     let (ann, start) = (caller("ann"), Instant::now());
     let (answered, refusals) = ann.asks_at_once(8, 30, 90).await;
     let left = ann.tokens_left().await;
@@ -166,7 +166,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     );
     assert!((360..=360 + come_back_since(start)).contains(&left));
 
-    // Hangs up after three of a thousand words: what is held is charged, and only now comes back.
+    // Bob hangs up after three of a thousand words: all that is held is charged.
     let (bob, start) = (caller("bob"), Instant::now());
     let mut answer = bob.clone().asks(1_000, 189).await.into_body();
     for _ in 0..3 {
@@ -185,7 +185,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("bob: hung up after 3 words; {left} of 600 tokens are left");
     assert!(left <= 400 + come_back_since(start));
 
-    // Ten requests, however little they take.
+    // Ten requests are the limit, however few tokens they take.
     let (answered, refusals) = caller("cid").asks_at_once(12, 1, 1).await;
     println!("cid: {answered} of 12 small requests answered");
     assert_eq!(answered, 10);

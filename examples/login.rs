@@ -1,9 +1,9 @@
 //! A login where only wrong passwords count: five a minute for each user name, and twenty for each
 //! address.
 //!
-//! A login holds a unit of both while its password is checked, and gives it back if that was right.
-//! So of two hundred wrong passwords sent at once five reach the check, and somebody who logs in
-//! and out all day is never refused.
+//! A login holds a unit of both limits while its password is checked, and gives it back if the
+//! password is right. So of two hundred wrong passwords sent at once, five reach the check, and a
+//! user who logs in and out all day is never refused.
 //!
 //! ```text
 //! cargo run --example login
@@ -53,7 +53,7 @@ async fn login(
         Ok(Err(refused)) => return Http::new().response::<Bytes>(&refused).map(Body::from),
         Err(_) => return StatusCode::SERVICE_UNAVAILABLE.into_response(),
     };
-    // A good hash takes its time.
+    // A good password hash is slow.
     logins.checked.fetch_add(1, SeqCst);
     tokio::time::sleep(Duration::from_millis(20)).await;
     let is_right = password == "correct horse";
@@ -65,7 +65,7 @@ async fn login(
     .into_response()
 }
 
-/// Sends so many logins at once; says how many were answered with each status.
+/// Sends `count` logins at once; returns how many were answered with each status.
 async fn sent(uri: &str, count: usize, user: &str, password: &str) -> [usize; 3] {
     let http = Client::builder(TokioExecutor::new()).build_http::<Body>();
     let mut calls = JoinSet::new();

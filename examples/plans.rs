@@ -1,9 +1,9 @@
-//! A quota per plan: free and paid callers, a customer with numbers of its own, and callers without
-//! any limit.
+//! A quota for each plan: free and paid callers, a customer with a quota of its own, and callers
+//! without a limit.
 //!
-//! A small layer finds out who calls, and leaves the plan in the request's extensions; the limit is
-//! chosen by it. All plans have one name, so a caller whose plan changes in the middle of the day
-//! keeps what was used.
+//! A small layer looks up the caller and puts the plan into the request's extensions, and
+//! `by_request` chooses the limit by it. All plans have the same name, so a caller whose plan
+//! changes in the middle of the day keeps its count.
 //!
 //! ```text
 //! cargo run --example plans
@@ -30,7 +30,7 @@ enum Plan {
 
 type Accounts = Arc<RwLock<HashMap<String, Plan>>>;
 
-/// What a login does: it leaves the plan of the caller where the limit finds it.
+/// The plan of a caller, which a real login would look up.
 fn plan_of(accounts: &Accounts, headers: &HeaderMap) -> Plan {
     let name = headers.get("x-user").and_then(|name| name.to_str().ok());
     let accounts = accounts.read().expect("nobody panics while writing");
@@ -56,7 +56,7 @@ fn app(accounts: Accounts) -> Router {
         request.extensions_mut().insert(plan);
         async move { request }
     });
-    // The layer that is added last is the outermost: it is there before the limit.
+    // The layer that is added last is the outermost: it runs before the limit.
     Router::new()
         .route("/", get(|| async { "hello" }))
         .layer(limit)

@@ -26,7 +26,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let app = Router::new()
         .route("/", get(|| async { "hello\n" }))
         .layer(limit)
-        // `PeerIp` asks who is at the other end of the connection; this is how axum tells.
+        // `PeerIp` needs the caller's address; this makes axum provide it.
         .into_make_service_with_connect_info::<SocketAddr>();
 
     let listener = TcpListener::bind("127.0.0.1:0").await?;

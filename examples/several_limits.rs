@@ -1,8 +1,8 @@
 //! Several limits at once: ten a second, 120 a minute and 240 an hour, never two within 100 ms.
 //!
-//! A tuple of algorithms is an algorithm. A request must pass all of them; if one refuses, none is
-//! charged, and the decision says which it was. Here a caller asks for as much as it can get, for
-//! an hour that a clock turned by hand makes short.
+//! A tuple of algorithms is an algorithm. A request must pass all of them. If one refuses, none is
+//! charged, and the decision says which one refused. Here a caller asks for as much as it can get
+//! in an hour; a manual clock makes the hour short.
 //!
 //! ```text
 //! cargo run --example several_limits

@@ -1,8 +1,8 @@
-//! A week's rehearsal in a second: a limit counts and refuses nobody, an observer sees whom it
-//! would have refused, and then it is enforced, without a restart.
+//! A dry run of a week, in a second: a limit counts and refuses nobody, and an observer sees whom
+//! it would have refused. Then the limit is enforced, without a restart.
 //!
-//! The time is turned by hand, and the traffic of both weeks is the same: what is refused in the
-//! second is what the rehearsal said.
+//! The clock is manual, and both weeks have the same traffic: the second week refuses what the dry
+//! run announced.
 //!
 //! ```text
 //! cargo run --example shadow
@@ -74,7 +74,7 @@ async fn main() {
 
     let (passed, told_to_wait) = week().await;
     let rehearsed = std::mem::take(&mut *refused.lock().unwrap());
-    println!("rehearsed: {passed} requests passed, and {told_to_wait} were refused.");
+    println!("dry run: {passed} requests passed, and {told_to_wait} were refused.");
     for (tenant, requests) in &rehearsed {
         println!("  {tenant} would have been refused {requests} times");
     }

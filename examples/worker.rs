@@ -1,8 +1,8 @@
-//! Jobs of many tenants, each at its own rate: workers wait for their turn instead of asking again
+//! Jobs of many tenants, each at its own rate: workers wait for their turn instead of trying again
 //! and again.
 //!
-//! Those who wait for one tenant are served first come, first served. A job that is cancelled gives
-//! its turn to the next at once.
+//! The jobs of one tenant are served first come, first served. A cancelled job gives its turn to
+//! the next one at once.
 //!
 //! ```text
 //! cargo run --example worker
@@ -45,13 +45,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 limiter.until_ready(tenant, 1).await?;
                 done.lock().unwrap()[worker] += 1;
             }
-            // The least that one of the same tenant's has done by now.
+            // The fewest jobs that a worker of the same tenant has done.
             let done = *done.lock().unwrap();
             let least = done.into_iter().skip(worker % 3).step_by(3).min();
             Ok::<_, tollgate::StoreError>(least)
         });
     }
-    // They take turns: where one has done all five, no other is far behind.
+    // They take turns: when one has done all five, no other is far behind.
     while let Some(worker) = workers.join_next().await {
         let least = worker??;
         assert!(least >= Some(3), "{least:?} of 5");
@@ -67,7 +67,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let least = Duration::from_millis(20);
     assert!(longest.len() == 3 && longest.values().all(|waited| *waited >= least));
 
-    // A job that is given up in time lets the next one go.
+    // A cancelled job lets the next one go.
     limiter.debit("dan", 500).await?;
     let given_up = timeout(Duration::from_millis(10), limiter.until_ready("dan", 1)).await;
     assert!(given_up.is_err());

@@ -1,7 +1,7 @@
-//! The same requests to governor, tower_governor and tower's own limit, and to tollgate in their
-//! place: they admit the same. Where they differ is shown too.
+//! Sends the same requests to governor, tower_governor and tower's own limit, and to tollgate: they
+//! admit the same. The differences are shown too.
 //!
-//! The chapter `moving_in` of tollgate's docs has the words of each beside those of tollgate.
+//! The chapter `moving_in` of tollgate's docs lists the names of each beside tollgate's.
 //!
 //! ```text
 //! cargo run -p from_governor
@@ -38,7 +38,7 @@ use tower_governor::{GovernorLayer, governor::GovernorConfigBuilder};
 const HOUR: Duration = Duration::from_secs(3_600);
 const TENTH: Duration = Duration::from_millis(100);
 
-/// 100 000 checks of three keys at costs of 1 to 6, with the time of both turned by hand.
+/// 100 000 checks of three keys at costs of 1 to 6, with a manual clock for each crate.
 fn governor() {
     let five = NonZeroU32::new(5).expect("not zero");
     let quota = governor::Quota::with_period(TENTH).expect("not zero");
@@ -80,7 +80,7 @@ fn governor() {
         assert_eq!(our_wait, their_wait, "check {number}");
     }
     println!(
-        "governor: {admitted} admitted, {refused} told to wait, {never} too dear; so are ours"
+        "governor: {admitted} admitted, {refused} told to wait, {never} never fit; the same in tollgate"
     );
     assert!(admitted > 10_000 && refused > 10_000 && never > 10_000);
 }
@@ -152,7 +152,7 @@ async fn asked(app: &Router, caller: &str) -> (StatusCode, HeaderMap) {
     (response.status(), response.headers().clone())
 }
 
-/// Shows the time of tokio, which stands still but while everybody waits.
+/// Shows tokio's paused time, which moves only while every task waits.
 #[derive(Clone)]
 struct TokioClock(Instant);
 
@@ -162,7 +162,7 @@ impl Clock for TokioClock {
     }
 }
 
-/// When each of five calls comes through that are made at once, in hundredths of a second.
+/// When each of five simultaneous calls is released, in hundredths of a second.
 async fn released<S>(limited: S) -> Vec<u128>
 where
     S: Service<u32, Response = Instant, Future: Send> + Clone + Send + 'static,

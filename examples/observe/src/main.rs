@@ -1,5 +1,5 @@
-//! What Prometheus sees of a limit: who was admitted and refused, by which policy, how long callers
-//! are told to wait, and how many keys the store has.
+//! What Prometheus sees of a limit: how many requests were admitted and refused, by which policy,
+//! the waits of callers, and the number of keys in the store.
 //!
 //! ```text
 //! cargo run -p observe            # serves on port 3000; its metrics are at /metrics
@@ -23,7 +23,7 @@ use tollgate::{
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // The recorder first: metrics belong to the one that is there when they are made.
+    // Install the recorder first: metrics register with the current one.
     let prometheus = PrometheusBuilder::new()
         .set_buckets_for_metric(
             Matcher::Full("tollgate.wait.duration".into()),

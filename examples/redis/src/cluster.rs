@@ -15,8 +15,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts three nodes, deals the slots out to them, and waits until all say that the cluster is
-    /// whole.
+    /// Starts three nodes, assigns the slots to them, and waits until all of them report a complete
+    /// cluster.
     pub async fn start() -> Result<Self, Failure> {
         let mut nodes = Vec::new();
         let mut clients = Vec::new();
@@ -24,7 +24,7 @@ impl Cluster {
             let node = Server::start(&["--cluster-enabled", "yes"])?;
             let client = Builder::from_config(Config::from_url(&node.url())?).build()?;
             client.init().await?;
-            // Epochs that differ from the start on: the nodes need not agree upon them first.
+            // Distinct epochs from the start: the nodes need not agree on them first.
             command(&client, &["SET-CONFIG-EPOCH", &(number + 1).to_string()]).await?;
             let slots = (0..SLOTS).filter(|slot| slot * NODES / SLOTS == number);
             client
@@ -48,7 +48,7 @@ impl Cluster {
         Ok(Self { nodes })
     }
 
-    /// `redis-cluster://` and all nodes.
+    /// The URL of the cluster, with all nodes.
     pub fn url(&self) -> String {
         let mut url = "redis-cluster://".to_owned();
         for (node, before) in self.nodes.iter().zip(["", "?node=", "&node="]) {

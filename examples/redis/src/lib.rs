@@ -1,5 +1,4 @@
-//! What the examples start, and what ends with them: throw-away Redis servers, and more processes
-//! of their own.
+//! The temporary Redis servers and processes that the examples start.
 
 mod cluster;
 mod process;

@@ -1,4 +1,4 @@
-//! The example once more, as a process of its own.
+//! Another process of the same example.
 
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -12,7 +12,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts this program once more, with these arguments.
+    /// Starts this program again, with these arguments.
     pub fn start(arguments: &[&str]) -> Result<Self, Failure> {
         let mut command = Command::new(std::env::current_exe()?);
         command

@@ -11,7 +11,7 @@ pub struct Server {
     command: Command,
     process: Child,
     folder: PathBuf,
-    /// Where it listens.
+    /// The port that it listens on.
     pub port: u16,
 }
 
@@ -35,7 +35,7 @@ impl Server {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Ends it, as a crash would.
+    /// Kills it, as a crash would.
     pub fn stop(&mut self) -> io::Result<()> {
         self.process.kill()?;
         self.process.wait().map(drop)
@@ -86,7 +86,7 @@ impl Drop for Server {
     }
 }
 
-/// A port that is free, and the one that the nodes of a cluster use beside it.
+/// A free port whose cluster bus port is free, too.
 fn free_port() -> io::Result<u16> {
     loop {
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;

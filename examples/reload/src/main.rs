@@ -1,7 +1,7 @@
-//! A limit from a file, read again while it is in use: when the file changes, and on SIGHUP.
+//! A limit from a file, which is reloaded when the file changes, and on SIGHUP.
 //!
-//! Nobody's count is lost. A file that is wrong is refused with its line, and the old limit stays
-//! in force.
+//! Nobody's count is lost. If the file has a mistake, the error names its line, and the old limit
+//! stays.
 //!
 //! ```text
 //! cargo run -p reload              # serves by examples/reload/limits.toml on port 3000
@@ -27,12 +27,12 @@ fn parse(text: &str) -> Result<TokenBucket, Box<dyn Error>> {
     Ok(toml::from_str::<Limits>(text)?.api)
 }
 
-/// Reads the file again whenever it has changed or a SIGHUP comes, and tells how that went.
+/// Reloads the file when it changes and on SIGHUP, and reports the result.
 async fn follow(file: PathBuf, api: Reloadable<TokenBucket>, told: mpsc::Sender<String>) {
     let mut hang_up = signal(SignalKind::hangup()).expect("signals can be had");
     let mut seen = String::new();
     loop {
-        // Two changes may have one time of modification; so short a file is soon compared.
+        // Compare the text: two changes may have the same modification time.
         let text = fs::read_to_string(&file).unwrap_or_default();
         if text == seen {
             tokio::select! {
@@ -50,7 +50,7 @@ async fn follow(file: PathBuf, api: Reloadable<TokenBucket>, told: mpsc::Sender<
     }
 }
 
-/// Writes another file and renames it, so that no half of one is ever read.
+/// Writes a new file and renames it, so that half a file is never read.
 fn write(file: &Path, burst: &str) -> Result<(), Box<dyn Error>> {
     let new = file.with_extension("new");
     let limit = format!("api = {{ quota = '2/h', burst = {burst}, name = 'api' }}");

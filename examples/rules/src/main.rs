@@ -1,8 +1,7 @@
-//! A service whose whole policy stands in a file of eight rules, which is read again while it
-//! serves, whenever it has changed.
+//! A service with a file of eight rules, which is reloaded whenever it changes.
 //!
-//! Nobody's count is lost. A file that is wrong is refused with its rule and line, and the old
-//! rules stay in force.
+//! Nobody's count is lost. If the file has a mistake, the error names the rule and the line, and
+//! the old rules stay.
 //!
 //! ```text
 //! cargo run -p rules              # serves by examples/rules/rules.toml on port 3000
@@ -73,7 +72,7 @@ fn read(rules: &Rules, text: &str) -> Result<(), toml::de::Error> {
     rules.replace(toml::Deserializer::parse(text)?)
 }
 
-/// Reads the file again whenever it has changed, and tells how that went.
+/// Reloads the file whenever it changes, and reports the result.
 async fn follow(file: PathBuf, rules: Rules, told: mpsc::Sender<String>) {
     let mut seen = fs::read_to_string(&file).unwrap_or_default();
     loop {
@@ -123,7 +122,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     .await
 }
 
-/// What changes the file, and calls the service.
+/// Changes the file, and calls the service.
 struct Caller {
     address: SocketAddr,
     file: PathBuf,
@@ -131,7 +130,7 @@ struct Caller {
 }
 
 impl Caller {
-    /// The statuses of so many calls, one after the other.
+    /// The statuses of `times` calls, one after the other.
     async fn call(&self, times: usize, line: &str, user: &str) -> Result<Vec<u16>, Box<dyn Error>> {
         let mut statuses = Vec::new();
         for _ in 0..times {
@@ -147,8 +146,8 @@ impl Caller {
         Ok(statuses)
     }
 
-    /// Writes the file anew and renames it, so that no half of one is ever read, and waits until
-    /// the service has said what it thinks of it.
+    /// Writes a new file and renames it, so that half a file is never read, and waits until the
+    /// service has reported the result.
     async fn change(&mut self, text: &str) -> Result<String, Box<dyn Error>> {
         let new = self.file.with_extension("new");
         fs::write(&new, text)?;
@@ -188,7 +187,7 @@ impl Caller {
         );
         assert_eq!(self.call(1, "GET /api/users", "ann").await?, [429]);
 
-        // What it has counted in shadow it knows when it is enforced.
+        // When it is enforced, it has the counts from shadow.
         let enforced = more.replace("shadow = true", "shadow = false");
         assert_eq!(self.change(&enforced).await?, IN_FORCE);
         assert_eq!(self.call(2, "GET /", "-").await?, [429; 2]);

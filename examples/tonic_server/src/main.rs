@@ -1,9 +1,8 @@
 //! A limit in front of a gRPC server, seen from its caller: tonic's own client, over a real
 //! connection.
 //!
-//! A refused call is answered with `RESOURCE_EXHAUSTED` and with how long to wait, said twice: as
-//! the `google.rpc.RetryInfo` that people and programs read, and as the pushback that client
-//! libraries obey.
+//! A refused call is answered with `RESOURCE_EXHAUSTED` and the time to wait, in two forms:
+//! `google.rpc.RetryInfo`, for people and programs, and the pushback that client libraries obey.
 //!
 //! ```text
 //! cargo run -p tonic_server

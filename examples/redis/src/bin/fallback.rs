@@ -1,13 +1,12 @@
-//! Redis dies and comes back: what callers see, where a smaller limit in the process decides
-//! meanwhile.
+//! Redis dies and comes back: what callers see while a smaller limit in the process decides.
 //!
 //! ```text
 //! cargo run -p redis_examples --bin fallback
 //! ```
 //!
-//! It starts a Redis that ends with it. All processes together let six a day through; while Redis
-//! is down, each of them four. What Redis lets through is charged to those four, too: an outage
-//! grants nobody a fresh burst.
+//! It starts a Redis, which ends with the example. All processes together admit six a day; while
+//! Redis is down, each process admits four. Those four are also charged what Redis admits: an
+//! outage grants nobody a fresh burst.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -48,7 +47,7 @@ async fn main() -> Result<(), Failure> {
     assert_eq!(seen, (429, "alone".to_owned(), 0));
 
     redis.start_again()?;
-    // It is connected to again within half a second.
+    // The store reconnects within half a second.
     let back = loop {
         let seen = caller.ask("is back").await?;
         if seen.1 == "together" {
@@ -60,7 +59,7 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// A server with one limit for all of its kind, and a smaller one for itself.
+/// A server with one limit for all servers, and a smaller one for itself.
 async fn serve(url: &str) -> Result<SocketAddr, Failure> {
     let redis = Builder::from_config(Config::from_url(url)?).build()?;
     let day = |units| TokenBucket::new(Quota::per_day(units));
@@ -82,7 +81,7 @@ async fn serve(url: &str) -> Result<SocketAddr, Failure> {
     Ok(address)
 }
 
-/// A handler can tell which of the two has decided.
+/// A handler can see which of the two limits has decided.
 async fn hello(Extension(decision): Extension<Decision>) -> &'static str {
     assert_eq!(decision.is_degraded(), decision.policy() == "alone");
     "hello\n"

@@ -6,8 +6,8 @@
 //! cargo run -p redis_examples --bin redis -- --once  # ends after the table
 //! ```
 //!
-//! It uses the Redis that `REDIS_URL` names, or starts one that ends with it. Both servers are this
-//! program once more.
+//! It uses the Redis that `REDIS_URL` names, or starts one that ends with the example. Both servers
+//! are processes of this same program.
 
 use std::{env, net::SocketAddr, time::Duration};
 
@@ -32,7 +32,7 @@ async fn main() -> Result<(), Failure> {
             (redis.url(), Some(redis))
         }
     };
-    // Buckets of this run alone, in a Redis that may know others.
+    // A prefix for this run alone: the Redis may have other buckets.
     let prefix = format!("example-{}", std::process::id());
     let mut servers = Vec::new();
     for name in ["A", "B"] {

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! It uses the cluster that `REDIS_CLUSTER_URL` names (`redis-cluster://host:port?node=host:port`),
-//! or starts one of three nodes that ends with it. The processes are this program once more.
+//! or starts one of three nodes that ends with the example. The processes run this same program.
 
 use std::{env, time::Duration};
 
@@ -15,7 +15,7 @@ use redis_examples::{Cluster, Failure, Process};
 use tollgate::algorithm::{FixedWindow, Gcra, MinInterval, Scripted, SlidingLog, TokenBucket};
 use tollgate::{Quota, RateLimiter, store::RedisStore};
 
-/// Each has a bucket of its own, in whichever node.
+/// Each user has a bucket, on one of the nodes.
 const USERS: u64 = 30;
 /// How many times each process asks for each user.
 const TIMES: u32 = 6;
@@ -42,11 +42,11 @@ async fn main() -> Result<(), Failure> {
             (cluster.url(), Some(cluster))
         }
     };
-    // Buckets of this run alone, in a cluster that may know others.
+    // A prefix for this run alone: the cluster may have other buckets.
     let prefix = format!("example-{}", std::process::id());
     let start = |_| Process::start(&["worker", &url, &prefix]);
     let mut workers = (0..3).map(start).collect::<Result<Vec<_>, _>>()?;
-    // All are connected before any begins.
+    // All workers are connected before any begins.
     for worker in &mut workers {
         assert_eq!(worker.line()?, "ready");
     }

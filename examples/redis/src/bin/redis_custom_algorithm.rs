@@ -1,8 +1,8 @@
-//! A rule of your own in Redis: that of `examples/custom_algorithm.rs`, written in Lua too.
+//! An algorithm of your own in Redis: that of `examples/custom_algorithm.rs`, written in Lua too.
 //!
-//! Redis reads the state, judges, charges and writes in one script; the methods of `Algorithm` tell
-//! what came of it. So the rule is there twice, and both must give the same decisions: here they
-//! do, in both stores.
+//! One script reads the state, judges, charges and writes; the methods of `Algorithm` then describe
+//! the decision. So the rule is written twice, and both versions must give the same decisions: here
+//! they do, in both stores.
 //!
 //! ```text
 //! cargo run -p redis_examples --bin redis_custom_algorithm
