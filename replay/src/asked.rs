@@ -6,7 +6,7 @@ use http::Request;
 
 use crate::{extensions::ExtensionSources, logged::Logged};
 
-/// A request that is asked about, and when it came.
+/// A request to decide about, and when it came.
 #[derive(Debug)]
 pub struct Asked {
     /// In microseconds since the Unix epoch.
@@ -16,7 +16,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Room for one.
+    /// An empty request, to be filled.
     pub fn empty() -> Self {
         Self {
             at_micros: 0,
@@ -24,7 +24,7 @@ impl Asked {
         }
     }
 
-    /// Makes it the request of this line, in the place of the one before.
+    /// Replaces it by the request of this line.
     pub fn fill(&mut self, logged: Box<Logged>, extensions: &ExtensionSources) {
         let request = &mut self.request;
         self.at_micros = logged.started_micros;

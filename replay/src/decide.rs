@@ -20,20 +20,20 @@ pub struct Decider {
     now_micros: u64,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug)]
 pub enum Outcome {
-    /// No rule is for it: it passes.
+    /// No rule matches it: it passes.
     NoRule,
-    /// It has no key and must have one, or no rule is for it and the file refuses those.
+    /// It has no key and must have one, or no rule matches it and the file refuses those.
     Rejected(MissingKey),
-    /// Its limits have decided.
+    /// The decision of its limits.
     Decided(Decided),
 }
 
 /// What the limits of a request have decided.
 pub struct Decided {
-    /// Whose buckets it is charged to.
+    /// The key, whose buckets it is charged to.
     pub key: RuleKey,
     /// What it costs.
     pub cost: u32,
@@ -43,11 +43,11 @@ pub struct Decided {
 }
 
 impl Decider {
-    /// Empty buckets for so many keys of each limit.
+    /// Empty buckets, for at most this many keys of each limit.
     ///
     /// # Errors
     ///
-    /// That is none.
+    /// `max_keys` is 0.
     pub fn new(rules: Rules, max_keys: usize) -> Result<Self, tollgate::ConfigError> {
         let clock = ManualClock::at(Timestamp::from_micros(0));
         let store = LocalStore::builder().clock(clock.clone());
@@ -88,8 +88,8 @@ impl Decider {
         self.now_micros
     }
 
-    /// How many keys have a bucket, idle ones that have not left yet included; and how many
-    /// decisions were made by the bucket that keys share which have found no room.
+    /// How many keys have a bucket, with idle ones that are not evicted yet; and how many decisions
+    /// were made by the overflow bucket.
     pub fn keys_and_shared_decisions(&self) -> (usize, u64) {
         let usage = self.store.usage();
         (usage.keys, usage.overflow_decisions)
@@ -97,7 +97,7 @@ impl Decider {
 }
 
 impl Decided {
-    /// Whether the request is let through at once, or refused: then there is more to tell.
+    /// Whether the request is admitted without a delay.
     pub fn goes_at_once(&self) -> bool {
         self.is_admitted && RuleLimits.delay_of(&self.snapshot).is_zero()
     }
@@ -107,7 +107,7 @@ impl Decided {
         RuleLimits.decision_of(&self.snapshot)
     }
 
-    /// Tells what each limit in shadow would have decided; nothing of a request that was refused.
+    /// Calls `tell` with the decision of each limit in shadow, unless the request was refused.
     pub fn shadows(&self, tell: &mut dyn FnMut(tollgate::PolicyDecision, bool)) {
         if self.is_admitted {
             RuleLimits.shadows_of(&self.snapshot, tell);

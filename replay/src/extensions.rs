@@ -1,5 +1,4 @@
-//! What a log says of a request's extensions: the names in a file of rules, and where their values
-//! are found.
+//! The extensions that a file of rules names, and where the log has their values.
 
 use http::{Extensions, HeaderName, Request};
 use tollgate::rules::Rules;
@@ -19,8 +18,8 @@ pub enum Source {
 #[derive(Debug, Clone, Default)]
 pub struct ExtensionSources(Vec<(String, Source)>);
 
-/// What a request carries for the extension of this number: each has a type of its own, as a rule
-/// asks for a type.
+/// The value of the extension with this number. Each has its own type, as extensions are found by
+/// type.
 #[derive(Clone)]
 struct Carried<const NUMBER: usize>(String);
 
@@ -76,7 +75,7 @@ impl ExtensionSources {
         if names.len() > MAX_EXTENSIONS {
             let found = names.len();
             return Err(format!(
-                "the rules name {found} extensions: {MAX_EXTENSIONS} are the most"
+                "the rules name {found} extensions: the maximum is {MAX_EXTENSIONS}"
             ));
         }
         let mut sources: Vec<_> = names
@@ -93,7 +92,7 @@ impl ExtensionSources {
         Ok(Self(sources))
     }
 
-    /// Lets the rules name them.
+    /// Registers the extensions, so that the file can name them.
     pub fn register(&self, rules: Rules) -> Rules {
         let named = self.0.iter().zip(&SLOTS);
         named.fold(rules, |rules, ((name, _), slot)| {

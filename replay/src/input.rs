@@ -1,4 +1,4 @@
-//! The logs of one replay: several files are read as one, in the order of time.
+//! The logs of one replay: several files are merged by time.
 
 use std::{
     fs::File,
@@ -47,12 +47,12 @@ fn open(path: &Path) -> io::Result<(Box<dyn BufRead + Send>, Option<u64>)> {
 }
 
 impl Input {
-    /// Opens these logs, in this form or in the one that each of them has; tells how long they are
-    /// together, if that is known. Of header fields those of these names are read, or all of them.
+    /// Opens these logs, in this format or in the one that is detected for each. Returns their
+    /// total length, if it is known. Reads the header fields with these names, or all of them.
     ///
     /// # Errors
     ///
-    /// One of them cannot be read, or has no form that is known. The message has its name.
+    /// One of them cannot be read, or its format is not known. The message has its name.
     pub fn open(
         paths: &[PathBuf],
         format: Option<Format>,

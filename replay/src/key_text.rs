@@ -1,4 +1,4 @@
-//! How the keys of a rule are shown.
+//! The text of a rule's keys in a report.
 
 use std::net::IpAddr;
 

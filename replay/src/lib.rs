@@ -1,4 +1,4 @@
-//! Replays access logs against a file of rules, by tollgate's own layer's rules and algorithms.
+//! Replays access logs against a file of rules, with tollgate's own code.
 
 #![forbid(unsafe_code)]
 

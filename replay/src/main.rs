@@ -1,4 +1,4 @@
-//! Replays access logs against a file of rules. `tollgate-replay --help` says how it is called.
+//! Replays access logs against a file of rules. `tollgate-replay --help` shows the usage.
 
 #![forbid(unsafe_code)]
 
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-/// What is told of a wrong command line or a wrong file.
+/// The exit code after an error, of the command line or of a file.
 const WRONG: u8 = 2;
 
 fn main() -> ExitCode {

@@ -1,8 +1,8 @@
-//! What a log does not tell, so that the answers would be others in a layer.
+//! Notes about values that no log has, and that a layer would decide by.
 
 use crate::{extensions::Source, scenario::Setting};
 
-/// What the log does not tell of the keys of these limits, and what to do about it.
+/// The values that the log lacks for the keys of these limits, and what to do about it.
 pub fn notes(setting: &Setting) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     let mut add = |note: String| {
@@ -14,15 +14,15 @@ pub fn notes(setting: &Setting) -> Vec<String> {
         let rule = &limit.rule;
         if limit.key.has_route() {
             add(format!(
-                "rule `{rule}`: its key has the route that a router has matched, and no log tells \
-                 that: all routes share a bucket here"
+                "rule `{rule}`: its key is the matched route, which no log has: all routes share a \
+                 bucket here"
             ));
         }
         for name in limit.key.extensions() {
             if *setting.extensions.of(name) == Source::Nowhere {
                 add(format!(
-                    "rule `{rule}`: its key is the extension `{name}`, and no log tells that: \
-                     requests are taken to be without. If the log has it elsewhere: --extension \
+                    "rule `{rule}`: its key is the extension `{name}`, which no log has: requests \
+                     are decided without it. If another field of the log has its value: --extension \
                      {name}=remote_user, or {name}=header:FIELD"
                 ));
             }
@@ -34,9 +34,9 @@ pub fn notes(setting: &Setting) -> Vec<String> {
             .any(|note| note.contains(&format!("extension `{name}`")));
         if !is_told {
             notes.push(format!(
-                "plans are chosen by the extension `{name}`, and no log tells that: all callers \
-                 have the limits without a plan. If the log has it elsewhere: --extension \
-                 {name}=remote_user, or {name}=header:FIELD"
+                "plans are selected by the extension `{name}`, which no log has: all callers \
+                 have the limits without a plan. If another field of the log has its value: \
+                 --extension {name}=remote_user, or {name}=header:FIELD"
             ));
         }
     }

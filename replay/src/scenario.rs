@@ -1,4 +1,4 @@
-//! One set of rules, asked about every request of a log; and what is counted of the answers.
+//! One set of rules, which decides about every request of a log; and the counts of its decisions.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -33,11 +33,11 @@ pub struct Setting {
 /// Rules, and what they decided so far.
 #[derive(Debug)]
 pub struct Scenario {
-    /// What the numbers of the file are multiplied by.
+    /// The factor of the quotas, bursts and capacities of the file.
     pub scale: Scale,
     /// How many were refused.
     pub counts: Counts,
-    /// Who, and when; only of the rules as they are.
+    /// Who was refused, and when; `None` if the quotas are scaled.
     pub details: Option<Details>,
     setting: Arc<Setting>,
     decider: Decider,
@@ -46,7 +46,7 @@ pub struct Scenario {
     in_shadow: Vec<(usize, Told)>,
 }
 
-/// What one limit said of one request.
+/// The decision of one limit about one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
     Passes { delay_micros: u64 },
@@ -56,7 +56,7 @@ enum Told {
     NotAsked,
 }
 
-/// How long until it is let through; none if never.
+/// The wait in microseconds; `None` if the request never fits.
 type Wait = Option<u64>;
 
 impl Scenario {
@@ -196,8 +196,7 @@ impl Scenario {
         }
     }
 
-    /// How many keys have a bucket; and how many decisions were made by the bucket that keys share
-    /// which have found no room.
+    /// How many keys have a bucket, and how many decisions were made by the overflow bucket.
     pub fn keys_and_shared_decisions(&self) -> (usize, u64) {
         self.decider.keys_and_shared_decisions()
     }
@@ -233,8 +232,8 @@ fn told_by(policy: &PolicyDecision, is_admitted: bool) -> Told {
     }
 }
 
-/// How long a request would have to wait: until one unit more is let through. That is exact for a
-/// cost of 1, and a larger one may have to wait longer: a limit in shadow tells no more.
+/// How long a request would have to wait, until one more unit is admitted. That is exact for a cost
+/// of 1; a larger cost may have to wait longer, which a limit in shadow does not report.
 fn wait_in_shadow(policy: &PolicyDecision, cost: u32, limit: &LimitInfo) -> Wait {
     let counts_units = || bound_of(limit, 1).is_some_and(|bound| bound.counts == Counted::Units);
     let never_fits = u64::from(cost) > policy.limit() && counts_units();

@@ -1,4 +1,4 @@
-//! Text that anybody may have chosen, as it can be shown.
+//! Makes untrusted text safe to show.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 /// The most letters of a key that are kept.
 const MAX_KEPT: usize = 120;
 
-/// The text, or its first letters if it is long: whoever sends it chooses how long.
+/// The text, or its beginning if it is long: a caller can make it any length.
 pub fn cut(mut text: String) -> String {
     if let Some((end, _)) = text.char_indices().nth(MAX_KEPT) {
         text.truncate(end);
@@ -16,8 +16,8 @@ pub fn cut(mut text: String) -> String {
     text
 }
 
-/// The text without anything that a terminal obeys or that turns the order of letters round: such
-/// characters are written as `\u{1b}`.
+/// The text without characters that control a terminal or reverse the direction of text: they are
+/// escaped like `\u{1b}`.
 pub fn printable(text: &str) -> String {
     let mut shown = String::new();
     for letter in text.chars() {
@@ -29,7 +29,7 @@ pub fn printable(text: &str) -> String {
     shown
 }
 
-/// Controls, marks of direction, joiners and other letters without a form, and line separators.
+/// Control characters, direction marks, joiners and other invisible characters, line separators.
 fn is_obeyed(letter: char) -> bool {
     letter.is_control()
         || matches!(
@@ -82,7 +82,7 @@ impl Serialize for Instant {
     }
 }
 
-/// So many of what is called so: `1 line`, `2 lines`.
+/// A number and a noun: `1 line`, `2 lines`.
 pub fn counted(number: u64, called: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {called}{plural}")

@@ -102,7 +102,7 @@ fn files_that_are_not_there_or_no_logs_are_told_by_name() {
     is_refused(&run(&[&rules, prose.path()]), &[prose.path(), "combined"]);
     is_refused(
         &run(&[&rules, &log, "--html", &log]),
-        &["that file is read"],
+        &["the replay reads that file"],
     );
     is_refused(&run(&[&rules]), &["LOGS"]);
     is_refused(&run(&[&rules, &log, "--max-keys", "0"]), &["--max-keys"]);
@@ -153,7 +153,7 @@ fn lines_that_are_no_text_are_counted_and_shown_and_the_rest_is_read() {
         "3 lines could not be read:",
         "  line 1: not the combined format: \u{FFFD}",
         "  line 2: not the combined format: \\u{0}\\u{1}\\u{2}",
-        "  line 4: longer than any line that is read: xxx",
+        "  line 4: longer than the maximum length of a line: xxx",
         "\n2 requests from 2026-11-22T13:00:01Z",
     ] {
         assert!(text.contains(part), "no {part} in {text}");
@@ -169,7 +169,7 @@ fn a_request_that_is_dated_far_ahead_is_told_and_moves_no_other() {
     let ended = run_with_input(&[&rules, "-"], &log);
     let text = ended.well();
     let told =
-        "-: 1 request dated more than a minute ahead of the lines around: taken at their time\n";
+        "-: 1 request dated more than a minute ahead of the lines around: replayed at the time of those\n";
     assert!(text.contains(told), "{text}");
     assert!(
         text.contains("\n4 requests from 2026-11-22T13:00:02Z until 2026-11-22T13:00:04Z"),
@@ -186,7 +186,7 @@ fn a_request_that_is_dated_far_ahead_is_told_and_moves_no_other() {
 fn a_log_without_requests_is_no_mistake() {
     let empty = Temporary::new("empty.log", "");
     let ended = run(&[&sample("rules.toml"), empty.path()]);
-    assert!(ended.well().contains("There is no request in it."));
+    assert!(ended.well().contains("The logs have no requests."));
     let file = Temporary::new("empty.html", "");
     let arguments = [
         &sample("rules.toml"),
@@ -199,7 +199,7 @@ fn a_log_without_requests_is_no_mistake() {
     assert_eq!(report["requests"]["total"], 0);
     assert!(report["from"].is_null());
     let page = fs::read_to_string(&file.0).unwrap();
-    assert!(page.contains("There is no request in it."));
+    assert!(page.contains("The logs have no requests."));
 }
 
 #[test]

@@ -50,18 +50,10 @@ pub(super) struct Plans {
 }
 
 impl RuleSet {
-<<<<<<< HEAD
-    /// What a request is charged to; none if no rule is for it.
-    // Inlined always, as is what it calls where the first rule that matches applies: a key is not
-    // moved from place to place then. What rules add to a service takes 1 155 instructions so, and
-    // 1 187 otherwise (bench `instructions`).
-=======
     /// The limits that a request is charged to; `None` if no rule matches it.
     // Always inlined, with the functions that it calls if the first matching rule applies, so that
-    // the key is not moved. Together with `AnyAlgorithm::step_then` and `Store::decide_whole`,
-    // which also avoid moves, this saves a sixth of the instructions of a request by rules (bench
-    // `instructions`).
->>>>>>> 8be9ca4 (rules, config: docs, comments and messages in plain words)
+    // the key is not moved. What rules add to a service takes 1 155 instructions so, and 1 187
+    // otherwise (bench `instructions`).
     #[inline(always)]
     pub(super) fn find<B>(&self, request: &Request<B>) -> Result<Option<RuleKey>, MissingKey> {
         // In a router this is the route, so another spelling of the path escapes no rule.
@@ -76,12 +68,7 @@ impl RuleSet {
         }
     }
 
-<<<<<<< HEAD
-    /// Counts a request by the routes that its path matches, for whatever methods they are.
-=======
     /// Counts a request for the routes that its path matches, whatever their methods.
-    #[cold]
->>>>>>> 8be9ca4 (rules, config: docs, comments and messages in plain words)
     fn count(&self, known: Option<&[Candidate]>, path: &str) {
         let mut room = Vec::new();
         let candidates = known.unwrap_or_else(|| self.routes.by_pattern(path, &mut room));
@@ -197,12 +184,7 @@ impl Rule {
         plan.unwrap_or_else(|| self.limits.clone())
     }
 
-<<<<<<< HEAD
-    /// Answers a request without a key, unless the rule is in shadow, and refuses nobody.
-=======
     /// Rejects a request without a key, unless the rule is in shadow.
-    #[cold]
->>>>>>> 8be9ca4 (rules, config: docs, comments and messages in plain words)
     fn rejects(&self, rejection: MissingKey) -> Result<(), MissingKey> {
         match self.in_shadow {
             true => Ok(()),
@@ -212,12 +194,7 @@ impl Rule {
 }
 
 impl Plans {
-<<<<<<< HEAD
-    /// The limits of the request's plan; none if it has none.
-=======
     /// The limits of the request's plan, if it has one.
-    #[inline(never)]
->>>>>>> 8be9ca4 (rules, config: docs, comments and messages in plain words)
     fn limits_of<B>(&self, request: &Request<B>) -> Option<Range<u32>> {
         (self.by).with_value(request, |value| self.limits.get(value).cloned())
     }

@@ -1,15 +1,15 @@
-//! What time it is in a log: when its lines were written, whatever a few of them say.
+//! The clock of a log: the time at which its lines were written, even if a few of them are wrong.
 
-/// So many lines in a row must be dated elsewhere until the clock is set by them: one wrong clock
-/// among several hosts does not write as many without another's line in between.
+/// How many lines in a row must disagree with the clock to set it: one host with a wrong clock does
+/// not write as many without a line of another host in between.
 const ENOUGH: usize = 64;
 
-/// The latest end of a request, told by lines that agree.
+/// The latest end of a request, by lines that agree.
 ///
-/// A line that is dated further from it than the window is long moves it nowhere: it may be a wrong
-/// one. After a night without requests, or a first line that was wrong, all lines are: when
-/// [`ENOUGH`] have come in a row, the clock is set to their median. Meanwhile nobody knows the
-/// time.
+/// A line whose time is further from the clock than the window does not move it: the line may be
+/// wrong. After a night without requests, or a wrong first line, all lines disagree. When
+/// [`ENOUGH`] of them have come in a row, the clock is set to their median. Until then the time is
+/// not known.
 pub(super) struct LogClock {
     window_micros: u64,
     latest_end: Option<u64>,

@@ -6,10 +6,10 @@
 //! | [`Format::Json`] | nginx's own formats, Caddy, and `tracing-subscriber`'s JSON |
 //! | [`Format::Trace`] | `tower-http`'s `TraceLayer`, by `tracing-subscriber`'s text formats |
 //!
-//! A log is written when a request ends, so the longest requests come last. [`Reader`] takes the
-//! duration off where the log tells it, and sorts within a window of bounded time and bounded
-//! memory. A line that tells of no request is counted and never fatal. One that is dated far ahead
-//! of the lines around it is taken at their time, and counted.
+//! A log line is written when its request ends, so the longest requests come last. [`Reader`]
+//! subtracts the duration if the log has it, and sorts within a window of bounded time and memory.
+//! A line without a request is counted, and never an error. A request that is dated far ahead of
+//! the lines around it is counted, and gets their time.
 
 mod combined;
 mod debug_headers;

@@ -39,11 +39,11 @@ pub enum Why {
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Why::TooLong => "longer than any line that is read",
+            Why::TooLong => "longer than the maximum length of a line",
             Why::NotCombined => "not the combined format",
             Why::NotJson => "not one JSON object",
             Why::OpenQuote => "a quote is not closed",
-            Why::Time => "no time in a known form",
+            Why::Time => "no time in a known format",
             Why::TimeOutOfRange => "a time before 1970 or after 2255",
             Why::Duration => "a duration that is out of range",
             Why::Method => "no method that HTTP allows",

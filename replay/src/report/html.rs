@@ -52,7 +52,7 @@ impl Report {
         self.write_unreadable(page)?;
         match (self.from, self.until) {
             (Some(from), Some(until)) => self.write_found(page, from, until)?,
-            _ => writeln!(page, "<p>There is no request in it.</p>")?,
+            _ => writeln!(page, "<p>The logs have no requests.</p>")?,
         }
         writeln!(page, "</body>\n</html>")
     }
@@ -102,8 +102,8 @@ impl Report {
         if self.keys.decided_in_shared_bucket > 0 {
             writeln!(
                 page,
-                "<p>More than {} had a bucket at once: {} fell to the bucket that the others \
-                 share.</p>",
+                "<p>More than {} had a bucket at once: {} were made by the overflow \
+                 bucket, which the other keys share.</p>",
                 counted(self.keys.max, "key"),
                 counted(self.keys.decided_in_shared_bucket, "decision")
             )?;
@@ -130,8 +130,8 @@ impl Report {
             if log.out_of_order > 0 {
                 writeln!(
                     page,
-                    "<p>{} of <code>{name}</code> came too far behind later ones to be put into \
-                     order.</p>",
+                    "<p>{} of <code>{name}</code> are too far behind later ones to be \
+                     sorted.</p>",
                     counted(log.out_of_order, "request")
                 )?;
             }
@@ -139,7 +139,7 @@ impl Report {
                 writeln!(
                     page,
                     "<p>{} of <code>{name}</code> dated more than a minute ahead of the lines \
-                     around: taken at their time.</p>",
+                     around: replayed at the time of those.</p>",
                     counted(log.ahead, "request")
                 )?;
             }
@@ -167,7 +167,7 @@ impl LimitReport {
             ("would be refused", self.would_be_refused),
             ("refused by other limits", self.refused_by_others),
             ("delayed", self.delayed),
-            ("cost more than it ever lets through", self.never_fit),
+            ("cost more than can ever fit", self.never_fit),
         ] {
             if number > 0 || name == "requests" {
                 writeln!(
@@ -186,7 +186,7 @@ impl LimitReport {
             let callers = self.callers_refused;
             let exactness = match self.most_refused_is_exact {
                 true => "",
-                false => " (of too many to count each)",
+                false => " (approximately, as there are too many to count each)",
             };
             writeln!(
                 page,
@@ -240,7 +240,7 @@ impl LimitReport {
             let overlooked = counted(worst.overlooked, "admission");
             write!(
                 page,
-                ". Not looked at, as too many keys came at once: {overlooked}"
+                ". Not examined, because too many keys were active at once: {overlooked}"
             )?;
         }
         writeln!(page, ".</p>")

@@ -31,7 +31,7 @@ pub struct LimitReport {
     pub refused_by_others: u64,
     /// Requests that it let through after a delay.
     pub delayed: u64,
-    /// Refused requests that cost more than it ever lets through.
+    /// Refused requests that cost more than can ever fit.
     pub never_fit: u64,
     /// How long the refused had to wait, or would have had to. Of a limit in shadow it is how long
     /// until one unit more is let through, which is exact for a cost of 1.

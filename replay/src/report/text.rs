@@ -24,7 +24,7 @@ impl Display for Report {
             writeln!(f, "note: {}", printable(note))?;
         }
         let (Some(from), Some(until)) = (self.from, self.until) else {
-            return writeln!(f, "\nThere is no request in it.");
+            return writeln!(f, "\nThe logs have no requests.");
         };
         let requests = counted(self.requests.total, "request");
         writeln!(f, "\n{requests} from {from} until {until}")?;
@@ -41,8 +41,8 @@ impl Display for Report {
             let shared = counted(self.keys.decided_in_shared_bucket, "decision");
             writeln!(
                 f,
-                "\nMore than {max} had a bucket at once: {shared} fell to the bucket that the \
-                 others share. --max-keys raises the number."
+                "\nMore than {max} had a bucket at once: {shared} were made by the overflow bucket, \
+                 which the other keys share. Raise the maximum with --max-keys."
             )?;
         }
         Ok(())
@@ -65,15 +65,15 @@ impl Report {
                 let requests = counted(log.out_of_order, "request");
                 writeln!(
                     f,
-                    "{name}: {requests} came too far behind later ones to be put into order"
+                    "{name}: {requests} too far behind later ones to be sorted"
                 )?;
             }
             if log.ahead > 0 {
                 let requests = counted(log.ahead, "request");
                 writeln!(
                     f,
-                    "{name}: {requests} dated more than a minute ahead of the lines around: taken \
-                     at their time"
+                    "{name}: {requests} dated more than a minute ahead of the lines around: \
+                     replayed at the time of those"
                 )?;
             }
         }
@@ -129,7 +129,7 @@ impl LimitReport {
         for (name, number) in [
             ("refused by other limits", self.refused_by_others),
             ("delayed", self.delayed),
-            ("cost more than it ever lets through", self.never_fit),
+            ("cost more than can ever fit", self.never_fit),
         ] {
             if number > 0 {
                 told.push(self.share(name, number));
@@ -157,7 +157,7 @@ impl LimitReport {
     fn write_most_refused(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let exactness = match self.most_refused_is_exact {
             true => "",
-            false => ", of too many keys to count each",
+            false => ", approximately, as there are too many keys to count each",
         };
         let callers = self.callers_refused;
         writeln!(f, "  callers refused: {callers}; most often{exactness}:")?;
@@ -199,7 +199,7 @@ impl WorstSpan {
             let overlooked = counted(self.overlooked, "admission");
             writeln!(
                 f,
-                "    (not looked at, as too many keys came at once: {overlooked})"
+                "    (not examined, because too many keys were active at once: {overlooked})"
             )?;
         }
         Ok(())

@@ -1,10 +1,10 @@
-//! How many were refused, and how many keys: enough for each row of *what if*.
+//! How many requests and keys were refused, for each row of *what if*.
 
 use std::collections::BTreeMap;
 
 use super::Callers;
 
-/// What became of all requests.
+/// The outcomes of all requests.
 #[derive(Debug)]
 pub struct Counts {
     /// All of them.
@@ -15,9 +15,9 @@ pub struct Counts {
     pub refused: u64,
     /// Those that were let through, and that a limit in shadow would have refused.
     pub would_be_refused: u64,
-    /// Those that no rule was for.
+    /// Those that no rule matched.
     pub without_rule: u64,
-    /// Those that had no key and were to have one, by the status and the text of the answer.
+    /// Those that had no key and must have one, by the status and the text of the answer.
     pub rejected: BTreeMap<(u16, String), u64>,
     /// The keys of which a request was refused, whatever the limit.
     pub callers_refused: Callers,
@@ -32,7 +32,7 @@ pub struct LimitCounts {
     pub requests: u64,
     /// Those that it refused.
     pub refused: u64,
-    /// Those that it would have refused, were it not in shadow.
+    /// Those that it would have refused, if it were not in shadow.
     pub would_be_refused: u64,
     /// Those that it would have let through, and that another limit refused.
     pub refused_by_others: u64,
@@ -41,7 +41,7 @@ pub struct LimitCounts {
 }
 
 impl Counts {
-    /// Nothing yet, of so many limits; up to so many keys are told apart.
+    /// Counts of zero for this many limits; at most `max_keys` keys are distinguished.
     pub fn new(limits: usize, max_keys: usize) -> Self {
         let limit = || LimitCounts {
             requests: 0,
@@ -62,7 +62,7 @@ impl Counts {
         }
     }
 
-    /// How many had no key and were to have one.
+    /// How many had no key and must have one.
     pub fn rejected(&self) -> u64 {
         self.rejected.values().sum()
     }

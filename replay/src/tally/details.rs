@@ -8,7 +8,7 @@ use crate::rules_file::LimitInfo;
 /// How many keys of each limit have a counter.
 const COUNTERS: usize = 1_000;
 
-/// What is known beside the counts.
+/// Everything besides the counts.
 #[derive(Debug)]
 pub struct Details {
     /// When requests came, and were refused, by any limit.
@@ -28,11 +28,11 @@ pub struct LimitDetails {
     pub waits: Waits,
     /// How long those that it delayed had to wait.
     pub delays: Waits,
-    /// How many asked for more than it ever lets through.
+    /// How many cost more than can ever fit.
     pub never_fit: u64,
     /// When requests came to it, and were refused.
     pub over_time: OverTime,
-    /// The span in which it let through most; none where its plans have spans of several lengths.
+    /// The span in which it admitted most; `None` if its plans have spans of several lengths.
     pub worst: Option<WorstSpan>,
     /// The largest cost that it was charged.
     pub largest_cost: u32,
@@ -75,7 +75,7 @@ impl LimitDetails {
         }
     }
 
-    /// So much was let through, to go after so long.
+    /// Counts an admission with this cost and delay.
     pub fn passed(
         &mut self,
         (at_micros, delay_micros): (u64, u64),
@@ -99,8 +99,8 @@ impl LimitDetails {
     }
 }
 
-/// The printed bound of a limit, on requests of these costs: of several plans the loosest, if their
-/// spans are of one length.
+/// The documented bound of a limit for requests up to this cost. Of several plans it is the
+/// loosest, if their spans have the same length.
 pub fn bound_of(limit: &LimitInfo, largest_cost: u32) -> Option<Bound> {
     let mut bounds = limit.numbers.iter().map(|limit| bound(limit, largest_cost));
     let first = bounds.next()?;

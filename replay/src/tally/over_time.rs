@@ -1,5 +1,4 @@
-//! How much happened when: a fixed number of bins, whose width grows with the time that a log
-//! spans.
+//! Counts over time: a fixed number of bins, whose width grows with the time that a log spans.
 
 use serde::Serialize;
 
@@ -25,7 +24,7 @@ const WIDTHS: [u64; 13] = [
     24 * 3_600 * SECOND,
 ];
 
-/// What happened in a bin.
+/// The counts of a bin.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Bin {
     /// Requests.
@@ -34,8 +33,8 @@ pub struct Bin {
     pub delayed: u64,
     /// How many were refused.
     pub refused: u64,
-    /// How many were refused in another way: they were rejected, as they have no key, or, of one
-    /// limit, another one refused them.
+    /// How many were refused otherwise: rejected because they have no key, or, in the counts of one
+    /// limit, refused by another one.
     pub refused_otherwise: u64,
     /// How many a limit in shadow would have refused.
     pub would_be_refused: u64,
@@ -60,7 +59,7 @@ impl Default for OverTime {
 }
 
 impl OverTime {
-    /// The bin of an instant, which is not before those of the calls before.
+    /// The bin of an instant, which must not be earlier than in the last call.
     pub fn at(&mut self, micros: u64) -> &mut Bin {
         if self.bins.is_empty() {
             self.start_micros = micros - micros % self.width_micros;

@@ -7,9 +7,9 @@ use ahash::RandomState;
 
 /// Counts keys in a fixed number of counters.
 ///
-/// Every count is exact until there are more keys than counters. Then a new key takes the counter
-/// of the key with the lowest count over, and may have come as often before: so a count is too high
-/// by that much at most, and a key that came more often than the lowest count says has a counter.
+/// Every count is exact until there are more keys than counters. Then a new key takes over the
+/// counter with the lowest count, with its count: so a count is too high by at most that much, and
+/// every key that came more often than the lowest count has a counter.
 #[derive(Debug)]
 pub struct TopKeys {
     /// By their counts, the highest first.
@@ -32,7 +32,7 @@ pub struct Counter {
 }
 
 impl TopKeys {
-    /// Has so many counters.
+    /// Starts with no keys and at most `max` counters.
     pub fn new(max: usize) -> Self {
         Self {
             counters: Vec::new(),
@@ -42,14 +42,14 @@ impl TopKeys {
         }
     }
 
-    /// Counts a key once more; a new one is to be shown so.
+    /// Counts a key once more; `shown` makes the text of a new one.
     pub fn add(&mut self, key_hash: u64, shown: impl FnOnce() -> String) {
         let place = match self.places.get(&key_hash) {
             Some(place) => *place,
             None => self.place_of_new(key_hash, shown()),
         };
         let count = self.counters[place].count;
-        // It goes before all others with as many: these are neighbours.
+        // Swap it with the first counter of the same count, which keeps the list sorted.
         let first = (self.counters).partition_point(|counter| counter.count > count);
         self.counters[place].count += 1;
         self.counters.swap(first, place);

@@ -35,7 +35,7 @@ impl Waits {
         self.waits.len()
     }
 
-    /// The wait that so many of a hundred do not pass.
+    /// The wait that this percentage of all waits does not exceed.
     pub fn percentile(&self, percent: f64) -> u64 {
         self.waits.value_at_percentile(percent).min(self.longest)
     }

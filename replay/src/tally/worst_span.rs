@@ -10,11 +10,11 @@ const MAX_KEYS: usize = 100_000;
 /// The most instants that are remembered of all keys of a limit.
 const MAX_INSTANTS: usize = 2_000_000;
 
-/// Looks for the span (t − P, t] in which a key was let through most.
+/// Finds the span (t − P, t] in which most was admitted for one key.
 ///
-/// It remembers what each key was let through in the last P. A key that was let through nothing for
-/// so long is forgotten, which loses nothing. If more keys, or instants, are to be remembered than
-/// there is room for, [`overlooked`](Self::overlooked) counts what was not looked at.
+/// It remembers the admissions of each key in the last P. A key without any is forgotten, which
+/// loses nothing. If there is no room for more keys or instants, [`overlooked`](Self::overlooked)
+/// counts the admissions that were not examined.
 #[derive(Debug)]
 pub struct WorstSpan {
     span_micros: u64,
@@ -40,7 +40,7 @@ pub struct Worst {
     pub key: String,
 }
 
-/// What a key was let through in the last span: when, and how much.
+/// The admissions of a key in the last span: when, and how much.
 #[derive(Debug, Default)]
 struct Window {
     passed: VecDeque<(u64, u64)>,
@@ -65,8 +65,8 @@ impl WorstSpan {
         }
     }
 
-    /// So much is let through for a key at an instant, which is not before the last one of this
-    /// key. `shown` is called for the key of a worse span.
+    /// Records an admission of a key at an instant, which must not be earlier than the key's last
+    /// one. `shown` is called for the key of a worse span.
     pub fn add(&mut self, at: u64, key_hash: u64, weight: u64, shown: impl FnOnce() -> String) {
         let span = self.span_micros;
         // One search for a key that is known: a key comes from anywhere in memory.
@@ -102,8 +102,8 @@ impl WorstSpan {
         }
     }
 
-    /// Forgets the keys that have nothing left in the span; says whether there is room for this one
-    /// now. To look takes as long as there are keys, so it is not done for each request.
+    /// Forgets the keys without admissions in the span; returns whether there is room for this one
+    /// now. It visits all keys, so it does not run for each request.
     fn make_room(&mut self, now: u64, key_hash: u64) -> bool {
         if let Some(before) = self.made_room_at
             && self.overlooked - before < self.max.0 as u64 / 8
