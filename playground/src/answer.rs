@@ -1,4 +1,4 @@
-//! Answers what the page asks: JSON in, JSON out.
+//! Answers the questions of the page: JSON in, JSON out.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -19,11 +19,11 @@ use crate::{
     worst::{Worst, worst},
 };
 
-/// What the page asks.
+/// A question of the page.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "ask", rename_all = "kebab-case", deny_unknown_fields)]
 enum Question {
-    /// What becomes of the requests under each limit.
+    /// The outcomes of the requests under each limit.
     Run {
         limits: Vec<TupleFields>,
         traffic: Traffic,
@@ -51,8 +51,8 @@ enum Question {
     },
 }
 
-/// Answers a question; a mistake in it is `{"error": ..}`, and one in a limit stands in that
-/// limit's place.
+/// Answers a question. A mistake in it becomes `{"error": ..}`; a mistake in a limit becomes an
+/// error in the place of that limit.
 pub fn answer(question: &str) -> String {
     let answered = serde_json::from_str(question)
         .map_err(|error| error.to_string())
@@ -104,7 +104,7 @@ fn answered(question: Question) -> Result<Value, String> {
         } => {
             let traffic = traffic.requests()?;
             let request = traffic.requests.get(index);
-            let request = request.ok_or_else(|| format!("there is no request {index}"))?;
+            let request = request.ok_or_else(|| format!("there is no request with index {index}"))?;
             let until = &traffic.requests[..=index];
             let told = limits.into_iter().map(|fields| {
                 or_error(Tuple::read(fields).map(|tuple| {
@@ -169,7 +169,7 @@ struct Seen {
     members: Vec<(Bound, Worst)>,
 }
 
-/// What a run comes to.
+/// The totals of a run.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Numbers {

@@ -1,5 +1,5 @@
-//! A rule that is known when the program runs, as somebody chooses its algorithm. It decides
-//! nothing by itself, and has what a simulation asks for.
+//! An algorithm that is chosen when the program runs, as a member of a tuple. It only forwards to
+//! tollgate's algorithms.
 
 use std::{any::Any, fmt, sync::Arc, time::Duration};
 
@@ -59,7 +59,7 @@ fn own<T: 'static>(kept: &Kept) -> &T {
     kept.downcast_ref().expect("a rule is given what it made")
 }
 
-/// The same, to be changed: a copy where somebody else has it, too.
+/// The same, to be changed: cloned first if it is shared.
 fn own_mut<T: Clone + Send + Sync + 'static>(kept: &mut Kept) -> &mut T {
     if Arc::get_mut(kept).is_none() {
         *kept = Arc::new(own::<T>(kept).clone());

@@ -1,4 +1,4 @@
-//! Traffic that somebody has recorded, as text.
+//! Recorded traffic, as text.
 
 use std::collections::HashMap;
 
@@ -13,14 +13,14 @@ pub struct Recording {
     pub callers: Vec<String>,
 }
 
-/// Reads one request a line: when, in seconds; what it costs; and who asks. The three are separated
-/// by commas, semicolons or space. The last two may be missing: then it costs 1, or all are one
-/// caller's. Empty lines and those that begin with `#` are left out. The lines may stand in any
-/// order.
+/// Reads one request a line: its time in seconds, its cost and its caller, separated by commas,
+/// semicolons or space. The last two may be missing: then the cost is 1, and the caller is the same
+/// for all. Empty lines and lines that begin with `#` are left out. The lines may be in any order.
 ///
 /// # Errors
 ///
-/// Which line is not one, and why; or there are more than [`MAX_REQUESTS`].
+/// A line is not a request: the message names it and says why. Or there are more than
+/// [`MAX_REQUESTS`].
 pub fn read(text: &str) -> Result<Recording, String> {
     let mut recording = Recording::default();
     let mut known: HashMap<String, u32> = HashMap::new();
@@ -32,16 +32,16 @@ pub fn read(text: &str) -> Result<Recording, String> {
         }
         if recording.requests.len() == MAX_REQUESTS {
             return Err(format!(
-                "more than {MAX_REQUESTS} requests, which is the most"
+                "more than {MAX_REQUESTS} requests, the maximum"
             ));
         }
         let wrong = |why: &str| format!("line {}, {:?}: {why}", index + 1, begin(line));
         let separators = |c: char| c.is_whitespace() || [',', ';'].contains(&c);
         let mut words = line.split(separators).filter(|word| !word.is_empty());
         let at = words.next().and_then(micros);
-        let at = at.ok_or_else(|| wrong("the time is no number of seconds, such as 1.25"))?;
+        let at = at.ok_or_else(|| wrong("the time is not a number of seconds, such as 1.25"))?;
         let cost = words.next().map_or(Ok(1), str::parse);
-        let cost = cost.map_err(|_| wrong("the cost is no whole number"))?;
+        let cost = cost.map_err(|_| wrong("the cost is not a whole number"))?;
         let name = words.next().unwrap_or("all").to_owned();
         let next = u32::try_from(known.len()).map_err(|_| wrong("too many callers"))?;
         let caller = *known.entry(name).or_insert_with_key(|name| {
@@ -59,7 +59,7 @@ pub fn read(text: &str) -> Result<Recording, String> {
     Ok(recording)
 }
 
-/// A text that somebody has chosen, as much of it as is shown.
+/// The beginning of an untrusted text, to be shown.
 fn begin(text: &str) -> String {
     match text.char_indices().nth(80) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -1,4 +1,4 @@
-//! Traffic: who asks when, and for how much.
+//! Traffic: the requests of callers, with their times and costs.
 
 use fastrand::Rng;
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use crate::{
     span,
 };
 
-/// More are not simulated: no page would draw them.
+/// The maximum: no page could draw more.
 pub const MAX_REQUESTS: usize = 20_000;
 
 /// The shape of traffic.
@@ -29,11 +29,11 @@ pub enum Shape {
     /// Even traffic, and in the middle third of the time one caller more, who sends twenty times as
     /// much.
     Flood,
-    /// What somebody has recorded.
+    /// Recorded traffic.
     Recording,
 }
 
-/// Traffic as it is chosen.
+/// Traffic as chosen in the page.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Traffic {
@@ -115,7 +115,7 @@ impl Traffic {
             });
         check_number(most / 8)?;
         if callers == 0 || u64::from(self.callers) > MAX_REQUESTS as u64 {
-            return Err(format!("{callers} callers are too few or too many"));
+            return Err(format!("there must be 1 to {MAX_REQUESTS} callers, not {callers}"));
         }
         let mut requests = Vec::new();
         let mut add = |at: u64, caller: u64| {
@@ -199,7 +199,7 @@ fn place(index: u64, every: u64, units: u64) -> u64 {
 fn check_number(requests: u64) -> Result<(), String> {
     if requests > MAX_REQUESTS as u64 {
         return Err(format!(
-            "{requests} requests are more than {MAX_REQUESTS}, which is the most"
+            "{requests} requests are more than {MAX_REQUESTS}, the maximum"
         ));
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! One limit, or several that are asked as one: a tuple.
+//! One limit, or a tuple of several.
 
 use serde::Deserialize;
 
@@ -36,7 +36,7 @@ impl Tuple {
         };
         if !(1..=3).contains(&fields.len()) {
             return Err(format!(
-                "{} limits in a tuple: one to three can be shown",
+                "a tuple of {} limits: it must have one to three",
                 fields.len()
             ));
         }
@@ -56,7 +56,7 @@ impl Tuple {
         &self.members
     }
 
-    /// What becomes of requests, which are in ascending order of time.
+    /// The outcomes of requests, which must be in ascending order of time.
     pub fn run(&self, requests: &[Request], looks: &Looks) -> Run {
         let any = |limit: &Limit| limit.rule().clone();
         // The tuples are tollgate's own.

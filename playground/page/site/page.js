@@ -1,5 +1,5 @@
 "use strict";
-// Asks the module, and shows what it answers.
+// Runs the simulation in the module, and shows the result.
 
 let choice = choiceOfAddress();
 let told = null;
@@ -8,16 +8,16 @@ let view = [0, 1];
 let index = 0;
 let bucketShown = null;
 
-/** Asks the simulation. A question is what is chosen, and more. */
+/** Asks the simulation: the question has the choice of limits and traffic. */
 function ask(question) {
   return JSON.parse(wasm_bindgen.answer(JSON.stringify(question)));
 }
 
-/** Everything anew, for another choice. */
+/** Runs and shows everything for the current choice. */
 function run() {
   const { limits, traffic } = choice;
   told = ask({ ask: "run", limits, traffic });
-  // A long recording is no address that anybody could pass on.
+  // A long recording makes an address that is too long to share.
   const address = encodeURIComponent(JSON.stringify(choice));
   history.replaceState(null, "", address.length < 8000 ? `#${address}` : "#");
   $("error").hidden = !told.error;
@@ -35,7 +35,7 @@ function run() {
   view = whole();
   bucketShown = null;
   for (const line of lines) line.timeline.show(told.requests, line.run, view);
-  // The first that any limit refuses.
+  // The first request that any limit refuses.
   const refused = lines.map((line) => line.run.outcome.indexOf(2)).filter((which) => which >= 0);
   move(refused.length > 0 ? Math.min(...refused) : 0);
   compare();
@@ -50,7 +50,7 @@ function whole() {
   return [0, end * 1.04];
 }
 
-/** What is counted, and in which span. */
+/** The counted unit and its span, as text. */
 function countedIn(bound) {
   return bound.micros === 0 ? `${bound.counts} at any instant` : `${bound.counts} in ${bound.span}`;
 }
@@ -69,7 +69,7 @@ function panel(limit, which, several) {
   const { numbers, members } = limit;
   const called = members.length > 1 ? members.map((member) => member.called).join(", and ") : element("code", {}, limit.rust);
   const found = members.map(({ called, worst, bound }, place) => {
-    const most = bound.most ?? "not told for such numbers";
+    const most = bound.most ?? "not computed for such large numbers";
     return element("dd", { "data-is": "worst", "data-member": place }, element("b", {}, `${worst}`), ` of at most `,
       element("b", {}, `${most}`), ` ${countedIn(bound)} (${bound.formula})`,
       members.length > 1 ? `: ${called}` : "");
@@ -78,14 +78,14 @@ function panel(limit, which, several) {
     number("admitted", "admitted", numbers.admitted),
     number("delayed", "delayed", numbers.delayed, numbers.longestDelay ? ` up to ${numbers.longestDelay}` : ""),
     number("refused", "refused", numbers.refused),
-    element("div", {}, element("dt", {}, "worst span found, and the bound"), ...found),
-    number("wait", "longest wait told", numbers.longestWait ?? "none", numbers.retryAfter ? ` Retry-After: ${numbers.retryAfter}` : ""),
+    element("div", {}, element("dt", {}, "worst span, and the bound"), ...found),
+    number("wait", "longest announced wait", numbers.longestWait ?? "none", numbers.retryAfter ? ` Retry-After: ${numbers.retryAfter}` : ""),
   ];
   if (limit.smallestBurst !== null) {
-    values.push(number("burst", "to refuse none it needs a burst of", limit.smallestBurst));
+    values.push(number("burst", "smallest burst that refuses none", limit.smallestBurst));
   }
   const zoomed = (next) => {
-    // No further than all of it.
+    // Do not zoom out further than the whole run.
     const all = whole();
     view = next && next[1] - next[0] < all[1] ? next : all;
     for (const line of lines) line.timeline.show(told.requests, line.run, view);
@@ -105,7 +105,7 @@ function code(called, text) {
       await navigator.clipboard.writeText(text);
       button.textContent = "Copied";
     } catch {
-      // Without the right to write there, it is selected, and copied by hand.
+      // Without permission to use the clipboard, select the text, to be copied by hand.
       getSelection().selectAllChildren(shown);
     }
   };
@@ -143,7 +143,7 @@ function move(next) {
   left();
 }
 
-/** What is left in the bucket of the chosen request. */
+/** Draws what is left in the bucket of the chosen request. */
 function left() {
   const bucket = told.requests.bucket[index] ?? 0;
   const shown = `${bucket} ${view}`;
@@ -168,7 +168,7 @@ function compare() {
   const burst = typeof given === "number" ? given : null;
   const { rows, error } = ask({ ask: "compare", quota, burst, traffic: choice.traffic });
   $("compare").hidden = Boolean(error);
-  // Of those that count units in a span of the quota, the ones that let most through.
+  // Mark the rows that admit most, among those that count units in a span of the quota.
   const inUnits = (rows ?? []).filter((row) => row.bound.counts.startsWith("units"));
   const most = Math.max(...inUnits.map((row) => row.worst));
   $("rows").replaceChildren(...(rows ?? []).map((row) => {
@@ -188,7 +188,7 @@ function compare() {
 
 let form = null;
 let waiting = 0;
-/** Soon, and once for several keys. */
+/** Runs soon, and once for several key presses. */
 function changed() {
   clearTimeout(waiting);
   waiting = setTimeout(run, 80);
@@ -219,5 +219,5 @@ function begin() {
 const bytes = Uint8Array.from(atob(MODULE), (character) => character.charCodeAt(0));
 wasm_bindgen({ module_or_path: bytes }).then(begin, (error) => {
   $("error").hidden = false;
-  $("error").textContent = `This browser does not run the simulation: ${error}`;
+  $("error").textContent = `This browser cannot run the simulation: ${error}`;
 });
