@@ -1,5 +1,5 @@
-//! What the chapters of the docs name is there: tests, files, events and metrics. And each chapter
-//! is found, in the docs and from the README.
+//! The tests, files, events and metrics that the chapters of the docs name exist. And each chapter
+//! is linked in the docs and from the README.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +16,7 @@ fn read(path: impl AsRef<Path>) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// All files in these folders, but for what was built.
+/// All files in these folders, except build output.
 fn files(folders: &[&str]) -> Vec<PathBuf> {
     let mut folders: Vec<_> = folders.iter().map(|name| root().join(name)).collect();
     let mut files = Vec::new();
@@ -45,7 +45,7 @@ fn chapters() -> BTreeMap<String, String> {
     texts.map(named).collect()
 }
 
-/// What stands between backticks, outside of blocks of code.
+/// The texts between backticks, outside of code blocks.
 fn quoted(text: &str) -> Vec<&str> {
     let mut quoted = Vec::new();
     for (number, part) in text.split("```").enumerate() {
@@ -56,7 +56,7 @@ fn quoted(text: &str) -> Vec<&str> {
     quoted
 }
 
-/// Whether it is a name as only tests have.
+/// Whether it looks like the name of a test.
 fn is_name_of_a_test(text: &str) -> bool {
     let is_snake = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     text.bytes().all(is_snake) && text.matches('_').count() >= 4
@@ -133,7 +133,7 @@ fn each_error_that_the_chapter_explains_is_one_of_the_store_s() {
     for line in table.lines().skip(2) {
         let column = line.strip_prefix("| ").unwrap().split(" | ").next();
         for error in quoted(column.unwrap()) {
-            // How long the deadline is stands there, too.
+            // The chapter's text has the length of the deadline, too.
             let error = error.trim_end_matches("100ms");
             assert!(code.contains(error), "{error}");
             explained += 1;
@@ -208,7 +208,7 @@ fn the_readme_is_read_in_one_go() {
     );
 }
 
-/// What a text links to, but for addresses, items and places in itself.
+/// The links of a text, except for URLs, items and anchors in itself.
 fn linked(text: &str) -> Vec<&str> {
     let mut linked = Vec::new();
     for (number, part) in text.split("```").enumerate() {
@@ -228,7 +228,7 @@ fn linked(text: &str) -> Vec<&str> {
     linked
 }
 
-/// The places of a text that others may link to.
+/// The anchors of a text.
 fn places(text: &str) -> BTreeSet<String> {
     let headings = text.lines().filter_map(|line| line.strip_prefix('#'));
     let place = |heading: &str| {

@@ -1,4 +1,4 @@
-//! What newcomers and looks cost a store whose states are dear to copy, as logs are.
+//! How often new keys and peeks copy a state: states such as logs are expensive to copy.
 
 use std::{
     sync::{
@@ -29,7 +29,7 @@ impl Clone for Copied {
     }
 }
 
-/// So many units, for ever; its state is dear to copy.
+/// Admits this many units, ever; counts the copies of its state.
 #[derive(Debug, Clone)]
 struct Ever(u64, Arc<AtomicUsize>);
 
@@ -131,7 +131,7 @@ fn a_copy_is_made_for_a_newcomer_who_gets_a_place_and_for_nobody_else() {
         assert!(admits(newcomer));
     }
     assert_eq!((store.usage().overflow_decisions, made()), (100, 0));
-    // Its place is free again.
+    // Its slot is free again.
     ready(limiter.refund(&0, 1)).unwrap();
     assert!(admits(101));
     assert_eq!(made(), 1);

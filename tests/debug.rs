@@ -1,5 +1,4 @@
-//! What is printed of a limiter, a service or a response that is under way names its type, and no
-//! caller.
+//! `Debug` of a limiter, a service or a pending response names its type, and no caller.
 
 use http::{Request, Response};
 use tollgate::{

@@ -1,4 +1,4 @@
-//! A store that is one of two: it decides, holds and gives back as the one it is.
+//! An `EitherStore` decides, holds and gives back as the store in it.
 
 mod support;
 
@@ -25,7 +25,7 @@ fn local<L: LocalBuckets<K>, K>() -> (ManualClock, Clocked<L, K>) {
     (clock, store)
 }
 
-/// What a limiter answers that is asked everything there is, in some order.
+/// The answers of a limiter to all of its methods, in some order.
 async fn told<S>(store: S, clock: &ManualClock) -> Vec<Decision>
 where
     S: Store<tollgate::algorithm::Settled<TokenBucket>, String>,
@@ -96,7 +96,7 @@ async fn clones_share_the_buckets_of_their_store_and_no_others() {
     assert_ne!(
         Store::<SlidingLog, u32>::buckets_id(&one),
         Store::<SlidingLog, u32>::buckets_id(&another),
-        "who waits for the one does not wait for the other"
+        "a caller that waits for one store does not wait for the other"
     );
 }
 
@@ -187,7 +187,7 @@ async fn plans_and_a_handler_that_asks_by_hand_share_it() {
         let handler = service_fn(move |request: Request<()>| {
             let limiter = limiter.clone();
             async move {
-                // It has cost more than it looked like.
+                // The request was more expensive than the layer assumed.
                 limiter.debit(request.uri().path(), 2).await?;
                 Ok::<_, BoxError>(Response::new(String::new()))
             }

@@ -1,4 +1,4 @@
-//! A limit that is not enforced decides and counts as one that is, and no caller notices it.
+//! A limit that is not enforced decides and counts as an enforced one, and no caller notices it.
 
 #[path = "support/algorithms.rs"]
 mod algorithms;
@@ -65,8 +65,8 @@ fn steps() -> impl Iterator<Item = (u64, u32)> {
     })
 }
 
-/// Every decision of a limit that is not enforced is that of the same limit without a layer, and
-/// every request goes on at once and comes back without a field.
+/// A limit that is not enforced decides as the same limit without a layer, and every request goes
+/// on at once and gets a response without rate-limit fields.
 async fn decides_as_if_it_were_enforced<A, S>(
     name: &str,
     algorithm: A,
@@ -175,7 +175,7 @@ fn a_share_of_the_callers_is_enforced_and_a_larger_share_has_them_too() {
     assert!(few.iter().all(|account| more.contains(account)));
 }
 
-/// The numbers are those of every process: no hash is seeded, and no address of one counts.
+/// These numbers are the same in every process: no hash is seeded.
 #[test]
 fn the_same_callers_are_chosen_whatever_their_keys_are_made_of() {
     let header = |value: &str| {

@@ -1,5 +1,5 @@
-//! A limiter in the store's place while that is down: it decides, it says so, and it has been
-//! charged what the store has admitted.
+//! A limiter that decides while the store is down: it says so, and was charged what the store had
+//! admitted.
 
 mod support;
 
@@ -30,7 +30,7 @@ use tower::{BoxError, Layer, ServiceExt, service_fn};
 
 use support::{Echo, by_hand};
 
-/// A store that answers, or fails so.
+/// A store that answers, or fails with this error.
 #[derive(Clone)]
 struct Flapping<S> {
     store: S,
@@ -171,7 +171,7 @@ async fn while_the_store_is_down_the_smaller_limit_decides_and_says_so() {
         assert_eq!((decision.policy(), decision.limit()), ("small", 2));
         assert_eq!(echo.calls(), 2);
 
-        // Back again: the full limit has lost nothing, and is told as before.
+        // The store is back: the full limit has lost nothing, and is in the responses as before.
         store.fails(None);
         for number in 0..5 {
             assert_eq!(service.clone().oneshot(number).await.unwrap(), number);
@@ -195,7 +195,7 @@ async fn what_the_store_admits_is_charged_to_the_smaller_limit_too() {
             service.clone().oneshot(1).await.unwrap();
             assert_eq!(left(), expected);
         }
-        // What the store refuses is not.
+        // Requests that the store refuses are not charged.
         fallback.reset(&()).now();
         refused(service.clone().oneshot(1).await);
         assert_eq!(left(), 3);
@@ -220,7 +220,7 @@ async fn an_outage_grants_a_busy_caller_no_burst_and_locks_nobody_out() {
     refused(service.clone().oneshot(1).await);
 }
 
-/// Each limit runs by the clock of its own store, whatever the other one says.
+/// Each limit uses the clock of its own store.
 #[tokio::test]
 async fn clocks_that_differ_by_minutes_grant_nothing_and_lock_nobody_out() {
     const MINUTE: Duration = Duration::from_secs(60);
@@ -243,7 +243,7 @@ async fn clocks_that_differ_by_minutes_grant_nothing_and_lock_nobody_out() {
         };
         let wait = async || refused(service.clone().oneshot(1).await).retry_after();
         assert_eq!(admitted(3).await, 3);
-        // The small one is charged with what both admit.
+        // The smaller limit is charged for requests that both admit.
         for left in [2, 0, 0] {
             store.fails(DOWN);
             assert_eq!(admitted(2).await, left);
@@ -255,7 +255,7 @@ async fn clocks_that_differ_by_minutes_grant_nothing_and_lock_nobody_out() {
         store.fails(None);
         assert_eq!(admitted(9).await, 4);
         assert_eq!(wait().await, Some(60 * MINUTE));
-        // Both clocks go on as far.
+        // Both clocks advance equally.
         for clock in [&of_store, &of_process] {
             clock.advance(59 * MINUTE);
         }
@@ -286,7 +286,7 @@ async fn a_cost_that_does_not_fit_the_smaller_limit_empties_it() {
     }
 }
 
-/// However often the store goes and comes back: the full limit, and the smaller one.
+/// However often the store fails: at most the full limit, and the smaller one.
 #[tokio::test]
 async fn flapping_grants_no_more_than_both_limits() {
     let store = Flapping::over(by_hand().1);
@@ -299,7 +299,7 @@ async fn flapping_grants_no_more_than_both_limits() {
         let answer = service.clone().oneshot(1).await;
         admitted[usize::from(is_down)] += u64::from(answer.is_ok());
     }
-    // Five are admitted in the first outage; what comes then uses up both.
+    // Five are admitted in the first outage; then both limits are used up.
     assert_eq!(admitted, [100, 5]);
 }
 
@@ -386,7 +386,7 @@ async fn the_smaller_limit_has_plans_tuples_and_keys_of_its_own() {
     }
 }
 
-/// All numbers are those of one policy each, which both limits have by the same name.
+/// Both limits have one policy, with the same name.
 #[cfg(feature = "reload")]
 #[tokio::test]
 async fn limits_that_are_replaced_meanwhile_keep_their_counts_and_tell_the_numbers_that_judged() {
@@ -473,7 +473,7 @@ async fn a_request_that_the_smaller_limit_delays_waits_for_its_turn() {
     assert!(refused(one_too_many).is_degraded());
 }
 
-/// What the full limit would hold, the smaller one charges at once.
+/// The smaller limit charges at once what the full limit would hold.
 #[tokio::test]
 async fn a_settled_limit_falls_back_to_one_that_is_charged_whole() {
     let store = Flapping::over(LocalStore::new());

@@ -1,8 +1,8 @@
-//! A flood of new keys crowds newcomers, and nobody else: memory stays bounded, who was over the
-//! limit stays refused, who is known and under it is never locked out, and no call sweeps
+//! A flood of new keys crowds newcomers, and nobody else: memory stays bounded, a caller over the
+//! limit stays refused, a known caller under the limit is never locked out, and no call sweeps
 //! everything.
 //!
-//! `TOLLGATE_FLOOD_KEYS` sets another number of keys than five million.
+//! `TOLLGATE_FLOOD_KEYS` replaces the default of five million keys.
 
 #![allow(unsafe_code, reason = "an allocator that counts is an unsafe trait")]
 
@@ -51,11 +51,10 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 const MAX_KEYS: usize = 100_000;
-/// A key is 17 bytes and a state 16, in a table that is at least 7/16 full; while a shard grows it
-/// is there twice.
+/// A key takes 17 bytes and a state 16, in a table that is at least 7/16 full; while a shard grows,
+/// it exists twice.
 const MAX_BYTES_PER_KEY: usize = 150;
-/// Much longer than a call ever takes, and much shorter than a sweep through everything, again and
-/// again, would be.
+/// Much longer than any call, and much shorter than repeated sweeps through everything.
 const MAX_CALL: Duration = Duration::from_millis(250);
 const CALLER_EVERY: u64 = 1_000;
 
@@ -81,7 +80,7 @@ struct Flood {
 }
 
 impl Flood {
-    /// A hundred callers who are over their limit, and a hundred who are known and under it.
+    /// A hundred callers over their limit, and a hundred known ones under it.
     fn new(quota: Quota) -> Self {
         let calls = usize::try_from(flood_keys()).unwrap();
         let nanos = Vec::with_capacity(calls);
@@ -114,7 +113,7 @@ impl Flood {
             .is_admitted()
     }
 
-    /// One more key after the other; `step` between them, and now and then `callers`.
+    /// New keys one after the other, with `step` between them, and `callers` now and then.
     fn run(&mut self, step: Duration, callers: impl Fn(&Self, u64)) {
         for number in 0..flood_keys() {
             let newcomer = key(1_000 + number);
@@ -168,7 +167,7 @@ fn a_flood_of_keys_that_stay_alive_crowds_newcomers_only() {
     flood.report("alive");
     let usage = flood.store.usage();
     assert_eq!(usage.keys, MAX_KEYS.min(200 + flood.nanos.len()));
-    // Newcomers without a place share one quota.
+    // Newcomers without an entry share one quota.
     let with_a_place = (MAX_KEYS - 200) as u64;
     assert_eq!(
         flood.admitted,
@@ -184,7 +183,7 @@ fn a_flood_of_keys_that_become_idle_leaves_as_it_comes() {
     let quota = Quota::new(100_000, Duration::from_secs(1_000));
     let mut flood = Flood::new(quota);
     flood.run(Duration::from_micros(10), |flood, caller| {
-        // It takes what has come back, at once: it is over its limit at any time.
+        // It takes each unit as soon as it is back: it is over its limit at any time.
         while flood.admits(key(caller), 1) {}
         assert!(
             flood.admits(key(100 + caller), 1),

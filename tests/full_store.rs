@@ -1,5 +1,5 @@
-//! The operator is told of a store that is full of live keys. (Alone in its file: of two threads
-//! that come to an event first at the same time, `tracing` may tell neither.)
+//! A store that is full of live keys is logged. (This test is alone in its file: if two threads
+//! reach an event for the first time together, `tracing` may lose both.)
 
 use std::{
     sync::{
@@ -38,7 +38,7 @@ fn an_operator_whose_store_is_full_is_told_once_and_may_ask_the_same_store() {
             told: Arc::clone(&told),
         };
         tracing::subscriber::with_default(curious, || {
-            // Two have a place. Those after them share a bucket, and most of them are refused.
+            // Two keys have an entry. Later ones share a bucket, and most of them are refused.
             for (before, limiter) in [limiter, other].iter().enumerate() {
                 for key in 0..100 {
                     let _ = ready(limiter.check(&key));
@@ -50,5 +50,5 @@ fn an_operator_whose_store_is_full_is_told_once_and_may_ask_the_same_store() {
         done.send(()).unwrap();
     });
     let told = is_done.recv_timeout(Duration::from_secs(60));
-    told.expect("it is told of, and does not wait for itself");
+    told.expect("it is logged, without a deadlock");
 }

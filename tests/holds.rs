@@ -1,4 +1,4 @@
-//! Units that are held while a request runs: who settles them, when, and where they lie.
+//! Holds on units while a request runs: who settles them, when, and in which bucket.
 
 use std::{
     convert::Infallible,
@@ -259,7 +259,7 @@ fn what_is_never_settled_counts_as_spent_after_one_to_two_of_its_longest_times()
             "it is not paid off while it is held"
         );
     }
-    // At its end it is spent, and paid off from then on: nobody looked at that instant.
+    // It was spent at its end and paid off from then on, though nobody looked at that instant.
     clock.advance(MINUTE / 2 + MINUTE / 4);
     assert_eq!(remaining(&limiter, &1), 45);
     drop(leaked.settle(0));
@@ -453,7 +453,7 @@ fn a_bucket_owes_up_to_2_53_parts_of_a_unit_and_one_that_is_settled_as_much_agai
     let day = 86_400_000_000_u64;
     let exact = |parts: u64, paid: u64| Duration::from_micros(parts.div_ceil(paid));
     let prime = TokenBucket::new(Quota::per_day(100_003));
-    // A day and the quota have no divisor in common: a unit has a part for each microsecond.
+    // A day and the quota have no common divisor: a unit has a part for each microsecond.
     let below = wait_after(prime.clone(), 104_249);
     assert_eq!(below, exact((104_249 + 1 - 100_003) * day, 100_003));
     let owed = (1 << 53) - 1;
@@ -607,7 +607,7 @@ fn each_of_several_keys_settles_its_own() {
     assert_eq!(ready(limiter.peek(&alone)).unwrap().remaining(), 15);
 }
 
-/// A body of so many pieces of a KiB.
+/// A body of this many pieces of a KiB.
 struct Pieces(usize);
 
 impl http_body::Body for Pieces {
@@ -625,7 +625,7 @@ impl http_body::Body for Pieces {
     }
 }
 
-/// What a body of these pieces is charged whose caller takes so many of them and hangs up.
+/// The charge for a body of `pieces` pieces whose caller takes `taken` of them and hangs up.
 async fn charged_for(pieces: usize, taken: usize) -> u64 {
     let store = LocalStore::new();
     let limit = RateLimitLayer::new(ten(), store.clone(), Global)

@@ -1,6 +1,6 @@
-//! What a key's own code may do to `LocalStore`: its `Hash`, `Eq`, `Clone` and `Drop` may panic,
-//! its `Clone` and `Drop` may ask the same limiter, and its hash may be everybody's. No place is
-//! lost, no bucket opened, and nobody waits for ever.
+//! A key's own code may be hostile to `LocalStore`: its `Hash`, `Eq`, `Clone` and `Drop` may panic,
+//! its `Clone` and `Drop` may call the same limiter, and all hashes may be equal. No slot is lost,
+//! no bucket is opened, and nothing deadlocks.
 
 use std::{
     cell::{Cell, RefCell},
@@ -29,7 +29,7 @@ use tollgate::{
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A key whose own code does what it is told to, and that falls where its group does.
+/// A key whose own code does what the test says, with the hash of its group.
 #[derive(Debug)]
 struct Rigged {
     group: u64,
@@ -40,7 +40,7 @@ fn rigged(number: u64) -> Rigged {
     Rigged { group: 7, number }
 }
 
-/// Where a key's own code does something.
+/// The function of a key in which its own code does something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum In {
     Hash,
@@ -65,7 +65,7 @@ fn run_own_code(place: In, number: u64) {
     }
 }
 
-/// Runs it while keys do this there, with their number; says whether it did panic.
+/// Runs `f` while keys do this in that function; returns whether it panicked.
 fn while_keys_do(place: In, does: impl Fn(u64) + 'static, run: impl FnOnce()) -> bool {
     RIGGED.set(Some((place, Rc::new(does))));
     let result = catch_unwind(AssertUnwindSafe(run));
@@ -73,7 +73,7 @@ fn while_keys_do(place: In, does: impl Fn(u64) + 'static, run: impl FnOnce()) ->
     result.is_err()
 }
 
-/// Without a word, as it is meant to.
+/// Panics without printing, as the panic is intended.
 fn panic_quietly() {
     resume_unwind(Box::new("a key's own code"));
 }
@@ -120,11 +120,11 @@ fn admits<A: Algorithm, K: Key>(limiter: &Limiter<A, K>, key: &K) -> bool {
 
 /// A limiter of one key, or of two at once that are equal.
 trait Asked: Clone + 'static {
-    /// Limits so many of them to this many a minute.
+    /// Limits this many keys to this many units a minute.
     fn of(max_keys: usize, units: u64) -> (Self, ManualClock);
     fn admits(&self, key: &Rigged) -> bool;
     fn reset(&self, key: &Rigged);
-    /// Keys that have a place.
+    /// The number of keys with an entry.
     fn keys(&self) -> usize;
     fn overflow_decisions(&self) -> u64;
 }
@@ -162,7 +162,7 @@ type TwoKeys = EachOf<(Option<Rigged>, Option<Rigged>)>;
 #[derive(Clone)]
 struct OfTwo(RateLimiter<Two, Store<Two, TwoKeys>>, Store<Two, TwoKeys>);
 
-/// Makes the two keys: none of their own code is run for that, nor when they are let go of.
+/// Makes the two keys without running their own code, neither now nor when they are dropped.
 fn asks_with_two<T>(key: &Rigged, ask: impl FnOnce(&TwoKeys) -> T) -> T {
     let Rigged { group, number } = *key;
     let two = EachOf((
@@ -205,7 +205,7 @@ impl Asked for OfTwo {
     }
 }
 
-/// Fails if it takes as long as only a thread does that waits for itself.
+/// Fails if it takes so long that it must be a deadlock.
 fn in_time(body: impl FnOnce() + Send + 'static) {
     let (done, is_done) = mpsc::channel();
     let running = thread::spawn(move || {
@@ -213,7 +213,7 @@ fn in_time(body: impl FnOnce() + Send + 'static) {
         let _ = done.send(());
     });
     match is_done.recv_timeout(Duration::from_secs(120)) {
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("a thread waits for itself"),
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("a thread has deadlocked"),
         Ok(()) | Err(mpsc::RecvTimeoutError::Disconnected) => {
             if let Err(panic) = running.join() {
                 resume_unwind(panic);
@@ -235,7 +235,7 @@ fn a_key_that_panics_leaves_every_bucket_as_it_was() {
             assert!(while_keys_panic(place, || limiter.reset(&known)));
         }
         for _ in 0..5 {
-            // A newcomer whose key cannot be cloned takes no place.
+            // A newcomer whose key cannot be cloned takes no slot.
             assert!(while_keys_panic(In::Clone, || {
                 limiter.admits(&newcomer);
             }));
@@ -278,13 +278,13 @@ fn a_sweep_in_which_a_hash_panics_has_counted_who_left() {
     };
     let known = key(0);
     assert!(ready(limiter.check_cost(&known, 99)).unwrap().is_admitted());
-    // Half of them are idle in a second, half of the others in another one, and so on.
+    // Half of them are idle after a second, half of the others after another one, and so on.
     for number in 1..KEYS {
         let seconds = 1 + number.trailing_zeros();
         let decision = ready(limiter.check_cost(&key(number), seconds));
         assert!(decision.unwrap().is_admitted());
     }
-    // A call hashes what it is asked about; where it hashes more, it makes a table smaller.
+    // A call hashes its own key; if it hashes more, it is shrinking a table.
     let (hashed, mut panics) = (Rc::new(Cell::new(0)), 0);
     for _ in 0..8 {
         clock.advance(Duration::from_secs(1));
@@ -311,10 +311,10 @@ fn a_sweep_in_which_a_hash_panics_has_counted_who_left() {
     assert_eq!(store.usage().keys, 1);
 }
 
-/// Makes calls, in its own way.
+/// A way to make calls.
 type Calls<'a> = dyn Fn(&dyn Fn()) + 'a;
 
-/// Idle keys, one that is known and alive, and some that never came. All fall into one place.
+/// Idle keys, one that is known and alive, and some new ones, all with the same hash.
 struct Leaving<L> {
     limiter: L,
     known: Rc<Rigged>,
@@ -348,7 +348,7 @@ impl<L: Asked> Leaving<L> {
         }
     }
 
-    /// Idle keys leave in calls about one that is known.
+    /// Calls about a known key evict idle keys.
     fn swept(&self, call: &Calls<'_>) {
         for _ in 0..UNTIL_SWEPT {
             call(&|| assert!(self.limiter.admits(&self.known)));
@@ -356,7 +356,7 @@ impl<L: Asked> Leaving<L> {
         assert_eq!(self.limiter.keys(), 1);
     }
 
-    /// Newcomers to a full store take the places of idle keys.
+    /// Newcomers to a full store replace idle keys.
     fn replaced(&self, call: &Calls<'_>) {
         for newcomer in &self.newcomers {
             call(&|| assert!(self.limiter.admits(newcomer)));
@@ -365,7 +365,7 @@ impl<L: Asked> Leaving<L> {
         assert_eq!(places, (KEYS, 0));
     }
 
-    /// A key leaves as it is asked to.
+    /// A reset removes a key.
     fn reset(&self, call: &Calls<'_>) {
         call(&|| self.limiter.reset(&self.idle));
         assert_eq!(self.limiter.keys(), KEYS - 1);
@@ -381,7 +381,7 @@ fn a_key_that_leaves_may_ask_the_limiter_that_it_leaves() {
             let (limiter, known) = (leaving.limiter.clone(), Rc::clone(&leaving.known));
             let (asks, asked) = (Cell::new(false), Rc::clone(&asked));
             Rc::new(move |_| {
-                // Two keys are copied to be asked about, and those copies are dropped too.
+                // A check of two keys clones them, and those clones are dropped too.
                 if !asks.replace(true) {
                     limiter.admits(&known);
                     asked.set(asked.get() + 1);
@@ -425,7 +425,7 @@ fn a_key_whose_drop_panics_leaves_its_place_to_others() {
             panics.set(panics.get() + usize::from(panicked));
         });
         assert!(panics.get() >= at_least, "{} panicked", panics.get());
-        // As many have room as there are places, and no more.
+        // Exactly as many keys have an entry as there are slots.
         for newcomer in &leaving.newcomers {
             assert!(leaving.limiter.admits(newcomer));
         }
@@ -496,7 +496,7 @@ fn a_key_that_came_while_it_was_copied_for_a_debit_may_ask_when_the_copy_is_drop
     });
 }
 
-/// Each brings one more, as it leaves.
+/// Each key, when it is evicted, adds another one.
 #[test]
 fn keys_that_ask_as_they_leave_do_not_nest() {
     const KEYS: u64 = 50_000;
@@ -521,7 +521,7 @@ fn keys_that_ask_as_they_leave_do_not_nest() {
                 deepest.set(within.get().max(deepest.get()));
                 let another = key(next.get());
                 assert!(admits(&limiter, &another));
-                // It is not one that leaves.
+                // This one is not evicted.
                 std::mem::forget(another);
                 within.set(within.get() - 1);
             }
@@ -533,7 +533,7 @@ fn keys_that_ask_as_they_leave_do_not_nest() {
         });
         assert!(!panicked);
         assert_eq!(deepest.get(), 1);
-        // Those that were idle have gone, and each has brought another.
+        // The idle keys are evicted, and each has added another one.
         assert_eq!(store.usage().keys as u64, 2 * KEYS);
     };
     in_time(run);
@@ -555,10 +555,10 @@ fn keys_that_collide_on_purpose_are_decided_about_as_all_others() {
         (store.usage().keys, store.usage().overflow_decisions),
         (known.len(), 0)
     );
-    // There is room for nobody else: they have three together.
+    // There is no room for others: they share three units.
     assert_eq!(granted(newcomers), 3);
     assert_eq!(granted(known), 0);
-    // They have become idle, and leave their places while another calls.
+    // They have become idle, and are evicted while another one calls.
     clock.advance(MINUTE);
     for _ in 0..400_000 {
         admits(&limiter, &all[0]);

@@ -1,5 +1,5 @@
-//! What the own code of a state may do to `LocalStore`, of a rule that a user has written: its
-//! `Drop` may ask the limiter that it leaves.
+//! The state of a user's own algorithm may be hostile to `LocalStore`: its `Drop` may call the
+//! limiter that evicts it.
 
 use std::{
     cell::{Cell, RefCell},
@@ -39,7 +39,7 @@ impl Drop for Rigged {
     }
 }
 
-/// A rule whose states are rigged.
+/// An algorithm with hostile states.
 #[derive(Debug, Clone)]
 struct Own(FixedWindow);
 
@@ -97,7 +97,7 @@ impl Algorithm for Own {
 
 type Limiter = RateLimiter<Own, LocalStore<Own, u64, ManualClock>>;
 
-/// Each state that is dropped asks; says how many did.
+/// Lets each dropped state call the limiter; returns how many did.
 fn asked_while(ask: impl Fn() + 'static, run: impl FnOnce()) -> usize {
     let (asked, asks) = (Rc::new(Cell::new(0)), Cell::new(false));
     let does = {
@@ -140,7 +140,7 @@ fn a_state_that_is_dropped_may_ask_the_limiter_that_it_leaves() {
             is_dropped("a refusal", &|| assert!(!check(7, 11)));
             // The store is full: newcomers share a state.
             assert!(check(7, 1));
-            is_dropped("a newcomer without a place", &|| assert!(check(7, 1)));
+            is_dropped("a newcomer without an entry", &|| assert!(check(7, 1)));
             is_dropped("a reset", &|| drop(ready(limiter.reset(&0))));
             clock.advance(Duration::from_secs(60));
             is_dropped("the idle state of newcomers", &|| assert!(check(9, 0)));
@@ -149,7 +149,7 @@ fn a_state_that_is_dropped_may_ask_the_limiter_that_it_leaves() {
         done.send(()).unwrap();
     });
     let in_time = is_done.recv_timeout(Duration::from_secs(120));
-    in_time.expect("no state waits for itself");
+    in_time.expect("no state deadlocks");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Holds the source to its layout: who may name whom, which outside crate has which place, and what
-//! an algorithm says of itself. `CONTRIBUTING.md` has the same in prose.
+//! Checks the layout of the source: which module may import which, where each external crate is
+//! used, and what the docs of an algorithm must have. `CONTRIBUTING.md` has the same in prose.
 
 #[path = "house/cycles.rs"]
 mod cycles;
@@ -12,10 +12,10 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 use source::{Source, sources};
 
-/// Each module with the ones that it may name, all of which stand above it here: everything points
-/// one way.
+/// Each module with the modules that it may import, all of which are listed before it: so there is
+/// no cycle.
 ///
-/// An arrow that is missing is added here on purpose, or not at all.
+/// Add an import here only on purpose.
 const MODULES: &[(&str, &[&str])] = &[
     ("clock", &[]),
     ("docs", &[]),
@@ -87,10 +87,10 @@ const MODULES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The only tower code. It may name everything else.
+/// The only tower code. It may import everything else.
 const TOWER: &[&str] = &["layer"];
 
-/// Each dependency with the files and folders that may name it.
+/// Each dependency with the files and folders that may use it.
 const OUTSIDE: &[(&str, &[&str])] = &[
     ("ahash", &["rules/routes.rs", "store/local/"]),
     (
@@ -152,7 +152,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Locks, clocks, conditions and waiting: what a pure rule has no word for.
+/// The words of locks, clocks, `cfg` and waiting, which a pure algorithm must not have.
 const IMPURE: &[&str] = &[
     "async",
     "await",
@@ -165,12 +165,12 @@ const IMPURE: &[&str] = &[
     "thread",
 ];
 
-/// What `algorithm` exports beside its rules: how a rule is told to Redis.
+/// What `algorithm` exports besides its algorithms: the description of their scripts.
 const NO_RULES: &[&str] = &["Member", "MemberReply", "Script", "ScriptReply"];
 
 const MAX_LINES: usize = 450;
 
-/// Longer files, each with the reason why it is not two.
+/// Longer files, each with the reason why it is not split.
 const LONG_FILES: &[(&str, &str)] = &[
     (
         "algorithm/fixed_window.rs",
@@ -200,7 +200,7 @@ fn every_module_stands_below_what_it_names() {
             let above = MODULES[..index].iter().any(|(above, _)| above == named);
             assert!(
                 above,
-                "{module} may name {named}, which does not stand above it"
+                "{module} may import {named}, which is not listed before it"
             );
         }
     }
@@ -277,7 +277,7 @@ fn the_front_page_has_no_logic() {
     assert_eq!(found, None);
 }
 
-/// The paths of a file that lead to a module which it may not name, or out of its own module in
+/// The paths of a file that lead to a module which it may not import, or out of its own module in
 /// another way.
 fn paths_that_point_up(source: &Source) -> Vec<String> {
     let module = source.module();
@@ -286,7 +286,7 @@ fn paths_that_point_up(source: &Source) -> Vec<String> {
     }
     let Some((_, may_name)) = MODULES.iter().find(|(name, _)| *name == module) else {
         return vec![format!(
-            "{}: `{module}` has no place in the house",
+            "{}: `{module}` is not in the list of modules",
             source.path
         )];
     };
@@ -294,7 +294,7 @@ fn paths_that_point_up(source: &Source) -> Vec<String> {
     for (named, line) in source.modules_named() {
         if named != module && !may_name.contains(&&*named) {
             wrong.push(format!(
-                "{}:{line}: `{module}` may not name `crate::{named}`",
+                "{}:{line}: `{module}` may not import `crate::{named}`",
                 source.path
             ));
         }
@@ -319,7 +319,7 @@ fn crates_out_of_place(source: &Source) -> Vec<String> {
         }
         for line in source.lines_that_name_crate(name) {
             wrong.push(format!(
-                "{}:{line}: `{name}` has its place in {places:?}",
+                "{}:{line}: `{name}` may be used only in {places:?}",
                 source.path
             ));
         }
@@ -334,11 +334,11 @@ fn impure_words(source: &Source) -> Vec<String> {
     let is_impure = |word: &str| IMPURE.contains(&word) || word.starts_with("Atomic");
     let found = source.words().filter(|(word, _)| is_impure(word));
     found
-        .map(|(word, line)| format!("{}:{line}: a pure rule has no `{word}`", source.path))
+        .map(|(word, line)| format!("{}:{line}: a pure algorithm has no `{word}`", source.path))
         .collect()
 }
 
-/// The names that a module takes from its own files and makes public.
+/// The names that a module re-exports from its own files.
 fn exported(source: &Source) -> Vec<String> {
     let mut names = Vec::new();
     let words: Vec<_> = source.words().map(|(word, _)| word).collect();
@@ -357,7 +357,7 @@ fn exported(source: &Source) -> Vec<String> {
     names
 }
 
-/// What the docs of the algorithm of this name leave out, if it is in this file.
+/// The lines that the docs of the algorithm with this name lack, if it is in this file.
 fn untold(source: &Source, name: &str) -> Vec<String> {
     let lines: Vec<_> = source.text.lines().collect();
     let begins = |line: &&str| {
@@ -407,7 +407,7 @@ fn dependencies() -> BTreeSet<String> {
         .collect()
 }
 
-/// The tests of the test: each breaks one rule, and must be found out.
+/// The tests of the test: each breaks one rule of the layout, which must be noticed.
 mod broken {
     use super::*;
 

@@ -1,7 +1,7 @@
-//! Which files and folders of one folder name each other in a circle.
+//! Finds cycles of imports among the files and folders of one folder.
 //!
-//! What a file takes from a `mod.rs` that has it from another file counts as taken from that file.
-//! A module and what lies in it do not count: the one is made of the other.
+//! An import of a re-export counts as an import from the file that defines the item. Imports
+//! between a module and its own submodules do not count.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,11 +13,11 @@ use crate::source::Source;
 /// A module as its path: `["store", "local", "table"]`.
 type Module = Vec<String>;
 
-/// Entries of a folder that name each other in a circle.
+/// Entries of a folder whose imports form a cycle.
 pub(crate) struct Circle {
     pub(crate) folder: String,
     pub(crate) files: Vec<String>,
-    /// Where one names another.
+    /// The imports between entries.
     places: Vec<String>,
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for Circle {
     }
 }
 
-/// The circles of all folders.
+/// The cycles of all folders.
 pub(crate) fn cycles(sources: &[Source]) -> Vec<Circle> {
     let modules: BTreeMap<Module, &Source> = sources
         .iter()
@@ -81,10 +81,10 @@ pub(crate) fn cycles(sources: &[Source]) -> Vec<Circle> {
     found
 }
 
-/// A path that a file names, from the crate's root on.
+/// A path in a file, from the crate's root on.
 struct Taken {
     path: Vec<String>,
-    /// What the file calls it.
+    /// Its name in the file.
     name: String,
     line: usize,
 }
@@ -126,7 +126,7 @@ fn taken_by(module: &Module, source: &Source, modules: &BTreeMap<Module, &Source
     taken
 }
 
-/// The module that has what the path names: where it is written, and not where it is passed on.
+/// The module that defines the item, and not one that re-exports it.
 fn defined_in(
     path: &[String],
     modules: &BTreeMap<Module, &Source>,
@@ -149,7 +149,7 @@ fn defined_in(
     }
 }
 
-/// The largest sets of names of which each leads to each other one.
+/// The largest sets of names in which each leads to each other one.
 fn circles(arrows: &BTreeMap<(String, String), String>) -> Vec<BTreeSet<String>> {
     let reached = |start: &String| {
         let (mut seen, mut next) = (BTreeSet::new(), vec![start.clone()]);

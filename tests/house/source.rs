@@ -1,8 +1,8 @@
-//! Source files as tokens: as much of Rust as it takes to see which paths a file names.
+//! Source files as tokens: enough of Rust's syntax to find the paths in a file.
 
 use std::{fs, path::Path};
 
-/// A file under `src`, without its comments, its literals and what is only for tests.
+/// A file under `src`, without its comments, its literals and its test code.
 pub(crate) struct Source {
     /// Relative to `src`, with forward slashes.
     pub(crate) path: String,

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Columns of a line, with what stands before a comment. Tables and code are as wide as they are.
+/// The maximum width of a comment with its indentation. Tables and code may be wider.
 const MAX_COLUMNS: usize = 100;
 
 /// `BENCHMARKS.md` is written by a script.

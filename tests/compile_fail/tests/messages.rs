@@ -1,8 +1,8 @@
-//! What the compiler says to the likeliest mistakes: each message must say what to write instead.
+//! The compiler's messages for the likeliest mistakes: each must say what to write instead.
 //!
-//! The snapshots are of one compiler, since every release words its messages a little differently;
-//! with another, look at the differences and, if what is said is still good, write them again with
-//! `TRYBUILD=overwrite`.
+//! The snapshots are of one compiler, since every release words its messages a little differently.
+//! With another one, read the differences, and if the messages are still good, write them again
+//! with `TRYBUILD=overwrite`.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -15,7 +15,7 @@ fn each_mistake_is_answered_with_what_to_write() {
 fn each_message_of_a_trait_answers_one_of_the_mistakes() {
     let messages = messages_of_traits();
     assert!(messages.len() >= 15, "only {messages:?} were found");
-    // Of two traits that say the same, a snapshot may show one only.
+    // If two traits have the same message, a snapshot may show only one of them.
     let different: BTreeSet<_> = messages.iter().collect();
     assert_eq!(different.len(), messages.len(), "twice in {messages:#?}");
     let snapshots = read_all(here("tests/mistakes"), "stderr");

@@ -1,3 +1,3 @@
-//! The tests are in `tests/`: what is read, what is said of a mistake, and the code of the README.
+//! The tests are in `tests/`: algorithms and rules, messages of mistakes, and the chapter's code.
 
 pub mod in_a_file;

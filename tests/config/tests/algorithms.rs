@@ -1,4 +1,4 @@
-//! What is read from configuration is what is built in code.
+//! An algorithm read from configuration equals the one built in code.
 
 use std::{fmt::Debug, time::Duration};
 
@@ -11,8 +11,7 @@ mod algorithms;
 
 use algorithms::every_algorithm;
 
-/// Both formats read this as the same rule as the one that was built; an algorithm shows all of its
-/// numbers.
+/// Both formats read the algorithm that was built in code. (`Debug` shows all of its numbers.)
 fn reads<R: DeserializeOwned + Debug>(json: &str, built: R) {
     let value: toml::Table = serde_json::from_str(json).unwrap();
     let toml = toml::to_string(&value).unwrap();

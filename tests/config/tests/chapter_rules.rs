@@ -1,4 +1,4 @@
-//! The files and the code of the chapter "Limits from a file" that are about rules.
+//! The files and the code about rules in the chapter "Limits from a file".
 
 const RULES: &str = include_str!("readme/rules.toml");
 const YAML: &str = include_str!("readme/rules.yaml");

@@ -1,9 +1,9 @@
-//! What is said of a mistake: the field, the value, and what is allowed there.
+//! The message of a mistake names the field, the value, and what is allowed there.
 
 use serde::de::DeserializeOwned;
 use tollgate::{Quota, algorithm::*};
 
-/// What is said of this, without the place in the text.
+/// The message of this mistake, without its line.
 fn told<R: DeserializeOwned>(json: &str) -> String {
     let error = serde_json::from_str::<R>(json).err();
     let error = error

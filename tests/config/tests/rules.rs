@@ -1,4 +1,4 @@
-//! Rules in a file: which of them apply to a request, and what they charge.
+//! Rules in a file: which apply to a request, and what they charge.
 
 use std::{convert::Infallible, net::SocketAddr, time::Duration};
 
@@ -75,7 +75,7 @@ impl Limited {
         self.service.clone().oneshot(request).await.unwrap()
     }
 
-    /// How many of so many requests are let through.
+    /// How many of these requests are admitted.
     async fn admitted(&self, of: u32, request: impl Fn() -> Request) -> u32 {
         let mut admitted = 0;
         for _ in 0..of {
@@ -84,7 +84,7 @@ impl Limited {
         admitted
     }
 
-    /// How many of ten are let through.
+    /// How many of ten requests are admitted.
     async fn of_ten(&self, method: &str, path: &str) -> u32 {
         self.admitted(10, || request(method, path)).await
     }
@@ -115,7 +115,7 @@ fn with<T: Clone + Send + Sync + 'static>(extension: T) -> Request {
     request
 }
 
-/// A rule of this name and these fields, with so many requests a day.
+/// A rule with this name, these fields and this quota a day.
 fn rule(name: &str, fields: &str, a_day: u32) -> String {
     let limit = format!("{{ algorithm = \"fixed-window\", quota = \"{a_day}/day\" }}");
     format!("[[rules]]\nname = \"{name}\"\n{fields}\nlimit = {limit}\n")
@@ -230,7 +230,7 @@ async fn in_a_router_a_rule_is_for_the_route_however_a_path_is_spelled() {
         [200, 200]
     );
     assert_eq!(ask("/users/2/photo").await, 429);
-    // Another route to the router.
+    // The router has another route for it.
     assert_eq!(
         [ask("/users/2/%70hoto").await, ask("/users/1/a/b").await],
         [200, 200]
@@ -417,7 +417,7 @@ async fn a_plan_is_chosen_by_a_value_of_the_request_and_the_count_goes_with_the_
         let (parts, _) = gold.into_parts();
         let gold = || Request::from_parts(parts.clone(), Body::empty());
         assert_eq!(limited.admitted(10, gold).await, 3);
-        // A value that no plan has.
+        // A value without a plan.
         let other = from([192, 0, 2, 9], "GET", "/");
         assert_eq!(limited.ask(other).await.status(), 200);
     }
@@ -485,7 +485,7 @@ async fn no_count_is_lost_when_the_file_changes_or_is_wrong() {
     limited.replace(&[a(7), b(0)].concat()).unwrap();
     assert_eq!(limited.of_ten("GET", "/a").await, 4);
     assert_eq!(limited.of_ten("GET", "/b").await, 0);
-    // Its own bucket: an algorithm does not read another one's state.
+    // A new bucket: an algorithm does not read another algorithm's state.
     limited
         .replace(&a(7).replace("fixed-window", "sliding-log"))
         .unwrap();
@@ -539,8 +539,8 @@ async fn the_cost_of_the_layer_multiplies_that_of_the_rule_and_the_observer_is_t
     assert_eq!(costs.recv(), Ok(6));
 }
 
-/// Two layers over one store, whose rules are in opposite orders: if locks were taken in the order
-/// of the rules, two threads would soon wait for each other.
+/// Two layers over one store, with rules in opposite orders: if locks were taken in the order of
+/// the rules, two threads would soon deadlock.
 #[test]
 fn threads_get_no_more_than_one_would_whatever_the_order_of_their_rules() {
     let [a, b] = [("a", 90_000), ("b", 20_000)].map(|(name, a_day)| rule(name, EVERYONE, a_day));

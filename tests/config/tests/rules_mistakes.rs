@@ -1,5 +1,5 @@
-//! Files of rules that are wrong: each is refused, and the error names the rule, the field and the
-//! line. And requests that mean no good.
+//! Files of rules with mistakes: the error names the rule, the field and the line. And hostile
+//! requests.
 
 use std::{convert::Infallible, fmt::Write, net::SocketAddr, time::Instant};
 
@@ -20,7 +20,7 @@ fn read(toml: &str) -> Result<Rules, toml::de::Error> {
     Ok(rules)
 }
 
-/// The line that an error names, and what it says.
+/// The line that an error names, and its message.
 fn mistake(toml: &str) -> (usize, String) {
     let error = read(toml).err();
     let error = error.unwrap_or_else(|| panic!("{toml} was read"));
@@ -35,7 +35,7 @@ fn mistake(toml: &str) -> (usize, String) {
 
 const LIMIT: &str = "limit = { algorithm = 'sliding-log', quota = '1/s' }\n";
 
-/// A good rule of four lines, and one of this name after it with these lines in it.
+/// A good rule of four lines, then one with this name and these lines.
 fn second(lines: &str) -> String {
     format!(
         "[[rules]]\nname = 'good'\nroutes = '/good'\nkey = 'address'\n{LIMIT}\
@@ -43,10 +43,10 @@ fn second(lines: &str) -> String {
     )
 }
 
-/// What is said of a rule with these lines after its name, and in which of them.
+/// The message about a rule with these lines after its name, and the line that it names.
 fn said(lines: &str) -> (usize, String) {
     let (line, message) = mistake(&second(lines));
-    // TOML gives the fields of a map by the alphabet: `key` and `limit` before `name`.
+    // TOML yields the fields of a map in alphabetical order: `key` and `limit` before `name`.
     let message = message
         .strip_prefix("rule 2: ")
         .or(message.strip_prefix("rule 2 (`bad`): "));

@@ -7,7 +7,7 @@ struct Account {
 }
 
 fn main() -> Result<(), toml::de::Error> {
-    // An outer layer, which knows who calls, puts an `Account` into the request.
+    // An outer layer, which knows the caller, puts an `Account` into the request's extensions.
     let rules = Rules::new()
         .extension("user", |account: &Account| account.id)
         .extension("plan", |account: &Account| account.plan);
