@@ -104,7 +104,8 @@ fn answered(question: Question) -> Result<Value, String> {
         } => {
             let traffic = traffic.requests()?;
             let request = traffic.requests.get(index);
-            let request = request.ok_or_else(|| format!("there is no request with index {index}"))?;
+            let request =
+                request.ok_or_else(|| format!("there is no request with index {index}"))?;
             let until = &traffic.requests[..=index];
             let told = limits.into_iter().map(|fields| {
                 or_error(Tuple::read(fields).map(|tuple| {

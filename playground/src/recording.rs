@@ -31,9 +31,7 @@ pub fn read(text: &str) -> Result<Recording, String> {
             continue;
         }
         if recording.requests.len() == MAX_REQUESTS {
-            return Err(format!(
-                "more than {MAX_REQUESTS} requests, the maximum"
-            ));
+            return Err(format!("more than {MAX_REQUESTS} requests, the maximum"));
         }
         let wrong = |why: &str| format!("line {}, {:?}: {why}", index + 1, begin(line));
         let separators = |c: char| c.is_whitespace() || [',', ';'].contains(&c);

@@ -115,7 +115,9 @@ impl Traffic {
             });
         check_number(most / 8)?;
         if callers == 0 || u64::from(self.callers) > MAX_REQUESTS as u64 {
-            return Err(format!("there must be 1 to {MAX_REQUESTS} callers, not {callers}"));
+            return Err(format!(
+                "there must be 1 to {MAX_REQUESTS} callers, not {callers}"
+            ));
         }
         let mut requests = Vec::new();
         let mut add = |at: u64, caller: u64| {

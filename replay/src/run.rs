@@ -101,7 +101,10 @@ fn is_not_read(page: &Path, args: &Args) -> Result<(), String> {
     let read = args.logs.iter().chain([&args.rules]);
     match place(page).is_some_and(|page| read.into_iter().any(|it| place(it) == Some(page.clone())))
     {
-        true => Err(format!("--html {}: the replay reads that file", page.display())),
+        true => Err(format!(
+            "--html {}: the replay reads that file",
+            page.display()
+        )),
         false => Ok(()),
     }
 }

@@ -168,8 +168,7 @@ fn a_request_that_is_dated_far_ahead_is_told_and_moves_no_other() {
     let rules = sample("rules.toml");
     let ended = run_with_input(&[&rules, "-"], &log);
     let text = ended.well();
-    let told =
-        "-: 1 request dated more than a minute ahead of the lines around: replayed at the time of those\n";
+    let told = "-: 1 request dated more than a minute ahead of the lines around: replayed at the time of those\n";
     assert!(text.contains(told), "{text}");
     assert!(
         text.contains("\n4 requests from 2026-11-22T13:00:02Z until 2026-11-22T13:00:04Z"),
