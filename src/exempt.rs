@@ -1,6 +1,7 @@
 //! Requests that pass without being counted.
 
 /// Says which requests pass without a key, a count or a header.
+///
 /// A closure `|request: &Request| …` that returns a `bool` implements it.
 pub trait Exempt<Req> {
     /// Whether the request passes without being counted.

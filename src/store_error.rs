@@ -28,6 +28,7 @@ use crate::error::{StoreError, StoreErrorKind};
 /// assert_eq!(alone.peek(&()).now().remaining(), 1);
 /// # });
 /// ```
+///
 /// # Example: admit after a missed deadline, refuse after a lost connection
 ///
 /// ```

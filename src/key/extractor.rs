@@ -40,6 +40,7 @@ pub trait KeyExtractor<Req> {
     /// The key of the request, `None` if no limit applies to it, or a rejection.
     ///
     /// # Errors
+    ///
     /// The request has no key and must not pass without one: it is answered with the rejection.
     fn extract(&self, request: &Req) -> Result<Option<Self::Key>, Self::Rejection>;
 }

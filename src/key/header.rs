@@ -101,6 +101,7 @@ impl Header {
 
     /// Charges all requests without the field to one bucket of their own, which no value of the
     /// field shares.
+    ///
     /// # Example: anonymous callers share a bucket
     ///
     /// ```

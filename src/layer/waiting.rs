@@ -19,6 +19,7 @@ use super::{
 
 pin_project! {
     /// A request that waits, with the inner service that was made ready for it.
+    ///
     /// If it is dropped before its turn, the turn is given back.
     pub struct Waiting<Svc, Req, Layer>
     where

@@ -64,6 +64,7 @@ pub(crate) use limit::{MAX_LIMITS, RuleLimit};
 /// let rules = Rules::new().extension("user", |user: &User| user.id);
 /// let limit = RateLimitLayer::new(rules.clone(), LocalStore::new(), rules.clone());
 /// let app: Router = Router::new().route("/search", get(|| async {})).layer(limit);
+///
 /// // Any serde format.
 /// let file = |units: &str| serde_json::json!({
 ///     "rules": [

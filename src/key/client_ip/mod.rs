@@ -184,7 +184,9 @@ impl ClientIp {
 
     /// Charges a request to the client that a trusted proxy names in this header; answers 400 if it
     /// is there twice.
-    /// The header holds one address, with or without a port. The proxy must *set* it, not append to it.
+    ///
+    /// The header holds one address, with or without a port. The proxy must *set* it, and not append
+    /// to it.
     ///
     /// # Panics
     ///
@@ -204,6 +206,7 @@ impl ClientIp {
     ///
     /// As [`try_x_forwarded_for`](Self::try_x_forwarded_for), or the name is not one that HTTP
     /// allows.
+    ///
     /// # Example: a header that is there twice
     ///
     /// ```
