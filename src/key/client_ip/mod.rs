@@ -185,8 +185,8 @@ impl ClientIp {
     /// Charges a request to the client that a trusted proxy names in this header; answers 400 if it
     /// is there twice.
     ///
-    /// The header holds one address, with or without a port. The proxy must *set* it, and not append
-    /// to it.
+    /// The header holds one address, with or without a port. The proxy must *set* it, and not
+    /// append to it.
     ///
     /// # Panics
     ///
