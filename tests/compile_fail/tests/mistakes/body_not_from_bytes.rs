@@ -1,4 +1,4 @@
-//! A service whose responses have a body that no refusal can be written in.
+//! A response body that cannot be made from bytes, so no refusal can be written in it.
 
 use std::convert::Infallible;
 

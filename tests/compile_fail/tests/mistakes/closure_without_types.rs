@@ -1,4 +1,4 @@
-//! A closure that does not name the type of what it looks at.
+//! A closure that does not name its argument's type.
 
 use axum::{Router, routing::get};
 use tollgate::{Quota, RateLimitLayer};

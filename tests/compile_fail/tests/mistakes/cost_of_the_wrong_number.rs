@@ -1,4 +1,4 @@
-//! A cost that is a number, but no whole one.
+//! A cost that is not a whole number.
 
 use axum::{Router, routing::get};
 use tollgate::{Quota, RateLimitLayer};

@@ -1,4 +1,4 @@
-//! A decision that is to be put into a request that has no place for it.
+//! `.expose_decision()` for a request without extensions.
 
 use tollgate::{Quota, RateLimitLayer};
 use tollgate::{algorithm::TokenBucket, key::Global, response::AsError, store::LocalStore};

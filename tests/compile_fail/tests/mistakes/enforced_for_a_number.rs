@@ -1,4 +1,4 @@
-//! A limit that is enforced for a number, and not for a closure or a `bool`.
+//! `.enforce(..)` with a number instead of a closure or a `bool`.
 
 use axum::{Router, routing::get};
 use tollgate::{Quota, RateLimitLayer};

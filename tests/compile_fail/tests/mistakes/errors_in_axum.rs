@@ -1,4 +1,4 @@
-//! Refusals as errors, which axum has nowhere to put.
+//! `AsError` in axum, whose services must not fail.
 
 use axum::{Router, routing::get};
 use tollgate::{Quota, RateLimitLayer};

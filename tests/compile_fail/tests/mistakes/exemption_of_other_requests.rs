@@ -1,4 +1,4 @@
-//! An exemption that looks at another type of request than the service has.
+//! An exemption for another type of request than the service's.
 
 use axum::{Router, routing::get};
 use http::Request;

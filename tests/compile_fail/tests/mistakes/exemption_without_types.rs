@@ -1,4 +1,4 @@
-//! An exemption that does not name the type of what it looks at.
+//! An exemption that does not name its argument's type.
 
 use axum::{Router, routing::get};
 use tollgate::{Quota, RateLimitLayer};

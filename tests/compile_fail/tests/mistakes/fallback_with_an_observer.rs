@@ -1,4 +1,4 @@
-//! A limiter for outages with an observer of its own: the layer's is told what it decides.
+//! A limiter for outages with an observer of its own: the layer's observer sees its decisions.
 
 use axum::{Router, routing::get};
 use tollgate::{

@@ -1,4 +1,4 @@
-//! An inner service that cannot be cloned.
+//! An inner service that is not `Clone`.
 
 use std::{
     convert::Infallible,

@@ -1,4 +1,4 @@
-//! A key that a table cannot be searched for.
+//! A key that is not `Hash`.
 
 use std::convert::Infallible;
 

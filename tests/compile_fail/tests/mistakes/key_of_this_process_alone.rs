@@ -1,4 +1,4 @@
-//! A key that another process could not find in Redis.
+//! A key for Redis that is not a `PortableKey`.
 
 use std::convert::Infallible;
 

@@ -1,4 +1,4 @@
-//! A function whose signature promises a layer for any service.
+//! A function that promises a layer for any service.
 
 use tollgate::{Quota, RateLimitLayer};
 use tollgate::{algorithm::TokenBucket, key::PeerIp, store::LocalStore};

@@ -1,4 +1,4 @@
-//! An observer of numbers, where the keys are text.
+//! An observer of numbers, for keys that are text.
 
 use tollgate::{Quota, RateLimiter, algorithm::TokenBucket, observe::Event, store::LocalStore};
 

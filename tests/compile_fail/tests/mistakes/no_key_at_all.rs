@@ -1,4 +1,4 @@
-//! Something that is no key extractor, around an axum router.
+//! A type that is not a key extractor, around an axum router.
 
 use axum::{Router, routing::get};
 use tollgate::{Quota, RateLimitLayer};

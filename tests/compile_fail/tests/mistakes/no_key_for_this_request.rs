@@ -1,4 +1,4 @@
-//! A key that is found in HTTP requests only, around a service of numbers.
+//! A key extractor for HTTP requests, around a service of numbers.
 
 use tollgate::{Quota, RateLimitLayer};
 use tollgate::{algorithm::TokenBucket, key::PeerIp, response::AsError, store::LocalStore};

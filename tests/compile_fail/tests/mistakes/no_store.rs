@@ -1,4 +1,4 @@
-//! Something that is no store.
+//! A type that is not a store.
 
 use std::{collections::HashMap, net::IpAddr};
 

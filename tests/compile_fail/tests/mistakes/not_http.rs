@@ -1,4 +1,4 @@
-//! A service that speaks no HTTP, without a word on how it is to be answered.
+//! A service without HTTP, and the default answers, which are HTTP.
 
 use tollgate::{Quota, RateLimitLayer};
 use tollgate::{algorithm::TokenBucket, key::Global, store::LocalStore};

@@ -1,4 +1,4 @@
-//! An answer that is asked for at once of a store that has to send for it.
+//! `.now()` over a remote store.
 
 use tollgate::{Quota, RateLimiter};
 use tollgate::{algorithm::TokenBucket, store::RedisStore};

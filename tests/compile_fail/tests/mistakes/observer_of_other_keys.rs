@@ -1,4 +1,4 @@
-//! An observer of text, where the keys are addresses.
+//! An observer of text, for keys that are addresses.
 
 use axum::{Router, routing::get};
 use tollgate::{

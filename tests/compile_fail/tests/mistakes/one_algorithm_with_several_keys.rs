@@ -1,4 +1,4 @@
-//! One algorithm, and two keys of which each should have one.
+//! One algorithm, and two keys that need one each.
 
 use axum::{Router, routing::get};
 use tollgate::{EachOf, Quota, RateLimitLayer};

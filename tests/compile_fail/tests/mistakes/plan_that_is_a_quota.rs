@@ -1,4 +1,4 @@
-//! A quota for each plan, where a plan is an algorithm.
+//! A quota for each plan, where a plan must be an algorithm.
 
 use axum::extract::Request;
 use tollgate::{Quota, choice::by_request};

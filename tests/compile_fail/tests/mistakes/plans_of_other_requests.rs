@@ -1,4 +1,4 @@
-//! A closure that chooses by another type of request than the service has.
+//! A `by_request` closure for another type of request than the service's.
 
 use axum::{Router, routing::get};
 use http::Request;

@@ -1,4 +1,4 @@
-//! A text as the answer to a request without a key, without a status.
+//! A rejection that is a text without a status.
 
 use axum::extract::Request;
 use tollgate::key::from_fn;

@@ -1,4 +1,4 @@
-//! A text, where a renderer of refusals belongs.
+//! A renderer that is a text.
 
 use tollgate::response::Http;
 

@@ -1,4 +1,4 @@
-//! A rule of one's own that Redis has never heard of.
+//! A user's algorithm without a script, over Redis.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! An algorithm for each of two keys, and one key.
+//! An algorithm for each of two keys, but only one key.
 
 use axum::{Router, routing::get};
 use tollgate::{EachOf, Quota, RateLimitLayer};

@@ -1,4 +1,4 @@
-//! A `bool`, where it is to be said what becomes of a request while the store is unavailable.
+//! `.on_store_error(..)` with a `bool`.
 
 use axum::{Router, routing::get};
 use tollgate::{Quota, RateLimitLayer};

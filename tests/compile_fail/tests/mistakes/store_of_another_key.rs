@@ -1,4 +1,4 @@
-//! One store for a layer by address and a limiter by name.
+//! One store for two types of keys: a layer's addresses, and a limiter's names.
 
 use axum::{Router, routing::get};
 use tollgate::{Quota, RateLimitLayer, RateLimiter};
