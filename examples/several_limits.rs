@@ -28,7 +28,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     );
     let limiter = RateLimiter::new(limits, store);
 
-    // The caller sends requests of two units, and waits exactly as long as it is told to.
+    // The caller sends requests of two units, and waits for exactly the announced time.
     let (mut admitted, mut refused_by) = (0, BTreeMap::<String, u32>::new());
     let mut elapsed = Duration::ZERO;
     println!("     time  admitted  refused by  again after  what each has left");

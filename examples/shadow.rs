@@ -73,14 +73,14 @@ async fn main() {
     };
 
     let (passed, told_to_wait) = week().await;
-    let rehearsed = std::mem::take(&mut *refused.lock().unwrap());
+    let would_refuse = std::mem::take(&mut *refused.lock().unwrap());
     println!("dry run: {passed} requests passed, and {told_to_wait} were refused.");
-    for (tenant, requests) in &rehearsed {
+    for (tenant, requests) in &would_refuse {
         println!("  {tenant} would have been refused {requests} times");
     }
     assert_eq!((passed, told_to_wait), (270 * HOURS, 0));
     assert_eq!(
-        rehearsed,
+        would_refuse,
         BTreeMap::from([("cinema".to_owned(), 20 * HOURS)])
     );
 
@@ -88,5 +88,5 @@ async fn main() {
     let (passed, told_to_wait) = week().await;
     println!("enforced: {passed} requests passed, and {told_to_wait} were refused.");
     assert_eq!((passed, told_to_wait), (250 * HOURS, 20 * HOURS));
-    assert_eq!(*refused.lock().unwrap(), rehearsed);
+    assert_eq!(*refused.lock().unwrap(), would_refuse);
 }

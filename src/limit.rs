@@ -15,7 +15,7 @@ use crate::{
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is neither a rate-limiting algorithm nor an `EachOf` of several",
     label = "not an algorithm",
-    note = "use one of `tollgate::algorithm` (`TokenBucket::new(Quota::per_second(20))`, say), a tuple of them, or implement `tollgate::algorithm::Algorithm`"
+    note = "use one of `tollgate::algorithm`, such as `TokenBucket::new(Quota::per_second(20))`, a tuple of them, or implement `tollgate::algorithm::Algorithm`"
 )]
 pub trait Limit: sealed::Sealed + Clone + Send + Sync + 'static {
     /// What the store returns: enough to make the [`Decision`] later.

@@ -77,7 +77,7 @@ async fn decides_as_if_it_were_enforced<A, S>(
 {
     let clock = ManualClock::at(START);
     let plain = RateLimiter::new(algorithm.clone(), make(clock.clone()));
-    let mut rehearsed = RateLimitLayer::new(algorithm, make(clock.clone()), Global)
+    let mut unenforced = RateLimitLayer::new(algorithm, make(clock.clone()), Global)
         .cost(|request: &Request<u32>| *request.body())
         .expose_decision()
         .enforce(false)
@@ -86,7 +86,7 @@ async fn decides_as_if_it_were_enforced<A, S>(
     for (passes, cost) in steps() {
         clock.advance(Duration::from_micros(passes));
         let told = plain.check_cost(&(), cost).await.unwrap();
-        let response = rehearsed
+        let response = unenforced
             .ready()
             .await
             .unwrap()

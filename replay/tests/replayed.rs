@@ -218,7 +218,7 @@ fn rules_in_yaml_and_in_json_say_the_same_as_in_toml() {
 }
 
 #[test]
-fn more_keys_than_there_is_room_for_share_a_bucket_and_that_is_told() {
+fn keys_beyond_the_maximum_share_a_bucket_and_the_report_says_so() {
     let mut log = String::new();
     for caller in 0..20_000 {
         let (a, b) = (caller / 250, caller % 250);
@@ -229,15 +229,15 @@ fn more_keys_than_there_is_room_for_share_a_bucket_and_that_is_told() {
     let rules = sample("rules.toml");
     let arguments = [&*rules, "-", "--no-what-if", "--max-keys", "1000"];
     let few = run_with_input(&arguments, &log).well();
-    // Two of those that share the bucket are let through.
-    assert!(few.contains("--max-keys raises the number"), "{few}");
+    // Two of the keys that share the bucket are admitted.
+    assert!(few.contains("Raise the maximum with --max-keys"), "{few}");
     let refused: u64 = few
         .lines()
         .find_map(|line| line.trim().strip_prefix("refused "))
         .and_then(|rest| rest.split_whitespace().next()?.parse().ok())
         .unwrap();
     assert!((18_000..=19_900).contains(&refused), "{few}");
-    // None of them came before: they are counted up to the same number of keys.
+    // All of them are new: they are counted up to the same number of keys.
     assert!(few.contains("more than 1000"), "{few}");
     let enough = run_with_input(&arguments[..3], &log).well();
     has_lines(&enough, &["refused 0 0.00 %"]);

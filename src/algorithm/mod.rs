@@ -175,7 +175,7 @@ pub use wait_at_most::WaitAtMost;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a rate-limiting algorithm",
     label = "not an algorithm",
-    note = "use one of `tollgate::algorithm` (`TokenBucket::new(Quota::per_second(20))`, say), a tuple of them, or implement `tollgate::algorithm::Algorithm`",
+    note = "use one of `tollgate::algorithm`, such as `TokenBucket::new(Quota::per_second(20))`, a tuple of them, or implement `tollgate::algorithm::Algorithm`",
     note = "to limit by each of several keys, write as many of both: `EachOf((.., ..))` in the algorithm's place and `EachOf((.., ..))` in the key's"
 )]
 pub trait Algorithm: Clone + Send + Sync + 'static {

@@ -18,10 +18,10 @@ use crate::{
 /// [`RateLimiter`] that answers at once.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not say what becomes of a request while the store is unavailable",
+    message = "`{Self}` does not say what happens to a request while the store is unavailable",
     label = "neither `OnStoreError::Refuse` nor `OnStoreError::Admit`, nor a limiter",
     note = "use one of the two, a closure: `|error: &StoreError| OnStoreError::Refuse`, or a limiter that counts in this process: `RateLimiter::new(smaller, LocalStore::new())`",
-    note = "such a limiter has no observer of its own: the layer's is told what it decides"
+    note = "such a limiter has no observer of its own: the layer's observer sees its decisions"
 )]
 pub trait Fallback<Req, K: Key> {
     /// The snapshot of the layer's store, or of the limiter that decided in its place.
@@ -190,6 +190,6 @@ where
 const fn nothing_is_to_be_given_back<L: Limit>() {
     assert!(
         !L::IN_FLIGHT && !L::SETTLES,
-        "a limiter in `.on_store_error(..)` charges each request at once: neither `InFlight` nor `.settled()` goes there"
+        "a limiter in `.on_store_error(..)` charges each request at once: it cannot be `InFlight` or `.settled()`"
     );
 }
