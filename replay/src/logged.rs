@@ -1,4 +1,4 @@
-//! A request as a log tells it.
+//! A request as a log line describes it.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,7 @@ use http::{Method, Uri};
 
 use crate::log::PackedHeaders;
 
-/// A request that a line of a log tells of.
+/// The request of a log line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Logged {
     /// When it came, in microseconds since the Unix epoch.

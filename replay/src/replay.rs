@@ -16,7 +16,7 @@ const MAX_WAITING: usize = 2;
 
 type Batch = Arc<Vec<Asked>>;
 
-/// Asks each scenario about all requests of a log.
+/// Runs all requests of a log through each scenario.
 ///
 /// # Errors
 ///
@@ -27,7 +27,7 @@ pub fn replay(
     scenarios: Vec<Scenario>,
 ) -> io::Result<Vec<Scenario>> {
     thread::scope(|scope| {
-        // Batches that all have seen come back to be filled again: their requests have room.
+        // Batches that all scenarios have seen come back to be refilled: their memory is reused.
         let (give_back, returned) = mpsc::channel::<Vec<Asked>>();
         let mut senders = Vec::new();
         let mut deciding = Vec::new();
@@ -41,7 +41,7 @@ pub fn replay(
                         scenario.ask(asked);
                     }
                     if let Some(batch) = Arc::into_inner(batch) {
-                        // Nobody wants it once the log is read.
+                        // After the last line nobody receives it.
                         let _ = give_back.send(batch);
                     }
                 }
@@ -72,7 +72,7 @@ fn send_all(
             return;
         };
         let batch = Arc::new(batch);
-        // A scenario that is gone has panicked, which is told when it is joined.
+        // A scenario that is gone has panicked, which `join` reports.
         for sender in others {
             let _ = sender.send(Arc::clone(&batch));
         }

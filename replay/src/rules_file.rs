@@ -1,4 +1,4 @@
-//! A file of rules: read by tollgate itself, and once more with all quotas halved or doubled.
+//! A file of rules: read by tollgate itself, also with all quotas halved or doubled.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -30,7 +30,7 @@ enum Form {
     Json,
 }
 
-/// What the quotas, bursts and capacities of a file are multiplied by.
+/// The factor for the quotas, bursts and capacities of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scale {
@@ -62,7 +62,7 @@ impl RulesFile {
     ///
     /// # Errors
     ///
-    /// There is no such file, or it is not of this form.
+    /// The file cannot be read, or is not in this format.
     pub fn read(path: &Path) -> Result<Self, String> {
         let text = fs::read_to_string(path).map_err(|error| in_file(path, error))?;
         let extension = path.extension().and_then(|extension| extension.to_str());
@@ -93,7 +93,7 @@ impl RulesFile {
     ///
     /// # Errors
     ///
-    /// What tollgate says of a mistake; with the line, where the form knows it.
+    /// tollgate's error about a mistake, with the line if the format knows it.
     pub fn rules(&self, extensions: &ExtensionSources) -> Result<Rules, String> {
         let rules = extensions.register(Rules::new());
         let (text, path) = (&*self.text, &*self.path);
@@ -115,7 +115,7 @@ impl RulesFile {
     ///
     /// # Errors
     ///
-    /// What tollgate says of these numbers.
+    /// tollgate's error about the scaled quotas.
     pub fn scaled(&self, scale: Scale, extensions: &ExtensionSources) -> Result<Rules, String> {
         if scale == Scale::Same {
             return self.rules(extensions);
@@ -190,7 +190,7 @@ impl RulesFile {
 }
 
 impl Scale {
-    /// How it is called.
+    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Half => "half",
@@ -230,7 +230,7 @@ impl Scale {
         Some(scaled.to_string().into())
     }
 
-    /// Half as many requests are twice as far apart.
+    /// A minimal interval is divided by the factor: half as many requests are twice as far apart.
     fn interval(self, text: &str) -> Option<Value> {
         let micros = playground::span::micros(text).ok()?;
         let scaled = match self {

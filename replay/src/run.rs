@@ -1,4 +1,4 @@
-//! Does what the command line says.
+//! Runs the command line.
 
 use std::{
     fs,
@@ -87,7 +87,7 @@ pub(crate) fn run(args: Args) -> Result<(), String> {
         false => report.to_string(),
     };
     match io::stdout().lock().write_all(printed.as_bytes()) {
-        // Whoever reads it, `head` say, has read enough.
+        // The reader, such as `head`, has read enough.
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(format!("standard output: {error}"))
         }
@@ -95,7 +95,7 @@ pub(crate) fn run(args: Args) -> Result<(), String> {
     }
 }
 
-/// Sees that a page is not written over what is read.
+/// Checks that the page does not overwrite an input.
 fn is_not_read(page: &Path, args: &Args) -> Result<(), String> {
     let place = |path: &Path| fs::canonicalize(path).ok();
     let read = args.logs.iter().chain([&args.rules]);

@@ -8,10 +8,10 @@ use super::{
     headers::{Kept, PackedHeaders},
 };
 
-/// Adds the fields that a text begins with, and tells what stands behind them.
+/// Adds the fields at the beginning of a text, and returns the rest.
 ///
-/// A backslash at the end of a value seems to escape the quote behind it, so a value can hide where
-/// the next one begins: whatever is not in the form of a map is an error.
+/// A backslash at the end of a value seems to escape the quote after it, so a value can hide where
+/// the next one begins: anything that is not a map is an error.
 pub(super) fn add<'a>(
     headers: &mut PackedHeaders,
     text: &'a [u8],

@@ -1,4 +1,4 @@
-//! Header fields of requests that are held to be sorted.
+//! The header fields of requests that wait to be sorted.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header, header::Entry};
 
@@ -18,7 +18,7 @@ static KNOWN: [HeaderName; 4] = [
     X_FORWARDED_FOR,
 ];
 
-/// What stands for a name that is written out.
+/// Marks a name that is written out.
 const OTHER: u8 = u8::MAX;
 
 /// The names of the header fields that are kept.

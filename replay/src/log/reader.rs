@@ -16,7 +16,7 @@ use super::{
 };
 use crate::logged::Logged;
 
-/// How much of a log is looked at to find out its form.
+/// How much of a log is read to detect its format.
 const DETECT_BYTES: u64 = 256 * 1024;
 
 /// How many lines of it.
@@ -120,7 +120,7 @@ impl<R: BufRead> Reader<R> {
         &self.unreadable
     }
 
-    /// How many lines tell of something else than a request: empty ones, and other events.
+    /// How many lines are not about a request: empty ones, and other events.
     pub fn other(&self) -> u64 {
         self.other
     }
@@ -130,8 +130,8 @@ impl<R: BufRead> Reader<R> {
         self.window.out_of_order()
     }
 
-    /// How many requests were dated further ahead of the lines around them than the window is long:
-    /// they are taken to have ended when those did.
+    /// How many requests were dated further ahead of the lines around them than the window: they
+    /// get the time of those lines.
     pub fn ahead(&self) -> u64 {
         self.window.ahead()
     }
@@ -184,7 +184,7 @@ impl<R: BufRead> Iterator for Reader<R> {
     }
 }
 
-/// Compressed bytes are no lines in any form.
+/// Detects compressed bytes, which have no lines in any format.
 fn is_not_compressed(begin: &[u8]) -> io::Result<()> {
     let begins: [(&[u8], &str); 4] = [
         (b"\x1F\x8B", "zcat"),

@@ -14,7 +14,7 @@ const KEPT_BYTES: usize = 160;
 pub enum Why {
     /// It is longer than [`Options::max_line_bytes`](super::Options::max_line_bytes).
     TooLong,
-    /// It has not the fields of the combined format, in their order.
+    /// It does not have the fields of the combined format, in their order.
     NotCombined,
     /// It is not one JSON object.
     NotJson,
@@ -24,7 +24,7 @@ pub enum Why {
     Time,
     /// Its time, or its time without its duration, is before 1970 or after the year 2255.
     TimeOutOfRange,
-    /// Its duration is negative, not a number, or longer than there has been time since 1970.
+    /// Its duration is negative, not a number, or longer than the time since 1970.
     Duration,
     /// It has no method, or none that HTTP allows.
     Method,
@@ -99,7 +99,7 @@ impl Unreadable {
 pub struct UnreadableLine {
     /// Which line it is, from 1.
     pub number: u64,
-    /// How it begins; control characters are escaped, so that it can be printed to a terminal.
+    /// Its beginning; control characters are escaped, so that it can be printed to a terminal.
     pub text: String,
     /// What is wrong with it.
     pub why: Why,

@@ -74,15 +74,15 @@ impl Window {
         self.out_of_order
     }
 
-    /// How many requests were dated further ahead of those around them than the window is long.
+    /// How many requests were dated further ahead of those around them than the window.
     pub(super) fn ahead(&self) -> u64 {
         self.ahead
     }
 
     /// Takes a request whose line has this many bytes.
     ///
-    /// One that is dated far ahead of those around it is taken to have ended when they did: its
-    /// place in the log tells more than its time.
+    /// A request that is dated far ahead of those around it gets their time: its position in the
+    /// log is more reliable than its time.
     pub(super) fn push(&mut self, logged: Box<Logged>, bytes: usize) {
         match self.clock.see(end(&logged)) {
             Dated::AsOthers if self.in_doubt.is_empty() => self.hold(logged, bytes),

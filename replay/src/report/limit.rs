@@ -17,7 +17,7 @@ pub struct LimitReport {
     pub name: String,
     /// The name of its rule.
     pub rule: String,
-    /// Its numbers as a line of Rust, and those of each plan.
+    /// Its algorithm as a line of Rust, and that of each plan.
     pub numbers: Vec<String>,
     /// Whether it is in shadow.
     pub shadow: bool,
@@ -25,16 +25,16 @@ pub struct LimitReport {
     pub requests: u64,
     /// Requests that it refused.
     pub refused: u64,
-    /// Requests that it would have refused, were it not in shadow.
+    /// Requests that it would have refused, if it were not in shadow.
     pub would_be_refused: u64,
-    /// Requests that it did not refuse, and another limit did: it was not charged.
+    /// Requests that another limit refused: this one was not charged.
     pub refused_by_others: u64,
     /// Requests that it let through after a delay.
     pub delayed: u64,
     /// Refused requests that cost more than can ever fit.
     pub never_fit: u64,
-    /// How long the refused had to wait, or would have had to. Of a limit in shadow it is how long
-    /// until one unit more is let through, which is exact for a cost of 1.
+    /// The waits of refused requests. For a limit in shadow it is the time until one more unit is
+    /// admitted, which is exact for a cost of 1.
     pub wait: Option<Quantiles>,
     /// How long the delayed waited.
     pub delay: Option<Quantiles>,
@@ -50,8 +50,8 @@ pub struct LimitReport {
     pub over_time: TimeLine,
 }
 
-/// How long many waits were: a half, nine of ten and 99 of a hundred took no longer. These are at
-/// most a thousandth too long, and never too short; the longest is exact.
+/// Quantiles of waits. They are at most a thousandth too long, and never too short; the longest is
+/// exact.
 #[derive(Debug, Clone, Serialize)]
 pub struct Quantiles {
     /// How many waits there are.
@@ -73,7 +73,7 @@ pub struct TopKey {
     pub key: String,
     /// How often it was refused, or would have been, at most.
     pub refused: u64,
-    /// And at least.
+    /// How often it was refused, or would have been, at least.
     pub at_least: u64,
 }
 
@@ -86,7 +86,7 @@ pub struct WorstSpan {
     pub counts: &'static str,
     /// How much was let through; 0 if nothing was.
     pub most: u64,
-    /// The printed bound; none where numbers are so large that time is counted in coarser ticks.
+    /// The documented bound; `None` for quotas so large that time is counted in coarser ticks.
     pub bound: Option<u64>,
     /// The bound, as the docs print it.
     pub formula: &'static str,
@@ -96,7 +96,7 @@ pub struct WorstSpan {
     pub from: Option<Instant>,
     /// When something was last let through in it.
     pub until: Option<Instant>,
-    /// How many admissions were not looked at, as too many keys were active within one span.
+    /// How many admissions were not examined, as too many keys were active within one span.
     pub overlooked: u64,
 }
 

@@ -24,7 +24,7 @@ pub use limit::{LimitReport, Quantiles, TopKey, WorstSpan};
 /// What a replay has found.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// The version of this form: it grows when a field goes or means something else.
+    /// The version of this format: it grows when a field is removed or changes its meaning.
     pub version: u32,
     /// The file of rules.
     pub rules: String,
@@ -34,7 +34,7 @@ pub struct Report {
     pub from: Option<Instant>,
     /// When the last one came.
     pub until: Option<Instant>,
-    /// What became of all requests.
+    /// The outcomes of all requests.
     pub requests: Requests,
     /// What each limit did, in the order of the file.
     pub limits: Vec<LimitReport>,
@@ -55,7 +55,7 @@ pub struct Log {
     pub name: String,
     /// How many bytes it has.
     pub bytes: u64,
-    /// How many lines tell of something else than a request.
+    /// How many lines are not about a request.
     pub other_lines: u64,
     /// How many lines could not be read.
     pub unreadable: u64,
@@ -80,7 +80,7 @@ pub struct Unreadable {
     pub why: String,
 }
 
-/// What became of requests.
+/// The outcomes of requests.
 #[derive(Debug, Clone, Serialize)]
 pub struct Requests {
     /// All of them.
@@ -137,7 +137,7 @@ pub struct TimeLine {
 pub struct WhatIf {
     /// What all quotas, bursts and capacities are: `half`, the `same`, or `double`.
     pub quotas: Scale,
-    /// What tollgate says of these numbers, if they are wrong: then nothing else is told.
+    /// tollgate's error about the scaled quotas, if there is one: the other fields are then empty.
     pub error: Option<String>,
     /// Requests refused by a limit.
     pub refused: u64,
@@ -167,7 +167,7 @@ pub struct Keys {
     pub in_store: u64,
     /// The most that have one, for each limit.
     pub max: u64,
-    /// How many decisions were made by the bucket that keys share which have found no room.
+    /// How many decisions were made by the overflow bucket.
     pub decided_in_shared_bucket: u64,
 }
 
@@ -184,7 +184,7 @@ pub struct Found<'a> {
     pub what_if: Option<Vec<WhatIf>>,
     /// What the log does not tell.
     pub notes: Vec<String>,
-    /// How many keys to tell of each limit.
+    /// How many keys to list for each limit.
     pub top: usize,
 }
 

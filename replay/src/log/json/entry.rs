@@ -1,4 +1,4 @@
-//! What a JSON object tells, field by field, and the request that this is.
+//! The fields of a JSON object, and the request that they describe.
 
 use std::{borrow::Cow, mem, net::IpAddr};
 
@@ -8,7 +8,7 @@ use super::{
     Kept, LastTime, Logged, PackedHeaders, Why, debug_headers, names::Meaning, request, time, trace,
 };
 
-/// What Caddy writes for header fields that are secret. It would be one key for all callers.
+/// Caddy's text for secret headers. As a key it would be the same for all callers.
 const REDACTED: &str = "REDACTED";
 
 /// The value of a field.
@@ -19,7 +19,7 @@ pub(super) enum Scalar<'a> {
     Number(f64),
 }
 
-/// The fields of a line that tell of a request.
+/// The fields of a line that describe a request.
 #[derive(Debug)]
 pub(super) struct Entry<'a> {
     kept: &'a Kept,
@@ -86,7 +86,7 @@ impl<'a> Entry<'a> {
         slot.get_or_insert(value);
     }
 
-    /// The request that the line tells of; `None` if it is another event.
+    /// The request of the line; `None` if it is another event.
     pub(super) fn request(mut self, last_time: &mut LastTime) -> Result<Option<Box<Logged>>, Why> {
         let message = self.message.as_ref().map(Scalar::text);
         if message.as_deref() == Some(trace::FINISHED) {
@@ -114,7 +114,7 @@ impl<'a> Entry<'a> {
         Ok(Some(Box::new(logged)))
     }
 
-    /// Whether this tells of a request at its end, and not of something in the midst of one.
+    /// Whether this is the end of a request, and not an event in the middle of one.
     fn ended(&self) -> bool {
         let is_request = self.request_line.is_some() || self.target.0.is_some();
         is_request && (self.status.is_some() || self.took.0.is_some())
