@@ -28,7 +28,7 @@ enum Question {
         limits: Vec<TupleFields>,
         traffic: Traffic,
     },
-    /// What a bucket has left, evenly from one instant to another.
+    /// What a bucket has left, at evenly spaced instants.
     Left {
         limits: Vec<TupleFields>,
         traffic: Traffic,
@@ -43,7 +43,7 @@ enum Question {
         traffic: Traffic,
         index: usize,
     },
-    /// What all algorithms do with this quota and burst.
+    /// The results of all algorithms with this quota and burst.
     Compare {
         quota: String,
         burst: Option<u64>,
@@ -144,7 +144,7 @@ fn or_error(answer: Result<Value, String>) -> Value {
     answer.unwrap_or_else(|error| json!({ "error": error }))
 }
 
-/// When the line of time begins: where the traffic does, if that is no simulation from 0 on.
+/// When the timeline begins: at 0, or at the first request if that is later than an hour.
 fn origin(traffic: &Recording) -> u64 {
     let first = traffic.requests.first().map_or(0, |request| request.at);
     match first {
@@ -164,7 +164,7 @@ fn requests_of(traffic: &Recording) -> Value {
     })
 }
 
-/// A run; and of each member the bound, and the worst span that was found.
+/// A run, with the bound and the worst span of each member.
 struct Seen {
     decided: Vec<Decided>,
     members: Vec<(Bound, Worst)>,
@@ -195,7 +195,7 @@ impl Seen {
         Self { decided, members }
     }
 
-    /// Of the member that comes closest to its bound.
+    /// The worst span of the member that comes closest to its bound.
     fn tightest(&self) -> &(Bound, Worst) {
         let share = |(bound, worst): &(Bound, Worst)| {
             let most = bound.most.map_or(u64::MAX, |most| most.max(1));
@@ -283,8 +283,7 @@ fn run(fields: TupleFields, traffic: &Recording) -> Result<Value, String> {
     }))
 }
 
-/// The smallest burst or capacity with which none of this traffic is refused, as the simulation
-/// finds it.
+/// The smallest burst or capacity with which the simulation refuses none of this traffic.
 fn smallest_burst(limit: &Limit, traffic: &Recording) -> Option<u64> {
     let field = limit.burst_field()?;
     let refuses = |burst: u64| {
@@ -307,7 +306,7 @@ fn smallest_burst(limit: &Limit, traffic: &Recording) -> Option<u64> {
     Some(enough)
 }
 
-/// Each algorithm with this quota, and with this burst where it has one.
+/// Each algorithm with this quota, and with this burst if it has one.
 fn every_algorithm(quota: &str, burst: Option<u64>) -> Result<Vec<Limit>, String> {
     let read: Quota = quota
         .parse()

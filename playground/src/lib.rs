@@ -1,9 +1,9 @@
-//! What limits do to traffic, by tollgate's own rules: [`simulate`] steps through requests,
-//! [`worst`] looks for the worst span and [`bound`] knows the printed one. [`picture`] draws it for
-//! the docs, and [`answer`] answers the page.
+//! Simulates limits on traffic, with tollgate's own algorithms: [`simulate`] steps through
+//! requests, [`worst`] finds the worst span, and [`bound`] computes the documented bound.
+//! [`picture`] draws the result for the docs, and [`answer`] answers the page.
 //!
-//! No rule is written here a second time. The formulas of the bounds are those that the properties
-//! are held to.
+//! No algorithm is implemented here again. The formulas of the bounds are those of the property
+//! tests.
 
 #![forbid(unsafe_code)]
 

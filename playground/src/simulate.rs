@@ -18,14 +18,14 @@ pub struct Request {
     pub caller: u32,
     /// Which bucket it is counted in.
     pub bucket: u32,
-    /// How long it runs, for limits on what is in flight and for holds.
+    /// How long it runs, for limits on requests in flight and for holds.
     pub runs_micros: u64,
-    /// What it has spent in the end, for holds.
+    /// What it has spent when it ends, for holds.
     pub spends: u32,
 }
 
 impl Request {
-    /// One that costs 1 and is over at once.
+    /// A request that costs 1 and ends at once.
     pub fn at(at: u64) -> Self {
         Self {
             at,
@@ -38,42 +38,42 @@ impl Request {
     }
 }
 
-/// What was decided about a request.
+/// The decision about a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decided {
-    /// Whether it is let through.
+    /// Whether it is admitted.
     pub is_admitted: bool,
-    /// How long it is delayed, if it is let through.
+    /// How long it is delayed, if it is admitted.
     pub delay_micros: u64,
-    /// The most at once; of a tuple, its least member's.
+    /// The most units at once; for a tuple, the least of its members'.
     pub limit: u64,
     /// What is left.
     pub remaining: u64,
-    /// When the same cost is let through, if it was refused.
+    /// The wait after which the same cost is admitted, if it was refused.
     pub retry_after_micros: Option<u64>,
-    /// Whether it is more than is ever let through at once.
+    /// Whether its cost can never fit.
     pub never_fits: bool,
     /// How long until the bucket is as good as fresh.
     pub reset_after_micros: u64,
-    /// What each member of a tuple has decided, in its order; none of a limit by itself.
+    /// The decisions of the members of a tuple, in order; empty for a single limit.
     pub members: Vec<Decided>,
 }
 
-/// At which instants to look how much a bucket has left.
+/// The instants at which to read what a bucket has left.
 #[derive(Debug, Clone, Default)]
 pub struct Looks {
     /// Which bucket.
     pub bucket: u32,
-    /// When, in ascending order; after what was decided at the same instant.
+    /// The instants, in ascending order; each is read after the decisions at that instant.
     pub at: Vec<u64>,
 }
 
-/// What became of the requests.
+/// The result of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Run {
     /// One for each request.
     pub decided: Vec<Decided>,
-    /// What was left, one for each look.
+    /// What was left, one value for each instant.
     pub left: Vec<u64>,
 }
 
@@ -98,7 +98,7 @@ pub fn simulate<A: Algorithm>(rule: &A, requests: &[Request], looks: &Looks) -> 
     run
 }
 
-/// What an admitted request gives back, or is charged, when it ends.
+/// What an admitted request gives back or is charged when it ends.
 struct End<S> {
     bucket: u32,
     admission: S,
@@ -199,7 +199,7 @@ impl Decided {
         }
     }
 
-    /// What this member has decided; of a limit by itself, what it has.
+    /// The decision of this member, or of the single limit.
     pub fn of_the_member(&self, member: usize) -> &Self {
         self.members.get(member).unwrap_or(self)
     }

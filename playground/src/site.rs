@@ -1,5 +1,5 @@
-//! Puts the page together: one file with the module, its bindings, the algorithms, the scripts
-//! and the style.
+//! Builds the page: one file with the module, its bindings, the algorithms, the scripts and the
+//! style.
 
 use std::{
     env,
@@ -15,7 +15,7 @@ use playground::algorithms::description;
 const TARGET: &str = "wasm32-unknown-unknown";
 const SCRIPTS: [&str; 3] = ["form.js", "timeline.js", "page.js"];
 
-/// The whole page. It takes a while when it is built for the first time.
+/// The whole page. The first build takes a while.
 pub(crate) fn page() -> Result<String, Box<dyn Error>> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("page");
     let built = bindings(&workspace)?;
@@ -50,9 +50,9 @@ fn filled(mut page: String, parts: &[(&str, String)]) -> Result<String, Box<dyn 
     Ok(page)
 }
 
-/// Builds the module, and what calls it; returns the folder with both.
+/// Builds the module and its bindings; returns the folder with both.
 fn bindings(workspace: &Path) -> Result<PathBuf, Box<dyn Error>> {
-    // Where nobody has rustup, the target came with the compiler, or cargo says what is missing.
+    // Without rustup, the target came with the compiler, or cargo says what is missing.
     let installed = Command::new("rustup")
         .args(["target", "list", "--installed"])
         .output();

@@ -21,13 +21,13 @@ pub enum Shape {
     /// Each caller sends all its requests at once.
     Bursts,
     /// Each caller sends all its requests just before an edge between two spans, and as many just
-    /// after it. Every other edge is left out, so that a whole span is free before.
+    /// after it, at every other edge, so that a whole span before is free.
     Edge,
-    /// Requests come at random, and from callers by Zipf's law: the second asks half as often as
-    /// the first, the third a third.
+    /// Requests come at random times, from callers by Zipf's law: the second caller sends half as
+    /// many as the first, the third a third.
     Zipf,
-    /// Even traffic, and in the middle third of the time one caller more, who sends twenty times as
-    /// much.
+    /// Even traffic, and in the middle third of the time one more caller, which sends twenty times
+    /// as much.
     Flood,
     /// Recorded traffic.
     Recording,
@@ -39,7 +39,7 @@ pub enum Shape {
 pub struct Traffic {
     /// Its shape.
     pub shape: Shape,
-    /// So many requests in each span of `every`: of each caller, or of all with [`Shape::Zipf`].
+    /// The requests in each span of `every`: of each caller, or of all with [`Shape::Zipf`].
     #[serde(default = "one")]
     pub requests: u32,
     /// A span of time, such as `1s`.
@@ -57,7 +57,7 @@ pub struct Traffic {
     /// Whether all callers share one bucket.
     #[serde(default)]
     pub shared: bool,
-    /// How long a request runs, such as `300ms`, for limits on what is in flight and for holds.
+    /// How long a request runs, such as `300ms`, for limits on requests in flight and for holds.
     #[serde(default)]
     pub runs: String,
     /// What each request has spent when it ends, for holds; by default what it costs.
@@ -104,7 +104,8 @@ impl Traffic {
         let (every, lasts) = (span::micros(&self.every)?, span::micros(&self.lasts)?);
         let (units, callers) = (u64::from(self.requests), u64::from(self.callers));
         let spans = lasts.div_ceil(every);
-        // No less than there are, so that a mistake does not take the memory of the page.
+        // At least the number of requests, so that a mistake cannot take all the memory of the
+        // page.
         let most = spans
             .saturating_mul(units)
             .saturating_mul(match self.shape {
@@ -192,7 +193,7 @@ impl Traffic {
     }
 }
 
-/// The instant of the request with this index, if there are so many in each span.
+/// The instant of the request with this index, if each span has this many requests.
 fn place(index: u64, every: u64, units: u64) -> u64 {
     let at = u128::from(index) * u128::from(every) / u128::from(units);
     u64::try_from(at).unwrap_or(u64::MAX)

@@ -17,7 +17,7 @@ pub enum TupleFields {
     Several(Vec<Fields>),
 }
 
-/// Limits that all must admit a request, or none is charged; often it is one.
+/// Limits that all must admit a request, or none is charged; often only one.
 #[derive(Debug, Clone)]
 pub struct Tuple {
     members: Vec<Limit>,
@@ -27,8 +27,7 @@ impl Tuple {
     /// Reads one limit, or up to three.
     ///
     /// # Errors
-    ///
-    /// What tollgate says of a mistake; or there are too few or too many.
+    /// tollgate's error about a mistake; or there are too few or too many limits.
     pub fn read(fields: TupleFields) -> Result<Self, String> {
         let fields = match fields {
             TupleFields::One(fields) => vec![fields],

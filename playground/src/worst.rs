@@ -10,12 +10,12 @@ use crate::{
     simulate::{Decided, Request},
 };
 
-/// The span in which most was let through, of one bucket.
+/// The span in which most was admitted in one bucket.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Worst {
     /// How much.
     pub most: u64,
-    /// The first instant in it at which something was let through.
+    /// The first instant of an admission in it.
     pub from: u64,
     /// The last one.
     pub until: u64,
@@ -25,17 +25,17 @@ pub struct Worst {
     pub so_far: Vec<u64>,
 }
 
-/// Something that was let through.
+/// An admission.
 struct Passed {
     index: usize,
     at: u64,
-    /// When it counts no more.
+    /// When it no longer counts.
     until: u64,
     weight: u64,
 }
 
-/// The worst span of these decisions, as the bound of this member of a tuple counts; a limit by
-/// itself is the first.
+/// The worst span of these decisions, counted as in the bound of this member of a tuple. A single
+/// limit is member 0.
 pub fn worst(requests: &[Request], decided: &[Decided], member: usize, bound: &Bound) -> Worst {
     let mut buckets: BTreeMap<u32, Vec<Passed>> = BTreeMap::new();
     for (index, (request, told)) in requests.iter().zip(decided).enumerate() {
@@ -66,7 +66,7 @@ fn passed(
     (told, member): (&Decided, usize),
     bound: &Bound,
 ) -> Passed {
-    // It leaves when the last member lets it go.
+    // It leaves when the last member releases it.
     let in_all = told.delay_micros + request.runs_micros;
     let at = match bound.counts {
         Counts::Releases => request.at + told.of_the_member(member).delay_micros,
@@ -80,7 +80,7 @@ fn passed(
     let weight = match bound.weight {
         Weight::Cost => request.cost.into(),
         Weight::One => 1,
-        // What is spent beyond a hold stands in no bound.
+        // No bound counts units that are spent beyond a hold.
         Weight::Spent => request.spends.min(request.cost).into(),
     };
     Passed {
@@ -93,7 +93,7 @@ fn passed(
 
 impl Worst {
     fn look_at(&mut self, bucket: u32, passed: &[Passed]) {
-        // By the instant from which it counts no more.
+        // Sorted by the instant at which it no longer counts.
         let mut inside: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
         let (mut sum, mut is_worst) = (0, false);
         for (position, one) in passed.iter().enumerate() {
