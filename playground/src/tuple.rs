@@ -35,7 +35,7 @@ impl Tuple {
         };
         if !(1..=3).contains(&fields.len()) {
             return Err(format!(
-                "a tuple of {} limits: it must have one to three",
+                "{} limits: a tuple must have one to three",
                 fields.len()
             ));
         }

@@ -241,7 +241,7 @@ fn a_request_that_was_chosen_is_told_why_and_what_is_left_is_told_of_its_bucket(
         "{why}"
     );
     let error = question("why", json!({ "index": 200 }));
-    assert_eq!(error["error"], "there is no request 200");
+    assert_eq!(error["error"], "there is no request with index 200");
     let more = json!({ "bucket": 0, "from": 0, "until": 30_000_000, "steps": 2 });
     assert_eq!(question("left", more)["limits"][0]["left"], json!([0, 10]));
 }
