@@ -13,15 +13,15 @@ use crate::{
 /// all of them have room; otherwise none is charged, and the answer says which one refused and how
 /// long to wait.
 ///
-/// A limit is an `EachOf` of two to six algorithms, and its key an `EachOf` of as many extractors. (A
-/// plain tuple of extractors is one bucket per *combination*; a plain tuple of algorithms is several
-/// limits for one key.)
+/// A limit is an `EachOf` of two to six algorithms, and its key an `EachOf` of as many extractors.
+/// (A plain tuple of extractors is one bucket per *combination*; a plain tuple of algorithms is
+/// several limits for one key.)
 ///
 /// - **Equal algorithms**: clone the algorithm, and give each clone a name, so that a refusal can
 ///   name its policy.
-/// - **Absent keys**: if an extractor says that no limit applies (`Ok(None)`), that key is left out,
-///   and the others decide without it. If there is no key at all, the request passes. An extractor
-///   that *rejects* a request without a key rejects it here too.
+/// - **Absent keys**: if an extractor says that no limit applies (`Ok(None)`), that key is left
+///   out, and the others decide without it. If there is no key at all, the request passes. An
+///   extractor that *rejects* a request without a key rejects it here too.
 /// - **Buckets**: each position has its own, even if two have the same policy: an account `7` and a
 ///   tenant `7` never mix.
 /// - **Decision**: [`policies`](Decision::policies) has the policies of the present keys, in order.

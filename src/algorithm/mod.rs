@@ -325,8 +325,8 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     /// snapshot.
     ///
     /// Override it only to do the same in fewer steps.
-    // Inlined always: a check of a fixed window takes 0.73 of governor's time so, and 0.84 otherwise
-    // (bench `decision`).
+    // Inlined always: a check of a fixed window takes 0.73 of governor's time so, and 0.84
+    // otherwise (bench `decision`).
     #[inline(always)]
     fn step(&self, state: &mut Self::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
         self.mend(state, now);

@@ -18,9 +18,9 @@ use crate::{
 /// - **Not for** a refund of a part: a refund of 1 or more gives one request back.
 /// - **Decision**: the limit and what remains are requests.
 /// - **Policy**: without a name of its own it has the name of the algorithm inside with
-///   `-per-request` appended, and buckets of its own. With a [name](super::TokenBucket::named), given
-///   before or after, it *is* that name: a plain limit of that name over the same Redis shares its
-///   buckets, as if this one's requests all had a cost of 1.
+///   `-per-request` appended, and buckets of its own. With a [name](super::TokenBucket::named),
+///   given before or after, it *is* that name: a plain limit of that name over the same Redis
+///   shares its buckets, as if this one's requests all had a cost of 1.
 ///
 /// # Example: two requests a minute, and a thousand tokens
 ///
@@ -155,8 +155,8 @@ impl<A: Algorithm> Algorithm for PerRequest<A> {
         self.0.look(state, one(cost), now)
     }
 
-    // Inlined always: a check of a token bucket takes 0.70 of governor's time so, and 0.82 otherwise
-    // (bench `decision`).
+    // Inlined always: a check of a token bucket takes 0.70 of governor's time so, and 0.82
+    // otherwise (bench `decision`).
     #[inline(always)]
     fn step(&self, state: &mut A::State, cost: u32, now: Timestamp) -> (bool, A::Snapshot) {
         self.0.step(state, one(cost), now)

@@ -12,8 +12,8 @@ use super::{Key, Rejection};
 ///   case where it has no meaning.
 /// - Keep the parts of a compound key apart: a tuple or a struct, not `format!("{a}:{b}")`.
 /// - Keep the key small: the store keeps it. Digest values that callers can make long.
-/// - Return `Err` if there is no key but should be one, and `None` only for requests that are not to
-///   be limited.
+/// - Return `Err` if there is no key but should be one, and `None` only for requests that are not
+///   to be limited.
 ///
 /// # What an implementor must not do
 ///

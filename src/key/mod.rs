@@ -53,11 +53,11 @@
 //!   callers may have one (a company, a mobile network).
 //! - **Credentials.** Anyone can make up an API key. Put the limiter behind the layer that verifies
 //!   it, or limit by address as well, so that guessing keys is limited too.
-//! - **Paths.** Use `MatchedRoute` and not the path: `/login`, `//login` and `/%6cogin` may mean the
-//!   same.
-//! - **Spelling.** The extractors here compare bytes. Only the code that checks a name knows whether
-//!   `Bob` is `bob`, and whether an `é` of one code point is an `é` of two (Unicode's NFC and NFD).
-//!   Fold and normalise in your extractor as it does, or take the name from it with
+//! - **Paths.** Use `MatchedRoute` and not the path: `/login`, `//login` and `/%6cogin` may mean
+//!   the same.
+//! - **Spelling.** The extractors here compare bytes. Only the code that checks a name knows
+//!   whether `Bob` is `bob`, and whether an `é` of one code point is an `é` of two (Unicode's NFC
+//!   and NFD). Fold and normalise in your extractor as it does, or take the name from it with
 //!   [`FromExtension`].
 
 use std::hash::Hash;

@@ -8,8 +8,8 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     /// counted, but always passes: a dry run of the limit, with its costs, plans and keys.
     ///
     /// It is a `bool`, or a closure over the request and its key. The closure is called for each
-    /// request, so the value that it reads (an `AtomicBool`, a percentage of the callers) can change
-    /// without a restart. It must name the types of its arguments: `|request: &Request, key:
+    /// request, so the value that it reads (an `AtomicBool`, a percentage of the callers) can
+    /// change without a restart. It must name the types of its arguments: `|request: &Request, key:
     /// Option<&IpAddr>| …`. [`percentile`](crate::key::percentile) selects the same callers in
     /// every process.
     ///

@@ -106,9 +106,9 @@ where
             Err(answer) => return ResponseFuture::new(self.answer(answer)),
         };
         let next = match self.layer.decide(&asked) {
-            // In its parts: moved as a whole, the verdict goes through memory, and whether it admits is
-            // written as a byte and read as a word, for which the processor waits. It gives a
-            // twentieth of a layer without fields (bench `layer`, "off").
+            // In its parts: moved as a whole, the verdict goes through memory, and whether it
+            // admits is written as a byte and read as a word, for which the processor waits. It
+            // gives a twentieth of a layer without fields (bench `layer`, "off").
             Answer::Now(Ok(Verdict {
                 admitted: is_admitted,
                 snapshot,

@@ -57,8 +57,8 @@ const OTHER: &str = "_OTHER";
 /// - **Labels are bounded**: keys are never labels. `limit` is the name given to `new`. `policy` is
 ///   the name of the policy, for the first hundred; later ones share the value `_OTHER`. So policy
 ///   names made from requests cannot fill memory.
-/// - **Install the recorder first**: `new` registers handles with the current recorder, and a policy
-///   registers its own when it first decides. Clones share them.
+/// - **Install the recorder first**: `new` registers handles with the current recorder, and a
+///   policy registers its own when it first decides. Clones share them.
 /// - **Cost**: an admitted request of one policy increments three counters, found without a lock.
 ///
 /// # Example: what Prometheus scrapes

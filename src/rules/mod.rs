@@ -45,8 +45,8 @@ pub(crate) use limit::{MAX_LIMITS, RuleLimit};
 /// - **[`RedisStore`](crate::store)** decides them all in one script, if they are in one slot.
 /// - **[`on_store_error`](crate::RateLimitLayer::on_store_error)** takes a limiter of one
 ///   algorithm, which counts by limit and key; it takes no limiter of rules.
-/// - **A route** that none of the first 10 000 requests has matched may be misspelled: the `tracing`
-///   event `rules.route_not_matched`, with target `tollgate::rules`, is logged once.
+/// - **A route** that none of the first 10 000 requests has matched may be misspelled: the
+///   `tracing` event `rules.route_not_matched`, with target `tollgate::rules`, is logged once.
 /// - **Not supported**: [`InFlight`](crate::algorithm::InFlight) and
 ///   [settled](crate::algorithm::Settled) limits need a layer of their own.
 ///

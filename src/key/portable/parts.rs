@@ -25,8 +25,8 @@ use super::DigestKey;
 /// - **Distinct**: no two different sequences of parts give the same bytes, since each part ends at
 ///   its only `;`. (Two digests of 128 bits could be equal, but that is not to be expected.)
 /// - **Bounded**: every part takes at most [`MAX_PART_LEN`](Self::MAX_PART_LEN) bytes.
-/// - **Plain**: a part consists of ASCII letters and digits and `-._~/:@+=,%;`. So it is one line in
-///   every log, and has no brace that Redis Cluster would take for a hash tag, and no `*` of a
+/// - **Plain**: a part consists of ASCII letters and digits and `-._~/:@+=,%;`. So it is one line
+///   in every log, and has no brace that Redis Cluster would take for a hash tag, and no `*` of a
 ///   pattern.
 /// - **Stable**: if a release changes the bytes of a part, the changelog says so, as that gives
 ///   everybody a fresh bucket.
@@ -110,7 +110,8 @@ impl KeyParts {
         self.plain('u', number.into())
     }
 
-    /// Appends a signed integer: the same bytes whatever its type, but never those of an unsigned one.
+    /// Appends a signed integer: the same bytes whatever its type, but never those of an unsigned
+    /// one.
     pub fn signed(&mut self, number: impl Into<i128>) -> &mut Self {
         self.plain('i', number.into())
     }
