@@ -75,7 +75,9 @@ impl<L: Future, R: Future<Output = L::Output>> Future for EitherAnswer<L, R> {
 
 impl<L, R> EitherStore<L, R> {
     /// Asks the one store that there is.
-    #[inline]
+    // Inlined always, as is `decide`, which calls it: a check takes 1.01 times as long as over the
+    // store itself so, and 1.13 times otherwise (bench `decision`).
+    #[inline(always)]
     fn ask<T, F, G>(
         &self,
         left: impl FnOnce(&L) -> Answer<T, F>,
@@ -98,7 +100,7 @@ impl<A: Limit, K: Key, L: Store<A, K>, R: Store<A, K>> Store<A, K> for EitherSto
     type Deciding = EitherAnswer<L::Deciding, R::Deciding>;
     type Writing = EitherAnswer<L::Writing, R::Writing>;
 
-    #[inline]
+    #[inline(always)]
     fn decide<Q: AsKey<K> + ?Sized>(
         &self,
         algorithm: &A,
