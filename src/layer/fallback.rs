@@ -163,8 +163,8 @@ where
         }
     }
 
-    // Inlined always: a request takes 1 080 instructions so while Redis is down, and 1 142 otherwise
-    // (bench `outage`).
+    // Inlined always: a request takes 1 080 instructions so while Redis is down, and 1 142
+    // otherwise (bench `outage`).
     #[inline(always)]
     fn instead<T: Clone + Send + 'static>(
         &self,
