@@ -173,9 +173,9 @@ async fn these_are_the_rights_that_the_docs_name() {
     assert_eq!(rights, [RIGHTS, OF_A_CONNECT].concat());
     let also = format!("In a cluster also `{}`", OF_A_CLUSTER.join(" "));
     assert!(chapter.contains(&also), "{also}");
-    let beside = format!("another database than 0 also `{}`", OF_A_DATABASE[0]);
+    let beside = format!("a database other than 0 also `{}`", OF_A_DATABASE[0]);
     assert!(chapter.contains(&beside), "{beside}");
-    let behind = format!("behind Sentinel `{}`", OF_SENTINEL[0]);
+    let behind = format!("behind Sentinel also `{}`", OF_SENTINEL[0]);
     assert!(chapter.contains(&behind), "{behind}");
 }
 
