@@ -107,7 +107,9 @@ fn it_tells_what_holds_let_through_and_by_which_bound() {
 
     // Where more is spent than was held, no bound is told.
     page.fill("traffic-spends", "301");
-    page.shows(&of_the_second("worst"), |text| text.contains("not computed"));
+    page.shows(&of_the_second("worst"), |text| {
+        text.contains("not computed")
+    });
 
     // Not held, it is as the first; counted by requests, all are let through.
     page.script("$('limit1-settled').click()");
