@@ -384,7 +384,7 @@ fn a_recording_is_read_from_a_file_whatever_is_in_it() {
     let binary = Temporary::new("binary.txt", &[0, 159, 146, 150, 10, 7]);
     page.choose_file("traffic-recording-file", &binary.0);
     page.shows("#error", |text| {
-        text.starts_with("line 1, ") && text.contains("no number of seconds")
+        text.starts_with("line 1, ") && text.contains("not a number of seconds")
     });
 
     // More than is read leaves what was there.
