@@ -264,15 +264,19 @@ mod tests {
         assert_eq!(run.left, [0, 1, 1]);
     }
 
+    fn holds_of_eight_that_spend_two() -> [Request; 3] {
+        [0, 1, SECOND].map(|at| {
+            let mut request = Request::at(at);
+            (request.cost, request.spends, request.runs_micros) = (8, 2, 1_000);
+            request
+        })
+    }
+
     #[test]
     fn what_holds_units_and_a_place_gives_both_back() {
         let held = TokenBucket::new(Quota::per_hour(10)).settled();
         let rule = (held, InFlight::new(1));
-        let mut asked = [0, 1, SECOND].map(Request::at);
-        for request in &mut asked {
-            (request.cost, request.spends, request.runs_micros) = (8, 2, 1_000);
-        }
-        let run = run(&rule, &asked, &[500, 1_000]);
+        let run = run(&rule, &holds_of_eight_that_spend_two(), &[500, 1_000]);
         let admitted: Vec<_> = run.decided.iter().map(|it| it.is_admitted).collect();
         assert_eq!(admitted, [true, false, true]);
         // The least of 8 units and one place.
@@ -284,11 +288,7 @@ mod tests {
     #[test]
     fn what_was_held_and_not_spent_is_free_when_the_request_ends() {
         let rule = TokenBucket::new(Quota::per_hour(10)).settled();
-        let mut asked = [0, 1, SECOND].map(Request::at);
-        for request in &mut asked {
-            (request.cost, request.spends, request.runs_micros) = (8, 2, 1_000);
-        }
-        let run = run(&rule, &asked, &[500, 1_000]);
+        let run = run(&rule, &holds_of_eight_that_spend_two(), &[500, 1_000]);
         let admitted: Vec<_> = run.decided.iter().map(|it| it.is_admitted).collect();
         assert_eq!(admitted, [true, false, true]);
         assert_eq!(run.left, [2, 8]);

@@ -127,8 +127,8 @@ if m.first_slot + m.span_micros <= m.slot and m.total > m.expired_total then
   end
 end
 if m.ahead and m.ahead > m.span_micros then
-  -- The clock has stepped back: the last entry is as of now, not as of the start of its slot. In a
-  -- slot that is about to end it would be over too soon.
+  -- The clock has stepped back: the last entry is as of now, not as of the start of its
+  -- slot. In a slot that is about to end it would be over too soon.
   m.ahead = m.last_slot - now
   m.shift = (m.shift - (2 ^ 53 - m.ahead)) % 2 ^ 53
   m.first_slot = math.max(m.first_slot - m.ahead, 0)
@@ -214,7 +214,8 @@ elseif m.last_slot ~= m.slot then
       entry = struct.pack('<I6I4', slot % 2 ^ 48, m.total % 2 ^ 32)
     end
     if call('RPUSHX', m.list, entry) == 0 then
-      -- A list must not be left without expiry: try whether one may be set before there is a list.
+      -- A list must not be left without expiry: try whether one may be set before there
+      -- is a list.
       call(expire, m.list, '0')
       call('RPUSH', m.list, entry)
       dirty = true

@@ -1,6 +1,6 @@
 "use strict";
-// What is chosen: one limit or two, each alone or a tuple, and the traffic; in the fields of the form
-// and in the address. A tuple is an array of its members.
+// What is chosen: one limit or two, each alone or a tuple, and the traffic; in the fields of the
+// form and in the address. A tuple is an array of its members.
 
 // The fields of an algorithm are those that `algorithms.rs` has.
 const numberField = (name, hint = "1") => ({ name, input: "number", hint });

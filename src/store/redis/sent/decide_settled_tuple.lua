@@ -135,7 +135,8 @@ repeat
           end
         end
 
-        -- How far the caller's plan is ahead of now; if it has not counted, how far its first count is.
+        -- How far the caller's plan is ahead of now; if it has not counted, how far its first
+        -- count is.
         function plans.ahead()
           if plans.own then return plans.stamp_of(plans.own) - now end
           return math.max(plans.stamp_of(plans.latest), plans.further and plans.further.stamp or 0) - now
@@ -157,8 +158,8 @@ repeat
           end
         end
 
-        -- The caller's plan has admitted a cost and becomes the latest: chooses the other plan, and returns
-        -- it. Of two plans the one that matters longer is kept.
+        -- The caller's plan has admitted a cost and becomes the latest: chooses the other plan,
+        -- and returns it. Of two plans the one that matters longer is kept.
         function plans.choose_other()
           local latest, other, further = plans.latest, plans.other, plans.further
           if further and further.expires_at <= now then further = nil end

@@ -184,8 +184,8 @@ if m1_first_slot + m1_span_micros <= m1_slot and m1_total > m1_expired_total the
   end
 end
 if m1_ahead and m1_ahead > m1_span_micros then
-  -- The clock has stepped back: the last entry is as of now, not as of the start of its slot. In a
-  -- slot that is about to end it would be over too soon.
+  -- The clock has stepped back: the last entry is as of now, not as of the start of its
+  -- slot. In a slot that is about to end it would be over too soon.
   m1_ahead = m1_last_slot - now
   m1_shift = (m1_shift - (2 ^ 53 - m1_ahead)) % 2 ^ 53
   m1_first_slot = math.max(m1_first_slot - m1_ahead, 0)
@@ -258,7 +258,8 @@ if charged then
         entry = struct.pack('<I6I4', slot % 2 ^ 48, m1_total % 2 ^ 32)
       end
       if call('RPUSHX', m1_list, entry) == 0 then
-        -- A list must not be left without expiry: try whether one may be set before there is a list.
+        -- A list must not be left without expiry: try whether one may be set before there
+        -- is a list.
         call(expire, m1_list, '0')
         call('RPUSH', m1_list, entry)
         dirty = true
