@@ -35,7 +35,8 @@ pin_project! {
 pin_project! {
     #[project = StateProjection]
     pub(super) enum State<Fut, Annotation, Answer, Wait> {
-        Inner { #[pin] future: Fut, annotation: Option<Annotation> },
+        Plain { #[pin] future: Fut },
+        Annotated { #[pin] future: Fut, annotation: Annotation },
         Answered { answer: Option<Answer> },
         Waiting { waiting: Pin<Box<Wait>> },
     }
@@ -83,10 +84,7 @@ where
     Layer: LayerFor<Svc, Req>,
 {
     let future = service.call(request);
-    State::Inner {
-        future,
-        annotation: None,
-    }
+    State::Plain { future }
 }
 
 /// Calls the inner service, for a request that was admitted.
@@ -112,16 +110,19 @@ where
     // If no hold is kept, there is none to drop should the call panic.
     let hold = if Layer::KEEPS_HOLD { hold } else { None };
     let future = service.call(request);
+    if !layer.annotates(&choice) && hold.is_none() {
+        return State::Plain { future };
+    }
     // Made last, so that it is not kept across the call.
-    let annotation = (layer.annotates(&choice) || hold.is_some()).then(|| Annotation {
+    let annotation = Annotation {
         layer: Arc::clone(layer),
         admitted: Admitted {
             choice,
             snapshot,
             hold,
         },
-    });
-    State::Inner { future, annotation }
+    };
+    State::Annotated { future, annotation }
 }
 
 /// Answers a request in the inner service's place.
@@ -161,19 +162,36 @@ where
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.as_mut().project().state.project() {
-            StateProjection::Inner { future, annotation } => {
-                poll_inner::<Svc, Req, Layer>(future, annotation, cx)
+            StateProjection::Plain { future } => poll_plain::<Svc, Req, Layer>(future, cx),
+            StateProjection::Annotated { future, annotation } => {
+                poll_annotated::<Svc, Req, Layer>(future, annotation, cx)
             }
             _ => self.poll_other(cx),
         }
     }
 }
 
+/// Polls the inner service, for a request to whose response nothing is added.
+#[inline]
+fn poll_plain<Svc, Req, Layer>(
+    future: Pin<&mut Svc::Future>,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Svc::Response, Layer::Error>>
+where
+    Svc: Service<Req>,
+    Layer: LayerFor<Svc, Req>,
+{
+    Poll::Ready(match ready!(future.poll(cx)) {
+        Ok(response) => Ok(response),
+        Err(error) => Err(Layer::inner_error(error)),
+    })
+}
+
 /// Polls the inner service, settles the hold, and adds the rate-limit fields to its response.
 #[inline]
-fn poll_inner<Svc, Req, Layer>(
+fn poll_annotated<Svc, Req, Layer>(
     future: Pin<&mut Svc::Future>,
-    annotation: &mut Option<Annotation<Layer, Layer::Choice, Layer::Snapshot>>,
+    annotation: &mut Annotation<Layer, Layer::Choice, Layer::Snapshot>,
     cx: &mut Context<'_>,
 ) -> Poll<Result<Svc::Response, Layer::Error>>
 where
@@ -183,17 +201,12 @@ where
     let mut response = match ready!(future.poll(cx)) {
         Ok(response) => response,
         Err(error) => {
-            if Layer::KEEPS_HOLD {
-                *annotation = None;
-            }
+            annotation.admitted.hold = None;
             return Poll::Ready(Err(Layer::inner_error(error)));
         }
     };
-    if let Some(annotation) = annotation {
-        annotation
-            .layer
-            .annotate(&mut response, &mut annotation.admitted);
-    }
+    let (layer, admitted) = (&annotation.layer, &mut annotation.admitted);
+    layer.annotate(&mut response, admitted);
     Poll::Ready(Ok(response))
 }
 
@@ -214,8 +227,11 @@ where
         let mut state = self.project().state;
         loop {
             let next = match state.as_mut().project() {
-                StateProjection::Inner { future, annotation } => {
-                    return poll_inner::<Svc, Req, Layer>(future, annotation, cx);
+                StateProjection::Plain { future } => {
+                    return poll_plain::<Svc, Req, Layer>(future, cx);
+                }
+                StateProjection::Annotated { future, annotation } => {
+                    return poll_annotated::<Svc, Req, Layer>(future, annotation, cx);
                 }
                 StateProjection::Answered { answer } => {
                     return Poll::Ready(answer.take().expect("polled after it was ready"));
