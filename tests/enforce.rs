@@ -1,7 +1,5 @@
 //! A limit that is not enforced decides and counts as an enforced one, and no caller notices it.
 
-#[path = "support/algorithms.rs"]
-mod algorithms;
 #[path = "support/ready.rs"]
 mod ready;
 mod support;
@@ -17,7 +15,6 @@ use std::{
     time::Duration,
 };
 
-use algorithms::every_algorithm;
 use http::{Request, Response};
 use ready::ready;
 use support::{Broken, Remote};
@@ -28,6 +25,7 @@ use tollgate::{
     key::{Global, Header, HeaderKey, KeyExtractor, percentile},
     store::{LocalStore, Store},
 };
+use tollgate_algorithms::every_algorithm;
 use tower::{Layer, Service, ServiceExt};
 
 /// Answers with the cost, the decision and the hold of its request.

@@ -1,8 +1,6 @@
 //! What the observer of a limiter sees: each call that charges or would have, once, and how it
 //! ended.
 
-#[path = "support/algorithms.rs"]
-mod algorithms;
 #[path = "support/ready.rs"]
 mod ready;
 #[path = "support/seen.rs"]
@@ -26,7 +24,6 @@ use std::{
     time::Duration,
 };
 
-use algorithms::every_algorithm;
 use ready::ready;
 use seen::{Seen, Times};
 use support::{Broken, Remote, by_hand};
@@ -40,6 +37,7 @@ use tollgate::{
     response::AsError,
     store::{LocalStore, Store},
 };
+use tollgate_algorithms::every_algorithm;
 use tower::{Layer, ServiceExt};
 
 fn daily(units: u64) -> FixedWindow {

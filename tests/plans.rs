@@ -3,18 +3,16 @@
 
 use std::{convert::Infallible, time::Duration};
 
-#[path = "support/algorithms.rs"]
-mod algorithms;
 #[path = "support/ready.rs"]
 mod ready;
 
-use algorithms::every_algorithm;
 use http::{Request, Response};
 use ready::ready;
 use tollgate::{
     Decision, Quota, RateLimitLayer, RateLimiter, Timestamp, algorithm::*, choice::by_request,
     clock::ManualClock, key::Global, store::LocalStore,
 };
+use tollgate_algorithms::every_algorithm;
 use tower::{Layer, Service};
 
 /// The first microsecond of a day.

@@ -1,8 +1,6 @@
 //! A limit in shadow has the state of that limit alone, asked about exactly the requests that the
 //! enforced ones admit; and nobody who calls sees it.
 
-#[path = "support/algorithms.rs"]
-mod algorithms;
 #[path = "support/ready.rs"]
 mod ready;
 #[path = "support/shadows.rs"]
@@ -18,7 +16,6 @@ use std::{
     time::Duration,
 };
 
-use algorithms::every_algorithm;
 use http::{Request, Response};
 use ready::ready;
 use shadows::{START, gate, shadow_of, stands_as_if_alone, stands_as_if_alone_by_its_key, steps};
@@ -30,6 +27,7 @@ use tollgate::{
     observe::{Event, Observe, Outcome},
     store::{LocalStore, Store, local::LocalBuckets},
 };
+use tollgate_algorithms::every_algorithm;
 use tower::{Layer, Service};
 
 const STEPS: usize = 600;

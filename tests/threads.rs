@@ -10,17 +10,15 @@ use std::{
     time::Duration,
 };
 
-#[path = "support/algorithms.rs"]
-mod algorithms;
 #[path = "support/ready.rs"]
 mod ready;
 
-use algorithms::every_algorithm;
 use ready::ready;
 use tollgate::{
     Decision, EachOf, Quota, RateLimiter, Timestamp, algorithm::*, clock::ManualClock,
     store::LocalStore,
 };
+use tollgate_algorithms::every_algorithm;
 
 const THREADS: u64 = 8;
 const LIMIT: u64 = 100;

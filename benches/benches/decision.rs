@@ -26,16 +26,14 @@ use tollgate::{
     key::Key,
     store::{Answer, AsKey, EitherStore, LocalStore, Store},
 };
+use tollgate_algorithms::every_algorithm;
 use tollgate_benches::{
     Names,
     turns::{self, SHORT, Turn, Turns, turn_of},
 };
 
-#[path = "../../tests/support/algorithms.rs"]
-mod algorithms;
 #[path = "../../tests/support/mod.rs"]
 mod support;
-use algorithms::every_algorithm;
 use support::Remote;
 
 fn main() {

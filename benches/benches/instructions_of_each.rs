@@ -24,13 +24,11 @@ use tollgate::{
     algorithm::*,
     store::{EitherStore, LocalStore, Store},
 };
+use tollgate_algorithms::every_algorithm;
 use tollgate_benches::callgrind::instructions_of_a_call;
 
-#[path = "../../tests/support/algorithms.rs"]
-mod algorithms;
 #[path = "../../tests/support/mod.rs"]
 mod support;
-use algorithms::every_algorithm;
 use support::Remote;
 
 const KEYS: u32 = 1_000;

@@ -18,11 +18,8 @@ use tollgate::{
     algorithm::*,
     store::{LocalStore, Store},
 };
+use tollgate_algorithms::every_algorithm;
 use tollgate_benches::Names;
-
-#[path = "../../tests/support/algorithms.rs"]
-mod algorithms;
-use algorithms::every_algorithm;
 
 struct Counting;
 

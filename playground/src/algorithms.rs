@@ -7,6 +7,7 @@ use tollgate::algorithm::{
     FixedWindow, Gcra, InFlight, LeakyBucket, LeakyBucketQueue, MinInterval, SlidingBuckets,
     SlidingLog, SlidingWindow, TokenBucket, WaitAtMost,
 };
+use tollgate_algorithms::formulas;
 
 use crate::{
     any_rule::AnyRule,
@@ -15,7 +16,6 @@ use crate::{
         BURST, CAPACITY, FROM_FIRST_REQUEST, Field, INTERVAL, PER_REQUEST, PRECISION, QUOTA,
         REQUESTS, SETTLED, STRICT, WAIT_AT_MOST,
     },
-    formulas,
     limit::{Fields, Limit},
     reading::Reading,
     span,

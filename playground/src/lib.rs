@@ -12,8 +12,6 @@ pub mod answer;
 pub mod any_rule;
 pub mod bound;
 pub mod field;
-#[path = "../../tests/properties/src/formulas.rs"]
-pub mod formulas;
 pub mod limit;
 pub mod lines;
 pub mod picture;

@@ -14,23 +14,7 @@ use playground::{
 };
 use serde_json::{Value, json};
 use tollgate::{Quota, algorithm::*};
-
-#[path = "../../tests/support/algorithms.rs"]
-mod algorithms;
-#[path = "../../tests/properties/src/formulas.rs"]
-#[allow(dead_code, unreachable_pub, reason = "the models name it")]
-mod formulas;
-#[path = "../../tests/properties/src/model/mod.rs"]
-#[allow(
-    dead_code,
-    unreachable_pub,
-    unused_imports,
-    reason = "it is a part of the properties; here it is asked for its bounds"
-)]
-mod model;
-
-use algorithms::every_algorithm;
-use model::*;
+use tollgate_algorithms::*;
 
 /// What the list makes its algorithms of; times are in microseconds.
 struct Numbers {

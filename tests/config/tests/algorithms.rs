@@ -4,12 +4,8 @@ use std::{fmt::Debug, time::Duration};
 
 use serde::de::DeserializeOwned;
 use tollgate::{EachOf, Quota, algorithm::*};
+use tollgate_algorithms::every_algorithm;
 use tollgate_config_tests::in_a_file::{in_a_file, json};
-
-#[path = "../../support/algorithms.rs"]
-mod algorithms;
-
-use algorithms::every_algorithm;
 
 /// Both formats read the algorithm that was built in code. (`Debug` shows all of its numbers.)
 fn reads<R: DeserializeOwned + Debug>(json: &str, built: R) {

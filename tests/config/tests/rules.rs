@@ -17,13 +17,9 @@ use tollgate::{
     rules::{RuleKey, Rules},
     store::{EitherStore, LocalStore},
 };
+use tollgate_algorithms::every_algorithm;
 use tollgate_config_tests::in_a_file::{in_a_file, inline_table};
 use tower::{Layer, ServiceExt, service_fn, util::BoxCloneSyncService};
-
-#[path = "../../support/algorithms.rs"]
-mod algorithms;
-
-use algorithms::every_algorithm;
 
 #[derive(Clone)]
 struct User(u64);

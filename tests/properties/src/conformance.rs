@@ -1,13 +1,10 @@
-//! Every algorithm, each with its model. `tests/support/algorithms.rs` is the list; a few tuples
+//! Every algorithm, each with its model. `tests/algorithms/src/list.rs` is the list; a few tuples
 //! are added here.
 
 use tollgate::algorithm::*;
+use tollgate_algorithms::every_algorithm;
 
 use crate::{model::*, numbers::Numbers, subject::Subject};
-
-#[path = "../../support/algorithms.rs"]
-mod algorithms;
-use algorithms::every_algorithm;
 
 /// Every algorithm with these numbers, and a few tuples.
 #[rustfmt::skip]

@@ -1,11 +1,8 @@
-//! What the property tests share: numbers, histories, a slow model of every rule, and the list of
-//! algorithms.
+//! What the property tests share: numbers, histories, and every algorithm with its slow model.
 
 pub mod claims;
 pub mod conformance;
-pub mod formulas;
 pub mod history;
-pub mod model;
 pub mod numbers;
 pub mod replay;
 pub mod search;
@@ -15,6 +12,7 @@ pub mod told;
 pub mod world;
 
 use proptest::test_runner::{Config, TestRunner};
+pub use tollgate_algorithms::{self as model, formulas};
 
 /// How many cases each property runs: `TOLLGATE_CASES`, or 10 000.
 pub fn cases() -> u32 {

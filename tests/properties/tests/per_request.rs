@@ -5,6 +5,7 @@ use tollgate::algorithm::{
     Algorithm, FixedWindow, Gcra, LeakyBucket, MinInterval, PerRequest, SlidingBuckets, SlidingLog,
     SlidingWindow, TokenBucket,
 };
+use tollgate_algorithms::every_algorithm;
 use tollgate_properties::{
     for_all,
     history::{History, Op, any_history},
@@ -13,10 +14,6 @@ use tollgate_properties::{
     replay::wait_of,
     subject::Subject,
 };
-
-#[path = "../../support/algorithms.rs"]
-mod algorithms;
-use algorithms::every_algorithm;
 
 /// Every algorithm counting requests, and beside it the algorithm itself.
 fn pairs(numbers: &Numbers) -> Vec<[Subject; 2]> {

@@ -1,17 +1,14 @@
 //! A limit over Redis that is not enforced decides and counts like one that is, and every request
 //! passes, whatever happens to the server.
 
-#[path = "../../support/algorithms.rs"]
-mod algorithms;
-
 use std::{convert::Infallible, future, time::Duration};
 
-use algorithms::every_algorithm;
 use http::{Request, Response};
 use tollgate::{
     Decision, Quota, RateLimitLayer, RateLimiter, Timestamp, algorithm::*, clock::ManualClock,
     key::Global, store::RedisStore,
 };
+use tollgate_algorithms::every_algorithm;
 use tollgate_redis_tests::Server;
 use tower::{Layer, Service, ServiceExt};
 

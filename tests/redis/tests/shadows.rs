@@ -1,14 +1,11 @@
 //! A limit in shadow over Redis has the state of that limit, enforced alone, over exactly the
 //! requests that the enforced limits admit. It keeps its count when it is enforced.
 
-#[path = "../../support/algorithms.rs"]
-mod algorithms;
 #[path = "../../support/shadows.rs"]
 mod shadows;
 
 use std::time::Duration;
 
-use algorithms::every_algorithm;
 use fred::clients::Client;
 use shadows::{START, gate, shadow_of, stands_as_if_alone, stands_as_if_alone_by_its_key, steps};
 use tollgate::{
@@ -17,6 +14,7 @@ use tollgate::{
     clock::ManualClock,
     store::{LocalStore, RedisStore, Store},
 };
+use tollgate_algorithms::every_algorithm;
 use tollgate_redis_tests::{Cluster, Server, until};
 
 const STEPS: usize = 150;

@@ -9,12 +9,9 @@ use std::{
 
 use fred::{clients::Client, prelude::Value};
 use tollgate::{Hold, Quota, RateLimiter, algorithm::*, store::RedisStore};
+use tollgate_algorithms::every_algorithm;
 use tollgate_benches::Names;
 use tollgate_redis_tests::Server;
-
-#[path = "../../../../tests/support/algorithms.rs"]
-mod algorithms;
-use algorithms::every_algorithm;
 
 use crate::measure::{
     self, Case, TASKS, Turn, all, alternate, at_most, decisions, key, load, script,

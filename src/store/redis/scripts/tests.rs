@@ -10,12 +10,9 @@ use std::{
 };
 
 use crate::{Quota, algorithm::*};
+use tollgate_algorithms::every_algorithm;
 
 use super::*;
-
-#[path = "../../../../tests/support/algorithms.rs"]
-mod algorithms;
-use algorithms::every_algorithm;
 
 const REFRESH: &str = "TOLLGATE_PIN_SCRIPTS";
 

@@ -1,7 +1,7 @@
 //! The printed bounds: the most units in any half-open span (t−P, t] of one period.
 //!
-//! `tests/bounds.rs` reaches each of them by exhaustive search in small numbers;
-//! `tests/invariants.rs` never passes them with random ones. `n` is the quota's units, `period` its
+//! `bounds.rs` of the properties reaches each of them by exhaustive search in small numbers;
+//! `invariants.rs` never passes them with random ones. `n` is the quota's units, `period` its
 //! microseconds.
 
 /// 2n; n where the window is a single microsecond, since then the span is that window.

@@ -2,13 +2,14 @@
 //! the pins of the scripts and the benches read it: an algorithm with a line here is in all of
 //! them.
 //!
-//! A file outside of this folder includes it with `#[path]`, and imports `algorithm::*`, so that a
-//! new algorithm needs no further line there.
+//! A file that calls it imports `tollgate::algorithm::*`, so that a new algorithm needs no further
+//! line there.
 
 /// Calls the macro `$then` with all algorithms, each as `"name", how it is made, its slow model;`.
 ///
 /// They are made from four variables: a quota, a burst, a precision that divides the period, and an
-/// interval. The model, in `tests/properties/src/model`, takes fields of `Numbers`.
+/// interval. The model, in `tests/algorithms/src/model`, takes fields of `Numbers`.
+#[macro_export]
 #[rustfmt::skip]
 macro_rules! every_algorithm {
     ($then:ident, $quota:ident, $burst:ident, $precision:ident, $interval:ident) => {
@@ -33,4 +34,3 @@ macro_rules! every_algorithm {
         }
     };
 }
-pub(crate) use every_algorithm;

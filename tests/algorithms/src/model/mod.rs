@@ -1,7 +1,7 @@
 //! A slow model of every rule: what was admitted, and when, in plain lists and exact fractions.
 //!
 //! A model only says whether a cost is admitted at an instant, and what an admission changes. What
-//! a caller is told follows from that by search, in [`told`](crate::told).
+//! a caller is told follows from that by search, in `told` of the properties.
 
 mod counters;
 mod debt_buckets;
