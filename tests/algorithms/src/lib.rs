@@ -1,7 +1,744 @@
-//! Every algorithm once more, slow and plain.
+//! Every algorithm once more, slow and plain: the list of all, the bound of each, and a model of
+//! each. What a new algorithm needs for its tests is in this file: a line, a formula, a model.
+//!
+//! The properties, the tests in Redis, those of threads and plans, of configuration and of the
+//! playground, the pins of the scripts and the benches read the list: an algorithm with a line here
+//! is in all of them.
+//!
+//! A model keeps what was admitted, and when, in plain lists and exact fractions. It only says
+//! whether a cost is admitted at an instant, and what an admission changes. What a caller is told
+//! follows from that by search, in `told.rs` of the properties.
 
-pub mod formulas;
-mod list;
 mod model;
+mod per_request;
 
-pub use model::*;
+use model::{Admitted, take_newest, take_oldest, units_of};
+use per_request::per_request;
+
+pub use model::{Bound, Counts, Model};
+
+/// Calls the macro `$then` with all algorithms, each as `"name", how it is made, its slow model;`.
+///
+/// They are made from four variables: a quota, a burst, a precision that divides the period, and an
+/// interval. The model takes the same by name; times are in microseconds. A file that calls it
+/// imports `tollgate::algorithm::*`, so that a new algorithm needs no further line there.
+#[macro_export]
+#[rustfmt::skip]
+macro_rules! every_algorithm {
+    ($then:ident, $quota:ident, $burst:ident, $precision:ident, $interval:ident) => {
+        $then! {
+            ($quota, $burst, $precision, $interval)
+            "fixed window", FixedWindow::new($quota), fixed_window(units, period);
+            "window from first request", FixedWindow::new($quota).from_first_request(), window_from_first_request(units, period);
+            "sliding log", SlidingLog::new($quota), sliding_log(units, period);
+            "sliding window", SlidingWindow::new($quota), sliding_window(units, period);
+            "sliding buckets", SlidingBuckets::new($quota, $precision), sliding_buckets(units, period, precision);
+            "strict buckets", SlidingBuckets::new($quota, $precision).strict(), strict_buckets(units, period, precision);
+            "token bucket", TokenBucket::new($quota), debt_bucket(units, period, units);
+            "token bucket with burst", TokenBucket::new($quota).burst($burst), debt_bucket(units, period, burst);
+            "leaky bucket", LeakyBucket::new($quota).capacity($burst), debt_bucket(units, period, burst);
+            "leaky bucket queue", LeakyBucket::new($quota).capacity($burst).queue(), queue(units, period, burst);
+            "leaky bucket that waits", LeakyBucket::new($quota).wait_at_most($interval), wait_at_most(units, period, units, interval);
+            "token bucket that waits", TokenBucket::new($quota).burst($burst).wait_at_most($interval), wait_at_most(units, period, burst, interval);
+            "gcra", Gcra::new($quota).burst($burst), debt_bucket(units, period, burst);
+            "min interval", MinInterval::new($interval), min_interval(interval);
+            "token bucket per request", TokenBucket::new($quota).burst($burst).per_request(), debt_bucket_per_request(units, period, burst);
+            "sliding log per request", SlidingLog::new($quota).per_request(), sliding_log_per_request(units, period);
+        }
+    };
+}
+
+/// The printed bounds: the most units in any half-open span (t−P, t] of one period. `n` is the
+/// quota's units, `period` its microseconds.
+///
+/// `bounds.rs` of the properties reaches each of them by exhaustive search in small numbers;
+/// `invariants.rs` never passes them with random ones.
+pub mod formulas {
+    use super::{greatest_common_divisor, rounded_up};
+
+    /// 2n; n where the window is a single microsecond, since then the span is that window.
+    pub fn fixed_window(n: i128, period: i128) -> i128 {
+        if period == 1 { n } else { 2 * n }
+    }
+
+    /// 2n − 1: the window was opened by a unit that the span has left behind.
+    pub fn window_from_first_request(n: i128, period: i128) -> i128 {
+        if period == 1 || n == 0 { n } else { 2 * n - 1 }
+    }
+
+    /// n.
+    pub fn sliding_log(n: i128) -> i128 {
+        n
+    }
+
+    /// n + ⌊n(P−2)/P⌋, and n where the window is a single microsecond.
+    pub fn sliding_window(n: i128, period: i128) -> i128 {
+        if period == 1 {
+            n
+        } else {
+            n + n * (period - 2) / period
+        }
+    }
+
+    /// 2n; n where a sub-counter is a single microsecond, since then nothing is rounded.
+    pub fn sliding_buckets(n: i128, precision: i128) -> i128 {
+        if precision == 1 { n } else { 2 * n }
+    }
+
+    /// The burst, and what refills between the first and the last instant of the span: n(P−1)/P,
+    /// rounded down; with ticks of T µs what refills in ⌈(P−1)/T⌉ of them, which is n if T divides
+    /// the period. Nothing if n or the burst is 0.
+    pub fn debt_bucket(burst: i128, n: i128, period: i128, tick: i128) -> i128 {
+        if n == 0 || burst == 0 {
+            return 0;
+        }
+        let ticks = rounded_up(period - 1, tick);
+        burst + n * tick * ticks / period
+    }
+
+    /// Whether the burst (or a queue's capacity) has room for what refills in a microsecond and for
+    /// the largest fraction of a unit. Then nothing is lost, and the bounds of [`debt_bucket`] and
+    /// [`queue`] are reached.
+    ///
+    /// A burst of 1 has it only if the period is a multiple of n; otherwise it is a
+    /// [`min_interval`] of ⌈P/n⌉.
+    pub fn holds_what_refills(burst: i128, n: i128, period: i128) -> bool {
+        let divisor = greatest_common_divisor(n, period);
+        let (paid, unit) = (n / divisor, period / divisor);
+        n > 0 && burst * unit >= paid + unit - 1
+    }
+
+    /// n + c − 1 by scheduled time of release, where c is the largest cost. With ticks of T µs the
+    /// span touches ⌈(P−1)/T⌉ + 1 of them (P if T is 1), and a request that goes through at once
+    /// may do so at the end of the first.
+    pub fn queue(n: i128, period: i128, tick: i128, largest_cost: i128) -> i128 {
+        if n == 0 || largest_cost == 0 {
+            return 0;
+        }
+        let ticks = rounded_up(period - 1, tick) + 1;
+        rounded_up(n * tick * ticks, period) - 1 + largest_cost
+    }
+
+    /// Like a [`queue`] in which every cost is at least the burst, whatever the wait:
+    /// max(burst, c) + n − 1.
+    ///
+    /// With more than a unit per microsecond it is more than the max(burst, c) + ⌊n(P−1)/P⌋ of a
+    /// bucket that refuses: a release is rounded up to the next microsecond, and what is paid off
+    /// in the rest of it is not lost. With 2 in 1 µs, a burst of 1 and a wait of 1 µs, of three at
+    /// 0 two leave at 1.
+    pub fn wait_at_most(
+        n: i128,
+        period: i128,
+        tick: i128,
+        burst: i128,
+        largest_cost: i128,
+    ) -> i128 {
+        if burst == 0 || largest_cost == 0 {
+            return 0;
+        }
+        queue(n, period, tick, burst.max(largest_cost))
+    }
+
+    /// ⌈P/d⌉ requests.
+    pub fn min_interval(interval: i128, period: i128) -> i128 {
+        rounded_up(period, interval)
+    }
+}
+
+// The fixed window.
+
+#[derive(Debug, Clone)]
+struct FixedWindow {
+    n: i128,
+    period: i128,
+    from_first: bool,
+    start: i128,
+    admitted: Vec<Admitted>,
+}
+
+fn window(n: u64, period: u64, from_first: bool) -> Box<dyn Model> {
+    Box::new(FixedWindow {
+        n: n.into(),
+        period: period.into(),
+        from_first,
+        start: 0,
+        admitted: Vec::new(),
+    })
+}
+
+/// Windows at the multiples of the period.
+pub fn fixed_window(n: u64, period: u64) -> Box<dyn Model> {
+    window(n, period, false)
+}
+
+/// Windows that open at the first unit, and close early if all units are given back.
+pub fn window_from_first_request(n: u64, period: u64) -> Box<dyn Model> {
+    window(n, period, true)
+}
+
+impl FixedWindow {
+    fn is_running(&self, now: i128) -> bool {
+        let is_open = !self.from_first || units_of(&self.admitted, |_| true) > 0;
+        is_open && now < self.start + self.period
+    }
+
+    fn start_at(&self, at: i128) -> i128 {
+        if self.from_first {
+            at
+        } else {
+            at - at % self.period
+        }
+    }
+
+    fn roll(&mut self, now: i128) {
+        if !self.is_running(now) {
+            self.admitted.clear();
+            self.start = self.start_at(now.max(self.start));
+        }
+    }
+}
+
+impl Model for FixedWindow {
+    fn fork(&self) -> Box<dyn Model> {
+        Box::new(self.clone())
+    }
+
+    fn forget(&mut self, at: i128) {
+        self.admitted.clear();
+        self.start = self.start_at(at);
+    }
+
+    fn limit(&self) -> i128 {
+        self.n
+    }
+
+    fn span(&self) -> i128 {
+        self.period
+    }
+
+    /// The window lasts for a whole period from now, and an aligned one until the end of the one
+    /// that begins next. If it ended sooner, another one would open too early.
+    fn mend(&mut self, now: i128) {
+        if self.start > now + self.period {
+            let to_the_next = (self.period - now % self.period) % self.period;
+            self.start = now + if self.from_first { 0 } else { to_the_next };
+        }
+    }
+
+    fn admits(&self, cost: i128, now: i128) -> bool {
+        let running = self.is_running(now);
+        cost == 0 || units_of(&self.admitted, |_| running) + cost <= self.n
+    }
+
+    fn charge(&mut self, cost: i128, now: i128) {
+        self.roll(now);
+        let at = now.max(self.start);
+        self.admitted.push(Admitted { at, units: cost });
+    }
+
+    fn refund(&mut self, cost: i128, now: i128) {
+        self.roll(now);
+        take_newest(&mut self.admitted, cost, |_| true);
+    }
+
+    fn bound(&self, _largest_cost: i128) -> Bound {
+        let formula = match self.from_first {
+            true => formulas::window_from_first_request,
+            false => formulas::fixed_window,
+        };
+        Bound {
+            span: self.period,
+            most: formula(self.n, self.period),
+            counts: Counts::Units,
+        }
+    }
+}
+
+// The sliding window of two counters.
+
+#[derive(Debug, Clone)]
+struct SlidingWindow {
+    n: i128,
+    period: i128,
+    tick: i128,
+    admitted: Vec<Admitted>,
+    stamp: i128,
+}
+
+/// Two counters; ticks are the smallest power of ten that divides the period and keeps n·P below
+/// 2^53.
+pub fn sliding_window(n: u64, period: u64) -> Box<dyn Model> {
+    let (n, period) = (i128::from(n), i128::from(period));
+    let fits = |tick: &i128| period % tick == 0 && n * (period / tick) <= 1 << 53;
+    let mut ticks = (0..=6).map(|exponent| 10_i128.pow(exponent));
+    Box::new(SlidingWindow {
+        n,
+        period,
+        tick: ticks.find(fits).expect("numbers that some tick can hold"),
+        admitted: Vec::new(),
+        stamp: 0,
+    })
+}
+
+impl SlidingWindow {
+    /// The units of the running window, those of the one before, and how many ticks of that are
+    /// covered.
+    fn counted(&self, now: i128) -> (i128, i128, i128) {
+        let now = now.max(self.stamp);
+        let running = now / self.period;
+        let in_window =
+            |window: i128| units_of(&self.admitted, |entry| entry.at / self.period == window);
+        let covered = self.period / self.tick - now % self.period / self.tick;
+        (in_window(running), in_window(running - 1), covered)
+    }
+
+    /// current + previous·covered + cost ≤ n, all times the ticks of a period.
+    fn weighed(&self, now: i128) -> i128 {
+        let (current, previous, covered) = self.counted(now);
+        current * (self.period / self.tick) + previous * covered
+    }
+}
+
+impl Model for SlidingWindow {
+    fn fork(&self) -> Box<dyn Model> {
+        Box::new(self.clone())
+    }
+
+    fn forget(&mut self, at: i128) {
+        self.admitted.clear();
+        self.stamp = at;
+    }
+
+    fn limit(&self) -> i128 {
+        self.n
+    }
+
+    fn span(&self) -> i128 {
+        2 * self.period
+    }
+
+    /// The whole estimate, rounded up, becomes units of the running window: so the step opens
+    /// nothing.
+    fn mend(&mut self, now: i128) {
+        if self.stamp > now + 2 * self.period {
+            let ticks = self.period / self.tick;
+            let units = (self.weighed(self.stamp) + ticks - 1) / ticks;
+            self.admitted = vec![Admitted { at: now, units }];
+            self.stamp = now;
+        }
+    }
+
+    fn admits(&self, cost: i128, now: i128) -> bool {
+        let ticks = self.period / self.tick;
+        cost == 0 || self.weighed(now) + cost * ticks <= self.n * ticks
+    }
+
+    fn charge(&mut self, cost: i128, now: i128) {
+        self.stamp = now.max(self.stamp);
+        self.admitted.push(Admitted {
+            at: self.stamp,
+            units: cost,
+        });
+    }
+
+    /// Takes from the running window first, then from the one before.
+    fn refund(&mut self, cost: i128, now: i128) {
+        self.stamp = now.max(self.stamp);
+        let (running, period) = (self.stamp / self.period, self.period);
+        let left = take_newest(&mut self.admitted, cost, |entry| {
+            entry.at / period == running
+        });
+        take_newest(&mut self.admitted, left, |entry| {
+            entry.at / period == running - 1
+        });
+    }
+
+    fn bound(&self, _largest_cost: i128) -> Bound {
+        Bound {
+            span: self.period,
+            most: formulas::sliding_window(self.n, self.period),
+            counts: Counts::Units,
+        }
+    }
+}
+
+// The sliding log, and the sliding buckets, which are a log of coarse instants.
+
+#[derive(Debug, Clone)]
+struct Log {
+    n: i128,
+    period: i128,
+    slot: i128,
+    /// How long after its slot began an entry counts.
+    counts_for: i128,
+    most: i128,
+    admitted: Vec<Admitted>,
+    stamp: i128,
+}
+
+fn log(n: u64, period: u64, slot: u64, counts_for: u64, most: i128) -> Box<dyn Model> {
+    Box::new(Log {
+        n: n.into(),
+        period: period.into(),
+        slot: slot.into(),
+        counts_for: counts_for.into(),
+        most,
+        admitted: Vec::new(),
+        stamp: 0,
+    })
+}
+
+/// Exact.
+pub fn sliding_log(n: u64, period: u64) -> Box<dyn Model> {
+    log(n, period, 1, period, formulas::sliding_log(n.into()))
+}
+
+/// The last P/precision sub-counters.
+pub fn sliding_buckets(n: u64, period: u64, precision: u64) -> Box<dyn Model> {
+    let most = formulas::sliding_buckets(n.into(), precision.into());
+    log(n, period, precision, period, most)
+}
+
+/// One more sub-counter.
+pub fn strict_buckets(n: u64, period: u64, precision: u64) -> Box<dyn Model> {
+    log(n, period, precision, period + precision, n.into())
+}
+
+impl Log {
+    fn slot(&self, now: i128) -> i128 {
+        now - now % self.slot
+    }
+
+    /// The slot of now, or the stamp if that is later.
+    fn effective(&self, now: i128) -> i128 {
+        self.slot(now).max(self.stamp)
+    }
+
+    fn counts(&self, now: i128) -> impl Fn(&Admitted) -> bool + use<> {
+        let (effective, counts_for) = (self.effective(now), self.counts_for);
+        move |entry| entry.at + counts_for > effective
+    }
+}
+
+impl Model for Log {
+    fn fork(&self) -> Box<dyn Model> {
+        Box::new(self.clone())
+    }
+
+    fn forget(&mut self, at: i128) {
+        self.admitted.clear();
+        self.stamp = self.slot(at);
+    }
+
+    fn limit(&self) -> i128 {
+        self.n
+    }
+
+    fn span(&self) -> i128 {
+        self.counts_for
+    }
+
+    /// Everything moves back by as much as the stamp does, to now, but not beyond the epoch.
+    fn mend(&mut self, now: i128) {
+        if self.stamp > self.slot(now) + self.counts_for {
+            self.admitted.retain(self.counts(now));
+            for entry in &mut self.admitted {
+                entry.at = (entry.at - (self.stamp - now)).max(0);
+            }
+            self.stamp = now;
+        }
+    }
+
+    fn admits(&self, cost: i128, now: i128) -> bool {
+        cost == 0 || units_of(&self.admitted, self.counts(now)) + cost <= self.n
+    }
+
+    fn charge(&mut self, cost: i128, now: i128) {
+        let at = self.effective(now);
+        self.admitted.retain(self.counts(now));
+        self.admitted.push(Admitted { at, units: cost });
+        self.stamp = at;
+    }
+
+    fn refund(&mut self, cost: i128, now: i128) {
+        let counts = self.counts(now);
+        self.admitted.retain(&counts);
+        take_oldest(&mut self.admitted, cost);
+    }
+
+    fn bound(&self, _largest_cost: i128) -> Bound {
+        Bound {
+            span: self.period,
+            most: self.most,
+            counts: Counts::Units,
+        }
+    }
+}
+
+// Token bucket, leaky bucket and GCRA, as they are and where requests wait, and the leaky bucket
+// as a queue.
+
+#[derive(Debug, Clone)]
+struct DebtBucket {
+    n: i128,
+    period: i128,
+    /// The largest debt, in units of 1/P of a unit.
+    capacity: i128,
+    tick: i128,
+    queue: Option<Queue>,
+    /// In units of 1/P of a unit, so that a microsecond pays n of them.
+    debt: i128,
+    /// The beginning of the tick that the debt was last seen in.
+    stamp: i128,
+}
+
+/// Requests wait.
+#[derive(Debug, Clone, Copy)]
+struct Queue {
+    /// How many units go at once.
+    burst: i128,
+    bound: fn(n: i128, period: i128, tick: i128, burst: i128, largest_cost: i128) -> i128,
+}
+
+/// A debt that is paid off continuously.
+pub fn debt_bucket(n: u64, period: u64, capacity: u64) -> Box<dyn Model> {
+    build(n, period, capacity, 0, None)
+}
+
+/// The same debt, but an admitted request is delayed until what is owed before it is paid.
+pub fn queue(n: u64, period: u64, capacity: u64) -> Box<dyn Model> {
+    let queue = Queue {
+        burst: 1,
+        bound: |n, period, tick, _, largest_cost| formulas::queue(n, period, tick, largest_cost),
+    };
+    build(n, period, capacity, 0, Some(queue))
+}
+
+/// The same debt, but a request that comes on top of the burst is delayed, at most for so many
+/// microseconds.
+pub fn wait_at_most(n: u64, period: u64, burst: u64, wait: u64) -> Box<dyn Model> {
+    let queue = Queue {
+        burst: burst.into(),
+        bound: formulas::wait_at_most,
+    };
+    build(n, period, burst, wait, Some(queue))
+}
+
+fn build(n: u64, period: u64, burst: u64, wait: u64, queue: Option<Queue>) -> Box<dyn Model> {
+    let burst: i128 = if n == 0 { 0 } else { burst.into() };
+    let wait = if burst == 0 { 0 } else { i128::from(wait) };
+    let (n, period) = (i128::from(n), i128::from(period));
+    let capacity = |tick: i128| burst * period + wait / tick * tick * n;
+    let tick = tick(n, period, capacity);
+    Box::new(DebtBucket {
+        n,
+        period,
+        capacity: capacity(tick),
+        tick,
+        queue,
+        debt: 0,
+        stamp: 0,
+    })
+}
+
+/// The smallest power of ten with which every number stays below 2^53.
+fn tick(n: i128, period: i128, capacity: impl Fn(i128) -> i128) -> i128 {
+    let fits = |tick: &i128| {
+        let divisor = greatest_common_divisor(n * tick, period);
+        (capacity(*tick) + n * tick) / divisor <= 1 << 53
+    };
+    let mut ticks = (0..=6).map(|exponent| 10_i128.pow(exponent));
+    ticks.find(fits).expect("numbers that some tick can hold")
+}
+
+impl DebtBucket {
+    fn tick_of(&self, now: i128) -> i128 {
+        now - now % self.tick
+    }
+
+    fn effective(&self, now: i128) -> i128 {
+        self.tick_of(now).max(self.stamp)
+    }
+
+    fn debt_at(&self, now: i128) -> i128 {
+        let elapsed = self.effective(now) - self.stamp;
+        (self.debt - elapsed * self.n).max(0)
+    }
+
+    fn paid_after(&self, debt: i128, now: i128) -> i128 {
+        let ticks = rounded_up(debt, self.n * self.tick);
+        self.effective(now) + ticks * self.tick - now
+    }
+}
+
+impl Model for DebtBucket {
+    fn fork(&self) -> Box<dyn Model> {
+        Box::new(self.clone())
+    }
+
+    fn forget(&mut self, at: i128) {
+        self.debt = 0;
+        self.stamp = self.tick_of(at);
+    }
+
+    fn limit(&self) -> i128 {
+        self.capacity / self.period
+    }
+
+    fn span(&self) -> i128 {
+        match self.n {
+            0 => 0,
+            n => rounded_up(self.capacity, n * self.tick) * self.tick,
+        }
+    }
+
+    fn mend(&mut self, now: i128) {
+        if self.stamp > self.tick_of(now) + self.span() {
+            self.stamp = self.tick_of(now);
+        }
+    }
+
+    fn admits(&self, cost: i128, now: i128) -> bool {
+        cost == 0 || self.debt_at(now) + cost * self.period <= self.capacity
+    }
+
+    fn charge(&mut self, cost: i128, now: i128) {
+        self.debt = self.debt_at(now) + cost * self.period;
+        self.stamp = self.effective(now);
+    }
+
+    /// A queue gives nothing back: those behind keep the turns that they were promised.
+    fn refund(&mut self, cost: i128, now: i128) {
+        if self.queue.is_none() {
+            self.debt = (self.debt_at(now) - cost * self.period).max(0);
+            self.stamp = self.effective(now);
+        }
+    }
+
+    fn delay(&self, cost: i128, now: i128) -> i128 {
+        let Some(queue) = self.queue else { return 0 };
+        let before_it = (queue.burst - cost).max(0) * self.period;
+        let late = self.debt_at(now) - before_it;
+        if cost == 0 || late <= 0 {
+            return 0;
+        }
+        self.paid_after(late, now)
+    }
+
+    /// A fraction of a unit may be owed while all whole units remain.
+    fn reset_after(&self, now: i128) -> Option<i128> {
+        match self.debt_at(now) {
+            debt if self.n > 0 && debt > 0 => Some(self.paid_after(debt, now)),
+            _ => Some(0),
+        }
+    }
+
+    fn bound(&self, largest_cost: i128) -> Bound {
+        let Self {
+            n, period, tick, ..
+        } = *self;
+        match self.queue {
+            Some(Queue { burst, bound }) => Bound {
+                span: period,
+                most: bound(n, period, tick, burst, largest_cost),
+                counts: Counts::Releases,
+            },
+            None => Bound {
+                span: period,
+                most: formulas::debt_bucket(self.capacity / period, n, period, tick),
+                counts: Counts::Units,
+            },
+        }
+    }
+}
+
+// The least interval between two requests.
+
+#[derive(Debug, Clone)]
+struct MinInterval {
+    interval: i128,
+    last: Option<i128>,
+    stamp: i128,
+}
+
+/// At least this long between two admitted requests.
+pub fn min_interval(interval: u64) -> Box<dyn Model> {
+    Box::new(MinInterval {
+        interval: interval.into(),
+        last: None,
+        stamp: 0,
+    })
+}
+
+impl Model for MinInterval {
+    fn fork(&self) -> Box<dyn Model> {
+        Box::new(self.clone())
+    }
+
+    fn forget(&mut self, at: i128) {
+        (self.last, self.stamp) = (None, at);
+    }
+
+    fn limit(&self) -> i128 {
+        1
+    }
+
+    fn span(&self) -> i128 {
+        self.interval
+    }
+
+    fn mend(&mut self, now: i128) {
+        if self.stamp > now + self.interval {
+            self.stamp = now;
+            self.last = self.last.map(|_| now);
+        }
+    }
+
+    fn admits(&self, cost: i128, now: i128) -> bool {
+        cost == 0 || self.last.is_none_or(|last| now >= last + self.interval)
+    }
+
+    fn charge(&mut self, _cost: i128, now: i128) {
+        self.stamp = now.max(self.stamp);
+        self.last = Some(self.stamp);
+    }
+
+    fn refund(&mut self, cost: i128, _now: i128) {
+        if cost > 0 {
+            self.last = None;
+        }
+    }
+
+    /// One request in any span of the interval; ⌈P/d⌉ in a span of P follows.
+    fn bound(&self, _largest_cost: i128) -> Bound {
+        Bound {
+            span: self.interval,
+            most: 1,
+            counts: Counts::Requests,
+        }
+    }
+}
+
+// What counts requests.
+
+/// A bucket that each request takes 1 from.
+pub fn debt_bucket_per_request(n: u64, period: u64, capacity: u64) -> Box<dyn Model> {
+    per_request(debt_bucket(n, period, capacity))
+}
+
+/// A log with one unit for each request.
+pub fn sliding_log_per_request(n: u64, period: u64) -> Box<dyn Model> {
+    per_request(sliding_log(n, period))
+}
+
+fn greatest_common_divisor(a: i128, b: i128) -> i128 {
+    if b == 0 {
+        a
+    } else {
+        greatest_common_divisor(b, a % b)
+    }
+}
+
+fn rounded_up(number: i128, divisor: i128) -> i128 {
+    (number + divisor - 1) / divisor
+}

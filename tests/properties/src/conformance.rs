@@ -1,5 +1,4 @@
-//! Every algorithm, each with its model. `tests/algorithms/src/list.rs` is the list; a few tuples
-//! are added here.
+//! Every algorithm of the list, each with its model, and a few tuples.
 
 use tollgate::algorithm::*;
 use tollgate_algorithms::every_algorithm;

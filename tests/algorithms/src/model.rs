@@ -1,16 +1,4 @@
-//! A slow model of every rule: what was admitted, and when, in plain lists and exact fractions.
-//!
-//! A model only says whether a cost is admitted at an instant, and what an admission changes. What
-//! a caller is told follows from that by search, in `told` of the properties.
-
-mod counters;
-mod debt_buckets;
-mod intervals;
-mod logs;
-mod per_request;
-
-pub use self::{counters::*, debt_buckets::*, intervals::*, logs::*};
-pub use per_request::{debt_bucket_per_request, per_request, sliding_log_per_request};
+//! What a model is, and what several of them need.
 
 use std::fmt;
 
@@ -85,18 +73,18 @@ pub trait Model: fmt::Debug {
 
 /// Units that were admitted at an instant.
 #[derive(Debug, Clone, Copy)]
-struct Admitted {
-    at: i128,
-    units: i128,
+pub(crate) struct Admitted {
+    pub(crate) at: i128,
+    pub(crate) units: i128,
 }
 
-fn units_of(admitted: &[Admitted], counts: impl Fn(&Admitted) -> bool) -> i128 {
+pub(crate) fn units_of(admitted: &[Admitted], counts: impl Fn(&Admitted) -> bool) -> i128 {
     let counted = admitted.iter().filter(|entry| counts(entry));
     counted.map(|entry| entry.units).sum()
 }
 
 /// Takes units out of the oldest entries.
-fn take_oldest(admitted: &mut [Admitted], mut units: i128) {
+pub(crate) fn take_oldest(admitted: &mut [Admitted], mut units: i128) {
     for entry in admitted {
         let taken = units.min(entry.units);
         entry.units -= taken;
@@ -105,7 +93,7 @@ fn take_oldest(admitted: &mut [Admitted], mut units: i128) {
 }
 
 /// Takes units out of the newest entries that match; says how many are left to take.
-fn take_newest(
+pub(crate) fn take_newest(
     admitted: &mut [Admitted],
     mut units: i128,
     counts: impl Fn(&Admitted) -> bool,

@@ -1,23 +1,13 @@
 //! Any rule, counting requests: each costs 1.
 
-use super::{Bound, Counts, Model, debt_bucket, sliding_log};
+use crate::{Bound, Counts, Model};
 
 #[derive(Debug)]
 struct PerRequest(Box<dyn Model>);
 
 /// The rule, but every cost of 1 or more is 1.
-pub fn per_request(model: Box<dyn Model>) -> Box<dyn Model> {
+pub(crate) fn per_request(model: Box<dyn Model>) -> Box<dyn Model> {
     Box::new(PerRequest(model))
-}
-
-/// A bucket that each request takes 1 from.
-pub fn debt_bucket_per_request(n: u64, period: u64, capacity: u64) -> Box<dyn Model> {
-    per_request(debt_bucket(n, period, capacity))
-}
-
-/// A log with one unit for each request.
-pub fn sliding_log_per_request(n: u64, period: u64) -> Box<dyn Model> {
-    per_request(sliding_log(n, period))
 }
 
 impl Model for PerRequest {
