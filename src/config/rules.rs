@@ -201,3 +201,6 @@ fn leaky_bucket<R: FromFields>(fields: &Fields) -> Result<LeakyBucket, Reason> {
         None => Ok(rule),
     }
 }
+
+#[cfg(all(test, feature = "rules"))]
+mod tests;
