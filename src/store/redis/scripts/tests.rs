@@ -19,6 +19,11 @@ const REFRESH: &str = "TOLLGATE_PIN_SCRIPTS";
 const CHANGED: &str = "a script has changed: if its state is laid out as before, run this test \
                        with TOLLGATE_PIN_SCRIPTS=1; if not, give the layout another name first";
 
+const HEAD_OF_DECIDES: &str = "\
+| decides about a cost | for |
+|---|---|
+";
+
 /// Scripts in the folder `sent`, beside the `decide` of each algorithm: what each is, and its file.
 const SHOWN: &[(&str, &str)] = &[
     ("TokenBucket: peek", "peek_token_bucket.lua"),
@@ -212,16 +217,43 @@ fn at(time: TimeOf) -> Vec<Pinned> {
     each.chain(tuples.into_iter().flatten()).collect()
 }
 
-/// The files of the folder `sent`: the `decide` of each algorithm, but not where it is that of one
-/// before it, and those of [`SHOWN`].
-fn sent() -> BTreeMap<String, String> {
-    let mut files = BTreeMap::new();
-    for of in algorithm_types() {
-        let decide = (of.scripts)(TimeOf::Server).decide.text;
-        if !files.values().any(|text| *text == decide) {
-            files.insert(format!("decide_{}.lua", snake_case(&of.name)), decide);
+/// A script that decides for an algorithm, or for several of the same rule.
+struct Decide {
+    file: String,
+    text: String,
+    of: Vec<String>,
+}
+
+/// The `decide` of each algorithm.
+fn decides() -> Vec<Decide> {
+    let mut decides: Vec<Decide> = Vec::new();
+    for AlgorithmType { name, scripts } in algorithm_types() {
+        let text = scripts(TimeOf::Server).decide.text;
+        match decides.iter_mut().find(|known| known.text == text) {
+            Some(known) => known.of.push(name),
+            None => decides.push(Decide {
+                file: format!("decide_{}.lua", snake_case(&name)),
+                text,
+                of: vec![name],
+            }),
         }
     }
+    decides
+}
+
+/// Which algorithms each of them decides for, as the table of the folder `sent` has it.
+fn table_of_decides() -> String {
+    let mut table = HEAD_OF_DECIDES.to_owned();
+    for Decide { file, of, .. } in decides() {
+        table += &format!("| `{file}` | `{}` |\n", of.join("`, `"));
+    }
+    table
+}
+
+/// The files of the folder `sent`: the `decide` of each algorithm, and those of [`SHOWN`].
+fn sent() -> BTreeMap<String, String> {
+    let decides = decides().into_iter().map(|it| (it.file, it.text));
+    let mut files: BTreeMap<_, _> = decides.collect();
     let all = all();
     for (shown, file) in SHOWN {
         let script = all.iter().find(|(what, _)| what == shown);
@@ -295,11 +327,20 @@ fn what_is_sent_is_what_stands_in_the_folder_sent() {
 }
 
 #[test]
-fn each_file_of_the_folder_sent_stands_in_its_table() {
-    let table = fs::read_to_string(folder("sent").join("README.md")).expect("the table");
+fn each_file_of_the_folder_sent_stands_in_its_tables_and_each_algorithm_too() {
+    let path = folder("sent").join("README.md");
+    let tables = fs::read_to_string(&path).expect("the tables");
+    let start = tables.find(HEAD_OF_DECIDES).expect("the first table");
+    let length = tables[start..].find("\n\n").expect("its end") + 1;
+    let (found, table) = (&tables[start..start + length], table_of_decides());
+    if is_refreshed() {
+        fs::write(path, tables.replace(found, &table)).expect("the table, written");
+        return;
+    }
+    assert!(found == table, "not\n{found}\nbut\n{table}\n{CHANGED}");
     for file in files_in_the_folder().keys() {
-        let is_listed = table.contains(&format!("`{file}`"));
-        assert!(is_listed, "the table of the folder has no `{file}`");
+        let is_listed = tables.contains(&format!("`{file}`"));
+        assert!(is_listed, "the tables of the folder have no `{file}`");
     }
 }
 
