@@ -31,15 +31,15 @@ const LOAD_RETRY_AFTER: Duration = Duration::from_millis(500);
 const MISCONFIGURED_FOR: Duration = Duration::from_secs(3);
 /// The timeout of a load. The calls that wait for it may have shorter ones.
 pub(super) const LOAD_TIMEOUT: Duration = Duration::from_secs(1);
-/// For this long, or until a script has run once, a call without an answer fails as misconfigured:
-/// whether Redis lets the store run scripts is not known yet.
+/// For this long after a script's first call, or until it has run once, a call without an answer
+/// fails as misconfigured: whether Redis lets the store run scripts is not known yet.
 const FIRST_RUN_WITHIN: Duration = Duration::from_secs(1);
 
 /// The loads of one script.
 #[derive(Default)]
 pub(super) struct Loads {
     generation: AtomicU64,
-    first_asked: OnceLock<Instant>,
+    first_called: OnceLock<Instant>,
     /// Whether Redis has ever run it.
     has_run: AtomicBool,
     /// How many nodes have reported a misconfiguration.
@@ -88,9 +88,15 @@ pub(super) enum LoadError {
 }
 
 impl Loads {
+    /// The script is called, whether or not the call is sent; only the first call counts.
+    #[inline]
+    pub(super) fn note_first_call(&self) {
+        self.first_called.get_or_init(Instant::now);
+    }
+
     /// Load generation: reload only if unchanged since the failed call.
+    #[inline]
     pub(super) fn generation(&self) -> u64 {
-        self.first_asked.get_or_init(Instant::now);
         self.generation.load(Ordering::Acquire)
     }
 
@@ -237,7 +243,7 @@ impl Loads {
         }
         // Whether Redis lets the store run the script is not known yet.
         let is_first =
-            || (self.first_asked.get()).is_some_and(|at| at.elapsed() < FIRST_RUN_WITHIN);
+            || (self.first_called.get()).is_some_and(|at| at.elapsed() < FIRST_RUN_WITHIN);
         (may_be_first && is_first()).then(|| {
             let why = error.source().map(ToString::to_string).unwrap_or_default();
             let message = format!("{why}, and whether Redis runs the script is not known yet");

@@ -194,8 +194,7 @@ impl Shared {
     pub(super) fn known_outage<A: Scripted>(&self) -> Option<Decided<A>> {
         let outage = self.servers.outage()?;
         let loads = &self.script_cache.scripts::<A>().decide.loads;
-        // The first second of a script counts from its first call on, sent or not.
-        loads.generation();
+        loads.note_first_call();
         let explained = loads.recent_misconfiguration(|| self.servers.server_of(0), &outage);
         let failed = Err(explained.unwrap_or(outage));
         self.count(&failed);
@@ -234,6 +233,9 @@ impl Shared {
     /// being sent. For the rest there is [`until`](Self::until). A timer around everything would
     /// take a tenth of the requests that one connection can carry.
     pub(super) async fn execute(&self, command: &Command<'_>) -> Result<Bytes, StoreError> {
+        if let Some(script) = command.script {
+            script.loads.note_first_call();
+        }
         let generation = command.load_generation();
         let slot = self.servers.slot_of(command.key());
         let retry = |answered| Box::pin(self.retry(command, slot, answered, generation));
