@@ -1,6 +1,9 @@
 //! The tests, files, events and metrics that the chapters of the docs name exist. And each chapter
 //! is linked in the docs and from the README.
 
+#[path = "chapters/promises.rs"]
+mod promises;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -200,6 +203,37 @@ fn each_feature_stands_in_the_table_of_the_readme_and_on_the_front_page() {
 }
 
 #[test]
+fn each_mistake_of_the_compile_fail_tests_stands_in_their_index() {
+    let folder = "tests/compile_fail/tests/mistakes";
+    let index = read(format!("{folder}/README.md"));
+    let rows = index
+        .lines()
+        .filter(|line| line.contains("]("))
+        .map(str::to_owned);
+    let mistakes = files(&[folder]);
+    let mistakes = mistakes
+        .iter()
+        .filter(|path| path.extension().is_some_and(|it| it == "rs"));
+    let mistakes = mistakes.map(|path| {
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        let text = read(path);
+        let first = text
+            .lines()
+            .next()
+            .and_then(|line| line.strip_prefix("//! "));
+        let says = first.unwrap_or_else(|| panic!("{name} does not say what it is"));
+        format!("| {says} | [{name}.rs]({name}.rs), [message]({name}.stderr) |")
+    });
+    let (rows, mistakes): (BTreeSet<_>, BTreeSet<_>) = (rows.collect(), mistakes.collect());
+    assert!(
+        mistakes.len() >= 30,
+        "only {} mistakes were found",
+        mistakes.len()
+    );
+    assert_eq!(rows, mistakes, "the index and the mistakes");
+}
+
+#[test]
 fn the_readme_is_read_in_one_go() {
     let lines = read("README.md").lines().count();
     assert!(
@@ -246,7 +280,14 @@ fn each_file_and_place_that_the_readme_and_the_chapters_link_to_is_there() {
     let chapters = chapters()
         .into_keys()
         .map(|name| format!("src/docs/{name}.md"));
-    let readmes = ["README.md", "CONTRIBUTING.md", "tests/README.md"].map(str::to_owned);
+    let readmes = [
+        "README.md",
+        "CONTRIBUTING.md",
+        "tests/README.md",
+        "tests/compile_fail/tests/mistakes/README.md",
+        "src/store/redis/sent/README.md",
+    ]
+    .map(str::to_owned);
     let (mut missing, mut links) = (Vec::new(), 0);
     for page in readmes.into_iter().chain(chapters) {
         let text = read(&page);
