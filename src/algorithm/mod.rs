@@ -5,8 +5,9 @@
 //! | a steady rate with bursts (the usual choice) | [`TokenBucket`], [`Gcra`], [`LeakyBucket`] | burst + ⌊n(P−1)/P⌋ | 24 bytes |
 //! | "n per day", as on a price list | [`FixedWindow`] | 2n; 2n − 1 from the first request | 24 bytes |
 //! | n in *every* span, exactly | [`SlidingLog`] | n | 56 bytes for two, and 16 to 32 per further admission |
-//! | n in every span, in bounded memory | [`SlidingBuckets`], [strict](SlidingBuckets::strict) | n | 56 bytes for two, and 16 to 32 per further sub-counter |
-//! | n in every span, nearly, in little memory | [`SlidingWindow`] | n + ⌊n(P−2)/P⌋ | 32 bytes |
+//! | n in *every* span, in bounded memory | [`SlidingBuckets::strict`] | n; units come back up to one sub-counter late | 56 bytes for two, and 16 to 32 per further sub-counter |
+//! | the same, without that delay | [`SlidingBuckets`] | 2n at worst; n in P − precision | the same |
+//! | evenly spread traffic, in little memory | [`SlidingWindow`] | n + ⌊n(P−2)/P⌋: 2n − 1, if the traffic is not evenly spread | 32 bytes |
 //! | a smooth flow towards something slow | [`LeakyBucket::queue`] | n + c − 1, as released | 32 bytes |
 //! | bursts, and callers who rather wait than be refused | [`TokenBucket::wait_at_most`] | max(burst, c) + n − 1, as released | 32 bytes |
 //! | a pause after each request | [`MinInterval`] | ⌈P/d⌉ | 8 bytes |
@@ -27,9 +28,9 @@
 //!
 //! # A name, or numbers
 //!
-//! A bucket belongs to a policy and a key. A policy with a [name](TokenBucket::named) *is* its
-//! name: it keeps its buckets when its numbers change. A policy without a name is its algorithm and
-//! its numbers: with other numbers it is another policy.
+//! A bucket belongs to a policy and a key. A policy with a [name](TokenBucket::named) is
+//! identified by it: it keeps its buckets when its numbers change. A policy without a name is
+//! identified by its algorithm and its numbers: with other numbers it is another policy.
 //!
 //! # When time steps back
 //!
@@ -170,7 +171,7 @@ pub use wait_at_most::WaitAtMost;
 /// - Count time that steps backwards as no time passed, except for what `mend` says.
 /// - Admit monotonically: a cost that would be admitted now would be admitted later too, if nothing
 ///   else is charged.
-/// - Change nothing but in `mend`, `charge` and `refund`.
+/// - Change the state only in the methods that take `&mut Self::State`.
 /// - Never wrap or panic, for any cost and any time.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a rate-limiting algorithm",

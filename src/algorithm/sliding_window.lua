@@ -1,5 +1,5 @@
--- Two windows, of which the earlier counts for the part of it that is not over: the rule of
--- SlidingWindow. `sliding_window.rs` says the same in Rust.
+-- Two windows, the previous one weighted by how much of it the last period still covers: the rule
+-- of SlidingWindow. `sliding_window.rs` says the same in Rust.
 --
 -- A cost has room if the units of the running window, and of those of the window before it the part
 -- that a period back from now still covers, stay within the quota with it.

@@ -67,7 +67,7 @@ impl<'a> End<'a> {
         u32::try_from(self.bytes.div_ceil(1_024)).unwrap_or(u32::MAX)
     }
 
-    /// The time since the request was admitted.
+    /// The time since the inner service was called.
     pub fn duration(&self) -> Duration {
         self.duration
     }

@@ -352,9 +352,10 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     /// Clones of the layer share this maximum. Requests that wait for a remote store are not
     /// counted: the store bounds them itself.
     ///
-    /// The `Retry-After` of such a refusal is the time of the request's turn: it need not wait
-    /// then. The turn is [given back](crate::algorithm::LeakyBucketQueue). In a tuple the other
-    /// members stay charged, as when a waiting request is dropped.
+    /// The `Retry-After` of such a refusal is the time of the request's turn: a request that comes
+    /// then is admitted without waiting. The turn is [given
+    /// back](crate::algorithm::LeakyBucketQueue). In a tuple the other members stay charged, as
+    /// when a waiting request is dropped: they had admitted it.
     ///
     /// # Example: one waits, the next is refused
     ///

@@ -21,9 +21,9 @@ use crate::{
 ///
 /// This is the default of a layer. The rules of what is sent:
 ///
-/// 1. A refusal has status 429 (RFC 6585, section 4). No cache may keep it, so it has
-///    `Cache-Control: no-store`, as do a rejection, a 503 and every gRPC answer; a `Cache-Control`
-///    of the renderer or the rejection is kept.
+/// 1. A request over its limit is refused with status 429 (RFC 6585, section 4). No cache may keep
+///    it, so it has `Cache-Control: no-store`, as do a rejection, a 503 and every gRPC answer; a
+///    `Cache-Control` of the renderer or the rejection is kept.
 /// 2. `Retry-After` is the exact wait in seconds (RFC 9110, section 10.2.3), rounded up, never 0
 ///    and never capped. It is left out if the cost can never fit, or if room comes only when a
 ///    request [in flight](crate::algorithm::InFlight) ends. A longer `Retry-After` of an inner
@@ -38,9 +38,9 @@ use crate::{
 /// 5. A gRPC or gRPC-Web request, a `POST` with one of their content types, is answered in [its own
 ///    form](super::Grpc) instead. Any other method is HTTP, with any content type.
 /// 6. The [`Decision`] is among the extensions of the refusing response, for outer layers.
-/// 7. A request that is refused because the store is unavailable is answered with 503 (gRPC:
-///    `UNAVAILABLE`), without rate-limit numbers. If the store is misconfigured or the entry of
-///    this key is invalid, the answer is 500 (gRPC: `INTERNAL`): a retry does not help.
+/// 7. If the store is unavailable, 503 (gRPC: `UNAVAILABLE`) is answered in the service's place,
+///    without rate-limit numbers. If the store is misconfigured or the entry of this key is
+///    invalid, it is 500 (gRPC: `INTERNAL`): a retry does not help.
 /// 8. A rejection of the key extractor is sent as it is, apart from rule 1 (gRPC: as the code that
 ///    stands for its status), unless a renderer of your own writes it anew.
 ///

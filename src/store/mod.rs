@@ -75,7 +75,8 @@ fn not_supported<F>(what: &str) -> Answer<Written, F> {
 
 /// Keeps the buckets of an algorithm, one for each *(policy, key)*, and decides atomically.
 ///
-/// Its clones share the buckets.
+/// Its clones share the buckets. The example `custom_store` is a complete one, over `dashmap`;
+/// `tests/own_store.rs` has one with nothing but what every store must have.
 ///
 /// # What an implementor must do
 ///
@@ -84,6 +85,9 @@ fn not_supported<F>(what: &str) -> Answer<Written, F> {
 /// - Keep the buckets of different [policies](crate::algorithm::Algorithm::policy_id) apart, and
 ///   forget a state only when the algorithm of its own policy says that it [is
 ///   fresh](crate::algorithm::Algorithm::is_fresh).
+/// - Start a key that has no state from a [fresh](crate::algorithm::Algorithm::fresh) one, as of
+///   the latest time at which a state was dropped, or 0 if none was: then a clock that steps back
+///   opens nothing. If the clock never steps back, now will do.
 /// - Keep its memory bounded for any keys that callers send.
 /// - Log when it cannot decide, but not for each request: nobody else logs it.
 #[diagnostic::on_unimplemented(

@@ -59,8 +59,8 @@ const DEFAULT_MAX_KEYS: usize = 1_000_000;
 ///
 /// - **Shared by clones**: cloning a store, a layer or a service never clones a budget.
 /// - **Bounded**: at most [`max_keys`](LocalStoreBuilder::max_keys) keys per policy. Idle keys
-///   leave inside ordinary calls, a few buckets at a time. A key that was charged and still says so
-///   is never evicted; while the table is full of such keys, *new* keys share one overflow bucket
+///   leave inside ordinary calls, a few at a time. A key whose state differs from a fresh one is
+///   never evicted; while the table is full of such keys, *new* keys share one overflow bucket
 ///   ([`usage`](Self::usage) counts its decisions), and a key that gets an entry later starts from
 ///   what that bucket owes.
 /// - **Memory** per key: the key and the algorithm's state, plus one byte, in tables that are 7/12

@@ -164,7 +164,7 @@ impl RedisStoreBuilder {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// How many decisions may wait for Redis at once: see
+    /// How many decisions may wait for an answer on one connection: see
     /// [`max_unanswered`](Self::max_unanswered).
     ///
     /// # Errors

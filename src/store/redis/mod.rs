@@ -107,8 +107,8 @@ pub use usage::RedisUsage;
 ///
 /// A bucket is *(prefix, policy, key)*: processes whose prefixes, [digest
 /// keys](RedisStoreBuilder::digest_key), policies and keys are the same share it. A policy without
-/// a name is its numbers, so two releases with different numbers count apart; one with a name is
-/// its name, and keeps its buckets. Clones share the connections and their bound.
+/// a name is identified by its algorithm and numbers, so two releases with different numbers count
+/// apart; one with a name keeps its buckets. Clones share the connections and their bound.
 ///
 /// # Time
 ///
@@ -140,9 +140,9 @@ pub use usage::RedisUsage;
 ///
 /// If Redis does not have a script (`NOSCRIPT`, after a restart, say), the script is loaded once
 /// for all calls that wait for it, and run again. If Redis refuses to load it, all of them fail
-/// with that error, and the next load is half a second later. In the first second of a script,
-/// until Redis has run it once, a call without an answer in time fails as misconfigured: whether
-/// Redis lets the store run it is not known yet.
+/// with that error, and the next load is half a second later. In the first second after a
+/// script's first call, until Redis has run it once, a call without an answer in time fails as
+/// misconfigured: whether Redis lets the store run it is not known yet.
 ///
 /// # What the operator is told
 ///
@@ -184,7 +184,7 @@ pub use usage::RedisUsage;
 ///   [`digest_key`](RedisStoreBuilder::digest_key).
 /// - **Expiry**: every key has one from its first write on. It expires when its state is as good as
 ///   fresh, or later by at most a sixty-fourth of that time and a second. Refused requests write
-///   nothing.
+///   nothing, but to repair a state after the clock has stepped back.
 /// - **A failover** loses the charges that were not replicated yet: about the replication lag times
 ///   the rate is admitted once more. An eviction loses a whole bucket: let Redis evict nothing
 ///   (`maxmemory-policy noeviction`).
