@@ -1,14 +1,13 @@
 //! Writes the rate-limit fields into a response.
 
+mod draft_11;
+mod older_drafts;
+
 use std::sync::OnceLock;
 
 use http::{HeaderMap, HeaderValue};
 
-use super::{
-    draft_11,
-    fields::{DRAFT_6, Fields, POLICY, RATE_LIMIT, X_RATE_LIMIT},
-    older_drafts,
-};
+use super::fields::{DRAFT_6, Fields, POLICY, RATE_LIMIT, X_RATE_LIMIT};
 use crate::{
     decision::{Decision, PolicyDecision},
     logged_once::LoggedOnce,

@@ -40,7 +40,6 @@
 
 mod as_error;
 mod body;
-mod draft_11;
 mod field_writer;
 mod fields;
 mod grpc;
@@ -51,7 +50,6 @@ mod grpc_status;
 mod head;
 mod held_body;
 mod http;
-mod older_drafts;
 mod problem;
 mod problem_json;
 mod protobuf;

@@ -145,7 +145,7 @@ fn wrong_rows(page: &str) -> Vec<String> {
             wrong.extend(foreign.map(|name| format!("{}: the row has no {name}.rs", row.line)));
             let mut filters = command.filters.iter();
             let is_named = |filter: &&str| row.tests.iter().any(|test| test.contains(filter));
-            if !command.has_lib && !filters.all(|filter| is_named(filter)) {
+            if !command.has_lib && !filters.all(is_named) {
                 wrong.push(format!(
                     "{}: {:?} select no test",
                     row.line, command.filters

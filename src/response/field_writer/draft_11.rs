@@ -3,11 +3,13 @@
 
 use http::HeaderValue;
 
-use super::{
-    fields::{MAX_INTEGER, window_seconds},
-    set_field::ascii,
+use crate::{
+    decision::{Decision, PolicyDecision},
+    response::{
+        fields::{MAX_INTEGER, window_seconds},
+        set_field::ascii,
+    },
 };
-use crate::decision::{Decision, PolicyDecision};
 
 /// `"api";q=40;w=2, "daily";q=1000;w=86400`
 pub(super) fn policies(decision: &Decision) -> HeaderValue {

@@ -2,12 +2,14 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::{
-    fields::{MAX_INTEGER, POLICY, RATE_LIMIT, window_seconds},
-    retry_after::whole_seconds,
-    set_field::{ascii, set},
+use crate::{
+    decision::{Decision, PolicyDecision},
+    response::{
+        fields::{MAX_INTEGER, POLICY, RATE_LIMIT, window_seconds},
+        retry_after::whole_seconds,
+        set_field::{ascii, set},
+    },
 };
-use crate::decision::{Decision, PolicyDecision};
 
 /// Sets `RateLimit`, unless an inner layer's has less left, and appends to `RateLimit-Policy`.
 pub(super) fn set_dictionary(decision: &Decision, headers: &mut HeaderMap) {
