@@ -161,6 +161,57 @@ fn each_metric_that_a_chapter_names_is_recorded() {
     }
 }
 
+/// The names of the types in this folder that implement the trait, without those of macros.
+fn implementors(folder: &str, of_trait: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for path in files(&[folder]) {
+        for line in read(path).lines().filter(|line| line.starts_with("impl")) {
+            if let Some((implemented, name)) = line.split_once(" for ")
+                && implemented.contains(&format!("{of_trait}<"))
+            {
+                let end = name
+                    .find(|it: char| !it.is_alphanumeric())
+                    .unwrap_or(name.len());
+                names.insert(name[..end].to_owned());
+            }
+        }
+    }
+    names
+}
+
+/// Those that have no row of their own in a table of this file.
+fn without_a_row(names: &BTreeSet<String>, file: &str) -> Vec<String> {
+    let text = read(file);
+    let cells = text.lines().filter_map(|line| {
+        let row = line.trim_start_matches("//! ").strip_prefix("| ")?;
+        row.split('|').next()
+    });
+    let named: BTreeSet<_> = cells.flat_map(quoted).collect();
+    // A function stands for the type that it returns.
+    let stands_there = |name: &String| {
+        let as_function =
+            |it: &&str| it.replace('_', "").trim_end_matches("()") == name.to_lowercase();
+        named.contains(&**name) || named.iter().any(as_function)
+    };
+    names
+        .iter()
+        .filter(|name| !stands_there(name))
+        .cloned()
+        .collect()
+}
+
+#[test]
+fn each_key_extractor_and_each_store_stands_in_its_tables() {
+    let keys = implementors("src/key", "KeyExtractor");
+    assert!(keys.len() >= 7, "only {keys:?} were found");
+    for table in ["src/key/mod.rs", "src/docs/keys_and_spoofing.md"] {
+        assert_eq!(without_a_row(&keys, table), [""; 0], "{table}");
+    }
+    let stores = implementors("src/store", " Store");
+    assert!(stores.len() >= 3, "only {stores:?} were found");
+    assert_eq!(without_a_row(&stores, "src/store/mod.rs"), [""; 0]);
+}
+
 #[test]
 fn each_chapter_stands_in_the_table_of_the_docs_and_in_the_readme() {
     let (table, readme) = (read("src/docs/mod.rs"), read("README.md"));

@@ -28,7 +28,7 @@ use super::{Key, Rejection};
     message = "`{Self}` finds no key in requests of type `{Req}`",
     label = "extracts no key from `{Req}`",
     note = "implement `tollgate::key::KeyExtractor<{Req}>` for it, or use `tollgate::key::from_fn(|request: &{Req}| Ok::<_, std::convert::Infallible>(Some(..)))`",
-    note = "`PeerIp`, `ClientIp`, `Header`, `MatchedRoute` and `FromExtension` need an `http::Request`",
+    note = "the extractors of `tollgate::key` need an `http::Request`, except for `Global` and `from_fn`",
     note = "to limit by each of several keys, write as many of both: `EachOf((.., ..))` in the algorithm's place and `EachOf((.., ..))` in the key's"
 )]
 pub trait KeyExtractor<Req> {
@@ -43,38 +43,4 @@ pub trait KeyExtractor<Req> {
     ///
     /// The request has no key and must not pass without one: it is answered with the rejection.
     fn extract(&self, request: &Req) -> Result<Option<Self::Key>, Self::Rejection>;
-}
-
-#[cfg(test)]
-mod tests {
-    use std::{fmt::Debug, net::IpAddr};
-
-    use crate::key::*;
-
-    fn usable<T: Debug + Clone + Send + Sync + 'static>() {}
-
-    #[test]
-    fn everything_can_be_cloned_printed_and_sent_between_threads() {
-        usable::<Global>();
-        usable::<PeerIp>();
-        usable::<ClientIp>();
-        usable::<Header>();
-        usable::<HeaderKey>();
-        usable::<FromExtension<IpAddr>>();
-        usable::<FromFn<fn(&u32) -> Result<Option<u32>, MissingKey>>>();
-        usable::<MissingKey>();
-        #[cfg(feature = "axum")]
-        usable::<MatchedRoute>();
-        #[cfg(feature = "axum")]
-        usable::<RouteKey>();
-        #[cfg(feature = "redis")]
-        usable::<(DigestKey, KeyParts)>();
-    }
-
-    #[test]
-    fn an_extension_that_only_its_own_thread_may_have_costs_nobody_the_send() {
-        fn send<T: Send + Sync>() {}
-        send::<FromExtension<std::rc::Rc<u8>>>();
-        send::<TupleRejection>();
-    }
 }

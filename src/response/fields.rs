@@ -76,10 +76,21 @@ pub enum Fields {
     /// now). Here it is **seconds from now**, which a caller with a wrong clock can use.
     XRateLimit,
     /// None. A refusal still has `Retry-After`.
+    // The last one: `ALL` takes its length from it.
     Off,
 }
 
 impl Fields {
+    /// Every dialect, for what must hold of each.
+    #[doc(hidden)]
+    pub const ALL: [Self; Self::Off as usize + 1] = [
+        Self::Draft11,
+        Self::Draft7,
+        Self::Draft6,
+        Self::XRateLimit,
+        Self::Off,
+    ];
+
     /// The fields that a response may have, with `Retry-After`: a CORS layer must expose them, or a
     /// browser hides them from its scripts.
     ///
@@ -131,12 +142,7 @@ mod tests {
     #[test]
     fn a_number_that_no_structured_field_can_hold_is_clamped_to_fifteen_digits() {
         let decision = standing(u64::MAX, SECOND, u64::MAX, SECOND);
-        for fields in [
-            Fields::Draft11,
-            Fields::Draft7,
-            Fields::Draft6,
-            Fields::XRateLimit,
-        ] {
+        for fields in Fields::ALL {
             let mut headers = HeaderMap::new();
             FieldWriter::new(fields).add(&decision, &mut headers);
             for line in headers.values().map(|line| line.to_str().unwrap()) {

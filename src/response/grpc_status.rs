@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn a_status_is_what_a_caller_reads_from_a_refusal_of_the_layer() {
         let refused = Judgement::RefusedForMicros(9_000_000);
-        for fields in [Fields::Draft11, Fields::XRateLimit, Fields::Off] {
+        for fields in Fields::ALL {
             let grpc = Grpc::new().fields(fields);
             for decision in [
                 refused_for(Duration::from_micros(1_500_000)),

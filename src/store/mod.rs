@@ -1,4 +1,12 @@
 //! The stores, which keep the state of every bucket.
+//!
+//! | store | keeps the buckets in | feature |
+//! |---|---|---|
+//! | [`LocalStore`] | this process's memory | `local` |
+//! | `RedisStore` | Redis or Valkey, for many processes | `redis` |
+//! | [`EitherStore`] | one of two stores, chosen when the program starts | none |
+//!
+//! [`Store`] says what one of your own must do.
 
 use std::{future::Future, hash::Hash};
 

@@ -352,6 +352,30 @@ fn draft_6_and_the_legacy_fields_are_three_integers() {
 }
 
 #[test]
+fn every_dialect_has_only_fields_of_its_names_and_each_is_a_structured_field() {
+    for fields in Fields::ALL {
+        each_of_many(|decision| {
+            for headers in told(fields, decision) {
+                let names = fields.names();
+                let of_limits = |name: &&HeaderName| name.as_str().contains("ratelimit");
+                for name in headers.keys().filter(of_limits) {
+                    assert!(names.contains(name), "{fields:?}: {name}");
+                    let line = joined(&headers, name);
+                    assert!(is_structured(&line), "{fields:?}: {headers:?}");
+                }
+            }
+        });
+    }
+}
+
+/// Whether the value of a field is a list, a dictionary or an item.
+fn is_structured(line: &[u8]) -> bool {
+    Parser::new(line).parse::<List>().is_ok()
+        || Parser::new(line).parse::<Dictionary>().is_ok()
+        || Parser::new(line).parse::<Item>().is_ok()
+}
+
+#[test]
 fn every_edge_is_told_in_every_dialect() {
     for units in UNITS {
         for micros in MICROS {
