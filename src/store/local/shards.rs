@@ -44,7 +44,8 @@ pub(super) const CALLS_PER_SWEEP: u32 = 128;
 /// The progress of a shard's sweep.
 #[derive(Default)]
 pub(super) struct Sweep {
-    pub(super) next_bucket: usize,
+    /// Of those of both tables; a shard has fewer than 2^32.
+    pub(super) next_bucket: u32,
     calls: u32,
 }
 
@@ -135,5 +136,15 @@ impl<K: Key, S> Shards<K, S> {
     #[inline]
     pub(super) fn hash<Q: AsKey<K> + ?Sized>(&self, key: &Q) -> u64 {
         self.hasher.hash_one(key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shard_is_one_cache_line() {
+        assert_eq!(size_of::<LockedShard<std::net::IpAddr, [u64; 3]>>(), 64);
     }
 }

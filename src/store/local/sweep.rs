@@ -33,13 +33,13 @@ impl Sweep {
         }
         let all = entries.buckets();
         for _ in 0..buckets.min(all) {
-            if let Some(entry) = entries.in_bucket(self.next_bucket)
+            if let Some(entry) = entries.in_bucket(self.next_bucket as usize)
                 && algorithm.is_fresh(&entry.get().1, fresh_by)
             {
                 drops.entry(entry.remove().0);
             }
-            self.next_bucket += 1;
-            if self.next_bucket >= all {
+            self.next_bucket = self.next_bucket.wrapping_add(1);
+            if self.next_bucket as usize >= all {
                 self.next_bucket = 0;
                 if entries.is_sparse() {
                     break;

@@ -85,7 +85,8 @@ impl<K: Key, S> Table<K, S> {
         let hash = self.shards.hash(key);
         let now = clock();
         let mut shard = self.shards.lock(hash);
-        let Some(state) = shard.entries.find_mut(hash, is(key)) else {
+        let read = move |state: &S| algorithm.is_fresh(state, now);
+        let Some(state) = shard.entries.find_mut_to_decide(hash, is(key), read) else {
             return Err(Unknown { shard, hash, now });
         };
         let call = || Call {
@@ -120,7 +121,8 @@ impl<K: Key, S> Table<K, S> {
         let hash = self.shards.hash(key);
         let now = clock();
         let mut shard = self.shards.lock(hash);
-        let Some(state) = shard.entries.find_mut(hash, is(key)) else {
+        let read = move |state: &S| algorithm.is_fresh(state, now);
+        let Some(state) = shard.entries.find_mut_to_decide(hash, is(key), read) else {
             return Err(Unknown { shard, hash, now });
         };
         let call = Call {
