@@ -1,10 +1,7 @@
 //! A limit that counts requests decides as its algorithm does about a cost of 1.
 
 use proptest::prelude::*;
-use tollgate::algorithm::{
-    Algorithm, FixedWindow, Gcra, LeakyBucket, MinInterval, PerRequest, SlidingBuckets, SlidingLog,
-    SlidingWindow, TokenBucket,
-};
+use tollgate::algorithm::*;
 use tollgate_algorithms::every_algorithm;
 use tollgate_properties::{
     for_all,
