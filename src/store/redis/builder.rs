@@ -7,10 +7,10 @@ use crate::{clock::Clock, error::ConfigError, key::DigestKey};
 use super::{
     Now, RedisStore, Shared,
     compose::TimeOf,
-    connection::{RedisConnection, Servers},
     health::Health,
     in_flight::InFlightPlaces,
     scripts::ScriptCache,
+    servers::{RedisConnection, Servers},
     usage::Counters,
 };
 

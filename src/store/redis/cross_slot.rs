@@ -1,6 +1,6 @@
 //! A decision about several keys: one script if they share a slot, else one for each key.
 
-use std::{any::TypeId, sync::Arc, time::Instant};
+use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use tokio::task::JoinSet;
@@ -15,7 +15,7 @@ use super::{
     ARGUMENTS_LEN, Later, Shared,
     arguments::{Arguments, push_numbers, push_settlement},
     failure, reply,
-    scripts::{Loadable, MultiKeyScripts, ScriptCache, Scripts},
+    scripts::{Loadable, MultiKeyScripts, ScriptCache, ScriptKey, Scripts},
 };
 
 /// One of the keys, and the arguments of its scripts.
@@ -34,8 +34,7 @@ type AdmissionOf = Box<dyn Fn(&[Member], &Bytes) -> Vec<u8> + Send + Sync>;
 /// A cost, and the keys that it is charged to.
 pub(super) struct MultiKeyQuery {
     pub(super) shared: Arc<Shared>,
-    /// The type of the limits, and which of them have a key; for rules, the algorithms of those.
-    pub(super) limits: (TypeId, u128),
+    pub(super) script_key: ScriptKey,
     pub(super) queries: Vec<KeyQuery>,
     /// The time of the store's own clock; `None` if the server's counts.
     pub(super) now: Option<f64>,
@@ -50,7 +49,7 @@ enum Round {
     Hold,
     /// A charge can be taken back if nobody else was charged meanwhile.
     Charge,
-    /// A queue has promised an instant, and an interval has kept others away.
+    /// Queues and `MinInterval`: a charge cannot be undone without harm, so they come last.
     Last,
 }
 
@@ -80,7 +79,7 @@ impl MultiKeyQuery {
     pub(super) fn scripts(&self) -> &MultiKeyScripts {
         let texts = || self.queries.iter().map(|query| (query.script)()).collect();
         (self.shared.multi_key_script_cache)
-            .find(self.limits, |time| MultiKeyScripts::of(texts(), time))
+            .find(self.script_key, |time| MultiKeyScripts::of(texts(), time))
     }
 
     /// The key of each state.

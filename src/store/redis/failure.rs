@@ -184,7 +184,7 @@ pub(super) fn timed_out(deadline: Duration) -> StoreError {
 }
 
 /// There is a connection, but it has missed too many deadlines in a row: it gets probes only.
-pub(super) fn tripped() -> StoreError {
+pub(super) fn breaker_is_open() -> StoreError {
     let message = "no answer in time to the last decisions, nor to a probe yet";
     StoreError::new(StoreErrorKind::Unavailable, Unanswered(message.into()))
 }

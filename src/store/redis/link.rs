@@ -30,7 +30,8 @@ use super::{
 
 /// A connection is hung if a command has timed out and nothing was answered for this long.
 const MAX_SILENCE: Duration = Duration::from_secs(1);
-/// After so many missed deadlines in a row no decision is sent until a probe is answered.
+/// After so many missed deadlines in a row the circuit breaker opens: no decision is sent until a
+/// probe is answered.
 const MAX_MISSES: usize = 3;
 /// The shortest timeout of a probe.
 const MIN_PROBE_TIMEOUT: Duration = Duration::from_millis(250);
@@ -43,7 +44,7 @@ pub(super) struct Link {
     deadline: Duration,
     created_at: Instant,
     /// How many commands are neither answered nor timed out.
-    in_flight: AtomicUsize,
+    awaited: AtomicUsize,
     /// How many commands have timed out and are not answered yet. Redis answers in order, so the
     /// next answer in time resets this to 0.
     timed_out: AtomicUsize,
@@ -54,7 +55,7 @@ pub(super) struct Link {
     /// From `created_at` to the last answer; 0 if there was none.
     last_answer_micros: AtomicU64,
     has_timed_out: Notify,
-    decisions_changed: Notify,
+    breaker_changed: Notify,
     became_read_only: Notify,
 }
 
@@ -68,19 +69,19 @@ impl Link {
             deadline,
             client,
             created_at: Instant::now(),
-            in_flight: AtomicUsize::new(0),
+            awaited: AtomicUsize::new(0),
             timed_out: AtomicUsize::new(0),
             missed: AtomicUsize::new(0),
             silent_since_micros: AtomicU64::new(0),
             last_answer_micros: AtomicU64::new(0),
             has_timed_out: Notify::new(),
-            decisions_changed: Notify::new(),
+            breaker_changed: Notify::new(),
             became_read_only: Notify::new(),
         }
     }
 
-    /// Sends a command that times out after `time`. If it has not left the process by then, it is
-    /// never sent.
+    /// A command that times out after `time` from when it is first polled. If it has not left the
+    /// process by then, it is never sent.
     ///
     /// fred's future takes 7 kB. `Box::write` makes it on the heap; `Box::pin` would make it on the
     /// stack and copy it.
@@ -89,7 +90,7 @@ impl Link {
         command: &'static str,
         arguments: Vec<Value>,
         (time, max_unanswered): (Duration, usize),
-    ) -> Result<Sent, Busy> {
+    ) -> Result<PendingCommand, Busy> {
         let permit = self.permit(max_unanswered)?;
         let command = CustomCommand::new_static(command, None, false);
         if time == permit.link.deadline {
@@ -100,7 +101,7 @@ impl Link {
                 permit.record(&answer, InTime(true));
                 answer
             });
-            return Ok(Sent::new(Box::into_pin(answer)));
+            return Ok(PendingCommand::new(Box::into_pin(answer)));
         }
         let client = permit.link.client.with_options(&options(time));
         let answer = Box::write(Box::new_uninit(), async move {
@@ -109,16 +110,16 @@ impl Link {
             permit.record(&answer, permit.link.is_in_time(sent_at));
             answer
         });
-        Ok(Sent::new(Box::into_pin(answer)))
+        Ok(PendingCommand::new(Box::into_pin(answer)))
     }
 
-    /// Sends a command about keys of a slot that is moving to this server.
+    /// The same for a command about keys of a slot that is moving to this server.
     pub(super) fn send_asking(
         self: Arc<Self>,
         command: &'static str,
         arguments: Vec<Value>,
         (time, max_unanswered): (Duration, usize),
-    ) -> Result<Sent, Busy> {
+    ) -> Result<PendingCommand, Busy> {
         let permit = self.permit(max_unanswered)?;
         // One pipeline: nothing else comes between the two on the connection.
         let both = permit.link.client.pipeline().with_options(&options(time));
@@ -142,7 +143,7 @@ impl Link {
                 Err(error) => Err(error),
             }
         };
-        Ok(Sent::new(Box::pin(async move {
+        Ok(PendingCommand::new(Box::pin(async move {
             let sent_at = Instant::now();
             let answer = answer.await;
             permit.record(&answer, permit.link.is_in_time(sent_at));
@@ -155,15 +156,16 @@ impl Link {
         self.timed_out.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether so many deadlines were missed in a row that it gets no decisions: each would wait
-    /// for its own. The connection is probed, until an answer comes before the deadline.
-    pub(super) fn is_tripped(&self) -> bool {
+    /// Whether the circuit breaker is open: so many deadlines were missed in a row that it gets no
+    /// decisions, each of which would wait for its own. It is closed by an answer to a probe before
+    /// the deadline.
+    pub(super) fn is_open(&self) -> bool {
         self.missed.load(Ordering::Relaxed) >= MAX_MISSES
     }
 
     /// How many commands are neither answered nor timed out.
-    pub(super) fn in_flight(&self) -> usize {
-        self.in_flight.load(Ordering::Relaxed)
+    pub(super) fn awaited(&self) -> usize {
+        self.awaited.load(Ordering::Relaxed)
     }
 
     /// When anything was last answered.
@@ -187,11 +189,11 @@ impl Link {
         loop {
             self.has_timed_out.notified().await;
             let mut backoff = Backoff::default();
-            while self.is_suspect() || self.is_tripped() {
+            while self.is_suspect() || self.is_open() {
                 let left = MAX_SILENCE.saturating_sub(self.silent_for());
                 if self.responds_within(left.max(MIN_PROBE_TIMEOUT)).await {
                     // Answered, but after the deadline: a decision would have failed.
-                    if self.is_tripped() {
+                    if self.is_open() {
                         sleep(backoff.next()).await;
                     }
                 } else if self.silent_for() >= MAX_SILENCE {
@@ -201,18 +203,17 @@ impl Link {
         }
     }
 
-    /// Calls `tell`, for ever, whenever the connection gets no more decisions, and when it gets
-    /// them again.
-    pub(super) async fn tell_changes(&self, mut tell: impl FnMut(Decisions)) -> Infallible {
-        let mut was_tripped = false;
+    /// Calls `tell`, for ever, whenever the circuit breaker is opened or closed.
+    pub(super) async fn tell_breaker(&self, mut tell: impl FnMut(Breaker)) -> Infallible {
+        let mut was_open = false;
         loop {
-            self.decisions_changed.notified().await;
-            let is_tripped = self.is_tripped();
-            if is_tripped != was_tripped {
-                was_tripped = is_tripped;
-                tell(match is_tripped {
-                    true => Decisions::Stop,
-                    false => Decisions::GoOn,
+            self.breaker_changed.notified().await;
+            let is_open = self.is_open();
+            if is_open != was_open {
+                was_open = is_open;
+                tell(match is_open {
+                    true => Breaker::Opened,
+                    false => Breaker::Closed,
                 });
             }
         }
@@ -247,31 +248,31 @@ impl Link {
 
     fn permit(self: Arc<Self>, max_unanswered: usize) -> Result<Permit, Busy> {
         let timed_out = self.timed_out.load(Ordering::Relaxed);
-        let in_flight = self.in_flight.fetch_add(1, Ordering::Relaxed);
+        let awaited = self.awaited.fetch_add(1, Ordering::Relaxed);
         let permit = Permit { link: self };
-        if in_flight.saturating_add(timed_out) >= max_unanswered {
+        if awaited.saturating_add(timed_out) >= max_unanswered {
             return Err(Busy);
         }
-        if in_flight == 0 && timed_out == 0 {
+        if awaited == 0 && timed_out == 0 {
             permit.link.restart_silence();
         }
         Ok(permit)
     }
 }
 
-/// Whether decisions are sent over a connection.
+/// The circuit breaker of a connection: it is open while no decisions are sent over it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Decisions {
+pub(super) enum Breaker {
     /// Too many deadlines were missed in a row.
-    Stop,
+    Opened,
     /// A deadline was kept again.
-    GoOn,
+    Closed,
 }
 
 /// Whether an answer came before the store's deadline.
 struct InTime(bool);
 
-/// A permit for one command in flight.
+/// A permit for one command that is awaited.
 struct Permit {
     link: Arc<Link>,
 }
@@ -290,7 +291,7 @@ impl Permit {
                 if is_in_time && link.missed.load(Ordering::Relaxed) > 0 {
                     let missed = link.missed.swap(0, Ordering::Relaxed);
                     if missed >= MAX_MISSES {
-                        link.decisions_changed.notify_one();
+                        link.breaker_changed.notify_one();
                     }
                 }
                 if let Resp3Frame::SimpleError { data, .. } = frame
@@ -302,7 +303,7 @@ impl Permit {
             Err(error) if *error.kind() == ErrorKind::Timeout => {
                 link.timed_out.fetch_add(1, Ordering::Relaxed);
                 if link.missed.fetch_add(1, Ordering::Relaxed) + 1 == MAX_MISSES {
-                    link.decisions_changed.notify_one();
+                    link.breaker_changed.notify_one();
                 }
                 link.has_timed_out.notify_one();
             }
@@ -313,32 +314,33 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.link.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.link.awaited.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// A command in flight.
+/// A command that is sent when this is first polled.
 ///
-/// Dropping this does not cancel the command: it stays in flight until it is answered or times out.
-pub(super) struct Sent {
+/// Once it is sent, dropping this does not cancel it: it stays unanswered until it is answered or
+/// times out.
+pub(super) struct PendingCommand {
     answer: Option<Later<Result<Resp3Frame, Error>>>,
-    is_sent: bool,
+    was_polled: bool,
 }
 
-impl Sent {
+impl PendingCommand {
     fn new(answer: Later<Result<Resp3Frame, Error>>) -> Self {
         Self {
             answer: Some(answer),
-            is_sent: false,
+            was_polled: false,
         }
     }
 }
 
-impl Future for Sent {
+impl Future for PendingCommand {
     type Output = Result<Resp3Frame, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.is_sent = true;
+        self.was_polled = true;
         let answer = self.answer.as_mut().expect("polled after it was ready");
         let answer = std::task::ready!(answer.as_mut().poll(cx));
         self.answer = None;
@@ -346,9 +348,9 @@ impl Future for Sent {
     }
 }
 
-impl Drop for Sent {
+impl Drop for PendingCommand {
     fn drop(&mut self) {
-        if let (Some(answer), true) = (self.answer.take(), self.is_sent)
+        if let (Some(answer), true) = (self.answer.take(), self.was_polled)
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             runtime.spawn(answer);

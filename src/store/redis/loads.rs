@@ -22,7 +22,7 @@ use crate::error::{StoreError, StoreErrorKind};
 
 use super::{
     failure,
-    link::{Busy, Sent},
+    link::{Busy, PendingCommand},
 };
 
 /// How long to wait after a refused load before the next one is sent.
@@ -108,7 +108,7 @@ impl Loads {
         self: &Arc<Self>,
         node: Option<Server>,
         seen: u64,
-        ask: impl FnOnce() -> Result<Sent, Busy>,
+        ask: impl FnOnce() -> Result<PendingCommand, Busy>,
     ) -> LoadResult {
         let node = self.node(node);
         let mut end = {
@@ -141,7 +141,7 @@ impl Loads {
     fn start_load(
         self: &Arc<Self>,
         node: Arc<ScriptOnNode>,
-        sent: Sent,
+        sent: PendingCommand,
     ) -> watch::Receiver<Option<LoadResult>> {
         let (sender, end) = watch::channel(None);
         let loads = Arc::clone(self);

@@ -22,7 +22,7 @@
 //!
 //! **How is it set up?**
 //!
-//! - `builder`: what a user can set. `connection`: the client or pool that the settings come from.
+//! - `builder`: what a user can set. `servers`: the client or pool that the settings come from.
 //! - `settings`: how a connection is made from them.
 //!
 //! **What does Redis run?**
@@ -36,7 +36,6 @@ mod backoff;
 mod builder;
 mod cluster;
 mod compose;
-mod connection;
 mod cross_slot;
 mod failure;
 mod health;
@@ -48,6 +47,7 @@ mod node;
 mod reply;
 mod run;
 mod scripts;
+mod servers;
 mod settings;
 mod usage;
 mod writes;
@@ -62,15 +62,15 @@ use crate::{
 };
 
 use self::{
-    connection::Servers,
     health::Health,
     in_flight::InFlightPlaces,
     scripts::{Loadable, MultiKeyScripts, ScriptCache, Scripts},
+    servers::Servers,
     usage::Counters,
 };
 
 pub use builder::RedisStoreBuilder;
-pub use connection::RedisConnection;
+pub use servers::RedisConnection;
 pub use usage::RedisUsage;
 
 /// Asks Redis or Valkey about each request, so that all processes with the same store share one

@@ -17,7 +17,7 @@ use super::{
     failure,
     in_flight::delivered,
     reply,
-    scripts::{ScriptCache, Scripts},
+    scripts::{ScriptCache, ScriptKey, Scripts},
 };
 
 #[cfg(feature = "rules")]
@@ -78,7 +78,7 @@ macro_rules! each_of {
                 )+
                 MultiKeyQuery {
                     shared: Arc::clone(shared),
-                    limits: (TypeId::of::<Limits<$($Algorithm),+>>(), present),
+                    script_key: ScriptKey { limits: TypeId::of::<Limits<$($Algorithm),+>>(), present },
                     queries,
                     now: shared.now(),
                     cost,
@@ -90,7 +90,7 @@ macro_rules! each_of {
                 query: &MultiKeyQuery,
                 answers: &Answers,
             ) -> Option<Verdict<($(Option<$Algorithm::Snapshot>,)+)>> {
-                let is_present = |place: u32| query.limits.1 & 1 << place != 0;
+                let is_present = |place: u32| query.script_key.present & 1 << place != 0;
                 let answers = match answers {
                     Answers::OneForEach(answers) => answers,
                     Answers::OneForAll(answer) => {

@@ -21,7 +21,7 @@ use crate::error::StoreError;
 use super::{
     backoff::Backoff,
     failure::{self, Disconnected},
-    link::{Decisions, Link},
+    link::{Breaker, Link},
     settings::Settings,
 };
 
@@ -31,7 +31,7 @@ const LOG_INTERVAL: Duration = Duration::from_secs(1);
 /// A server, and the connections to it that take turns.
 pub(super) struct Node {
     server: Option<Server>,
-    connections: Box<[Connection]>,
+    connections: Box<[KeptLink]>,
     next: AtomicUsize,
 }
 
@@ -39,7 +39,7 @@ impl Node {
     pub(super) fn new(settings: &Settings, connections: usize) -> Self {
         let server = settings.server();
         let logged = Arc::<Logged>::default();
-        let connection = || Connection::new(settings.clone(), Arc::clone(&logged));
+        let connection = || KeptLink::new(settings.clone(), Arc::clone(&logged));
         Self {
             server,
             connections: (0..connections.max(1)).map(|_| connection()).collect(),
@@ -126,13 +126,13 @@ impl Node {
     }
 }
 
-/// One of a node's connections, and the task that replaces it when it is lost or hung.
-struct Connection {
-    shared: Arc<Shared>,
+/// A connection that is kept: its link, and the task that replaces it when it is lost or hung.
+struct KeptLink {
+    shared: Arc<SharedLink>,
     keeper: Mutex<Option<AbortHandle>>,
 }
 
-struct Shared {
+struct SharedLink {
     settings: Settings,
     /// The link of the state, if it is up. Reading it writes no memory that other threads share.
     link: ArcSwapOption<Link>,
@@ -174,10 +174,10 @@ enum State {
     Down(Disconnected),
 }
 
-impl Connection {
+impl KeptLink {
     fn new(settings: Settings, logged: Arc<Logged>) -> Self {
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(SharedLink {
                 settings,
                 link: ArcSwapOption::empty(),
                 is_down: AtomicBool::new(false),
@@ -208,8 +208,8 @@ impl Connection {
             };
         }
         let link = self.shared.link.load();
-        let is_tripped = link.as_deref().is_some_and(Link::is_tripped);
-        is_tripped.then(failure::tripped)
+        let is_open = link.as_deref().is_some_and(Link::is_open);
+        is_open.then(failure::breaker_is_open)
     }
 
     async fn first_attempt(&self) -> Result<Arc<Link>, StoreError> {
@@ -227,7 +227,7 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
+impl Drop for KeptLink {
     fn drop(&mut self) {
         let keeper = self.keeper.get_mut();
         if let Some(keeper) = keeper.unwrap_or_else(PoisonError::into_inner) {
@@ -237,7 +237,7 @@ impl Drop for Connection {
 }
 
 /// Sets the state back when the task ends, as it does with its runtime.
-struct KeeperGuard<'a>(&'a Shared);
+struct KeeperGuard<'a>(&'a SharedLink);
 
 impl Drop for KeeperGuard<'_> {
     fn drop(&mut self) {
@@ -245,7 +245,7 @@ impl Drop for KeeperGuard<'_> {
     }
 }
 
-impl Shared {
+impl SharedLink {
     fn set_state(&self, state: State) {
         let link = match &state {
             State::Up(link) => Some(Arc::clone(link)),
@@ -280,13 +280,13 @@ impl Shared {
                     let link = Arc::new(Link::new(client, self.settings.deadline()));
                     self.set_state(State::Up(Arc::clone(&link)));
                     stopped.ends(&server);
-                    let tell = |decisions| match decisions {
-                        Decisions::Stop => stopped.begins(&server, &self.logged.stopped),
-                        Decisions::GoOn => stopped.ends(&server),
+                    let tell = |breaker| match breaker {
+                        Breaker::Opened => stopped.begins(&server, &self.logged.stopped),
+                        Breaker::Closed => stopped.ends(&server),
                     };
                     let error = tokio::select! {
                         error = running.ended() => error,
-                        never = link.tell_changes(tell) => match never {},
+                        never = link.tell_breaker(tell) => match never {},
                         () = link.until_hung() => Error::new(ErrorKind::Timeout, "nothing was answered for a second"),
                         () = link.until_read_only() => Error::new(ErrorKind::Unknown, "READONLY the server is no primary"),
                     };

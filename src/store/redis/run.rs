@@ -24,7 +24,7 @@ use super::{
     Shared,
     arguments::Arguments,
     failure::{self, NOSCRIPT, Redirect},
-    link::{Busy, Link, Sent},
+    link::{Busy, Link, PendingCommand},
     loads::{LOAD_TIMEOUT, LoadError},
     node::Node,
     scripts::Loadable,
@@ -254,7 +254,11 @@ impl Shared {
         }
     }
 
-    fn send_now(&self, link: Arc<Link>, command: &Command<'_>) -> Result<Sent, StoreError> {
+    fn send_now(
+        &self,
+        link: Arc<Link>,
+        command: &Command<'_>,
+    ) -> Result<PendingCommand, StoreError> {
         let bounds = (command.timeout, self.servers.max_unanswered);
         let sent = link.send(command.name(), command.values(), bounds);
         sent.map_err(|Busy| self.busy())

@@ -108,11 +108,20 @@ impl MultiKeyScripts {
     }
 }
 
-/// The scripts of algorithms, found by the type; of several keys, also by which of the keys are
-/// there.
+/// Which scripts a call needs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct ScriptKey {
+    /// The type of the limits.
+    pub(super) limits: TypeId,
+    /// Which of several limits have a key, a bit for each; for rules, the algorithms of those
+    /// that apply.
+    pub(super) present: u128,
+}
+
+/// The scripts of limits, composed once.
 pub(super) struct ScriptCache<S> {
     time: TimeOf,
-    all: AppendOnlyMap<(TypeId, u128), S>,
+    all: AppendOnlyMap<ScriptKey, S>,
 }
 
 impl<S> ScriptCache<S> {
@@ -123,12 +132,11 @@ impl<S> ScriptCache<S> {
         }
     }
 
-    pub(super) fn find(&self, algorithms: (TypeId, u128), compose: impl Fn(TimeOf) -> S) -> &S {
+    pub(super) fn find(&self, key: ScriptKey, compose: impl Fn(TimeOf) -> S) -> &S {
         let mut hasher = HashOfTypes::default();
-        algorithms.hash(&mut hasher);
+        key.hash(&mut hasher);
         let hash = hasher.finish();
-        self.all
-            .get_or_add((algorithms, hash), || compose(self.time))
+        self.all.get_or_add((key, hash), || compose(self.time))
     }
 }
 
@@ -164,7 +172,11 @@ impl Hasher for HashOfTypes {
 
 impl ScriptCache<Scripts> {
     pub(super) fn scripts<A: Scripted>(&self) -> &Scripts {
-        self.find((TypeId::of::<A>(), 1), Scripts::of::<A>)
+        let key = ScriptKey {
+            limits: TypeId::of::<A>(),
+            present: 1,
+        };
+        self.find(key, Scripts::of::<A>)
     }
 }
 

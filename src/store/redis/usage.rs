@@ -10,7 +10,7 @@ use crate::{
     store::Verdict,
 };
 
-use super::{Shared, connection::Servers};
+use super::{Shared, servers::Servers};
 
 /// What a [`RedisStore`](super::RedisStore) has decided so far, and how its connections are; see
 /// [`usage`](super::RedisStore::usage).
@@ -76,7 +76,7 @@ impl Counters {
             unavailable: self.unavailable.load(Relaxed),
             misconfigured: self.misconfigured.load(Relaxed),
             invalid: self.invalid.load(Relaxed),
-            in_flight: servers.in_flight(),
+            in_flight: servers.awaited(),
             reconnects: servers.reconnects(),
             last_answer: servers.last_answer(),
         }

@@ -14,6 +14,7 @@ use super::{
         Later, RedisStore, Shared,
         cross_slot::{Answers, KeyQuery, MultiKeyQuery},
         failure, reply,
+        scripts::ScriptKey,
     },
     key_query,
 };
@@ -44,7 +45,10 @@ fn query(shared: &Arc<Shared>, key: &RuleKey, cost: u32) -> MultiKeyQuery {
     }
     MultiKeyQuery {
         shared: Arc::clone(shared),
-        limits: (TypeId::of::<RuleLimits>(), shape),
+        script_key: ScriptKey {
+            limits: TypeId::of::<RuleLimits>(),
+            present: shape,
+        },
         queries,
         now: shared.now(),
         cost,

@@ -173,8 +173,8 @@ impl Servers {
     }
 
     /// How many commands are neither answered nor timed out.
-    pub(super) fn in_flight(&self) -> usize {
-        self.each_link(|links| links.map(|link| link.in_flight()).sum())
+    pub(super) fn awaited(&self) -> usize {
+        self.each_link(|links| links.map(|link| link.awaited()).sum())
     }
 
     /// When any server last answered anything.
