@@ -22,8 +22,8 @@ use crate::{
 
 use super::{
     Expose, Fallback, Options, RateLimitLayer, Settle,
-    fallback::Instead,
-    layer_for::{Admitted, AnswerOf, Asked, AskedOf, Chosen, LayerFor, Next, NextOf},
+    fallback::FallbackOutcome,
+    layer_for::{Admitted, AnswerOf, Check, CheckOf, Chosen, LayerFor, Next, NextOf},
 };
 
 impl<Svc, Req, A, S, F, C, R, X, E, D, Z, N, W> LayerFor<Svc, Req>
@@ -55,7 +55,7 @@ where
 
     // Inlined always: a layer takes 503 instructions so, and 512 otherwise (bench `instructions`).
     #[inline(always)]
-    fn ask(&self, request: &Req) -> Result<AskedOf<Self, Svc, Req>, AnswerOf<Self, Svc, Req>> {
+    fn check_of(&self, request: &Req) -> Result<CheckOf<Self, Svc, Req>, AnswerOf<Self, Svc, Req>> {
         let (options, algorithm) = (&self.options, self.limiter.algorithm());
         if options.exempt.is_exempt(request) {
             options.observe.tell(&Event::uncounted(Outcome::Exempt));
@@ -82,7 +82,7 @@ where
             is_enforced: options.enforce.is_enforced(request, Some(&key)),
         };
         let stopwatch = options.observe.start();
-        Ok(Some(Asked {
+        Ok(Some(Check {
             choice,
             key,
             cost,
@@ -91,11 +91,11 @@ where
     }
 
     #[inline]
-    fn decide(
+    fn ask_store(
         &self,
-        Asked {
+        Check {
             choice, key, cost, ..
-        }: &Asked<Self::Choice, F::Key, W::Stopwatch>,
+        }: &Check<Self::Choice, F::Key, W::Stopwatch>,
     ) -> Answer<Result<Verdict<Self::Stored>, StoreError>, S::Deciding> {
         let limit = self.limiter.algorithm().limit(&choice.limit);
         self.limiter.store().decide_whole(limit, key, *cost)
@@ -104,31 +104,31 @@ where
     #[inline]
     fn goes_at_once(
         &self,
-        asked: &Asked<Self::Choice, F::Key, W::Stopwatch>,
+        check: &Check<Self::Choice, F::Key, W::Stopwatch>,
         snapshot: &Self::Stored,
     ) -> bool {
-        if E::COUNTS {
+        if E::MIRRORS_CHARGES {
             return false;
         }
-        let limit = self.limiter.algorithm().limit(&asked.choice.limit);
-        !asked.choice.is_enforced.into() || limit.delay_of(snapshot).is_zero()
+        let limit = self.limiter.algorithm().limit(&check.choice.limit);
+        !check.choice.is_enforced.into() || limit.delay_of(snapshot).is_zero()
     }
 
-    fn decided(
+    fn after_verdict(
         &self,
         request: &Req,
-        asked: Asked<Self::Choice, F::Key, W::Stopwatch>,
+        check: Check<Self::Choice, F::Key, W::Stopwatch>,
         verdict: Result<Verdict<Self::Stored>, StoreError>,
     ) -> NextOf<Self, Svc, Req> {
-        let limit = self.limiter.algorithm().limit(&asked.choice.limit);
-        let is_enforced: bool = asked.choice.is_enforced.into();
+        let limit = self.limiter.algorithm().limit(&check.choice.limit);
+        let is_enforced: bool = check.choice.is_enforced.into();
         let (snapshot, delay) = match verdict {
             Ok(Verdict {
                 admitted: true,
                 snapshot,
             }) => {
                 let fallback = &self.options.on_store_error;
-                fallback.count(request, &asked.key, asked.cost);
+                fallback.mirror_charge(request, &check.key, check.cost);
                 let delay = limit.delay_of(&snapshot);
                 (E::stored(snapshot), delay)
             }
@@ -138,13 +138,13 @@ where
                     true => (Outcome::Refused, false),
                     false => (Outcome::ShadowRefused, true),
                 };
-                self.tell_refused(&asked, told, &|| decision.clone());
+                self.tell_refused(&check, told, &|| decision.clone());
                 if is_enforced {
-                    return Next::Answered(self.options.refuse(request, &asked.key, decision));
+                    return Next::Answered(self.options.refuse(request, &check.key, decision));
                 }
                 self.options.would_refuse(decision);
                 return Next::Admitted(Admitted {
-                    choice: asked.choice,
+                    choice: check.choice,
                     snapshot: E::stored(refused.snapshot),
                     // Nothing was charged, so there is nothing to settle.
                     hold: None,
@@ -152,23 +152,23 @@ where
             }
             Err(error) => {
                 let fallback = &self.options.on_store_error;
-                match fallback.instead(&error, request, (&asked.key, asked.cost)) {
-                    Instead::Admitted(snapshot, delay) => (snapshot, delay),
-                    Instead::Failed if is_enforced => {
-                        self.tell_error(&asked, &error, false);
+                match fallback.decide_instead(&error, request, (&check.key, check.cost)) {
+                    FallbackOutcome::Admitted(snapshot, delay) => (snapshot, delay),
+                    FallbackOutcome::Failed if is_enforced => {
+                        self.tell_error(&check, &error, false);
                         return Next::Answered(self.options.respond.unavailable(request, &error));
                     }
-                    Instead::Uncounted | Instead::Failed => {
-                        self.tell_error(&asked, &error, true);
+                    FallbackOutcome::Uncounted | FallbackOutcome::Failed => {
+                        self.tell_error(&check, &error, true);
                         return Next::Uncounted;
                     }
-                    Instead::Refused(decision) => {
-                        self.tell_refused(&asked, (Outcome::Degraded, !is_enforced), &|| {
+                    FallbackOutcome::Refused(decision) => {
+                        self.tell_refused(&check, (Outcome::Degraded, !is_enforced), &|| {
                             decision.clone()
                         });
                         if is_enforced {
                             return Next::Answered(
-                                self.options.refuse(request, &asked.key, decision),
+                                self.options.refuse(request, &check.key, decision),
                             );
                         }
                         self.options.would_refuse(decision);
@@ -178,17 +178,19 @@ where
             }
         };
         if delay.is_zero() || !is_enforced {
-            return Next::Admitted(LayerFor::<Svc, Req>::admit(self, asked, snapshot));
+            return Next::Admitted(LayerFor::<Svc, Req>::observe_and_admit(
+                self, check, snapshot,
+            ));
         }
         match self.options.max_waiting.permit() {
             Some(permit) => {
-                if let Err(panic) = self.tell_admitted::<Req, _, _>(&asked, &snapshot) {
-                    self.give_back(&asked, &snapshot);
+                if let Err(panic) = self.tell_admitted::<Req, _, _>(&check, &snapshot) {
+                    self.give_back(&check, &snapshot);
                     resume_unwind(panic);
                 }
-                Next::Queued(asked, snapshot, delay, permit)
+                Next::Queued(check, snapshot, delay, permit)
             }
-            None => Next::Answered(self.too_many_wait(request, &asked, &snapshot)),
+            None => Next::Answered(self.too_many_wait(request, &check, &snapshot)),
         }
     }
 
@@ -253,11 +255,11 @@ where
     }
 
     #[inline]
-    fn admission(
+    fn with_hold(
         &self,
-        Asked {
+        Check {
             choice, key, cost, ..
-        }: Asked<Self::Choice, F::Key, W::Stopwatch>,
+        }: Check<Self::Choice, F::Key, W::Stopwatch>,
         snapshot: Self::Snapshot,
     ) -> Admitted<Self::Choice, Self::Snapshot> {
         let is_held = <A::Limit as Limit>::SETTLES || <A::Limit as Limit>::IN_FLIGHT;
@@ -278,24 +280,24 @@ where
     }
 
     #[inline(always)]
-    fn admit(
+    fn observe_and_admit(
         &self,
-        asked: Asked<Self::Choice, F::Key, W::Stopwatch>,
+        check: Check<Self::Choice, F::Key, W::Stopwatch>,
         snapshot: Self::Snapshot,
     ) -> Admitted<Self::Choice, Self::Snapshot> {
-        if let Err(panic) = self.tell_admitted(&asked, &snapshot) {
-            drop(LayerFor::<Svc, Req>::admission(self, asked, snapshot));
+        if let Err(panic) = self.tell_admitted(&check, &snapshot) {
+            drop(LayerFor::<Svc, Req>::with_hold(self, check, snapshot));
             resume_unwind(panic);
         }
-        LayerFor::<Svc, Req>::admission(self, asked, snapshot)
+        LayerFor::<Svc, Req>::with_hold(self, check, snapshot)
     }
 
     fn withdraw(
         &self,
-        asked: &Asked<Self::Choice, F::Key, W::Stopwatch>,
-        admission: &Self::Snapshot,
+        check: &Check<Self::Choice, F::Key, W::Stopwatch>,
+        snapshot: &Self::Snapshot,
     ) {
-        self.give_back(asked, admission);
+        self.give_back(check, snapshot);
     }
 
     #[inline]
@@ -309,18 +311,18 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     /// from the limiter in the store's place is lost.
     fn give_back<Req, M, K, T>(
         &self,
-        asked: &Asked<Chosen<A::Choice, M>, K, T>,
-        admission: &E::Snapshot<<A::Limit as Limit>::Snapshot>,
+        check: &Check<Chosen<A::Choice, M>, K, T>,
+        snapshot: &E::Snapshot<<A::Limit as Limit>::Snapshot>,
     ) where
         A: Choose<Req>,
         S: Store<A::Limit, K>,
         K: Key,
         E: Fallback<Req, K>,
     {
-        if let Ok(admission) = E::read(admission) {
-            let limit = self.limiter.algorithm().limit(&asked.choice.limit);
+        if let Ok(snapshot) = E::read(snapshot) {
+            let limit = self.limiter.algorithm().limit(&check.choice.limit);
             let store = self.limiter.store();
-            store.withdraw(limit, &asked.key, admission, asked.cost);
+            store.withdraw(limit, &check.key, snapshot, check.cost);
         }
     }
 
@@ -329,8 +331,8 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     fn too_many_wait<Req, Res, Err, M, K>(
         &self,
         request: &Req,
-        asked: &Asked<Chosen<A::Choice, M>, K, W::Stopwatch>,
-        admission: &E::Snapshot<<A::Limit as Limit>::Snapshot>,
+        check: &Check<Chosen<A::Choice, M>, K, W::Stopwatch>,
+        snapshot: &E::Snapshot<<A::Limit as Limit>::Snapshot>,
     ) -> Result<Res, R::Error>
     where
         A: Choose<Req>,
@@ -340,17 +342,17 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
         E: Fallback<Req, K>,
         W: Watch<K>,
     {
-        self.give_back(asked, admission);
-        let limit = self.limiter.algorithm().limit(&asked.choice.limit);
+        self.give_back(check, snapshot);
+        let limit = self.limiter.algorithm().limit(&check.choice.limit);
         let fallback = &self.options.on_store_error;
-        let decision = decision_of::<_, E, Req, K>(limit, fallback, admission);
+        let decision = decision_of::<_, E, Req, K>(limit, fallback, snapshot);
         let decision = decision.refused_for_its_delay();
         let outcome = match decision.is_degraded() {
             true => Outcome::Degraded,
             false => Outcome::Refused,
         };
-        self.tell_refused(asked, (outcome, false), &|| decision.clone());
-        self.options.refuse(request, &asked.key, decision)
+        self.tell_refused(check, (outcome, false), &|| decision.clone());
+        self.options.refuse(request, &check.key, decision)
     }
 }
 
@@ -359,9 +361,9 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
 pub(super) fn decision_of<L: Limit, E: Fallback<Req, K>, Req, K: Key>(
     limit: &L,
     fallback: &E,
-    admission: &E::Snapshot<L::Snapshot>,
+    snapshot: &E::Snapshot<L::Snapshot>,
 ) -> Decision {
-    match E::read(admission) {
+    match E::read(snapshot) {
         Ok(stored) => limit.decision_of(stored),
         Err(decided) => fallback.decision(decided),
     }

@@ -32,8 +32,8 @@ pub trait Fallback<Req, K: Key> {
     /// `outage`).
     type Decided;
 
-    /// Whether it counts what the store admits.
-    const COUNTS: bool;
+    /// Whether it charges what the store admits, too.
+    const MIRRORS_CHARGES: bool;
 
     /// Keeps a snapshot of the layer's store.
     fn stored<S: Clone + Send + 'static>(snapshot: S) -> Self::Snapshot<S>;
@@ -44,20 +44,20 @@ pub trait Fallback<Req, K: Key> {
     /// The decision in the store's place.
     fn decision(&self, decided: &Self::Decided) -> Decision;
 
-    /// Counts a request that the store has admitted.
-    fn count(&self, request: &Req, key: &K, cost: u32);
+    /// Charges a request that the store has admitted.
+    fn mirror_charge(&self, request: &Req, key: &K, cost: u32);
 
     /// Decides in the place of a store that failed.
-    fn instead<S: Clone + Send + 'static>(
+    fn decide_instead<S: Clone + Send + 'static>(
         &self,
         error: &StoreError,
         request: &Req,
-        asked: (&K, u32),
-    ) -> Instead<Self::Snapshot<S>>;
+        key_and_cost: (&K, u32),
+    ) -> FallbackOutcome<Self::Snapshot<S>>;
 }
 
 /// What happens to a request that the store could not decide about.
-pub enum Instead<Snapshot> {
+pub enum FallbackOutcome<Snapshot> {
     /// It is answered with the store's error.
     Failed,
     /// It passes, and nothing is counted.
@@ -74,7 +74,7 @@ impl<Req, K: Key, H: HandleStoreError> Fallback<Req, K> for H {
     type Snapshot<S: Clone + Send + 'static> = S;
     type Decided = Infallible;
 
-    const COUNTS: bool = false;
+    const MIRRORS_CHARGES: bool = false;
 
     #[inline]
     fn stored<S: Clone + Send + 'static>(snapshot: S) -> S {
@@ -91,32 +91,32 @@ impl<Req, K: Key, H: HandleStoreError> Fallback<Req, K> for H {
     }
 
     #[inline]
-    fn count(&self, _request: &Req, _key: &K, _cost: u32) {}
+    fn mirror_charge(&self, _request: &Req, _key: &K, _cost: u32) {}
 
-    fn instead<S: Clone + Send + 'static>(
+    fn decide_instead<S: Clone + Send + 'static>(
         &self,
         error: &StoreError,
         _request: &Req,
-        _asked: (&K, u32),
-    ) -> Instead<S> {
+        _key_and_cost: (&K, u32),
+    ) -> FallbackOutcome<S> {
         match store_error::admits(self, error) {
-            true => Instead::Uncounted,
-            false => Instead::Failed,
+            true => FallbackOutcome::Uncounted,
+            false => FallbackOutcome::Failed,
         }
     }
 }
 
 /// A snapshot of the layer's store, or what was decided in its place.
-pub enum StoredOrDecided<S, D> {
+pub enum StoredOrFallback<S, D> {
     /// The store has admitted the request.
     Stored(S),
     /// The limiter in this process has admitted it.
-    Decided(D),
+    Fallback(D),
 }
 
 /// The decision of a limiter in the store's place: which of its limits it used, and the bucket's
 /// snapshot right after.
-pub struct InPlace<Choice, Snapshot> {
+pub struct FallbackSnapshot<Choice, Snapshot> {
     choice: Choice,
     snapshot: Snapshot,
 }
@@ -127,32 +127,32 @@ where
     C: Choose<Req>,
     S: ImmediateStore<C::Limit, K>,
 {
-    type Snapshot<T: Clone + Send + 'static> = StoredOrDecided<T, Self::Decided>;
-    type Decided = InPlace<C::Choice, <C::Limit as Limit>::Snapshot>;
+    type Snapshot<T: Clone + Send + 'static> = StoredOrFallback<T, Self::Decided>;
+    type Decided = FallbackSnapshot<C::Choice, <C::Limit as Limit>::Snapshot>;
 
-    const COUNTS: bool = true;
+    const MIRRORS_CHARGES: bool = true;
 
     #[inline]
     fn stored<T: Clone + Send + 'static>(snapshot: T) -> Self::Snapshot<T> {
-        StoredOrDecided::Stored(snapshot)
+        StoredOrFallback::Stored(snapshot)
     }
 
     #[inline]
     fn read<T: Clone + Send + 'static>(snapshot: &Self::Snapshot<T>) -> Result<&T, &Self::Decided> {
         match snapshot {
-            StoredOrDecided::Stored(snapshot) => Ok(snapshot),
-            StoredOrDecided::Decided(decided) => Err(decided),
+            StoredOrFallback::Stored(snapshot) => Ok(snapshot),
+            StoredOrFallback::Fallback(decided) => Err(decided),
         }
     }
 
-    fn decision(&self, InPlace { choice, snapshot }: &Self::Decided) -> Decision {
+    fn decision(&self, FallbackSnapshot { choice, snapshot }: &Self::Decided) -> Decision {
         let limit = self.algorithm().limit(choice);
         limit.decision_of(snapshot).degraded()
     }
 
     /// Charges only what fits: units that the store admits beyond the smaller limit must not lock
     /// anybody out when that limit decides.
-    fn count(&self, request: &Req, key: &K, cost: u32) {
+    fn mirror_charge(&self, request: &Req, key: &K, cost: u32) {
         let choice = self.algorithm().choose(request);
         let limit = self.algorithm().limit(&choice);
         let verdict = self.store().decide_now(limit, key, cost);
@@ -166,26 +166,26 @@ where
     // Inlined always: a request takes 1 080 instructions so while Redis is down, and 1 142
     // otherwise (bench `outage`).
     #[inline(always)]
-    fn instead<T: Clone + Send + 'static>(
+    fn decide_instead<T: Clone + Send + 'static>(
         &self,
         error: &StoreError,
         request: &Req,
         (key, cost): (&K, u32),
-    ) -> Instead<Self::Snapshot<T>> {
+    ) -> FallbackOutcome<Self::Snapshot<T>> {
         const { nothing_is_to_be_given_back::<C::Limit>() };
         if error.kind() != StoreErrorKind::Unavailable {
-            return Instead::Failed;
+            return FallbackOutcome::Failed;
         }
         let choice = self.algorithm().choose(request);
         let limit = self.algorithm().limit(&choice);
         let verdict = self.store().decide_now(limit, key, cost);
         if !verdict.admitted {
-            return Instead::Refused(limit.decision_of(&verdict.snapshot).degraded());
+            return FallbackOutcome::Refused(limit.decision_of(&verdict.snapshot).degraded());
         }
         let delay = limit.delay_of(&verdict.snapshot);
         let snapshot = verdict.snapshot;
-        let decided = InPlace { choice, snapshot };
-        Instead::Admitted(StoredOrDecided::Decided(decided), delay)
+        let decided = FallbackSnapshot { choice, snapshot };
+        FallbackOutcome::Admitted(StoredOrFallback::Fallback(decided), delay)
     }
 }
 

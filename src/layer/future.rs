@@ -12,7 +12,7 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use super::{
-    layer_for::{Admitted, Asked, LayerFor},
+    layer_for::{Admitted, Check, LayerFor},
     waiting::{Wait, Waited, Waiting},
 };
 
@@ -34,11 +34,11 @@ pin_project! {
 
 pin_project! {
     #[project = StateProjection]
-    pub(super) enum State<Fut, Annotation, Answer, Wait> {
+    pub(super) enum State<Fut, Annotation, Response, Waiting> {
         Plain { #[pin] future: Fut },
         Annotated { #[pin] future: Fut, annotation: Annotation },
-        Answered { answer: Option<Answer> },
-        Waiting { waiting: Pin<Box<Wait>> },
+        Answered { answer: Option<Response> },
+        Waiting { waiting: Pin<Box<Waiting>> },
     }
 }
 
@@ -75,7 +75,7 @@ where
 
 /// Calls the inner service, for a request that was not counted.
 #[inline]
-pub(super) fn uncounted<Svc, Req, Layer>(
+pub(super) fn call_uncounted<Svc, Req, Layer>(
     service: &mut Svc,
     request: Req,
 ) -> StateOf<Svc, Req, Layer>
@@ -91,7 +91,7 @@ where
 ///
 /// Inlined always: a seventeenth of the instructions of a layer (bench `instructions`).
 #[inline(always)]
-pub(super) fn admitted<Svc, Req, Layer>(
+pub(super) fn call_admitted<Svc, Req, Layer>(
     layer: &Arc<Layer>,
     service: &mut Svc,
     mut request: Req,
@@ -127,9 +127,9 @@ where
 
 /// Answers a request in the inner service's place.
 #[inline]
-pub(super) fn answered<Fut, Annotation, Answer, Wait>(
-    answer: Answer,
-) -> State<Fut, Annotation, Answer, Wait> {
+pub(super) fn answered<Fut, Annotation, Response, Waiting>(
+    answer: Response,
+) -> State<Fut, Annotation, Response, Waiting> {
     let answer = Some(answer);
     State::Answered { answer }
 }
@@ -139,14 +139,14 @@ pub(super) fn waiting<Svc, Req, Layer>(
     layer: &Arc<Layer>,
     service: Svc,
     request: Req,
-    asked: Asked<Layer::Choice, Layer::Key, Layer::Stopwatch>,
+    check: Check<Layer::Choice, Layer::Key, Layer::Stopwatch>,
     wait: Wait<Layer::Deciding, Layer::Snapshot>,
 ) -> StateOf<Svc, Req, Layer>
 where
     Svc: Service<Req>,
     Layer: LayerFor<Svc, Req>,
 {
-    let waiting = Waiting::new(Arc::clone(layer), service, request, asked, wait);
+    let waiting = Waiting::new(Arc::clone(layer), service, request, check, wait);
     State::Waiting {
         waiting: Box::pin(waiting),
     }
@@ -240,9 +240,9 @@ where
                     let waited = ready!(waiting.as_mut().poll_waited(cx));
                     let (layer, service) = waiting.as_mut().layer_and_service();
                     match waited {
-                        Waited::Uncounted(request) => uncounted(service, request),
-                        Waited::Admitted(request, admission) => {
-                            admitted(layer, service, request, admission)
+                        Waited::Uncounted(request) => call_uncounted(service, request),
+                        Waited::Admitted(request, admitted) => {
+                            call_admitted(layer, service, request, admitted)
                         }
                         Waited::Answered(answer) => answered(answer),
                     }

@@ -39,26 +39,26 @@ pub trait LayerFor<Svc: Service<Req>, Req> {
 
     /// Finds the key, cost and limit of a request. Returns `None` if the request is not counted, or
     /// the answer if its key is rejected; in both cases the observer is called.
-    fn ask(&self, request: &Req) -> Result<AskedOf<Self, Svc, Req>, AnswerOf<Self, Svc, Req>>;
+    fn check_of(&self, request: &Req) -> Result<CheckOf<Self, Svc, Req>, AnswerOf<Self, Svc, Req>>;
 
-    /// Asks the store.
-    fn decide(
+    /// Asks the store to decide.
+    fn ask_store(
         &self,
-        asked: &Asked<Self::Choice, Self::Key, Self::Stopwatch>,
+        check: &Check<Self::Choice, Self::Key, Self::Stopwatch>,
     ) -> Answer<Result<Verdict<Self::Stored>, StoreError>, Self::Deciding>;
 
     /// Whether a request that was admitted goes on to the inner service now.
     fn goes_at_once(
         &self,
-        asked: &Asked<Self::Choice, Self::Key, Self::Stopwatch>,
+        check: &Check<Self::Choice, Self::Key, Self::Stopwatch>,
         snapshot: &Self::Stored,
     ) -> bool;
 
     /// Says what comes after the store's verdict, and calls the observer.
-    fn decided(
+    fn after_verdict(
         &self,
         request: &Req,
-        asked: Asked<Self::Choice, Self::Key, Self::Stopwatch>,
+        check: Check<Self::Choice, Self::Key, Self::Stopwatch>,
         verdict: Result<Verdict<Self::Stored>, StoreError>,
     ) -> NextOf<Self, Svc, Req>;
 
@@ -80,25 +80,25 @@ pub trait LayerFor<Svc: Service<Req>, Req> {
     /// Keeps the store's snapshot of an admission.
     fn stored(snapshot: Self::Stored) -> Self::Snapshot;
 
-    /// An admission, with its hold if the limit is settled or counts requests in flight.
-    fn admission(
+    /// An admitted request, with its hold if the limit is settled or counts requests in flight.
+    fn with_hold(
         &self,
-        asked: Asked<Self::Choice, Self::Key, Self::Stopwatch>,
+        check: Check<Self::Choice, Self::Key, Self::Stopwatch>,
         snapshot: Self::Snapshot,
     ) -> Admitted<Self::Choice, Self::Snapshot>;
 
-    /// The admission of a request that goes on now; calls the observer.
-    fn admit(
+    /// The same for a request that goes on now; calls the observer first.
+    fn observe_and_admit(
         &self,
-        asked: Asked<Self::Choice, Self::Key, Self::Stopwatch>,
+        check: Check<Self::Choice, Self::Key, Self::Stopwatch>,
         snapshot: Self::Snapshot,
     ) -> Admitted<Self::Choice, Self::Snapshot>;
 
     /// Gives back the turn of a request that was dropped while it waited.
     fn withdraw(
         &self,
-        asked: &Asked<Self::Choice, Self::Key, Self::Stopwatch>,
-        admission: &Self::Snapshot,
+        check: &Check<Self::Choice, Self::Key, Self::Stopwatch>,
+        snapshot: &Self::Snapshot,
     );
 
     /// An error of the inner service, as one of the limited service.
@@ -111,8 +111,8 @@ pub struct Chosen<Limit, Enforced> {
     pub(super) is_enforced: Enforced,
 }
 
-/// The question to the store: whether this cost fits, for this key, under the chosen limit.
-pub struct Asked<Choice, Key, Stopwatch> {
+/// What the store is asked: whether this cost fits, for this key, under the chosen limit.
+pub struct Check<Choice, Key, Stopwatch> {
     pub(super) choice: Choice,
     pub(super) key: Key,
     pub(super) cost: u32,
@@ -135,7 +135,7 @@ pub enum Next<Choice, Key, Stopwatch, Snapshot, Answer> {
     Admitted(Admitted<Choice, Snapshot>),
     /// The inner service is called after this delay.
     Queued(
-        Asked<Choice, Key, Stopwatch>,
+        Check<Choice, Key, Stopwatch>,
         Snapshot,
         Duration,
         WaitPermit,
@@ -144,11 +144,11 @@ pub enum Next<Choice, Key, Stopwatch, Snapshot, Answer> {
     Answered(Answer),
 }
 
-/// The question to the store about a request, if it is counted, in the types of its layer.
-pub(super) type AskedOf<L, Svc, Req> = Option<AskedBy<L, Svc, Req>>;
+/// What the store is asked about a request, if it is counted, in the types of its layer.
+pub(super) type CheckOf<L, Svc, Req> = Option<CheckBy<L, Svc, Req>>;
 
-/// The question to the store, in the types of its layer.
-pub(super) type AskedBy<L, Svc, Req> = Asked<
+/// What the store is asked, in the types of its layer.
+pub(super) type CheckBy<L, Svc, Req> = Check<
     <L as LayerFor<Svc, Req>>::Choice,
     <L as LayerFor<Svc, Req>>::Key,
     <L as LayerFor<Svc, Req>>::Stopwatch,

@@ -1,4 +1,19 @@
 //! The layer: an algorithm, a store, a key, and its options.
+//!
+//! A request passes through these files, in this order:
+//!
+//! | what happens | file |
+//! |---|---|
+//! | the service is called; it answers, goes on or waits | `service` |
+//! | its key, cost and limit are found, and the store is asked | `decide`, by the trait in `layer_for` |
+//! | the store is unavailable: a limiter here decides, or nobody | `fallback` |
+//! | a request that is refused or rejected is answered | `answer` |
+//! | a request that has to wait does so | `waiting`, `max_waiting` |
+//! | the response comes: its hold is settled, fields are added | `future` |
+//! | the body ends: what it has spent is settled | `end` |
+//!
+//! The setters are here, in `enforce` and in `observe`, which calls the observer too; `options` has
+//! what they set, and a legend of the one-letter type parameters.
 
 use tower_layer::Layer;
 

@@ -10,6 +10,9 @@ use crate::{
 use super::max_waiting::MaxWaiting;
 
 /// The options of a layer; the layer's setters replace them.
+// Elsewhere in `layer` the parameters have one letter each: C, R, X, E, D (whether the decision is
+// exposed), Z (how holds are settled), N, W (who watches), in this order. A, S and F are the
+// algorithm, the store and the key extractor. A setter's new type ends in 2: `C2`.
 #[derive(Debug, Clone)]
 pub struct Options<
     CostFn = u32,

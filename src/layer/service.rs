@@ -12,7 +12,7 @@ use crate::store::{Answer, LocalStore, Verdict};
 
 use super::{
     InnerService, LayerFor, Options, RateLimitLayer, ResponseFuture,
-    future::{State, admitted, answered, uncounted, waiting},
+    future::{State, answered, call_admitted, call_uncounted, waiting},
     layer_for::Next,
     waiting::Wait,
 };
@@ -100,12 +100,12 @@ where
         // An admitted request does not go through `Next`, and each branch makes its own future.
         // Both types have room for a whole response, so passing them on would move that room about:
         // a seventh of the instructions of a layer without fields (bench `instructions`).
-        let asked = match self.layer.ask(&request) {
-            Ok(Some(asked)) => asked,
-            Ok(None) => return ResponseFuture::new(uncounted(&mut self.inner, request)),
-            Err(answer) => return ResponseFuture::new(self.answer(answer)),
+        let check = match self.layer.check_of(&request) {
+            Ok(Some(check)) => check,
+            Ok(None) => return ResponseFuture::new(call_uncounted(&mut self.inner, request)),
+            Err(answer) => return ResponseFuture::new(self.answer_instead(answer)),
         };
-        let next = match self.layer.decide(&asked) {
+        let next = match self.layer.ask_store(&check) {
             // In its parts: moved as a whole, the verdict goes through memory, and whether it
             // admits is written as a byte and read as a word, for which the processor waits. It
             // gives a twentieth of a layer without fields (bench `layer`, "off").
@@ -113,35 +113,35 @@ where
                 admitted: is_admitted,
                 snapshot,
             })) => {
-                if is_admitted && self.layer.goes_at_once(&asked, &snapshot) {
+                if is_admitted && self.layer.goes_at_once(&check, &snapshot) {
                     let snapshot = RateLimitLayer::<A, S, F, O>::stored(snapshot);
-                    let admission = self.layer.admit(asked, snapshot);
+                    let admitted = self.layer.observe_and_admit(check, snapshot);
                     let (layer, inner) = (&self.layer, &mut self.inner);
-                    return ResponseFuture::new(admitted(layer, inner, request, admission));
+                    return ResponseFuture::new(call_admitted(layer, inner, request, admitted));
                 }
                 let verdict = Verdict {
                     admitted: is_admitted,
                     snapshot,
                 };
-                self.layer.decided(&request, asked, Ok(verdict))
+                self.layer.after_verdict(&request, check, Ok(verdict))
             }
-            Answer::Now(Err(error)) => self.layer.decided(&request, asked, Err(error)),
+            Answer::Now(Err(error)) => self.layer.after_verdict(&request, check, Err(error)),
             Answer::Later(deciding) => {
                 let (service, wait) = (self.take_ready(), Wait::decision(deciding));
-                return ResponseFuture::new(waiting(&self.layer, service, request, asked, wait));
+                return ResponseFuture::new(waiting(&self.layer, service, request, check, wait));
             }
         };
         match next {
-            Next::Uncounted => ResponseFuture::new(uncounted(&mut self.inner, request)),
-            Next::Admitted(admission) => {
+            Next::Uncounted => ResponseFuture::new(call_uncounted(&mut self.inner, request)),
+            Next::Admitted(admitted) => {
                 let (layer, inner) = (&self.layer, &mut self.inner);
-                ResponseFuture::new(admitted(layer, inner, request, admission))
+                ResponseFuture::new(call_admitted(layer, inner, request, admitted))
             }
-            Next::Queued(asked, admission, delay, permit) => {
-                let (service, wait) = (self.take_ready(), Wait::turn(admission, delay, permit));
-                ResponseFuture::new(waiting(&self.layer, service, request, asked, wait))
+            Next::Queued(check, snapshot, delay, permit) => {
+                let (service, wait) = (self.take_ready(), Wait::turn(snapshot, delay, permit));
+                ResponseFuture::new(waiting(&self.layer, service, request, check, wait))
             }
-            Next::Answered(answer) => ResponseFuture::new(self.answer(answer)),
+            Next::Answered(answer) => ResponseFuture::new(self.answer_instead(answer)),
         }
     }
 }
@@ -150,10 +150,10 @@ impl<Svc: Clone, A, S, F, O> RateLimit<Svc, A, S, F, O> {
     /// Answers in the place of the inner service. What the inner service had reserved to be ready
     /// (a permit of a concurrency limit, for example) is released: the next call may never come.
     #[cold]
-    fn answer<Fut, Annotation, Answer, Wait>(
+    fn answer_instead<Fut, Annotation, Response, Waiting>(
         &mut self,
-        answer: Answer,
-    ) -> State<Fut, Annotation, Answer, Wait> {
+        answer: Response,
+    ) -> State<Fut, Annotation, Response, Waiting> {
         drop(self.take_ready());
         answered(answer)
     }

@@ -13,7 +13,7 @@ use tokio::time::{Sleep, sleep};
 use tower_service::Service;
 
 use super::{
-    layer_for::{Admitted, Asked, LayerFor, Next},
+    layer_for::{Admitted, Check, LayerFor, Next},
     max_waiting::WaitPermit,
 };
 
@@ -29,7 +29,7 @@ pin_project! {
         layer: Arc<Layer>,
         service: Svc,
         request: Option<Req>,
-        asked: Option<Asked<Layer::Choice, Layer::Key, Layer::Stopwatch>>,
+        check: Option<Check<Layer::Choice, Layer::Key, Layer::Stopwatch>>,
         #[pin]
         wait: Wait<Layer::Deciding, Layer::Snapshot>,
     }
@@ -41,8 +41,8 @@ pin_project! {
     {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            if let (WaitProjection::Turn { admission: Some(admission), .. }, Some(asked)) = (this.wait.project(), this.asked) {
-                this.layer.withdraw(asked, admission);
+            if let (WaitProjection::Turn { snapshot: Some(snapshot), .. }, Some(check)) = (this.wait.project(), this.check) {
+                this.layer.withdraw(check, snapshot);
             }
         }
     }
@@ -53,7 +53,7 @@ pin_project! {
     /// What a request waits for.
     pub(super) enum Wait<Deciding, Snapshot> {
         Decision { #[pin] deciding: Deciding },
-        Turn { #[pin] sleep: Sleep, admission: Option<Snapshot>, permit: WaitPermit },
+        Turn { #[pin] sleep: Sleep, snapshot: Option<Snapshot>, permit: WaitPermit },
     }
 }
 
@@ -81,10 +81,10 @@ impl<Deciding, Snapshot> Wait<Deciding, Snapshot> {
     }
 
     /// For its turn in the queue, although it is admitted.
-    pub(super) fn turn(admission: Snapshot, delay: Duration, permit: WaitPermit) -> Self {
+    pub(super) fn turn(snapshot: Snapshot, delay: Duration, permit: WaitPermit) -> Self {
         Self::Turn {
             sleep: sleep(delay),
-            admission: Some(admission),
+            snapshot: Some(snapshot),
             permit,
         }
     }
@@ -99,14 +99,14 @@ where
         layer: Arc<Layer>,
         service: Svc,
         request: Req,
-        asked: Asked<Layer::Choice, Layer::Key, Layer::Stopwatch>,
+        check: Check<Layer::Choice, Layer::Key, Layer::Stopwatch>,
         wait: Wait<Layer::Deciding, Layer::Snapshot>,
     ) -> Self {
         Self {
             layer,
             service,
             request: Some(request),
-            asked: Some(asked),
+            check: Some(check),
             wait,
         }
     }
@@ -130,29 +130,29 @@ where
                 WaitProjection::Decision { deciding } => {
                     let verdict = ready!(deciding.poll(cx));
                     let request = this.request.take().expect(ONCE);
-                    let asked = this.asked.take().expect(ONCE);
-                    let waited = match this.layer.decided(&request, asked, verdict) {
+                    let check = this.check.take().expect(ONCE);
+                    let waited = match this.layer.after_verdict(&request, check, verdict) {
                         Next::Uncounted => Waited::Uncounted(request),
-                        Next::Admitted(admission) => Waited::Admitted(request, admission),
+                        Next::Admitted(admitted) => Waited::Admitted(request, admitted),
                         Next::Answered(answer) => Waited::Answered(answer),
-                        Next::Queued(asked, admission, delay, permit) => {
-                            (*this.request, *this.asked) = (Some(request), Some(asked));
-                            this.wait.set(Wait::turn(admission, delay, permit));
+                        Next::Queued(check, snapshot, delay, permit) => {
+                            (*this.request, *this.check) = (Some(request), Some(check));
+                            this.wait.set(Wait::turn(snapshot, delay, permit));
                             continue;
                         }
                     };
                     return Poll::Ready(waited);
                 }
                 WaitProjection::Turn {
-                    sleep, admission, ..
+                    sleep, snapshot, ..
                 } => {
                     ready!(sleep.poll(cx));
                     let request = this.request.take().expect(ONCE);
                     // Taken, so that dropping this gives no turn back.
-                    let asked = this.asked.take().expect(ONCE);
-                    let admission = admission.take().expect(ONCE);
-                    let admission = this.layer.admission(asked, admission);
-                    return Poll::Ready(Waited::Admitted(request, admission));
+                    let check = this.check.take().expect(ONCE);
+                    let snapshot = snapshot.take().expect(ONCE);
+                    let admitted = this.layer.with_hold(check, snapshot);
+                    return Poll::Ready(Waited::Admitted(request, admitted));
                 }
             }
         }

@@ -100,7 +100,7 @@ impl<L: Limit, Q: ?Sized> Observation<'_, L, Q> {
             || admitted.is_some_and(|admitted| !limit.delay_of(&admitted.snapshot).is_zero());
         observer.tell(&Event {
             cost: self.cost,
-            asked: Some(&OfCall::new(self.key, self.waited)),
+            key: Some(&OfCall::new(self.key, self.waited)),
             decision: decision
                 .as_ref()
                 .map(|decision| decision as &dyn Fn() -> Decision),

@@ -79,7 +79,7 @@ impl fmt::Display for Outcome {
 pub(crate) type TellShadows<'a> = dyn Fn(&mut dyn FnMut(PolicyDecision, bool)) + 'a;
 
 /// The key that the store was asked about: a request's own, or [that of a limiter's call](OfCall).
-pub(crate) trait Asked<K> {
+pub(crate) trait EventKey<K> {
     fn key(&self) -> &K;
 
     fn waited(&self) -> Option<Duration> {
@@ -87,7 +87,7 @@ pub(crate) trait Asked<K> {
     }
 }
 
-impl<K> Asked<K> for K {
+impl<K> EventKey<K> for K {
     #[inline]
     fn key(&self) -> &K {
         self
@@ -111,7 +111,7 @@ impl<'a, Q: ?Sized, K> OfCall<'a, Q, K> {
     }
 }
 
-impl<Q: ToOwned<Owned = K> + ?Sized, K> Asked<K> for OfCall<'_, Q, K> {
+impl<Q: ToOwned<Owned = K> + ?Sized, K> EventKey<K> for OfCall<'_, Q, K> {
     fn key(&self) -> &K {
         self.key.get_or_init(|| self.named.to_owned())
     }
@@ -131,7 +131,7 @@ pub struct Event<'a, K> {
     pub(crate) outcome: Outcome,
     pub(crate) cost: u32,
     /// `None` if no store was asked.
-    pub(crate) asked: Option<&'a dyn Asked<K>>,
+    pub(crate) key: Option<&'a dyn EventKey<K>>,
     pub(crate) decision: Option<&'a dyn Fn() -> Decision>,
     pub(crate) shadows: Option<&'a TellShadows<'a>>,
     pub(crate) error: Option<&'a StoreError>,
@@ -147,7 +147,7 @@ impl<'a, K> Event<'a, K> {
         Self {
             outcome,
             cost: 0,
-            asked: None,
+            key: None,
             decision: None,
             shadows: None,
             error: None,
@@ -190,7 +190,7 @@ impl<'a, K> Event<'a, K> {
     ///
     /// For a limiter's call this is a copy, made at the first call of this method.
     pub fn key(&self) -> Option<&'a K> {
-        self.asked.map(Asked::key)
+        self.key.map(EventKey::key)
     }
 
     /// The decision, with each policy: what is left, the wait of a refused request, the delay of an
@@ -273,7 +273,7 @@ impl<'a, K> Event<'a, K> {
     /// [turn](Decision::delay). `None` if nothing waited, and always in a layer, which reports a
     /// request before its delay.
     pub fn waited(&self) -> Option<Duration> {
-        self.asked.and_then(Asked::waited)
+        self.key.and_then(EventKey::waited)
     }
 }
 

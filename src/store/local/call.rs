@@ -26,15 +26,15 @@ impl<A: Algorithm> Call<'_, A> {
     }
 }
 
-/// A hold that is settled: its cost is that of the call.
-pub(super) struct Hold<'a, A: Algorithm> {
+/// A hold that is settled; [`Call::cost`] is what was held.
+pub(super) struct SettledHold<'a, A: Algorithm> {
     pub(super) admission: &'a A::Snapshot,
     pub(super) spent: u32,
 }
 
-impl<A: Algorithm> Copy for Hold<'_, A> {}
+impl<A: Algorithm> Copy for SettledHold<'_, A> {}
 
-impl<A: Algorithm> Clone for Hold<'_, A> {
+impl<A: Algorithm> Clone for SettledHold<'_, A> {
     fn clone(&self) -> Self {
         *self
     }
@@ -54,13 +54,13 @@ impl<A: Algorithm> Call<'_, A> {
         self.algorithm.debit(state, units, self.now);
     }
 
-    pub(super) fn settle(self, state: &mut A::State, hold: Hold<'_, A>) {
+    pub(super) fn settle(self, state: &mut A::State, hold: SettledHold<'_, A>) {
         let held_and_spent = (self.cost, hold.spent);
         (self.algorithm).settle(state, hold.admission, held_and_spent, self.now);
     }
 
     /// The same, but what was spent beyond the hold is charged only as far as it fits.
-    pub(super) fn settle_up_to_capacity(self, state: &mut A::State, hold: Hold<'_, A>) {
+    pub(super) fn settle_up_to_capacity(self, state: &mut A::State, hold: SettledHold<'_, A>) {
         let (held, spent) = (self.cost, hold.spent.min(self.cost));
         (self.algorithm).settle(state, hold.admission, (held, spent), self.now);
         let beyond = u64::from(hold.spent - spent).min(self.room(state));

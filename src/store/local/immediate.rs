@@ -7,7 +7,7 @@ use crate::{
     store::{AsKey, ImmediateStore, Verdict},
 };
 
-use super::{LocalStore, call::Hold, deferred_drop::DeferredDrops};
+use super::{LocalStore, call::SettledHold, deferred_drop::DeferredDrops};
 
 impl<A: Algorithm, K: Key, C: Clock> ImmediateStore<A, K> for LocalStore<A, K, C> {
     // Inlined always, as is what it calls: see `decide_known`.
@@ -56,7 +56,7 @@ impl<A: Algorithm, K: Key, C: Clock> ImmediateStore<A, K> for LocalStore<A, K, C
     ) {
         let call = self.call(algorithm, held);
         let mut drops = DeferredDrops::new();
-        (self.table(algorithm)).settle(key, Hold { admission, spent }, call, &mut drops);
+        (self.table(algorithm)).settle(key, SettledHold { admission, spent }, call, &mut drops);
     }
 
     fn reset_now<Q: AsKey<K> + ?Sized>(&self, algorithm: &A, key: &Q) {

@@ -16,7 +16,7 @@ use crate::{
 use super::{
     LocalBuckets, LocalStore, Usage,
     buckets::Tables,
-    call::{Call, Hold},
+    call::{Call, SettledHold},
     deferred_drop::DeferredDrops,
     policies::Policies,
     table::{AskedKey, Table},
@@ -229,7 +229,7 @@ macro_rules! each_of {
                         let limit = &limits.$place;
                         let call = Call { algorithm: limit, cost: held, now };
                         let table = self.tables.$place.table(limit);
-                        table.settle(key, Hold { admission, spent }, call, &mut drops.$place);
+                        table.settle(key, SettledHold { admission, spent }, call, &mut drops.$place);
                     }
                     drops.$place.key(keys.$place);
                 )+

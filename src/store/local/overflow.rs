@@ -7,7 +7,7 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::algorithm::Algorithm;
 
 use super::{
-    call::{Call, Hold},
+    call::{Call, SettledHold},
     deferred_drop::DeferredDrops,
     retention::Retention,
 };
@@ -137,7 +137,7 @@ impl<S> Overflow<S> {
     /// Settles a hold that lies in this bucket; says whether it does.
     pub(super) fn settle<A: Algorithm<State = S>>(
         &self,
-        hold: Hold<'_, A>,
+        hold: SettledHold<'_, A>,
         call: Call<'_, A>,
     ) -> bool {
         if !self.is_charged() {

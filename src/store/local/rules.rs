@@ -27,8 +27,8 @@ impl LocalBuckets<RuleKey> for RuleLimits {
     type Tables = Policies<KeyValue, State>;
 }
 
-/// One of the limits that apply to a request.
-struct Asked<'a> {
+/// A call about one of the limits that apply to a request.
+struct LimitCall<'a> {
     /// Its place among them.
     place: usize,
     call: Call<'a, RuleLimit>,
@@ -53,14 +53,14 @@ type Drops = DeferredDrops<KeyValue, State>;
 
 /// Takes the locks of these limits, one inside the other, and decides under them.
 fn under_locks<'a>(
-    asked: &[Asked<'_>],
+    limits: &[LimitCall<'_>],
     drops: &mut [Drops],
     sweeps: &mut [bool],
     locked: ArrayVec<Locked<'a>, MAX_LIMITS>,
     decide: &mut dyn FnMut(ArrayVec<Locked<'_>, MAX_LIMITS>) -> (bool, Done),
 ) -> (bool, Done) {
-    let (Some((next, asked)), Some((own_drops, drops)), Some((sweep, sweeps))) = (
-        asked.split_first(),
+    let (Some((next, limits)), Some((own_drops, drops)), Some((sweep, sweeps))) = (
+        limits.split_first(),
         drops.split_first_mut(),
         sweeps.split_first_mut(),
     ) else {
@@ -79,7 +79,7 @@ fn under_locks<'a>(
                     state,
                 });
             }
-            let (is_charged, done) = under_locks(asked, drops, sweeps, locked, decide);
+            let (is_charged, done) = under_locks(limits, drops, sweeps, locked, decide);
             (is_charged, (is_charged, done))
         });
     *sweep = sweep_is_due;
@@ -130,10 +130,10 @@ impl<C: Clock> LocalStore<RuleLimits, RuleKey, C> {
     fn decide_several(&self, key: &RuleKey, cost: u32) -> Verdict<RuleSnapshot> {
         let now = self.clock.now();
         let charges = key.charges();
-        let mut asked: ArrayVec<_, MAX_LIMITS> = (charges.iter().enumerate())
+        let mut limits: ArrayVec<_, MAX_LIMITS> = (charges.iter().enumerate())
             .map(|(place, Charge { limit, key: value })| {
                 let algorithm = key.limits().limit(*limit);
-                Asked {
+                LimitCall {
                     place,
                     call: Call {
                         algorithm,
@@ -145,18 +145,18 @@ impl<C: Clock> LocalStore<RuleLimits, RuleKey, C> {
                 }
             })
             .collect();
-        asked.sort_unstable_by_key(|asked| asked.call.algorithm.policy_id().as_u64());
-        let mut drops: ArrayVec<_, MAX_LIMITS> = asked.iter().map(|_| Drops::new()).collect();
+        limits.sort_unstable_by_key(|limit| limit.call.algorithm.policy_id().as_u64());
+        let mut drops: ArrayVec<_, MAX_LIMITS> = limits.iter().map(|_| Drops::new()).collect();
         let mut sweeps = [false; MAX_LIMITS];
         let (_, done) = under_locks(
-            &asked,
+            &limits,
             &mut drops,
             &mut sweeps,
             ArrayVec::new(),
             &mut |locked| decide_locked(locked, cost, now),
         );
-        for (asked, sweep_is_due) in asked.iter().zip(sweeps) {
-            asked.table.after_a_decision(asked.call, sweep_is_due);
+        for (limit, sweep_is_due) in limits.iter().zip(sweeps) {
+            limit.table.after_a_decision(limit.call, sweep_is_due);
         }
         let mut snapshots = done.snapshots;
         snapshots.sort_unstable_by_key(|(place, _)| *place);

@@ -3,7 +3,7 @@
 use crate::{algorithm::Algorithm, key::Key, store::AsKey};
 
 use super::{
-    call::{Call, Hold},
+    call::{Call, SettledHold},
     deferred_drop::DeferredDrops,
     table::{Table, is},
 };
@@ -34,7 +34,7 @@ impl<K: Key, S> Table<K, S> {
     pub(super) fn settle<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
         key: &Q,
-        hold: Hold<'_, A>,
+        hold: SettledHold<'_, A>,
         call: Call<'_, A>,
         drops: &mut DeferredDrops<K, S>,
     ) {
