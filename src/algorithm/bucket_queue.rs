@@ -146,11 +146,11 @@ impl BucketQueue {
         let tick_before = state.owing.count.tick();
         let changed = change(&mut state.owing);
         let was_moved = state.owing.count.tick() < tick_before;
-        let is_of_one = self.bucket.is_of_one(&state.owing);
+        let is_sole_plan = self.bucket.only_own_plan_counted(&state.owing);
         state.dropped = state
             .dropped
             .take()
-            .filter(|dropped| !was_moved && is_of_one && dropped.rate == self.bucket.rate());
+            .filter(|dropped| !was_moved && is_sole_plan && dropped.rate == self.bucket.rate());
         changed
     }
 }
@@ -259,7 +259,7 @@ impl Algorithm for BucketQueue {
         let bucket = &self.bucket;
         let mut last = bucket.turn_of(admission);
         if !bucket.take_back(&mut state.owing, last, now) {
-            if bucket.is_of_one(&state.owing) {
+            if bucket.only_own_plan_counted(&state.owing) {
                 let dropped = state.dropped.get_or_insert_with(|| {
                     let (rate, runs) = (bucket.rate(), Vec::new());
                     Box::new(Dropped { rate, runs })

@@ -93,14 +93,14 @@ impl DebtBucket {
 
     #[inline]
     fn level(&self, state: &Owing, now: Timestamp) -> Level {
-        let is_of_one = state.is_of_one(&self.own);
-        self.rate.level(&self.seen(state, is_of_one), now)
+        let is_sole_plan = state.only_own_plan_counted(&self.own);
+        self.rate.level(&self.seen(state, is_sole_plan), now)
     }
 
     /// What is owed as this plan counts it, whichever plan was admitted last.
     #[inline]
-    fn seen(&self, state: &Owing, is_of_one: bool) -> Debt {
-        match is_of_one {
+    fn seen(&self, state: &Owing, is_sole_plan: bool) -> Debt {
+        match is_sole_plan {
             true => state.count,
             false => state.seen_by(&self.own, self.capacity_units),
         }
@@ -156,7 +156,13 @@ impl Algorithm for DebtBucket {
             _ => units.saturating_mul(self.rate.parts_per_unit),
         };
         level.debt = level.debt.saturating_add(charged).min(MAX_PARTS);
-        self.admitted(state, state.is_of_one(&self.own), level, units, now);
+        self.store_count(
+            state,
+            state.only_own_plan_counted(&self.own),
+            level,
+            units,
+            now,
+        );
     }
 
     fn refund(&self, state: &mut Owing, cost: u32, now: Timestamp) {
@@ -167,17 +173,20 @@ impl Algorithm for DebtBucket {
 
     #[inline]
     fn mend(&self, state: &mut Owing, now: Timestamp) {
-        let is_of_one = state.is_of_one(&self.own);
-        self.mend_at(self.rate.tick_of(now), state, is_of_one, now);
+        let is_sole_plan = state.only_own_plan_counted(&self.own);
+        self.mend_at(self.rate.tick_of(now), state, is_sole_plan, now);
     }
 
     #[inline]
     fn is_fresh(&self, state: &Owing, now: Timestamp) -> bool {
-        let (is_of_one, tick) = (state.is_of_one(&self.own), self.rate.tick_of(now));
-        let count = self.seen(state, is_of_one);
+        let (is_sole_plan, tick) = (
+            state.only_own_plan_counted(&self.own),
+            self.rate.tick_of(now),
+        );
+        let count = self.seen(state, is_sole_plan);
         tick >= count.tick
             && self.rate.level_at(tick, &count).debt == 0
-            && (is_of_one || state.is_over(now))
+            && (is_sole_plan || state.is_over(now))
     }
 
     #[inline]
@@ -193,13 +202,16 @@ impl Algorithm for DebtBucket {
     // `instructions`).
     #[inline(always)]
     fn step(&self, state: &mut Owing, cost: u32, now: Timestamp) -> (bool, DebtBucketSnapshot) {
-        let (is_of_one, tick) = (state.is_of_one(&self.own), self.rate.tick_of(now));
-        self.mend_at(tick, state, is_of_one, now);
-        let mut level = self.rate.level_at(tick, &self.seen(state, is_of_one));
+        let (is_sole_plan, tick) = (
+            state.only_own_plan_counted(&self.own),
+            self.rate.tick_of(now),
+        );
+        self.mend_at(tick, state, is_sole_plan, now);
+        let mut level = self.rate.level_at(tick, &self.seen(state, is_sole_plan));
         let admitted = self.has_room(level, cost);
         if admitted && cost > 0 {
             level.debt += self.parts(cost);
-            self.admitted(state, is_of_one, level, cost.into(), now);
+            self.store_count(state, is_sole_plan, level, cost.into(), now);
         }
         let snapshot = DebtBucketSnapshot {
             level,
@@ -265,8 +277,8 @@ impl DebtBucketSnapshot {
 
 impl DebtBucket {
     #[inline]
-    fn mend_at(&self, tick: u64, state: &mut Owing, is_of_one: bool, now: Timestamp) {
-        match is_of_one {
+    fn mend_at(&self, tick: u64, state: &mut Owing, is_sole_plan: bool, now: Timestamp) {
+        match is_sole_plan {
             true if state.count.tick > tick + self.rate.span_ticks => state.count.tick = tick,
             true => {}
             false => state.mend(&self.own, now),
@@ -274,17 +286,17 @@ impl DebtBucket {
     }
 
     #[inline]
-    fn admitted(
+    fn store_count(
         &self,
         state: &mut Owing,
-        is_of_one: bool,
+        is_sole_plan: bool,
         level: Level,
         units: u64,
         now: Timestamp,
     ) {
         let Level { tick, debt: parts } = level;
         let count = Debt { parts, tick };
-        match is_of_one {
+        match is_sole_plan {
             true => state.count = count,
             false => state.admitted(&self.own, count, units, now),
         }
@@ -329,10 +341,9 @@ impl DebtBucket {
         self.rate
     }
 
-    /// Whether only this plan has counted.
     #[inline]
-    pub(super) fn is_of_one(&self, state: &Owing) -> bool {
-        state.is_of_one(&self.own)
+    pub(super) fn only_own_plan_counted(&self, state: &Owing) -> bool {
+        state.only_own_plan_counted(&self.own)
     }
 
     pub(super) fn turn_of(&self, admission: &DebtBucketSnapshot) -> Turn {
@@ -474,7 +485,7 @@ impl DebtBucket {
         let policy = Policy::of_quota(
             algorithm,
             quota,
-            room.of(quota),
+            room.policy_suffix(quota),
             capacity_units,
             window_micros,
         );
@@ -507,7 +518,7 @@ impl DebtBucket {
             burst_units: self.capacity_units,
             wait_micros: None,
         };
-        let (policy, more) = (&self.policy, room.of(self.quota));
+        let (policy, more) = (&self.policy, room.policy_suffix(self.quota));
         let (limit, window_micros) = (policy.limit(), policy.window_micros());
         Self {
             algorithm,
@@ -563,21 +574,21 @@ struct Room {
 }
 
 impl Room {
-    /// What a policy's name says of it, beside the quota.
-    fn of(self, quota: Quota) -> NameOfRoom {
-        NameOfRoom {
+    /// What follows the quota in the name of a policy without a name of its own.
+    fn policy_suffix(self, quota: Quota) -> PolicySuffix {
+        PolicySuffix {
             other_burst: (self.burst_units != quota.units()).then_some(self.burst_units),
             wait_micros: self.wait_micros,
         }
     }
 }
 
-struct NameOfRoom {
+struct PolicySuffix {
     other_burst: Option<u64>,
     wait_micros: Option<u64>,
 }
 
-impl fmt::Display for NameOfRoom {
+impl fmt::Display for PolicySuffix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(units) = self.other_burst {
             write!(f, "-b{units}")?;
@@ -597,8 +608,8 @@ impl Rate {
 
     fn with_refund(&self, count: &Debt, cost: u64, now: Timestamp) -> Debt {
         let Level { tick, debt } = self.level(count, now);
-        let paid = cost.saturating_mul(self.parts_per_unit);
-        let parts = debt.saturating_sub(paid);
+        let refunded = cost.saturating_mul(self.parts_per_unit);
+        let parts = debt.saturating_sub(refunded);
         Debt { parts, tick }
     }
 
@@ -637,7 +648,7 @@ impl Rule for Rate {
         let is_a_tick = (0..=COARSEST_TICK).any(|exponent| tick_micros == 10_u64.pow(exponent));
         let span_ticks = match parts_per_tick {
             0 => 0,
-            paid => capacity_parts.div_ceil(paid),
+            per_tick => capacity_parts.div_ceil(per_tick),
         };
         (is_a_tick && parts_per_unit > 0).then_some(Self {
             capacity_parts,
@@ -706,7 +717,7 @@ impl Rule for Rate {
     fn matters_until(&self, count: Debt) -> u64 {
         let ticks = match self.parts_per_tick {
             0 => 0,
-            paid => count.parts.div_ceil(paid),
+            per_tick => count.parts.div_ceil(per_tick),
         };
         let expires_at = (count.tick + ticks).saturating_mul(self.tick_micros);
         // A debit may owe more than can ever be paid.

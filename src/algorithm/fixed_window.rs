@@ -98,7 +98,7 @@ impl FixedWindow {
     /// The window that is running now for this plan, whichever plan was admitted last.
     #[inline]
     fn running(&self, state: &Counted, now: Timestamp) -> Window {
-        let window = match state.is_of_one(&self.own) {
+        let window = match state.only_own_plan_counted(&self.own) {
             true => state.count,
             false => state.seen_by(&self.own, self.quota.units()),
         };
@@ -150,7 +150,7 @@ impl Algorithm for FixedWindow {
     fn debit(&self, state: &mut Counted, units: u64, now: Timestamp) {
         let mut window = self.running(state, now);
         window.used = window.used.saturating_add(units).min(MAX_UNITS);
-        if state.is_of_one(&self.own) {
+        if state.only_own_plan_counted(&self.own) {
             state.count = window;
             return;
         }
@@ -169,7 +169,7 @@ impl Algorithm for FixedWindow {
 
     #[inline]
     fn mend(&self, state: &mut Counted, now: Timestamp) {
-        if !state.is_of_one(&self.own) {
+        if !state.only_own_plan_counted(&self.own) {
             return state.mend(&self.own, now);
         }
         if self.windows.is_ahead(state.count.start, now) {
@@ -179,10 +179,10 @@ impl Algorithm for FixedWindow {
 
     #[inline]
     fn is_fresh(&self, state: &Counted, now: Timestamp) -> bool {
-        let is_of_one = state.is_of_one(&self.own);
+        let is_sole_plan = state.only_own_plan_counted(&self.own);
         state.count.start <= now.as_micros()
             && self.running(state, now).used == 0
-            && (is_of_one || state.is_over(now))
+            && (is_sole_plan || state.is_over(now))
     }
 
     #[inline]

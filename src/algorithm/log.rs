@@ -65,7 +65,7 @@ impl Log {
     /// Adds what was admitted in this slot.
     #[inline]
     fn appended(&self, state: &mut LogState, units: u64, (slot, now): (u64, Timestamp)) {
-        if !state.is_of_one(&self.own) {
+        if !state.only_own_plan_counted(&self.own) {
             return state.append_beside_others((&self.own, self.span_micros), units, (slot, now));
         }
         let counted = self.counted(state, slot);
@@ -108,7 +108,7 @@ impl Algorithm for Log {
     fn debit(&self, state: &mut LogState, units: u64, now: Timestamp) {
         let slot = self.slot(state, now);
         let (mut kept, mut largest) = (self.counted(state, slot).units, self.quota.units());
-        if !state.is_of_one(&self.own) {
+        if !state.only_own_plan_counted(&self.own) {
             let Retention { latest, others } = &*state.retention;
             kept = state.all().units;
             largest = (largest.max(latest.units)).max(others.map_or(0, |(reach, _)| reach.units));
@@ -126,7 +126,7 @@ impl Algorithm for Log {
     /// Takes the oldest units out, whichever were meant: those that stay count for as long or
     /// longer.
     fn refund(&self, state: &mut LogState, cost: u32, now: Timestamp) {
-        if state.is_of_one(&self.own) {
+        if state.only_own_plan_counted(&self.own) {
             let counted = self.counted(state, self.slot(state, now));
             state.forget(&counted);
         }
@@ -144,7 +144,7 @@ impl Algorithm for Log {
         let is_over = state.is_empty() || state.stamp + self.span_micros <= slot;
         state.stamp <= now.as_micros()
             && is_over
-            && (state.is_of_one(&self.own) || {
+            && (state.only_own_plan_counted(&self.own) || {
                 let Retention { latest, others } = &*state.retention;
                 let until = others.map_or(0, |(_, until)| until);
                 state.is_empty() || (state.stamp + latest.micros).max(until) <= now.as_micros()
@@ -170,7 +170,7 @@ impl Algorithm for Log {
         let mut counted = self.counted(state, slot);
         let admitted = self.has_room(&counted, cost);
         if admitted && cost > 0 {
-            if state.is_of_one(&self.own) {
+            if state.only_own_plan_counted(&self.own) {
                 state.append(&counted, cost.into(), slot);
                 counted = state.all();
             } else {
@@ -188,7 +188,7 @@ impl Algorithm for Log {
     /// alone is one entry more.
     fn inherit(&self, shared: &LogState, now: Timestamp) -> LogState {
         let counted = self.counted(shared, self.slot(shared, now));
-        let admissions = match shared.is_of_one(&self.own) {
+        let admissions = match shared.only_own_plan_counted(&self.own) {
             true => shared.in_one_entry(&counted),
             false => shared.in_two_entries(&counted),
         };
@@ -268,7 +268,7 @@ impl Log {
     /// to end it would be over too soon.
     fn move_back(&self, state: &mut LogState, now: Timestamp) {
         let by = state.stamp - now.as_micros();
-        if !state.is_of_one(&self.own) {
+        if !state.only_own_plan_counted(&self.own) {
             return state.move_back_beside_others(by);
         }
         let counted = self.counted(state, state.stamp);
@@ -408,9 +408,8 @@ struct Reach {
 }
 
 impl LogState {
-    /// Whether only this plan was admitted.
     #[inline]
-    fn is_of_one(&self, own: &LazyArc<Retention>) -> bool {
+    fn only_own_plan_counted(&self, own: &LazyArc<Retention>) -> bool {
         own.is(&self.retention)
     }
 

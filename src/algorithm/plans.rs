@@ -222,9 +222,8 @@ impl<R: Rule> CountByPlan<R> {
         })
     }
 
-    /// Whether only this plan has counted.
     #[inline]
-    pub(super) fn is_of_one(&self, own: &LazyArc<Plans<R>>) -> bool {
+    pub(super) fn only_own_plan_counted(&self, own: &LazyArc<Plans<R>>) -> bool {
         own.is(&self.plans)
     }
 

@@ -60,12 +60,12 @@ pub struct SlidingWindow {
     quota: Quota,
     tick_micros: u64,
     ticks_per_period: u64,
-    own: LazyArc<Plans<Pairs>>,
+    own: LazyArc<Plans<WindowRule>>,
 }
 
-/// The length of the windows, of which two count.
+/// Windows of this length, of which the running one and the one before it count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pairs {
+pub struct WindowRule {
     period_micros: u64,
 }
 
@@ -78,7 +78,7 @@ pub struct TwoWindows {
 }
 
 /// The state of two windows.
-type Counted = CountByPlan<Pairs>;
+type Counted = CountByPlan<WindowRule>;
 
 /// The counts of the running window and of the one before, and what they are weighed by.
 #[derive(Debug, Clone, Copy)]
@@ -171,7 +171,7 @@ impl SlidingWindow {
     /// plan was admitted last.
     #[inline]
     fn counters(&self, state: &Counted, now: Timestamp) -> Counters {
-        let windows = match state.is_of_one(&self.own) {
+        let windows = match state.only_own_plan_counted(&self.own) {
             true => state.count,
             false => state.seen_by(&self.own, self.quota.units()),
         };
@@ -180,7 +180,7 @@ impl SlidingWindow {
 
     #[inline]
     fn counters_of(&self, windows: &TwoWindows, now: Timestamp) -> Counters {
-        let (micros, start, previous, current) = self.own_pairs().at(windows, now);
+        let (micros, start, previous, current) = self.own_rule().at(windows, now);
         let elapsed = match self.tick_micros {
             1 => micros - start,
             tick => (micros - start) / tick,
@@ -195,8 +195,8 @@ impl SlidingWindow {
     }
 
     #[inline]
-    fn own_pairs(&self) -> Pairs {
-        Pairs {
+    fn own_rule(&self) -> WindowRule {
+        WindowRule {
             period_micros: self.quota.period_micros(),
         }
     }
@@ -213,7 +213,7 @@ struct Counters {
     now: Timestamp,
 }
 
-impl Pairs {
+impl WindowRule {
     /// Returns the instant (now, or the stamp if that is later), the start of its window, and the
     /// counts of the window before that and of that window.
     #[inline]
@@ -250,21 +250,21 @@ impl Algorithm for SlidingWindow {
     #[inline]
     fn debit(&self, state: &mut Counted, units: u64, now: Timestamp) {
         let counters = self.counters(state, now).with(units);
-        self.admitted(state, &counters, units, now);
+        self.store_count(state, &counters, units, now);
     }
 
     fn refund(&self, state: &mut Counted, cost: u32, now: Timestamp) {
-        state.change(&self.own, |pairs, windows| {
-            pairs.with_refund(&windows, cost, now)
+        state.change(&self.own, |rule, windows| {
+            rule.with_refund(&windows, cost, now)
         });
     }
 
     #[inline]
     fn mend(&self, state: &mut Counted, now: Timestamp) {
-        if !state.is_of_one(&self.own) {
+        if !state.only_own_plan_counted(&self.own) {
             return state.mend(&self.own, now);
         }
-        if self.own_pairs().is_ahead(state.count.stamp, now) {
+        if self.own_rule().is_ahead(state.count.stamp, now) {
             let counters = self.counters_of(&state.count, now);
             state.count = TwoWindows {
                 stamp: now.as_micros(),
@@ -279,7 +279,7 @@ impl Algorithm for SlidingWindow {
         let counters = self.counters(state, now);
         state.count.stamp <= now.as_micros()
             && (counters.previous, counters.current) == (0, 0)
-            && (state.is_of_one(&self.own) || state.is_over(now))
+            && (state.only_own_plan_counted(&self.own) || state.is_over(now))
     }
 
     #[inline]
@@ -303,7 +303,7 @@ impl Algorithm for SlidingWindow {
         let admitted = self.has_room(&counters, cost);
         if admitted && cost > 0 {
             counters = counters.with(cost.into());
-            self.admitted(state, &counters, cost.into(), now);
+            self.store_count(state, &counters, cost.into(), now);
         }
         let snapshot = TwoWindowsSnapshot {
             counters,
@@ -367,17 +367,17 @@ impl Counters {
 
 impl SlidingWindow {
     #[inline]
-    fn admitted(&self, state: &mut Counted, counters: &Counters, units: u64, now: Timestamp) {
-        let is_of_one = state.is_of_one(&self.own);
+    fn store_count(&self, state: &mut Counted, counters: &Counters, units: u64, now: Timestamp) {
+        let is_sole_plan = state.only_own_plan_counted(&self.own);
         let windows = TwoWindows {
-            stamp: now.as_micros().max(match is_of_one {
+            stamp: now.as_micros().max(match is_sole_plan {
                 true => state.count.stamp,
                 false => state.seen_by(&self.own, self.quota.units()).stamp,
             }),
             previous: counters.previous,
             current: counters.current,
         };
-        match is_of_one {
+        match is_sole_plan {
             true => state.count = windows,
             false => state.admitted(&self.own, windows, units, now),
         }
@@ -429,7 +429,7 @@ impl SlidingWindow {
             quota,
             tick_micros,
             ticks_per_period: period / tick_micros,
-            own: Plans::of_one(Pairs {
+            own: Plans::of_one(WindowRule {
                 period_micros: period,
             }),
         })
@@ -458,7 +458,7 @@ impl SlidingWindow {
     }
 }
 
-impl Pairs {
+impl WindowRule {
     /// Takes the units out of the running window, then out of the previous one.
     fn with_refund(&self, windows: &TwoWindows, cost: u32, now: Timestamp) -> TwoWindows {
         let (stamp, _, previous, current) = self.at(windows, now);
@@ -472,7 +472,7 @@ impl Pairs {
     }
 }
 
-impl Rule for Pairs {
+impl Rule for WindowRule {
     type Count = TwoWindows;
 
     fn write(&self, tell: &mut dyn FnMut(u64)) {

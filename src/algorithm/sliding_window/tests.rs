@@ -54,19 +54,19 @@ fn a_previous_window_too_large_to_weigh_exactly_weighs_nearly_as_much() {
 
 #[test]
 fn windows_matter_to_others_until_they_weigh_nothing_and_weigh_as_much_where_they_are_moved() {
-    let pairs = Pairs { period_micros: 100 };
+    let rule = WindowRule { period_micros: 100 };
     let windows = |previous, current| TwoWindows {
         stamp: 1_030,
         previous,
         current,
     };
-    let matters_until = |previous, current| pairs.matters_until(windows(previous, current));
+    let matters_until = |previous, current| rule.matters_until(windows(previous, current));
     assert_eq!(matters_until(0, 0), 1_030);
     assert_eq!(matters_until(10, 0), 1_100);
     assert_eq!(matters_until(0, 1), 1_200);
     assert_eq!(matters_until(10, 1), 1_200);
     // Seven tenths of the previous window are covered.
-    let moved = pairs.moved_to(windows(10, 1), Timestamp::from_micros(555));
+    let moved = rule.moved_to(windows(10, 1), Timestamp::from_micros(555));
     let TwoWindows {
         stamp,
         previous,
