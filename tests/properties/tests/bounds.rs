@@ -183,7 +183,8 @@ fn strict_buckets_let_through_n() {
 /// Reached wherever the burst has room for what refills in a microsecond. A burst of 1 that has not
 /// is a least interval.
 #[test]
-fn meters_let_through_the_burst_and_what_refills_between_the_first_and_the_last_microsecond() {
+fn debt_buckets_let_through_the_burst_and_what_refills_between_the_first_and_the_last_microsecond()
+{
     for (n, period) in quotas(7) {
         for burst in 0..=4 {
             let numbers = (i128::from(burst), i128::from(n), i128::from(period));
