@@ -274,10 +274,13 @@ impl Composer<'_> {
         let judged = self.each(|named| {
             let number = named.number;
             let (part, title) = match (self.task, named.member.is_settled()) {
-                (Task::Debit, true) => ("judge before a debit", "how does it stand?"),
-                (Task::Settle, true) => ("judge before a settlement", "how does it stand?"),
+                (Task::Debit, true) => ("judge before a debit", "the state before the debit"),
+                (Task::Settle, true) => (
+                    "judge before a settlement",
+                    "the state before the settlement",
+                ),
                 (Task::Renew, _) if named.member.in_flight => {
-                    ("judge before a renewal", "how does it stand?")
+                    ("judge before a renewal", "the state before the renewal")
                 }
                 // The cost is 0.
                 (Task::Renew, _) => ("judge", "nothing changes"),

@@ -32,7 +32,7 @@ impl Composer<'_> {
             };
             lines.push(row(
                 &name,
-                &format!("{limit}; its state is a `{}`", named.member.layout),
+                &format!("{limit}; state layout: `{}`", named.member.layout),
             ));
         }
         let mut keys: Vec<_> = (states.iter())

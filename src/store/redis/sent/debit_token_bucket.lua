@@ -1,6 +1,6 @@
 -- Debits: charges units whether there is room for them or not.
 --
--- m1       a limit; its state is a `bucket`
+-- m1       a limit; state layout: `bucket`
 -- KEYS[1]  the state of m1
 -- ARGV[1]  doubles: cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id
 -- Reply    nothing

@@ -1,7 +1,7 @@
 -- Decides about a cost: charges it if all limits have room for it.
 --
--- m1       a limit; its state is a `bucket`
--- m2       a limit; its state is a `fixed`
+-- m1       a limit; state layout: `bucket`
+-- m2       a limit; state layout: `fixed`
 -- KEYS[1]  the state of m1
 -- KEYS[2]  the state of m2
 -- ARGV[1]  doubles: cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id,

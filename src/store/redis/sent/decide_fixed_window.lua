@@ -1,6 +1,6 @@
 -- Decides about a cost: charges it if all limits have room for it.
 --
--- m1       a limit; its state is a `fixed`
+-- m1       a limit; state layout: `fixed`
 -- KEYS[1]  the state of m1
 -- ARGV[1]  doubles: cost, m1_units, m1_own_id
 -- Reply    charged: a byte 1, then doubles: now, m1_start, m1_used

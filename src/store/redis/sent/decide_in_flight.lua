@@ -1,6 +1,6 @@
 -- Decides about a cost: holds or charges it if all limits have room for it.
 --
--- m1       a limit that counts a cost of 1 or more as 1; its state is a `in-flight-held`
+-- m1       a limit that counts a cost of 1 or more as 1; state layout: `in-flight-held`
 -- KEYS[1]  the state of m1
 -- ARGV[1]  doubles: cost, m1_max, m1_held_at_most, m1_generation_time, m1_matters_for
 -- Reply    charged: a byte 1, then doubles: now, m1_taken, m1_generation_start

@@ -1,6 +1,6 @@
 -- Decides about a cost: charges it if all limits have room for it.
 --
--- m1       a limit; its state is a `interval`
+-- m1       a limit; state layout: `interval`
 -- KEYS[1]  the state of m1
 -- ARGV[1]  doubles: cost, m1_interval
 -- Reply    charged: a byte 1, then doubles: now, m1_stamp, m1_was_admitted

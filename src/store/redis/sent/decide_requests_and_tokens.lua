@@ -1,7 +1,7 @@
 -- Decides about a cost: charges it if all limits have room for it.
 --
--- m1       a limit that counts a cost of 1 or more as 1; its state is a `bucket`
--- m2       a limit; its state is a `bucket`
+-- m1       a limit that counts a cost of 1 or more as 1; state layout: `bucket`
+-- m2       a limit; state layout: `bucket`
 -- KEYS[1]  the state of m1, m2
 -- ARGV[1]  doubles: cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id,
 --            m2_capacity_parts, m2_parts_per_unit, m2_parts_per_tick, m2_own_id

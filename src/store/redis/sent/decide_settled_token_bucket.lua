@@ -1,6 +1,6 @@
 -- Decides about a cost: holds or charges it if all limits have room for it.
 --
--- m1       a limit; its state is a `bucket-held`
+-- m1       a limit; state layout: `bucket-held`
 -- KEYS[1]  the state of m1
 -- ARGV[1]  doubles: cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id,
 --            m1_held_at_most, m1_generation_time, m1_matters_for

@@ -1,7 +1,7 @@
 -- Decides about a cost: holds or charges it if all limits have room for it.
 --
--- m1       a limit; its state is a `bucket-held`
--- m2       a limit; its state is a `interval`
+-- m1       a limit; state layout: `bucket-held`
+-- m2       a limit; state layout: `interval`
 -- KEYS[1]  the state of m1, m2
 -- ARGV[1]  doubles: cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id,
 --            m1_held_at_most, m1_generation_time, m1_matters_for, m2_interval

@@ -1,6 +1,6 @@
 -- Decides about a cost: charges it if all limits have room for it.
 --
--- m1       a limit; its state is a `log`
+-- m1       a limit; state layout: `log`
 -- KEYS[1]  the state of m1
 -- KEYS[2]  m1_list
 -- ARGV[1]  doubles: cost, m1_units, m1_slot_micros, m1_span_micros, m1_own_id

@@ -1,6 +1,6 @@
 -- Decides about a cost: charges it if all limits have room for it.
 --
--- m1       a limit; its state is a `sliding`
+-- m1       a limit; state layout: `sliding`
 -- KEYS[1]  the state of m1
 -- ARGV[1]  doubles: cost, m1_units, m1_period, m1_tick_micros, m1_ticks
 -- Reply    charged: a byte 1, then doubles: now, m1_stamp, m1_previous, m1_current

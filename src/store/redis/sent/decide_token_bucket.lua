@@ -1,6 +1,6 @@
 -- Decides about a cost: charges it if all limits have room for it.
 --
--- m1       a limit; its state is a `bucket`
+-- m1       a limit; state layout: `bucket`
 -- KEYS[1]  the state of m1
 -- ARGV[1]  doubles: cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id
 -- Reply    charged: a byte 1, then doubles: now, m1_debt, m1_debt_tick

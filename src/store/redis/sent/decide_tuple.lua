@@ -1,8 +1,8 @@
 -- Decides about a cost: charges it if all limits have room for it.
 --
--- m1       a limit; its state is a `bucket`
--- m2       a limit; its state is a `fixed`
--- m3       a limit; its state is a `interval`
+-- m1       a limit; state layout: `bucket`
+-- m2       a limit; state layout: `fixed`
+-- m3       a limit; state layout: `interval`
 -- KEYS[1]  the state of m1, m2, m3
 -- ARGV[1]  doubles: cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id,
 --            m2_units, m2_own_id, m3_interval

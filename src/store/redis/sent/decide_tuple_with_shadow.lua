@@ -1,8 +1,8 @@
 -- Decides about a cost: charges it if all limits have room for it.
 --
--- m1       a limit; its state is a `bucket`
+-- m1       a limit; state layout: `bucket`
 -- m2       a limit in shadow:
---          it never refuses, and charges what it would admit; its state is a `fixed`
+--          it never refuses, and charges what it would admit; state layout: `fixed`
 -- KEYS[1]  the state of m1, m2
 -- ARGV[1]  doubles: cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id,
 --            m2_units, m2_own_id

@@ -1,6 +1,6 @@
 -- Settles: `cost` was spent of the units that an admission holds.
 --
--- m1       a limit that counts a cost of 1 or more as 1; its state is a `in-flight-held`
+-- m1       a limit that counts a cost of 1 or more as 1; state layout: `in-flight-held`
 -- KEYS[1]  the state of m1
 -- ARGV[1]  doubles: cost, m1_max, m1_held_at_most, m1_generation_time, m1_matters_for,
 --            m1_settled_start, held
@@ -36,7 +36,7 @@ if not (m1_earlier_start >= 0 and m1_earlier_end >= 0 and m1_earlier_held >= 0 a
   return redis.error_reply('UNREADABLE state')
 end
 
--- m1: how does it stand?
+-- m1: the state before the settlement
 do
   local cost = cost > 0 and 1 or 0
   local held = held > 0 and 1 or 0

@@ -1,6 +1,6 @@
 -- Peeks, and moves a state that was written by a clock far ahead to now.
 --
--- m1       a limit; its state is a `bucket`
+-- m1       a limit; state layout: `bucket`
 -- KEYS[1]  the state of m1
 -- ARGV[1]  doubles: cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id
 -- Reply    not charged: a byte 0, then doubles: now, 1 if m1 admits, m1_debt_now, m1_tick_now

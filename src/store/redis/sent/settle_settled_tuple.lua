@@ -1,7 +1,7 @@
 -- Settles: `cost` was spent of the units that an admission holds.
 --
--- m1       a limit; its state is a `bucket-held`
--- m2       a limit; its state is a `interval`
+-- m1       a limit; state layout: `bucket-held`
+-- m2       a limit; state layout: `interval`
 -- KEYS[1]  the state of m1, m2
 -- ARGV[1]  doubles: cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id,
 --            m1_held_at_most, m1_generation_time, m1_matters_for, m2_interval, m1_settled_start,
@@ -56,7 +56,7 @@ if not (m1_debt >= 0 and m1_debt_tick >= 0 and m1_earlier_start >= 0 and m1_earl
   return redis.error_reply('UNREADABLE state')
 end
 
--- m1: how does it stand?
+-- m1: the state before the settlement
 if m1_later_start > now + m1_generation_time then
   -- The clock has stepped back: generations begin now, and no receipt names them any more.
   m1_earlier_end = math.max(m1_earlier_end - math.max(m1_earlier_start - now, 0), 0)

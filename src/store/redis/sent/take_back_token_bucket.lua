@@ -1,6 +1,6 @@
 -- Takes a charge back, as if it had never been, if nothing was charged since.
 --
--- m1       a limit; its state is a `bucket`
+-- m1       a limit; state layout: `bucket`
 -- KEYS[1]  the state of m1
 -- ARGV[1]  doubles: cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id
 -- ARGV[2]  the reply to the charge

@@ -1,6 +1,6 @@
 -- Withdraws the charge of a request that was dropped while it was delayed.
 --
--- m1       a limit; its state is a `bucket`
+-- m1       a limit; state layout: `bucket`
 -- KEYS[1]  the state of m1
 -- ARGV[1]  doubles: cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id,
 --            m1_admitted_tick, m1_admitted_debt
