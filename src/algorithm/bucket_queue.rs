@@ -289,7 +289,7 @@ impl Scripted for BucketQueue {
     }
 
     fn admission(&self, admission: &DebtBucketSnapshot, tell: &mut dyn FnMut(u64)) {
-        let (tick, debt) = admission.level();
+        let (tick, debt) = admission.tick_and_parts();
         tell(tick);
         tell(debt);
     }

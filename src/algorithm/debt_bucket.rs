@@ -64,25 +64,19 @@ impl Debt {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Level {
-    tick: u64,
-    debt: u64,
-}
-
 impl DebtBucket {
     /// Whether the debt stays within the capacity with this cost.
     #[inline]
-    fn has_room(&self, level: Level, cost: u32) -> bool {
-        cost == 0 || self.fits_beside(level, cost.into())
+    fn has_room(&self, debt: Debt, cost: u32) -> bool {
+        cost == 0 || self.fits_beside(debt, cost.into())
     }
 
     /// Whether so many units more stay within the capacity.
     #[inline]
-    fn fits_beside(&self, level: Level, units: u64) -> bool {
+    fn fits_beside(&self, debt: Debt, units: u64) -> bool {
         // No product passes 2^53: units that an empty bucket cannot take are not multiplied.
         units <= self.capacity_units
-            && level.debt + units * self.rate.parts_per_unit <= self.rate.capacity_parts
+            && debt.parts + units * self.rate.parts_per_unit <= self.rate.capacity_parts
     }
 
     /// What a cost adds to the debt.
@@ -92,9 +86,9 @@ impl DebtBucket {
     }
 
     #[inline]
-    fn level(&self, state: &Owing, now: Timestamp) -> Level {
+    fn debt_now(&self, state: &Owing, now: Timestamp) -> Debt {
         let is_sole_plan = state.only_own_plan_counted(&self.own);
-        self.rate.level(&self.seen(state, is_sole_plan), now)
+        self.rate.debt_now(&self.seen(state, is_sole_plan), now)
     }
 
     /// What is owed as this plan counts it, whichever plan was admitted last.
@@ -110,18 +104,18 @@ impl DebtBucket {
 impl Rate {
     /// What is owed at the tick of now, or at the count's own tick if that is later.
     #[inline]
-    fn level(&self, count: &Debt, now: Timestamp) -> Level {
-        self.level_at(self.tick_of(now), count)
+    fn debt_now(&self, count: &Debt, now: Timestamp) -> Debt {
+        self.debt_at(self.tick_of(now), count)
     }
 
     #[inline]
-    fn level_at(&self, tick: u64, count: &Debt) -> Level {
+    fn debt_at(&self, tick: u64, count: &Debt) -> Debt {
         let tick = tick.max(count.tick);
         let elapsed = tick - count.tick;
         // Not capped at a span: under an older, larger capacity more may be owed than a span pays.
         let paid = elapsed.saturating_mul(self.parts_per_tick);
-        let debt = count.parts.saturating_sub(paid);
-        Level { tick, debt }
+        let parts = count.parts.saturating_sub(paid);
+        Debt { parts, tick }
     }
 
     #[inline]
@@ -139,7 +133,7 @@ impl Algorithm for DebtBucket {
 
     #[inline]
     fn judge(&self, state: &Owing, cost: u32, now: Timestamp) -> bool {
-        self.has_room(self.level(state, now), cost)
+        self.has_room(self.debt_now(state, now), cost)
     }
 
     #[inline]
@@ -149,17 +143,17 @@ impl Algorithm for DebtBucket {
 
     #[inline]
     fn debit(&self, state: &mut Owing, units: u64, now: Timestamp) {
-        let mut level = self.level(state, now);
+        let mut debt = self.debt_now(state, now);
         let charged = match self.rate.parts_per_tick {
             // What is never paid back is not owed.
             0 => 0,
             _ => units.saturating_mul(self.rate.parts_per_unit),
         };
-        level.debt = level.debt.saturating_add(charged).min(MAX_PARTS);
+        debt.parts = debt.parts.saturating_add(charged).min(MAX_PARTS);
         self.store_count(
             state,
             state.only_own_plan_counted(&self.own),
-            level,
+            debt,
             units,
             now,
         );
@@ -185,7 +179,7 @@ impl Algorithm for DebtBucket {
         );
         let count = self.seen(state, is_sole_plan);
         tick >= count.tick
-            && self.rate.level_at(tick, &count).debt == 0
+            && self.rate.debt_at(tick, &count).parts == 0
             && (is_sole_plan || state.is_over(now))
     }
 
@@ -195,7 +189,7 @@ impl Algorithm for DebtBucket {
         CountByPlan::new(Debt { parts, tick }, &self.own)
     }
 
-    /// Mends, judges and charges in one: whether others counted too, the tick and the level are
+    /// Mends, judges and charges in one: whether others counted too, the tick and the debt are
     /// worked out once. A twelfth fewer instructions in a decision through the layer than by those
     /// three (bench `instructions`).
     // Inlined always: a check of a token bucket takes 249 instructions so, and 292 otherwise (bench
@@ -207,14 +201,14 @@ impl Algorithm for DebtBucket {
             self.rate.tick_of(now),
         );
         self.mend_at(tick, state, is_sole_plan, now);
-        let mut level = self.rate.level_at(tick, &self.seen(state, is_sole_plan));
-        let admitted = self.has_room(level, cost);
+        let mut debt = self.rate.debt_at(tick, &self.seen(state, is_sole_plan));
+        let admitted = self.has_room(debt, cost);
         if admitted && cost > 0 {
-            level.debt += self.parts(cost);
-            self.store_count(state, is_sole_plan, level, cost.into(), now);
+            debt.parts += self.parts(cost);
+            self.store_count(state, is_sole_plan, debt, cost.into(), now);
         }
         let snapshot = DebtBucketSnapshot {
-            level,
+            debt,
             now,
             cost,
             admitted,
@@ -231,7 +225,7 @@ impl Algorithm for DebtBucket {
         now: Timestamp,
     ) -> DebtBucketSnapshot {
         DebtBucketSnapshot {
-            level: self.level(state, now),
+            debt: self.debt_now(state, now),
             now,
             cost,
             admitted,
@@ -262,16 +256,16 @@ impl Algorithm for DebtBucket {
 /// What a bucket owed right after a decision, in parts and ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DebtBucketSnapshot {
-    level: Level,
+    debt: Debt,
     now: Timestamp,
     cost: u32,
     admitted: bool,
 }
 
 impl DebtBucketSnapshot {
-    /// The tick, and what was owed then.
-    pub(super) fn level(&self) -> (u64, u64) {
-        (self.level.tick, self.level.debt)
+    /// The tick, and how many parts were owed then.
+    pub(super) fn tick_and_parts(&self) -> (u64, u64) {
+        (self.debt.tick, self.debt.parts)
     }
 }
 
@@ -290,15 +284,13 @@ impl DebtBucket {
         &self,
         state: &mut Owing,
         is_sole_plan: bool,
-        level: Level,
+        debt: Debt,
         units: u64,
         now: Timestamp,
     ) {
-        let Level { tick, debt: parts } = level;
-        let count = Debt { parts, tick };
         match is_sole_plan {
-            true => state.count = count,
-            false => state.admitted(&self.own, count, units, now),
+            true => state.count = debt,
+            false => state.admitted(&self.own, debt, units, now),
         }
     }
 
@@ -310,10 +302,8 @@ impl DebtBucket {
     /// What is owed after a decision; see [`Owed::burst_and_rest`].
     #[inline]
     pub(super) fn owed(&self, snapshot: &DebtBucketSnapshot, burst_and_rest: u64) -> Owed {
-        let Level { debt, tick } = snapshot.level;
         Owed {
-            debt,
-            tick,
+            debt: snapshot.debt,
             now_micros: snapshot.now.as_micros(),
             parts_per_unit: self.rate.parts_per_unit,
             parts_per_tick: self.rate.parts_per_tick,
@@ -347,8 +337,7 @@ impl DebtBucket {
     }
 
     pub(super) fn turn_of(&self, admission: &DebtBucketSnapshot) -> Turn {
-        let Level { tick, debt } = admission.level;
-        let ends_at = self.rate.paid_at(tick, debt);
+        let ends_at = self.rate.paid_at(admission.debt);
         let charged = u128::from(admission.cost) * u128::from(self.rate.parts_per_unit);
         Turn {
             begins_at: ends_at.saturating_sub(charged),
@@ -360,9 +349,8 @@ impl DebtBucket {
     /// Takes the turn back if it is the last: if nothing was charged after it. The count of another
     /// plan stays charged.
     pub(super) fn take_back(&self, state: &mut Owing, turn: Turn, now: Timestamp) -> bool {
-        let Debt { parts, tick } = state.count;
         let is_last = state.was_last_admitted_under(&self.own)
-            && self.rate.paid_at(tick, parts) == turn.ends_at;
+            && self.rate.paid_at(state.count) == turn.ends_at;
         if is_last {
             state.count = self.rate.with_refund(&state.count, turn.cost, now);
         }
@@ -545,7 +533,11 @@ impl DebtBucket {
 
     /// Whether all is paid off up to this end of a turn.
     pub(super) fn is_paid(&self, ends_at: u128, now: Timestamp) -> bool {
-        ends_at <= self.rate.paid_at(self.rate.tick_of(now), 0)
+        let nothing = Debt {
+            parts: 0,
+            tick: self.rate.tick_of(now),
+        };
+        ends_at <= self.rate.paid_at(nothing)
     }
 }
 
@@ -602,15 +594,15 @@ impl fmt::Display for PolicySuffix {
 
 impl Rate {
     /// How many parts are paid off, from tick 0 on, until this debt is.
-    fn paid_at(&self, tick: u64, debt: u64) -> u128 {
-        u128::from(tick) * u128::from(self.parts_per_tick) + u128::from(debt)
+    fn paid_at(&self, debt: Debt) -> u128 {
+        u128::from(debt.tick) * u128::from(self.parts_per_tick) + u128::from(debt.parts)
     }
 
     fn with_refund(&self, count: &Debt, cost: u64, now: Timestamp) -> Debt {
-        let Level { tick, debt } = self.level(count, now);
+        let debt = self.debt_now(count, now);
         let refunded = cost.saturating_mul(self.parts_per_unit);
-        let parts = debt.saturating_sub(refunded);
-        Debt { parts, tick }
+        let parts = debt.parts.saturating_sub(refunded);
+        Debt { parts, ..debt }
     }
 
     /// The id of this plan. From bit 50 on it says how long a tick is.
@@ -707,11 +699,11 @@ impl Rule for Rate {
 
     /// What others admit fills the bucket at most.
     fn with_units_of_others(&self, count: Debt, units: u64, now: Timestamp) -> Debt {
-        let Level { tick, debt } = self.level(&count, now);
+        let debt = self.debt_now(&count, now);
         let charged = units.saturating_mul(self.parts_per_unit);
-        let brim = self.capacity_parts.max(debt);
-        let parts = debt.saturating_add(charged).min(brim);
-        Debt { parts, tick }
+        let brim = self.capacity_parts.max(debt.parts);
+        let parts = debt.parts.saturating_add(charged).min(brim);
+        Debt { parts, ..debt }
     }
 
     fn matters_until(&self, count: Debt) -> u64 {
@@ -741,7 +733,7 @@ impl Rule for Rate {
 impl Additive for DebtBucket {
     #[inline]
     fn fits(&self, state: &Owing, units: u64, now: Timestamp) -> bool {
-        self.fits_beside(self.level(state, now), units)
+        self.fits_beside(self.debt_now(state, now), units)
     }
 
     fn snapshot_beside(
@@ -753,7 +745,7 @@ impl Additive for DebtBucket {
     ) -> DebtBucketSnapshot {
         let mut snapshot = self.snapshot(state, cost, admitted, now);
         let parts = held.saturating_mul(self.rate.parts_per_unit);
-        snapshot.level.debt = snapshot.level.debt.saturating_add(parts).min(MAX_PARTS);
+        snapshot.debt.parts = snapshot.debt.parts.saturating_add(parts).min(MAX_PARTS);
         snapshot
     }
 }

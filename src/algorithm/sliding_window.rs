@@ -19,7 +19,7 @@ mod status;
 /// Admits a request if an estimate of the units taken in the period up to now leaves room for its
 /// cost; refuses it otherwise.
 ///
-/// The estimate is the running window's count plus the previous one's, weighed by how much of it
+/// The estimate is the running window's count plus the previous one's, weighted by how much of it
 /// the period still covers: previous·(P−elapsed)/P + current, compared as exact integers.
 ///
 /// - **Bound**: in any span of one period at most n + ⌊n(P−2)/P⌋ units, which is 2n − 1 (if n < P/2
@@ -80,9 +80,9 @@ pub struct TwoWindows {
 /// The state of two windows.
 type Counted = CountByPlan<WindowRule>;
 
-/// The counts of the running window and of the one before, and what they are weighed by.
+/// The counts of the running window and of the one before, and what they are weighted by.
 #[derive(Debug, Clone, Copy)]
-struct Weighed {
+struct Estimate {
     /// When the running window began.
     start_micros: u64,
     /// How much of the previous window the period still covers.
@@ -94,7 +94,7 @@ struct Weighed {
     tick_micros: u64,
 }
 
-impl Weighed {
+impl Estimate {
     /// Whether there is room for so many units more: previous·(P−elapsed)/P + current + units ≤ n,
     /// all times P.
     #[inline]
@@ -110,17 +110,17 @@ impl Weighed {
     /// whole units.
     #[inline]
     fn units(&self) -> u64 {
-        let weighed = match self.previous.saturating_mul(self.ticks_covered) {
+        let weighted = match self.previous.saturating_mul(self.ticks_covered) {
             0 => 0,
-            weighed if weighed <= LARGEST => weighed.div_ceil(self.ticks_per_period),
+            weighted if weighted <= LARGEST => weighted.div_ceil(self.ticks_per_period),
             // Counted under a larger quota of the same name. In doubles, as Lua counts, so that
             // every store says the same.
             _ => {
-                let weighed = self.previous as f64 * self.ticks_covered as f64;
-                (weighed / self.ticks_per_period as f64).ceil() as u64
+                let weighted = self.previous as f64 * self.ticks_covered as f64;
+                (weighted / self.ticks_per_period as f64).ceil() as u64
             }
         };
-        self.current.saturating_add(weighed)
+        self.current.saturating_add(weighted)
     }
 }
 
@@ -129,13 +129,13 @@ impl SlidingWindow {
     /// this cost.
     #[inline]
     fn has_room(&self, counters: &Counters, cost: u32) -> bool {
-        let weighed = self.weighed(counters);
-        cost == 0 || weighed.has_room(self.quota.units(), cost.into())
+        let estimate = self.estimate(counters);
+        cost == 0 || estimate.has_room(self.quota.units(), cost.into())
     }
 
-    /// The counters, to be weighed by this limit's ticks.
+    /// The counters, to be weighted by this limit's ticks.
     #[inline]
-    fn weighed(&self, counters: &Counters) -> Weighed {
+    fn estimate(&self, counters: &Counters) -> Estimate {
         let Counters {
             start,
             ticks_covered,
@@ -143,7 +143,7 @@ impl SlidingWindow {
             current,
             now,
         } = *counters;
-        Weighed {
+        Estimate {
             start_micros: start,
             ticks_covered,
             previous,
@@ -202,6 +202,8 @@ impl SlidingWindow {
     }
 }
 
+/// The counts of the running window and of the one before. A snapshot keeps these; an [`Estimate`]
+/// is made of them and of the limit's ticks, only when somebody asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Counters {
     /// When the running window began.
@@ -269,7 +271,7 @@ impl Algorithm for SlidingWindow {
             state.count = TwoWindows {
                 stamp: now.as_micros(),
                 previous: 0,
-                current: self.weighed(&counters).units(),
+                current: self.estimate(&counters).units(),
             };
         }
     }
@@ -386,7 +388,7 @@ impl SlidingWindow {
     #[inline]
     fn told(&self, snapshot: &TwoWindowsSnapshot) -> PolicyDecision {
         let refused_cost = if snapshot.admitted { 0 } else { snapshot.cost };
-        let status = self.weighed(&snapshot.counters).lazy(refused_cost);
+        let status = self.estimate(&snapshot.counters).lazy(refused_cost);
         PolicyDecision::lazy(&self.policy, status)
     }
 }
@@ -553,7 +555,7 @@ impl Rule for WindowRule {
     /// there.
     fn moved_to(&self, count: TwoWindows, now: Timestamp) -> TwoWindows {
         let start = count.stamp - count.stamp % self.period_micros;
-        let weighed = Weighed {
+        let estimate = Estimate {
             start_micros: start,
             ticks_covered: self.period_micros - (count.stamp - start),
             previous: count.previous,
@@ -565,7 +567,7 @@ impl Rule for WindowRule {
         TwoWindows {
             stamp: now.as_micros(),
             previous: 0,
-            current: weighed.units().min(MAX_UNITS),
+            current: estimate.units().min(MAX_UNITS),
         }
     }
 }
@@ -573,8 +575,8 @@ impl Rule for WindowRule {
 impl Additive for SlidingWindow {
     #[inline]
     fn fits(&self, state: &Counted, units: u64, now: Timestamp) -> bool {
-        let weighed = self.weighed(&self.counters(state, now));
-        weighed.has_room(self.quota.units(), units)
+        let estimate = self.estimate(&self.counters(state, now));
+        estimate.has_room(self.quota.units(), units)
     }
 
     fn snapshot_beside(

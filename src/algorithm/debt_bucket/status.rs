@@ -2,14 +2,13 @@
 
 use crate::decision::{LazyStatus, Status};
 
+use super::Debt;
+
 /// What is owed, and how it is paid off: each number of a [`Status`] costs a division, and mostly
 /// nobody asks for it.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::algorithm) struct Owed {
-    /// In parts of a unit.
-    pub(super) debt: u64,
-    /// When it was owed.
-    pub(super) tick: u64,
+    pub(super) debt: Debt,
     pub(super) now_micros: u64,
     pub(super) parts_per_unit: u64,
     pub(super) parts_per_tick: u64,
@@ -32,8 +31,8 @@ impl Owed {
         LazyStatus::new(
             refused_cost,
             [
-                self.debt,
-                self.tick,
+                self.debt.parts,
+                self.debt.tick,
                 self.now_micros,
                 self.parts_per_unit,
                 self.parts_per_tick,
@@ -47,7 +46,7 @@ impl Owed {
     #[inline]
     fn of(status: &LazyStatus) -> Self {
         let [
-            debt,
+            parts,
             tick,
             now_micros,
             parts_per_unit,
@@ -56,8 +55,7 @@ impl Owed {
             burst_and_rest,
         ] = *status.numbers();
         Self {
-            debt,
-            tick,
+            debt: Debt { parts, tick },
             now_micros,
             parts_per_unit,
             parts_per_tick,
@@ -72,16 +70,21 @@ impl Owed {
     #[inline]
     fn status(&self, limit: u64) -> Status {
         let capacity = limit * self.parts_per_unit + self.rest();
-        let remaining = capacity.saturating_sub(self.debt) / self.parts_per_unit;
+        let remaining = capacity.saturating_sub(self.debt.parts) / self.parts_per_unit;
         let cost = u64::from(self.cost);
         let status = Status::of(limit, remaining, cost, self.is_admitted, |units| {
             let parts = (units <= limit).then(|| units * self.parts_per_unit)?;
-            self.micros_to_pay(self.debt.saturating_add(parts).saturating_sub(capacity))
+            self.micros_to_pay(
+                self.debt
+                    .parts
+                    .saturating_add(parts)
+                    .saturating_sub(capacity),
+            )
         });
         Status {
             delay_micros: self.delay_micros(),
             // Not the wait for `limit` units, which may be there while less than a unit is owed.
-            reset_after_micros: self.micros_to_pay(self.debt).unwrap_or(0),
+            reset_after_micros: self.micros_to_pay(self.debt.parts).unwrap_or(0),
             ..status
         }
     }
@@ -103,7 +106,7 @@ impl Owed {
         }
         let burst = self.burst_and_rest - self.rest();
         let charged = u64::from(self.cost).saturating_mul(self.parts_per_unit);
-        self.micros_to_pay(self.debt.saturating_sub(charged.max(burst)))
+        self.micros_to_pay(self.debt.parts.saturating_sub(charged.max(burst)))
             .unwrap_or(0)
     }
 
@@ -119,7 +122,8 @@ impl Owed {
             per_tick => parts.div_ceil(per_tick),
         };
         // A debt that others left may be more than can ever be paid at this rate.
-        let paid_at = (self.tick.saturating_add(ticks)).saturating_mul(self.tick_micros.into());
+        let paid_at =
+            (self.debt.tick.saturating_add(ticks)).saturating_mul(self.tick_micros.into());
         Some(paid_at.saturating_sub(self.now_micros))
     }
 }

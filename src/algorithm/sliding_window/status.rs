@@ -2,9 +2,9 @@
 
 use crate::decision::{LazyStatus, Status};
 
-use super::Weighed;
+use super::Estimate;
 
-impl Weighed {
+impl Estimate {
     /// The same numbers, for a decision.
     #[inline]
     pub(super) fn lazy(self, refused_cost: u32) -> LazyStatus {
