@@ -4,8 +4,8 @@ use std::hint::black_box;
 
 use hashbrown::{HashTable, hash_table::OccupiedEntry};
 
-/// Room of fewer buckets is doubled, and is never given back.
-const MIN_BUCKETS: usize = 64;
+/// Room of fewer slots is doubled, and is never given back.
+const MIN_SLOTS: usize = 64;
 /// Room this much larger than its entries is made smaller.
 const SPARSE: usize = 8;
 /// A table of so many buckets, and those of the other shards, are more than the caches hold.
@@ -15,7 +15,9 @@ const WORN: usize = 32;
 
 /// Keys with their states, in one table or in two.
 ///
-/// A table has a power of two of buckets. One that doubles is half as full as before, so each
+/// A *slot* has room for one entry: `hashbrown` calls it a bucket, which is a caller's limit here.
+///
+/// A table has a power of two of slots. One that doubles is half as full as before, so each
 /// second time a smaller one is added beside it, of half its size, and a third of the keys moves
 /// there: the room grows by a half, and then by a third. A full shard takes 0.67 to 0.75 of what it
 /// would take after doubling (bench `memory`, keys between two powers of two); to look for a key
@@ -28,14 +30,14 @@ pub(super) struct Entries<K, S> {
 }
 
 /// Whether a key belongs to the third that moves to the smaller table, if there is one. A table
-/// takes the low bits for its buckets and the highest seven for its tags, and the choice of a shard
+/// takes the low bits for its slots and the highest seven for its tags, and the choice of a shard
 /// depends on these bits least.
 #[inline]
 fn is_of_the_third(hash: u64) -> bool {
     ((hash >> 25) as u16) < u16::MAX / 3
 }
 
-/// How many entries this many buckets have room for. (Fewer than eight have room for some too, but
+/// How many entries this many slots have room for. (Fewer than eight have room for some too, but
 /// those are never worn, and no table is asked to have so few.)
 fn capacity(buckets: usize) -> usize {
     buckets / 8 * 7
@@ -127,7 +129,7 @@ impl<K, S> Entries<K, S> {
         entry.ok().map(|entry| entry.remove().0)
     }
 
-    /// The entry in a bucket, of those of both tables.
+    /// The entry in a slot, of those of both tables.
     #[inline]
     pub(super) fn in_bucket(&mut self, bucket: usize) -> Option<OccupiedEntry<'_, (K, S)>> {
         let of_larger = self.larger.num_buckets();
@@ -168,7 +170,7 @@ impl<K, S> Entries<K, S> {
 
     pub(super) fn is_sparse(&self) -> bool {
         let buckets = self.buckets();
-        buckets > MIN_BUCKETS && self.len() * SPARSE < buckets
+        buckets > MIN_SLOTS && self.len() * SPARSE < buckets
     }
 
     /// Makes room for one entry more. Where removed entries took some of the room with them, it is
@@ -179,8 +181,8 @@ impl<K, S> Entries<K, S> {
         let with_smaller = match is_worn {
             true => self.smaller.is_some(),
             // Without a smaller one the new table is for all keys and one more: it has twice the
-            // buckets of one that is full.
-            false => self.smaller.is_none() && buckets >= MIN_BUCKETS,
+            // slots of one that is full.
+            false => self.smaller.is_none() && buckets >= MIN_SLOTS,
         };
         self.rebuild(capacity(buckets), with_smaller, hash_of);
     }
@@ -286,7 +288,7 @@ mod tests {
         let mut buckets = 0;
         for key in 0..20_000 {
             put_in(&mut entries, key, mixed);
-            if buckets > MIN_BUCKETS {
+            if buckets > MIN_SLOTS {
                 assert!(entries.buckets() * 2 <= buckets * 3);
                 assert!(entries.buckets() * 4 <= entries.len() * 8, "key {key}");
             }

@@ -14,6 +14,8 @@
 //! | what do new keys share when the table is full | `overflow` |
 //! | how are debits, settlements and ends of requests written | `settle` |
 //! | how does it decide about several keys together | `multi_key` |
+//! | how does it decide by the rules of a file | `rules` |
+//! | what does a call have: its algorithm, its cost, its time | `call` |
 //! | which policy has which table | `policies`, `buckets` |
 //! | when is a key's own `Drop` called | `deferred_drop` |
 //!

@@ -1,4 +1,4 @@
-//! How idle keys leave: a few buckets are visited inside ordinary calls.
+//! How idle keys leave: a few slots are visited inside ordinary calls.
 
 use crate::{algorithm::Algorithm, clock::Timestamp, key::Key};
 
@@ -9,15 +9,15 @@ use super::{
     shards::{Reservation, Shard, Shards, Sweep},
 };
 
-/// How many buckets a sweep visits that is due after calls for known keys.
-pub(super) const BUCKETS_FOR_KNOWN_KEYS: usize = 32;
-/// How many buckets are visited when a new key gets an entry: more than the one it takes.
-pub(super) const BUCKETS_FOR_A_NEW_KEY: usize = 4;
-/// How many buckets, and then other shards, are visited for a new key when the table is full.
-pub(super) const BUCKETS_IN_A_FULL_TABLE: usize = 32;
+/// How many slots a sweep visits that is due after calls for known keys.
+pub(super) const SLOTS_FOR_KNOWN_KEYS: usize = 32;
+/// How many slots are visited when a new key gets an entry: more than the one it takes.
+pub(super) const SLOTS_FOR_A_NEW_KEY: usize = 4;
+/// How many slots, and then other shards, are visited for a new key when the table is full.
+pub(super) const SLOTS_IN_A_FULL_TABLE: usize = 32;
 
 impl Sweep {
-    /// Visits this many buckets, and takes out the entries whose states were fresh by then; says
+    /// Visits this many slots, and takes out the entries whose states were fresh by then; says
     /// how many.
     #[cold]
     fn take_out_idle<A: Algorithm, K>(
@@ -51,13 +51,13 @@ impl Sweep {
 }
 
 impl<K: Key, S> Shards<K, S> {
-    /// Visits a few buckets of the next shard in turn, so that idle keys leave wherever the calls
+    /// Visits a few slots of the next shard in turn, so that idle keys leave wherever the calls
     /// go.
     #[cold]
     pub(super) fn sweep_next<A: Algorithm<State = S>>(&self, call: Call<'_, A>) {
         let mut drops = DeferredDrops::new();
         if let Some(mut shard) = self.lock_next() {
-            self.sweep(&mut shard, call, BUCKETS_FOR_KNOWN_KEYS, &mut drops);
+            self.sweep(&mut shard, call, SLOTS_FOR_KNOWN_KEYS, &mut drops);
         }
     }
 
@@ -68,7 +68,7 @@ impl<K: Key, S> Shards<K, S> {
         call: Call<'_, A>,
         drops: &mut DeferredDrops<K, S>,
     ) -> Option<Reservation<'_>> {
-        self.sweep(shard, call, BUCKETS_FOR_A_NEW_KEY, drops);
+        self.sweep(shard, call, SLOTS_FOR_A_NEW_KEY, drops);
         match self.try_reserve() {
             None if self.any_left(shard, call, drops) => self.try_reserve(),
             reservation => reservation,
@@ -84,17 +84,17 @@ impl<K: Key, S> Shards<K, S> {
         call: Call<'_, A>,
         drops: &mut DeferredDrops<K, S>,
     ) -> bool {
-        if self.sweep(shard, call, BUCKETS_IN_A_FULL_TABLE, drops) > 0 {
+        if self.sweep(shard, call, SLOTS_IN_A_FULL_TABLE, drops) > 0 {
             return true;
         }
-        (0..BUCKETS_IN_A_FULL_TABLE).any(|_| {
+        (0..SLOTS_IN_A_FULL_TABLE).any(|_| {
             self.lock_next().is_some_and(|mut other| {
-                self.sweep(&mut other, call, BUCKETS_FOR_A_NEW_KEY, drops) > 0
+                self.sweep(&mut other, call, SLOTS_FOR_A_NEW_KEY, drops) > 0
             })
         })
     }
 
-    /// Visits this many buckets of a shard; says how many keys left.
+    /// Visits this many slots of a shard; says how many keys left.
     fn sweep<A: Algorithm<State = S>>(
         &self,
         shard: &mut Shard<K, S>,

@@ -10,7 +10,7 @@ use crate::{
 
 use super::{
     shards::CALLS_PER_SWEEP,
-    sweep::{BUCKETS_FOR_A_NEW_KEY, BUCKETS_FOR_KNOWN_KEYS, BUCKETS_IN_A_FULL_TABLE},
+    sweep::{SLOTS_FOR_A_NEW_KEY, SLOTS_FOR_KNOWN_KEYS, SLOTS_IN_A_FULL_TABLE},
     table::Table,
 };
 
@@ -89,7 +89,7 @@ fn a_slice_visits_a_few_buckets_and_no_more() {
     for key in 0..200_000 {
         admits(&table, &algorithm, key % 3_000, idle);
         let gone = keys.saturating_sub(table.keys());
-        assert!(gone <= BUCKETS_FOR_KNOWN_KEYS, "{gone} in one call");
+        assert!(gone <= SLOTS_FOR_KNOWN_KEYS, "{gone} in one call");
         keys = table.keys();
     }
 }
@@ -108,7 +108,7 @@ fn a_known_key_brings_a_slice_once_in_so_many_calls() {
     }
     let gone = 100_000 - table.keys();
     assert!(
-        (1..=SLICES * BUCKETS_FOR_KNOWN_KEYS).contains(&gone),
+        (1..=SLICES * SLOTS_FOR_KNOWN_KEYS).contains(&gone),
         "{gone} went"
     );
 }
@@ -137,7 +137,7 @@ fn a_newcomer_to_a_full_table_visits_a_bounded_number_of_buckets() {
     }
     let idle = START.saturating_add(Duration::from_secs(120));
     admits(&table, &algorithm, u64::MAX, idle);
-    let most = BUCKETS_IN_A_FULL_TABLE * (1 + BUCKETS_FOR_A_NEW_KEY) + BUCKETS_FOR_A_NEW_KEY;
+    let most = SLOTS_IN_A_FULL_TABLE * (1 + SLOTS_FOR_A_NEW_KEY) + SLOTS_FOR_A_NEW_KEY;
     // The newcomer took one of the places that became free.
     let gone = KEYS + 1 - table.keys();
     assert!((1..=most).contains(&gone), "{gone} went");
