@@ -8,7 +8,7 @@ use hashbrown::{HashTable, hash_table::OccupiedEntry};
 const MIN_SLOTS: usize = 64;
 /// Room this much larger than its entries is made smaller.
 const SPARSE: usize = 8;
-/// A table of so many buckets, and those of the other shards, are more than the caches hold.
+/// A table of so many slots, and those of the other shards, are more than the caches hold.
 const LARGE: usize = 2_048;
 /// A table that has lost this part of its room to removed entries is built anew.
 const WORN: usize = 32;
@@ -39,13 +39,13 @@ fn is_of_the_third(hash: u64) -> bool {
 
 /// How many entries this many slots have room for. (Fewer than eight have room for some too, but
 /// those are never worn, and no table is asked to have so few.)
-fn capacity(buckets: usize) -> usize {
-    buckets / 8 * 7
+fn capacity(slots: usize) -> usize {
+    slots / 8 * 7
 }
 
-/// What is in the bucket where the table looks first for a key with this hash. Most keys are in the
-/// first bucket or near it. If `hashbrown` began elsewhere, only time would be lost.
-fn likely_bucket<T>(table: &HashTable<T>, hash: u64) -> Option<&T> {
+/// What is in the slot where the table looks first for a key with this hash. Most keys are in the
+/// first slot or near it. If `hashbrown` began elsewhere, only time would be lost.
+fn likely_slot<T>(table: &HashTable<T>, hash: u64) -> Option<&T> {
     table.get_bucket(hash as usize & (table.num_buckets() - 1))
 }
 
@@ -66,7 +66,7 @@ impl<K, S> Entries<K, S> {
         self.tables().map(HashTable::len).sum()
     }
 
-    pub(super) fn buckets(&self) -> usize {
+    pub(super) fn slots(&self) -> usize {
         self.tables().map(HashTable::num_buckets).sum()
     }
 
@@ -85,8 +85,8 @@ impl<K, S> Entries<K, S> {
     /// The same, for a decision. Where the caches do not hold all tables, `read` is given a state
     /// that is likely the one to be found, and reads of it what the decision will need.
     ///
-    /// To find a key, the processor waits for memory twice: for the tags of the key's buckets, and
-    /// then for the bucket that they name. Nothing waits for what is read ahead, so it is on its
+    /// To find a key, the processor waits for memory twice: for the tags of the key's slots, and
+    /// then for the slot that they name. Nothing waits for what is read ahead, so it is on its
     /// way while the tags are. With a million keys a check takes 0.7 to 0.9 of the time so (bench
     /// `decision`).
     ///
@@ -116,7 +116,7 @@ impl<K, S> Entries<K, S> {
     ) -> Option<&mut S> {
         let table = self.table_mut(hash);
         if table.num_buckets() >= LARGE
-            && let Some((_, state)) = likely_bucket(table, hash)
+            && let Some((_, state)) = likely_slot(table, hash)
         {
             black_box(read(state));
         }
@@ -131,11 +131,11 @@ impl<K, S> Entries<K, S> {
 
     /// The entry in a slot, of those of both tables.
     #[inline]
-    pub(super) fn in_bucket(&mut self, bucket: usize) -> Option<OccupiedEntry<'_, (K, S)>> {
+    pub(super) fn in_slot(&mut self, slot: usize) -> Option<OccupiedEntry<'_, (K, S)>> {
         let of_larger = self.larger.num_buckets();
         match &mut self.smaller {
-            Some(smaller) if bucket >= of_larger => smaller.get_bucket_entry(bucket - of_larger),
-            _ => self.larger.get_bucket_entry(bucket),
+            Some(smaller) if slot >= of_larger => smaller.get_bucket_entry(slot - of_larger),
+            _ => self.larger.get_bucket_entry(slot),
         }
         .ok()
     }
@@ -169,22 +169,22 @@ impl<K, S> Entries<K, S> {
     }
 
     pub(super) fn is_sparse(&self) -> bool {
-        let buckets = self.buckets();
-        buckets > MIN_SLOTS && self.len() * SPARSE < buckets
+        let slots = self.slots();
+        slots > MIN_SLOTS && self.len() * SPARSE < slots
     }
 
     /// Makes room for one entry more. Where removed entries took some of the room with them, it is
     /// won back by building the same tables anew.
     #[cold]
     fn grow(&mut self, is_worn: bool, hash_of: impl Fn(&K) -> u64) {
-        let buckets = self.larger.num_buckets();
+        let slots = self.larger.num_buckets();
         let with_smaller = match is_worn {
             true => self.smaller.is_some(),
             // Without a smaller one the new table is for all keys and one more: it has twice the
             // slots of one that is full.
-            false => self.smaller.is_none() && buckets >= MIN_SLOTS,
+            false => self.smaller.is_none() && slots >= MIN_SLOTS,
         };
-        self.rebuild(capacity(buckets), with_smaller, hash_of);
+        self.rebuild(capacity(slots), with_smaller, hash_of);
     }
 
     /// Moves all entries to new tables: one for this many entries or more, and one of half its size
@@ -285,22 +285,22 @@ mod tests {
     #[test]
     fn room_grows_by_no_more_than_a_half_at_a_time_and_keeps_every_key() {
         let mut entries = Entries::new();
-        let mut buckets = 0;
+        let mut slots = 0;
         for key in 0..20_000 {
             put_in(&mut entries, key, mixed);
-            if buckets > MIN_SLOTS {
-                assert!(entries.buckets() * 2 <= buckets * 3);
-                assert!(entries.buckets() * 4 <= entries.len() * 8, "key {key}");
+            if slots > MIN_SLOTS {
+                assert!(entries.slots() * 2 <= slots * 3);
+                assert!(entries.slots() * 4 <= entries.len() * 8, "key {key}");
             }
-            buckets = entries.buckets();
+            slots = entries.slots();
         }
         assert_eq!(entries.len(), 20_000);
         assert!((0..20_000).all(|key| has(&entries, key)));
-        let in_buckets = (0..entries.buckets()).filter_map(|bucket| {
-            let entry = entries.in_bucket(bucket)?;
+        let in_slots = (0..entries.slots()).filter_map(|slot| {
+            let entry = entries.in_slot(slot)?;
             Some(entry.get().0)
         });
-        let mut found: Vec<u64> = in_buckets.collect();
+        let mut found: Vec<u64> = in_slots.collect();
         found.sort_unstable();
         assert_eq!(found, Vec::from_iter(0..20_000));
     }
@@ -314,7 +314,7 @@ mod tests {
         assert!(entries.tables().all(|table| table.num_buckets() >= LARGE));
         let is_likely = |(key, ()): &&(u64, ())| {
             let hash = mixed(key);
-            let likely = likely_bucket(entries.table(hash), hash);
+            let likely = likely_slot(entries.table(hash), hash);
             likely.is_some_and(|(likely, ())| likely == key)
         };
         let likely = entries.tables().flatten().filter(is_likely).count();
@@ -339,7 +339,7 @@ mod tests {
     fn room_that_was_lost_is_won_back_without_growing() {
         let mut entries = worn();
         let known: Vec<u64> = entries.tables().flatten().map(|(key, ())| *key).collect();
-        let buckets = entries.buckets();
+        let slots = entries.slots();
         let full = |entries: &Entries<u64, ()>| {
             let is_full = |table: &HashTable<_>| table.len() == table.capacity();
             entries.tables().any(is_full)
@@ -349,7 +349,7 @@ mod tests {
             entries.make_room(hash, mixed);
         }
         assert!(!full(&entries));
-        assert_eq!((entries.len(), entries.buckets()), (known.len(), buckets));
+        assert_eq!((entries.len(), entries.slots()), (known.len(), slots));
         assert!(known.into_iter().all(|key| has(&entries, key)));
     }
 
@@ -380,7 +380,7 @@ mod tests {
             }
             assert_eq!(entries.len(), 1_000);
             assert!((0..1_000).all(|key| entries.find(hash, |known| *known == key).is_some()));
-            assert!(entries.buckets() <= 4 * 1_024, "{}", entries.buckets());
+            assert!(entries.slots() <= 4 * 1_024, "{}", entries.slots());
         }
     }
 
@@ -394,16 +394,16 @@ mod tests {
             entries.remove(mixed(&key), |known| *known == key);
         }
         entries.shrink_if_sparse(mixed);
-        assert_eq!((entries.len(), entries.buckets()), (100, 256));
+        assert_eq!((entries.len(), entries.slots()), (100, 256));
         assert!((0..100).all(|key| has(&entries, key)));
         entries.shrink_if_sparse(mixed);
-        assert_eq!(entries.buckets(), 256);
-        for (left, buckets) in [(32, 256), (31, 128), (16, 128), (15, 64), (1, 64)] {
+        assert_eq!(entries.slots(), 256);
+        for (left, slots) in [(32, 256), (31, 128), (16, 128), (15, 64), (1, 64)] {
             for key in left..100 {
                 entries.remove(mixed(&key), |known| *known == key);
             }
             entries.shrink_if_sparse(mixed);
-            assert_eq!((entries.len() as u64, entries.buckets()), (left, buckets));
+            assert_eq!((entries.len() as u64, entries.slots()), (left, slots));
         }
         for key in 100..200 {
             put_in(&mut entries, key, mixed);
@@ -412,8 +412,8 @@ mod tests {
             entries.remove(mixed(&key), |known| *known == key);
         }
         entries.shrink_if_sparse(mixed);
-        let none = Entries::<u64, ()>::new().buckets();
-        assert_eq!((entries.len(), entries.buckets()), (0, none));
+        let none = Entries::<u64, ()>::new().slots();
+        assert_eq!((entries.len(), entries.slots()), (0, none));
     }
 
     /// Room that was lost is won back only where it is more than a few entries.

@@ -45,7 +45,7 @@ pub(super) const CALLS_PER_SWEEP: u32 = 128;
 #[derive(Default)]
 pub(super) struct Sweep {
     /// Of those of both tables; a shard has fewer than 2^32.
-    pub(super) next_bucket: u32,
+    pub(super) next_slot: u32,
     calls: u32,
 }
 

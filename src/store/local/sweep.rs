@@ -24,23 +24,23 @@ impl Sweep {
         &mut self,
         entries: &mut Entries<K, A::State>,
         (algorithm, fresh_by): (&A, Timestamp),
-        buckets: usize,
+        slots: usize,
         drops: &mut DeferredDrops<K, A::State>,
     ) -> usize {
         let before = entries.len();
         if before == 0 && !entries.is_sparse() {
             return 0;
         }
-        let all = entries.buckets();
-        for _ in 0..buckets.min(all) {
-            if let Some(entry) = entries.in_bucket(self.next_bucket as usize)
+        let all = entries.slots();
+        for _ in 0..slots.min(all) {
+            if let Some(entry) = entries.in_slot(self.next_slot as usize)
                 && algorithm.is_fresh(&entry.get().1, fresh_by)
             {
                 drops.entry(entry.remove().0);
             }
-            self.next_bucket = self.next_bucket.wrapping_add(1);
-            if self.next_bucket as usize >= all {
-                self.next_bucket = 0;
+            self.next_slot = self.next_slot.wrapping_add(1);
+            if self.next_slot as usize >= all {
+                self.next_slot = 0;
                 if entries.is_sparse() {
                     break;
                 }
@@ -99,7 +99,7 @@ impl<K: Key, S> Shards<K, S> {
         &self,
         shard: &mut Shard<K, S>,
         call: Call<'_, A>,
-        buckets: usize,
+        slots: usize,
         drops: &mut DeferredDrops<K, S>,
     ) -> usize {
         if is_dropping() {
@@ -107,13 +107,13 @@ impl<K: Key, S> Shards<K, S> {
         }
         let fresh_by = self.retention.fresh_by(call.now);
         let Shard { entries, sweep } = shard;
-        let left = sweep.take_out_idle(entries, (call.algorithm, fresh_by), buckets, drops);
+        let left = sweep.take_out_idle(entries, (call.algorithm, fresh_by), slots, drops);
         if left > 0 {
             self.uncount(left);
             self.retention.note_drop(call.now);
         }
         // A key's own `Hash` may panic: those that have left are no longer counted.
-        if sweep.next_bucket == 0 {
+        if sweep.next_slot == 0 {
             entries.shrink_if_sparse(|key| self.hash(key));
         }
         left

@@ -16,9 +16,9 @@ use super::{
 
 const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 
-fn buckets<K, S>(table: &Table<K, S>) -> usize {
+fn slots<K, S>(table: &Table<K, S>) -> usize {
     let shards = table.shards.lock_all();
-    shards.map(|shard| shard.entries.buckets()).sum()
+    shards.map(|shard| shard.entries.slots()).sum()
 }
 
 fn admits<A: Algorithm>(
@@ -41,7 +41,7 @@ fn a_table_whose_keys_have_left_is_small_again() {
         for key in 0..200_000_u64 {
             assert!(admits(&table, &algorithm, key, START));
         }
-        let at_most = buckets(&table);
+        let at_most = slots(&table);
         assert!(at_most >= 200_000);
         let later = START.saturating_add(Duration::from_secs(1));
         for call in 0..4_000_000 {
@@ -52,9 +52,9 @@ fn a_table_whose_keys_have_left_is_small_again() {
         }
         assert!(table.keys() <= 101);
         assert!(
-            buckets(&table) * 20 < at_most,
+            slots(&table) * 20 < at_most,
             "{} of {at_most}",
-            buckets(&table)
+            slots(&table)
         );
     }
 }
@@ -72,7 +72,7 @@ fn a_full_table_is_three_quarters_full_and_stays_so_while_keys_come_and_go() {
             admits(&table, &algorithm, key, now);
         }
         assert!(table.keys() > MAX_KEYS / 2);
-        assert!(buckets(&table) * 3 <= MAX_KEYS * 4, "{}", buckets(&table));
+        assert!(slots(&table) * 3 <= MAX_KEYS * 4, "{}", slots(&table));
         now = now.saturating_add(Duration::from_secs(1));
     }
 }
