@@ -8,7 +8,7 @@
 //! | [`limits_from_a_file`] | quotas, algorithms, or rules for all routes, in TOML, YAML or JSON |
 //! | [`costs_known_afterwards`] | failed logins only, tokens of a language model, bytes sent: hold, and settle |
 //! | [`keys_from_anywhere`] | a key from the body, a handler that uses the layer's limiter, limits from a database, jail |
-//! | [`answers`] | every header field and body that is sent |
+//! | [`answers`] | what is sent, and how to change it |
 //! | [`your_tests`] | tests of your own limits, with a manual clock |
 //! | [`keys_and_spoofing`] | which key to choose, trusted proxies, what a caller can influence |
 //! | [`redis`] | one limit for several processes: what is shared, what if Redis is down, holds |

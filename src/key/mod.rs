@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`Global`] | nothing: one for everyone | there always is one |
 //! | [`PeerIp`] | address at the other end of the connection | 500: the server does not know it |
-//! | [`ClientIp`] | address that a trusted proxy names | 500, as above |
+//! | [`ClientIp`] | address that a trusted proxy names | the proxy's address; 500 without a peer |
 //! | [`Header`] | value of a header field | 400, or your choice |
 //! | `MatchedRoute` (feature `axum`) | route pattern, and one for no route | there always is one |
 //! | [`FromExtension`] | value that an outer layer put into the extensions: a user, a plan | 500, or no limit |
