@@ -23,7 +23,7 @@ use crate::{
 use super::{
     Expose, Fallback, Options, RateLimitLayer, Settle,
     fallback::FallbackOutcome,
-    layer_for::{Admitted, AnswerOf, Check, CheckOf, Chosen, LayerFor, Next, NextOf},
+    layer_for::{Admitted, AnswerOf, Chosen, LayerFor, Next, NextOf, QueryOf, StoreQuery},
 };
 
 impl<Svc, Req, A, S, F, C, R, X, E, D, Z, N, W> LayerFor<Svc, Req>
@@ -55,7 +55,7 @@ where
 
     // Inlined always: a layer takes 503 instructions so, and 512 otherwise (bench `instructions`).
     #[inline(always)]
-    fn check_of(&self, request: &Req) -> Result<CheckOf<Self, Svc, Req>, AnswerOf<Self, Svc, Req>> {
+    fn query_of(&self, request: &Req) -> Result<QueryOf<Self, Svc, Req>, AnswerOf<Self, Svc, Req>> {
         let (options, algorithm) = (&self.options, self.limiter.algorithm());
         if options.exempt.is_exempt(request) {
             options.observe.tell(&Event::uncounted(Outcome::Exempt));
@@ -82,7 +82,7 @@ where
             is_enforced: options.enforce.is_enforced(request, Some(&key)),
         };
         let stopwatch = options.observe.start();
-        Ok(Some(Check {
+        Ok(Some(StoreQuery {
             choice,
             key,
             cost,
@@ -93,9 +93,9 @@ where
     #[inline]
     fn ask_store(
         &self,
-        Check {
+        StoreQuery {
             choice, key, cost, ..
-        }: &Check<Self::Choice, F::Key, W::Stopwatch>,
+        }: &StoreQuery<Self::Choice, F::Key, W::Stopwatch>,
     ) -> Answer<Result<Verdict<Self::Stored>, StoreError>, S::Deciding> {
         let limit = self.limiter.algorithm().limit(&choice.limit);
         self.limiter.store().decide_whole(limit, key, *cost)
@@ -104,31 +104,31 @@ where
     #[inline]
     fn goes_at_once(
         &self,
-        check: &Check<Self::Choice, F::Key, W::Stopwatch>,
+        query: &StoreQuery<Self::Choice, F::Key, W::Stopwatch>,
         snapshot: &Self::Stored,
     ) -> bool {
         if E::MIRRORS_CHARGES {
             return false;
         }
-        let limit = self.limiter.algorithm().limit(&check.choice.limit);
-        !check.choice.is_enforced.into() || limit.delay_of(snapshot).is_zero()
+        let limit = self.limiter.algorithm().limit(&query.choice.limit);
+        !query.choice.is_enforced.into() || limit.delay_of(snapshot).is_zero()
     }
 
     fn after_verdict(
         &self,
         request: &Req,
-        check: Check<Self::Choice, F::Key, W::Stopwatch>,
+        query: StoreQuery<Self::Choice, F::Key, W::Stopwatch>,
         verdict: Result<Verdict<Self::Stored>, StoreError>,
     ) -> NextOf<Self, Svc, Req> {
-        let limit = self.limiter.algorithm().limit(&check.choice.limit);
-        let is_enforced: bool = check.choice.is_enforced.into();
+        let limit = self.limiter.algorithm().limit(&query.choice.limit);
+        let is_enforced: bool = query.choice.is_enforced.into();
         let (snapshot, delay) = match verdict {
             Ok(Verdict {
                 admitted: true,
                 snapshot,
             }) => {
                 let fallback = &self.options.on_store_error;
-                fallback.mirror_charge(request, &check.key, check.cost);
+                fallback.mirror_charge(request, &query.key, query.cost);
                 let delay = limit.delay_of(&snapshot);
                 (E::stored(snapshot), delay)
             }
@@ -138,13 +138,13 @@ where
                     true => (Outcome::Refused, false),
                     false => (Outcome::ShadowRefused, true),
                 };
-                self.tell_refused(&check, told, &|| decision.clone());
+                self.tell_refused(&query, told, &|| decision.clone());
                 if is_enforced {
-                    return Next::Answered(self.options.refuse(request, &check.key, decision));
+                    return Next::Answered(self.options.refuse(request, &query.key, decision));
                 }
                 self.options.would_refuse(decision);
                 return Next::Admitted(Admitted {
-                    choice: check.choice,
+                    choice: query.choice,
                     snapshot: E::stored(refused.snapshot),
                     // Nothing was charged, so there is nothing to settle.
                     hold: None,
@@ -152,23 +152,23 @@ where
             }
             Err(error) => {
                 let fallback = &self.options.on_store_error;
-                match fallback.decide_instead(&error, request, (&check.key, check.cost)) {
+                match fallback.decide_instead(&error, request, (&query.key, query.cost)) {
                     FallbackOutcome::Admitted(snapshot, delay) => (snapshot, delay),
                     FallbackOutcome::Failed if is_enforced => {
-                        self.tell_error(&check, &error, false);
+                        self.tell_error(&query, &error, false);
                         return Next::Answered(self.options.respond.unavailable(request, &error));
                     }
                     FallbackOutcome::Uncounted | FallbackOutcome::Failed => {
-                        self.tell_error(&check, &error, true);
+                        self.tell_error(&query, &error, true);
                         return Next::Uncounted;
                     }
                     FallbackOutcome::Refused(decision) => {
-                        self.tell_refused(&check, (Outcome::Degraded, !is_enforced), &|| {
+                        self.tell_refused(&query, (Outcome::Degraded, !is_enforced), &|| {
                             decision.clone()
                         });
                         if is_enforced {
                             return Next::Answered(
-                                self.options.refuse(request, &check.key, decision),
+                                self.options.refuse(request, &query.key, decision),
                             );
                         }
                         self.options.would_refuse(decision);
@@ -179,18 +179,18 @@ where
         };
         if delay.is_zero() || !is_enforced {
             return Next::Admitted(LayerFor::<Svc, Req>::observe_and_admit(
-                self, check, snapshot,
+                self, query, snapshot,
             ));
         }
         match self.options.max_waiting.permit() {
             Some(permit) => {
-                if let Err(panic) = self.tell_admitted::<Req, _, _>(&check, &snapshot) {
-                    self.give_back(&check, &snapshot);
+                if let Err(panic) = self.tell_admitted::<Req, _, _>(&query, &snapshot) {
+                    self.give_back(&query, &snapshot);
                     resume_unwind(panic);
                 }
-                Next::Queued(check, snapshot, delay, permit)
+                Next::Queued(query, snapshot, delay, permit)
             }
-            None => Next::Answered(self.too_many_wait(request, &check, &snapshot)),
+            None => Next::Answered(self.too_many_wait(request, &query, &snapshot)),
         }
     }
 
@@ -257,9 +257,9 @@ where
     #[inline]
     fn with_hold(
         &self,
-        Check {
+        StoreQuery {
             choice, key, cost, ..
-        }: Check<Self::Choice, F::Key, W::Stopwatch>,
+        }: StoreQuery<Self::Choice, F::Key, W::Stopwatch>,
         snapshot: Self::Snapshot,
     ) -> Admitted<Self::Choice, Self::Snapshot> {
         let is_held = <A::Limit as Limit>::SETTLES || <A::Limit as Limit>::IN_FLIGHT;
@@ -282,22 +282,22 @@ where
     #[inline(always)]
     fn observe_and_admit(
         &self,
-        check: Check<Self::Choice, F::Key, W::Stopwatch>,
+        query: StoreQuery<Self::Choice, F::Key, W::Stopwatch>,
         snapshot: Self::Snapshot,
     ) -> Admitted<Self::Choice, Self::Snapshot> {
-        if let Err(panic) = self.tell_admitted(&check, &snapshot) {
-            drop(LayerFor::<Svc, Req>::with_hold(self, check, snapshot));
+        if let Err(panic) = self.tell_admitted(&query, &snapshot) {
+            drop(LayerFor::<Svc, Req>::with_hold(self, query, snapshot));
             resume_unwind(panic);
         }
-        LayerFor::<Svc, Req>::with_hold(self, check, snapshot)
+        LayerFor::<Svc, Req>::with_hold(self, query, snapshot)
     }
 
     fn withdraw(
         &self,
-        check: &Check<Self::Choice, F::Key, W::Stopwatch>,
+        query: &StoreQuery<Self::Choice, F::Key, W::Stopwatch>,
         snapshot: &Self::Snapshot,
     ) {
-        self.give_back(check, snapshot);
+        self.give_back(query, snapshot);
     }
 
     #[inline]
@@ -311,7 +311,7 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     /// from the limiter in the store's place is lost.
     fn give_back<Req, M, K, T>(
         &self,
-        check: &Check<Chosen<A::Choice, M>, K, T>,
+        query: &StoreQuery<Chosen<A::Choice, M>, K, T>,
         snapshot: &E::Snapshot<<A::Limit as Limit>::Snapshot>,
     ) where
         A: Choose<Req>,
@@ -320,9 +320,9 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
         E: Fallback<Req, K>,
     {
         if let Ok(snapshot) = E::read(snapshot) {
-            let limit = self.limiter.algorithm().limit(&check.choice.limit);
+            let limit = self.limiter.algorithm().limit(&query.choice.limit);
             let store = self.limiter.store();
-            store.withdraw(limit, &check.key, snapshot, check.cost);
+            store.withdraw(limit, &query.key, snapshot, query.cost);
         }
     }
 
@@ -331,7 +331,7 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     fn too_many_wait<Req, Res, Err, M, K>(
         &self,
         request: &Req,
-        check: &Check<Chosen<A::Choice, M>, K, W::Stopwatch>,
+        query: &StoreQuery<Chosen<A::Choice, M>, K, W::Stopwatch>,
         snapshot: &E::Snapshot<<A::Limit as Limit>::Snapshot>,
     ) -> Result<Res, R::Error>
     where
@@ -342,8 +342,8 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
         E: Fallback<Req, K>,
         W: Watch<K>,
     {
-        self.give_back(check, snapshot);
-        let limit = self.limiter.algorithm().limit(&check.choice.limit);
+        self.give_back(query, snapshot);
+        let limit = self.limiter.algorithm().limit(&query.choice.limit);
         let fallback = &self.options.on_store_error;
         let decision = decision_of::<_, E, Req, K>(limit, fallback, snapshot);
         let decision = decision.refused_for_its_delay();
@@ -351,8 +351,8 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
             true => Outcome::Degraded,
             false => Outcome::Refused,
         };
-        self.tell_refused(check, (outcome, false), &|| decision.clone());
-        self.options.refuse(request, &check.key, decision)
+        self.tell_refused(query, (outcome, false), &|| decision.clone());
+        self.options.refuse(request, &query.key, decision)
     }
 }
 

@@ -12,7 +12,7 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use super::{
-    layer_for::{Admitted, Check, LayerFor},
+    layer_for::{Admitted, LayerFor, StoreQuery},
     waiting::{Wait, Waited, Waiting},
 };
 
@@ -139,14 +139,14 @@ pub(super) fn waiting<Svc, Req, Layer>(
     layer: &Arc<Layer>,
     service: Svc,
     request: Req,
-    check: Check<Layer::Choice, Layer::Key, Layer::Stopwatch>,
+    query: StoreQuery<Layer::Choice, Layer::Key, Layer::Stopwatch>,
     wait: Wait<Layer::Deciding, Layer::Snapshot>,
 ) -> StateOf<Svc, Req, Layer>
 where
     Svc: Service<Req>,
     Layer: LayerFor<Svc, Req>,
 {
-    let waiting = Waiting::new(Arc::clone(layer), service, request, check, wait);
+    let waiting = Waiting::new(Arc::clone(layer), service, request, query, wait);
     State::Waiting {
         waiting: Box::pin(waiting),
     }
@@ -201,6 +201,7 @@ where
     let mut response = match ready!(future.poll(cx)) {
         Ok(response) => response,
         Err(error) => {
+            // At once: the future may be kept for longer.
             annotation.admitted.hold = None;
             return Poll::Ready(Err(Layer::inner_error(error)));
         }

@@ -39,18 +39,18 @@ pub trait LayerFor<Svc: Service<Req>, Req> {
 
     /// Finds the key, cost and limit of a request. Returns `None` if the request is not counted, or
     /// the answer if its key is rejected; in both cases the observer is called.
-    fn check_of(&self, request: &Req) -> Result<CheckOf<Self, Svc, Req>, AnswerOf<Self, Svc, Req>>;
+    fn query_of(&self, request: &Req) -> Result<QueryOf<Self, Svc, Req>, AnswerOf<Self, Svc, Req>>;
 
     /// Asks the store to decide.
     fn ask_store(
         &self,
-        check: &Check<Self::Choice, Self::Key, Self::Stopwatch>,
+        query: &StoreQuery<Self::Choice, Self::Key, Self::Stopwatch>,
     ) -> Answer<Result<Verdict<Self::Stored>, StoreError>, Self::Deciding>;
 
     /// Whether a request that was admitted goes on to the inner service now.
     fn goes_at_once(
         &self,
-        check: &Check<Self::Choice, Self::Key, Self::Stopwatch>,
+        query: &StoreQuery<Self::Choice, Self::Key, Self::Stopwatch>,
         snapshot: &Self::Stored,
     ) -> bool;
 
@@ -58,7 +58,7 @@ pub trait LayerFor<Svc: Service<Req>, Req> {
     fn after_verdict(
         &self,
         request: &Req,
-        check: Check<Self::Choice, Self::Key, Self::Stopwatch>,
+        query: StoreQuery<Self::Choice, Self::Key, Self::Stopwatch>,
         verdict: Result<Verdict<Self::Stored>, StoreError>,
     ) -> NextOf<Self, Svc, Req>;
 
@@ -83,21 +83,21 @@ pub trait LayerFor<Svc: Service<Req>, Req> {
     /// An admitted request, with its hold if the limit is settled or counts requests in flight.
     fn with_hold(
         &self,
-        check: Check<Self::Choice, Self::Key, Self::Stopwatch>,
+        query: StoreQuery<Self::Choice, Self::Key, Self::Stopwatch>,
         snapshot: Self::Snapshot,
     ) -> Admitted<Self::Choice, Self::Snapshot>;
 
     /// The same for a request that goes on now; calls the observer first.
     fn observe_and_admit(
         &self,
-        check: Check<Self::Choice, Self::Key, Self::Stopwatch>,
+        query: StoreQuery<Self::Choice, Self::Key, Self::Stopwatch>,
         snapshot: Self::Snapshot,
     ) -> Admitted<Self::Choice, Self::Snapshot>;
 
     /// Gives back the turn of a request that was dropped while it waited.
     fn withdraw(
         &self,
-        check: &Check<Self::Choice, Self::Key, Self::Stopwatch>,
+        query: &StoreQuery<Self::Choice, Self::Key, Self::Stopwatch>,
         snapshot: &Self::Snapshot,
     );
 
@@ -112,7 +112,7 @@ pub struct Chosen<Limit, Enforced> {
 }
 
 /// What the store is asked: whether this cost fits, for this key, under the chosen limit.
-pub struct Check<Choice, Key, Stopwatch> {
+pub struct StoreQuery<Choice, Key, Stopwatch> {
     pub(super) choice: Choice,
     pub(super) key: Key,
     pub(super) cost: u32,
@@ -135,7 +135,7 @@ pub enum Next<Choice, Key, Stopwatch, Snapshot, Answer> {
     Admitted(Admitted<Choice, Snapshot>),
     /// The inner service is called after this delay.
     Queued(
-        Check<Choice, Key, Stopwatch>,
+        StoreQuery<Choice, Key, Stopwatch>,
         Snapshot,
         Duration,
         WaitPermit,
@@ -145,10 +145,10 @@ pub enum Next<Choice, Key, Stopwatch, Snapshot, Answer> {
 }
 
 /// What the store is asked about a request, if it is counted, in the types of its layer.
-pub(super) type CheckOf<L, Svc, Req> = Option<CheckBy<L, Svc, Req>>;
+pub(super) type QueryOf<L, Svc, Req> = Option<QueryBy<L, Svc, Req>>;
 
 /// What the store is asked, in the types of its layer.
-pub(super) type CheckBy<L, Svc, Req> = Check<
+pub(super) type QueryBy<L, Svc, Req> = StoreQuery<
     <L as LayerFor<Svc, Req>>::Choice,
     <L as LayerFor<Svc, Req>>::Key,
     <L as LayerFor<Svc, Req>>::Stopwatch,

@@ -5,7 +5,7 @@
 //! | what happens | file |
 //! |---|---|
 //! | the service is called; it answers, goes on or waits | `service` |
-//! | its key, cost and limit are found, and the store is asked | `decide`, by the trait in `layer_for` |
+//! | its key, cost and limit are found, the store is asked | `decide`, by the trait in `layer_for` |
 //! | the store is unavailable: a limiter here decides, or nobody | `fallback` |
 //! | a request that is refused or rejected is answered | `answer` |
 //! | a request that has to wait does so | `waiting`, `max_waiting` |

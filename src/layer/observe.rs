@@ -17,7 +17,7 @@ use crate::{
 use super::{
     Fallback, Options, RateLimitLayer,
     decide::decision_of,
-    layer_for::{Check, Chosen},
+    layer_for::{Chosen, StoreQuery},
 };
 
 #[expect(clippy::type_complexity, reason = "each option has a type of its own")]
@@ -69,14 +69,14 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     /// Reports a request that was not admitted, with its outcome and whether it passes.
     pub(super) fn tell_refused<Choice, K>(
         &self,
-        check: &Check<Choice, K, W::Stopwatch>,
+        query: &StoreQuery<Choice, K, W::Stopwatch>,
         (outcome, passes): (Outcome, bool),
         decision: &dyn Fn() -> Decision,
     ) where
         W: Watch<K>,
     {
         if !W::IS_SILENT {
-            let refused = of_key::<_, _, W>(check, outcome);
+            let refused = of_key::<_, _, W>(query, outcome);
             self.options.observe.tell(&Event {
                 decision: Some(decision),
                 passes,
@@ -90,7 +90,7 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     #[inline]
     pub(super) fn tell_admitted<Req, M, K>(
         &self,
-        check: &Check<Chosen<A::Choice, M>, K, W::Stopwatch>,
+        query: &StoreQuery<Chosen<A::Choice, M>, K, W::Stopwatch>,
         snapshot: &E::Snapshot<<A::Limit as Limit>::Snapshot>,
     ) -> thread::Result<()>
     where
@@ -102,7 +102,7 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
         if W::IS_SILENT {
             return Ok(());
         }
-        let limit = self.limiter.algorithm().limit(&check.choice.limit);
+        let limit = self.limiter.algorithm().limit(&query.choice.limit);
         let fallback = &self.options.on_store_error;
         let decision = || decision_of::<_, E, Req, K>(limit, fallback, snapshot);
         let (outcome, is_delayed) = match E::read(snapshot) {
@@ -125,7 +125,7 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
             },
             passes: true,
             is_delayed,
-            ..of_key::<_, _, W>(check, outcome)
+            ..of_key::<_, _, W>(query, outcome)
         };
         let tell = || self.options.observe.tell(&event);
         catch_unwind(AssertUnwindSafe(tell))
@@ -134,14 +134,14 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     /// Reports a request that the store could not decide about.
     pub(super) fn tell_error<Choice, K>(
         &self,
-        check: &Check<Choice, K, W::Stopwatch>,
+        query: &StoreQuery<Choice, K, W::Stopwatch>,
         error: &StoreError,
         passes: bool,
     ) where
         W: Watch<K>,
     {
         if !W::IS_SILENT {
-            let undecided = of_key::<_, _, W>(check, Outcome::StoreError);
+            let undecided = of_key::<_, _, W>(query, Outcome::StoreError);
             self.options.observe.tell(&Event {
                 error: Some(error),
                 passes,
@@ -154,14 +154,14 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
 /// The event of a request that was sent to a store.
 #[inline]
 fn of_key<'a, Choice, K, W: Watch<K>>(
-    check: &'a Check<Choice, K, W::Stopwatch>,
+    query: &'a StoreQuery<Choice, K, W::Stopwatch>,
     outcome: Outcome,
 ) -> Event<'a, K> {
     Event {
-        cost: check.cost,
-        key: Some(&check.key),
+        cost: query.cost,
+        key: Some(&query.key),
         passes: false,
-        store_time: W::elapsed(&check.stopwatch),
+        store_time: W::elapsed(&query.stopwatch),
         ..Event::uncounted(outcome)
     }
 }

@@ -100,12 +100,12 @@ where
         // An admitted request does not go through `Next`, and each branch makes its own future.
         // Both types have room for a whole response, so passing them on would move that room about:
         // a seventh of the instructions of a layer without fields (bench `instructions`).
-        let check = match self.layer.check_of(&request) {
-            Ok(Some(check)) => check,
+        let query = match self.layer.query_of(&request) {
+            Ok(Some(query)) => query,
             Ok(None) => return ResponseFuture::new(call_uncounted(&mut self.inner, request)),
             Err(answer) => return ResponseFuture::new(self.answer_instead(answer)),
         };
-        let next = match self.layer.ask_store(&check) {
+        let next = match self.layer.ask_store(&query) {
             // In its parts: moved as a whole, the verdict goes through memory, and whether it
             // admits is written as a byte and read as a word, for which the processor waits. It
             // gives a twentieth of a layer without fields (bench `layer`, "off").
@@ -113,9 +113,9 @@ where
                 admitted: is_admitted,
                 snapshot,
             })) => {
-                if is_admitted && self.layer.goes_at_once(&check, &snapshot) {
+                if is_admitted && self.layer.goes_at_once(&query, &snapshot) {
                     let snapshot = RateLimitLayer::<A, S, F, O>::stored(snapshot);
-                    let admitted = self.layer.observe_and_admit(check, snapshot);
+                    let admitted = self.layer.observe_and_admit(query, snapshot);
                     let (layer, inner) = (&self.layer, &mut self.inner);
                     return ResponseFuture::new(call_admitted(layer, inner, request, admitted));
                 }
@@ -123,12 +123,12 @@ where
                     admitted: is_admitted,
                     snapshot,
                 };
-                self.layer.after_verdict(&request, check, Ok(verdict))
+                self.layer.after_verdict(&request, query, Ok(verdict))
             }
-            Answer::Now(Err(error)) => self.layer.after_verdict(&request, check, Err(error)),
+            Answer::Now(Err(error)) => self.layer.after_verdict(&request, query, Err(error)),
             Answer::Later(deciding) => {
                 let (service, wait) = (self.take_ready(), Wait::decision(deciding));
-                return ResponseFuture::new(waiting(&self.layer, service, request, check, wait));
+                return ResponseFuture::new(waiting(&self.layer, service, request, query, wait));
             }
         };
         match next {
@@ -137,9 +137,9 @@ where
                 let (layer, inner) = (&self.layer, &mut self.inner);
                 ResponseFuture::new(call_admitted(layer, inner, request, admitted))
             }
-            Next::Queued(check, snapshot, delay, permit) => {
+            Next::Queued(query, snapshot, delay, permit) => {
                 let (service, wait) = (self.take_ready(), Wait::turn(snapshot, delay, permit));
-                ResponseFuture::new(waiting(&self.layer, service, request, check, wait))
+                ResponseFuture::new(waiting(&self.layer, service, request, query, wait))
             }
             Next::Answered(answer) => ResponseFuture::new(self.answer_instead(answer)),
         }

@@ -13,7 +13,7 @@ use tokio::time::{Sleep, sleep};
 use tower_service::Service;
 
 use super::{
-    layer_for::{Admitted, Check, LayerFor, Next},
+    layer_for::{Admitted, LayerFor, Next, StoreQuery},
     max_waiting::WaitPermit,
 };
 
@@ -29,7 +29,7 @@ pin_project! {
         layer: Arc<Layer>,
         service: Svc,
         request: Option<Req>,
-        check: Option<Check<Layer::Choice, Layer::Key, Layer::Stopwatch>>,
+        query: Option<StoreQuery<Layer::Choice, Layer::Key, Layer::Stopwatch>>,
         #[pin]
         wait: Wait<Layer::Deciding, Layer::Snapshot>,
     }
@@ -41,8 +41,8 @@ pin_project! {
     {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            if let (WaitProjection::Turn { snapshot: Some(snapshot), .. }, Some(check)) = (this.wait.project(), this.check) {
-                this.layer.withdraw(check, snapshot);
+            if let (WaitProjection::Turn { snapshot: Some(snapshot), .. }, Some(query)) = (this.wait.project(), this.query) {
+                this.layer.withdraw(query, snapshot);
             }
         }
     }
@@ -99,14 +99,14 @@ where
         layer: Arc<Layer>,
         service: Svc,
         request: Req,
-        check: Check<Layer::Choice, Layer::Key, Layer::Stopwatch>,
+        query: StoreQuery<Layer::Choice, Layer::Key, Layer::Stopwatch>,
         wait: Wait<Layer::Deciding, Layer::Snapshot>,
     ) -> Self {
         Self {
             layer,
             service,
             request: Some(request),
-            check: Some(check),
+            query: Some(query),
             wait,
         }
     }
@@ -130,13 +130,13 @@ where
                 WaitProjection::Decision { deciding } => {
                     let verdict = ready!(deciding.poll(cx));
                     let request = this.request.take().expect(ONCE);
-                    let check = this.check.take().expect(ONCE);
-                    let waited = match this.layer.after_verdict(&request, check, verdict) {
+                    let query = this.query.take().expect(ONCE);
+                    let waited = match this.layer.after_verdict(&request, query, verdict) {
                         Next::Uncounted => Waited::Uncounted(request),
                         Next::Admitted(admitted) => Waited::Admitted(request, admitted),
                         Next::Answered(answer) => Waited::Answered(answer),
-                        Next::Queued(check, snapshot, delay, permit) => {
-                            (*this.request, *this.check) = (Some(request), Some(check));
+                        Next::Queued(query, snapshot, delay, permit) => {
+                            (*this.request, *this.query) = (Some(request), Some(query));
                             this.wait.set(Wait::turn(snapshot, delay, permit));
                             continue;
                         }
@@ -149,9 +149,9 @@ where
                     ready!(sleep.poll(cx));
                     let request = this.request.take().expect(ONCE);
                     // Taken, so that dropping this gives no turn back.
-                    let check = this.check.take().expect(ONCE);
+                    let query = this.query.take().expect(ONCE);
                     let snapshot = snapshot.take().expect(ONCE);
-                    let admitted = this.layer.with_hold(check, snapshot);
+                    let admitted = this.layer.with_hold(query, snapshot);
                     return Poll::Ready(Waited::Admitted(request, admitted));
                 }
             }

@@ -25,7 +25,8 @@ const WORN: usize = 32;
 pub(super) struct Entries<K, S> {
     larger: HashTable<(K, S)>,
     smaller: Option<Box<HashTable<(K, S)>>>,
-    /// Whether there is one table, and it is not [large](LARGE).
+    /// Whether there is one table, and it is not [large](LARGE): kept, so that a decision looks
+    /// once and not at both tables.
     is_one_small: bool,
 }
 
