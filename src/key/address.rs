@@ -123,7 +123,17 @@ fn peer_key_octets(extensions: &Extensions, prefix: Ipv6Prefix) -> Option<Octets
 
 /// The rejection if the server has not put the peer into the extensions, which is a mistake in its
 /// setup: logged once.
+#[inline]
 fn missing_peer() -> MissingKey {
+    log_missing_peer();
+    MissingKey::new(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "the address of the peer is not known",
+    )
+}
+
+#[cold]
+fn log_missing_peer() {
     static LOGGED: Once = Once::new();
 
     LOGGED.call_once(|| {
@@ -134,10 +144,6 @@ fn missing_peer() -> MissingKey {
              extensions of each request; a Unix socket has no peer address and needs another key"
         );
     });
-    MissingKey::new(
-        StatusCode::INTERNAL_SERVER_ERROR,
-        "the address of the peer is not known",
-    )
 }
 
 fn peer_address(extensions: &Extensions) -> Option<&SocketAddr> {

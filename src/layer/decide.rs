@@ -44,6 +44,7 @@ where
 {
     type Choice = Chosen<A::Choice, N::Answer>;
     type Key = F::Key;
+    type Rejection = F::Rejection;
     type Stored = <A::Limit as Limit>::Snapshot;
     type Snapshot = E::Snapshot<<A::Limit as Limit>::Snapshot>;
     type Deciding = S::Deciding;
@@ -53,41 +54,45 @@ where
     const KEEPS_HOLD: bool =
         <A::Limit as Limit>::SETTLES && Z::IS_ASKED || <A::Limit as Limit>::IN_FLIGHT;
 
-    // Inlined always: a layer takes 503 instructions so, and 512 otherwise (bench `instructions`).
-    #[inline(always)]
-    fn query_of(&self, request: &Req) -> Result<QueryOf<Self, Svc, Req>, AnswerOf<Self, Svc, Req>> {
-        let (options, algorithm) = (&self.options, self.limiter.algorithm());
+    #[inline]
+    fn key_of(&self, request: &Req) -> Result<Option<F::Key>, F::Rejection> {
+        let options = &self.options;
         if options.exempt.is_exempt(request) {
             options.observe.tell(&Event::uncounted(Outcome::Exempt));
             return Ok(None);
         }
-        let key = match self.key.find(request) {
-            Ok(Some(key)) => key,
+        match self.key.find(request) {
             Ok(None) => {
                 options.observe.tell(&Event::uncounted(Outcome::NoKey));
-                return Ok(None);
+                Ok(None)
             }
-            Err(rejection) => {
-                let is_enforced = options.enforce.is_enforced(request, None).into();
-                options.observe.tell(&Event::rejected(is_enforced));
-                return match is_enforced {
-                    true => Err(options.reject(request, rejection)),
-                    false => Ok(None),
-                };
-            }
-        };
+            found => found,
+        }
+    }
+
+    #[cold]
+    fn reject(&self, request: &Req, rejection: F::Rejection) -> Option<AnswerOf<Self, Svc, Req>> {
+        let options = &self.options;
+        let is_enforced = options.enforce.is_enforced(request, None).into();
+        options.observe.tell(&Event::rejected(is_enforced));
+        is_enforced.then(|| options.reject(request, rejection))
+    }
+
+    #[inline]
+    fn query_of(&self, request: &Req, key: F::Key) -> QueryOf<Self, Svc, Req> {
+        let (options, algorithm) = (&self.options, self.limiter.algorithm());
         let cost = self.key.cost(&key, options.cost.cost(request));
         let choice = Chosen {
             limit: algorithm.choose(request),
             is_enforced: options.enforce.is_enforced(request, Some(&key)),
         };
         let stopwatch = options.observe.start();
-        Ok(Some(StoreQuery {
+        StoreQuery {
             choice,
             key,
             cost,
             stopwatch,
-        }))
+        }
     }
 
     #[inline]

@@ -181,10 +181,7 @@ where
     Svc: Service<Req>,
     Layer: LayerFor<Svc, Req>,
 {
-    Poll::Ready(match ready!(future.poll(cx)) {
-        Ok(response) => Ok(response),
-        Err(error) => Err(Layer::inner_error(error)),
-    })
+    future.poll(cx).map_err(Layer::inner_error)
 }
 
 /// Polls the inner service, settles the hold, and adds the rate-limit fields to its response.

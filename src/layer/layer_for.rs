@@ -23,6 +23,8 @@ pub trait LayerFor<Svc: Service<Req>, Req> {
     type Choice: Send + 'static;
     /// The key that a request is charged to.
     type Key: Key;
+    /// The answer to a request that must have a key and has none.
+    type Rejection;
     /// The store's snapshot of the bucket right after the decision.
     type Stored;
     /// The store's snapshot, or the decision of the limiter in the store's place.
@@ -37,9 +39,21 @@ pub trait LayerFor<Svc: Service<Req>, Req> {
     /// Whether the layer keeps a request's hold, to settle it or end it with the response.
     const KEEPS_HOLD: bool;
 
-    /// Finds the key, cost and limit of a request. Returns `None` if the request is not counted, or
-    /// the answer if its key is rejected; in both cases the observer is called.
-    fn query_of(&self, request: &Req) -> Result<QueryOf<Self, Svc, Req>, AnswerOf<Self, Svc, Req>>;
+    /// Finds the key of a request. Returns `None` if the request is not counted, and calls the
+    /// observer then.
+    ///
+    /// # Errors
+    ///
+    /// The request must have a key and has none: it is [rejected](Self::reject).
+    fn key_of(&self, request: &Req) -> Result<Option<Self::Key>, Self::Rejection>;
+
+    /// Answers a request that must have a key and has none, and calls the observer. Returns `None`
+    /// if the request goes on to the inner service, as no limit is enforced for it.
+    fn reject(&self, request: &Req, rejection: Self::Rejection)
+    -> Option<AnswerOf<Self, Svc, Req>>;
+
+    /// Chooses the limit of a request with this key, and finds its cost.
+    fn query_of(&self, request: &Req, key: Self::Key) -> QueryOf<Self, Svc, Req>;
 
     /// Asks the store to decide.
     fn ask_store(
@@ -144,15 +158,16 @@ pub enum Next<Choice, Key, Stopwatch, Snapshot, Answer> {
     Answered(Answer),
 }
 
-/// What the store is asked about a request, if it is counted, in the types of its layer.
-pub(super) type QueryOf<L, Svc, Req> = Option<QueryBy<L, Svc, Req>>;
-
 /// What the store is asked, in the types of its layer.
-pub(super) type QueryBy<L, Svc, Req> = StoreQuery<
+pub(super) type QueryOf<L, Svc, Req> = StoreQuery<
     <L as LayerFor<Svc, Req>>::Choice,
     <L as LayerFor<Svc, Req>>::Key,
     <L as LayerFor<Svc, Req>>::Stopwatch,
 >;
+
+/// What the store answers, in the types of its layer.
+pub(super) type VerdictOf<L, Svc, Req> =
+    Result<Verdict<<L as LayerFor<Svc, Req>>::Stored>, StoreError>;
 
 /// An answer in the inner service's place, in the types of its layer.
 pub(super) type AnswerOf<L, Svc, Req> =
