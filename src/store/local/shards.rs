@@ -42,19 +42,29 @@ pub(super) struct Shard<K, S> {
 pub(super) const CALLS_PER_SWEEP: u32 = 128;
 
 /// The progress of a shard's sweep.
-#[derive(Default)]
 pub(super) struct Sweep {
     /// Of those of both tables; a shard has fewer than 2^32.
     pub(super) next_slot: u32,
-    calls: u32,
+    calls_left: u32,
 }
 
 impl Sweep {
+    fn new() -> Self {
+        Self {
+            next_slot: 0,
+            calls_left: CALLS_PER_SWEEP,
+        }
+    }
+
     /// Counts a call for a known key; says whether a few slots are to be visited after it.
     #[inline]
     pub(super) fn is_due(&mut self) -> bool {
-        self.calls = self.calls.wrapping_add(1);
-        self.calls.is_multiple_of(CALLS_PER_SWEEP)
+        self.calls_left -= 1;
+        if self.calls_left == 0 {
+            self.calls_left = CALLS_PER_SWEEP;
+            return true;
+        }
+        false
     }
 }
 
@@ -80,7 +90,7 @@ impl<K, S> Shards<K, S> {
         let shards = (max_keys.div_ceil(KEYS_PER_SHARD)).clamp(MIN_SHARDS, MAX_SHARDS);
         let shard = || Shard {
             entries: Entries::new(),
-            sweep: Sweep::default(),
+            sweep: Sweep::new(),
         };
         Self {
             hasher: RandomState::new(),

@@ -95,9 +95,8 @@ impl<K: Key, S> Table<K, S> {
             now,
         };
         let verdict = call().step(state);
-        let sweep_is_due = shard.sweep.is_due();
-        drop(shard);
-        if sweep_is_due {
+        if shard.sweep.is_due() {
+            drop(shard);
             // Put together here, so that it is written to memory for a sweep only.
             self.shards.sweep_next(call());
         }
@@ -131,9 +130,8 @@ impl<K: Key, S> Table<K, S> {
             now,
         };
         let done = step(call, state);
-        let sweep_is_due = shard.sweep.is_due();
-        drop(shard);
-        if sweep_is_due {
+        if shard.sweep.is_due() {
+            drop(shard);
             self.shards.sweep_next(call);
         }
         Ok(done)
