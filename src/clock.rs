@@ -67,6 +67,14 @@ impl Timestamp {
 pub trait Clock: Clone + Send + Sync + 'static {
     /// The present time.
     fn now(&self) -> Timestamp;
+
+    /// Reads the clock; what it returns works out the timestamp of that moment.
+    #[doc(hidden)]
+    #[inline]
+    fn read(&self) -> impl FnOnce() -> Timestamp {
+        let now = self.now();
+        move || now
+    }
 }
 
 /// A clock that stands still until it is set by hand; its clones show the same time.

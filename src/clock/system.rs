@@ -56,7 +56,13 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     #[inline]
     fn now(&self) -> Timestamp {
-        match self.counter.raw().checked_sub(self.counter_at_start) {
+        self.read()()
+    }
+
+    #[inline]
+    fn read(&self) -> impl FnOnce() -> Timestamp {
+        let count = self.counter.raw();
+        move || match count.checked_sub(self.counter_at_start) {
             Some(counts) => Timestamp::from_micros(
                 self.wall_micros_at_start + self.micros_per_count.times(counts),
             ),

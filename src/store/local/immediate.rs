@@ -19,7 +19,7 @@ impl<A: Algorithm, K: Key, C: Clock> ImmediateStore<A, K> for LocalStore<A, K, C
         cost: u32,
     ) -> Verdict<A::Snapshot> {
         let table = self.table(algorithm);
-        match table.decide_known(algorithm, key, cost, || self.clock.now()) {
+        match table.decide_known(algorithm, key, cost, &self.clock) {
             Ok(verdict) => verdict,
             Err(unknown) => table.decide_new(unknown, algorithm, key, cost),
         }

@@ -223,7 +223,7 @@ impl<C: Clock> Store<RuleLimits, RuleKey> for LocalStore<RuleLimits, RuleKey, C>
             let snapshot = RuleSnapshot::one(limits, (number, snapshot));
             Answer::Now(Ok(Verdict { admitted, snapshot }))
         };
-        let asked = (cost, || self.clock.now());
+        let asked = (cost, &self.clock);
         match table.step_known(limit, value, asked, |call, state| {
             limit.step_then(state, (cost, call.now), verdict)
         }) {

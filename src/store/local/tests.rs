@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{
     Quota,
     algorithm::{Algorithm, FixedWindow, MinInterval},
-    clock::Timestamp,
+    clock::{ManualClock, Timestamp},
 };
 
 use super::{
@@ -28,7 +28,7 @@ fn admits<A: Algorithm>(
     now: Timestamp,
 ) -> bool {
     let verdict = table
-        .decide_known(algorithm, &key, 1, || now)
+        .decide_known(algorithm, &key, 1, &ManualClock::at(now))
         .unwrap_or_else(|unknown| table.decide_new(unknown, algorithm, &key, 1));
     verdict.admitted
 }
