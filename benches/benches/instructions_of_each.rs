@@ -43,17 +43,17 @@ fn at_most(algorithm: &str) -> f64 {
     match algorithm {
         // Each key is as good as fresh at its next visit, so that it leaves and comes back.
         "min interval" => 1.80,
-        "sliding log" | "sliding log per request" => 1.02,
-        "fixed window" | "window from first request" => 0.73,
-        "leaky bucket queue" | "leaky bucket that waits" | "token bucket that waits" => 0.71,
-        "sliding buckets" | "strict buckets" => 0.71,
-        "sliding window" => 0.70,
+        "sliding log" | "sliding log per request" => 1.06,
+        "fixed window" | "window from first request" => 0.79,
+        "leaky bucket queue" | "leaky bucket that waits" | "token bucket that waits" => 0.77,
+        "sliding buckets" | "strict buckets" => 0.76,
+        "sliding window" => 0.76,
         "token bucket"
         | "token bucket with burst"
         | "leaky bucket"
         | "gcra"
-        | "token bucket per request" => 0.57,
-        EITHER => 0.65,
+        | "token bucket per request" => 0.64,
+        EITHER => 0.71,
         _ => 1.0,
     }
 }

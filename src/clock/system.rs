@@ -24,7 +24,6 @@ use super::{Clock, Timestamp};
 pub struct SystemClock {
     counter: quanta::Clock,
     counter_at_start: u64,
-    micros_per_count: MicrosPerCount,
     wall_micros_at_start: u64,
 }
 
@@ -41,7 +40,6 @@ impl SystemClock {
         Self {
             wall_micros_at_start: wall_time().as_micros(),
             counter_at_start: counter.raw(),
-            micros_per_count: MicrosPerCount::of(&counter),
             counter,
         }
     }
@@ -62,11 +60,12 @@ impl Clock for SystemClock {
     #[inline]
     fn read(&self) -> impl FnOnce() -> Timestamp {
         let count = self.counter.raw();
-        move || match count.checked_sub(self.counter_at_start) {
-            Some(counts) => Timestamp::from_micros(
-                self.wall_micros_at_start + self.micros_per_count.times(counts),
-            ),
-            None => wall_time(),
+        move || {
+            if count < self.counter_at_start {
+                return wall_time();
+            }
+            let nanos = self.counter.delta_as_nanos(self.counter_at_start, count);
+            Timestamp::from_micros(self.wall_micros_at_start + nanos / 1_000)
         }
     }
 }
@@ -79,51 +78,11 @@ fn wall_time() -> Timestamp {
     Timestamp::default().saturating_add(wall)
 }
 
-/// How long one count of the processor's counter takes, in 2<sup>-64</sup> µs: so reading the time
-/// takes one multiplication and no division. A counter below one megahertz, which no processor has,
-/// would run too slowly.
-///
-/// quanta's own `delta_as_nanos`, and its result by 1 000, take 21 instructions more: a sixteenth
-/// of a check, which takes 345 (counted by callgrind; `benches/peers`, bin `instructions`, counts
-/// so).
-#[derive(Debug, Clone, Copy)]
-struct MicrosPerCount(u64);
-
-impl MicrosPerCount {
-    fn of(counter: &quanta::Clock) -> Self {
-        let nanos = u128::from(counter.delta_as_nanos(0, 1 << 48));
-        Self(u64::try_from((nanos << 16) / 1_000).unwrap_or(u64::MAX))
-    }
-
-    #[inline]
-    fn times(self, counts: u64) -> u64 {
-        let micros = (u128::from(counts) * u128::from(self.0)) >> 64;
-        micros as u64
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
-
-    /// quanta rounds to nanoseconds and again in its division; this rounds its factor and its
-    /// result.
-    #[test]
-    fn a_count_is_as_long_as_quanta_says() {
-        let counter = quanta::Clock::new();
-        let micros_per_count = MicrosPerCount::of(&counter);
-        for counts in (0..60).flat_map(|power| [(1 << power) - 1, 1 << power, 3 << power]) {
-            let told = micros_per_count.times(counts);
-            let expected = counter.delta_as_nanos(0, counts) / 1_000;
-            let rounding = 1 + expected / 1_000_000_000_000;
-            assert!(
-                told.abs_diff(expected) <= rounding,
-                "{counts}: {told}, {expected}"
-            );
-        }
-    }
 
     const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -134,15 +93,10 @@ mod tests {
         let clock = SystemClock::from_now_by(counter);
         let before = clock.now();
         assert_eq!(clock.now(), before, "it stood still");
-        // The length of a count is rounded down.
-        let is_ahead_by = |gone: Duration| {
-            let told = clock.now().as_micros() - before.as_micros();
-            assert!((0..=1).contains(&(gone.as_micros() - u128::from(told))));
-        };
         by_hand.increment(HOUR);
-        is_ahead_by(HOUR);
+        assert_eq!(clock.now(), before.saturating_add(HOUR));
         by_hand.decrement(HOUR / 2);
-        is_ahead_by(HOUR / 2);
+        assert_eq!(clock.now(), before.saturating_add(HOUR / 2));
     }
 
     /// Some processors are switched off while the machine sleeps. Their counter then needs as long
