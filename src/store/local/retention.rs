@@ -47,8 +47,11 @@ impl Retention {
 
     /// A state is dropped now.
     pub(super) fn note_drop(&self, now: Timestamp) {
-        self.dropped_at_micros
-            .fetch_max(now.as_micros(), Ordering::Relaxed);
+        // Mostly another one was dropped in this microsecond.
+        if self.dropped_at_micros.load(Ordering::Relaxed) < now.as_micros() {
+            self.dropped_at_micros
+                .fetch_max(now.as_micros(), Ordering::Relaxed);
+        }
     }
 
     /// The state of a key that has none.

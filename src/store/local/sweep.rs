@@ -68,8 +68,14 @@ impl<K: Key, S> Shards<K, S> {
         call: Call<'_, A>,
         drops: &mut DeferredDrops<K, S>,
     ) -> Option<Reservation<'_>> {
-        self.sweep(shard, call, SLOTS_FOR_A_NEW_KEY, drops);
-        match self.try_reserve() {
+        // A new key takes the place of one that has left, so that the count of all shards stays
+        // where it is.
+        let reservation = match self.evict_idle(shard, call, SLOTS_FOR_A_NEW_KEY, drops) {
+            0 => self.try_reserve(),
+            left => Some(self.reserve_of(left)),
+        };
+        self.shrink_if_swept(shard);
+        match reservation {
             None if self.any_left(shard, call, drops) => self.try_reserve(),
             reservation => reservation,
         }
@@ -102,20 +108,39 @@ impl<K: Key, S> Shards<K, S> {
         slots: usize,
         drops: &mut DeferredDrops<K, S>,
     ) -> usize {
+        let left = self.evict_idle(shard, call, slots, drops);
+        if left > 0 {
+            self.uncount(left);
+        }
+        self.shrink_if_swept(shard);
+        left
+    }
+
+    /// Takes the idle keys out of this many slots of a shard; says how many, which are still
+    /// counted.
+    fn evict_idle<A: Algorithm<State = S>>(
+        &self,
+        Shard { entries, sweep }: &mut Shard<K, S>,
+        call: Call<'_, A>,
+        slots: usize,
+        drops: &mut DeferredDrops<K, S>,
+    ) -> usize {
         if is_dropping() {
             return 0;
         }
         let fresh_by = self.retention.fresh_by(call.now);
-        let Shard { entries, sweep } = shard;
         let left = sweep.take_out_idle(entries, (call.algorithm, fresh_by), slots, drops);
         if left > 0 {
-            self.uncount(left);
             self.retention.note_drop(call.now);
         }
-        // A key's own `Hash` may panic: those that have left are no longer counted.
-        if sweep.next_slot == 0 {
+        left
+    }
+
+    /// Gives room back after all slots were visited. A key's own `Hash` may panic, so those that
+    /// have left are no longer counted by then.
+    fn shrink_if_swept(&self, Shard { entries, sweep }: &mut Shard<K, S>) {
+        if sweep.next_slot == 0 && !is_dropping() {
             entries.shrink_if_sparse(|key| self.hash(key));
         }
-        left
     }
 }
