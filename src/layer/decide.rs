@@ -284,7 +284,7 @@ where
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn observe_and_admit(
         &self,
         query: StoreQuery<Self::Choice, F::Key, W::Stopwatch>,

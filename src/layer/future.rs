@@ -88,9 +88,7 @@ where
 }
 
 /// Calls the inner service, for a request that was admitted.
-///
-/// Inlined always: a seventeenth of the instructions of a layer (bench `instructions`).
-#[inline(always)]
+#[inline]
 pub(super) fn call_admitted<Svc, Req, Layer>(
     layer: &Arc<Layer>,
     service: &mut Svc,
