@@ -55,17 +55,17 @@ const COMPARISONS: &[(&str, &str, Option<&str>, f64)] = &[
         "layer, fields",
         "tower_governor, headers",
         Some("service"),
-        0.62,
+        0.64,
     ),
     ("layer, counted", "tower_governor", Some("service"), 1.29),
     // Eight rules of a file; the same limits in one layer that is written in Rust, and chooses by
     // method and path.
-    ("rules", "tower_governor", Some("service"), 1.88),
+    ("rules", "tower_governor", Some("service"), 1.91),
     (
         "rules, fields",
         "tower_governor, headers",
         Some("service"),
-        0.84,
+        0.86,
     ),
     ("chosen", "tower_governor", Some("service"), 1.33),
     (

@@ -54,7 +54,7 @@ impl RuleKey {
     }
 
     /// None if there is nothing to charge.
-    #[inline(always)]
+    #[inline]
     pub(super) fn of_one_rule(
         table: &Arc<LimitTable>,
         cost: u32,

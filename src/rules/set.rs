@@ -4,7 +4,7 @@ use std::{collections::HashMap, fmt, ops::Range, sync::Arc};
 
 use http::Request;
 
-use crate::key::{KeyExtractor, MissingKey, matched_route};
+use crate::key::{MissingKey, matched_route};
 
 use super::{
     key::{Charge, ChargeList, KeyValue, RuleKey},
@@ -51,10 +51,7 @@ pub(super) struct Plans {
 
 impl RuleSet {
     /// The limits that a request is charged to; `None` if no rule matches it.
-    // Always inlined, with the functions that it calls if the first matching rule applies, so that
-    // the key is not moved. What rules add to a service takes 1 155 instructions so, and 1 187
-    // otherwise (bench `instructions`).
-    #[inline(always)]
+    #[inline]
     pub(super) fn find<B>(&self, request: &Request<B>) -> Result<Option<RuleKey>, MissingKey> {
         // In a router this is the route, so another spelling of the path escapes no rule.
         let path = matched_route(request).unwrap_or_else(|| request.uri().path());
@@ -90,7 +87,7 @@ impl RuleSet {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn first_of<B>(
         &self,
         candidates: &[Candidate],
@@ -102,13 +99,6 @@ impl RuleSet {
                 continue;
             }
             let rule = &self.rules[candidate.rule as usize];
-            // An address takes a path of its own. Through the general code it would be moved
-            // several times: 40 instructions (bench `instructions`).
-            if let KeySource::Address(by) = &rule.key
-                && let Ok(Some(address)) = by.extract(request)
-            {
-                return self.charged(rule, candidate.cost, KeyValue::Address(address), request);
-            }
             match rule.key.find(request) {
                 Ok(Some(key)) => return self.charged(rule, candidate.cost, key, request),
                 Ok(None) => {}
@@ -119,7 +109,7 @@ impl RuleSet {
     }
 
     /// The limits that a request is charged to, if this rule applies to it.
-    #[inline(always)]
+    #[inline]
     fn charged<B>(
         &self,
         rule: &Rule,
@@ -175,7 +165,7 @@ impl RuleSet {
 
 impl Rule {
     /// The limits that a request is charged to.
-    #[inline(always)]
+    #[inline]
     fn limits_of<B>(&self, request: &Request<B>) -> Range<u32> {
         let plan = match &self.plans {
             None => None,
