@@ -264,7 +264,7 @@ fn no_file_is_long_without_a_reason() {
 }
 
 #[test]
-fn comments_and_texts_wrap_at_100_columns() {
+fn comments_texts_and_lua_wrap_at_100_columns() {
     let wide = width::wide_prose();
     assert!(wide.is_empty(), "{}", wide.join("\n"));
 }

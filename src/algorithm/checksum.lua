@@ -6,6 +6,8 @@
 -- Returns  a function of the numbers, which returns their checksum. It is NaN if one of them is.
 return function(...)
   local sum = 0
-  for _, number in ipairs({ ... }) do sum = (sum * 31 + number % 4294967291) % 4294967291 end
+  for _, number in ipairs({ ... }) do
+    sum = (sum * 31 + number % 4294967291) % 4294967291
+  end
   return sum
 end

@@ -59,7 +59,9 @@ if m.id ~= m.own_id then
     else
       if #tail ~= 128 then error('UNREADABLE state') end
       local n = { struct.unpack('<dddddddddddddddd', tail) }
-      if n[16] ~= checksum(m.debt, m.debt_tick, unpack(n, 1, 15)) then error('UNREADABLE state') end
+      if n[16] ~= checksum(m.debt, m.debt_tick, unpack(n, 1, 15)) then
+        error('UNREADABLE state')
+      end
       plans.latest = plan(n[1], n[2], n[3], n[4], m.debt, m.debt_tick, 0)
       if n[5] ~= 0 then plans.other = plan(n[5], n[6], n[7], n[8], n[9], n[10], n[11]) end
       plans.read_further(n[12], n[13], n[14], n[15])
@@ -83,7 +85,8 @@ if m.id ~= m.own_id then
     plans.pack = function()
       local latest, other = plans.latest, plans.other
       other = other or {
-        id = 0, capacity = 0, per_unit = 0, per_tick = 0, debt = 0, debt_tick = 0, expires_at = 0,
+        id = 0, capacity = 0, per_unit = 0, per_tick = 0,
+        debt = 0, debt_tick = 0, expires_at = 0,
       }
       local n = {
         latest.id, latest.capacity, latest.per_unit, latest.per_tick,
@@ -104,8 +107,8 @@ if m.id ~= m.own_id then
     if plans.own then
       m.debt, m.debt_tick = plans.own.debt, plans.own.debt_tick
     elseif plans.further then
-      -- It may be one of the further plans: the same units, owed at the latest stamp, or so early
-      -- that they are paid off when they expire.
+      -- It may be one of the further plans: the same units, owed at the latest stamp, or so
+      -- early that they are paid off when they expire.
       local further = plans.further
       m.debt = math.min(further.units * m.parts_per_unit, m.capacity_parts)
       local ticks = m.parts_per_tick > 0 and math.floor(m.debt / m.parts_per_tick) or 0

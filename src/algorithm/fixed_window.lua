@@ -107,7 +107,9 @@ m.running_start, m.running_used = m.start, m.used
 if now >= m.start + m.period or (m.used == 0 and m.opens_at_first == 1) then
   m.running_start, m.running_used = now, 0
   if m.start > now then m.running_start = m.start end
-  if m.opens_at_first == 0 then m.running_start = m.running_start - m.running_start % m.period end
+  if m.opens_at_first == 0 then
+    m.running_start = m.running_start - m.running_start % m.period
+  end
 end
 m.fits = m.running_used + cost <= m.units or cost == 0
 --- debit

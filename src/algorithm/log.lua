@@ -55,8 +55,8 @@ if m.id ~= m.own_id then
   if not state then
     m.id, m.tail, dirty = m.own_id, pack_only(), true
   else
-    -- The last cost was admitted under another plan, or there are several. What is kept for others
-    -- may be over for this one; the state is what the latest plan counts.
+    -- The last cost was admitted under another plan, or there are several. What is kept for
+    -- others may be over for this one; the state is what the latest plan counts.
     local tail = string.sub(state, m.tail_at, m.tail_end)
     if #tail ~= (m.id == 0 and 80 or 32) then error('UNREADABLE state') end
     local n = { struct.unpack(m.id == 0 and '<dddddddddd' or '<dddd', tail) }
@@ -123,7 +123,8 @@ if m.first_slot + m.span_micros <= m.slot and m.total > m.expired_total then
     m.expired_total, m.dropped = m.total, 2 ^ 31
   else
     m.expired_total, m.first_slot, m.first_total, m.dropped = m.seek(
-      m.list, 0, m.first_total, m.shift, m.last_slot, m.total, m.slot - m.span_micros + 1, 0)
+      m.list, 0, m.first_total, m.shift, m.last_slot, m.total,
+      m.slot - m.span_micros + 1, 0)
   end
 end
 if m.ahead and m.ahead > m.span_micros then
@@ -181,12 +182,14 @@ if m.plans then
   -- If no other plan is left, only what this plan counts is kept.
   if plans.others_until == 0 then reach, latest, units = m.span_micros, m.slot, 2 ^ 53 end
   local enough = math.max(m.total + cost - units, 0)
-  if m.total > m.expired_total and (m.first_slot + reach <= latest or m.first_total <= enough) then
+  if m.total > m.expired_total
+    and (m.first_slot + reach <= latest or m.first_total <= enough) then
     if m.last_slot + reach <= latest or m.total <= enough then
       m.expired_total, m.dropped = m.total, 2 ^ 31
     else
       m.expired_total, m.first_slot, m.first_total, m.dropped = m.seek(
-        m.list, 0, m.first_total, m.shift, m.last_slot, m.total, latest - reach + 1, enough + 1)
+        m.list, 0, m.first_total, m.shift, m.last_slot, m.total,
+        latest - reach + 1, enough + 1)
     end
   end
   m.counted = m.total - m.expired_total
@@ -202,7 +205,8 @@ elseif m.last_slot ~= m.slot then
     -- The last entry, which is not the first, goes to the list.
     local units, span = m.units, m.span_micros
     if m.plans then
-      units, span = math.max(units, m.plans.others_units), math.max(span, m.plans.others_reach)
+      units, span =
+        math.max(units, m.plans.others_units), math.max(span, m.plans.others_reach)
     end
     -- The sum modulo 2^53, of numbers whose sum may be more than a number tells exactly.
     local entry, slot = nil, (m.last_slot - (2 ^ 53 - m.shift)) % 2 ^ 53
@@ -235,7 +239,8 @@ if m.plans then
     -- The state becomes what this plan counts.
     m.id, m.tail = 0, plans.pack()
     if own_counted == 0 then
-      m.expired_total, m.first_slot, m.first_total = m.total - cost, m.last_slot, m.total
+      m.expired_total, m.first_slot, m.first_total =
+        m.total - cost, m.last_slot, m.total
     elseif own_counted <= m.counted then
       -- Otherwise a debit has dropped what this plan counted, and all that is left counts.
       m.expired_total = m.total - cost - own_counted
@@ -274,8 +279,8 @@ if m.plans and not m.plans.is_charged then
     m.plans.expired_total, m.plans.first_slot, m.plans.first_total
   m.dropped = nil
 elseif m.old_first_slot then
-  -- Only another limit's state is repaired: what is over is kept, as a clock that steps back may
-  -- count it again.
+  -- Only another limit's state is repaired: what is over is kept, as a clock that steps back
+  -- may count it again.
   m.old_expired_total, m.expired_total = m.expired_total, m.old_expired_total
   m.old_first_slot, m.first_slot = m.first_slot, m.old_first_slot
   m.old_first_total, m.first_total = m.first_total, m.old_first_total
@@ -287,7 +292,8 @@ if m.dropped and m.dropped > 0 then
 end
 if m.plans then
   m.expires_at =
-    math.max(m.last_slot + math.max(m.plans.latest_reach, m.plans.reach), m.plans.others_until)
+    math.max(m.last_slot + math.max(m.plans.latest_reach, m.plans.reach),
+      m.plans.others_until)
 elseif m.total > m.expired_total then
   -- What counts is over at the start of a slot.
   m.expires_at = m.last_slot + m.span_micros
@@ -317,7 +323,8 @@ if m.counted > 0 then
     m.cost_after = m.first_slot
     if m.first_total < m.total + cost - m.units then
       _, m.cost_after = m.seek(
-        m.list, m.dropped or 0, 0, m.shift, m.last_slot, m.total, 0, m.total + cost - m.units)
+        m.list, m.dropped or 0, 0, m.shift, m.last_slot, m.total,
+        0, m.total + cost - m.units)
     end
   end
 end
@@ -327,7 +334,8 @@ if held > 0 then
   local slot_after = function(total)
     if total > m.total then return m.slot end
     if total <= m.first_total then return m.first_slot end
-    local _, slot = m.seek(m.list, m.dropped or 0, 0, m.shift, m.last_slot, m.total, 0, total)
+    local _, slot = m.seek(
+      m.list, m.dropped or 0, 0, m.shift, m.last_slot, m.total, 0, total)
     return slot
   end
   local all = m.total + held - m.units

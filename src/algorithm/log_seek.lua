@@ -25,7 +25,9 @@ return function(list, from, before, shift, last_slot, last_total, least_slot, le
       its_slot = math.max(last_slot - (last - its_slot) % 2 ^ bits, 0)
     end
     -- Totals grow up to the last one. In a list that no script wrote they mostly do not.
-    if entry and (its_total < before or its_total > last_total) then error('UNREADABLE entry') end
+    if entry and (its_total < before or its_total > last_total) then
+      error('UNREADABLE entry')
+    end
     if not entry then
       high, slot = probe, nil
     elseif its_slot >= least_slot and its_total >= least_total then

@@ -24,11 +24,13 @@
 --                                matters
 local plans = {}
 
--- Fails unless all are numbers that a script has written: whole, not negative, and exact as
--- doubles.
+-- Fails unless all are numbers that a script has written: whole, not negative, and exact
+-- as doubles.
 function plans.check(...)
   for _, number in ipairs({ ... }) do
-    if not (number >= 0 and number < 2 ^ 54 and number % 1 == 0) then error('UNREADABLE state') end
+    if not (number >= 0 and number < 2 ^ 54 and number % 1 == 0) then
+      error('UNREADABLE state')
+    end
   end
 end
 
@@ -60,7 +62,8 @@ end
 -- count is.
 function plans.ahead()
   if plans.own then return plans.stamp_of(plans.own) - now end
-  return math.max(plans.stamp_of(plans.latest), plans.further and plans.further.stamp or 0) - now
+  return math.max(
+    plans.stamp_of(plans.latest), plans.further and plans.further.stamp or 0) - now
 end
 
 -- The clock has stepped back: moves everything that is ahead to now.

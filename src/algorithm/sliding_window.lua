@@ -129,7 +129,8 @@ if m.plans then
     other.current = math.min(other.current + cost, 2 ^ 53 - 2 ^ 32)
   end
   plans.latest = {
-    id = m.period, period = m.period, stamp = m.stamp, previous = m.previous, current = m.current,
+    id = m.period, period = m.period,
+    stamp = m.stamp, previous = m.previous, current = m.current,
   }
   dirty = true
   if plans.are_several() then

@@ -1,4 +1,4 @@
-//! Prose that is wider than a reader's window, in comments and in texts.
+//! Lines that are wider than a reader's window: in comments, in texts, and in Lua.
 
 use std::{
     fs,
@@ -9,7 +9,8 @@ use std::{
 const MAX_COLUMNS: usize = 100;
 
 /// `BENCHMARKS.md` is written by a script.
-const PLACES: [&str; 9] = [
+const PLACES: [&str; 11] = [
+    ".ci",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "README.md",
@@ -17,6 +18,7 @@ const PLACES: [&str; 9] = [
     "examples",
     "playground",
     "replay",
+    "scripts",
     "src",
     "tests",
 ];
@@ -35,8 +37,11 @@ pub(crate) fn wide_prose() -> Vec<String> {
             continue;
         }
         let prose_of: ProseOf = match path.extension().and_then(|extension| extension.to_str()) {
-            Some("rs") => comment_of,
-            Some("md") => all_of,
+            Some("c" | "js" | "rs") => slash_comment_of,
+            Some("awk" | "py" | "toml" | "tsv") => hash_comment_of,
+            None if is_in_scripts(&path) => hash_comment_of,
+            // No formatter wraps Lua's code.
+            Some("lua" | "md") => all_of,
             _ => continue,
         };
         let text = fs::read_to_string(&path).unwrap();
@@ -47,10 +52,20 @@ pub(crate) fn wide_prose() -> Vec<String> {
     found
 }
 
-/// What a line says, if it is a comment.
-fn comment_of(line: &str) -> Option<&str> {
+fn is_in_scripts(path: &Path) -> bool {
+    let folder = path.parent().expect("a folder");
+    folder.ends_with("scripts") || folder.ends_with(".ci")
+}
+
+/// What a line says, if it is a comment of Rust, C or JavaScript.
+fn slash_comment_of(line: &str) -> Option<&str> {
     let comment = line.trim_start().strip_prefix("//")?;
     Some(comment.trim_start_matches(['/', '!']))
+}
+
+/// The same of a shell, Python, awk, TOML or a table.
+fn hash_comment_of(line: &str) -> Option<&str> {
+    line.trim_start().strip_prefix('#')
 }
 
 /// The same of a text.
@@ -83,7 +98,12 @@ fn prose_is_wide_and_tables_and_code_are_not() {
     let long = "a ".repeat(60);
     let text =
         format!("/// {long}\n/// | {long}\n/// ```\n/// {long}\n/// ```\n//! {long}\n{long}");
-    assert_eq!(wide_lines(&text, comment_of).collect::<Vec<_>>(), [1, 6]);
+    assert_eq!(
+        wide_lines(&text, slash_comment_of).collect::<Vec<_>>(),
+        [1, 6]
+    );
+    let text = format!("#!/bin/sh\n  # {long}\n{long}");
+    assert_eq!(wide_lines(&text, hash_comment_of).collect::<Vec<_>>(), [2]);
     let text = format!("{long}\n\n```text\n{long}\n```\n| {long}\n![{long}](..)\n- {long}");
     assert_eq!(wide_lines(&text, all_of).collect::<Vec<_>>(), [1, 8]);
 }

@@ -52,11 +52,13 @@ if m1_id ~= m1_own_id then
       -- plans.lua
       local plans = {}
 
-      -- Fails unless all are numbers that a script has written: whole, not negative, and exact as
-      -- doubles.
+      -- Fails unless all are numbers that a script has written: whole, not negative, and exact
+      -- as doubles.
       function plans.check(...)
         for _, number in ipairs({ ... }) do
-          if not (number >= 0 and number < 2 ^ 54 and number % 1 == 0) then error('UNREADABLE state') end
+          if not (number >= 0 and number < 2 ^ 54 and number % 1 == 0) then
+            error('UNREADABLE state')
+          end
         end
       end
 
@@ -88,7 +90,8 @@ if m1_id ~= m1_own_id then
       -- count is.
       function plans.ahead()
         if plans.own then return plans.stamp_of(plans.own) - now end
-        return math.max(plans.stamp_of(plans.latest), plans.further and plans.further.stamp or 0) - now
+        return math.max(
+          plans.stamp_of(plans.latest), plans.further and plans.further.stamp or 0) - now
       end
 
       -- The clock has stepped back: moves everything that is ahead to now.
@@ -153,7 +156,9 @@ if m1_id ~= m1_own_id then
       -- checksum.lua
       return function(...)
         local sum = 0
-        for _, number in ipairs({ ... }) do sum = (sum * 31 + number % 4294967291) % 4294967291 end
+        for _, number in ipairs({ ... }) do
+          sum = (sum * 31 + number % 4294967291) % 4294967291
+        end
         return sum
       end
     end)()
@@ -238,7 +243,9 @@ m1_running_start, m1_running_used = m1_start, m1_used
 if now >= m1_start + m1_period or (m1_used == 0 and m1_opens_at_first == 1) then
   m1_running_start, m1_running_used = now, 0
   if m1_start > now then m1_running_start = m1_start end
-  if m1_opens_at_first == 0 then m1_running_start = m1_running_start - m1_running_start % m1_period end
+  if m1_opens_at_first == 0 then
+    m1_running_start = m1_running_start - m1_running_start % m1_period
+  end
 end
 m1_fits = m1_running_used + cost <= m1_units or cost == 0
 

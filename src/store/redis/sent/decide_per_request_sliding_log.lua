@@ -64,7 +64,9 @@ do
       -- checksum.lua
       return function(...)
         local sum = 0
-        for _, number in ipairs({ ... }) do sum = (sum * 31 + number % 4294967291) % 4294967291 end
+        for _, number in ipairs({ ... }) do
+          sum = (sum * 31 + number % 4294967291) % 4294967291
+        end
         return sum
       end
     end)()
@@ -76,8 +78,8 @@ do
     if not state then
       m1_id, m1_tail, dirty = m1_own_id, pack_only(), true
     else
-      -- The last cost was admitted under another plan, or there are several. What is kept for others
-      -- may be over for this one; the state is what the latest plan counts.
+      -- The last cost was admitted under another plan, or there are several. What is kept for
+      -- others may be over for this one; the state is what the latest plan counts.
       local tail = string.sub(state, m1_tail_at, m1_tail_end)
       if #tail ~= (m1_id == 0 and 80 or 32) then error('UNREADABLE state') end
       local n = { struct.unpack(m1_id == 0 and '<dddddddddd' or '<dddd', tail) }
@@ -156,7 +158,9 @@ do
             its_slot = math.max(last_slot - (last - its_slot) % 2 ^ bits, 0)
           end
           -- Totals grow up to the last one. In a list that no script wrote they mostly do not.
-          if entry and (its_total < before or its_total > last_total) then error('UNREADABLE entry') end
+          if entry and (its_total < before or its_total > last_total) then
+            error('UNREADABLE entry')
+          end
           if not entry then
             high, slot = probe, nil
           elseif its_slot >= least_slot and its_total >= least_total then
@@ -182,7 +186,8 @@ do
       m1_expired_total, m1_dropped = m1_total, 2 ^ 31
     else
       m1_expired_total, m1_first_slot, m1_first_total, m1_dropped = m1_seek(
-        m1_list, 0, m1_first_total, m1_shift, m1_last_slot, m1_total, m1_slot - m1_span_micros + 1, 0)
+        m1_list, 0, m1_first_total, m1_shift, m1_last_slot, m1_total,
+        m1_slot - m1_span_micros + 1, 0)
     end
   end
   if m1_ahead and m1_ahead > m1_span_micros then
@@ -230,12 +235,14 @@ if charged then
       -- If no other plan is left, only what this plan counts is kept.
       if plans.others_until == 0 then reach, latest, units = m1_span_micros, m1_slot, 2 ^ 53 end
       local enough = math.max(m1_total + cost - units, 0)
-      if m1_total > m1_expired_total and (m1_first_slot + reach <= latest or m1_first_total <= enough) then
+      if m1_total > m1_expired_total
+        and (m1_first_slot + reach <= latest or m1_first_total <= enough) then
         if m1_last_slot + reach <= latest or m1_total <= enough then
           m1_expired_total, m1_dropped = m1_total, 2 ^ 31
         else
           m1_expired_total, m1_first_slot, m1_first_total, m1_dropped = m1_seek(
-            m1_list, 0, m1_first_total, m1_shift, m1_last_slot, m1_total, latest - reach + 1, enough + 1)
+            m1_list, 0, m1_first_total, m1_shift, m1_last_slot, m1_total,
+            latest - reach + 1, enough + 1)
         end
       end
       m1_counted = m1_total - m1_expired_total
@@ -251,7 +258,8 @@ if charged then
         -- The last entry, which is not the first, goes to the list.
         local units, span = m1_units, m1_span_micros
         if m1_plans then
-          units, span = math.max(units, m1_plans.others_units), math.max(span, m1_plans.others_reach)
+          units, span =
+            math.max(units, m1_plans.others_units), math.max(span, m1_plans.others_reach)
         end
         -- The sum modulo 2^53, of numbers whose sum may be more than a number tells exactly.
         local entry, slot = nil, (m1_last_slot - (2 ^ 53 - m1_shift)) % 2 ^ 53
@@ -284,7 +292,8 @@ if charged then
         -- The state becomes what this plan counts.
         m1_id, m1_tail = 0, plans.pack()
         if own_counted == 0 then
-          m1_expired_total, m1_first_slot, m1_first_total = m1_total - cost, m1_last_slot, m1_total
+          m1_expired_total, m1_first_slot, m1_first_total =
+            m1_total - cost, m1_last_slot, m1_total
         elseif own_counted <= m1_counted then
           -- Otherwise a debit has dropped what this plan counted, and all that is left counts.
           m1_expired_total = m1_total - cost - own_counted
@@ -306,8 +315,8 @@ if charged or repaired then
       m1_plans.expired_total, m1_plans.first_slot, m1_plans.first_total
     m1_dropped = nil
   elseif m1_old_first_slot then
-    -- Only another limit's state is repaired: what is over is kept, as a clock that steps back may
-    -- count it again.
+    -- Only another limit's state is repaired: what is over is kept, as a clock that steps back
+    -- may count it again.
     m1_old_expired_total, m1_expired_total = m1_expired_total, m1_old_expired_total
     m1_old_first_slot, m1_first_slot = m1_first_slot, m1_old_first_slot
     m1_old_first_total, m1_first_total = m1_first_total, m1_old_first_total
@@ -319,7 +328,8 @@ if charged or repaired then
   end
   if m1_plans then
     m1_expires_at =
-      math.max(m1_last_slot + math.max(m1_plans.latest_reach, m1_plans.reach), m1_plans.others_until)
+      math.max(m1_last_slot + math.max(m1_plans.latest_reach, m1_plans.reach),
+        m1_plans.others_until)
   elseif m1_total > m1_expired_total then
     -- What counts is over at the start of a slot.
     m1_expires_at = m1_last_slot + m1_span_micros
@@ -375,7 +385,8 @@ do
       m1_cost_after = m1_first_slot
       if m1_first_total < m1_total + cost - m1_units then
         _, m1_cost_after = m1_seek(
-          m1_list, m1_dropped or 0, 0, m1_shift, m1_last_slot, m1_total, 0, m1_total + cost - m1_units)
+          m1_list, m1_dropped or 0, 0, m1_shift, m1_last_slot, m1_total,
+          0, m1_total + cost - m1_units)
       end
     end
   end

@@ -50,11 +50,13 @@ if m1_id ~= m1_period then
       -- plans.lua
       local plans = {}
 
-      -- Fails unless all are numbers that a script has written: whole, not negative, and exact as
-      -- doubles.
+      -- Fails unless all are numbers that a script has written: whole, not negative, and exact
+      -- as doubles.
       function plans.check(...)
         for _, number in ipairs({ ... }) do
-          if not (number >= 0 and number < 2 ^ 54 and number % 1 == 0) then error('UNREADABLE state') end
+          if not (number >= 0 and number < 2 ^ 54 and number % 1 == 0) then
+            error('UNREADABLE state')
+          end
         end
       end
 
@@ -86,7 +88,8 @@ if m1_id ~= m1_period then
       -- count is.
       function plans.ahead()
         if plans.own then return plans.stamp_of(plans.own) - now end
-        return math.max(plans.stamp_of(plans.latest), plans.further and plans.further.stamp or 0) - now
+        return math.max(
+          plans.stamp_of(plans.latest), plans.further and plans.further.stamp or 0) - now
       end
 
       -- The clock has stepped back: moves everything that is ahead to now.
@@ -151,7 +154,9 @@ if m1_id ~= m1_period then
       -- checksum.lua
       return function(...)
         local sum = 0
-        for _, number in ipairs({ ... }) do sum = (sum * 31 + number % 4294967291) % 4294967291 end
+        for _, number in ipairs({ ... }) do
+          sum = (sum * 31 + number % 4294967291) % 4294967291
+        end
         return sum
       end
     end)()
@@ -258,7 +263,8 @@ if charged then
       other.current = math.min(other.current + cost, 2 ^ 53 - 2 ^ 32)
     end
     plans.latest = {
-      id = m1_period, period = m1_period, stamp = m1_stamp, previous = m1_previous, current = m1_current,
+      id = m1_period, period = m1_period,
+      stamp = m1_stamp, previous = m1_previous, current = m1_current,
     }
     dirty = true
     if plans.are_several() then

@@ -68,7 +68,9 @@ if m1_id ~= m1_own_id then
     -- checksum.lua
     return function(...)
       local sum = 0
-      for _, number in ipairs({ ... }) do sum = (sum * 31 + number % 4294967291) % 4294967291 end
+      for _, number in ipairs({ ... }) do
+        sum = (sum * 31 + number % 4294967291) % 4294967291
+      end
       return sum
     end
   end)()
@@ -84,11 +86,13 @@ if m1_id ~= m1_own_id then
       -- plans.lua
       local plans = {}
 
-      -- Fails unless all are numbers that a script has written: whole, not negative, and exact as
-      -- doubles.
+      -- Fails unless all are numbers that a script has written: whole, not negative, and exact
+      -- as doubles.
       function plans.check(...)
         for _, number in ipairs({ ... }) do
-          if not (number >= 0 and number < 2 ^ 54 and number % 1 == 0) then error('UNREADABLE state') end
+          if not (number >= 0 and number < 2 ^ 54 and number % 1 == 0) then
+            error('UNREADABLE state')
+          end
         end
       end
 
@@ -120,7 +124,8 @@ if m1_id ~= m1_own_id then
       -- count is.
       function plans.ahead()
         if plans.own then return plans.stamp_of(plans.own) - now end
-        return math.max(plans.stamp_of(plans.latest), plans.further and plans.further.stamp or 0) - now
+        return math.max(
+          plans.stamp_of(plans.latest), plans.further and plans.further.stamp or 0) - now
       end
 
       -- The clock has stepped back: moves everything that is ahead to now.
@@ -200,7 +205,9 @@ if m1_id ~= m1_own_id then
     else
       if #tail ~= 128 then error('UNREADABLE state') end
       local n = { struct.unpack('<dddddddddddddddd', tail) }
-      if n[16] ~= checksum(m1_debt, m1_debt_tick, unpack(n, 1, 15)) then error('UNREADABLE state') end
+      if n[16] ~= checksum(m1_debt, m1_debt_tick, unpack(n, 1, 15)) then
+        error('UNREADABLE state')
+      end
       plans.latest = plan(n[1], n[2], n[3], n[4], m1_debt, m1_debt_tick, 0)
       if n[5] ~= 0 then plans.other = plan(n[5], n[6], n[7], n[8], n[9], n[10], n[11]) end
       plans.read_further(n[12], n[13], n[14], n[15])
@@ -224,7 +231,8 @@ if m1_id ~= m1_own_id then
     plans.pack = function()
       local latest, other = plans.latest, plans.other
       other = other or {
-        id = 0, capacity = 0, per_unit = 0, per_tick = 0, debt = 0, debt_tick = 0, expires_at = 0,
+        id = 0, capacity = 0, per_unit = 0, per_tick = 0,
+        debt = 0, debt_tick = 0, expires_at = 0,
       }
       local n = {
         latest.id, latest.capacity, latest.per_unit, latest.per_tick,
@@ -245,8 +253,8 @@ if m1_id ~= m1_own_id then
     if plans.own then
       m1_debt, m1_debt_tick = plans.own.debt, plans.own.debt_tick
     elseif plans.further then
-      -- It may be one of the further plans: the same units, owed at the latest stamp, or so early
-      -- that they are paid off when they expire.
+      -- It may be one of the further plans: the same units, owed at the latest stamp, or so
+      -- early that they are paid off when they expire.
       local further = plans.further
       m1_debt = math.min(further.units * m1_parts_per_unit, m1_capacity_parts)
       local ticks = m1_parts_per_tick > 0 and math.floor(m1_debt / m1_parts_per_tick) or 0
@@ -297,11 +305,13 @@ if m2_id ~= m2_own_id then
       -- plans.lua
       local plans = {}
 
-      -- Fails unless all are numbers that a script has written: whole, not negative, and exact as
-      -- doubles.
+      -- Fails unless all are numbers that a script has written: whole, not negative, and exact
+      -- as doubles.
       function plans.check(...)
         for _, number in ipairs({ ... }) do
-          if not (number >= 0 and number < 2 ^ 54 and number % 1 == 0) then error('UNREADABLE state') end
+          if not (number >= 0 and number < 2 ^ 54 and number % 1 == 0) then
+            error('UNREADABLE state')
+          end
         end
       end
 
@@ -333,7 +343,8 @@ if m2_id ~= m2_own_id then
       -- count is.
       function plans.ahead()
         if plans.own then return plans.stamp_of(plans.own) - now end
-        return math.max(plans.stamp_of(plans.latest), plans.further and plans.further.stamp or 0) - now
+        return math.max(
+          plans.stamp_of(plans.latest), plans.further and plans.further.stamp or 0) - now
       end
 
       -- The clock has stepped back: moves everything that is ahead to now.
@@ -398,7 +409,9 @@ if m2_id ~= m2_own_id then
       -- checksum.lua
       return function(...)
         local sum = 0
-        for _, number in ipairs({ ... }) do sum = (sum * 31 + number % 4294967291) % 4294967291 end
+        for _, number in ipairs({ ... }) do
+          sum = (sum * 31 + number % 4294967291) % 4294967291
+        end
         return sum
       end
     end)()
@@ -483,7 +496,9 @@ m2_running_start, m2_running_used = m2_start, m2_used
 if now >= m2_start + m2_period or (m2_used == 0 and m2_opens_at_first == 1) then
   m2_running_start, m2_running_used = now, 0
   if m2_start > now then m2_running_start = m2_start end
-  if m2_opens_at_first == 0 then m2_running_start = m2_running_start - m2_running_start % m2_period end
+  if m2_opens_at_first == 0 then
+    m2_running_start = m2_running_start - m2_running_start % m2_period
+  end
 end
 m2_fits = m2_running_used + cost <= m2_units or cost == 0
 -- m3: has the cost room?

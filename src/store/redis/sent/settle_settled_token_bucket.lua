@@ -91,7 +91,9 @@ repeat
       -- checksum.lua
       return function(...)
         local sum = 0
-        for _, number in ipairs({ ... }) do sum = (sum * 31 + number % 4294967291) % 4294967291 end
+        for _, number in ipairs({ ... }) do
+          sum = (sum * 31 + number % 4294967291) % 4294967291
+        end
         return sum
       end
     end)()
@@ -107,11 +109,13 @@ repeat
         -- plans.lua
         local plans = {}
 
-        -- Fails unless all are numbers that a script has written: whole, not negative, and exact as
-        -- doubles.
+        -- Fails unless all are numbers that a script has written: whole, not negative, and exact
+        -- as doubles.
         function plans.check(...)
           for _, number in ipairs({ ... }) do
-            if not (number >= 0 and number < 2 ^ 54 and number % 1 == 0) then error('UNREADABLE state') end
+            if not (number >= 0 and number < 2 ^ 54 and number % 1 == 0) then
+              error('UNREADABLE state')
+            end
           end
         end
 
@@ -143,7 +147,8 @@ repeat
         -- count is.
         function plans.ahead()
           if plans.own then return plans.stamp_of(plans.own) - now end
-          return math.max(plans.stamp_of(plans.latest), plans.further and plans.further.stamp or 0) - now
+          return math.max(
+            plans.stamp_of(plans.latest), plans.further and plans.further.stamp or 0) - now
         end
 
         -- The clock has stepped back: moves everything that is ahead to now.
@@ -223,7 +228,9 @@ repeat
       else
         if #tail ~= 128 then error('UNREADABLE state') end
         local n = { struct.unpack('<dddddddddddddddd', tail) }
-        if n[16] ~= checksum(m1_debt, m1_debt_tick, unpack(n, 1, 15)) then error('UNREADABLE state') end
+        if n[16] ~= checksum(m1_debt, m1_debt_tick, unpack(n, 1, 15)) then
+          error('UNREADABLE state')
+        end
         plans.latest = plan(n[1], n[2], n[3], n[4], m1_debt, m1_debt_tick, 0)
         if n[5] ~= 0 then plans.other = plan(n[5], n[6], n[7], n[8], n[9], n[10], n[11]) end
         plans.read_further(n[12], n[13], n[14], n[15])
@@ -247,7 +254,8 @@ repeat
       plans.pack = function()
         local latest, other = plans.latest, plans.other
         other = other or {
-          id = 0, capacity = 0, per_unit = 0, per_tick = 0, debt = 0, debt_tick = 0, expires_at = 0,
+          id = 0, capacity = 0, per_unit = 0, per_tick = 0,
+          debt = 0, debt_tick = 0, expires_at = 0,
         }
         local n = {
           latest.id, latest.capacity, latest.per_unit, latest.per_tick,
@@ -268,8 +276,8 @@ repeat
       if plans.own then
         m1_debt, m1_debt_tick = plans.own.debt, plans.own.debt_tick
       elseif plans.further then
-        -- It may be one of the further plans: the same units, owed at the latest stamp, or so early
-        -- that they are paid off when they expire.
+        -- It may be one of the further plans: the same units, owed at the latest stamp, or so
+        -- early that they are paid off when they expire.
         local further = plans.further
         m1_debt = math.min(further.units * m1_parts_per_unit, m1_capacity_parts)
         local ticks = m1_parts_per_tick > 0 and math.floor(m1_debt / m1_parts_per_tick) or 0
