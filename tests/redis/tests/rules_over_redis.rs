@@ -1,6 +1,6 @@
 //! Rules of a file over Redis: they decide as in memory, in one script for each request.
 
-use std::{convert::Infallible, net::SocketAddr, time::Duration};
+use std::{collections::BTreeSet, convert::Infallible, net::SocketAddr, time::Duration};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -12,10 +12,14 @@ use tollgate::{
     rules::{RuleKey, RuleLimits, Rules},
     store::{LocalStore, RedisStore, Store},
 };
+use tollgate_algorithms::every_algorithm;
+use tollgate_config_tests::in_a_file::{self, in_a_file};
 use tollgate_redis_tests::{Cluster, Server};
 use tower::{Layer, ServiceExt, service_fn, util::BoxCloneSyncService};
 
 const DEADLINE: Duration = Duration::from_secs(20);
+
+const HOUR: Duration = Duration::from_secs(3600);
 
 type Limited = BoxCloneSyncService<Request<()>, Response<Bytes>, Infallible>;
 
@@ -39,23 +43,24 @@ async fn ask(service: &Limited, path: &str, plan: &str) -> Response<Bytes> {
     service.clone().oneshot(request(path, plan)).await.unwrap()
 }
 
-/// Every algorithm, each in a rule of its own; these are in shadow.
-fn every_algorithm(shadow: bool) -> Vec<Value> {
-    let limits = [
-        json!({ "algorithm": "token-bucket", "quota": "3/s", "burst": 5 }),
-        json!({ "algorithm": "gcra", "quota": "2/s", "burst": 3 }),
-        json!({ "algorithm": "leaky-bucket", "quota": "2/s", "capacity": 4 }),
-        json!({ "algorithm": "fixed-window", "quota": "4/s" }),
-        json!({ "algorithm": "fixed-window", "quota": "4/s", "from-first-request": true }),
-        json!({ "algorithm": "sliding-log", "quota": "3/s" }),
-        json!({ "algorithm": "sliding-window", "quota": "3/s" }),
-        json!({ "algorithm": "sliding-buckets", "quota": "3/s", "precision": "100ms" }),
-        json!({ "algorithm": "min-interval", "interval": "300ms" }),
-        json!({ "algorithm": "leaky-bucket-queue", "quota": "1000/s", "capacity": 2 }),
-        json!({ "algorithm": "token-bucket", "quota": "1000/s", "burst": 1, "wait-at-most": "2ms" }),
-        json!({ "algorithm": "gcra", "quota": "1000/s", "burst": 1, "wait-at-most": "2ms" }),
-        json!({ "algorithm": "leaky-bucket", "quota": "1000/s", "capacity": 1, "wait-at-most": "2ms" }),
-    ];
+/// Every algorithm, each in a rule of its own; these are in shadow. Three units in a period, so that
+/// whoever waits does so for a third of it.
+fn every_algorithm(period: Duration, shadow: bool) -> Vec<Value> {
+    let millis = period.as_millis();
+    let value = |variable: &str| match variable {
+        "quota" => format!("\"3/{millis}ms\""),
+        "burst" => "2".to_owned(),
+        _ => format!("\"{}ms\"", millis / 3),
+    };
+    macro_rules! in_code {
+        ($given:tt $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {
+            [$(stringify!($algorithm)),+, "Gcra::new(quota).burst(burst).wait_at_most(interval)"]
+        };
+    }
+    let limits = every_algorithm!(in_code, quota, burst, precision, interval)
+        .into_iter()
+        .filter_map(|rust| in_a_file(rust, value))
+        .map(|fields| serde_json::from_str::<Value>(&in_a_file::json(&fields)).unwrap());
     let rule = |(number, limit)| {
         json!({
             "name": format!("rule-{number}"),
@@ -66,7 +71,7 @@ fn every_algorithm(shadow: bool) -> Vec<Value> {
             "limit": limit,
         })
     };
-    limits.into_iter().enumerate().map(rule).collect()
+    limits.enumerate().map(rule).collect()
 }
 
 /// Rules of which several apply to one request.
@@ -113,27 +118,37 @@ async fn rules_over_redis_decide_as_in_memory_in_every_field() {
         .deadline(DEADLINE)
         .build();
     let services = [service(&rules, local), service(&rules, redis)];
-    let mut refused = 0;
-    let files = [
-        json!({ "rules": every_algorithm(false) }),
-        several(),
-        json!({ "rules": every_algorithm(true) }),
-        json!({ "rules": every_algorithm(false) }),
-        several(),
-    ];
-    for file in files {
-        rules.replace(&file).unwrap();
-        for step in 0..150_u64 {
-            let path = match step % 4 {
-                0 => format!("/{}", step % 13),
-                1 => "/a/1".to_owned(),
-                2 => format!("/b/{}", step % 3),
-                _ => format!("/{}", step / 3 % 13),
-            };
+    let period = Duration::from_millis(30);
+    let [enforced, in_shadow] = [false, true].map(|shadow| every_algorithm(period, shadow));
+    // Ten requests for each rule, one after the other.
+    let of_each: Vec<_> = (0..10 * enforced.len())
+        .map(|step| format!("/{}", step / 10))
+        .collect();
+    let mixed: Vec<_> = (0..150)
+        .map(|step| match step % 4 {
+            0 => format!("/{}", step % 13),
+            1 => "/a/1".to_owned(),
+            2 => format!("/b/{}", step % 3),
+            _ => format!("/{}", step / 3 % 13),
+        })
+        .collect();
+    let paths = |paths: &[String]| paths.iter().cloned().collect::<BTreeSet<_>>();
+    let [enforced, in_shadow] = [enforced, in_shadow].map(|rules| json!({ "rules": rules }));
+    let none = BTreeSet::new();
+    for (file, asked, advance_micros, all_refused) in [
+        (&enforced, &of_each, 900, Some(paths(&of_each))),
+        (&several(), &mixed, 9_000, None),
+        (&in_shadow, &of_each, 900, Some(none)),
+        (&enforced, &of_each, 900, Some(paths(&of_each))),
+        (&several(), &mixed, 9_000, None),
+    ] {
+        rules.replace(file).unwrap();
+        let (mut admitted, mut refused) = (BTreeSet::new(), BTreeSet::new());
+        for (step, path) in (0_u64..).zip(asked) {
             let plan = if step % 5 == 0 { "gold" } else { "free" };
             let mut answers = Vec::new();
             for service in &services {
-                let answer = ask(service, &path, plan).await;
+                let answer = ask(service, path, plan).await;
                 answers.push((
                     answer.status(),
                     answer.headers().clone(),
@@ -141,11 +156,19 @@ async fn rules_over_redis_decide_as_in_memory_in_every_field() {
                 ));
             }
             assert_eq!(answers[0], answers[1], "{path} in step {step}");
-            refused += u32::from(answers[0].0 == 429);
-            clock.advance(Duration::from_millis(step % 7 * 9));
+            let answered = match answers[0].0.as_u16() {
+                200 => &mut admitted,
+                429 => &mut refused,
+                other => panic!("{path} in step {step}: {other}"),
+            };
+            answered.insert(path.clone());
+            clock.advance(Duration::from_micros(step % 7 * advance_micros));
+        }
+        match all_refused {
+            Some(all) => assert_eq!((admitted, refused), (paths(asked), all)),
+            None => assert!(!admitted.is_empty() && !refused.is_empty()),
         }
     }
-    assert!((50..700).contains(&refused), "{refused}");
 }
 
 #[tokio::test]
@@ -231,7 +254,7 @@ async fn a_limiter_in_the_process_counts(fault: impl Fn(&Server)) {
         .build();
     let rules = Rules::new();
     rules
-        .replace(json!({ "rules": every_algorithm(false) }))
+        .replace(json!({ "rules": every_algorithm(HOUR, false) }))
         .unwrap();
     let alone = FixedWindow::new(Quota::per_day(2)).named("alone");
     let layer = RateLimitLayer::new(rules.clone(), store, rules)
@@ -259,13 +282,13 @@ async fn a_limiter_in_the_process_counts(fault: impl Fn(&Server)) {
 async fn as_many_limits_as_may_apply_to_one_request_are_decided_in_one_script() {
     let server = Server::start().await;
     let rules = Rules::new();
-    let mut list = every_algorithm(false);
-    list.extend(every_algorithm(true).into_iter().take(3));
+    let mut list = every_algorithm(HOUR, false);
+    list.extend(every_algorithm(HOUR, true));
+    list.truncate(16);
     for (number, rule) in list.iter_mut().enumerate() {
         rule["name"] = json!(format!("r{number}"));
         rule["routes"] = json!("/");
     }
-    assert_eq!(list.len(), 16);
     rules
         .replace(json!({ "match": "all", "rules": list }))
         .unwrap();
