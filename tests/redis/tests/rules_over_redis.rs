@@ -43,8 +43,8 @@ async fn ask(service: &Limited, path: &str, plan: &str) -> Response<Bytes> {
     service.clone().oneshot(request(path, plan)).await.unwrap()
 }
 
-/// Every algorithm, each in a rule of its own; these are in shadow. Three units in a period, so that
-/// whoever waits does so for a third of it.
+/// Every algorithm, each in a rule of its own; these are in shadow. There are three units in a
+/// period, and whoever waits does so for a third of it.
 fn every_algorithm(period: Duration, shadow: bool) -> Vec<Value> {
     let millis = period.as_millis();
     let value = |variable: &str| match variable {
