@@ -53,8 +53,8 @@ pub(crate) fn wide_prose() -> Vec<String> {
 }
 
 fn is_in_scripts(path: &Path) -> bool {
-    let folder = path.parent().expect("a folder");
-    folder.ends_with("scripts") || folder.ends_with(".ci")
+    let folder = path.parent().and_then(Path::file_name);
+    folder.is_some_and(|name| name == "scripts" || name == ".ci")
 }
 
 /// What a line says, if it is a comment of Rust, C or JavaScript.
