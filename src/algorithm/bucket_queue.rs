@@ -53,6 +53,166 @@ struct Dropped {
     runs: Vec<Turn>,
 }
 
+impl Algorithm for BucketQueue {
+    type State = OwingInTurns;
+    type Snapshot = DebtBucketSnapshot;
+
+    #[inline]
+    fn judge(&self, state: &OwingInTurns, cost: u32, now: Timestamp) -> bool {
+        self.bucket.judge(&state.owing, cost, now)
+    }
+
+    #[inline]
+    fn charge(&self, state: &mut OwingInTurns, cost: u32, now: Timestamp) {
+        self.change(state, |owing| self.bucket.charge(owing, cost, now));
+    }
+
+    #[inline]
+    fn debit(&self, state: &mut OwingInTurns, units: u64, now: Timestamp) {
+        self.change(state, |owing| self.bucket.debit(owing, units, now));
+    }
+
+    /// Changes nothing: those behind keep the turns that they were promised.
+    fn refund(&self, _state: &mut OwingInTurns, _cost: u32, _now: Timestamp) {}
+
+    fn withdraw(
+        &self,
+        state: &mut OwingInTurns,
+        admission: &DebtBucketSnapshot,
+        _cost: u32,
+        now: Timestamp,
+    ) {
+        let bucket = &self.bucket;
+        let mut last = bucket.turn_of(admission);
+        if !bucket.take_back(&mut state.owing, last, now) {
+            if bucket.only_own_plan_counted(&state.owing) {
+                let dropped = state.dropped.get_or_insert_with(|| {
+                    let (rate, runs) = (bucket.rate(), Vec::new());
+                    Box::new(Dropped { rate, runs })
+                });
+                dropped.runs.retain(|run| !bucket.is_paid(run.ends_at, now));
+                dropped.remember(last);
+            }
+            return;
+        }
+        if let Some(mut dropped) = state.dropped.take() {
+            while let Some(run) = dropped.take(last.begins_at) {
+                bucket.take_back(&mut state.owing, run, now);
+                last = run;
+            }
+            dropped.runs.retain(|run| !bucket.is_paid(run.ends_at, now));
+            state.dropped = Some(dropped).filter(|dropped| !dropped.runs.is_empty());
+        }
+    }
+
+    #[inline]
+    fn mend(&self, state: &mut OwingInTurns, now: Timestamp) {
+        self.change(state, |owing| self.bucket.mend(owing, now));
+    }
+
+    #[inline]
+    fn is_fresh(&self, state: &OwingInTurns, now: Timestamp) -> bool {
+        self.bucket.is_fresh(&state.owing, now)
+    }
+
+    #[inline]
+    fn fresh(&self, at: Timestamp) -> OwingInTurns {
+        OwingInTurns::of(self.bucket.fresh(at))
+    }
+
+    #[inline]
+    fn inherit(&self, shared: &OwingInTurns, now: Timestamp) -> OwingInTurns {
+        OwingInTurns::of(self.bucket.inherit(&shared.owing, now))
+    }
+
+    #[inline]
+    fn snapshot(
+        &self,
+        state: &OwingInTurns,
+        cost: u32,
+        admitted: bool,
+        now: Timestamp,
+    ) -> DebtBucketSnapshot {
+        self.bucket.snapshot(&state.owing, cost, admitted, now)
+    }
+
+    #[inline]
+    fn look(&self, state: &OwingInTurns, cost: u32, now: Timestamp) -> (bool, DebtBucketSnapshot) {
+        self.bucket.look(&state.owing, cost, now)
+    }
+
+    #[inline]
+    fn step(
+        &self,
+        state: &mut OwingInTurns,
+        cost: u32,
+        now: Timestamp,
+    ) -> (bool, DebtBucketSnapshot) {
+        self.change(state, |owing| self.bucket.step(owing, cost, now))
+    }
+
+    #[inline]
+    fn describe(&self, snapshot: &DebtBucketSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+        tell(self.policy_decision(snapshot).resolved());
+    }
+
+    #[inline]
+    fn decision(&self, snapshot: &DebtBucketSnapshot) -> Decision {
+        Decision::of_one(self.policy_decision(snapshot))
+    }
+
+    #[inline]
+    fn delay(&self, snapshot: &DebtBucketSnapshot) -> Duration {
+        let owed = self.bucket.owed(snapshot, self.burst_and_rest);
+        Duration::from_micros(owed.delay_micros())
+    }
+
+    #[inline]
+    fn policy_id(&self) -> PolicyId {
+        self.bucket.policy_id()
+    }
+
+    #[inline]
+    fn config_id(&self) -> ConfigId {
+        self.bucket.config_id()
+    }
+}
+
+impl BucketQueue {
+    #[inline]
+    fn policy_decision(&self, snapshot: &DebtBucketSnapshot) -> PolicyDecision {
+        let owed = self.bucket.owed(snapshot, self.burst_and_rest);
+        PolicyDecision::lazy(self.bucket.policy(), owed.lazy())
+    }
+
+    /// Changes what is owed. The remembered turns may be void afterwards.
+    #[inline]
+    fn change<T>(&self, state: &mut OwingInTurns, change: impl FnOnce(&mut Owing) -> T) -> T {
+        match &state.dropped {
+            None => change(&mut state.owing),
+            Some(_) => self.change_beside_dropped(state, change),
+        }
+    }
+
+    /// Forgets the remembered turns if what is owed was moved, as the clock has stepped back far,
+    /// or if another plan was charged.
+    fn change_beside_dropped<T>(
+        &self,
+        state: &mut OwingInTurns,
+        change: impl FnOnce(&mut Owing) -> T,
+    ) -> T {
+        let tick_before = state.owing.count.tick();
+        let changed = change(&mut state.owing);
+        let was_moved = state.owing.count.tick() < tick_before;
+        let is_sole_plan = self.bucket.only_own_plan_counted(&state.owing);
+        state.dropped = state
+            .dropped
+            .take()
+            .filter(|dropped| !was_moved && is_sole_plan && dropped.rate == self.bucket.rate());
+        changed
+    }
+}
+
 impl Dropped {
     /// Remembers one more turn, if there is room.
     fn remember(&mut self, mut turn: Turn) {
@@ -119,164 +279,6 @@ impl BucketQueue {
     pub(super) fn named(self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
         let bucket = self.bucket.named(name)?;
         Ok(Self { bucket, ..self })
-    }
-
-    #[inline]
-    fn policy_decision(&self, snapshot: &DebtBucketSnapshot) -> PolicyDecision {
-        let owed = self.bucket.owed(snapshot, self.burst_and_rest);
-        PolicyDecision::lazy(self.bucket.policy(), owed.lazy())
-    }
-
-    /// Changes what is owed. The remembered turns may be void afterwards.
-    #[inline]
-    fn change<T>(&self, state: &mut OwingInTurns, change: impl FnOnce(&mut Owing) -> T) -> T {
-        match &state.dropped {
-            None => change(&mut state.owing),
-            Some(_) => self.change_beside_dropped(state, change),
-        }
-    }
-
-    /// Forgets the remembered turns if what is owed was moved, as the clock has stepped back far,
-    /// or if another plan was charged.
-    fn change_beside_dropped<T>(
-        &self,
-        state: &mut OwingInTurns,
-        change: impl FnOnce(&mut Owing) -> T,
-    ) -> T {
-        let tick_before = state.owing.count.tick();
-        let changed = change(&mut state.owing);
-        let was_moved = state.owing.count.tick() < tick_before;
-        let is_sole_plan = self.bucket.only_own_plan_counted(&state.owing);
-        state.dropped = state
-            .dropped
-            .take()
-            .filter(|dropped| !was_moved && is_sole_plan && dropped.rate == self.bucket.rate());
-        changed
-    }
-}
-
-impl Algorithm for BucketQueue {
-    type State = OwingInTurns;
-    type Snapshot = DebtBucketSnapshot;
-
-    #[inline]
-    fn policy_id(&self) -> PolicyId {
-        self.bucket.policy_id()
-    }
-
-    #[inline]
-    fn config_id(&self) -> ConfigId {
-        self.bucket.config_id()
-    }
-
-    #[inline]
-    fn fresh(&self, at: Timestamp) -> OwingInTurns {
-        OwingInTurns::of(self.bucket.fresh(at))
-    }
-
-    #[inline]
-    fn mend(&self, state: &mut OwingInTurns, now: Timestamp) {
-        self.change(state, |owing| self.bucket.mend(owing, now));
-    }
-
-    #[inline]
-    fn judge(&self, state: &OwingInTurns, cost: u32, now: Timestamp) -> bool {
-        self.bucket.judge(&state.owing, cost, now)
-    }
-
-    #[inline]
-    fn charge(&self, state: &mut OwingInTurns, cost: u32, now: Timestamp) {
-        self.change(state, |owing| self.bucket.charge(owing, cost, now));
-    }
-
-    #[inline]
-    fn debit(&self, state: &mut OwingInTurns, units: u64, now: Timestamp) {
-        self.change(state, |owing| self.bucket.debit(owing, units, now));
-    }
-
-    /// Changes nothing: those behind keep the turns that they were promised.
-    fn refund(&self, _state: &mut OwingInTurns, _cost: u32, _now: Timestamp) {}
-
-    #[inline]
-    fn is_fresh(&self, state: &OwingInTurns, now: Timestamp) -> bool {
-        self.bucket.is_fresh(&state.owing, now)
-    }
-
-    #[inline]
-    fn inherit(&self, shared: &OwingInTurns, now: Timestamp) -> OwingInTurns {
-        OwingInTurns::of(self.bucket.inherit(&shared.owing, now))
-    }
-
-    #[inline]
-    fn snapshot(
-        &self,
-        state: &OwingInTurns,
-        cost: u32,
-        admitted: bool,
-        now: Timestamp,
-    ) -> DebtBucketSnapshot {
-        self.bucket.snapshot(&state.owing, cost, admitted, now)
-    }
-
-    #[inline]
-    fn look(&self, state: &OwingInTurns, cost: u32, now: Timestamp) -> (bool, DebtBucketSnapshot) {
-        self.bucket.look(&state.owing, cost, now)
-    }
-
-    #[inline]
-    fn step(
-        &self,
-        state: &mut OwingInTurns,
-        cost: u32,
-        now: Timestamp,
-    ) -> (bool, DebtBucketSnapshot) {
-        self.change(state, |owing| self.bucket.step(owing, cost, now))
-    }
-
-    #[inline]
-    fn describe(&self, snapshot: &DebtBucketSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(self.policy_decision(snapshot).resolved());
-    }
-
-    #[inline]
-    fn decision(&self, snapshot: &DebtBucketSnapshot) -> Decision {
-        Decision::of_one(self.policy_decision(snapshot))
-    }
-
-    #[inline]
-    fn delay(&self, snapshot: &DebtBucketSnapshot) -> Duration {
-        let owed = self.bucket.owed(snapshot, self.burst_and_rest);
-        Duration::from_micros(owed.delay_micros())
-    }
-
-    fn withdraw(
-        &self,
-        state: &mut OwingInTurns,
-        admission: &DebtBucketSnapshot,
-        _cost: u32,
-        now: Timestamp,
-    ) {
-        let bucket = &self.bucket;
-        let mut last = bucket.turn_of(admission);
-        if !bucket.take_back(&mut state.owing, last, now) {
-            if bucket.only_own_plan_counted(&state.owing) {
-                let dropped = state.dropped.get_or_insert_with(|| {
-                    let (rate, runs) = (bucket.rate(), Vec::new());
-                    Box::new(Dropped { rate, runs })
-                });
-                dropped.runs.retain(|run| !bucket.is_paid(run.ends_at, now));
-                dropped.remember(last);
-            }
-            return;
-        }
-        if let Some(mut dropped) = state.dropped.take() {
-            while let Some(run) = dropped.take(last.begins_at) {
-                bucket.take_back(&mut state.owing, run, now);
-                last = run;
-            }
-            dropped.runs.retain(|run| !bucket.is_paid(run.ends_at, now));
-            state.dropped = Some(dropped).filter(|dropped| !dropped.runs.is_empty());
-        }
     }
 }
 

@@ -122,6 +122,98 @@ pub struct InFlight {
     held_at_most_micros: u64,
 }
 
+shadow!(InFlight);
+
+impl Algorithm for InFlight {
+    type State = SettledState<()>;
+    type Snapshot = SettledSnapshot<PlacesSnapshot>;
+
+    const IN_FLIGHT: bool = true;
+
+    fn judge(&self, state: &Self::State, cost: u32, now: Timestamp) -> bool {
+        self.rule.judge(state, cost, now)
+    }
+
+    fn charge(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
+        self.rule.charge(state, cost, now);
+    }
+
+    /// Nothing: there is no place that could be given back.
+    fn debit(&self, _state: &mut Self::State, _units: u64, _now: Timestamp) {}
+
+    fn holds(&self, state: &Self::State, admission: &Self::Snapshot) -> bool {
+        self.rule.holds(state, admission)
+    }
+
+    fn end(&self, state: &mut Self::State, admission: &Self::Snapshot, now: Timestamp) {
+        self.rule.settle(state, admission, (1, 0), now);
+    }
+
+    /// Nothing: the requests are still in flight.
+    fn refund(&self, _state: &mut Self::State, _cost: u32, _now: Timestamp) {}
+
+    fn withdraw(
+        &self,
+        state: &mut Self::State,
+        admission: &Self::Snapshot,
+        _cost: u32,
+        now: Timestamp,
+    ) {
+        self.end(state, admission, now);
+    }
+
+    fn mend(&self, state: &mut Self::State, now: Timestamp) {
+        self.end_what_is_inherited(state, now);
+        self.rule.mend(state, now);
+    }
+
+    fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool {
+        self.rule.is_fresh(state, now)
+    }
+
+    fn fresh(&self, at: Timestamp) -> Self::State {
+        self.rule.fresh(at)
+    }
+
+    /// The key also counts what is in flight in the shared bucket, but not for ever: no receipt
+    /// frees it here.
+    fn inherit(&self, shared: &Self::State, now: Timestamp) -> Self::State {
+        let mut state = self.rule.inherit(shared, now);
+        self.end_what_is_inherited(&mut state, now);
+        state
+    }
+
+    fn snapshot(
+        &self,
+        state: &Self::State,
+        cost: u32,
+        admitted: bool,
+        now: Timestamp,
+    ) -> Self::Snapshot {
+        self.rule.snapshot(state, cost, admitted, now)
+    }
+
+    fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+        self.rule.describe(snapshot, tell);
+    }
+
+    fn policy_id(&self) -> PolicyId {
+        self.rule.policy_id()
+    }
+
+    fn config_id(&self) -> ConfigId {
+        self.rule.config_id()
+    }
+}
+
+impl InFlight {
+    /// Ends what the key has inherited from the shared bucket of a full store: no receipt frees it.
+    fn end_what_is_inherited(&self, state: &mut SettledState<()>, now: Timestamp) {
+        let end = now.as_micros().saturating_add(self.held_at_most_micros);
+        state.end_unowned_by(end);
+    }
+}
+
 impl InFlight {
     /// At most this many requests of a key at once.
     #[must_use]
@@ -220,96 +312,6 @@ impl InFlight {
     /// How often its process renews a place.
     fn renewed_every_micros(&self) -> u64 {
         self.held_at_most_micros / 4
-    }
-
-    /// Ends what the key has inherited from the shared bucket of a full store: no receipt frees it.
-    fn end_what_is_inherited(&self, state: &mut SettledState<()>, now: Timestamp) {
-        let end = now.as_micros().saturating_add(self.held_at_most_micros);
-        state.end_unowned_by(end);
-    }
-}
-
-shadow!(InFlight);
-
-impl Algorithm for InFlight {
-    type State = SettledState<()>;
-    type Snapshot = SettledSnapshot<PlacesSnapshot>;
-
-    const IN_FLIGHT: bool = true;
-
-    fn policy_id(&self) -> PolicyId {
-        self.rule.policy_id()
-    }
-
-    fn config_id(&self) -> ConfigId {
-        self.rule.config_id()
-    }
-
-    fn fresh(&self, at: Timestamp) -> Self::State {
-        self.rule.fresh(at)
-    }
-
-    fn mend(&self, state: &mut Self::State, now: Timestamp) {
-        self.end_what_is_inherited(state, now);
-        self.rule.mend(state, now);
-    }
-
-    fn judge(&self, state: &Self::State, cost: u32, now: Timestamp) -> bool {
-        self.rule.judge(state, cost, now)
-    }
-
-    fn charge(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
-        self.rule.charge(state, cost, now);
-    }
-
-    /// Nothing: there is no place that could be given back.
-    fn debit(&self, _state: &mut Self::State, _units: u64, _now: Timestamp) {}
-
-    fn holds(&self, state: &Self::State, admission: &Self::Snapshot) -> bool {
-        self.rule.holds(state, admission)
-    }
-
-    fn end(&self, state: &mut Self::State, admission: &Self::Snapshot, now: Timestamp) {
-        self.rule.settle(state, admission, (1, 0), now);
-    }
-
-    /// Nothing: the requests are still in flight.
-    fn refund(&self, _state: &mut Self::State, _cost: u32, _now: Timestamp) {}
-
-    fn withdraw(
-        &self,
-        state: &mut Self::State,
-        admission: &Self::Snapshot,
-        _cost: u32,
-        now: Timestamp,
-    ) {
-        self.end(state, admission, now);
-    }
-
-    fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool {
-        self.rule.is_fresh(state, now)
-    }
-
-    /// The key also counts what is in flight in the shared bucket, but not for ever: no receipt
-    /// frees it here.
-    fn inherit(&self, shared: &Self::State, now: Timestamp) -> Self::State {
-        let mut state = self.rule.inherit(shared, now);
-        self.end_what_is_inherited(&mut state, now);
-        state
-    }
-
-    fn snapshot(
-        &self,
-        state: &Self::State,
-        cost: u32,
-        admitted: bool,
-        now: Timestamp,
-    ) -> Self::Snapshot {
-        self.rule.snapshot(state, cost, admitted, now)
-    }
-
-    fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        self.rule.describe(snapshot, tell);
     }
 }
 

@@ -53,11 +53,6 @@ pub struct MinInterval {
 pub struct LastAdmitted(Word);
 
 impl MinInterval {
-    pub(super) fn with_policy(mut self, change: impl FnOnce(Policy) -> Policy) -> Self {
-        self.policy = change(self.policy);
-        self
-    }
-
     /// Microseconds until the next request is admitted.
     #[inline]
     fn wait_micros(&self, state: LastAdmitted, now: Timestamp) -> u64 {
@@ -236,6 +231,11 @@ impl MinInterval {
     pub fn try_named(mut self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
         self.policy = self.policy.named(name)?;
         Ok(self)
+    }
+
+    pub(super) fn with_policy(mut self, change: impl FnOnce(Policy) -> Policy) -> Self {
+        self.policy = change(self.policy);
+        self
     }
 }
 

@@ -78,26 +78,6 @@ impl<A: Algorithm> Algorithm for PerRequest<A> {
     const IS_TUPLE: bool = A::IS_TUPLE;
 
     #[inline]
-    fn policy_id(&self) -> PolicyId {
-        self.0.policy_id()
-    }
-
-    #[inline]
-    fn config_id(&self) -> ConfigId {
-        self.0.config_id()
-    }
-
-    #[inline]
-    fn fresh(&self, at: Timestamp) -> A::State {
-        self.0.fresh(at)
-    }
-
-    #[inline]
-    fn mend(&self, state: &mut A::State, now: Timestamp) {
-        self.0.mend(state, now);
-    }
-
-    #[inline]
     fn judge(&self, state: &A::State, cost: u32, now: Timestamp) -> bool {
         self.0.judge(state, one(cost), now)
     }
@@ -136,8 +116,18 @@ impl<A: Algorithm> Algorithm for PerRequest<A> {
     }
 
     #[inline]
+    fn mend(&self, state: &mut A::State, now: Timestamp) {
+        self.0.mend(state, now);
+    }
+
+    #[inline]
     fn is_fresh(&self, state: &A::State, now: Timestamp) -> bool {
         self.0.is_fresh(state, now)
+    }
+
+    #[inline]
+    fn fresh(&self, at: Timestamp) -> A::State {
+        self.0.fresh(at)
     }
 
     #[inline]
@@ -182,6 +172,16 @@ impl<A: Algorithm> Algorithm for PerRequest<A> {
 
     fn withdraw(&self, state: &mut A::State, admission: &A::Snapshot, cost: u32, now: Timestamp) {
         self.0.withdraw(state, admission, one(cost), now);
+    }
+
+    #[inline]
+    fn policy_id(&self) -> PolicyId {
+        self.0.policy_id()
+    }
+
+    #[inline]
+    fn config_id(&self) -> ConfigId {
+        self.0.config_id()
     }
 }
 

@@ -99,127 +99,6 @@ pub struct Settled<A> {
     generation_micros: u64,
 }
 
-impl<A> Settled<A> {
-    /// Its generations last for `held_at_most_micros` after their last hold, and for
-    /// `generation_micros` in all.
-    pub(super) const fn with_generations(
-        rule: A,
-        (held_at_most_micros, generation_micros): (u64, u64),
-    ) -> Self {
-        Self {
-            rule,
-            held_at_most_micros,
-            generation_micros,
-        }
-    }
-}
-
-impl<A: Additive> Settled<A> {
-    /// An algorithm that holds units by this rule; for an algorithm of your own. Those of this
-    /// crate have a method `settled`.
-    pub const fn new(rule: A) -> Self {
-        Self {
-            rule,
-            held_at_most_micros: DEFAULT_HELD_AT_MOST_MICROS,
-            generation_micros: 2 * DEFAULT_HELD_AT_MOST_MICROS,
-        }
-    }
-
-    /// How long units are held at most; 60 seconds unless said otherwise.
-    ///
-    /// What nobody has settled after one to two times as long counts as spent.
-    ///
-    /// # Panics
-    ///
-    /// Where [`try_held_at_most`](Self::try_held_at_most) fails, with its error as the message.
-    #[must_use]
-    #[track_caller]
-    pub fn held_at_most(self, duration: Duration) -> Self {
-        self.try_held_at_most(duration)
-            .unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// How long units are held at most; 60 seconds unless said otherwise.
-    ///
-    /// # Errors
-    ///
-    /// The duration is shorter than a microsecond, or longer than 35 years.
-    pub fn try_held_at_most(self, duration: Duration) -> Result<Self, ConfigError> {
-        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-        match micros {
-            0 => Err(ConfigError::PeriodTooShort { period: duration }),
-            1..=MAX_HELD_AT_MOST_MICROS => Ok(Self {
-                held_at_most_micros: micros,
-                generation_micros: 2 * micros,
-                ..self
-            }),
-            _ => Err(ConfigError::PeriodTooLong {
-                period: duration,
-                max: Duration::from_micros(MAX_HELD_AT_MOST_MICROS),
-            }),
-        }
-    }
-
-    /// Whether a generation has ended, or begins more than its whole span after now.
-    #[inline]
-    fn needs_mending(&self, state: &SettledState<A::State>, now: Timestamp) -> bool {
-        state.has_ended(now) || self.is_ahead(state, now)
-    }
-
-    #[inline]
-    fn is_ahead(&self, state: &SettledState<A::State>, now: Timestamp) -> bool {
-        state.later.start_micros > now.as_micros() + self.generation_micros
-    }
-
-    fn mend_generations(&self, state: &mut SettledState<A::State>, now: Timestamp) {
-        if self.is_ahead(state, now) {
-            state.move_to(now);
-        }
-        self.spend_what_ended(state, now);
-    }
-
-    /// Counts what was held in generations that have ended as spent at their ends.
-    fn spend_what_ended(&self, state: &mut SettledState<A::State>, now: Timestamp) {
-        for ended in state.take_ended(now) {
-            let end = Timestamp::from_micros(ended.ends_at_micros);
-            self.rule.mend(&mut state.state, end);
-            self.rule.debit(&mut state.state, ended.units, end);
-        }
-    }
-
-    /// The generation that a cost is held in now, and the one before it.
-    fn generations_with(
-        &self,
-        state: &SettledState<A::State>,
-        cost: u32,
-        now: Timestamp,
-    ) -> (Generation, Generation) {
-        let SettledState { earlier, later, .. } = *state;
-        let micros = max(now.as_micros(), later.start_micros);
-        let at_most = self.held_at_most_micros;
-        let is_open = micros + at_most < later.ends_at_micros;
-        // Plans of one name may differ in how long they hold: then two generations may still run.
-        if is_open || earlier.units > 0 && later.units > 0 {
-            let later = Generation {
-                ends_at_micros: max(later.ends_at_micros, micros + at_most),
-                units: later.units + u64::from(cost),
-                ..later
-            };
-            return (earlier, later);
-        }
-        let begun = Generation {
-            // No two generations of a state begin at the same instant.
-            start_micros: max(micros, later.start_micros + 1),
-            ends_at_micros: micros + self.generation_micros,
-            units: cost.into(),
-        };
-        match later.units {
-            0 => (earlier, begun),
-            _ => (later, begun),
-        }
-    }
-}
-
 /// The status of the bucket right after a decision, and the generation in which the cost is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SettledSnapshot<S> {
@@ -235,34 +114,6 @@ impl<A: Additive> Algorithm for Settled<A> {
     type Snapshot = SettledSnapshot<A::Snapshot>;
 
     const SETTLES: bool = true;
-
-    #[inline]
-    fn policy_id(&self) -> PolicyId {
-        self.rule.policy_id()
-    }
-
-    #[inline]
-    fn config_id(&self) -> ConfigId {
-        self.rule.config_id()
-    }
-
-    #[inline]
-    fn fresh(&self, at: Timestamp) -> Self::State {
-        SettledState {
-            state: self.rule.fresh(at),
-            earlier: Generation::NONE,
-            later: Generation::NONE,
-        }
-    }
-
-    /// Also counts what nobody has settled in time as spent, as of the end of its generation.
-    #[inline]
-    fn mend(&self, state: &mut Self::State, now: Timestamp) {
-        if self.needs_mending(state, now) {
-            self.mend_generations(state, now);
-        }
-        self.rule.mend(&mut state.state, now);
-    }
 
     #[inline]
     fn judge(&self, state: &Self::State, cost: u32, now: Timestamp) -> bool {
@@ -329,6 +180,15 @@ impl<A: Additive> Algorithm for Settled<A> {
         self.settle(state, admission, (cost, 0), now);
     }
 
+    /// Also counts what nobody has settled in time as spent, as of the end of its generation.
+    #[inline]
+    fn mend(&self, state: &mut Self::State, now: Timestamp) {
+        if self.needs_mending(state, now) {
+            self.mend_generations(state, now);
+        }
+        self.rule.mend(&mut state.state, now);
+    }
+
     fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool {
         if !state.has_ended(now) {
             return state.held() == 0 && self.rule.is_fresh(&state.state, now);
@@ -339,6 +199,15 @@ impl<A: Additive> Algorithm for Settled<A> {
         };
         self.spend_what_ended(&mut small, now);
         small.held() == 0 && self.rule.is_fresh(&small.state, now)
+    }
+
+    #[inline]
+    fn fresh(&self, at: Timestamp) -> Self::State {
+        SettledState {
+            state: self.rule.fresh(at),
+            earlier: Generation::NONE,
+            later: Generation::NONE,
+        }
     }
 
     /// The key also owes what is held in the shared bucket, but no receipt frees it here: receipts
@@ -400,6 +269,139 @@ impl<A: Additive> Algorithm for Settled<A> {
                 policy.with_freed(freed)
             });
         });
+    }
+
+    #[inline]
+    fn policy_id(&self) -> PolicyId {
+        self.rule.policy_id()
+    }
+
+    #[inline]
+    fn config_id(&self) -> ConfigId {
+        self.rule.config_id()
+    }
+}
+
+impl<A: Additive> Settled<A> {
+    /// Whether a generation has ended, or begins more than its whole span after now.
+    #[inline]
+    fn needs_mending(&self, state: &SettledState<A::State>, now: Timestamp) -> bool {
+        state.has_ended(now) || self.is_ahead(state, now)
+    }
+
+    #[inline]
+    fn is_ahead(&self, state: &SettledState<A::State>, now: Timestamp) -> bool {
+        state.later.start_micros > now.as_micros() + self.generation_micros
+    }
+
+    /// The generation that a cost is held in now, and the one before it.
+    fn generations_with(
+        &self,
+        state: &SettledState<A::State>,
+        cost: u32,
+        now: Timestamp,
+    ) -> (Generation, Generation) {
+        let SettledState { earlier, later, .. } = *state;
+        let micros = max(now.as_micros(), later.start_micros);
+        let at_most = self.held_at_most_micros;
+        let is_open = micros + at_most < later.ends_at_micros;
+        // Plans of one name may differ in how long they hold: then two generations may still run.
+        if is_open || earlier.units > 0 && later.units > 0 {
+            let later = Generation {
+                ends_at_micros: max(later.ends_at_micros, micros + at_most),
+                units: later.units + u64::from(cost),
+                ..later
+            };
+            return (earlier, later);
+        }
+        let begun = Generation {
+            // No two generations of a state begin at the same instant.
+            start_micros: max(micros, later.start_micros + 1),
+            ends_at_micros: micros + self.generation_micros,
+            units: cost.into(),
+        };
+        match later.units {
+            0 => (earlier, begun),
+            _ => (later, begun),
+        }
+    }
+
+    fn mend_generations(&self, state: &mut SettledState<A::State>, now: Timestamp) {
+        if self.is_ahead(state, now) {
+            state.move_to(now);
+        }
+        self.spend_what_ended(state, now);
+    }
+
+    /// Counts what was held in generations that have ended as spent at their ends.
+    fn spend_what_ended(&self, state: &mut SettledState<A::State>, now: Timestamp) {
+        for ended in state.take_ended(now) {
+            let end = Timestamp::from_micros(ended.ends_at_micros);
+            self.rule.mend(&mut state.state, end);
+            self.rule.debit(&mut state.state, ended.units, end);
+        }
+    }
+}
+
+impl<A> Settled<A> {
+    /// Its generations last for `held_at_most_micros` after their last hold, and for
+    /// `generation_micros` in all.
+    pub(super) const fn with_generations(
+        rule: A,
+        (held_at_most_micros, generation_micros): (u64, u64),
+    ) -> Self {
+        Self {
+            rule,
+            held_at_most_micros,
+            generation_micros,
+        }
+    }
+}
+
+impl<A: Additive> Settled<A> {
+    /// An algorithm that holds units by this rule; for an algorithm of your own. Those of this
+    /// crate have a method `settled`.
+    pub const fn new(rule: A) -> Self {
+        Self {
+            rule,
+            held_at_most_micros: DEFAULT_HELD_AT_MOST_MICROS,
+            generation_micros: 2 * DEFAULT_HELD_AT_MOST_MICROS,
+        }
+    }
+
+    /// How long units are held at most; 60 seconds unless said otherwise.
+    ///
+    /// What nobody has settled after one to two times as long counts as spent.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_held_at_most`](Self::try_held_at_most) fails, with its error as the message.
+    #[must_use]
+    #[track_caller]
+    pub fn held_at_most(self, duration: Duration) -> Self {
+        self.try_held_at_most(duration)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// How long units are held at most; 60 seconds unless said otherwise.
+    ///
+    /// # Errors
+    ///
+    /// The duration is shorter than a microsecond, or longer than 35 years.
+    pub fn try_held_at_most(self, duration: Duration) -> Result<Self, ConfigError> {
+        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        match micros {
+            0 => Err(ConfigError::PeriodTooShort { period: duration }),
+            1..=MAX_HELD_AT_MOST_MICROS => Ok(Self {
+                held_at_most_micros: micros,
+                generation_micros: 2 * micros,
+                ..self
+            }),
+            _ => Err(ConfigError::PeriodTooLong {
+                period: duration,
+                max: Duration::from_micros(MAX_HELD_AT_MOST_MICROS),
+            }),
+        }
     }
 }
 

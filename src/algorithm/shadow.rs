@@ -65,30 +65,6 @@ mod script;
 #[derive(Debug, Clone)]
 pub struct Shadow<A>(pub(crate) A);
 
-impl<A: Algorithm> Shadow<A> {
-    /// Rehearses this algorithm; for one of your own. Those of this crate have a method `shadow`.
-    ///
-    /// A tuple does not compile: each of its members has a shadow of its own.
-    ///
-    /// # Example: not a tuple
-    ///
-    /// ```compile_fail,E0080
-    /// use tollgate::{Quota, algorithm::{FixedWindow, Shadow}};
-    ///
-    /// let daily = FixedWindow::new(Quota::per_day(1));
-    /// let _ = Shadow::new((daily.clone(), daily));
-    /// ```
-    pub const fn new(algorithm: A) -> Self {
-        const {
-            assert!(
-                !A::IS_TUPLE,
-                "rehearse the members of a tuple one by one: `(a, b.shadow())`"
-            );
-        }
-        Self(algorithm)
-    }
-}
-
 /// The state of a limit in shadow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShadowState<S> {
@@ -111,29 +87,6 @@ impl<A: Algorithm> Algorithm for Shadow<A> {
     const SETTLES: bool = A::SETTLES;
     const IN_FLIGHT: bool = A::IN_FLIGHT;
     const HAS_SHADOWS: bool = true;
-
-    #[inline]
-    fn policy_id(&self) -> PolicyId {
-        self.0.policy_id()
-    }
-
-    #[inline]
-    fn config_id(&self) -> ConfigId {
-        self.0.config_id()
-    }
-
-    #[inline]
-    fn fresh(&self, at: Timestamp) -> Self::State {
-        ShadowState {
-            state: self.0.fresh(at),
-            would_refuse: false,
-        }
-    }
-
-    #[inline]
-    fn mend(&self, state: &mut Self::State, now: Timestamp) {
-        self.0.mend(&mut state.state, now);
-    }
 
     /// Every cost.
     #[inline]
@@ -192,9 +145,35 @@ impl<A: Algorithm> Algorithm for Shadow<A> {
         self.0.refund(&mut state.state, cost, now);
     }
 
+    fn withdraw(
+        &self,
+        state: &mut Self::State,
+        admission: &Self::Snapshot,
+        cost: u32,
+        now: Timestamp,
+    ) {
+        if !admission.would_refuse {
+            let admission = &admission.snapshot;
+            self.0.withdraw(&mut state.state, admission, cost, now);
+        }
+    }
+
+    #[inline]
+    fn mend(&self, state: &mut Self::State, now: Timestamp) {
+        self.0.mend(&mut state.state, now);
+    }
+
     #[inline]
     fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool {
         self.0.is_fresh(&state.state, now)
+    }
+
+    #[inline]
+    fn fresh(&self, at: Timestamp) -> Self::State {
+        ShadowState {
+            state: self.0.fresh(at),
+            would_refuse: false,
+        }
     }
 
     #[inline]
@@ -252,17 +231,38 @@ impl<A: Algorithm> Algorithm for Shadow<A> {
         Duration::ZERO
     }
 
-    fn withdraw(
-        &self,
-        state: &mut Self::State,
-        admission: &Self::Snapshot,
-        cost: u32,
-        now: Timestamp,
-    ) {
-        if !admission.would_refuse {
-            let admission = &admission.snapshot;
-            self.0.withdraw(&mut state.state, admission, cost, now);
+    #[inline]
+    fn policy_id(&self) -> PolicyId {
+        self.0.policy_id()
+    }
+
+    #[inline]
+    fn config_id(&self) -> ConfigId {
+        self.0.config_id()
+    }
+}
+
+impl<A: Algorithm> Shadow<A> {
+    /// Rehearses this algorithm; for one of your own. Those of this crate have a method `shadow`.
+    ///
+    /// A tuple does not compile: each of its members has a shadow of its own.
+    ///
+    /// # Example: not a tuple
+    ///
+    /// ```compile_fail,E0080
+    /// use tollgate::{Quota, algorithm::{FixedWindow, Shadow}};
+    ///
+    /// let daily = FixedWindow::new(Quota::per_day(1));
+    /// let _ = Shadow::new((daily.clone(), daily));
+    /// ```
+    pub const fn new(algorithm: A) -> Self {
+        const {
+            assert!(
+                !A::IS_TUPLE,
+                "rehearse the members of a tuple one by one: `(a, b.shadow())`"
+            );
         }
+        Self(algorithm)
     }
 }
 

@@ -154,19 +154,6 @@ impl SlidingWindow {
         }
     }
 
-    /// Holds each request's cost while it runs, and charges what it has spent: see
-    /// [`Settled`](super::Settled).
-    #[must_use]
-    pub const fn settled(self) -> super::Settled<Self> {
-        super::Settled::new(self)
-    }
-
-    /// The same, with its policy changed.
-    pub(super) fn with_policy(mut self, change: impl FnOnce(Policy) -> Policy) -> Self {
-        self.policy = change(self.policy);
-        self
-    }
-
     /// Both counters as they are now, or at the state's own instant if that is later, whichever
     /// plan was admitted last.
     #[inline]
@@ -457,6 +444,19 @@ impl SlidingWindow {
     pub fn try_named(mut self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
         self.policy = self.policy.named(name)?;
         Ok(self)
+    }
+
+    /// The same, with its policy changed.
+    pub(super) fn with_policy(mut self, change: impl FnOnce(Policy) -> Policy) -> Self {
+        self.policy = change(self.policy);
+        self
+    }
+
+    /// Holds each request's cost while it runs, and charges what it has spent: see
+    /// [`Settled`](super::Settled).
+    #[must_use]
+    pub const fn settled(self) -> super::Settled<Self> {
+        super::Settled::new(self)
     }
 }
 

@@ -45,18 +45,6 @@ impl Algorithm for Places {
     type State = ();
     type Snapshot = PlacesSnapshot;
 
-    fn policy_id(&self) -> PolicyId {
-        self.policy.id()
-    }
-
-    fn config_id(&self) -> ConfigId {
-        self.policy.config_id()
-    }
-
-    fn fresh(&self, _at: Timestamp) {}
-
-    fn mend(&self, (): &mut (), _now: Timestamp) {}
-
     fn judge(&self, (): &(), cost: u32, now: Timestamp) -> bool {
         cost == 0 || self.fits(&(), cost.into(), now)
     }
@@ -67,9 +55,13 @@ impl Algorithm for Places {
 
     fn refund(&self, (): &mut (), _cost: u32, _now: Timestamp) {}
 
+    fn mend(&self, (): &mut (), _now: Timestamp) {}
+
     fn is_fresh(&self, (): &(), _now: Timestamp) -> bool {
         true
     }
+
+    fn fresh(&self, _at: Timestamp) {}
 
     fn snapshot(&self, (): &(), cost: u32, admitted: bool, now: Timestamp) -> PlacesSnapshot {
         self.snapshot_beside(&(), 0, (cost, admitted), now)
@@ -89,6 +81,14 @@ impl Algorithm for Places {
             delay_micros: 0,
         };
         tell(PolicyDecision::in_flight(&self.policy, status));
+    }
+
+    fn policy_id(&self) -> PolicyId {
+        self.policy.id()
+    }
+
+    fn config_id(&self) -> ConfigId {
+        self.policy.config_id()
     }
 }
 
