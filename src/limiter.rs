@@ -9,12 +9,12 @@ use crate::{
 };
 
 mod call;
-#[cfg(any(feature = "layer", feature = "redis"))]
-mod lines;
 mod observe;
 mod operation;
 #[cfg(any(feature = "layer", feature = "redis"))]
 mod until_ready;
+#[cfg(any(feature = "layer", feature = "redis"))]
+mod waiting_lines;
 
 pub use call::Call;
 pub use operation::{Check, Debit, Operation, Peek, Refund, Reset, TakeHold};

@@ -15,8 +15,8 @@ use crate::{
 };
 
 use super::{
-    RateLimiter, gives_back_what_it_takes, lines::LineOf, observe::Observation,
-    operation::charge_what_is_held,
+    RateLimiter, gives_back_what_it_takes, observe::Observation, operation::charge_what_is_held,
+    waiting_lines::WaitingLineOf,
 };
 
 /// How long until the next attempt where nobody knows when there is room.
@@ -161,7 +161,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
     }
 
     /// The line of this bucket.
-    fn line<K, Q>(&self, key: &Q) -> LineOf
+    fn line<K, Q>(&self, key: &Q) -> WaitingLineOf
     where
         K: Key,
         Q: AsKey<K> + ?Sized,
@@ -170,7 +170,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         let choice = self.algorithm.choose(&());
         let policies = self.algorithm.limit(&choice).policies();
         let store = (type_name::<S>(), self.store.buckets_id());
-        LineOf::new((store, policies, key))
+        WaitingLineOf::new((store, policies, key))
     }
 
     /// Charges the cost, or tells for how long it is refused.

@@ -14,10 +14,10 @@ const SHARDS: usize = 16;
 const MIN_CAPACITY: usize = 64;
 
 /// All lines of the process. A bucket without a line takes no memory.
-static LINES: LazyLock<Lines> = LazyLock::new(Lines::default);
+static LINES: LazyLock<WaitingLines> = LazyLock::new(WaitingLines::default);
 
 #[derive(Default)]
-struct Lines {
+struct WaitingLines {
     hasher: RandomState,
     shards: [Mutex<Shard>; SHARDS],
 }
@@ -25,24 +25,24 @@ struct Lines {
 #[derive(Default)]
 struct Shard {
     /// By the hash of the bucket: if two buckets ever have the same hash, they share a line.
-    lines: HashMap<u64, Line>,
+    lines: HashMap<u64, WaitingLine>,
     next_number: u64,
 }
 
 /// The waiters for one bucket, in the order of their numbers, each with its waker.
-type Line = BTreeMap<u64, Option<Waker>>;
+type WaitingLine = BTreeMap<u64, Option<Waker>>;
 
 /// The line of one bucket, whether anybody stands in it or not.
 #[derive(Clone, Copy)]
-pub(super) struct LineOf(u64);
+pub(super) struct WaitingLineOf(u64);
 
 /// A waiter in a line. Dropping it leaves the line, and wakes the waiter that is first then.
 pub(super) struct Waiter {
-    line: LineOf,
+    line: WaitingLineOf,
     number: u64,
 }
 
-impl LineOf {
+impl WaitingLineOf {
     /// The line of this bucket.
     pub(super) fn new(bucket: impl Hash) -> Self {
         Self(LINES.hasher.hash_one(bucket))
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn whoever_leaves_makes_room_for_the_next_and_an_empty_line_is_forgotten() {
-        let line = LineOf::new("a line of this test alone");
+        let line = WaitingLineOf::new("a line of this test alone");
         let [first, middle, last] = [line.join(), line.join(), line.join()];
         assert_eq!([&first, &middle, &last].map(is_first), [true, false, false]);
         drop(middle);
@@ -157,8 +157,8 @@ mod tests {
 
     #[test]
     fn lines_that_are_gone_leave_no_room_behind() {
-        let lines = (0..100_000).map(|number| LineOf::new(("many", number)));
-        let waiters: Vec<_> = lines.map(LineOf::join).collect();
+        let lines = (0..100_000).map(|number| WaitingLineOf::new(("many", number)));
+        let waiters: Vec<_> = lines.map(WaitingLineOf::join).collect();
         drop(waiters);
         let capacity = |shard: &Mutex<Shard>| shard.lock().unwrap().lines.capacity();
         let most = LINES.shards.iter().map(capacity).max().unwrap();
