@@ -224,42 +224,45 @@ impl Algorithm for RuleLimit {
 #[derive(Clone)]
 pub struct RuleSnapshot {
     limits: Arc<LimitTable>,
-    told: Told,
+    snapshots: Snapshots,
 }
 
 #[derive(Clone)]
-enum Told {
-    One(Stood),
-    Several(Arc<[Stood]>),
+enum Snapshots {
+    One(NumberedSnapshot),
+    Several(Arc<[NumberedSnapshot]>),
 }
 
 /// The number of a limit, and the snapshot of its bucket.
-pub(crate) type Stood = (u32, ShadowSnapshot<AnySnapshot>);
+pub(crate) type NumberedSnapshot = (u32, ShadowSnapshot<AnySnapshot>);
 
 impl RuleSnapshot {
     #[inline]
-    pub(crate) fn one(limits: Arc<LimitTable>, stood: Stood) -> Self {
-        let told = Told::One(stood);
-        Self { limits, told }
+    pub(crate) fn one(limits: Arc<LimitTable>, snapshot: NumberedSnapshot) -> Self {
+        let snapshots = Snapshots::One(snapshot);
+        Self { limits, snapshots }
     }
 
-    pub(crate) fn several(limits: Arc<LimitTable>, stood: impl IntoIterator<Item = Stood>) -> Self {
-        let told = Told::Several(stood.into_iter().collect());
-        Self { limits, told }
+    pub(crate) fn several(
+        limits: Arc<LimitTable>,
+        snapshots: impl IntoIterator<Item = NumberedSnapshot>,
+    ) -> Self {
+        let snapshots = Snapshots::Several(snapshots.into_iter().collect());
+        Self { limits, snapshots }
     }
 
     fn longest_delay(&self) -> Duration {
-        let delays = self.each().map(|(limit, stood)| limit.delay(stood));
+        let delays = self.each().map(|(limit, snapshot)| limit.delay(snapshot));
         delays.max().unwrap_or_default()
     }
 
     /// Each limit with the snapshot of its bucket, in the order of the rules.
     pub(crate) fn each(&self) -> impl Iterator<Item = (&RuleLimit, &ShadowSnapshot<AnySnapshot>)> {
-        let stood = match &self.told {
-            Told::One(stood) => std::slice::from_ref(stood),
-            Told::Several(stood) => stood,
+        let snapshots = match &self.snapshots {
+            Snapshots::One(snapshot) => std::slice::from_ref(snapshot),
+            Snapshots::Several(snapshots) => snapshots,
         };
-        (stood.iter()).map(|(limit, snapshot)| (self.limits.limit(*limit), snapshot))
+        (snapshots.iter()).map(|(limit, snapshot)| (self.limits.limit(*limit), snapshot))
     }
 }
 
@@ -283,7 +286,7 @@ impl Limit for RuleLimits {
     }
 
     fn decision_of(&self, snapshot: &RuleSnapshot) -> Decision {
-        if let Told::One((number, snapshot_of_one)) = &snapshot.told {
+        if let Snapshots::One((number, snapshot_of_one)) = &snapshot.snapshots {
             let limit = snapshot.limits.limit(*number);
             return match limit.in_shadow {
                 true => Decision::of_no_policy(),
@@ -315,9 +318,11 @@ impl Limit for RuleLimits {
 
     #[inline]
     fn delay_of(&self, snapshot: &RuleSnapshot) -> Duration {
-        match &snapshot.told {
-            Told::One((number, stood)) => snapshot.limits.limit(*number).delay(stood),
-            Told::Several(_) => snapshot.longest_delay(),
+        match &snapshot.snapshots {
+            Snapshots::One((number, snapshot_of_one)) => {
+                snapshot.limits.limit(*number).delay(snapshot_of_one)
+            }
+            Snapshots::Several(_) => snapshot.longest_delay(),
         }
     }
 }
