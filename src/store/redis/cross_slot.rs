@@ -26,10 +26,10 @@ pub(super) struct KeyQuery {
     pub(super) keys: Vec<Bytes>,
     pub(super) parameters: Vec<u8>,
     /// Reads from the reply to a charge the numbers that its withdrawal needs.
-    pub(super) admission_of: AdmissionOf,
+    pub(super) withdrawal_arguments: WithdrawalArguments,
 }
 
-type AdmissionOf = Box<dyn Fn(&[Member], &Bytes) -> Vec<u8> + Send + Sync>;
+type WithdrawalArguments = Box<dyn Fn(&[Member], &Bytes) -> Vec<u8> + Send + Sync>;
 
 /// A cost, and the keys that it is charged to.
 pub(super) struct MultiKeyQuery {
@@ -284,7 +284,7 @@ impl MultiKeyQuery {
     async fn take_back(&self, at: usize, charge: Bytes) {
         let query = &self.queries[at];
         let scripts = (query.scripts)(&self.shared.script_cache);
-        let admission = (query.admission_of)(&scripts.members, &charge);
+        let withdrawal_arguments = (query.withdrawal_arguments)(&scripts.members, &charge);
         let mut numbers = Vec::with_capacity(ARGUMENTS_LEN);
         if scripts.settle.is_some() {
             // Nothing was spent of what is held. Members that are not settled stay charged.
@@ -293,7 +293,7 @@ impl MultiKeyQuery {
                 (self.cost, 0),
                 self.shared.now(),
                 &query.parameters,
-                &admission,
+                &withdrawal_arguments,
             );
             let keys = query.keys.clone();
             let _ = (self.shared)
@@ -304,7 +304,7 @@ impl MultiKeyQuery {
         // Its time is in the reply to the charge.
         push_numbers(&mut numbers, self.cost, None, |numbers| {
             numbers.extend_from_slice(&query.parameters);
-            numbers.extend_from_slice(&admission);
+            numbers.extend_from_slice(&withdrawal_arguments);
         });
         let charge = reply::kept_of(&scripts.members, &charge);
         let arguments = Arguments::taking_back(charge, numbers);

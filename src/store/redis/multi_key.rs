@@ -42,7 +42,7 @@ fn key_query<A: Scripted, K: PortableKey>(
         scripts: ScriptCache::<Scripts>::scripts::<A>,
         keys: shared.keys(policy, scripts, key),
         parameters,
-        admission_of: Box::new(move |members, answer| {
+        withdrawal_arguments: Box::new(move |members, answer| {
             let mut numbers = Vec::new();
             if let Some(verdict) = reply::read(&limit, members, answer, 1) {
                 limit.admission(&verdict.snapshot, &mut |number| {

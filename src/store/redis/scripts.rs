@@ -98,7 +98,7 @@ pub(super) struct MultiKeyScripts {
 }
 
 impl MultiKeyScripts {
-    /// For these limits, in the order of their places.
+    /// For these limits, in the order of their indices.
     pub(super) fn of(limits: Vec<Script>, time: TimeOf) -> Self {
         Self {
             decide: Loadable::new(compose_multi_key(&limits, Task::Decide, time)),
