@@ -21,7 +21,7 @@ pub struct PolicyDecision {
     status: Known,
 }
 
-/// The status of a policy, or the numbers from which it is worked out.
+/// The status of a policy, or the numbers from which it is resolved.
 #[derive(Clone, Copy)]
 enum Known {
     Resolved(Status),
@@ -30,23 +30,23 @@ enum Known {
     InFlight(Status),
     /// The status of a limiter that decides while the store is unavailable.
     Degraded(Status),
-    /// The same, worked out when somebody asks for it.
+    /// The same, resolved when somebody asks for it.
     LazyDegraded(LazyStatus),
 }
 
 impl PolicyDecision {
     /// What this policy decided, by its status.
     #[inline]
-    pub fn new(policy: &Policy, standing: Status) -> Self {
-        Self::of(policy, Known::Resolved(standing))
+    pub fn new(policy: &Policy, status: Status) -> Self {
+        Self::of(policy, Known::Resolved(status))
     }
 
     /// What a policy decided whose units are requests in flight.
-    pub(crate) fn in_flight(policy: &Policy, standing: Status) -> Self {
-        Self::of(policy, Known::InFlight(standing))
+    pub(crate) fn in_flight(policy: &Policy, status: Status) -> Self {
+        Self::of(policy, Known::InFlight(status))
     }
 
-    /// What this policy decided, by a status that is worked out when somebody asks.
+    /// What this policy decided, by a status that is resolved when somebody asks.
     #[inline]
     pub fn lazy(policy: &Policy, status: LazyStatus) -> Self {
         Self::of(policy, Known::Lazy(status))
@@ -62,12 +62,12 @@ impl PolicyDecision {
         }
     }
 
-    /// Reads its status, which is worked out if it is not yet.
+    /// Reads its status, which is resolved if it is not yet.
     #[inline]
     fn read<T>(&self, read: impl FnOnce(&Status) -> T) -> T {
         match &self.status {
-            Known::Resolved(standing) | Known::InFlight(standing) | Known::Degraded(standing) => {
-                read(standing)
+            Known::Resolved(status) | Known::InFlight(status) | Known::Degraded(status) => {
+                read(status)
             }
             Known::Lazy(status) | Known::LazyDegraded(status) => read(&status.resolve(self.limit)),
         }
@@ -143,8 +143,8 @@ impl PolicyDecision {
     #[inline]
     pub fn is_admitted(&self) -> bool {
         match &self.status {
-            Known::Resolved(standing) | Known::InFlight(standing) | Known::Degraded(standing) => {
-                standing.judgement == Judgement::Admitted
+            Known::Resolved(status) | Known::InFlight(status) | Known::Degraded(status) => {
+                status.judgement == Judgement::Admitted
             }
             Known::Lazy(status) | Known::LazyDegraded(status) => status.is_admitted(),
         }
@@ -174,14 +174,14 @@ impl PolicyDecision {
     /// How many further units this policy lets through at this instant.
     #[inline]
     pub fn remaining(&self) -> u64 {
-        self.read(|standing| standing.remaining)
+        self.read(|status| status.remaining)
     }
 
     /// How long until this policy lets the same cost through; `None` if it does, or never will, or
     /// if nobody knows, as of requests [in flight](crate::algorithm::InFlight).
     #[inline]
     pub fn retry_after(&self) -> Option<Duration> {
-        match self.read(|standing| standing.judgement) {
+        match self.read(|status| status.judgement) {
             Judgement::RefusedForMicros(micros) => Some(Duration::from_micros(micros)),
             Judgement::Admitted | Judgement::RefusedUntilOneEnds | Judgement::NeverFits => None,
         }
@@ -189,38 +189,38 @@ impl PolicyDecision {
 
     /// Whether the cost is more than this policy can ever let through at once.
     pub fn never_fits(&self) -> bool {
-        self.read(|standing| standing.judgement) == Judgement::NeverFits
+        self.read(|status| status.judgement) == Judgement::NeverFits
     }
 
     /// How long until more than [`remaining`](Self::remaining) units are let through; zero if all
     /// are there.
     #[inline]
     pub fn replenished_after(&self) -> Duration {
-        Duration::from_micros(self.read(|standing| standing.replenished_after_micros))
+        Duration::from_micros(self.read(|status| status.replenished_after_micros))
     }
 
     /// How many units remain, and after how many microseconds there are more.
     #[inline]
     pub(crate) fn left(&self) -> (u64, u64) {
-        self.read(|standing| (standing.remaining, standing.replenished_after_micros))
+        self.read(|status| (status.remaining, status.replenished_after_micros))
     }
 
     /// How long until the state is as good as fresh.
     #[inline]
     pub fn reset_after(&self) -> Duration {
-        Duration::from_micros(self.read(|standing| standing.reset_after_micros))
+        Duration::from_micros(self.read(|status| status.reset_after_micros))
     }
 
     /// How long an admitted request must be delayed.
     pub fn delay(&self) -> Duration {
-        Duration::from_micros(self.read(|standing| standing.delay_micros))
+        Duration::from_micros(self.read(|status| status.delay_micros))
     }
 }
 
 impl PartialEq for PolicyDecision {
     fn eq(&self, other: &Self) -> bool {
         self.is_of_the_same_policy(other)
-            && self.read(|standing| *standing) == other.read(|standing| *standing)
+            && self.read(|status| *status) == other.read(|status| *status)
     }
 }
 
@@ -273,10 +273,10 @@ impl fmt::Debug for PolicyDecision {
 /// # }).unwrap();
 /// ```
 #[derive(Clone, PartialEq, Eq)]
-pub struct Decision(Policies);
+pub struct Decision(OneOrSeveral);
 
 #[derive(Clone, PartialEq, Eq)]
-enum Policies {
+enum OneOrSeveral {
     One(PolicyDecision),
     Several(Arc<Several>),
 }
@@ -297,7 +297,7 @@ impl Decision {
     /// The decision of a single policy.
     #[inline]
     pub fn of_one(policy: PolicyDecision) -> Self {
-        Self(Policies::One(policy))
+        Self(OneOrSeveral::One(policy))
     }
 
     /// The decision of several policies together: admitted if all of them admit.
@@ -310,18 +310,18 @@ impl Decision {
         let (mut binding, mut severest) = (0, first.read(severity));
         let (mut remaining, mut reset_after_micros, mut delay_micros) = (u64::MAX, 0, 0);
         for (index, policy) in policies.iter().enumerate() {
-            policy.read(|standing| {
-                remaining = remaining.min(standing.remaining);
-                reset_after_micros = reset_after_micros.max(standing.reset_after_micros);
-                delay_micros = delay_micros.max(standing.delay_micros);
-                let severity = severity(standing);
+            policy.read(|status| {
+                remaining = remaining.min(status.remaining);
+                reset_after_micros = reset_after_micros.max(status.reset_after_micros);
+                delay_micros = delay_micros.max(status.delay_micros);
+                let severity = severity(status);
                 if severity > severest {
                     (binding, severest) = (index, severity);
                 }
             });
         }
         let is_admitted = policies[binding].is_admitted();
-        Self(Policies::Several(Arc::new(Several {
+        Self(OneOrSeveral::Several(Arc::new(Several {
             binding,
             remaining,
             reset_after_micros,
@@ -342,7 +342,7 @@ impl Decision {
     /// Works its status out, for whoever asks for most of it.
     #[inline]
     pub(crate) fn resolve(&mut self) {
-        if let Policies::One(policy) = &mut self.0 {
+        if let OneOrSeveral::One(policy) = &mut self.0 {
             policy.resolve();
         }
     }
@@ -363,8 +363,8 @@ impl Decision {
     /// How many further requests of cost 1 are let through at this same instant.
     pub fn remaining(&self) -> u64 {
         match &self.0 {
-            Policies::One(policy) => policy.remaining(),
-            Policies::Several(several) => several.remaining,
+            OneOrSeveral::One(policy) => policy.remaining(),
+            OneOrSeveral::Several(several) => several.remaining,
         }
     }
 
@@ -385,16 +385,16 @@ impl Decision {
     /// How long until the state is as good as fresh.
     pub fn reset_after(&self) -> Duration {
         match &self.0 {
-            Policies::One(policy) => policy.reset_after(),
-            Policies::Several(several) => Duration::from_micros(several.reset_after_micros),
+            OneOrSeveral::One(policy) => policy.reset_after(),
+            OneOrSeveral::Several(several) => Duration::from_micros(several.reset_after_micros),
         }
     }
 
     /// How long an admitted request must be delayed; the layer does it by itself.
     pub fn delay(&self) -> Duration {
         match &self.0 {
-            Policies::One(policy) => policy.delay(),
-            Policies::Several(several) => Duration::from_micros(several.delay_micros),
+            OneOrSeveral::One(policy) => policy.delay(),
+            OneOrSeveral::Several(several) => Duration::from_micros(several.delay_micros),
         }
     }
 
@@ -408,16 +408,16 @@ impl Decision {
     /// [shadow](crate::algorithm::Shadow).
     pub fn policies(&self) -> &[PolicyDecision] {
         match &self.0 {
-            Policies::One(policy) => std::slice::from_ref(policy),
-            Policies::Several(several) => &several.policies[..several.told],
+            OneOrSeveral::One(policy) => std::slice::from_ref(policy),
+            OneOrSeveral::Several(several) => &several.policies[..several.told],
         }
     }
 
     #[inline]
     pub(crate) fn binding(&self) -> &PolicyDecision {
         match &self.0 {
-            Policies::One(policy) => policy,
-            Policies::Several(several) => &several.policies[several.binding],
+            OneOrSeveral::One(policy) => policy,
+            OneOrSeveral::Several(several) => &several.policies[several.binding],
         }
     }
 }
@@ -437,9 +437,9 @@ impl fmt::Debug for Decision {
 
 /// Orders policies: refusals first, longest wait; then fewest remaining.
 #[inline]
-fn severity(standing: &Status) -> (u8, u64) {
-    match standing.judgement {
-        Judgement::Admitted => (0, u64::MAX - standing.remaining),
+fn severity(status: &Status) -> (u8, u64) {
+    match status.judgement {
+        Judgement::Admitted => (0, u64::MAX - status.remaining),
         Judgement::RefusedForMicros(micros) => (1, micros),
         Judgement::RefusedUntilOneEnds => (1, u64::MAX),
         Judgement::NeverFits => (2, 0),

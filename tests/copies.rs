@@ -66,9 +66,9 @@ impl Algorithm for Ever {
         let left = self.0 - state.0;
         Self::Snapshot::of(self.0, left, u64::from(cost), admitted, |_| None)
     }
-    fn describe(&self, standing: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+    fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
         let policy = Policy::new("ever", &[self.0], Duration::ZERO);
-        tell(PolicyDecision::new(&policy, *standing));
+        tell(PolicyDecision::new(&policy, *snapshot));
     }
 }
 

@@ -319,12 +319,12 @@ impl Algorithm for SlidingWindow {
 
     #[inline]
     fn describe(&self, snapshot: &TwoWindowsSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(self.told(snapshot).resolved());
+        tell(self.policy_decision(snapshot).resolved());
     }
 
     #[inline]
     fn decision(&self, snapshot: &TwoWindowsSnapshot) -> Decision {
-        Decision::of_one(self.told(snapshot))
+        Decision::of_one(self.policy_decision(snapshot))
     }
 
     #[inline]
@@ -373,7 +373,7 @@ impl SlidingWindow {
     }
 
     #[inline]
-    fn told(&self, snapshot: &TwoWindowsSnapshot) -> PolicyDecision {
+    fn policy_decision(&self, snapshot: &TwoWindowsSnapshot) -> PolicyDecision {
         let refused_cost = if snapshot.admitted { 0 } else { snapshot.cost };
         let status = self.estimate(&snapshot.counters).lazy(refused_cost);
         PolicyDecision::lazy(&self.policy, status)

@@ -1,7 +1,7 @@
 //! Decisions while the store is unavailable.
 
 #[cfg(feature = "layer")]
-use super::Policies;
+use super::OneOrSeveral;
 use super::{Decision, Known, PolicyDecision};
 
 impl Decision {
@@ -17,8 +17,8 @@ impl Decision {
     #[inline]
     pub(crate) fn degraded(mut self) -> Self {
         match &mut self.0 {
-            Policies::One(policy) => policy.degrade(),
-            Policies::Several(several) => {
+            OneOrSeveral::One(policy) => policy.degrade(),
+            OneOrSeveral::Several(several) => {
                 let several = std::sync::Arc::make_mut(several);
                 several
                     .policies

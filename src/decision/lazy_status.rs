@@ -1,8 +1,8 @@
-//! A status that is worked out when somebody asks for it.
+//! A status that is resolved when somebody asks for it.
 
 use super::Status;
 
-/// The numbers from which a [`Status`] is worked out when somebody asks.
+/// The numbers from which a [`Status`] is resolved when somebody asks.
 ///
 /// Mostly only whether the request is admitted is asked for, and a wait costs a division. The
 /// `decision` bench shows what it saves, in the rows of `check`.
@@ -42,7 +42,7 @@ impl LazyStatus {
     /// How many numbers it holds.
     pub const NUMBERS: usize = 7;
 
-    /// A status of these numbers, and how it is worked out: `resolve` is given this status and the
+    /// A status of these numbers, and how it is resolved: `resolve` is given this status and the
     /// policy's limit. `refused_cost` is the cost that was refused, or 0 if it was admitted; a cost
     /// of 0 is never refused.
     #[inline]

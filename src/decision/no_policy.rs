@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use super::{Decision, Judgement, Known, Policies, PolicyDecision, Several, Status};
+use super::{Decision, Judgement, Known, OneOrSeveral, PolicyDecision, Several, Status};
 
 impl Decision {
     /// Admitted, without a limit.
@@ -30,6 +30,6 @@ impl Decision {
                 told: 0,
             })
         });
-        Self(Policies::Several(Arc::clone(&ADMITTED)))
+        Self(OneOrSeveral::Several(Arc::clone(&ADMITTED)))
     }
 }

@@ -101,7 +101,7 @@ struct Handles {
     /// One for each of [`DECIDED`].
     decided: [Decided; DECIDED.len()],
     debited_units: Counter,
-    policies: Policies,
+    policies: CountersByPolicy,
 }
 
 /// The counters of requests with the same decision.
@@ -125,7 +125,7 @@ impl Metrics {
             requests,
             decided: DECIDED.map(|outcome| Decided::of(&limit, outcome)),
             debited_units: units(&limit, Outcome::Debited.name()),
-            policies: Policies::new(),
+            policies: CountersByPolicy::new(),
             limit,
         };
         Self {
@@ -275,12 +275,12 @@ fn describe() {
 
 /// The counters of the policies by name. A slot that is taken is never freed, so that they are read
 /// without a lock.
-struct Policies {
-    slots: [OnceLock<Box<Policy>>; MAX_POLICIES],
+struct CountersByPolicy {
+    slots: [OnceLock<Box<NamedCounters>>; MAX_POLICIES],
     other: OnceLock<PolicyCounters>,
 }
 
-struct Policy {
+struct NamedCounters {
     name: String,
     counters: PolicyCounters,
 }
@@ -291,7 +291,7 @@ type PolicyCounters = [Counter; DECIDED.len()];
 /// The first policies, which have counters of their own.
 const MAX_POLICIES: usize = 100;
 
-impl Policies {
+impl CountersByPolicy {
     const fn new() -> Self {
         Self {
             slots: [const { OnceLock::new() }; MAX_POLICIES],
@@ -302,15 +302,15 @@ impl Policies {
     /// The counters of the policy of this name, which are made if it is new.
     fn of(&self, name: &str, make: impl Fn(&str) -> PolicyCounters) -> &PolicyCounters {
         let new = || {
-            Box::new(Policy {
+            Box::new(NamedCounters {
                 name: name.to_owned(),
                 counters: make(name),
             })
         };
         for slot in &self.slots {
-            let policy = slot.get_or_init(new);
-            if policy.name == name {
-                return &policy.counters;
+            let named = slot.get_or_init(new);
+            if named.name == name {
+                return &named.counters;
             }
         }
         self.other.get_or_init(|| make(OTHER))

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
     use crate::{
         algorithm::Judgement,
-        response::sample::{SECOND, admitted, both, full, standing},
+        response::sample::{SECOND, admitted, admitted_with, both, full},
     };
 
     #[test]
@@ -139,9 +139,9 @@ mod tests {
             for decision in [
                 admitted(),
                 both(Judgement::Admitted, Judgement::Admitted),
-                standing(5, SECOND, 5, SECOND),
-                standing(6, SECOND, 5, SECOND),
-                standing(5, SECOND * 2, 5, SECOND),
+                admitted_with(5, SECOND, 5, SECOND),
+                admitted_with(6, SECOND, 5, SECOND),
+                admitted_with(5, SECOND * 2, 5, SECOND),
             ] {
                 let mut headers = HeaderMap::new();
                 writer.add(&decision, &mut headers);

@@ -136,12 +136,12 @@ mod tests {
     use super::*;
     use crate::response::{
         field_writer::FieldWriter,
-        sample::{SECOND, standing},
+        sample::{SECOND, admitted_with},
     };
 
     #[test]
     fn a_number_that_no_structured_field_can_hold_is_clamped_to_fifteen_digits() {
-        let decision = standing(u64::MAX, SECOND, u64::MAX, SECOND);
+        let decision = admitted_with(u64::MAX, SECOND, u64::MAX, SECOND);
         for fields in Fields::ALL {
             let mut headers = HeaderMap::new();
             FieldWriter::new(fields).add(&decision, &mut headers);

@@ -27,12 +27,12 @@
 //!     response
 //! }
 //! # let policy = Policy::new("window", &[5], Duration::from_secs(60)).named("trial").unwrap();
-//! # let standing = |remaining, judgement| Decision::of_one(PolicyDecision::new(&policy, Status {
+//! # let decision = |remaining, judgement| Decision::of_one(PolicyDecision::new(&policy, Status {
 //! #     remaining, judgement,
 //! #     replenished_after_micros: 1_500_000, reset_after_micros: 1_500_000, delay_micros: 0,
 //! # }));
-//! # let admitted = standing(4, Judgement::Admitted);
-//! # let refused = standing(0, Judgement::RefusedForMicros(1_500_000));
+//! # let admitted = decision(4, Judgement::Admitted);
+//! # let refused = decision(0, Judgement::RefusedForMicros(1_500_000));
 //!
 //! assert_eq!(answer(&admitted).headers()["RateLimit"], r#""trial";r=4;t=2"#);
 //! assert_eq!(answer(&refused).status(), 429);

@@ -19,14 +19,14 @@ pub(super) fn policy(
 ) -> PolicyDecision {
     let policy = Policy::new("sample", &[limit], window).named(name);
     let micros = |duration: Duration| u64::try_from(duration.as_micros()).unwrap();
-    let standing = Status {
+    let status = Status {
         remaining,
         judgement,
         replenished_after_micros: micros(replenished_after),
         reset_after_micros: micros(replenished_after) * (limit.min(1_000) - remaining.min(1_000)),
         delay_micros: 0,
     };
-    PolicyDecision::new(&policy.unwrap(), standing)
+    PolicyDecision::new(&policy.unwrap(), status)
 }
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
@@ -34,7 +34,12 @@ pub(super) const API: (&str, u64, Duration) = ("api", 40, Duration::from_secs(2)
 pub(super) const DAILY: (&str, u64, Duration) = ("daily", 1_000, Duration::from_secs(86_400));
 
 /// An admitting decision with this limit and window, and this much left for this long.
-pub(super) fn standing(limit: u64, window: Duration, left: u64, more_after: Duration) -> Decision {
+pub(super) fn admitted_with(
+    limit: u64,
+    window: Duration,
+    left: u64,
+    more_after: Duration,
+) -> Decision {
     Decision::of_one(policy(
         ("p", limit, window),
         left,

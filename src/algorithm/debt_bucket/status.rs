@@ -1,4 +1,4 @@
-//! What a decision of the bucket says, worked out when somebody asks.
+//! What a decision of the bucket says, resolved when somebody asks.
 
 use crate::decision::{LazyStatus, Status};
 

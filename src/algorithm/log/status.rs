@@ -1,4 +1,4 @@
-//! What a decision of the log says, worked out when somebody asks.
+//! What a decision of the log says, resolved when somebody asks.
 
 use crate::decision::{Judgement, LazyStatus, Status};
 

@@ -1,4 +1,4 @@
-//! What a decision of the sliding window says, worked out when somebody asks.
+//! What a decision of the sliding window says, resolved when somebody asks.
 
 use crate::decision::{LazyStatus, Status};
 
@@ -19,7 +19,7 @@ impl Estimate {
                 self.ticks_per_period,
                 self.tick_micros,
             ],
-            |status, limit| Self::of(status).standing(limit, status),
+            |status, limit| Self::of(status).status(limit, status),
         )
     }
 
@@ -47,7 +47,7 @@ impl Estimate {
 
     /// The status, if the estimate may be up to `limit` units.
     #[inline]
-    fn standing(&self, limit: u64, status: &LazyStatus) -> Status {
+    fn status(&self, limit: u64, status: &LazyStatus) -> Status {
         let remaining = limit.saturating_sub(self.units());
         let (cost, is_admitted) = (status.refused_cost().into(), status.is_admitted());
         Status::of(limit, remaining, cost, is_admitted, |units| {

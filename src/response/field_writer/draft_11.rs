@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use crate::{
         algorithm::Judgement,
-        response::sample::{SECOND, admitted, both, standing},
+        response::sample::{SECOND, admitted, admitted_with, both},
     };
 
     /// Reads a list of strings with integer parameters as strictly as RFC 9651 allows, and writes
@@ -156,7 +156,7 @@ mod tests {
             [0, 1, 999_999, 1_000_000, 1_000_001, u64::MAX / 10_000].map(Duration::from_micros);
         for number in extremes {
             for span in spans {
-                for line in sent(&standing(number, span, number, span)) {
+                for line in sent(&admitted_with(number, span, number, span)) {
                     assert_eq!(read_and_write_again(&line), line);
                 }
             }
@@ -172,7 +172,7 @@ mod tests {
             (1_000, ";w=1"),
             (1_001, ";w=2"),
         ] {
-            let decision = standing(5, Duration::from_millis(window), 4, SECOND);
+            let decision = admitted_with(5, Duration::from_millis(window), 4, SECOND);
             let lines = sent(&decision);
             assert_eq!(lines[0], format!("\"p\";q=5{parameter}"));
         }
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_full_bucket_has_no_time_parameter() {
-        let decision = standing(5, SECOND, 5, Duration::ZERO);
+        let decision = admitted_with(5, SECOND, 5, Duration::ZERO);
         assert_eq!(sent(&decision)[1], r#""p";r=5"#);
     }
 

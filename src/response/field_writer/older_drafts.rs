@@ -82,7 +82,7 @@ mod tests {
         response::{
             Fields,
             field_writer::FieldWriter,
-            sample::{API, SECOND, admitted, both, hopeless, policy, refused_for, standing},
+            sample::{API, SECOND, admitted, admitted_with, both, hopeless, policy, refused_for},
         },
     };
 
@@ -110,7 +110,7 @@ mod tests {
             lines[1],
             ("ratelimit".into(), "limit=40, remaining=7, reset=17".into())
         );
-        let below_a_second = standing(5, SECOND / 2, 4, SECOND);
+        let below_a_second = admitted_with(5, SECOND / 2, 4, SECOND);
         let lines = sent(Fields::Draft7, &below_a_second);
         assert_eq!(
             lines,

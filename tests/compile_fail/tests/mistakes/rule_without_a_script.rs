@@ -37,8 +37,8 @@ impl Algorithm for Allowance {
         let left = self.0.limit() - used;
         Status::of(self.0.limit(), left, cost.into(), admitted, |_| None)
     }
-    fn describe(&self, standing: &Status, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(PolicyDecision::new(&self.0, *standing));
+    fn describe(&self, status: &Status, tell: &mut dyn FnMut(PolicyDecision)) {
+        tell(PolicyDecision::new(&self.0, *status));
     }
 }
 
