@@ -1,6 +1,6 @@
 //! What must hold of a limiter over any store, step by step through a history.
 
-use proptest::prelude::*;
+use proptest::{prelude::*, test_runner::TestCaseResult};
 use tollgate::clock::ManualClock;
 
 use crate::{
@@ -12,9 +12,6 @@ use crate::{
     world::World,
 };
 
-/// Whether a claim holds.
-pub type Held = Result<(), TestCaseError>;
-
 /// A limiter over a store of its own with this clock.
 pub type Open<'a> = &'a dyn Fn(&dyn Bucket, ManualClock) -> Box<dyn Limiter>;
 
@@ -24,7 +21,11 @@ pub fn in_memory(bucket: &dyn Bucket, clock: ManualClock) -> Box<dyn Limiter> {
 }
 
 /// Every decision is the slow model's, in every field.
-pub fn every_decision_is_the_models(subject: &Subject, history: &History, open: Open<'_>) -> Held {
+pub fn every_decision_is_the_models(
+    subject: &Subject,
+    history: &History,
+    open: Open<'_>,
+) -> TestCaseResult {
     let clock = ManualClock::at(instant(history.start));
     let limiter = open(&*subject.bucket, clock.clone());
     let mut world = World::new(&subject.models);
@@ -76,7 +77,7 @@ fn without_mending(
     history: &History,
     clock: &ManualClock,
     mut step: impl FnMut(i128, u32) -> Result<i128, TestCaseError>,
-) -> Held {
+) -> TestCaseResult {
     let (mut now, mut wait, mut latest) = (history.start, 0, history.start);
     for entry in &history.steps {
         let earliest = latest - subject.shortest_span();
@@ -111,7 +112,11 @@ fn most_in_a_span(admitted: &[Admitted], bound: Bound) -> i128 {
 }
 
 /// In no span is more let through than the printed bound.
-pub fn the_bound_is_never_passed(subject: &Subject, history: &History, open: Open<'_>) -> Held {
+pub fn the_bound_is_never_passed(
+    subject: &Subject,
+    history: &History,
+    open: Open<'_>,
+) -> TestCaseResult {
     let clock = ManualClock::at(instant(history.start));
     let limiter = open(&*subject.bucket, clock.clone());
     let mut admitted: Vec<Admitted> = Vec::new();
@@ -144,7 +149,7 @@ pub fn a_refused_request_changes_nothing(
     subject: &Subject,
     history: &History,
     open: Open<'_>,
-) -> Held {
+) -> TestCaseResult {
     let clock = ManualClock::at(instant(history.start));
     let saw_all = open(&*subject.bucket, clock.clone());
     let saw_the_admitted = open(&*subject.bucket, clock.clone());
@@ -160,7 +165,11 @@ pub fn a_refused_request_changes_nothing(
 }
 
 /// A request that waits as long as announced is admitted; one that waits a microsecond less is not.
-pub fn the_announced_wait_is_exact(subject: &Subject, history: &History, open: Open<'_>) -> Held {
+pub fn the_announced_wait_is_exact(
+    subject: &Subject,
+    history: &History,
+    open: Open<'_>,
+) -> TestCaseResult {
     let clock = ManualClock::at(instant(history.start));
     let limiter = open(&*subject.bucket, clock.clone());
     let (mut now, mut wait) = (history.start, 0);
@@ -184,7 +193,11 @@ pub fn the_announced_wait_is_exact(subject: &Subject, history: &History, open: O
 
 /// Exactly the remaining units are admitted at the same instant. This is tried at every other step,
 /// and only if they are few.
-pub fn what_remains_is_true(subject: &Subject, history: &History, open: Open<'_>) -> Held {
+pub fn what_remains_is_true(
+    subject: &Subject,
+    history: &History,
+    open: Open<'_>,
+) -> TestCaseResult {
     let clock = ManualClock::at(instant(history.start));
     let limiter = open(&*subject.bucket, clock.clone());
     let (mut now, mut wait) = (history.start, 0);

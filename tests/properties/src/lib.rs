@@ -28,7 +28,7 @@ pub fn cases() -> u32 {
 /// written to disk.
 pub fn for_all<S: proptest::strategy::Strategy>(
     values: S,
-    property: impl Fn(S::Value) -> Result<(), proptest::test_runner::TestCaseError>,
+    property: impl Fn(S::Value) -> proptest::test_runner::TestCaseResult,
 ) {
     for_so_many(cases(), values, property);
 }
@@ -37,7 +37,7 @@ pub fn for_all<S: proptest::strategy::Strategy>(
 pub fn for_so_many<S: proptest::strategy::Strategy>(
     cases: u32,
     values: S,
-    property: impl Fn(S::Value) -> Result<(), proptest::test_runner::TestCaseError>,
+    property: impl Fn(S::Value) -> proptest::test_runner::TestCaseResult,
 ) {
     let default = Config::default();
     let config = Config {

@@ -1,6 +1,6 @@
 //! Runs a history on one state of the real algorithm, and shows it after each step.
 
-use proptest::test_runner::TestCaseError;
+use proptest::test_runner::{TestCaseError, TestCaseResult};
 use tollgate::Decision;
 
 use crate::{
@@ -27,8 +27,8 @@ pub struct Seen<'a> {
 pub fn replay(
     subject: &Subject,
     history: &History,
-    mut look: impl FnMut(Seen<'_>) -> Result<(), TestCaseError>,
-) -> Result<(), TestCaseError> {
+    mut look: impl FnMut(Seen<'_>) -> TestCaseResult,
+) -> TestCaseResult {
     let mut bucket = subject.bucket.fork();
     let (mut now, mut wait) = (history.start, 0);
     for step in &history.steps {

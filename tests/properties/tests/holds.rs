@@ -3,7 +3,7 @@
 
 use std::{fmt::Debug, time::Duration};
 
-use proptest::prelude::*;
+use proptest::{prelude::*, test_runner::TestCaseResult};
 use tollgate::{
     Quota, Timestamp,
     algorithm::{
@@ -241,14 +241,12 @@ where
     }
 }
 
-type Claimed = Result<(), TestCaseError>;
-
 /// A claim about each additive algorithm with its printed bound.
 trait Claim {
-    fn of<A: Additive<State: Debug>>(&self, name: &str, rule: A, bound: i128) -> Claimed;
+    fn of<A: Additive<State: Debug>>(&self, name: &str, rule: A, bound: i128) -> TestCaseResult;
 }
 
-fn for_every_additive(numbers: Numbers, claim: &impl Claim) -> Claimed {
+fn for_every_additive(numbers: Numbers, claim: &impl Claim) -> TestCaseResult {
     let Numbers {
         units,
         period,
@@ -302,7 +300,7 @@ fn for_every_additive(numbers: Numbers, claim: &impl Claim) -> Claimed {
 struct DecidesAsTheAlgorithmAlone<'a>(Numbers, &'a [Step]);
 
 impl Claim for DecidesAsTheAlgorithmAlone<'_> {
-    fn of<A: Additive<State: Debug>>(&self, name: &str, rule: A, _bound: i128) -> Claimed {
+    fn of<A: Additive<State: Debug>>(&self, name: &str, rule: A, _bound: i128) -> TestCaseResult {
         let Self(numbers, steps) = *self;
         let mut played = Played::new(rule, numbers.held_at_most);
         for (index, step) in steps.iter().enumerate() {
@@ -319,7 +317,7 @@ impl Claim for DecidesAsTheAlgorithmAlone<'_> {
 impl<A: Additive<State: Debug>> Played<A> {
     /// A look tells the same as a refusal: what is left, and how long to wait if all that is held
     /// is spent now.
-    fn what_is_told_is_true(&self, name: &str, cost: u32) -> Claimed {
+    fn what_is_told_is_true(&self, name: &str, cost: u32) -> TestCaseResult {
         let now = at(self.now);
         let (admitted, snapshot) = self.settled.look(&self.state, cost, now);
         let told = self.settled.decision(&snapshot);
@@ -386,7 +384,7 @@ impl<A: Additive<State: Debug>> Played<A> {
 struct StaysWithinItsBound<'a>(Numbers, &'a [Step]);
 
 impl Claim for StaysWithinItsBound<'_> {
-    fn of<A: Additive<State: Debug>>(&self, name: &str, rule: A, bound: i128) -> Claimed {
+    fn of<A: Additive<State: Debug>>(&self, name: &str, rule: A, bound: i128) -> TestCaseResult {
         let Self(numbers, steps) = *self;
         let mut played = Played::new(rule, numbers.held_at_most);
         for step in steps {
@@ -418,7 +416,7 @@ impl Claim for StaysWithinItsBound<'_> {
 struct LooksAsItDecides<'a>(Numbers, &'a [Step]);
 
 impl Claim for LooksAsItDecides<'_> {
-    fn of<A: Additive<State: Debug>>(&self, name: &str, rule: A, _bound: i128) -> Claimed {
+    fn of<A: Additive<State: Debug>>(&self, name: &str, rule: A, _bound: i128) -> TestCaseResult {
         let Self(numbers, steps) = *self;
         let mut played = Played::new(rule, numbers.held_at_most);
         for step in steps {

@@ -1,7 +1,7 @@
 //! Several plans under one name, in turn: each keeps its own bound, whatever the others did in
 //! between.
 
-use proptest::prelude::*;
+use proptest::{prelude::*, test_runner::TestCaseResult};
 use tollgate_properties::{
     conformance::every_algorithm,
     for_all,
@@ -11,8 +11,6 @@ use tollgate_properties::{
     replay::wait_of,
     subject::{Bucket, Subject},
 };
-
-type Held = Result<(), TestCaseError>;
 
 /// Two to four plans, and which of them each step is of.
 fn plans() -> impl Strategy<Value = (Vec<Numbers>, Vec<u8>)> {
@@ -50,8 +48,8 @@ fn holds_back(subjects: &[Subject]) -> bool {
 fn in_turn(
     (plans, turns): &(Vec<Numbers>, Vec<u8>),
     history: &History,
-    mut look: impl FnMut(&[Subject], Turned<'_>) -> Held,
-) -> Held {
+    mut look: impl FnMut(&[Subject], Turned<'_>) -> TestCaseResult,
+) -> TestCaseResult {
     let all: Vec<Vec<Subject>> = plans.iter().map(every_algorithm).collect();
     for index in 0..all[0].len() {
         let of_each = all.iter().map(|plan| &plan[index]);

@@ -1,8 +1,8 @@
 //! What must always hold, for every algorithm and tuple, over random histories.
 
-use proptest::{prelude::*, strategy::Strategy};
+use proptest::{prelude::*, strategy::Strategy, test_runner::TestCaseResult};
 use tollgate_properties::{
-    claims::{self, Held, in_memory},
+    claims::{self, in_memory},
     conformance::every_algorithm,
     for_all,
     history::{History, LAST, any_history, checks, forward_history},
@@ -14,7 +14,7 @@ use tollgate_properties::{
 
 fn for_every_algorithm(
     histories: impl Strategy<Value = History>,
-    holds: impl Fn(&Subject, &History) -> Held,
+    holds: impl Fn(&Subject, &History) -> TestCaseResult,
 ) {
     for_all((numbers(), histories), |(numbers, history)| {
         let subjects = every_algorithm(&numbers);
@@ -88,7 +88,7 @@ fn the_limiter_admits_exactly_what_it_says_remains() {
 const FEW: u64 = 300;
 
 /// Takes so many units at once, or with several costs if one cannot carry them.
-fn take(bucket: &mut dyn Bucket, mut units: u64, now: i128) -> Held {
+fn take(bucket: &mut dyn Bucket, mut units: u64, now: i128) -> TestCaseResult {
     let one_by_one = units <= FEW;
     while units > 0 {
         let most = if one_by_one { 1 } else { u32::MAX };

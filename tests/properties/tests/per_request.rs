@@ -1,6 +1,6 @@
 //! A limit that counts requests decides as its algorithm does about a cost of 1.
 
-use proptest::prelude::*;
+use proptest::{prelude::*, test_runner::TestCaseResult};
 use tollgate::algorithm::*;
 use tollgate_algorithms::every_algorithm;
 use tollgate_properties::{
@@ -30,7 +30,7 @@ fn pairs(numbers: &Numbers) -> Vec<[Subject; 2]> {
 
 /// Both take the same steps, but the plain one with costs of at most 1: they say the same, and keep
 /// the same.
-fn decide_alike([requests, plain]: &[Subject; 2], history: &History) -> Result<(), TestCaseError> {
+fn decide_alike([requests, plain]: &[Subject; 2], history: &History) -> TestCaseResult {
     let (mut one, mut other) = (requests.bucket.fork(), plain.bucket.fork());
     let (mut now, mut wait) = (history.start, 0);
     for (at, step) in history.steps.iter().enumerate() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proptest::prelude::*;
+use proptest::{prelude::*, test_runner::TestCaseResult};
 use tollgate::{
     Decision, Quota, RateLimiter, Timestamp,
     algorithm::{
@@ -21,14 +21,12 @@ use tollgate_properties::{
     subject::{Bucket, at_once},
 };
 
-type Held = Result<(), TestCaseError>;
-
 /// Runs the history under the old numbers, and looks at each state under the old and the new ones.
 fn renumbered(
     (old, new): (&Numbers, &Numbers),
     history: &History,
-    mut holds: impl FnMut(&Seen<'_>, Box<dyn Bucket>) -> Held,
-) -> Held {
+    mut holds: impl FnMut(&Seen<'_>, Box<dyn Bucket>) -> TestCaseResult,
+) -> TestCaseResult {
     let (olds, news) = (every_algorithm(old), every_algorithm(new));
     olds.iter().zip(&news).try_for_each(|(old, new)| {
         replay(old, history, |seen| {
@@ -233,8 +231,8 @@ fn a_place_in_a_queue_is_given_back_under_other_numbers_only_if_it_is_the_last()
     };
     let (slow, fast) = (queue(10), queue(20));
     let left = |rule: &LeakyBucketQueue, state: &_| {
-        let standing = rule.snapshot(state, 0, true, START);
-        rule.decision(&standing).remaining()
+        let snapshot = rule.snapshot(state, 0, true, START);
+        rule.decision(&snapshot).remaining()
     };
     let mut state = slow.fresh(START);
     assert!(slow.step(&mut state, 1, START).0);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use proptest::prelude::*;
+use proptest::{prelude::*, test_runner::TestCaseResult};
 use tollgate::{
     Decision, EachOf, PolicyDecision, Quota, RateLimiter,
     algorithm::{
@@ -21,7 +21,6 @@ use tollgate_properties::{
     subject::{at_once, instant},
 };
 
-type Held = Result<(), TestCaseError>;
 type Keys = Vec<Option<u8>>;
 
 /// What the limit of one key should do.
@@ -344,7 +343,7 @@ impl Run {
         Ok(decision)
     }
 
-    fn looks_alike(&self, keys: &Keys) -> Held {
+    fn looks_alike(&self, keys: &Keys) -> TestCaseResult {
         prop_assert_eq!(self.real.peek(keys), self.model.peek(keys, self.now));
         for place in 0..self.model.0.len() {
             let mut alone = vec![None; 3];
@@ -402,7 +401,11 @@ impl Run {
     }
 }
 
-fn does_what_the_model_says(subject: &Subject, numbers: &Numbers, steps: &[Step]) -> Held {
+fn does_what_the_model_says(
+    subject: &Subject,
+    numbers: &Numbers,
+    steps: &[Step],
+) -> TestCaseResult {
     let span = i128::from(numbers.period.max(numbers.other_period));
     let start = 1_700_000_000_000_000;
     let clock = ManualClock::at(instant(start));
