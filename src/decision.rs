@@ -78,7 +78,7 @@ impl PolicyDecision {
         &self.policy
     }
 
-    /// The same with its status worked out, for whoever asks for most of it.
+    /// The same with its status resolved once, instead of at each read.
     #[inline]
     #[must_use]
     pub fn resolved(mut self) -> Self {
@@ -339,7 +339,7 @@ impl Decision {
         Self::of_all(refused.collect())
     }
 
-    /// Works its status out, for whoever asks for most of it.
+    /// Resolves its status once, instead of at each read.
     #[inline]
     pub(crate) fn resolve(&mut self) {
         if let OneOrSeveral::One(policy) = &mut self.0 {

@@ -52,7 +52,7 @@ fn idle_keys_leave_when_only_one_known_caller_is_left() {
     }
     assert_eq!(store.usage().keys, 100_000);
     clock.advance(SECOND);
-    // It asks for more than it gets, so it never becomes idle itself.
+    // Key 0 spends faster than its bucket refills, so it is never idle.
     for _ in 0..2_000_000 {
         clock.advance(Duration::from_micros(900));
         admits(&limiter, &0);
@@ -160,7 +160,7 @@ fn a_clock_that_steps_back_where_nobody_was_forgotten_takes_nothing_from_a_newco
     assert!(admits(&limiter, &2));
 }
 
-/// A store of one place, which is taken for an hour.
+/// A store with room for one key, which is taken by key 0.
 fn full_store(
     quota: Quota,
 ) -> (
@@ -180,10 +180,10 @@ fn newcomers_to_a_full_store_are_limited_together() {
     let (limiter, store, _clock) = full_store(Quota::per_hour(10));
     let granted = (1..=100).filter(|key| admits(&limiter, key)).count();
     assert_eq!(granted, 10);
-    // Those that it refused are decisions too.
+    // The overflow bucket counts its refusals too.
     assert_eq!(store.usage().overflow_decisions, 100);
     assert_eq!(store.usage().keys, 1);
-    // The one that is known is not.
+    // Key 0 has an entry of its own, with 9 units left.
     assert_eq!((0..100).filter(|_| admits(&limiter, &0)).count(), 9);
 }
 
@@ -209,7 +209,7 @@ fn an_idle_overflow_bucket_is_forgotten() {
     assert_eq!((0..20).filter(|_| admits(&limiter, &1)).count(), 10);
     clock.advance(60 * MINUTE);
     assert_eq!((0..20).filter(|_| admits(&limiter, &1)).count(), 10);
-    // The second hour began with a place of its own.
+    // In the second hour key 1 has an entry of its own.
     assert_eq!(store.usage().overflow_decisions, 20);
 }
 
@@ -220,7 +220,7 @@ fn a_clock_that_steps_back_after_the_overflow_bucket_was_forgotten_opens_nothing
     assert_eq!((0..20).filter(|_| admits(&limiter, &1)).count(), 10);
     let next_window = START.saturating_add(61 * SECOND);
     clock.set(next_window);
-    // If anything forgets it, it is forgotten here.
+    // The overflow bucket is idle in this window: a store that forgets it does so here.
     assert_eq!(remaining(&limiter, &1), 10);
     clock.set(START.saturating_add(59 * SECOND));
     let granted_before = (0..20).filter(|_| admits(&limiter, &1)).count();
@@ -278,7 +278,7 @@ fn a_newcomer_who_hangs_up_gives_back_its_turn_in_the_queue_that_newcomers_share
     let delays = [1, 2, 3].map(|key| queue.delay(&asks(key)));
     let turn = Duration::from_millis(100);
     assert_eq!(delays, [Duration::ZERO, turn, 2 * turn]);
-    // The last in line gives it back to whoever comes next, one in the middle to nobody.
+    // The last in the queue gives its turn to the next newcomer; one in the middle loses it.
     let last = asks(4);
     assert_eq!(queue.delay(&last), 3 * turn);
     store.withdraw(&queue, &4, &last, 1);

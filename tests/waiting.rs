@@ -171,7 +171,7 @@ async fn one_more_than_may_wait_is_refused_and_gives_its_turn_back() {
         );
         assert!(!decision.never_fits());
     }
-    // Who hangs up makes room for another; its turn is the one that it gave back.
+    // A waiter that hangs up makes room for the next request, which gets its turn.
     drop(waiting.remove(0));
     waiting.push(one.call(2));
     assert!(other.call(201).await.is_err());

@@ -136,7 +136,7 @@ impl<K, S> Shards<K, S> {
         (self.keys.fetch_add(1, Ordering::Relaxed) < self.max_keys).then_some(reservation)
     }
 
-    /// Counts one more key in the place of those that have left, of which there are some.
+    /// Counts one more key in place of `left` keys that have left, at least one.
     pub(super) fn reserve_of(&self, left: usize) -> Reservation<'_> {
         if left > 1 {
             self.uncount(left - 1);

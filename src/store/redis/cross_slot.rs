@@ -41,15 +41,15 @@ pub(super) struct MultiKeyQuery {
     pub(super) cost: u32,
 }
 
-/// The rounds in which several keys in different slots are charged. What is charged first can be
-/// given back with the least loss if a later key refuses.
+/// The rounds in which keys in different slots are charged. The first charges are the easiest to
+/// take back if a later key refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Round {
-    /// What is held can be given back, whoever else was charged meanwhile.
+    /// A hold can be given back even if others were charged meanwhile.
     Hold,
-    /// A charge can be taken back if nobody else was charged meanwhile.
+    /// A charge can be taken back only if nobody else was charged meanwhile.
     Charge,
-    /// Queues and `MinInterval`: a charge cannot be undone without harm, so they come last.
+    /// A charge of a queue or of `MinInterval` cannot be taken back without harm.
     Last,
 }
 
