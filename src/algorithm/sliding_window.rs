@@ -445,7 +445,9 @@ impl SlidingWindow {
         self.policy = self.policy.named(name)?;
         Ok(self)
     }
+}
 
+impl SlidingWindow {
     /// The same, with its policy changed.
     pub(super) fn with_policy(mut self, change: impl FnOnce(Policy) -> Policy) -> Self {
         self.policy = change(self.policy);
