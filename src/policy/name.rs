@@ -42,7 +42,6 @@ impl Drop for LongName {
 }
 
 #[cold]
-#[inline(never)]
 fn drop_name(name: Arc<str>) {
     drop(name);
 }

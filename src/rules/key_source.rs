@@ -32,7 +32,6 @@ pub(crate) enum OnMissing {
 
 impl KeySource {
     /// The key of a request; `None` if the rule does not apply to it.
-    #[inline(never)]
     pub(super) fn find<B>(&self, request: &Request<B>) -> Result<Option<KeyValue>, MissingKey> {
         Ok(Some(match self {
             Self::Everyone => KeyValue::Everyone,

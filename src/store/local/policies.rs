@@ -57,7 +57,6 @@ impl<K, S> Policies<K, S> {
         }
     }
 
-    #[inline(never)]
     fn find<A: Algorithm<State = S>>(&self, algorithm: &A) -> &Table<K, S> {
         let (id, config) = (algorithm.policy_id(), algorithm.config_id());
         let number = Cell::new(0);

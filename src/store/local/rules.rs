@@ -126,7 +126,6 @@ impl<C: Clock> LocalStore<RuleLimits, RuleKey, C> {
         self.tables.table(limit)
     }
 
-    #[inline(never)]
     fn decide_several(&self, key: &RuleKey, cost: u32) -> Verdict<RuleSnapshot> {
         let now = self.clock.now();
         let charges = key.charges();
