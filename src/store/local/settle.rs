@@ -1,11 +1,13 @@
 //! Writes without a decision: debits, settlements, and places that are given back.
 
+use std::borrow::Cow;
+
 use crate::{algorithm::Algorithm, key::Key, store::AsKey};
 
 use super::{
     call::{Call, SettledHold},
     deferred_drop::DeferredDrops,
-    table::{Table, is},
+    table::{Table, Unknown, is},
 };
 
 impl<K: Key, S> Table<K, S> {
@@ -84,34 +86,28 @@ impl<K: Key, S> Table<K, S> {
         drops: &mut DeferredDrops<K, S>,
         change: impl FnOnce(&mut S),
     ) -> bool {
+        let change = |state: &mut S| {
+            call.algorithm.mend(state, call.now);
+            change(state);
+            (true, ())
+        };
         let hash = self.shards.hash(key);
         let mut shard = self.shards.lock(hash);
         if let Some(state) = shard.entries.find_mut(hash, is(key)) {
-            call.algorithm.mend(state, call.now);
             change(state);
             return true;
         }
         let Some(reservation) = self.shards.reserve(&mut shard, call, drops) else {
             return false;
         };
-        // No lock is held while a key is copied: see `with_new_key`.
-        drop(shard);
-        let owned = key.to_owned();
-        let mut shard = self.shards.lock(hash);
-        if let Some(state) = shard.entries.find_mut(hash, is(key)) {
-            // Another call has inserted the key meanwhile.
-            call.algorithm.mend(state, call.now);
-            change(state);
-            drops.key(Some(owned));
-            return true;
-        }
-        shard.entries.make_room(hash, |key| self.shards.hash(key));
+        let unknown = Unknown {
+            shard,
+            hash,
+            now: call.now,
+        };
         let fresh = self.retention().fresh_state(call.algorithm);
-        let mut state = (self.overflow).initial_state(fresh, self.retention(), call, drops);
-        call.algorithm.mend(&mut state, call.now);
-        change(&mut state);
-        shard.entries.insert(hash, owned, state);
-        reservation.keep();
+        let key = &mut Some(Cow::Borrowed(key));
+        self.with_new_entry((unknown, reservation), key, (fresh, call), drops, change);
         true
     }
 }

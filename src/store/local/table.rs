@@ -19,7 +19,7 @@ use super::{
     deferred_drop::DeferredDrops,
     overflow::Overflow,
     retention::Retention,
-    shards::{Shard, Shards},
+    shards::{Reservation, Shard, Shards},
 };
 
 pub(super) struct Table<K, S> {
@@ -29,9 +29,9 @@ pub(super) struct Table<K, S> {
 
 /// A key without an entry: the shard that it would be in, its hash, and when it was asked about.
 pub(super) struct Unknown<'a, K, S> {
-    shard: MutexGuard<'a, Shard<K, S>>,
-    hash: u64,
-    now: Timestamp,
+    pub(super) shard: MutexGuard<'a, Shard<K, S>>,
+    pub(super) hash: u64,
+    pub(super) now: Timestamp,
 }
 
 /// A key that is asked about: a borrowed one is copied only if it gets an entry. None if it has one
@@ -196,14 +196,9 @@ impl<K: Key, S> Table<K, S> {
     /// Calls the closure with the state that a key without an entry begins with. It gets an entry
     /// if it is charged and there is room; if there is none, the state is the overflow
     /// bucket's.
-    ///
-    /// The key's own code, which may panic, runs before the closure, which may charge other keys
-    /// too.
     fn with_new_key<'a, A: Algorithm<State = S>, Q: AsKey<K> + ?Sized, T>(
         &'a self,
-        Unknown {
-            mut shard, hash, ..
-        }: Unknown<'a, K, S>,
+        mut unknown: Unknown<'a, K, S>,
         key: &mut AskedKey<'_, Q>,
         call: Call<'_, A>,
         drops: &mut DeferredDrops<K, S>,
@@ -223,9 +218,28 @@ impl<K: Key, S> Table<K, S> {
             drops.state(fresh);
             return done;
         }
-        let Some(reservation) = self.shards.reserve(&mut shard, call, drops) else {
+        let Some(reservation) = self.shards.reserve(&mut unknown.shard, call, drops) else {
             return self.overflow.with_state(fresh, drops, decide);
         };
+        self.with_new_entry((unknown, reservation), key, (fresh, call), drops, decide)
+    }
+
+    /// Calls the closure with the first state of a key for which a place is reserved. It gets an
+    /// entry if it is charged.
+    ///
+    /// The key's own code, which may panic, runs before the closure, which may charge other keys
+    /// too.
+    pub(super) fn with_new_entry<'a, A: Algorithm<State = S>, Q: AsKey<K> + ?Sized, T>(
+        &'a self,
+        (unknown, reservation): (Unknown<'a, K, S>, Reservation<'_>),
+        key: &mut AskedKey<'_, Q>,
+        (fresh, call): (S, Call<'_, A>),
+        drops: &mut DeferredDrops<K, S>,
+        decide: impl FnOnce(&mut S) -> (bool, T),
+    ) -> T {
+        let Unknown {
+            mut shard, hash, ..
+        } = unknown;
         if let Some(Cow::Borrowed(borrowed)) = *key {
             // No lock is held while a key is copied: its own `Clone` may take its time, panic, or
             // ask this store.
