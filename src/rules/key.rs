@@ -144,11 +144,6 @@ impl RuleKey {
     }
 
     #[inline]
-    pub(crate) fn into_limits(self) -> Arc<LimitTable> {
-        self.limits
-    }
-
-    #[inline]
     pub(crate) fn limits(&self) -> &Arc<LimitTable> {
         &self.limits
     }

@@ -43,10 +43,23 @@ struct Locked<'a> {
     state: &'a mut State,
 }
 
-/// What was decided under the locks.
+/// What was decided under the locks; each snapshot with the place of its limit.
 struct Done {
     admitted: bool,
     snapshots: ArrayVec<(usize, Snapshot), MAX_LIMITS>,
+}
+
+impl Done {
+    /// The verdict, in the order of the key's limits.
+    fn verdict(mut self, key: &RuleKey) -> Verdict<RuleSnapshot> {
+        self.snapshots.sort_unstable_by_key(|(place, _)| *place);
+        let stood = self.snapshots.into_iter().zip(key.charges());
+        let stood = stood.map(|((_, snapshot), charge)| (charge.limit, snapshot));
+        Verdict {
+            admitted: self.admitted,
+            snapshot: RuleSnapshot::several(Arc::clone(key.limits()), stood),
+        }
+    }
 }
 
 type Drops = DeferredDrops<KeyValue, State>;
@@ -84,6 +97,23 @@ fn under_locks<'a>(
         });
     *sweep = sweep_is_due;
     (is_charged, done)
+}
+
+/// Takes the locks of these limits, one inside the other, and asks each limit what it would answer.
+/// All locks are held until the last one is asked, so nobody charges one of them meanwhile.
+fn look_under_locks(limits: &[LimitCall<'_>], drops: &mut [Drops], done: &mut Done) {
+    let (Some((next, limits)), Some((own_drops, drops))) =
+        (limits.split_first(), drops.split_first_mut())
+    else {
+        return;
+    };
+    let call = next.call;
+    (next.table).with_unchanged_state(next.key, call, own_drops, |state| {
+        let (admitted, snapshot) = call.algorithm.look(state, call.cost, call.now);
+        done.admitted &= admitted;
+        done.snapshots.push((next.place, snapshot));
+        look_under_locks(limits, drops, done);
+    });
 }
 
 /// Decides about limits whose states are locked.
@@ -126,10 +156,14 @@ impl<C: Clock> LocalStore<RuleLimits, RuleKey, C> {
         self.tables.table(limit)
     }
 
-    fn decide_several(&self, key: &RuleKey, cost: u32) -> Verdict<RuleSnapshot> {
-        let now = self.clock.now();
-        let charges = key.charges();
-        let mut limits: ArrayVec<_, MAX_LIMITS> = (charges.iter().enumerate())
+    /// The limits of a key, in the order in which their locks are taken.
+    fn in_the_order_of_locks<'a>(
+        &'a self,
+        key: &'a RuleKey,
+        cost: u32,
+        now: Timestamp,
+    ) -> ArrayVec<LimitCall<'a>, MAX_LIMITS> {
+        let mut limits: ArrayVec<_, MAX_LIMITS> = (key.charges().iter().enumerate())
             .map(|(place, Charge { limit, key: value })| {
                 let algorithm = key.limits().limit(*limit);
                 LimitCall {
@@ -145,6 +179,12 @@ impl<C: Clock> LocalStore<RuleLimits, RuleKey, C> {
             })
             .collect();
         limits.sort_unstable_by_key(|limit| limit.call.algorithm.policy_id().as_u64());
+        limits
+    }
+
+    fn decide_several(&self, key: &RuleKey, cost: u32) -> Verdict<RuleSnapshot> {
+        let now = self.clock.now();
+        let limits = self.in_the_order_of_locks(key, cost, now);
         let mut drops: ArrayVec<_, MAX_LIMITS> = limits.iter().map(|_| Drops::new()).collect();
         let mut sweeps = [false; MAX_LIMITS];
         let (_, done) = under_locks(
@@ -157,16 +197,7 @@ impl<C: Clock> LocalStore<RuleLimits, RuleKey, C> {
         for (limit, sweep_is_due) in limits.iter().zip(sweeps) {
             limit.table.after_a_decision(limit.call, sweep_is_due);
         }
-        let mut snapshots = done.snapshots;
-        snapshots.sort_unstable_by_key(|(place, _)| *place);
-        let stood = snapshots.into_iter().zip(charges);
-        let stood: ArrayVec<_, MAX_LIMITS> = stood
-            .map(|((_, snapshot), charge)| (charge.limit, snapshot))
-            .collect();
-        Verdict {
-            admitted: done.admitted,
-            snapshot: RuleSnapshot::several(Arc::clone(key.limits()), stood),
-        }
+        done.verdict(key)
     }
 
     /// Calls the closure with each limit of a key: its number, its table, its key, and the call.
@@ -241,14 +272,14 @@ impl<C: Clock> Store<RuleLimits, RuleKey> for LocalStore<RuleLimits, RuleKey, C>
         cost: u32,
     ) -> Answer<Decided<RuleLimits>, Self::Deciding> {
         let key = key.to_owned();
-        let (mut admitted, mut stood) = (true, Vec::new());
-        self.each(&key, cost, |table, charge, call| {
-            let verdict = table.peek(&charge.key, call);
-            admitted &= verdict.admitted;
-            stood.push((charge.limit, verdict.snapshot));
-        });
-        let snapshot = RuleSnapshot::several(key.into_limits(), stood);
-        Answer::Now(Ok(Verdict { admitted, snapshot }))
+        let limits = self.in_the_order_of_locks(&key, cost, self.clock.now());
+        let mut drops: ArrayVec<_, MAX_LIMITS> = limits.iter().map(|_| Drops::new()).collect();
+        let mut done = Done {
+            admitted: true,
+            snapshots: ArrayVec::new(),
+        };
+        look_under_locks(&limits, &mut drops, &mut done);
+        Answer::Now(Ok(done.verdict(&key)))
     }
 
     fn refund<Q: AsKey<RuleKey> + ?Sized>(

@@ -1,6 +1,14 @@
 //! Rules in a file: which apply to a request, and what they charge.
 
-use std::{convert::Infallible, net::SocketAddr, time::Duration};
+use std::{
+    convert::Infallible,
+    net::SocketAddr,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+#[path = "../../support/ready.rs"]
+mod ready;
 
 use axum::{
     Router,
@@ -9,6 +17,7 @@ use axum::{
     http::{Method, Response, StatusCode},
     routing::any,
 };
+use ready::ready;
 use tollgate::{
     Quota, RateLimitLayer, RateLimiter, Timestamp,
     algorithm::*,
@@ -567,4 +576,40 @@ fn threads_get_no_more_than_one_would_whatever_the_order_of_their_rules() {
         admitted.expect("no thread waits for another")
     });
     assert_eq!(of_each.iter().sum::<u32>(), 20_000);
+}
+
+/// Three threads look at two limits while another one charges both.
+#[tokio::test]
+async fn nobody_sees_one_of_two_limits_charged_and_the_other_not() {
+    let [a, b] = ["a", "b"].map(|name| rule(name, EVERYONE, 100_000));
+    let rules = empty_rules();
+    let file = format!("match = \"all\"\n{a}{b}");
+    rules
+        .replace(toml::Deserializer::parse(&file).unwrap())
+        .unwrap();
+    let (told, keys) = std::sync::mpsc::channel();
+    let layer = RateLimitLayer::new(rules.clone(), LocalStore::new(), rules)
+        .observe(move |event: &Event<'_, RuleKey>| told.send(event.key().cloned()).unwrap());
+    let limiter = layer.limiter();
+    let answered = layer.layer(service_fn(answer)).oneshot(request("GET", "/"));
+    assert_eq!(answered.await.unwrap().status(), 200);
+    let key = keys.recv().unwrap().unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    let seen = ready(limiter.peek(&key)).unwrap();
+                    let [one, other] = seen.policies() else {
+                        panic!("two limits: {seen:?}");
+                    };
+                    assert_eq!(one.remaining(), other.remaining());
+                }
+            });
+        }
+        for _ in 0..50_000 {
+            ready(limiter.check(&key)).unwrap();
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
 }
