@@ -15,6 +15,7 @@
 //! | how are debits, settlements and ends of requests written | `settle` |
 //! | how does it decide about several keys together | `multi_key` |
 //! | how does it decide by the rules of a file | `rules` |
+//! | what does each of several limits do that decide together | `locked` |
 //! | what does a call have: its algorithm, its cost, its time | `call` |
 //! | which policy has which table | `policies`, `buckets` |
 //! | when is a key's own `Drop` called | `deferred_drop` |
@@ -28,6 +29,7 @@ mod call;
 mod deferred_drop;
 mod entries;
 mod immediate;
+mod locked;
 mod multi_key;
 mod overflow;
 mod policies;

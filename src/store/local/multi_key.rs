@@ -6,7 +6,7 @@
 use std::{borrow::Cow, future::Pending, sync::Arc};
 
 use crate::{
-    algorithm::{Algorithm, member_snapshot},
+    algorithm::Algorithm,
     clock::Clock,
     each_of::EachOf,
     key::Key,
@@ -18,6 +18,7 @@ use super::{
     buckets::Tables,
     call::{Call, SettledHold},
     deferred_drop::DeferredDrops,
+    locked::Locked,
     policies::Policies,
     table::{AskedKey, Table},
 };
@@ -31,16 +32,16 @@ struct Done<V> {
     verdict: V,
 }
 
-/// Calls the closure with the state of this key, under its lock; without a key, with none.
+/// Calls the closure with the limit of this key, under its lock; without a key, with none.
 fn with_state<A: Algorithm, K: Key, V>(
     table: &Table<K, A::State>,
     key: &mut AskedKey<'_, K>,
     call: Call<'_, A>,
     drops: &mut DeferredDrops<K, A::State>,
-    decide: impl FnOnce(Option<&mut A::State>) -> Done<V>,
+    decide: impl FnOnce(Option<Locked<'_, A>>) -> Done<V>,
 ) -> Done<V> {
     let (done, sweep_is_due) = table.with_state(key, call, drops, |state| {
-        let done = decide(state);
+        let done = decide(state.map(|state| Locked::new(call, state)));
         (done.is_charged, done)
     });
     Done {
@@ -119,27 +120,11 @@ macro_rules! each_of {
                 let calls = ($(Call { algorithm: &limits.$place, cost, now },)+);
                 let tables = ($(self.tables.$place.table(&limits.$place),)+);
                 let mut drops = ($(DeferredDrops::<$Key, $Algorithm::State>::new(),)+);
-                let decide = |$($state: Option<&mut $Algorithm::State>),+| {
-                    $(
-                        let mut $state = $state;
-                        if let Some(state) = &mut $state {
-                            limits.$place.mend(state, now);
-                        }
-                    )+
-                    let admitted = true $(
-                        && $state.as_ref().is_none_or(|state| limits.$place.judge(state, cost, now))
-                    )+;
-                    let is_charged = admitted && cost > 0;
-                    let snapshot = ($(
-                        $state.map(|state| {
-                            if is_charged {
-                                limits.$place.charge(state, cost, now);
-                            }
-                            member_snapshot(&limits.$place, state, cost, admitted, now)
-                        }),
-                    )+);
+                let decide = |$($state: Option<Locked<'_, $Algorithm>>),+| {
+                    let admitted = true $(&& $state.as_ref().is_none_or(Locked::admits))+;
+                    let snapshot = ($($state.map(|state| state.charge_if(admitted)),)+);
                     let verdict = Verdict { admitted, snapshot };
-                    Done { is_charged, sweep_is_due: false, verdict }
+                    Done { is_charged: admitted && cost > 0, sweep_is_due: false, verdict }
                 };
                 let Done { sweep_is_due, verdict, .. } = under_locks!(
                     with_state, [$($state)+], decide, tables, keys, calls, drops, $($state $place)+

@@ -8,16 +8,16 @@ use std::{borrow::Cow, future::Pending, sync::Arc};
 use arrayvec::ArrayVec;
 
 use crate::{
-    algorithm::{Algorithm, member_snapshot, shadow::ShadowState},
-    clock::{Clock, Timestamp},
+    algorithm::{Algorithm, shadow::ShadowState},
+    clock::Clock,
     config::AnyState,
     rules::{Charge, KeyValue, MAX_LIMITS, RuleKey, RuleLimit, RuleLimits, RuleSnapshot},
     store::{Answer, AsKey, Decided, Store, Verdict, Written},
 };
 
 use super::{
-    LocalBuckets, LocalStore, call::Call, deferred_drop::DeferredDrops, policies::Policies,
-    table::Table,
+    LocalBuckets, LocalStore, call::Call, deferred_drop::DeferredDrops, locked::Locked,
+    policies::Policies, table::Table,
 };
 
 type State = ShadowState<AnyState>;
@@ -36,12 +36,8 @@ struct LimitCall<'a> {
     key: &'a KeyValue,
 }
 
-/// A limit with its state, while that is locked.
-struct Locked<'a> {
-    place: usize,
-    limit: &'a RuleLimit,
-    state: &'a mut State,
-}
+/// The limits whose states are locked, each with its place.
+type AllLocked<'a> = ArrayVec<(usize, Locked<'a, RuleLimit>), MAX_LIMITS>;
 
 /// What was decided under the locks; each snapshot with the place of its limit.
 struct Done {
@@ -65,34 +61,30 @@ impl Done {
 type Drops = DeferredDrops<KeyValue, State>;
 
 /// Takes the locks of these limits, one inside the other, and decides under them.
-fn under_locks<'a>(
+fn decide_under_locks<'a>(
     limits: &[LimitCall<'_>],
     drops: &mut [Drops],
     sweeps: &mut [bool],
-    locked: ArrayVec<Locked<'a>, MAX_LIMITS>,
-    decide: &mut dyn FnMut(ArrayVec<Locked<'_>, MAX_LIMITS>) -> (bool, Done),
+    locked: AllLocked<'a>,
+    cost: u32,
 ) -> (bool, Done) {
     let (Some((next, limits)), Some((own_drops, drops)), Some((sweep, sweeps))) = (
         limits.split_first(),
         drops.split_first_mut(),
         sweeps.split_first_mut(),
     ) else {
-        return decide(locked);
+        return decide(locked, cost);
     };
     let mut key = Some(Cow::Borrowed(next.key));
     let call = next.call;
     let ((is_charged, done), sweep_is_due) =
         next.table.with_state(&mut key, call, own_drops, |state| {
             // These borrows are shorter than those of the locks before.
-            let mut locked: ArrayVec<Locked<'_>, MAX_LIMITS> = locked;
+            let mut locked: AllLocked<'_> = locked;
             if let Some(state) = state {
-                locked.push(Locked {
-                    place: next.place,
-                    limit: call.algorithm,
-                    state,
-                });
+                locked.push((next.place, Locked::new(call, state)));
             }
-            let (is_charged, done) = under_locks(limits, drops, sweeps, locked, decide);
+            let (is_charged, done) = decide_under_locks(limits, drops, sweeps, locked, cost);
             (is_charged, (is_charged, done))
         });
     *sweep = sweep_is_due;
@@ -117,36 +109,16 @@ fn look_under_locks(limits: &[LimitCall<'_>], drops: &mut [Drops], done: &mut Do
 }
 
 /// Decides about limits whose states are locked.
-fn decide_locked(
-    mut locked: ArrayVec<Locked<'_>, MAX_LIMITS>,
-    cost: u32,
-    now: Timestamp,
-) -> (bool, Done) {
-    for Locked { limit, state, .. } in &mut locked {
-        limit.mend(state, now);
-    }
-    let admitted = (locked.iter()).all(|locked| locked.limit.judge(locked.state, cost, now));
-    let is_charged = admitted && cost > 0;
-    let snapshots = locked.into_iter().map(
-        |Locked {
-             place,
-             limit,
-             state,
-         }| {
-            if is_charged {
-                limit.charge(state, cost, now);
-            }
-            (place, member_snapshot(limit, state, cost, admitted, now))
-        },
-    );
-    let snapshots = snapshots.collect();
-    (
-        is_charged,
-        Done {
-            admitted,
-            snapshots,
-        },
-    )
+fn decide(locked: AllLocked<'_>, cost: u32) -> (bool, Done) {
+    let admitted = locked.iter().all(|(_, limit)| limit.admits());
+    let snapshots = (locked.into_iter())
+        .map(|(place, limit)| (place, limit.charge_if(admitted)))
+        .collect();
+    let done = Done {
+        admitted,
+        snapshots,
+    };
+    (admitted && cost > 0, done)
 }
 
 impl<C: Clock> LocalStore<RuleLimits, RuleKey, C> {
@@ -156,13 +128,13 @@ impl<C: Clock> LocalStore<RuleLimits, RuleKey, C> {
         self.tables.table(limit)
     }
 
-    /// The limits of a key, in the order in which their locks are taken.
+    /// The calls about the limits of a key, in the order in which their locks are taken.
     fn in_the_order_of_locks<'a>(
         &'a self,
         key: &'a RuleKey,
         cost: u32,
-        now: Timestamp,
     ) -> ArrayVec<LimitCall<'a>, MAX_LIMITS> {
+        let now = self.clock.now();
         let mut limits: ArrayVec<_, MAX_LIMITS> = (key.charges().iter().enumerate())
             .map(|(place, Charge { limit, key: value })| {
                 let algorithm = key.limits().limit(*limit);
@@ -183,17 +155,10 @@ impl<C: Clock> LocalStore<RuleLimits, RuleKey, C> {
     }
 
     fn decide_several(&self, key: &RuleKey, cost: u32) -> Verdict<RuleSnapshot> {
-        let now = self.clock.now();
-        let limits = self.in_the_order_of_locks(key, cost, now);
+        let limits = self.in_the_order_of_locks(key, cost);
         let mut drops: ArrayVec<_, MAX_LIMITS> = limits.iter().map(|_| Drops::new()).collect();
         let mut sweeps = [false; MAX_LIMITS];
-        let (_, done) = under_locks(
-            &limits,
-            &mut drops,
-            &mut sweeps,
-            ArrayVec::new(),
-            &mut |locked| decide_locked(locked, cost, now),
-        );
+        let (_, done) = decide_under_locks(&limits, &mut drops, &mut sweeps, ArrayVec::new(), cost);
         for (limit, sweep_is_due) in limits.iter().zip(sweeps) {
             limit.table.after_a_decision(limit.call, sweep_is_due);
         }
@@ -272,7 +237,7 @@ impl<C: Clock> Store<RuleLimits, RuleKey> for LocalStore<RuleLimits, RuleKey, C>
         cost: u32,
     ) -> Answer<Decided<RuleLimits>, Self::Deciding> {
         let key = key.to_owned();
-        let limits = self.in_the_order_of_locks(&key, cost, self.clock.now());
+        let limits = self.in_the_order_of_locks(&key, cost);
         let mut drops: ArrayVec<_, MAX_LIMITS> = limits.iter().map(|_| Drops::new()).collect();
         let mut done = Done {
             admitted: true,
