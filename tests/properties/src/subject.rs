@@ -8,8 +8,8 @@ use std::{
 };
 
 use tollgate::{
-    Decision, RateLimiter, Timestamp,
-    algorithm::{Algorithm, Scripted},
+    Decision, PolicyDecision, RateLimiter, Timestamp,
+    algorithm::{Algorithm, PolicyId, Scripted},
     clock::ManualClock,
     store::{LocalStore, RedisStore},
 };
@@ -42,6 +42,31 @@ impl Subject {
             bucket: Box::new(Pure {
                 state: algorithm.fresh(Timestamp::default()),
                 algorithm,
+                limiters: Some(Limiters {
+                    local: local_limiter,
+                    shared: limiter_over,
+                }),
+            }),
+        }
+    }
+
+    /// The same, but of its bucket there is no limiter: `check` does not compile with all that can
+    /// be decided.
+    pub fn without_limiters<A>(
+        name: &'static str,
+        algorithm: A,
+        models: impl Into<Vec<Box<dyn Model>>>,
+    ) -> Self
+    where
+        A: Scripted,
+    {
+        Self {
+            name,
+            models: models.into(),
+            bucket: Box::new(Pure {
+                state: algorithm.fresh(Timestamp::default()),
+                algorithm,
+                limiters: None,
             }),
         }
     }
@@ -76,12 +101,38 @@ pub fn instant(micros: i128) -> Timestamp {
     Timestamp::from_micros(u64::try_from(micros).expect("not before the epoch"))
 }
 
+/// What was decided about a request, and what its caller keeps until it ends.
+#[derive(Debug)]
+pub struct Admission {
+    /// What was decided.
+    pub decision: Decision,
+    /// What each limit in shadow decided, and whether it would have refused.
+    pub in_shadow: Vec<(PolicyDecision, bool)>,
+    cost: u32,
+    snapshot: Box<dyn Any>,
+}
+
+/// How a request ends that was admitted.
+#[derive(Debug, Clone, Copy)]
+pub enum Ending {
+    /// It was dropped before its turn.
+    Withdrawn,
+    /// It has spent this share of its cost, in quarters.
+    Settled(u8),
+    /// It is no longer in flight.
+    Over,
+}
+
 /// One state of one algorithm, without a store.
 pub trait Bucket: std::fmt::Debug {
     /// A copy, to try something on.
     fn fork(&self) -> Box<dyn Bucket>;
     /// Decides, as a store does.
     fn check(&mut self, cost: u32, now: i128) -> Decision;
+    /// Decides, as a store does.
+    fn admit(&mut self, cost: u32, now: i128) -> Admission;
+    /// Ends a request that was admitted by this algorithm, as a store does.
+    fn end(&mut self, admission: &Admission, ending: Ending, now: i128);
     /// Looks, as a store does.
     fn peek(&self, cost: u32, now: i128) -> Decision;
     /// Charges, as a store does, whether it fits or not.
@@ -118,6 +169,29 @@ pub trait Bucket: std::fmt::Debug {
 struct Pure<A: Algorithm> {
     algorithm: A,
     state: A::State,
+    limiters: Option<Limiters<A>>,
+}
+
+/// How limiters of an algorithm are made.
+struct Limiters<A> {
+    local: fn(A, ManualClock) -> Box<dyn Limiter>,
+    shared: fn(A, PolicyId, RedisStore, String) -> Box<dyn SharedLimiter>,
+}
+
+impl<A> Clone for Limiters<A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<A> Copy for Limiters<A> {}
+
+fn local_limiter<A: Scripted>(algorithm: A, clock: ManualClock) -> Box<dyn Limiter> {
+    let store = LocalStore::builder().clock(clock).max_keys(16).build();
+    Box::new(Keyed {
+        limiter: RateLimiter::new(algorithm, store.clone()),
+        store,
+    })
 }
 
 impl<A: Algorithm> std::fmt::Debug for Pure<A> {
@@ -134,6 +208,39 @@ impl<A: Scripted> Bucket for Pure<A> {
     fn check(&mut self, cost: u32, now: i128) -> Decision {
         let (_, snapshot) = self.algorithm.step(&mut self.state, cost, instant(now));
         self.algorithm.decision(&snapshot)
+    }
+
+    fn admit(&mut self, cost: u32, now: i128) -> Admission {
+        let (_, snapshot) = self.algorithm.step(&mut self.state, cost, instant(now));
+        let mut in_shadow = Vec::new();
+        (self.algorithm).describe_shadows(&snapshot, &mut |policy, would_refuse| {
+            in_shadow.push((policy, would_refuse));
+        });
+        Admission {
+            decision: self.algorithm.decision(&snapshot),
+            in_shadow,
+            cost,
+            snapshot: Box::new(snapshot),
+        }
+    }
+
+    fn end(&mut self, admission: &Admission, ending: Ending, now: i128) {
+        let (algorithm, state, now) = (&self.algorithm, &mut self.state, instant(now));
+        let snapshot = admission.snapshot.downcast_ref();
+        let snapshot: &A::Snapshot = snapshot.expect("an admission by the same algorithm");
+        match ending {
+            Ending::Withdrawn => algorithm.withdraw(state, snapshot, admission.cost, now),
+            Ending::Settled(quarters) => {
+                let spent = u64::from(admission.cost) * u64::from(quarters) / 4;
+                let spent = u32::try_from(spent).unwrap_or(u32::MAX);
+                algorithm.mend(state, now);
+                algorithm.settle(state, snapshot, (admission.cost, spent), now);
+            }
+            Ending::Over => {
+                algorithm.mend(state, now);
+                algorithm.end(state, snapshot, now);
+            }
+        }
     }
 
     fn peek(&self, cost: u32, now: i128) -> Decision {
@@ -168,8 +275,11 @@ impl<A: Scripted> Bucket for Pure<A> {
     }
 
     fn made_of(&self, numbers: &[u64]) -> Option<Box<dyn Bucket>> {
-        let (state, algorithm) = (self.algorithm.state(numbers)?, self.algorithm.clone());
-        Some(Box::new(Self { algorithm, state }))
+        let state = self.algorithm.state(numbers)?;
+        Some(Box::new(Self {
+            state,
+            ..self.clone()
+        }))
     }
 
     fn forget(&mut self, at: i128) {
@@ -177,11 +287,7 @@ impl<A: Scripted> Bucket for Pure<A> {
     }
 
     fn limiter(&self, clock: ManualClock) -> Box<dyn Limiter> {
-        let store = LocalStore::builder().clock(clock).max_keys(16).build();
-        Box::new(Keyed {
-            limiter: RateLimiter::new(self.algorithm.clone(), store.clone()),
-            store,
-        })
+        (self.limiters().local)(self.algorithm.clone(), clock)
     }
 
     fn limiter_over(
@@ -191,13 +297,13 @@ impl<A: Scripted> Bucket for Pure<A> {
         owner: &dyn Bucket,
     ) -> Box<dyn SharedLimiter> {
         let owner = Self::of_the_same_type(owner).algorithm.policy_id();
-        limiter_over(self.algorithm.clone(), owner, store, key)
+        (self.limiters().shared)(self.algorithm.clone(), owner, store, key)
     }
 
     fn with_the_numbers_of(&self, other: &dyn Bucket) -> Box<dyn Bucket> {
         Box::new(Self {
             algorithm: Self::of_the_same_type(other).algorithm.clone(),
-            state: self.state.clone(),
+            ..self.clone()
         })
     }
 
@@ -207,6 +313,10 @@ impl<A: Scripted> Bucket for Pure<A> {
 }
 
 impl<A: Scripted> Pure<A> {
+    fn limiters(&self) -> Limiters<A> {
+        self.limiters.expect("a subject with limiters")
+    }
+
     fn of_the_same_type(other: &dyn Bucket) -> &Self {
         let other = other.as_any().downcast_ref();
         other.expect("the same type")

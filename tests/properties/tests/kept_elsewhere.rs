@@ -1,14 +1,66 @@
 //! A state that is kept as numbers, anywhere, is the same state.
 
-use proptest::prelude::*;
+use proptest::{prelude::*, sample::Index};
+use tollgate::algorithm::{FixedWindow, InFlight, SlidingLog, TokenBucket};
 use tollgate_properties::{
     conformance::every_algorithm,
     for_all,
-    history::{Op, any_history},
+    history::{Op, any_history_with_debits},
+    model::{debt_bucket, fixed_window, sliding_log},
     numbers::{Numbers, numbers, small},
     replay::wait_of,
-    subject::Subject,
+    subject::{Admission, Bucket, Ending, Subject},
 };
+
+/// Every algorithm, and what holds units or places, or is in shadow.
+fn every_limit(numbers: &Numbers) -> Vec<Subject> {
+    let Numbers {
+        units,
+        period,
+        burst,
+        interval,
+        ..
+    } = *numbers;
+    let (quota, held_at_most) = (numbers.quota(), numbers.interval());
+    let bucket = TokenBucket::new(quota).burst(burst);
+    let settled = bucket.clone().settled().held_at_most(held_at_most);
+    let window = FixedWindow::new(quota).settled().held_at_most(held_at_most);
+    let log = SlidingLog::new(quota).settled().held_at_most(held_at_most);
+    let of_bucket = || [debt_bucket(units, period, burst)];
+    let of_window = || [fixed_window(units, period)];
+    let of_log = || [sliding_log(units, period)];
+    // Only how many and how long they are is asked of this model.
+    let of_places = || [debt_bucket(units, interval, units)];
+    let mut all = every_algorithm(numbers);
+    all.extend([
+        Subject::without_limiters("settled token bucket", settled.clone(), of_bucket()),
+        Subject::without_limiters("settled fixed window", window.clone(), of_window()),
+        Subject::without_limiters("settled sliding log", log.clone(), of_log()),
+        Subject::without_limiters("in flight", InFlight::new(units), of_places()),
+        Subject::without_limiters("shadow of a token bucket", bucket.shadow(), of_bucket()),
+        Subject::without_limiters(
+            "shadow of a settled token bucket",
+            settled.shadow(),
+            of_bucket(),
+        ),
+        Subject::without_limiters(
+            "shadow of a settled sliding log",
+            log.clone().shadow(),
+            of_log(),
+        ),
+        Subject::without_limiters(
+            "shadow of requests in flight",
+            InFlight::new(units).shadow(),
+            of_places(),
+        ),
+        Subject::without_limiters(
+            "(in flight, settled sliding log, shadow of a settled fixed window)",
+            (InFlight::new(units), log, window.shadow()),
+            of_log(),
+        ),
+    ]);
+    all
+}
 
 fn plans() -> impl Strategy<Value = (Vec<Numbers>, Vec<u8>)> {
     let some = prop_oneof![
@@ -18,37 +70,60 @@ fn plans() -> impl Strategy<Value = (Vec<Numbers>, Vec<u8>)> {
     (some, prop::collection::vec(any::<u8>(), 80))
 }
 
+/// For each step, which of the requests that were admitted ends after it, and how.
+fn endings() -> impl Strategy<Value = Vec<Option<(Index, Ending)>>> {
+    let ending = prop_oneof![
+        1 => (0..=9_u8).prop_map(Ending::Settled),
+        1 => Just(Ending::Over),
+    ];
+    prop::collection::vec(prop::option::of((any::<Index>(), ending)), 1..80)
+}
+
+/// Writes the state under the numbers of before, and reads it under these.
+fn written_and_read(
+    state: &dyn Bucket,
+    subject: &Subject,
+) -> Result<Box<dyn Bucket>, TestCaseError> {
+    let told = state.told();
+    let made = subject.bucket.made_of(&told);
+    made.ok_or_else(|| TestCaseError::fail(format!("{}: {told:?} is no state", subject.name)))
+}
+
 #[test]
 fn a_state_that_is_written_as_numbers_and_read_again_at_each_step_decides_as_before() {
-    for_all((plans(), any_history()), |((plans, turns), history)| {
-        let all: Vec<Vec<Subject>> = plans.iter().map(every_algorithm).collect();
+    let values = (plans(), any_history_with_debits(), endings());
+    for_all(values, |((plans, turns), history, endings)| {
+        let all: Vec<Vec<Subject>> = plans.iter().map(every_limit).collect();
         for index in 0..all[0].len() {
             let mut bucket = all[0][index].bucket.fork();
             bucket.forget(0);
             let mut elsewhere = bucket.fork();
+            // Each with its plan.
+            let mut admitted: Vec<(usize, [Admission; 2])> = Vec::new();
             let (mut now, mut wait) = (history.start, 0);
             for (at, step) in history.steps.iter().enumerate() {
                 let plan = usize::from(turns[at % turns.len()]) % all.len();
                 let subject = &all[plan][index];
                 now = step.turn.of(now, wait, subject);
                 bucket = bucket.with_the_numbers_of(&*subject.bucket);
-                // Written under the numbers of before, and read under these.
-                let told = elsewhere.told();
-                let made = subject.bucket.made_of(&told);
-                prop_assert!(made.is_some(), "{}: {told:?} is no state", subject.name);
-                elsewhere = made.unwrap();
+                elsewhere = written_and_read(&*elsewhere, subject)?;
                 match step.op {
                     Op::Check(asked) => {
                         let cost = asked.of(subject.limit());
-                        let decision = bucket.check(cost, now);
-                        let again = elsewhere.check(cost, now);
-                        prop_assert_eq!(&again, &decision, "{}, plan {}", subject.name, plan);
-                        wait = wait_of(&decision);
+                        let both = [&mut bucket, &mut elsewhere].map(|it| it.admit(cost, now));
+                        let [told, again] = both.each_ref().map(|it| (&it.decision, &it.in_shadow));
+                        prop_assert_eq!(again, told, "{}, plan {}", subject.name, plan);
+                        wait = wait_of(told.0);
+                        if told.0.is_admitted() {
+                            admitted.push((plan, both));
+                        }
                     }
                     Op::Debit(asked) => {
                         let units = asked.of(subject.limit());
-                        bucket.debit(units, now);
-                        elsewhere.debit(units, now);
+                        if units > 0 {
+                            bucket.debit(units, now);
+                            elsewhere.debit(units, now);
+                        }
                     }
                     Op::Refund(asked) => {
                         let cost = asked.of(subject.limit());
@@ -56,10 +131,21 @@ fn a_state_that_is_written_as_numbers_and_read_again_at_each_step_decides_as_bef
                         elsewhere.refund(cost, now);
                     }
                     Op::Peek | Op::Reset => {
-                        prop_assert_eq!(elsewhere.peek(1, now), bucket.peek(1, now));
+                        let looks = [&elsewhere, &bucket].map(|it| it.peek(1, now));
+                        prop_assert_eq!(&looks[0], &looks[1], "{}", subject.name);
                     }
                 }
-                prop_assert_eq!(elsewhere.is_fresh(now), bucket.is_fresh(now));
+                let ended = endings[at % endings.len()].filter(|_| !admitted.is_empty());
+                if let Some((which, ending)) = ended {
+                    let (plan, both) = admitted.swap_remove(which.index(admitted.len()));
+                    let subject = &all[plan][index];
+                    bucket = bucket.with_the_numbers_of(&*subject.bucket);
+                    elsewhere = written_and_read(&*elsewhere, subject)?;
+                    bucket.end(&both[0], ending, now);
+                    elsewhere.end(&both[1], ending, now);
+                }
+                let fresh = [&elsewhere, &bucket].map(|it| it.is_fresh(now));
+                prop_assert_eq!(fresh[0], fresh[1], "{} is fresh", subject.name);
             }
         }
         Ok(())
@@ -68,17 +154,22 @@ fn a_state_that_is_written_as_numbers_and_read_again_at_each_step_decides_as_bef
 
 #[test]
 fn numbers_that_are_no_state_are_refused_or_decided_without_a_panic() {
-    let changes = prop::collection::vec(
-        (any::<prop::sample::Index>(), any::<u64>(), 0..64_u32),
-        0..4,
+    let changes = prop::collection::vec((any::<Index>(), any::<u64>(), 0..64_u32), 0..4);
+    let values = (
+        plans(),
+        any_history_with_debits(),
+        endings(),
+        changes,
+        any::<u8>(),
     );
     for_all(
-        (plans(), any_history(), changes, any::<u8>()),
-        |((plans, turns), history, changes, cut)| {
-            let all: Vec<Vec<Subject>> = plans.iter().map(every_algorithm).collect();
+        values,
+        |((plans, turns), history, endings, changes, cut)| {
+            let all: Vec<Vec<Subject>> = plans.iter().map(every_limit).collect();
             for index in 0..all[0].len() {
                 let mut bucket = all[0][index].bucket.fork();
                 bucket.forget(0);
+                let mut admitted: Vec<Admission> = Vec::new();
                 let mut now = history.start;
                 for (at, step) in history.steps.iter().enumerate() {
                     let plan = usize::from(turns[at % turns.len()]) % all.len();
@@ -86,7 +177,15 @@ fn numbers_that_are_no_state_are_refused_or_decided_without_a_panic() {
                     now = step.turn.of(now, 0, subject);
                     bucket = bucket.with_the_numbers_of(&*subject.bucket);
                     if let Op::Check(asked) = step.op {
-                        bucket.check(asked.of(subject.limit()), now);
+                        let admission = bucket.admit(asked.of(subject.limit()), now);
+                        if admission.decision.is_admitted() {
+                            admitted.push(admission);
+                        }
+                    }
+                    let ended = endings[at % endings.len()].filter(|_| !admitted.is_empty());
+                    if let Some((which, ending)) = ended {
+                        let admission = admitted.swap_remove(which.index(admitted.len()));
+                        bucket.end(&admission, ending, now);
                     }
                 }
                 let mut told = bucket.told();
@@ -100,9 +199,21 @@ fn numbers_that_are_no_state_are_refused_or_decided_without_a_panic() {
                 for plan in &all {
                     if let Some(mut made) = plan[index].bucket.made_of(&told) {
                         for cost in [0, 1, u32::MAX] {
-                            let decision = made.check(cost, now);
-                            prop_assert!(decision.remaining() <= plan[index].limit());
-                            let _ = (decision.retry_after(), decision.reset_after());
+                            let told = made.admit(cost, now);
+                            let in_shadow =
+                                told.in_shadow.iter().map(|(policy, _)| policy.remaining());
+                            let decided = [told.decision.remaining()]
+                                .into_iter()
+                                .filter(|_| told.in_shadow.is_empty());
+                            for remaining in in_shadow.chain(decided) {
+                                prop_assert!(remaining <= plan[index].limit());
+                            }
+                            let _ = (told.decision.retry_after(), told.decision.reset_after());
+                        }
+                        for ending in [Ending::Withdrawn, Ending::Settled(9), Ending::Over] {
+                            for admission in &admitted {
+                                made.end(admission, ending, now);
+                            }
                         }
                         made.refund(3, now);
                         made.check(1, now + 1);
