@@ -23,7 +23,10 @@ use crate::{
     error::ConfigError,
 };
 
-use super::debt_bucket::{DebtBucket, DebtBucketSnapshot, Owing, Rate, Turn};
+use super::{
+    debt_bucket::{DebtBucket, DebtBucketSnapshot, Owing, Rate, Turn},
+    plans::next_of,
+};
 
 /// How many runs of dropped requests are remembered for a key.
 const MAX_RUNS: usize = 32;
@@ -85,12 +88,14 @@ impl Algorithm for BucketQueue {
         let bucket = &self.bucket;
         let mut last = bucket.turn_of(admission);
         if !bucket.take_back(&mut state.owing, last, now) {
-            if bucket.only_own_plan_counted(&state.owing) {
+            let is_in_the_middle =
+                last.cost > 0 && bucket.is_in_the_middle(&state.owing, &last, now);
+            if is_in_the_middle && bucket.only_own_plan_counted(&state.owing) {
                 let dropped = state.dropped.get_or_insert_with(|| {
                     let (rate, runs) = (bucket.rate(), Vec::new());
                     Box::new(Dropped { rate, runs })
                 });
-                dropped.runs.retain(|run| !bucket.is_paid(run.ends_at, now));
+                (dropped.runs).retain(|run| bucket.is_in_the_middle(&state.owing, run, now));
                 dropped.remember(last);
             }
             return;
@@ -100,7 +105,7 @@ impl Algorithm for BucketQueue {
                 bucket.take_back(&mut state.owing, run, now);
                 last = run;
             }
-            dropped.runs.retain(|run| !bucket.is_paid(run.ends_at, now));
+            (dropped.runs).retain(|run| bucket.is_in_the_middle(&state.owing, run, now));
             state.dropped = Some(dropped).filter(|dropped| !dropped.runs.is_empty());
         }
     }
@@ -232,6 +237,26 @@ impl Dropped {
         }
     }
 
+    /// Calls `tell` with each run that is not paid off: how many parts are owed behind it, and its
+    /// units.
+    fn write(&self, owing: &Owing, tell: &mut dyn FnMut(u64, u64)) {
+        for run in &self.runs {
+            if let Some(behind) = self.rate.parts_behind(run, owing.count) {
+                tell(behind, run.cost);
+            }
+        }
+    }
+
+    /// Reads the runs that were [written](Self::write), if they make sense.
+    fn read(owing: &Owing, mut numbers: &[u64]) -> Option<Self> {
+        let (rate, mut runs) = (owing.sole_plan()?, Vec::new());
+        while !numbers.is_empty() {
+            let (behind, units) = (next_of(&mut numbers)?, next_of(&mut numbers)?);
+            runs.push(rate.turn_before(behind, units, owing.count)?);
+        }
+        Some(Self { rate, runs })
+    }
+
     /// Takes out the run that ends there.
     fn take(&mut self, ends_at: u128) -> Option<Turn> {
         let index = self.runs.iter().position(|run| run.ends_at == ends_at)?;
@@ -300,13 +325,38 @@ impl Scripted for BucketQueue {
         self.bucket.parameters(tell);
     }
 
-    /// The turns of dropped requests are not among the numbers: they are lost.
+    /// The debt and its tick alone tell of no dropped requests.
     fn state(&self, numbers: &[u64]) -> Option<OwingInTurns> {
-        self.bucket.state(numbers).map(OwingInTurns::of)
+        if numbers.len() == 2 {
+            return self.bucket.state(numbers).map(OwingInTurns::of);
+        }
+        let (count, numbers) = numbers.split_last()?;
+        let count = usize::try_from(*count).ok()?;
+        if count > MAX_RUNS {
+            return None;
+        }
+        let (owing, runs) = numbers.split_at_checked(numbers.len().checked_sub(2 * count)?)?;
+        let owing = self.bucket.state(owing)?;
+        let dropped = match runs.is_empty() {
+            true => None,
+            false => Some(Box::new(Dropped::read(&owing, runs)?)),
+        };
+        Some(OwingInTurns { owing, dropped })
     }
 
+    /// After those of the bucket, for each run of dropped requests how many parts are owed behind
+    /// it and how many units it has; then how many runs there are.
     fn numbers(&self, state: &OwingInTurns, tell: &mut dyn FnMut(u64)) {
         self.bucket.numbers(&state.owing, tell);
+        let mut count = 0;
+        if let Some(dropped) = &state.dropped {
+            dropped.write(&state.owing, &mut |behind, units| {
+                count += 1;
+                tell(behind);
+                tell(units);
+            });
+        }
+        tell(count);
     }
 
     fn read(&self, reply: &mut ScriptReply<'_>) -> Option<DebtBucketSnapshot> {

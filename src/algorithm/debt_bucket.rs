@@ -531,13 +531,11 @@ impl DebtBucket {
         &self.policy
     }
 
-    /// Whether all is paid off up to this end of a turn.
-    pub(super) fn is_paid(&self, ends_at: u128, now: Timestamp) -> bool {
-        let nothing = Debt {
-            parts: 0,
-            tick: self.rate.tick_of(now),
-        };
-        ends_at <= self.rate.paid_at(nothing)
+    /// Whether a turn is still to come, and another one behind it. One of before a far step back of
+    /// the clock may seem to lie behind all that is owed.
+    pub(super) fn is_in_the_middle(&self, state: &Owing, turn: &Turn, now: Timestamp) -> bool {
+        let debt = self.rate.debt_now(&state.count, now);
+        self.rate.parts_behind(turn, debt).is_some()
     }
 }
 
@@ -596,6 +594,26 @@ impl Rate {
     /// How many parts are paid off, from tick 0 on, until this debt is.
     fn paid_at(&self, debt: Debt) -> u128 {
         u128::from(debt.tick) * u128::from(self.parts_per_tick) + u128::from(debt.parts)
+    }
+
+    /// How many parts are owed behind a turn; `None` if none are, or if the turn is paid off.
+    pub(super) fn parts_behind(&self, turn: &Turn, debt: Debt) -> Option<u64> {
+        let behind = self.paid_at(debt).checked_sub(turn.ends_at)?;
+        let behind = u64::try_from(behind).ok()?;
+        (1..debt.parts).contains(&behind).then_some(behind)
+    }
+
+    /// The turn of so many units, behind which so many parts are owed.
+    pub(super) fn turn_before(&self, behind: u64, cost: u64, debt: Debt) -> Option<Turn> {
+        let makes_sense = cost > 0 && (1..debt.parts).contains(&behind);
+        let ends_at = self.paid_at(debt).checked_sub(behind.into())?;
+        let parts = u128::from(cost) * u128::from(self.parts_per_unit);
+        let begins_at = ends_at.checked_sub(parts)?;
+        makes_sense.then_some(Turn {
+            begins_at,
+            ends_at,
+            cost,
+        })
     }
 
     fn with_refund(&self, count: &Debt, cost: u64, now: Timestamp) -> Debt {

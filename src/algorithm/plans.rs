@@ -227,6 +227,16 @@ impl<R: Rule> CountByPlan<R> {
         own.is(&self.plans)
     }
 
+    /// The plan that has counted, if it is one alone.
+    pub(super) fn sole_plan(&self) -> Option<R> {
+        let Plans {
+            latest,
+            other,
+            further,
+        } = *self.plans;
+        (other.is_none() && further.is_none()).then_some(latest)
+    }
+
     /// The count as this plan counts it, whichever plan was admitted last; `units` is the most that
     /// it admits at once.
     pub(super) fn seen_by(&self, own: &Plans<R>, units: u64) -> R::Count {

@@ -134,3 +134,70 @@ fn a_debit_lets_those_who_come_later_wait() {
     let delay = queue().delay(&admit(&mut state, 1_000));
     assert_eq!(delay, Duration::from_micros(50));
 }
+
+#[test]
+fn a_turn_of_before_a_step_back_is_not_remembered_after_it() {
+    let mut state = queue().fresh(at(10_000));
+    let turns = [(); 3].map(|()| admit(&mut state, 10_000));
+    queue().mend(&mut state, at(5_000));
+    withdraw(&mut state, &turns[1], 5_000);
+    assert_eq!(state.dropped, None);
+}
+
+fn told(state: &OwingInTurns) -> Vec<u64> {
+    let mut numbers = Vec::new();
+    queue().numbers(state, &mut |number| numbers.push(number));
+    numbers
+}
+
+#[test]
+fn dropped_requests_are_among_the_numbers_until_their_turns_are_over() {
+    let mut state = queue().fresh(at(1_000));
+    let turns = [(); 6].map(|()| admit(&mut state, 1_000));
+    assert_eq!(told(&state).last(), Some(&0));
+    for dropped in [0, 2, 3] {
+        withdraw(&mut state, &turns[dropped], 1_000);
+    }
+    let numbers = told(&state);
+    assert_eq!(numbers[numbers.len() - 5..], [50, 1, 20, 2, 2]);
+    assert_eq!(queue().state(&numbers), Some(state.clone()));
+    admit(&mut state, 1_010);
+    let numbers = told(&state);
+    assert_eq!(numbers[numbers.len() - 3..], [30, 2, 1]);
+}
+
+#[test]
+fn runs_that_make_no_sense_are_not_read() {
+    let mut state = queue().fresh(at(1_000));
+    let turns = [(); 3].map(|()| admit(&mut state, 1_000));
+    withdraw(&mut state, &turns[0], 1_000);
+    let numbers = told(&state);
+    let owing = &numbers[..numbers.len() - 3];
+    let is_read = |owing: &[u64], runs: &[u64]| queue().state(&[owing, runs].concat()).is_some();
+    assert!(is_read(owing, &[20, 1, 1]));
+    let nobody_behind = [0, 1, 1];
+    let paid_off = [30, 1, 1];
+    let without_units = [20, 0, 1];
+    let before_time_began = [20, 1 << 53, 1];
+    let more_than_there_are = [20, 1, u64::MAX];
+    for runs in [
+        nobody_behind,
+        paid_off,
+        without_units,
+        before_time_began,
+        more_than_there_are,
+    ] {
+        assert!(!is_read(owing, &runs), "{runs:?}");
+    }
+    let so_many = |count: u64| {
+        let mut runs = [20, 1].repeat(count as usize);
+        runs.push(count);
+        runs
+    };
+    let most = MAX_RUNS as u64;
+    assert!(is_read(owing, &so_many(most)));
+    assert!(!is_read(owing, &so_many(most + 1)));
+    let further_plan = [&owing[..6], &[1, 1_000, 2_000, 1_000]].concat();
+    assert!(is_read(&further_plan, &[0]));
+    assert!(!is_read(&further_plan, &[20, 1, 1]));
+}

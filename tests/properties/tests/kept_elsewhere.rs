@@ -73,6 +73,7 @@ fn plans() -> impl Strategy<Value = (Vec<Numbers>, Vec<u8>)> {
 /// For each step, which of the requests that were admitted ends after it, and how.
 fn endings() -> impl Strategy<Value = Vec<Option<(Index, Ending)>>> {
     let ending = prop_oneof![
+        2 => Just(Ending::Withdrawn),
         1 => (0..=9_u8).prop_map(Ending::Settled),
         1 => Just(Ending::Over),
     ];
