@@ -17,6 +17,9 @@ pub use reply::{MemberReply, ScriptReply};
 /// reading and writing around it: for the algorithms of this crate it can be read in the folder
 /// `src/store/redis/sent` of the source.
 ///
+/// A store that runs no Lua and keeps states as numbers needs only [`numbers`](Self::numbers) and
+/// [`state`](Self::state) of these methods, and yet a rule of your own must have a script for it.
+///
 /// # The script
 ///
 /// Its text is cut into parts, each below a line that names it; text before the first part is left
