@@ -680,7 +680,8 @@ impl Rule for Rate {
     }
 
     fn can_count(&self, count: Debt) -> bool {
-        count.parts <= MAX_PARTS && count.tick <= MAX_PARTS / self.tick_micros
+        // A count that is taken over from further plans is rounded up to the next tick.
+        count.parts <= MAX_PARTS && count.tick <= MAX_PARTS.div_ceil(self.tick_micros)
     }
 
     /// The same units, in this plan's parts, paid off at its rate since then.

@@ -57,7 +57,11 @@ fn numbers_are_read_only_if_a_bucket_could_have_told_them() {
         &[&[3, 9][..]][..],
         &[&[MAX_PARTS, MAX_PARTS]],
         &[&[3, 9], &rate, &nothing_further],
-        &[&[3, MAX_PARTS / 1_000_000], &coarse, &nothing_further],
+        &[
+            &[3, MAX_PARTS.div_ceil(1_000_000)],
+            &coarse,
+            &nothing_further,
+        ],
         &[&[3, 9], &rate, &[7, 8, 9, 10], &coarse, &[4, 5, 6]],
     ] {
         assert!(is_read(numbers), "{numbers:?}");
@@ -71,7 +75,11 @@ fn numbers_are_read_only_if_a_bucket_could_have_told_them() {
         &[&[MAX_PARTS + 1, 9][..]][..],
         &[&[3, MAX_PARTS + 1]],
         &[&[MAX_PARTS + 1, 9], &rate, &nothing_further],
-        &[&[3, MAX_PARTS / 1_000_000 + 1], &coarse, &nothing_further],
+        &[
+            &[3, MAX_PARTS.div_ceil(1_000_000) + 1],
+            &coarse,
+            &nothing_further,
+        ],
         // A unit without parts, and ticks that are no power of ten or too long.
         &[&[3, 9], &[10, 0, 1, 1], &nothing_further],
         &[&[3, 9], &[10, 2, 1, 7], &nothing_further],
