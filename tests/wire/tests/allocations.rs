@@ -26,16 +26,14 @@ use http_body_util::Full;
 use ready::ready;
 use tollgate::{
     EachOf, KeysFor, Options, Quota, RateLimitLayer, RateLimiter, Timestamp,
-    algorithm::{
-        Algorithm, FixedWindow, Gcra, LeakyBucket, MinInterval, SlidingBuckets, SlidingLog,
-        SlidingWindow, TokenBucket,
-    },
+    algorithm::*,
     choice::{Choose, Reloadable, by_request},
     clock::ManualClock,
     key::{ClientIp, Global, Header, Key, KeyExtractor, MatchedRoute, PeerIp},
     response::{Fields, Grpc, Http},
     store::{LocalStore, Store, local::LocalBuckets},
 };
+use tollgate_algorithms::every_algorithm;
 use tower::{Layer, Service, ServiceExt};
 
 /// Counts what each thread allocates: each test is one.
@@ -170,20 +168,15 @@ fn the_allocator_counts() {
 
 #[test]
 fn no_algorithm_allocates_for_a_known_key() {
-    let second = Duration::from_secs(1);
-    assert_eq!(most_of(TokenBucket::new(ten())), 0);
-    assert_eq!(most_of(Gcra::new(ten())), 0);
-    assert_eq!(most_of(LeakyBucket::new(ten())), 0);
-    assert_eq!(most_of(LeakyBucket::new(ten()).queue()), 0);
-    assert_eq!(most_of(FixedWindow::new(ten())), 0);
-    assert_eq!(most_of(FixedWindow::new(ten()).from_first_request()), 0);
-    // These two look back a little further than their window, where ten would be too few.
-    let twenty = Quota::new(20, ten().period());
-    assert_eq!(most_of(SlidingWindow::new(twenty)), 0);
-    assert_eq!(most_of(SlidingBuckets::new(twenty, second)), 0);
-    assert_eq!(most_of(SlidingBuckets::new(twenty, second).strict()), 0);
-    assert_eq!(most_of(SlidingLog::new(ten())), 0);
-    assert_eq!(most_of(MinInterval::new(second)), 0);
+    // Twice what comes: some look back a little further than their window.
+    let (quota, burst) = (Quota::new(20, ten().period()), 10);
+    let (precision, interval) = (Duration::from_secs(1), Duration::from_secs(1));
+    macro_rules! each {
+        ($given:tt $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {
+            $(assert_eq!(most_of($algorithm), 0, $name);)+
+        };
+    }
+    every_algorithm!(each, quota, burst, precision, interval);
 }
 
 #[test]
