@@ -10,14 +10,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tollgate::{
-    Decision, Quota, RateLimiter,
-    algorithm::{
-        Algorithm, FixedWindow, Gcra, LeakyBucket, SlidingBuckets, SlidingLog, SlidingWindow,
-        TokenBucket,
-    },
-    store::LocalStore,
-};
+#[path = "support/at_one_instant.rs"]
+mod at_one_instant;
+
+use at_one_instant::let_through_at_one_instant;
+use tollgate::{Decision, Quota, RateLimiter, algorithm::*, store::LocalStore};
+use tollgate_algorithms::every_algorithm;
 
 const UNITS: u64 = 5;
 const PERIOD: Duration = Duration::from_secs(2);
@@ -28,31 +26,34 @@ const STOPPED: Duration = Duration::from_secs(5);
 /// Tells the test's own program that it is the one that is stopped.
 const CHILD: &str = "TOLLGATE_IS_STOPPED";
 
-/// Asks one limiter.
+/// One key of a limiter.
+struct Limit {
+    name: &'static str,
+    /// What its algorithm lets through at one instant.
+    burst: u64,
+    ask: Ask,
+}
+
 type Ask = Box<dyn Fn() -> Decision>;
 
-fn ask(algorithm: impl Algorithm) -> Ask {
+fn limit(name: &'static str, algorithm: impl Algorithm) -> Limit {
+    let burst = let_through_at_one_instant(&algorithm);
     let limiter = RateLimiter::new(algorithm, LocalStore::new());
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     let runtime = runtime.unwrap();
-    Box::new(move || runtime.block_on(limiter.check("bob")).unwrap())
+    let ask = Box::new(move || runtime.block_on(limiter.check("bob")).unwrap());
+    Limit { name, burst, ask }
 }
 
-fn every_limit() -> Vec<(&'static str, Ask)> {
-    let quota = Quota::new(UNITS, PERIOD);
-    let window = FixedWindow::new(quota);
-    let buckets = SlidingBuckets::new(quota, PERIOD / 10);
-    vec![
-        ("fixed window", ask(window.clone())),
-        ("from first request", ask(window.from_first_request())),
-        ("sliding log", ask(SlidingLog::new(quota))),
-        ("sliding window", ask(SlidingWindow::new(quota))),
-        ("sliding buckets", ask(buckets.clone())),
-        ("strict buckets", ask(buckets.strict())),
-        ("token bucket", ask(TokenBucket::new(quota))),
-        ("leaky bucket", ask(LeakyBucket::new(quota))),
-        ("gcra", ask(Gcra::new(quota))),
-    ]
+fn every_limit() -> Vec<Limit> {
+    let (quota, burst) = (Quota::new(UNITS, PERIOD), UNITS - 1);
+    let (precision, interval) = (PERIOD / 10, PERIOD);
+    macro_rules! limits {
+        ($given:tt $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {
+            vec![$(limit($name, $algorithm)),+]
+        };
+    }
+    every_algorithm!(limits, quota, burst, precision, interval)
 }
 
 /// How many are admitted until one is refused, and how long that took.
@@ -96,27 +97,27 @@ fn a_process_that_was_stopped_admits_a_burst_and_no_more() {
 /// Fills every limit, waits for a word, and fills it again.
 fn be_stopped() {
     let limits = every_limit();
-    for (name, ask) in &limits {
-        assert!(fill(ask).0 >= UNITS, "{name}");
+    for Limit { name, burst, ask } in &limits {
+        assert!(fill(ask).0 >= *burst, "{name}");
     }
     let stopped = Instant::now();
     println!("full");
     stdin().read_line(&mut String::new()).unwrap();
     assert!(stopped.elapsed() >= STOPPED, "it was not stopped");
     let mut all = 0;
-    for (name, ask) in &limits {
+    for Limit { name, burst, ask } in &limits {
         let (admitted, took) = fill(ask);
         // On a loaded machine more comes back meanwhile, or a window ends; else it is the burst to
         // the unit.
         let periods = took.as_nanos() / PERIOD.as_nanos() + 1;
-        let most = UNITS + UNITS * u64::try_from(periods).unwrap();
+        let most = burst + UNITS * u64::try_from(periods).unwrap();
         let most = if took < PERIOD / 10 && *name != "fixed window" {
-            UNITS
+            *burst
         } else {
             most
         };
         assert!(
-            (UNITS..=most).contains(&admitted),
+            (*burst..=most).contains(&admitted),
             "{name}: {admitted} in {took:?}"
         );
         all += admitted;

@@ -10,9 +10,12 @@ use std::{
     time::Duration,
 };
 
+#[path = "support/at_one_instant.rs"]
+mod at_one_instant;
 #[path = "support/ready.rs"]
 mod ready;
 
+use at_one_instant::let_through_at_one_instant;
 use ready::ready;
 use tollgate::{
     Decision, EachOf, Quota, RateLimiter, Timestamp, algorithm::*, clock::ManualClock,
@@ -37,7 +40,7 @@ fn for_every_algorithm(body: &impl Body) {
     macro_rules! run {
         (($quota:ident, $burst:ident, $precision:ident, $interval:ident)
          $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {
-            $(body.run($name, let_through_to_one(&$algorithm), $algorithm);)+
+            $(body.run($name, let_through_at_one_instant(&$algorithm), $algorithm);)+
         };
     }
     every_algorithm!(run, quota, burst, precision, interval);
@@ -52,13 +55,6 @@ fn for_every_algorithm(body: &impl Body) {
             TokenBucket::new(quota).burst(40),
         ),
     );
-}
-
-/// What the algorithm lets through at one instant, where nobody else asks.
-fn let_through_to_one<A: Algorithm>(algorithm: &A) -> u64 {
-    let mut state = algorithm.fresh(START);
-    let admitted = (0..10 * LIMIT).take_while(|_| algorithm.step(&mut state, 1, START).0);
-    admitted.count() as u64
 }
 
 fn admits<A: Algorithm>(limiter: &Limiter<A>, key: u64) -> bool {
