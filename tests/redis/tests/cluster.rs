@@ -6,14 +6,8 @@ use std::time::Duration;
 
 use fred::{clients::Client, interfaces::KeysInterface, types::Builder};
 use tokio::time::{Instant, sleep};
-use tollgate::{
-    OnStoreError, Quota, RateLimiter,
-    algorithm::{
-        FixedWindow, Gcra, LeakyBucket, Scripted, SlidingBuckets, SlidingLog, SlidingWindow,
-        TokenBucket,
-    },
-    store::RedisStore,
-};
+use tollgate::{OnStoreError, Quota, RateLimiter, algorithm::*, store::RedisStore};
+use tollgate_algorithms::every_algorithm;
 use tollgate_redis_tests::{Cluster, slot_of, until};
 
 use traffic::{Answer, PREFIX, Traffic, UNITS, plenty, recovery, store};
@@ -23,20 +17,24 @@ fn client(cluster: &Cluster) -> Client {
     Builder::from_config(cluster.config()).build().unwrap()
 }
 
-async fn admits_and_refuses<A>(store: &RedisStore, rule: A)
+async fn admits_and_refuses<A>(name: &str, store: &RedisStore, rule: A)
 where
     A: Scripted<Snapshot: Send + Sync> + Clone + Send + Sync + 'static,
 {
     let limiter = RateLimiter::new(rule, store.clone());
     for key in 0..30_u32 {
+        // Of its own: some algorithms of one type have one policy.
+        let key = format!("{name} {key}");
         let first = limiter.check(&key).await.unwrap();
-        assert!(first.is_admitted(), "{first:?}");
+        assert!(first.is_admitted(), "{name}: {first:?}");
         let second = limiter.check(&key).await.unwrap();
-        assert!(!second.is_admitted(), "{second:?}");
-        assert!(!limiter.peek(&key).await.unwrap().is_admitted());
+        assert!(!second.is_admitted(), "{name}: {second:?}");
+        let peeked = limiter.peek(&key).await.unwrap();
+        assert!(!peeked.is_admitted(), "{name}: {peeked:?}");
         limiter.refund(&key, 1).await.unwrap();
         limiter.reset(&key).await.unwrap();
-        assert!(limiter.check(&key).await.unwrap().is_admitted());
+        let again = limiter.check(&key).await.unwrap();
+        assert!(again.is_admitted(), "{name}: {again:?}");
     }
 }
 
@@ -46,18 +44,18 @@ async fn every_rule_and_tuple_decides_on_every_node() {
     let store = RedisStore::builder(client(&cluster))
         .deadline(Duration::from_secs(5))
         .build();
-    let one = Quota::per_hour(1);
-    admits_and_refuses(&store, Gcra::new(one)).await;
-    admits_and_refuses(&store, TokenBucket::new(one)).await;
-    admits_and_refuses(&store, LeakyBucket::new(one)).await;
-    admits_and_refuses(&store, FixedWindow::new(one)).await;
-    admits_and_refuses(&store, SlidingWindow::new(one)).await;
-    admits_and_refuses(&store, SlidingLog::new(one)).await;
-    admits_and_refuses(&store, SlidingBuckets::new(one, Duration::from_secs(60))).await;
+    // One request, and no other within a minute, whichever the algorithm.
+    let (one, burst, minute) = (Quota::per_hour(1), 1, Duration::from_secs(60));
+    macro_rules! each {
+        ($given:tt $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {
+            $(admits_and_refuses($name, &store, $algorithm).await;)+
+        };
+    }
+    every_algorithm!(each, one, burst, minute, minute);
     let tuple = (SlidingLog::new(one), Gcra::new(Quota::per_day(9)));
-    admits_and_refuses(&store, tuple.clone()).await;
+    admits_and_refuses("a pair", &store, tuple.clone()).await;
     let tuple = (SlidingLog::new(Quota::per_day(8)), tuple.0);
-    admits_and_refuses(&store, tuple).await;
+    admits_and_refuses("another pair", &store, tuple).await;
     for node in 0..3 {
         assert!(!cluster.nodes()[node].keys(PREFIX).await.is_empty());
     }

@@ -6,14 +6,10 @@ use std::time::Duration;
 use fred::interfaces::KeysInterface;
 use tokio::time::{Instant, sleep_until};
 use tollgate::{
-    EachOf, PolicyDecision, Quota, RateLimiter, StoreErrorKind, Timestamp,
-    algorithm::{
-        Additive, Algorithm, FixedWindow, LeakyBucket, MinInterval, Policy, PolicyId, Script,
-        Scripted, Settled, SlidingBuckets, SlidingLog, SlidingWindow, Status, TokenBucket,
-    },
-    clock::ManualClock,
-    store::RedisStore,
+    EachOf, PolicyDecision, Quota, RateLimiter, StoreErrorKind, Timestamp, algorithm::*,
+    clock::ManualClock, store::RedisStore,
 };
+use tollgate_algorithms::every_algorithm;
 use tollgate_redis_tests::{Cluster, slot_of, until};
 
 /// Admits a peek, then takes its time and refuses: like a key whose last room goes to someone else
@@ -140,6 +136,7 @@ fn store(cluster: &Cluster, client: fred::clients::Client) -> tollgate::store::R
 
 /// Nothing comes in between: it is as if the key had not been charged.
 async fn is_given_back_whole<A: Scripted<Snapshot: Send>>(
+    name: &str,
     cluster: &Cluster,
     store: &RedisStore,
     rule: A,
@@ -152,12 +149,12 @@ async fn is_given_back_whole<A: Scripted<Snapshot: Send>>(
     // By now an interval has passed, if the rule asks for one.
     tokio::time::sleep(Duration::from_millis(2)).await;
     let before = alone.peek(&0_u32).await.unwrap();
-    assert!(before.is_admitted(), "{before:?}");
+    assert!(before.is_admitted(), "{name}: {before:?}");
     let refused = both.check(&keys).await.unwrap();
-    assert!(!refused.is_admitted(), "{refused:?}");
+    assert!(!refused.is_admitted(), "{name}: {refused:?}");
     let after = alone.peek(&0_u32).await.unwrap();
-    assert!(after.is_admitted(), "{before:?} {after:?}");
-    assert_eq!(before.remaining(), after.remaining(), "{after:?}");
+    assert!(after.is_admitted(), "{name}: {before:?} {after:?}");
+    assert_eq!(before.remaining(), after.remaining(), "{name}: {after:?}");
     assert_eq!(cluster.keys_without_ttl("").await, [""; 0]);
 }
 
@@ -165,23 +162,21 @@ async fn is_given_back_whole<A: Scripted<Snapshot: Send>>(
 async fn what_nobody_charged_meanwhile_is_taken_back_whole_by_every_rule() {
     let cluster = Cluster::start().await;
     let store = store(&cluster, cluster.client().await).build();
-    let (store, day) = (&store, Quota::per_day(50));
-    let gap = MinInterval::new(Duration::from_millis(1));
-    let queue = LeakyBucket::new(Quota::per_hour(50)).queue();
-    let strict = SlidingBuckets::new(day, Duration::from_secs(3_600)).strict();
-    is_given_back_whole(&cluster, store, TokenBucket::new(day)).await;
-    is_given_back_whole(&cluster, store, queue).await;
-    is_given_back_whole(&cluster, store, FixedWindow::new(day).from_first_request()).await;
-    is_given_back_whole(&cluster, store, SlidingWindow::new(day)).await;
-    is_given_back_whole(&cluster, store, SlidingLog::new(day)).await;
-    is_given_back_whole(&cluster, store, strict).await;
-    is_given_back_whole(&cluster, store, gap.clone()).await;
-    is_given_back_whole(
-        &cluster,
-        store,
-        (TokenBucket::new(day), gap, SlidingLog::new(day)),
-    )
-    .await;
+    // Nothing comes back meanwhile, no window ends, and nobody waits for longer than this.
+    let (quota, burst) = (Quota::new(50, Duration::from_secs(100 * 86_400)), 20);
+    let (precision, interval) = (quota.period() / 10, Duration::from_millis(1));
+    macro_rules! each {
+        ($given:tt $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {
+            $(is_given_back_whole($name, &cluster, &store, $algorithm).await;)+
+        };
+    }
+    every_algorithm!(each, quota, burst, precision, interval);
+    let triple = (
+        TokenBucket::new(quota),
+        MinInterval::new(interval),
+        SlidingLog::new(quota),
+    );
+    is_given_back_whole("a triple", &cluster, &store, triple).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
