@@ -23,28 +23,80 @@ pub use model::{Bound, Counts, Model};
 /// interval. The model takes the same by name; times are in microseconds. A file that calls it
 /// imports `tollgate::algorithm::*`, so that a new algorithm needs no further line there.
 #[macro_export]
-#[rustfmt::skip]
 macro_rules! every_algorithm {
     ($then:ident, $quota:ident, $burst:ident, $precision:ident, $interval:ident) => {
-        $then! {
-            ($quota, $burst, $precision, $interval)
-            "fixed window", FixedWindow::new($quota), fixed_window(units, period);
-            "window from first request", FixedWindow::new($quota).from_first_request(), window_from_first_request(units, period);
-            "sliding log", SlidingLog::new($quota), sliding_log(units, period);
-            "sliding window", SlidingWindow::new($quota), sliding_window(units, period);
-            "sliding buckets", SlidingBuckets::new($quota, $precision), sliding_buckets(units, period, precision);
-            "strict buckets", SlidingBuckets::new($quota, $precision).strict(), strict_buckets(units, period, precision);
-            "token bucket", TokenBucket::new($quota), debt_bucket(units, period, units);
-            "token bucket with burst", TokenBucket::new($quota).burst($burst), debt_bucket(units, period, burst);
-            "leaky bucket", LeakyBucket::new($quota).capacity($burst), debt_bucket(units, period, burst);
+        $crate::listed! { all_listed $then $quota, $burst, $precision, $interval }
+    };
+}
+
+/// Calls the macro `$then` with the additive algorithms alone, whose units can be held. No interval
+/// is needed for them.
+#[macro_export]
+macro_rules! every_additive {
+    ($then:ident, $quota:ident, $burst:ident, $precision:ident) => {
+        $crate::listed! { additive_listed $then $quota, $burst, $precision, no_interval }
+    };
+}
+
+/// The list. Before an algorithm that is `Additive` stands that word.
+#[doc(hidden)]
+#[macro_export]
+#[rustfmt::skip]
+macro_rules! listed {
+    ($which:ident $then:ident $quota:ident, $burst:ident, $precision:ident, $interval:ident) => {
+        $crate::$which! {
+            $then ($quota, $burst, $precision, $interval) []
+            additive "fixed window", FixedWindow::new($quota), fixed_window(units, period);
+            additive "window from first request", FixedWindow::new($quota).from_first_request(), window_from_first_request(units, period);
+            additive "sliding log", SlidingLog::new($quota), sliding_log(units, period);
+            additive "sliding window", SlidingWindow::new($quota), sliding_window(units, period);
+            additive "sliding buckets", SlidingBuckets::new($quota, $precision), sliding_buckets(units, period, precision);
+            additive "strict buckets", SlidingBuckets::new($quota, $precision).strict(), strict_buckets(units, period, precision);
+            additive "token bucket", TokenBucket::new($quota), debt_bucket(units, period, units);
+            additive "token bucket with burst", TokenBucket::new($quota).burst($burst), debt_bucket(units, period, burst);
+            additive "leaky bucket", LeakyBucket::new($quota).capacity($burst), debt_bucket(units, period, burst);
             "leaky bucket queue", LeakyBucket::new($quota).capacity($burst).queue(), queue(units, period, burst);
             "leaky bucket that waits", LeakyBucket::new($quota).wait_at_most($interval), wait_at_most(units, period, units, interval);
             "token bucket that waits", TokenBucket::new($quota).burst($burst).wait_at_most($interval), wait_at_most(units, period, burst, interval);
-            "gcra", Gcra::new($quota).burst($burst), debt_bucket(units, period, burst);
+            additive "gcra", Gcra::new($quota).burst($burst), debt_bucket(units, period, burst);
             "min interval", MinInterval::new($interval), min_interval(interval);
             "token bucket per request", TokenBucket::new($quota).burst($burst).per_request(), debt_bucket_per_request(units, period, burst);
             "sliding log per request", SlidingLog::new($quota).per_request(), sliding_log_per_request(units, period);
         }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! all_listed {
+    (
+        $then:ident $given:tt []
+        $($(additive)? $name:literal, $algorithm:expr, $model:ident $numbers:tt;)+
+    ) => {
+        $then! { $given $($name, $algorithm, $model $numbers;)+ }
+    };
+}
+
+/// One line after the other: those that are kept stand in the brackets.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! additive_listed {
+    ($then:ident $given:tt [$($kept:tt)+]) => {
+        $then! { $given $($kept)+ }
+    };
+    (
+        $then:ident $given:tt [$($kept:tt)*]
+        additive $name:literal, $algorithm:expr, $model:ident $numbers:tt; $($others:tt)*
+    ) => {
+        $crate::additive_listed! {
+            $then $given [$($kept)* $name, $algorithm, $model $numbers;] $($others)*
+        }
+    };
+    (
+        $then:ident $given:tt $kept:tt
+        $name:literal, $algorithm:expr, $model:ident $numbers:tt; $($others:tt)*
+    ) => {
+        $crate::additive_listed! { $then $given $kept $($others)* }
     };
 }
 

@@ -1,6 +1,6 @@
 //! Random numbers for policies: small ones, which hit boundaries all the time, and real ones.
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 use proptest::{prelude::*, sample::Index};
 use tollgate::Quota;
@@ -71,19 +71,47 @@ const REAL: [(u64, u64); 14] = [
 pub fn small() -> impl Strategy<Value = Numbers> {
     let quota = || (0..=8_u64, 1..=60_u64);
     (quota(), 0..=9_u64, any::<Index>(), 1..=40_u64, quota()).prop_map(
-        |((units, period), burst, divisor, interval, (other_units, other_period))| {
-            let divisors: Vec<u64> = (1..=period).filter(|d| period.is_multiple_of(*d)).collect();
-            Numbers {
+        |((units, period), burst, divisor, interval, (other_units, other_period))| Numbers {
+            units,
+            period,
+            burst,
+            precision: *divisor.get(&divisors(period)),
+            interval,
+            other_units,
+            other_period,
+        },
+    )
+}
+
+/// The numbers of an additive algorithm whose units are held.
+#[derive(Debug, Clone, Copy)]
+pub struct Held {
+    /// Those of the algorithm.
+    pub numbers: Numbers,
+    /// The longest time for a hold, in microseconds.
+    pub at_most: u64,
+}
+
+/// So many units in up to 9 µs.
+pub fn held(units: RangeInclusive<u64>) -> impl Strategy<Value = Held> {
+    (units, 1..=9_u64, 1..=6_u64, any::<Index>(), 1..=12_u64).prop_map(
+        |(units, period, burst, divisor, at_most)| {
+            let numbers = Numbers {
                 units,
                 period,
                 burst,
-                precision: *divisor.get(&divisors),
-                interval,
-                other_units,
-                other_period,
-            }
+                precision: *divisor.get(&divisors(period)),
+                interval: 1,
+                other_units: units,
+                other_period: period,
+            };
+            Held { numbers, at_most }
         },
     )
+}
+
+fn divisors(of: u64) -> Vec<u64> {
+    (1..=of).filter(|d| of.is_multiple_of(*d)).collect()
 }
 
 /// Quotas as people write them.

@@ -4,14 +4,13 @@
 use std::{fmt::Debug, time::Duration};
 
 use proptest::{prelude::*, test_runner::TestCaseResult};
-use tollgate::{
-    Quota, Timestamp,
-    algorithm::{
-        Additive, Algorithm, FixedWindow, Gcra, LeakyBucket, Settled, SlidingBuckets, SlidingLog,
-        SlidingWindow, TokenBucket,
-    },
+use tollgate::{Timestamp, algorithm::*};
+use tollgate_algorithms::every_additive;
+use tollgate_properties::{
+    for_all,
+    model::*,
+    numbers::{Held, Numbers, held},
 };
-use tollgate_properties::{for_all, formulas};
 
 /// What happens, one after the other.
 #[derive(Debug, Clone, Copy)]
@@ -23,25 +22,6 @@ enum Step {
     Settle(usize, u32),
     Debit(u32),
     Reset,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Numbers {
-    units: u64,
-    period: u64,
-    burst: u64,
-    held_at_most: u64,
-}
-
-fn numbers() -> impl Strategy<Value = Numbers> {
-    (1..=5_u64, 1..=9_u64, 1..=6_u64, 1..=12_u64).prop_map(
-        |(units, period, burst, held_at_most)| Numbers {
-            units,
-            period,
-            burst,
-            held_at_most,
-        },
-    )
 }
 
 fn quiet_steps() -> impl Strategy<Value = Vec<Step>> {
@@ -247,62 +227,25 @@ trait Claim {
 }
 
 fn for_every_additive(numbers: Numbers, claim: &impl Claim) -> TestCaseResult {
-    let Numbers {
-        units,
-        period,
-        burst,
-        ..
-    } = numbers;
-    let quota = Quota::new(units, Duration::from_micros(period));
-    let precision = if period.is_multiple_of(2) {
-        period / 2
-    } else {
-        period
-    };
-    let buckets = SlidingBuckets::new(quota, Duration::from_micros(precision));
-    let [n, p, b] = [units, period, burst].map(i128::from);
-    let from_first = FixedWindow::new(quota).from_first_request();
-    claim.of(
-        "fixed window",
-        FixedWindow::new(quota),
-        formulas::fixed_window(n, p),
-    )?;
-    claim.of(
-        "window from first",
-        from_first,
-        formulas::window_from_first_request(n, p),
-    )?;
-    claim.of(
-        "sliding log",
-        SlidingLog::new(quota),
-        formulas::sliding_log(n),
-    )?;
-    claim.of(
-        "sliding window",
-        SlidingWindow::new(quota),
-        formulas::sliding_window(n, p),
-    )?;
-    let bound = formulas::sliding_buckets(n, precision.into());
-    claim.of("sliding buckets", buckets.clone(), bound)?;
-    claim.of("strict buckets", buckets.strict(), formulas::sliding_log(n))?;
-    let bound = formulas::debt_bucket(b, n, p, 1);
-    claim.of("token bucket", TokenBucket::new(quota).burst(burst), bound)?;
-    claim.of(
-        "leaky bucket",
-        LeakyBucket::new(quota).capacity(burst),
-        bound,
-    )?;
-    claim.of("gcra", Gcra::new(quota).burst(burst), bound)
+    let (quota, burst, precision) = (numbers.quota(), numbers.burst, numbers.precision());
+    macro_rules! each {
+        ($given:tt $($name:literal, $algorithm:expr, $model:ident($($number:ident),*);)+) => {$(
+            let bound = $model($(numbers.$number),*).bound(5);
+            claim.of($name, $algorithm, bound.most)?;
+        )+};
+    }
+    every_additive!(each, quota, burst, precision);
+    Ok(())
 }
 
 /// A hold is admitted if, and only if, the algorithm alone would admit it and all that is held; and
 /// its decision is true.
-struct DecidesAsTheAlgorithmAlone<'a>(Numbers, &'a [Step]);
+struct DecidesAsTheAlgorithmAlone<'a>(Held, &'a [Step]);
 
 impl Claim for DecidesAsTheAlgorithmAlone<'_> {
     fn of<A: Additive<State: Debug>>(&self, name: &str, rule: A, _bound: i128) -> TestCaseResult {
-        let Self(numbers, steps) = *self;
-        let mut played = Played::new(rule, numbers.held_at_most);
+        let Self(held, steps) = *self;
+        let mut played = Played::new(rule, held.at_most);
         for (index, step) in steps.iter().enumerate() {
             let (admitted, fits) = played.play(*step);
             prop_assert_eq!(admitted, fits, "{}: step {} of {:?}", name, index, steps);
@@ -381,12 +324,12 @@ impl<A: Additive<State: Debug>> Played<A> {
 
 /// In any span of a period no more is spent than the algorithm's printed bound, by the time of
 /// settlement and by that of admission.
-struct StaysWithinItsBound<'a>(Numbers, &'a [Step]);
+struct StaysWithinItsBound<'a>(Held, &'a [Step]);
 
 impl Claim for StaysWithinItsBound<'_> {
     fn of<A: Additive<State: Debug>>(&self, name: &str, rule: A, bound: i128) -> TestCaseResult {
-        let Self(numbers, steps) = *self;
-        let mut played = Played::new(rule, numbers.held_at_most);
+        let Self(held, steps) = *self;
+        let mut played = Played::new(rule, held.at_most);
         for step in steps {
             played.play(*step);
         }
@@ -397,7 +340,7 @@ impl Claim for StaysWithinItsBound<'_> {
             ("settlement", &played.settlements),
             ("admission", &admissions),
         ] {
-            let most = Played::<A>::most_in_a_period(events, numbers.period);
+            let most = Played::<A>::most_in_a_period(events, held.numbers.period);
             prop_assert!(
                 i128::from(most) <= bound,
                 "{}: {} by {}, where {} is the bound: {:?}",
@@ -413,12 +356,12 @@ impl Claim for StaysWithinItsBound<'_> {
 }
 
 /// A look tells what a request would be told that is refused, or that costs nothing.
-struct LooksAsItDecides<'a>(Numbers, &'a [Step]);
+struct LooksAsItDecides<'a>(Held, &'a [Step]);
 
 impl Claim for LooksAsItDecides<'_> {
     fn of<A: Additive<State: Debug>>(&self, name: &str, rule: A, _bound: i128) -> TestCaseResult {
-        let Self(numbers, steps) = *self;
-        let mut played = Played::new(rule, numbers.held_at_most);
+        let Self(held, steps) = *self;
+        let mut played = Played::new(rule, held.at_most);
         for step in steps {
             played.play(*step);
             let (settled, now) = (&played.settled, at(played.now));
@@ -439,24 +382,24 @@ impl Claim for LooksAsItDecides<'_> {
 
 #[test]
 fn a_look_tells_what_a_refused_request_is_told_wherever_the_clock_goes() {
-    for_all((numbers(), any_steps()), |(numbers, steps)| {
-        for_every_additive(numbers, &LooksAsItDecides(numbers, &steps))
+    for_all((held(1..=5), any_steps()), |(held, steps)| {
+        for_every_additive(held.numbers, &LooksAsItDecides(held, &steps))
     });
 }
 
 #[test]
 fn a_hold_is_admitted_if_it_fits_beside_all_that_is_held() {
-    for_all((numbers(), any_steps()), |(numbers, steps)| {
+    for_all((held(1..=5), any_steps()), |(held, steps)| {
         let steps: Vec<_> = (steps.into_iter())
             .filter(|step| !matches!(step, Step::BackBy(_)))
             .collect();
-        for_every_additive(numbers, &DecidesAsTheAlgorithmAlone(numbers, &steps))
+        for_every_additive(held.numbers, &DecidesAsTheAlgorithmAlone(held, &steps))
     });
 }
 
 #[test]
 fn no_more_is_spent_than_the_bound_by_settlement_and_by_admission() {
-    for_all((numbers(), quiet_steps()), |(numbers, steps)| {
-        for_every_additive(numbers, &StaysWithinItsBound(numbers, &steps))
+    for_all((held(1..=5), quiet_steps()), |(held, steps)| {
+        for_every_additive(held.numbers, &StaysWithinItsBound(held, &steps))
     });
 }
