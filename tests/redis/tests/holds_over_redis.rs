@@ -10,13 +10,12 @@ use std::{
 use proptest::{prelude::*, test_runner::TestCaseResult};
 use tollgate::{
     EachOf, Quota, RateLimiter, Timestamp,
-    algorithm::{
-        FixedWindow, Gcra, LeakyBucket, MinInterval, Scripted, SlidingBuckets, SlidingLog,
-        SlidingWindow, TokenBucket,
-    },
+    algorithm::*,
     clock::ManualClock,
     store::{RedisStore, Store},
 };
+use tollgate_algorithms::every_additive;
+use tollgate_properties::numbers::{Held, held};
 use tollgate_redis_tests::Redis;
 
 const HISTORIES: u32 = 600;
@@ -39,35 +38,6 @@ struct Step {
     ask: Ask,
     /// Which of the plans asks.
     plan: usize,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Numbers {
-    units: u64,
-    period: u64,
-    burst: u64,
-    held_at_most: u64,
-}
-
-impl Numbers {
-    fn quota(self) -> Quota {
-        Quota::new(self.units, Duration::from_micros(self.period))
-    }
-
-    fn held_at_most(self) -> Duration {
-        Duration::from_micros(self.held_at_most)
-    }
-}
-
-fn numbers() -> impl Strategy<Value = Numbers> {
-    (0..=6_u64, 1..=9_u64, 1..=6_u64, 1..=12_u64).prop_map(
-        |(units, period, burst, held_at_most)| Numbers {
-            units,
-            period,
-            burst,
-            held_at_most,
-        },
-    )
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -214,47 +184,43 @@ fn is_the_pure_rules<A: Scripted>(
 }
 
 /// Every algorithm whose units can be held, and tuples of them and others.
-fn every_rule(redis: &Redis, [a, b]: [Numbers; 2], steps: &[Step]) -> TestCaseResult {
+fn every_rule(redis: &Redis, plans: [Held; 2], steps: &[Step]) -> TestCaseResult {
     macro_rules! each {
-        ($($name:literal, $numbers:ident => $rule:expr;)+) => {
-            $(
-                let rule = |$numbers: Numbers| $rule;
-                is_the_pure_rules(redis, [rule(a), rule(b)], steps, $name)?;
-            )+
-        };
+        (($quota:ident, $burst:ident, $precision:ident, $interval:ident)
+         $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {$(
+            let rule = |Held { numbers, at_most }: Held| {
+                let ($quota, $burst) = (numbers.quota(), numbers.burst);
+                let $precision = numbers.precision();
+                let _ = ($burst, $precision);
+                $algorithm.named("n").settled().held_at_most(micros(at_most))
+            };
+            is_the_pure_rules(redis, plans.map(rule), steps, $name)?;
+        )+};
     }
-    let step = |n: Numbers| {
-        Duration::from_micros(if n.period.is_multiple_of(3) {
-            n.period / 3
-        } else {
-            n.period
-        })
+    every_additive!(each, quota, burst, precision);
+    let pair = |Held { numbers, at_most }: Held| {
+        let bucket = TokenBucket::new(numbers.quota()).named("n").settled();
+        let interval = MinInterval::new(micros(2)).named("i");
+        (bucket.held_at_most(micros(at_most)), interval)
     };
-    each! {
-        "token bucket", n => TokenBucket::new(n.quota()).named("n").settled().held_at_most(n.held_at_most());
-        "gcra", n => Gcra::new(n.quota()).burst(n.burst).named("n").settled().held_at_most(n.held_at_most());
-        "leaky bucket", n => LeakyBucket::new(n.quota()).capacity(n.burst).named("n").settled().held_at_most(n.held_at_most());
-        "fixed window", n => FixedWindow::new(n.quota()).named("n").settled().held_at_most(n.held_at_most());
-        "window from first", n => FixedWindow::new(n.quota()).from_first_request().named("n").settled().held_at_most(n.held_at_most());
-        "sliding window", n => SlidingWindow::new(n.quota()).named("n").settled().held_at_most(n.held_at_most());
-        "sliding log", n => SlidingLog::new(n.quota()).named("n").settled().held_at_most(n.held_at_most());
-        "sliding buckets", n => SlidingBuckets::new(n.quota(), step(n)).named("n").settled().held_at_most(n.held_at_most());
-        "strict buckets", n => SlidingBuckets::new(n.quota(), step(n)).strict().named("n").settled().held_at_most(n.held_at_most());
-        "(bucket, interval)", n => (
-            TokenBucket::new(n.quota()).named("n").settled().held_at_most(n.held_at_most()),
-            MinInterval::new(Duration::from_micros(2)).named("i"),
-        );
-        "(window, log)", n => (
-            FixedWindow::new(n.quota()).named("n"),
-            SlidingLog::new(n.quota()).named("m").settled().held_at_most(n.held_at_most()),
-        );
-        "(log, bucket, queue)", n => (
-            SlidingLog::new(n.quota()).named("n").settled().held_at_most(n.held_at_most()),
-            TokenBucket::new(n.quota()).named("m").settled(),
-            LeakyBucket::new(Quota::new(9, Duration::from_micros(5))).queue().named("q"),
-        );
-    }
-    Ok(())
+    is_the_pure_rules(redis, plans.map(pair), steps, "(bucket, interval)")?;
+    let pair = |Held { numbers, at_most }: Held| {
+        let log = SlidingLog::new(numbers.quota()).named("m").settled();
+        let window = FixedWindow::new(numbers.quota()).named("n");
+        (window, log.held_at_most(micros(at_most)))
+    };
+    is_the_pure_rules(redis, plans.map(pair), steps, "(window, log)")?;
+    let triple = |Held { numbers, at_most }: Held| {
+        let log = SlidingLog::new(numbers.quota()).named("n").settled();
+        let bucket = TokenBucket::new(numbers.quota()).named("m").settled();
+        let queue = LeakyBucket::new(Quota::new(9, micros(5))).queue();
+        (log.held_at_most(micros(at_most)), bucket, queue.named("q"))
+    };
+    is_the_pure_rules(redis, plans.map(triple), steps, "(log, bucket, queue)")
+}
+
+fn micros(micros: u64) -> Duration {
+    Duration::from_micros(micros)
 }
 
 #[test]
@@ -262,10 +228,10 @@ fn holds_and_settlements_are_the_pure_rules_in_every_field() {
     let redis = Redis::start();
     redis.for_all(
         HISTORIES,
-        || (numbers(), steps()),
-        |(numbers, mut steps)| {
+        || (held(0..=6), steps()),
+        |(held, mut steps)| {
             steps.iter_mut().for_each(|step| step.plan = 0);
-            every_rule(&redis, [numbers; 2], &steps)
+            every_rule(&redis, [held; 2], &steps)
         },
     );
     assert_eq!(redis.wait(redis.server().keys_without_ttl("")), [""; 0]);
@@ -274,7 +240,7 @@ fn holds_and_settlements_are_the_pure_rules_in_every_field() {
 #[test]
 fn plans_that_hold_in_turn_are_the_pure_rules() {
     let redis = Redis::start();
-    let values = || ([numbers(), numbers()], steps());
+    let values = || ([held(0..=6), held(0..=6)], steps());
     redis.for_all(HISTORIES, values, |(plans, steps)| {
         every_rule(&redis, plans, &steps)
     });
