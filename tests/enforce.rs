@@ -1,5 +1,7 @@
 //! A limit that is not enforced decides and counts as an enforced one, and no caller notices it.
 
+#[path = "support/random.rs"]
+mod random;
 #[path = "support/ready.rs"]
 mod ready;
 mod support;
@@ -16,6 +18,7 @@ use std::{
 };
 
 use http::{Request, Response};
+use random::Random;
 use ready::ready;
 use support::{Broken, Remote};
 use tollgate::{
@@ -53,12 +56,9 @@ const START: Timestamp = Timestamp::from_micros(1_700_006_400_000_000);
 
 /// Steps of one caller: microseconds that pass before, and the cost.
 fn steps() -> impl Iterator<Item = (u64, u32)> {
-    let mut random = 7_u64;
+    let mut random = Random(7);
     (0..400).map(move |_| {
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        let (passes, cost) = ((random >> 33) % 4, (random >> 50) % 7);
+        let (passes, cost) = (random.below(4), random.below(7));
         (passes * passes * 30_000, u32::try_from(cost).unwrap())
     })
 }

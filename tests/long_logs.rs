@@ -11,10 +11,13 @@ use std::{
 
 #[path = "support/local.rs"]
 mod local;
+#[path = "support/random.rs"]
+mod random;
 #[path = "support/ready.rs"]
 mod ready;
 
 use local::{START, store};
+use random::Random;
 use ready::ready;
 use tollgate::{
     EachOf, Quota, RateLimiter, Timestamp,
@@ -236,13 +239,8 @@ fn a_look_beside_what_is_held_copies_nothing_of_a_log() {
 #[test]
 fn what_a_newcomer_starts_from_is_never_looser_than_a_copy() {
     fn run<A: Algorithm>(algorithm: A) {
-        let mut random = 1_u64;
-        let mut next = |below: u64| {
-            random = random
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            (random >> 33) % below
-        };
+        let mut random = Random(1);
+        let mut next = |limit| random.below(limit);
         let (mut admitted, mut later) = (0, 0);
         for _ in 0..2_000 {
             let mut micros = START.as_micros();

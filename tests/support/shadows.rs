@@ -1,7 +1,11 @@
 //! What must hold of a limit in shadow, over any store.
 
+#[path = "random.rs"]
+mod random;
+
 use std::time::Duration;
 
+use random::Random;
 use tollgate::{
     EachOf, PolicyDecision, Quota, RateLimiter, Timestamp,
     algorithm::{Algorithm, Shadow, TokenBucket},
@@ -21,12 +25,9 @@ pub(crate) fn gate() -> TokenBucket {
 
 /// Steps of one caller: microseconds that pass before, and the cost.
 pub(crate) fn steps(count: usize) -> impl Iterator<Item = (u64, u32)> {
-    let mut random = 11_u64;
+    let mut random = Random(11);
     (0..count).map(move |_| {
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        let (passes, cost) = ((random >> 33) % 4, (random >> 50) % 8);
+        let (passes, cost) = (random.below(4), random.below(8));
         (passes * passes * 60_000, u32::try_from(cost).unwrap())
     })
 }

@@ -1,7 +1,11 @@
 //! A value that no script wrote is never read as a state: the request fails, and is not let
 //! through.
 
+#[path = "../../support/random.rs"]
+mod random;
+
 use bytes::Bytes;
+use random::Random;
 use tollgate::{StoreError, StoreErrorKind, clock::ManualClock};
 use tollgate_properties::{
     conformance::every_algorithm, numbers::Numbers, shared::SharedLimiter, subject::instant,
@@ -131,15 +135,10 @@ fn garbage_of_the_right_length_fails() {
             redis.ask::<()>("SET", &[&keys[0], &garbage, b"PX", b"60000"]);
             nothing_is_read(redis, limiter, &format!("{name}: {byte:#x}"));
         }
-        let mut random = 1_u64;
+        let mut random = Random(1);
         for turn in 0..100 {
             let mut garbage = state.to_vec();
-            for byte in &mut garbage {
-                random = random
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1);
-                *byte = (random >> 56) as u8;
-            }
+            garbage.fill_with(|| random.below(256) as u8);
             redis.ask::<()>("SET", &[&keys[0], &garbage, b"PX", b"60000"]);
             nothing_is_read(redis, limiter, &format!("{name}: random {turn}"));
         }
@@ -220,13 +219,8 @@ fn mutate(entries: &mut Vec<Vec<u8>>, next: &mut dyn FnMut(usize) -> usize) {
 /// makes sense.
 #[test]
 fn a_state_whose_numbers_dont_fit_together_is_an_error_or_decided_within_bounds() {
-    let mut random = 7_u64;
-    let mut next = move |below: usize| {
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (random >> 33) as usize % below
-    };
+    let mut random = Random(7);
+    let mut next = move |limit: usize| random.below(limit as u64) as usize;
     let next = std::cell::RefCell::new(&mut next);
     let (refused, read) = (std::cell::Cell::new(0_u32), std::cell::Cell::new(0_u32));
     for in_turn in [false, true] {

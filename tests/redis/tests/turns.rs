@@ -3,9 +3,13 @@
 //!
 //! Time is turned by hand: all that is asked in one instant is asked by all processes at once.
 
+#[path = "../../support/random.rs"]
+mod random;
+
 use std::{collections::BTreeMap, future::poll_fn, task::Poll, time::Duration};
 
 use fred::prelude::Config;
+use random::Random;
 use tollgate::{
     Quota, Timestamp,
     algorithm::{Algorithm, TokenBucket, WaitAtMost},
@@ -36,19 +40,6 @@ fn rule() -> WaitAtMost<TokenBucket> {
     TokenBucket::new(Quota::per_second(UNITS))
         .burst(BURST)
         .wait_at_most(WAIT)
-}
-
-/// Numbers that look random, and are the same each time.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
 }
 
 /// The requests of one instant, polled in turn by this task, so that they are sent in this order.
