@@ -74,22 +74,13 @@ impl Composer<'_> {
                 },
             ));
         }
-        let when = match self.task {
-            Task::Decide => "if it charges or repairs the state",
-            Task::Repair => "if it repairs the state",
-            Task::Peek if self.spends_in_keys() => "if what was held counts as spent by now",
-            Task::Peek => "",
-            Task::Debit => "always",
-            Task::Settle => "if there is a state, or more was spent than held",
-            Task::Renew => "if places move or are held again",
-            Task::Refund | Task::Withdraw | Task::TakeBack => "if there is a state",
-        };
-        if when.is_empty() {
-            lines.push(row("Writes", "nothing"));
-        } else {
-            for (key, of) in states {
-                lines.push(row("Writes", &of.written(key, when)));
-            }
+        let written: Vec<_> = states
+            .iter()
+            .flat_map(|(key, of)| of.written(key))
+            .collect();
+        match &*written {
+            [] => lines.push(row("Writes", "nothing")),
+            written => lines.extend(written.iter().map(|what| row("Writes", what))),
         }
         lines.push(row(
             "Error",
@@ -149,20 +140,41 @@ impl Composer<'_> {
         }
     }
 
-    fn written(&self, key: &str, when: &str) -> String {
+    /// What is written under the key of the state, and then under each further key.
+    fn written(&self, key: &str) -> Vec<String> {
+        let Some(when) = self.writes_if() else {
+            return Vec::new();
+        };
         let numbers = [self.kept(), self.private()].concat();
         let tails: Vec<_> = self.tailed().map(|(named, _)| named.name("tail")).collect();
         let then_tails = match &*tails {
             [] => String::new(),
             tails => format!(";\nthen {}", tails.join(", ")),
         };
-        wrapped_at(
+        let state = wrapped_at(
             COLUMNS,
             &format!("{key}, {when}: a byte 1, then doubles: "),
             &numbers,
             ", ",
             &then_tails,
-        )
+        );
+        let further = self.further_keys().into_iter();
+        let further = further.map(|(name, its_key)| format!("{its_key}, only with {key}: {name}"));
+        [state].into_iter().chain(further).collect()
+    }
+
+    /// When it writes; `None` if it never does.
+    fn writes_if(&self) -> Option<&'static str> {
+        Some(match self.task {
+            Task::Decide => "if it charges or repairs the state",
+            Task::Repair => "if it repairs the state",
+            Task::Peek if self.spends_in_keys() => "if what was held counts as spent by now",
+            Task::Peek => return None,
+            Task::Debit => "always",
+            Task::Settle => "if there is a state, or more was spent than held",
+            Task::Renew => "if places move or are held again",
+            Task::Refund | Task::Withdraw | Task::TakeBack => "if there is a state",
+        })
     }
 }
 

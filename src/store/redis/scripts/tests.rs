@@ -3,7 +3,7 @@
 
 use std::{
     any::type_name,
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     fs,
     path::PathBuf,
     time::Duration,
@@ -293,6 +293,51 @@ fn folder(name: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/redis/")).join(name)
 }
 
+/// The comment that begins a script.
+fn header(text: &str) -> Vec<&str> {
+    let is_comment = |line: &&str| line.starts_with("--");
+    text.lines().take_while(is_comment).collect()
+}
+
+/// The keys that have a row `Writes` in the header of a script.
+fn keys_with_a_row(text: &str) -> BTreeSet<&str> {
+    let rows = header(text).into_iter();
+    let rows = rows.filter_map(|line| line.strip_prefix("-- Writes   "));
+    rows.filter(|row| *row != "nothing")
+        .map(|row| row.split(',').next().expect("a key"))
+        .collect()
+}
+
+/// The keys that the commands of a script write. Each command is `call('SET', key, ...)` or
+/// alike, where `key` was assigned in a line above.
+fn keys_written(text: &str) -> BTreeSet<&str> {
+    const READING: &[&str] = &["'GET'", "'LINDEX'", "'TIME'"];
+    let (mut names, mut written) = (HashMap::new(), BTreeSet::new());
+    for line in text.lines().filter(|line| !line.trim().starts_with("--")) {
+        if let Some((left, right)) = line.trim().split_once(" = ") {
+            let left = left.trim_start_matches("local ").split(", ");
+            let assigned = left.zip(right.split(", "));
+            names.extend(assigned.filter(|(_, value)| value.starts_with("KEYS[")));
+        }
+        let calls = line
+            .match_indices("call(")
+            .filter(|(at, _)| !line[..*at].ends_with('p'));
+        for (at, call) in calls {
+            let mut words = line[at + call.len()..].split([',', ')']).map(str::trim);
+            let command = words.next().expect("a command");
+            if READING.contains(&command) {
+                continue;
+            }
+            let key = words.next().expect("a key");
+            written.insert(match key.starts_with("KEYS[") {
+                true => key,
+                false => names[key],
+            });
+        }
+    }
+    written
+}
+
 fn is_refreshed() -> bool {
     std::env::var_os(REFRESH).is_some()
 }
@@ -359,11 +404,7 @@ fn scripts_that_do_the_same_are_one() {
 #[test]
 fn every_script_has_a_header_and_no_line_is_too_wide() {
     for (what, script) in all() {
-        let head: Vec<_> = script
-            .text
-            .lines()
-            .take_while(|line| line.starts_with("--"))
-            .collect();
+        let head = header(&script.text);
         for row in [
             "-- KEYS[1] ",
             "-- ARGV[1] ",
@@ -378,5 +419,19 @@ fn every_script_has_a_header_and_no_line_is_too_wide() {
         let is_wide = |line: &&str| line.chars().count() > 100;
         let wide: Vec<_> = script.text.lines().filter(is_wide).collect();
         assert_eq!(wide, [""; 0], "{what}");
+    }
+}
+
+#[test]
+fn the_header_of_a_script_says_which_keys_it_writes() {
+    // To peek at the first writes what was held and counts as spent by now.
+    let mixed = scripts_of_keys(
+        "EachOf((Settled<SlidingLog>, FixedWindow))",
+        vec![Settled::<SlidingLog>::script(), FixedWindow::script()],
+        TimeOf::Server,
+    );
+    for (what, script) in all().into_iter().chain(mixed) {
+        let (found, written) = (keys_with_a_row(&script.text), keys_written(&script.text));
+        assert_eq!(found, written, "{what}: {:#?}", header(&script.text));
     }
 }
