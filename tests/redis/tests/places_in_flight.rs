@@ -14,7 +14,7 @@ use std::{
 use fred::prelude::Config;
 use proptest::{prelude::*, test_runner::TestCaseResult};
 use tollgate::{
-    EachOf, Hold, Quota, RateLimiter, Timestamp,
+    EachOf, Hold, Quota, RateLimiter, StoreErrorKind, Timestamp,
     algorithm::{InFlight, SlidingLog, TokenBucket},
     clock::ManualClock,
     store::{RedisStore, Store},
@@ -445,6 +445,31 @@ fn what_a_stranger_has_put_under_one_key_costs_no_other_key_its_place() {
     assert_eq!(free(&redis, &limiter, "cat"), 0, "it is in flight still");
     drop(holds);
     until_free(&redis, &limiter, "cat", 1);
+}
+
+#[test]
+fn a_value_that_only_a_rule_finds_unreadable_costs_no_other_key_its_place() {
+    let redis = Redis::start();
+    let limits = (
+        SlidingLog::new(Quota::per_hour(9)).settled(),
+        InFlight::new(1).held_at_most(TIME),
+    );
+    let limiter = RateLimiter::new(limits, redis.store_with_prefix("t"));
+    let ann = redis.wait(limiter.hold("ann", 1)).unwrap().unwrap();
+    let key = redis.keys("t").pop().unwrap();
+    let others = ["bob", "cat"].map(|key| redis.wait(limiter.hold(key, 1)).unwrap().unwrap());
+    // All numbers are as they should be, but the first slot of the log is after the last.
+    let slot = (2_f64).powi(52).to_le_bytes();
+    redis.ask::<i64>("SETRANGE", &[&key, b"25", &slot]);
+    let error = redis.wait(limiter.peek("ann")).unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::InvalidInput);
+    thread::sleep(TIME * 4);
+    for key in ["bob", "cat"] {
+        let peeked = redis.wait(limiter.peek(key)).unwrap();
+        let free = peeked.policies()[1].remaining();
+        assert_eq!(free, 0, "{key} is in flight still");
+    }
+    drop((ann, others));
 }
 
 #[test]

@@ -57,7 +57,9 @@ impl Composer<'_> {
         if self.is_silent() {
             lines.push(row("Reply", "nothing"));
         } else if self.task == Task::Renew {
-            lines.push(row("Reply", &doubles("doubles: ", &self.renewed())));
+            let renewed = doubles("for each state doubles: ", &self.renewed());
+            let foreign = "zeros for a value that no script wrote";
+            lines.push(row("Reply", &format!("{renewed};\n{foreign}")));
         } else {
             let mut reply = vec!["now".to_owned(), self.admits()];
             reply.extend(self.all(|member: &Member| member.replied(false)));
@@ -82,10 +84,13 @@ impl Composer<'_> {
             [] => lines.push(row("Writes", "nothing")),
             written => lines.extend(written.iter().map(|what| row("Writes", what))),
         }
-        lines.push(row(
-            "Error",
-            &format!("{UNREADABLE}, if a key has a value that no script wrote"),
-        ));
+        lines.push(match self.task {
+            Task::Renew => row("Error", "that of a command that the server refuses"),
+            _ => row(
+                "Error",
+                &format!("{UNREADABLE}, if a key has a value that no script wrote"),
+            ),
+        });
         lines.iter().map(|line| commented(line)).collect()
     }
 

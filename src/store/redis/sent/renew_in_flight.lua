@@ -6,11 +6,12 @@
 -- KEYS[1]  the state of m1
 -- ARGV[1]  doubles: cost, m1_max, m1_held_at_most, m1_generation_time, m1_matters_for,
 --            m1_settled_start, held, wanted
--- Reply    doubles: m1_generation_start, m1_renewed
+-- Reply    for each state doubles: m1_generation_start, m1_renewed;
+--          zeros for a value that no script wrote
 -- Writes   KEYS[1], if places move or are held again: a byte 1, then doubles: now,
 --            m1_earlier_start, m1_earlier_end, m1_earlier_held, m1_later_start, m1_later_end,
 --            m1_later_held, key_expires_at
--- Error    UNREADABLE, if a key has a value that no script wrote
+-- Error    that of a command that the server refuses
 
 local function one(KEYS, ARGV)
 local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]
@@ -147,10 +148,14 @@ for at = 1, #ARGV do
   local keys = {}
   for number = 1, 1 do keys[number] = KEYS[(at - 1) * 1 + number] end
   local runs, reply = pcall(one, keys, {ARGV[at]})
-  -- Only a value of another type is passed over: if the server cannot write, all fail.
-  local message = type(reply) == 'table' and reply.err or reply
-  if not runs and not string.find(message, 'WRONGTYPE', 1, true) then error(reply, 0) end
-  if not runs or type(reply) ~= 'string' then reply = string.rep('\0', 16) end
+  if not runs or type(reply) == 'table' then
+    -- A value that no script wrote is passed over. If the server cannot write, all fail.
+    local message = type(reply) == 'table' and reply.err or reply
+    local is_foreign = string.find(message, 'WRONGTYPE', 1, true)
+      or string.find(message, 'UNREADABLE', 1, true)
+    if not is_foreign then error(reply, 0) end
+    reply = string.rep('\0', 16)
+  end
   replies[at] = reply
 end
 return table.concat(replies)
