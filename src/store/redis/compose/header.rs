@@ -3,7 +3,7 @@
 use crate::algorithm::Member;
 
 use super::{
-    Composer, Task, UNREADABLE,
+    Composer, Task, TimeOf, UNREADABLE,
     text::{MAX_COLUMNS, wrapped_at},
 };
 
@@ -161,11 +161,20 @@ impl Composer<'_> {
             &format!("{key}, {when}: a byte 1, then doubles: "),
             &numbers,
             ", ",
-            &then_tails,
+            &format!("{then_tails};\n{}", self.expires()),
         );
-        let further = self.further_keys().into_iter();
-        let further = further.map(|(name, its_key)| format!("{its_key}, only with {key}: {name}"));
+        let further = self.further_keys().into_iter().map(|(name, its_key)| {
+            format!("{its_key}, only with {key}: {name}; expires with {key}")
+        });
         [state].into_iter().chain(further).collect()
+    }
+
+    /// When a state expires.
+    fn expires(&self) -> &'static str {
+        match self.time {
+            TimeOf::Server => "expires at key_expires_at",
+            TimeOf::Caller => "expires at key_expires_at, in a minute at the earliest",
+        }
     }
 
     /// When it writes; `None` if it never does.

@@ -423,7 +423,7 @@ fn every_script_has_a_header_and_no_line_is_too_wide() {
 }
 
 #[test]
-fn the_header_of_a_script_says_which_keys_it_writes() {
+fn the_header_of_a_script_says_which_keys_it_writes_and_when_each_expires() {
     // To peek at the first writes what was held and counts as spent by now.
     let mixed = scripts_of_keys(
         "EachOf((Settled<SlidingLog>, FixedWindow))",
@@ -432,6 +432,9 @@ fn the_header_of_a_script_says_which_keys_it_writes() {
     );
     for (what, script) in all().into_iter().chain(mixed) {
         let (found, written) = (keys_with_a_row(&script.text), keys_written(&script.text));
-        assert_eq!(found, written, "{what}: {:#?}", header(&script.text));
+        let header = header(&script.text);
+        assert_eq!(found, written, "{what}: {header:#?}");
+        let expiries = header.iter().filter(|line| line.contains("expires "));
+        assert_eq!(expiries.count(), written.len(), "{what}: {header:#?}");
     }
 }

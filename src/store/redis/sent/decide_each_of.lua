@@ -11,10 +11,12 @@
 --            m1_debt_now, m1_tick_now, m2_running_start, m2_running_used
 -- Writes   KEYS[1], if it charges or repairs the state: a byte 1, then doubles: now, m1_debt,
 --            m1_debt_tick, key_expires_at, m1_id;
---          then m1_tail
+--          then m1_tail;
+--          expires at key_expires_at
 -- Writes   KEYS[2], if it charges or repairs the state: a byte 1, then doubles: now, m2_start,
 --            m2_used, key_expires_at, m2_id;
---          then m2_tail
+--          then m2_tail;
+--          expires at key_expires_at
 -- Error    UNREADABLE, if a key has a value that no script wrote
 
 local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]

@@ -8,7 +8,8 @@
 --            m1_running_used
 -- Writes   KEYS[1], if it charges or repairs the state: a byte 1, then doubles: now, m1_start,
 --            m1_used, key_expires_at, m1_id;
---          then m1_tail
+--          then m1_tail;
+--          expires at key_expires_at
 -- Error    UNREADABLE, if a key has a value that no script wrote
 
 local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]

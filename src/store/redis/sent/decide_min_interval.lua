@@ -6,7 +6,8 @@
 -- Reply    charged: a byte 1, then doubles: now, m1_stamp, m1_was_admitted
 --          not charged: a byte 0, then doubles: now, 1 if m1 admits, m1_stamp, m1_was_admitted
 -- Writes   KEYS[1], if it charges or repairs the state: a byte 1, then doubles: now, m1_stamp,
---            m1_was_admitted, key_expires_at
+--            m1_was_admitted, key_expires_at;
+--          expires at key_expires_at
 -- Error    UNREADABLE, if a key has a value that no script wrote
 
 local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]

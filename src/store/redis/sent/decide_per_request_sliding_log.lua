@@ -11,8 +11,9 @@
 -- Writes   KEYS[1], if it charges or repairs the state: a byte 1, then doubles: now,
 --            m1_expired_total, m1_total, m1_first_slot, m1_first_total, m1_last_slot,
 --            key_expires_at, m1_id, m1_shift;
---          then m1_tail
--- Writes   KEYS[2], only with KEYS[1]: m1_list
+--          then m1_tail;
+--          expires at key_expires_at
+-- Writes   KEYS[2], only with KEYS[1]: m1_list; expires with KEYS[1]
 -- Error    UNREADABLE, if a key has a value that no script wrote
 
 local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]

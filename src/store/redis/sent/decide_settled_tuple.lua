@@ -12,7 +12,8 @@
 -- Writes   KEYS[1], if it charges or repairs the state: a byte 1, then doubles: now, m1_debt,
 --            m1_debt_tick, m1_earlier_start, m1_earlier_end, m1_earlier_held, m1_later_start,
 --            m1_later_end, m1_later_held, m2_stamp, m2_was_admitted, key_expires_at, m1_id;
---          then m1_tail
+--          then m1_tail;
+--          expires at key_expires_at
 -- Error    UNREADABLE, if a key has a value that no script wrote
 
 local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]

@@ -8,7 +8,8 @@
 --            m1_current_now
 -- Writes   KEYS[1], if it charges or repairs the state: a byte 1, then doubles: now, m1_stamp,
 --            m1_previous, m1_current, key_expires_at, m1_id;
---          then m1_tail
+--          then m1_tail;
+--          expires at key_expires_at
 -- Error    UNREADABLE, if a key has a value that no script wrote
 
 local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]

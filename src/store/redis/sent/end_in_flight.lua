@@ -7,7 +7,8 @@
 -- Reply    nothing
 -- Writes   KEYS[1], if there is a state, or more was spent than held: a byte 1, then doubles: now,
 --            m1_earlier_start, m1_earlier_end, m1_earlier_held, m1_later_start, m1_later_end,
---            m1_later_held, key_expires_at
+--            m1_later_held, key_expires_at;
+--          expires at key_expires_at
 -- Error    UNREADABLE, if a key has a value that no script wrote
 
 local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]

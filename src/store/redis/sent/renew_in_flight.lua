@@ -10,7 +10,8 @@
 --          zeros for a value that no script wrote
 -- Writes   KEYS[1], if places move or are held again: a byte 1, then doubles: now,
 --            m1_earlier_start, m1_earlier_end, m1_earlier_held, m1_later_start, m1_later_end,
---            m1_later_held, key_expires_at
+--            m1_later_held, key_expires_at;
+--          expires at key_expires_at
 -- Error    that of a command that the server refuses
 
 local function one(KEYS, ARGV)

@@ -7,7 +7,8 @@
 -- Reply    nothing
 -- Writes   KEYS[1], if there is a state: a byte 1, then doubles: now, m1_debt, m1_debt_tick,
 --            key_expires_at, m1_id;
---          then m1_tail
+--          then m1_tail;
+--          expires at key_expires_at
 -- Error    UNREADABLE, if a key has a value that no script wrote
 
 local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]
