@@ -122,10 +122,12 @@ fn source(rule: &Member) -> String {
         ("judge before a settlement", judge("settled units")),
         ("judge before a renewal", judge("renewed units")),
     ];
-    for name in [
-        "charge", "renew", "debit", "settle", "refund", "expire", "reply",
-    ] {
+    for name in ["charge", "renew", "debit", "refund", "expire", "reply"] {
         parts.push((name, filled(rule, part_of(SOURCE, name), "")));
+    }
+    // A rule whose charge is nothing has nothing to settle.
+    if !rule.part("charge").is_empty() {
+        parts.push(("settle", filled(rule, part_of(SOURCE, "settle"), "")));
     }
     (parts.iter())
         .map(|(name, text)| format!("--- {name}\n{text}"))
@@ -134,7 +136,7 @@ fn source(rule: &Member) -> String {
 
 /// A part of `settled.lua`, with the parts of the rule filled in.
 fn filled(rule: &Member, part: &str, units: &str) -> String {
-    let mut text = String::new();
+    let mut lines: Vec<String> = Vec::new();
     for line in part.lines() {
         let indent = &line[..line.len() - line.trim_start().len()];
         let own = line.trim_start();
@@ -152,10 +154,16 @@ fn filled(rule: &Member, part: &str, units: &str) -> String {
         };
         for line in inserted.lines() {
             let indent = if line.is_empty() { "" } else { indent };
-            text.extend([indent, line, "\n"]);
+            lines.push(format!("{indent}{line}\n"));
+        }
+        // A rule without the parts of a block leaves it empty.
+        if let [.., start, end] = &*lines
+            && (start.trim(), end.trim()) == ("do", "end")
+        {
+            lines.truncate(lines.len() - 2);
         }
     }
-    text
+    lines.concat()
 }
 
 /// Lua that clears the rule's temporary names, so that a state can be judged once more in the same

@@ -356,6 +356,7 @@ impl Composer<'_> {
         self.each(|named| {
             let (number, charge) = (named.number, named.part("charge"));
             match named.part("debit") {
+                debit if named.member.is_settled() && debit.is_empty() => debit,
                 // Its part `charge` would hold the cost.
                 debit if named.member.is_settled() => {
                     format!("-- m{number}: debit\ndo\n{}end\n", indented(1, &debit))

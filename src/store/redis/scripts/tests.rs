@@ -438,3 +438,16 @@ fn the_header_of_a_script_says_which_keys_it_writes_and_when_each_expires() {
         assert_eq!(expiries.count(), written.len(), "{what}: {header:#?}");
     }
 }
+
+#[test]
+fn no_script_has_an_empty_block() {
+    for (what, script) in all() {
+        let mut lines = script.text.lines().map(str::trim);
+        let mut before = lines.next().expect("a line");
+        for line in lines {
+            let opens = before == "do" || before.ends_with(" then");
+            assert!(!opens || line != "end", "{what}:\n{}", script.text);
+            before = line;
+        }
+    }
+}

@@ -72,21 +72,12 @@ do
     end
     m1_fits = cost <= m1_max
     if has_ended then
-      do
-      end
       m1_expires_at = 0
       m1_fits, m1_capacity, m1_expires_at, m1_taken = nil
       repaired, dirty, ended = true, true, true
     end
   until not has_ended
   m1_fits = m1_fits or cost == 0
-end
--- m1: settle
-do
-  local cost = cost > 0 and 1 or 0
-  if m1_charged > 0 then
-    local cost = m1_charged
-  end
 end
 
 do

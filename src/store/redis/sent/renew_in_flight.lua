@@ -74,8 +74,6 @@ do
     end
     m1_fits = cost <= m1_max
     if has_ended then
-      do
-      end
       m1_expires_at = 0
       m1_fits, m1_capacity, m1_expires_at, m1_taken = nil
       repaired, dirty, ended = true, true, true
