@@ -72,6 +72,7 @@ function name(line,   cells, count, at, told) {
     count = split(line, cells, "|")
     for (at = 2; at < count; at++)
         if (trim(cells[at]) !~ /^[*0-9.]+( \(|$)/) told = told (told == "" ? "" : ", ") trim(cells[at])
+    line = trim(line)
     if (told == "") told = substr(line, 1, match(line ":", /:|  /) - 1)
     return trim(told)
 }
