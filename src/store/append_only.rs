@@ -10,6 +10,9 @@ const BASE: usize = 16;
 /// A new key takes the first free node on the path that the digits of its hash give. Of ten
 /// thousand keys most are three or four steps from the first. A reference to a value stays valid
 /// without a lock, so that a decision neither locks nor counts references.
+///
+/// All that threads agree on is the standard library's `OnceLock`: there is no order of our own for
+/// a model checker to explore.
 pub(super) struct AppendOnlyMap<K, V> {
     first: OnceLock<Node<K, V>>,
 }

@@ -12,6 +12,10 @@ use super::{entries::Entries, retention::Retention};
 /// A full shard has about so many keys: few enough that growing it is short, and nearly as many as
 /// fit before it grows. With a quarter of this number, four times as many shards fill more cache
 /// lines, and a decision about one of 1 000 keys takes a tenth longer (bench `decision`).
+///
+/// So the number of shards follows `max_keys`, and stays. What follows the keys that are there is
+/// the room in each shard, which grows by a half, then by a third (see `Entries`): more shards for
+/// more keys would mean to move keys between locks.
 const KEYS_PER_SHARD: usize = 12_800;
 const MIN_SHARDS: usize = 32;
 const MAX_SHARDS: usize = 4_096;

@@ -1,5 +1,5 @@
 //! Several keys in one check do what a plain model says: for each limit a map from key to state,
-//! stepped by hand.
+//! stepped by hand, part by part: `step` charges before the other limits are asked.
 
 use std::collections::BTreeMap;
 

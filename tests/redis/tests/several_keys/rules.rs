@@ -72,8 +72,9 @@ impl<A: Scripted> Place<A> {
         })
     }
 
-    /// Charges if all admit; returns the snapshot. A rule that admits what another one refuses gets
-    /// a cost of 0.
+    /// Charges if all admit; returns the snapshot. It calls the parts of a step and not `step`,
+    /// which charges before the other rules are asked. A rule that admits what another one refuses
+    /// gets a cost of 0.
     pub(crate) fn step(
         &mut self,
         key: Option<u8>,
