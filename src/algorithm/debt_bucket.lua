@@ -5,6 +5,9 @@
 -- it stays within the capacity. The debt is counted in parts of a unit, so that each tick pays a
 -- whole number of them.
 --
+-- `rule('another plan')` stands for the last part. It runs if there is no state yet, and if the
+-- last cost was admitted under another plan.
+--
 -- Parameters  capacity_parts     the largest debt
 --             parts_per_unit     what a cost of 1 adds
 --             parts_per_tick     what a tick pays off
@@ -31,103 +34,7 @@ if m.own_id >= 2 ^ 50 then
   m.tick_now = math.floor(now / m.tick_micros)
 end
 if m.id ~= m.own_id then
-  local checksum = require('checksum')
-  local pack_only = function()
-    return struct.pack('<dddd', m.capacity_parts, m.parts_per_unit, m.parts_per_tick,
-      checksum(m.own_id, m.capacity_parts, m.parts_per_unit, m.parts_per_tick))
-  end
-  if not state then
-    m.id, m.tail, dirty = m.own_id, pack_only(), true
-  else
-    -- The last cost was admitted under another plan, or there are several.
-    local plans = require('plans')
-    plans.pack_only = pack_only
-    local plan = function(id, capacity, per_unit, per_tick, debt, debt_tick, expires_at)
-      plans.check(id, capacity, per_unit, per_tick, debt, debt_tick, expires_at)
-      if id == 0 or per_unit == 0 then error('UNREADABLE state') end
-      return {
-        id = id, capacity = capacity, per_unit = per_unit, per_tick = per_tick,
-        debt = debt, debt_tick = debt_tick, expires_at = expires_at,
-        tick_micros = 10 ^ math.floor(id / 2 ^ 50),
-      }
-    end
-    local tail = string.sub(state, m.tail_at, m.tail_end)
-    if m.id ~= 0 then
-      local capacity, per_unit, per_tick, sum = struct.unpack('<dddd', tail)
-      if sum ~= checksum(m.id, capacity, per_unit, per_tick) then error('UNREADABLE state') end
-      plans.latest = plan(m.id, capacity, per_unit, per_tick, m.debt, m.debt_tick, 0)
-    else
-      if #tail ~= 128 then error('UNREADABLE state') end
-      local n = { struct.unpack('<dddddddddddddddd', tail) }
-      if n[16] ~= checksum(m.debt, m.debt_tick, unpack(n, 1, 15)) then
-        error('UNREADABLE state')
-      end
-      plans.latest = plan(n[1], n[2], n[3], n[4], m.debt, m.debt_tick, 0)
-      if n[5] ~= 0 then plans.other = plan(n[5], n[6], n[7], n[8], n[9], n[10], n[11]) end
-      plans.read_further(n[12], n[13], n[14], n[15])
-    end
-    plans.find(m.own_id)
-    plans.units_of = function(plan)
-      local part = plan.debt % plan.per_unit
-      return (plan.debt - part) / plan.per_unit + (part > 0 and 1 or 0)
-    end
-    plans.stamp_of = function(plan) return plan.debt_tick * plan.tick_micros end
-    plans.move_to_now = function(plan) plan.debt_tick = math.floor(now / plan.tick_micros) end
-    plans.expiry_of = function(plan)
-      local ticks = plan.per_tick > 0 and math.ceil(plan.debt / plan.per_tick) or 0
-      -- A debit may owe more than can ever be paid.
-      return math.min((plan.debt_tick + ticks) * plan.tick_micros, 2 ^ 54 - 2)
-    end
-    plans.debt_now = function(plan)
-      local tick_now = math.max(math.floor(now / plan.tick_micros), plan.debt_tick)
-      return math.max(plan.debt + (plan.debt_tick - tick_now) * plan.per_tick, 0), tick_now
-    end
-    plans.pack = function()
-      local latest, other = plans.latest, plans.other
-      other = other or {
-        id = 0, capacity = 0, per_unit = 0, per_tick = 0,
-        debt = 0, debt_tick = 0, expires_at = 0,
-      }
-      local n = {
-        latest.id, latest.capacity, latest.per_unit, latest.per_tick,
-        other.id, other.capacity, other.per_unit, other.per_tick,
-        other.debt, other.debt_tick, other.expires_at,
-        plans.further_numbers()
-      }
-      n[16] = checksum(latest.debt, latest.debt_tick, unpack(n))
-      return struct.pack('<dddddddddddddddd', unpack(n))
-    end
-    local tick_micros = m.tick_micros or 1
-    local span = m.parts_per_tick > 0 and math.ceil(m.capacity_parts / m.parts_per_tick) or 0
-    if math.floor((now + plans.ahead()) / tick_micros) > m.tick_now + span then
-      plans.move_back()
-      repaired = true
-      if m.id == 0 then m.tail = plans.pack() end
-    end
-    if plans.own then
-      m.debt, m.debt_tick = plans.own.debt, plans.own.debt_tick
-    elseif plans.further then
-      -- It may be one of the further plans: the same units, owed at the latest stamp, or so
-      -- early that they are paid off when they expire.
-      local further = plans.further
-      m.debt = math.min(further.units * m.parts_per_unit, m.capacity_parts)
-      local ticks = m.parts_per_tick > 0 and math.floor(m.debt / m.parts_per_tick) or 0
-      m.debt_tick = math.min(math.ceil(further.stamp / tick_micros),
-        math.max(math.ceil(further.expires_at / tick_micros) - ticks, 0))
-    else
-      -- It takes over the debt of the latest plan, in parts of its own.
-      local divisor, rest = m.parts_per_unit, plans.latest.per_unit
-      while rest > 0 do
-        divisor, rest = rest, math.fmod(divisor, rest)
-      end
-      m.debt = math.ceil(
-        plans.latest.debt * (m.parts_per_unit / divisor) / (plans.latest.per_unit / divisor)
-      )
-      m.debt = math.min(m.debt, 2 ^ 53 - 1)
-      m.debt_tick = math.floor(plans.latest.debt_tick * plans.latest.tick_micros / tick_micros)
-    end
-    m.plans = plans
-  end
+  rule('another plan')
 elseif m.debt >= 2 ^ 53 then
   -- A debit may owe more than the capacity, but no more than is exact.
   error('UNREADABLE state')
@@ -206,4 +113,102 @@ else
   if m.tick_micros then
     m.expires_at = math.min(math.ceil(m.expires_at - 1) * m.tick_micros, 2 ^ 54 - 2)
   end
+end
+--- another plan
+local checksum = require('checksum')
+local pack_only = function()
+  return struct.pack('<dddd', m.capacity_parts, m.parts_per_unit, m.parts_per_tick,
+    checksum(m.own_id, m.capacity_parts, m.parts_per_unit, m.parts_per_tick))
+end
+if not state then
+  m.id, m.tail, dirty = m.own_id, pack_only(), true
+else
+  -- The last cost was admitted under another plan, or there are several.
+  local plans = require('plans')
+  plans.pack_only = pack_only
+  local plan = function(id, capacity, per_unit, per_tick, debt, debt_tick, expires_at)
+    plans.check(id, capacity, per_unit, per_tick, debt, debt_tick, expires_at)
+    if id == 0 or per_unit == 0 then error('UNREADABLE state') end
+    return {
+      id = id, capacity = capacity, per_unit = per_unit, per_tick = per_tick,
+      debt = debt, debt_tick = debt_tick, expires_at = expires_at,
+      tick_micros = 10 ^ math.floor(id / 2 ^ 50),
+    }
+  end
+  local tail = string.sub(state, m.tail_at, m.tail_end)
+  if m.id ~= 0 then
+    local capacity, per_unit, per_tick, sum = struct.unpack('<dddd', tail)
+    if sum ~= checksum(m.id, capacity, per_unit, per_tick) then error('UNREADABLE state') end
+    plans.latest = plan(m.id, capacity, per_unit, per_tick, m.debt, m.debt_tick, 0)
+  else
+    if #tail ~= 128 then error('UNREADABLE state') end
+    local n = { struct.unpack('<dddddddddddddddd', tail) }
+    if n[16] ~= checksum(m.debt, m.debt_tick, unpack(n, 1, 15)) then
+      error('UNREADABLE state')
+    end
+    plans.latest = plan(n[1], n[2], n[3], n[4], m.debt, m.debt_tick, 0)
+    if n[5] ~= 0 then plans.other = plan(n[5], n[6], n[7], n[8], n[9], n[10], n[11]) end
+    plans.read_further(n[12], n[13], n[14], n[15])
+  end
+  plans.find(m.own_id)
+  plans.units_of = function(plan)
+    local part = plan.debt % plan.per_unit
+    return (plan.debt - part) / plan.per_unit + (part > 0 and 1 or 0)
+  end
+  plans.stamp_of = function(plan) return plan.debt_tick * plan.tick_micros end
+  plans.move_to_now = function(plan) plan.debt_tick = math.floor(now / plan.tick_micros) end
+  plans.expiry_of = function(plan)
+    local ticks = plan.per_tick > 0 and math.ceil(plan.debt / plan.per_tick) or 0
+    -- A debit may owe more than can ever be paid.
+    return math.min((plan.debt_tick + ticks) * plan.tick_micros, 2 ^ 54 - 2)
+  end
+  plans.debt_now = function(plan)
+    local tick_now = math.max(math.floor(now / plan.tick_micros), plan.debt_tick)
+    return math.max(plan.debt + (plan.debt_tick - tick_now) * plan.per_tick, 0), tick_now
+  end
+  plans.pack = function()
+    local latest, other = plans.latest, plans.other
+    other = other or {
+      id = 0, capacity = 0, per_unit = 0, per_tick = 0,
+      debt = 0, debt_tick = 0, expires_at = 0,
+    }
+    local n = {
+      latest.id, latest.capacity, latest.per_unit, latest.per_tick,
+      other.id, other.capacity, other.per_unit, other.per_tick,
+      other.debt, other.debt_tick, other.expires_at,
+      plans.further_numbers()
+    }
+    n[16] = checksum(latest.debt, latest.debt_tick, unpack(n))
+    return struct.pack('<dddddddddddddddd', unpack(n))
+  end
+  local tick_micros = m.tick_micros or 1
+  local span = m.parts_per_tick > 0 and math.ceil(m.capacity_parts / m.parts_per_tick) or 0
+  if math.floor((now + plans.ahead()) / tick_micros) > m.tick_now + span then
+    plans.move_back()
+    repaired = true
+    if m.id == 0 then m.tail = plans.pack() end
+  end
+  if plans.own then
+    m.debt, m.debt_tick = plans.own.debt, plans.own.debt_tick
+  elseif plans.further then
+    -- It may be one of the further plans: the same units, owed at the latest stamp, or so
+    -- early that they are paid off when they expire.
+    local further = plans.further
+    m.debt = math.min(further.units * m.parts_per_unit, m.capacity_parts)
+    local ticks = m.parts_per_tick > 0 and math.floor(m.debt / m.parts_per_tick) or 0
+    m.debt_tick = math.min(math.ceil(further.stamp / tick_micros),
+      math.max(math.ceil(further.expires_at / tick_micros) - ticks, 0))
+  else
+    -- It takes over the debt of the latest plan, in parts of its own.
+    local divisor, rest = m.parts_per_unit, plans.latest.per_unit
+    while rest > 0 do
+      divisor, rest = rest, math.fmod(divisor, rest)
+    end
+    m.debt = math.ceil(
+      plans.latest.debt * (m.parts_per_unit / divisor) / (plans.latest.per_unit / divisor)
+    )
+    m.debt = math.min(m.debt, 2 ^ 53 - 1)
+    m.debt_tick = math.floor(plans.latest.debt_tick * plans.latest.tick_micros / tick_micros)
+  end
+  m.plans = plans
 end

@@ -783,6 +783,7 @@ impl Scripted for DebtBucket {
             .tail([4, 16])
             .replies(&["debt_now", "tick_now"])
             .requires(super::script::FOR_PLANS)
+            .with_part_in_place("another plan")
     }
 
     fn parameters(&self, tell: &mut dyn FnMut(u64)) {

@@ -4,6 +4,9 @@
 -- Windows follow one another without a gap from the Unix epoch on; or each opens at the first
 -- admission after the last one.
 --
+-- `rule('another plan')` stands for the last part. It runs if there is no state yet, and if the
+-- last cost was admitted under another plan.
+--
 -- Parameters  units              the quota of a window
 --             own_id             the id of the caller's plan: twice the period, and 1 more if
 --                                windows open at the first admission
@@ -21,82 +24,7 @@
 m.opens_at_first = m.own_id % 2
 m.period = (m.own_id - m.opens_at_first) / 2
 if m.id ~= m.own_id then
-  if not state then
-    m.id, m.tail, dirty = m.own_id, '', true
-  else
-    -- The last cost was admitted under another plan, or there are several.
-    local plans, checksum = require('plans'), require('checksum')
-    local plan = function(id, start, used, expires_at)
-      plans.check(id, start, used, expires_at)
-      local opens_at_first, period = id % 2, math.floor(id / 2)
-      -- Aligned windows begin at multiples of their period, also where they were moved.
-      if id < 2 or (opens_at_first == 0 and start % period ~= 0) then
-        error('UNREADABLE state')
-      end
-      return {
-        id = id, start = start, used = used, expires_at = expires_at,
-        opens_at_first = opens_at_first, period = period,
-      }
-    end
-    if m.id ~= 0 then
-      plans.latest = plan(m.id, m.start, m.used, 0)
-    else
-      local tail = string.sub(state, m.tail_at, m.tail_end)
-      if #tail ~= 80 then error('UNREADABLE state') end
-      local n = { struct.unpack('<dddddddddd', tail) }
-      if n[10] ~= checksum(m.start, m.used, unpack(n, 1, 9)) then error('UNREADABLE state') end
-      plans.latest = plan(n[1], m.start, m.used, 0)
-      if n[2] ~= 0 then plans.other = plan(n[2], n[3], n[4], n[5]) end
-      plans.read_further(n[6], n[7], n[8], n[9])
-    end
-    plans.find(m.own_id)
-    plans.units_of = function(plan) return plan.used end
-    plans.stamp_of = function(plan) return plan.start end
-    plans.move_to_now = function(plan)
-      plan.start = plan.opens_at_first == 1 and now or math.ceil(now / plan.period) * plan.period
-    end
-    -- One period longer than the window lasts: `fixed_window.rs` says why.
-    plans.expiry_of = function(plan)
-      return plan.used > 0 and plan.start + 2 * plan.period or plan.start
-    end
-    plans.running = function(plan)
-      if now < plan.start + plan.period and (plan.used > 0 or plan.opens_at_first == 0) then
-        return plan.start, plan.used
-      end
-      local start = math.max(now, plan.start)
-      return plan.opens_at_first == 1 and start or start - start % plan.period, 0
-    end
-    plans.pack = function()
-      local latest, other =
-        plans.latest, plans.other or { id = 0, start = 0, used = 0, expires_at = 0 }
-      local n = {
-        latest.id, other.id, other.start, other.used, other.expires_at, plans.further_numbers()
-      }
-      n[10] = checksum(latest.start, latest.used, unpack(n))
-      return struct.pack('<dddddddddd', unpack(n))
-    end
-    if plans.ahead() > m.period then
-      plans.move_back()
-      repaired = true
-      if m.id == 0 then m.tail = plans.pack() end
-    end
-    if plans.own then
-      m.start, m.used = plans.own.start, plans.own.used
-    elseif plans.further then
-      -- It may be one of the further plans: a window that ends no earlier than any of theirs.
-      local further = plans.further
-      m.used = math.min(further.units, m.units)
-      if m.opens_at_first == 1 then
-        m.start = math.min(further.stamp, math.max(further.expires_at - m.period, 0))
-      else
-        local periods = math.max(math.ceil(further.expires_at / m.period) - 1, 0)
-        m.start = math.min(math.ceil(further.stamp / m.period), periods) * m.period
-      end
-    else
-      m.start, m.used = plans.latest.start, plans.latest.used
-    end
-    m.plans = plans
-  end
+  rule('another plan')
 elseif m.start > now + m.period then
   -- The clock has stepped back. The window lasts for a period from now, and an aligned one until
   -- the end of the one that begins next: if it ended sooner, another one would open too early.
@@ -156,4 +84,81 @@ if m.plans then
   m.expires_at = m.plans.expire_at()
 else
   m.expires_at = m.start + m.period
+end
+--- another plan
+if not state then
+  m.id, m.tail, dirty = m.own_id, '', true
+else
+  -- The last cost was admitted under another plan, or there are several.
+  local plans, checksum = require('plans'), require('checksum')
+  local plan = function(id, start, used, expires_at)
+    plans.check(id, start, used, expires_at)
+    local opens_at_first, period = id % 2, math.floor(id / 2)
+    -- Aligned windows begin at multiples of their period, also where they were moved.
+    if id < 2 or (opens_at_first == 0 and start % period ~= 0) then
+      error('UNREADABLE state')
+    end
+    return {
+      id = id, start = start, used = used, expires_at = expires_at,
+      opens_at_first = opens_at_first, period = period,
+    }
+  end
+  if m.id ~= 0 then
+    plans.latest = plan(m.id, m.start, m.used, 0)
+  else
+    local tail = string.sub(state, m.tail_at, m.tail_end)
+    if #tail ~= 80 then error('UNREADABLE state') end
+    local n = { struct.unpack('<dddddddddd', tail) }
+    if n[10] ~= checksum(m.start, m.used, unpack(n, 1, 9)) then error('UNREADABLE state') end
+    plans.latest = plan(n[1], m.start, m.used, 0)
+    if n[2] ~= 0 then plans.other = plan(n[2], n[3], n[4], n[5]) end
+    plans.read_further(n[6], n[7], n[8], n[9])
+  end
+  plans.find(m.own_id)
+  plans.units_of = function(plan) return plan.used end
+  plans.stamp_of = function(plan) return plan.start end
+  plans.move_to_now = function(plan)
+    plan.start = plan.opens_at_first == 1 and now or math.ceil(now / plan.period) * plan.period
+  end
+  -- One period longer than the window lasts: `fixed_window.rs` says why.
+  plans.expiry_of = function(plan)
+    return plan.used > 0 and plan.start + 2 * plan.period or plan.start
+  end
+  plans.running = function(plan)
+    if now < plan.start + plan.period and (plan.used > 0 or plan.opens_at_first == 0) then
+      return plan.start, plan.used
+    end
+    local start = math.max(now, plan.start)
+    return plan.opens_at_first == 1 and start or start - start % plan.period, 0
+  end
+  plans.pack = function()
+    local latest, other =
+      plans.latest, plans.other or { id = 0, start = 0, used = 0, expires_at = 0 }
+    local n = {
+      latest.id, other.id, other.start, other.used, other.expires_at, plans.further_numbers()
+    }
+    n[10] = checksum(latest.start, latest.used, unpack(n))
+    return struct.pack('<dddddddddd', unpack(n))
+  end
+  if plans.ahead() > m.period then
+    plans.move_back()
+    repaired = true
+    if m.id == 0 then m.tail = plans.pack() end
+  end
+  if plans.own then
+    m.start, m.used = plans.own.start, plans.own.used
+  elseif plans.further then
+    -- It may be one of the further plans: a window that ends no earlier than any of theirs.
+    local further = plans.further
+    m.used = math.min(further.units, m.units)
+    if m.opens_at_first == 1 then
+      m.start = math.min(further.stamp, math.max(further.expires_at - m.period, 0))
+    else
+      local periods = math.max(math.ceil(further.expires_at / m.period) - 1, 0)
+      m.start = math.min(math.ceil(further.stamp / m.period), periods) * m.period
+    end
+  else
+    m.start, m.used = plans.latest.start, plans.latest.used
+  end
+  m.plans = plans
 end

@@ -485,6 +485,7 @@ impl Scripted for FixedWindow {
             .tail([0, 10])
             .replies(&["running_start", "running_used"])
             .requires(super::script::FOR_PLANS)
+            .with_part_in_place("another plan")
     }
 
     fn parameters(&self, tell: &mut dyn FnMut(u64)) {

@@ -11,6 +11,9 @@
 -- The last entry tells the rest of both. If spans or quotas are too large for that, an entry of the
 -- list is 7 bytes of each.
 --
+-- `rule('another plan')` stands for the last part. It runs if there is no state yet, and if the
+-- last cost was admitted under another plan.
+--
 -- Parameters  units              the quota of a span
 --             slot_micros        how long a slot is
 --             span_micros        how long an entry counts, from the start of its slot
@@ -46,63 +49,7 @@ if m.first_slot > m.last_slot or m.first_total > m.total or m.expired_total > m.
   error('UNREADABLE state')
 end
 if m.id ~= m.own_id then
-  local checksum = require('checksum')
-  local reach = m.span_micros + m.slot_micros - 1
-  local pack_only = function()
-    return struct.pack('<dddd', reach, m.units, m.slot_micros,
-      checksum(m.own_id, reach, m.units, m.slot_micros))
-  end
-  if not state then
-    m.id, m.tail, dirty = m.own_id, pack_only(), true
-  else
-    -- The last cost was admitted under another plan, or there are several. What is kept for
-    -- others may be over for this one; the state is what the latest plan counts.
-    local tail = string.sub(state, m.tail_at, m.tail_end)
-    if #tail ~= (m.id == 0 and 80 or 32) then error('UNREADABLE state') end
-    local n = { struct.unpack(m.id == 0 and '<dddddddddd' or '<dddd', tail) }
-    local sum
-    if m.id == 0 then
-      sum = checksum(m.total, m.last_slot, m.shift, unpack(n, 1, 9))
-    else
-      sum = checksum(m.id, n[1], n[2], n[3])
-    end
-    if n[#n - 1] ~= sum then error('UNREADABLE state') end
-    for at = 1, #n - 1 do
-      if not (n[at] >= 0 and n[at] < 2 ^ 54 and n[at] % 1 == 0) then error('UNREADABLE state') end
-    end
-    local plans = { reach = reach, pack_only = pack_only }
-    plans.latest_reach, plans.latest_units, plans.latest_slot_micros = n[1], n[2], n[3]
-    plans.others_reach, plans.others_units, plans.others_until = 0, 0, 0
-    if m.id == 0 then
-      plans.others_reach, plans.others_units, plans.others_until = n[4], n[5], n[6]
-      m.expired_total, m.first_slot, m.first_total = n[7], n[8], n[9]
-      if m.first_slot > m.last_slot or m.first_total > m.total or m.expired_total > m.total
-        or (m.expired_total >= m.first_total and m.expired_total < m.total) then
-        error('UNREADABLE state')
-      end
-    elseif not (m.id > 0 and m.id < 2 ^ 53 and m.id % 1 == 0) then
-      error('UNREADABLE state')
-    end
-    plans.pack = function()
-      local n = {
-        plans.latest_reach, plans.latest_units, plans.latest_slot_micros,
-        plans.others_reach, plans.others_units, plans.others_until,
-        plans.expired_total, plans.first_slot, plans.first_total,
-      }
-      n[10] = checksum(m.total, m.last_slot, m.shift, unpack(n))
-      return struct.pack('<dddddddddd', unpack(n))
-    end
-    if m.last_slot > now - now % m.slot_micros + m.span_micros then
-      local ahead = m.last_slot - now
-      m.shift, m.last_slot, repaired = (m.shift - (2 ^ 53 - ahead)) % 2 ^ 53, now, true
-      m.first_slot, plans.others_until =
-        math.max(m.first_slot - ahead, 0), math.max(plans.others_until - ahead, 0)
-    end
-    plans.expired_total, plans.first_slot, plans.first_total =
-      m.expired_total, m.first_slot, m.first_total
-    if repaired and m.id == 0 then m.tail = plans.pack() end
-    m.plans = plans
-  end
+  rule('another plan')
 end
 m.slot = now - now % m.slot_micros
 if m.last_slot > m.slot then
@@ -345,4 +292,62 @@ if held > 0 then
   end
   if not m.fits and cost <= m.units then m.cost_after = slot_after(all + cost) end
   m.counted = math.min(m.counted + held, 2 ^ 53 - 1)
+end
+--- another plan
+local checksum = require('checksum')
+local reach = m.span_micros + m.slot_micros - 1
+local pack_only = function()
+  return struct.pack('<dddd', reach, m.units, m.slot_micros,
+    checksum(m.own_id, reach, m.units, m.slot_micros))
+end
+if not state then
+  m.id, m.tail, dirty = m.own_id, pack_only(), true
+else
+  -- The last cost was admitted under another plan, or there are several. What is kept for
+  -- others may be over for this one; the state is what the latest plan counts.
+  local tail = string.sub(state, m.tail_at, m.tail_end)
+  if #tail ~= (m.id == 0 and 80 or 32) then error('UNREADABLE state') end
+  local n = { struct.unpack(m.id == 0 and '<dddddddddd' or '<dddd', tail) }
+  local sum
+  if m.id == 0 then
+    sum = checksum(m.total, m.last_slot, m.shift, unpack(n, 1, 9))
+  else
+    sum = checksum(m.id, n[1], n[2], n[3])
+  end
+  if n[#n - 1] ~= sum then error('UNREADABLE state') end
+  for at = 1, #n - 1 do
+    if not (n[at] >= 0 and n[at] < 2 ^ 54 and n[at] % 1 == 0) then error('UNREADABLE state') end
+  end
+  local plans = { reach = reach, pack_only = pack_only }
+  plans.latest_reach, plans.latest_units, plans.latest_slot_micros = n[1], n[2], n[3]
+  plans.others_reach, plans.others_units, plans.others_until = 0, 0, 0
+  if m.id == 0 then
+    plans.others_reach, plans.others_units, plans.others_until = n[4], n[5], n[6]
+    m.expired_total, m.first_slot, m.first_total = n[7], n[8], n[9]
+    if m.first_slot > m.last_slot or m.first_total > m.total or m.expired_total > m.total
+      or (m.expired_total >= m.first_total and m.expired_total < m.total) then
+      error('UNREADABLE state')
+    end
+  elseif not (m.id > 0 and m.id < 2 ^ 53 and m.id % 1 == 0) then
+    error('UNREADABLE state')
+  end
+  plans.pack = function()
+    local n = {
+      plans.latest_reach, plans.latest_units, plans.latest_slot_micros,
+      plans.others_reach, plans.others_units, plans.others_until,
+      plans.expired_total, plans.first_slot, plans.first_total,
+    }
+    n[10] = checksum(m.total, m.last_slot, m.shift, unpack(n))
+    return struct.pack('<dddddddddd', unpack(n))
+  end
+  if m.last_slot > now - now % m.slot_micros + m.span_micros then
+    local ahead = m.last_slot - now
+    m.shift, m.last_slot, repaired = (m.shift - (2 ^ 53 - ahead)) % 2 ^ 53, now, true
+    m.first_slot, plans.others_until =
+      math.max(m.first_slot - ahead, 0), math.max(plans.others_until - ahead, 0)
+  end
+  plans.expired_total, plans.first_slot, plans.first_total =
+    m.expired_total, m.first_slot, m.first_total
+  if repaired and m.id == 0 then m.tail = plans.pack() end
+  m.plans = plans
 end

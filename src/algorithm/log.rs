@@ -579,6 +579,7 @@ impl Scripted for Log {
                 ("checksum", super::script::CHECKSUM),
                 ("log_seek", include_str!("log_seek.lua")),
             ])
+            .with_part_in_place("another plan")
             .replies(&["counted", "room_after", "fresh_after", "cost_after"])
     }
 

@@ -311,6 +311,28 @@ impl Script {
         self.with(|member| member.per_request = true)
     }
 
+    /// Puts the part of this name, the last one of its file, in the place of the line
+    /// `rule('name')`: what is needed least is read last, and runs where it must.
+    pub(super) fn with_part_in_place(self, name: &str) -> Self {
+        self.with(|member| {
+            let part = part_of(&member.source, name);
+            let (others, _) = member
+                .source
+                .split_once(&format!("--- {name}\n"))
+                .expect("the part is there");
+            let mut lines: Vec<String> = Vec::new();
+            for line in others.lines() {
+                match line.strip_suffix(&format!("rule('{name}')")) {
+                    Some(indent) => {
+                        lines.extend(part.lines().map(|line| format!("{indent}{line}\n")))
+                    }
+                    None => lines.push(format!("{line}\n")),
+                }
+            }
+            member.source = lines.concat().into();
+        })
+    }
+
     pub(super) fn with(mut self, change: impl Fn(&mut Member)) -> Self {
         self.members.iter_mut().for_each(change);
         self

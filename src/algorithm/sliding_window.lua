@@ -4,6 +4,9 @@
 -- A cost has room if the units of the running window, and of those of the window before it the part
 -- that a period back from now still covers, stay within the quota with it.
 --
+-- `rule('another plan')` stands for the last part. It runs if there is no state yet, and if the
+-- last cost was admitted under another plan.
+--
 -- Parameters  units               the quota of a period
 --             period              in microseconds; also the id of the caller's plan
 --             tick_micros         how long a tick is: parts of a period are counted in ticks
@@ -22,83 +25,7 @@
 --             current_now         the units of the running one
 --- judge
 if m.id ~= m.period then
-  if not state then
-    m.id, m.tail, dirty = m.period, '', true
-  else
-    -- The last cost was admitted under another plan, or there are several.
-    local plans, checksum = require('plans'), require('checksum')
-    local plan = function(id, stamp, previous, current, expires_at)
-      plans.check(id, stamp, previous, current, expires_at)
-      if id == 0 then error('UNREADABLE state') end
-      return {
-        id = id, period = id, stamp = stamp, previous = previous, current = current,
-        expires_at = expires_at,
-      }
-    end
-    if m.id ~= 0 then
-      plans.latest = plan(m.id, m.stamp, m.previous, m.current, 0)
-    else
-      local tail = string.sub(state, m.tail_at, m.tail_end)
-      if #tail ~= 88 then error('UNREADABLE state') end
-      local n = { struct.unpack('<ddddddddddd', tail) }
-      if n[11] ~= checksum(m.stamp, m.previous, m.current, unpack(n, 1, 10)) then
-        error('UNREADABLE state')
-      end
-      plans.latest = plan(n[1], m.stamp, m.previous, m.current, 0)
-      if n[2] ~= 0 then plans.other = plan(n[2], n[3], n[4], n[5], n[6]) end
-      plans.read_further(n[7], n[8], n[9], n[10])
-    end
-    plans.find(m.period)
-    plans.units_of = function(plan)
-      return math.min(plan.previous + plan.current, 2 ^ 53 - 2 ^ 32)
-    end
-    plans.stamp_of = function(plan) return plan.stamp end
-    plans.move_to_now = function(plan)
-      -- Now is elsewhere in its window: the whole estimate becomes the count of the running one.
-      local covered = plan.period - plan.stamp % plan.period
-      plan.current =
-        math.min(plan.current + math.ceil(plan.previous * covered / plan.period), 2 ^ 53 - 2 ^ 32)
-      plan.stamp, plan.previous = now, 0
-    end
-    plans.expiry_of = function(plan)
-      if plan.previous + plan.current == 0 then return plan.stamp end
-      return plan.stamp - plan.stamp % plan.period + plan.period * (plan.current > 0 and 2 or 1)
-    end
-    plans.running = function(plan)
-      local stamp = math.max(now, plan.stamp)
-      local start = stamp - stamp % plan.period
-      if plan.stamp >= start then return stamp, plan.previous, plan.current end
-      return stamp, plan.stamp + plan.period >= start and plan.current or 0, 0
-    end
-    plans.pack = function()
-      local latest, other = plans.latest, plans.other
-      other = other or { id = 0, stamp = 0, previous = 0, current = 0, expires_at = 0 }
-      local n = {
-        latest.id, other.id, other.stamp, other.previous, other.current,
-        other.expires_at, plans.further_numbers()
-      }
-      n[11] = checksum(latest.stamp, latest.previous, latest.current, unpack(n))
-      return struct.pack('<ddddddddddd', unpack(n))
-    end
-    if plans.ahead() > 2 * m.period then
-      plans.move_back()
-      repaired = true
-      if m.id == 0 then m.tail = plans.pack() end
-    end
-    if plans.own then
-      m.stamp, m.previous, m.current = plans.own.stamp, plans.own.previous, plans.own.current
-    elseif plans.further then
-      -- It may be one of the further plans: all units in one window, no earlier than any of theirs.
-      local further = plans.further
-      local periods = math.max(math.ceil(further.expires_at / m.period) - 2, 0)
-      m.stamp = math.min(further.stamp, periods * m.period)
-      m.previous, m.current = 0, math.min(further.units, m.units)
-    else
-      m.stamp, m.previous, m.current =
-        plans.latest.stamp, plans.latest.previous, plans.latest.current
-    end
-    m.plans = plans
-  end
+  rule('another plan')
 elseif m.stamp > now + 2 * m.period then
   -- The clock has stepped back, and now is elsewhere in its window: the whole estimate becomes the
   -- count of the running one.
@@ -162,4 +89,82 @@ if m.plans then
 else
   m.expires_at = m.stamp - m.stamp % m.period + m.period
   if m.current > 0 then m.expires_at = m.expires_at + m.period end
+end
+--- another plan
+if not state then
+  m.id, m.tail, dirty = m.period, '', true
+else
+  -- The last cost was admitted under another plan, or there are several.
+  local plans, checksum = require('plans'), require('checksum')
+  local plan = function(id, stamp, previous, current, expires_at)
+    plans.check(id, stamp, previous, current, expires_at)
+    if id == 0 then error('UNREADABLE state') end
+    return {
+      id = id, period = id, stamp = stamp, previous = previous, current = current,
+      expires_at = expires_at,
+    }
+  end
+  if m.id ~= 0 then
+    plans.latest = plan(m.id, m.stamp, m.previous, m.current, 0)
+  else
+    local tail = string.sub(state, m.tail_at, m.tail_end)
+    if #tail ~= 88 then error('UNREADABLE state') end
+    local n = { struct.unpack('<ddddddddddd', tail) }
+    if n[11] ~= checksum(m.stamp, m.previous, m.current, unpack(n, 1, 10)) then
+      error('UNREADABLE state')
+    end
+    plans.latest = plan(n[1], m.stamp, m.previous, m.current, 0)
+    if n[2] ~= 0 then plans.other = plan(n[2], n[3], n[4], n[5], n[6]) end
+    plans.read_further(n[7], n[8], n[9], n[10])
+  end
+  plans.find(m.period)
+  plans.units_of = function(plan)
+    return math.min(plan.previous + plan.current, 2 ^ 53 - 2 ^ 32)
+  end
+  plans.stamp_of = function(plan) return plan.stamp end
+  plans.move_to_now = function(plan)
+    -- Now is elsewhere in its window: the whole estimate becomes the count of the running one.
+    local covered = plan.period - plan.stamp % plan.period
+    plan.current =
+      math.min(plan.current + math.ceil(plan.previous * covered / plan.period), 2 ^ 53 - 2 ^ 32)
+    plan.stamp, plan.previous = now, 0
+  end
+  plans.expiry_of = function(plan)
+    if plan.previous + plan.current == 0 then return plan.stamp end
+    return plan.stamp - plan.stamp % plan.period + plan.period * (plan.current > 0 and 2 or 1)
+  end
+  plans.running = function(plan)
+    local stamp = math.max(now, plan.stamp)
+    local start = stamp - stamp % plan.period
+    if plan.stamp >= start then return stamp, plan.previous, plan.current end
+    return stamp, plan.stamp + plan.period >= start and plan.current or 0, 0
+  end
+  plans.pack = function()
+    local latest, other = plans.latest, plans.other
+    other = other or { id = 0, stamp = 0, previous = 0, current = 0, expires_at = 0 }
+    local n = {
+      latest.id, other.id, other.stamp, other.previous, other.current,
+      other.expires_at, plans.further_numbers()
+    }
+    n[11] = checksum(latest.stamp, latest.previous, latest.current, unpack(n))
+    return struct.pack('<ddddddddddd', unpack(n))
+  end
+  if plans.ahead() > 2 * m.period then
+    plans.move_back()
+    repaired = true
+    if m.id == 0 then m.tail = plans.pack() end
+  end
+  if plans.own then
+    m.stamp, m.previous, m.current = plans.own.stamp, plans.own.previous, plans.own.current
+  elseif plans.further then
+    -- It may be one of the further plans: all units in one window, no earlier than any of theirs.
+    local further = plans.further
+    local periods = math.max(math.ceil(further.expires_at / m.period) - 2, 0)
+    m.stamp = math.min(further.stamp, periods * m.period)
+    m.previous, m.current = 0, math.min(further.units, m.units)
+  else
+    m.stamp, m.previous, m.current =
+      plans.latest.stamp, plans.latest.previous, plans.latest.current
+  end
+  m.plans = plans
 end

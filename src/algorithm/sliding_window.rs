@@ -603,6 +603,7 @@ impl Scripted for SlidingWindow {
             .tail([0, 11])
             .replies(&["stamp_now", "previous_now", "current_now"])
             .requires(super::script::FOR_PLANS)
+            .with_part_in_place("another plan")
     }
 
     fn parameters(&self, tell: &mut dyn FnMut(u64)) {
