@@ -1,5 +1,6 @@
-//! A user's own algorithm can do everything in Redis that those of the crate can: private state, a
-//! tail, a further key, modules, and a reply of its own if nothing was charged.
+//! A user's own algorithm can have in Redis what those of the crate have: private state, a tail, a
+//! further key, modules, and a reply of its own if nothing was charged. What it cannot do is count
+//! under several plans as those do, or requests in flight.
 
 use std::{
     sync::{Arc, Mutex},
