@@ -36,9 +36,12 @@ use tollgate::{
 };
 use tower::{Layer, Service, ServiceExt, service_fn};
 
+#[path = "support/polled.rs"]
+mod polled;
 #[path = "support/ready.rs"]
 mod ready;
 
+use polled::polled;
 use ready::ready;
 
 const START: Timestamp = Timestamp::from_micros(1_700_000_040_000_000);
@@ -152,10 +155,6 @@ async fn hanging_up_is_not_free() {
     drop(call);
     let response = service.call(Request::new(Body::empty())).await.unwrap();
     assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
-}
-
-fn polled<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
-    future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
 #[tokio::test]

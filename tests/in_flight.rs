@@ -11,7 +11,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
-    task::{Context, Poll, Waker},
+    task::{Context, Poll},
     thread,
     time::{Duration, Instant},
 };
@@ -37,20 +37,19 @@ use tower::{Layer, Service, ServiceExt, service_fn};
 
 #[path = "support/local.rs"]
 mod local;
+#[path = "support/polled.rs"]
+mod polled;
 #[path = "support/ready.rs"]
 mod ready;
 
 use local::store;
+use polled::polled;
 use ready::ready;
 
 type Places = LocalStore<InFlight, ()>;
 
 fn request() -> Request<Body> {
     Request::get("/").body(Body::empty()).unwrap()
-}
-
-fn polled<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
-    future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
 /// How many requests are in flight.
