@@ -185,7 +185,7 @@ impl<R: BufRead> Iterator for Reader<R> {
 }
 
 /// Detects compressed bytes, which have no lines in any format.
-fn is_not_compressed(begin: &[u8]) -> io::Result<()> {
+pub(super) fn is_not_compressed(begin: &[u8]) -> io::Result<()> {
     let begins: [(&[u8], &str); 4] = [
         (b"\x1F\x8B", "zcat"),
         (b"\x28\xB5\x2F\xFD", "zstdcat"),

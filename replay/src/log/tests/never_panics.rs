@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::{cases, read_all};
-use crate::log::Format;
+use crate::log::{Format, reader::is_not_compressed};
 
 /// Good lines of each form.
 const LINES: [&str; 6] = [
@@ -84,6 +84,8 @@ proptest! {
     fn arbitrary_bytes_are_read_without_a_panic(
         log in prop::collection::vec(any::<u8>(), 0..300),
     ) {
+        // A compressed log is an error, which another test is about: one run in thirty makes one.
+        prop_assume!(is_not_compressed(&log).is_ok());
         assert_each_line_is_counted_once(&log);
     }
 
