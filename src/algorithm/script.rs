@@ -4,8 +4,11 @@ use std::{borrow::Cow, time::Duration};
 
 use super::Algorithm;
 
+mod parts;
 mod reply;
 
+pub(crate) use parts::part_of;
+pub(super) use parts::{called_part, with_lines_replaced};
 pub use reply::{MemberReply, ScriptReply};
 
 /// An algorithm that [`RedisStore`](crate::store) can decide: the same rule, written in Lua too.
@@ -320,15 +323,8 @@ impl Script {
                 .source
                 .split_once(&format!("--- {name}\n"))
                 .expect("the part is there");
-            let mut lines: Vec<String> = Vec::new();
-            for line in others.lines() {
-                match line.strip_suffix(&format!("rule('{name}')")) {
-                    Some(indent) => {
-                        lines.extend(part.lines().map(|line| format!("{indent}{line}\n")))
-                    }
-                    None => lines.push(format!("{line}\n")),
-                }
-            }
+            let is_it = |line: &str| called_part(line) == Some(name);
+            let lines = with_lines_replaced(others, |line| is_it(line).then(|| part.to_owned()));
             member.source = lines.concat().into();
         })
     }
@@ -428,13 +424,6 @@ impl Member {
 
 /// The names of a tail.
 const TAIL: [&str; 3] = ["tail", "tail_at", "tail_end"];
-
-/// The lines below `--- name`, up to the next such line.
-pub(crate) fn part_of<'a>(source: &'a str, name: &str) -> &'a str {
-    let mut parts = source.split("--- ").skip(1);
-    let part = parts.find_map(|part| part.strip_prefix(name)?.strip_prefix('\n'));
-    part.unwrap_or("")
-}
 
 pub(crate) fn is_part_of_a_name(character: char) -> bool {
     character.is_ascii_alphanumeric() || character == '_'

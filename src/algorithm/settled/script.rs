@@ -4,7 +4,9 @@
 use std::borrow::Cow;
 
 use crate::algorithm::{
-    Additive, Member, MemberReply, Script, ScriptReply, Scripted, plans::next_of, script::part_of,
+    Additive, Member, MemberReply, Script, ScriptReply, Scripted,
+    plans::next_of,
+    script::{called_part, part_of, with_lines_replaced},
 };
 
 use super::{Generation, Settled, SettledSnapshot, SettledState};
@@ -136,34 +138,23 @@ fn source(rule: &Member) -> String {
 
 /// A part of `settled.lua`, with the parts of the rule filled in.
 fn filled(rule: &Member, part: &str, units: &str) -> String {
-    let mut lines: Vec<String> = Vec::new();
-    for line in part.lines() {
-        let indent = &line[..line.len() - line.trim_start().len()];
-        let own = line.trim_start();
-        let inserted = match own {
-            "units()" => part_of(SOURCE, units).to_owned(),
-            "generation()" => part_of(SOURCE, "generation").to_owned(),
-            "forget_what_was_worked_out()" => clearing(rule),
-            _ => match own
-                .strip_prefix("rule('")
-                .and_then(|own| own.strip_suffix("')"))
-            {
-                Some(name) => rule.part(name).to_owned(),
-                None => format!("{own}\n"),
-            },
-        };
-        for line in inserted.lines() {
-            let indent = if line.is_empty() { "" } else { indent };
-            lines.push(format!("{indent}{line}\n"));
-        }
+    let lines = with_lines_replaced(part, |line| match line {
+        "units()" => Some(part_of(SOURCE, units).to_owned()),
+        "generation()" => Some(part_of(SOURCE, "generation").to_owned()),
+        "forget_what_was_worked_out()" => Some(clearing(rule)),
+        line => called_part(line).map(|name| rule.part(name).to_owned()),
+    });
+    let mut filled: Vec<String> = Vec::new();
+    for line in lines {
+        filled.push(line);
         // A rule without the parts of a block leaves it empty.
-        if let [.., start, end] = &*lines
+        if let [.., start, end] = &*filled
             && (start.trim(), end.trim()) == ("do", "end")
         {
-            lines.truncate(lines.len() - 2);
+            filled.truncate(filled.len() - 2);
         }
     }
-    lines.concat()
+    filled.concat()
 }
 
 /// Lua that clears the rule's temporary names, so that a state can be judged once more in the same
