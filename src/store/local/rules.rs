@@ -49,11 +49,11 @@ impl Done {
     /// The verdict, in the order of the key's limits.
     fn verdict(mut self, key: &RuleKey) -> Verdict<RuleSnapshot> {
         self.snapshots.sort_unstable_by_key(|(place, _)| *place);
-        let stood = self.snapshots.into_iter().zip(key.charges());
-        let stood = stood.map(|((_, snapshot), charge)| (charge.limit, snapshot));
+        let snapshots = self.snapshots.into_iter().zip(key.charges());
+        let snapshots = snapshots.map(|((_, snapshot), charge)| (charge.limit, snapshot));
         Verdict {
             admitted: self.admitted,
-            snapshot: RuleSnapshot::several(Arc::clone(key.limits()), stood),
+            snapshot: RuleSnapshot::several(Arc::clone(key.limits()), snapshots),
         }
     }
 }

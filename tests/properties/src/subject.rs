@@ -36,18 +36,11 @@ impl Subject {
     where
         A: Scripted,
     {
-        Self {
-            name,
-            models: models.into(),
-            bucket: Box::new(Pure {
-                state: algorithm.fresh(Timestamp::default()),
-                algorithm,
-                limiters: Some(Limiters {
-                    local: local_limiter,
-                    shared: limiter_over,
-                }),
-            }),
-        }
+        let limiters = Limiters {
+            local: local_limiter,
+            shared: limiter_over,
+        };
+        Self::of(name, algorithm, models.into(), Some(limiters))
     }
 
     /// The same, but of its bucket there is no limiter: `check` does not compile with all that can
@@ -60,14 +53,25 @@ impl Subject {
     where
         A: Scripted,
     {
+        Self::of(name, algorithm, models.into(), None)
+    }
+
+    fn of<A: Scripted>(
+        name: &'static str,
+        algorithm: A,
+        models: Vec<Box<dyn Model>>,
+        limiters: Option<Limiters<A>>,
+    ) -> Self {
+        let state = algorithm.fresh(Timestamp::default());
+        let bucket = Box::new(Pure {
+            state,
+            algorithm,
+            limiters,
+        });
         Self {
             name,
-            models: models.into(),
-            bucket: Box::new(Pure {
-                state: algorithm.fresh(Timestamp::default()),
-                algorithm,
-                limiters: None,
-            }),
+            models,
+            bucket,
         }
     }
 
