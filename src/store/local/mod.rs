@@ -124,7 +124,7 @@ impl<A: LocalBuckets<K>, K> LocalStore<A, K> {
     /// ```
     pub fn builder() -> LocalStoreBuilder<A, K> {
         LocalStoreBuilder {
-            clock: SystemClock::new(),
+            clock: Box::new(SystemClock::new),
             max_keys: DEFAULT_MAX_KEYS,
             builds: std::marker::PhantomData,
         }
@@ -192,7 +192,9 @@ impl<A: LocalBuckets<K>, K, C> fmt::Debug for LocalStore<A, K, C> {
 
 /// Builds a [`LocalStore`] with another clock or another bound.
 pub struct LocalStoreBuilder<A, K, C = SystemClock> {
-    clock: C,
+    /// Makes the clock at the end, so that nobody waits for the calibration of a
+    /// [`SystemClock`] that is replaced.
+    clock: Box<dyn FnOnce() -> C + Send + Sync>,
     max_keys: usize,
     builds: std::marker::PhantomData<fn() -> (A, K)>,
 }
@@ -202,7 +204,7 @@ impl<A: LocalBuckets<K>, K, C> LocalStoreBuilder<A, K, C> {
     #[must_use]
     pub fn clock<D: Clock>(self, clock: D) -> LocalStoreBuilder<A, K, D> {
         LocalStoreBuilder {
-            clock,
+            clock: Box::new(|| clock),
             max_keys: self.max_keys,
             builds: self.builds,
         }
@@ -236,17 +238,16 @@ impl<A: LocalBuckets<K>, K, C> LocalStoreBuilder<A, K, C> {
     pub fn build(self) -> LocalStore<A, K, C> {
         LocalStore {
             tables: Arc::new(A::Tables::new(self.max_keys)),
-            clock: self.clock,
+            clock: (self.clock)(),
         }
     }
 }
 
-impl<A, K, C: fmt::Debug> fmt::Debug for LocalStoreBuilder<A, K, C> {
+impl<A, K, C> fmt::Debug for LocalStoreBuilder<A, K, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LocalStoreBuilder")
-            .field("clock", &self.clock)
             .field("max_keys", &self.max_keys)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 
