@@ -11,13 +11,11 @@ use std::{
 
 #[path = "support/local.rs"]
 mod local;
-#[path = "support/random.rs"]
-mod random;
 #[path = "support/ready.rs"]
 mod ready;
 
+use fastrand::Rng;
 use local::{START, store};
-use random::Random;
 use ready::ready;
 use tollgate::{
     EachOf, Quota, RateLimiter, Timestamp,
@@ -239,8 +237,8 @@ fn a_look_beside_what_is_held_copies_nothing_of_a_log() {
 #[test]
 fn what_a_newcomer_starts_from_is_never_looser_than_a_copy() {
     fn run<A: Algorithm>(algorithm: A) {
-        let mut random = Random(1);
-        let mut next = |limit| random.below(limit);
+        let mut random = Rng::with_seed(1);
+        let mut next = |limit| random.u64(..limit);
         let (mut admitted, mut later) = (0, 0);
         for _ in 0..2_000 {
             let mut micros = START.as_micros();

@@ -3,6 +3,7 @@
 use std::{convert::Infallible, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use bytes::Bytes;
+use fastrand::Rng;
 use http::{HeaderMap, Request, Response, StatusCode, Uri};
 use http_body_util::Full;
 use tollgate::{RateLimitLayer, Timestamp, clock::ManualClock, rules::Rules, store::LocalStore};
@@ -86,16 +87,11 @@ limit = { algorithm = "fixed-window", quota = "20/min", from-first-request = tru
 
 /// So many requests, some at the same instant and some far apart; the same in each run.
 fn traffic(many: usize) -> Vec<Logged> {
-    let mut random = 88_172_645_463_325_252_u64;
-    let mut below = move |most: u64| {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        random % most
-    };
+    let mut random = Rng::with_seed(1);
+    let mut below = move |most: usize| random.usize(..most);
     let mut now = 1_700_000_000_000_000;
     let mut one = || {
-        now += [0, 0, 100_000, 333_333, 1_000_000, 7_000_000][below(6) as usize];
+        now += [0, 0, 100_000, 333_333, 1_000_000, 7_000_000][below(6)];
         let (method, uri) = [
             ("POST", "/login"),
             ("GET", "/search?q=1"),
@@ -103,10 +99,10 @@ fn traffic(many: usize) -> Vec<Logged> {
             ("GET", "/export/7"),
             ("PUT", "/files/a"),
             ("DELETE", "/else"),
-        ][below(6) as usize];
+        ][below(6)];
         let mut headers = HeaderMap::new();
         let mut maybe = |name: &'static str, values: &[&str]| {
-            let value = below(values.len() as u64 + 1) as usize;
+            let value = below(values.len() + 1);
             if let Some(value) = values.get(value) {
                 headers.insert(name, value.parse().unwrap());
             }
@@ -120,13 +116,13 @@ fn traffic(many: usize) -> Vec<Logged> {
         Logged {
             started_micros: now,
             took_micros: None,
-            address: ["10.0.0.1", "203.0.113.5", "2001:db8::1", ""][below(4) as usize]
+            address: ["10.0.0.1", "203.0.113.5", "2001:db8::1", ""][below(4)]
                 .parse()
                 .ok(),
             method: method.parse().unwrap(),
             uri: uri.parse().unwrap(),
             headers: PackedHeaders::from(&headers),
-            user: [Some("ann"), Some("bob"), None][below(3) as usize].map(str::to_owned),
+            user: [Some("ann"), Some("bob"), None][below(3)].map(str::to_owned),
             status: None,
         }
     };

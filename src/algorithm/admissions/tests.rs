@@ -1,3 +1,5 @@
+use fastrand::Rng;
+
 use super::*;
 
 /// The same in one list, as plainly as it can be said.
@@ -131,13 +133,8 @@ fn numbers_are_read_only_if_a_log_could_have_told_them() {
 #[test]
 fn it_holds_what_a_plain_list_of_units_holds() {
     let (mut log, mut plain) = (Admissions::since(0), Plain::default());
-    let mut random = 1_u64;
-    let mut next = |below: u64| {
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (random >> 33) % below
-    };
+    let mut random = Rng::with_seed(1);
+    let mut next = |below: u64| random.u64(..below);
     let mut slot = 0;
     for turn in 0..200_000 {
         // Now a few entries, now many, now all over at once.

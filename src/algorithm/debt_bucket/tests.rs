@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use fastrand::Rng;
+
 use super::*;
 
 #[test]
@@ -9,13 +11,10 @@ fn a_step_is_what_its_parts_are() {
         let bucket = DebtBucket::new("debt-bucket", quota, capacity).unwrap();
         let mut state = bucket.fresh(Timestamp::from_micros(1_000));
         let mut other = state.clone();
-        let mut random = 1_u64;
+        let mut random = Rng::with_seed(1);
         for _ in 0..100_000 {
-            random = random
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            let now = Timestamp::from_micros(1_000 + (random >> 40) % 1_500);
-            let cost = u32::try_from((random >> 33) % 23).unwrap();
+            let now = Timestamp::from_micros(1_000 + random.u64(..1_500));
+            let cost = random.u32(..23);
             let step = bucket.step(&mut state, cost, now);
             bucket.mend(&mut other, now);
             let admitted = bucket.judge(&other, cost, now);

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use fastrand::Rng;
+
 use super::*;
 
 #[test]
@@ -11,16 +13,13 @@ fn a_step_is_what_its_parts_are() {
     });
     let mut state = logs[0].fresh(Timestamp::from_micros(1_000));
     let mut other = state.clone();
-    let mut random = 1_u64;
+    let mut random = Rng::with_seed(1);
     for turn in 0..500_000 {
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
         // Under one log after the other, on a clock that goes both ways.
         let log = &logs[turn / 1_000 % logs.len()];
         let width = [1_500, 30][turn / 100 % 2];
-        let now = Timestamp::from_micros(1_000 + turn as u64 / 10 + (random >> 40) % width);
-        let cost = u32::try_from((random >> 33) % 23 / 3).unwrap();
+        let now = Timestamp::from_micros(1_000 + turn as u64 / 10 + random.u64(..width));
+        let cost = random.u32(..23) / 3;
         let step = log.step(&mut state, cost, now);
         log.mend(&mut other, now);
         let admitted = log.judge(&other, cost, now);

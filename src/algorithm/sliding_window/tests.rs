@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use fastrand::Rng;
+
 use super::*;
 
 #[test]
@@ -8,14 +10,11 @@ fn a_step_is_what_its_parts_are() {
         let rule = SlidingWindow::new(Quota::new(units, Duration::from_micros(100)));
         let mut state = rule.fresh(Timestamp::from_micros(1_000));
         let mut other = state.clone();
-        let mut random = 1_u64;
+        let mut random = Rng::with_seed(1);
         for turn in 0..100_000 {
-            random = random
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
             let width = [1_500, 90][turn / 100 % 2];
-            let now = Timestamp::from_micros(1_000 + turn as u64 / 4 + (random >> 40) % width);
-            let cost = u32::try_from((random >> 33) % 23 / 3).unwrap();
+            let now = Timestamp::from_micros(1_000 + turn as u64 / 4 + random.u64(..width));
+            let cost = random.u32(..23) / 3;
             let step = rule.step(&mut state, cost, now);
             rule.mend(&mut other, now);
             let admitted = rule.judge(&other, cost, now);

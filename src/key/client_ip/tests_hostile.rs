@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use fastrand::Rng;
 use http::HeaderValue;
 use tracing::{
     Event, Metadata, Subscriber,
@@ -28,73 +29,61 @@ fn request(name: &'static str, lines: &[Vec<u8>]) -> Option<Request<()>> {
     Some(request)
 }
 
-/// Pseudo-random numbers, the same in every run (xorshift).
-struct Dice(u64);
+/// Pieces of valid headers in random order, with some random bytes.
+fn line(random: &mut Rng) -> Vec<u8> {
+    const PIECES: [&str; 41] = [
+        "1.2.3.4",
+        "9.9.9.9",
+        "10.0.0.2",
+        "10.0.0.3",
+        "2001:db8::1",
+        "[2001:db8::2]",
+        "::ffff:10.0.0.4",
+        "::ffff:5.6.7.8",
+        "64:ff9b::8.8.8.8",
+        "fe80::1%eth0",
+        "unknown",
+        "_hidden",
+        ":80",
+        ":_p",
+        ":",
+        ",",
+        ", ",
+        ",",
+        ";",
+        "; ",
+        "=",
+        "for=",
+        "For=",
+        "for=\"",
+        "for=\"[",
+        "]\"",
+        "\"",
+        "\"",
+        "\\",
+        "\\\"",
+        "host=\"a,b\"",
+        "for=7.7.7.7",
+        "for=10.0.0.5",
+        ",for=9.8.7.6",
+        "for=\"[2001:db8::7]:_p\"",
+        "for=\"1\\.2.3.5\"",
+        "proto=http",
+        " ",
+        "\t",
+        "[",
+        "]",
+    ];
 
-impl Dice {
-    fn below(&mut self, most: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 16) as usize % most
-    }
-
-    /// Pieces of valid headers in random order, with some random bytes.
-    fn line(&mut self) -> Vec<u8> {
-        const PIECES: [&str; 41] = [
-            "1.2.3.4",
-            "9.9.9.9",
-            "10.0.0.2",
-            "10.0.0.3",
-            "2001:db8::1",
-            "[2001:db8::2]",
-            "::ffff:10.0.0.4",
-            "::ffff:5.6.7.8",
-            "64:ff9b::8.8.8.8",
-            "fe80::1%eth0",
-            "unknown",
-            "_hidden",
-            ":80",
-            ":_p",
-            ":",
-            ",",
-            ", ",
-            ",",
-            ";",
-            "; ",
-            "=",
-            "for=",
-            "For=",
-            "for=\"",
-            "for=\"[",
-            "]\"",
-            "\"",
-            "\"",
-            "\\",
-            "\\\"",
-            "host=\"a,b\"",
-            "for=7.7.7.7",
-            "for=10.0.0.5",
-            ",for=9.8.7.6",
-            "for=\"[2001:db8::7]:_p\"",
-            "for=\"1\\.2.3.5\"",
-            "proto=http",
-            " ",
-            "\t",
-            "[",
-            "]",
-        ];
-
-        let mut line = Vec::new();
-        for _ in 0..self.below(7) {
-            if self.below(8) == 0 {
-                line.push(self.below(256) as u8);
-            } else {
-                line.extend(PIECES[self.below(PIECES.len())].bytes());
-            }
+    let mut line = Vec::new();
+    for _ in 0..random.usize(..7) {
+        if random.usize(..8) == 0 {
+            line.push(random.u8(..));
+        } else {
+            line.extend(PIECES[random.usize(..PIECES.len())].bytes());
         }
-        line
     }
+    line
 }
 
 /// Whether some part of some line is this address, as it is written or once it is canonical and
@@ -123,10 +112,10 @@ fn whatever_the_bytes_the_key_is_the_peer_or_an_address_that_was_sent() {
         ("forwarded", ClientIp::forwarded(trusted)),
         ("x-real-ip", ClientIp::header("x-real-ip", trusted)),
     ];
-    let mut dice = Dice(0x9E37_79B9_7F4A_7C15);
+    let mut random = Rng::with_seed(0x9E37_79B9_7F4A_7C15);
     let mut clients = [0; 3];
     for _ in 0..20_000 {
-        let lines: Vec<_> = (0..=dice.below(3)).map(|_| dice.line()).collect();
+        let lines: Vec<_> = (0..=random.usize(..3)).map(|_| line(&mut random)).collect();
         for ((name, by), clients) in sources.iter().zip(&mut clients) {
             let Some(request) = request(name, &lines) else {
                 continue;
@@ -150,9 +139,9 @@ fn whatever_the_bytes_the_key_is_the_peer_or_an_address_that_was_sent() {
 
 #[test]
 fn the_parsers_panic_on_no_bytes_even_those_that_http_does_not_allow() {
-    let mut dice = Dice(0xD1B5_4A32_D192_ED03);
+    let mut random = Rng::with_seed(0xD1B5_4A32_D192_ED03);
     for _ in 0..20_000 {
-        let line = dice.line();
+        let line = line(&mut random);
         let _ = x_forwarded_for::from_the_right(Line::whole(&line)).count();
         let _ = forwarded::from_the_right(Line::whole(&line)).count();
         for end in 0..line.len() {
@@ -164,7 +153,7 @@ fn the_parsers_panic_on_no_bytes_even_those_that_http_does_not_allow() {
 
 #[test]
 fn what_the_proxy_appends_decides_whatever_the_client_wrote_before_it() {
-    let mut dice = Dice(0x2545_F491_4F6C_DD1D);
+    let mut random = Rng::with_seed(0x2545_F491_4F6C_DD1D);
     let client: IpAddr = "192.0.2.77".parse().unwrap();
     for (name, by, appended) in [
         (
@@ -184,7 +173,7 @@ fn what_the_proxy_appends_decides_whatever_the_client_wrote_before_it() {
         ),
     ] {
         for _ in 0..3000 {
-            let mut line = dice.line();
+            let mut line = line(&mut random);
             line.extend_from_slice(b", ");
             line.extend_from_slice(appended.as_bytes());
             if let Some(request) = request(name, &[line]) {
@@ -211,10 +200,10 @@ fn the_items_of_a_cut_line_are_the_last_items_of_the_whole_line() {
         read
     }
 
-    let mut dice = Dice(0x853C_49E6_748F_EA9B);
+    let mut random = Rng::with_seed(0x853C_49E6_748F_EA9B);
     let mut read = [0; 2];
     for _ in 0..20_000 {
-        let line = dice.line();
+        let line = line(&mut random);
         read[0] += check(&line, x_forwarded_for::from_the_right);
         read[1] += check(&line, forwarded::from_the_right);
     }
@@ -224,7 +213,7 @@ fn the_items_of_a_cut_line_are_the_last_items_of_the_whole_line() {
 #[test]
 fn whoever_pads_the_header_stays_in_their_bucket_and_leaves_the_proxy_s_alone() {
     let client: IpAddr = "192.0.2.77".parse().unwrap();
-    let mut dice = Dice(0xDA94_2042_E4DD_58B5);
+    let mut random = Rng::with_seed(0xDA94_2042_E4DD_58B5);
     let pieces = [
         "x",
         ",",
@@ -260,7 +249,7 @@ fn whoever_pads_the_header_stays_in_their_bucket_and_leaves_the_proxy_s_alone() 
             for length in [8_000, 8_150, 8_190, 8_191, 8_192, 8_193, 9_000, 100_000] {
                 let mut padding = piece.repeat(length / piece.len());
                 padding.extend((padding.len()..length).map(|_| 'y'));
-                padding.push_str(&String::from_utf8_lossy(&dice.line()));
+                padding.push_str(&String::from_utf8_lossy(&line(&mut random)));
                 let padding: String = padding.chars().filter(char::is_ascii).collect();
                 let line = format!("{padding}, {appended}").into_bytes();
                 let lines = [padding.into_bytes(), appended.into()];

@@ -5,6 +5,8 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
+use fastrand::Rng;
+
 use super::{tests::written, *};
 use crate::key::HeaderKey;
 
@@ -168,51 +170,39 @@ impl Part {
     }
 }
 
-/// Pseudo-random numbers, the same in every run.
-struct Dice(u64);
+/// Text of characters with a meaning in the format, so that one part may look like two, or like
+/// another.
+fn text(random: &mut Rng) -> String {
+    const PIECES: [&str; 16] = [
+        "", "a", "b", ":", ";", "%", "%3B", "s:", "u:1;", "n;", "o", "x:", "-", "1", "é", "::",
+    ];
+    let pieces = if random.usize(..8) == 0 { 40 } else { 3 };
+    (0..random.usize(..pieces))
+        .map(|_| PIECES[random.usize(..PIECES.len())])
+        .collect()
+}
 
-impl Dice {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        ((self.0 >> 33) as usize) % n
-    }
-
-    /// Text of characters with a meaning in the format, so that one part may look like two, or like
-    /// another.
-    fn text(&mut self) -> String {
-        const PIECES: [&str; 16] = [
-            "", "a", "b", ":", ";", "%", "%3B", "s:", "u:1;", "n;", "o", "x:", "-", "1", "é", "::",
-        ];
-        let pieces = if self.below(8) == 0 { 40 } else { 3 };
-        (0..self.below(pieces))
-            .map(|_| PIECES[self.below(PIECES.len())])
-            .collect()
-    }
-
-    fn part(&mut self) -> Part {
-        match self.below(8) {
-            0 | 1 => Part::Text(self.text()),
-            2 => Part::Bytes(self.text().into_bytes()),
-            3 => Part::Number(self.below(13) as u128),
-            4 => Part::Signed(self.below(13) as i128 - 6),
-            5 if self.below(2) == 0 => Part::Address(Ipv4Addr::from(self.below(300) as u32).into()),
-            5 => Part::Address(Ipv6Addr::from(self.below(300) as u128).into()),
-            6 => Part::Secret(self.text().into_bytes()),
-            _ if self.below(2) == 0 => Part::Absent,
-            _ => Part::Present,
-        }
+fn part(random: &mut Rng) -> Part {
+    match random.usize(..8) {
+        0 | 1 => Part::Text(text(random)),
+        2 => Part::Bytes(text(random).into_bytes()),
+        3 => Part::Number(random.u128(..13)),
+        4 => Part::Signed(random.i128(-6..=6)),
+        5 if random.bool() => Part::Address(Ipv4Addr::from(random.u32(..300)).into()),
+        5 => Part::Address(Ipv6Addr::from(random.u128(..300)).into()),
+        6 => Part::Secret(text(random).into_bytes()),
+        _ if random.bool() => Part::Absent,
+        _ => Part::Present,
     }
 }
 
 #[test]
 fn no_two_sequences_of_parts_give_the_same_bytes() {
-    let mut dice = Dice(0x9E37_79B9_7F4A_7C15);
+    let mut random = Rng::with_seed(0x9E37_79B9_7F4A_7C15);
     let mut seen = HashMap::<Vec<u8>, Vec<Part>>::new();
     let mut again = 0;
     for _ in 0..100_000 {
-        let sequence: Vec<_> = (0..dice.below(4)).map(|_| dice.part()).collect();
+        let sequence: Vec<_> = (0..random.usize(..4)).map(|_| part(&mut random)).collect();
         let mut parts = KeyParts::new();
         for part in &sequence {
             part.write_to(&mut parts);

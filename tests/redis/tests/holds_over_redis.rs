@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use fastrand::Rng;
 use proptest::{prelude::*, test_runner::TestCaseResult};
 use tollgate::{
     EachOf, Quota, RateLimiter, Timestamp,
@@ -493,7 +494,7 @@ fn a_state_that_somebody_has_changed_is_an_error_or_decided_within_bounds() {
         let store = store.clock(clock.clone());
         // This is not about time: a busy machine may be slow.
         let store = store.deadline(Duration::from_secs(20)).build();
-        let (key, mut random, mut ended) = ("bob".to_owned(), 7_u64, [0, 0]);
+        let (key, mut ended) = ("bob".to_owned(), [0, 0]);
         let hold = |cost| redis.wait(Store::<A, String>::decide(&store, &rule, &key, cost).wait());
         let mut held = Vec::new();
         for turn in 0..4 {
@@ -502,12 +503,8 @@ fn a_state_that_somebody_has_changed_is_an_error_or_decided_within_bounds() {
         }
         let keys = redis.keys(prefix);
         let state: bytes::Bytes = redis.ask("GET", &[&keys[0]]);
-        let mut next = |below: usize| {
-            random = random
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            (random >> 33) as usize % below
-        };
+        let mut random = Rng::with_seed(7);
+        let mut next = |below: usize| random.usize(..below);
         for turn in 0..400 {
             clock.set(Timestamp::from_micros(
                 START + 180 + turn * (next(9) as u64),

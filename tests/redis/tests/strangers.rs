@@ -1,11 +1,8 @@
 //! A value that no script wrote is never read as a state: the request fails, and is not let
 //! through.
 
-#[path = "../../support/random.rs"]
-mod random;
-
 use bytes::Bytes;
-use random::Random;
+use fastrand::Rng;
 use tollgate::{StoreError, StoreErrorKind, clock::ManualClock};
 use tollgate_properties::{
     conformance::every_algorithm, numbers::Numbers, shared::SharedLimiter, subject::instant,
@@ -135,10 +132,10 @@ fn garbage_of_the_right_length_fails() {
             redis.ask::<()>("SET", &[&keys[0], &garbage, b"PX", b"60000"]);
             nothing_is_read(redis, limiter, &format!("{name}: {byte:#x}"));
         }
-        let mut random = Random(1);
+        let mut random = Rng::with_seed(1);
         for turn in 0..100 {
             let mut garbage = state.to_vec();
-            garbage.fill_with(|| random.below(256) as u8);
+            random.fill(&mut garbage);
             redis.ask::<()>("SET", &[&keys[0], &garbage, b"PX", b"60000"]);
             nothing_is_read(redis, limiter, &format!("{name}: random {turn}"));
         }
@@ -219,8 +216,8 @@ fn mutate(entries: &mut Vec<Vec<u8>>, next: &mut dyn FnMut(usize) -> usize) {
 /// makes sense.
 #[test]
 fn a_state_whose_numbers_dont_fit_together_is_an_error_or_decided_within_bounds() {
-    let mut random = Random(7);
-    let mut next = move |limit: usize| random.below(limit as u64) as usize;
+    let mut random = Rng::with_seed(7);
+    let mut next = move |limit: usize| random.usize(..limit);
     let next = std::cell::RefCell::new(&mut next);
     let (refused, read) = (std::cell::Cell::new(0_u32), std::cell::Cell::new(0_u32));
     for in_turn in [false, true] {

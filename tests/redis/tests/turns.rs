@@ -3,13 +3,10 @@
 //!
 //! Time is turned by hand: all that is asked in one instant is asked by all processes at once.
 
-#[path = "../../support/random.rs"]
-mod random;
-
 use std::{collections::BTreeMap, future::poll_fn, task::Poll, time::Duration};
 
+use fastrand::Rng;
 use fred::prelude::Config;
-use random::Random;
 use tollgate::{
     Quota, Timestamp,
     algorithm::{Algorithm, TokenBucket, WaitAtMost},
@@ -83,7 +80,7 @@ async fn one_who_waits() {
         .clock(clock.clone())
         .deadline(Duration::from_secs(20))
         .build();
-    let (rule, mut random) = (rule(), Random(number.parse().unwrap()));
+    let (rule, mut random) = (rule(), Rng::with_seed(number.parse().unwrap()));
     let mut waiting: Vec<Waiting> = Vec::new();
     let mut asked = 0;
     for order in Worker::orders() {
@@ -103,12 +100,12 @@ async fn one_who_waits() {
         waiting.retain(|it| it.release > now);
         // Gives up any, or the last.
         for chance in [9, 12] {
-            if random.below(chance) == 0 && instant > PATIENT_UNTIL && !waiting.is_empty() {
+            if random.u32(..chance) == 0 && instant > PATIENT_UNTIL && !waiting.is_empty() {
                 let last = waiting.len() - 1;
                 let which = if chance == 9 {
                     last
                 } else {
-                    random.below(last as u64 + 1) as usize
+                    random.usize(..=last)
                 };
                 let one = waiting.remove(which);
                 Store::<_, String>::withdraw(
@@ -121,8 +118,8 @@ async fn one_who_waits() {
                 Worker::say(format!("gives-up {}", one.turn));
             }
         }
-        let costs: Vec<_> = (0..random.below(4))
-            .map(|_| 1 + random.below(LARGEST_COST.into()) as u32)
+        let costs: Vec<_> = (0..random.u64(..4))
+            .map(|_| 1 + random.u32(..LARGEST_COST))
             .collect();
         let calls = costs
             .iter()

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use fastrand::Rng;
 use http::{HeaderMap, HeaderName, Response};
 use sfv::{BareItem, Dictionary, FieldType, Item, List, ListEntry, Parameters, Parser};
 use tollgate::{
@@ -47,69 +48,57 @@ const NAMES: [&str; 5] = [
     "0123456789012345678901234567890123456789012345678901234567890123",
 ];
 
-/// Random numbers enough for this (xorshift), the same in every run.
-struct Dice(u64);
+fn one_of<T: Copy>(random: &mut Rng, choices: &[T]) -> T {
+    choices[random.usize(..choices.len())]
+}
 
-impl Dice {
-    fn roll(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
+/// One at an edge, or a number with any count of bits.
+fn number(random: &mut Rng, edges: &[u64]) -> u64 {
+    match random.u64(..2) {
+        0 => one_of(random, edges),
+        _ => random.u64(..) >> random.u32(..64),
     }
+}
 
-    fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[(self.roll() % choices.len() as u64) as usize]
-    }
+fn policy(random: &mut Rng) -> PolicyDecision {
+    let window = match random.u64(..16) {
+        0 => Duration::MAX,
+        _ => Duration::from_micros(number(random, &MICROS)),
+    };
+    let numbers = [number(random, &UNITS), number(random, &UNITS)];
+    let policy = Policy::new("some-algorithm", &numbers, window);
+    let name = one_of(random, &NAMES);
+    let policy = match random.u64(..4) {
+        0 => policy,
+        _ => policy.named(name).unwrap(),
+    };
+    let judgement = match random.u64(..4) {
+        0 => Judgement::RefusedForMicros(number(random, &MICROS)),
+        1 => Judgement::NeverFits,
+        _ => Judgement::Admitted,
+    };
+    let standing = Status {
+        remaining: number(random, &UNITS),
+        judgement,
+        replenished_after_micros: number(random, &MICROS),
+        reset_after_micros: number(random, &MICROS),
+        delay_micros: number(random, &MICROS),
+    };
+    PolicyDecision::new(&policy, standing)
+}
 
-    /// One at an edge, or a number with any count of bits.
-    fn number(&mut self, edges: &[u64]) -> u64 {
-        match self.roll() % 2 {
-            0 => self.one_of(edges),
-            _ => self.roll() >> (self.roll() % 64),
-        }
-    }
-
-    fn policy(&mut self) -> PolicyDecision {
-        let window = match self.roll() % 16 {
-            0 => Duration::MAX,
-            _ => Duration::from_micros(self.number(&MICROS)),
-        };
-        let numbers = [self.number(&UNITS), self.number(&UNITS)];
-        let policy = Policy::new("some-algorithm", &numbers, window);
-        let name = self.one_of(&NAMES);
-        let policy = match self.roll() % 4 {
-            0 => policy,
-            _ => policy.named(name).unwrap(),
-        };
-        let judgement = match self.roll() % 4 {
-            0 => Judgement::RefusedForMicros(self.number(&MICROS)),
-            1 => Judgement::NeverFits,
-            _ => Judgement::Admitted,
-        };
-        let standing = Status {
-            remaining: self.number(&UNITS),
-            judgement,
-            replenished_after_micros: self.number(&MICROS),
-            reset_after_micros: self.number(&MICROS),
-            delay_micros: self.number(&MICROS),
-        };
-        PolicyDecision::new(&policy, standing)
-    }
-
-    fn decision(&mut self) -> Decision {
-        match self.roll() % 4 {
-            0 => Decision::of_one(self.policy()),
-            more => Decision::of_all((0..more).map(|_| self.policy()).collect()),
-        }
+fn decision(random: &mut Rng) -> Decision {
+    match random.u64(..4) {
+        0 => Decision::of_one(policy(random)),
+        more => Decision::of_all((0..more).map(|_| policy(random)).collect()),
     }
 }
 
 fn each_of_many(mut check: impl FnMut(&Decision)) {
-    let mut dice = Dice(0x9E37_79B9_7F4A_7C15);
+    let mut random = Rng::with_seed(0x9E37_79B9_7F4A_7C15);
     let mut refused = 0;
     for _ in 0..20_000 {
-        let decision = dice.decision();
+        let decision = decision(&mut random);
         refused += u32::from(!decision.is_admitted());
         check(&decision);
     }
@@ -234,11 +223,11 @@ async fn each_of_real(mut check: impl FnMut(&Decision)) {
         TokenBucket::new(Quota::per_hour(9_000)),
     );
     let limiter = RateLimiter::new(algorithm, store);
-    let mut dice = Dice(11);
+    let mut random = Rng::with_seed(11);
     let mut refused = 0;
     for _ in 0..5_000 {
-        clock.advance(Duration::from_millis(dice.roll() % 400));
-        let cost = dice.one_of(&[0, 1, 1, 1, 2, 5, 8, 100]);
+        clock.advance(Duration::from_millis(random.u64(..400)));
+        let cost = one_of(&mut random, &[0, 1, 1, 1, 2, 5, 8, 100]);
         let decision = limiter.check_cost(&(), cost).await.unwrap();
         refused += u32::from(!decision.is_admitted());
         check(&decision);
@@ -276,9 +265,9 @@ fn joined(headers: &HeaderMap, name: &HeaderName) -> Vec<u8> {
 
 #[test]
 fn the_lines_of_two_layers_are_one_list_of_both() {
-    let mut dice = Dice(7);
+    let mut random = Rng::with_seed(7);
     for _ in 0..2_000 {
-        let [inner, outer] = [dice.decision(), dice.decision()];
+        let [inner, outer] = [decision(&mut random), decision(&mut random)];
         let mut headers = HeaderMap::new();
         Http::new().add_fields(&inner, &mut headers);
         Http::new().add_fields(&outer, &mut headers);
