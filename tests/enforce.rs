@@ -1,14 +1,14 @@
 //! A limit that is not enforced decides and counts as an enforced one, and no caller notices it.
 
-#[path = "support/random.rs"]
-mod random;
+#[path = "support/enforced.rs"]
+mod enforced;
 #[path = "support/ready.rs"]
 mod ready;
+#[path = "support/stores.rs"]
+mod stores;
 mod support;
 
 use std::{
-    convert::Infallible,
-    future,
     net::IpAddr,
     sync::{
         Arc,
@@ -17,99 +17,40 @@ use std::{
     time::Duration,
 };
 
+use enforced::{START, costing, decides_as_if_it_were_enforced, inner};
 use http::{Request, Response};
-use random::Random;
 use ready::ready;
-use support::{Broken, Remote};
+use stores::over_every_store;
+use support::Broken;
 use tollgate::{
-    Decision, EachOf, Hold, Quota, RateLimitLayer, RateLimiter, StoreErrorKind, Timestamp,
+    EachOf, Hold, Quota, RateLimitLayer, StoreErrorKind,
     algorithm::*,
     clock::ManualClock,
     key::{Global, Header, HeaderKey, KeyExtractor, percentile},
-    store::{LocalStore, Store},
+    store::{LocalStore, local::LocalBuckets},
 };
 use tollgate_algorithms::every_algorithm;
-use tower::{Layer, Service, ServiceExt};
-
-/// Answers with the cost, the decision and the hold of its request.
-fn inner(request: Request<u32>) -> future::Ready<Result<Response<String>, Infallible>> {
-    let mut response = Response::new(request.body().to_string());
-    let found = request.extensions();
-    if let Some(decision) = found.get::<Decision>() {
-        response.extensions_mut().insert(decision.clone());
-    }
-    if let Some(hold) = found.get::<Hold>() {
-        response.extensions_mut().insert(hold.clone());
-    }
-    future::ready(Ok(response))
-}
-
-fn costing(cost: u32) -> Request<u32> {
-    Request::builder().body(cost).unwrap()
-}
+use tower::{Layer, Service};
 
 fn fields(response: &Response<String>) -> usize {
     response.headers().len()
 }
 
-const START: Timestamp = Timestamp::from_micros(1_700_006_400_000_000);
-
-/// Steps of one caller: microseconds that pass before, and the cost.
-fn steps() -> impl Iterator<Item = (u64, u32)> {
-    let mut random = Random(7);
-    (0..400).map(move |_| {
-        let (passes, cost) = (random.below(4), random.below(7));
-        (passes * passes * 30_000, u32::try_from(cost).unwrap())
-    })
-}
-
-/// A limit that is not enforced decides as the same limit without a layer, and every request goes
-/// on at once and gets a response without rate-limit fields.
-async fn decides_as_if_it_were_enforced<A, S>(
-    name: &str,
-    algorithm: A,
-    make: impl Fn(ManualClock) -> S,
-) where
-    A: Algorithm,
-    S: Store<A, (), Deciding: Send>,
-{
-    let clock = ManualClock::at(START);
-    let plain = RateLimiter::new(algorithm.clone(), make(clock.clone()));
-    let mut unenforced = RateLimitLayer::new(algorithm, make(clock.clone()), Global)
-        .cost(|request: &Request<u32>| *request.body())
-        .expose_decision()
-        .enforce(false)
-        .layer(tower::service_fn(inner));
-    let mut refused = 0;
-    for (passes, cost) in steps() {
-        clock.advance(Duration::from_micros(passes));
-        let told = plain.check_cost(&(), cost).await.unwrap();
-        let response = unenforced
-            .ready()
-            .await
-            .unwrap()
-            .call(costing(cost))
-            .await
-            .unwrap();
-        assert_eq!(*response.body(), cost.to_string(), "{name}");
-        assert_eq!(response.extensions().get(), Some(&told), "{name}");
-        assert_eq!(fields(&response), 0, "{name}");
-        refused += u32::from(!told.is_admitted());
-    }
-    assert!((20..380).contains(&refused), "{name}: {refused} of 400");
-}
-
 #[tokio::test(start_paused = true)]
 async fn every_algorithm_decides_as_if_it_were_enforced_and_no_caller_notices() {
-    let quota = Quota::per_second(7);
+    fn local<L: LocalBuckets<()>>(clock: &ManualClock) -> LocalStore<L, (), ManualClock> {
+        LocalStore::builder().clock(clock.clone()).build()
+    }
+    let quota = Quota::per_second(3);
     let (burst, precision) = (5, Duration::from_millis(100));
     let interval = Duration::from_millis(400);
     macro_rules! each {
         (($($of:tt)*) $($name:literal, $made:expr, $model:expr;)+) => {$(
-            let local = |clock| LocalStore::builder().clock(clock).build();
-            decides_as_if_it_were_enforced($name, $made, local).await;
-            let remote = |clock| Remote(LocalStore::builder().clock(clock).build());
-            decides_as_if_it_were_enforced($name, $made, remote).await;
+            let clock = ManualClock::at(START);
+            over_every_store!(local(&clock), |store| {
+                let stores = (local(&clock), store);
+                decides_as_if_it_were_enforced($name, $made, stores, &clock, 400).await
+            });
         )+};
     }
     every_algorithm!(each, quota, burst, precision, interval);

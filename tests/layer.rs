@@ -1,6 +1,8 @@
 //! The layer around a service that is not HTTP at all: readiness, order, sharing, waiting and
 //! failing.
 
+#[path = "support/stores.rs"]
+mod stores;
 mod support;
 
 use std::{
@@ -26,6 +28,7 @@ use tollgate::{
 };
 use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
 
+use stores::over_every_store;
 use support::{Broken, Echo, Remote, by_hand};
 
 type NumberLayer<A, S> = RateLimitLayer<A, S, Global, Options<u32, AsError>>;
@@ -42,7 +45,6 @@ fn was_refused<T: std::fmt::Debug>(answer: Result<T, BoxError>) -> bool {
     answer.is_err_and(|error| error.is::<RateLimited>())
 }
 
-/// One body for a store that answers at once and for one that does not.
 async fn a_refused_request_never_reaches_the_inner_service<S>(store: S)
 where
     S: Store<FixedWindow, (), Deciding: Send> + Send + Sync + 'static,
@@ -64,13 +66,10 @@ where
 }
 
 #[tokio::test]
-async fn a_refused_request_never_reaches_the_inner_service_of_a_local_store() {
-    a_refused_request_never_reaches_the_inner_service(by_hand().1).await;
-}
-
-#[tokio::test]
-async fn a_refused_request_never_reaches_the_inner_service_of_a_remote_store() {
-    a_refused_request_never_reaches_the_inner_service(Remote(by_hand().1)).await;
+async fn whatever_the_store_a_refused_request_never_reaches_the_inner_service() {
+    over_every_store!(by_hand().1, |store| {
+        a_refused_request_never_reaches_the_inner_service(store).await
+    });
 }
 
 #[tokio::test]

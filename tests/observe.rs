@@ -2,6 +2,8 @@
 
 #[path = "support/seen.rs"]
 mod seen;
+#[path = "support/stores.rs"]
+mod stores;
 mod support;
 
 use std::{
@@ -25,6 +27,7 @@ use tollgate::{
 use tower::{BoxError, Layer, Service, ServiceExt, service_fn};
 
 use seen::{Seen, Times};
+use stores::over_every_store;
 use support::{Broken, Echo, Remote, by_hand};
 
 fn daily(units: u64) -> FixedWindow {
@@ -59,13 +62,10 @@ where
 }
 
 #[tokio::test]
-async fn whoever_is_admitted_or_refused_by_a_local_store_is_seen_once() {
-    whoever_is_admitted_or_refused_is_seen_once(by_hand().1).await;
-}
-
-#[tokio::test]
-async fn whoever_is_admitted_or_refused_by_a_remote_store_is_seen_once() {
-    whoever_is_admitted_or_refused_is_seen_once(Remote(by_hand().1)).await;
+async fn whoever_is_admitted_or_refused_by_any_store_is_seen_once() {
+    over_every_store!(by_hand().1, |store| {
+        whoever_is_admitted_or_refused_is_seen_once(store).await
+    });
 }
 
 /// Answers a request whose `x-key` is this, if it has one.
@@ -137,9 +137,10 @@ where
 }
 
 #[tokio::test]
-async fn what_is_in_shadow_is_told_by_a_local_store_and_by_a_remote_one() {
-    what_is_in_shadow_is_told_of_each_request_that_is_admitted(by_hand().1).await;
-    what_is_in_shadow_is_told_of_each_request_that_is_admitted(Remote(by_hand().1)).await;
+async fn what_is_in_shadow_is_told_by_every_store() {
+    over_every_store!(by_hand().1, |store| {
+        what_is_in_shadow_is_told_of_each_request_that_is_admitted(store).await
+    });
 }
 
 #[tokio::test]

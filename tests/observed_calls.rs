@@ -5,6 +5,8 @@
 mod ready;
 #[path = "support/seen.rs"]
 mod seen;
+#[path = "support/stores.rs"]
+mod stores;
 mod support;
 #[path = "support/tokio_time.rs"]
 mod tokio_time;
@@ -26,6 +28,7 @@ use std::{
 
 use ready::ready;
 use seen::{Seen, Times};
+use stores::over_every_store;
 use support::{Broken, Remote, by_hand};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_time::{is_due, millis, store, ten_a_second};
@@ -115,8 +118,9 @@ async fn each_call_of_every_algorithm_is_told_once_as_it_is_answered() {
         (($quota:ident, $burst:ident, $precision:ident, $interval:ident)
          $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {
             $(
-                is_told_once_as_it_is_answered($name, $algorithm, by_hand().1).await;
-                is_told_once_as_it_is_answered($name, $algorithm, Remote(by_hand().1)).await;
+                over_every_store!(by_hand().1, |store| {
+                    is_told_once_as_it_is_answered($name, $algorithm, store).await
+                });
             )+
         };
     }
@@ -303,13 +307,15 @@ where
 #[tokio::test(start_paused = true)]
 async fn who_waits_until_it_is_ready_is_told_once_at_its_turn_with_how_long() {
     let quota = Quota::per_second(10);
-    let one_at_a_time = || Gcra::new(quota).burst(1);
-    who_waits_is_told_at_its_turn_with_how_long(one_at_a_time(), store()).await;
-    who_waits_is_told_at_its_turn_with_how_long(one_at_a_time(), Remote(store())).await;
-    // It is admitted at once, and delayed.
-    let queue = || LeakyBucket::new(quota).capacity(3).queue();
-    who_waits_is_told_at_its_turn_with_how_long(queue(), store()).await;
-    who_waits_is_told_at_its_turn_with_how_long(queue(), Remote(store())).await;
+    over_every_store!(store(), |store| {
+        let one_at_a_time = Gcra::new(quota).burst(1);
+        who_waits_is_told_at_its_turn_with_how_long(one_at_a_time, store).await
+    });
+    over_every_store!(store(), |store| {
+        // It is admitted at once, and delayed.
+        let queue = LeakyBucket::new(quota).capacity(3).queue();
+        who_waits_is_told_at_its_turn_with_how_long(queue, store).await
+    });
     who_waits_is_told_at_its_turn_with_how_long(ten_a_second(1, millis(500)), store()).await;
 }
 

@@ -1,35 +1,24 @@
 //! What must hold of a limit in shadow, over any store.
 
-#[path = "random.rs"]
-mod random;
+#[path = "steps.rs"]
+mod steps;
 
 use std::time::Duration;
 
-use random::Random;
 use tollgate::{
-    EachOf, PolicyDecision, Quota, RateLimiter, Timestamp,
+    EachOf, PolicyDecision, Quota, RateLimiter,
     algorithm::{Algorithm, Shadow, TokenBucket},
     clock::ManualClock,
     store::Store,
 };
 
-/// When the clocks begin.
-pub(crate) const START: Timestamp = Timestamp::from_micros(1_700_006_400_000_000);
+pub(crate) use steps::{START, steps};
 
 /// The enforced limit. It refuses about as often as those in shadow would.
 pub(crate) fn gate() -> TokenBucket {
     TokenBucket::new(Quota::per_second(12))
         .burst(9)
         .named("gate")
-}
-
-/// Steps of one caller: microseconds that pass before, and the cost.
-pub(crate) fn steps(count: usize) -> impl Iterator<Item = (u64, u32)> {
-    let mut random = Random(11);
-    (0..count).map(move |_| {
-        let (passes, cost) = (random.below(4), random.below(8));
-        (passes * passes * 60_000, u32::try_from(cost).unwrap())
-    })
 }
 
 /// The status of the only limit in shadow, and whether it would have refused.
