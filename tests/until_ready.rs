@@ -1,5 +1,7 @@
 //! Waiting by hand until a cost is admitted.
 
+#[path = "support/stores.rs"]
+mod stores;
 mod support;
 #[path = "support/tokio_time.rs"]
 mod tokio_time;
@@ -11,17 +13,12 @@ use tokio::{
     task::JoinSet,
     time::{Instant, sleep, timeout},
 };
-use tollgate::{
-    Quota, RateLimiter, StoreErrorKind,
-    algorithm::{
-        Algorithm, FixedWindow, Gcra, LeakyBucket, LeakyBucketQueue, MinInterval, SlidingLog,
-        TokenBucket,
-    },
-    store::Store,
-};
+use tollgate::{Quota, RateLimiter, StoreErrorKind, algorithm::*, store::Store};
 
-use support::{Broken, Remote};
-use tokio_time::{is_due, millis, store, ten_a_second};
+use stores::over_every_store;
+use support::Broken;
+use tokio_time::{START, is_due, millis, store};
+use tollgate_algorithms::every_algorithm;
 
 /// 64 workers of one key, who each wait for so many turns: how long the longest took, and all of
 /// them.
@@ -50,29 +47,40 @@ where
     (longest.unwrap(), start.elapsed())
 }
 
+/// How long 64 turns take at the longest where one caller takes each as soon as there is one.
+fn fair_wait<A: Algorithm>(rule: &A) -> Duration {
+    let (mut now, mut turns) = (START, Vec::new());
+    let mut state = rule.fresh(now);
+    while turns.len() < 5 * 64 {
+        let (admitted, snapshot) = rule.step(&mut state, 1, now);
+        let decision = rule.decision(&snapshot);
+        match decision.retry_after() {
+            Some(wait) => now = now.saturating_add(wait),
+            None => turns.push(now.saturating_add(decision.delay()).as_micros()),
+        }
+        assert_eq!(admitted, decision.is_admitted());
+    }
+    let of_64 = turns.windows(65).map(|turns| turns[64] - turns[0]);
+    Duration::from_micros(of_64.max().unwrap())
+}
+
 #[tokio::test(start_paused = true)]
 async fn of_64_workers_nobody_waits_longer_than_one_and_a_half_fair_turns_whatever_the_rule() {
-    async fn is_fair<A>(name: &str, rule: A, fair: Duration)
-    where
-        A: Algorithm<State: Sync, Snapshot: Sync>,
-    {
-        let near = longest_wait(rule.clone(), store(), 5).await;
-        let far = longest_wait(rule, Remote(store()), 5).await;
-        for (longest, all) in [near, far] {
-            assert!(longest <= fair * 3 / 2, "{name}: {longest:?} of {fair:?}");
-            assert!(all <= fair * 5 * 5 / 4, "{name}: {all:?} for all");
-        }
+    let (quota, precision) = (Quota::per_second(50), millis(100));
+    let interval = millis(200);
+    macro_rules! is_fair {
+        ($given:tt $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {$(
+            let fair = fair_wait(&$algorithm);
+            over_every_store!(store(), |store| {
+                let (longest, all) = longest_wait($algorithm, store, 5).await;
+                assert!(longest <= fair * 3 / 2, "{}: {longest:?} of {fair:?}", $name);
+                assert!(all <= fair * 5 * 5 / 4, "{}: {all:?} for all", $name);
+            });
+        )+};
     }
-    let quota = Quota::per_second(50);
-    let fair = millis(64 * 20);
-    is_fair("token bucket", TokenBucket::new(quota).burst(5), fair).await;
-    is_fair("one at a time", Gcra::new(quota).burst(1), fair).await;
-    is_fair("queue", LeakyBucket::new(quota).queue(), fair).await;
-    is_fair("waits", ten_a_second(1, millis(200)), millis(64 * 100)).await;
-    is_fair("interval", MinInterval::new(millis(20)), fair).await;
-    // Fifty at once, each second: the 64 of a turn take two seconds at the worst.
-    is_fair("window", FixedWindow::new(quota), millis(2_000)).await;
-    is_fair("log", SlidingLog::new(quota), millis(2_000)).await;
+    for burst in [1, 5, 50] {
+        every_algorithm!(is_fair, quota, burst, precision, interval);
+    }
 }
 
 #[tokio::test(start_paused = true)]

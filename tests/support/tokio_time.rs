@@ -12,13 +12,16 @@ use tollgate::{
     store::{LocalStore, local::LocalBuckets},
 };
 
+/// When the clocks begin.
+pub(crate) const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
+
 /// Tokio's time, by which the sleeps go too.
 #[derive(Clone, Debug)]
 pub(crate) struct TokioClock(Instant);
 
 impl Clock for TokioClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_micros(1_700_000_000_000_000).saturating_add(self.0.elapsed())
+        START.saturating_add(self.0.elapsed())
     }
 }
 
