@@ -8,78 +8,29 @@ mod cases;
 #[path = "../../support/ready.rs"]
 mod ready;
 
-use cases::{Cases, NUMBERS, at, micros};
+use cases::{Cases, NUMBERS, at, micros, numbers};
 use proptest::prelude::*;
 use ready::ready;
 use tollgate::{
     Quota, RateLimiter,
-    algorithm::{
-        Algorithm, FixedWindow, Gcra, LeakyBucket, SlidingBuckets, SlidingLog, SlidingWindow,
-        TokenBucket,
-    },
+    algorithm::{Algorithm, FixedWindow, SlidingLog, TokenBucket},
     clock::ManualClock,
     store::LocalStore,
 };
 use tollgate_properties::{for_all, formulas};
 
+/// With a burst of 1 where its bound is reached, and with one of 2; with the smallest precision and
+/// the largest.
 #[test]
-fn windows_with_holds_let_through_what_they_let_through_without() {
+fn every_algorithm_with_holds_lets_through_what_it_lets_through_without() {
     let mut cases = Cases::default();
     for (n, period, at_most) in NUMBERS {
-        let (quota, times) = (Quota::new(n, micros(period)), (period, at_most));
         let [units, span] = [n, period].map(i128::from);
-        let bound = formulas::fixed_window(units, span);
-        cases.settled("fixed window", FixedWindow::new(quota), times, bound);
-        let from_first = FixedWindow::new(quota).from_first_request();
-        let bound = formulas::window_from_first_request(units, span);
-        cases.settled("window from first", from_first, times, bound);
-        let bound = formulas::sliding_window(units, span);
-        cases.settled("sliding window", SlidingWindow::new(quota), times, bound);
-    }
-    cases.are_all_reached();
-}
-
-#[test]
-fn logs_with_holds_let_through_what_they_let_through_without() {
-    let mut cases = Cases::default();
-    for (n, period, at_most) in NUMBERS {
-        let (quota, times) = (Quota::new(n, micros(period)), (period, at_most));
-        let bound = formulas::sliding_log(n.into());
-        cases.settled("sliding log", SlidingLog::new(quota), times, bound);
-        for precision in [1, period] {
-            let buckets = SlidingBuckets::new(quota, micros(precision));
-            cases.settled("strict buckets", buckets.clone().strict(), times, bound);
-            let bound = formulas::sliding_buckets(n.into(), precision.into());
-            cases.settled("sliding buckets", buckets, times, bound);
-        }
-    }
-    cases.are_all_reached();
-}
-
-#[test]
-fn buckets_with_holds_let_through_what_they_let_through_without() {
-    let mut cases = Cases::default();
-    for (n, period, at_most) in NUMBERS {
-        for burst in 1..=2 {
-            let (quota, times) = (Quota::new(n, micros(period)), (period, at_most));
-            let [units, span, most] = [n, period, burst].map(i128::from);
-            if !formulas::holds_what_refills(most, units, span) {
-                continue;
-            }
-            let bound = formulas::debt_bucket(most, units, span, 1);
-            cases.settled(
-                "token bucket",
-                TokenBucket::new(quota).burst(burst),
-                times,
-                bound,
-            );
-            cases.settled(
-                "leaky bucket",
-                LeakyBucket::new(quota).capacity(burst),
-                times,
-                bound,
-            );
-            cases.settled("gcra", Gcra::new(quota).burst(burst), times, bound);
+        let is_reached = |burst: &u64| formulas::holds_what_refills((*burst).into(), units, span);
+        let least = (1..=2).find(is_reached).expect("one of them");
+        for (burst, precision) in [(least, period), (2, 1)] {
+            let numbers = numbers(n, period, burst, precision);
+            cases.of_every_algorithm(&[numbers], false, at_most);
         }
     }
     cases.are_all_reached();
@@ -117,7 +68,7 @@ fn tuples_with_holds_let_through_no_more_than_their_tightest_member() {
 fn a_key_that_is_reset_while_units_are_held_lets_through_no_more_from_then_on() {
     let mut cases = Cases::default();
     for (n, period, at_most) in &NUMBERS[..3] {
-        cases.of_every_rule(&[(*n, *period)], true, *at_most);
+        cases.of_every_algorithm(&[numbers(*n, *period, *n, 1)], true, *at_most);
     }
     cases.are_all_reached();
 }

@@ -4,12 +4,13 @@
 #[path = "worst_holds/cases.rs"]
 mod cases;
 
-use cases::Cases;
+use cases::{Cases, numbers};
 
 #[test]
 fn of_two_plans_that_hold_in_turn_each_lets_through_what_it_would_alone() {
     let mut cases = Cases::default();
-    cases.of_every_rule(&[(1, 3), (2, 1)], false, 1);
+    let plans = [numbers(1, 3, 1, 1), numbers(2, 1, 2, 1)];
+    cases.of_every_algorithm(&plans, false, 1);
     assert!(
         cases.reached * 2 > cases.all,
         "{} of {}",

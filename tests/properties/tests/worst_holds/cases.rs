@@ -4,14 +4,9 @@
 
 use std::{collections::HashMap, fmt::Debug, time::Duration};
 
-use tollgate::{
-    Quota, Timestamp,
-    algorithm::{
-        Additive, Algorithm, FixedWindow, Settled, SlidingBuckets, SlidingLog, SlidingWindow,
-        TokenBucket,
-    },
-};
-use tollgate_properties::formulas;
+use tollgate::{Timestamp, algorithm::*};
+use tollgate_algorithms::every_additive;
+use tollgate_properties::{model::*, numbers::Numbers};
 
 /// A multiple of all periods here.
 const START: u64 = 5_040_000;
@@ -273,6 +268,21 @@ where
 /// Quotas and how long is held at most: `(n, period, held_at_most)`.
 pub(crate) const NUMBERS: [(u64, u64, u64); 4] = [(1, 1, 1), (1, 3, 1), (2, 2, 1), (2, 3, 2)];
 
+const LARGEST_COST: u32 = 2;
+
+/// What the algorithms are made from.
+pub(crate) fn numbers(units: u64, period: u64, burst: u64, precision: u64) -> Numbers {
+    Numbers {
+        units,
+        period,
+        burst,
+        precision,
+        interval: 1,
+        other_units: units,
+        other_period: period,
+    }
+}
+
 pub(crate) fn micros(micros: u64) -> Duration {
     Duration::from_micros(micros)
 }
@@ -315,7 +325,7 @@ impl Cases {
                 by,
                 span: period,
                 before: 2 * at_most + period,
-                largest_cost: 2,
+                largest_cost: LARGEST_COST,
                 beyond,
                 resets,
             };
@@ -329,59 +339,30 @@ impl Cases {
         }
     }
 
-    #[track_caller]
-    pub(crate) fn settled<A>(
-        &mut self,
-        what: &str,
-        rule: A,
-        (period, at_most): (u64, u64),
-        bound: i128,
-    ) where
-        A: Additive<State: Debug, Snapshot: Debug>,
-    {
-        let rule = Settled::new(rule).held_at_most(micros(at_most));
-        self.stays_within(what, &rule, (period, at_most), bound);
-    }
-
-    /// Every rule with the numbers of these plans, each `(n, period)`: the first one's bound.
-    pub(crate) fn of_every_rule(&mut self, plans: &[(u64, u64)], resets: bool, at_most: u64) {
-        fn of<A: Additive>(
-            rule: impl Fn(Quota) -> A,
-            plans: &[(u64, u64)],
-            at_most: u64,
-        ) -> Vec<Settled<A>> {
-            let plan = |(n, period): &(u64, u64)| {
-                let rule = rule(Quota::new(*n, micros(*period)));
-                Settled::new(rule).held_at_most(micros(at_most))
-            };
-            plans.iter().map(plan).collect()
+    /// Every algorithm of the list with the numbers of these plans: the first one's bound.
+    pub(crate) fn of_every_algorithm(&mut self, plans: &[Numbers], resets: bool, at_most: u64) {
+        let numbers = plans[COUNTED];
+        let times = (numbers.period, at_most);
+        macro_rules! stays_within_its_bound {
+            (($quota:ident, $burst:ident, $precision:ident, $interval:ident)
+             $($name:literal, $algorithm:expr, $model:ident($($number:ident),*);)+) => {$(
+                let settled = |plan: &Numbers| {
+                    let ($quota, $burst) = (plan.quota(), plan.burst);
+                    let $precision = plan.precision();
+                    let _ = ($burst, $precision);
+                    Settled::new($algorithm).held_at_most(micros(at_most))
+                };
+                let rules: Vec<_> = plans.iter().map(settled).collect();
+                let bound = match ($name, plans.len()) {
+                    // What another plan charges may open the window of a plan that holds all of it.
+                    ("window from first request", 2..) => fixed_window(numbers.units, numbers.period),
+                    _ => $model($(numbers.$number),*),
+                };
+                let most = bound.bound(LARGEST_COST.into()).most;
+                self.stays_within_in_turn($name, &rules, resets, times, most);
+            )+};
         }
-        let (n, period) = plans[COUNTED];
-        let times = (period, at_most);
-        let [n, span] = [n, period].map(i128::from);
-        let rules = of(FixedWindow::new, plans, at_most);
-        let bound = formulas::fixed_window(n, span);
-        self.stays_within_in_turn("fixed window", &rules, resets, times, bound);
-        let from_first = |quota| FixedWindow::new(quota).from_first_request();
-        let rules = of(from_first, plans, at_most);
-        let bound = match plans.len() {
-            1 => formulas::window_from_first_request(n, span),
-            // What another plan charges may open the window of a plan that holds all of it.
-            _ => formulas::fixed_window(n, span),
-        };
-        self.stays_within_in_turn("window from first", &rules, resets, times, bound);
-        let rules = of(SlidingWindow::new, plans, at_most);
-        let bound = formulas::sliding_window(n, span);
-        self.stays_within_in_turn("sliding window", &rules, resets, times, bound);
-        let rules = of(SlidingLog::new, plans, at_most);
-        let bound = formulas::sliding_log(n);
-        self.stays_within_in_turn("sliding log", &rules, resets, times, bound);
-        let strict = |quota| SlidingBuckets::new(quota, micros(1)).strict();
-        let rules = of(strict, plans, at_most);
-        self.stays_within_in_turn("strict buckets", &rules, resets, times, bound);
-        let rules = of(TokenBucket::new, plans, at_most);
-        let bound = formulas::debt_bucket(n, n, span, 1);
-        self.stays_within_in_turn("token bucket", &rules, resets, times, bound);
+        every_additive!(stays_within_its_bound, quota, burst, precision);
     }
 
     #[track_caller]
