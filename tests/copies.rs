@@ -15,7 +15,8 @@ use ready::ready;
 use tollgate::{
     EachOf, PolicyDecision, RateLimiter, Timestamp,
     algorithm::{Algorithm, Policy, PolicyId, Status},
-    store::LocalStore,
+    key::Key,
+    store::{LocalStore, Store, local::LocalBuckets},
 };
 
 /// Counts how often it is copied.
@@ -72,12 +73,18 @@ impl Algorithm for Ever {
     }
 }
 
-#[test]
-fn refusing_newcomers_copies_no_state_however_large() {
+fn refusing_newcomers_copies_no_state<A, K>(
+    limits: impl FnOnce(&dyn Fn() -> Ever) -> A,
+    keys: impl Fn(u64) -> K,
+) where
+    A: LocalBuckets<K>,
+    K: Key,
+    LocalStore<A, K>: Store<A, K>,
+{
     let copies = Arc::default();
     let store = LocalStore::builder().max_keys(1).build();
-    let limiter = RateLimiter::new(Ever(3, Arc::clone(&copies)), store);
-    let admits = |key: u64| ready(limiter.check(&key)).unwrap().is_admitted();
+    let limiter = RateLimiter::new(limits(&|| Ever(3, Arc::clone(&copies))), store);
+    let admits = |key| ready(limiter.check(&keys(key))).unwrap().is_admitted();
     assert!(admits(0));
     while admits(1) {}
     let refuses = || {
@@ -89,33 +96,21 @@ fn refusing_newcomers_copies_no_state_however_large() {
     };
     refuses();
     // There is room again, where a newcomer would start from what is charged to the shared bucket.
-    ready(limiter.refund(&0, 1)).unwrap();
+    ready(limiter.refund(&keys(0), 1)).unwrap();
     refuses();
 }
 
 #[test]
+fn refusing_newcomers_copies_no_state_however_large() {
+    refusing_newcomers_copies_no_state(|ever| ever(), |key| key);
+}
+
+#[test]
 fn refusing_newcomers_with_several_keys_copies_no_state_either() {
-    let copies = Arc::default();
-    let store = LocalStore::builder().max_keys(1).build();
-    let ever = || Ever(3, Arc::clone(&copies));
-    let limiter = RateLimiter::new(EachOf((ever(), ever())), store);
-    let admits = |key: u64| {
-        let keys = EachOf((Some(key), Some(key)));
-        ready(limiter.check(&keys)).unwrap().is_admitted()
-    };
-    assert!(admits(0));
-    while admits(1) {}
-    let refuses = || {
-        let before = copies.load(Ordering::Relaxed);
-        for key in 2..1_000_u64 {
-            assert!(!admits(key));
-        }
-        assert_eq!(copies.load(Ordering::Relaxed), before);
-    };
-    refuses();
-    // There is room again, where a newcomer would start from what is charged to the shared bucket.
-    ready(limiter.refund(&EachOf((Some(0), Some(0))), 1)).unwrap();
-    refuses();
+    refusing_newcomers_copies_no_state(
+        |ever| EachOf((ever(), ever())),
+        |key| EachOf((Some(key), Some(key))),
+    );
 }
 
 #[test]

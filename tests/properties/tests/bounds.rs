@@ -81,59 +81,43 @@ fn every_algorithm_reaches_the_bound_of_its_model() {
     every_algorithm!(reaches_its_bound, quota, burst, step, gap);
 }
 
-#[test]
-fn a_fixed_window_lets_through_2n() {
-    for (n, period) in quotas(7) {
-        let bound = formulas::fixed_window(n.into(), period.into());
-        let rule = FixedWindow::new(quota(n, period));
+/// In all of these quotas, with costs that fit and one that never does.
+#[track_caller]
+fn reaches_in_quotas<A>(longest: u64, rule: fn(Quota) -> A, bound: fn(i128, i128) -> i128)
+where
+    A: Algorithm<State: Debug, Snapshot: Debug>,
+{
+    for (n, period) in quotas(longest) {
+        let what = format!("{n} in {period}");
+        let search = Search::units(period, n + 1);
         reaches(
-            &format!("{n} in {period}"),
-            &rule,
-            Search::units(period, n + 1),
-            bound,
+            &what,
+            &rule(quota(n, period)),
+            search,
+            bound(n.into(), period.into()),
         );
     }
+}
+
+#[test]
+fn a_fixed_window_lets_through_2n() {
+    reaches_in_quotas(7, FixedWindow::new, formulas::fixed_window);
 }
 
 #[test]
 fn a_window_from_the_first_request_lets_through_2n_minus_1() {
-    for (n, period) in quotas(7) {
-        let bound = formulas::window_from_first_request(n.into(), period.into());
-        let rule = FixedWindow::new(quota(n, period)).from_first_request();
-        reaches(
-            &format!("{n} in {period}"),
-            &rule,
-            Search::units(period, n + 1),
-            bound,
-        );
-    }
+    let rule = |quota| FixedWindow::new(quota).from_first_request();
+    reaches_in_quotas(7, rule, formulas::window_from_first_request);
 }
 
 #[test]
 fn a_sliding_log_lets_through_n() {
-    for (n, period) in quotas(5) {
-        let rule = SlidingLog::new(quota(n, period));
-        reaches(
-            &format!("{n} in {period}"),
-            &rule,
-            Search::units(period, n + 1),
-            n.into(),
-        );
-    }
+    reaches_in_quotas(5, SlidingLog::new, |n, _| n);
 }
 
 #[test]
 fn a_sliding_window_lets_through_n_and_what_a_previous_window_of_two_microseconds_less_gives() {
-    for (n, period) in quotas(7) {
-        let bound = formulas::sliding_window(n.into(), period.into());
-        let rule = SlidingWindow::new(quota(n, period));
-        reaches(
-            &format!("{n} in {period}"),
-            &rule,
-            Search::units(period, n + 1),
-            bound,
-        );
-    }
+    reaches_in_quotas(7, SlidingWindow::new, formulas::sliding_window);
 }
 
 #[test]

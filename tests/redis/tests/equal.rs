@@ -17,10 +17,11 @@ const HISTORIES: u32 = 1_200;
 /// The slow model has a test of its own: here it is only compared with this store.
 const FEWER_HISTORIES: u32 = 72;
 
-#[test]
-fn every_decision_is_the_pure_rules_in_every_field() {
+fn is_the_pure_rules<S: proptest::strategy::Strategy<Value = History>>(
+    histories: impl Fn() -> S + Sync,
+) {
     let redis = Redis::start();
-    let values = || (numbers(), any_history());
+    let values = || (numbers(), histories());
     redis.for_all(HISTORIES, values, |(numbers, history)| {
         every_algorithm(&numbers).iter().try_for_each(|subject| {
             let clock = ManualClock::at(instant(history.start));
@@ -32,17 +33,13 @@ fn every_decision_is_the_pure_rules_in_every_field() {
 }
 
 #[test]
+fn every_decision_is_the_pure_rules_in_every_field() {
+    is_the_pure_rules(any_history);
+}
+
+#[test]
 fn every_decision_after_debits_is_the_pure_rules_in_every_field() {
-    let redis = Redis::start();
-    let values = || (numbers(), any_history_with_debits());
-    redis.for_all(HISTORIES, values, |(numbers, history)| {
-        every_algorithm(&numbers).iter().try_for_each(|subject| {
-            let clock = ManualClock::at(instant(history.start));
-            let limiter = redis.limiter(&*subject.bucket, clock.clone());
-            the_decisions_are_the_rules(subject, &history, &*limiter, &clock)
-        })
-    });
-    assert_eq!(redis.wait(redis.server().keys_without_ttl("")), [""; 0]);
+    is_the_pure_rules(any_history_with_debits);
 }
 
 fn holds_over_redis<S: proptest::strategy::Strategy<Value = History>>(

@@ -407,9 +407,8 @@ fn a_log_whose_state_alone_was_evicted_is_fresh_and_what_is_left_of_its_list_is_
     assert_eq!(redis.wait(redis.server().keys_without_ttl("")), [""; 0]);
 }
 
-#[test]
-fn by_the_servers_clock_too_an_evicted_state_leaves_nothing_of_its_list() {
-    let redis = Redis::start();
+/// A log of an hour, by the server's clock.
+fn hourly_log(redis: &Redis) -> Box<dyn SharedLimiter> {
     let subject = every_algorithm(&Numbers {
         period: 3_600_000_000,
         precision: 3_600_000_000,
@@ -417,9 +416,14 @@ fn by_the_servers_clock_too_an_evicted_state_leaves_nothing_of_its_list() {
     })
     .swap_remove(2);
     let store = redis.store_with_prefix("t");
-    let limiter = subject
-        .bucket
-        .limiter_over(store, redis.new_key(), &*subject.bucket);
+    let bucket = &*subject.bucket;
+    bucket.limiter_over(store, redis.new_key(), bucket)
+}
+
+#[test]
+fn by_the_servers_clock_too_an_evicted_state_leaves_nothing_of_its_list() {
+    let redis = Redis::start();
+    let limiter = hourly_log(&redis);
     let admit = |left| {
         assert_eq!(redis.wait(limiter.check(1)).unwrap().remaining(), left);
         std::thread::sleep(std::time::Duration::from_millis(1));
@@ -437,16 +441,7 @@ fn by_the_servers_clock_too_an_evicted_state_leaves_nothing_of_its_list() {
 #[test]
 fn by_the_servers_clock_too_an_evicted_list_comes_back_with_an_expiry() {
     let redis = Redis::start();
-    let subject = every_algorithm(&Numbers {
-        period: 3_600_000_000,
-        precision: 3_600_000_000,
-        ..NUMBERS
-    })
-    .swap_remove(2);
-    let store = redis.store_with_prefix("t");
-    let limiter = subject
-        .bucket
-        .limiter_over(store, redis.new_key(), &*subject.bucket);
+    let limiter = hourly_log(&redis);
     for _ in 0..10 {
         redis.wait(limiter.check(1)).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(1));
