@@ -371,12 +371,16 @@ impl Member {
         !self.settles.is_empty()
     }
 
-    /// The names of the numbers of an admission by which it is taken back or settled.
-    pub fn admission(&self) -> &[&'static str] {
-        match (self.withdraws, self.settles) {
-            ([], []) if self.in_shadow => &["was_charged"],
-            ([], settles) => settles,
-            (withdraws, _) => withdraws,
+    /// The names of the numbers of an admission by which it is taken back or settled. One in shadow
+    /// also tells whether it was charged.
+    pub fn admission(&self) -> Names {
+        let own = match self.withdraws {
+            [] => self.settles,
+            withdraws => withdraws,
+        };
+        match self.in_shadow {
+            true => Cow::Owned([&["was_charged"], own].concat()),
+            false => own.into(),
         }
     }
 

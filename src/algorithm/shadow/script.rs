@@ -7,9 +7,6 @@ use crate::algorithm::{Member, MemberReply, Script, ScriptReply, Scripted};
 
 use super::{Shadow, ShadowSnapshot, ShadowState};
 
-/// Stands for no admission: no number of one is as large.
-const NONE: u64 = 1 << 53;
-
 impl<A: Scripted> Scripted for Shadow<A> {
     fn script() -> Script {
         const {
@@ -37,16 +34,13 @@ impl<A: Scripted> Scripted for Shadow<A> {
         self.0.numbers(&state.state, tell);
     }
 
-    /// Those of the algorithm; if it has none, whether it was charged.
+    /// Whether it was charged, then the numbers of the algorithm: zeros if it was not.
     fn admission(&self, admission: &Self::Snapshot, tell: &mut dyn FnMut(u64)) {
-        let (would_refuse, mut has_numbers) = (admission.would_refuse, false);
+        let was_charged = !admission.would_refuse;
+        tell(u64::from(was_charged));
         self.0.admission(&admission.snapshot, &mut |number| {
-            has_numbers = true;
-            tell(if would_refuse { NONE } else { number });
+            tell(if was_charged { number } else { 0 });
         });
-        if !has_numbers {
-            tell(u64::from(!would_refuse));
-        }
     }
 
     fn read(&self, reply: &mut ScriptReply<'_>) -> Option<Self::Snapshot> {
@@ -86,7 +80,7 @@ fn in_shadow(rule: &mut Member) {
                 &format!("{text}m.refused = m.fits and 0 or 1\nm.fits = true\n"),
             ),
             "charge" => part(name, &only_if("m.refused == 0", text)),
-            "settle" => part(name, &only_if("m.settled_start < 2 ^ 53", text)),
+            "settle" | "withdraw" => part(name, &only_if("m.was_charged == 1", text)),
             "debit" => {}
             _ => part(name, text),
         }
@@ -110,4 +104,47 @@ fn only_if(condition: &str, text: &str) -> String {
         only.extend([indent, line, "\n"]);
     }
     only + "end\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{
+        Quota, Timestamp,
+        algorithm::{Algorithm, FixedWindow, LeakyBucket, TokenBucket},
+    };
+
+    /// The names of the numbers of an admission, and the numbers of two in a row at 7 µs: one of
+    /// 2 units that is charged, and one of 3 that would be refused.
+    fn told<A: Scripted>(rule: &Shadow<A>) -> (Vec<&'static str>, [Vec<u64>; 2]) {
+        let now = Timestamp::from_micros(7);
+        let mut state = rule.fresh(now);
+        let numbers = [2, 3].map(|cost| {
+            let (admitted, admission) = rule.step(&mut state, cost, now);
+            assert!(admitted);
+            let mut numbers = Vec::new();
+            rule.admission(&admission, &mut |number| numbers.push(number));
+            numbers
+        });
+        let script = Shadow::<A>::script();
+        let [member] = script.members() else {
+            panic!("it is no tuple");
+        };
+        (member.admission().to_vec(), numbers)
+    }
+
+    #[test]
+    fn an_admission_tells_whether_it_was_charged_and_its_numbers_if_it_was() {
+        let quota = Quota::new(4, Duration::from_micros(4));
+        let window = FixedWindow::new(quota).shadow();
+        assert_eq!(told(&window), (vec!["was_charged"], [vec![1], vec![0]]));
+        let queue = LeakyBucket::new(quota).queue().shadow();
+        let names = vec!["was_charged", "admitted_tick", "admitted_debt"];
+        assert_eq!(told(&queue), (names, [vec![1, 7, 2], vec![0, 0, 0]]));
+        let held = TokenBucket::new(quota).settled().shadow();
+        let names = vec!["was_charged", "settled_start"];
+        assert_eq!(told(&held), (names, [vec![1, 7], vec![0, 0]]));
+    }
 }

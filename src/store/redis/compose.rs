@@ -155,7 +155,8 @@ impl Composer<'_> {
         let mut names = vec!["cost".to_owned()];
         names.extend(self.all(|member| &member.parameters));
         if self.knows_the_admission() {
-            names.extend(self.all(Member::admission));
+            let of_one = |named: &Named<'_>| named.names(&named.member.admission());
+            names.extend(self.members.iter().flat_map(of_one));
         }
         names.extend(self.further_numbers().iter().map(ToString::to_string));
         names
@@ -216,7 +217,7 @@ impl Composer<'_> {
         let declarations = self.each(|named| {
             let mut elsewhere = named.member.parameters.to_vec();
             if self.knows_the_admission() {
-                elsewhere.extend(named.member.admission());
+                elsewhere.extend_from_slice(&named.member.admission());
             }
             if self.is_alone {
                 elsewhere.extend(named.member.state.iter().chain(named.member.private_state));

@@ -7,6 +7,7 @@
 use std::{
     any::TypeId,
     collections::HashMap,
+    iter,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
@@ -67,7 +68,7 @@ pub(super) fn numbers_of<A: Scripted>(
     algorithm.admission(admission, &mut |number| numbers.push(number as f64));
     let is_place = members
         .iter()
-        .flat_map(|member| member.admission().iter().map(|_| member.in_flight));
+        .flat_map(|member| iter::repeat_n(member.in_flight, member.admission().len()));
     for (number, is_place) in numbers.iter_mut().zip(is_place) {
         if is_place != of_places {
             *number = 0.0;
@@ -291,7 +292,7 @@ impl Batch {
                 continue;
             };
             bucket.put_back(renewal.lot, replied);
-            ended.extend(std::iter::from_fn(|| bucket.take_spare()));
+            ended.extend(iter::from_fn(|| bucket.take_spare()));
             renewals.push(bucket.renewals.clone());
             is_overdue |= bucket.due <= now;
             if bucket.is_done() {

@@ -221,6 +221,14 @@ async fn the_turn_of_a_queue_in_shadow_is_given_back_as_in_memory() {
     let last_there = there.decide(&limits, &(), 1).wait().await.unwrap();
     let left = |snapshot: &_| shadow_of(&limits, snapshot).0.remaining();
     let before = left(&last_here.snapshot);
+    // Who would have been refused has no turn.
+    let refused_here = here.decide(&limits, &(), 3).wait().await.unwrap();
+    let refused_there = there.decide(&limits, &(), 3).wait().await.unwrap();
+    for refused in [&refused_here, &refused_there] {
+        assert!(shadow_of(&limits, &refused.snapshot).1);
+    }
+    here.withdraw(&limits, &(), &refused_here.snapshot, 3);
+    there.withdraw(&limits, &(), &refused_there.snapshot, 3);
     here.withdraw(&limits, &(), &last_here.snapshot, 1);
     there.withdraw(&limits, &(), &last_there.snapshot, 1);
     let stands_here = here.peek(&limits, &(), 0).wait().await.unwrap();

@@ -2,6 +2,7 @@
 
 use std::{
     any::TypeId,
+    iter,
     time::{Duration, Instant},
 };
 
@@ -174,7 +175,7 @@ pub(super) fn replies(reply: &[u8], members: &[Member]) -> Vec<Lot> {
                     .map_or((0.0, 0.0), |moved| (moved[0], moved[1])),
                 false => (0.0, f64::MAX),
             };
-            starts.extend(member.admission().iter().map(|_| start));
+            starts.extend(iter::repeat_n(start, member.admission().len()));
             places = places.min(renewed as u64);
         }
         Lot { starts, places }
