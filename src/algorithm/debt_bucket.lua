@@ -150,7 +150,7 @@ else
     if n[5] ~= 0 then plans.other = plan(n[5], n[6], n[7], n[8], n[9], n[10], n[11]) end
     plans.read_further(n[12], n[13], n[14], n[15])
   end
-  plans.find(m.own_id)
+  plans.find(function(plan) return plan.id == m.own_id end)
   plans.units_of = function(plan)
     local part = plan.debt % plan.per_unit
     return (plan.debt - part) / plan.per_unit + (part > 0 and 1 or 0)

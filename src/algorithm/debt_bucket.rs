@@ -780,7 +780,7 @@ impl Scripted for DebtBucket {
             ])
             .state(&["debt", "debt_tick"])
             .private_state(&["id"])
-            .tail([4, 16])
+            .tail([32, 128])
             .replies(&["debt_now", "tick_now"])
             .requires(super::script::FOR_PLANS)
             .with_part_in_place("another plan")

@@ -8,22 +8,20 @@
 -- last cost was admitted under another plan.
 --
 -- Parameters  units              the quota of a window
---             own_id             the id of the caller's plan: twice the period, and 1 more if
---                                windows open at the first admission
+--             period             of a window, in microseconds
+--             opens_at_first     1 if windows open at the first admission, else 0
 -- State       start              of the window that was counted last, in microseconds
 --             used               the units that were used in it
--- Private     id                 that of the only plan; 0 if there are several
--- Tail        of the only plan   nothing
---             of several         the latest's id; then of the other id (0 if there is none), start,
---                                used, expires_at; then units, stamp, expires_at and span of
---                                further plans (0 if there are none); then the checksum of the
---                                state and all of these
+-- Private     only_period        the period of the only plan; 0 if there are several
+-- Tail        of the only plan   opens_at_first, in a byte
+--             of several         the latest's period, opens_at_first (in a byte); then of the other
+--                                the same (all 0 if there is none), start, used, expires_at; then
+--                                units, stamp, expires_at and span of further plans (0 if there
+--                                are none); then the checksum of the state and all of these
 -- Reply       running_start      the start of the window that runs now
 --             running_used       the units that were used in it
 --- judge
-m.opens_at_first = m.own_id % 2
-m.period = (m.own_id - m.opens_at_first) / 2
-if m.id ~= m.own_id then
+if m.only_period ~= m.period or string.byte(state, m.tail_at) ~= m.opens_at_first then
   rule('another plan')
 elseif m.start > now + m.period then
   -- The clock has stepped back. The window lasts for a period from now, and an aligned one until
@@ -57,14 +55,13 @@ if m.plans then
     other.start, other.used = start, math.min(used + cost, 2 ^ 53 - 2 ^ 32)
   end
   plans.latest = {
-    id = m.own_id, start = m.start, used = m.used,
-    opens_at_first = m.opens_at_first, period = m.period,
+    period = m.period, opens_at_first = m.opens_at_first, start = m.start, used = m.used,
   }
   dirty = true
   if plans.are_several() then
-    m.id, m.tail = 0, plans.pack()
+    m.only_period, m.tail = 0, plans.pack()
   else
-    m.id, m.tail = m.own_id, ''
+    m.only_period, m.tail = m.period, string.char(m.opens_at_first)
   end
 end
 --- beside
@@ -74,7 +71,7 @@ if m.plans then
   local plan = m.plans.own or m.plans.latest
   local start, used = m.plans.running(plan)
   plan.start, plan.used = start, math.max(used - cost, 0)
-  if m.id == 0 then m.tail = m.plans.pack() end
+  if m.only_period == 0 then m.tail = m.plans.pack() end
 else
   m.start, m.used = m.running_start, math.max(m.running_used - cost, 0)
 end
@@ -87,34 +84,35 @@ else
 end
 --- another plan
 if not state then
-  m.id, m.tail, dirty = m.own_id, '', true
+  m.only_period, m.tail, dirty = m.period, string.char(m.opens_at_first), true
 else
   -- The last cost was admitted under another plan, or there are several.
   local plans, checksum = require('plans'), require('checksum')
-  local plan = function(id, start, used, expires_at)
-    plans.check(id, start, used, expires_at)
-    local opens_at_first, period = id % 2, math.floor(id / 2)
+  local plan = function(period, opens_at_first, start, used, expires_at)
+    plans.check(period, opens_at_first, start, used, expires_at)
     -- Aligned windows begin at multiples of their period, also where they were moved.
-    if id < 2 or (opens_at_first == 0 and start % period ~= 0) then
+    if period == 0 or opens_at_first > 1 or (opens_at_first == 0 and start % period ~= 0) then
       error('UNREADABLE state')
     end
     return {
-      id = id, start = start, used = used, expires_at = expires_at,
-      opens_at_first = opens_at_first, period = period,
+      period = period, opens_at_first = opens_at_first, start = start, used = used,
+      expires_at = expires_at,
     }
   end
-  if m.id ~= 0 then
-    plans.latest = plan(m.id, m.start, m.used, 0)
+  local tail = string.sub(state, m.tail_at, m.tail_end)
+  if m.only_period ~= 0 then
+    plans.latest = plan(m.only_period, string.byte(tail), m.start, m.used, 0)
   else
-    local tail = string.sub(state, m.tail_at, m.tail_end)
-    if #tail ~= 80 then error('UNREADABLE state') end
-    local n = { struct.unpack('<dddddddddd', tail) }
-    if n[10] ~= checksum(m.start, m.used, unpack(n, 1, 9)) then error('UNREADABLE state') end
-    plans.latest = plan(n[1], m.start, m.used, 0)
-    if n[2] ~= 0 then plans.other = plan(n[2], n[3], n[4], n[5]) end
-    plans.read_further(n[6], n[7], n[8], n[9])
+    if #tail ~= 82 then error('UNREADABLE state') end
+    local n = { struct.unpack('<dBdBdddddddd', tail) }
+    if n[12] ~= checksum(m.start, m.used, unpack(n, 1, 11)) then error('UNREADABLE state') end
+    plans.latest = plan(n[1], n[2], m.start, m.used, 0)
+    if n[3] ~= 0 then plans.other = plan(n[3], n[4], n[5], n[6], n[7]) end
+    plans.read_further(n[8], n[9], n[10], n[11])
   end
-  plans.find(m.own_id)
+  plans.find(function(plan)
+    return plan.period == m.period and plan.opens_at_first == m.opens_at_first
+  end)
   plans.units_of = function(plan) return plan.used end
   plans.stamp_of = function(plan) return plan.start end
   plans.move_to_now = function(plan)
@@ -132,18 +130,20 @@ else
     return plan.opens_at_first == 1 and start or start - start % plan.period, 0
   end
   plans.pack = function()
-    local latest, other =
-      plans.latest, plans.other or { id = 0, start = 0, used = 0, expires_at = 0 }
+    local latest, other = plans.latest, plans.other
+    other = other or { period = 0, opens_at_first = 0, start = 0, used = 0, expires_at = 0 }
     local n = {
-      latest.id, other.id, other.start, other.used, other.expires_at, plans.further_numbers()
+      latest.period, latest.opens_at_first,
+      other.period, other.opens_at_first, other.start, other.used, other.expires_at,
+      plans.further_numbers()
     }
-    n[10] = checksum(latest.start, latest.used, unpack(n))
-    return struct.pack('<dddddddddd', unpack(n))
+    n[12] = checksum(latest.start, latest.used, unpack(n))
+    return struct.pack('<dBdBdddddddd', unpack(n))
   end
   if plans.ahead() > m.period then
     plans.move_back()
     repaired = true
-    if m.id == 0 then m.tail = plans.pack() end
+    if m.only_period == 0 then m.tail = plans.pack() end
   end
   if plans.own then
     m.start, m.used = plans.own.start, plans.own.used

@@ -351,11 +351,6 @@ impl Windows {
         let used = used.saturating_sub(u64::from(cost));
         Window { start, used }
     }
-
-    /// The id of this plan.
-    fn id(&self) -> u64 {
-        2 * self.period_micros + u64::from(self.opens == Opens::AtTheFirstRequest)
-    }
 }
 
 impl Rule for Windows {
@@ -478,11 +473,11 @@ impl Additive for FixedWindow {
 
 impl Scripted for FixedWindow {
     fn script() -> Script {
-        Script::new("fixed", include_str!("fixed_window.lua"))
-            .parameters(&["units", "own_id"])
+        Script::new("window", include_str!("fixed_window.lua"))
+            .parameters(&["units", "period", "opens_at_first"])
             .state(&["start", "used"])
-            .private_state(&["id"])
-            .tail([0, 10])
+            .private_state(&["only_period"])
+            .tail([1, 82])
             .replies(&["running_start", "running_used"])
             .requires(super::script::FOR_PLANS)
             .with_part_in_place("another plan")
@@ -490,7 +485,7 @@ impl Scripted for FixedWindow {
 
     fn parameters(&self, tell: &mut dyn FnMut(u64)) {
         tell(self.quota.units());
-        tell(self.windows.id());
+        self.windows.write(tell);
     }
 
     fn state(&self, numbers: &[u64]) -> Option<Counted> {
@@ -549,20 +544,5 @@ mod tests {
         assert!(is_read(60, 0) && is_read(60, 1));
         assert!(!is_read(60, 2));
         assert!(!is_read(0, 0));
-    }
-
-    /// Processes of other builds share a state by it.
-    #[test]
-    fn an_id_tells_windows_apart_and_is_the_same_in_every_build() {
-        let id = |period_micros, opens| {
-            let windows = Windows {
-                period_micros,
-                opens,
-            };
-            windows.id()
-        };
-        assert_eq!(id(60, Opens::AtMultiplesOfThePeriod), 120);
-        assert_eq!(id(60, Opens::AtTheFirstRequest), 121);
-        assert_eq!(id(61, Opens::AtMultiplesOfThePeriod), 122);
     }
 }

@@ -573,7 +573,7 @@ impl Scripted for Log {
                 "last_slot",
             ])
             .private_state(&["id", "shift"])
-            .tail([4, 10])
+            .tail([32, 80])
             .keys(&["list"])
             .requires(&[
                 ("checksum", super::script::CHECKSUM),

@@ -1,7 +1,7 @@
 -- What the scripts share whose state may be counted under several plans.
 --
 -- A plan is one configuration of a policy: callers with different plans may share a state, in turn.
--- It is a table with its `id`, what is counted under it, and `expires_at`, the microsecond from
+-- It is a table with its numbers, what is counted under it, and `expires_at`, the microsecond from
 -- which on that no longer matters. The last cost was admitted under the latest plan. One other plan
 -- is counted beside it, and every admission is charged to both. Further plans are kept as one: the
 -- most units that any of them had counted, the latest instant at which one did, until when that
@@ -48,10 +48,10 @@ function plans.further_numbers()
   return further.units, further.stamp, further.expires_at, further.span
 end
 
--- Finds the plan of the caller.
-function plans.find(id)
+-- Finds the plan of the caller: the one of which `is_own` holds.
+function plans.find(is_own)
   for _, plan in ipairs({ plans.latest, plans.other }) do
-    if plan.id == id then
+    if is_own(plan) then
       plans.own = plan
       return
     end

@@ -181,7 +181,7 @@ pub struct Member {
     pub state: Names,
     /// The names of the numbers of its private state.
     pub private_state: &'static [&'static str],
-    /// How many numbers its tail has: usually, and if its first private number is 0.
+    /// How many bytes its tail has: usually, and if its first private number is 0.
     pub tail: Option<[usize; 2]>,
     /// The names of keys of its own, beside that of the state.
     pub keys: &'static [&'static str],
@@ -256,16 +256,16 @@ impl Script {
         self.with(|member| member.private_state = names)
     }
 
-    /// Keeps a tail behind its state, which is seldom read or written. It has as many numbers as
-    /// the first number says, or, if its first [private](Self::private_state) number is 0, as the
+    /// Keeps a tail behind its state, which is seldom read or written. It has as many bytes as the
+    /// first number says, or, if its first [private](Self::private_state) number is 0, as the
     /// second says.
     ///
     /// The bytes of the tail are `string.sub(state, m.tail_at, m.tail_end)`. To change it, and if
-    /// there is no state yet, the script sets `m.tail` to the whole tail, packed by `struct.pack`
-    /// (`'<d'` for each number), and `dirty = true`.
+    /// there is no state yet, the script sets `m.tail` to the whole tail, as `struct.pack` packs
+    /// it, and `dirty = true`.
     #[must_use]
-    pub fn tail(self, numbers: [usize; 2]) -> Self {
-        self.with(|member| member.tail = Some(numbers))
+    pub fn tail(self, bytes: [usize; 2]) -> Self {
+        self.with(|member| member.tail = Some(bytes))
     }
 
     /// Names further keys of its own, in the same slot of a cluster: `m.list` is then the key to

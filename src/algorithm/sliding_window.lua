@@ -117,7 +117,7 @@ else
     if n[2] ~= 0 then plans.other = plan(n[2], n[3], n[4], n[5], n[6]) end
     plans.read_further(n[7], n[8], n[9], n[10])
   end
-  plans.find(m.period)
+  plans.find(function(plan) return plan.id == m.period end)
   plans.units_of = function(plan)
     return math.min(plan.previous + plan.current, 2 ^ 53 - 2 ^ 32)
   end

@@ -600,7 +600,7 @@ impl Scripted for SlidingWindow {
             .parameters(&["units", "period", "tick_micros", "ticks"])
             .state(&["stamp", "previous", "current"])
             .private_state(&["id"])
-            .tail([0, 11])
+            .tail([0, 88])
             .replies(&["stamp_now", "previous_now", "current_now"])
             .requires(super::script::FOR_PLANS)
             .with_part_in_place("another plan")

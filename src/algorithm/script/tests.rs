@@ -36,13 +36,15 @@ fn parameters<A: Scripted>(rule: &A) -> Vec<u64> {
 
 #[test]
 fn a_script_is_told_each_of_its_numbers() {
-    assert_eq!(parameters(&FixedWindow::new(quota())), [5, 120]);
+    let window = FixedWindow::new(quota());
+    assert_eq!(parameters(&window), [5, 60, 0]);
+    assert_eq!(parameters(&window.from_first_request()), [5, 60, 1]);
     assert_eq!(parameters(&SlidingWindow::new(quota())), [5, 60, 1, 60]);
     let interval = MinInterval::new(Duration::from_micros(10));
     assert_eq!(parameters(&interval), [10]);
     assert_eq!(parameters(&TokenBucket::new(quota()))[..3], [60, 12, 1]);
     let per_request = FixedWindow::new(quota()).per_request();
-    assert_eq!(parameters(&per_request), [5, 120]);
+    assert_eq!(parameters(&per_request), [5, 60, 0]);
     let queue = LeakyBucket::new(quota()).queue();
     assert_eq!(parameters(&queue)[..3], [60, 12, 1]);
     assert_eq!(parameters(&SlidingLog::new(quota()))[..3], [5, 1, 60]);
@@ -85,7 +87,8 @@ fn what_a_hold_replies_is_what_was_not_charged_and_its_generation() {
     let matters_for = window.config_id().retention().as_micros();
     let held_at_most = window.clone().held_at_most(Duration::from_micros(700));
     let matters_for = u64::try_from(matters_for).unwrap();
-    assert_eq!(parameters(&held_at_most), [5, 120, 700, 1_400, matters_for]);
+    let told = [5, 60, 0, 700, 1_400, matters_for];
+    assert_eq!(parameters(&held_at_most), told);
     for charged in [true, false] {
         assert_eq!(remaining(&window, charged, &[60, 3, 77]), Some(2));
         assert_eq!(remaining(&window, charged, &[60, 3]), None);

@@ -92,7 +92,7 @@ impl Scripted for Ledger {
             .parameters(&["limit"])
             .state(&["used"])
             .private_state(&["admissions"])
-            .tail([1, 0])
+            .tail([8, 0])
             .keys(&["costs"])
             .replies(&["left", "admissions", "first_at", "entries"])
             .requires(&[("words", WORDS)])

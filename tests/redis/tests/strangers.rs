@@ -148,7 +148,7 @@ fn a_number_that_no_script_wrote_fails_wherever_it_stands() {
         let state: Bytes = redis.ask("GET", &[&keys[0]]);
         let honest = redis.wait(limiter.peek()).unwrap();
         // The first byte and the instant of the write are only for the reply.
-        for at in (9..state.len()).step_by(8) {
+        for at in (9..=state.len() - 8).step_by(8) {
             for number in [
                 f64::NAN,
                 -f64::NAN,
@@ -173,6 +173,28 @@ fn a_number_that_no_script_wrote_fails_wherever_it_stands() {
             }
         }
     });
+}
+
+/// The last byte of a fixed window tells how it opens: 0 or 1.
+#[test]
+fn a_way_to_open_that_no_script_wrote_fails() {
+    let windows = std::cell::Cell::new(0);
+    with_each(|redis, limiters, keys, name| {
+        if !["fixed window", "window from first request"].contains(&name) {
+            return;
+        }
+        let state: Bytes = redis.ask("GET", &[&keys[0]]);
+        let (_, others) = state.split_last().unwrap();
+        for byte in [2, 0x7F, 0x80, 0xFF] {
+            let changed = [others, &[byte]].concat();
+            redis.ask::<()>("SET", &[&keys[0], &changed, b"PX", b"60000"]);
+            for limiter in limiters {
+                nothing_is_read(redis, limiter, &format!("{name}: {byte}"));
+            }
+        }
+        windows.set(windows.get() + 1);
+    });
+    assert_eq!(windows.get(), 2);
 }
 
 /// No honest state of these two plans waits for longer, unless it is a bucket that was debited: the

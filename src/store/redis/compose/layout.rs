@@ -2,7 +2,7 @@
 //!
 //! A value begins with a byte 1, the instant of the last write and the numbers of the states: this
 //! part is also the reply to a charge. Then come the instant at which the key expires, and the
-//! private numbers; then the tails. All numbers are doubles.
+//! private numbers, all as doubles; then the tails, of which only the algorithms know the bytes.
 
 use crate::algorithm::Member;
 
@@ -78,15 +78,13 @@ impl Composer<'_> {
         let mut usual_end = bytes;
         for (named, [few, many]) in self.tailed() {
             let [at, end] = ["tail_at", "tail_end"].map(|name| named.name(name));
-            usual += &format!("{at}, {end} = {}, {}\n", usual_end + 1, usual_end + 8 * few);
-            usual_end += 8 * few;
+            usual += &format!("{at}, {end} = {}, {}\n", usual_end + 1, usual_end + few);
+            usual_end += few;
             let length = match self.position_of_first_private(named) {
-                Some(position) => format!(
-                    "(struct.unpack('<d', state, {position}) == 0 and {} or {})",
-                    8 * many,
-                    8 * few
-                ),
-                None => (8 * few).to_string(),
+                Some(position) => {
+                    format!("(struct.unpack('<d', state, {position}) == 0 and {many} or {few})")
+                }
+                None => few.to_string(),
             };
             unusual +=
                 &format!("{at} = tail_end + 1\ntail_end = tail_end + {length}\n{end} = tail_end\n");

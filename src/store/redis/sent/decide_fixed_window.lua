@@ -1,22 +1,22 @@
 -- Decides about a cost: charges it if all limits have room for it.
 --
--- m1       a limit; state layout: `fixed`
+-- m1       a limit; state layout: `window`
 -- KEYS[1]  the state of m1
--- ARGV[1]  doubles: cost, m1_units, m1_own_id
+-- ARGV[1]  doubles: cost, m1_units, m1_period, m1_opens_at_first
 -- Reply    charged: a byte 1, then doubles: now, m1_start, m1_used
 --          not charged: a byte 0, then doubles: now, 1 if m1 admits, m1_running_start,
 --            m1_running_used
 -- Writes   KEYS[1], if it charges or repairs the state: a byte 1, then doubles: now, m1_start,
---            m1_used, key_expires_at, m1_id;
+--            m1_used, key_expires_at, m1_only_period;
 --          then m1_tail;
 --          expires at key_expires_at
 -- Error    UNREADABLE, if a key has a value that no script wrote
 
 local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]
 local expire, dirty, repaired = 'PEXPIREAT', nil, nil
-local m1_tail, m1_tail_at, m1_tail_end, m1_opens_at_first, m1_period, m1_plans,
-  m1_running_start, m1_running_used, m1_fits, m1_expires_at
-local cost, m1_units, m1_own_id = struct.unpack('<ddd', numbers)
+local m1_tail, m1_tail_at, m1_tail_end, m1_plans, m1_running_start, m1_running_used, m1_fits,
+  m1_expires_at
+local cost, m1_units, m1_period, m1_opens_at_first = struct.unpack('<dddd', numbers)
 
 -- The time.
 local time = call('TIME')
@@ -24,16 +24,16 @@ local now = time[1] * 1000000 + time[2]
 
 -- The state: all zeros if there is none.
 local state = call('GET', key)
-m1_tail_at, m1_tail_end = 42, 41
-if state and #state ~= 41 then
+m1_tail_at, m1_tail_end = 42, 42
+if state and #state ~= 42 then
   if #state < 41 then return redis.error_reply('UNREADABLE state') end
   local tail_end = 41
   m1_tail_at = tail_end + 1
-  tail_end = tail_end + (struct.unpack('<d', state, 34) == 0 and 80 or 0)
+  tail_end = tail_end + (struct.unpack('<d', state, 34) == 0 and 82 or 1)
   m1_tail_end = tail_end
   if #state ~= tail_end then return redis.error_reply('UNREADABLE state') end
 end
-local m1_start, m1_used, key_expires_at, m1_id
+local m1_start, m1_used, key_expires_at, m1_only_period
   = struct.unpack('<dddd', state or string.rep('\0', 41), 10)
 if not (m1_start >= 0 and m1_used >= 0 and key_expires_at >= 0
   and m1_start + m1_used + key_expires_at < 2 ^ 58
@@ -42,11 +42,9 @@ if not (m1_start >= 0 and m1_used >= 0 and key_expires_at >= 0
 end
 
 -- m1: has the cost room?
-m1_opens_at_first = m1_own_id % 2
-m1_period = (m1_own_id - m1_opens_at_first) / 2
-if m1_id ~= m1_own_id then
+if m1_only_period ~= m1_period or string.byte(state, m1_tail_at) ~= m1_opens_at_first then
   if not state then
-    m1_id, m1_tail, dirty = m1_own_id, '', true
+    m1_only_period, m1_tail, dirty = m1_period, string.char(m1_opens_at_first), true
   else
     -- The last cost was admitted under another plan, or there are several.
     local plans, checksum = (function()
@@ -77,10 +75,10 @@ if m1_id ~= m1_own_id then
         return further.units, further.stamp, further.expires_at, further.span
       end
 
-      -- Finds the plan of the caller.
-      function plans.find(id)
+      -- Finds the plan of the caller: the one of which `is_own` holds.
+      function plans.find(is_own)
         for _, plan in ipairs({ plans.latest, plans.other }) do
-          if plan.id == id then
+          if is_own(plan) then
             plans.own = plan
             return
           end
@@ -163,30 +161,31 @@ if m1_id ~= m1_own_id then
         return sum
       end
     end)()
-    local plan = function(id, start, used, expires_at)
-      plans.check(id, start, used, expires_at)
-      local opens_at_first, period = id % 2, math.floor(id / 2)
+    local plan = function(period, opens_at_first, start, used, expires_at)
+      plans.check(period, opens_at_first, start, used, expires_at)
       -- Aligned windows begin at multiples of their period, also where they were moved.
-      if id < 2 or (opens_at_first == 0 and start % period ~= 0) then
+      if period == 0 or opens_at_first > 1 or (opens_at_first == 0 and start % period ~= 0) then
         error('UNREADABLE state')
       end
       return {
-        id = id, start = start, used = used, expires_at = expires_at,
-        opens_at_first = opens_at_first, period = period,
+        period = period, opens_at_first = opens_at_first, start = start, used = used,
+        expires_at = expires_at,
       }
     end
-    if m1_id ~= 0 then
-      plans.latest = plan(m1_id, m1_start, m1_used, 0)
+    local tail = string.sub(state, m1_tail_at, m1_tail_end)
+    if m1_only_period ~= 0 then
+      plans.latest = plan(m1_only_period, string.byte(tail), m1_start, m1_used, 0)
     else
-      local tail = string.sub(state, m1_tail_at, m1_tail_end)
-      if #tail ~= 80 then error('UNREADABLE state') end
-      local n = { struct.unpack('<dddddddddd', tail) }
-      if n[10] ~= checksum(m1_start, m1_used, unpack(n, 1, 9)) then error('UNREADABLE state') end
-      plans.latest = plan(n[1], m1_start, m1_used, 0)
-      if n[2] ~= 0 then plans.other = plan(n[2], n[3], n[4], n[5]) end
-      plans.read_further(n[6], n[7], n[8], n[9])
+      if #tail ~= 82 then error('UNREADABLE state') end
+      local n = { struct.unpack('<dBdBdddddddd', tail) }
+      if n[12] ~= checksum(m1_start, m1_used, unpack(n, 1, 11)) then error('UNREADABLE state') end
+      plans.latest = plan(n[1], n[2], m1_start, m1_used, 0)
+      if n[3] ~= 0 then plans.other = plan(n[3], n[4], n[5], n[6], n[7]) end
+      plans.read_further(n[8], n[9], n[10], n[11])
     end
-    plans.find(m1_own_id)
+    plans.find(function(plan)
+      return plan.period == m1_period and plan.opens_at_first == m1_opens_at_first
+    end)
     plans.units_of = function(plan) return plan.used end
     plans.stamp_of = function(plan) return plan.start end
     plans.move_to_now = function(plan)
@@ -204,18 +203,20 @@ if m1_id ~= m1_own_id then
       return plan.opens_at_first == 1 and start or start - start % plan.period, 0
     end
     plans.pack = function()
-      local latest, other =
-        plans.latest, plans.other or { id = 0, start = 0, used = 0, expires_at = 0 }
+      local latest, other = plans.latest, plans.other
+      other = other or { period = 0, opens_at_first = 0, start = 0, used = 0, expires_at = 0 }
       local n = {
-        latest.id, other.id, other.start, other.used, other.expires_at, plans.further_numbers()
+        latest.period, latest.opens_at_first,
+        other.period, other.opens_at_first, other.start, other.used, other.expires_at,
+        plans.further_numbers()
       }
-      n[10] = checksum(latest.start, latest.used, unpack(n))
-      return struct.pack('<dddddddddd', unpack(n))
+      n[12] = checksum(latest.start, latest.used, unpack(n))
+      return struct.pack('<dBdBdddddddd', unpack(n))
     end
     if plans.ahead() > m1_period then
       plans.move_back()
       repaired = true
-      if m1_id == 0 then m1_tail = plans.pack() end
+      if m1_only_period == 0 then m1_tail = plans.pack() end
     end
     if plans.own then
       m1_start, m1_used = plans.own.start, plans.own.used
@@ -267,14 +268,13 @@ if charged then
       other.start, other.used = start, math.min(used + cost, 2 ^ 53 - 2 ^ 32)
     end
     plans.latest = {
-      id = m1_own_id, start = m1_start, used = m1_used,
-      opens_at_first = m1_opens_at_first, period = m1_period,
+      period = m1_period, opens_at_first = m1_opens_at_first, start = m1_start, used = m1_used,
     }
     dirty = true
     if plans.are_several() then
-      m1_id, m1_tail = 0, plans.pack()
+      m1_only_period, m1_tail = 0, plans.pack()
     else
-      m1_id, m1_tail = m1_own_id, ''
+      m1_only_period, m1_tail = m1_period, string.char(m1_opens_at_first)
     end
   end
 end
@@ -293,7 +293,7 @@ if charged or repaired then
     local longer = 0
     if m1_expires_at > now then longer = (m1_expires_at - now) / 64 + 1000000 end
     key_expires_at = math.ceil(m1_expires_at + longer)
-    local whole = kept .. struct.pack('<dd', key_expires_at, m1_id)
+    local whole = kept .. struct.pack('<dd', key_expires_at, m1_only_period)
     local milliseconds = string.format('%d', math.max(math.ceil(key_expires_at / 1000), 1))
     if state and not m1_tail then
       call('SETRANGE', key, '0', whole)

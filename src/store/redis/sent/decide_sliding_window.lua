@@ -75,10 +75,10 @@ if m1_id ~= m1_period then
         return further.units, further.stamp, further.expires_at, further.span
       end
 
-      -- Finds the plan of the caller.
-      function plans.find(id)
+      -- Finds the plan of the caller: the one of which `is_own` holds.
+      function plans.find(is_own)
         for _, plan in ipairs({ plans.latest, plans.other }) do
-          if plan.id == id then
+          if is_own(plan) then
             plans.own = plan
             return
           end
@@ -182,7 +182,7 @@ if m1_id ~= m1_period then
       if n[2] ~= 0 then plans.other = plan(n[2], n[3], n[4], n[5], n[6]) end
       plans.read_further(n[7], n[8], n[9], n[10])
     end
-    plans.find(m1_period)
+    plans.find(function(plan) return plan.id == m1_period end)
     plans.units_of = function(plan)
       return math.min(plan.previous + plan.current, 2 ^ 53 - 2 ^ 32)
     end

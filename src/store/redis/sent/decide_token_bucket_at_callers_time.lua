@@ -94,10 +94,10 @@ if m1_id ~= m1_own_id then
         return further.units, further.stamp, further.expires_at, further.span
       end
 
-      -- Finds the plan of the caller.
-      function plans.find(id)
+      -- Finds the plan of the caller: the one of which `is_own` holds.
+      function plans.find(is_own)
         for _, plan in ipairs({ plans.latest, plans.other }) do
-          if plan.id == id then
+          if is_own(plan) then
             plans.own = plan
             return
           end
@@ -196,7 +196,7 @@ if m1_id ~= m1_own_id then
       if n[5] ~= 0 then plans.other = plan(n[5], n[6], n[7], n[8], n[9], n[10], n[11]) end
       plans.read_further(n[12], n[13], n[14], n[15])
     end
-    plans.find(m1_own_id)
+    plans.find(function(plan) return plan.id == m1_own_id end)
     plans.units_of = function(plan)
       local part = plan.debt % plan.per_unit
       return (plan.debt - part) / plan.per_unit + (part > 0 and 1 or 0)

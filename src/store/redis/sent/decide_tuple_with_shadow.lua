@@ -2,16 +2,16 @@
 --
 -- m1       a limit; state layout: `bucket`
 -- m2       a limit in shadow:
---          it never refuses, and charges what it would admit; state layout: `fixed`
+--          it never refuses, and charges what it would admit; state layout: `window`
 -- KEYS[1]  the state of m1, m2
 -- ARGV[1]  doubles: cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id,
---            m2_units, m2_own_id
+--            m2_units, m2_period, m2_opens_at_first
 -- Reply    charged: a byte 1, then doubles: now, m1_debt, m1_debt_tick, m2_start, m2_used,
 --            m2_refused, m2_running_start, m2_running_used
 --          not charged: a byte 0, then doubles: now, the sum of 1 if m1 admits, 2 if m2 admits,
 --            m1_debt_now, m1_tick_now, m2_running_start, m2_running_used
 -- Writes   KEYS[1], if it charges or repairs the state: a byte 1, then doubles: now, m1_debt,
---            m1_debt_tick, m2_start, m2_used, key_expires_at, m1_id, m2_id;
+--            m1_debt_tick, m2_start, m2_used, key_expires_at, m1_id, m2_only_period;
 --          then m1_tail, m2_tail;
 --          expires at key_expires_at
 -- Error    UNREADABLE, if a key has a value that no script wrote
@@ -20,10 +20,10 @@ local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]
 local expire, dirty, repaired = 'PEXPIREAT', nil, nil
 local m1_tail, m1_tail_at, m1_tail_end, m1_tick_now, m1_tick_micros, m1_plans, m1_debt_now,
   m1_debt_after, m1_fits, m1_expires_at
-local m2_tail, m2_tail_at, m2_tail_end, m2_opens_at_first, m2_period, m2_plans,
-  m2_running_start, m2_running_used, m2_fits, m2_refused, m2_expires_at
+local m2_tail, m2_tail_at, m2_tail_end, m2_plans, m2_running_start, m2_running_used, m2_fits,
+  m2_refused, m2_expires_at
 local cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id, m2_units,
-  m2_own_id = struct.unpack('<ddddddd', numbers)
+  m2_period, m2_opens_at_first = struct.unpack('<dddddddd', numbers)
 
 -- The time.
 local time = call('TIME')
@@ -32,19 +32,19 @@ local now = time[1] * 1000000 + time[2]
 -- The state: all zeros if there is none.
 local state = call('GET', key)
 m1_tail_at, m1_tail_end = 66, 97
-m2_tail_at, m2_tail_end = 98, 97
-if state and #state ~= 97 then
+m2_tail_at, m2_tail_end = 98, 98
+if state and #state ~= 98 then
   if #state < 65 then return redis.error_reply('UNREADABLE state') end
   local tail_end = 65
   m1_tail_at = tail_end + 1
   tail_end = tail_end + (struct.unpack('<d', state, 50) == 0 and 128 or 32)
   m1_tail_end = tail_end
   m2_tail_at = tail_end + 1
-  tail_end = tail_end + (struct.unpack('<d', state, 58) == 0 and 80 or 0)
+  tail_end = tail_end + (struct.unpack('<d', state, 58) == 0 and 82 or 1)
   m2_tail_end = tail_end
   if #state ~= tail_end then return redis.error_reply('UNREADABLE state') end
 end
-local m1_debt, m1_debt_tick, m2_start, m2_used, key_expires_at, m1_id, m2_id
+local m1_debt, m1_debt_tick, m2_start, m2_used, key_expires_at, m1_id, m2_only_period
   = struct.unpack('<ddddddd', state or string.rep('\0', 65), 10)
 if not (m1_debt >= 0 and m1_debt_tick >= 0 and m2_start >= 0 and m2_used >= 0 and
   key_expires_at >= 0
@@ -107,10 +107,10 @@ if m1_id ~= m1_own_id then
         return further.units, further.stamp, further.expires_at, further.span
       end
 
-      -- Finds the plan of the caller.
-      function plans.find(id)
+      -- Finds the plan of the caller: the one of which `is_own` holds.
+      function plans.find(is_own)
         for _, plan in ipairs({ plans.latest, plans.other }) do
-          if plan.id == id then
+          if is_own(plan) then
             plans.own = plan
             return
           end
@@ -209,7 +209,7 @@ if m1_id ~= m1_own_id then
       if n[5] ~= 0 then plans.other = plan(n[5], n[6], n[7], n[8], n[9], n[10], n[11]) end
       plans.read_further(n[12], n[13], n[14], n[15])
     end
-    plans.find(m1_own_id)
+    plans.find(function(plan) return plan.id == m1_own_id end)
     plans.units_of = function(plan)
       local part = plan.debt % plan.per_unit
       return (plan.debt - part) / plan.per_unit + (part > 0 and 1 or 0)
@@ -291,11 +291,9 @@ end
 m1_debt_after = m1_debt_now + cost * m1_parts_per_unit
 m1_fits = m1_debt_after <= m1_capacity_parts or cost == 0
 -- m2: has the cost room?
-m2_opens_at_first = m2_own_id % 2
-m2_period = (m2_own_id - m2_opens_at_first) / 2
-if m2_id ~= m2_own_id then
+if m2_only_period ~= m2_period or string.byte(state, m2_tail_at) ~= m2_opens_at_first then
   if not state then
-    m2_id, m2_tail, dirty = m2_own_id, '', true
+    m2_only_period, m2_tail, dirty = m2_period, string.char(m2_opens_at_first), true
   else
     -- The last cost was admitted under another plan, or there are several.
     local plans, checksum = (function()
@@ -326,10 +324,10 @@ if m2_id ~= m2_own_id then
         return further.units, further.stamp, further.expires_at, further.span
       end
 
-      -- Finds the plan of the caller.
-      function plans.find(id)
+      -- Finds the plan of the caller: the one of which `is_own` holds.
+      function plans.find(is_own)
         for _, plan in ipairs({ plans.latest, plans.other }) do
-          if plan.id == id then
+          if is_own(plan) then
             plans.own = plan
             return
           end
@@ -412,30 +410,31 @@ if m2_id ~= m2_own_id then
         return sum
       end
     end)()
-    local plan = function(id, start, used, expires_at)
-      plans.check(id, start, used, expires_at)
-      local opens_at_first, period = id % 2, math.floor(id / 2)
+    local plan = function(period, opens_at_first, start, used, expires_at)
+      plans.check(period, opens_at_first, start, used, expires_at)
       -- Aligned windows begin at multiples of their period, also where they were moved.
-      if id < 2 or (opens_at_first == 0 and start % period ~= 0) then
+      if period == 0 or opens_at_first > 1 or (opens_at_first == 0 and start % period ~= 0) then
         error('UNREADABLE state')
       end
       return {
-        id = id, start = start, used = used, expires_at = expires_at,
-        opens_at_first = opens_at_first, period = period,
+        period = period, opens_at_first = opens_at_first, start = start, used = used,
+        expires_at = expires_at,
       }
     end
-    if m2_id ~= 0 then
-      plans.latest = plan(m2_id, m2_start, m2_used, 0)
+    local tail = string.sub(state, m2_tail_at, m2_tail_end)
+    if m2_only_period ~= 0 then
+      plans.latest = plan(m2_only_period, string.byte(tail), m2_start, m2_used, 0)
     else
-      local tail = string.sub(state, m2_tail_at, m2_tail_end)
-      if #tail ~= 80 then error('UNREADABLE state') end
-      local n = { struct.unpack('<dddddddddd', tail) }
-      if n[10] ~= checksum(m2_start, m2_used, unpack(n, 1, 9)) then error('UNREADABLE state') end
-      plans.latest = plan(n[1], m2_start, m2_used, 0)
-      if n[2] ~= 0 then plans.other = plan(n[2], n[3], n[4], n[5]) end
-      plans.read_further(n[6], n[7], n[8], n[9])
+      if #tail ~= 82 then error('UNREADABLE state') end
+      local n = { struct.unpack('<dBdBdddddddd', tail) }
+      if n[12] ~= checksum(m2_start, m2_used, unpack(n, 1, 11)) then error('UNREADABLE state') end
+      plans.latest = plan(n[1], n[2], m2_start, m2_used, 0)
+      if n[3] ~= 0 then plans.other = plan(n[3], n[4], n[5], n[6], n[7]) end
+      plans.read_further(n[8], n[9], n[10], n[11])
     end
-    plans.find(m2_own_id)
+    plans.find(function(plan)
+      return plan.period == m2_period and plan.opens_at_first == m2_opens_at_first
+    end)
     plans.units_of = function(plan) return plan.used end
     plans.stamp_of = function(plan) return plan.start end
     plans.move_to_now = function(plan)
@@ -453,18 +452,20 @@ if m2_id ~= m2_own_id then
       return plan.opens_at_first == 1 and start or start - start % plan.period, 0
     end
     plans.pack = function()
-      local latest, other =
-        plans.latest, plans.other or { id = 0, start = 0, used = 0, expires_at = 0 }
+      local latest, other = plans.latest, plans.other
+      other = other or { period = 0, opens_at_first = 0, start = 0, used = 0, expires_at = 0 }
       local n = {
-        latest.id, other.id, other.start, other.used, other.expires_at, plans.further_numbers()
+        latest.period, latest.opens_at_first,
+        other.period, other.opens_at_first, other.start, other.used, other.expires_at,
+        plans.further_numbers()
       }
-      n[10] = checksum(latest.start, latest.used, unpack(n))
-      return struct.pack('<dddddddddd', unpack(n))
+      n[12] = checksum(latest.start, latest.used, unpack(n))
+      return struct.pack('<dBdBdddddddd', unpack(n))
     end
     if plans.ahead() > m2_period then
       plans.move_back()
       repaired = true
-      if m2_id == 0 then m2_tail = plans.pack() end
+      if m2_only_period == 0 then m2_tail = plans.pack() end
     end
     if plans.own then
       m2_start, m2_used = plans.own.start, plans.own.used
@@ -542,14 +543,13 @@ if charged then
         other.start, other.used = start, math.min(used + cost, 2 ^ 53 - 2 ^ 32)
       end
       plans.latest = {
-        id = m2_own_id, start = m2_start, used = m2_used,
-        opens_at_first = m2_opens_at_first, period = m2_period,
+        period = m2_period, opens_at_first = m2_opens_at_first, start = m2_start, used = m2_used,
       }
       dirty = true
       if plans.are_several() then
-        m2_id, m2_tail = 0, plans.pack()
+        m2_only_period, m2_tail = 0, plans.pack()
       else
-        m2_id, m2_tail = m2_own_id, ''
+        m2_only_period, m2_tail = m2_period, string.char(m2_opens_at_first)
       end
     end
   end
@@ -584,7 +584,7 @@ if charged or repaired then
     local longer = 0
     if expires_at > now then longer = (expires_at - now) / 64 + 1000000 end
     key_expires_at = math.ceil(expires_at + longer)
-    local whole = kept .. struct.pack('<ddd', key_expires_at, m1_id, m2_id)
+    local whole = kept .. struct.pack('<ddd', key_expires_at, m1_id, m2_only_period)
     local milliseconds = string.format('%d', math.max(math.ceil(key_expires_at / 1000), 1))
     if state and not (m1_tail or m2_tail) then
       call('SETRANGE', key, '0', whole)
