@@ -11,28 +11,25 @@
 -- Parameters  capacity_parts     the largest debt
 --             parts_per_unit     what a cost of 1 adds
 --             parts_per_tick     what a tick pays off
---             own_id             the id of the caller's plan. A tick is a microsecond, or, if the
---                                id is 2^50 or more, 10^(id / 2^50) of them
+--             tick_micros        how long a tick is: mostly a microsecond
+--             own_id             the id of the caller's plan
 -- State       debt               in parts
 --             debt_tick          the tick at which it was counted
 -- Private     id                 that of the only plan; 0 if there are several
--- Tail        of the only plan   capacity_parts, parts_per_unit, parts_per_tick; then the checksum
---                                of its id and these
---             of several         the latest's id, capacity_parts, parts_per_unit, parts_per_tick;
---                                then of the other the same (all 0 if there is none), debt,
---                                debt_tick, expires_at; then units, stamp, expires_at and span of
---                                further plans (0 if there are none); then the checksum of the
---                                state and all of these
+-- Tail        of the only plan   capacity_parts, parts_per_unit, parts_per_tick; then, in 4 bytes
+--                                each, tick_micros, and the checksum of its id and these
+--             of several         the latest's id, capacity_parts, parts_per_unit, parts_per_tick,
+--                                tick_micros; then of the other the same (all 0 if there is none),
+--                                debt, debt_tick, expires_at; then units, stamp, expires_at and
+--                                span of further plans (0 if there are none); then the checksum of
+--                                the state and all of these
 -- Reply       debt_now           what is owed now
 --             tick_now           the tick of now, or debt_tick if that is later
 -- Withdraw    admitted_tick      the state that the admission left
 --             admitted_debt
 --- judge
 m.tick_now = now
-if m.own_id >= 2 ^ 50 then
-  m.tick_micros = 10 ^ math.floor(m.own_id / 2 ^ 50)
-  m.tick_now = math.floor(now / m.tick_micros)
-end
+if m.tick_micros > 1 then m.tick_now = math.floor(now / m.tick_micros) end
 if m.id ~= m.own_id then
   rule('another plan')
 elseif m.debt >= 2 ^ 53 then
@@ -71,8 +68,8 @@ if m.plans then
   end
   plans.latest = {
     id = m.own_id, capacity = m.capacity_parts, per_unit = m.parts_per_unit,
-    per_tick = m.parts_per_tick,
-    debt = m.debt, debt_tick = m.debt_tick, tick_micros = m.tick_micros or 1,
+    per_tick = m.parts_per_tick, tick_micros = m.tick_micros,
+    debt = m.debt, debt_tick = m.debt_tick,
   }
   dirty = true
   if plans.are_several() then
@@ -106,19 +103,20 @@ if m.plans then
   m.debt, m.debt_tick = m.plans.latest.debt, m.plans.latest.debt_tick
   m.expires_at = m.plans.expire_at()
 elseif m.parts_per_tick == 0 then
-  m.expires_at = m.debt_tick * (m.tick_micros or 1)
+  m.expires_at = m.debt_tick * m.tick_micros
 else
   -- One tick more: the sum may lose the fraction of a tick.
   m.expires_at = m.debt_tick + m.debt / m.parts_per_tick + 1
-  if m.tick_micros then
+  if m.tick_micros > 1 then
     m.expires_at = math.min(math.ceil(m.expires_at - 1) * m.tick_micros, 2 ^ 54 - 2)
   end
 end
 --- another plan
 local checksum = require('checksum')
 local pack_only = function()
-  return struct.pack('<dddd', m.capacity_parts, m.parts_per_unit, m.parts_per_tick,
-    checksum(m.own_id, m.capacity_parts, m.parts_per_unit, m.parts_per_tick))
+  local capacity, per_unit, per_tick = m.capacity_parts, m.parts_per_unit, m.parts_per_tick
+  return struct.pack('<dddI4I4', capacity, per_unit, per_tick, m.tick_micros,
+    checksum(m.own_id, capacity, per_unit, per_tick, m.tick_micros))
 end
 if not state then
   m.id, m.tail, dirty = m.own_id, pack_only(), true
@@ -126,29 +124,32 @@ else
   -- The last cost was admitted under another plan, or there are several.
   local plans = require('plans')
   plans.pack_only = pack_only
-  local plan = function(id, capacity, per_unit, per_tick, debt, debt_tick, expires_at)
-    plans.check(id, capacity, per_unit, per_tick, debt, debt_tick, expires_at)
-    if id == 0 or per_unit == 0 then error('UNREADABLE state') end
+  local plan = function(...)
+    plans.check(...)
+    local id, capacity, per_unit, per_tick, tick_micros, debt, debt_tick, expires_at = ...
+    if id == 0 or per_unit == 0 or tick_micros == 0 then error('UNREADABLE state') end
     return {
       id = id, capacity = capacity, per_unit = per_unit, per_tick = per_tick,
-      debt = debt, debt_tick = debt_tick, expires_at = expires_at,
-      tick_micros = 10 ^ math.floor(id / 2 ^ 50),
+      tick_micros = tick_micros, debt = debt, debt_tick = debt_tick, expires_at = expires_at,
     }
   end
   local tail = string.sub(state, m.tail_at, m.tail_end)
   if m.id ~= 0 then
-    local capacity, per_unit, per_tick, sum = struct.unpack('<dddd', tail)
-    if sum ~= checksum(m.id, capacity, per_unit, per_tick) then error('UNREADABLE state') end
-    plans.latest = plan(m.id, capacity, per_unit, per_tick, m.debt, m.debt_tick, 0)
-  else
-    if #tail ~= 128 then error('UNREADABLE state') end
-    local n = { struct.unpack('<dddddddddddddddd', tail) }
-    if n[16] ~= checksum(m.debt, m.debt_tick, unpack(n, 1, 15)) then
+    local capacity, per_unit, per_tick, tick_micros, sum = struct.unpack('<dddI4I4', tail)
+    if sum ~= checksum(m.id, capacity, per_unit, per_tick, tick_micros) then
       error('UNREADABLE state')
     end
-    plans.latest = plan(n[1], n[2], n[3], n[4], m.debt, m.debt_tick, 0)
-    if n[5] ~= 0 then plans.other = plan(n[5], n[6], n[7], n[8], n[9], n[10], n[11]) end
-    plans.read_further(n[12], n[13], n[14], n[15])
+    plans.latest =
+      plan(m.id, capacity, per_unit, per_tick, tick_micros, m.debt, m.debt_tick, 0)
+  else
+    if #tail ~= 144 then error('UNREADABLE state') end
+    local n = { struct.unpack('<dddddddddddddddddd', tail) }
+    if n[18] ~= checksum(m.debt, m.debt_tick, unpack(n, 1, 17)) then
+      error('UNREADABLE state')
+    end
+    plans.latest = plan(n[1], n[2], n[3], n[4], n[5], m.debt, m.debt_tick, 0)
+    if n[6] ~= 0 then plans.other = plan(unpack(n, 6, 13)) end
+    plans.read_further(n[14], n[15], n[16], n[17])
   end
   plans.find(function(plan) return plan.id == m.own_id end)
   plans.units_of = function(plan)
@@ -169,21 +170,20 @@ else
   plans.pack = function()
     local latest, other = plans.latest, plans.other
     other = other or {
-      id = 0, capacity = 0, per_unit = 0, per_tick = 0,
+      id = 0, capacity = 0, per_unit = 0, per_tick = 0, tick_micros = 0,
       debt = 0, debt_tick = 0, expires_at = 0,
     }
     local n = {
-      latest.id, latest.capacity, latest.per_unit, latest.per_tick,
-      other.id, other.capacity, other.per_unit, other.per_tick,
+      latest.id, latest.capacity, latest.per_unit, latest.per_tick, latest.tick_micros,
+      other.id, other.capacity, other.per_unit, other.per_tick, other.tick_micros,
       other.debt, other.debt_tick, other.expires_at,
       plans.further_numbers()
     }
-    n[16] = checksum(latest.debt, latest.debt_tick, unpack(n))
-    return struct.pack('<dddddddddddddddd', unpack(n))
+    n[18] = checksum(latest.debt, latest.debt_tick, unpack(n))
+    return struct.pack('<dddddddddddddddddd', unpack(n))
   end
-  local tick_micros = m.tick_micros or 1
   local span = m.parts_per_tick > 0 and math.ceil(m.capacity_parts / m.parts_per_tick) or 0
-  if math.floor((now + plans.ahead()) / tick_micros) > m.tick_now + span then
+  if math.floor((now + plans.ahead()) / m.tick_micros) > m.tick_now + span then
     plans.move_back()
     repaired = true
     if m.id == 0 then m.tail = plans.pack() end
@@ -196,8 +196,8 @@ else
     local further = plans.further
     m.debt = math.min(further.units * m.parts_per_unit, m.capacity_parts)
     local ticks = m.parts_per_tick > 0 and math.floor(m.debt / m.parts_per_tick) or 0
-    m.debt_tick = math.min(math.ceil(further.stamp / tick_micros),
-      math.max(math.ceil(further.expires_at / tick_micros) - ticks, 0))
+    m.debt_tick = math.min(math.ceil(further.stamp / m.tick_micros),
+      math.max(math.ceil(further.expires_at / m.tick_micros) - ticks, 0))
   else
     -- It takes over the debt of the latest plan, in parts of its own.
     local divisor, rest = m.parts_per_unit, plans.latest.per_unit
@@ -208,7 +208,8 @@ else
       plans.latest.debt * (m.parts_per_unit / divisor) / (plans.latest.per_unit / divisor)
     )
     m.debt = math.min(m.debt, 2 ^ 53 - 1)
-    m.debt_tick = math.floor(plans.latest.debt_tick * plans.latest.tick_micros / tick_micros)
+    m.debt_tick =
+      math.floor(plans.latest.debt_tick * plans.latest.tick_micros / m.tick_micros)
   end
   m.plans = plans
 end

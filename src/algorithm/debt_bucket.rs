@@ -623,12 +623,13 @@ impl Rate {
         Debt { parts, ..debt }
     }
 
-    /// The id of this plan. From bit 50 on it says how long a tick is.
+    /// The id of this plan.
     fn id(&self) -> u64 {
         let numbers = [
             self.capacity_parts,
             self.parts_per_unit,
             self.parts_per_tick,
+            self.tick_micros,
         ];
         let mixed = numbers
             .iter()
@@ -637,8 +638,7 @@ impl Rate {
                 mixed ^ (mixed >> 29)
             });
         // 0 is for a state of several plans.
-        let mixed = (mixed >> 14).max(1);
-        u64::from(self.tick_micros.ilog10()) << 50 | mixed
+        (mixed >> 11).max(1)
     }
 }
 
@@ -771,16 +771,17 @@ impl Additive for DebtBucket {
 
 impl Scripted for DebtBucket {
     fn script() -> Script {
-        Script::new("bucket", include_str!("debt_bucket.lua"))
+        Script::new("debt", include_str!("debt_bucket.lua"))
             .parameters(&[
                 "capacity_parts",
                 "parts_per_unit",
                 "parts_per_tick",
+                "tick_micros",
                 "own_id",
             ])
             .state(&["debt", "debt_tick"])
             .private_state(&["id"])
-            .tail([32, 128])
+            .tail([32, 144])
             .replies(&["debt_now", "tick_now"])
             .requires(super::script::FOR_PLANS)
             .with_part_in_place("another plan")
@@ -790,6 +791,7 @@ impl Scripted for DebtBucket {
         tell(self.rate.capacity_parts);
         tell(self.rate.parts_per_unit);
         tell(self.rate.parts_per_tick);
+        tell(self.rate.tick_micros);
         tell(self.rate.id());
     }
 

@@ -41,9 +41,9 @@ fn an_id_tells_numbers_apart_and_is_the_same_in_every_build() {
         };
         rate.id()
     };
-    assert_eq!(id(5_000_000, 5, 1), 0x7db4_5337_7927);
-    assert_eq!(id(5_000_000, 5, 10), 1 << 50 | 0x7db4_5337_7927);
-    assert_eq!(id(5_000_000, 4, 1), 0x7afb_1297_9e04);
+    assert_eq!(id(5_000_000, 5, 1), 0x1e_59a1_11d4_17ea);
+    assert_eq!(id(5_000_000, 5, 10), 0x1f_1dbb_3ec3_377a);
+    assert_eq!(id(5_000_000, 4, 1), 0x4_b468_6b4e_c23e);
 }
 
 #[test]

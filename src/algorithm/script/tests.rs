@@ -42,7 +42,13 @@ fn a_script_is_told_each_of_its_numbers() {
     assert_eq!(parameters(&SlidingWindow::new(quota())), [5, 60, 1, 60]);
     let interval = MinInterval::new(Duration::from_micros(10));
     assert_eq!(parameters(&interval), [10]);
-    assert_eq!(parameters(&TokenBucket::new(quota()))[..3], [60, 12, 1]);
+    assert_eq!(parameters(&TokenBucket::new(quota()))[..4], [60, 12, 1, 1]);
+    let in_coarse_ticks = parameters(&TokenBucket::new(Quota::per_day(1_000_003)));
+    let parts_per_unit = 8_640_000_000;
+    assert_eq!(
+        in_coarse_ticks[..4],
+        [1_000_003 * parts_per_unit, parts_per_unit, 1_000_003, 10]
+    );
     let per_request = FixedWindow::new(quota()).per_request();
     assert_eq!(parameters(&per_request), [5, 60, 0]);
     let queue = LeakyBucket::new(quota()).queue();

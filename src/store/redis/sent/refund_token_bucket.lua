@@ -1,8 +1,9 @@
 -- Gives units back.
 --
--- m1       a limit; state layout: `bucket`
+-- m1       a limit; state layout: `debt`
 -- KEYS[1]  the state of m1
--- ARGV[1]  doubles: cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id
+-- ARGV[1]  doubles: cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_tick_micros,
+--            m1_own_id
 -- Reply    nothing
 -- Writes   KEYS[1], if there is a state: a byte 1, then doubles: now, m1_debt, m1_debt_tick,
 --            key_expires_at, m1_id;
@@ -12,10 +13,10 @@
 
 local call, struct, key, numbers = redis.call, struct, KEYS[1], ARGV[1]
 local expire, dirty, repaired = 'PEXPIREAT', nil, nil
-local m1_tail, m1_tail_at, m1_tail_end, m1_tick_now, m1_tick_micros, m1_plans, m1_debt_now,
-  m1_debt_after, m1_fits, m1_expires_at
-local cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_own_id
-  = struct.unpack('<ddddd', numbers)
+local m1_tail, m1_tail_at, m1_tail_end, m1_tick_now, m1_plans, m1_debt_now, m1_debt_after,
+  m1_fits, m1_expires_at
+local cost, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick, m1_tick_micros, m1_own_id
+  = struct.unpack('<dddddd', numbers)
 
 -- The time.
 local time = call('TIME')
@@ -30,7 +31,7 @@ if state and #state ~= 73 then
   if #state < 41 then return redis.error_reply('UNREADABLE state') end
   local tail_end = 41
   m1_tail_at = tail_end + 1
-  tail_end = tail_end + (struct.unpack('<d', state, 34) == 0 and 128 or 32)
+  tail_end = tail_end + (struct.unpack('<d', state, 34) == 0 and 144 or 32)
   m1_tail_end = tail_end
   if #state ~= tail_end then return redis.error_reply('UNREADABLE state') end
 end
@@ -44,10 +45,7 @@ end
 
 -- m1: has the cost room?
 m1_tick_now = now
-if m1_own_id >= 2 ^ 50 then
-  m1_tick_micros = 10 ^ math.floor(m1_own_id / 2 ^ 50)
-  m1_tick_now = math.floor(now / m1_tick_micros)
-end
+if m1_tick_micros > 1 then m1_tick_now = math.floor(now / m1_tick_micros) end
 if m1_id ~= m1_own_id then
   local checksum = (function()
     -- checksum.lua
@@ -60,8 +58,9 @@ if m1_id ~= m1_own_id then
     end
   end)()
   local pack_only = function()
-    return struct.pack('<dddd', m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick,
-      checksum(m1_own_id, m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick))
+    local capacity, per_unit, per_tick = m1_capacity_parts, m1_parts_per_unit, m1_parts_per_tick
+    return struct.pack('<dddI4I4', capacity, per_unit, per_tick, m1_tick_micros,
+      checksum(m1_own_id, capacity, per_unit, per_tick, m1_tick_micros))
   end
   if not state then
     m1_id, m1_tail, dirty = m1_own_id, pack_only(), true
@@ -173,29 +172,32 @@ if m1_id ~= m1_own_id then
       return plans
     end)()
     plans.pack_only = pack_only
-    local plan = function(id, capacity, per_unit, per_tick, debt, debt_tick, expires_at)
-      plans.check(id, capacity, per_unit, per_tick, debt, debt_tick, expires_at)
-      if id == 0 or per_unit == 0 then error('UNREADABLE state') end
+    local plan = function(...)
+      plans.check(...)
+      local id, capacity, per_unit, per_tick, tick_micros, debt, debt_tick, expires_at = ...
+      if id == 0 or per_unit == 0 or tick_micros == 0 then error('UNREADABLE state') end
       return {
         id = id, capacity = capacity, per_unit = per_unit, per_tick = per_tick,
-        debt = debt, debt_tick = debt_tick, expires_at = expires_at,
-        tick_micros = 10 ^ math.floor(id / 2 ^ 50),
+        tick_micros = tick_micros, debt = debt, debt_tick = debt_tick, expires_at = expires_at,
       }
     end
     local tail = string.sub(state, m1_tail_at, m1_tail_end)
     if m1_id ~= 0 then
-      local capacity, per_unit, per_tick, sum = struct.unpack('<dddd', tail)
-      if sum ~= checksum(m1_id, capacity, per_unit, per_tick) then error('UNREADABLE state') end
-      plans.latest = plan(m1_id, capacity, per_unit, per_tick, m1_debt, m1_debt_tick, 0)
-    else
-      if #tail ~= 128 then error('UNREADABLE state') end
-      local n = { struct.unpack('<dddddddddddddddd', tail) }
-      if n[16] ~= checksum(m1_debt, m1_debt_tick, unpack(n, 1, 15)) then
+      local capacity, per_unit, per_tick, tick_micros, sum = struct.unpack('<dddI4I4', tail)
+      if sum ~= checksum(m1_id, capacity, per_unit, per_tick, tick_micros) then
         error('UNREADABLE state')
       end
-      plans.latest = plan(n[1], n[2], n[3], n[4], m1_debt, m1_debt_tick, 0)
-      if n[5] ~= 0 then plans.other = plan(n[5], n[6], n[7], n[8], n[9], n[10], n[11]) end
-      plans.read_further(n[12], n[13], n[14], n[15])
+      plans.latest =
+        plan(m1_id, capacity, per_unit, per_tick, tick_micros, m1_debt, m1_debt_tick, 0)
+    else
+      if #tail ~= 144 then error('UNREADABLE state') end
+      local n = { struct.unpack('<dddddddddddddddddd', tail) }
+      if n[18] ~= checksum(m1_debt, m1_debt_tick, unpack(n, 1, 17)) then
+        error('UNREADABLE state')
+      end
+      plans.latest = plan(n[1], n[2], n[3], n[4], n[5], m1_debt, m1_debt_tick, 0)
+      if n[6] ~= 0 then plans.other = plan(unpack(n, 6, 13)) end
+      plans.read_further(n[14], n[15], n[16], n[17])
     end
     plans.find(function(plan) return plan.id == m1_own_id end)
     plans.units_of = function(plan)
@@ -216,21 +218,20 @@ if m1_id ~= m1_own_id then
     plans.pack = function()
       local latest, other = plans.latest, plans.other
       other = other or {
-        id = 0, capacity = 0, per_unit = 0, per_tick = 0,
+        id = 0, capacity = 0, per_unit = 0, per_tick = 0, tick_micros = 0,
         debt = 0, debt_tick = 0, expires_at = 0,
       }
       local n = {
-        latest.id, latest.capacity, latest.per_unit, latest.per_tick,
-        other.id, other.capacity, other.per_unit, other.per_tick,
+        latest.id, latest.capacity, latest.per_unit, latest.per_tick, latest.tick_micros,
+        other.id, other.capacity, other.per_unit, other.per_tick, other.tick_micros,
         other.debt, other.debt_tick, other.expires_at,
         plans.further_numbers()
       }
-      n[16] = checksum(latest.debt, latest.debt_tick, unpack(n))
-      return struct.pack('<dddddddddddddddd', unpack(n))
+      n[18] = checksum(latest.debt, latest.debt_tick, unpack(n))
+      return struct.pack('<dddddddddddddddddd', unpack(n))
     end
-    local tick_micros = m1_tick_micros or 1
     local span = m1_parts_per_tick > 0 and math.ceil(m1_capacity_parts / m1_parts_per_tick) or 0
-    if math.floor((now + plans.ahead()) / tick_micros) > m1_tick_now + span then
+    if math.floor((now + plans.ahead()) / m1_tick_micros) > m1_tick_now + span then
       plans.move_back()
       repaired = true
       if m1_id == 0 then m1_tail = plans.pack() end
@@ -243,8 +244,8 @@ if m1_id ~= m1_own_id then
       local further = plans.further
       m1_debt = math.min(further.units * m1_parts_per_unit, m1_capacity_parts)
       local ticks = m1_parts_per_tick > 0 and math.floor(m1_debt / m1_parts_per_tick) or 0
-      m1_debt_tick = math.min(math.ceil(further.stamp / tick_micros),
-        math.max(math.ceil(further.expires_at / tick_micros) - ticks, 0))
+      m1_debt_tick = math.min(math.ceil(further.stamp / m1_tick_micros),
+        math.max(math.ceil(further.expires_at / m1_tick_micros) - ticks, 0))
     else
       -- It takes over the debt of the latest plan, in parts of its own.
       local divisor, rest = m1_parts_per_unit, plans.latest.per_unit
@@ -255,7 +256,8 @@ if m1_id ~= m1_own_id then
         plans.latest.debt * (m1_parts_per_unit / divisor) / (plans.latest.per_unit / divisor)
       )
       m1_debt = math.min(m1_debt, 2 ^ 53 - 1)
-      m1_debt_tick = math.floor(plans.latest.debt_tick * plans.latest.tick_micros / tick_micros)
+      m1_debt_tick =
+        math.floor(plans.latest.debt_tick * plans.latest.tick_micros / m1_tick_micros)
     end
     m1_plans = plans
   end
@@ -294,11 +296,11 @@ do
     m1_debt, m1_debt_tick = m1_plans.latest.debt, m1_plans.latest.debt_tick
     m1_expires_at = m1_plans.expire_at()
   elseif m1_parts_per_tick == 0 then
-    m1_expires_at = m1_debt_tick * (m1_tick_micros or 1)
+    m1_expires_at = m1_debt_tick * m1_tick_micros
   else
     -- One tick more: the sum may lose the fraction of a tick.
     m1_expires_at = m1_debt_tick + m1_debt / m1_parts_per_tick + 1
-    if m1_tick_micros then
+    if m1_tick_micros > 1 then
       m1_expires_at = math.min(math.ceil(m1_expires_at - 1) * m1_tick_micros, 2 ^ 54 - 2)
     end
   end
