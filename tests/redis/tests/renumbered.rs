@@ -5,13 +5,13 @@ use std::time::Duration;
 use proptest::{prelude::*, test_runner::TestCaseResult};
 use tollgate::{
     Quota, RateLimiter,
-    algorithm::{SlidingBuckets, SlidingWindow},
+    algorithm::{FixedWindow, SlidingBuckets, SlidingWindow},
     clock::ManualClock,
 };
 use tollgate_properties::{
     conformance::every_algorithm,
     history::{Cost, History, Op, any_history_with_debits},
-    model::sliding_window,
+    model::{fixed_window, sliding_window, window_from_first_request},
     numbers::{Numbers, numbers, small},
     subject::{Subject, instant},
 };
@@ -27,6 +27,16 @@ fn is_the_pure_rules(
     plan_of: impl Fn(usize) -> usize,
 ) -> TestCaseResult {
     let all: Vec<Vec<Subject>> = plans.iter().map(every_algorithm).collect();
+    subjects_are_the_pure_rules(redis, &all, history, plan_of)
+}
+
+/// The same for these subjects of each plan.
+fn subjects_are_the_pure_rules(
+    redis: &Redis,
+    all: &[Vec<Subject>],
+    history: &History,
+    plan_of: impl Fn(usize) -> usize,
+) -> TestCaseResult {
     (0..all[0].len()).try_for_each(|which| {
         let clock = ManualClock::at(instant(history.start));
         let (pooled, key) = (redis.pooled_store(clock.clone()), redis.new_key());
@@ -85,6 +95,40 @@ fn plans_in_turn_are_the_pure_rules() {
     redis.for_all(HISTORIES, values, |(plans, history, turns)| {
         is_the_pure_rules(&redis, &plans, &history, |step| {
             usize::from(turns[step]) % plans.len()
+        })
+    });
+}
+
+#[test]
+fn windows_of_a_period_that_open_otherwise_are_two_plans() {
+    let redis = Redis::start();
+    let values = || {
+        (
+            prop::collection::vec(small(), 2),
+            any_history_with_debits(),
+            prop::collection::vec(any::<u8>(), 80),
+        )
+    };
+    redis.for_all(HISTORIES, values, |(numbers, history, turns)| {
+        let windows = numbers.iter().flat_map(|numbers| {
+            let (n, p, rule) = (
+                numbers.units,
+                numbers.period,
+                FixedWindow::new(numbers.quota()),
+            );
+            let aligned = Subject::new("aligned", rule.clone(), [fixed_window(n, p)]);
+            let from_first = Subject::new(
+                "from first",
+                rule.from_first_request(),
+                [window_from_first_request(n, p)],
+            );
+            [vec![aligned], vec![from_first]]
+        });
+        let windows: Vec<_> = windows.collect();
+        // Some alternate between the two of one period.
+        let plans = 2 + 2 * (turns[0] % 2);
+        subjects_are_the_pure_rules(&redis, &windows, &history, |step| {
+            usize::from(turns[step] / 2 % plans)
         })
     });
 }
