@@ -10,6 +10,7 @@ mod binary;
 mod client;
 mod cluster;
 mod distance;
+mod fickle;
 mod inspect;
 mod monitor;
 mod pool;
@@ -31,6 +32,7 @@ pub use crate::{
     client::{connect, connect_to},
     cluster::{Cluster, SLOTS, slot_of},
     distance::far_away,
+    fickle::Fickle,
     monitor::{Monitor, Told},
     pool::{PooledStore, StorePool, SwappedClock},
     proxy::Proxy,

@@ -6,97 +6,18 @@ use std::time::Duration;
 use fred::interfaces::KeysInterface;
 use tokio::time::{Instant, sleep_until};
 use tollgate::{
-    EachOf, PolicyDecision, Quota, RateLimiter, StoreErrorKind, Timestamp, algorithm::*,
-    clock::ManualClock, store::RedisStore,
+    EachOf, Quota, RateLimiter, StoreErrorKind, Timestamp, algorithm::*, clock::ManualClock,
+    store::RedisStore,
 };
 use tollgate_algorithms::every_algorithm;
-use tollgate_redis_tests::{Cluster, slot_of, until};
+use tollgate_redis_tests::{Cluster, Fickle, slot_of, until};
 
-/// Admits a peek, then takes its time and refuses: like a key whose last room goes to someone else
-/// meanwhile.
-#[derive(Debug, Clone)]
-struct Fickle(Policy);
-
-const FICKLE: &str = "\
---- judge
-m.asked = redis.call('INCR', key .. 'asked')
-redis.call('PEXPIRE', key .. 'asked', '600000')
-m.fits = m.asked % 2 == 1
-if not m.fits then
-  for _ = 1, 60000000 do end
-end
---- charge
-m.used = 1
---- expire
-m.expires_at = now
-";
-
-impl Algorithm for Fickle {
-    type State = u64;
-    type Snapshot = Status;
-    fn policy_id(&self) -> PolicyId {
-        self.0.id()
-    }
-    fn fresh(&self, _at: Timestamp) -> u64 {
-        0
-    }
-    fn mend(&self, _used: &mut u64, _now: Timestamp) {}
-    fn judge(&self, _used: &u64, _cost: u32, _now: Timestamp) -> bool {
-        true
-    }
-    fn charge(&self, used: &mut u64, _cost: u32, _now: Timestamp) {
-        *used = 1;
-    }
-    fn refund(&self, _used: &mut u64, _cost: u32, _now: Timestamp) {}
-    fn is_fresh(&self, used: &u64, _now: Timestamp) -> bool {
-        *used == 0
-    }
-    fn snapshot(&self, used: &u64, cost: u32, admitted: bool, _now: Timestamp) -> Status {
-        Status::of(1, 1 - used, u64::from(cost), admitted, |_| None)
-    }
-    fn describe(&self, standing: &Status, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(PolicyDecision::new(&self.0, *standing));
-    }
-}
-
-impl Additive for Fickle {
-    fn fits(&self, _used: &u64, _units: u64, _now: Timestamp) -> bool {
-        true
-    }
-    fn snapshot_beside(
-        &self,
-        used: &u64,
-        _held: u64,
-        (cost, admitted): (u32, bool),
-        now: Timestamp,
-    ) -> Status {
-        self.snapshot(used, cost, admitted, now)
-    }
-}
-
-impl Scripted for Fickle {
-    fn script() -> Script {
-        Script::new("fickle", FICKLE)
-            .state(&["used"])
-            .without_refund()
-    }
-    fn parameters(&self, _tell: &mut dyn FnMut(u64)) {}
-    fn state(&self, numbers: &[u64]) -> Option<u64> {
-        numbers.first().copied()
-    }
-
-    fn numbers(&self, state: &u64, tell: &mut dyn FnMut(u64)) {
-        tell(*state);
-    }
-}
-
-fn fickle() -> Fickle {
-    Fickle(Policy::new("fickle", &[1], Duration::ZERO))
-}
-
-/// The same, but charged last, as it is in a tuple with an interval that is always over.
+/// A fickle rule that is charged last, as it is in a tuple with an interval that is always over.
 fn fickle_at_last() -> (MinInterval, Fickle) {
-    (MinInterval::new(Duration::from_micros(1)), fickle())
+    (
+        MinInterval::new(Duration::from_micros(1)),
+        Fickle::default(),
+    )
 }
 
 type Keys = EachOf<(Option<u32>, Option<u32>)>;
@@ -243,13 +164,13 @@ async fn what_is_charged_waits_for_all_that_is_held_and_queues_and_intervals_for
     let (store, hour) = (&store, Duration::from_secs(3_600));
     let tokens = TokenBucket::new(Quota::per_day(50));
     let queue = LeakyBucket::new(Quota::per_hour(50)).queue();
-    let held = || Settled::new(fickle());
+    let held = || Settled::new(Fickle::default());
     let gap = MinInterval::new(hour);
     is_not_charged_before(&cluster, store, tokens.clone(), held()).await;
     is_not_charged_before(&cluster, store, (tokens.clone().settled(), tokens), held()).await;
     is_not_charged_before(&cluster, store, gap.clone(), held()).await;
-    is_not_charged_before(&cluster, store, gap, fickle()).await;
-    is_not_charged_before(&cluster, store, queue, fickle()).await;
+    is_not_charged_before(&cluster, store, gap, Fickle::default()).await;
+    is_not_charged_before(&cluster, store, queue, Fickle::default()).await;
     assert_eq!(cluster.keys_without_ttl("").await, [""; 0]);
 }
 
