@@ -41,8 +41,8 @@ impl PolicyDecision {
         Self::of(policy, Known::Resolved(status))
     }
 
-    /// What a policy decided whose units are requests in flight.
-    pub(crate) fn in_flight(policy: &Policy, status: Status) -> Self {
+    /// What a policy decided whose units are [requests in flight](crate::algorithm::InFlight).
+    pub fn in_flight(policy: &Policy, status: Status) -> Self {
         Self::of(policy, Known::InFlight(status))
     }
 

@@ -312,7 +312,7 @@ impl Scripted for BucketQueue {
         DebtBucket::script()
             .without_refund()
             .withdraws(&["admitted_tick", "admitted_debt"])
-            .with(|member| member.charged_last = true)
+            .charged_last()
     }
 
     fn admission(&self, admission: &DebtBucketSnapshot, tell: &mut dyn FnMut(u64)) {

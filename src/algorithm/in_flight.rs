@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{
-        Algorithm, ConfigId, PerRequest, Policy, PolicyId, Script, ScriptReply, Scripted, Settled,
-    },
+    algorithm::{Additive, Algorithm, ConfigId, PerRequest, Policy, PolicyId, Settled},
     clock::Timestamp,
     decision::PolicyDecision,
     error::ConfigError,
@@ -17,8 +15,9 @@ use super::{
 };
 
 mod places;
+mod script;
 
-use self::places::{Places, PlacesSnapshot};
+use self::places::Places;
 
 const DEFAULT_HELD_AT_MOST_MICROS: u64 = 60_000_000;
 /// If it were shorter, a renewal that is a little late would lose places.
@@ -59,6 +58,8 @@ const MIN_HELD_AT_MOST_MICROS: u64 = 100_000;
 ///
 /// **Over Redis** places outlive their process for one to two times
 /// [`held_at_most`](Self::held_at_most), and then come free; they are renewed while it lives.
+///
+/// **By a rule of your own**: [`with_rule`](Self::with_rule).
 ///
 /// Source: the semaphore of E. W. Dijkstra (EWD 35, 1962), with a count for each key; the names of
 /// its fields are those of draft-ietf-httpapi-ratelimit-headers-11.
@@ -115,18 +116,18 @@ const MIN_HELD_AT_MOST_MICROS: u64 = 100_000;
 /// ```
 #[doc = include_str!("../docs/pictures/in_flight.md")]
 #[derive(Debug, Clone)]
-pub struct InFlight {
+pub struct InFlight<A = Places> {
     /// In memory a hold never ends by itself, so nothing has to be renewed. Only the script is told
     /// for how long places are held.
-    rule: PerRequest<Settled<Places>>,
+    rule: PerRequest<Settled<A>>,
     held_at_most_micros: u64,
 }
 
 shadow!(InFlight);
 
-impl Algorithm for InFlight {
-    type State = SettledState<()>;
-    type Snapshot = SettledSnapshot<PlacesSnapshot>;
+impl<A: Additive> Algorithm for InFlight<A> {
+    type State = SettledState<A::State>;
+    type Snapshot = SettledSnapshot<A::Snapshot>;
 
     const IN_FLIGHT: bool = true;
 
@@ -138,8 +139,10 @@ impl Algorithm for InFlight {
         self.rule.charge(state, cost, now);
     }
 
-    /// Nothing: there is no place that could be given back.
-    fn debit(&self, _state: &mut Self::State, _units: u64, _now: Timestamp) {}
+    /// Takes no place: there is none that could be given back.
+    fn debit(&self, state: &mut Self::State, units: u64, now: Timestamp) {
+        self.rule.debit(state, units, now);
+    }
 
     fn holds(&self, state: &Self::State, admission: &Self::Snapshot) -> bool {
         self.rule.holds(state, admission)
@@ -149,8 +152,10 @@ impl Algorithm for InFlight {
         self.rule.settle(state, admission, (1, 0), now);
     }
 
-    /// Nothing: the requests are still in flight.
-    fn refund(&self, _state: &mut Self::State, _cost: u32, _now: Timestamp) {}
+    /// Gives no place back: the requests are still in flight.
+    fn refund(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
+        self.rule.refund(state, cost, now);
+    }
 
     fn withdraw(
         &self,
@@ -206,9 +211,9 @@ impl Algorithm for InFlight {
     }
 }
 
-impl InFlight {
+impl<A> InFlight<A> {
     /// Ends what the key has inherited from the shared bucket of a full store: no receipt frees it.
-    fn end_what_is_inherited(&self, state: &mut SettledState<()>, now: Timestamp) {
+    fn end_what_is_inherited<S>(&self, state: &mut SettledState<S>, now: Timestamp) {
         let end = now.as_micros().saturating_add(self.held_at_most_micros);
         state.end_unowned_by(end);
     }
@@ -219,20 +224,155 @@ impl InFlight {
     #[must_use]
     pub fn new(requests: u64) -> Self {
         let policy = Policy::of_number("in-flight", requests);
-        Self::of(
-            Places {
-                policy,
-                max: requests,
-            },
-            DEFAULT_HELD_AT_MOST_MICROS,
-        )
+        Self::with_rule(Places {
+            policy,
+            max: requests,
+        })
     }
 
-    fn of(places: Places, held_at_most_micros: u64) -> Self {
+    /// Names the policy. A named policy keeps its buckets when its numbers change.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_named`](Self::try_named) fails, with its error as the message.
+    #[must_use]
+    #[track_caller]
+    pub fn named(self, name: impl AsRef<str>) -> Self {
+        self.try_named(name)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Names the policy. A named policy keeps its buckets when its numbers change.
+    ///
+    /// # Errors
+    ///
+    /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`.
+    pub fn try_named(self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
+        let Places { policy, max } = self.rule.0.rule.clone();
+        let policy = policy.named(name)?;
+        Ok(Self {
+            held_at_most_micros: self.held_at_most_micros,
+            ..Self::with_rule(Places { policy, max })
+        })
+    }
+}
+
+impl<A: Additive> InFlight<A> {
+    /// Counts requests in flight by a rule of your own: what it admits beside all others that are
+    /// in flight. It sees each request as one unit, whatever it costs.
+    ///
+    /// The rule says how many fit ([`Additive::fits`]). Its charge is mostly nothing, as a place
+    /// that is given back was never charged; if it has one, it is charged for
+    /// [debits](crate::RateLimiter::debit), and over Redis for places that came free because their
+    /// process had died. It [tells](PolicyDecision::in_flight) callers that its units are requests
+    /// in flight, and [refuses](crate::algorithm::Judgement::RefusedUntilOneEnds) until one ends.
+    ///
+    /// Over Redis its [script](crate::algorithm::Scripted) has the part `--- capacity`. Without it
+    /// the first decision panics, with the script's layout in the message: lost places could not be
+    /// taken again.
+    ///
+    /// # Example: heavy requests take several seats
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::algorithm::{Additive, InFlight, Judgement, Policy, Script, Scripted, Status};
+    /// use tollgate::{PolicyDecision, RateLimiter, Timestamp, store::LocalStore};
+    /// # use tollgate::algorithm::{Algorithm, PolicyId, ScriptReply};
+    ///
+    /// /// Each request of a key takes so many of its seats.
+    /// #[derive(Debug, Clone)]
+    /// struct Seats { policy: Policy, seats: u64, of_each: u64 }
+    ///
+    /// # impl Algorithm for Seats {
+    /// #     type State = ();
+    /// #     type Snapshot = Status;
+    /// #     fn policy_id(&self) -> PolicyId { self.policy.id() }
+    /// #     fn fresh(&self, _at: Timestamp) {}
+    /// #     fn mend(&self, (): &mut (), _now: Timestamp) {}
+    /// #     fn judge(&self, (): &(), cost: u32, now: Timestamp) -> bool {
+    /// #         self.fits(&(), cost.into(), now)
+    /// #     }
+    /// #     fn charge(&self, (): &mut (), _cost: u32, _now: Timestamp) {}
+    /// #     fn debit(&self, (): &mut (), _units: u64, _now: Timestamp) {}
+    /// #     fn refund(&self, (): &mut (), _cost: u32, _now: Timestamp) {}
+    /// #     fn is_fresh(&self, (): &(), _now: Timestamp) -> bool { true }
+    /// #     fn snapshot(&self, (): &(), cost: u32, admitted: bool, now: Timestamp) -> Status {
+    /// #         self.snapshot_beside(&(), 0, (cost, admitted), now)
+    /// #     }
+    /// #     fn describe(&self, status: &Status, tell: &mut dyn FnMut(PolicyDecision)) {
+    /// #         tell(PolicyDecision::in_flight(&self.policy, *status));
+    /// #     }
+    /// # }
+    /// impl Additive for Seats {
+    ///     fn fits(&self, (): &(), requests: u64, _now: Timestamp) -> bool {
+    ///         requests <= self.seats / self.of_each
+    ///     }
+    ///     fn snapshot_beside(
+    ///         &self, (): &(), held: u64, (_cost, admitted): (u32, bool), _now: Timestamp,
+    ///     ) -> Status {
+    ///         Status {
+    ///             remaining: (self.seats / self.of_each).saturating_sub(held),
+    ///             judgement: match admitted {
+    ///                 true => Judgement::Admitted,
+    ///                 false => Judgement::RefusedUntilOneEnds,
+    ///             },
+    ///             replenished_after_micros: 0,
+    ///             reset_after_micros: 0,
+    ///             delay_micros: 0,
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// const SEATS: &str = "\
+    /// --- judge
+    /// m.fits = cost * m.of_each <= m.seats
+    /// --- capacity
+    /// m.capacity = math.floor(m.seats / m.of_each)
+    /// --- expire
+    /// m.expires_at = 0
+    /// --- reply
+    /// m.taken = 0
+    /// --- beside
+    /// m.taken = held
+    /// ";
+    ///
+    /// impl Scripted for Seats {
+    ///     fn script() -> Script {
+    ///         Script::new("seats", SEATS).parameters(&["seats", "of_each"]).replies(&["taken"])
+    ///     }
+    ///     // ...
+    /// #     fn parameters(&self, tell: &mut dyn FnMut(u64)) {
+    /// #         tell(self.seats);
+    /// #         tell(self.of_each);
+    /// #     }
+    /// #     fn state(&self, _numbers: &[u64]) -> Option<()> { Some(()) }
+    /// #     fn numbers(&self, (): &(), _tell: &mut dyn FnMut(u64)) {}
+    /// #     fn read(&self, reply: &mut ScriptReply<'_>) -> Option<Status> {
+    /// #         let (now, member) = (reply.now(), reply.next_member()?);
+    /// #         let [taken] = *member.numbers else { return None };
+    /// #         Some(self.snapshot_beside(&(), taken, (member.cost, member.admitted), now))
+    /// #     }
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let policy = Policy::new("seats", &[2, 3], Duration::ZERO);
+    /// let rule = Seats { policy, seats: 7, of_each: 3 };
+    /// let limiter = RateLimiter::new(InFlight::with_rule(rule), LocalStore::new());
+    /// let first = limiter.hold("bob", 1).await?.expect("three of seven seats");
+    /// let _second = limiter.hold("bob", 1).await?.expect("six of seven");
+    /// assert!(limiter.hold("bob", 1).await?.is_err());
+    ///
+    /// drop(first);
+    /// assert_eq!(limiter.peek("bob").await?.remaining(), 1);
+    /// # Ok::<(), tollgate::StoreError>(())
+    /// # }).unwrap();
+    /// ```
+    #[must_use]
+    pub fn with_rule(rule: A) -> Self {
         let never = (MAX_HELD_AT_MOST_MICROS, 2 * MAX_HELD_AT_MOST_MICROS);
         Self {
-            rule: PerRequest::new(Settled::with_generations(places, never)),
-            held_at_most_micros,
+            rule: PerRequest::new(Settled::with_generations(rule, never)),
+            held_at_most_micros: DEFAULT_HELD_AT_MOST_MICROS,
         }
     }
 
@@ -280,74 +420,5 @@ impl InFlight {
                 max: Duration::from_micros(MAX_HELD_AT_MOST_MICROS),
             }),
         }
-    }
-
-    /// Names the policy. A named policy keeps its buckets when its numbers change.
-    ///
-    /// # Panics
-    ///
-    /// Where [`try_named`](Self::try_named) fails, with its error as the message.
-    #[must_use]
-    #[track_caller]
-    pub fn named(self, name: impl AsRef<str>) -> Self {
-        self.try_named(name)
-            .unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Names the policy. A named policy keeps its buckets when its numbers change.
-    ///
-    /// # Errors
-    ///
-    /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`.
-    pub fn try_named(self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
-        let Places { policy, max } = self.places().clone();
-        let policy = policy.named(name)?;
-        Ok(Self::of(Places { policy, max }, self.held_at_most_micros))
-    }
-
-    fn places(&self) -> &Places {
-        &self.rule.0.rule
-    }
-
-    /// How often its process renews a place.
-    fn renewed_every_micros(&self) -> u64 {
-        self.held_at_most_micros / 4
-    }
-}
-
-impl Scripted for InFlight {
-    fn script() -> Script {
-        PerRequest::<Settled<Places>>::script().with(|member| member.in_flight = true)
-    }
-
-    /// After its last renewal a place lasts for `held_at_most` and the time to the next renewal;
-    /// and for twice `held_at_most` in all.
-    fn parameters(&self, tell: &mut dyn FnMut(u64)) {
-        let whole = self.held_at_most_micros;
-        tell(self.places().max);
-        tell(whole + self.renewed_every_micros());
-        tell(2 * whole);
-        // What has ended was not charged.
-        tell(0);
-    }
-
-    fn state(&self, numbers: &[u64]) -> Option<Self::State> {
-        self.rule.state(numbers)
-    }
-
-    fn numbers(&self, state: &Self::State, tell: &mut dyn FnMut(u64)) {
-        self.rule.numbers(state, tell);
-    }
-
-    fn admission(&self, admission: &Self::Snapshot, tell: &mut dyn FnMut(u64)) {
-        self.rule.admission(admission, tell);
-    }
-
-    fn renewed_every(&self) -> Option<Duration> {
-        Some(Duration::from_micros(self.renewed_every_micros()))
-    }
-
-    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<Self::Snapshot> {
-        self.rule.read(reply)
     }
 }

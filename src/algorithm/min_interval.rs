@@ -244,7 +244,7 @@ impl Scripted for MinInterval {
         Script::new("interval", include_str!("min_interval.lua"))
             .parameters(&["interval"])
             .state(&["stamp", "was_admitted"])
-            .with(|member| member.charged_last = true)
+            .charged_last()
     }
 
     fn parameters(&self, tell: &mut dyn FnMut(u64)) {

@@ -52,6 +52,7 @@
 //! | let Redis run it | [`Scripted`]: the rule once more, in Lua |
 //! | choose one for each request | nothing: [`by_request`](crate::choice::by_request); for a table of plans [`Choose`](crate::choice::Choose) |
 //! | let its units be held, and settled later | [`Additive`], which [`Settled::new`] asks for |
+//! | let it count requests in flight | [`Additive`], which [`InFlight::with_rule`] asks for |
 //!
 //! The example `custom_algorithm` is a whole one. [`Limit`](crate::Limit) is sealed: every
 //! algorithm is one.

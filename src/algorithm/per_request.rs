@@ -206,10 +206,6 @@ impl<A: Scripted> Scripted for PerRequest<A> {
         self.0.admission(admission, tell);
     }
 
-    fn renewed_every(&self) -> Option<Duration> {
-        self.0.renewed_every()
-    }
-
     fn read(&self, reply: &mut ScriptReply<'_>) -> Option<A::Snapshot> {
         self.0.read(reply)
     }

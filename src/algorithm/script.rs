@@ -1,12 +1,15 @@
 //! The script of an algorithm, for stores that run scripts.
 
-use std::{borrow::Cow, time::Duration};
+use std::borrow::Cow;
 
 use super::Algorithm;
 
+mod checked;
+pub(crate) mod names;
 mod parts;
 mod reply;
 
+pub(crate) use checked::script_of;
 pub(crate) use parts::part_of;
 pub(super) use parts::{called_part, with_lines_replaced};
 pub use reply::{MemberReply, ScriptReply};
@@ -47,6 +50,9 @@ pub use reply::{MemberReply, ScriptReply};
 /// - `--- beside` is for algorithms whose units can be [held](super::Additive): it changes the
 ///   numbers of the reply to what they would be if `held` more units were charged now. It runs
 ///   after `--- reply`.
+/// - `--- capacity` is for algorithms that count requests [in flight](super::InFlight::with_rule):
+///   it sets `m.capacity`, how many may be in flight now. It runs after the judgement of a cost of
+///   0, where places are renewed: lost ones are taken again as far as there is room.
 ///
 /// Where [private state](Script::private_state) or a [tail](Script::tail) changes, a part sets
 /// `dirty = true`. A charge that neither sets it nor moves the expiry writes only the state.
@@ -135,12 +141,6 @@ pub trait Scripted: Algorithm {
     /// [`Script::withdraws`], or that its settlement needs.
     fn admission(&self, _admission: &Self::Snapshot, _tell: &mut dyn FnMut(u64)) {}
 
-    /// How often its places of requests in flight are to be renewed; `None` if it has none.
-    #[doc(hidden)]
-    fn renewed_every(&self) -> Option<Duration> {
-        None
-    }
-
     /// Reads the snapshot from the script's reply; `None` if the reply makes no sense.
     ///
     /// Override it only for a script that [replies](Script::replies) with other numbers than its
@@ -200,11 +200,11 @@ pub struct Member {
     /// Whether its parts see a cost of 1 instead of every larger one.
     pub per_request: bool,
     /// Whether it holds places of requests in flight, which are renewed.
-    pub(crate) in_flight: bool,
+    pub in_flight: bool,
     /// Whether it is in [shadow](super::Shadow): it always fits, and its charge is its own matter.
     pub(crate) in_shadow: bool,
     /// Whether it is charged last, where a request is charged to several keys by several scripts.
-    pub(crate) charged_last: bool,
+    pub charged_last: bool,
 }
 
 impl Script {
@@ -314,6 +314,36 @@ impl Script {
         self.with(|member| member.per_request = true)
     }
 
+    /// The same script, but where a request is charged to several keys, in several slots of a
+    /// cluster, it is charged after all others, and only if these have admitted.
+    ///
+    /// For a charge that cannot be taken back without harm, as that of a queue, which has announced
+    /// a turn: others can be, if a later key refuses.
+    #[must_use]
+    pub fn charged_last(self) -> Self {
+        self.with(|member| member.charged_last = true)
+    }
+
+    /// The same script, but what it holds are places of requests in flight: a store renews them
+    /// while its process lives, five times in the `held_at_most` of the script, and gives each back
+    /// when its request has ended.
+    ///
+    /// For a rule of your own [`InFlight::with_rule`](super::InFlight::with_rule) calls it.
+    ///
+    /// The script must
+    ///
+    /// - hold one place for each request: it is made from `PerRequest<Settled<_>>`;
+    /// - hold them for 100 ms or longer;
+    /// - have the part `--- capacity`, so that places that Redis has lost can be taken again;
+    /// - be that of an algorithm that says [`IN_FLIGHT`](Algorithm::IN_FLIGHT).
+    ///
+    /// Otherwise the first decision over Redis panics, with the layout in its message: places would
+    /// be lost.
+    #[must_use]
+    pub fn in_flight(self) -> Self {
+        self.with(|member| member.in_flight = true)
+    }
+
     /// Puts the part of this name, the last one of its file, in the place of the line
     /// `rule('name')`: what is needed least is read last, and runs where it must.
     pub(super) fn with_part_in_place(self, name: &str) -> Self {
@@ -388,49 +418,6 @@ impl Member {
     pub(crate) fn part(&self, name: &str) -> &str {
         part_of(&self.source, name)
     }
-
-    /// All names that follow an `m.` in its text, or are declared.
-    pub(crate) fn names(&self) -> Vec<&str> {
-        let mut names = self.declared();
-        if self.tail.is_some() {
-            names.extend(TAIL);
-        }
-        for (at, _) in self.source.match_indices("m.") {
-            let after = &self.source[at + 2..];
-            let end = after.find(|character: char| !is_part_of_a_name(character));
-            let name = &after[..end.unwrap_or(after.len())];
-            let is_a_name = !self.source[..at].ends_with(is_part_of_a_name);
-            if is_a_name && !name.is_empty() && !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        names
-    }
-
-    /// The names of what it is given, and of what it keeps.
-    fn declared(&self) -> Vec<&str> {
-        let all = [
-            &*self.parameters,
-            &*self.state,
-            self.private_state,
-            self.keys,
-        ];
-        all.into_iter().flatten().copied().collect()
-    }
-
-    /// Its names that are used only within one judgement and its charge.
-    pub(super) fn temporary_names(&self) -> Vec<&str> {
-        let (mut names, declared) = (self.names(), self.declared());
-        names.retain(|name| !declared.contains(name) && !TAIL.contains(name));
-        names
-    }
-}
-
-/// The names of a tail.
-const TAIL: [&str; 3] = ["tail", "tail_at", "tail_end"];
-
-pub(crate) fn is_part_of_a_name(character: char) -> bool {
-    character.is_ascii_alphanumeric() || character == '_'
 }
 
 #[cfg(test)]

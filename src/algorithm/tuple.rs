@@ -8,6 +8,8 @@ use crate::{
     decision::PolicyDecision,
 };
 
+use super::script::script_of;
+
 /// Implements [`Algorithm`] for tuples: Rust has no other way to say "a tuple of any length".
 macro_rules! tuple {
     ($first:ident . $zero:tt, $($member:ident . $index:tt),+) => {
@@ -175,7 +177,7 @@ macro_rules! tuple {
 
         impl<$first: Scripted, $($member: Scripted),+> Scripted for ($first, $($member),+) {
             fn script() -> Script {
-                $first::script()$(.and($member::script()))+
+                script_of::<$first>()$(.and(script_of::<$member>()))+
             }
 
             fn parameters(&self, tell: &mut dyn FnMut(u64)) {
@@ -200,11 +202,6 @@ macro_rules! tuple {
             fn admission(&self, admission: &Self::Snapshot, tell: &mut dyn FnMut(u64)) {
                 self.$zero.admission(&admission.$zero, tell);
                 $(self.$index.admission(&admission.$index, tell);)+
-            }
-
-            fn renewed_every(&self) -> Option<Duration> {
-                let each = [self.$zero.renewed_every(), $(self.$index.renewed_every()),+];
-                each.into_iter().flatten().min()
             }
 
             fn read(&self, reply: &mut ScriptReply<'_>) -> Option<Self::Snapshot> {

@@ -127,6 +127,10 @@ fn source(rule: &Member) -> String {
     for name in ["charge", "renew", "debit", "refund", "expire", "reply"] {
         parts.push((name, filled(rule, part_of(SOURCE, name), "")));
     }
+    // It stands in the part `renew`: this one only tells that the rule has it.
+    if !rule.part("capacity").is_empty() {
+        parts.push(("capacity", rule.part("capacity").to_owned()));
+    }
     // A rule whose charge is nothing has nothing to settle.
     if !rule.part("charge").is_empty() {
         parts.push(("settle", filled(rule, part_of(SOURCE, "settle"), "")));

@@ -9,7 +9,7 @@ use std::{
     collections::HashMap,
     iter,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -40,6 +40,8 @@ pub(super) use self::delivered::delivered;
 
 /// How many lots one command renews at most.
 const MAX_BATCH: usize = 100;
+/// If places lasted for less, a renewal that is a little late would lose them.
+const MIN_HELD_AT_MOST: Duration = Duration::from_millis(100);
 
 /// The buckets in which this process has requests in flight.
 #[derive(Default)]
@@ -81,6 +83,32 @@ fn is_nothing(starts: &[f64]) -> bool {
     starts.iter().all(|&start| start == 0.0)
 }
 
+/// How often places are renewed: five times while the shortest of them last.
+///
+/// # Panics
+///
+/// If they last for too short a time to be renewed: see [`Script::in_flight`].
+///
+/// [`Script::in_flight`]: crate::algorithm::Script::in_flight
+fn renewed_every(members: &[Member], parameters: &[u64]) -> Duration {
+    let named = members
+        .iter()
+        .flat_map(|member| member.parameters.iter().map(move |name| (member, *name)));
+    let (held_at_most, member) = (named.zip(parameters))
+        .filter(|((member, name), _)| member.in_flight && *name == "held_at_most")
+        .map(|((member, _), &micros)| (Duration::from_micros(micros), member))
+        .min_by_key(|(held_at_most, _)| *held_at_most)
+        .expect("a value for each parameter of the script");
+    assert!(
+        held_at_most >= MIN_HELD_AT_MOST,
+        "the script of layout `{}` counts requests in flight, so it must hold for \
+         {MIN_HELD_AT_MOST:?} or longer: a place that is held for {held_at_most:?} is lost before \
+         it is renewed",
+        member.layout
+    );
+    held_at_most / 5
+}
+
 impl Shared {
     fn in_flight(&self) -> MutexGuard<'_, All> {
         // It holds numbers only, and nothing that is done with it panics half-way.
@@ -94,16 +122,17 @@ impl Shared {
         keys: &[Bytes],
         admission: &A::Snapshot,
     ) {
-        let Some(every) = algorithm.renewed_every() else {
-            return;
-        };
         let scripts = self.script_cache.scripts::<A>();
         let starts = numbers_of(algorithm, &scripts.members, admission, true);
         if is_nothing(&starts) {
             return;
         }
-        let mut parameters = Vec::with_capacity(ARGUMENTS_LEN);
-        algorithm.parameters(&mut |parameter| push(&mut parameters, parameter as f64));
+        let (mut told, mut parameters) = (Vec::new(), Vec::with_capacity(ARGUMENTS_LEN));
+        algorithm.parameters(&mut |parameter| {
+            told.push(parameter);
+            push(&mut parameters, parameter as f64);
+        });
+        let every = renewed_every(&scripts.members, &told);
         let mut all = self.in_flight();
         let bucket = (all.buckets.entry(keys[0].clone())).or_insert_with(|| Bucket {
             scripts: ScriptsOf {
@@ -325,5 +354,37 @@ impl Drop for RenewingTask {
         if let Some(shared) = &self.0 {
             shared.in_flight().task_due = None;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::algorithm::{FixedWindow, InFlight, Settled};
+
+    use super::*;
+
+    fn told<A: Scripted>(algorithm: &A) -> Duration {
+        let mut told = Vec::new();
+        algorithm.parameters(&mut |number| told.push(number));
+        renewed_every(A::script().members(), &told)
+    }
+
+    #[test]
+    fn places_are_renewed_four_times_in_the_shortest_time_that_they_are_held() {
+        let held = |millis| InFlight::new(2).held_at_most(Duration::from_millis(millis));
+        assert_eq!(told(&held(800)), Duration::from_millis(200));
+        let tuple = (held(4_000), held(100), held(60_000));
+        assert_eq!(told(&tuple), Duration::from_millis(25));
+    }
+
+    #[test]
+    #[should_panic(
+        expected = "layout `window-held` counts requests in flight, so it must hold for"
+    )]
+    fn places_that_are_lost_before_they_are_renewed_are_refused_and_the_layout_is_named() {
+        let script = Settled::<FixedWindow>::script().in_flight();
+        let held = [99_999, 200_000, 0];
+        let parameters = [&[5, 60, 0][..], &held].concat();
+        renewed_every(script.members(), &parameters);
     }
 }

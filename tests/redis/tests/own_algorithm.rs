@@ -1,28 +1,37 @@
 //! A user's own algorithm can have in Redis what those of the crate have: private state, a tail, a
-//! further key, modules, and a reply of its own if nothing was charged. What it cannot do is count
-//! under several plans as those do, or requests in flight.
+//! further key, modules, a reply of its own if nothing was charged, a charge that comes last, and
+//! places of requests in flight. It can keep in its private state under which plan it was charged,
+//! as those do; how it counts under several plans is its own matter.
 
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex},
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
+use fred::prelude::Config;
+use tokio::runtime::Runtime;
 use tollgate::{
-    PolicyDecision, RateLimiter, StoreErrorKind, Timestamp,
-    algorithm::{Algorithm, Policy, PolicyId, Script, ScriptReply, Scripted, Status},
+    EachOf, Hold, PolicyDecision, Quota, RateLimiter, StoreErrorKind, Timestamp,
+    algorithm::{
+        Additive, Algorithm, InFlight, Judgement, Policy, PolicyId, Script, ScriptReply, Scripted,
+        Status, TokenBucket,
+    },
     clock::ManualClock,
     store::RedisStore,
 };
-use tollgate_redis_tests::Redis;
+use tollgate_redis_tests::{Cluster, Fickle, Redis, connect};
 
 /// So many units a minute after the last admission; it knows how many admissions there were, when
-/// the first was, and what each has cost.
+/// the first was, by which limit the last was admitted, and what each has cost. A refund leaves
+/// these as they are, so it is charged last.
 #[derive(Debug, Clone)]
 struct Ledger {
     policy: Policy,
     /// What Redis replied if nothing was charged.
-    replies: Arc<Mutex<Vec<[u64; 4]>>>,
+    replies: Arc<Mutex<Vec<[u64; 5]>>>,
 }
 
 const LEDGER: &str = "\
@@ -34,6 +43,7 @@ m.fits = cost <= m.left or cost == 0
 --- charge
 m.used = m.used + cost
 m.admissions = m.admissions + 1
+m.plan = m.limit
 dirty = true
 if not state then m.tail = struct.pack('<d', now) end
 call('RPUSH', m.costs, require('words').of(cost))
@@ -91,11 +101,12 @@ impl Scripted for Ledger {
         Script::new("ledger", LEDGER)
             .parameters(&["limit"])
             .state(&["used"])
-            .private_state(&["admissions"])
+            .private_state(&["admissions", "plan"])
             .tail([8, 0])
             .keys(&["costs"])
-            .replies(&["left", "admissions", "first_at", "entries"])
+            .replies(&["left", "admissions", "first_at", "entries", "plan"])
             .requires(&[("words", WORDS)])
+            .charged_last()
     }
     fn parameters(&self, tell: &mut dyn FnMut(u64)) {
         tell(self.policy.limit());
@@ -111,9 +122,9 @@ impl Scripted for Ledger {
         let member = reply.next_member()?;
         let used = match *member.numbers {
             [used] if member.charged => used,
-            [left, admissions, first_at, entries] if !member.charged => {
+            [left, admissions, first_at, entries, plan] if !member.charged => {
                 let mut replies = self.replies.lock().unwrap();
-                replies.push([left, admissions, first_at, entries]);
+                replies.push([left, admissions, first_at, entries, plan]);
                 self.policy.limit().checked_sub(left)?
             }
             _ => return None,
@@ -124,9 +135,11 @@ impl Scripted for Ledger {
 
 const START: u64 = 1_700_000_000_000_000;
 
-fn ledger() -> Ledger {
+/// Those of other limits share its buckets.
+fn ledger(limit: u64) -> Ledger {
+    let policy = Policy::new("ledger", &[limit], Duration::from_secs(60));
     Ledger {
-        policy: Policy::new("ledger", &[10], Duration::from_secs(60)),
+        policy: policy.named("ledger").unwrap(),
         replies: Arc::default(),
     }
 }
@@ -141,14 +154,14 @@ fn an_algorithm_of_ones_own_keeps_private_numbers_a_tail_and_a_key_and_replies_w
         ("own", own.clock(clock.clone()).build()),
         ("servers", servers.build()),
     ] {
-        let rule = ledger();
+        let rule = ledger(10);
         let limiter = RateLimiter::new(rule.clone(), store);
         let last_reply = || rule.replies.lock().unwrap().last().copied();
 
         let peeked = redis.wait(limiter.peek("bob")).unwrap();
         assert_eq!(
             (peeked.remaining(), last_reply()),
-            (10, Some([10, 0, 0, 0]))
+            (10, Some([10, 0, 0, 0, 0]))
         );
         assert_eq!(redis.keys(prefix).len(), 0, "who only looks writes nothing");
 
@@ -168,8 +181,8 @@ fn an_algorithm_of_ones_own_keeps_private_numbers_a_tail_and_a_key_and_replies_w
         let before = redis.everything(prefix);
         let refused = redis.wait(limiter.check_cost("bob", 4)).unwrap();
         assert!(!refused.is_admitted());
-        let [left, admissions, first_at, entries] = last_reply().unwrap();
-        assert_eq!((left, admissions, entries), (3, 3, 3));
+        let [left, admissions, first_at, entries, plan] = last_reply().unwrap();
+        assert_eq!((left, admissions, entries, plan), (3, 3, 3, 10));
         match prefix {
             "own" => assert_eq!(first_at, START + 1_000_000),
             _ => assert!(first_at > START, "{first_at}"),
@@ -180,20 +193,20 @@ fn an_algorithm_of_ones_own_keeps_private_numbers_a_tail_and_a_key_and_replies_w
         assert_eq!(redis.wait(limiter.peek("bob")).unwrap().remaining(), 5);
         assert_eq!(
             last_reply(),
-            Some([5, 3, first_at, 3]),
+            Some([5, 3, first_at, 3, 10]),
             "the tail stays as it is"
         );
 
-        // The private number stands before the tail, which is the last 8 bytes.
+        // The private numbers stand before the tail, which is the last 8 bytes.
         let value: Bytes = redis.ask("GET", &[state]);
         let mut strange = value.to_vec();
-        let private = value.len() - 16..value.len() - 8;
+        let private = value.len() - 24..value.len() - 16;
         strange[private].copy_from_slice(&0.5_f64.to_le_bytes());
         redis.ask::<()>("SET", &[state, &strange, b"PX", b"60000"]);
         let error = redis.wait(limiter.check("bob")).unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::InvalidInput, "{error:?}");
 
-        // If the private number is 0, the tail has another length.
+        // If the first of them is 0, the tail has another length.
         redis.ask::<()>("SET", &[state, &value[..value.len() - 8], b"PX", b"60000"]);
         let error = redis.wait(limiter.check("bob")).unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::InvalidInput, "{error:?}");
@@ -201,4 +214,240 @@ fn an_algorithm_of_ones_own_keeps_private_numbers_a_tail_and_a_key_and_replies_w
         redis.wait(limiter.reset("bob")).unwrap();
         assert_eq!(redis.keys(prefix).len(), 0, "all keys are gone");
     }
+}
+
+#[test]
+fn an_algorithm_of_ones_own_knows_under_which_of_its_plans_it_was_charged_last() {
+    let redis = Redis::start();
+    let plans = [ledger(10), ledger(20)];
+    let small = RateLimiter::new(plans[0].clone(), redis.store_with_prefix("t"));
+    let large = RateLimiter::new(plans[1].clone(), redis.store_with_prefix("t"));
+    let plan_replied_to = |plan: usize| plans[plan].replies.lock().unwrap().last().unwrap()[4];
+
+    redis.wait(small.check_cost("bob", 4)).unwrap();
+    assert_eq!(redis.wait(large.peek("bob")).unwrap().remaining(), 16);
+    assert_eq!(plan_replied_to(1), 10);
+    redis.wait(large.check_cost("bob", 1)).unwrap();
+    assert_eq!(redis.wait(small.peek("bob")).unwrap().remaining(), 5);
+    assert_eq!(plan_replied_to(0), 20);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn across_slots_a_charge_that_cannot_be_given_back_waits_until_the_other_key_has_admitted() {
+    let cluster = Cluster::start().await;
+    let store = RedisStore::builder(cluster.client().await).deadline(Duration::from_secs(30));
+    let (store, rule) = (store.build(), ledger(10));
+    let alone = RateLimiter::new(rule.clone(), store.clone());
+    let both = RateLimiter::new(EachOf((rule.clone(), Fickle::default())), store);
+    let refused = both.check(&EachOf((Some(0_u32), Some(1_u32)))).await;
+    // It had admitted the peek: so the keys are in two slots, and two scripts were to charge them.
+    let refused = refused.unwrap();
+    assert_eq!(refused.policy(), "fickle-1-0us", "{refused:?}");
+    assert!(!refused.is_admitted());
+    alone.peek(&0_u32).await.unwrap();
+    let last_reply = rule.replies.lock().unwrap().last().copied();
+    assert_eq!(last_reply, Some([10, 0, 0, 0, 0]), "it was never charged");
+}
+
+/// At most so many seats of a key are taken; each request takes as many as this.
+#[derive(Debug, Clone)]
+struct Seats {
+    policy: Policy,
+    seats: u64,
+    of_each: u64,
+}
+
+const SEATS: &str = "\
+--- judge
+m.fits = cost * m.of_each <= m.seats
+--- capacity
+m.capacity = math.floor(m.seats / m.of_each)
+--- expire
+m.expires_at = 0
+--- reply
+m.taken = 0
+--- beside
+m.taken = held
+";
+
+impl Algorithm for Seats {
+    type State = ();
+    type Snapshot = Status;
+    fn policy_id(&self) -> PolicyId {
+        self.policy.id()
+    }
+    fn fresh(&self, _at: Timestamp) {}
+    fn mend(&self, (): &mut (), _now: Timestamp) {}
+    fn judge(&self, (): &(), cost: u32, now: Timestamp) -> bool {
+        self.fits(&(), cost.into(), now)
+    }
+    fn charge(&self, (): &mut (), _cost: u32, _now: Timestamp) {}
+    fn refund(&self, (): &mut (), _cost: u32, _now: Timestamp) {}
+    fn is_fresh(&self, (): &(), _now: Timestamp) -> bool {
+        true
+    }
+    fn snapshot(&self, (): &(), cost: u32, admitted: bool, now: Timestamp) -> Status {
+        self.snapshot_beside(&(), 0, (cost, admitted), now)
+    }
+    fn describe(&self, status: &Status, tell: &mut dyn FnMut(PolicyDecision)) {
+        tell(PolicyDecision::in_flight(&self.policy, *status));
+    }
+}
+
+impl Additive for Seats {
+    fn fits(&self, (): &(), requests: u64, _now: Timestamp) -> bool {
+        requests <= self.seats / self.of_each
+    }
+    fn snapshot_beside(
+        &self,
+        (): &(),
+        held: u64,
+        (_cost, admitted): (u32, bool),
+        _now: Timestamp,
+    ) -> Status {
+        Status {
+            remaining: (self.seats / self.of_each).saturating_sub(held),
+            judgement: match admitted {
+                true => Judgement::Admitted,
+                false => Judgement::RefusedUntilOneEnds,
+            },
+            replenished_after_micros: 0,
+            reset_after_micros: 0,
+            delay_micros: 0,
+        }
+    }
+}
+
+impl Scripted for Seats {
+    fn script() -> Script {
+        Script::new("seats", SEATS)
+            .parameters(&["seats", "of_each"])
+            .replies(&["taken"])
+    }
+    fn parameters(&self, tell: &mut dyn FnMut(u64)) {
+        tell(self.seats);
+        tell(self.of_each);
+    }
+    fn state(&self, numbers: &[u64]) -> Option<()> {
+        numbers.is_empty().then_some(())
+    }
+    fn numbers(&self, (): &(), _tell: &mut dyn FnMut(u64)) {}
+    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<Status> {
+        let (now, member) = (reply.now(), reply.next_member()?);
+        let [taken] = *member.numbers else {
+            return None;
+        };
+        Some(self.snapshot_beside(&(), taken, (member.cost, member.admitted), now))
+    }
+}
+
+/// For how long a process that is gone keeps its seats, at least.
+const TIME: Duration = Duration::from_millis(800);
+/// How late a busy machine may notice something.
+const LATE: Duration = Duration::from_secs(2);
+
+type Seated = RateLimiter<InFlight<Seats>, RedisStore>;
+
+/// Two requests of a key at once: each takes three of seven seats.
+fn two_at_once(store: RedisStore) -> Seated {
+    let rule = Seats {
+        policy: Policy::new("seats", &[2, 3], Duration::ZERO),
+        seats: 7,
+        of_each: 3,
+    };
+    RateLimiter::new(InFlight::with_rule(rule).held_at_most(TIME), store)
+}
+
+fn hold(redis: &Redis, limiter: &Seated) -> Option<Hold> {
+    redis.wait(limiter.hold("bob", 5)).unwrap().ok()
+}
+
+/// How many further requests there is room for.
+fn free(redis: &Redis, limiter: &Seated) -> u64 {
+    redis.wait(limiter.peek("bob")).unwrap().remaining()
+}
+
+/// Waits until there is room for so many, and tells how long that took.
+fn until_free(redis: &Redis, limiter: &Seated, requests: u64) -> Duration {
+    let since = Instant::now();
+    while free(redis, limiter) != requests {
+        let waited = since.elapsed();
+        assert!(waited < Duration::from_secs(60), "never {requests} free");
+        thread::sleep(Duration::from_millis(5));
+    }
+    since.elapsed()
+}
+
+#[test]
+fn requests_in_flight_by_ones_own_rule_keep_their_places_while_they_run_and_give_them_back() {
+    let redis = Redis::start();
+    let limiter = two_at_once(redis.store_with_prefix("t"));
+    let [first, second] = [(); 2].map(|()| hold(&redis, &limiter).unwrap());
+    let refused = redis.wait(limiter.hold("bob", 1)).unwrap().unwrap_err();
+    assert_eq!(
+        (refused.retry_after(), refused.never_fits()),
+        (None, false),
+        "until one ends"
+    );
+    redis.wait(async { first.settle(0).await }).unwrap();
+    let since = Instant::now();
+    while since.elapsed() < TIME * 5 {
+        assert_eq!(free(&redis, &limiter), 1, "after {:?}", since.elapsed());
+        assert_eq!(redis.wait(redis.server().keys_without_ttl("t")), [""; 0]);
+        thread::sleep(Duration::from_millis(20));
+    }
+    redis.wait(async { second.settle(0).await }).unwrap();
+    assert_eq!(free(&redis, &limiter), 2);
+}
+
+#[test]
+fn places_that_redis_has_lost_are_taken_again_by_ones_own_rule_as_far_as_there_is_room() {
+    let redis = Redis::start();
+    let limiter = two_at_once(redis.store_with_prefix("t"));
+    let mine = [(); 2].map(|()| hold(&redis, &limiter).unwrap());
+    redis.ask::<()>("FLUSHALL", &[]);
+    let others = two_at_once(redis.store_with_prefix("t"));
+    let theirs = hold(&redis, &others).unwrap();
+    assert!(until_free(&redis, &limiter, 0) < LATE);
+    thread::sleep(TIME);
+    redis.wait(async { theirs.settle(0).await }).unwrap();
+    // The second one had no room before, and has it now.
+    until_free(&redis, &limiter, 0);
+    redis.wait(async { drop(mine) });
+    until_free(&redis, &limiter, 2);
+}
+
+#[test]
+fn places_of_ones_own_rule_come_free_after_one_to_two_times_when_nobody_renews_them_any_more() {
+    let redis = Redis::start();
+    let limiter = two_at_once(redis.store_with_prefix("t"));
+    let process = Runtime::new().unwrap();
+    let url = redis.server().url();
+    let client = process.block_on(connect(Config::from_url(&url).unwrap()));
+    let theirs = two_at_once(RedisStore::builder(client).prefix("t").build());
+    let held = process.block_on(theirs.hold("bob", 1)).unwrap().unwrap();
+    thread::sleep(TIME * 3);
+    assert_eq!(free(&redis, &limiter), 1);
+    // Its tasks end with it, and so do the renewals.
+    process.shutdown_background();
+    let free_after = until_free(&redis, &limiter, 2);
+    assert!(free_after >= TIME, "after {free_after:?}");
+    assert!(free_after <= TIME * 2 + LATE, "after {free_after:?}");
+    drop(held);
+}
+
+#[test]
+fn a_rule_that_cannot_say_how_many_may_be_in_flight_decides_nothing_and_is_named() {
+    let redis = Redis::start();
+    let rule = InFlight::with_rule(TokenBucket::new(Quota::per_day(2)));
+    let limiter = RateLimiter::new(rule, redis.store_with_prefix("t"));
+    let held = catch_unwind(AssertUnwindSafe(|| redis.wait(limiter.hold("bob", 1))));
+    let panic = held.expect_err("the script has no such part");
+    let message = panic.downcast_ref::<String>().unwrap();
+    assert_eq!(
+        message,
+        "the script of layout `debt-held` counts requests in flight, so it needs a part \
+         `--- capacity` that sets `m.capacity`: how many may be in flight"
+    );
+    assert_eq!(redis.keys("t").len(), 0);
 }

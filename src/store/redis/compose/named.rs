@@ -1,6 +1,6 @@
 //! The text of one member, with names of its own.
 
-use crate::algorithm::{Member, script::is_part_of_a_name};
+use crate::algorithm::{Member, script::names::is_part_of_a_name};
 
 use super::text::indented;
 
