@@ -9,10 +9,7 @@ use crate::{
     error::ConfigError,
 };
 
-use super::{
-    settled::{MAX_HELD_AT_MOST_MICROS, SettledSnapshot, SettledState},
-    shadow::shadow,
-};
+use super::settled::{MAX_HELD_AT_MOST_MICROS, SettledSnapshot, SettledState};
 
 mod places;
 mod script;
@@ -59,7 +56,8 @@ const MIN_HELD_AT_MOST_MICROS: u64 = 100_000;
 /// **Over Redis** places outlive their process for one to two times
 /// [`held_at_most`](Self::held_at_most), and then come free; they are renewed while it lives.
 ///
-/// **By a rule of your own**: [`with_rule`](Self::with_rule).
+/// **By a rule of your own**: [`with_rule`](Self::with_rule). `A` is the rule that counts; without
+/// one it is that of n places.
 ///
 /// Source: the semaphore of E. W. Dijkstra (EWD 35, 1962), with a count for each key; the names of
 /// its fields are those of draft-ietf-httpapi-ratelimit-headers-11.
@@ -122,8 +120,6 @@ pub struct InFlight<A = Places> {
     rule: PerRequest<Settled<A>>,
     held_at_most_micros: u64,
 }
-
-shadow!(InFlight);
 
 impl<A: Additive> Algorithm for InFlight<A> {
     type State = SettledState<A::State>;
@@ -263,9 +259,10 @@ impl<A: Additive> InFlight<A> {
     ///
     /// The rule says how many fit ([`Additive::fits`]). Its charge is mostly nothing, as a place
     /// that is given back was never charged; if it has one, it is charged for
-    /// [debits](crate::RateLimiter::debit), and over Redis for places that came free because their
-    /// process had died. It [tells](PolicyDecision::in_flight) callers that its units are requests
-    /// in flight, and [refuses](crate::algorithm::Judgement::RefusedUntilOneEnds) until one ends.
+    /// [debits](crate::RateLimiter::debit), and for places that end without being given back, such
+    /// as those of a process that has died. It [tells](PolicyDecision::in_flight) callers that its
+    /// units are requests in flight, and
+    /// [refuses](crate::algorithm::Judgement::RefusedUntilOneEnds) until one ends.
     ///
     /// Over Redis its [script](crate::algorithm::Scripted) has the part `--- capacity`. Without it
     /// the first decision panics, with the script's layout in the message: lost places could not be
@@ -314,6 +311,7 @@ impl<A: Additive> InFlight<A> {
     ///             remaining: (self.seats / self.of_each).saturating_sub(held),
     ///             judgement: match admitted {
     ///                 true => Judgement::Admitted,
+    ///                 false if self.seats < self.of_each => Judgement::NeverFits,
     ///                 false => Judgement::RefusedUntilOneEnds,
     ///             },
     ///             replenished_after_micros: 0,

@@ -315,7 +315,8 @@ impl Script {
     }
 
     /// The same script, but where a request is charged to several keys, in several slots of a
-    /// cluster, it is charged after all others, and only if these have admitted.
+    /// cluster, it is charged after all that do not say so, and only if these have admitted. Those
+    /// that say so are charged together.
     ///
     /// For a charge that cannot be taken back without harm, as that of a queue, which has announced
     /// a turn: others can be, if a later key refuses.
@@ -325,20 +326,19 @@ impl Script {
     }
 
     /// The same script, but what it holds are places of requests in flight: a store renews them
-    /// while its process lives, five times in the `held_at_most` of the script, and gives each back
-    /// when its request has ended.
+    /// while its process lives, five times in the time that the script's parameter `held_at_most`
+    /// says, and gives each back when its request has ended.
     ///
     /// For a rule of your own [`InFlight::with_rule`](super::InFlight::with_rule) calls it.
     ///
     /// The script must
     ///
     /// - hold one place for each request: it is made from `PerRequest<Settled<_>>`;
-    /// - hold them for 100 ms or longer;
     /// - have the part `--- capacity`, so that places that Redis has lost can be taken again;
     /// - be that of an algorithm that says [`IN_FLIGHT`](Algorithm::IN_FLIGHT).
     ///
     /// Otherwise the first decision over Redis panics, with the layout in its message: places would
-    /// be lost.
+    /// be lost. So does the first admission if places are held for less than 100 ms.
     #[must_use]
     pub fn in_flight(self) -> Self {
         self.with(|member| member.in_flight = true)

@@ -41,7 +41,7 @@ use crate::{
 };
 
 mod generations;
-mod script;
+pub(super) mod script;
 
 use self::generations::Generation;
 pub(super) use self::generations::SettledState;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{Algorithm, ConfigId, PerRequest, PolicyId, Settled, WaitAtMost},
+    algorithm::{Algorithm, ConfigId, InFlight, PerRequest, PolicyId, Settled, WaitAtMost},
     clock::Timestamp,
     decision::PolicyDecision,
 };
@@ -290,6 +290,14 @@ impl<A: Algorithm> PerRequest<A> {
 }
 
 impl<A: crate::algorithm::Additive> Settled<A> {
+    /// Rehearses the limit: it counts, and never refuses. See [`Shadow`].
+    #[must_use]
+    pub const fn shadow(self) -> Shadow<Self> {
+        Shadow::new(self)
+    }
+}
+
+impl<A: crate::algorithm::Additive> InFlight<A> {
     /// Rehearses the limit: it counts, and never refuses. See [`Shadow`].
     #[must_use]
     pub const fn shadow(self) -> Shadow<Self> {

@@ -1,6 +1,8 @@
 //! The script of requests in flight: that of places which are held, and renewed.
 
-use crate::algorithm::{Additive, Algorithm, PerRequest, Script, ScriptReply, Scripted, Settled};
+use crate::algorithm::{
+    Additive, PerRequest, Script, ScriptReply, Scripted, Settled, settled::script::matters_for,
+};
 
 use super::InFlight;
 
@@ -9,16 +11,15 @@ impl<A: Additive + Scripted> Scripted for InFlight<A> {
         PerRequest::<Settled<A>>::script().in_flight()
     }
 
-    /// A place is renewed four times in `held_at_most`. After its last renewal it lasts for that
-    /// and for the time to the next renewal; and for twice that in all.
+    /// A place is renewed four times in `held_at_most`. After its last renewal it lasts for
+    /// `held_at_most` and the time to the next renewal, and for twice `held_at_most` in all. What
+    /// the script calls `held_at_most` is a quarter longer.
     fn parameters(&self, tell: &mut dyn FnMut(u64)) {
         let whole = self.held_at_most_micros;
         self.rule.0.rule.parameters(tell);
         tell(whole + whole / 4);
         tell(2 * whole);
-        // What has ended was not charged, or matters for as long as the rule says.
-        let retention = self.rule.config_id().retention().as_micros();
-        tell(u64::try_from(retention).unwrap_or(u64::MAX));
+        tell(matters_for(&self.rule.0.rule));
     }
 
     fn state(&self, numbers: &[u64]) -> Option<Self::State> {

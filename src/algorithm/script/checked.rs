@@ -42,7 +42,9 @@ fn check(script: &Script, is_in_flight: bool) {
 }
 
 fn sets_capacity(member: &Member) -> bool {
-    member.part("capacity").contains("m.capacity")
+    let part = member.part("capacity");
+    let mut after_each = part.split("m.capacity").skip(1).map(str::trim_start);
+    after_each.any(|after| after.starts_with('=') && !after.starts_with("=="))
 }
 
 #[cfg(test)]
@@ -88,6 +90,10 @@ mod tests {
             "the script of layout `debt-held` counts requests in flight, so it needs a part \
              `--- capacity` that sets `m.capacity`: how many may be in flight"
         );
+        let only_read = "--- capacity\nm.capacity_parts = 2\nm.free = m.capacity == 2\n";
+        let mut script = Settled::<FixedWindow>::script().per_request().in_flight();
+        script = script.with(|member| member.source = only_read.into());
+        assert!(wrong(&script, true).contains("needs a part `--- capacity`"));
     }
 
     #[test]

@@ -3,18 +3,37 @@
 
 use std::borrow::Cow;
 
-use crate::algorithm::{
-    Additive, Member, MemberReply, Script, ScriptReply, Scripted,
-    plans::next_of,
-    script::{called_part, part_of, with_lines_replaced},
+use crate::{
+    algorithm::{
+        Additive, Algorithm, ConfigId, Member, MemberReply, Script, ScriptReply, Scripted,
+        plans::next_of,
+        script::{called_part, part_of, with_lines_replaced},
+    },
+    clock::Timestamp,
 };
 
 use super::{Generation, Settled, SettledSnapshot, SettledState};
 
 const SOURCE: &str = include_str!("../settled.lua");
 
-/// The retention of an algorithm that does not say its own: 366 days, longer than any.
+/// The retention of an algorithm that does not say its own: 366 days.
 const DEFAULT_RETENTION_MICROS: u64 = 31_622_400_000_000;
+
+/// How long what is charged by this algorithm matters, in microseconds; 0 if it has no state.
+pub(in crate::algorithm) fn matters_for<A: Algorithm>(algorithm: &A) -> u64 {
+    match size_of::<A::State>() {
+        0 => 0,
+        _ => retention_micros(algorithm.config_id()),
+    }
+}
+
+fn retention_micros(config: ConfigId) -> u64 {
+    let micros = config.retention().as_micros();
+    match u64::try_from(micros).unwrap_or(u64::MAX) {
+        0 => DEFAULT_RETENTION_MICROS,
+        micros => micros.min(Timestamp::MAX.as_micros()),
+    }
+}
 
 impl<A: Additive + Scripted> Scripted for Settled<A> {
     fn script() -> Script {
@@ -25,11 +44,7 @@ impl<A: Additive + Scripted> Scripted for Settled<A> {
         self.rule.parameters(tell);
         tell(self.held_at_most_micros);
         tell(self.generation_micros);
-        let retention = self.rule.config_id().retention().as_micros();
-        tell(match u64::try_from(retention) {
-            Ok(0) | Err(_) => DEFAULT_RETENTION_MICROS,
-            Ok(micros) => micros,
-        });
+        tell(matters_for(&self.rule));
     }
 
     fn state(&self, numbers: &[u64]) -> Option<Self::State> {
@@ -172,4 +187,44 @@ fn clearing(rule: &Member) -> String {
         text += "if m.tail then m.rewritten, m.tail_at, m.tail_end = m.tail, 1, #m.tail end\n";
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{
+        Quota,
+        algorithm::{FixedWindow, InFlight, Policy},
+    };
+
+    /// The value of the last parameter.
+    fn last<A: Scripted>(rule: &A) -> u64 {
+        let mut told = 0;
+        rule.parameters(&mut |number| told = number);
+        told
+    }
+
+    #[test]
+    fn what_is_charged_after_it_was_held_matters_for_as_long_as_the_rule_says() {
+        let window = FixedWindow::new(Quota::new(5, Duration::from_micros(60)));
+        let of_the_rule = u64::try_from(window.config_id().retention().as_micros()).unwrap();
+        assert!(of_the_rule >= 60);
+        let settled = window.clone().settled();
+        assert_eq!(last(&settled), of_the_rule);
+        let in_flight = InFlight::with_rule(window);
+        assert_eq!(last(&in_flight), of_the_rule);
+        let nothing_is_charged = InFlight::new(2);
+        assert_eq!(last(&nothing_is_charged), 0);
+    }
+
+    #[test]
+    fn a_retention_that_nobody_says_is_a_year_and_none_is_beyond_the_last_instant() {
+        let policy = |window| Policy::new("policy", &[1], window);
+        let unsaid = ConfigId::unchanging(policy(Duration::ZERO).id());
+        assert_eq!(retention_micros(unsaid), 366 * 86_400 * 1_000_000);
+        let endless = policy(Duration::MAX).config_id();
+        assert_eq!(retention_micros(endless), Timestamp::MAX.as_micros());
+    }
 }

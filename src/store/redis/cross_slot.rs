@@ -49,7 +49,9 @@ enum Round {
     Hold,
     /// A charge can be taken back only if nobody else was charged meanwhile.
     Charge,
-    /// A charge of a queue or of `MinInterval` cannot be taken back without harm.
+    /// A charge that cannot be taken back without harm: see [`Script::charged_last`].
+    ///
+    /// [`Script::charged_last`]: crate::algorithm::Script::charged_last
     Last,
 }
 

@@ -40,7 +40,8 @@ pub(super) use self::delivered::delivered;
 
 /// How many lots one command renews at most.
 const MAX_BATCH: usize = 100;
-/// If places lasted for less, a renewal that is a little late would lose them.
+/// If places lasted for less, a renewal that is a little late would lose them. Those of
+/// [`InFlight`](crate::algorithm::InFlight) last for 125 ms at least.
 const MIN_HELD_AT_MOST: Duration = Duration::from_millis(100);
 
 /// The buckets in which this process has requests in flight.
@@ -83,7 +84,8 @@ fn is_nothing(starts: &[f64]) -> bool {
     starts.iter().all(|&start| start == 0.0)
 }
 
-/// How often places are renewed: five times while the shortest of them last.
+/// How often places are renewed: five times in the shortest time that a script holds them, which is
+/// four times in the `held_at_most` of an [`InFlight`](crate::algorithm::InFlight).
 ///
 /// # Panics
 ///
@@ -102,8 +104,8 @@ fn renewed_every(members: &[Member], parameters: &[u64]) -> Duration {
     assert!(
         held_at_most >= MIN_HELD_AT_MOST,
         "the script of layout `{}` counts requests in flight, so it must hold for \
-         {MIN_HELD_AT_MOST:?} or longer: a place that is held for {held_at_most:?} is lost before \
-         it is renewed",
+         {MIN_HELD_AT_MOST:?} or longer: a place that is held for {held_at_most:?} is lost if its \
+         renewal is a little late",
         member.layout
     );
     held_at_most / 5

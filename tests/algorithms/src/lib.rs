@@ -1,9 +1,8 @@
 //! Every algorithm once more, slow and plain: the list of all, the bound of each, and a model of
 //! each. What a new algorithm needs for its tests is in this file: a line, a formula, a model.
 //!
-//! The properties, the tests in Redis, those of threads and plans, of configuration and of the
-//! playground, the pins of the scripts and the benches read the list: an algorithm with a line here
-//! is in all of them.
+//! An algorithm with a line here is in all tests and benches that `tests/README.md` names at its
+//! end.
 //!
 //! A model keeps what was admitted, and when, in plain lists and exact fractions. It only says
 //! whether a cost is admitted at an instant, and what an admission changes. What a caller is told
