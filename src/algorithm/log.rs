@@ -160,7 +160,7 @@ impl Algorithm for Log {
     }
 
     /// The entries that no longer count are searched for once.
-    // Inlined always: a check of a sliding log takes 410 instructions so, and 455 otherwise (bench
+    // Inlined always: a check of a sliding log takes 376 instructions so, and 427 otherwise (bench
     // `instructions_of_each`).
     #[inline(always)]
     fn step(&self, state: &mut LogState, cost: u32, now: Timestamp) -> (bool, LogSnapshot) {

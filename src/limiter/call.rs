@@ -29,8 +29,7 @@ pin_project! {
     /// a `Call<Refund, ..>` only its end.
     ///
     /// Hand-written future: avoids moving `Decision`. As an async block a check takes 13
-    /// instructions more, of 345 (counted by callgrind; `benches/peers`, bin `instructions`, counts
-    /// so).
+    /// instructions more (counted by callgrind; `benches/peers`, bin `instructions`, counts so).
     #[must_use = "nothing happens until it is awaited, or `.now()` is called"]
     pub struct Call<'a, Op, C, S, K, Q, W = Silent>
     where

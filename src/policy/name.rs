@@ -21,8 +21,8 @@ pub(crate) enum PolicyName {
 /// A long name, which is dropped by value.
 ///
 /// For speed: dropping an `Arc` in place takes its address, so the compiler has to write the whole
-/// decision that it is in to memory. A check that is asked only whether it admits takes 199
-/// instructions so, and 237 otherwise (bench `instructions`).
+/// decision that it is in to memory. A check that is asked only whether it admits takes 38
+/// instructions fewer so (bench `instructions`).
 #[derive(Clone)]
 pub(crate) struct LongName(Option<Arc<str>>);
 
