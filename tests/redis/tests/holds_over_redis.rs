@@ -16,7 +16,7 @@ use tollgate::{
     store::{RedisStore, Store},
 };
 use tollgate_algorithms::every_additive;
-use tollgate_properties::numbers::{Held, held};
+use tollgate_properties::numbers::{Held, Numbers, held};
 use tollgate_redis_tests::Redis;
 
 const HISTORIES: u32 = 600;
@@ -90,13 +90,13 @@ fn is_the_pure_rules<A: Scripted>(
         let now = Timestamp::from_micros(micros.unsigned_abs());
         clock.set(now);
         let (plan, store) = (&plans[step.plan], as_store(&store));
-        let start = || match is_known {
+        let start_of = |plan: &A| match is_known {
             true => state.clone(),
             false => plan.fresh(Timestamp::default()),
         };
         match step.ask {
             Ask::Hold(cost) => {
-                let mut stepped = start();
+                let mut stepped = start_of(plan);
                 let (admitted, ours) = plan.step(&mut stepped, cost, now);
                 is_known |= admitted && cost > 0;
                 if is_known {
@@ -122,7 +122,7 @@ fn is_the_pure_rules<A: Scripted>(
             Ask::Peek if name.contains("log") && looks_write => {}
             Ask::Peek if name.contains("buckets") && looks_write => {}
             Ask::Peek => {
-                let (_, ours) = plan.look(&start(), 1, now);
+                let (_, ours) = plan.look(&start_of(plan), 1, now);
                 let theirs = redis.wait(Store::<A, String>::peek(&store, plan, &key, 1).wait());
                 prop_assert_eq!(
                     plan.decision(&theirs.unwrap().snapshot),
@@ -142,7 +142,8 @@ fn is_the_pure_rules<A: Scripted>(
                 let spent = (u64::from(held) * u64::from(quarters)).div_ceil(4);
                 let spent = u32::try_from(spent).unwrap_or(u32::MAX);
                 if is_known || spent > held {
-                    let mut settled = start();
+                    // The plan that held is the one that settles, whichever plan asks next.
+                    let mut settled = start_of(plan);
                     plan.mend(&mut settled, now);
                     plan.settle(&mut settled, ours, (held, spent), now);
                     (state, is_known) = (settled, true);
@@ -157,7 +158,7 @@ fn is_the_pure_rules<A: Scripted>(
             }
             Ask::Debit(units) => {
                 if units > 0 {
-                    let mut debited = start();
+                    let mut debited = start_of(plan);
                     plan.mend(&mut debited, now);
                     plan.debit(&mut debited, units.into(), now);
                     (state, is_known) = (debited, true);
@@ -246,6 +247,34 @@ fn plans_that_hold_in_turn_are_the_pure_rules() {
         every_rule(&redis, plans, &steps)
     });
     assert_eq!(redis.wait(redis.server().keys_without_ttl("")), [""; 0]);
+}
+
+#[test]
+fn what_is_settled_after_a_reset_is_counted_under_the_plan_that_held() {
+    let redis = Redis::start();
+    let plan = |units, period| Held {
+        numbers: Numbers {
+            units,
+            period,
+            burst: 1,
+            precision: 1,
+            interval: 1,
+            other_units: units,
+            other_period: period,
+        },
+        at_most: 1,
+    };
+    let step = |after, ask, plan| Step { after, ask, plan };
+    let steps = [
+        step(3, Ask::Hold(1), 0),
+        step(0, Ask::Reset, 0),
+        // What was held under the first plan, on a turn of the second one.
+        step(0, Ask::Settle(0, 5), 1),
+        step(16, Ask::Refund(0), 0),
+        step(-3, Ask::Debit(1), 1),
+        step(0, Ask::Hold(0), 0),
+    ];
+    every_rule(&redis, [plan(1, 1), plan(0, 5)], &steps).unwrap();
 }
 
 #[test]

@@ -110,6 +110,10 @@ where
         let now = clock_now(micros);
         clock.set(now);
         let plan = &plans[step.plan];
+        if !has_held {
+            // The first plan that is charged begins the state.
+            state = plan.fresh(Timestamp::default());
+        }
         match step.ask {
             Ask::Hold(cost) => {
                 let (admitted, ours) = plan.step(&mut state, cost, now);
