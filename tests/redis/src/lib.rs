@@ -18,6 +18,7 @@ mod port;
 mod process;
 mod proxy;
 mod raw;
+mod seats;
 mod seen;
 mod sentinels;
 mod server;
@@ -36,6 +37,7 @@ pub use crate::{
     monitor::{Monitor, Told},
     pool::{PooledStore, StorePool, SwappedClock},
     proxy::Proxy,
+    seats::Seats,
     sentinels::Sentinels,
     server::Server,
     stepped::SteppedServer,

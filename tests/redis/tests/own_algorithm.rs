@@ -16,13 +16,12 @@ use tokio::runtime::Runtime;
 use tollgate::{
     EachOf, Hold, PolicyDecision, Quota, RateLimiter, StoreErrorKind, Timestamp,
     algorithm::{
-        Additive, Algorithm, InFlight, Judgement, Policy, PolicyId, Script, ScriptReply, Scripted,
-        Status, TokenBucket,
+        Algorithm, InFlight, Policy, PolicyId, Script, ScriptReply, Scripted, Status, TokenBucket,
     },
     clock::ManualClock,
     store::RedisStore,
 };
-use tollgate_redis_tests::{Cluster, Fickle, Redis, connect};
+use tollgate_redis_tests::{Cluster, Fickle, Redis, Seats, connect};
 
 /// So many units a minute after the last admission; it knows how many admissions there were, when
 /// the first was, by which limit the last was admitted, and what each has cost. A refund leaves
@@ -249,99 +248,6 @@ async fn across_slots_a_charge_that_cannot_be_given_back_waits_until_the_other_k
     assert_eq!(last_reply, Some([10, 0, 0, 0, 0]), "it was never charged");
 }
 
-/// At most so many seats of a key are taken; each request takes as many as this.
-#[derive(Debug, Clone)]
-struct Seats {
-    policy: Policy,
-    seats: u64,
-    of_each: u64,
-}
-
-const SEATS: &str = "\
---- judge
-m.fits = cost * m.of_each <= m.seats
---- capacity
-m.capacity = math.floor(m.seats / m.of_each)
---- expire
-m.expires_at = 0
---- reply
-m.taken = 0
---- beside
-m.taken = held
-";
-
-impl Algorithm for Seats {
-    type State = ();
-    type Snapshot = Status;
-    fn policy_id(&self) -> PolicyId {
-        self.policy.id()
-    }
-    fn fresh(&self, _at: Timestamp) {}
-    fn mend(&self, (): &mut (), _now: Timestamp) {}
-    fn judge(&self, (): &(), cost: u32, now: Timestamp) -> bool {
-        self.fits(&(), cost.into(), now)
-    }
-    fn charge(&self, (): &mut (), _cost: u32, _now: Timestamp) {}
-    fn refund(&self, (): &mut (), _cost: u32, _now: Timestamp) {}
-    fn is_fresh(&self, (): &(), _now: Timestamp) -> bool {
-        true
-    }
-    fn snapshot(&self, (): &(), cost: u32, admitted: bool, now: Timestamp) -> Status {
-        self.snapshot_beside(&(), 0, (cost, admitted), now)
-    }
-    fn describe(&self, status: &Status, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(PolicyDecision::in_flight(&self.policy, *status));
-    }
-}
-
-impl Additive for Seats {
-    fn fits(&self, (): &(), requests: u64, _now: Timestamp) -> bool {
-        requests <= self.seats / self.of_each
-    }
-    fn snapshot_beside(
-        &self,
-        (): &(),
-        held: u64,
-        (_cost, admitted): (u32, bool),
-        _now: Timestamp,
-    ) -> Status {
-        Status {
-            remaining: (self.seats / self.of_each).saturating_sub(held),
-            judgement: match admitted {
-                true => Judgement::Admitted,
-                false if self.seats < self.of_each => Judgement::NeverFits,
-                false => Judgement::RefusedUntilOneEnds,
-            },
-            replenished_after_micros: 0,
-            reset_after_micros: 0,
-            delay_micros: 0,
-        }
-    }
-}
-
-impl Scripted for Seats {
-    fn script() -> Script {
-        Script::new("seats", SEATS)
-            .parameters(&["seats", "of_each"])
-            .replies(&["taken"])
-    }
-    fn parameters(&self, tell: &mut dyn FnMut(u64)) {
-        tell(self.seats);
-        tell(self.of_each);
-    }
-    fn state(&self, numbers: &[u64]) -> Option<()> {
-        numbers.is_empty().then_some(())
-    }
-    fn numbers(&self, (): &(), _tell: &mut dyn FnMut(u64)) {}
-    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<Status> {
-        let (now, member) = (reply.now(), reply.next_member()?);
-        let [taken] = *member.numbers else {
-            return None;
-        };
-        Some(self.snapshot_beside(&(), taken, (member.cost, member.admitted), now))
-    }
-}
-
 /// For how long a process that is gone keeps its seats, at least.
 const TIME: Duration = Duration::from_millis(800);
 /// How late a busy machine may notice something.
@@ -351,12 +257,8 @@ type Seated = RateLimiter<InFlight<Seats>, RedisStore>;
 
 /// Two requests of a key at once: each takes three of seven seats.
 fn two_at_once(store: RedisStore) -> Seated {
-    let rule = Seats {
-        policy: Policy::new("seats", &[2, 3], Duration::ZERO),
-        seats: 7,
-        of_each: 3,
-    };
-    RateLimiter::new(InFlight::with_rule(rule).held_at_most(TIME), store)
+    let rule = InFlight::with_rule(Seats::new(7, 3));
+    RateLimiter::new(rule.held_at_most(TIME), store)
 }
 
 fn hold(redis: &Redis, limiter: &Seated) -> Option<Hold> {
