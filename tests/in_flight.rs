@@ -23,6 +23,7 @@ use axum::{
     response::Response,
     routing::get,
 };
+use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use tollgate::{
@@ -308,6 +309,10 @@ async fn a_refusal_names_no_instant_at_which_it_would_fit() {
         "too many requests are in flight"
     );
     assert!(!refused.headers().contains_key("grpc-retry-pushback-ms"));
+    let details = &refused.headers()["grpc-status-details-bin"];
+    let details = STANDARD_NO_PAD.decode(details).unwrap();
+    let names = |name: &[u8]| details.windows(name.len()).any(|part| part == name);
+    assert!(names(b"google.rpc.QuotaFailure") && !names(b"google.rpc.RetryInfo"));
 }
 
 #[test]

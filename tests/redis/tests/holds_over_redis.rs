@@ -10,10 +10,10 @@ use std::{
 use fastrand::Rng;
 use proptest::{prelude::*, test_runner::TestCaseResult};
 use tollgate::{
-    EachOf, Quota, RateLimiter, Timestamp,
+    Decision, EachOf, Quota, RateLimiter, Timestamp,
     algorithm::*,
     clock::ManualClock,
-    store::{RedisStore, Store},
+    store::{LocalStore, RedisStore, Store},
 };
 use tollgate_algorithms::every_additive;
 use tollgate_properties::numbers::{Held, Numbers, held};
@@ -275,6 +275,41 @@ fn what_is_settled_after_a_reset_is_counted_under_the_plan_that_held() {
         step(0, Ask::Hold(0), 0),
     ];
     every_rule(&redis, [plan(1, 1), plan(0, 5)], &steps).unwrap();
+
+    let clock = ManualClock::at(Timestamp::from_micros(START));
+    let in_memory = LocalStore::builder().clock(clock.clone()).build();
+    assert_eq!(
+        settled_after_a_reset(&redis, in_memory, &clock),
+        settled_after_a_reset(&redis, redis.store(clock.clone()), &clock)
+    );
+}
+
+/// The same history on a store, and what the plan that held is told at its end.
+fn settled_after_a_reset<S>(redis: &Redis, store: S, clock: &ManualClock) -> Decision
+where
+    S: Store<(FixedWindow, Settled<SlidingLog>), String>,
+{
+    let [first, second] = [(1, 1), (0, 5)].map(|(units, period)| {
+        let quota = Quota::new(units, micros(period));
+        let log = SlidingLog::new(quota).named("m").settled();
+        let rule = (
+            FixedWindow::new(quota).named("n"),
+            log.held_at_most(micros(1)),
+        );
+        RateLimiter::new(rule, store.clone())
+    });
+    let now = |micros| clock.set(Timestamp::from_micros(START + micros));
+    redis.wait(async {
+        now(0);
+        let held = first.hold("bob", 1).await.unwrap().unwrap();
+        first.reset("bob").await.unwrap();
+        held.settle(2).await.unwrap();
+        now(16);
+        first.refund("bob", 0).await.unwrap();
+        now(13);
+        second.debit("bob", 1).await.unwrap();
+        first.peek("bob").await.unwrap()
+    })
 }
 
 #[test]

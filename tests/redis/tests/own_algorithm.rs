@@ -309,13 +309,7 @@ fn places_that_redis_has_lost_are_taken_again_by_ones_own_rule_as_far_as_there_i
     let limiter = two_at_once(redis.store_with_prefix("t"));
     let mine = [(); 2].map(|()| hold(&redis, &limiter).unwrap());
     let others = two_at_once(redis.store_with_prefix("t"));
-    let theirs = loop {
-        redis.ask::<()>("FLUSHALL", &[]);
-        // A renewal may be sooner.
-        if let Some(theirs) = hold(&redis, &others) {
-            break theirs;
-        }
-    };
+    let theirs = redis.first_hold_after_flush(|| hold(&redis, &others));
     assert!(until_free(&redis, &limiter, 0) < LATE);
     thread::sleep(TIME);
     redis.wait(async { theirs.settle(0).await }).unwrap();

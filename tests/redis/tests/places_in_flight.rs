@@ -333,23 +333,13 @@ async fn polled_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
     std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await
 }
 
-/// Redis forgets all that it has, and this limiter holds the first place after that.
-fn forgotten_and_held(redis: &Redis, limiter: &Limiter) -> Hold {
-    loop {
-        redis.ask::<()>("FLUSHALL", &[]);
-        // A renewal may be sooner, and take every place.
-        if let Some(held) = hold(redis, limiter, "bob") {
-            return held;
-        }
-    }
-}
-
 #[test]
 fn what_redis_has_forgotten_is_counted_again_with_the_next_renewal_as_far_as_there_is_room() {
     let redis = Redis::start();
     let limiter = limiter(&redis, 3);
     let mine = [(); 3].map(|()| hold(&redis, &limiter, "bob").unwrap());
-    let theirs = forgotten_and_held(&redis, &self::limiter(&redis, 3));
+    let others = self::limiter(&redis, 3);
+    let theirs = redis.first_hold_after_flush(|| hold(&redis, &others, "bob"));
     assert!(until_free(&redis, &limiter, "bob", 0) < LATE);
     thread::sleep(TIME);
     assert_eq!(free(&redis, &limiter, "bob"), 0, "nobody's place is taken");
@@ -368,7 +358,8 @@ fn a_place_that_is_taken_again_when_its_request_has_just_ended_is_given_back() {
     let redis = Redis::start();
     let limiter = limiter(&redis, 1);
     let mine = hold(&redis, &limiter, "bob").unwrap();
-    let theirs = forgotten_and_held(&redis, &self::limiter(&redis, 1));
+    let others = self::limiter(&redis, 1);
+    let theirs = redis.first_hold_after_flush(|| hold(&redis, &others, "bob"));
     // From now on this request has no place, and asks for one with each renewal.
     thread::sleep(TIME);
     redis.wait(async { theirs.settle(0).await }).unwrap();
