@@ -20,7 +20,9 @@ mod status;
 /// cost; refuses it otherwise.
 ///
 /// The estimate is the running window's count plus the previous one's, weighted by how much of it
-/// the period still covers: previous·(P−elapsed)/P + current, compared as exact integers.
+/// the period still covers: previous·(P−elapsed)/P + current, compared as exact integers. What has
+/// elapsed is rounded down to a tick: 1 µs, or up to 1 s where the numbers of a very large quota
+/// would not be exact otherwise.
 ///
 /// - **Bound**: in any span of one period at most n + ⌊n(P−2)/P⌋ units, which is 2n − 1 (if n < P/2
 ///   in microseconds): the estimate takes the previous window as evenly spread, and a caller who

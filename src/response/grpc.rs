@@ -11,19 +11,22 @@ use super::{
 };
 use crate::{decision::Decision, error::StoreError, hold::Hold};
 
-/// Answers a refused request with `RESOURCE_EXHAUSTED` (8), whatever the request: for a service
-/// that speaks only gRPC.
+/// Answers a refused request with `RESOURCE_EXHAUSTED` (8), whether the request is gRPC or not: for
+/// a service that speaks only gRPC.
 ///
 /// [`Http`](super::Http) answers gRPC requests in the same way, and other requests in HTTP. The
 /// answer has HTTP status 200, which no cache may keep (`Cache-Control: no-store`), with everything
 /// in one block of header fields (*Trailers-Only*) and no message:
 ///
-/// - `grpc-status: 8`. `UNAVAILABLE` (14) is only for requests that are refused because the store
-///   is unavailable: client libraries retry at once on 14.
-/// - `grpc-status-details-bin`: a `google.rpc.Status` with `RetryInfo`, unless the cost can never
-///   fit, and `QuotaFailure`, which names each policy that refuses and its limit.
-/// - `grpc-retry-pushback-ms` (gRFC A6): the wait in milliseconds, or `-1` (do not try again) if
-///   the cost can never fit.
+/// - `grpc-status: 8`, and not `UNAVAILABLE` (14), on which client libraries retry at once. 14 is
+///   for a store that is unavailable, `INTERNAL` (13) for one that is misconfigured. A rejection of
+///   the key extractor has the code that stands for its status: 14 for 503, 3 for 400.
+/// - `grpc-status-details-bin`: a `google.rpc.Status` with `QuotaFailure`, which names each policy
+///   that refuses and its limit, and with `RetryInfo`, the wait. There is no wait if the cost can
+///   never fit, or if room comes only when a request [in flight](crate::algorithm::InFlight) ends.
+/// - `grpc-retry-pushback-ms` (gRFC A6): the wait in milliseconds, rounded up, or `-1` (do not try
+///   again) if the cost can never fit. It is left out if room comes only when a request in flight
+///   ends.
 /// - `Retry-After` and the rate-limit [fields](Self::fields). An admitted call has the fields in
 ///   its initial metadata.
 ///

@@ -1,4 +1,4 @@
-//! A quota, where an algorithm belongs.
+//! A quota, or a type of one's own that is not an `Algorithm`, where an algorithm belongs.
 
 use axum::{Router, routing::get};
 use tollgate::{Quota, RateLimitLayer};
