@@ -89,11 +89,10 @@ impl<A: Algorithm, K: Key, C: Clock> DashMapStore<A, K, C> {
         &self,
         algorithm: &A,
         key: K,
-        now: Timestamp,
-        change: impl FnOnce(&mut A::State),
+        change: impl FnOnce(&mut A::State, Timestamp),
     ) -> Written {
         let bucket_of = (algorithm.policy_id(), key);
-        if !self.shared.buckets.contains_key(&bucket_of) && !self.has_room(now) {
+        if !self.shared.buckets.contains_key(&bucket_of) && !self.has_room(self.clock.now()) {
             return Err(self.full());
         }
         let mut bucket = self
@@ -102,10 +101,11 @@ impl<A: Algorithm, K: Key, C: Clock> DashMapStore<A, K, C> {
             .entry(bucket_of)
             .or_insert_with(|| Bucket {
                 algorithm: algorithm.clone(),
-                state: algorithm.fresh(now),
+                state: algorithm.fresh(self.clock.now()),
             });
+        let now = self.clock.now();
         algorithm.mend(&mut bucket.state, now);
-        change(&mut bucket.state);
+        change(&mut bucket.state, now);
         Ok(())
     }
 
@@ -128,8 +128,10 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for DashMapStore<A, K, C> {
         key: &Q,
         cost: u32,
     ) -> Answer<Decided<A>, Self::Deciding> {
-        let now = self.clock.now();
         let decide = |state: &mut A::State| {
+            // The clock is read under the guard: a thread that waited for it with a time would
+            // bring an earlier one than the state's.
+            let now = self.clock.now();
             let (admitted, snapshot) = algorithm.step(state, cost, now);
             Answer::Now(Ok(Verdict { admitted, snapshot }))
         };
@@ -139,13 +141,14 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for DashMapStore<A, K, C> {
             return decide(&mut bucket.state);
         }
         // No guard is held here: `retain` waits for all of them.
-        if !self.has_room(now) {
+        if !self.has_room(self.clock.now()) {
             return Answer::Now(Err(self.full()));
         }
         match self.shared.buckets.entry(bucket_of) {
             // Another thread has added the key meanwhile.
             Entry::Occupied(mut known) => decide(&mut known.get_mut().state),
             Entry::Vacant(new) => {
+                let now = self.clock.now();
                 let mut state = algorithm.fresh(now);
                 let answer = decide(&mut state);
                 // A key that was charged nothing needs no entry.
@@ -164,9 +167,10 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for DashMapStore<A, K, C> {
         key: &Q,
         cost: u32,
     ) -> Answer<Decided<A>, Self::Deciding> {
-        let now = self.clock.now();
         let bucket_of = (algorithm.policy_id(), key.to_owned());
-        let (admitted, snapshot) = match self.shared.buckets.get(&bucket_of) {
+        let bucket = self.shared.buckets.get(&bucket_of);
+        let now = self.clock.now();
+        let (admitted, snapshot) = match bucket {
             Some(bucket) => algorithm.look(&bucket.state, cost, now),
             None => algorithm.look(&algorithm.fresh(now), cost, now),
         };
@@ -179,9 +183,9 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for DashMapStore<A, K, C> {
         key: &Q,
         cost: u32,
     ) -> Answer<Written, Self::Writing> {
-        let now = self.clock.now();
         let bucket_of = (algorithm.policy_id(), key.to_owned());
         if let Some(mut bucket) = self.shared.buckets.get_mut(&bucket_of) {
+            let now = self.clock.now();
             algorithm.mend(&mut bucket.state, now);
             algorithm.refund(&mut bucket.state, cost, now);
         }
@@ -197,9 +201,8 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for DashMapStore<A, K, C> {
         if units == 0 {
             return Answer::Now(Ok(()));
         }
-        let now = self.clock.now();
-        let debit = |state: &mut A::State| algorithm.debit(state, units.into(), now);
-        Answer::Now(self.change(algorithm, key.to_owned(), now, debit))
+        let debit = |state: &mut A::State, now| algorithm.debit(state, units.into(), now);
+        Answer::Now(self.change(algorithm, key.to_owned(), debit))
     }
 
     fn settle<Q: AsKey<K> + ?Sized>(
@@ -209,9 +212,9 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for DashMapStore<A, K, C> {
         admission: &A::Snapshot,
         (held, spent): (u32, u32),
     ) -> Answer<Written, Self::Writing> {
-        let now = self.clock.now();
-        let settle = |state: &mut A::State| algorithm.settle(state, admission, (held, spent), now);
-        Answer::Now(self.change(algorithm, key.to_owned(), now, settle))
+        let settle =
+            |state: &mut A::State, now| algorithm.settle(state, admission, (held, spent), now);
+        Answer::Now(self.change(algorithm, key.to_owned(), settle))
     }
 
     fn end<Q: AsKey<K> + ?Sized>(
@@ -220,9 +223,8 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for DashMapStore<A, K, C> {
         key: &Q,
         admission: &A::Snapshot,
     ) -> Answer<Written, Self::Writing> {
-        let now = self.clock.now();
-        let end = |state: &mut A::State| algorithm.end(state, admission, now);
-        Answer::Now(self.change(algorithm, key.to_owned(), now, end))
+        let end = |state: &mut A::State, now| algorithm.end(state, admission, now);
+        Answer::Now(self.change(algorithm, key.to_owned(), end))
     }
 
     fn reset<Q: AsKey<K> + ?Sized>(

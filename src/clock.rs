@@ -58,23 +58,17 @@ impl Timestamp {
     }
 }
 
-/// The clock that a store reads, once for each decision.
+/// The clock that a store reads, once for each decision of a known key. A store in memory reads it
+/// under its locks.
 ///
 /// # What an implementor must do
 ///
-/// Answer quickly and without blocking. The time may step back: a limit then counts it as no time
-/// passed. While a clock stands still, no bucket refills.
+/// Answer quickly and without blocking, and ask no store. The time should not step back: a state
+/// then counts it as no time passed, but a key that a store in memory has forgotten begins anew.
+/// While a clock stands still, no bucket refills.
 pub trait Clock: Clone + Send + Sync + 'static {
     /// The present time.
     fn now(&self) -> Timestamp;
-
-    /// Reads the clock; what it returns works out the timestamp of that moment.
-    #[doc(hidden)]
-    #[inline]
-    fn read(&self) -> impl FnOnce() -> Timestamp {
-        let now = self.now();
-        move || now
-    }
 }
 
 /// A clock that stands still until it is set by hand; its clones show the same time.

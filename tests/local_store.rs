@@ -91,75 +91,6 @@ fn keys_that_say_something_stay_however_long_others_sweep() {
     assert_eq!(store.usage().keys, 10_000);
 }
 
-#[test]
-fn a_clock_that_steps_back_after_forgetting_opens_nothing() {
-    fn run<A: Algorithm>(name: &str, algorithm: A) {
-        let (store, clock) = store(1_000);
-        let limiter = RateLimiter::new(algorithm.clone(), store.clone());
-        assert!(admits_cost(&limiter, &7_u64, 10));
-        // All is forgotten at an instant in the third minute, or the first where a longer memory
-        // allows.
-        let forgotten = START.saturating_add(3 * MINUTE);
-        clock.set(forgotten);
-        for key in 1_000..3_000 {
-            admits(&limiter, &key);
-        }
-        // Back by a little. What is granted from here on is compared with a key that was never
-        // forgotten.
-        let kept = {
-            let (kept, kept_clock) = self::store(1_000);
-            let kept = RateLimiter::new(algorithm, kept);
-            kept_clock.set(forgotten);
-            admits_cost(&kept, &7, 10);
-            ready(kept.refund(&7_u64, 10)).unwrap();
-            (kept, kept_clock)
-        };
-        let (mut granted, mut due) = (0, 0);
-        for back in (0..=8).rev() {
-            for clock in [&clock, &kept.1] {
-                clock.set(Timestamp::from_micros(
-                    forgotten.as_micros() - back * 7_000_000,
-                ));
-            }
-            for _ in 0..20 {
-                granted += u64::from(admits(&limiter, &7));
-                due += u64::from(admits(&kept.0, &7));
-            }
-            assert!(
-                granted <= due,
-                "{name}: {granted} of {due}, {back} steps before"
-            );
-        }
-    }
-    let quota = Quota::per_minute(10);
-    run("TokenBucket", TokenBucket::new(quota));
-    run("Gcra", Gcra::new(quota));
-    run("FixedWindow", FixedWindow::new(quota));
-    run(
-        "FixedWindow first",
-        FixedWindow::new(quota).from_first_request(),
-    );
-    run("SlidingLog", SlidingLog::new(quota));
-    run("SlidingWindow", SlidingWindow::new(quota));
-    run("LeakyBucketQueue", LeakyBucket::new(quota).queue());
-}
-
-#[test]
-fn a_clock_that_steps_back_where_nobody_was_forgotten_takes_nothing_from_a_newcomer() {
-    let (store, clock) = store(1_000);
-    let limiter = RateLimiter::new(TokenBucket::new(Quota::per_minute(10)), store);
-    clock.advance(MINUTE / 2);
-    // Enough to visit all of the store.
-    for _ in 0..20_000 {
-        admits(&limiter, &0_u64);
-    }
-    assert!(admits(&limiter, &1));
-    clock.set(START);
-    assert!(admits_cost(&limiter, &2, 10));
-    clock.advance(MINUTE / 10);
-    assert!(admits(&limiter, &2));
-}
-
 /// A store with room for one key, which is taken by key 0.
 fn full_store(
     quota: Quota,
@@ -211,25 +142,6 @@ fn an_idle_overflow_bucket_is_forgotten() {
     assert_eq!((0..20).filter(|_| admits(&limiter, &1)).count(), 10);
     // In the second hour key 1 has an entry of its own.
     assert_eq!(store.usage().overflow_decisions, 20);
-}
-
-#[test]
-fn a_clock_that_steps_back_after_the_overflow_bucket_was_forgotten_opens_nothing() {
-    let (limiter, _store, clock) = full_store(Quota::per_minute(10));
-    clock.set(START.saturating_add(59 * SECOND));
-    assert_eq!((0..20).filter(|_| admits(&limiter, &1)).count(), 10);
-    let next_window = START.saturating_add(61 * SECOND);
-    clock.set(next_window);
-    // The overflow bucket is idle in this window: a store that forgets it does so here.
-    assert_eq!(remaining(&limiter, &1), 10);
-    clock.set(START.saturating_add(59 * SECOND));
-    let granted_before = (0..20).filter(|_| admits(&limiter, &1)).count();
-    clock.set(next_window);
-    let granted_after = (0..20).filter(|_| admits(&limiter, &1)).count();
-    assert!(
-        granted_before + granted_after <= 10,
-        "{granted_before} and {granted_after}"
-    );
 }
 
 #[test]

@@ -54,19 +54,12 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     #[inline]
     fn now(&self) -> Timestamp {
-        self.read()()
-    }
-
-    #[inline]
-    fn read(&self) -> impl FnOnce() -> Timestamp {
         let count = self.counter.raw();
-        move || {
-            if count < self.counter_at_start {
-                return wall_time();
-            }
-            let nanos = self.counter.delta_as_nanos(self.counter_at_start, count);
-            Timestamp::from_micros(self.wall_micros_at_start + nanos / 1_000)
+        if count < self.counter_at_start {
+            return wall_time();
         }
+        let nanos = self.counter.delta_as_nanos(self.counter_at_start, count);
+        Timestamp::from_micros(self.wall_micros_at_start + nanos / 1_000)
     }
 }
 

@@ -31,7 +31,8 @@ use super::{AsKey, Store, Verdict};
 ///         _key: &Q,
 ///         cost: u32,
 ///     ) -> Verdict<<FixedWindow as Algorithm>::Snapshot> {
-///         let (now, mut state) = (self.clock.now(), self.state.lock().unwrap());
+///         let mut state = self.state.lock().unwrap();
+///         let now = self.clock.now();
 ///         let (admitted, snapshot) = limit.step(&mut state, cost, now);
 ///         Verdict { admitted, snapshot }
 ///     }
@@ -41,17 +42,20 @@ use super::{AsKey, Store, Verdict};
 ///         _key: &Q,
 ///         cost: u32,
 ///     ) -> Verdict<<FixedWindow as Algorithm>::Snapshot> {
-///         let (now, state) = (self.clock.now(), self.state.lock().unwrap());
+///         let state = self.state.lock().unwrap();
+///         let now = self.clock.now();
 ///         let (admitted, snapshot) = limit.look(&state, cost, now);
 ///         Verdict { admitted, snapshot }
 ///     }
 ///     fn refund_now<Q: AsKey<()> + ?Sized>(&self, limit: &FixedWindow, _key: &Q, cost: u32) {
-///         let (now, mut state) = (self.clock.now(), self.state.lock().unwrap());
+///         let mut state = self.state.lock().unwrap();
+///         let now = self.clock.now();
 ///         limit.mend(&mut state, now);
 ///         limit.refund(&mut state, cost, now);
 ///     }
 ///     fn debit_now<Q: AsKey<()> + ?Sized>(&self, limit: &FixedWindow, _key: &Q, units: u32) {
-///         let (now, mut state) = (self.clock.now(), self.state.lock().unwrap());
+///         let mut state = self.state.lock().unwrap();
+///         let now = self.clock.now();
 ///         limit.mend(&mut state, now);
 ///         limit.debit(&mut state, units.into(), now);
 ///     }
@@ -62,7 +66,8 @@ use super::{AsKey, Store, Verdict};
 ///         admission: &<FixedWindow as Algorithm>::Snapshot,
 ///         held_and_spent: (u32, u32),
 ///     ) {
-///         let (now, mut state) = (self.clock.now(), self.state.lock().unwrap());
+///         let mut state = self.state.lock().unwrap();
+///         let now = self.clock.now();
 ///         limit.mend(&mut state, now);
 ///         limit.settle(&mut state, admission, held_and_spent, now);
 ///     }
@@ -124,7 +129,8 @@ use super::{AsKey, Store, Verdict};
 /// #       _key: &Q,
 /// #       admission: &<FixedWindow as Algorithm>::Snapshot,
 /// #   ) -> Answer<Written, Self::Writing> {
-/// #       let (now, mut state) = (self.clock.now(), self.state.lock().unwrap());
+/// #       let mut state = self.state.lock().unwrap();
+/// #       let now = self.clock.now();
 /// #       limit.mend(&mut state, now);
 /// #       limit.end(&mut state, admission, now);
 /// #       Answer::Now(Ok(()))

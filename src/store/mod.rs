@@ -93,9 +93,9 @@ fn not_supported<F>(what: &str) -> Answer<Written, F> {
 /// - Keep the buckets of different [policies](crate::algorithm::Algorithm::policy_id) apart, and
 ///   forget a state only when the algorithm of its own policy says that it [is
 ///   fresh](crate::algorithm::Algorithm::is_fresh).
-/// - Start a key that has no state from a [fresh](crate::algorithm::Algorithm::fresh) one, as of
-///   the latest time at which a state was dropped, or 0 if none was: then a clock that steps back
-///   opens nothing. If the clock never steps back, now will do.
+/// - Read the clock once it has the state: under the lock that guards it, if there is one. A thread
+///   that waits for a lock with a time brings one that is earlier than the state's.
+/// - Start a key that has no state from a [fresh](crate::algorithm::Algorithm::fresh) one.
 /// - Keep its memory bounded for any keys that callers send.
 /// - Log when it cannot decide, but not for each request: nobody else logs it.
 #[diagnostic::on_unimplemented(

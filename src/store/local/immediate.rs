@@ -7,7 +7,11 @@ use crate::{
     store::{AsKey, ImmediateStore, Verdict},
 };
 
-use super::{LocalStore, call::SettledHold, deferred_drop::DeferredDrops};
+use super::{
+    LocalStore,
+    call::{Call, SettledHold},
+    deferred_drop::DeferredDrops,
+};
 
 impl<A: Algorithm, K: Key, C: Clock> ImmediateStore<A, K> for LocalStore<A, K, C> {
     // Inlined always, as is what it calls: see `decide_known`.
@@ -21,7 +25,7 @@ impl<A: Algorithm, K: Key, C: Clock> ImmediateStore<A, K> for LocalStore<A, K, C
         let table = self.table(algorithm);
         match table.decide_known(algorithm, key, cost, &self.clock) {
             Ok(verdict) => verdict,
-            Err(unknown) => table.decide_new(unknown, algorithm, key, cost),
+            Err(unknown) => table.decide_new(unknown, algorithm, key, (cost, &self.clock)),
         }
     }
 
@@ -32,17 +36,20 @@ impl<A: Algorithm, K: Key, C: Clock> ImmediateStore<A, K> for LocalStore<A, K, C
         key: &Q,
         cost: u32,
     ) -> Verdict<A::Snapshot> {
-        let call = self.call(algorithm, cost);
+        let clock = || self.clock.now();
+        let call = Call::new(algorithm, cost, &clock);
         self.table(algorithm).peek(key, call)
     }
 
     fn refund_now<Q: AsKey<K> + ?Sized>(&self, algorithm: &A, key: &Q, cost: u32) {
-        let call = self.call(algorithm, cost);
+        let clock = || self.clock.now();
+        let call = Call::new(algorithm, cost, &clock);
         self.table(algorithm).refund(key, call);
     }
 
     fn debit_now<Q: AsKey<K> + ?Sized>(&self, algorithm: &A, key: &Q, units: u32) {
-        let call = self.call(algorithm, units);
+        let clock = || self.clock.now();
+        let call = Call::new(algorithm, units, &clock);
         let mut drops = DeferredDrops::new();
         self.table(algorithm).debit(key, call, &mut drops);
     }
@@ -54,7 +61,8 @@ impl<A: Algorithm, K: Key, C: Clock> ImmediateStore<A, K> for LocalStore<A, K, C
         admission: &A::Snapshot,
         (held, spent): (u32, u32),
     ) {
-        let call = self.call(algorithm, held);
+        let clock = || self.clock.now();
+        let call = Call::new(algorithm, held, &clock);
         let mut drops = DeferredDrops::new();
         (self.table(algorithm)).settle(key, SettledHold { admission, spent }, call, &mut drops);
     }

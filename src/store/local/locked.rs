@@ -1,6 +1,9 @@
 //! One of several limits that decide together, while its state is locked.
 
-use crate::algorithm::{Algorithm, member_snapshot};
+use crate::{
+    algorithm::{Algorithm, member_snapshot},
+    clock::Timestamp,
+};
 
 use super::call::Call;
 
@@ -12,26 +15,29 @@ pub(super) struct Locked<'a, A: Algorithm> {
 }
 
 impl<'a, A: Algorithm> Locked<'a, A> {
-    /// Mends the state: the one write that a refusal may make.
     #[inline]
     pub(super) fn new(call: Call<'a, A>, state: &'a mut A::State) -> Self {
-        call.algorithm.mend(state, call.now);
         Self { call, state }
     }
 
+    /// Mends the state, the one write that a refusal may make, and says whether the call is
+    /// admitted.
     #[inline]
-    pub(super) fn admits(&self) -> bool {
-        let call = self.call;
-        call.algorithm.judge(self.state, call.cost, call.now)
+    pub(super) fn admits(&mut self, now: Timestamp) -> bool {
+        let Call {
+            algorithm, cost, ..
+        } = self.call;
+        algorithm.mend(self.state, now);
+        algorithm.judge(self.state, cost, now)
     }
 
     /// Charges the state if all limits admit, and says what it is then.
     #[inline]
-    pub(super) fn charge_if(self, all_admit: bool) -> A::Snapshot {
+    pub(super) fn charge_if(self, all_admit: bool, now: Timestamp) -> A::Snapshot {
         let Self { call, state } = self;
         if all_admit && call.cost > 0 {
-            call.algorithm.charge(state, call.cost, call.now);
+            call.algorithm.charge(state, call.cost, now);
         }
-        member_snapshot(call.algorithm, state, call.cost, all_admit, call.now)
+        member_snapshot(call.algorithm, state, call.cost, all_admit, now)
     }
 }

@@ -162,17 +162,6 @@ impl<A: Algorithm, K, C> LocalStore<A, K, C> {
     }
 }
 
-impl<A: LocalBuckets<K>, K, C: Clock> LocalStore<A, K, C> {
-    #[inline]
-    fn call<'a, B>(&self, algorithm: &'a B, cost: u32) -> Call<'a, B> {
-        Call {
-            algorithm,
-            cost,
-            now: self.clock.now(),
-        }
-    }
-}
-
 impl<A: LocalBuckets<K>, K, C: Clone> Clone for LocalStore<A, K, C> {
     fn clone(&self) -> Self {
         Self {
@@ -313,7 +302,8 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for LocalStore<A, K, C> {
         key: &Q,
         admission: &A::Snapshot,
     ) -> Answer<Written, Self::Writing> {
-        let call = self.call(algorithm, 1);
+        let clock = || self.clock.now();
+        let call = Call::new(algorithm, 1, &clock);
         self.table(algorithm).end(key, admission, call);
         Answer::Now(Ok(()))
     }
@@ -332,7 +322,8 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for LocalStore<A, K, C> {
     }
 
     fn withdraw(&self, algorithm: &A, key: &K, admission: &A::Snapshot, cost: u32) {
-        let call = self.call(algorithm, cost);
+        let clock = || self.clock.now();
+        let call = Call::new(algorithm, cost, &clock);
         self.table(algorithm).withdraw(key, admission, call);
     }
 }

@@ -7,7 +7,7 @@ use std::{borrow::Cow, future::Pending, sync::Arc};
 
 use crate::{
     algorithm::Algorithm,
-    clock::Clock,
+    clock::{Clock, Timestamp},
     each_of::EachOf,
     key::Key,
     store::{Answer, AsKey, Decided, ImmediateStore, Store, Verdict, Written},
@@ -29,6 +29,7 @@ struct Done<V> {
     is_charged: bool,
     /// Whether a sweep is due afterwards.
     sweep_is_due: bool,
+    now: Timestamp,
     verdict: V,
 }
 
@@ -114,23 +115,26 @@ macro_rules! each_of {
                 keys: &Q,
                 cost: u32,
             ) -> Verdict<($(Option<$Algorithm::Snapshot>,)+)> {
-                let now = self.clock.now();
+                let clock = || self.clock.now();
                 let EachOf(keys) = keys.to_owned();
                 let mut keys = ($(keys.$place.map(Cow::Owned),)+);
-                let calls = ($(Call { algorithm: &limits.$place, cost, now },)+);
+                let calls = ($(Call::new(&limits.$place, cost, &clock),)+);
                 let tables = ($(self.tables.$place.table(&limits.$place),)+);
                 let mut drops = ($(DeferredDrops::<$Key, $Algorithm::State>::new(),)+);
-                let decide = |$($state: Option<Locked<'_, $Algorithm>>),+| {
-                    let admitted = true $(&& $state.as_ref().is_none_or(Locked::admits))+;
-                    let snapshot = ($($state.map(|state| state.charge_if(admitted)),)+);
+                let decide = |$(mut $state: Option<Locked<'_, $Algorithm>>),+| {
+                    let now = clock();
+                    // Each is asked, so that each is mended.
+                    let admitted = true $(& $state.as_mut().is_none_or(|state| state.admits(now)))+;
+                    let snapshot = ($($state.map(|state| state.charge_if(admitted, now)),)+);
                     let verdict = Verdict { admitted, snapshot };
-                    Done { is_charged: admitted && cost > 0, sweep_is_due: false, verdict }
+                    Done { is_charged: admitted && cost > 0, sweep_is_due: false, now, verdict }
                 };
-                let Done { sweep_is_due, verdict, .. } = under_locks!(
+                let Done { sweep_is_due, now, verdict, .. } = under_locks!(
                     with_state, [$($state)+], decide, tables, keys, calls, drops, $($state $place)+
                 );
                 $(
-                    tables.$place.after_a_decision(calls.$place, sweep_is_due);
+                    let sweep_is_due_at = sweep_is_due.then_some(now);
+                    tables.$place.after_a_decision(&limits.$place, sweep_is_due_at);
                 )+
                 $(drops.$place.key(keys.$place.map(Cow::into_owned));)+
                 verdict
@@ -142,13 +146,14 @@ macro_rules! each_of {
                 keys: &Q,
                 cost: u32,
             ) -> Verdict<($(Option<$Algorithm::Snapshot>,)+)> {
-                let now = self.clock.now();
+                let clock = || self.clock.now();
                 let EachOf(keys) = keys.to_owned();
                 let mut keys = ($(keys.$place.map(Cow::Owned),)+);
-                let calls = ($(Call { algorithm: &limits.$place, cost, now },)+);
+                let calls = ($(Call::new(&limits.$place, cost, &clock),)+);
                 let tables = ($(self.tables.$place.table(&limits.$place),)+);
                 let mut drops = ($(DeferredDrops::<$Key, $Algorithm::State>::new(),)+);
                 let decide = |$($state: Option<&$Algorithm::State>),+| {
+                    let now = clock();
                     $(let $state = $state.map(|state| limits.$place.look(state, cost, now));)+
                     let admitted = true $(&& $state.as_ref().is_none_or(|(admitted, _)| *admitted))+;
                     let snapshot = ($($state.map(|(_, snapshot)| snapshot),)+);
@@ -167,13 +172,13 @@ macro_rules! each_of {
                 keys: &Q,
                 cost: u32,
             ) {
-                let now = self.clock.now();
+                let clock = || self.clock.now();
                 let EachOf(keys) = keys.to_owned();
                 let mut drops = ($(DeferredDrops::<$Key, $Algorithm::State>::new(),)+);
                 $(
                     if let Some(key) = &keys.$place {
                         let limit = &limits.$place;
-                        let call = Call { algorithm: limit, cost, now };
+                        let call = Call::new(limit, cost, &clock);
                         self.tables.$place.table(limit).refund(key, call);
                     }
                     drops.$place.key(keys.$place);
@@ -186,13 +191,13 @@ macro_rules! each_of {
                 keys: &Q,
                 units: u32,
             ) {
-                let now = self.clock.now();
+                let clock = || self.clock.now();
                 let EachOf(keys) = keys.to_owned();
                 let mut drops = ($(DeferredDrops::<$Key, $Algorithm::State>::new(),)+);
                 $(
                     if let Some(key) = &keys.$place {
                         let limit = &limits.$place;
-                        let call = Call { algorithm: limit, cost: units, now };
+                        let call = Call::new(limit, units, &clock);
                         self.tables.$place.table(limit).debit(key, call, &mut drops.$place);
                     }
                     drops.$place.key(keys.$place);
@@ -206,13 +211,13 @@ macro_rules! each_of {
                 admission: &($(Option<$Algorithm::Snapshot>,)+),
                 (held, spent): (u32, u32),
             ) {
-                let now = self.clock.now();
+                let clock = || self.clock.now();
                 let EachOf(keys) = keys.to_owned();
                 let mut drops = ($(DeferredDrops::<$Key, $Algorithm::State>::new(),)+);
                 $(
                     if let (Some(key), Some(admission)) = (&keys.$place, &admission.$place) {
                         let limit = &limits.$place;
-                        let call = Call { algorithm: limit, cost: held, now };
+                        let call = Call::new(limit, held, &clock);
                         let table = self.tables.$place.table(limit);
                         table.settle(key, SettledHold { admission, spent }, call, &mut drops.$place);
                     }
@@ -300,14 +305,14 @@ macro_rules! each_of {
                 keys: &Q,
                 admission: &($(Option<$Algorithm::Snapshot>,)+),
             ) -> Answer<Written, Self::Writing> {
-                let now = self.clock.now();
+                let clock = || self.clock.now();
                 let EachOf(keys) = keys.to_owned();
                 $(
                     if let (Some(key), Some(admission)) = (&keys.$place, &admission.$place)
                         && $Algorithm::IN_FLIGHT
                     {
                         let limit = &limits.$place;
-                        let call = Call { algorithm: limit, cost: 1, now };
+                        let call = Call::new(limit, 1, &clock);
                         self.tables.$place.table(limit).end(key, admission, call);
                     }
                 )+
@@ -334,11 +339,11 @@ macro_rules! each_of {
                 admission: &($(Option<$Algorithm::Snapshot>,)+),
                 cost: u32,
             ) {
-                let now = self.clock.now();
+                let clock = || self.clock.now();
                 $(
                     if let (Some(key), Some(admission)) = (&keys.$place, &admission.$place) {
                         let limit = &limits.$place;
-                        let call = Call { algorithm: limit, cost, now };
+                        let call = Call::new(limit, cost, &clock);
                         self.tables.$place.table(limit).withdraw(key, admission, call);
                     }
                 )+

@@ -7,7 +7,7 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::algorithm::Algorithm;
 
 use super::{
-    call::{Call, SettledHold},
+    call::{Call, SettledHold, fresh_state},
     deferred_drop::DeferredDrops,
     retention::Retention,
 };
@@ -53,8 +53,9 @@ impl<S> Overflow<S> {
         let Some(state) = &mut *bucket else {
             return Err(decide);
         };
-        call.algorithm.mend(state, call.now);
-        let admitted = call.algorithm.judge(state, call.cost, call.now);
+        let now = call.now();
+        call.algorithm.mend(state, now);
+        let admitted = call.algorithm.judge(state, call.cost, now);
         if admitted && call.cost > 0 {
             return Err(decide);
         }
@@ -78,8 +79,9 @@ impl<S> Overflow<S> {
             && let Some(state) = &mut *self.lock_without_idle(retention, call, drops)
         {
             drops.state(fresh);
-            call.algorithm.mend(state, call.now);
-            return call.algorithm.inherit(state, call.now);
+            let now = call.now();
+            call.algorithm.mend(state, now);
+            return call.algorithm.inherit(state, now);
         }
         fresh
     }
@@ -98,7 +100,7 @@ impl<S> Overflow<S> {
         {
             return look(state);
         }
-        let fresh = retention.fresh_state(call.algorithm);
+        let fresh = fresh_state(call.algorithm);
         let seen = look(&fresh);
         drops.state(fresh);
         seen
@@ -129,8 +131,8 @@ impl<S> Overflow<S> {
         call: Call<'_, A>,
     ) {
         if let Some(state) = self.bucket.lock().as_mut() {
-            call.algorithm
-                .withdraw(state, admission, call.cost, call.now);
+            let now = call.now();
+            call.algorithm.withdraw(state, admission, call.cost, now);
         }
     }
 
@@ -145,7 +147,8 @@ impl<S> Overflow<S> {
         }
         match self.bucket.lock().as_mut() {
             Some(state) => {
-                call.algorithm.mend(state, call.now);
+                let now = call.now();
+                call.algorithm.mend(state, now);
                 let is_held = call.algorithm.holds(state, hold.admission);
                 if is_held {
                     call.settle_up_to_capacity(state, hold);
@@ -159,8 +162,7 @@ impl<S> Overflow<S> {
     /// Gives back a place that lies in this bucket.
     pub(super) fn end<A: Algorithm<State = S>>(&self, admission: &A::Snapshot, call: Call<'_, A>) {
         if let Some(state) = self.bucket.lock().as_mut() {
-            call.algorithm.mend(state, call.now);
-            call.algorithm.end(state, admission, call.now);
+            call.end(state, admission);
         }
     }
 
@@ -202,10 +204,9 @@ impl<S> Overflow<S> {
         drops: &mut DeferredDrops<K, S>,
     ) -> MutexGuard<'_, Option<S>> {
         let mut bucket = self.bucket.lock();
-        let fresh_by = retention.fresh_by(call.now);
+        let fresh_by = retention.fresh_by(call.now());
         if let Some(state) = bucket.take_if(|state| call.algorithm.is_fresh(state, fresh_by)) {
             drops.state(state);
-            retention.note_drop(call.now);
         }
         self.is_charged.store(bucket.is_some(), Ordering::Release);
         bucket

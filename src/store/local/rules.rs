@@ -9,7 +9,7 @@ use arrayvec::ArrayVec;
 
 use crate::{
     algorithm::{Algorithm, shadow::ShadowState},
-    clock::Clock,
+    clock::{Clock, Timestamp},
     config::AnyState,
     rules::{Charge, KeyValue, MAX_LIMITS, RuleKey, RuleLimit, RuleLimits, RuleSnapshot},
     store::{Answer, AsKey, Decided, Store, Verdict, Written},
@@ -41,6 +41,7 @@ type AllLocked<'a> = ArrayVec<(usize, Locked<'a, RuleLimit>), MAX_LIMITS>;
 
 /// What was decided under the locks; each snapshot with the place of its limit.
 struct Done {
+    now: Timestamp,
     admitted: bool,
     snapshots: ArrayVec<(usize, Snapshot), MAX_LIMITS>,
 }
@@ -58,6 +59,9 @@ impl Done {
     }
 }
 
+/// A cost, and the clock, which is read under all locks.
+type Asked<'a> = (u32, &'a dyn Fn() -> Timestamp);
+
 type Drops = DeferredDrops<KeyValue, State>;
 
 /// Takes the locks of these limits, one inside the other, and decides under them.
@@ -66,14 +70,14 @@ fn decide_under_locks<'a>(
     drops: &mut [Drops],
     sweeps: &mut [bool],
     locked: AllLocked<'a>,
-    cost: u32,
+    asked: Asked<'_>,
 ) -> (bool, Done) {
     let (Some((next, limits)), Some((own_drops, drops)), Some((sweep, sweeps))) = (
         limits.split_first(),
         drops.split_first_mut(),
         sweeps.split_first_mut(),
     ) else {
-        return decide(locked, cost);
+        return decide(locked, asked);
     };
     let mut key = Some(Cow::Borrowed(next.key));
     let call = next.call;
@@ -84,37 +88,63 @@ fn decide_under_locks<'a>(
             if let Some(state) = state {
                 locked.push((next.place, Locked::new(call, state)));
             }
-            let (is_charged, done) = decide_under_locks(limits, drops, sweeps, locked, cost);
+            let (is_charged, done) = decide_under_locks(limits, drops, sweeps, locked, asked);
             (is_charged, (is_charged, done))
         });
     *sweep = sweep_is_due;
     (is_charged, done)
 }
 
-/// Takes the locks of these limits, one inside the other, and asks each limit what it would answer.
-/// All locks are held until the last one is asked, so nobody charges one of them meanwhile.
-fn look_under_locks(limits: &[LimitCall<'_>], drops: &mut [Drops], done: &mut Done) {
+/// Takes the locks of these limits, one inside the other, and then asks each limit what it would
+/// answer.
+fn look_under_locks<'a>(
+    limits: &[LimitCall<'_>],
+    drops: &mut [Drops],
+    seen: ArrayVec<(usize, &'a RuleLimit, &'a State), MAX_LIMITS>,
+    asked: Asked<'_>,
+) -> Done {
     let (Some((next, limits)), Some((own_drops, drops))) =
         (limits.split_first(), drops.split_first_mut())
     else {
-        return;
+        return look(seen, asked);
     };
     let call = next.call;
     (next.table).with_unchanged_state(next.key, call, own_drops, |state| {
-        let (admitted, snapshot) = call.algorithm.look(state, call.cost, call.now);
-        done.admitted &= admitted;
-        done.snapshots.push((next.place, snapshot));
-        look_under_locks(limits, drops, done);
-    });
+        // These borrows are shorter than those of the locks before.
+        let mut seen: ArrayVec<_, MAX_LIMITS> = seen;
+        seen.push((next.place, call.algorithm, state));
+        look_under_locks(limits, drops, seen, asked)
+    })
+}
+
+/// Looks at limits whose states are locked.
+fn look(seen: ArrayVec<(usize, &RuleLimit, &State), MAX_LIMITS>, (cost, clock): Asked<'_>) -> Done {
+    let now = clock();
+    let mut admitted = true;
+    let snapshots = (seen.into_iter())
+        .map(|(place, limit, state)| {
+            let (admits, snapshot) = limit.look(state, cost, now);
+            admitted &= admits;
+            (place, snapshot)
+        })
+        .collect();
+    Done {
+        now,
+        admitted,
+        snapshots,
+    }
 }
 
 /// Decides about limits whose states are locked.
-fn decide(locked: AllLocked<'_>, cost: u32) -> (bool, Done) {
-    let admitted = locked.iter().all(|(_, limit)| limit.admits());
+fn decide(mut locked: AllLocked<'_>, (cost, clock): Asked<'_>) -> (bool, Done) {
+    let now = clock();
+    // All are asked, as each mends its state.
+    let admitted = (locked.iter_mut()).fold(true, |all, (_, limit)| limit.admits(now) && all);
     let snapshots = (locked.into_iter())
-        .map(|(place, limit)| (place, limit.charge_if(admitted)))
+        .map(|(place, limit)| (place, limit.charge_if(admitted, now)))
         .collect();
     let done = Done {
+        now,
         admitted,
         snapshots,
     };
@@ -132,19 +162,14 @@ impl<C: Clock> LocalStore<RuleLimits, RuleKey, C> {
     fn in_the_order_of_locks<'a>(
         &'a self,
         key: &'a RuleKey,
-        cost: u32,
+        (cost, clock): Asked<'a>,
     ) -> ArrayVec<LimitCall<'a>, MAX_LIMITS> {
-        let now = self.clock.now();
         let mut limits: ArrayVec<_, MAX_LIMITS> = (key.charges().iter().enumerate())
             .map(|(place, Charge { limit, key: value })| {
                 let algorithm = key.limits().limit(*limit);
                 LimitCall {
                     place,
-                    call: Call {
-                        algorithm,
-                        cost,
-                        now,
-                    },
+                    call: Call::new(algorithm, cost, clock),
                     table: self.of(algorithm),
                     key: value,
                 }
@@ -155,12 +180,16 @@ impl<C: Clock> LocalStore<RuleLimits, RuleKey, C> {
     }
 
     fn decide_several(&self, key: &RuleKey, cost: u32) -> Verdict<RuleSnapshot> {
-        let limits = self.in_the_order_of_locks(key, cost);
+        let clock = || self.clock.now();
+        let asked: Asked<'_> = (cost, &clock);
+        let limits = self.in_the_order_of_locks(key, asked);
         let mut drops: ArrayVec<_, MAX_LIMITS> = limits.iter().map(|_| Drops::new()).collect();
         let mut sweeps = [false; MAX_LIMITS];
-        let (_, done) = decide_under_locks(&limits, &mut drops, &mut sweeps, ArrayVec::new(), cost);
+        let (_, done) =
+            decide_under_locks(&limits, &mut drops, &mut sweeps, ArrayVec::new(), asked);
         for (limit, sweep_is_due) in limits.iter().zip(sweeps) {
-            limit.table.after_a_decision(limit.call, sweep_is_due);
+            let sweep_is_due_at = sweep_is_due.then_some(done.now);
+            (limit.table).after_a_decision(limit.call.algorithm, sweep_is_due_at);
         }
         done.verdict(key)
     }
@@ -172,14 +201,10 @@ impl<C: Clock> LocalStore<RuleLimits, RuleKey, C> {
         cost: u32,
         mut does: impl FnMut(&Table<KeyValue, State>, &Charge, Call<'_, RuleLimit>),
     ) {
-        let now = self.clock.now();
+        let clock = || self.clock.now();
         for charge in key.charges() {
             let algorithm = key.limits().limit(charge.limit);
-            let call = Call {
-                algorithm,
-                cost,
-                now,
-            };
+            let call = Call::new(algorithm, cost, &clock);
             does(self.of(algorithm), charge, call);
         }
     }
@@ -219,12 +244,12 @@ impl<C: Clock> Store<RuleLimits, RuleKey> for LocalStore<RuleLimits, RuleKey, C>
             Answer::Now(Ok(Verdict { admitted, snapshot }))
         };
         let asked = (cost, &self.clock);
-        match table.step_known(limit, value, asked, |call, state| {
-            limit.step_then(state, (cost, call.now), verdict)
+        match table.step_known(limit, value, &self.clock, |now, state| {
+            limit.step_then(state, (cost, now), verdict)
         }) {
             Ok(verdict) => verdict,
             Err(unknown) => {
-                let decided = table.decide_new(unknown, limit, value, cost);
+                let decided = table.decide_new(unknown, limit, value, asked);
                 verdict(decided.admitted, decided.snapshot)
             }
         }
@@ -237,13 +262,11 @@ impl<C: Clock> Store<RuleLimits, RuleKey> for LocalStore<RuleLimits, RuleKey, C>
         cost: u32,
     ) -> Answer<Decided<RuleLimits>, Self::Deciding> {
         let key = key.to_owned();
-        let limits = self.in_the_order_of_locks(&key, cost);
+        let clock = || self.clock.now();
+        let asked: Asked<'_> = (cost, &clock);
+        let limits = self.in_the_order_of_locks(&key, asked);
         let mut drops: ArrayVec<_, MAX_LIMITS> = limits.iter().map(|_| Drops::new()).collect();
-        let mut done = Done {
-            admitted: true,
-            snapshots: ArrayVec::new(),
-        };
-        look_under_locks(&limits, &mut drops, &mut done);
+        let done = look_under_locks(&limits, &mut drops, ArrayVec::new(), asked);
         Answer::Now(Ok(done.verdict(&key)))
     }
 

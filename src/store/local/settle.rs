@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::{algorithm::Algorithm, key::Key, store::AsKey};
 
 use super::{
-    call::{Call, SettledHold},
+    call::{Call, SettledHold, fresh_state},
     deferred_drop::DeferredDrops,
     table::{Table, Unknown, is},
 };
@@ -23,7 +23,7 @@ impl<K: Key, S> Table<K, S> {
         }
         let is_changed = self.change(key, call, drops, |state| call.debit(state));
         if !is_changed {
-            let fresh = self.retention().fresh_state(call.algorithm);
+            let fresh = fresh_state(call.algorithm);
             self.overflow.with_state(fresh, drops, |state| {
                 call.debit_up_to_capacity(state);
                 (true, ())
@@ -41,17 +41,16 @@ impl<K: Key, S> Table<K, S> {
         drops: &mut DeferredDrops<K, S>,
     ) {
         let hash = self.shards.hash(key);
-        if let Some(state) = self.shards.lock(hash).entries.find_mut(hash, is(key)) {
-            call.algorithm.mend(state, call.now);
-            if call.algorithm.holds(state, hold.admission) {
-                return call.settle(state, hold);
-            }
+        if let Some(state) = self.shards.lock(hash).entries.find_mut(hash, is(key))
+            && call.settle_held(state, hold)
+        {
+            return;
         }
         let is_settled = self.overflow.settle(hold, call);
         if !is_settled && hold.spent > call.cost {
             let is_changed = self.change(key, call, drops, |state| call.settle(state, hold));
             if !is_changed {
-                let fresh = self.retention().fresh_state(call.algorithm);
+                let fresh = fresh_state(call.algorithm);
                 self.overflow.with_state(fresh, drops, |state| {
                     call.settle_up_to_capacity(state, hold);
                     (true, ())
@@ -68,11 +67,10 @@ impl<K: Key, S> Table<K, S> {
         call: Call<'_, A>,
     ) {
         let hash = self.shards.hash(key);
-        if let Some(state) = self.shards.lock(hash).entries.find_mut(hash, is(key)) {
-            call.algorithm.mend(state, call.now);
-            if call.algorithm.holds(state, admission) {
-                return call.algorithm.end(state, admission, call.now);
-            }
+        if let Some(state) = self.shards.lock(hash).entries.find_mut(hash, is(key))
+            && call.end(state, admission)
+        {
+            return;
         }
         self.overflow.end(admission, call);
     }
@@ -87,7 +85,6 @@ impl<K: Key, S> Table<K, S> {
         change: impl FnOnce(&mut S),
     ) -> bool {
         let change = |state: &mut S| {
-            call.algorithm.mend(state, call.now);
             change(state);
             (true, ())
         };
@@ -97,15 +94,14 @@ impl<K: Key, S> Table<K, S> {
             change(state);
             return true;
         }
-        let Some(reservation) = self.shards.reserve(&mut shard, call, drops) else {
+        let Some(reservation) =
+            self.shards
+                .reserve(&mut shard, (call.algorithm, call.now()), drops)
+        else {
             return false;
         };
-        let unknown = Unknown {
-            shard,
-            hash,
-            now: call.now,
-        };
-        let fresh = self.retention().fresh_state(call.algorithm);
+        let unknown = Unknown { shard, hash };
+        let fresh = fresh_state(call.algorithm);
         let key = &mut Some(Cow::Borrowed(key));
         self.with_new_entry((unknown, reservation), key, (fresh, call), drops, change);
         true

@@ -3,7 +3,6 @@
 use crate::{algorithm::Algorithm, clock::Timestamp, key::Key};
 
 use super::{
-    call::Call,
     deferred_drop::{DeferredDrops, is_dropping},
     entries::Entries,
     shards::{Reservation, Shard, Shards, Sweep},
@@ -54,10 +53,15 @@ impl<K: Key, S> Shards<K, S> {
     /// Visits a few slots of the next shard in turn, so that idle keys leave wherever the calls
     /// go.
     #[cold]
-    pub(super) fn sweep_next<A: Algorithm<State = S>>(&self, call: Call<'_, A>) {
+    pub(super) fn sweep_next<A: Algorithm<State = S>>(&self, algorithm: &A, now: Timestamp) {
         let mut drops = DeferredDrops::new();
         if let Some(mut shard) = self.lock_next() {
-            self.sweep(&mut shard, call, SLOTS_FOR_KNOWN_KEYS, &mut drops);
+            self.sweep(
+                &mut shard,
+                (algorithm, now),
+                SLOTS_FOR_KNOWN_KEYS,
+                &mut drops,
+            );
         }
     }
 
@@ -65,18 +69,18 @@ impl<K: Key, S> Shards<K, S> {
     pub(super) fn reserve<A: Algorithm<State = S>>(
         &self,
         shard: &mut Shard<K, S>,
-        call: Call<'_, A>,
+        by: (&A, Timestamp),
         drops: &mut DeferredDrops<K, S>,
     ) -> Option<Reservation<'_>> {
         // A new key takes the place of one that has left, so that the count of all shards stays
         // where it is.
-        let reservation = match self.evict_idle(shard, call, SLOTS_FOR_A_NEW_KEY, drops) {
+        let reservation = match self.evict_idle(shard, by, SLOTS_FOR_A_NEW_KEY, drops) {
             0 => self.try_reserve(),
             left => Some(self.reserve_of(left)),
         };
         self.shrink_if_swept(shard);
         match reservation {
-            None if self.any_left(shard, call, drops) => self.try_reserve(),
+            None if self.any_left(shard, by, drops) => self.try_reserve(),
             reservation => reservation,
         }
     }
@@ -87,16 +91,15 @@ impl<K: Key, S> Shards<K, S> {
     fn any_left<A: Algorithm<State = S>>(
         &self,
         shard: &mut Shard<K, S>,
-        call: Call<'_, A>,
+        by: (&A, Timestamp),
         drops: &mut DeferredDrops<K, S>,
     ) -> bool {
-        if self.sweep(shard, call, SLOTS_IN_A_FULL_TABLE, drops) > 0 {
+        if self.sweep(shard, by, SLOTS_IN_A_FULL_TABLE, drops) > 0 {
             return true;
         }
         (0..SLOTS_IN_A_FULL_TABLE).any(|_| {
-            self.lock_next().is_some_and(|mut other| {
-                self.sweep(&mut other, call, SLOTS_FOR_A_NEW_KEY, drops) > 0
-            })
+            self.lock_next()
+                .is_some_and(|mut other| self.sweep(&mut other, by, SLOTS_FOR_A_NEW_KEY, drops) > 0)
         })
     }
 
@@ -104,11 +107,11 @@ impl<K: Key, S> Shards<K, S> {
     fn sweep<A: Algorithm<State = S>>(
         &self,
         shard: &mut Shard<K, S>,
-        call: Call<'_, A>,
+        by: (&A, Timestamp),
         slots: usize,
         drops: &mut DeferredDrops<K, S>,
     ) -> usize {
-        let left = self.evict_idle(shard, call, slots, drops);
+        let left = self.evict_idle(shard, by, slots, drops);
         if left > 0 {
             self.uncount(left);
         }
@@ -121,19 +124,15 @@ impl<K: Key, S> Shards<K, S> {
     fn evict_idle<A: Algorithm<State = S>>(
         &self,
         Shard { entries, sweep }: &mut Shard<K, S>,
-        call: Call<'_, A>,
+        (algorithm, now): (&A, Timestamp),
         slots: usize,
         drops: &mut DeferredDrops<K, S>,
     ) -> usize {
         if is_dropping() {
             return 0;
         }
-        let fresh_by = self.retention.fresh_by(call.now);
-        let left = sweep.take_out_idle(entries, (call.algorithm, fresh_by), slots, drops);
-        if left > 0 {
-            self.retention.note_drop(call.now);
-        }
-        left
+        let fresh_by = self.retention.fresh_by(now);
+        sweep.take_out_idle(entries, (algorithm, fresh_by), slots, drops)
     }
 
     /// Gives room back after all slots were visited. A key's own `Hash` may panic, so those that

@@ -15,7 +15,7 @@ use crate::{
 };
 
 use super::{
-    call::Call,
+    call::{Call, fresh_state},
     deferred_drop::DeferredDrops,
     overflow::Overflow,
     retention::Retention,
@@ -27,11 +27,10 @@ pub(super) struct Table<K, S> {
     pub(super) overflow: Overflow<S>,
 }
 
-/// A key without an entry: the shard that it would be in, its hash, and when it was asked about.
+/// A key without an entry: the shard that it would be in, and its hash.
 pub(super) struct Unknown<'a, K, S> {
     pub(super) shard: MutexGuard<'a, Shard<K, S>>,
     pub(super) hash: u64,
-    pub(super) now: Timestamp,
 }
 
 /// A key that is asked about: a borrowed one is copied only if it gets an entry. None if it has one
@@ -68,9 +67,7 @@ impl<K: Key, S> Table<K, S> {
     /// Decides about a key that has an entry; one without is for [`decide_new`](Self::decide_new).
     ///
     /// They are two so that this verdict can stay in registers: as one function that answers for
-    /// both, a decision takes a tenth longer (bench `decision`). The clock is read right before the
-    /// lock is taken, so that pending stores drain first; its reading becomes a timestamp while the
-    /// processor waits for the lock, which gives a twentieth of a check (bench `decision`).
+    /// both, a decision takes a tenth longer (bench `decision`).
     ///
     /// Inlined always, as is what calls it: else the verdict goes through memory, written in halves
     /// and read in whole, for which the processor waits. It gives a twelfth of the instructions of
@@ -84,23 +81,19 @@ impl<K: Key, S> Table<K, S> {
         clock: &impl Clock,
     ) -> Result<Verdict<A::Snapshot>, Unknown<'_, K, S>> {
         let hash = self.shards.hash(key);
-        let timestamp = clock.read();
         let mut shard = self.shards.lock(hash);
-        let now = timestamp();
+        // Under the lock: a thread that waits for it with a time would bring an earlier one than
+        // the state's.
+        let now = clock.now();
         let read = move |state: &S| algorithm.is_fresh(state, now);
         let Some(state) = shard.entries.find_mut_to_decide(hash, is(key), read) else {
-            return Err(Unknown { shard, hash, now });
+            return Err(Unknown { shard, hash });
         };
-        let call = || Call {
-            algorithm,
-            cost,
-            now,
-        };
-        let verdict = call().step(state);
+        let (admitted, snapshot) = algorithm.step(state, cost, now);
+        let verdict = Verdict { admitted, snapshot };
         if shard.sweep.is_due() {
             drop(shard);
-            // Put together here, so that it is written to memory for a sweep only.
-            self.shards.sweep_next(call());
+            self.shards.sweep_next(algorithm, now);
         }
         Ok(verdict)
     }
@@ -116,26 +109,20 @@ impl<K: Key, S> Table<K, S> {
         &self,
         algorithm: &A,
         key: &Q,
-        (cost, clock): (u32, &impl Clock),
-        step: impl FnOnce(Call<'_, A>, &mut S) -> T,
+        clock: &impl Clock,
+        step: impl FnOnce(Timestamp, &mut S) -> T,
     ) -> Result<T, Unknown<'_, K, S>> {
         let hash = self.shards.hash(key);
-        let timestamp = clock.read();
         let mut shard = self.shards.lock(hash);
-        let now = timestamp();
+        let now = clock.now();
         let read = move |state: &S| algorithm.is_fresh(state, now);
         let Some(state) = shard.entries.find_mut_to_decide(hash, is(key), read) else {
-            return Err(Unknown { shard, hash, now });
+            return Err(Unknown { shard, hash });
         };
-        let call = Call {
-            algorithm,
-            cost,
-            now,
-        };
-        let done = step(call, state);
+        let done = step(now, state);
         if shard.sweep.is_due() {
             drop(shard);
-            self.shards.sweep_next(call);
+            self.shards.sweep_next(algorithm, now);
         }
         Ok(done)
     }
@@ -147,20 +134,17 @@ impl<K: Key, S> Table<K, S> {
         unknown: Unknown<'_, K, S>,
         algorithm: &A,
         key: &Q,
-        cost: u32,
+        (cost, clock): (u32, &impl Clock),
     ) -> Verdict<A::Snapshot> {
-        let call = Call {
-            algorithm,
-            cost,
-            now: unknown.now,
-        };
+        let clock = || clock.now();
+        let call = Call::new(algorithm, cost, &clock);
         let mut drops = DeferredDrops::new();
         let key = &mut Some(Cow::Borrowed(key));
         let verdict = self.with_new_key(unknown, key, call, &mut drops, |state| {
             let verdict = call.step(state);
             (verdict.admitted, verdict)
         });
-        self.after_a_decision(call, false);
+        self.after_a_decision(algorithm, None);
         verdict
     }
 
@@ -184,11 +168,7 @@ impl<K: Key, S> Table<K, S> {
             let (_, done) = decide(Some(state));
             return (done, shard.sweep.is_due());
         }
-        let unknown = Unknown {
-            shard,
-            hash,
-            now: call.now,
-        };
+        let unknown = Unknown { shard, hash };
         let done = self.with_new_key(unknown, key, call, drops, |state| decide(Some(state)));
         (done, false)
     }
@@ -211,14 +191,16 @@ impl<K: Key, S> Table<K, S> {
             Ok((_, done)) => return done,
             Err(decide) => decide,
         };
-        let mut fresh = self.retention().fresh_state(call.algorithm);
-        call.algorithm.mend(&mut fresh, call.now);
-        if call.cost == 0 || !call.algorithm.judge(&fresh, call.cost, call.now) {
+        let (mut fresh, now) = (fresh_state(call.algorithm), call.now());
+        if call.cost == 0 || !call.algorithm.judge(&fresh, call.cost, now) {
             let (_, done) = decide(&mut fresh);
             drops.state(fresh);
             return done;
         }
-        let Some(reservation) = self.shards.reserve(&mut unknown.shard, call, drops) else {
+        let Some(reservation) =
+            self.shards
+                .reserve(&mut unknown.shard, (call.algorithm, now), drops)
+        else {
             return self.overflow.with_state(fresh, drops, decide);
         };
         self.with_new_entry((unknown, reservation), key, (fresh, call), drops, decide)
@@ -286,15 +268,15 @@ impl<K: Key, S> Table<K, S> {
         }
     }
 
-    /// What is left to do after a decision, without a lock: a sweep, if it is due, and a warning,
-    /// if new keys share a bucket.
+    /// What is left to do after a decision, without a lock: a sweep, if one is due at that instant,
+    /// and a warning, if new keys share a bucket.
     pub(super) fn after_a_decision<A: Algorithm<State = S>>(
         &self,
-        call: Call<'_, A>,
-        sweep_is_due: bool,
+        algorithm: &A,
+        sweep_is_due_at: Option<Timestamp>,
     ) {
-        if sweep_is_due {
-            self.shards.sweep_next(call);
+        if let Some(now) = sweep_is_due_at {
+            self.shards.sweep_next(algorithm, now);
         }
         self.overflow.warn_once_if_used();
     }
@@ -306,7 +288,7 @@ impl<K: Key, S> Table<K, S> {
     ) -> Verdict<A::Snapshot> {
         let mut drops = DeferredDrops::new();
         self.with_unchanged_state(key, call, &mut drops, |state| {
-            let (admitted, snapshot) = call.algorithm.look(state, call.cost, call.now);
+            let (admitted, snapshot) = call.algorithm.look(state, call.cost, call.now());
             Verdict { admitted, snapshot }
         })
     }
@@ -318,8 +300,7 @@ impl<K: Key, S> Table<K, S> {
     ) {
         let hash = self.shards.hash(key);
         if let Some(state) = self.shards.lock(hash).entries.find_mut(hash, is(key)) {
-            call.algorithm.mend(state, call.now);
-            call.algorithm.refund(state, call.cost, call.now);
+            call.refund(state);
         }
     }
 
@@ -335,7 +316,7 @@ impl<K: Key, S> Table<K, S> {
         let mut shard = self.shards.lock(hash);
         if self.overflow.is_charged() {
             if let Some(state) = shard.entries.find_mut(hash, is(key)) {
-                drops.state(replace(state, self.retention().fresh_state(algorithm)));
+                drops.state(replace(state, fresh_state(algorithm)));
             }
         } else if let Some(entry) = shard.entries.remove(hash, is(key)) {
             drops.entry(entry);
@@ -354,7 +335,8 @@ impl<K: Key, S> Table<K, S> {
         if let Some(state) = self.shards.lock(hash).entries.find_mut(hash, is(key)) {
             let holds = A::SETTLES || A::IN_FLIGHT;
             if !holds || call.algorithm.holds(state, admission) {
-                return (call.algorithm).withdraw(state, admission, call.cost, call.now);
+                let now = call.now();
+                return (call.algorithm).withdraw(state, admission, call.cost, now);
             }
         }
         self.overflow.withdraw(admission, call);

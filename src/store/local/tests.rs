@@ -27,9 +27,10 @@ fn admits<A: Algorithm>(
     key: u64,
     now: Timestamp,
 ) -> bool {
+    let clock = ManualClock::at(now);
     let verdict = table
-        .decide_known(algorithm, &key, 1, &ManualClock::at(now))
-        .unwrap_or_else(|unknown| table.decide_new(unknown, algorithm, &key, 1));
+        .decide_known(algorithm, &key, 1, &clock)
+        .unwrap_or_else(|unknown| table.decide_new(unknown, algorithm, &key, (1, &clock)));
     verdict.admitted
 }
 

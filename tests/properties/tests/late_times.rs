@@ -1,0 +1,190 @@
+//! A thread that waits for a lock brings no earlier time than those that went before it.
+
+use std::{
+    cell::Cell,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use tollgate::{
+    EachOf, Quota, RateLimiter, Timestamp,
+    algorithm::*,
+    clock::{Clock, ManualClock, SystemClock},
+    store::LocalStore,
+};
+use tollgate_algorithms::{every_additive, every_algorithm};
+
+const UNITS: u64 = 5;
+const PERIOD: Duration = Duration::from_millis(1);
+const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
+
+thread_local! {
+    static IS_LATE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A clock whose late reader waits between reading the time and going on, until the others are
+/// done, or for a while if it has the lock that they wait for.
+#[derive(Clone)]
+struct LateClock {
+    time: ManualClock,
+    has_read: Arc<AtomicBool>,
+    others_are_done: Arc<AtomicBool>,
+}
+
+impl LateClock {
+    fn new() -> Self {
+        Self {
+            time: ManualClock::at(START),
+            has_read: Arc::default(),
+            others_are_done: Arc::default(),
+        }
+    }
+}
+
+impl Clock for LateClock {
+    fn now(&self) -> Timestamp {
+        let now = self.time.now();
+        if IS_LATE.get() {
+            self.has_read.store(true, Ordering::SeqCst);
+            let begun = Instant::now();
+            while !self.others_are_done.load(Ordering::SeqCst)
+                && begun.elapsed() < Duration::from_millis(20)
+            {
+                thread::yield_now();
+            }
+        }
+        now
+    }
+}
+
+/// Takes all there is of a bucket ten thousand periods after a late thread has read the clock, and
+/// panics if there is more once the late thread has asked.
+fn assert_nothing_opens(name: &str, clock: &LateClock, is_admitted: impl Fn() -> bool + Sync) {
+    let take_all = || (0..100).filter(|_| is_admitted()).count();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            IS_LATE.set(true);
+            is_admitted();
+        });
+        while !clock.has_read.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+        clock.time.advance(10_000 * PERIOD);
+        assert_ne!(take_all(), 0, "{name}");
+        clock.others_are_done.store(true, Ordering::SeqCst);
+    });
+    assert_eq!(take_all(), 0, "{name}");
+}
+
+macro_rules! limiter {
+    ($limit:expr, $clock:expr, $max_keys:expr) => {{
+        let store = LocalStore::builder().clock($clock.clone());
+        RateLimiter::new($limit, store.max_keys($max_keys).build())
+    }};
+}
+
+#[test]
+fn a_thread_that_comes_late_opens_no_limit() {
+    fn check<A: Algorithm>(name: &str, algorithm: A) {
+        // Known, so that it has an entry.
+        let clock = LateClock::new();
+        let limiter = limiter!(algorithm.clone(), clock, 10);
+        assert!(limiter.check(&7).now().is_admitted());
+        assert_nothing_opens(name, &clock, || limiter.check(&7).now().is_admitted());
+
+        // Beside another limit, with keys of its own.
+        let clock = LateClock::new();
+        let other = FixedWindow::new(Quota::per_day(1_000));
+        let limiter = limiter!(EachOf((algorithm, other)), clock, 10);
+        let keys = EachOf((Some(7), Some("seven".to_owned())));
+        assert!(limiter.check(&keys).now().is_admitted());
+        assert_nothing_opens(name, &clock, || limiter.check(&keys).now().is_admitted());
+    }
+    let quota = Quota::new(UNITS, PERIOD);
+    let [precision, interval] = [PERIOD / 10, PERIOD / 5];
+    macro_rules! check {
+        ($given:tt $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {
+            $(check($name, $algorithm);)+
+        };
+    }
+    every_algorithm!(check, quota, UNITS, precision, interval);
+}
+
+#[test]
+fn a_thread_that_comes_late_opens_no_bucket_that_new_keys_share() {
+    let clock = LateClock::new();
+    let limiter = limiter!(TokenBucket::new(Quota::new(UNITS, PERIOD)), clock, 1);
+    // It has the only entry, for longer than the test goes on.
+    limiter.debit(&0_u64, u32::MAX).now();
+    let newcomers = AtomicU64::new(1);
+    let newcomer = || newcomers.fetch_add(1, Ordering::Relaxed);
+    assert!(limiter.check(&newcomer()).now().is_admitted());
+    let is_admitted = || limiter.check(&newcomer()).now().is_admitted();
+    assert_nothing_opens("overflow bucket", &clock, is_admitted);
+}
+
+#[test]
+fn a_thread_that_comes_late_frees_nothing_that_is_held() {
+    fn check<A: Additive>(name: &str, algorithm: A) {
+        let clock = LateClock::new();
+        let limit = Settled::new(algorithm).held_at_most(PERIOD);
+        let limiter = limiter!(limit, clock, 10);
+        let hold_and_settle = || match limiter.hold(&7, 1).now() {
+            Ok(hold) => {
+                hold.settle(1);
+                true
+            }
+            Err(_) => false,
+        };
+        assert!(hold_and_settle());
+        assert_nothing_opens(name, &clock, hold_and_settle);
+    }
+    let (quota, precision) = (Quota::new(UNITS, PERIOD), PERIOD / 10);
+    macro_rules! check {
+        ($given:tt $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {
+            $(check($name, $algorithm);)+
+        };
+    }
+    every_additive!(check, quota, UNITS, precision);
+}
+
+/// Eight threads, which are more than the cores, so that most of them wait.
+#[test]
+fn threads_on_the_clock_of_the_machine_get_no_more_than_one_would() {
+    fn check<A: Algorithm>(name: &str, algorithm: A, most: impl Fn(u128) -> u128) {
+        let limiter = RateLimiter::new(algorithm, LocalStore::<_, u64, SystemClock>::new());
+        let (admitted, begun) = (AtomicU64::new(0), Instant::now());
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    while begun.elapsed() < Duration::from_millis(700) {
+                        let is_admitted = limiter.check(&7).now().is_admitted();
+                        admitted.fetch_add(is_admitted.into(), Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        let (admitted, most) = (admitted.into_inner(), most(begun.elapsed().as_micros()));
+        assert!(u128::from(admitted) <= most, "{name}: {admitted} of {most}");
+    }
+    let ten_in = |millis| Quota::new(10, Duration::from_millis(millis));
+    let bucket = TokenBucket::new(Quota::per_second(1_000)).burst(20);
+    check("token bucket", bucket, |micros| 20 + micros / 1_000);
+    check("fixed window", FixedWindow::new(ten_in(10)), |micros| {
+        10 * (2 + micros / 10_000)
+    });
+    check("sliding log", SlidingLog::new(ten_in(100)), |micros| {
+        10 * (1 + micros / 100_000)
+    });
+    check(
+        "sliding window",
+        SlidingWindow::new(ten_in(100)),
+        |micros| 19 * (1 + micros / 100_000),
+    );
+    let interval = MinInterval::new(Duration::from_millis(5));
+    check("min interval", interval, |micros| 1 + micros / 5_000);
+}
