@@ -1,6 +1,6 @@
 //! One call: its algorithm, its cost and the clock that it goes by.
 
-use crate::{algorithm::Algorithm, clock::Timestamp, store::Verdict};
+use crate::{algorithm::Algorithm, clock::Timestamp};
 
 /// The algorithm and the cost of a call, and the clock that it goes by.
 ///
@@ -33,12 +33,6 @@ impl<'a, A> Call<'a, A> {
 impl<A: Algorithm> Call<'_, A> {
     pub(super) fn now(self) -> Timestamp {
         (self.clock)()
-    }
-
-    /// Decides on a state, in place.
-    pub(super) fn step(self, state: &mut A::State) -> Verdict<A::Snapshot> {
-        let (admitted, snapshot) = self.algorithm.step(state, self.cost, self.now());
-        Verdict { admitted, snapshot }
     }
 }
 

@@ -94,13 +94,14 @@ impl<K: Key, S> Table<K, S> {
             change(state);
             return true;
         }
-        let Some(reservation) =
-            self.shards
-                .reserve(&mut shard, (call.algorithm, call.now()), drops)
+        let now = call.now();
+        let Some(reservation) = self
+            .shards
+            .reserve(&mut shard, (call.algorithm, now), drops)
         else {
             return false;
         };
-        let unknown = Unknown { shard, hash };
+        let unknown = Unknown { shard, hash, now };
         let fresh = fresh_state(call.algorithm);
         let key = &mut Some(Cow::Borrowed(key));
         self.with_new_entry((unknown, reservation), key, (fresh, call), drops, change);

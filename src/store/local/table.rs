@@ -27,10 +27,12 @@ pub(super) struct Table<K, S> {
     pub(super) overflow: Overflow<S>,
 }
 
-/// A key without an entry: the shard that it would be in, and its hash.
+/// A key without an entry: the shard that it would be in, its hash, and when the shard was looked
+/// at.
 pub(super) struct Unknown<'a, K, S> {
     pub(super) shard: MutexGuard<'a, Shard<K, S>>,
     pub(super) hash: u64,
+    pub(super) now: Timestamp,
 }
 
 /// A key that is asked about: a borrowed one is copied only if it gets an entry. None if it has one
@@ -87,7 +89,7 @@ impl<K: Key, S> Table<K, S> {
         let now = clock.now();
         let read = move |state: &S| algorithm.is_fresh(state, now);
         let Some(state) = shard.entries.find_mut_to_decide(hash, is(key), read) else {
-            return Err(Unknown { shard, hash });
+            return Err(Unknown { shard, hash, now });
         };
         let (admitted, snapshot) = algorithm.step(state, cost, now);
         let verdict = Verdict { admitted, snapshot };
@@ -117,7 +119,7 @@ impl<K: Key, S> Table<K, S> {
         let now = clock.now();
         let read = move |state: &S| algorithm.is_fresh(state, now);
         let Some(state) = shard.entries.find_mut_to_decide(hash, is(key), read) else {
-            return Err(Unknown { shard, hash });
+            return Err(Unknown { shard, hash, now });
         };
         let done = step(now, state);
         if shard.sweep.is_due() {
@@ -136,15 +138,15 @@ impl<K: Key, S> Table<K, S> {
         key: &Q,
         (cost, clock): (u32, &impl Clock),
     ) -> Verdict<A::Snapshot> {
-        let clock = || clock.now();
-        let call = Call::new(algorithm, cost, &clock);
+        let read_clock = || clock.now();
+        let call = Call::new(algorithm, cost, &read_clock);
         let mut drops = DeferredDrops::new();
         let key = &mut Some(Cow::Borrowed(key));
         let verdict = self.with_new_key(unknown, key, call, &mut drops, |state| {
-            let verdict = call.step(state);
-            (verdict.admitted, verdict)
+            let (admitted, snapshot) = algorithm.step(state, cost, clock.now());
+            (admitted, Verdict { admitted, snapshot })
         });
-        self.after_a_decision(algorithm, None);
+        self.overflow.warn_once_if_used();
         verdict
     }
 
@@ -168,7 +170,11 @@ impl<K: Key, S> Table<K, S> {
             let (_, done) = decide(Some(state));
             return (done, shard.sweep.is_due());
         }
-        let unknown = Unknown { shard, hash };
+        let unknown = Unknown {
+            shard,
+            hash,
+            now: call.now(),
+        };
         let done = self.with_new_key(unknown, key, call, drops, |state| decide(Some(state)));
         (done, false)
     }
@@ -191,7 +197,7 @@ impl<K: Key, S> Table<K, S> {
             Ok((_, done)) => return done,
             Err(decide) => decide,
         };
-        let (mut fresh, now) = (fresh_state(call.algorithm), call.now());
+        let (mut fresh, now) = (fresh_state(call.algorithm), unknown.now);
         if call.cost == 0 || !call.algorithm.judge(&fresh, call.cost, now) {
             let (_, done) = decide(&mut fresh);
             drops.state(fresh);
