@@ -8,10 +8,7 @@ use std::{
     time::Duration,
 };
 
-#[path = "support/ready.rs"]
-mod ready;
-
-use ready::ready;
+use crate::ready::ready;
 use tollgate::{
     EachOf, PolicyDecision, RateLimiter, Timestamp,
     algorithm::{Algorithm, Policy, PolicyId, Status},

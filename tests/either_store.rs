@@ -1,7 +1,5 @@
 //! An `EitherStore` decides, holds and gives back as the store in it.
 
-mod support;
-
 use std::{convert::Infallible, fmt::Debug, time::Duration};
 
 use http::{Request, Response};
@@ -15,7 +13,7 @@ use tollgate::{
 };
 use tower::{BoxError, Layer, ServiceExt, service_fn};
 
-use support::Remote;
+use crate::support::Remote;
 
 type Clocked<L, K> = LocalStore<L, K, ManualClock>;
 

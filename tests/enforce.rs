@@ -1,13 +1,5 @@
 //! A limit that is not enforced decides and counts as an enforced one, and no caller notices it.
 
-#[path = "support/enforced.rs"]
-mod enforced;
-#[path = "support/ready.rs"]
-mod ready;
-#[path = "support/stores.rs"]
-mod stores;
-mod support;
-
 use std::{
     net::IpAddr,
     sync::{
@@ -17,11 +9,11 @@ use std::{
     time::Duration,
 };
 
-use enforced::{START, costing, decides_as_if_it_were_enforced, inner};
+use crate::enforced::{START, costing, decides_as_if_it_were_enforced, inner};
+use crate::ready::ready;
+use crate::stores::over_every_store;
+use crate::support::Broken;
 use http::{Request, Response};
-use ready::ready;
-use stores::over_every_store;
-use support::Broken;
 use tollgate::{
     EachOf, Hold, Quota, RateLimitLayer, StoreErrorKind,
     algorithm::*,

@@ -1,8 +1,6 @@
 //! A limiter that decides while the store is down: it says so, and was charged what the store had
 //! admitted.
 
-mod support;
-
 use std::{
     convert::Infallible,
     future::{Ready, ready},
@@ -28,7 +26,7 @@ use tollgate::{
 };
 use tower::{BoxError, Layer, ServiceExt, service_fn};
 
-use support::{Echo, by_hand};
+use crate::support::{Echo, by_hand};
 
 /// A store that answers, or fails with this error.
 #[derive(Clone)]

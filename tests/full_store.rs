@@ -11,13 +11,8 @@ use std::{
     time::Duration,
 };
 
-#[path = "support/curious.rs"]
-mod curious;
-#[path = "support/ready.rs"]
-mod ready;
-
-use curious::Curious;
-use ready::ready;
+use crate::curious::Curious;
+use crate::ready::ready;
 use tollgate::{Quota, RateLimiter, algorithm::FixedWindow, store::LocalStore};
 
 #[test]

@@ -36,13 +36,8 @@ use tollgate::{
 };
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-#[path = "support/polled.rs"]
-mod polled;
-#[path = "support/ready.rs"]
-mod ready;
-
-use polled::polled;
-use ready::ready;
+use crate::polled::polled;
+use crate::ready::ready;
 
 const START: Timestamp = Timestamp::from_micros(1_700_000_040_000_000);
 const MINUTE: Duration = Duration::from_secs(60);

@@ -12,13 +12,8 @@ use std::{
     time::Duration,
 };
 
-#[path = "support/local.rs"]
-mod local;
-#[path = "support/ready.rs"]
-mod ready;
-
-use local::store;
-use ready::ready;
+use crate::local::store;
+use crate::ready::ready;
 use tollgate::{
     EachOf, Quota, RateLimiter,
     algorithm::{Algorithm, FixedWindow, SlidingLog, TokenBucket},

@@ -9,13 +9,8 @@ use std::{
     time::Duration,
 };
 
-#[path = "support/local.rs"]
-mod local;
-#[path = "support/ready.rs"]
-mod ready;
-
-use local::store;
-use ready::ready;
+use crate::local::store;
+use crate::ready::ready;
 use tollgate::{
     EachOf, PolicyDecision, Quota, RateLimiter, Timestamp,
     algorithm::{Algorithm, FixedWindow, PolicyId},

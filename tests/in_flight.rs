@@ -36,16 +36,9 @@ use tollgate::{
 };
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-#[path = "support/local.rs"]
-mod local;
-#[path = "support/polled.rs"]
-mod polled;
-#[path = "support/ready.rs"]
-mod ready;
-
-use local::store;
-use polled::polled;
-use ready::ready;
+use crate::local::store;
+use crate::polled::polled;
+use crate::ready::ready;
 
 type Places = LocalStore<InFlight, ()>;
 
@@ -379,7 +372,7 @@ fn a_clock_that_steps_back_loses_no_place() {
     let (store, clock) = store(10);
     let limiter = RateLimiter::new(InFlight::new(2), store);
     let first = hold(&limiter, "bob", 1).unwrap();
-    clock.set(Timestamp::from_micros(local::START.as_micros() / 2));
+    clock.set(Timestamp::from_micros(crate::local::START.as_micros() / 2));
     let second = hold(&limiter, "bob", 1).unwrap();
     assert!(hold(&limiter, "bob", 1).is_err());
     drop(first);

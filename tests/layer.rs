@@ -1,10 +1,6 @@
 //! The layer around a service that is not HTTP at all: readiness, order, sharing, waiting and
 //! failing.
 
-#[path = "support/stores.rs"]
-mod stores;
-mod support;
-
 use std::{
     convert::Infallible,
     panic::AssertUnwindSafe,
@@ -28,8 +24,8 @@ use tollgate::{
 };
 use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
 
-use stores::over_every_store;
-use support::{Broken, Echo, Remote, by_hand};
+use crate::stores::over_every_store;
+use crate::support::{Broken, Echo, Remote, by_hand};
 
 type NumberLayer<A, S> = RateLimitLayer<A, S, Global, Options<u32, AsError>>;
 

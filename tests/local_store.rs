@@ -3,13 +3,8 @@
 
 use std::time::Duration;
 
-#[path = "support/local.rs"]
-mod local;
-#[path = "support/ready.rs"]
-mod ready;
-
-use local::{START, store};
-use ready::ready;
+use crate::local::{START, store};
+use crate::ready::ready;
 use tollgate::{
     Quota, RateLimiter, Timestamp,
     algorithm::{

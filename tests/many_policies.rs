@@ -6,10 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-#[path = "support/ready.rs"]
-mod ready;
-
-use ready::ready;
+use crate::ready::ready;
 use tollgate::{
     Quota, RateLimiter, Timestamp,
     algorithm::FixedWindow,

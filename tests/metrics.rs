@@ -2,10 +2,6 @@
 //! recorder.
 #![cfg(feature = "metrics")]
 
-mod support;
-#[path = "support/tokio_time.rs"]
-mod tokio_time;
-
 use std::{convert::Infallible, sync::Barrier, thread, time::Duration};
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
@@ -20,8 +16,8 @@ use tollgate::{
 };
 use tower::{Layer, Service, ServiceExt};
 
-use support::{Broken, Echo, by_hand};
-use tokio_time::store;
+use crate::support::{Broken, Echo, by_hand};
+use crate::tokio_time::store;
 
 /// A recorder for this thread, with one bucket of a minute in each histogram.
 fn prometheus() -> (metrics::LocalRecorderGuard<'static>, PrometheusHandle) {

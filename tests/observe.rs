@@ -1,11 +1,5 @@
 //! What the observer of a layer sees: each request once, whatever becomes of it.
 
-#[path = "support/seen.rs"]
-mod seen;
-#[path = "support/stores.rs"]
-mod stores;
-mod support;
-
 use std::{
     convert::Infallible,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -26,9 +20,9 @@ use tollgate::{
 };
 use tower::{BoxError, Layer, Service, ServiceExt, service_fn};
 
-use seen::{Seen, Times};
-use stores::over_every_store;
-use support::{Broken, Echo, Remote, by_hand};
+use crate::seen::{Seen, Times};
+use crate::stores::over_every_store;
+use crate::support::{Broken, Echo, Remote, by_hand};
 
 fn daily(units: u64) -> FixedWindow {
     FixedWindow::new(Quota::per_day(units)).named("daily")

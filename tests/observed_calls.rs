@@ -1,16 +1,6 @@
 //! What the observer of a limiter sees: each call that charges or would have, once, and how it
 //! ended.
 
-#[path = "support/ready.rs"]
-mod ready;
-#[path = "support/seen.rs"]
-mod seen;
-#[path = "support/stores.rs"]
-mod stores;
-mod support;
-#[path = "support/tokio_time.rs"]
-mod tokio_time;
-
 use std::{
     future::Future,
     hash::{Hash, Hasher},
@@ -26,12 +16,12 @@ use std::{
     time::Duration,
 };
 
-use ready::ready;
-use seen::{Seen, Times};
-use stores::over_every_store;
-use support::{Broken, Remote, by_hand};
+use crate::ready::ready;
+use crate::seen::{Seen, Times};
+use crate::stores::over_every_store;
+use crate::support::{Broken, Remote, by_hand};
+use crate::tokio_time::{is_due, millis, store, ten_a_second};
 use tokio::time::{Instant, sleep, timeout};
-use tokio_time::{is_due, millis, store, ten_a_second};
 use tollgate::{
     EachOf, Quota, RateLimitLayer, RateLimiter, StoreErrorKind,
     algorithm::*,
@@ -482,7 +472,7 @@ async fn a_layer_and_its_limiter_have_an_observer_each() {
     limiter.observe(of_limiter.clone()).check(&()).now();
     of_limiter.is(&["admitted () cost 1, daily left 1"]);
     of_layer.is(&[]);
-    let service = limit.layer(support::Echo::default());
+    let service = limit.layer(crate::support::Echo::default());
     service.oneshot(1).await.unwrap();
     of_layer.is(&["admitted () cost 1, daily left 0"]);
     of_limiter.is(&[]);

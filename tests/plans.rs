@@ -3,11 +3,8 @@
 
 use std::{convert::Infallible, time::Duration};
 
-#[path = "support/ready.rs"]
-mod ready;
-
+use crate::ready::ready;
 use http::{Request, Response};
-use ready::ready;
 use tollgate::{
     Decision, Quota, RateLimitLayer, RateLimiter, Timestamp, algorithm::*, choice::by_request,
     clock::ManualClock, key::Global, store::LocalStore,

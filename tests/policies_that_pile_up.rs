@@ -11,13 +11,8 @@ use std::{
     time::Duration,
 };
 
-#[path = "support/curious.rs"]
-mod curious;
-#[path = "support/ready.rs"]
-mod ready;
-
-use curious::Curious;
-use ready::ready;
+use crate::curious::Curious;
+use crate::ready::ready;
 use tollgate::{EachOf, Quota, RateLimiter, algorithm::FixedWindow, store::LocalStore};
 
 fn unnamed(number: u64) -> FixedWindow {

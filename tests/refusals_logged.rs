@@ -1,8 +1,6 @@
 //! What `Trace` writes into spans and into the log, as `tracing-subscriber` prints it.
 #![cfg(feature = "layer")]
 
-mod support;
-
 use std::{
     convert::Infallible,
     io,
@@ -22,7 +20,7 @@ use tower::{Layer, Service, ServiceExt};
 use tracing::{Instrument, Level, field::Empty, info_span, subscriber::DefaultGuard};
 use tracing_subscriber::fmt::{MakeWriter, Subscriber, format::FmtSpan};
 
-use support::{Broken, Echo, Remote, by_hand};
+use crate::support::{Broken, Echo, Remote, by_hand};
 
 /// What is logged on this thread, as lines.
 #[derive(Clone, Default)]

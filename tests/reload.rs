@@ -11,11 +11,8 @@ use std::{
     time::Duration,
 };
 
-#[path = "support/ready.rs"]
-mod ready;
-
+use crate::ready::ready;
 use http::{Request, Response};
-use ready::ready;
 use tollgate::{
     ConfigError, EachOf, Quota, RateLimitLayer, RateLimiter, Timestamp,
     algorithm::{Algorithm, FixedWindow, LeakyBucket, TokenBucket},

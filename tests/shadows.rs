@@ -1,11 +1,6 @@
 //! A limit in shadow has the state of that limit alone, asked about exactly the requests that the
 //! enforced ones admit; and nobody who calls sees it.
 
-#[path = "support/ready.rs"]
-mod ready;
-#[path = "support/shadows.rs"]
-mod shadows;
-
 use std::{
     convert::Infallible,
     sync::{
@@ -16,9 +11,11 @@ use std::{
     time::Duration,
 };
 
+use crate::ready::ready;
+use crate::shadow_claims::{
+    START, gate, shadow_of, stands_as_if_alone, stands_as_if_alone_by_its_key, steps,
+};
 use http::{Request, Response};
-use ready::ready;
-use shadows::{START, gate, shadow_of, stands_as_if_alone, stands_as_if_alone_by_its_key, steps};
 use tollgate::{
     EachOf, Quota, RateLimitLayer, RateLimiter, Timestamp,
     algorithm::*,

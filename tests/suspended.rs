@@ -10,10 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-#[path = "support/at_one_instant.rs"]
-mod at_one_instant;
-
-use at_one_instant::let_through_at_one_instant;
+use crate::at_one_instant::let_through_at_one_instant;
 use tollgate::{Decision, Quota, RateLimiter, algorithm::*, store::LocalStore};
 use tollgate_algorithms::every_algorithm;
 
@@ -71,7 +68,7 @@ fn a_process_that_was_stopped_admits_a_burst_and_no_more() {
     if env::var_os(CHILD).is_some() {
         return be_stopped();
     }
-    let this_test = "a_process_that_was_stopped_admits_a_burst_and_no_more";
+    let this_test = "suspended::a_process_that_was_stopped_admits_a_burst_and_no_more";
     let mut child = Command::new(env::current_exe().unwrap());
     child.args(["--exact", this_test, "--nocapture"]);
     child.env(CHILD, "yes");

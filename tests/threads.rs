@@ -10,13 +10,8 @@ use std::{
     time::Duration,
 };
 
-#[path = "support/at_one_instant.rs"]
-mod at_one_instant;
-#[path = "support/ready.rs"]
-mod ready;
-
-use at_one_instant::let_through_at_one_instant;
-use ready::ready;
+use crate::at_one_instant::let_through_at_one_instant;
+use crate::ready::ready;
 use tollgate::{
     Decision, EachOf, Quota, RateLimiter, Timestamp, algorithm::*, clock::ManualClock,
     store::LocalStore,

@@ -1,11 +1,5 @@
 //! Waiting by hand until a cost is admitted.
 
-#[path = "support/stores.rs"]
-mod stores;
-mod support;
-#[path = "support/tokio_time.rs"]
-mod tokio_time;
-
 use std::{sync::Arc, time::Duration};
 
 use tokio::{
@@ -15,9 +9,9 @@ use tokio::{
 };
 use tollgate::{Quota, RateLimiter, StoreErrorKind, algorithm::*, store::Store};
 
-use stores::over_every_store;
-use support::Broken;
-use tokio_time::{START, is_due, millis, store};
+use crate::stores::over_every_store;
+use crate::support::Broken;
+use crate::tokio_time::{START, is_due, millis, store};
 use tollgate_algorithms::every_algorithm;
 
 /// 64 workers of one key, who each wait for so many turns: how long the longest took, and all of

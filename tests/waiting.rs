@@ -1,9 +1,5 @@
 //! Requests that wait for their turns in a layer.
 
-mod support;
-#[path = "support/tokio_time.rs"]
-mod tokio_time;
-
 use std::{convert::Infallible, future::Future, time::Duration};
 
 use tokio::{
@@ -18,8 +14,8 @@ use tollgate::{
 };
 use tower::{BoxError, Layer, Service, service_fn};
 
-use support::Remote;
-use tokio_time::{is_due, millis, store, ten_a_second};
+use crate::support::Remote;
+use crate::tokio_time::{is_due, millis, store, ten_a_second};
 
 /// A layer whose keys are the hundreds of its requests.
 fn hundreds<A, S>(

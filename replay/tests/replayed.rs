@@ -12,9 +12,7 @@
 //! and `search`, with a bucket of 1 and one a minute, 3 of its four. With double none would be
 //! refused.
 
-mod support;
-
-use support::{run, run_with_input, sample};
+use crate::support::{run, run_with_input, sample};
 
 fn text(options: &[&str]) -> String {
     let files = [sample("rules.toml"), sample("access.log")];

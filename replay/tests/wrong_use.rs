@@ -1,10 +1,8 @@
 //! What is said of a wrong command line, of wrong files, and of logs that are not whole.
 
-mod support;
-
 use std::{env, fs, path::PathBuf, process};
 
-use support::{Ended, run, run_with_input, sample};
+use crate::support::{Ended, run, run_with_input, sample};
 
 /// A file that is gone with the value.
 struct Temporary(PathBuf);

@@ -8,7 +8,7 @@ use std::{
     fmt,
 };
 
-use crate::source::Source;
+use super::source::Source;
 
 /// A module as its path: `["store", "local", "table"]`.
 type Module = Vec<String>;

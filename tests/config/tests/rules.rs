@@ -7,9 +7,7 @@ use std::{
     time::Duration,
 };
 
-#[path = "../../support/ready.rs"]
-mod ready;
-
+use crate::ready::ready;
 use axum::{
     Router,
     body::Body,
@@ -17,7 +15,6 @@ use axum::{
     http::{Method, Response, StatusCode},
     routing::any,
 };
-use ready::ready;
 use tollgate::{
     Quota, RateLimitLayer, RateLimiter, Timestamp,
     algorithm::*,

@@ -14,10 +14,10 @@ pub mod world;
 use proptest::test_runner::{Config, TestRunner};
 pub use tollgate_algorithms::{self as model, formulas};
 
-/// How many cases each property runs: `TOLLGATE_CASES`, or 10 000.
+/// How many cases each property runs: `TOLLGATE_CASES`, or 2 000.
 pub fn cases() -> u32 {
     let asked = std::env::var("TOLLGATE_CASES").ok();
-    asked.map_or(10_000, |asked| match asked.parse() {
+    asked.map_or(2_000, |asked| match asked.parse() {
         Ok(cases) if cases > 0 => cases,
         // With none of them every property would hold.
         _ => panic!("TOLLGATE_CASES={asked:?} is not a number of cases"),

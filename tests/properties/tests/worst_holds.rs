@@ -3,14 +3,9 @@
 //! more, and after they are gone. Each algorithm's printed bound is reached, and never passed, by
 //! the time of settlement and by that of admission. What plans do in turn is in `worst_plans`.
 
-#[path = "worst_holds/cases.rs"]
-mod cases;
-#[path = "../../support/ready.rs"]
-mod ready;
-
-use cases::{Cases, NUMBERS, at, micros, numbers};
+use crate::cases::{Cases, NUMBERS, at, micros, numbers};
+use crate::ready::ready;
 use proptest::prelude::*;
-use ready::ready;
 use tollgate::{
     Quota, RateLimiter,
     algorithm::{Algorithm, FixedWindow, SlidingLog, TokenBucket},

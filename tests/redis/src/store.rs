@@ -134,14 +134,14 @@ impl Redis {
     }
 
     /// Runs a property on so many random values, several at once; on more or fewer as
-    /// `TOLLGATE_CASES` is more or less than 10 000.
+    /// `TOLLGATE_CASES` is more or less than 2 000.
     pub fn for_all<S: Strategy>(
         &self,
         cases: u32,
         values: impl Fn() -> S + Sync,
         property: impl Fn(S::Value) -> TestCaseResult + Sync,
     ) {
-        let cases = u64::from(cases) * u64::from(tollgate_properties::cases()) / 10_000;
+        let cases = u64::from(cases) * u64::from(tollgate_properties::cases()) / 2_000;
         let of_each = u32::try_from(cases.div_ceil(WORKERS.into())).unwrap_or(u32::MAX);
         thread::scope(|scope| {
             for _ in 0..WORKERS {

@@ -1,8 +1,6 @@
 //! When scripts, connections or requests are lost, nothing is charged twice, and no script is
 //! loaded twice.
 
-mod traffic;
-
 use std::time::Duration;
 
 use tokio::{
@@ -16,7 +14,7 @@ use tollgate::{
 };
 use tollgate_redis_tests::{Server, connect_to, until, within};
 
-use traffic::{Answer, PREFIX, Seen, Traffic, UNITS, plenty, store};
+use crate::traffic::{Answer, PREFIX, Seen, Traffic, UNITS, plenty, store};
 
 /// What all keys of the traffic were charged.
 async fn charged(store: &RedisStore) -> u64 {

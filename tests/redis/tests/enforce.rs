@@ -1,12 +1,9 @@
 //! A limit over Redis that is not enforced decides and counts like one that is, and every request
 //! passes, whatever happens to the server.
 
-#[path = "../../support/enforced.rs"]
-mod enforced;
-
 use std::time::Duration;
 
-use enforced::{START, costing, decides_as_if_it_were_enforced, inner};
+use crate::enforced::{START, costing, decides_as_if_it_were_enforced, inner};
 use tollgate::{
     Quota, RateLimitLayer, algorithm::*, clock::ManualClock, key::Global, store::RedisStore,
 };

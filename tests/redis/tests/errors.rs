@@ -1,7 +1,5 @@
 //! Whose fault each error is, in the words of real servers, and that it says so.
 
-mod traffic;
-
 use std::time::Duration;
 
 use fred::{
@@ -18,7 +16,7 @@ use tollgate::{
 };
 use tollgate_redis_tests::{Cluster, Server, until};
 
-use traffic::{PREFIX, plenty, store};
+use crate::traffic::{PREFIX, plenty, store};
 
 async fn error_of(store: &RedisStore) -> StoreError {
     RateLimiter::new(plenty(), store.clone())

@@ -1,8 +1,6 @@
 //! What the observer of a layer or a limiter sees while its Redis server runs, and once the server
 //! is dead or hangs.
 
-mod traffic;
-
 use std::{
     convert::Infallible,
     sync::{Arc, Mutex},
@@ -21,7 +19,7 @@ use tollgate::{
 use tollgate_redis_tests::Server;
 use tower::{Layer, ServiceExt, service_fn};
 
-use traffic::{DEADLINE, store};
+use crate::traffic::{DEADLINE, store};
 
 /// Writes down how each request or call ended, whose it was, why, and how long the store took.
 #[derive(Clone, Default)]

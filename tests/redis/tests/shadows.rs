@@ -1,13 +1,12 @@
 //! A limit in shadow over Redis has the state of that limit, enforced alone, over exactly the
 //! requests that the enforced limits admit. It keeps its count when it is enforced.
 
-#[path = "../../support/shadows.rs"]
-mod shadows;
-
 use std::time::Duration;
 
+use crate::shadow_claims::{
+    START, gate, shadow_of, stands_as_if_alone, stands_as_if_alone_by_its_key, steps,
+};
 use fred::clients::Client;
-use shadows::{START, gate, shadow_of, stands_as_if_alone, stands_as_if_alone_by_its_key, steps};
 use tollgate::{
     Decision, PolicyDecision, Quota, RateLimiter, Timestamp,
     algorithm::*,

@@ -1,13 +1,9 @@
 //! No cache keeps what refuses or rejects a caller, in whatever form: over real connections, read
 //! as they are.
 
-mod loopback;
-#[path = "../../support/mod.rs"]
-mod support;
-
+use crate::loopback::{Answer, Http1, Http2, lines, serve};
 use axum::{Router, routing::any};
 use http::{Method, Request};
-use loopback::{Answer, Http1, Http2, lines, serve};
 use tollgate::{
     Quota, RateLimitLayer, StoreErrorKind,
     algorithm::FixedWindow,
@@ -28,7 +24,7 @@ fn hello() -> Router {
 /// for it.
 fn that_answer_no() -> [(Router, u16, &'static str); 4] {
     let broken = |kind| {
-        let broken = support::Broken(kind);
+        let broken = crate::support::Broken(kind);
         hello().layer(RateLimitLayer::new(none(), broken, Global))
     };
     let no_key = Header::new("x-api-key");

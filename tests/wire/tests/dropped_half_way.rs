@@ -1,8 +1,6 @@
 //! What is held for answers that do not come to their end: the caller hangs up, or the handler
 //! panics.
 
-mod loopback;
-
 use std::{
     convert::Infallible,
     net::SocketAddr,
@@ -12,13 +10,13 @@ use std::{
     time::Duration,
 };
 
+use crate::loopback::serve;
 use axum::{Extension, Router, body::Body, routing::get};
 use bytes::Bytes;
 use http_body::Frame;
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
-use loopback::serve;
 use tokio::{
     sync::{Barrier, mpsc},
     time::{sleep, timeout},

@@ -1,8 +1,6 @@
 //! Callers over HTTP and gRPC do not notice a limit that is not enforced, and are refused as soon
 //! as it is.
 
-mod loopback;
-
 use std::{
     net::IpAddr,
     sync::{
@@ -12,9 +10,9 @@ use std::{
     time::Duration,
 };
 
+use crate::loopback::{Http1, lines, serve};
 use axum::{Router, routing::get};
 use http::Request;
-use loopback::{Http1, lines, serve};
 use tokio::net::TcpListener;
 use tollgate::{
     Quota, RateLimitLayer,

@@ -1,13 +1,9 @@
 //! A limit in front of gRPC servers, seen by real clients over loopback.
 
-mod frames;
-#[path = "../../support/mod.rs"]
-mod support;
-
 use std::{net::SocketAddr, time::Duration};
 
+use crate::frames::{END_HEADERS, END_STREAM, HEADERS};
 use bytes::Bytes;
-use frames::{END_HEADERS, END_STREAM, HEADERS};
 use http::{HeaderMap, Request};
 use http_body_util::{BodyExt, Full};
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
@@ -131,7 +127,7 @@ async fn a_call_that_one_of_its_keys_refuses_is_told_which_and_the_other_is_not_
 async fn a_refusal_is_one_frame_of_header_fields_that_ends_the_stream_before_any_message() {
     let server = serve!(Server::builder().layer(by_peer(none())));
     for path in [CHECK, WATCH] {
-        let frames = timeout(LONGEST, frames::of_an_open_call(server, path))
+        let frames = timeout(LONGEST, crate::frames::of_an_open_call(server, path))
             .await
             .unwrap();
         assert_eq!(frames[0].kind, HEADERS);
@@ -155,7 +151,7 @@ async fn a_grpc_call_to_an_axum_server_is_refused_in_one_frame_as_well() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let server = listener.local_addr().unwrap();
     tokio::spawn(async move { axum::serve(listener, app).await });
-    let frames = timeout(LONGEST, frames::of_an_open_call(server, CHECK))
+    let frames = timeout(LONGEST, crate::frames::of_an_open_call(server, CHECK))
         .await
         .unwrap();
     assert_eq!(
@@ -204,7 +200,7 @@ async fn each_peer_has_a_bucket_of_its_own_by_what_tonic_says_of_the_connection(
 
 #[tokio::test]
 async fn a_store_that_is_down_is_unavailable_and_not_resource_exhausted() {
-    let broken = support::Broken(StoreErrorKind::Unavailable);
+    let broken = crate::support::Broken(StoreErrorKind::Unavailable);
     let closed = RateLimitLayer::new(three(), broken, Global);
     let server = serve!(Server::builder().layer(closed));
     let refused = client(server).await.check(check()).await.unwrap_err();

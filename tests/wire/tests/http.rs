@@ -1,9 +1,5 @@
 //! A limit in front of a real axum server, seen over HTTP/1.1 and HTTP/2.
 
-mod loopback;
-#[path = "../../support/mod.rs"]
-mod support;
-
 use std::{
     net::IpAddr,
     sync::{
@@ -13,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::loopback::{Http1, Http2, lines, serve};
 use axum::{
     Extension, Router,
     body::Body,
@@ -21,7 +18,6 @@ use axum::{
     routing::get,
 };
 use http::{Method, Response};
-use loopback::{Http1, Http2, lines, serve};
 use tokio::task::JoinSet;
 use tollgate::{
     Decision, OnStoreError, Quota, RateLimitLayer, RateLimiter, StoreErrorKind,
@@ -41,7 +37,7 @@ type ByPeer<A> = RateLimitLayer<A, LocalStore<A, IpAddr, ManualClock>, PeerIp>;
 
 /// Time stands still for it, so that a busy machine changes nothing.
 fn by_peer<A: Algorithm>(algorithm: A) -> ByPeer<A> {
-    RateLimitLayer::new(algorithm, support::by_hand().1, PeerIp::new())
+    RateLimitLayer::new(algorithm, crate::support::by_hand().1, PeerIp::new())
 }
 
 fn hello() -> Router {
@@ -129,7 +125,7 @@ async fn who_waits_as_long_as_retry_after_says_is_admitted() {
 /// The same for an algorithm whose time is turned by hand, to the second that is told and no
 /// further.
 async fn retry_after_is_kept_by<A: Algorithm>(name: &str, algorithm: A) {
-    let (clock, store) = support::by_hand();
+    let (clock, store) = crate::support::by_hand();
     clock.advance(Duration::from_micros(86_400_123_456));
     let app = hello().layer(RateLimitLayer::new(algorithm, store, PeerIp::new()));
     let mut client = Http1::connect(serve(app).await).await;
@@ -343,7 +339,7 @@ async fn an_exempt_request_is_neither_counted_nor_told_nor_refused() {
 
 #[tokio::test]
 async fn a_store_that_is_down_is_503_or_a_pass_without_numbers() {
-    let broken = support::Broken(StoreErrorKind::Unavailable);
+    let broken = crate::support::Broken(StoreErrorKind::Unavailable);
     let limit = || RateLimitLayer::new(hourly(1), broken, Global);
     let closed = serve(hello().layer(limit())).await;
     let answer = Http1::connect(closed).await.get("/").await;

@@ -1,15 +1,11 @@
 //! What is left of an answer where others have their say: handlers, statuses without a body,
 //! hostile bytes.
 
-mod loopback;
-#[path = "../../support/mod.rs"]
-mod support;
-
 use std::net::SocketAddr;
 
+use crate::loopback::{Http1, Http2, lines, serve};
 use axum::{Router, extract::Request, middleware, routing::get};
 use http::StatusCode;
-use loopback::{Http1, Http2, lines, serve};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -27,7 +23,7 @@ fn by<A: Algorithm, K: Key, F>(
     algorithm: A,
     key: F,
 ) -> RateLimitLayer<A, LocalStore<A, K, ManualClock>, F> {
-    RateLimitLayer::new(algorithm, support::by_hand().1, key)
+    RateLimitLayer::new(algorithm, crate::support::by_hand().1, key)
 }
 
 fn one_a_day() -> FixedWindow {

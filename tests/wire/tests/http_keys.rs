@@ -1,18 +1,14 @@
 //! Whose bucket a request is charged to, from a real connection and real header fields.
 
-mod loopback;
-#[path = "../../support/mod.rs"]
-mod support;
-
 use std::net::SocketAddr;
 
+use crate::loopback::{Http1, Http2, lines, serve};
 use axum::{
     Router,
     extract::{ConnectInfo, Request},
     routing::get,
 };
 use http::HeaderValue;
-use loopback::{Http1, Http2, lines, serve};
 use tokio::net::TcpListener;
 use tollgate::{
     Quota, RateLimitLayer,
@@ -27,7 +23,7 @@ type Limit<K, F> = RateLimitLayer<FixedWindow, LocalStore<FixedWindow, K, Manual
 /// Two for each key, for ever: time stands still.
 fn two_by<F: KeyExtractor<Request, Key: Key>>(key: F) -> Limit<F::Key, F> {
     let two = FixedWindow::new(Quota::per_day(2));
-    RateLimitLayer::new(two, support::by_hand().1, key)
+    RateLimitLayer::new(two, crate::support::by_hand().1, key)
 }
 
 fn hello() -> Router {

@@ -1,12 +1,8 @@
 //! `MatchedRoute` and `RouteCosts` wherever axum lets a layer be.
 
-mod loopback;
-#[path = "../../support/mod.rs"]
-mod support;
-
+use crate::loopback::{Http1, lines, serve};
 use axum::{Router, ServiceExt, extract::Request, handler::Handler, routing::get};
 use http::Method;
-use loopback::{Http1, lines, serve};
 use tokio::net::TcpListener;
 use tollgate::{
     Options, Quota, RateLimitLayer, RouteCosts,
@@ -22,13 +18,13 @@ type Store<K> = LocalStore<FixedWindow, K, ManualClock>;
 /// Two for each route, for ever: time stands still.
 fn two_by_route() -> RateLimitLayer<FixedWindow, Store<RouteKey>, MatchedRoute> {
     let two = FixedWindow::new(Quota::per_day(2));
-    RateLimitLayer::new(two, support::by_hand().1, MatchedRoute::new())
+    RateLimitLayer::new(two, crate::support::by_hand().1, MatchedRoute::new())
 }
 
 /// A hundred for everyone together.
 fn priced() -> RateLimitLayer<FixedWindow, Store<()>, Global, Options<RouteCosts>> {
     let hundred = FixedWindow::new(Quota::per_day(100)).named("all");
-    RateLimitLayer::new(hundred, support::by_hand().1, Global).cost(
+    RateLimitLayer::new(hundred, crate::support::by_hand().1, Global).cost(
         RouteCosts::new(1)
             .on("/users/{id}", 5)
             .on("/api/users/{id}", 7)
@@ -214,7 +210,7 @@ async fn a_nested_route_costs_what_its_whole_pattern_does_and_no_route_the_defau
 async fn two_routes_share_one_quota_with_different_weights() {
     let limit = RateLimitLayer::new(
         FixedWindow::new(Quota::per_day(10)),
-        support::by_hand().1,
+        crate::support::by_hand().1,
         Global,
     );
     let app = Router::new()

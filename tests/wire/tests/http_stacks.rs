@@ -1,9 +1,8 @@
 //! Every place where a layer can be put: each compiles, and each limits.
 
-mod loopback;
-
 use std::{convert::Infallible, net::SocketAddr};
 
+use crate::loopback::{Http1, serve};
 use axum::{
     Router,
     extract::{Request, State},
@@ -12,7 +11,6 @@ use axum::{
     routing::{any_service, get},
     serve::IncomingStream,
 };
-use loopback::{Http1, serve};
 use tokio::net::TcpListener;
 use tollgate::{
     LocalRateLimitLayer, Quota, RateLimitLayer,

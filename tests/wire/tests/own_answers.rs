@@ -1,15 +1,11 @@
 //! An API whose refusals all have one form of its own, whatever the reason.
 
-mod loopback;
-#[path = "../../support/mod.rs"]
-mod support;
-
 use std::convert::Infallible;
 
+use crate::loopback::{Answer, Http1, lines, serve};
 use axum::{Extension, Router, routing::get};
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode};
-use loopback::{Answer, Http1, lines, serve};
 use serde_json::{Value, json};
 use tollgate::{
     EachOf, Quota, RateLimitLayer, StoreErrorKind,
@@ -20,7 +16,7 @@ use tollgate::{
 };
 use tower_http::cors::CorsLayer;
 
-use support::Broken;
+use crate::support::Broken;
 
 /// One function for all of them.
 fn in_json(refusal: &Refusal<'_>) -> Response<Bytes> {

@@ -1,13 +1,9 @@
 //! A limit of address and account in front of a real axum server: what callers are told, and of
 //! which key.
 
-mod loopback;
-#[path = "../../support/mod.rs"]
-mod support;
-
+use crate::loopback::{Answer, Http1, lines, serve};
 use axum::{Router, routing::get};
 use http::Request;
-use loopback::{Answer, Http1, lines, serve};
 use tollgate::{
     EachOf, Quota, RateLimitLayer,
     algorithm::{FixedWindow, TokenBucket},
@@ -30,7 +26,7 @@ fn account(units: u64) -> FixedWindow {
 async fn app(by_address: u64, by_account: u64, header: Header) -> Http1 {
     let limits = EachOf((address(by_address), account(by_account)));
     let keys = EachOf((PeerIp::new(), header));
-    let limit = RateLimitLayer::new(limits, support::by_hand().1, keys);
+    let limit = RateLimitLayer::new(limits, crate::support::by_hand().1, keys);
     Http1::connect(serve(hello().layer(limit)).await).await
 }
 
@@ -110,8 +106,8 @@ async fn a_key_that_must_be_there_is_asked_for_and_nothing_is_charged_without_it
 
 #[tokio::test]
 async fn of_two_layers_around_each_other_the_outer_one_stays_charged() {
-    let inner = RateLimitLayer::new(account(1), support::by_hand().1, by_account());
-    let outer = RateLimitLayer::new(address(5), support::by_hand().1, PeerIp::new());
+    let inner = RateLimitLayer::new(account(1), crate::support::by_hand().1, by_account());
+    let outer = RateLimitLayer::new(address(5), crate::support::by_hand().1, PeerIp::new());
     let mut client = Http1::connect(serve(hello().layer(inner).layer(outer)).await).await;
     let answer = ask(&mut client, Some("bob")).await;
     assert_eq!(answer.status(), 200);

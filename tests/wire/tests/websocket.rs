@@ -1,9 +1,8 @@
 //! A WebSocket of axum's is in flight for as long as its handler keeps its `Hold`.
 
-mod loopback;
-
 use std::{net::SocketAddr, time::Duration};
 
+use crate::loopback::serve;
 use axum::{
     Extension, Router,
     extract::ws::{WebSocket, WebSocketUpgrade},
@@ -11,7 +10,6 @@ use axum::{
     routing::get,
 };
 use futures_util::{SinkExt, StreamExt};
-use loopback::serve;
 use tokio::{
     net::TcpStream,
     time::{sleep, timeout},

@@ -1,8 +1,6 @@
 //! A connection, a server, a node or a member of a pool that hangs is given up within two seconds,
 //! and delays nothing else.
 
-mod traffic;
-
 use std::time::Duration;
 
 use fred::{
@@ -20,7 +18,7 @@ use tollgate::{
 };
 use tollgate_redis_tests::{Cluster, Proxy, Sentinels, Server, slot_of, until};
 
-use traffic::{Answer, PREFIX, Seen, Traffic, UNITS, plenty, store};
+use crate::traffic::{Answer, PREFIX, Seen, Traffic, UNITS, plenty, store};
 
 /// From the first decision that missed its deadline to the first one that was made again.
 const WANTED: Duration = Duration::from_secs(2);
@@ -177,7 +175,7 @@ async fn behind_sentinel_a_primary_that_hangs_is_left_for_its_replica() {
         .await;
         let promoted = Instant::now();
         traffic.is_decided().await;
-        let recovery = traffic::recovery(&traffic.end().await, promoted);
+        let recovery = crate::traffic::recovery(&traffic.end().await, promoted);
         assert!(recovery < WANTED + SLACK, "{recovery:?}");
         primary.continue_process();
         sentinels.wait_until_replicated().await;
@@ -189,7 +187,7 @@ async fn a_hung_node_of_a_cluster_takes_nothing_from_the_others_and_is_left_for_
     let cluster = Cluster::start_with(&["--cluster-require-full-coverage", "no"]).await;
     let client = with_defaults(cluster.config());
     let store = RedisStore::builder(client)
-        .deadline(traffic::DEADLINE)
+        .deadline(crate::traffic::DEADLINE)
         .max_unanswered(40)
         .build();
     let everyone = Traffic::through(&store, plenty(), OnStoreError::Refuse);
@@ -222,7 +220,7 @@ async fn a_hung_node_of_a_cluster_takes_nothing_from_the_others_and_is_left_for_
     for caller in crowd {
         caller.await.unwrap();
     }
-    let recovery = traffic::recovery(&everyone.end().await, promoted);
+    let recovery = crate::traffic::recovery(&everyone.end().await, promoted);
     assert!(recovery < WANTED + SLACK, "{recovery:?}");
     cluster.nodes()[from].continue_process();
 }

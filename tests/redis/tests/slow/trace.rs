@@ -14,7 +14,7 @@ use tollgate::{
 };
 use tollgate_redis_tests::{Sentinels, Worker, connect, until};
 
-const RECORDED: &str = include_str!("../data/language-model-trace.csv");
+const RECORDED: &str = include_str!("../../data/language-model-trace.csv");
 
 const PROCESSES: usize = 8;
 /// Of each of the two services.
@@ -234,7 +234,7 @@ async fn replayed(way: &str) -> Replayed {
     let mut workers: Vec<_> = (0..PROCESSES)
         .map(|number| {
             let role = format!("{} {number} {way}", sentinels.url());
-            Worker::start("one_of_the_processes", &role)
+            Worker::start("slow::trace::one_of_the_processes", &role)
         })
         .collect();
     let (mut ended, mut seen) = (BTreeMap::new(), BTreeMap::<_, u64>::new());

@@ -1,10 +1,7 @@
 //! The worst that callers can do with holds where a policy's numbers change back and forth: as in
 //! `worst_holds`, but each hold is by either of two plans.
 
-#[path = "worst_holds/cases.rs"]
-mod cases;
-
-use cases::{Cases, numbers};
+use crate::cases::{Cases, numbers};
 
 #[test]
 fn of_two_plans_that_hold_in_turn_each_lets_through_what_it_would_alone() {

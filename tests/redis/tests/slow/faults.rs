@@ -1,8 +1,6 @@
 //! Faults of one Redis server under load: every request is answered in time, by the rule or by the
 //! caller's choice.
 
-mod traffic;
-
 use std::time::Duration;
 
 use fred::{
@@ -13,7 +11,7 @@ use tokio::time::{Instant, sleep};
 use tollgate::{OnStoreError, RateLimiter, StoreError, StoreErrorKind};
 use tollgate_redis_tests::{Server, until};
 
-use traffic::{Answer, PREFIX, Traffic, has, plenty, recovery, store};
+use crate::traffic::{Answer, PREFIX, Traffic, has, plenty, recovery, store};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_stops_is_not_waited_for_and_decides_again_when_it_goes_on() {

@@ -1,9 +1,6 @@
 //! A known outage costs no request the deadline: a server that misses deadlines again and again is
 //! probed, and gets no decisions until a probe is answered in time.
 
-#[path = "events/mod.rs"]
-mod events;
-
 use std::{
     convert::Infallible,
     future::ready,
@@ -33,7 +30,7 @@ use tollgate_redis_tests::{Cluster, Monitor, Proxy, Server, Told, slot_of, until
 
 use tower::{BoxError, Layer, Service, ServiceExt, service_fn};
 
-use events::{beginning, listen, told_of};
+use crate::events::{beginning, listen, told_of};
 
 const DEADLINE: Duration = Duration::from_millis(250);
 const STOPPED: &str = "Redis misses every deadline";

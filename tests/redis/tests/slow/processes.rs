@@ -49,7 +49,11 @@ async fn many_processes_at_one_key_of_a_cluster_are_admitted_exactly_the_limit()
 fn together_they_are_admitted_the_limit(url: &str) {
     let children = (0..PROCESSES).map(|_| {
         Command::new(std::env::current_exe().unwrap())
-            .args(["one_of_many_processes", "--exact", "--nocapture"])
+            .args([
+                "slow::processes::one_of_many_processes",
+                "--exact",
+                "--nocapture",
+            ])
             .env(URL, url)
             .stdout(Stdio::piped())
             .spawn()

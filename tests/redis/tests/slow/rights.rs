@@ -1,8 +1,6 @@
 //! A user who may do only what the store needs, behind TLS and in a cluster. Each of these rights
 //! is needed.
 
-mod traffic;
-
 use std::time::Duration;
 
 use fred::{
@@ -21,7 +19,7 @@ use tollgate::{
 };
 use tollgate_redis_tests::{Cluster, Sentinels, Server, TlsServer, connect_to, slot_of};
 
-use traffic::PREFIX;
+use crate::traffic::PREFIX;
 
 /// What the store needs of one server.
 const RIGHTS: &[&str] = &[
@@ -164,7 +162,7 @@ async fn a_user_with_the_rights_of_the_docs_leaves_nothing_in_the_acl_log() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn these_are_the_rights_that_the_docs_name() {
-    let chapter = include_str!("../../../src/docs/operating_redis.md");
+    let chapter = include_str!("../../../../src/docs/operating_redis.md");
     let start = chapter.find("ACL SETUSER tollgate on").unwrap();
     let block = chapter[start..].split("```").next().unwrap();
     let words: Vec<_> = block.split_whitespace().skip(3).collect();

@@ -129,7 +129,7 @@ fn start_workers(url: &str, full: u64, small: u64) -> Vec<Worker> {
 fn start_workers_of(processes: usize, url: &str, full: u64, small: u64) -> Vec<Worker> {
     let role = format!("{full} {small} {url}");
     let mut workers: Vec<_> = (0..processes)
-        .map(|_| Worker::start("one_of_the_eight", &role))
+        .map(|_| Worker::start("slow::fallback_limit::one_of_the_eight", &role))
         .collect();
     for worker in &mut workers {
         worker.ask("connect");

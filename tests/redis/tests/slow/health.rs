@@ -1,9 +1,6 @@
 //! What an operator is told about a store, and can ask it: one event for each change, then at most
 //! one a second, and counts.
 
-#[path = "events/mod.rs"]
-mod events;
-
 use std::time::Duration;
 
 use fred::{
@@ -25,7 +22,7 @@ use tollgate::{
 use tollgate_redis_tests::{Cluster, Server, slot_of, until};
 use tracing::Level;
 
-use events::{beginning, listen, told_by, told_of};
+use crate::events::{beginning, listen, told_by, told_of};
 
 /// How long a decision may take here: only a fault of the server makes one late.
 const DEADLINE: Duration = Duration::from_secs(1);
@@ -182,7 +179,7 @@ async fn a_wrong_password_is_told_once_and_then_once_a_second() {
     assert_eq!(became.len(), 1, "{told:?}");
     assert_eq!(became[0].level, Level::ERROR);
     let still = beginning(&told, STILL_MISCONFIGURED);
-    let says_why = |told: &&events::Told| told.fields.contains("WRONGPASS");
+    let says_why = |told: &&crate::events::Told| told.fields.contains("WRONGPASS");
     assert!(still.iter().all(says_why), "{told:?}");
     assert!((1..=seconds).contains(&still.len()), "{told:?}");
     let usage = store.usage();

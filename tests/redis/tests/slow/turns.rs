@@ -214,7 +214,7 @@ fn eight_processes_are_let_go_in_the_order_of_redis_and_within_the_bound() {
     let mut workers: Vec<_> = (0..PROCESSES)
         .map(|number| {
             let role = format!("{} {number}", redis.server().url());
-            Worker::start("one_who_waits", &role)
+            Worker::start("slow::turns::one_who_waits", &role)
         })
         .collect();
     let (mut turns, mut refused) = (BTreeMap::new(), 0_u64);

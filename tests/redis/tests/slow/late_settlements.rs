@@ -81,7 +81,10 @@ async fn a_process_that_holds() {
 async fn a_process_suspended_for_longer_than_its_holds_last_frees_nothing_of_others() {
     let server = Server::start().await;
     let limiter = limiter(briefly(), server.config()).await;
-    let mut suspended = Worker::start("a_process_that_holds", &server.url());
+    let mut suspended = Worker::start(
+        "slow::late_settlements::a_process_that_holds",
+        &server.url(),
+    );
     for key in ["less", "more"] {
         suspended.ask(&format!("hold {key} 4"));
         assert_eq!(remaining(&limiter, key).await, 6);

@@ -1,14 +1,12 @@
 //! A primary under sentinels that dies: its replica decides, and nobody waits.
 
-mod traffic;
-
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 use tollgate::OnStoreError;
 use tollgate_redis_tests::Sentinels;
 
-use traffic::{Answer, PREFIX, Traffic, has, plenty, recovery, store};
+use crate::traffic::{Answer, PREFIX, Traffic, has, plenty, recovery, store};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_primary_that_dies_is_not_waited_for_and_its_replica_decides() {

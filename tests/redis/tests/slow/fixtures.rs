@@ -95,7 +95,11 @@ async fn a_test_that_panics_leaves_no_server() {
 #[tokio::test]
 async fn a_test_process_that_is_killed_leaves_no_server() {
     let mut test = Command::new(std::env::current_exe().unwrap())
-        .args(["starts_a_server_and_waits", "--exact", "--nocapture"])
+        .args([
+            "slow::fixtures::starts_a_server_and_waits",
+            "--exact",
+            "--nocapture",
+        ])
         .env(STARTS_A_SERVER, "1")
         .stdout(Stdio::piped())
         .spawn()

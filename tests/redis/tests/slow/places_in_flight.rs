@@ -516,7 +516,11 @@ struct Other(Child);
 impl Other {
     fn start(redis: &Redis) -> Self {
         let mut child = Command::new(env::current_exe().unwrap())
-            .args(["a_process_with_two_places", "--exact", "--nocapture"])
+            .args([
+                "slow::places_in_flight::a_process_with_two_places",
+                "--exact",
+                "--nocapture",
+            ])
             .env(URL, redis.server().url())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -1,7 +1,5 @@
 //! A real cluster under load: keys in one slot, slots that move, and primaries that die.
 
-mod traffic;
-
 use std::time::Duration;
 
 use fred::{clients::Client, interfaces::KeysInterface, types::Builder};
@@ -10,7 +8,7 @@ use tollgate::{OnStoreError, Quota, RateLimiter, algorithm::*, store::RedisStore
 use tollgate_algorithms::every_algorithm;
 use tollgate_redis_tests::{Cluster, slot_of, until};
 
-use traffic::{Answer, PREFIX, Traffic, UNITS, plenty, recovery, store};
+use crate::traffic::{Answer, PREFIX, Traffic, UNITS, plenty, recovery, store};
 
 /// A client as its builder makes it, with all defaults; the store connects one of its own.
 fn client(cluster: &Cluster) -> Client {

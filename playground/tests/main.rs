@@ -1,0 +1,4 @@
+//! The page and the pictures.
+
+mod every_algorithm;
+mod pictures;

@@ -1,0 +1,55 @@
+//! The tests of the crate by its public names, without servers.
+
+#[path = "support/at_one_instant.rs"]
+mod at_one_instant;
+#[path = "support/curious.rs"]
+mod curious;
+#[path = "support/enforced.rs"]
+mod enforced;
+#[path = "support/local.rs"]
+mod local;
+#[path = "support/polled.rs"]
+mod polled;
+#[path = "support/ready.rs"]
+mod ready;
+#[path = "support/seen.rs"]
+mod seen;
+#[path = "support/shadow_claims.rs"]
+mod shadow_claims;
+#[path = "support/stores.rs"]
+mod stores;
+mod support;
+#[path = "support/tokio_time.rs"]
+mod tokio_time;
+
+mod chapters;
+mod copies;
+mod debug;
+mod either_store;
+mod enforce;
+mod fallback;
+mod full_store;
+mod holds;
+mod hostile_keys;
+mod hostile_states;
+mod house;
+mod in_flight;
+mod layer;
+mod local_store;
+mod logged_once;
+mod many_policies;
+mod metrics;
+mod observe;
+mod observed_calls;
+mod own_store;
+mod plans;
+mod policies_that_pile_up;
+mod refusals_logged;
+mod reload;
+mod route_costs;
+mod several_keys;
+mod shadows;
+mod suspended;
+mod threads;
+mod until_ready;
+mod waiting;

@@ -1,0 +1,3 @@
+//! What `scripts/cargo-test slow` runs.
+
+mod worst_plans;

@@ -1,0 +1,30 @@
+//! What holds over real Redis servers. Those in `slow` wait for servers that hang, die or fail
+//! over, start many servers or processes, or compare for minutes.
+
+#[path = "../../support/enforced.rs"]
+mod enforced;
+#[path = "events/mod.rs"]
+mod events;
+#[path = "../../support/shadow_claims.rs"]
+mod shadow_claims;
+mod traffic;
+
+mod charges;
+mod either_store;
+mod enforce;
+mod errors;
+mod expiry;
+mod keys;
+mod logs;
+mod lua;
+mod observe;
+mod own_algorithm;
+mod plans;
+mod queue;
+mod renumbered;
+mod round_trips;
+mod rules_over_redis;
+mod several_keys;
+mod shadows;
+mod slow;
+mod strangers;

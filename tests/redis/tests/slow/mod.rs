@@ -1,0 +1,23 @@
+//! What `scripts/cargo-test slow` runs.
+
+mod clock_steps;
+mod cluster;
+mod equal;
+mod failover;
+mod fallback_limit;
+mod faults;
+mod fixtures;
+mod health;
+mod holds_over_redis;
+mod hung;
+mod known_outage;
+mod late_settlements;
+mod misconfigured;
+mod places_across_slots;
+mod places_in_flight;
+mod processes;
+mod rights;
+mod taken_back;
+mod trace;
+mod tuples;
+mod turns;

@@ -1,0 +1,24 @@
+//! What callers see over real connections.
+
+mod frames;
+mod loopback;
+#[path = "../../support/mod.rs"]
+mod support;
+
+mod caches;
+mod dropped_half_way;
+mod enforce;
+mod field_names;
+mod fields;
+mod grpc;
+mod grpc_details;
+mod grpc_streams;
+mod http;
+mod http_answers;
+mod http_keys;
+mod http_routes;
+mod http_stacks;
+mod many_fields;
+mod own_answers;
+mod several_keys;
+mod websocket;
