@@ -165,6 +165,8 @@ async fn these_are_the_rights_that_the_docs_name() {
     let chapter = include_str!("../../../../src/docs/operating_redis.md");
     let start = chapter.find("ACL SETUSER tollgate on").unwrap();
     let block = chapter[start..].split("```").next().unwrap();
+    // On several lines, as pasted, only the first would take effect.
+    assert_eq!(block.trim_end().lines().count(), 1);
     let words: Vec<_> = block.split_whitespace().skip(3).collect();
     let (first, rights) = words.split_at(4);
     assert_eq!(first, ["on", ">password", "~tollgate:*", "-@all"]);
