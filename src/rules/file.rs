@@ -150,6 +150,11 @@ impl<'de> Visitor<'de> for File<'_> {
                 }
             }
         }
+        if self.rules.is_empty() {
+            return Err(de::Error::custom(
+                "a file of rules needs at least one of `rules`",
+            ));
+        }
         self.finish().map_err(de::Error::custom)
     }
 }

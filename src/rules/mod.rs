@@ -132,8 +132,8 @@ impl Rules {
     ///
     /// # Errors
     ///
-    /// The file has a mistake. The error names the rule and the field, and the line if the format
-    /// knows it. The old rules stay.
+    /// The file has a mistake, or no rules. The error names the rule and the field, and the line if
+    /// the format knows it. The old rules stay.
     pub fn replace<'de, D: Deserializer<'de>>(&self, file: D) -> Result<(), D::Error> {
         let rules = File::new(&self.extensions).deserialize(file)?;
         self.in_force.store(Arc::new(rules));

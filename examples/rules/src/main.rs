@@ -1,14 +1,22 @@
 //! A service with a file of eight rules, which is reloaded whenever it changes.
 //!
 //! Nobody's count is lost. If the file has a mistake, the error names the rule and the line, and
-//! the old rules stay.
+//! the old rules stay. So they do if the file is empty, or cannot be read.
 //!
 //! ```text
 //! cargo run -p rules              # serves by examples/rules/rules.toml on port 3000
 //! cargo run -p rules -- --once    # does all of it to itself
 //! ```
 
-use std::{env, error::Error, fs, net::SocketAddr, path::PathBuf, process, time::Duration};
+use std::{
+    env,
+    error::Error,
+    fs,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process,
+    time::Duration,
+};
 
 use axum::{Router, extract::Request, middleware, middleware::Next, response::Response, routing};
 use tokio::{
@@ -72,16 +80,25 @@ fn read(rules: &Rules, text: &str) -> Result<(), toml::de::Error> {
     rules.replace(toml::Deserializer::parse(text)?)
 }
 
+/// The text of the file, or why it cannot be read.
+fn text_of(file: &Path) -> Result<String, String> {
+    fs::read_to_string(file).map_err(|error| error.to_string())
+}
+
 /// Reloads the file whenever it changes, and reports the result.
 async fn follow(file: PathBuf, rules: Rules, told: mpsc::Sender<String>) {
-    let mut seen = fs::read_to_string(&file).unwrap_or_default();
+    let mut seen = text_of(&file);
     loop {
         sleep(Duration::from_millis(50)).await;
-        let text = fs::read_to_string(&file).unwrap_or_default();
+        let text = text_of(&file);
         if text == seen {
             continue;
         }
-        let said = match read(&rules, &text) {
+        let is_read = match &text {
+            Ok(text) => read(&rules, text).map_err(|error| error.to_string()),
+            Err(error) => Err(error.clone()),
+        };
+        let said = match is_read {
             Ok(()) => IN_FORCE.to_owned(),
             Err(error) => format!("the old rules stay: {error}"),
         };
@@ -185,6 +202,16 @@ impl Caller {
             said.contains("at line 59") && said.contains("rule 8: `quota`"),
             "{said}"
         );
+        assert_eq!(self.call(1, "GET /api/users", "ann").await?, [429]);
+
+        let said = self.change("").await?;
+        assert!(
+            said.starts_with("the old rules stay") && said.contains("at least one"),
+            "{said}"
+        );
+        fs::remove_file(&self.file)?;
+        let said = self.said.recv().await.ok_or("nothing was said")?;
+        assert!(said.starts_with("the old rules stay"), "{said}");
         assert_eq!(self.call(1, "GET /api/users", "ann").await?, [429]);
 
         // When it is enforced, it has the counts from shadow.

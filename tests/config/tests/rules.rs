@@ -58,6 +58,10 @@ impl Limited {
         rules
             .replace(toml::Deserializer::parse(toml).unwrap())
             .unwrap();
+        Self::over(rules)
+    }
+
+    fn over(rules: Rules) -> Self {
         let clock = ManualClock::at(Timestamp::from_micros(1_700_000_000_000_000));
         let store = LocalStore::builder().clock(clock.clone()).build();
         let layer = RateLimitLayer::new(rules.clone(), store, rules.clone());
@@ -181,7 +185,7 @@ async fn a_file_may_refuse_what_no_rule_is_for() {
 
 #[tokio::test]
 async fn before_a_file_was_read_every_request_passes() {
-    let limited = Limited::by("");
+    let limited = Limited::over(empty_rules());
     assert_eq!(limited.of_ten("GET", "/").await, 10);
 }
 

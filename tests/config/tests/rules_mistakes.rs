@@ -56,6 +56,21 @@ fn said(lines: &str) -> (usize, String) {
 }
 
 #[test]
+fn a_file_without_rules_is_an_error_and_the_rules_of_before_stay() {
+    let rules = read(&second(
+        "routes = '/bad'\nkey = 'address'\nlimit = { algorithm = 'sliding-log', quota = '1/s' }",
+    ))
+    .unwrap();
+    let before = format!("{rules:?}");
+    for empty in ["", "# nothing yet", "rules = []", "unmatched = 'refuse'"] {
+        let error = toml::Deserializer::parse(empty).and_then(|file| rules.replace(file));
+        let message = error.unwrap_err().message().to_owned();
+        assert!(message.contains("at least one of `rules`"), "{message}");
+        assert_eq!(format!("{rules:?}"), before);
+    }
+}
+
+#[test]
 fn a_mistake_is_told_with_its_rule_and_line() {
     let good = format!("key = 'address'\n{LIMIT}");
     for (lines, line, message) in [
