@@ -42,7 +42,7 @@ impl PolicyDecision {
     }
 
     /// What a policy decided whose units are [requests in flight](crate::algorithm::InFlight).
-    pub fn in_flight(policy: &Policy, status: Status) -> Self {
+    pub(crate) fn in_flight(policy: &Policy, status: Status) -> Self {
         Self::of(policy, Known::InFlight(status))
     }
 

@@ -16,6 +16,8 @@ mod ready;
 mod seen;
 #[path = "support/shadow_claims.rs"]
 mod shadow_claims;
+#[path = "support/steps.rs"]
+mod steps;
 #[path = "support/stores.rs"]
 mod stores;
 mod support;

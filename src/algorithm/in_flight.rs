@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{Additive, Algorithm, ConfigId, PerRequest, Policy, PolicyId, Settled},
+    algorithm::{Algorithm, ConfigId, PerRequest, Policy, PolicyId, Settled},
     clock::Timestamp,
     decision::PolicyDecision,
     error::ConfigError,
@@ -14,7 +14,7 @@ use super::settled::{MAX_HELD_AT_MOST_MICROS, SettledSnapshot, SettledState};
 mod places;
 mod script;
 
-use self::places::Places;
+use self::places::{Places, PlacesSnapshot};
 
 const DEFAULT_HELD_AT_MOST_MICROS: u64 = 60_000_000;
 /// If it were shorter, a renewal that is a little late would lose places.
@@ -55,9 +55,6 @@ const MIN_HELD_AT_MOST_MICROS: u64 = 100_000;
 ///
 /// **Over Redis** places outlive their process for one to two times
 /// [`held_at_most`](Self::held_at_most), and then come free; they are renewed while it lives.
-///
-/// **By a rule of your own**: [`with_rule`](Self::with_rule). `A` is the rule that counts; without
-/// one it is that of n places.
 ///
 /// Source: the semaphore of E. W. Dijkstra (EWD 35, 1962), with a count for each key; the names of
 /// its fields are those of draft-ietf-httpapi-ratelimit-headers-11.
@@ -114,16 +111,16 @@ const MIN_HELD_AT_MOST_MICROS: u64 = 100_000;
 /// ```
 #[doc = include_str!("../docs/pictures/in_flight.md")]
 #[derive(Debug, Clone)]
-pub struct InFlight<A = Places> {
+pub struct InFlight {
     /// In memory a hold never ends by itself, so nothing has to be renewed. Only the script is told
     /// for how long places are held.
-    rule: PerRequest<Settled<A>>,
+    rule: PerRequest<Settled<Places>>,
     held_at_most_micros: u64,
 }
 
-impl<A: Additive> Algorithm for InFlight<A> {
-    type State = SettledState<A::State>;
-    type Snapshot = SettledSnapshot<A::Snapshot>;
+impl Algorithm for InFlight {
+    type State = SettledState<()>;
+    type Snapshot = SettledSnapshot<PlacesSnapshot>;
 
     const IN_FLIGHT: bool = true;
 
@@ -207,9 +204,9 @@ impl<A: Additive> Algorithm for InFlight<A> {
     }
 }
 
-impl<A> InFlight<A> {
+impl InFlight {
     /// Ends what the key has inherited from the shared bucket of a full store: no receipt frees it.
-    fn end_what_is_inherited<S>(&self, state: &mut SettledState<S>, now: Timestamp) {
+    fn end_what_is_inherited(&self, state: &mut SettledState<()>, now: Timestamp) {
         let end = now.as_micros().saturating_add(self.held_at_most_micros);
         state.end_unowned_by(end);
     }
@@ -220,10 +217,18 @@ impl InFlight {
     #[must_use]
     pub fn new(requests: u64) -> Self {
         let policy = Policy::of_number("in-flight", requests);
-        Self::with_rule(Places {
+        Self::of(Places {
             policy,
             max: requests,
         })
+    }
+
+    fn of(rule: Places) -> Self {
+        let never = (MAX_HELD_AT_MOST_MICROS, 2 * MAX_HELD_AT_MOST_MICROS);
+        Self {
+            rule: PerRequest::new(Settled::with_generations(rule, never)),
+            held_at_most_micros: DEFAULT_HELD_AT_MOST_MICROS,
+        }
     }
 
     /// Names the policy. A named policy keeps its buckets when its numbers change.
@@ -248,130 +253,8 @@ impl InFlight {
         let policy = policy.named(name)?;
         Ok(Self {
             held_at_most_micros: self.held_at_most_micros,
-            ..Self::with_rule(Places { policy, max })
+            ..Self::of(Places { policy, max })
         })
-    }
-}
-
-impl<A: Additive> InFlight<A> {
-    /// Counts requests in flight by a rule of your own: what it admits beside all others that are
-    /// in flight. It sees each request as one unit, whatever it costs.
-    ///
-    /// The rule says how many fit ([`Additive::fits`]). Its charge is mostly nothing, as a place
-    /// that is given back was never charged; if it has one, it is charged for
-    /// [debits](crate::RateLimiter::debit), and for places that end without being given back, such
-    /// as those of a process that has died. It [tells](PolicyDecision::in_flight) callers that its
-    /// units are requests in flight, and
-    /// [refuses](crate::algorithm::Judgement::RefusedUntilOneEnds) until one ends.
-    ///
-    /// Over Redis its [script](crate::algorithm::Scripted) has the part `--- capacity`. Without it
-    /// the first decision panics, with the script's layout in the message: lost places could not be
-    /// taken again.
-    ///
-    /// # Example: heavy requests take several seats
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::algorithm::{Additive, InFlight, Judgement, Policy, Script, Scripted, Status};
-    /// use tollgate::{PolicyDecision, RateLimiter, Timestamp, store::LocalStore};
-    /// # use tollgate::algorithm::{Algorithm, PolicyId, ScriptReply};
-    ///
-    /// /// Each request of a key takes so many of its seats.
-    /// #[derive(Debug, Clone)]
-    /// struct Seats { policy: Policy, seats: u64, of_each: u64 }
-    ///
-    /// # impl Algorithm for Seats {
-    /// #     type State = ();
-    /// #     type Snapshot = Status;
-    /// #     fn policy_id(&self) -> PolicyId { self.policy.id() }
-    /// #     fn fresh(&self, _at: Timestamp) {}
-    /// #     fn mend(&self, (): &mut (), _now: Timestamp) {}
-    /// #     fn judge(&self, (): &(), cost: u32, now: Timestamp) -> bool {
-    /// #         self.fits(&(), cost.into(), now)
-    /// #     }
-    /// #     fn charge(&self, (): &mut (), _cost: u32, _now: Timestamp) {}
-    /// #     fn debit(&self, (): &mut (), _units: u64, _now: Timestamp) {}
-    /// #     fn refund(&self, (): &mut (), _cost: u32, _now: Timestamp) {}
-    /// #     fn is_fresh(&self, (): &(), _now: Timestamp) -> bool { true }
-    /// #     fn snapshot(&self, (): &(), cost: u32, admitted: bool, now: Timestamp) -> Status {
-    /// #         self.snapshot_beside(&(), 0, (cost, admitted), now)
-    /// #     }
-    /// #     fn describe(&self, status: &Status, tell: &mut dyn FnMut(PolicyDecision)) {
-    /// #         tell(PolicyDecision::in_flight(&self.policy, *status));
-    /// #     }
-    /// # }
-    /// impl Additive for Seats {
-    ///     fn fits(&self, (): &(), requests: u64, _now: Timestamp) -> bool {
-    ///         requests <= self.seats / self.of_each
-    ///     }
-    ///     fn snapshot_beside(
-    ///         &self, (): &(), held: u64, (_cost, admitted): (u32, bool), _now: Timestamp,
-    ///     ) -> Status {
-    ///         Status {
-    ///             remaining: (self.seats / self.of_each).saturating_sub(held),
-    ///             judgement: match admitted {
-    ///                 true => Judgement::Admitted,
-    ///                 false if self.seats < self.of_each => Judgement::NeverFits,
-    ///                 false => Judgement::RefusedUntilOneEnds,
-    ///             },
-    ///             replenished_after_micros: 0,
-    ///             reset_after_micros: 0,
-    ///             delay_micros: 0,
-    ///         }
-    ///     }
-    /// }
-    ///
-    /// const SEATS: &str = "\
-    /// --- judge
-    /// m.fits = cost * m.of_each <= m.seats
-    /// --- capacity
-    /// m.capacity = math.floor(m.seats / m.of_each)
-    /// --- expire
-    /// m.expires_at = 0
-    /// --- reply
-    /// m.taken = 0
-    /// --- beside
-    /// m.taken = held
-    /// ";
-    ///
-    /// impl Scripted for Seats {
-    ///     fn script() -> Script {
-    ///         Script::new("seats", SEATS).parameters(&["seats", "of_each"]).replies(&["taken"])
-    ///     }
-    ///     // ...
-    /// #     fn parameters(&self, tell: &mut dyn FnMut(u64)) {
-    /// #         tell(self.seats);
-    /// #         tell(self.of_each);
-    /// #     }
-    /// #     fn state(&self, _numbers: &[u64]) -> Option<()> { Some(()) }
-    /// #     fn numbers(&self, (): &(), _tell: &mut dyn FnMut(u64)) {}
-    /// #     fn read(&self, reply: &mut ScriptReply<'_>) -> Option<Status> {
-    /// #         let (now, member) = (reply.now(), reply.next_member()?);
-    /// #         let [taken] = *member.numbers else { return None };
-    /// #         Some(self.snapshot_beside(&(), taken, (member.cost, member.admitted), now))
-    /// #     }
-    /// }
-    ///
-    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-    /// let policy = Policy::new("seats", &[2, 3], Duration::ZERO);
-    /// let rule = Seats { policy, seats: 7, of_each: 3 };
-    /// let limiter = RateLimiter::new(InFlight::with_rule(rule), LocalStore::new());
-    /// let first = limiter.hold("bob", 1).await?.expect("three of seven seats");
-    /// let _second = limiter.hold("bob", 1).await?.expect("six of seven");
-    /// assert!(limiter.hold("bob", 1).await?.is_err());
-    ///
-    /// drop(first);
-    /// assert_eq!(limiter.peek("bob").await?.remaining(), 1);
-    /// # Ok::<(), tollgate::StoreError>(())
-    /// # }).unwrap();
-    /// ```
-    #[must_use]
-    pub fn with_rule(rule: A) -> Self {
-        let never = (MAX_HELD_AT_MOST_MICROS, 2 * MAX_HELD_AT_MOST_MICROS);
-        Self {
-            rule: PerRequest::new(Settled::with_generations(rule, never)),
-            held_at_most_micros: DEFAULT_HELD_AT_MOST_MICROS,
-        }
     }
 
     /// How long a process that no longer renews its places keeps them, over Redis; 60 seconds

@@ -52,7 +52,6 @@
 //! | let Redis run it | [`Scripted`]: the rule once more, in Lua |
 //! | choose one for each request | nothing: [`by_request`](crate::choice::by_request); for a table of plans [`Choose`](crate::choice::Choose) |
 //! | let its units be held, and settled later | [`Additive`], which [`Settled::new`] asks for |
-//! | let it count requests in flight | [`Additive`], which [`InFlight::with_rule`] asks for |
 //!
 //! The example `custom_algorithm` is a whole one. [`Limit`](crate::Limit) is sealed: every
 //! algorithm is one.
@@ -192,6 +191,7 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
 
     /// Whether an admission takes a place that is given back when the request has
     /// [ended](Self::end).
+    #[doc(hidden)]
     const IN_FLIGHT: bool = false;
 
     /// Whether any of its limits is in [shadow](Shadow). Only then may it

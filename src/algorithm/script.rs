@@ -4,12 +4,10 @@ use std::borrow::Cow;
 
 use super::Algorithm;
 
-mod checked;
 pub(crate) mod names;
 mod parts;
 mod reply;
 
-pub(crate) use checked::script_of;
 pub(crate) use parts::part_of;
 pub(super) use parts::{called_part, with_lines_replaced};
 pub use reply::{MemberReply, ScriptReply};
@@ -50,9 +48,6 @@ pub use reply::{MemberReply, ScriptReply};
 /// - `--- beside` is for algorithms whose units can be [held](super::Additive): it changes the
 ///   numbers of the reply to what they would be if `held` more units were charged now. It runs
 ///   after `--- reply`.
-/// - `--- capacity` is for algorithms that count requests [in flight](super::InFlight::with_rule):
-///   it sets `m.capacity`, how many may be in flight now. It runs after the judgement of a cost of
-///   0, where places are renewed: lost ones are taken again as far as there is room.
 ///
 /// Where [private state](Script::private_state) or a [tail](Script::tail) changes, a part sets
 /// `dirty = true`. A charge that neither sets it nor moves the expiry writes only the state.
@@ -329,18 +324,10 @@ impl Script {
     /// while its process lives, five times in the time that the script's parameter `held_at_most`
     /// says, and gives each back when its request has ended.
     ///
-    /// For a rule of your own [`InFlight::with_rule`](super::InFlight::with_rule) calls it.
-    ///
-    /// The script must
-    ///
-    /// - hold one place for each request: it is made from `PerRequest<Settled<_>>`;
-    /// - have the part `--- capacity`, so that places that Redis has lost can be taken again;
-    /// - be that of an algorithm that says [`IN_FLIGHT`](Algorithm::IN_FLIGHT).
-    ///
-    /// Otherwise the first decision over Redis panics, with the layout in its message: places would
-    /// be lost. So does the first admission if places are held for less than 100 ms.
+    /// The script has the part `--- capacity`, which sets `m.capacity`, how many may be in flight:
+    /// places that Redis has lost are taken again as far as there is room.
     #[must_use]
-    pub fn in_flight(self) -> Self {
+    pub(crate) fn in_flight(self) -> Self {
         self.with(|member| member.in_flight = true)
     }
 

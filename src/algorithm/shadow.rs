@@ -297,7 +297,7 @@ impl<A: crate::algorithm::Additive> Settled<A> {
     }
 }
 
-impl<A: crate::algorithm::Additive> InFlight<A> {
+impl InFlight {
     /// Rehearses the limit: it counts, and never refuses. See [`Shadow`].
     #[must_use]
     pub const fn shadow(self) -> Shadow<Self> {

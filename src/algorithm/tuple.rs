@@ -8,8 +8,6 @@ use crate::{
     decision::PolicyDecision,
 };
 
-use super::script::script_of;
-
 /// Implements [`Algorithm`] for tuples: Rust has no other way to say "a tuple of any length".
 macro_rules! tuple {
     ($first:ident . $zero:tt, $($member:ident . $index:tt),+) => {
@@ -177,7 +175,7 @@ macro_rules! tuple {
 
         impl<$first: Scripted, $($member: Scripted),+> Scripted for ($first, $($member),+) {
             fn script() -> Script {
-                script_of::<$first>()$(.and(script_of::<$member>()))+
+                $first::script()$(.and($member::script()))+
             }
 
             fn parameters(&self, tell: &mut dyn FnMut(u64)) {

@@ -1,8 +1,5 @@
 //! What must hold of a limit that is not enforced, over any store.
 
-#[path = "steps.rs"]
-mod steps;
-
 use std::{
     convert::Infallible,
     future::{Ready, ready},
@@ -16,8 +13,8 @@ use tollgate::{
 };
 use tower::{Layer, Service, ServiceExt};
 
-pub(crate) use steps::START;
-use steps::steps;
+pub(crate) use crate::steps::START;
+use crate::steps::steps;
 
 pub(crate) fn costing(cost: u32) -> Request<u32> {
     Request::builder().body(cost).unwrap()

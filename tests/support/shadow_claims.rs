@@ -1,8 +1,5 @@
 //! What must hold of a limit in shadow, over any store.
 
-#[path = "steps.rs"]
-mod steps;
-
 use std::time::Duration;
 
 use tollgate::{
@@ -12,7 +9,7 @@ use tollgate::{
     store::Store,
 };
 
-pub(crate) use steps::{START, steps};
+pub(crate) use crate::steps::{START, steps};
 
 /// The enforced limit. It refuses about as often as those in shadow would.
 pub(crate) fn gate() -> TokenBucket {

@@ -8,7 +8,7 @@ use crate::{
 
 /// At most `max` places are held. A charge is nothing.
 #[derive(Debug, Clone)]
-pub struct Places {
+pub(super) struct Places {
     pub(super) policy: Policy,
     pub(super) max: u64,
 }

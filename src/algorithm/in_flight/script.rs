@@ -1,14 +1,14 @@
 //! The script of requests in flight: that of places which are held, and renewed.
 
 use crate::algorithm::{
-    Additive, PerRequest, Script, ScriptReply, Scripted, Settled, settled::script::matters_for,
+    PerRequest, Script, ScriptReply, Scripted, Settled, settled::script::matters_for,
 };
 
-use super::InFlight;
+use super::{InFlight, places::Places};
 
-impl<A: Additive + Scripted> Scripted for InFlight<A> {
+impl Scripted for InFlight {
     fn script() -> Script {
-        PerRequest::<Settled<A>>::script().in_flight()
+        PerRequest::<Settled<Places>>::script().in_flight()
     }
 
     /// A place is renewed four times in `held_at_most`. After its last renewal it lasts for

@@ -10,7 +10,7 @@ use fred::prelude::Value;
 use sha1::{Digest, Sha1};
 
 use crate::{
-    algorithm::{Member, Script, Scripted, script::script_of},
+    algorithm::{Member, Script, Scripted},
     store::append_only::AppendOnlyMap,
 };
 
@@ -63,7 +63,7 @@ impl Loadable {
 
 impl Scripts {
     pub(super) fn of<A: Scripted>(time: TimeOf) -> Self {
-        let script = script_of::<A>();
+        let script = A::script();
         let members = script.members().to_vec();
         let layouts: Vec<_> = members.iter().map(|member| &*member.layout).collect();
         let settle = (members.iter().any(Member::is_settled))

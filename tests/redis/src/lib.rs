@@ -18,7 +18,6 @@ mod port;
 mod process;
 mod proxy;
 mod raw;
-mod seats;
 mod seen;
 mod sentinels;
 mod server;
@@ -37,7 +36,6 @@ pub use crate::{
     monitor::{Monitor, Told},
     pool::{PooledStore, StorePool, SwappedClock},
     proxy::Proxy,
-    seats::Seats,
     sentinels::Sentinels,
     server::Server,
     stepped::SteppedServer,

@@ -7,6 +7,8 @@ mod enforced;
 mod events;
 #[path = "../../support/shadow_claims.rs"]
 mod shadow_claims;
+#[path = "../../support/steps.rs"]
+mod steps;
 mod traffic;
 
 mod charges;

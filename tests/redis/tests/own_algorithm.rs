@@ -1,27 +1,21 @@
 //! A user's own algorithm can have in Redis what those of the crate have: private state, a tail, a
-//! further key, modules, a reply of its own if nothing was charged, a charge that comes last, and
-//! places of requests in flight. It can keep in its private state under which plan it was charged,
+//! further key, modules, a reply of its own if nothing was charged, and a charge that comes last. It
+//! can keep in its private state under which plan it was charged,
 //! as those do; how it counts under several plans is its own matter.
 
 use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex},
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use bytes::Bytes;
-use fred::prelude::Config;
-use tokio::runtime::Runtime;
 use tollgate::{
-    EachOf, Hold, PolicyDecision, Quota, RateLimiter, StoreErrorKind, Timestamp,
-    algorithm::{
-        Algorithm, InFlight, Policy, PolicyId, Script, ScriptReply, Scripted, Status, TokenBucket,
-    },
+    EachOf, PolicyDecision, RateLimiter, StoreErrorKind, Timestamp,
+    algorithm::{Algorithm, Policy, PolicyId, Script, ScriptReply, Scripted, Status},
     clock::ManualClock,
     store::RedisStore,
 };
-use tollgate_redis_tests::{Cluster, Fickle, Redis, Seats, connect};
+use tollgate_redis_tests::{Cluster, Fickle, Redis};
 
 /// So many units a minute after the last admission; it knows how many admissions there were, when
 /// the first was, by which limit the last was admitted, and what each has cost. A refund leaves
@@ -246,110 +240,4 @@ async fn across_slots_a_charge_that_cannot_be_given_back_waits_until_the_other_k
     alone.peek(&0_u32).await.unwrap();
     let last_reply = rule.replies.lock().unwrap().last().copied();
     assert_eq!(last_reply, Some([10, 0, 0, 0, 0]), "it was never charged");
-}
-
-/// For how long a process that is gone keeps its seats, at least.
-const TIME: Duration = Duration::from_millis(800);
-/// How late a busy machine may notice something.
-const LATE: Duration = Duration::from_secs(2);
-
-type Seated = RateLimiter<InFlight<Seats>, RedisStore>;
-
-/// Two requests of a key at once: each takes three of seven seats.
-fn two_at_once(store: RedisStore) -> Seated {
-    let rule = InFlight::with_rule(Seats::new(7, 3));
-    RateLimiter::new(rule.held_at_most(TIME), store)
-}
-
-fn hold(redis: &Redis, limiter: &Seated) -> Option<Hold> {
-    redis.wait(limiter.hold("bob", 5)).unwrap().ok()
-}
-
-/// How many further requests there is room for.
-fn free(redis: &Redis, limiter: &Seated) -> u64 {
-    redis.wait(limiter.peek("bob")).unwrap().remaining()
-}
-
-/// Waits until there is room for so many, and tells how long that took.
-fn until_free(redis: &Redis, limiter: &Seated, requests: u64) -> Duration {
-    let since = Instant::now();
-    while free(redis, limiter) != requests {
-        let waited = since.elapsed();
-        assert!(waited < Duration::from_secs(60), "never {requests} free");
-        thread::sleep(Duration::from_millis(5));
-    }
-    since.elapsed()
-}
-
-#[test]
-fn requests_in_flight_by_ones_own_rule_keep_their_places_while_they_run_and_give_them_back() {
-    let redis = Redis::start();
-    let limiter = two_at_once(redis.store_with_prefix("t"));
-    let [first, second] = [(); 2].map(|()| hold(&redis, &limiter).unwrap());
-    let refused = redis.wait(limiter.hold("bob", 1)).unwrap().unwrap_err();
-    assert_eq!(
-        (refused.retry_after(), refused.never_fits()),
-        (None, false),
-        "until one ends"
-    );
-    redis.wait(async { first.settle(0).await }).unwrap();
-    let since = Instant::now();
-    while since.elapsed() < TIME * 5 {
-        assert_eq!(free(&redis, &limiter), 1, "after {:?}", since.elapsed());
-        assert_eq!(redis.wait(redis.server().keys_without_ttl("t")), [""; 0]);
-        thread::sleep(Duration::from_millis(20));
-    }
-    redis.wait(async { second.settle(0).await }).unwrap();
-    assert_eq!(free(&redis, &limiter), 2);
-}
-
-#[test]
-fn places_that_redis_has_lost_are_taken_again_by_ones_own_rule_as_far_as_there_is_room() {
-    let redis = Redis::start();
-    let limiter = two_at_once(redis.store_with_prefix("t"));
-    let mine = [(); 2].map(|()| hold(&redis, &limiter).unwrap());
-    let others = two_at_once(redis.store_with_prefix("t"));
-    let theirs = redis.first_hold_after_flush(|| hold(&redis, &others));
-    assert!(until_free(&redis, &limiter, 0) < LATE);
-    thread::sleep(TIME);
-    redis.wait(async { theirs.settle(0).await }).unwrap();
-    // The second one had no room before, and has it now.
-    until_free(&redis, &limiter, 0);
-    redis.wait(async { drop(mine) });
-    until_free(&redis, &limiter, 2);
-}
-
-#[test]
-fn places_of_ones_own_rule_come_free_after_one_to_two_times_when_nobody_renews_them_any_more() {
-    let redis = Redis::start();
-    let limiter = two_at_once(redis.store_with_prefix("t"));
-    let process = Runtime::new().unwrap();
-    let url = redis.server().url();
-    let client = process.block_on(connect(Config::from_url(&url).unwrap()));
-    let theirs = two_at_once(RedisStore::builder(client).prefix("t").build());
-    let held = process.block_on(theirs.hold("bob", 1)).unwrap().unwrap();
-    thread::sleep(TIME * 3);
-    assert_eq!(free(&redis, &limiter), 1);
-    // Its tasks end with it, and so do the renewals.
-    process.shutdown_background();
-    let free_after = until_free(&redis, &limiter, 2);
-    assert!(free_after >= TIME, "after {free_after:?}");
-    assert!(free_after <= TIME * 2 + LATE, "after {free_after:?}");
-    drop(held);
-}
-
-#[test]
-fn a_rule_that_cannot_say_how_many_may_be_in_flight_decides_nothing_and_is_named() {
-    let redis = Redis::start();
-    let rule = InFlight::with_rule(TokenBucket::new(Quota::per_day(2)));
-    let limiter = RateLimiter::new(rule, redis.store_with_prefix("t"));
-    let held = catch_unwind(AssertUnwindSafe(|| redis.wait(limiter.hold("bob", 1))));
-    let panic = held.expect_err("the script has no such part");
-    let message = panic.downcast_ref::<String>().unwrap();
-    assert_eq!(
-        message,
-        "the script of layout `debt-held` counts requests in flight, so it needs a part \
-         `--- capacity` that sets `m.capacity`: how many may be in flight"
-    );
-    assert_eq!(redis.keys("t").len(), 0);
 }

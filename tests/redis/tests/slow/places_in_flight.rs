@@ -19,7 +19,7 @@ use tollgate::{
     clock::ManualClock,
     store::{RedisStore, Store},
 };
-use tollgate_redis_tests::{Redis, Seats, connect};
+use tollgate_redis_tests::{Redis, connect};
 
 const HISTORIES: u32 = 1_500;
 
@@ -205,13 +205,6 @@ fn redis_counts_what_is_in_flight_as_memory_does_in_every_field() {
     redis.for_all(HISTORIES, values, |((n, m), steps)| {
         let places = |n| InFlight::new(n).named("places").held_at_most(LONG);
         is_as_in_memory(&redis, [places(n), places(m)], &steps)
-    });
-    let seats = || (0..=6_u64, 1..=3_u64);
-    let values = || ((seats(), seats()), steps());
-    redis.for_all(HISTORIES / 3, values, |((one, other), steps)| {
-        let rule = |(seats, of_each)| InFlight::with_rule(Seats::new(seats, of_each));
-        let plans = [one, other].map(|seats| rule(seats).held_at_most(LONG));
-        is_as_in_memory(&redis, plans, &steps)
     });
     let values = || (1..=4_u64, steps());
     redis.for_all(HISTORIES / 3, values, |(n, steps)| {
