@@ -1,7 +1,7 @@
 //! A user's own algorithm can have in Redis what those of the crate have: private state, a tail, a
-//! further key, modules, a reply of its own if nothing was charged, and a charge that comes last. It
-//! can keep in its private state under which plan it was charged,
-//! as those do; how it counts under several plans is its own matter.
+//! further key, modules, a reply of its own if nothing was charged, and a charge that comes last.
+//! It can keep in its private state under which plan it was charged, as those do; how it counts
+//! under several plans is its own matter.
 
 use std::{
     sync::{Arc, Mutex},
