@@ -25,19 +25,26 @@ const UNKNOWN_WAIT: Duration = Duration::from_millis(20);
 impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
     /// Waits until the cost is admitted, and charges it; what it returns is admitted.
     ///
-    /// First come, first served: in this process those who wait for one key wait in one line, over
-    /// all limiters with the same policy and clones of one store. Only the first of them asks the
-    /// store, and not before the announced wait is over; whoever comes meanwhile stands behind,
-    /// even with a smaller cost. [`check`](Self::check) does not wait in line, and other processes
-    /// have lines of their own. Where requests are [delayed](Decision::delay), as by
+    /// First come, first served: in this process those who call it for one key stand in one line,
+    /// over all limiters with the same policy and clones of one store. Only the first of them asks
+    /// the store, and whoever comes meanwhile stands behind, even with a smaller cost. So over
+    /// Redis a process admits for one key no more than one call per round trip.
+    /// [`check`](Self::check) does not stand in line, and other processes have lines of their own.
+    /// Where requests are [delayed](Decision::delay), as by
     /// [`LeakyBucket::queue`](crate::algorithm::LeakyBucket::queue) and
     /// [`wait_at_most`](crate::algorithm::WaitAtMost), the line ends at the admission, whose delay
     /// is slept off too: the store's order is everyone's.
     ///
-    /// Dropping the future (as a `timeout` does) charges nothing, and the next in line takes its
-    /// turn at once. One that was admitted and sleeps its delay off gives its turn back where a
-    /// [queue](crate::algorithm::LeakyBucketQueue) can. A key for which nobody waits takes no
-    /// memory.
+    /// **How long**: the first in line asks again when the announced wait is over.
+    ///
+    /// **Dropping the future** (as a `timeout` does) charges nothing, and the next in line takes
+    /// its turn at once. There is one exception: an attempt that is on its way to Redis cannot be
+    /// called back. Its cost may be charged, once, though nobody is told; what is
+    /// [settled](crate::algorithm::Settled) is given back. One that was admitted and sleeps its
+    /// delay off gives its turn back where a [queue](crate::algorithm::LeakyBucketQueue) can. A
+    /// future that was polled, and is neither polled again nor dropped, holds up its line.
+    ///
+    /// A key for which nobody waits takes no memory.
     ///
     /// An [observer](Self::observe) is told at the end, once.
     ///
@@ -136,27 +143,15 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         S: Store<C::Limit, K>,
         W: Watch<K>,
     {
-        let line = self.line(key);
-        let mut wait = None;
-        if line.is_empty() {
-            match self.attempt(key, cost).await {
-                Ok(answer) => return (answer, false),
-                Err(refused_for) => wait = Some(refused_for),
-            }
-        }
-        let waiter = line.join();
-        if !waiter.is_first() {
-            waiter.first().await;
-            wait = None;
-        }
+        // Whoever comes while another asks stands behind: so each asks in turn, and alone.
+        let waiter = self.line(key).join();
+        let mut has_waited = waiter.first().await;
         loop {
-            if let Some(wait) = wait {
-                sleep(wait).await;
-            }
             match self.attempt(key, cost).await {
-                Ok(answer) => return (answer, true),
-                Err(refused_for) => wait = Some(refused_for),
+                Ok(answer) => return (answer, has_waited),
+                Err(refused_for) => sleep(refused_for).await,
             }
+            has_waited = true;
         }
     }
 

@@ -48,10 +48,6 @@ impl WaitingLineOf {
         Self(LINES.hasher.hash_one(bucket))
     }
 
-    pub(super) fn is_empty(self) -> bool {
-        !self.shard().lines.contains_key(&self.0)
-    }
-
     /// Goes to the end of the line.
     pub(super) fn join(self) -> Waiter {
         let mut shard = self.shard();
@@ -69,18 +65,24 @@ impl WaitingLineOf {
 }
 
 impl Waiter {
-    pub(super) fn is_first(&self) -> bool {
-        let mut shard = self.line.shard();
-        self.waker(&mut shard).is_none()
-    }
-
-    /// Waits until it is the first.
-    pub(super) async fn first(&self) {
+    /// Waits until it is the first, and says whether it was behind another before.
+    ///
+    /// It is polled once more then. The time of its caller may have run out with that of the one
+    /// before it: if so, it is dropped before it asks, and charges nothing.
+    pub(super) async fn first(&self) -> bool {
+        let (mut was_behind, mut is_polled_once_more) = (false, false);
         poll_fn(|cx| {
             let mut shard = self.line.shard();
             let Some(waker) = self.waker(&mut shard) else {
-                return Poll::Ready(());
+                if was_behind && !is_polled_once_more {
+                    is_polled_once_more = true;
+                    drop(shard);
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                return Poll::Ready(was_behind);
             };
+            was_behind = true;
             let is_known = |known: &Waker| known.will_wake(cx.waker());
             if !waker.as_ref().is_some_and(is_known) {
                 let old = waker.replace(cx.waker().clone());
@@ -90,7 +92,7 @@ impl Waiter {
             }
             Poll::Pending
         })
-        .await;
+        .await
     }
 
     /// Its waker, unless it is the first.
@@ -138,7 +140,7 @@ mod tests {
 
     fn is_first(waiter: &Waiter) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
-        pin!(waiter.first()).poll(&mut cx).is_ready() && waiter.is_first()
+        pin!(waiter.first()).poll(&mut cx).is_ready()
     }
 
     #[test]
@@ -150,9 +152,10 @@ mod tests {
         assert!(!is_first(&last));
         drop(first);
         assert!(is_first(&last));
-        assert!(!line.is_empty());
+        let is_kept = || line.shard().lines.contains_key(&line.0);
+        assert!(is_kept());
         drop(last);
-        assert!(line.is_empty());
+        assert!(!is_kept());
     }
 
     #[test]

@@ -30,3 +30,4 @@ mod several_keys;
 mod shadows;
 mod slow;
 mod strangers;
+mod until_ready;
