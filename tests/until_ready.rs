@@ -1,13 +1,24 @@
 //! Waiting by hand until a cost is admitted.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    future::{Future, pending},
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::{
     sync::{Mutex, mpsc},
     task::JoinSet,
     time::{Instant, sleep, timeout},
 };
-use tollgate::{Quota, RateLimiter, StoreErrorKind, algorithm::*, store::Store};
+use tollgate::{
+    Quota, RateLimiter, StoreError, StoreErrorKind,
+    algorithm::*,
+    choice::Reloadable,
+    key::Key,
+    store::{Answer, AsKey, Decided, Store, Written},
+};
 
 use crate::stores::over_every_store;
 use crate::support::Broken;
@@ -195,4 +206,132 @@ async fn a_store_that_fails_ends_the_wait() {
     );
     let error = limiter.until_ready("bob", 1).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+}
+
+/// What ends a wait early: a change of the key, or of the limit.
+#[derive(Debug, Clone, Copy)]
+enum Change {
+    Reset,
+    Refund,
+    Settle,
+    Raise,
+}
+
+async fn is_noticed_within_a_second<S>(change: Change, store: S)
+where
+    S: Store<Settled<FixedWindow>, String>,
+{
+    let limit = |units| FixedWindow::new(Quota::per_hour(units)).named("api");
+    let in_force = Reloadable::new(limit(2).settled());
+    let limiter = RateLimiter::new(in_force.clone(), store);
+    limiter.check("bob").await.unwrap();
+    let hold = limiter.hold("bob", 1).await.unwrap().expect("it fits");
+    let start = Instant::now();
+    let first = async {
+        assert!(limiter.until_ready("bob", 1).await.unwrap().is_admitted());
+        start.elapsed()
+    };
+    let changed = async {
+        sleep(millis(5_500)).await;
+        match change {
+            Change::Reset => limiter.reset("bob").await.unwrap(),
+            Change::Refund => limiter.refund("bob", 1).await.unwrap(),
+            Change::Settle => hold.settle(0).await.unwrap(),
+            Change::Raise => in_force.replace(limit(3).settled()).unwrap(),
+        }
+    };
+    let (served, ()) = tokio::join!(first, changed);
+    assert!(is_due(served, 6_000), "{change:?}: {served:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_in_line_notices_within_a_second_that_there_is_room() {
+    use Change::{Raise, Refund, Reset, Settle};
+
+    for change in [Reset, Refund, Settle, Raise] {
+        over_every_store!(store(), |store| {
+            is_noticed_within_a_second(change, store).await
+        });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_in_line_notices_within_a_second_that_its_cost_never_fits_any_more() {
+    let limit = |units| FixedWindow::new(Quota::per_hour(units)).named("api");
+    let in_force = Reloadable::new(limit(2));
+    let limiter = RateLimiter::new(in_force.clone(), store::<_, String>());
+    limiter.check("bob").await.unwrap();
+    let start = Instant::now();
+    let (never, ()) = tokio::join!(limiter.until_ready("bob", 2), async {
+        sleep(millis(5_500)).await;
+        in_force.replace(limit(1)).unwrap();
+    });
+    assert_eq!(never.unwrap_err().kind(), StoreErrorKind::InvalidInput);
+    assert!(is_due(start.elapsed(), 6_000), "{:?}", start.elapsed());
+}
+
+/// A store whose looks do not help: they fail, or are never answered.
+#[derive(Clone)]
+struct Blind<S> {
+    store: S,
+    fails: bool,
+}
+
+impl<A: Algorithm, K: Key, S: Store<A, K>> Store<A, K> for Blind<S> {
+    type Deciding = Pin<Box<dyn Future<Output = Decided<A>>>>;
+    type Writing = S::Writing;
+
+    fn decide<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        cost: u32,
+    ) -> Answer<Decided<A>, Self::Deciding> {
+        match self.store.decide(algorithm, key, cost) {
+            Answer::Now(decided) => Answer::Now(decided),
+            Answer::Later(_) => unreachable!("a store that answers at once"),
+        }
+    }
+
+    fn peek<Q: AsKey<K> + ?Sized>(
+        &self,
+        _algorithm: &A,
+        _key: &Q,
+        _cost: u32,
+    ) -> Answer<Decided<A>, Self::Deciding> {
+        if !self.fails {
+            return Answer::Later(Box::pin(pending()));
+        }
+        let error = StoreError::new(StoreErrorKind::Unavailable, "on purpose");
+        Answer::Now(Err(error))
+    }
+
+    fn refund<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+        cost: u32,
+    ) -> Answer<Written, Self::Writing> {
+        self.store.refund(algorithm, key, cost)
+    }
+
+    fn reset<Q: AsKey<K> + ?Sized>(
+        &self,
+        algorithm: &A,
+        key: &Q,
+    ) -> Answer<Written, Self::Writing> {
+        self.store.reset(algorithm, key)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_cannot_be_looked_at_ends_no_wait_and_makes_none_longer() {
+    for fails in [true, false] {
+        let (gcra, store) = (Gcra::new(Quota::per_minute(10)).burst(1), store());
+        let limiter = RateLimiter::<_, Blind<_>>::new(gcra, Blind { store, fails });
+        limiter.check("bob").await.unwrap();
+        let start = Instant::now();
+        limiter.until_ready("bob", 1).await.unwrap();
+        assert!(is_due(start.elapsed(), 6_000), "{:?}", start.elapsed());
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::{any::type_name, time::Duration};
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
     choice::Choose,
@@ -21,6 +21,8 @@ use super::{
 
 /// How long until the next attempt where nobody knows when there is room.
 const UNKNOWN_WAIT: Duration = Duration::from_millis(20);
+/// How often the first in line looks whether there is room before the announced wait is over.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
     /// Waits until the cost is admitted, and charges it; what it returns is admitted.
@@ -35,7 +37,11 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
     /// [`wait_at_most`](crate::algorithm::WaitAtMost), the line ends at the admission, whose delay
     /// is slept off too: the store's order is everyone's.
     ///
-    /// **How long**: the first in line asks again when the announced wait is over.
+    /// **How long**: the first in line asks again when the announced wait is over. Before that it
+    /// looks once a second whether there is room: after a reset, a refund, a settlement or with
+    /// other numbers, whichever process has changed them. A look charges nothing, and one that
+    /// fails is left out. So in each process a key for which somebody waits takes one small call a
+    /// second.
     ///
     /// **Dropping the future** (as a `timeout` does) charges nothing, and the next in line takes
     /// its turn at once. There is one exception: an attempt that is on its way to Redis cannot be
@@ -149,9 +155,39 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         loop {
             match self.attempt(key, cost).await {
                 Ok(answer) => return (answer, has_waited),
-                Err(refused_for) => sleep(refused_for).await,
+                Err(refused_for) => self.room(key, cost, refused_for).await,
             }
             has_waited = true;
+        }
+    }
+
+    /// Waits until the announced wait is over, or until it sees that another attempt would end
+    /// otherwise: after a reset, a refund, a settlement, or with other numbers.
+    ///
+    /// It only looks. If that fails, or if the future is dropped meanwhile, nothing is charged.
+    async fn room<K, Q>(&self, key: &Q, cost: u32, refused_for: Duration)
+    where
+        K: Key,
+        Q: AsKey<K> + ?Sized,
+        S: Store<C::Limit, K>,
+        W: Watch<K>,
+    {
+        let (mut since, mut wait) = (Instant::now(), refused_for);
+        loop {
+            let left = wait.saturating_sub(since.elapsed());
+            sleep(left.min(LOOK_INTERVAL)).await;
+            if left <= LOOK_INTERVAL {
+                return;
+            }
+            let choice = self.algorithm.choose(&());
+            let limit = self.algorithm.limit(&choice);
+            let look = self.store.peek(limit, key, cost).wait();
+            if let Ok(Ok(seen)) = timeout(wait.saturating_sub(since.elapsed()), look).await {
+                match wait_of(limit, &seen) {
+                    Some(announced) => (since, wait) = (Instant::now(), announced),
+                    None => return,
+                }
+            }
         }
     }
 
@@ -185,13 +221,10 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         let stopwatch = self.observer.start();
         let verdict = self.store.decide(limit, key, cost).wait().await;
         let store_time = W::elapsed(&stopwatch);
-        if let Ok(refused) = verdict.as_ref()
-            && !refused.admitted
+        if let Ok(verdict) = &verdict
+            && let Some(refused_for) = wait_of(limit, verdict)
         {
-            let decision = limit.decision_of(&refused.snapshot);
-            if !decision.never_fits() {
-                return Err(decision.retry_after().unwrap_or(UNKNOWN_WAIT));
-            }
+            return Err(refused_for);
         }
         Ok(LastAnswer {
             choice,
@@ -206,6 +239,15 @@ struct LastAnswer<Choice, Snapshot> {
     choice: Choice,
     verdict: Result<Verdict<Snapshot>, StoreError>,
     store_time: Option<Duration>,
+}
+
+/// For how long it is refused; `None` if it is admitted, or never will be.
+fn wait_of<L: Limit>(limit: &L, verdict: &Verdict<L::Snapshot>) -> Option<Duration> {
+    if verdict.admitted {
+        return None;
+    }
+    let refused = limit.decision_of(&verdict.snapshot);
+    (!refused.never_fits()).then(|| refused.retry_after().unwrap_or(UNKNOWN_WAIT))
 }
 
 fn never_fits(cost: u32, decision: &Decision) -> StoreError {

@@ -14,7 +14,7 @@ use tollgate::{
     algorithm::{Gcra, Scripted, TokenBucket},
     store::RedisStore,
 };
-use tollgate_redis_tests::{Server, until};
+use tollgate_redis_tests::{Server, until, within};
 
 const CALLERS: usize = 1_000;
 
@@ -127,4 +127,21 @@ where
         .await;
     }
     charged().await
+}
+
+#[tokio::test]
+async fn who_waits_for_an_hour_notices_a_reset_by_another_process() {
+    let server = Server::start().await;
+    let rule = Gcra::new(Quota::per_hour(1)).burst(1);
+    let here = store(&server).await;
+    let limiter = RateLimiter::new(rule.clone(), here.clone());
+    let elsewhere = RateLimiter::new(rule, store(&server).await);
+    limiter.check("bob").await.unwrap();
+    let ready = limiter.until_ready("bob", 1);
+    let ready = within(Duration::from_secs(60), "a look", ready);
+    let (ready, ()) = tokio::join!(ready, async {
+        until("a wait", async || (here.usage().refused > 0).then_some(())).await;
+        elsewhere.reset("bob").await.unwrap();
+    });
+    assert!(ready.unwrap().is_admitted());
 }
