@@ -49,12 +49,6 @@ impl Algorithm for Tries {
         let (taken, last) = (0, at.as_micros());
         Run { taken, last }
     }
-    fn mend(&self, run: &mut Run, now: Timestamp) {
-        if run.last > now.as_micros() + self.pause {
-            // The clock stepped back far: nobody is locked out for longer.
-            run.last = now.as_micros();
-        }
-    }
     fn judge(&self, run: &Run, cost: u32, now: Timestamp) -> bool {
         cost == 0 || self.look(run, now).0 + u64::from(cost) <= self.policy.limit()
     }

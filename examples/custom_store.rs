@@ -104,7 +104,6 @@ impl<A: Algorithm, K: Key, C: Clock> DashMapStore<A, K, C> {
                 state: algorithm.fresh(self.clock.now()),
             });
         let now = self.clock.now();
-        algorithm.mend(&mut bucket.state, now);
         change(&mut bucket.state, now);
         Ok(())
     }
@@ -186,7 +185,6 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for DashMapStore<A, K, C> {
         let bucket_of = (algorithm.policy_id(), key.to_owned());
         if let Some(mut bucket) = self.shared.buckets.get_mut(&bucket_of) {
             let now = self.clock.now();
-            algorithm.mend(&mut bucket.state, now);
             algorithm.refund(&mut bucket.state, cost, now);
         }
         Answer::Now(Ok(()))

@@ -36,7 +36,7 @@
 //! | What if the store is down? | [`RateLimitLayer::on_store_error`] |
 //! | Who is refused, how often, and how long does the store take? | [`observe`] |
 //! | How do several processes share a limit? What if Redis is down? | `store::RedisStore` (feature `redis`) |
-//! | What does Redis run? | the folder `src/store/redis/sent`: the scripts as they are sent |
+//! | What does Redis run? | `src/store/redis/frame.lua`, around the functions of the rules in `src/algorithm` |
 //! | Can a request count against its address *and* its account? | [`EachOf`] |
 //! | Can each plan have its own quota? Can quotas change while the program runs? | [`choice`] |
 //! | Can limits be read from a file? | feature `serde`, and its chapter in `docs` |
@@ -78,11 +78,11 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![cfg_attr(
-    not(feature = "layer"),
+    not(all(feature = "layer", feature = "redis")),
     allow(
         dead_code,
         unused_imports,
-        reason = "some items are used by the layer alone"
+        reason = "some items are used by the layer alone, or by the store in Redis alone"
     )
 )]
 
@@ -98,7 +98,6 @@ mod each_of;
 mod error;
 mod hold;
 pub mod key;
-mod lazy_arc;
 mod limit;
 pub mod limiter;
 pub mod observe;

@@ -14,10 +14,6 @@ mod name;
 pub(crate) use name::PolicyName;
 
 const MAX_NAME_LEN: usize = 64;
-/// The retention, in windows: after so many without a charge every algorithm's state is as good as
-/// fresh. Two counters need two windows. So do sub-counters as long as the window, or three if
-/// another configuration began them at another instant.
-const RETENTION_WINDOWS: u64 = 3;
 
 /// Tells one policy's buckets from another's: a bucket is *(policy, key)*, in every store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -60,62 +56,12 @@ impl fmt::LowerHex for PolicyId {
     }
 }
 
-/// Identifies a configuration: the numbers that a policy has now. A named policy may have others
-/// later, or for other callers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ConfigId {
-    id: PolicyId,
-    retention_micros: u64,
-}
-
-impl ConfigId {
-    /// The configuration of a policy whose numbers never change.
-    #[inline]
-    pub const fn unchanging(policy: PolicyId) -> Self {
-        Self {
-            id: policy,
-            retention_micros: 0,
-        }
-    }
-
-    /// The id: no other configuration, of this policy or another, has the same.
-    #[inline]
-    pub const fn id(self) -> PolicyId {
-        self.id
-    }
-
-    /// How long after its last charge a state may still say more than a fresh one: at most three
-    /// windows of the policy.
-    ///
-    /// Once a policy has had several configurations, a store in memory keeps a state until it is as
-    /// good as fresh for the caller's, and then for the longest retention of all of them. An
-    /// algorithm of your own whose states matter for longer should have a longer window, or keep to
-    /// [one configuration](Self::unchanging).
-    #[inline]
-    pub const fn retention(self) -> Duration {
-        Duration::from_micros(self.retention_micros)
-    }
-
-    /// The configuration of a policy that is these together, in this order.
-    #[inline]
-    #[must_use]
-    pub const fn and(self, other: Self) -> Self {
-        let longer = self.retention_micros < other.retention_micros;
-        Self {
-            id: self.id.and(other.id),
-            retention_micros: match longer {
-                true => other.retention_micros,
-                false => self.retention_micros,
-            },
-        }
-    }
-}
-
 /// The name of a policy, and its numbers on the wire: the most at once, and the time to win it
 /// back.
 ///
-/// A policy that is [named](Self::named) *is* its name: it keeps its buckets when its numbers
-/// change. One that is not is its algorithm and its numbers, and its name is made of those.
+/// A policy that is [named](Self::named) is its name and its algorithm: it keeps its buckets when
+/// its numbers change. One that is not is its algorithm and its numbers, and its name is made of
+/// those.
 ///
 /// # Example: two policies that differ in nothing but a number
 ///
@@ -135,9 +81,9 @@ impl ConfigId {
 pub struct Policy {
     name: PolicyName,
     id: PolicyId,
-    /// Its id without a name: that of its algorithm and its numbers.
-    unnamed: PolicyId,
-    config: PolicyId,
+    /// What all numbers of one name must share, to share buckets: the algorithm, and what its
+    /// states depend on.
+    shape: PolicyId,
     limit: u64,
     window_micros: u64,
 }
@@ -161,6 +107,7 @@ impl Policy {
         }
         let _ = write!(name, "-{}", Span(window_micros));
         Self::described(
+            PolicyId::of(2, algorithm),
             (&*name).into(),
             numbers.first().copied().unwrap_or(0),
             window_micros,
@@ -177,21 +124,29 @@ impl Policy {
     ) -> Self {
         let (units, period) = (quota.units(), Span(quota.period_micros()));
         let name = PolicyName::of(format_args!("{algorithm}-{units}-{period}{more}"));
-        Self::described(name, limit, window_micros)
+        Self::described(PolicyId::of(2, algorithm), name, limit, window_micros)
+    }
+
+    /// The same policy with a shape of its own, which is not only that of its algorithm.
+    #[must_use]
+    pub(crate) fn of_shape(self, shape: impl fmt::Display) -> Self {
+        debug_assert!(!self.has_own_name(), "the shape is a part of the id");
+        Self {
+            shape: PolicyId::of(2, &PolicyName::of(format_args!("{shape}"))),
+            ..self
+        }
     }
 
     /// A policy without a name of its own: it is called by its algorithm and its limit.
     pub(crate) fn of_number(algorithm: &str, limit: u64) -> Self {
         let name = PolicyName::of(format_args!("{algorithm}-{limit}"));
-        Self::described(name, limit, 0)
+        Self::described(PolicyId::of(2, algorithm), name, limit, 0)
     }
 
-    fn described(name: PolicyName, limit: u64, window_micros: u64) -> Self {
-        let id = PolicyId::of(0, &name);
+    fn described(shape: PolicyId, name: PolicyName, limit: u64, window_micros: u64) -> Self {
         Self {
-            id,
-            unnamed: id,
-            config: id,
+            id: PolicyId::of(0, &name),
+            shape,
             name,
             limit,
             window_micros,
@@ -202,7 +157,7 @@ impl Policy {
     #[must_use]
     pub(crate) fn named_like(self, other: &Self) -> Self {
         if other.has_own_name() {
-            return self.known_as(other.name.clone(), other.id);
+            return self.known_as(other.name.clone());
         }
         self
     }
@@ -221,38 +176,34 @@ impl Policy {
                 name: name.to_owned(),
             });
         }
-        Ok(self.known_as(name.into(), PolicyId::of(1, name)))
+        Ok(self.known_as(name.into()))
     }
 
     /// The policy that counts requests: another one than this, unless this has a name of its own.
     #[must_use]
     pub(crate) fn per_request(self) -> Self {
-        let unnamed = self.unnamed.and(PolicyId::of(0, "per-request"));
         if self.has_own_name() {
-            return Self {
-                config: self.id.and(unnamed),
-                unnamed,
-                ..self
-            };
+            return self;
         }
         Self {
+            id: self.id.and(PolicyId::of(0, "per-request")),
             name: PolicyName::of(format_args!("{}-per-request", &*self.name)),
-            id: unnamed,
-            unnamed,
-            config: unnamed,
             ..self
         }
     }
 
     fn has_own_name(&self) -> bool {
-        self.id == PolicyId::of(1, &self.name)
+        self.id == Self::named_id(&self.name, self.shape)
     }
 
-    fn known_as(self, name: PolicyName, id: PolicyId) -> Self {
+    fn named_id(name: &str, shape: PolicyId) -> PolicyId {
+        PolicyId::of(1, name).and(shape)
+    }
+
+    fn known_as(self, name: PolicyName) -> Self {
         Self {
+            id: Self::named_id(&name, self.shape),
             name,
-            id,
-            config: id.and(self.unnamed),
             ..self
         }
     }
@@ -266,15 +217,6 @@ impl Policy {
     #[inline]
     pub fn id(&self) -> PolicyId {
         self.id
-    }
-
-    /// Identifies its numbers among those that it may have under the same name.
-    #[inline]
-    pub fn config_id(&self) -> ConfigId {
-        ConfigId {
-            id: self.config,
-            retention_micros: self.window_micros.saturating_mul(RETENTION_WINDOWS),
-        }
     }
 
     /// The most that is let through at once: the quota's units, or the burst.
@@ -344,8 +286,8 @@ mod tests {
             let others = Policy::new("x", &[2], Duration::from_secs(1));
             let others = others.named(name).unwrap();
             assert_eq!(others.id(), named.id());
-            assert_ne!(others.config_id(), named.config_id());
-            assert_ne!(unnamed.config_id(), named.config_id());
+            let other_shape = Policy::new("y", &[1], Duration::from_secs(1));
+            assert_ne!(other_shape.named(name).unwrap().id(), named.id());
         }
     }
 
@@ -365,7 +307,6 @@ mod tests {
         let requests = unnamed.clone().per_request();
         assert_eq!(requests.name(), "x-1-1s-per-request");
         assert_ne!(requests.id(), unnamed.id());
-        assert_ne!(requests.config_id(), unnamed.config_id());
         assert_eq!(
             (requests.limit(), requests.window()),
             (1, Duration::from_secs(1))
@@ -376,21 +317,6 @@ mod tests {
         assert_eq!((requests.name(), requests.id()), ("rpm", named.id()));
         let named_later = Policy::new("x", &[1], Duration::from_secs(1)).per_request();
         assert_eq!(named_later.named("rpm").unwrap(), requests);
-        assert_ne!(requests.config_id(), named.config_id());
-        assert_eq!(
-            requests.config_id().retention(),
-            named.config_id().retention()
-        );
-    }
-
-    #[test]
-    fn a_state_of_several_policies_matters_for_as_long_as_that_of_the_slowest() {
-        let numbers = |seconds| Policy::new("x", &[1], Duration::from_secs(seconds)).config_id();
-        let (short, long) = (numbers(1), numbers(60));
-        assert!(short.retention() < long.retention());
-        assert_eq!(short.and(long).retention(), long.retention());
-        assert_eq!(long.and(short).retention(), long.retention());
-        assert_eq!(long.and(long).retention(), long.retention());
     }
 
     #[test]

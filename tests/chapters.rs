@@ -336,7 +336,6 @@ fn each_file_and_place_that_the_readme_and_the_chapters_link_to_is_there() {
         "CONTRIBUTING.md",
         "tests/README.md",
         "tests/compile_fail/tests/mistakes/README.md",
-        "src/store/redis/sent/README.md",
     ]
     .map(str::to_owned);
     let (mut missing, mut links) = (Vec::new(), 0);

@@ -41,7 +41,6 @@ impl Algorithm for Ever {
     fn fresh(&self, _at: Timestamp) -> Copied {
         Copied(0, Arc::clone(&self.1))
     }
-    fn mend(&self, _state: &mut Copied, _now: Timestamp) {}
     fn judge(&self, state: &Copied, cost: u32, _now: Timestamp) -> bool {
         state.0 + u64::from(cost) <= self.0
     }

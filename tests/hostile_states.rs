@@ -50,10 +50,6 @@ impl Algorithm for Own {
         (self.0.fresh(at), Rigged)
     }
 
-    fn mend(&self, state: &mut Self::State, now: Timestamp) {
-        self.0.mend(&mut state.0, now);
-    }
-
     fn judge(&self, state: &Self::State, cost: u32, now: Timestamp) -> bool {
         self.0.judge(&state.0, cost, now)
     }

@@ -250,7 +250,6 @@ fn what_a_newcomer_starts_from_is_never_looser_than_a_copy() {
             }
             // The clock may have stepped back meanwhile.
             let mut now = Timestamp::from_micros(micros + next(1_500) - next(300));
-            algorithm.mend(&mut shared, now);
             let (mut heir, mut copy) = (algorithm.inherit(&shared, now), shared.clone());
             for cost in 0..=UNITS {
                 let of_both = [&heir, &copy].map(|state| algorithm.judge(state, cost, now));
@@ -264,7 +263,6 @@ fn what_a_newcomer_starts_from_is_never_looser_than_a_copy() {
                     assert!(copy_admits, "{cost} more than a copy");
                     admitted += 1;
                 } else {
-                    algorithm.mend(&mut copy, now);
                     later += usize::from(algorithm.judge(&copy, cost, now));
                 }
                 now = now.saturating_add(Duration::from_micros(next(400)));

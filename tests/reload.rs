@@ -121,6 +121,21 @@ fn another_policy_is_refused_by_both_names_and_the_old_limit_stays() {
     }
 }
 
+#[test]
+fn a_window_of_another_period_is_a_replacement_and_begins_anew() {
+    let store = LocalStore::builder().clock(ManualClock::at(START)).build();
+    let limit = Reloadable::new(daily(2));
+    let limiter = RateLimiter::new(limit.clone(), store);
+    let left = || ready(limiter.peek("bob")).unwrap().remaining();
+    assert!(limiter.check_cost("bob", 2).now().is_admitted());
+    limit
+        .replace(FixedWindow::new(Quota::per_hour(3)).named("daily"))
+        .unwrap();
+    assert_eq!(left(), 3);
+    limit.replace(daily(5)).unwrap();
+    assert_eq!(left(), 3);
+}
+
 /// Requests of `bob`, which the service answers after it has replaced the limit.
 fn replacing<A: Algorithm>(
     limit: &Reloadable<A>,

@@ -269,8 +269,7 @@ const TEXT: &str = "\
 One keyed decision, as a multiple of governor's `check_key`. `check` is asked whether it admits, \
 as governor is; of *kept* the whole `Decision` is written down; `bare` is what the layer does \
 without header fields. An admitted key of `MinInterval` is always as good as fresh, so that it \
-leaves the store and comes back as a new one; *known keys* are those of a policy that has a slower \
-plan too, which stay. One key alone is never admitted twice within its microsecond, so that there \
+leaves the store and comes back as a new one. One key alone is never admitted twice within its microsecond, so that there \
 is no such row.
 
 | keys | case | algorithm | governor ns | check | kept | bare |
@@ -297,13 +296,6 @@ fn all_rows(rows: &mut Rows) {
             let keys = ip_keys(count);
             let keys = &keys;
             for_each_algorithm(case, &mut AddRow { rows, case, keys });
-            if case.answer == Answered::Admitted && count > 1 {
-                let plan = |interval| MinInterval::new(interval).named("plan");
-                let (fast, slow) = (plan(case.interval()), plan(HOUR));
-                let name = "MinInterval, known keys";
-                let policy = (&fast, Some(&slow));
-                row::<_, _, _, IpAddr>(rows, "IpAddr", case, name, keys, policy, LocalStore::new);
-            }
         }
     }
     for count in [1, 1_000, 1_000_000] {
@@ -311,12 +303,11 @@ fn all_rows(rows: &mut Rows) {
             let algorithm = TokenBucket::new(case.quota());
             let name = "TokenBucket";
             let keys = number_keys(count);
-            let policy = (&algorithm, None);
-            row::<_, _, _, u64>(rows, "u64", case, name, &keys, policy, LocalStore::new);
+            row::<_, _, _, u64>(rows, "u64", case, name, &keys, &algorithm, LocalStore::new);
             let keys = text_keys(count);
-            row::<_, _, _, str>(rows, "&str", case, name, &keys, policy, LocalStore::new);
+            row::<_, _, _, str>(rows, "&str", case, name, &keys, &algorithm, LocalStore::new);
             let (keys, name) = (ip_keys(count), "TokenBucket, either store");
-            row::<_, _, _, IpAddr>(rows, "IpAddr", case, name, &keys, policy, either_store);
+            row::<_, _, _, IpAddr>(rows, "IpAddr", case, name, &keys, &algorithm, either_store);
         }
     }
 }
@@ -337,8 +328,8 @@ impl ForEachAlgorithm for AddRow<'_> {
         };
         if self.keys.len() > 1 || name != "MinInterval, keys that leave" {
             let (case, keys) = (self.case, self.keys);
-            let (rows, policy) = (&mut *self.rows, (algorithm, None));
-            row::<_, _, _, IpAddr>(rows, "IpAddr", case, name, keys, policy, LocalStore::new);
+            let rows = &mut *self.rows;
+            row::<_, _, _, IpAddr>(rows, "IpAddr", case, name, keys, algorithm, LocalStore::new);
         }
     }
 }
@@ -355,14 +346,13 @@ fn either_store<A: Algorithm, K: Key>() -> EitherStore<LocalStore<A, K>, Remote<
     black_box(EitherStore::Left(LocalStore::new()))
 }
 
-/// The policy may have slower numbers too.
 fn row<A, S, K, Q>(
     rows: &mut Rows,
     kind: &str,
     case: Case,
     name: &'static str,
     keys: &[K],
-    (algorithm, slower): (&A, Option<&A>),
+    algorithm: &A,
     new_store: impl Fn() -> S,
 ) where
     A: Algorithm,
@@ -378,9 +368,7 @@ fn row<A, S, K, Q>(
         let governor = case.governor();
         let store = || {
             let store = new_store();
-            for numbers in [Some(algorithm), slower].into_iter().flatten() {
-                bare(&store, numbers, borrow(&keys[0]));
-            }
+            bare(&store, algorithm, borrow(&keys[0]));
             store
         };
         let limiter = || RateLimiter::new(algorithm.clone(), store());

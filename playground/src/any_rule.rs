@@ -5,7 +5,7 @@ use std::{any::Any, fmt, sync::Arc, time::Duration};
 
 use tollgate::{
     PolicyDecision, Timestamp,
-    algorithm::{Algorithm, ConfigId, PolicyId},
+    algorithm::{Algorithm, PolicyId},
 };
 
 use crate::simulate::{Looks, Request, Run, simulate};
@@ -39,9 +39,7 @@ impl fmt::Debug for AnyRule {
 trait Rule: Send + Sync {
     fn run(&self, requests: &[Request], looks: &Looks) -> Run;
     fn policy_id(&self) -> PolicyId;
-    fn config_id(&self) -> ConfigId;
     fn fresh(&self, at: Timestamp) -> Kept;
-    fn mend(&self, state: &mut Kept, now: Timestamp);
     fn judge(&self, state: &Kept, cost: u32, now: Timestamp) -> bool;
     fn charge(&self, state: &mut Kept, cost: u32, now: Timestamp);
     fn settle(&self, state: &mut Kept, admission: &Kept, held_spent: (u32, u32), now: Timestamp);
@@ -80,16 +78,8 @@ impl<A: Algorithm> Rule for Of<A> {
         self.0.policy_id()
     }
 
-    fn config_id(&self) -> ConfigId {
-        self.0.config_id()
-    }
-
     fn fresh(&self, at: Timestamp) -> Kept {
         Arc::new(self.0.fresh(at))
-    }
-
-    fn mend(&self, state: &mut Kept, now: Timestamp) {
-        self.0.mend(own_mut::<A::State>(state), now);
     }
 
     fn judge(&self, state: &Kept, cost: u32, now: Timestamp) -> bool {
@@ -149,16 +139,8 @@ impl Algorithm for AnyRule {
         self.0.policy_id()
     }
 
-    fn config_id(&self) -> ConfigId {
-        self.0.config_id()
-    }
-
     fn fresh(&self, at: Timestamp) -> Kept {
         self.0.fresh(at)
-    }
-
-    fn mend(&self, state: &mut Kept, now: Timestamp) {
-        self.0.mend(state, now);
     }
 
     fn judge(&self, state: &Kept, cost: u32, now: Timestamp) -> bool {

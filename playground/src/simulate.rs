@@ -155,7 +155,6 @@ impl<A: Algorithm> Buckets<'_, A> {
                 continue;
             };
             let at = Timestamp::from_micros(at);
-            self.rule.mend(state, at);
             if A::SETTLES {
                 self.rule
                     .settle(state, &end.admission, end.held_and_spent, at);

@@ -27,11 +27,34 @@ use super::Algorithm;
     note = "hold units of a bucket, a window or a log of `tollgate::algorithm`, or implement `tollgate::algorithm::Additive` for a rule of your own that is additive"
 )]
 pub trait Additive: Algorithm {
-    /// Whether so many units would be admitted now.
-    fn fits(&self, state: &Self::State, units: u64, now: Timestamp) -> bool;
+    /// Whether so much would be admitted now.
+    fn fits(&self, state: &Self::State, amount: u64, now: Timestamp) -> bool;
+
+    /// What is held for so many units: by default the units.
+    ///
+    /// A rule that counts in parts of a unit holds those, so that what others hold under other
+    /// numbers of the same name is [converted](Self::converted) as its state is.
+    fn amount(&self, units: u64) -> u64 {
+        units
+    }
+
+    /// Whether the state was counted by these numbers, so that amounts need not be converted.
+    fn has_counted(&self, _state: &Self::State) -> bool {
+        true
+    }
+
+    /// What an amount is by these numbers that was counted by those of the state.
+    fn converted(&self, _state: &Self::State, amount: u64) -> u64 {
+        amount
+    }
+
+    /// Charges an amount, whether it fits or not.
+    fn debit_amount(&self, state: &mut Self::State, amount: u64, now: Timestamp) {
+        self.debit(state, amount, now);
+    }
 
     /// The [snapshot](Algorithm::snapshot) of a decision about a cost, with whether it was
-    /// admitted, as if `held` units more had been charged now.
+    /// admitted, as if the amount `held` had been charged too, now.
     fn snapshot_beside(
         &self,
         state: &Self::State,
@@ -39,34 +62,4 @@ pub trait Additive: Algorithm {
         cost: (u32, bool),
         now: Timestamp,
     ) -> Self::Snapshot;
-
-    /// What would be decided about a cost beside `held` units, and the status of the bucket; see
-    /// [`look`](Algorithm::look).
-    ///
-    /// By default on a copy. Override it where a state can be large.
-    fn look_beside(
-        &self,
-        state: &Self::State,
-        held: u64,
-        cost: u32,
-        now: Timestamp,
-    ) -> (bool, Self::Snapshot) {
-        let mut mended = state.clone();
-        self.mend(&mut mended, now);
-        look_beside_mended(self, &mended, held, cost, now)
-    }
-}
-
-/// [`look_beside`](Additive::look_beside) for a state that is mended already.
-pub(super) fn look_beside_mended<A: Additive>(
-    algorithm: &A,
-    mended: &A::State,
-    held: u64,
-    cost: u32,
-    now: Timestamp,
-) -> (bool, A::Snapshot) {
-    let admitted = cost == 0 || algorithm.fits(mended, held + u64::from(cost), now);
-    let refused_cost = if admitted { 0 } else { cost };
-    let snapshot = algorithm.snapshot_beside(mended, held, (refused_cost, admitted), now);
-    (admitted, snapshot)
 }

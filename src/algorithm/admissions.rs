@@ -2,8 +2,6 @@
 
 use std::collections::VecDeque;
 
-use super::plans::next_of;
-
 /// How many entries are looked at one by one, before a binary search.
 const MAX_LINEAR: usize = 4;
 
@@ -68,8 +66,7 @@ impl Admissions {
     }
 
     /// Calls `tell` with what is forgotten, the total, the first entry and the slot of the last;
-    /// then with how many entries are between those, and each of them. Totals are told as if
-    /// nothing were forgotten.
+    /// then with each entry between those. Totals are told as if nothing were forgotten.
     pub(super) fn write(&self, tell: &mut dyn FnMut(u64)) {
         let told = |total: u64| total - self.forgotten;
         let between = self.between().into_iter().flatten();
@@ -79,17 +76,15 @@ impl Admissions {
             self.first.slot,
             told(self.first.total),
             self.stamp,
-            self.between().map_or(0, VecDeque::len) as u64,
         ];
         let entries = between.flat_map(|entry| [entry.slot, told(entry.total)]);
         numbers.into_iter().chain(entries).for_each(tell);
     }
 
     /// Reads the numbers of a log that was [written](Self::write), if they make sense.
-    pub(super) fn read(numbers: &mut &[u64]) -> Option<Self> {
-        let mut next = || next_of(numbers);
-        let (forgotten, total, slot, first_total, stamp, count) =
-            (next()?, next()?, next()?, next()?, next()?, next()?);
+    pub(super) fn read(numbers: &[u64]) -> Option<Self> {
+        let (&[forgotten, total, slot, first_total, stamp], entries) =
+            numbers.split_first_chunk()?;
         let first = Entry {
             slot,
             total: first_total,
@@ -99,10 +94,12 @@ impl Admissions {
         if !(is_first && first_total <= total && slot <= stamp) {
             return None;
         }
+        let (entries, []) = entries.as_chunks() else {
+            return None;
+        };
         let mut between = VecDeque::new();
         let mut before = first;
-        for _ in 0..count {
-            let (slot, total_of_this) = (next()?, next()?);
+        for &[slot, total_of_this] in entries {
             let entry = Entry {
                 slot,
                 total: total_of_this,
@@ -145,22 +142,6 @@ impl Admissions {
         let mut one = Self::since(slot);
         (one.total, one.first.total) = (units, units);
         one
-    }
-
-    /// The same units in two entries: those that don't count, as of the last of them, and those
-    /// that do.
-    pub(super) fn in_two_entries(&self, counted: &Counted) -> Self {
-        let all = self.all();
-        let over = counted.before - all.before;
-        if over == 0 || counted.units == 0 {
-            return self.in_one_entry(&all);
-        }
-        let mut two = self.in_one_entry(&all);
-        two.first = Entry {
-            slot: self.slot_of_unit(&all, over),
-            total: over,
-        };
-        two
     }
 
     /// The entries that are not over: mostly all but a few of the first.
@@ -267,30 +248,12 @@ impl Admissions {
             .map_or(0, |between| between.capacity())
     }
 
-    /// The running total.
-    pub(super) fn total(&self) -> u64 {
-        self.total
-    }
-
     /// Takes so many of the oldest units out again, of those that are not forgotten.
     pub(super) fn take_out(&mut self, units: u64) {
         let forgotten = self.forgotten.saturating_add(units).min(self.total);
         let counted = self.counted(|entry| entry.total <= forgotten);
         self.forget(&counted);
         self.forgotten = forgotten;
-    }
-
-    /// Moves all slots back.
-    pub(super) fn move_back(&mut self, by: u64) {
-        self.first.slot = self.first.slot.saturating_sub(by);
-        for entry in self
-            .between
-            .iter_mut()
-            .flat_map(|between| between.iter_mut())
-        {
-            entry.slot = entry.slot.saturating_sub(by);
-        }
-        self.stamp = self.stamp.saturating_sub(by);
     }
 
     /// The slot of the unit with this number, of those that count.

@@ -12,21 +12,18 @@
 //! last turn can be taken back as if it had never been. One in the middle cannot: those behind it
 //! were promised their instants, and a newcomer in it would overtake them. So it is remembered, and
 //! taken back once it is the last. Adjacent turns are remembered as one run. There are at most
-//! [`MAX_RUNS`] of them, and only while one plan alone has counted.
+//! [`MAX_RUNS`] of them, until requests at another rate are charged.
 
 use std::time::Duration;
 
 use crate::{
-    algorithm::{Algorithm, ConfigId, Policy, PolicyId, Script, ScriptReply, Scripted},
+    algorithm::{Additive, Algorithm, Policy, PolicyId, Script, ScriptReply, Scripted},
     clock::Timestamp,
     decision::{Decision, PolicyDecision},
     error::ConfigError,
 };
 
-use super::{
-    debt_bucket::{DebtBucket, DebtBucketSnapshot, Owing, Rate, Turn},
-    plans::next_of,
-};
+use super::debt_bucket::{DebtBucket, DebtBucketSnapshot, Owing, Turn};
 
 /// How many runs of dropped requests are remembered for a key.
 const MAX_RUNS: usize = 32;
@@ -48,10 +45,8 @@ pub struct OwingInTurns {
 }
 
 /// The turns of requests that were dropped while others waited behind them.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 struct Dropped {
-    /// The rate under which all of them were charged.
-    rate: Rate,
     /// No two of them are adjacent.
     runs: Vec<Turn>,
 }
@@ -89,12 +84,9 @@ impl Algorithm for BucketQueue {
         let mut last = bucket.turn_of(admission);
         if !bucket.take_back(&mut state.owing, last, now) {
             let is_in_the_middle =
-                last.cost > 0 && bucket.is_in_the_middle(&state.owing, &last, now);
-            if is_in_the_middle && bucket.only_own_plan_counted(&state.owing) {
-                let dropped = state.dropped.get_or_insert_with(|| {
-                    let (rate, runs) = (bucket.rate(), Vec::new());
-                    Box::new(Dropped { rate, runs })
-                });
+                last.parts() > 0 && bucket.is_in_the_middle(&state.owing, &last, now);
+            if is_in_the_middle && bucket.has_counted(&state.owing) {
+                let dropped = (state.dropped).get_or_insert_with(|| Box::new(Dropped::default()));
                 (dropped.runs).retain(|run| bucket.is_in_the_middle(&state.owing, run, now));
                 dropped.remember(last);
             }
@@ -108,11 +100,6 @@ impl Algorithm for BucketQueue {
             (dropped.runs).retain(|run| bucket.is_in_the_middle(&state.owing, run, now));
             state.dropped = Some(dropped).filter(|dropped| !dropped.runs.is_empty());
         }
-    }
-
-    #[inline]
-    fn mend(&self, state: &mut OwingInTurns, now: Timestamp) {
-        self.change(state, |owing| self.bucket.mend(owing, now));
     }
 
     #[inline]
@@ -176,11 +163,6 @@ impl Algorithm for BucketQueue {
     fn policy_id(&self) -> PolicyId {
         self.bucket.policy_id()
     }
-
-    #[inline]
-    fn config_id(&self) -> ConfigId {
-        self.bucket.config_id()
-    }
 }
 
 impl BucketQueue {
@@ -199,21 +181,17 @@ impl BucketQueue {
         }
     }
 
-    /// Forgets the remembered turns if what is owed was moved, as the clock has stepped back far,
-    /// or if another plan was charged.
+    /// Forgets the remembered turns if what is owed is counted at another rate from now on.
     fn change_beside_dropped<T>(
         &self,
         state: &mut OwingInTurns,
         change: impl FnOnce(&mut Owing) -> T,
     ) -> T {
-        let tick_before = state.owing.count.tick();
+        let before = state.owing;
         let changed = change(&mut state.owing);
-        let was_moved = state.owing.count.tick() < tick_before;
-        let is_sole_plan = self.bucket.only_own_plan_counted(&state.owing);
-        state.dropped = state
-            .dropped
-            .take()
-            .filter(|dropped| !was_moved && is_sole_plan && dropped.rate == self.bucket.rate());
+        if state.owing != before && !self.bucket.has_counted(&before) {
+            state.dropped = None;
+        }
         changed
     }
 }
@@ -227,7 +205,6 @@ impl Dropped {
                 turn = Turn {
                     begins_at: turn.begins_at.min(run.begins_at),
                     ends_at: turn.ends_at.max(run.ends_at),
-                    cost: turn.cost + run.cost,
                 };
             }
             !touches
@@ -235,26 +212,6 @@ impl Dropped {
         if self.runs.len() < MAX_RUNS {
             self.runs.push(turn);
         }
-    }
-
-    /// Calls `tell` with each run that is not paid off: how many parts are owed behind it, and its
-    /// units.
-    fn write(&self, owing: &Owing, tell: &mut dyn FnMut(u64, u64)) {
-        for run in &self.runs {
-            if let Some(behind) = self.rate.parts_behind(run, owing.count) {
-                tell(behind, run.cost);
-            }
-        }
-    }
-
-    /// Reads the runs that were [written](Self::write), if they make sense.
-    fn read(owing: &Owing, mut numbers: &[u64]) -> Option<Self> {
-        let (rate, mut runs) = (owing.sole_plan()?, Vec::new());
-        while !numbers.is_empty() {
-            let (behind, units) = (next_of(&mut numbers)?, next_of(&mut numbers)?);
-            runs.push(rate.turn_before(behind, units, owing.count)?);
-        }
-        Some(Self { rate, runs })
     }
 
     /// Takes out the run that ends there.
@@ -309,10 +266,10 @@ impl BucketQueue {
 
 impl Scripted for BucketQueue {
     fn script() -> Script {
-        DebtBucket::script()
-            .without_refund()
-            .withdraws(&["admitted_tick", "admitted_debt"])
-            .charged_last()
+        DebtBucket::script().charged_last().with(|member| {
+            member.refunds = false;
+            member.withdraws = true;
+        })
     }
 
     fn admission(&self, admission: &DebtBucketSnapshot, tell: &mut dyn FnMut(u64)) {
@@ -325,38 +282,13 @@ impl Scripted for BucketQueue {
         self.bucket.parameters(tell);
     }
 
-    /// The debt and its tick alone tell of no dropped requests.
-    fn state(&self, numbers: &[u64]) -> Option<OwingInTurns> {
-        if numbers.len() == 2 {
-            return self.bucket.state(numbers).map(OwingInTurns::of);
-        }
-        let (count, numbers) = numbers.split_last()?;
-        let count = usize::try_from(*count).ok()?;
-        if count > MAX_RUNS {
-            return None;
-        }
-        let (owing, runs) = numbers.split_at_checked(numbers.len().checked_sub(2 * count)?)?;
-        let owing = self.bucket.state(owing)?;
-        let dropped = match runs.is_empty() {
-            true => None,
-            false => Some(Box::new(Dropped::read(&owing, runs)?)),
-        };
-        Some(OwingInTurns { owing, dropped })
+    fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<OwingInTurns> {
+        self.bucket.state(at, numbers).map(OwingInTurns::of)
     }
 
-    /// After those of the bucket, for each run of dropped requests how many parts are owed behind
-    /// it and how many units it has; then how many runs there are.
-    fn numbers(&self, state: &OwingInTurns, tell: &mut dyn FnMut(u64)) {
-        self.bucket.numbers(&state.owing, tell);
-        let mut count = 0;
-        if let Some(dropped) = &state.dropped {
-            dropped.write(&state.owing, &mut |behind, units| {
-                count += 1;
-                tell(behind);
-                tell(units);
-            });
-        }
-        tell(count);
+    /// Dropped requests that are remembered are not told.
+    fn numbers(&self, state: &OwingInTurns, at: Timestamp, tell: &mut dyn FnMut(u64)) {
+        self.bucket.numbers(&state.owing, at, tell);
     }
 
     fn read(&self, reply: &mut ScriptReply<'_>) -> Option<DebtBucketSnapshot> {

@@ -13,17 +13,15 @@
 use std::{fmt, time::Duration};
 
 use crate::{
-    algorithm::{Additive, Algorithm, ConfigId, Policy, PolicyId, Script, ScriptReply, Scripted},
+    algorithm::{Additive, Algorithm, Policy, PolicyId, Script, ScriptReply, Scripted},
     clock::Timestamp,
     decision::{Decision, PolicyDecision},
     error::ConfigError,
-    lazy_arc::LazyArc,
     policy::Span,
     quota::Quota,
 };
 
 use self::status::Owed;
-use super::plans::{CountByPlan, FurtherPlans, Plans, Rule, next_of};
 
 mod status;
 
@@ -34,12 +32,11 @@ pub struct DebtBucket {
     policy: Policy,
     capacity_units: u64,
     rate: Rate,
-    own: LazyArc<Plans<Rate>>,
 }
 
 /// How much may be owed, and how it is paid off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rate {
+struct Rate {
     capacity_parts: u64,
     parts_per_unit: u64,
     parts_per_tick: u64,
@@ -50,18 +47,18 @@ pub struct Rate {
 
 /// What is owed, in parts of a unit, and the tick at which it was counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Debt {
+pub(super) struct Debt {
     parts: u64,
     tick: u64,
 }
 
-/// The state of a bucket.
-pub(super) type Owing = CountByPlan<Rate>;
-
-impl Debt {
-    pub(super) fn tick(&self) -> u64 {
-        self.tick
-    }
+/// The state of a bucket: how long it needs to recover, as a debt and the rate that pays it off.
+///
+/// Under other numbers of the same policy the same time is owed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owing {
+    debt: Debt,
+    parts_per_tick: u64,
 }
 
 impl DebtBucket {
@@ -76,46 +73,48 @@ impl DebtBucket {
     fn fits_beside(&self, debt: Debt, units: u64) -> bool {
         // No product passes 2^53: units that an empty bucket cannot take are not multiplied.
         units <= self.capacity_units
-            && debt.parts + units * self.rate.parts_per_unit <= self.rate.capacity_parts
+            && (debt.parts).saturating_add(units * self.rate.parts_per_unit)
+                <= self.rate.capacity_parts
     }
 
     /// What a cost adds to the debt.
     #[inline]
     fn parts(&self, cost: u32) -> u64 {
-        u64::from(cost) * self.rate.parts_per_unit
+        u64::from(cost).saturating_mul(self.rate.parts_per_unit)
     }
 
+    /// What is owed now by this limit's numbers.
     #[inline]
     fn debt_now(&self, state: &Owing, now: Timestamp) -> Debt {
-        let is_sole_plan = state.only_own_plan_counted(&self.own);
-        self.rate.debt_now(&self.seen(state, is_sole_plan), now)
-    }
-
-    /// What is owed as this plan counts it, whichever plan was admitted last.
-    #[inline]
-    fn seen(&self, state: &Owing, is_sole_plan: bool) -> Debt {
-        match is_sole_plan {
-            true => state.count,
-            false => state.seen_by(&self.own, self.capacity_units),
-        }
+        self.rate.debt_at(self.rate.tick_of(now), state)
     }
 }
 
 impl Rate {
-    /// What is owed at the tick of now, or at the count's own tick if that is later.
+    /// What is owed at this tick, or at the state's own tick if that is later.
     #[inline]
-    fn debt_now(&self, count: &Debt, now: Timestamp) -> Debt {
-        self.debt_at(self.tick_of(now), count)
+    fn debt_at(&self, tick: u64, state: &Owing) -> Debt {
+        let tick = tick.max(state.debt.tick);
+        let elapsed = tick - state.debt.tick;
+        // Not capped at a span: by an older, larger capacity more may be owed than a span pays.
+        let paid = elapsed.saturating_mul(state.parts_per_tick);
+        let mut parts = state.debt.parts.saturating_sub(paid);
+        if state.parts_per_tick != self.parts_per_tick && parts > 0 {
+            parts = self.converted(parts, state.parts_per_tick);
+        }
+        Debt { parts, tick }
     }
 
-    #[inline]
-    fn debt_at(&self, tick: u64, count: &Debt) -> Debt {
-        let tick = tick.max(count.tick);
-        let elapsed = tick - count.tick;
-        // Not capped at a span: under an older, larger capacity more may be owed than a span pays.
-        let paid = elapsed.saturating_mul(self.parts_per_tick);
-        let parts = count.parts.saturating_sub(paid);
-        Debt { parts, tick }
+    /// A debt that was counted at another rate: it takes as long as before to be paid off, rounded
+    /// up. In doubles, as Lua counts, so that every store says the same.
+    #[cold]
+    fn converted(&self, parts: u64, parts_per_tick: u64) -> u64 {
+        let [parts, speed, rate] = [parts, parts_per_tick, self.parts_per_tick].map(|it| it as f64);
+        let ticks = (parts / speed).floor();
+        let rest = (parts - ticks * speed) * rate / speed;
+        (ticks as u64)
+            .saturating_mul(self.parts_per_tick)
+            .saturating_add(rest.ceil() as u64)
     }
 
     #[inline]
@@ -149,66 +148,41 @@ impl Algorithm for DebtBucket {
             0 => 0,
             _ => units.saturating_mul(self.rate.parts_per_unit),
         };
-        debt.parts = debt.parts.saturating_add(charged).min(MAX_PARTS);
-        self.store_count(
-            state,
-            state.only_own_plan_counted(&self.own),
-            debt,
-            units,
-            now,
-        );
+        debt.parts = debt.parts.saturating_add(charged);
+        *state = self.owing(debt);
     }
 
     fn refund(&self, state: &mut Owing, cost: u32, now: Timestamp) {
-        state.change(&self.own, |rate, count| {
-            rate.with_refund(&count, cost.into(), now)
-        });
-    }
-
-    #[inline]
-    fn mend(&self, state: &mut Owing, now: Timestamp) {
-        let is_sole_plan = state.only_own_plan_counted(&self.own);
-        self.mend_at(self.rate.tick_of(now), state, is_sole_plan, now);
+        if cost > 0 {
+            *state = self.without(self.parts(cost), state, now);
+        }
     }
 
     #[inline]
     fn is_fresh(&self, state: &Owing, now: Timestamp) -> bool {
-        let (is_sole_plan, tick) = (
-            state.only_own_plan_counted(&self.own),
-            self.rate.tick_of(now),
-        );
-        let count = self.seen(state, is_sole_plan);
-        tick >= count.tick
-            && self.rate.debt_at(tick, &count).parts == 0
-            && (is_sole_plan || state.is_over(now))
+        let tick = self.rate.tick_of(now);
+        tick >= state.debt.tick && self.rate.debt_at(tick, state).parts == 0
     }
 
     #[inline]
     fn fresh(&self, at: Timestamp) -> Owing {
         let (parts, tick) = (0, self.rate.tick_of(at));
-        CountByPlan::new(Debt { parts, tick }, &self.own)
+        self.owing(Debt { parts, tick })
     }
 
-    /// Mends, judges and charges in one: whether others counted too, the tick and the debt are
-    /// worked out once. A twelfth fewer instructions in a decision through the layer than by those
-    /// three (bench `instructions`).
+    /// Judges and charges in one: the debt is worked out once.
     // Inlined always: a check of a token bucket takes 223 instructions so, and 263 otherwise (bench
     // `instructions_of_each`).
     #[inline(always)]
     fn step(&self, state: &mut Owing, cost: u32, now: Timestamp) -> (bool, DebtBucketSnapshot) {
-        let (is_sole_plan, tick) = (
-            state.only_own_plan_counted(&self.own),
-            self.rate.tick_of(now),
-        );
-        self.mend_at(tick, state, is_sole_plan, now);
-        let mut debt = self.rate.debt_at(tick, &self.seen(state, is_sole_plan));
+        let mut debt = self.debt_now(state, now);
         let admitted = self.has_room(debt, cost);
         if admitted && cost > 0 {
             debt.parts += self.parts(cost);
-            self.store_count(state, is_sole_plan, debt, cost.into(), now);
+            *state = self.owing(debt);
         }
         let snapshot = DebtBucketSnapshot {
-            debt,
+            debt: self.shown(debt, state),
             now,
             cost,
             admitted,
@@ -225,7 +199,7 @@ impl Algorithm for DebtBucket {
         now: Timestamp,
     ) -> DebtBucketSnapshot {
         DebtBucketSnapshot {
-            debt: self.debt_now(state, now),
+            debt: self.shown(self.debt_now(state, now), state),
             now,
             cost,
             admitted,
@@ -245,11 +219,6 @@ impl Algorithm for DebtBucket {
     #[inline]
     fn policy_id(&self) -> PolicyId {
         self.policy.id()
-    }
-
-    #[inline]
-    fn config_id(&self) -> ConfigId {
-        self.policy.config_id()
     }
 }
 
@@ -271,27 +240,46 @@ impl DebtBucketSnapshot {
 
 impl DebtBucket {
     #[inline]
-    fn mend_at(&self, tick: u64, state: &mut Owing, is_sole_plan: bool, now: Timestamp) {
-        match is_sole_plan {
-            true if state.count.tick > tick + self.rate.span_ticks => state.count.tick = tick,
-            true => {}
-            false => state.mend(&self.own, now),
+    fn owing(&self, debt: Debt) -> Owing {
+        Owing {
+            debt: Debt {
+                parts: debt.parts.min(MAX_PARTS),
+                ..debt
+            },
+            parts_per_tick: self.rate.parts_per_tick,
         }
     }
 
+    /// The same debt, if it can be counted at this limit's rate; if it is too large for that, less
+    /// of it, which is paid off from a later tick on.
     #[inline]
-    fn store_count(
-        &self,
-        state: &mut Owing,
-        is_sole_plan: bool,
-        debt: Debt,
-        units: u64,
-        now: Timestamp,
-    ) {
-        match is_sole_plan {
-            true => state.count = debt,
-            false => state.admitted(&self.own, debt, units, now),
+    fn shown(&self, debt: Debt, state: &Owing) -> Debt {
+        match debt.parts {
+            u64::MAX => self.shown_from_later_on(debt, state),
+            _ => debt,
         }
+    }
+
+    #[cold]
+    fn shown_from_later_on(&self, debt: Debt, state: &Owing) -> Debt {
+        let (speed, rate) = (state.parts_per_tick.max(1), self.rate.parts_per_tick);
+        let paid = (debt.tick - state.debt.tick).saturating_mul(speed);
+        let parts = state.debt.parts.saturating_sub(paid);
+        // As many whole ticks as can be counted, and the rest of one.
+        let ticks = (parts / speed).min(MAX_PARTS / rate.max(1));
+        Debt {
+            parts: ticks * rate + self.rate.converted(parts % speed, speed),
+            tick: debt.tick + parts / speed - ticks,
+        }
+    }
+
+    /// What is owed now without so many parts.
+    fn without(&self, parts: u64, state: &Owing, now: Timestamp) -> Owing {
+        let debt = self.debt_now(state, now);
+        self.owing(Debt {
+            parts: debt.parts.saturating_sub(parts),
+            ..debt
+        })
     }
 
     #[inline]
@@ -327,32 +315,20 @@ impl DebtBucket {
         self.capacity_units
     }
 
-    pub(super) fn rate(&self) -> Rate {
-        self.rate
-    }
-
-    #[inline]
-    pub(super) fn only_own_plan_counted(&self, state: &Owing) -> bool {
-        state.only_own_plan_counted(&self.own)
-    }
-
     pub(super) fn turn_of(&self, admission: &DebtBucketSnapshot) -> Turn {
         let ends_at = self.rate.paid_at(admission.debt);
         let charged = u128::from(admission.cost) * u128::from(self.rate.parts_per_unit);
         Turn {
             begins_at: ends_at.saturating_sub(charged),
             ends_at,
-            cost: admission.cost.into(),
         }
     }
 
-    /// Takes the turn back if it is the last: if nothing was charged after it. The count of another
-    /// plan stays charged.
+    /// Takes the turn back if it is the last: if nothing was charged after it.
     pub(super) fn take_back(&self, state: &mut Owing, turn: Turn, now: Timestamp) -> bool {
-        let is_last = state.was_last_admitted_under(&self.own)
-            && self.rate.paid_at(state.count) == turn.ends_at;
+        let is_last = self.has_counted(state) && self.rate.paid_at(state.debt) == turn.ends_at;
         if is_last {
-            state.count = self.rate.with_refund(&state.count, turn.cost, now);
+            *state = self.without(turn.parts(), state, now);
         }
         is_last
     }
@@ -361,8 +337,6 @@ impl DebtBucket {
 /// The largest number of parts or ticks: what a Lua number holds exactly.
 const LARGEST: u128 = 1 << 53;
 const MAX_PARTS: u64 = (1 << 53) - 1;
-/// The latest expiry that is written: it is still read back.
-const MAX_EXPIRY_MICROS: u64 = (1 << 54) - 2;
 /// The longest time from full debt to none.
 const MAX_SPAN_MICROS: u128 = 1 << 52;
 const COARSEST_TICK: u32 = 6;
@@ -476,7 +450,11 @@ impl DebtBucket {
             room.policy_suffix(quota),
             capacity_units,
             window_micros,
-        );
+        )
+        .of_shape(Shape {
+            tick_micros,
+            is_never_paid: quota.units() == 0,
+        });
         let rate = Rate {
             capacity_parts: exact(capacity_parts)?,
             parts_per_unit: exact(parts_per_unit)?,
@@ -490,7 +468,6 @@ impl DebtBucket {
             policy,
             capacity_units,
             rate,
-            own: Plans::of_one(rate),
         })
     }
 
@@ -511,6 +488,10 @@ impl DebtBucket {
         Self {
             algorithm,
             policy: Policy::of_quota(algorithm, self.quota, more, limit, window_micros)
+                .of_shape(Shape {
+                    tick_micros: self.rate.tick_micros,
+                    is_never_paid: self.quota.units() == 0,
+                })
                 .named_like(policy),
             ..self.clone()
         }
@@ -531,11 +512,11 @@ impl DebtBucket {
         &self.policy
     }
 
-    /// Whether a turn is still to come, and another one behind it. One of before a far step back of
-    /// the clock may seem to lie behind all that is owed.
+    /// Whether a turn is still to come, and another one behind it.
     pub(super) fn is_in_the_middle(&self, state: &Owing, turn: &Turn, now: Timestamp) -> bool {
-        let debt = self.rate.debt_now(&state.count, now);
-        self.rate.parts_behind(turn, debt).is_some()
+        self.rate
+            .parts_behind(turn, self.debt_now(state, now))
+            .is_some()
     }
 }
 
@@ -545,8 +526,13 @@ impl DebtBucket {
 pub(super) struct Turn {
     pub(super) begins_at: u128,
     pub(super) ends_at: u128,
-    /// In units.
-    pub(super) cost: u64,
+}
+
+impl Turn {
+    /// How many parts were charged.
+    pub(super) fn parts(&self) -> u64 {
+        u64::try_from(self.ends_at - self.begins_at).unwrap_or(u64::MAX)
+    }
 }
 
 fn greatest_common_divisor(mut a: u128, mut b: u128) -> u128 {
@@ -570,6 +556,23 @@ impl Room {
             other_burst: (self.burst_units != quota.units()).then_some(self.burst_units),
             wait_micros: self.wait_micros,
         }
+    }
+}
+
+/// What all numbers of one name must share, to share buckets.
+struct Shape {
+    tick_micros: u64,
+    is_never_paid: bool,
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let never = if self.is_never_paid {
+            "-never-paid"
+        } else {
+            ""
+        };
+        write!(f, "bucket-{}{never}", Span(self.tick_micros))
     }
 }
 
@@ -602,157 +605,42 @@ impl Rate {
         let behind = u64::try_from(behind).ok()?;
         (1..debt.parts).contains(&behind).then_some(behind)
     }
-
-    /// The turn of so many units, behind which so many parts are owed.
-    pub(super) fn turn_before(&self, behind: u64, cost: u64, debt: Debt) -> Option<Turn> {
-        let makes_sense = cost > 0 && (1..debt.parts).contains(&behind);
-        let ends_at = self.paid_at(debt).checked_sub(behind.into())?;
-        let parts = u128::from(cost) * u128::from(self.parts_per_unit);
-        let begins_at = ends_at.checked_sub(parts)?;
-        makes_sense.then_some(Turn {
-            begins_at,
-            ends_at,
-            cost,
-        })
-    }
-
-    fn with_refund(&self, count: &Debt, cost: u64, now: Timestamp) -> Debt {
-        let debt = self.debt_now(count, now);
-        let refunded = cost.saturating_mul(self.parts_per_unit);
-        let parts = debt.parts.saturating_sub(refunded);
-        Debt { parts, ..debt }
-    }
-
-    /// The id of this plan.
-    fn id(&self) -> u64 {
-        let numbers = [
-            self.capacity_parts,
-            self.parts_per_unit,
-            self.parts_per_tick,
-            self.tick_micros,
-        ];
-        let mixed = numbers
-            .iter()
-            .fold(0x9E37_79B9_7F4A_7C15_u64, |mixed, number| {
-                let mixed = (mixed ^ number).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
-                mixed ^ (mixed >> 29)
-            });
-        // 0 is for a state of several plans.
-        (mixed >> 11).max(1)
-    }
-}
-
-impl Rule for Rate {
-    type Count = Debt;
-
-    fn write(&self, tell: &mut dyn FnMut(u64)) {
-        tell(self.capacity_parts);
-        tell(self.parts_per_unit);
-        tell(self.parts_per_tick);
-        tell(self.tick_micros);
-    }
-
-    fn read(numbers: &mut &[u64]) -> Option<Self> {
-        let (capacity_parts, parts_per_unit) = (next_of(numbers)?, next_of(numbers)?);
-        let (parts_per_tick, tick_micros) = (next_of(numbers)?, next_of(numbers)?);
-        let is_a_tick = (0..=COARSEST_TICK).any(|exponent| tick_micros == 10_u64.pow(exponent));
-        let span_ticks = match parts_per_tick {
-            0 => 0,
-            per_tick => capacity_parts.div_ceil(per_tick),
-        };
-        (is_a_tick && parts_per_unit > 0).then_some(Self {
-            capacity_parts,
-            parts_per_unit,
-            parts_per_tick,
-            tick_micros,
-            span_ticks,
-        })
-    }
-
-    fn write_count(count: Debt, tell: &mut dyn FnMut(u64)) {
-        tell(count.parts);
-        tell(count.tick);
-    }
-
-    fn read_count(numbers: &mut &[u64]) -> Option<Debt> {
-        let (parts, tick) = (next_of(numbers)?, next_of(numbers)?);
-        Some(Debt { parts, tick })
-    }
-
-    fn can_count(&self, count: Debt) -> bool {
-        // A count that is taken over from further plans is rounded up to the next tick.
-        count.parts <= MAX_PARTS && count.tick <= MAX_PARTS.div_ceil(self.tick_micros)
-    }
-
-    /// The same units, in this plan's parts, paid off at its rate since then.
-    fn begun_from(&self, others: &Self, count: Debt) -> Debt {
-        let divisor =
-            greatest_common_divisor(self.parts_per_unit.into(), others.parts_per_unit.into());
-        let [grows, shrinks] = [self, others].map(|rate| u128::from(rate.parts_per_unit));
-        // In doubles, as Lua counts, so that every store says the same.
-        let parts = count.parts as f64 * (grows / divisor) as f64;
-        let parts = (parts / (shrinks / divisor) as f64).ceil();
-        Debt {
-            parts: (parts as u64).min(MAX_PARTS),
-            tick: (count.tick * others.tick_micros / self.tick_micros).min(MAX_PARTS),
-        }
-    }
-
-    /// The same units, owed at the latest stamp, or so early that they are paid off when they
-    /// expire.
-    fn begun_from_further(&self, further: &FurtherPlans, _units: u64) -> Debt {
-        let parts = further.units.saturating_mul(self.parts_per_unit);
-        let parts = parts.min(self.capacity_parts);
-        let ticks = parts.checked_div(self.parts_per_tick).unwrap_or(0);
-        let [stamp, until] = [further.stamp_micros, further.expires_at_micros]
-            .map(|micros| micros.div_ceil(self.tick_micros));
-        Debt {
-            parts,
-            tick: stamp.min(until.saturating_sub(ticks)),
-        }
-    }
-
-    fn units(&self, count: Debt) -> u64 {
-        count.parts.div_ceil(self.parts_per_unit)
-    }
-
-    /// What others admit fills the bucket at most.
-    fn with_units_of_others(&self, count: Debt, units: u64, now: Timestamp) -> Debt {
-        let debt = self.debt_now(&count, now);
-        let charged = units.saturating_mul(self.parts_per_unit);
-        let brim = self.capacity_parts.max(debt.parts);
-        let parts = debt.parts.saturating_add(charged).min(brim);
-        Debt { parts, ..debt }
-    }
-
-    fn matters_until(&self, count: Debt) -> u64 {
-        let ticks = match self.parts_per_tick {
-            0 => 0,
-            per_tick => count.parts.div_ceil(per_tick),
-        };
-        let expires_at = (count.tick + ticks).saturating_mul(self.tick_micros);
-        // A debit may owe more than can ever be paid.
-        expires_at.min(MAX_EXPIRY_MICROS)
-    }
-
-    fn stamp(&self, count: Debt) -> u64 {
-        count.tick * self.tick_micros
-    }
-
-    fn is_ahead(&self, stamp: u64, now: Timestamp) -> bool {
-        stamp / self.tick_micros > self.tick_of(now) + self.span_ticks
-    }
-
-    fn moved_to(&self, count: Debt, now: Timestamp) -> Debt {
-        let tick = self.tick_of(now);
-        Debt { tick, ..count }
-    }
 }
 
 impl Additive for DebtBucket {
     #[inline]
-    fn fits(&self, state: &Owing, units: u64, now: Timestamp) -> bool {
-        self.fits_beside(self.debt_now(state, now), units)
+    fn fits(&self, state: &Owing, parts: u64, now: Timestamp) -> bool {
+        let owed = self.debt_now(state, now).parts.saturating_add(parts);
+        owed <= self.rate.capacity_parts
+    }
+
+    #[inline]
+    fn amount(&self, units: u64) -> u64 {
+        units
+            .saturating_mul(self.rate.parts_per_unit)
+            .min(MAX_PARTS)
+    }
+
+    #[inline]
+    fn has_counted(&self, state: &Owing) -> bool {
+        state.parts_per_tick == self.rate.parts_per_tick
+    }
+
+    #[inline]
+    fn converted(&self, state: &Owing, parts: u64) -> u64 {
+        match self.has_counted(state) || parts == 0 {
+            true => parts,
+            false => self
+                .rate
+                .converted(parts, state.parts_per_tick)
+                .min(MAX_PARTS),
+        }
+    }
+
+    fn debit_amount(&self, state: &mut Owing, parts: u64, now: Timestamp) {
+        let mut debt = self.debt_now(state, now);
+        debt.parts = debt.parts.saturating_add(parts);
+        *state = self.owing(debt);
     }
 
     fn snapshot_beside(
@@ -763,28 +651,17 @@ impl Additive for DebtBucket {
         now: Timestamp,
     ) -> DebtBucketSnapshot {
         let mut snapshot = self.snapshot(state, cost, admitted, now);
-        let parts = held.saturating_mul(self.rate.parts_per_unit);
-        snapshot.debt.parts = snapshot.debt.parts.saturating_add(parts).min(MAX_PARTS);
+        snapshot.debt.parts = snapshot.debt.parts.saturating_add(held);
         snapshot
     }
 }
 
 impl Scripted for DebtBucket {
     fn script() -> Script {
-        Script::new("debt", include_str!("debt_bucket.lua"))
-            .parameters(&[
-                "capacity_parts",
-                "parts_per_unit",
-                "parts_per_tick",
-                "tick_micros",
-                "own_id",
-            ])
-            .state(&["debt", "debt_tick"])
-            .private_state(&["id"])
-            .tail([32, 144])
-            .replies(&["debt_now", "tick_now"])
-            .requires(super::script::FOR_PLANS)
-            .with_part_in_place("another plan")
+        Script::new("bucket", include_str!("bucket.lua"))
+            .parameters(&["capacity", "unit", "rate", "tick"])
+            .state(&["debt", "speed"])
+            .with(|member| member.holds_parts = true)
     }
 
     fn parameters(&self, tell: &mut dyn FnMut(u64)) {
@@ -792,37 +669,38 @@ impl Scripted for DebtBucket {
         tell(self.rate.parts_per_unit);
         tell(self.rate.parts_per_tick);
         tell(self.rate.tick_micros);
-        tell(self.rate.id());
     }
 
-    fn state(&self, numbers: &[u64]) -> Option<Owing> {
-        CountByPlan::read(&self.own, numbers)
+    fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<Owing> {
+        let &[parts, parts_per_tick] = numbers else {
+            return None;
+        };
+        let makes_sense = parts <= MAX_PARTS && (parts == 0 || parts_per_tick > 0);
+        makes_sense.then(|| Owing {
+            debt: Debt {
+                parts,
+                tick: self.rate.tick_of(at),
+            },
+            parts_per_tick,
+        })
     }
 
-    fn numbers(&self, state: &Owing, tell: &mut dyn FnMut(u64)) {
-        state.write(tell);
+    fn numbers(&self, state: &Owing, at: Timestamp, tell: &mut dyn FnMut(u64)) {
+        let tick = self.rate.tick_of(at).max(state.debt.tick);
+        let paid = (tick - state.debt.tick).saturating_mul(state.parts_per_tick);
+        tell(state.debt.parts.saturating_sub(paid));
+        tell(state.parts_per_tick);
     }
 
     fn read(&self, reply: &mut ScriptReply<'_>) -> Option<DebtBucketSnapshot> {
-        let (now, member) = (reply.now(), reply.next_member()?);
-        let state = self.state(member.numbers)?;
-        let Debt { parts, tick } = state.count;
-        let Rate {
-            capacity_parts,
-            span_ticks,
-            tick_micros,
-            ..
-        } = self.rate;
-        let charged = u64::from(member.cost).checked_mul(self.rate.parts_per_unit);
-        let makes_sense = match member.charged {
-            // What is owed includes the charge, and is no more than the capacity.
-            true => {
-                (charged?..=capacity_parts).contains(&parts)
-                    && tick <= self.rate.tick_of(now) + span_ticks
-            }
-            false => parts <= MAX_PARTS && tick <= MAX_PARTS / tick_micros,
-        };
-        makes_sense.then(|| self.snapshot(&state, member.cost, member.admitted, now))
+        let member = reply.next_member()?;
+        let state = self.state(member.at, member.numbers)?;
+        let charged = u64::from(member.cost).saturating_mul(self.rate.parts_per_unit);
+        // What is owed includes the charge, and is no more than the capacity.
+        let makes_sense = !member.charged
+            || member.cost == 0
+            || (charged..=self.rate.capacity_parts).contains(&state.debt.parts);
+        makes_sense.then(|| self.snapshot(&state, member.cost, member.admitted, member.now))
     }
 }
 

@@ -1,19 +1,15 @@
-use std::cmp::{max, min};
+use std::cmp::max;
 
 use crate::{
-    algorithm::{Additive, Algorithm, ConfigId, Policy, PolicyId, Script, ScriptReply, Scripted},
+    algorithm::{Additive, Algorithm, Policy, PolicyId, Script, Scripted},
     clock::Timestamp,
     decision::{Decision, PolicyDecision, Status},
     error::ConfigError,
-    lazy_arc::LazyArc,
+    policy::Span,
     quota::Quota,
 };
 
-use super::{
-    per_request::per_request,
-    plans::{CountByPlan, FurtherPlans, Plans, Rule, next_of},
-    shadow::shadow,
-};
+use super::{per_request::per_request, shadow::shadow};
 
 /// Admits a request if the units taken in the running window leave room for its cost; refuses it
 /// otherwise.
@@ -24,7 +20,7 @@ use super::{
 ///
 /// - **Bound**: in any span of one period at most 2n units, a burst on either side of the edge; 2n
 ///   − 1 with `from_first_request`.
-/// - **Memory**: 24 bytes per key.
+/// - **Memory**: 16 bytes per key.
 /// - **Not for** protecting something that cannot bear twice the quota at an edge, where all
 ///   callers of an aligned window come back at the same instant: use
 ///   [`TokenBucket`](super::TokenBucket) or [`SlidingWindow`](super::SlidingWindow).
@@ -62,12 +58,11 @@ pub struct FixedWindow {
     policy: Policy,
     quota: Quota,
     windows: Windows,
-    own: LazyArc<Plans<Windows>>,
 }
 
 /// When windows begin and end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Windows {
+struct Windows {
     period_micros: u64,
     opens: Opens,
 }
@@ -85,24 +80,11 @@ pub struct Window {
     used: u64,
 }
 
-/// The state of a window.
-type Counted = CountByPlan<Windows>;
-
 impl FixedWindow {
     /// Whether the units taken in the running window stay within the quota with this cost.
     #[inline]
     fn has_room(&self, running: Window, cost: u32) -> bool {
         cost == 0 || running.used + u64::from(cost) <= self.quota.units()
-    }
-
-    /// The window that is running now for this plan, whichever plan was admitted last.
-    #[inline]
-    fn running(&self, state: &Counted, now: Timestamp) -> Window {
-        let window = match state.only_own_plan_counted(&self.own) {
-            true => state.count,
-            false => state.seen_by(&self.own, self.quota.units()),
-        };
-        self.windows.running(&window, now)
     }
 }
 
@@ -133,74 +115,53 @@ per_request!(FixedWindow);
 shadow!(FixedWindow);
 
 impl Algorithm for FixedWindow {
-    type State = Counted;
+    type State = Window;
     type Snapshot = WindowSnapshot;
 
     #[inline]
-    fn judge(&self, state: &Counted, cost: u32, now: Timestamp) -> bool {
-        self.has_room(self.running(state, now), cost)
+    fn judge(&self, state: &Window, cost: u32, now: Timestamp) -> bool {
+        self.has_room(self.windows.running(state, now), cost)
     }
 
     #[inline]
-    fn charge(&self, state: &mut Counted, cost: u32, now: Timestamp) {
+    fn charge(&self, state: &mut Window, cost: u32, now: Timestamp) {
         self.debit(state, cost.into(), now);
     }
 
     #[inline]
-    fn debit(&self, state: &mut Counted, units: u64, now: Timestamp) {
-        let mut window = self.running(state, now);
+    fn debit(&self, state: &mut Window, units: u64, now: Timestamp) {
+        let mut window = self.windows.running(state, now);
         window.used = window.used.saturating_add(units).min(MAX_UNITS);
-        if state.only_own_plan_counted(&self.own) {
-            state.count = window;
-            return;
-        }
-        if self.windows.opens == Opens::AtMultiplesOfThePeriod {
-            // Another plan may have begun it at another instant.
-            window.start = (self.windows).start_at(max(now.as_micros(), window.start));
-        }
-        state.admitted(&self.own, window, units, now);
+        *state = window;
     }
 
-    fn refund(&self, state: &mut Counted, cost: u32, now: Timestamp) {
-        state.change(&self.own, |windows, window| {
-            windows.with_refund(&window, cost, now)
-        });
+    fn refund(&self, state: &mut Window, cost: u32, now: Timestamp) {
+        let mut window = self.windows.running(state, now);
+        window.used = window.used.saturating_sub(cost.into());
+        *state = window;
     }
 
     #[inline]
-    fn mend(&self, state: &mut Counted, now: Timestamp) {
-        if !state.only_own_plan_counted(&self.own) {
-            return state.mend(&self.own, now);
-        }
-        if self.windows.is_ahead(state.count.start, now) {
-            state.count = self.windows.moved_to(state.count, now);
-        }
+    fn is_fresh(&self, state: &Window, now: Timestamp) -> bool {
+        state.start <= now.as_micros() && self.windows.running(state, now).used == 0
     }
 
     #[inline]
-    fn is_fresh(&self, state: &Counted, now: Timestamp) -> bool {
-        let is_sole_plan = state.only_own_plan_counted(&self.own);
-        state.count.start <= now.as_micros()
-            && self.running(state, now).used == 0
-            && (is_sole_plan || state.is_over(now))
-    }
-
-    #[inline]
-    fn fresh(&self, at: Timestamp) -> Counted {
+    fn fresh(&self, at: Timestamp) -> Window {
         let start = self.windows.start_at(at.as_micros());
-        CountByPlan::new(Window { start, used: 0 }, &self.own)
+        Window { start, used: 0 }
     }
 
     #[inline]
     fn snapshot(
         &self,
-        state: &Counted,
+        state: &Window,
         cost: u32,
         admitted: bool,
         now: Timestamp,
     ) -> WindowSnapshot {
         WindowSnapshot {
-            window: self.running(state, now),
+            window: self.windows.running(state, now),
             now,
             cost,
             admitted,
@@ -220,11 +181,6 @@ impl Algorithm for FixedWindow {
     #[inline]
     fn policy_id(&self) -> PolicyId {
         self.policy.id()
-    }
-
-    #[inline]
-    fn config_id(&self) -> ConfigId {
-        self.policy.config_id()
     }
 }
 
@@ -294,7 +250,6 @@ impl FixedWindow {
             policy,
             quota,
             windows,
-            own: Plans::of_one(windows),
         }
     }
 
@@ -341,126 +296,22 @@ impl FixedWindow {
     }
 
     fn policy(algorithm: &str, quota: Quota) -> Policy {
-        Policy::of_quota(algorithm, quota, "", quota.units(), quota.period_micros())
-    }
-}
-
-impl Windows {
-    fn with_refund(&self, window: &Window, cost: u32, now: Timestamp) -> Window {
-        let Window { start, used } = self.running(window, now);
-        let used = used.saturating_sub(u64::from(cost));
-        Window { start, used }
-    }
-}
-
-impl Rule for Windows {
-    type Count = Window;
-
-    fn write(&self, tell: &mut dyn FnMut(u64)) {
-        tell(self.period_micros);
-        tell((self.opens == Opens::AtTheFirstRequest).into());
-    }
-
-    fn read(numbers: &mut &[u64]) -> Option<Self> {
-        let period_micros = next_of(numbers).filter(|period| *period > 0)?;
-        let opens = match next_of(numbers)? {
-            0 => Opens::AtMultiplesOfThePeriod,
-            1 => Opens::AtTheFirstRequest,
-            _ => return None,
-        };
-        Some(Self {
-            period_micros,
-            opens,
-        })
-    }
-
-    fn write_count(count: Window, tell: &mut dyn FnMut(u64)) {
-        tell(count.start);
-        tell(count.used);
-    }
-
-    fn read_count(numbers: &mut &[u64]) -> Option<Window> {
-        let (start, used) = (next_of(numbers)?, next_of(numbers)?);
-        Some(Window { start, used })
-    }
-
-    /// The same window: it ends one period of this plan after its start.
-    fn begun_from(&self, _others: &Self, count: Window) -> Window {
-        count
-    }
-
-    /// A window that ends no earlier than any of the further plans' windows.
-    fn begun_from_further(&self, further: &FurtherPlans, units: u64) -> Window {
-        let start = match self.opens {
-            Opens::AtMultiplesOfThePeriod => {
-                let [stamp, until] = [further.stamp_micros, further.expires_at_micros]
-                    .map(|micros| micros.div_ceil(self.period_micros));
-                min(stamp, until.saturating_sub(1)) * self.period_micros
-            }
-            Opens::AtTheFirstRequest => min(
-                further.stamp_micros,
-                further.expires_at_micros.saturating_sub(self.period_micros),
-            ),
-        };
-        Window {
-            start,
-            used: min(further.units, units),
-        }
-    }
-
-    fn units(&self, count: Window) -> u64 {
-        count.used
-    }
-
-    fn with_units_of_others(&self, count: Window, units: u64, now: Timestamp) -> Window {
-        let Window { start, used } = self.running(&count, now);
-        let used = used.saturating_add(units);
-        Window {
-            start,
-            used: used.min(MAX_UNITS),
-        }
-    }
-
-    /// One period longer than the window lasts. Otherwise this plan would open it once more after a
-    /// step back over its end; and a window from the first request would be followed by one that
-    /// another plan began while it ran.
-    fn matters_until(&self, count: Window) -> u64 {
-        match count.used {
-            0 => count.start,
-            _ => count.start + 2 * self.period_micros,
-        }
-    }
-
-    fn stamp(&self, count: Window) -> u64 {
-        count.start
-    }
-
-    fn is_ahead(&self, stamp: u64, now: Timestamp) -> bool {
-        stamp > now.as_micros() + self.period_micros
-    }
-
-    /// It lasts for a whole period from now, and an aligned one until the end of the window that
-    /// begins next. If it ended sooner, another one would open too early.
-    fn moved_to(&self, count: Window, now: Timestamp) -> Window {
-        let now = now.as_micros();
-        let start = match self.opens {
-            Opens::AtMultiplesOfThePeriod => now.next_multiple_of(self.period_micros),
-            Opens::AtTheFirstRequest => now,
-        };
-        Window { start, ..count }
+        let period = quota.period_micros();
+        Policy::of_quota(algorithm, quota, "", quota.units(), period)
+            .of_shape(format_args!("{algorithm}-{}", Span(period)))
     }
 }
 
 impl Additive for FixedWindow {
     #[inline]
-    fn fits(&self, state: &Counted, units: u64, now: Timestamp) -> bool {
-        let used = self.running(state, now).used;
+    fn fits(&self, state: &Window, units: u64, now: Timestamp) -> bool {
+        let used = self.windows.running(state, now).used;
         used.saturating_add(units) <= self.quota.units()
     }
 
     fn snapshot_beside(
         &self,
-        state: &Counted,
+        state: &Window,
         held: u64,
         (cost, admitted): (u32, bool),
         now: Timestamp,
@@ -473,42 +324,33 @@ impl Additive for FixedWindow {
 
 impl Scripted for FixedWindow {
     fn script() -> Script {
-        Script::new("window", include_str!("fixed_window.lua"))
+        Script::new("fixed_window", include_str!("fixed_window.lua"))
             .parameters(&["units", "period", "opens_at_first"])
             .state(&["start", "used"])
-            .private_state(&["only_period"])
-            .tail([1, 82])
-            .replies(&["running_start", "running_used"])
-            .requires(super::script::FOR_PLANS)
-            .with_part_in_place("another plan")
     }
 
     fn parameters(&self, tell: &mut dyn FnMut(u64)) {
         tell(self.quota.units());
-        self.windows.write(tell);
+        tell(self.windows.period_micros);
+        tell((self.windows.opens == Opens::AtTheFirstRequest).into());
     }
 
-    fn state(&self, numbers: &[u64]) -> Option<Counted> {
-        CountByPlan::read(&self.own, numbers)
-    }
-
-    fn numbers(&self, state: &Counted, tell: &mut dyn FnMut(u64)) {
-        state.write(tell);
-    }
-
-    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<WindowSnapshot> {
-        let (now, member) = (reply.now(), reply.next_member()?);
-        let &[start, used] = member.numbers else {
+    fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<Window> {
+        let &[start, used] = numbers else {
             return None;
         };
-        // The script replies with the window that is running.
-        let is_running = now.as_micros() < start + self.windows.period_micros;
-        is_running.then_some(WindowSnapshot {
-            window: Window { start, used },
-            now,
-            cost: member.cost,
-            admitted: member.admitted,
-        })
+        let is_aligned = match self.windows.opens {
+            Opens::AtMultiplesOfThePeriod => start.is_multiple_of(self.windows.period_micros),
+            Opens::AtTheFirstRequest => true,
+        };
+        let makes_sense = is_aligned && start <= at.as_micros() && used <= MAX_UNITS;
+        makes_sense.then_some(Window { start, used })
+    }
+
+    fn numbers(&self, state: &Window, at: Timestamp, tell: &mut dyn FnMut(u64)) {
+        let Window { start, used } = self.windows.running(state, at);
+        tell(start);
+        tell(used);
     }
 }
 
@@ -532,17 +374,5 @@ mod tests {
             assert!(FixedWindow::try_new(quota(units)).is_err());
             assert!(SlidingLog::try_new(quota(units)).is_err());
         }
-    }
-
-    #[test]
-    fn windows_are_read_only_if_they_have_a_period_and_a_way_to_open() {
-        let rule = FixedWindow::new(Quota::per_second(5));
-        let is_read = |period, opens| {
-            let numbers = [120, 1, period, opens, 0, 0, 0, 0];
-            rule.state(&numbers).is_some()
-        };
-        assert!(is_read(60, 0) && is_read(60, 1));
-        assert!(!is_read(60, 2));
-        assert!(!is_read(0, 0));
     }
 }

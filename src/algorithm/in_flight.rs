@@ -1,9 +1,10 @@
-//! Requests in flight. The rule is in `in_flight/places.rs`; how places are held, in `settled.rs`.
+//! Requests in flight. In memory the rule is in `in_flight/places.rs`, and how places are held in
+//! `settled.rs`; over Redis both are in `in_flight.lua`.
 
 use std::time::Duration;
 
 use crate::{
-    algorithm::{Algorithm, ConfigId, PerRequest, Policy, PolicyId, Settled},
+    algorithm::{Algorithm, PerRequest, Policy, PolicyId, Script, ScriptReply, Scripted, Settled},
     clock::Timestamp,
     decision::PolicyDecision,
     error::ConfigError,
@@ -12,7 +13,6 @@ use crate::{
 use super::settled::{MAX_HELD_AT_MOST_MICROS, SettledSnapshot, SettledState};
 
 mod places;
-mod script;
 
 use self::places::{Places, PlacesSnapshot};
 
@@ -53,7 +53,7 @@ const MIN_HELD_AT_MOST_MICROS: u64 = 100_000;
 /// **In memory** a place is kept for as long as it is taken, however long. While a store is full of
 /// live keys, new keys [share n places](crate::store::LocalStore).
 ///
-/// **Over Redis** places outlive their process for one to two times
+/// **Over Redis** places outlive their process for at most
 /// [`held_at_most`](Self::held_at_most), and then come free; they are renewed while it lives.
 ///
 /// Source: the semaphore of E. W. Dijkstra (EWD 35, 1962), with a count for each key; the names of
@@ -160,11 +160,6 @@ impl Algorithm for InFlight {
         self.end(state, admission, now);
     }
 
-    fn mend(&self, state: &mut Self::State, now: Timestamp) {
-        self.end_what_is_inherited(state, now);
-        self.rule.mend(state, now);
-    }
-
     fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool {
         self.rule.is_fresh(state, now)
     }
@@ -198,10 +193,6 @@ impl Algorithm for InFlight {
     fn policy_id(&self) -> PolicyId {
         self.rule.policy_id()
     }
-
-    fn config_id(&self) -> ConfigId {
-        self.rule.config_id()
-    }
 }
 
 impl InFlight {
@@ -209,6 +200,52 @@ impl InFlight {
     fn end_what_is_inherited(&self, state: &mut SettledState<()>, now: Timestamp) {
         let end = now.as_micros().saturating_add(self.held_at_most_micros);
         state.end_unowned_by(end);
+    }
+}
+
+impl Scripted for InFlight {
+    /// A store adds what it counts itself: see `in_flight.lua`.
+    fn script() -> Script {
+        Script::new("in_flight", include_str!("in_flight.lua"))
+            .parameters(&["max", "held_at_most"])
+            .state(&["taken"])
+            .with_list(&["taken"])
+            .with(|member| {
+                member.in_flight = true;
+                member.per_request = true;
+                member.refunds = false;
+            })
+    }
+
+    fn parameters(&self, tell: &mut dyn FnMut(u64)) {
+        tell(self.rule.0.rule.max);
+        tell(self.held_at_most_micros);
+    }
+
+    fn admission(&self, admission: &Self::Snapshot, tell: &mut dyn FnMut(u64)) {
+        tell(admission.has_a_hold().into());
+    }
+
+    fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<Self::State> {
+        let &[taken] = numbers else {
+            return None;
+        };
+        Some(SettledState::holding(taken, at, MAX_HELD_AT_MOST_MICROS))
+    }
+
+    fn numbers(&self, state: &Self::State, _at: Timestamp, tell: &mut dyn FnMut(u64)) {
+        tell(state.held());
+    }
+
+    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<Self::Snapshot> {
+        let member = reply.next_member()?;
+        let numbers = if member.charged {
+            member.numbers
+        } else {
+            member.told
+        };
+        let state = self.state(member.now, numbers)?;
+        Some(self.snapshot(&state, member.cost, member.admitted, member.now))
     }
 }
 
@@ -260,12 +297,12 @@ impl InFlight {
     /// How long a process that no longer renews its places keeps them, over Redis; 60 seconds
     /// unless said otherwise.
     ///
-    /// A place comes free one to two times that long after its process was killed or cut off. While
-    /// the process lives it renews all its places four times in that time, in one command for up to
-    /// a hundred keys (in a cluster, of one slot). A process that is stopped for less than that
-    /// loses none. Where renewing fails for longer, its requests go on, but their places are lost,
-    /// and others may take them; it takes them again as far as there is room. A node of a cluster
-    /// that hangs or dies costs only the places that it has.
+    /// A place comes free at most that long after its process was killed or cut off. While the
+    /// process lives it says four times in that time how many requests of each key are in flight. A
+    /// process that is stopped for less than three quarters of that time loses no place. Where it
+    /// cannot say so for longer, its requests go on, but others may take their places; once it is
+    /// heard again they count, and nobody is let in until fewer than n are in flight. A node of a
+    /// cluster that hangs or dies costs only the places that it has.
     ///
     /// In memory nothing is renewed, and nothing expires.
     ///

@@ -179,7 +179,7 @@ same_rule!(WaitAtMost<LeakyBucket>, BucketQueue, queue);
 /// - **Bound**: in any span of one period at most n + c − 1 units are released, where c is the
 ///   largest cost: the output is smooth, whatever the capacity. (A little more where ticks are
 ///   coarser than a microsecond, see [`TokenBucket`](super::TokenBucket).)
-/// - **Memory**: 32 bytes per key, and up to 1.5 KB more while dropped requests are remembered.
+/// - **Memory**: 32 bytes per key, and up to 1 KB more while dropped requests are remembered.
 /// - **Not for** callers who would rather be told to come back: a queue costs them time and you
 ///   memory.
 /// - A request that is dropped while it waits gives its turn back as soon as all behind it are

@@ -1,23 +1,18 @@
 -- At most one admission in an interval: the rule of MinInterval. `min_interval.rs` says the same in
 -- Rust.
 --
--- A cost has room if the last admission is at least an interval ago. Every cost but 0 counts as one
--- admission.
---
--- Parameters  interval        in microseconds
--- State       stamp           the microsecond of the last admission
---             was_admitted    1; 0 if that admission was given back, or there was none
--- Reply       the state
---- judge
-if m.stamp > now + m.interval then
-  -- The clock has stepped back.
-  m.stamp, repaired = now, true
+-- Given    last, now   microseconds: when the state was written, and now, which is never earlier
+--          cost        every one but 0 is one admission; negative to give it back
+--          must        whether the cost is charged even if it does not fit
+--          interval    in microseconds
+--          free_at     the instant from which on the next admission fits
+-- Returns  whether the cost fits; if so, when the state is as good as none, and the state
+local function min_interval(last, now, cost, must, interval, free_at)
+  if cost > 0 then
+    if free_at > now and not must then return false end
+    free_at = math.max(free_at, now + interval)
+  elseif cost < 0 then
+    free_at = 0
+  end
+  return true, free_at, free_at
 end
-m.fits = m.stamp + m.interval <= now or m.was_admitted == 0 or cost == 0
---- charge
-m.was_admitted = 1
-if now > m.stamp then m.stamp = now end
---- refund
-if cost > 0 then m.was_admitted = 0 end
---- expire
-m.expires_at = m.stamp + m.was_admitted * m.interval

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{Algorithm, ConfigId, Policy, PolicyId, Script, Scripted},
+    algorithm::{Algorithm, Policy, PolicyId, Script, Scripted},
     clock::Timestamp,
     decision::{Decision, PolicyDecision, Status},
     error::ConfigError,
@@ -48,18 +48,15 @@ pub struct MinInterval {
     interval_micros: u64,
 }
 
-/// When the last request was admitted, or, if none was, when the key was first seen; in one word.
+/// The microsecond from which on the next request is admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LastAdmitted(Word);
+pub struct FreeAt(Word);
 
 impl MinInterval {
     /// Microseconds until the next request is admitted.
     #[inline]
-    fn wait_micros(&self, state: LastAdmitted, now: Timestamp) -> u64 {
-        match state.was_admitted() {
-            true => (state.stamp() + self.interval_micros).saturating_sub(now.as_micros()),
-            false => 0,
-        }
+    fn wait_micros(state: FreeAt, now: Timestamp) -> u64 {
+        state.0.get().saturating_sub(now.as_micros())
     }
 }
 
@@ -67,62 +64,55 @@ per_request!(MinInterval);
 shadow!(MinInterval);
 
 impl Algorithm for MinInterval {
-    type State = LastAdmitted;
+    type State = FreeAt;
     type Snapshot = IntervalSnapshot;
 
     /// Whether the interval has passed since the last request that was admitted.
     #[inline]
-    fn judge(&self, state: &LastAdmitted, cost: u32, now: Timestamp) -> bool {
-        cost == 0 || self.wait_micros(*state, now) == 0
+    fn judge(&self, state: &FreeAt, cost: u32, now: Timestamp) -> bool {
+        cost == 0 || Self::wait_micros(*state, now) == 0
     }
 
     #[inline]
-    fn charge(&self, state: &mut LastAdmitted, _cost: u32, now: Timestamp) {
-        *state = LastAdmitted::new(now.as_micros().max(state.stamp()), true);
+    fn charge(&self, state: &mut FreeAt, _cost: u32, now: Timestamp) {
+        let free_at = now.as_micros() + self.interval_micros;
+        *state = FreeAt(Word::new(free_at.max(state.0.get())));
     }
 
     /// One request more, whatever its units.
     #[inline]
-    fn debit(&self, state: &mut LastAdmitted, units: u64, now: Timestamp) {
+    fn debit(&self, state: &mut FreeAt, units: u64, now: Timestamp) {
         if units > 0 {
             self.charge(state, 1, now);
         }
     }
 
-    fn refund(&self, state: &mut LastAdmitted, cost: u32, _now: Timestamp) {
+    fn refund(&self, state: &mut FreeAt, cost: u32, _now: Timestamp) {
         if cost > 0 {
-            *state = LastAdmitted::new(state.stamp(), false);
+            *state = FreeAt(Word::new(0));
         }
     }
 
     #[inline]
-    fn mend(&self, state: &mut LastAdmitted, now: Timestamp) {
-        let now = now.as_micros();
-        if state.stamp() > now + self.interval_micros {
-            *state = LastAdmitted::new(now, state.was_admitted());
-        }
+    fn is_fresh(&self, state: &FreeAt, now: Timestamp) -> bool {
+        Self::wait_micros(*state, now) == 0
     }
 
     #[inline]
-    fn is_fresh(&self, state: &LastAdmitted, now: Timestamp) -> bool {
-        state.stamp() <= now.as_micros() && self.wait_micros(*state, now) == 0
-    }
-
-    #[inline]
-    fn fresh(&self, at: Timestamp) -> LastAdmitted {
-        LastAdmitted::new(at.as_micros(), false)
+    fn fresh(&self, _at: Timestamp) -> FreeAt {
+        FreeAt(Word::new(0))
     }
 
     #[inline]
     fn snapshot(
         &self,
-        state: &LastAdmitted,
+        state: &FreeAt,
         cost: u32,
         admitted: bool,
         now: Timestamp,
     ) -> IntervalSnapshot {
         IntervalSnapshot {
-            wait_micros: self.wait_micros(*state, now),
+            wait_micros: Self::wait_micros(*state, now),
             cost,
             admitted,
         }
@@ -141,28 +131,6 @@ impl Algorithm for MinInterval {
     #[inline]
     fn policy_id(&self) -> PolicyId {
         self.policy.id()
-    }
-
-    #[inline]
-    fn config_id(&self) -> ConfigId {
-        self.policy.config_id()
-    }
-}
-
-impl LastAdmitted {
-    #[inline]
-    fn new(stamp: u64, was_admitted: bool) -> Self {
-        Self(Word::new((stamp << 1) | u64::from(was_admitted)))
-    }
-
-    #[inline]
-    fn stamp(self) -> u64 {
-        self.0.get() >> 1
-    }
-
-    #[inline]
-    fn was_admitted(self) -> bool {
-        self.0.get() & 1 == 1
     }
 }
 
@@ -241,9 +209,9 @@ impl MinInterval {
 
 impl Scripted for MinInterval {
     fn script() -> Script {
-        Script::new("interval", include_str!("min_interval.lua"))
+        Script::new("min_interval", include_str!("min_interval.lua"))
             .parameters(&["interval"])
-            .state(&["stamp", "was_admitted"])
+            .state(&["free_at"])
             .charged_last()
     }
 
@@ -251,16 +219,15 @@ impl Scripted for MinInterval {
         tell(self.interval_micros);
     }
 
-    fn state(&self, numbers: &[u64]) -> Option<LastAdmitted> {
+    fn state(&self, _at: Timestamp, numbers: &[u64]) -> Option<FreeAt> {
         match *numbers {
-            [stamp, was_admitted] => Some(LastAdmitted::new(stamp, was_admitted == 1)),
+            [free_at] => Some(FreeAt(Word::new(free_at))),
             _ => None,
         }
     }
 
-    fn numbers(&self, state: &LastAdmitted, tell: &mut dyn FnMut(u64)) {
-        tell(state.stamp());
-        tell(state.was_admitted().into());
+    fn numbers(&self, state: &FreeAt, _at: Timestamp, tell: &mut dyn FnMut(u64)) {
+        tell(state.0.get());
     }
 }
 
@@ -284,20 +251,6 @@ mod tests {
         assert!(rule.judge(&state, 1, at(100)));
         for (units, now, over) in [(1, 100, 110), (70, 105, 115), (0, 110, 115)] {
             rule.debit(&mut state, units, at(now));
-            assert_eq!(
-                [over - 1, over].map(|now| rule.judge(&state, 1, at(now))),
-                [false, true]
-            );
-        }
-    }
-
-    #[test]
-    fn a_stamp_is_moved_back_only_if_it_is_more_than_an_interval_ahead() {
-        let rule = interval();
-        let mut state = rule.fresh(at(100));
-        rule.charge(&mut state, 1, at(100));
-        for (back, over) in [(90, 110), (89, 99)] {
-            rule.mend(&mut state, at(back));
             assert_eq!(
                 [over - 1, over].map(|now| rule.judge(&state, 1, at(now))),
                 [false, true]

@@ -3,11 +3,11 @@
 //! | for | use | most units in any span of one period P | memory per key |
 //! |---|---|---|---|
 //! | a steady rate with bursts (the usual choice) | [`TokenBucket`], [`Gcra`], [`LeakyBucket`] | burst + ⌊n(P−1)/P⌋ | 24 bytes |
-//! | "n per day", as on a price list | [`FixedWindow`] | 2n; 2n − 1 from the first request | 24 bytes |
-//! | n in *every* span, exactly | [`SlidingLog`] | n | 56 bytes for two, and 16 to 32 per further admission |
-//! | n in *every* span, in bounded memory | [`SlidingBuckets::strict`] | n; units come back up to one sub-counter late | 56 bytes for two, and 16 to 32 per further sub-counter |
+//! | "n per day", as on a price list | [`FixedWindow`] | 2n; 2n − 1 from the first request | 16 bytes |
+//! | n in *every* span, exactly | [`SlidingLog`] | n | 48 bytes for two, and 16 to 32 per further admission |
+//! | n in *every* span, in bounded memory | [`SlidingBuckets::strict`] | n; units come back up to one sub-counter late | 48 bytes for two, and 16 to 32 per further sub-counter |
 //! | the same, without that delay | [`SlidingBuckets`] | 2n at worst; n in P − precision | the same |
-//! | evenly spread traffic, in little memory | [`SlidingWindow`] | n + ⌊n(P−2)/P⌋: 2n − 1, if the traffic is not evenly spread | 32 bytes |
+//! | evenly spread traffic, in little memory | [`SlidingWindow`] | n + ⌊n(P−2)/P⌋: 2n − 1, if the traffic is not evenly spread | 24 bytes |
 //! | a smooth flow towards something slow | [`LeakyBucket::queue`] | n + c − 1, as released | 32 bytes |
 //! | bursts, and callers who rather wait than be refused | [`TokenBucket::wait_at_most`] | max(burst, c) + n − 1, as released | 32 bytes |
 //! | a pause after each request | [`MinInterval`] | ⌈P/d⌉ | 8 bytes |
@@ -19,30 +19,26 @@
 //! ![What each algorithm lets through of the same traffic][algorithms]
 //!
 //! (The sizes are those of the states, without the keys; `memory_per_key_is_what_the_table_says`
-//! tests them. A bucket that callers with different numbers share takes some 170 bytes more.) n is
-//! the quota's units, c the largest cost, d the interval, in whole microseconds; a span is
-//! half-open, (t − P, t], on the limiter's own never-decreasing clock. (With a period of 1 µs both
-//! windows admit at most n, and without units or burst nothing is admitted.) The bounds are
-//! reached, not only kept: `tests/properties` searches for the worst case. Everything is counted in
-//! exact integers: no rate drifts, and an announced wait is exact.
+//! tests them.) n is the quota's units, c the largest cost, d the interval, in whole microseconds;
+//! a span is half-open, (t − P, t], on the limiter's own never-decreasing clock. (With a period of
+//! 1 µs both windows admit at most n, and without units or burst nothing is admitted.) The bounds
+//! are reached, not only kept: `tests/properties` searches for the worst case. Everything is
+//! counted in exact integers: no rate drifts, and an announced wait is exact.
 //!
 //! # A name, or numbers
 //!
-//! A bucket belongs to a policy and a key. A policy with a [name](TokenBucket::named) is
-//! identified by it: it keeps its buckets when its numbers change. A policy without a name is
-//! identified by its algorithm and its numbers: with other numbers it is another policy.
+//! A bucket belongs to a policy and a key. A policy with a [name](TokenBucket::named) is identified
+//! by it and by its *shape*: the algorithm, and of a window its period, its precision and when it
+//! opens. It keeps its buckets when its numbers change; [`choice`](crate::choice) says what
+//! they mean then. A policy without a name is identified by its algorithm and all its numbers.
 //!
 //! # When time steps back
 //!
-//! If the clock steps back, no time has passed, and nothing more is admitted. A state whose stamp
-//! is more than one full span in the future is moved to now with its debt kept, so that nobody is
-//! locked out for more than two spans. A window or a sub-counter that is moved lasts for a whole
-//! period from now, and an aligned window until the end of the one that begins next. If it ended
-//! sooner, another one would open too early.
-//!
-//! Plans that share a bucket by its name keep their bounds too: each lets no more than its bound
-//! through in a period of a clock that stands still while the real one steps back. Where they count
-//! by windows, a step back may lock a plan out for two spans of the longest plan.
+//! The time of a state never goes back: an earlier time than the state's own counts as the state's
+//! own, so no time passes until the clock has caught up, and nothing more is admitted. The clock of
+//! a store in memory never steps back, unless it is one of your own. That of Redis can, for good:
+//! if it would take longer to catch up than the key lives, the state's time goes on from where it
+//! was. So a step back opens nothing, and locks nobody out for more than two recoveries.
 //!
 //! # One of your own
 //!
@@ -76,9 +72,8 @@ mod leaky_bucket;
 mod log;
 mod min_interval;
 mod per_request;
-mod plans;
 mod same_rule;
-pub(crate) mod script;
+mod script;
 mod settled;
 pub(crate) mod shadow;
 mod sliding_buckets;
@@ -90,7 +85,7 @@ mod wait_at_most;
 mod word;
 
 pub use crate::decision::{Judgement, LazyStatus, Status};
-pub use crate::policy::{ConfigId, Policy, PolicyId};
+pub use crate::policy::{Policy, PolicyId};
 pub use additive::Additive;
 pub use fixed_window::FixedWindow;
 pub use gcra::Gcra;
@@ -98,7 +93,10 @@ pub use in_flight::InFlight;
 pub use leaky_bucket::{LeakyBucket, LeakyBucketQueue};
 pub use min_interval::MinInterval;
 pub use per_request::PerRequest;
-pub use script::{Member, MemberReply, Names, Script, ScriptReply, Scripted};
+pub(crate) use script::Member;
+#[doc(hidden)]
+pub use script::{MemberReply, ScriptReply};
+pub use script::{Script, Scripted};
 pub use settled::Settled;
 pub use shadow::Shadow;
 pub use sliding_buckets::SlidingBuckets;
@@ -112,8 +110,7 @@ pub use wait_at_most::WaitAtMost;
 ///
 /// It reads no clock, takes no lock and does no I/O; a [store](crate::store) keeps one state per
 /// *(policy, key)* and calls these methods in this order, with nothing in between:
-/// [`mend`](Self::mend), [`judge`](Self::judge), [`charge`](Self::charge) if admitted,
-/// [`snapshot`](Self::snapshot).
+/// [`judge`](Self::judge), [`charge`](Self::charge) if admitted, [`snapshot`](Self::snapshot).
 ///
 /// # Example: an allowance that never comes back
 ///
@@ -135,7 +132,6 @@ pub use wait_at_most::WaitAtMost;
 ///     fn fresh(&self, _at: Timestamp) -> u64 {
 ///         0
 ///     }
-///     fn mend(&self, _used: &mut u64, _now: Timestamp) {}
 ///     fn judge(&self, used: &u64, cost: u32, _now: Timestamp) -> bool {
 ///         used + u64::from(cost) <= self.0.limit()
 ///     }
@@ -168,7 +164,7 @@ pub use wait_at_most::WaitAtMost;
 ///
 /// # What an implementor must do
 ///
-/// - Count time that steps backwards as no time passed, except for what `mend` says.
+/// - Count an earlier time than that of the state as the state's own.
 /// - Admit monotonically: a cost that would be admitted now would be admitted later too, if nothing
 ///   else is charged.
 /// - Change the state only in the methods that take `&mut Self::State`.
@@ -206,24 +202,8 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     /// The policy whose buckets these are.
     fn policy_id(&self) -> PolicyId;
 
-    /// Identifies these numbers among those that the policy has had: see [`Policy::config_id`].
-    ///
-    /// A store keeps a state for as long as it matters under any of them. Implement it where the
-    /// policy can be [named](Policy::named); by default the numbers never change.
-    #[inline]
-    fn config_id(&self) -> ConfigId {
-        ConfigId::unchanging(self.policy_id())
-    }
-
     /// The state of a key that was never charged, as if last seen at `at`.
     fn fresh(&self, at: Timestamp) -> Self::State;
-
-    /// Mends a state whose stamp lies more than one full span (from most charged to fresh) after
-    /// `now`: the stamp becomes `now` and the debt is kept, so that a clock that stepped back
-    /// locks nobody out.
-    ///
-    /// It is the one thing that a refused request may write.
-    fn mend(&self, state: &mut Self::State, now: Timestamp);
 
     /// Whether the cost is admitted. A cost of 0 always is.
     fn judge(&self, state: &Self::State, cost: u32, now: Timestamp) -> bool;
@@ -285,8 +265,7 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool;
 
     /// The first state of a key that leaves `shared`, the bucket that new keys share while a store
-    /// is full. The key may have been charged there, so it owes what `shared` owes. `shared` was
-    /// [mended](Self::mend) at this instant.
+    /// is full. The key may have been charged there, so it owes what `shared` owes.
     ///
     /// By default a copy. Override it where a state can be large, as a log is: many keys may begin
     /// so, and each keeps what is returned here. That must be small. It must refuse, now and later,
@@ -308,30 +287,20 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
 
     /// What would be decided about the cost, and the status of the bucket without its charge: a
     /// [`step`](Self::step) that neither charges nor writes.
-    ///
-    /// By default on a copy. Override it where a state can be large, as a log is: a store calls it
-    /// under a lock.
     #[inline]
     fn look(&self, state: &Self::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
-        let mut mended = state.clone();
-        self.mend(&mut mended, now);
-        let admitted = self.judge(&mended, cost, now);
+        let admitted = self.judge(state, cost, now);
         let refused_cost = if admitted { 0 } else { cost };
-        (
-            admitted,
-            self.snapshot(&mended, refused_cost, admitted, now),
-        )
+        (admitted, self.snapshot(state, refused_cost, admitted, now))
     }
 
-    /// A whole decision, as a store makes it: mends, judges, charges if admitted, and takes the
-    /// snapshot.
+    /// A whole decision, as a store makes it: judges, charges if admitted, and takes the snapshot.
     ///
     /// Override it only to do the same in fewer steps.
     // Inlined always: a check of a fixed window takes 0.73 of governor's time so, and 0.84
     // otherwise (bench `decision`).
     #[inline(always)]
     fn step(&self, state: &mut Self::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
-        self.mend(state, now);
         let admitted = self.judge(state, cost, now);
         if admitted && cost > 0 {
             self.charge(state, cost, now);

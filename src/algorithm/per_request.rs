@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{Algorithm, ConfigId, PolicyId, Script, ScriptReply, Scripted},
+    algorithm::{Algorithm, PolicyId, Script, ScriptReply, Scripted},
     clock::Timestamp,
     decision::{Decision, PolicyDecision},
 };
@@ -116,11 +116,6 @@ impl<A: Algorithm> Algorithm for PerRequest<A> {
     }
 
     #[inline]
-    fn mend(&self, state: &mut A::State, now: Timestamp) {
-        self.0.mend(state, now);
-    }
-
-    #[inline]
     fn is_fresh(&self, state: &A::State, now: Timestamp) -> bool {
         self.0.is_fresh(state, now)
     }
@@ -178,28 +173,23 @@ impl<A: Algorithm> Algorithm for PerRequest<A> {
     fn policy_id(&self) -> PolicyId {
         self.0.policy_id()
     }
-
-    #[inline]
-    fn config_id(&self) -> ConfigId {
-        self.0.config_id()
-    }
 }
 
 impl<A: Scripted> Scripted for PerRequest<A> {
     fn script() -> Script {
-        A::script().per_request()
+        A::script().with(|member| member.per_request = true)
     }
 
     fn parameters(&self, tell: &mut dyn FnMut(u64)) {
         self.0.parameters(tell);
     }
 
-    fn state(&self, numbers: &[u64]) -> Option<A::State> {
-        self.0.state(numbers)
+    fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<A::State> {
+        self.0.state(at, numbers)
     }
 
-    fn numbers(&self, state: &A::State, tell: &mut dyn FnMut(u64)) {
-        self.0.numbers(state, tell);
+    fn numbers(&self, state: &A::State, at: Timestamp, tell: &mut dyn FnMut(u64)) {
+        self.0.numbers(state, at, tell);
     }
 
     fn admission(&self, admission: &A::Snapshot, tell: &mut dyn FnMut(u64)) {

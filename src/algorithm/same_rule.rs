@@ -17,18 +17,8 @@ macro_rules! same_rule {
             }
 
             #[inline]
-            fn config_id(&self) -> $crate::algorithm::ConfigId {
-                self.$field.config_id()
-            }
-
-            #[inline]
             fn fresh(&self, at: $crate::clock::Timestamp) -> Self::State {
                 self.$field.fresh(at)
-            }
-
-            #[inline]
-            fn mend(&self, state: &mut Self::State, now: $crate::clock::Timestamp) {
-                self.$field.mend(state, now);
             }
 
             #[inline]
@@ -133,12 +123,17 @@ macro_rules! same_rule {
                 self.$field.parameters(tell);
             }
 
-            fn state(&self, numbers: &[u64]) -> Option<Self::State> {
-                self.$field.state(numbers)
+            fn state(&self, at: $crate::clock::Timestamp, numbers: &[u64]) -> Option<Self::State> {
+                self.$field.state(at, numbers)
             }
 
-            fn numbers(&self, state: &Self::State, tell: &mut dyn FnMut(u64)) {
-                self.$field.numbers(state, tell);
+            fn numbers(
+                &self,
+                state: &Self::State,
+                at: $crate::clock::Timestamp,
+                tell: &mut dyn FnMut(u64),
+            ) {
+                self.$field.numbers(state, at, tell);
             }
 
             fn admission(&self, admission: &Self::Snapshot, tell: &mut dyn FnMut(u64)) {
@@ -165,8 +160,38 @@ macro_rules! same_additive_rule {
 
         impl $crate::algorithm::Additive for $name {
             #[inline]
-            fn fits(&self, state: &Self::State, units: u64, now: $crate::clock::Timestamp) -> bool {
-                self.$field.fits(state, units, now)
+            fn fits(
+                &self,
+                state: &Self::State,
+                amount: u64,
+                now: $crate::clock::Timestamp,
+            ) -> bool {
+                self.$field.fits(state, amount, now)
+            }
+
+            #[inline]
+            fn amount(&self, units: u64) -> u64 {
+                self.$field.amount(units)
+            }
+
+            #[inline]
+            fn has_counted(&self, state: &Self::State) -> bool {
+                self.$field.has_counted(state)
+            }
+
+            #[inline]
+            fn converted(&self, state: &Self::State, amount: u64) -> u64 {
+                self.$field.converted(state, amount)
+            }
+
+            #[inline]
+            fn debit_amount(
+                &self,
+                state: &mut Self::State,
+                amount: u64,
+                now: $crate::clock::Timestamp,
+            ) {
+                self.$field.debit_amount(state, amount, now);
             }
 
             #[inline]
@@ -178,17 +203,6 @@ macro_rules! same_additive_rule {
                 now: $crate::clock::Timestamp,
             ) -> Self::Snapshot {
                 self.$field.snapshot_beside(state, held, cost, now)
-            }
-
-            #[inline]
-            fn look_beside(
-                &self,
-                state: &Self::State,
-                held: u64,
-                cost: u32,
-                now: $crate::clock::Timestamp,
-            ) -> (bool, Self::Snapshot) {
-                self.$field.look_beside(state, held, cost, now)
             }
         }
     };

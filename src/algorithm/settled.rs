@@ -34,19 +34,21 @@ use std::{
 };
 
 use crate::{
-    algorithm::{Additive, Algorithm, ConfigId, PolicyId},
+    algorithm::{
+        Additive, Algorithm, PolicyId, Script, ScriptReply, Scripted, script::MemberReply,
+    },
     clock::Timestamp,
     decision::PolicyDecision,
     error::ConfigError,
 };
 
 mod generations;
-pub(super) mod script;
 
 use self::generations::Generation;
 pub(super) use self::generations::SettledState;
 
 const DEFAULT_HELD_AT_MOST_MICROS: u64 = 60_000_000;
+const A_YEAR_MICROS: u64 = 31_622_400_000_000;
 /// Longer than any request, and so short that no instant overflows: some 35 years.
 pub(super) const MAX_HELD_AT_MOST_MICROS: u64 = 1 << 50;
 
@@ -109,6 +111,13 @@ pub struct SettledSnapshot<S> {
     freed_units: u32,
 }
 
+impl<S> SettledSnapshot<S> {
+    /// Whether the admission holds anything.
+    pub(super) fn has_a_hold(&self) -> bool {
+        self.generation_start_micros > 0
+    }
+}
+
 impl<A: Additive> Algorithm for Settled<A> {
     type State = SettledState<A::State>;
     type Snapshot = SettledSnapshot<A::Snapshot>;
@@ -117,21 +126,38 @@ impl<A: Additive> Algorithm for Settled<A> {
 
     #[inline]
     fn judge(&self, state: &Self::State, cost: u32, now: Timestamp) -> bool {
-        cost == 0
-            || self
+        self.with_ended_spent(state, now, |state| {
+            let amount = self
                 .rule
-                .fits(&state.state, state.held() + u64::from(cost), now)
+                .amount(cost.into())
+                .saturating_add(self.held(state));
+            cost == 0 || self.rule.fits(&state.state, amount, now)
+        })
     }
 
     /// Holds the cost.
     #[inline]
     fn charge(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
+        self.spend_what_ended(state, now);
+        self.convert(state, now);
         (state.earlier, state.later) = self.generations_with(state, cost, now);
     }
 
     #[inline]
     fn debit(&self, state: &mut Self::State, units: u64, now: Timestamp) {
+        self.spend_what_ended(state, now);
+        self.convert(state, now);
         self.rule.debit(&mut state.state, units, now);
+    }
+
+    /// Judges and holds in one: what has ended is spent once.
+    fn step(&self, state: &mut Self::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
+        self.spend_what_ended(state, now);
+        let admitted = self.judge(state, cost, now);
+        if admitted && cost > 0 {
+            self.charge(state, cost, now);
+        }
+        (admitted, self.snapshot(state, cost, admitted, now))
     }
 
     fn holds(&self, state: &Self::State, admission: &Self::Snapshot) -> bool {
@@ -145,9 +171,11 @@ impl<A: Additive> Algorithm for Settled<A> {
         (held, spent): (u32, u32),
         now: Timestamp,
     ) {
+        self.spend_what_ended(state, now);
+        self.convert(state, now);
         let spent = match state.generation(admission) {
             Some(generation) => {
-                generation.units -= min(generation.units, held.into());
+                generation.amount -= min(generation.amount, self.rule.amount(held.into()));
                 spent
             }
             None => spent.saturating_sub(held),
@@ -166,6 +194,8 @@ impl<A: Additive> Algorithm for Settled<A> {
 
     /// Gives back what was settled; what is held is freed by settling it with less.
     fn refund(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
+        self.spend_what_ended(state, now);
+        self.convert(state, now);
         self.rule.refund(&mut state.state, cost, now);
     }
 
@@ -178,15 +208,6 @@ impl<A: Additive> Algorithm for Settled<A> {
         now: Timestamp,
     ) {
         self.settle(state, admission, (cost, 0), now);
-    }
-
-    /// Also counts what nobody has settled in time as spent, as of the end of its generation.
-    #[inline]
-    fn mend(&self, state: &mut Self::State, now: Timestamp) {
-        if self.needs_mending(state, now) {
-            self.mend_generations(state, now);
-        }
-        self.rule.mend(&mut state.state, now);
     }
 
     fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool {
@@ -229,35 +250,16 @@ impl<A: Additive> Algorithm for Settled<A> {
         now: Timestamp,
     ) -> Self::Snapshot {
         let is_held = admitted && cost > 0;
-        SettledSnapshot {
+        self.with_ended_spent(state, now, |state| SettledSnapshot {
             snapshot: (self.rule).snapshot_beside(
                 &state.state,
-                state.held(),
+                self.held(state),
                 (cost, admitted),
                 now,
             ),
             generation_start_micros: if is_held { state.later.start_micros } else { 0 },
             freed_units: 0,
-        }
-    }
-
-    /// Copies the state only where something has ended, or the clock has stepped back.
-    fn look(&self, state: &Self::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
-        let look = |state: &Self::State| {
-            let (admitted, snapshot) = self.rule.look_beside(&state.state, state.held(), cost, now);
-            let nothing_is_held = SettledSnapshot {
-                snapshot,
-                generation_start_micros: 0,
-                freed_units: 0,
-            };
-            (admitted, nothing_is_held)
-        };
-        if !self.needs_mending(state, now) {
-            return look(state);
-        }
-        let mut mended = state.clone();
-        self.mend(&mut mended, now);
-        look(&mended)
+        })
     }
 
     fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
@@ -275,23 +277,60 @@ impl<A: Additive> Algorithm for Settled<A> {
     fn policy_id(&self) -> PolicyId {
         self.rule.policy_id()
     }
-
-    #[inline]
-    fn config_id(&self) -> ConfigId {
-        self.rule.config_id()
-    }
 }
 
 impl<A: Additive> Settled<A> {
-    /// Whether a generation has ended, or begins more than its whole span after now.
-    #[inline]
-    fn needs_mending(&self, state: &SettledState<A::State>, now: Timestamp) -> bool {
-        state.has_ended(now) || self.is_ahead(state, now)
+    /// How long a full bucket needs to recover; a year, if the rule does not say.
+    fn matters_for_micros(&self) -> u64 {
+        let at = Timestamp::from_micros(0);
+        let mut full = self.rule.fresh(at);
+        let decision =
+            |state: &A::State| self.rule.decision(&self.rule.snapshot(state, 0, true, at));
+        let units = decision(&full).limit();
+        self.rule.debit(&mut full, units, at);
+        match u64::try_from(decision(&full).reset_after().as_micros()) {
+            Ok(micros @ 1..MAX_HELD_AT_MOST_MICROS) => micros,
+            Ok(0) => A_YEAR_MICROS,
+            _ => MAX_HELD_AT_MOST_MICROS,
+        }
     }
 
+    /// Calls the closure with the state once what has ended is spent: with a copy, where something
+    /// has ended.
     #[inline]
-    fn is_ahead(&self, state: &SettledState<A::State>, now: Timestamp) -> bool {
-        state.later.start_micros > now.as_micros() + self.generation_micros
+    fn with_ended_spent<T>(
+        &self,
+        state: &SettledState<A::State>,
+        now: Timestamp,
+        look: impl FnOnce(&SettledState<A::State>) -> T,
+    ) -> T {
+        if !state.has_ended(now) {
+            return look(state);
+        }
+        let mut spent = SettledState {
+            state: state.state.clone(),
+            ..*state
+        };
+        self.spend_what_ended(&mut spent, now);
+        look(&spent)
+    }
+
+    /// All that is held, by this limit's numbers.
+    #[inline]
+    fn held(&self, state: &SettledState<A::State>) -> u64 {
+        let converted = |held: Generation| self.rule.converted(&state.state, held.amount);
+        converted(state.earlier).saturating_add(converted(state.later))
+    }
+
+    /// Counts what is held by this limit's numbers from now on, as the rule does with its state.
+    #[inline]
+    fn convert(&self, state: &mut SettledState<A::State>, now: Timestamp) {
+        if !self.rule.has_counted(&state.state) {
+            for held in [&mut state.earlier, &mut state.later] {
+                held.amount = self.rule.converted(&state.state, held.amount);
+            }
+            self.rule.debit_amount(&mut state.state, 0, now);
+        }
     }
 
     /// The generation that a cost is held in now, and the one before it.
@@ -303,13 +342,14 @@ impl<A: Additive> Settled<A> {
     ) -> (Generation, Generation) {
         let SettledState { earlier, later, .. } = *state;
         let micros = max(now.as_micros(), later.start_micros);
+        let amount = self.rule.amount(cost.into());
         let at_most = self.held_at_most_micros;
         let is_open = micros + at_most < later.ends_at_micros;
         // Plans of one name may differ in how long they hold: then two generations may still run.
-        if is_open || earlier.units > 0 && later.units > 0 {
+        if is_open || earlier.amount > 0 && later.amount > 0 {
             let later = Generation {
                 ends_at_micros: max(later.ends_at_micros, micros + at_most),
-                units: later.units + u64::from(cost),
+                amount: later.amount + amount,
                 ..later
             };
             return (earlier, later);
@@ -318,28 +358,83 @@ impl<A: Additive> Settled<A> {
             // No two generations of a state begin at the same instant.
             start_micros: max(micros, later.start_micros + 1),
             ends_at_micros: micros + self.generation_micros,
-            units: cost.into(),
+            amount,
         };
-        match later.units {
+        match later.amount {
             0 => (earlier, begun),
             _ => (later, begun),
         }
     }
 
-    fn mend_generations(&self, state: &mut SettledState<A::State>, now: Timestamp) {
-        if self.is_ahead(state, now) {
-            state.move_to(now);
+    /// Counts what was held in generations that have ended as spent at their ends.
+    #[inline]
+    fn spend_what_ended(&self, state: &mut SettledState<A::State>, now: Timestamp) {
+        if state.has_ended(now) {
+            for ended in state.take_ended(now) {
+                let end = Timestamp::from_micros(ended.ends_at_micros);
+                let amount = self.rule.converted(&state.state, ended.amount);
+                self.convert(state, end);
+                self.rule.debit_amount(&mut state.state, amount, end);
+            }
         }
-        self.spend_what_ended(state, now);
+    }
+}
+
+impl<A: Additive + Scripted> Scripted for Settled<A> {
+    fn script() -> Script {
+        A::script().with(|member| member.settled = true)
     }
 
-    /// Counts what was held in generations that have ended as spent at their ends.
-    fn spend_what_ended(&self, state: &mut SettledState<A::State>, now: Timestamp) {
-        for ended in state.take_ended(now) {
-            let end = Timestamp::from_micros(ended.ends_at_micros);
-            self.rule.mend(&mut state.state, end);
-            self.rule.debit(&mut state.state, ended.units, end);
+    fn parameters(&self, tell: &mut dyn FnMut(u64)) {
+        self.rule.parameters(tell);
+        tell(self.held_at_most_micros);
+        tell(self.generation_micros);
+        tell(self.matters_for_micros());
+    }
+
+    /// The generations, then the numbers of the rule.
+    fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<Self::State> {
+        let (generations, numbers) = numbers.split_first_chunk()?;
+        let [earlier, later] = Generation::read_both(generations);
+        let state = self.rule.state(at, numbers)?;
+        Some(SettledState {
+            state,
+            earlier,
+            later,
+        })
+    }
+
+    fn numbers(&self, state: &Self::State, at: Timestamp, tell: &mut dyn FnMut(u64)) {
+        self.with_ended_spent(state, at, |state| {
+            for generation in [state.earlier, state.later] {
+                tell(generation.start_micros);
+                tell(generation.ends_at_micros);
+                tell(generation.amount);
+            }
+            self.rule.numbers(&state.state, at, tell);
+        });
+    }
+
+    fn admission(&self, admission: &Self::Snapshot, tell: &mut dyn FnMut(u64)) {
+        tell(admission.generation_start_micros);
+    }
+
+    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<Self::Snapshot> {
+        let member = reply.next_member()?;
+        if member.told.is_empty() {
+            let state = self.state(member.at, member.numbers)?;
+            return Some(self.snapshot(&state, member.cost, member.admitted, member.now));
         }
+        // The script has told how the list is beside what is held.
+        let (generations, numbers) = member.numbers.split_first_chunk()?;
+        let [_, later] = Generation::read_both(generations);
+        let is_held = member.charged && member.cost > 0;
+        let of_the_rule = MemberReply { numbers, ..member };
+        Some(SettledSnapshot {
+            snapshot: self.rule.read(&mut ScriptReply::new(vec![of_the_rule]))?,
+            generation_start_micros: if is_held { later.start_micros } else { 0 },
+            freed_units: 0,
+        })
     }
 }
 

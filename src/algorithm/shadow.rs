@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{Algorithm, ConfigId, InFlight, PerRequest, PolicyId, Settled, WaitAtMost},
+    algorithm::{
+        Algorithm, InFlight, PerRequest, PolicyId, Script, ScriptReply, Scripted, Settled,
+        WaitAtMost, script::MemberReply,
+    },
     clock::Timestamp,
     decision::PolicyDecision,
 };
-
-mod script;
 
 /// Lets every request through, and counts as if it were enforced: a limit is rehearsed beside
 /// others, or alone, before it may refuse anybody.
@@ -159,11 +160,6 @@ impl<A: Algorithm> Algorithm for Shadow<A> {
     }
 
     #[inline]
-    fn mend(&self, state: &mut Self::State, now: Timestamp) {
-        self.0.mend(&mut state.state, now);
-    }
-
-    #[inline]
     fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool {
         self.0.is_fresh(&state.state, now)
     }
@@ -235,10 +231,54 @@ impl<A: Algorithm> Algorithm for Shadow<A> {
     fn policy_id(&self) -> PolicyId {
         self.0.policy_id()
     }
+}
 
-    #[inline]
-    fn config_id(&self) -> ConfigId {
-        self.0.config_id()
+impl<A: Scripted> Scripted for Shadow<A> {
+    fn script() -> Script {
+        const {
+            assert!(
+                !A::IN_FLIGHT,
+                "requests in flight are rehearsed in memory only: over Redis places would be renewed \
+                 for requests that have none"
+            );
+        }
+        A::script().with(|member| member.in_shadow = true)
+    }
+
+    fn parameters(&self, tell: &mut dyn FnMut(u64)) {
+        self.0.parameters(tell);
+    }
+
+    fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<Self::State> {
+        Some(ShadowState {
+            state: self.0.state(at, numbers)?,
+            would_refuse: false,
+        })
+    }
+
+    fn numbers(&self, state: &Self::State, at: Timestamp, tell: &mut dyn FnMut(u64)) {
+        self.0.numbers(&state.state, at, tell);
+    }
+
+    /// Whether it was charged, then the numbers of the algorithm.
+    fn admission(&self, admission: &Self::Snapshot, tell: &mut dyn FnMut(u64)) {
+        tell(u64::from(!admission.would_refuse));
+        self.0.admission(&admission.snapshot, tell);
+    }
+
+    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<Self::Snapshot> {
+        let member = reply.next_member()?;
+        let would_refuse = member.charged && !member.admitted;
+        let was_charged = member.charged && member.admitted;
+        let own = MemberReply {
+            cost: if was_charged { member.cost } else { 0 },
+            admitted: true,
+            ..member
+        };
+        Some(ShadowSnapshot {
+            snapshot: self.0.read(&mut ScriptReply::new(vec![own]))?,
+            would_refuse,
+        })
     }
 }
 

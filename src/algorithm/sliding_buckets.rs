@@ -20,7 +20,7 @@ use super::{per_request::per_request, same_rule::same_additive_rule, shadow::sha
 /// - **Bound**: n units in any span of P − precision; in a span of a whole period up to 2n (all of
 ///   it in the sub-counter that was just dropped). With `strict`, n in any span of a period, and
 ///   room comes back at worst one precision late.
-/// - **Memory**: 56 bytes per key, enough for two sub-counters in which something was admitted.
+/// - **Memory**: 48 bytes per key, enough for two sub-counters in which something was admitted.
 ///   Further ones take 32 bytes more, and 16 to 32 for each.
 /// - **Not for** a handful of units: [`SlidingLog`](super::SlidingLog) is exact and as small.
 ///
@@ -122,10 +122,14 @@ impl SlidingBuckets {
         Policy::of_quota(
             algorithm,
             quota,
-            precision,
+            &precision,
             quota.units(),
             quota.period_micros(),
         )
+        .of_shape(format_args!(
+            "{algorithm}-{}{precision}",
+            Span(quota.period_micros())
+        ))
     }
 
     /// Names the policy. A named policy keeps its buckets when its numbers change.

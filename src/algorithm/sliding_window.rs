@@ -1,18 +1,13 @@
 use crate::{
-    algorithm::{Additive, Algorithm, ConfigId, Policy, PolicyId, Script, Scripted},
+    algorithm::{Additive, Algorithm, Policy, PolicyId, Script, Scripted},
     clock::Timestamp,
     decision::{Decision, PolicyDecision},
     error::ConfigError,
-    lazy_arc::LazyArc,
+    policy::Span,
     quota::Quota,
 };
 
-use super::{
-    fixed_window::MAX_UNITS,
-    per_request::per_request,
-    plans::{CountByPlan, FurtherPlans, Plans, Rule, next_of},
-    shadow::shadow,
-};
+use super::{fixed_window::MAX_UNITS, per_request::per_request, shadow::shadow};
 
 mod status;
 
@@ -28,7 +23,7 @@ mod status;
 ///   in microseconds): the estimate takes the previous window as evenly spread, and a caller who
 ///   put all of it at its end gets almost twice the quota. With evenly spread traffic it is very
 ///   near n.
-/// - **Memory**: 32 bytes per key.
+/// - **Memory**: 24 bytes per key.
 /// - **Not for** callers who would use that: [`SlidingLog`](super::SlidingLog) and strict
 ///   [`SlidingBuckets`](super::SlidingBuckets) are exact.
 ///
@@ -62,13 +57,6 @@ pub struct SlidingWindow {
     quota: Quota,
     tick_micros: u64,
     ticks_per_period: u64,
-    own: LazyArc<Plans<WindowRule>>,
-}
-
-/// Windows of this length, of which the running one and the one before it count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WindowRule {
-    period_micros: u64,
 }
 
 /// The counts of the window that the stamp is in, and of the one before.
@@ -78,9 +66,6 @@ pub struct TwoWindows {
     previous: u64,
     current: u64,
 }
-
-/// The state of two windows.
-type Counted = CountByPlan<WindowRule>;
 
 /// The counts of the running window and of the one before, and what they are weighted by.
 #[derive(Debug, Clone, Copy)]
@@ -156,20 +141,10 @@ impl SlidingWindow {
         }
     }
 
-    /// Both counters as they are now, or at the state's own instant if that is later, whichever
-    /// plan was admitted last.
+    /// Both counters as they are now, or at the state's own instant if that is later.
     #[inline]
-    fn counters(&self, state: &Counted, now: Timestamp) -> Counters {
-        let windows = match state.only_own_plan_counted(&self.own) {
-            true => state.count,
-            false => state.seen_by(&self.own, self.quota.units()),
-        };
-        self.counters_of(&windows, now)
-    }
-
-    #[inline]
-    fn counters_of(&self, windows: &TwoWindows, now: Timestamp) -> Counters {
-        let (micros, start, previous, current) = self.own_rule().at(windows, now);
+    fn counters(&self, state: &TwoWindows, now: Timestamp) -> Counters {
+        let (micros, start, previous, current) = self.at(state, now);
         let elapsed = match self.tick_micros {
             1 => micros - start,
             tick => (micros - start) / tick,
@@ -183,11 +158,19 @@ impl SlidingWindow {
         }
     }
 
+    /// Returns the instant (now, or the stamp if that is later), the start of its window, and the
+    /// counts of the window before that and of that window.
     #[inline]
-    fn own_rule(&self) -> WindowRule {
-        WindowRule {
-            period_micros: self.quota.period_micros(),
-        }
+    fn at(&self, windows: &TwoWindows, now: Timestamp) -> (u64, u64, u64, u64) {
+        let period = self.quota.period_micros();
+        let micros = now.as_micros().max(windows.stamp);
+        let start = micros - micros % period;
+        let (previous, current) = match windows.stamp {
+            stamp if stamp >= start => (windows.previous, windows.current),
+            stamp if stamp + period >= start => (windows.current, 0),
+            _ => (0, 0),
+        };
+        (micros, start, previous, current)
     }
 }
 
@@ -204,83 +187,54 @@ struct Counters {
     now: Timestamp,
 }
 
-impl WindowRule {
-    /// Returns the instant (now, or the stamp if that is later), the start of its window, and the
-    /// counts of the window before that and of that window.
-    #[inline]
-    fn at(&self, windows: &TwoWindows, now: Timestamp) -> (u64, u64, u64, u64) {
-        let period = self.period_micros;
-        let micros = now.as_micros().max(windows.stamp);
-        let start = micros - micros % period;
-        let (previous, current) = match windows.stamp {
-            stamp if stamp >= start => (windows.previous, windows.current),
-            stamp if stamp + period >= start => (windows.current, 0),
-            _ => (0, 0),
-        };
-        (micros, start, previous, current)
-    }
-}
-
 per_request!(SlidingWindow);
 shadow!(SlidingWindow);
 
 impl Algorithm for SlidingWindow {
-    type State = Counted;
+    type State = TwoWindows;
     type Snapshot = TwoWindowsSnapshot;
 
     #[inline]
-    fn judge(&self, state: &Counted, cost: u32, now: Timestamp) -> bool {
+    fn judge(&self, state: &TwoWindows, cost: u32, now: Timestamp) -> bool {
         self.has_room(&self.counters(state, now), cost)
     }
 
     #[inline]
-    fn charge(&self, state: &mut Counted, cost: u32, now: Timestamp) {
+    fn charge(&self, state: &mut TwoWindows, cost: u32, now: Timestamp) {
         self.debit(state, cost.into(), now);
     }
 
     #[inline]
-    fn debit(&self, state: &mut Counted, units: u64, now: Timestamp) {
+    fn debit(&self, state: &mut TwoWindows, units: u64, now: Timestamp) {
         let counters = self.counters(state, now).with(units);
-        self.store_count(state, &counters, units, now);
+        counters.write_to(state);
     }
 
-    fn refund(&self, state: &mut Counted, cost: u32, now: Timestamp) {
-        state.change(&self.own, |rule, windows| {
-            rule.with_refund(&windows, cost, now)
-        });
-    }
-
-    #[inline]
-    fn mend(&self, state: &mut Counted, now: Timestamp) {
-        if !state.only_own_plan_counted(&self.own) {
-            return state.mend(&self.own, now);
-        }
-        if self.own_rule().is_ahead(state.count.stamp, now) {
-            let counters = self.counters_of(&state.count, now);
-            state.count = TwoWindows {
-                stamp: now.as_micros(),
-                previous: 0,
-                current: self.estimate(&counters).units(),
-            };
-        }
+    /// Takes the units out of the running window, then out of the previous one.
+    fn refund(&self, state: &mut TwoWindows, cost: u32, now: Timestamp) {
+        let (stamp, _, previous, current) = self.at(state, now);
+        let cost = u64::from(cost);
+        let from_previous = cost.saturating_sub(current);
+        *state = TwoWindows {
+            stamp,
+            previous: previous.saturating_sub(from_previous),
+            current: current.saturating_sub(cost),
+        };
     }
 
     #[inline]
-    fn is_fresh(&self, state: &Counted, now: Timestamp) -> bool {
+    fn is_fresh(&self, state: &TwoWindows, now: Timestamp) -> bool {
         let counters = self.counters(state, now);
-        state.count.stamp <= now.as_micros()
-            && (counters.previous, counters.current) == (0, 0)
-            && (state.only_own_plan_counted(&self.own) || state.is_over(now))
+        state.stamp <= now.as_micros() && (counters.previous, counters.current) == (0, 0)
     }
 
     #[inline]
-    fn fresh(&self, at: Timestamp) -> Counted {
-        let windows = TwoWindows {
+    fn fresh(&self, at: Timestamp) -> TwoWindows {
+        TwoWindows {
             stamp: at.as_micros(),
             previous: 0,
             current: 0,
-        };
-        CountByPlan::new(windows, &self.own)
+        }
     }
 
     /// The counters are worked out once.
@@ -288,13 +242,17 @@ impl Algorithm for SlidingWindow {
     /// Inlined always: a check takes 0.88 of governor's time so, and 1.03 otherwise (bench
     /// `decision`).
     #[inline(always)]
-    fn step(&self, state: &mut Counted, cost: u32, now: Timestamp) -> (bool, TwoWindowsSnapshot) {
-        self.mend(state, now);
+    fn step(
+        &self,
+        state: &mut TwoWindows,
+        cost: u32,
+        now: Timestamp,
+    ) -> (bool, TwoWindowsSnapshot) {
         let mut counters = self.counters(state, now);
         let admitted = self.has_room(&counters, cost);
         if admitted && cost > 0 {
             counters = counters.with(cost.into());
-            self.store_count(state, &counters, cost.into(), now);
+            counters.write_to(state);
         }
         let snapshot = TwoWindowsSnapshot {
             counters,
@@ -307,7 +265,7 @@ impl Algorithm for SlidingWindow {
     #[inline]
     fn snapshot(
         &self,
-        state: &Counted,
+        state: &TwoWindows,
         cost: u32,
         admitted: bool,
         now: Timestamp,
@@ -333,11 +291,6 @@ impl Algorithm for SlidingWindow {
     fn policy_id(&self) -> PolicyId {
         self.policy.id()
     }
-
-    #[inline]
-    fn config_id(&self) -> ConfigId {
-        self.policy.config_id()
-    }
 }
 
 /// The counters as they were right after a decision.
@@ -354,26 +307,18 @@ impl Counters {
         let current = self.current.saturating_add(units).min(MAX_UNITS);
         Self { current, ..self }
     }
+
+    #[inline]
+    fn write_to(self, state: &mut TwoWindows) {
+        *state = TwoWindows {
+            stamp: self.now.as_micros().max(state.stamp),
+            previous: self.previous,
+            current: self.current,
+        };
+    }
 }
 
 impl SlidingWindow {
-    #[inline]
-    fn store_count(&self, state: &mut Counted, counters: &Counters, units: u64, now: Timestamp) {
-        let is_sole_plan = state.only_own_plan_counted(&self.own);
-        let windows = TwoWindows {
-            stamp: now.as_micros().max(match is_sole_plan {
-                true => state.count.stamp,
-                false => state.seen_by(&self.own, self.quota.units()).stamp,
-            }),
-            previous: counters.previous,
-            current: counters.current,
-        };
-        match is_sole_plan {
-            true => state.count = windows,
-            false => state.admitted(&self.own, windows, units, now),
-        }
-    }
-
     #[inline]
     fn policy_decision(&self, snapshot: &TwoWindowsSnapshot) -> PolicyDecision {
         let refused_cost = if snapshot.admitted { 0 } else { snapshot.cost };
@@ -416,13 +361,11 @@ impl SlidingWindow {
         };
         let tick_micros = ticks.find(weighs_exactly).ok_or(too_large)?;
         Ok(Self {
-            policy: Policy::of_quota("sliding-window", quota, "", units, period),
+            policy: Policy::of_quota("sliding-window", quota, "", units, period)
+                .of_shape(format_args!("sliding-window-{}", Span(period))),
             quota,
             tick_micros,
             ticks_per_period: period / tick_micros,
-            own: Plans::of_one(WindowRule {
-                period_micros: period,
-            }),
         })
     }
 
@@ -464,128 +407,16 @@ impl SlidingWindow {
     }
 }
 
-impl WindowRule {
-    /// Takes the units out of the running window, then out of the previous one.
-    fn with_refund(&self, windows: &TwoWindows, cost: u32, now: Timestamp) -> TwoWindows {
-        let (stamp, _, previous, current) = self.at(windows, now);
-        let cost = u64::from(cost);
-        let from_previous = cost.saturating_sub(current);
-        TwoWindows {
-            stamp,
-            previous: previous.saturating_sub(from_previous),
-            current: current.saturating_sub(cost),
-        }
-    }
-}
-
-impl Rule for WindowRule {
-    type Count = TwoWindows;
-
-    fn write(&self, tell: &mut dyn FnMut(u64)) {
-        tell(self.period_micros);
-    }
-
-    fn read(numbers: &mut &[u64]) -> Option<Self> {
-        let period_micros = next_of(numbers).filter(|period| *period > 0)?;
-        Some(Self { period_micros })
-    }
-
-    fn write_count(count: TwoWindows, tell: &mut dyn FnMut(u64)) {
-        tell(count.stamp);
-        tell(count.previous);
-        tell(count.current);
-    }
-
-    fn read_count(numbers: &mut &[u64]) -> Option<TwoWindows> {
-        let (stamp, previous, current) = (next_of(numbers)?, next_of(numbers)?, next_of(numbers)?);
-        Some(TwoWindows {
-            stamp,
-            previous,
-            current,
-        })
-    }
-
-    /// The counts of both windows stay, by this plan's period.
-    fn begun_from(&self, _others: &Self, count: TwoWindows) -> TwoWindows {
-        count
-    }
-
-    /// All units in one window, no earlier than any of the further plans' windows.
-    fn begun_from_further(&self, further: &FurtherPlans, units: u64) -> TwoWindows {
-        let window = further
-            .expires_at_micros
-            .div_ceil(self.period_micros)
-            .saturating_sub(2);
-        TwoWindows {
-            stamp: further.stamp_micros.min(window * self.period_micros),
-            previous: 0,
-            current: further.units.min(units),
-        }
-    }
-
-    fn units(&self, count: TwoWindows) -> u64 {
-        (count.previous + count.current).min(MAX_UNITS)
-    }
-
-    fn with_units_of_others(&self, count: TwoWindows, units: u64, now: Timestamp) -> TwoWindows {
-        let (stamp, _, previous, current) = self.at(&count, now);
-        TwoWindows {
-            stamp,
-            previous,
-            current: current.saturating_add(units).min(MAX_UNITS),
-        }
-    }
-
-    fn matters_until(&self, count: TwoWindows) -> u64 {
-        let start = count.stamp - count.stamp % self.period_micros;
-        match (count.previous, count.current) {
-            (0, 0) => count.stamp,
-            (_, 0) => start + self.period_micros,
-            _ => start + 2 * self.period_micros,
-        }
-    }
-
-    fn stamp(&self, count: TwoWindows) -> u64 {
-        count.stamp
-    }
-
-    /// A full span is two periods here: a window's count matters for so long.
-    fn is_ahead(&self, stamp: u64, now: Timestamp) -> bool {
-        stamp > now.as_micros() + 2 * self.period_micros
-    }
-
-    /// The whole estimate becomes the running window's count, so that the step opens nothing: now
-    /// is elsewhere in its window than the stamp was, and the previous count might weigh less
-    /// there.
-    fn moved_to(&self, count: TwoWindows, now: Timestamp) -> TwoWindows {
-        let start = count.stamp - count.stamp % self.period_micros;
-        let estimate = Estimate {
-            start_micros: start,
-            ticks_covered: self.period_micros - (count.stamp - start),
-            previous: count.previous,
-            current: count.current,
-            now_micros: now.as_micros(),
-            ticks_per_period: self.period_micros,
-            tick_micros: 1,
-        };
-        TwoWindows {
-            stamp: now.as_micros(),
-            previous: 0,
-            current: estimate.units().min(MAX_UNITS),
-        }
-    }
-}
-
 impl Additive for SlidingWindow {
     #[inline]
-    fn fits(&self, state: &Counted, units: u64, now: Timestamp) -> bool {
+    fn fits(&self, state: &TwoWindows, units: u64, now: Timestamp) -> bool {
         let estimate = self.estimate(&self.counters(state, now));
         estimate.has_room(self.quota.units(), units)
     }
 
     fn snapshot_beside(
         &self,
-        state: &Counted,
+        state: &TwoWindows,
         held: u64,
         (cost, admitted): (u32, bool),
         now: Timestamp,
@@ -598,29 +429,33 @@ impl Additive for SlidingWindow {
 
 impl Scripted for SlidingWindow {
     fn script() -> Script {
-        Script::new("sliding", include_str!("sliding_window.lua"))
-            .parameters(&["units", "period", "tick_micros", "ticks"])
-            .state(&["stamp", "previous", "current"])
-            .private_state(&["id"])
-            .tail([0, 88])
-            .replies(&["stamp_now", "previous_now", "current_now"])
-            .requires(super::script::FOR_PLANS)
-            .with_part_in_place("another plan")
+        Script::new("sliding_window", include_str!("sliding_window.lua"))
+            .parameters(&["units", "period", "tick"])
+            .state(&["previous", "current"])
     }
 
     fn parameters(&self, tell: &mut dyn FnMut(u64)) {
         tell(self.quota.units());
         tell(self.quota.period_micros());
         tell(self.tick_micros);
-        tell(self.ticks_per_period);
     }
 
-    fn state(&self, numbers: &[u64]) -> Option<Counted> {
-        CountByPlan::read(&self.own, numbers)
+    fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<TwoWindows> {
+        let &[previous, current] = numbers else {
+            return None;
+        };
+        let makes_sense = previous <= MAX_UNITS && current <= MAX_UNITS;
+        makes_sense.then_some(TwoWindows {
+            stamp: at.as_micros(),
+            previous,
+            current,
+        })
     }
 
-    fn numbers(&self, state: &Counted, tell: &mut dyn FnMut(u64)) {
-        state.write(tell);
+    fn numbers(&self, state: &TwoWindows, at: Timestamp, tell: &mut dyn FnMut(u64)) {
+        let (_, _, previous, current) = self.at(state, at);
+        tell(previous);
+        tell(current);
     }
 }
 

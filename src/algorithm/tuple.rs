@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{Algorithm, ConfigId, PolicyId, Script, ScriptReply, Scripted},
+    algorithm::{Algorithm, PolicyId, Script, ScriptReply, Scripted},
     clock::Timestamp,
     decision::PolicyDecision,
 };
@@ -77,12 +77,6 @@ macro_rules! tuple {
             }
 
             #[inline]
-            fn mend(&self, state: &mut Self::State, now: Timestamp) {
-                self.$zero.mend(&mut state.$zero, now);
-                $(self.$index.mend(&mut state.$index, now);)+
-            }
-
-            #[inline]
             fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool {
                 self.$zero.is_fresh(&state.$zero, now)
                     $(&& self.$index.is_fresh(&state.$index, now))+
@@ -96,11 +90,6 @@ macro_rules! tuple {
             #[inline]
             fn policy_id(&self) -> PolicyId {
                 self.$zero.policy_id()$(.and(self.$index.policy_id()))+
-            }
-
-            #[inline]
-            fn config_id(&self) -> ConfigId {
-                self.$zero.config_id()$(.and(self.$index.config_id()))+
             }
 
             #[inline]
@@ -184,17 +173,17 @@ macro_rules! tuple {
             }
 
             /// The numbers of each member, after how many they are.
-            fn state(&self, mut numbers: &[u64]) -> Option<Self::State> {
+            fn state(&self, at: Timestamp, mut numbers: &[u64]) -> Option<Self::State> {
                 let state = (
-                    state_of(&self.$zero, &mut numbers)?,
-                    $(state_of(&self.$index, &mut numbers)?),+
+                    state_of(&self.$zero, at, &mut numbers)?,
+                    $(state_of(&self.$index, at, &mut numbers)?),+
                 );
                 numbers.is_empty().then_some(state)
             }
 
-            fn numbers(&self, state: &Self::State, tell: &mut dyn FnMut(u64)) {
-                tell_counted(&self.$zero, &state.$zero, tell);
-                $(tell_counted(&self.$index, &state.$index, tell);)+
+            fn numbers(&self, state: &Self::State, at: Timestamp, tell: &mut dyn FnMut(u64)) {
+                tell_counted(&self.$zero, &state.$zero, at, tell);
+                $(tell_counted(&self.$index, &state.$index, at, tell);)+
             }
 
             fn admission(&self, admission: &Self::Snapshot, tell: &mut dyn FnMut(u64)) {
@@ -218,18 +207,23 @@ tuple!(A.0, B.1, C.2, D.3, E.4, F.5, G.6);
 tuple!(A.0, B.1, C.2, D.3, E.4, F.5, G.6, H.7);
 
 /// Takes the state of a member from the numbers of all.
-fn state_of<A: Scripted>(member: &A, numbers: &mut &[u64]) -> Option<A::State> {
+fn state_of<A: Scripted>(member: &A, at: Timestamp, numbers: &mut &[u64]) -> Option<A::State> {
     let (count, rest) = numbers.split_first()?;
     let (own, rest) = rest.split_at_checked(usize::try_from(*count).ok()?)?;
     *numbers = rest;
-    member.state(own)
+    member.state(at, own)
 }
 
-fn tell_counted<A: Scripted>(member: &A, state: &A::State, tell: &mut dyn FnMut(u64)) {
+fn tell_counted<A: Scripted>(
+    member: &A,
+    state: &A::State,
+    at: Timestamp,
+    tell: &mut dyn FnMut(u64),
+) {
     let mut count = 0;
-    member.numbers(state, &mut |_| count += 1);
+    member.numbers(state, at, &mut |_| count += 1);
     tell(count);
-    member.numbers(state, tell);
+    member.numbers(state, at, tell);
 }
 
 /// The snapshot of a member. If it admits what another member refuses, it is charged nothing, so

@@ -25,7 +25,7 @@ use super::{bucket_queue::BucketQueue, debt_bucket::DebtBucket};
 ///   [`limit`](crate::Decision::limit) says, and [`remaining`](crate::Decision::remaining) how many
 ///   more are admitted now, whether they go at once or wait. A cost above it never fits. A burst of
 ///   0 admits nothing.
-/// - **Memory**: 32 bytes per key, and up to 1.5 KB more while dropped requests are remembered.
+/// - **Memory**: 32 bytes per key, and up to 1 KB more while dropped requests are remembered.
 /// - **Not for** callers who would rather be told to come back: each request that waits takes
 ///   memory. What [`LeakyBucketQueue`](super::LeakyBucketQueue) says of dropped requests, of timers
 ///   and of the inner service holds here too. A [refund](crate::RateLimiter::refund) changes

@@ -9,40 +9,27 @@
 //!
 //! # What is kept when a caller's numbers change
 //!
-//! A bucket belongs to a policy and a key, and a policy with a name *is* its name. So give all
-//! plans of one limit the same name: then a caller whose plan changes keeps the bucket, and the
-//! next request is judged by the new numbers. Without a name each plan's numbers are a policy of
-//! their own, with buckets of their own.
+//! Give all plans of one limit the same name: then a caller whose plan changes keeps the bucket,
+//! and the next request is judged by the new numbers. So each plan admits no more than it would
+//! alone, for any calls of the others in between, and nobody waits longer than the slowest of them
+//! takes to recover. Without a name each plan's numbers are a policy of their own, with buckets of
+//! their own.
 //!
-//! | algorithm | what is carried over |
-//! |---|---|
-//! | [`TokenBucket`], [`Gcra`], [`LeakyBucket`] | the units that were owed at the last charge, paid off at the new rate since then |
-//! | [`FixedWindow`] | the units taken in the window, until one new period after its start |
-//! | [`SlidingWindow`] | the units of the window in which the last charge was, and of the one before, by the new period |
-//! | [`SlidingLog`], [`SlidingBuckets`] | every admission that still counted at the last charge, for as long as the new period says |
-//! | [`MinInterval`] | the instant of the last admission |
-//! | a tuple | each member as above |
+//! | algorithm | what is kept | begins anew under another |
+//! |---|---|---|
+//! | [`TokenBucket`], [`Gcra`], [`LeakyBucket`] | how long it needs to recover | tick, for numbers too large to be counted in microseconds; quota of 0 units or not |
+//! | [`FixedWindow`], [`SlidingWindow`], [`SlidingLog`], [`SlidingBuckets`] | what it has counted | period, precision, or start of the windows |
+//! | [`MinInterval`] | the instant from which on it is free | |
+//! | [`InFlight`] | the places that are taken | |
+//! | a tuple | each member as above | |
 //!
-//! More may have been used than the new numbers allow: then nothing is admitted until enough of it
-//! is over.
+//! A bucket keeps the *share* that was spent, and not the units: after 100 a day becomes 100 a
+//! second, one who has spent all waits the day out. [`reset`](crate::RateLimiter::reset) ends
+//! that. What was counted may be more than the new numbers allow: then nothing is admitted until
+//! enough of it is over.
 //!
-//! # Plans in turn
-//!
-//! Callers with different numbers may use one bucket in turn. *In any span of a plan's period, that
-//! plan admits no more than its bound, for any calls of the others in between.* What the others
-//! admit counts too, and fills a bucket at most. So a caller who goes back to a plan finds what it
-//! had counted:
-//!
-//! | algorithm | what is kept beside the plan of the last admission |
-//! |---|---|
-//! | a log, sub-counters | every entry that matters to one of the plans: as old as the longest span, and no more units than the largest quota |
-//! | [`MinInterval`] | nothing: the last admission is all that matters |
-//! | all others | the count of one other plan while that plan owes something. All further plans are kept as one: the most units that any of them had counted, the latest instant at which one did, until when that matters, and for how long after its own instant at most. A plan that comes back before that, or for the first time, begins with as many units |
-//!
-//! A refused request changes none of this. `tests/properties/tests/in_turn.rs` tests the rule, and
-//! `tests/plans.rs` the rows of the first table. A state may be forgotten once it is as good as
-//! fresh for every plan that was admitted. In memory it is kept for [three windows of the slowest
-//! configuration seen](crate::algorithm::ConfigId::retention).
+//! `tests/plans.rs` tests the rows of the table, and `tests/properties/tests/in_turn.rs` the
+//! bounds.
 //!
 //! [`TokenBucket`]: crate::algorithm::TokenBucket
 //! [`Gcra`]: crate::algorithm::Gcra
@@ -52,6 +39,7 @@
 //! [`SlidingLog`]: crate::algorithm::SlidingLog
 //! [`SlidingBuckets`]: crate::algorithm::SlidingBuckets
 //! [`MinInterval`]: crate::algorithm::MinInterval
+//! [`InFlight`]: crate::algorithm::InFlight
 
 use crate::limit::Limit;
 

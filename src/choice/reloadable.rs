@@ -50,15 +50,15 @@ impl<L: Limit> Reloadable<L> {
         }
     }
 
-    /// Puts another limit in force, from the next request on.
+    /// Puts another limit in force, from the next request on. [What is kept](crate::choice) are the
+    /// buckets, unless their shape is another: a window of another period, say, begins anew.
     ///
     /// # Errors
     ///
-    /// The new limit is another policy, in which nobody has used anything; the old limit stays in
-    /// force.
+    /// The new limit has another name; the old limit stays in force.
     pub fn replace(&self, limit: L) -> Result<(), ConfigError> {
         let old = self.in_force.load();
-        if old.policies() != limit.policies() {
+        if old.policy_names() != limit.policy_names() {
             return Err(ConfigError::OtherPolicy {
                 old: old.policy_names(),
                 new: limit.policy_names(),

@@ -8,8 +8,8 @@ use super::{Clock, Timestamp};
 ///
 /// A correction of the machine's wall clock takes effect when the process starts again. Whether
 /// this clock runs while the machine is suspended depends on the processor: most counters stop or
-/// run on, and no more than a burst is refilled. Some start again at zero. Then this clock steps
-/// back, which admits nothing more and locks nobody out for more than two spans.
+/// run on, and no more than a burst is refilled. Some start again at zero. Then this clock goes on
+/// by the wall time. If that was set back meanwhile, no time passes until it has caught up.
 ///
 /// # Example: it moves forward only
 ///

@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use crate::{
-    algorithm::{self, Algorithm, ConfigId, InFlight, PolicyId},
+    algorithm::{self, Algorithm, InFlight, PolicyId},
     clock::Timestamp,
     decision::{Decision, PolicyDecision},
     error::ConfigError,
@@ -101,23 +101,9 @@ macro_rules! any {
                 }
             }
 
-            fn config_id(&self) -> ConfigId {
-                match self {
-                    $(Self::$Kind(rule) => rule.config_id()),+
-                }
-            }
-
             fn fresh(&self, at: Timestamp) -> AnyState {
                 match self {
                     $(Self::$Kind(rule) => AnyState::$Kind(rule.fresh(at))),+
-                }
-            }
-
-            #[inline]
-            fn mend(&self, state: &mut AnyState, now: Timestamp) {
-                match (self, state) {
-                    $((Self::$Kind(rule), AnyState::$Kind(state)) => rule.mend(state, now),)+
-                    _ => {}
                 }
             }
 

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     algorithm::{
-        Algorithm, ConfigId, Policy, PolicyId, Shadow,
+        Algorithm, Policy, PolicyId, Shadow,
         shadow::{ShadowSnapshot, ShadowState},
     },
     clock::Timestamp,
@@ -26,7 +26,6 @@ pub(crate) struct RuleLimit {
     pub(crate) rule: Shadow<AnyAlgorithm>,
     pub(crate) in_shadow: bool,
     policy: PolicyId,
-    config: ConfigId,
 }
 
 impl RuleLimit {
@@ -35,7 +34,6 @@ impl RuleLimit {
         let kind = Policy::new("rule", &[algorithm.number()], Duration::ZERO).id();
         Self {
             policy: algorithm.policy_id().and(kind),
-            config: algorithm.config_id(),
             rule: Shadow::new(algorithm),
             in_shadow,
         }
@@ -111,18 +109,8 @@ impl Algorithm for RuleLimit {
         self.policy
     }
 
-    #[inline]
-    fn config_id(&self) -> ConfigId {
-        self.config
-    }
-
     fn fresh(&self, at: Timestamp) -> Self::State {
         self.rule.fresh(at)
-    }
-
-    #[inline]
-    fn mend(&self, state: &mut Self::State, now: Timestamp) {
-        self.rule.mend(state, now);
     }
 
     #[inline]

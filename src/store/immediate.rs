@@ -50,13 +50,11 @@ use super::{AsKey, Store, Verdict};
 ///     fn refund_now<Q: AsKey<()> + ?Sized>(&self, limit: &FixedWindow, _key: &Q, cost: u32) {
 ///         let mut state = self.state.lock().unwrap();
 ///         let now = self.clock.now();
-///         limit.mend(&mut state, now);
 ///         limit.refund(&mut state, cost, now);
 ///     }
 ///     fn debit_now<Q: AsKey<()> + ?Sized>(&self, limit: &FixedWindow, _key: &Q, units: u32) {
 ///         let mut state = self.state.lock().unwrap();
 ///         let now = self.clock.now();
-///         limit.mend(&mut state, now);
 ///         limit.debit(&mut state, units.into(), now);
 ///     }
 ///     fn settle_now<Q: AsKey<()> + ?Sized>(
@@ -68,7 +66,6 @@ use super::{AsKey, Store, Verdict};
 ///     ) {
 ///         let mut state = self.state.lock().unwrap();
 ///         let now = self.clock.now();
-///         limit.mend(&mut state, now);
 ///         limit.settle(&mut state, admission, held_and_spent, now);
 ///     }
 ///     fn reset_now<Q: AsKey<()> + ?Sized>(&self, limit: &FixedWindow, _key: &Q) {
@@ -131,7 +128,6 @@ use super::{AsKey, Store, Verdict};
 /// #   ) -> Answer<Written, Self::Writing> {
 /// #       let mut state = self.state.lock().unwrap();
 /// #       let now = self.clock.now();
-/// #       limit.mend(&mut state, now);
 /// #       limit.end(&mut state, admission, now);
 /// #       Answer::Now(Ok(()))
 /// #   }

@@ -89,7 +89,7 @@ fn not_supported<F>(what: &str) -> Answer<Written, F> {
 /// # What an implementor must do
 ///
 /// - Decide, charge and read the snapshot as one step that no other call can come between.
-/// - Write nothing when a request is refused, but for [`mend`](crate::algorithm::Algorithm::mend).
+/// - Write nothing when a request is refused.
 /// - Keep the buckets of different [policies](crate::algorithm::Algorithm::policy_id) apart, and
 ///   forget a state only when the algorithm of its own policy says that it [is
 ///   fresh](crate::algorithm::Algorithm::is_fresh).

@@ -60,70 +60,37 @@ fn room_is_halved_where_less_than_a_quarter_of_it_is_used_and_a_little_is_kept()
 }
 
 #[test]
-fn two_entries_hold_what_is_over_and_what_counts() {
-    let mut log = Admissions::since(0);
-    let admitted = [(1, 2), (3, 1), (5, 4), (9, 1)];
-    for (slot, cost) in admitted {
-        let counted = log.counted(|entry| entry.slot < 3 && slot == 9);
-        log.append(&counted, cost, slot);
-    }
-    let two_where = |is_over: fn(&Entry) -> bool| {
-        let two = log.in_two_entries(&log.counted(is_over));
-        let all = two.all();
-        assert_eq!((all.units, two.stamp), (6, 9));
-        let slots: Vec<u64> = (1..=6).map(|unit| two.slot_of_unit(&all, unit)).collect();
-        assert_eq!(slots[0], all.first_slot);
-        assert_eq!(slots[5], 9);
-        (slots, two.counted(is_over).units)
-    };
-    assert_eq!(two_where(|_| false), (vec![9; 6], 6));
-    assert_eq!(
-        two_where(|entry| entry.slot <= 3),
-        (vec![3, 9, 9, 9, 9, 9], 5)
-    );
-    assert_eq!(
-        two_where(|entry| entry.slot <= 5),
-        (vec![5, 5, 5, 5, 5, 9], 1)
-    );
-    assert_eq!(two_where(|_| true), (vec![9; 6], 0));
-}
-
-#[test]
 fn numbers_are_read_only_if_a_log_could_have_told_them() {
-    let is_read = |numbers: &[u64]| Admissions::read(&mut &numbers[..]).is_some();
-    // What is forgotten, the total, the first entry, the slot of the last, how many stand
-    // between, and those.
+    let is_read = |numbers: &[u64]| Admissions::read(numbers).is_some();
+    // What is forgotten, the total, the first entry, the slot of the last, and each between those.
     for numbers in [
-        &[0, 5, 10, 2, 20, 1, 15, 3][..],
-        &[1, 5, 10, 2, 20, 2, 15, 3, 16, 4],
+        &[0, 5, 10, 2, 20, 15, 3][..],
+        &[1, 5, 10, 2, 20, 15, 3, 16, 4],
         // All in one slot.
-        &[0, 5, 10, 2, 10, 1, 10, 3],
+        &[0, 5, 10, 2, 10, 10, 3],
         // One entry, and none.
-        &[1, 2, 10, 2, 10, 0],
-        &[2, 2, 10, 2, 10, 0],
+        &[1, 2, 10, 2, 10],
+        &[2, 2, 10, 2, 10],
     ] {
         assert!(is_read(numbers), "{numbers:?}");
-        for count in 0..numbers.len() {
+        for count in (0..numbers.len()).filter(|count| count % 2 == 0 || *count < 5) {
             assert!(!is_read(&numbers[..count]), "{count} of {numbers:?}");
         }
     }
     for (why, numbers) in [
-        (
-            "more is forgotten than was counted",
-            &[3, 3, 10, 2, 20, 0][..],
-        ),
-        ("the first is forgotten", &[3, 5, 10, 2, 20, 0]),
-        ("the first has no units", &[2, 5, 10, 2, 20, 0]),
-        ("the first has more units than all", &[0, 5, 10, 6, 20, 0]),
-        ("the first comes after the last", &[0, 5, 21, 2, 20, 0]),
-        ("one comes before the first", &[0, 5, 10, 2, 20, 1, 9, 3]),
-        ("one comes after the last", &[0, 5, 10, 2, 20, 1, 21, 3]),
-        ("one has no units", &[0, 5, 10, 2, 20, 1, 15, 2]),
-        ("the last has no units", &[0, 5, 10, 2, 20, 1, 15, 5]),
-        ("two are out of order", &[0, 6, 10, 2, 20, 2, 16, 3, 15, 4]),
+        ("more is forgotten than was counted", &[3, 3, 10, 2, 20][..]),
+        ("the first is forgotten", &[3, 5, 10, 2, 20]),
+        ("the first has no units", &[2, 5, 10, 2, 20]),
+        ("the first has more units than all", &[0, 5, 10, 6, 20]),
+        ("the first comes after the last", &[0, 5, 21, 2, 20]),
+        ("one comes before the first", &[0, 5, 10, 2, 20, 9, 3]),
+        ("one comes after the last", &[0, 5, 10, 2, 20, 21, 3]),
+        ("one has no units", &[0, 5, 10, 2, 20, 15, 2]),
+        ("the last has no units", &[0, 5, 10, 2, 20, 15, 5]),
+        ("two are out of order", &[0, 6, 10, 2, 20, 16, 3, 15, 4]),
         (
             "two have totals out of order",
-            &[0, 6, 10, 2, 20, 2, 15, 4, 16, 3],
+            &[0, 6, 10, 2, 20, 15, 4, 16, 3],
         ),
     ] {
         assert!(!is_read(numbers), "{why}: {numbers:?}");

@@ -95,35 +95,35 @@ fn only_so_many_runs_are_remembered() {
     assert_eq!(runs(&state)[0], (1_000, 1_030));
 }
 
-#[test]
-fn turns_of_before_a_step_back_give_nothing_back_after_it() {
-    let mut state = queue().fresh(at(10_000));
-    let turns = [(); 3].map(|()| admit(&mut state, 10_000));
-    withdraw(&mut state, &turns[0], 10_000);
-    assert_eq!(runs(&state), [(10_000, 10_010)]);
-    queue().mend(&mut state, at(5_000));
-    assert_eq!(state.dropped, None);
-    // The same instant comes once more. Of two that wait the second is dropped.
-    admit(&mut state, 10_000);
-    let last = admit(&mut state, 10_000);
-    withdraw(&mut state, &last, 10_000);
-    assert_eq!(charged(&state, 10_000), 1);
+/// One of the same name with another quota.
+fn other(units: u64, micros: u64) -> BucketQueue {
+    let quota = Quota::new(units, Duration::from_micros(micros));
+    BucketQueue::new(DebtBucket::new("queue", quota, 9).unwrap(), 0)
 }
 
 #[test]
-fn turns_are_remembered_only_while_all_is_counted_under_one_plan() {
-    let other = {
-        let quota = Quota::new(1, Duration::from_micros(20));
-        BucketQueue::new(DebtBucket::new("queue", quota, 9).unwrap(), 0)
-    };
+fn turns_are_remembered_only_while_all_is_counted_at_one_rate() {
     let mut state = queue().fresh(at(1_000));
     let turns = [(); 4].map(|()| admit(&mut state, 1_000));
     withdraw(&mut state, &turns[0], 1_000);
     assert_eq!(runs(&state), [(1_000, 1_010)]);
-    assert!(other.step(&mut state, 1, at(1_000)).0);
+    assert!(other(2, 21).step(&mut state, 1, at(1_000)).0);
     assert_eq!(state.dropped, None);
     withdraw(&mut state, &turns[1], 1_000);
     assert_eq!(state.dropped, None);
+}
+
+/// A unit of the other numbers takes twice as long.
+#[test]
+fn a_turn_that_is_taken_back_by_other_numbers_gives_back_what_was_charged_for_it() {
+    let other = other(1, 20);
+    let mut state = queue().fresh(at(1_000));
+    let turns = [(); 4].map(|()| admit(&mut state, 1_000));
+    let (_, last) = other.step(&mut state, 1, at(1_000));
+    withdraw(&mut state, &turns[3], 1_000);
+    assert_eq!(runs(&state), [(1_030, 1_040)]);
+    other.withdraw(&mut state, &last, 1, at(1_000));
+    assert_eq!((charged(&state, 1_000), state.dropped), (3, None));
 }
 
 #[test]
@@ -133,71 +133,4 @@ fn a_debit_lets_those_who_come_later_wait() {
     assert_eq!(charged(&state, 1_000), 5);
     let delay = queue().delay(&admit(&mut state, 1_000));
     assert_eq!(delay, Duration::from_micros(50));
-}
-
-#[test]
-fn a_turn_of_before_a_step_back_is_not_remembered_after_it() {
-    let mut state = queue().fresh(at(10_000));
-    let turns = [(); 3].map(|()| admit(&mut state, 10_000));
-    queue().mend(&mut state, at(5_000));
-    withdraw(&mut state, &turns[1], 5_000);
-    assert_eq!(state.dropped, None);
-}
-
-fn told(state: &OwingInTurns) -> Vec<u64> {
-    let mut numbers = Vec::new();
-    queue().numbers(state, &mut |number| numbers.push(number));
-    numbers
-}
-
-#[test]
-fn dropped_requests_are_among_the_numbers_until_their_turns_are_over() {
-    let mut state = queue().fresh(at(1_000));
-    let turns = [(); 6].map(|()| admit(&mut state, 1_000));
-    assert_eq!(told(&state).last(), Some(&0));
-    for dropped in [0, 2, 3] {
-        withdraw(&mut state, &turns[dropped], 1_000);
-    }
-    let numbers = told(&state);
-    assert_eq!(numbers[numbers.len() - 5..], [50, 1, 20, 2, 2]);
-    assert_eq!(queue().state(&numbers), Some(state.clone()));
-    admit(&mut state, 1_010);
-    let numbers = told(&state);
-    assert_eq!(numbers[numbers.len() - 3..], [30, 2, 1]);
-}
-
-#[test]
-fn runs_that_make_no_sense_are_not_read() {
-    let mut state = queue().fresh(at(1_000));
-    let turns = [(); 3].map(|()| admit(&mut state, 1_000));
-    withdraw(&mut state, &turns[0], 1_000);
-    let numbers = told(&state);
-    let owing = &numbers[..numbers.len() - 3];
-    let is_read = |owing: &[u64], runs: &[u64]| queue().state(&[owing, runs].concat()).is_some();
-    assert!(is_read(owing, &[20, 1, 1]));
-    let nobody_behind = [0, 1, 1];
-    let paid_off = [30, 1, 1];
-    let without_units = [20, 0, 1];
-    let before_time_began = [20, 1 << 53, 1];
-    let more_than_there_are = [20, 1, u64::MAX];
-    for runs in [
-        nobody_behind,
-        paid_off,
-        without_units,
-        before_time_began,
-        more_than_there_are,
-    ] {
-        assert!(!is_read(owing, &runs), "{runs:?}");
-    }
-    let so_many = |count: u64| {
-        let mut runs = [20, 1].repeat(count as usize);
-        runs.push(count);
-        runs
-    };
-    let most = MAX_RUNS as u64;
-    assert!(is_read(owing, &so_many(most)));
-    assert!(!is_read(owing, &so_many(most + 1)));
-    let further_plan = [&owing[..6], &[1, 1_000, 2_000, 1_000]].concat();
-    assert!(is_read(&further_plan, &[0]));
-    assert!(!is_read(&further_plan, &[20, 1, 1]));
 }

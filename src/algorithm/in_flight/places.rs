@@ -1,7 +1,7 @@
 //! The rule of places for requests in flight: they are held, and never charged.
 
 use crate::{
-    algorithm::{Additive, Algorithm, ConfigId, Policy, PolicyId, Script, ScriptReply, Scripted},
+    algorithm::{Additive, Algorithm, Policy, PolicyId},
     clock::Timestamp,
     decision::{Judgement, PolicyDecision, Status},
 };
@@ -55,8 +55,6 @@ impl Algorithm for Places {
 
     fn refund(&self, (): &mut (), _cost: u32, _now: Timestamp) {}
 
-    fn mend(&self, (): &mut (), _now: Timestamp) {}
-
     fn is_fresh(&self, (): &(), _now: Timestamp) -> bool {
         true
     }
@@ -85,36 +83,5 @@ impl Algorithm for Places {
 
     fn policy_id(&self) -> PolicyId {
         self.policy.id()
-    }
-
-    fn config_id(&self) -> ConfigId {
-        self.policy.config_id()
-    }
-}
-
-impl Scripted for Places {
-    fn script() -> Script {
-        Script::new("in-flight", include_str!("../in_flight.lua"))
-            .parameters(&["max"])
-            .replies(&["taken"])
-    }
-
-    fn parameters(&self, tell: &mut dyn FnMut(u64)) {
-        tell(self.max);
-    }
-
-    fn state(&self, numbers: &[u64]) -> Option<()> {
-        numbers.is_empty().then_some(())
-    }
-
-    fn numbers(&self, (): &(), _tell: &mut dyn FnMut(u64)) {}
-
-    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<PlacesSnapshot> {
-        let member = reply.next_member()?;
-        let [taken] = *member.numbers else {
-            return None;
-        };
-        let cost = (member.cost, member.admitted);
-        Some(self.snapshot_beside(&(), taken, cost, reply.now()))
     }
 }

@@ -14,31 +14,45 @@ pub struct SettledState<S> {
     pub(super) later: Generation,
 }
 
-/// The units that are held for requests of one span.
+/// What is held for requests of one span, as the rule counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Generation {
     /// When it began: a receipt names it by this.
     pub(super) start_micros: u64,
     /// When what it still holds counts as spent.
     pub(super) ends_at_micros: u64,
-    pub(super) units: u64,
+    pub(super) amount: u64,
 }
 
 impl Generation {
     pub(super) const NONE: Self = Self {
         start_micros: 0,
         ends_at_micros: 0,
-        units: 0,
+        amount: 0,
     };
+
+    /// The earlier one and the later one, of their numbers.
+    pub(super) fn read_both(numbers: &[u64; 6]) -> [Self; 2] {
+        let [starts, ends, amount, later_starts, later_ends, later_amount] = *numbers;
+        [
+            (starts, ends, amount),
+            (later_starts, later_ends, later_amount),
+        ]
+        .map(|(start_micros, ends_at_micros, amount)| Self {
+            start_micros,
+            ends_at_micros,
+            amount,
+        })
+    }
 
     #[inline]
     pub(super) fn has_ended(&self, now: Timestamp) -> bool {
-        self.units > 0 && self.ends_at_micros <= now.as_micros()
+        self.amount > 0 && self.ends_at_micros <= now.as_micros()
     }
 
     #[inline]
     pub(super) fn is_named_by<B>(&self, receipt: &SettledSnapshot<B>) -> bool {
-        self.units > 0
+        self.amount > 0
             && self.start_micros > 0
             && self.start_micros == receipt.generation_start_micros
     }
@@ -48,15 +62,31 @@ impl Generation {
         Self {
             start_micros: 0,
             ends_at_micros: max(self.ends_at_micros, other.ends_at_micros),
-            units: self.units + other.units,
+            amount: self.amount + other.amount,
+        }
+    }
+}
+
+impl SettledState<()> {
+    /// Nothing but so many units that are held from this instant on.
+    pub(in crate::algorithm) fn holding(units: u64, at: Timestamp, lasts_micros: u64) -> Self {
+        let start_micros = at.as_micros().max(1);
+        Self {
+            state: (),
+            earlier: Generation::NONE,
+            later: Generation {
+                start_micros,
+                ends_at_micros: start_micros.saturating_add(lasts_micros),
+                amount: units,
+            },
         }
     }
 }
 
 impl<S> SettledState<S> {
     #[inline]
-    pub(super) fn held(&self) -> u64 {
-        self.earlier.units + self.later.units
+    pub(in crate::algorithm) fn held(&self) -> u64 {
+        self.earlier.amount + self.later.amount
     }
 
     #[inline]
@@ -72,7 +102,7 @@ impl<S> SettledState<S> {
         let mut ended = [&mut self.earlier, &mut self.later].map(|generation| {
             let ended = *generation;
             ended.has_ended(now).then(|| {
-                generation.units = 0;
+                generation.amount = 0;
                 ended
             })
         });
@@ -95,20 +125,5 @@ impl<S> SettledState<S> {
         if self.earlier.start_micros == 0 {
             self.earlier.ends_at_micros = min(self.earlier.ends_at_micros, micros);
         }
-    }
-
-    /// Moves generations that begin after now to now: the clock has stepped back. No receipt names
-    /// them any more.
-    pub(super) fn move_to(&mut self, now: Timestamp) {
-        let micros = now.as_micros();
-        let earlier = self.earlier;
-        let moved = |generation: Generation| {
-            let by = generation.start_micros.saturating_sub(micros);
-            generation.ends_at_micros.saturating_sub(by)
-        };
-        self.earlier.ends_at_micros = moved(earlier);
-        self.earlier.start_micros = 0;
-        self.later.ends_at_micros = moved(self.later);
-        self.later.start_micros = micros;
     }
 }

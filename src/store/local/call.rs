@@ -60,7 +60,6 @@ impl<A: Algorithm> Call<'_, A> {
     /// Charges the units, whether they fit or not.
     pub(super) fn debit(self, state: &mut A::State) {
         let now = self.now();
-        self.algorithm.mend(state, now);
         self.algorithm.debit(state, self.cost.into(), now);
     }
 
@@ -68,21 +67,21 @@ impl<A: Algorithm> Call<'_, A> {
     /// share the bucket.
     pub(super) fn debit_up_to_capacity(self, state: &mut A::State) {
         let now = self.now();
-        self.algorithm.mend(state, now);
         let units = u64::from(self.cost).min(self.room(state, now));
         self.algorithm.debit(state, units, now);
     }
 
     pub(super) fn refund(self, state: &mut A::State) {
+        if self.cost == 0 {
+            return;
+        }
         let now = self.now();
-        self.algorithm.mend(state, now);
         self.algorithm.refund(state, self.cost, now);
     }
 
     /// Gives back the place of this admission, if it lies in the state; says whether it does.
     pub(super) fn end(self, state: &mut A::State, admission: &A::Snapshot) -> bool {
         let now = self.now();
-        self.algorithm.mend(state, now);
         let is_held = self.algorithm.holds(state, admission);
         if is_held {
             self.algorithm.end(state, admission, now);
@@ -93,7 +92,6 @@ impl<A: Algorithm> Call<'_, A> {
     /// Settles the hold, if it lies in the state; says whether it does.
     pub(super) fn settle_held(self, state: &mut A::State, hold: SettledHold<'_, A>) -> bool {
         let now = self.now();
-        self.algorithm.mend(state, now);
         let is_held = self.algorithm.holds(state, hold.admission);
         if is_held {
             self.settle_at(now, state, hold);
@@ -104,7 +102,6 @@ impl<A: Algorithm> Call<'_, A> {
     /// Settles a hold, wherever it lies: what was spent beyond it is charged here.
     pub(super) fn settle(self, state: &mut A::State, hold: SettledHold<'_, A>) {
         let now = self.now();
-        self.algorithm.mend(state, now);
         self.settle_at(now, state, hold);
     }
 
@@ -117,7 +114,6 @@ impl<A: Algorithm> Call<'_, A> {
     /// as it fits.
     pub(super) fn settle_up_to_capacity(self, state: &mut A::State, hold: SettledHold<'_, A>) {
         let now = self.now();
-        self.algorithm.mend(state, now);
         let (held, spent) = (self.cost, hold.spent.min(self.cost));
         (self.algorithm).settle(state, hold.admission, (held, spent), now);
         let beyond = u64::from(hold.spent - spent).min(self.room(state, now));

@@ -20,14 +20,12 @@ impl<'a, A: Algorithm> Locked<'a, A> {
         Self { call, state }
     }
 
-    /// Mends the state, the one write that a refusal may make, and says whether the call is
-    /// admitted.
+    /// Whether the call is admitted.
     #[inline]
-    pub(super) fn admits(&mut self, now: Timestamp) -> bool {
+    pub(super) fn admits(&self, now: Timestamp) -> bool {
         let Call {
             algorithm, cost, ..
         } = self.call;
-        algorithm.mend(self.state, now);
         algorithm.judge(self.state, cost, now)
     }
 

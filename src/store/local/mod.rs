@@ -10,7 +10,6 @@
 //! | how do the entries of a shard lie in memory, and how does it grow | `entries` |
 //! | which shard is a key in, and how many keys are there | `shards` |
 //! | how do idle keys leave | `sweep` |
-//! | how long is a state kept, and what does a forgotten key start from | `retention` |
 //! | what do new keys share when the table is full | `overflow` |
 //! | how are debits, settlements and ends of requests written | `settle` |
 //! | how does it decide about several keys together | `multi_key` |
@@ -33,7 +32,6 @@ mod locked;
 mod multi_key;
 mod overflow;
 mod policies;
-mod retention;
 #[cfg(feature = "rules")]
 mod rules;
 mod settle;

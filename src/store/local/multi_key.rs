@@ -121,10 +121,9 @@ macro_rules! each_of {
                 let calls = ($(Call::new(&limits.$place, cost, &clock),)+);
                 let tables = ($(self.tables.$place.table(&limits.$place),)+);
                 let mut drops = ($(DeferredDrops::<$Key, $Algorithm::State>::new(),)+);
-                let decide = |$(mut $state: Option<Locked<'_, $Algorithm>>),+| {
+                let decide = |$($state: Option<Locked<'_, $Algorithm>>),+| {
                     let now = clock();
-                    // Each is asked, so that each is mended.
-                    let admitted = true $(& $state.as_mut().is_none_or(|state| state.admits(now)))+;
+                    let admitted = true $(&& $state.as_ref().is_none_or(|state| state.admits(now)))+;
                     let snapshot = ($($state.map(|state| state.charge_if(admitted, now)),)+);
                     let verdict = Verdict { admitted, snapshot };
                     Done { is_charged: admitted && cost > 0, sweep_is_due: false, now, verdict }

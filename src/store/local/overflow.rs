@@ -9,7 +9,6 @@ use crate::algorithm::Algorithm;
 use super::{
     call::{Call, SettledHold, fresh_state},
     deferred_drop::DeferredDrops,
-    retention::Retention,
 };
 
 /// The bucket that new keys share while a table is full. It also says what a key without an entry
@@ -37,7 +36,6 @@ impl<S> Overflow<S> {
     #[inline]
     pub(super) fn with_unchanged<A, K, T, F>(
         &self,
-        retention: &Retention,
         call: Call<'_, A>,
         drops: &mut DeferredDrops<K, S>,
         decide: F,
@@ -49,12 +47,11 @@ impl<S> Overflow<S> {
         if !self.is_charged() {
             return Err(decide);
         }
-        let mut bucket = self.lock_without_idle(retention, call, drops);
+        let mut bucket = self.lock_without_idle(call, drops);
         let Some(state) = &mut *bucket else {
             return Err(decide);
         };
         let now = call.now();
-        call.algorithm.mend(state, now);
         let admitted = call.algorithm.judge(state, call.cost, now);
         if admitted && call.cost > 0 {
             return Err(decide);
@@ -71,16 +68,14 @@ impl<S> Overflow<S> {
     pub(super) fn initial_state<A: Algorithm<State = S>, K>(
         &self,
         fresh: S,
-        retention: &Retention,
         call: Call<'_, A>,
         drops: &mut DeferredDrops<K, S>,
     ) -> S {
         if self.is_charged()
-            && let Some(state) = &mut *self.lock_without_idle(retention, call, drops)
+            && let Some(state) = &mut *self.lock_without_idle(call, drops)
         {
             drops.state(fresh);
             let now = call.now();
-            call.algorithm.mend(state, now);
             return call.algorithm.inherit(state, now);
         }
         fresh
@@ -90,13 +85,12 @@ impl<S> Overflow<S> {
     /// it is charged, or a fresh one.
     pub(super) fn peek<A: Algorithm<State = S>, K, T>(
         &self,
-        retention: &Retention,
         call: Call<'_, A>,
         drops: &mut DeferredDrops<K, S>,
         look: impl FnOnce(&S) -> T,
     ) -> T {
         if self.is_charged()
-            && let Some(state) = &*self.lock_without_idle(retention, call, drops)
+            && let Some(state) = &*self.lock_without_idle(call, drops)
         {
             return look(state);
         }
@@ -147,8 +141,6 @@ impl<S> Overflow<S> {
         }
         match self.bucket.lock().as_mut() {
             Some(state) => {
-                let now = call.now();
-                call.algorithm.mend(state, now);
                 let is_held = call.algorithm.holds(state, hold.admission);
                 if is_held {
                     call.settle_up_to_capacity(state, hold);
@@ -199,13 +191,12 @@ impl<S> Overflow<S> {
     #[cold]
     fn lock_without_idle<A: Algorithm<State = S>, K>(
         &self,
-        retention: &Retention,
         call: Call<'_, A>,
         drops: &mut DeferredDrops<K, S>,
     ) -> MutexGuard<'_, Option<S>> {
         let mut bucket = self.bucket.lock();
-        let fresh_by = retention.fresh_by(call.now());
-        if let Some(state) = bucket.take_if(|state| call.algorithm.is_fresh(state, fresh_by)) {
+        let now = call.now();
+        if let Some(state) = bucket.take_if(|state| call.algorithm.is_fresh(state, now)) {
             drops.state(state);
         }
         self.is_charged.store(bucket.is_some(), Ordering::Release);

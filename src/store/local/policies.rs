@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    algorithm::{Algorithm, ConfigId, PolicyId},
+    algorithm::{Algorithm, PolicyId},
     store::append_only::AppendOnlyMap,
 };
 
@@ -23,8 +23,7 @@ pub struct Policies<K, S> {
 }
 
 struct PolicyTable<K, S> {
-    /// The configuration that the policy had first.
-    config: ConfigId,
+    id: PolicyId,
     table: Table<K, S>,
 }
 
@@ -51,19 +50,18 @@ impl<K, S> Policies<K, S> {
     #[inline]
     pub(super) fn table<A: Algorithm<State = S>>(&self, algorithm: &A) -> &Table<K, S> {
         match self.all.first() {
-            // Configuration ids are unique across policies.
-            Some(policy) if policy.config.id() == algorithm.config_id().id() => &policy.table,
+            Some(policy) if policy.id == algorithm.policy_id() => &policy.table,
             _ => self.find(algorithm),
         }
     }
 
     fn find<A: Algorithm<State = S>>(&self, algorithm: &A) -> &Table<K, S> {
-        let (id, config) = (algorithm.policy_id(), algorithm.config_id());
+        let id = algorithm.policy_id();
         let number = Cell::new(0);
         let policy = self.all.get_or_add((id, id.as_u64()), || {
             number.set(1 + self.count.fetch_add(1, Ordering::Relaxed));
             PolicyTable {
-                config,
+                id,
                 table: Table::new(self.max_keys),
             }
         });
@@ -75,10 +73,6 @@ impl<K, S> Policies<K, S> {
                 "a store has many policies, and keeps a table for each as long as it lives: give one whose numbers change a name, \
                  under which it stays one, and make none up from requests"
             );
-        }
-        if policy.config.id() != config.id() {
-            policy.table.add_configuration(policy.config);
-            policy.table.add_configuration(config);
         }
         &policy.table
     }

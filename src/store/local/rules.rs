@@ -136,10 +136,9 @@ fn look(seen: ArrayVec<(usize, &RuleLimit, &State), MAX_LIMITS>, (cost, clock): 
 }
 
 /// Decides about limits whose states are locked.
-fn decide(mut locked: AllLocked<'_>, (cost, clock): Asked<'_>) -> (bool, Done) {
+fn decide(locked: AllLocked<'_>, (cost, clock): Asked<'_>) -> (bool, Done) {
     let now = clock();
-    // All are asked, as each mends its state.
-    let admitted = (locked.iter_mut()).fold(true, |all, (_, limit)| limit.admits(now) && all);
+    let admitted = locked.iter().all(|(_, limit)| limit.admits(now));
     let snapshots = (locked.into_iter())
         .map(|(place, limit)| (place, limit.charge_if(admitted, now)))
         .collect();

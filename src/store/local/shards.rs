@@ -7,7 +7,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::{key::Key, store::AsKey};
 
-use super::{entries::Entries, retention::Retention};
+use super::entries::Entries;
 
 /// A full shard has about so many keys: few enough that growing it is short, and nearly as many as
 /// fit before it grows. With a quarter of this number, four times as many shards fill more cache
@@ -26,7 +26,6 @@ pub(super) struct Shards<K, S> {
     shards: Box<[LockedShard<K, S>]>,
     max_keys: usize,
     keys: AtomicUsize,
-    pub(super) retention: Retention,
     /// The shard whose turn it is to be swept.
     next_shard: AtomicUsize,
 }
@@ -103,7 +102,6 @@ impl<K, S> Shards<K, S> {
                 .collect(),
             max_keys,
             keys: AtomicUsize::new(0),
-            retention: Retention::new(),
             next_shard: AtomicUsize::new(0),
         }
     }

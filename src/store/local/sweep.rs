@@ -16,13 +16,13 @@ pub(super) const SLOTS_FOR_A_NEW_KEY: usize = 4;
 pub(super) const SLOTS_IN_A_FULL_TABLE: usize = 32;
 
 impl Sweep {
-    /// Visits this many slots, and takes out the entries whose states were fresh by then; says
-    /// how many.
+    /// Visits this many slots, and takes out the entries whose states are fresh; says how
+    /// many.
     #[cold]
     fn take_out_idle<A: Algorithm, K>(
         &mut self,
         entries: &mut Entries<K, A::State>,
-        (algorithm, fresh_by): (&A, Timestamp),
+        (algorithm, now): (&A, Timestamp),
         slots: usize,
         drops: &mut DeferredDrops<K, A::State>,
     ) -> usize {
@@ -33,7 +33,7 @@ impl Sweep {
         let all = entries.slots();
         for _ in 0..slots.min(all) {
             if let Some(entry) = entries.in_slot(self.next_slot as usize)
-                && algorithm.is_fresh(&entry.get().1, fresh_by)
+                && algorithm.is_fresh(&entry.get().1, now)
             {
                 drops.entry(entry.remove().0);
             }
@@ -131,8 +131,7 @@ impl<K: Key, S> Shards<K, S> {
         if is_dropping() {
             return 0;
         }
-        let fresh_by = self.retention.fresh_by(now);
-        sweep.take_out_idle(entries, (algorithm, fresh_by), slots, drops)
+        sweep.take_out_idle(entries, (algorithm, now), slots, drops)
     }
 
     /// Gives room back after all slots were visited. A key's own `Hash` may panic, so those that

@@ -8,7 +8,7 @@ use std::{
 use parking_lot::MutexGuard;
 
 use crate::{
-    algorithm::{Algorithm, ConfigId},
+    algorithm::Algorithm,
     clock::{Clock, Timestamp},
     key::Key,
     store::{AsKey, Verdict},
@@ -18,7 +18,6 @@ use super::{
     call::{Call, fresh_state},
     deferred_drop::DeferredDrops,
     overflow::Overflow,
-    retention::Retention,
     shards::{Reservation, Shard, Shards},
 };
 
@@ -53,15 +52,6 @@ impl<K, S> Table<K, S> {
 
     pub(super) fn overflow_decisions(&self) -> u64 {
         self.overflow.decisions()
-    }
-
-    /// The policy has had several configurations, and this is one of them.
-    pub(super) fn add_configuration(&self, configuration: ConfigId) {
-        self.shards.retention.add_configuration(configuration);
-    }
-
-    pub(super) fn retention(&self) -> &Retention {
-        &self.shards.retention
     }
 }
 
@@ -190,10 +180,7 @@ impl<K: Key, S> Table<K, S> {
         drops: &mut DeferredDrops<K, S>,
         decide: impl FnOnce(&mut S) -> (bool, T),
     ) -> T {
-        let decide = match self
-            .overflow
-            .with_unchanged(self.retention(), call, drops, decide)
-        {
+        let decide = match self.overflow.with_unchanged(call, drops, decide) {
             Ok((_, done)) => return done,
             Err(decide) => decide,
         };
@@ -240,9 +227,7 @@ impl<K: Key, S> Table<K, S> {
             }
         }
         shard.entries.make_room(hash, |key| self.shards.hash(key));
-        let mut state = self
-            .overflow
-            .initial_state(fresh, self.retention(), call, drops);
+        let mut state = self.overflow.initial_state(fresh, call, drops);
         let (is_charged, done) = decide(&mut state);
         match key.take_if(|_| is_charged) {
             Some(key) => {
@@ -270,7 +255,7 @@ impl<K: Key, S> Table<K, S> {
         let hash = self.shards.hash(key);
         match self.shards.lock(hash).entries.find(hash, is(key)) {
             Some(state) => look(state),
-            None => self.overflow.peek(self.retention(), call, drops, look),
+            None => self.overflow.peek(call, drops, look),
         }
     }
 

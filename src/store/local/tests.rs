@@ -151,23 +151,3 @@ fn hashes_are_seeded_at_random_for_each_table() {
     let same = (0..1_000).filter(|key| one.shards.hash(key) == other.shards.hash(key));
     assert_eq!(same.count(), 0);
 }
-
-#[test]
-fn a_state_is_kept_longer_once_a_policy_has_had_several_configurations() {
-    let table = Table::<u64, ()>::new(10);
-    assert_eq!(table.retention().fresh_by(START), START);
-    let configurations = [2, 5, 3, 5].map(|seconds| {
-        let rule = FixedWindow::new(Quota::new(1, Duration::from_secs(seconds)));
-        rule.config_id()
-    });
-    let mut grace = 0;
-    for configuration in configurations {
-        table.add_configuration(configuration);
-        grace = u64::try_from(configuration.retention().as_micros())
-            .unwrap()
-            .max(grace);
-        let fresh_by = Timestamp::from_micros(START.as_micros() - grace);
-        assert_eq!(table.retention().fresh_by(START), fresh_by);
-    }
-    assert!(grace >= 5_000_000);
-}

@@ -1,33 +1,28 @@
-//! The keys and the arguments of a script: numbers are doubles.
+//! The keys and the arguments of a script: numbers are doubles. `frame.lua` lists them.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::Bytes;
 
 use crate::{
-    algorithm::{PolicyId, Scripted},
+    algorithm::{Member, PolicyId, Script, Scripted},
     key::{KeyParts, PortableKey},
 };
 
-use super::{ARGUMENTS_LEN, Shared, scripts::Scripts};
+use super::{ARGUMENTS_LEN, Shared, script::Op, scripts::Scripts};
 
 impl Shared {
-    /// The key of a bucket, and the further keys of its algorithm, all in one slot.
+    /// The key of a bucket, and those of its lists, all in one slot.
     pub(super) fn keys<K: PortableKey>(
         &self,
         policy: PolicyId,
         scripts: &Scripts,
         key: &K,
     ) -> Vec<Bytes> {
-        with_further_keys(Bytes::from(self.bucket(policy, scripts, key)), scripts)
+        with_lists(Bytes::from(self.bucket(policy, scripts, key)), scripts)
     }
 
     /// The key of a bucket, in a buffer with room for the arguments of a call.
-    pub(super) fn bucket<K: PortableKey>(
-        &self,
-        policy: PolicyId,
-        scripts: &Scripts,
-        key: &K,
-    ) -> Vec<u8> {
+    fn bucket<K: PortableKey>(&self, policy: PolicyId, scripts: &Scripts, key: &K) -> Vec<u8> {
         let len = self.key_start.len() + scripts.layout.len() + 96;
         let mut start = Vec::with_capacity(len + ARGUMENTS_LEN);
         start.extend_from_slice(&self.key_start);
@@ -48,16 +43,15 @@ impl Shared {
         algorithm: &A,
         scripts: &Scripts,
         key: &K,
-        cost: u32,
+        (op, units, place): (Op, Units<'_>, Place),
     ) -> (Vec<Bytes>, Arguments) {
         let mut call = self.bucket(algorithm.policy_id(), scripts, key);
         let bucket_len = call.len();
-        push_numbers(&mut call, cost, self.now(), |numbers| {
-            algorithm.parameters(&mut |parameter| push(numbers, parameter as f64));
-        });
+        push_call(&mut call, op, self.now());
+        push_members(&mut call, &scripts.script, &told(algorithm), (units, place));
         let mut bucket = Bytes::from(call);
         let numbers = bucket.split_off(bucket_len);
-        (with_further_keys(bucket, scripts), numbers.into())
+        (with_lists(bucket, scripts), numbers.into())
     }
 
     /// The time of the store's own clock; `None` if the server's counts.
@@ -66,44 +60,192 @@ impl Shared {
     }
 }
 
-/// The arguments of a script. The scripts in the folder `sent` list them.
+/// The numbers of an algorithm.
+pub(super) fn told<A: Scripted>(algorithm: &A) -> Vec<u64> {
+    let mut told = Vec::with_capacity(8);
+    algorithm.parameters(&mut |number| told.push(number));
+    told
+}
+
+/// What each member is charged.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Units<'a> {
+    /// The cost of a request.
+    Cost(u32),
+    /// Units, whether they fit or not.
+    Debit(u32),
+    /// Units that are given back.
+    Refund(u32),
+    /// A cost that is taken back. A member in shadow was charged only if its admission says so.
+    TakenBack(u32, &'a [f64]),
+    /// What was spent of what was held; other members are charged nothing.
+    Settled(Settlement<'a>),
+    /// A request in flight that ends, or nothing: a renewal.
+    InFlight(i8),
+}
+
+/// An admission, and what becomes of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Settlement<'a> {
+    /// Its numbers: see [`Scripted::admission`].
+    pub(super) admission: &'a [f64],
+    pub(super) held: u32,
+    pub(super) spent: u32,
+    /// Whether the request was dropped before its turn, which queues give back.
+    pub(super) is_withdrawn: bool,
+}
+
+/// What this process says of its requests in flight: see `in_flight.lua`.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Place {
+    pub(super) process: f64,
+    pub(super) number: f64,
+    pub(super) running: f64,
+}
+
+impl Place {
+    /// That of a call which changes nothing.
+    pub(super) const LOOK: Self = Self {
+        process: 0.0,
+        number: (1_u64 << 53) as f64,
+        running: -1.0,
+    };
+}
+
+/// The numbers of each member's admission.
+fn admissions<'a>(
+    script: &'a Script,
+    mut admission: &'a [f64],
+) -> impl Iterator<Item = (&'a Member, bool, &'a [f64])> {
+    script.members().iter().map(move |member| {
+        let mut take = |count: usize| {
+            let (taken, rest) = admission.split_at(count.min(admission.len()));
+            admission = rest;
+            taken
+        };
+        let was_charged = !member.in_shadow || take(1) == [1.0];
+        let own = match (member.settled || member.in_flight, member.withdraws) {
+            (true, _) => take(1),
+            (_, true) => take(2),
+            _ => &[],
+        };
+        (member, was_charged, own)
+    })
+}
+
+impl Units<'_> {
+    /// What each member is charged, in their order.
+    fn of_each(self, script: &Script) -> Vec<f64> {
+        let members = script.members().iter();
+        let units = |member: &Member, units: u32| {
+            f64::from(if member.per_request {
+                units.min(1)
+            } else {
+                units
+            })
+        };
+        match self {
+            Self::Cost(cost) => members.map(|member| units(member, cost)).collect(),
+            Self::Debit(debit) => members
+                .map(|member| {
+                    if member.in_flight {
+                        0.0
+                    } else {
+                        units(member, debit)
+                    }
+                })
+                .collect(),
+            Self::Refund(refund) => members
+                .map(|member| {
+                    if member.refunds {
+                        -units(member, refund)
+                    } else {
+                        0.0
+                    }
+                })
+                .collect(),
+            Self::TakenBack(cost, admission) => admissions(script, admission)
+                .map(|(member, was_charged, _)| match was_charged {
+                    true if member.refunds || member.withdraws => -units(member, cost),
+                    _ => 0.0,
+                })
+                .collect(),
+            Self::Settled(settlement) => admissions(script, settlement.admission)
+                .map(|(member, was_charged, _)| match was_charged {
+                    true if member.settled => units(member, settlement.spent),
+                    true if member.withdraws && settlement.is_withdrawn => {
+                        -units(member, settlement.held)
+                    }
+                    _ => 0.0,
+                })
+                .collect(),
+            Self::InFlight(change) => members
+                .map(|member| {
+                    if member.in_flight {
+                        f64::from(change)
+                    } else {
+                        0.0
+                    }
+                })
+                .collect(),
+        }
+    }
+}
+
+/// The second argument of a settlement.
+pub(super) fn settled(script: &Script, settlement: Settlement<'_>) -> Vec<u8> {
+    let mut numbers = Vec::with_capacity(ARGUMENTS_LEN);
+    for (member, was_charged, own) in admissions(script, settlement.admission) {
+        if member.settled {
+            let start = if was_charged {
+                own.first().copied().unwrap_or(0.0)
+            } else {
+                0.0
+            };
+            let held = if member.per_request {
+                settlement.held.min(1)
+            } else {
+                settlement.held
+            };
+            push(&mut numbers, start);
+            push(
+                &mut numbers,
+                if was_charged { f64::from(held) } else { 0.0 },
+            );
+        } else if member.withdraws {
+            own.iter().for_each(|&number| push(&mut numbers, number));
+        }
+    }
+    numbers
+}
+
+/// The arguments of a script.
 #[derive(Debug, Clone)]
 pub(super) struct Arguments {
     first: Bytes,
-    /// The reply to the charge, if the script takes it back; or those of further states.
-    others: Vec<Bytes>,
+    second: Option<Bytes>,
 }
 
 impl<B: Into<Bytes>> From<B> for Arguments {
     fn from(numbers: B) -> Self {
         Self {
             first: numbers.into(),
-            others: Vec::new(),
+            second: None,
         }
     }
 }
 
 impl Arguments {
-    /// The arguments of the script that takes a charge back.
-    pub(super) fn taking_back(charge: Bytes, numbers: Vec<u8>) -> Self {
+    pub(super) fn and(self, second: impl Into<Bytes>) -> Self {
         Self {
-            first: numbers.into(),
-            others: vec![charge],
-        }
-    }
-
-    /// The arguments of a script about several states, one for each.
-    pub(super) fn of_several(mut each: Vec<Bytes>) -> Self {
-        let first = each.remove(0);
-        Self {
-            first,
-            others: each,
+            second: Some(second.into()),
+            ..self
         }
     }
 
     /// In the order of `ARGV`.
     pub(super) fn values(&self) -> impl Iterator<Item = Bytes> {
-        [&self.first].into_iter().chain(&self.others).cloned()
+        [&self.first].into_iter().chain(&self.second).cloned()
     }
 }
 
@@ -115,70 +257,46 @@ fn encode_id(policy: PolicyId) -> [u8; 11] {
     letters
 }
 
-/// A cost, then what `write` appends, then the time if the caller's counts; all as doubles.
-pub(super) fn push_numbers(
+/// What a script does, and the time if the caller's counts.
+pub(super) fn push_call(numbers: &mut Vec<u8>, op: Op, now: Option<f64>) {
+    push(numbers, op as u8 as f64);
+    push(numbers, now.unwrap_or(-1.0));
+}
+
+/// What each member is charged, and its numbers.
+pub(super) fn push_members(
     numbers: &mut Vec<u8>,
-    cost: u32,
-    now: Option<f64>,
-    write: impl FnOnce(&mut Vec<u8>),
+    script: &Script,
+    mut told: &[u64],
+    (units, place): (Units<'_>, Place),
 ) {
-    push(numbers, f64::from(cost));
-    write(numbers);
-    if let Some(now) = now {
-        push(numbers, now);
+    for (member, cost) in script.members().iter().zip(units.of_each(script)) {
+        push(numbers, cost);
+        let count = member.parameters.len() + if member.settled { 3 } else { 0 };
+        let (own, rest) = told.split_at(count.min(told.len()));
+        own.iter().for_each(|&number| push(numbers, number as f64));
+        told = rest;
+        if member.in_flight {
+            push(numbers, place.process);
+            push(numbers, place.number);
+            push(numbers, place.running);
+        }
     }
 }
 
-/// The arguments of a settlement of `held` units, of which so many were spent: see `compose`.
-pub(super) fn push_settlement(
-    numbers: &mut Vec<u8>,
-    (held, spent): (u32, u32),
-    now: Option<f64>,
-    parameters: &[u8],
-    admission: &[u8],
-) {
-    push_numbers(numbers, spent, now, |numbers| {
-        numbers.extend_from_slice(parameters);
-        numbers.extend_from_slice(admission);
-        push(numbers, f64::from(held));
-    });
-}
-
-/// The arguments of a renewal: of `held` places, `wanted` are to be held from now on.
-pub(super) fn push_renewal(
-    numbers: &mut Vec<u8>,
-    (held, wanted): (u64, u64),
-    now: Option<f64>,
-    parameters: &[u8],
-    admission: &[u8],
-) {
-    push_numbers(numbers, 0, now, |numbers| {
-        numbers.extend_from_slice(parameters);
-        numbers.extend_from_slice(admission);
-        push(numbers, held as f64);
-        push(numbers, wanted as f64);
-    });
-}
-
-/// The key of a bucket, and its further keys: the same with a number appended.
-pub(super) fn with_further_keys(bucket: Bytes, scripts: &Scripts) -> Vec<Bytes> {
-    let mut keys = Vec::with_capacity(1 + scripts.further_keys);
+/// The key of a bucket, and those of its lists: the same with a number appended.
+fn with_lists(bucket: Bytes, scripts: &Scripts) -> Vec<Bytes> {
+    let mut keys = Vec::with_capacity(1 + scripts.lists);
     keys.push(bucket);
-    for number in 1..=scripts.further_keys {
-        let mut further = keys[0].to_vec();
-        further.extend_from_slice(format!("{number}").as_bytes());
-        keys.push(Bytes::from(further));
+    for number in 1..=scripts.lists {
+        let mut list = keys[0].to_vec();
+        list.extend_from_slice(format!("{number}").as_bytes());
+        keys.push(Bytes::from(list));
     }
     keys
 }
 
-pub(super) fn bytes_of(numbers: &[f64]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(8 * numbers.len());
-    numbers.iter().for_each(|&number| push(&mut bytes, number));
-    bytes
-}
-
-pub(super) fn push(arguments: &mut Vec<u8>, number: f64) {
+fn push(arguments: &mut Vec<u8>, number: f64) {
     arguments.extend_from_slice(&number.to_le_bytes());
 }
 

@@ -6,7 +6,6 @@ use crate::{clock::Clock, error::ConfigError, key::DigestKey};
 
 use super::{
     Now, RedisStore, Shared,
-    compose::TimeOf,
     health::Health,
     in_flight::InFlightPlaces,
     scripts::ScriptCache,
@@ -199,10 +198,6 @@ impl RedisStoreBuilder {
         let tag = self.hash_tag.map(|tag| format!("{{{tag}}}"));
         let tag = tag.unwrap_or_default();
         let prefix: Arc<str> = self.prefix.into();
-        let time = match self.clock {
-            Some(_) => TimeOf::Caller,
-            None => TimeOf::Server,
-        };
         RedisStore {
             shared: Arc::new(Shared {
                 servers: Servers::new(&self.connection, self.max_unanswered, self.deadline),
@@ -210,8 +205,8 @@ impl RedisStoreBuilder {
                 digest_key: self.digest_key,
                 deadline: self.deadline,
                 clock: self.clock,
-                script_cache: ScriptCache::new(time),
-                multi_key_script_cache: ScriptCache::new(time),
+                script_cache: ScriptCache::new(),
+                multi_key_script_cache: ScriptCache::new(),
                 counters: Counters::default(),
                 health: Health::new(prefix),
                 in_flight: InFlightPlaces::default(),

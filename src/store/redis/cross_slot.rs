@@ -6,38 +6,39 @@ use bytes::Bytes;
 use tokio::task::JoinSet;
 
 use crate::{
-    algorithm::{Member, Script},
+    algorithm::Script,
     error::{StoreError, StoreErrorKind},
     store::Written,
 };
 
 use super::{
     ARGUMENTS_LEN, Later, Shared,
-    arguments::{Arguments, push_numbers, push_settlement},
+    arguments::{Arguments, Place, Settlement, Units, push_call, push_members, settled},
     failure, reply,
-    scripts::{Loadable, MultiKeyScripts, ScriptCache, ScriptKey, Scripts},
+    script::Op,
+    scripts::{MultiKeyScripts, ScriptCache, ScriptKey, Scripts},
 };
 
 /// One of the keys, and the arguments of its scripts.
 pub(super) struct KeyQuery {
     pub(super) script: fn() -> Script,
     pub(super) scripts: fn(&ScriptCache<Scripts>) -> &Scripts,
-    /// The key of the state, then the further keys of its algorithm.
+    /// The key of the state, then those of its lists.
     pub(super) keys: Vec<Bytes>,
-    pub(super) parameters: Vec<u8>,
-    /// Reads from the reply to a charge the numbers that its withdrawal needs.
-    pub(super) withdrawal_arguments: WithdrawalArguments,
+    /// The numbers of the algorithm.
+    pub(super) told: Vec<u64>,
+    pub(super) place: Place,
+    /// Reads the admission from the reply to a charge, to take it back.
+    pub(super) admission: Admission,
 }
 
-type WithdrawalArguments = Box<dyn Fn(&[Member], &Bytes) -> Vec<u8> + Send + Sync>;
+type Admission = Box<dyn Fn(&Script, &Bytes) -> Vec<f64> + Send + Sync>;
 
 /// A cost, and the keys that it is charged to.
 pub(super) struct MultiKeyQuery {
     pub(super) shared: Arc<Shared>,
     pub(super) script_key: ScriptKey,
     pub(super) queries: Vec<KeyQuery>,
-    /// The time of the store's own clock; `None` if the server's counts.
-    pub(super) now: Option<f64>,
     pub(super) cost: u32,
 }
 
@@ -58,12 +59,12 @@ enum Round {
 impl Round {
     const ALL: [Self; 3] = [Self::Hold, Self::Charge, Self::Last];
 
-    /// The round of a limit with these members: that of its last member.
-    fn of(members: &[Member]) -> Self {
-        match members {
-            _ if members.iter().any(|member| member.charged_last) => Self::Last,
-            _ if members.iter().all(Member::is_settled) => Self::Hold,
-            _ => Self::Charge,
+    /// The round of a limit with this script: that of its last member.
+    fn of(scripts: &Scripts) -> Self {
+        match scripts {
+            _ if scripts.has(|member| member.charged_last) => Self::Last,
+            _ if scripts.has(|member| !member.settled && !member.in_flight) => Self::Charge,
+            _ => Self::Hold,
         }
     }
 }
@@ -77,11 +78,15 @@ pub(super) enum Answers {
 }
 
 impl MultiKeyQuery {
-    /// The scripts that decide about all keys together.
+    /// The script about all keys together.
     pub(super) fn scripts(&self) -> &MultiKeyScripts {
-        let texts = || self.queries.iter().map(|query| (query.script)()).collect();
+        let scripts = || self.queries.iter().map(|query| (query.script)()).collect();
         (self.shared.multi_key_script_cache)
-            .find(self.script_key, |time| MultiKeyScripts::of(texts(), time))
+            .find(self.script_key, || MultiKeyScripts::of(scripts()))
+    }
+
+    fn scripts_of(&self, at: usize) -> &Scripts {
+        (self.queries[at].scripts)(&self.shared.script_cache)
     }
 
     /// The key of each state.
@@ -90,8 +95,8 @@ impl MultiKeyQuery {
     }
 
     pub(super) async fn decide(self: &Arc<Self>) -> Result<Answers, StoreError> {
-        if self.share_a_slot() {
-            return self.ask_all_at_once(|scripts| &scripts.decide).await;
+        if let Some(answers) = self.ask_all_at_once(Op::Decide).await {
+            return answers;
         }
         let shared = &self.shared;
         let decided = shared.in_time(self.decide_in_rounds()).await;
@@ -106,36 +111,25 @@ impl MultiKeyQuery {
         self.queries.iter().find_map(|query| {
             let (shared, scripts) = (&self.shared, (query.scripts)(&self.shared.script_cache));
             let node = shared.servers.server_of(shared.slot_of(&query.keys[0]));
-            let known =
-                |script: &Loadable| script.loads.recent_misconfiguration(|| node.clone(), error);
-            known(&scripts.repair).or_else(|| known(&scripts.decide))
+            (scripts.loadable.loads).recent_misconfiguration(|| node, error)
         })
     }
 
     pub(super) async fn peek(self: &Arc<Self>) -> Result<Answers, StoreError> {
-        if self.share_a_slot() {
-            return self.ask_all_at_once(|scripts| &scripts.peek).await;
+        if let Some(answers) = self.ask_all_at_once(Op::Look).await {
+            return answers;
         }
-        let peeked = self.ask_each(|scripts| &scripts.peek).await;
+        let peeked = self.ask_each((Op::Look, Units::Cost(self.cost))).await;
         Ok(Answers::OneForEach(
             peeked.into_iter().collect::<Result<_, _>>()?,
         ))
     }
 
-    /// Gives the cost back to all of them.
-    pub(super) fn refund(self) -> Later<Written> {
-        self.write(|scripts| &scripts.refund)
-    }
-
-    /// Charges all of them, whether there is room or not.
-    pub(super) fn debit(self) -> Later<Written> {
-        self.write(|scripts| &scripts.debit)
-    }
-
-    fn write(self, script: fn(&Scripts) -> &Loadable) -> Later<Written> {
+    /// Changes all of them, whether there is room or not.
+    pub(super) fn change(self, units: Units<'static>) -> Later<Written> {
         let query = Arc::new(self);
         Box::pin(async move {
-            let mut answers = query.ask_each(script).await.into_iter();
+            let mut answers = query.ask_each((Op::Change, units)).await.into_iter();
             let written = answers.try_for_each(|answer| answer.map(drop));
             query.shared.health.record(&written, query.states());
             written
@@ -163,36 +157,49 @@ impl MultiKeyQuery {
         slots.all(|slot| Some(slot) == first)
     }
 
-    async fn ask_all_at_once(
-        &self,
-        script: fn(&MultiKeyScripts) -> &Loadable,
-    ) -> Result<Answers, StoreError> {
-        let [state, states @ ..] = &*self
-            .queries
-            .iter()
-            .map(|query| &query.keys[0])
-            .collect::<Vec<_>>()
-        else {
-            // There is no script about no key.
-            return Ok(Answers::OneForEach(Vec::new()));
-        };
-        let further = self.queries.iter().flat_map(|query| &query.keys[1..]);
-        let keys = [*state]
-            .into_iter()
-            .chain(further)
-            .chain(states.iter().copied());
-        let parameters = self.queries.iter().flat_map(|query| &query.parameters);
-        let arguments = self.arguments(parameters.copied());
-        let (script, keys) = (script(self.scripts()), keys.cloned().collect());
-        let answer = self.shared.run(script, keys, arguments).await?;
-        Ok(Answers::OneForAll(answer))
+    /// Asks one script about all keys, if they share a slot and it is not too long.
+    async fn ask_all_at_once(&self, op: Op) -> Option<Result<Answers, StoreError>> {
+        if self.queries.is_empty() {
+            return Some(Ok(Answers::OneForEach(Vec::new())));
+        }
+        if !self.share_a_slot() {
+            return None;
+        }
+        let script = self.scripts().loadable.as_ref()?;
+        let mut numbers = Vec::with_capacity(ARGUMENTS_LEN * self.queries.len());
+        let op = if self.cost == 0 { Op::Look } else { op };
+        push_call(&mut numbers, op, self.shared.now());
+        for (at, query) in self.queries.iter().enumerate() {
+            let units = (Units::Cost(self.cost), query.place);
+            push_members(
+                &mut numbers,
+                &self.scripts_of(at).script,
+                &query.told,
+                units,
+            );
+        }
+        let keys = self.queries.iter().flat_map(|query| &query.keys);
+        let answer = (self.shared)
+            .run(script, keys.cloned().collect(), numbers.into())
+            .await;
+        Some(answer.map(Answers::OneForAll))
     }
 
-    fn arguments(&self, parameters: impl Iterator<Item = u8>) -> Arguments {
+    fn arguments(&self, at: usize, call: (Op, Units<'_>)) -> Arguments {
+        self.arguments_of((at, self.queries[at].place), call)
+    }
+
+    fn arguments_of(&self, (at, place): (usize, Place), (op, units): (Op, Units<'_>)) -> Arguments {
+        let query = &self.queries[at];
         let mut numbers = Vec::with_capacity(ARGUMENTS_LEN);
-        push_numbers(&mut numbers, self.cost, self.now, |numbers| {
-            numbers.extend(parameters);
-        });
+        push_call(&mut numbers, op, self.shared.now());
+        let units = (units, place);
+        push_members(
+            &mut numbers,
+            &self.scripts_of(at).script,
+            &query.told,
+            units,
+        );
         numbers.into()
     }
 
@@ -201,13 +208,11 @@ impl MultiKeyQuery {
     /// later ones are not charged, and the charges of the others are taken back.
     async fn decide_in_rounds(self: &Arc<Self>) -> Result<Answers, StoreError> {
         let deadline = Instant::now() + self.shared.deadline;
-        let peeked = self.ask_each(|scripts| &scripts.repair).await;
+        let peeked = self.ask_each((Op::Look, Units::Cost(self.cost))).await;
         let peeked: Vec<_> = peeked.into_iter().collect::<Result<_, _>>()?;
-        let admits = |(query, answer): (&KeyQuery, &Bytes)| {
-            let scripts = (query.scripts)(&self.shared.script_cache);
-            reply::is_admitted(&scripts.members, answer)
-        };
-        if self.cost == 0 || !self.queries.iter().zip(&peeked).all(admits) {
+        let admits =
+            |(at, answer): (usize, &Bytes)| reply::is_admitted(&self.scripts_of(at).script, answer);
+        if self.cost == 0 || !peeked.iter().enumerate().all(admits) {
             return Ok(Answers::OneForEach(peeked));
         }
         // In a task, so that charges are taken back even if the request is dropped.
@@ -235,7 +240,9 @@ impl MultiKeyQuery {
                 failed = Some(failure::timed_out(self.shared.deadline));
                 break;
             }
-            let answers = self.ask(in_round, |scripts| &scripts.decide).await;
+            let answers = self
+                .ask(in_round, (Op::Decide, Units::Cost(self.cost)))
+                .await;
             let are_charged = answers.iter().all(|(_, answer)| is_charged(answer));
             for (at, answer) in answers {
                 charged[at] = Some(answer);
@@ -272,54 +279,45 @@ impl MultiKeyQuery {
 
     /// Which queries are charged in this round.
     fn queries_of(&self, round: Round) -> Vec<usize> {
-        let is_of_it = |query: &KeyQuery| {
-            let scripts = (query.scripts)(&self.shared.script_cache);
-            Round::of(&scripts.members) == round
-        };
         (0..self.queries.len())
-            .filter(|&at| is_of_it(&self.queries[at]))
+            .filter(|&at| Round::of(self.scripts_of(at)) == round)
             .collect()
     }
 
     /// Takes a charge back, if nothing was charged to that key since. Otherwise, or if that fails,
     /// it stays: a refund could free units that others have used.
     async fn take_back(&self, at: usize, charge: Bytes) {
-        let query = &self.queries[at];
-        let scripts = (query.scripts)(&self.shared.script_cache);
-        let withdrawal_arguments = (query.withdrawal_arguments)(&scripts.members, &charge);
-        let mut numbers = Vec::with_capacity(ARGUMENTS_LEN);
-        if scripts.settle.is_some() {
+        let (query, scripts) = (&self.queries[at], self.scripts_of(at));
+        let admission = (query.admission)(&scripts.script, &charge);
+        let arguments = if scripts.has(|member| member.settled) {
             // Nothing was spent of what is held. Members that are not settled stay charged.
-            push_settlement(
-                &mut numbers,
-                (self.cost, 0),
-                self.shared.now(),
-                &query.parameters,
-                &withdrawal_arguments,
-            );
-            let keys = query.keys.clone();
-            let _ = (self.shared)
-                .run(&scripts.take_back, keys, numbers.into())
-                .await;
-            return;
-        }
-        // Its time is in the reply to the charge.
-        push_numbers(&mut numbers, self.cost, None, |numbers| {
-            numbers.extend_from_slice(&query.parameters);
-            numbers.extend_from_slice(&withdrawal_arguments);
-        });
-        let charge = reply::kept_of(&scripts.members, &charge);
-        let arguments = Arguments::taking_back(charge, numbers);
+            let settlement = Settlement {
+                admission: &admission,
+                held: self.cost,
+                spent: 0,
+                is_withdrawn: false,
+            };
+            self.arguments(at, (Op::Settle, Units::Settled(settlement)))
+                .and(settled(&scripts.script, settlement))
+        } else {
+            let charge = reply::value_of(&scripts.script, &charge);
+            self.arguments(at, (Op::TakeBack, Units::TakenBack(self.cost, &admission)))
+                .and(charge)
+        };
         let keys = query.keys.clone();
-        let _ = self.shared.run(&scripts.take_back, keys, arguments).await;
+        let _ = (self.shared)
+            .run(&scripts.loadable, keys.clone(), arguments)
+            .await;
+        if scripts.has(|member| member.in_flight) {
+            let ended = (Op::Change, Units::InFlight(-1));
+            let arguments = self.arguments_of((at, self.shared.next_place()), ended);
+            let _ = self.shared.run(&scripts.loadable, keys, arguments).await;
+        }
     }
 
     /// Runs a script for each key, all at the same time.
-    async fn ask_each(
-        self: &Arc<Self>,
-        script: fn(&Scripts) -> &Loadable,
-    ) -> Vec<Result<Bytes, StoreError>> {
-        let answers = self.ask((0..self.queries.len()).collect(), script).await;
+    async fn ask_each(self: &Arc<Self>, call: (Op, Units<'_>)) -> Vec<Result<Bytes, StoreError>> {
+        let answers = self.ask((0..self.queries.len()).collect(), call).await;
         answers.into_iter().map(|(_, answer)| answer).collect()
     }
 
@@ -327,17 +325,14 @@ impl MultiKeyQuery {
     async fn ask(
         self: &Arc<Self>,
         indices: Vec<usize>,
-        script: fn(&Scripts) -> &Loadable,
+        call: (Op, Units<'_>),
     ) -> Vec<(usize, Result<Bytes, StoreError>)> {
         let mut asked = JoinSet::new();
         for (index, &at) in indices.iter().enumerate() {
-            let all = Arc::clone(self);
+            let (all, arguments) = (Arc::clone(self), self.arguments(at, call));
             asked.spawn(async move {
-                let (shared, query) = (&all.shared, &all.queries[at]);
-                let script = script((query.scripts)(&shared.script_cache));
-                let arguments = all.arguments(query.parameters.iter().copied());
-                let answer = shared.run(script, query.keys.clone(), arguments).await;
-                (index, answer)
+                let (script, keys) = (&all.scripts_of(at).loadable, all.queries[at].keys.clone());
+                (index, all.shared.run(script, keys, arguments).await)
             });
         }
         let unasked = || Err(failure::unavailable("the runtime shuts down"));

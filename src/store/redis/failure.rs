@@ -11,7 +11,7 @@ use fred::{
 
 use crate::error::{StoreError, StoreErrorKind};
 
-use super::compose::UNREADABLE;
+use super::script::UNREADABLE;
 
 /// Redis is unavailable for now.
 const UNAVAILABLE: &[&str] = &[

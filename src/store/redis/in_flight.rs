@@ -1,52 +1,44 @@
-//! The places of requests in flight that this process has taken in Redis: one task renews all of
-//! them, in batches and only while there are any, and each is given back once.
-//!
-//! Redis knows a place only by its generation, and the places of a bucket are all alike. So for
-//! each bucket this counts the running requests, and, in lots, its places in each generation.
+//! The requests in flight of this process, which it counts for each bucket: one task says how many
+//! there are, only while there are any. `in_flight.lua` says what Redis makes of it.
 
 use std::{
-    any::TypeId,
     collections::HashMap,
-    iter,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    hash::{BuildHasher, RandomState},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
-use tokio::{
-    runtime::Handle,
-    sync::{Notify, watch},
-    time::timeout_at,
-};
+use tokio::{runtime::Handle, sync::Notify, time::timeout_at};
 
 use crate::{
     algorithm::{Member, Scripted},
-    store::Written,
+    error::StoreErrorKind,
+    limit::Limit,
+    store::{Decided, Written},
 };
 
 use super::{
     ARGUMENTS_LEN, Later, Shared,
-    arguments::{Arguments, bytes_of, push, push_settlement},
+    arguments::{Arguments, Place, Units, push_call, push_members, told},
     run::LATE_TIMEOUT,
+    script::Op,
     scripts::{ScriptCache, Scripts},
 };
 
-mod bucket;
 mod delivered;
-
-use self::bucket::{Bucket, Ended, Lot, Renewal, ScriptsOf, replies};
 
 pub(super) use self::delivered::delivered;
 
-/// How many lots one command renews at most.
-const MAX_BATCH: usize = 100;
-/// If places lasted for less, a renewal that is a little late would lose them. Those of
-/// [`InFlight`](crate::algorithm::InFlight) last for 125 ms at least.
-const MIN_HELD_AT_MOST: Duration = Duration::from_millis(100);
-
 /// The buckets in which this process has requests in flight.
-#[derive(Default)]
 pub(super) struct InFlightPlaces {
+    /// Tells this store from those of other processes.
+    process: f64,
+    /// Numbers the changes, so that Redis knows which of two was later.
+    changes: AtomicU64,
     all: Mutex<All>,
     /// Wakes the task: a renewal is due sooner than it would wake.
     is_sooner: Notify,
@@ -60,55 +52,61 @@ struct All {
     task_due: Option<Instant>,
 }
 
-/// The numbers of an admission that name places, or all but those; the rest are zeros.
-pub(super) fn numbers_of<A: Scripted>(
-    algorithm: &A,
-    members: &[Member],
-    admission: &A::Snapshot,
-    of_places: bool,
-) -> Vec<f64> {
-    let mut numbers = Vec::new();
-    algorithm.admission(admission, &mut |number| numbers.push(number as f64));
-    let is_place = members
-        .iter()
-        .flat_map(|member| iter::repeat_n(member.in_flight, member.admission().len()));
-    for (number, is_place) in numbers.iter_mut().zip(is_place) {
-        if is_place != of_places {
-            *number = 0.0;
+/// A bucket in which this process has requests in flight.
+struct Bucket {
+    scripts: fn(&ScriptCache<Scripts>) -> &Scripts,
+    keys: Vec<Bytes>,
+    told: Vec<u64>,
+    every: Duration,
+    due: Instant,
+    /// How many requests are in flight, with those that are asked for.
+    running: u64,
+    /// How many of them have been admitted.
+    sure: u64,
+    /// The number of the last renewal.
+    renewed: u64,
+    /// Whether a renewal has no answer yet.
+    is_being_renewed: bool,
+}
+
+impl Default for InFlightPlaces {
+    fn default() -> Self {
+        Self {
+            process: (RandomState::new().hash_one(0) >> 11) as f64,
+            changes: AtomicU64::new(1),
+            all: Mutex::default(),
+            is_sooner: Notify::new(),
         }
     }
-    numbers
 }
 
-fn is_nothing(starts: &[f64]) -> bool {
-    starts.iter().all(|&start| start == 0.0)
+impl InFlightPlaces {
+    fn next(&self) -> u64 {
+        self.changes.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn place(&self, number: u64, running: f64) -> Place {
+        Place {
+            process: self.process,
+            number: number as f64,
+            running,
+        }
+    }
 }
 
-/// How often places are renewed: five times in the shortest time that a script holds them, which is
-/// four times in the `held_at_most` of an [`InFlight`](crate::algorithm::InFlight).
-///
-/// # Panics
-///
-/// If they last for too short a time to be renewed: see [`Script::in_flight`].
-///
-/// [`Script::in_flight`]: crate::algorithm::Script::in_flight
-fn renewed_every(members: &[Member], parameters: &[u64]) -> Duration {
-    let named = members
-        .iter()
-        .flat_map(|member| member.parameters.iter().map(move |name| (member, *name)));
-    let (held_at_most, member) = (named.zip(parameters))
-        .filter(|((member, name), _)| member.in_flight && *name == "held_at_most")
-        .map(|((member, _), &micros)| (Duration::from_micros(micros), member))
-        .min_by_key(|(held_at_most, _)| *held_at_most)
-        .expect("a value for each parameter of the script");
-    assert!(
-        held_at_most >= MIN_HELD_AT_MOST,
-        "the script of layout `{}` counts requests in flight, so it must hold for \
-         {MIN_HELD_AT_MOST:?} or longer: a place that is held for {held_at_most:?} is lost if its \
-         renewal is a little late",
-        member.layout
-    );
-    held_at_most / 5
+/// How often a bucket is renewed: four times in the shortest time that a lease lasts.
+fn renewed_every(members: &[Member], mut told: &[u64]) -> Duration {
+    let mut shortest = u64::MAX;
+    for member in members {
+        let (own, rest) = told.split_at(member.parameters.len().min(told.len()));
+        if member.in_flight {
+            shortest = shortest.min(own.last().copied().unwrap_or(u64::MAX));
+        }
+        told = rest
+            .get(if member.settled { 3 } else { 0 }..)
+            .unwrap_or(&[]);
+    }
+    Duration::from_micros(shortest / 4)
 }
 
 impl Shared {
@@ -117,108 +115,132 @@ impl Shared {
         (self.in_flight.all.lock()).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes the place of a request that was admitted, and has it renewed.
+    /// What is said of a change now.
+    pub(super) fn next_place(&self) -> Place {
+        self.in_flight.place(self.in_flight.next(), -1.0)
+    }
+
+    /// Counts a request that is asked for, and has it renewed; what is said of it.
     pub(super) fn begin<A: Scripted>(
         self: &Arc<Self>,
         algorithm: &A,
         keys: &[Bytes],
-        admission: &A::Snapshot,
-    ) {
-        let scripts = self.script_cache.scripts::<A>();
-        let starts = numbers_of(algorithm, &scripts.members, admission, true);
-        if is_nothing(&starts) {
-            return;
+        cost: u32,
+    ) -> Place {
+        if !A::IN_FLIGHT || cost == 0 {
+            return Place::LOOK;
         }
-        let (mut told, mut parameters) = (Vec::new(), Vec::with_capacity(ARGUMENTS_LEN));
-        algorithm.parameters(&mut |parameter| {
-            told.push(parameter);
-            push(&mut parameters, parameter as f64);
-        });
-        let every = renewed_every(&scripts.members, &told);
+        let told = told(algorithm);
+        let every = renewed_every(self.script_cache.scripts::<A>().script.members(), &told);
         let mut all = self.in_flight();
+        // Under the lock: a renewal that does not count this request has an earlier number.
+        let number = self.in_flight.next();
         let bucket = (all.buckets.entry(keys[0].clone())).or_insert_with(|| Bucket {
-            scripts: ScriptsOf {
-                algorithm: TypeId::of::<A>(),
-                find: ScriptCache::<Scripts>::scripts::<A>,
-            },
+            scripts: ScriptCache::<Scripts>::scripts::<A>,
             keys: keys.to_vec(),
-            parameters: Vec::new(),
+            told: Vec::new(),
             every,
             due: Instant::now() + every,
-            starts: starts.len(),
             running: 0,
-            lots: Vec::new(),
-            being_renewed: 0,
-            unanswered_renewals: 0,
-            renewals: watch::Sender::new(()),
+            sure: 0,
+            renewed: 0,
+            is_being_renewed: false,
         });
-        // Plans of one name differ in these: the next renewal is by those of the last admission.
-        (bucket.parameters, bucket.every) = (parameters, every);
+        // Plans of one name differ in these: the next renewal is by those of the last request.
+        (bucket.told, bucket.every) = (told, every);
         bucket.due = bucket.due.min(Instant::now() + every);
         bucket.running += 1;
-        bucket.add(Lot { starts, places: 1 });
-        let due = bucket.due;
-        match all.task_due {
-            None => {
-                all.task_due = Some(due);
-                drop(all);
-                tokio::spawn(Arc::clone(self).renew());
-            }
-            Some(task_due) if due < task_due => self.in_flight.is_sooner.notify_one(),
-            Some(_) => {}
+        let (due, sure) = (bucket.due, bucket.sure as f64);
+        if all.task_due.is_some_and(|task_due| due < task_due) {
+            self.in_flight.is_sooner.notify_one();
+        }
+        self.in_flight.place(number, sure)
+    }
+
+    /// Starts the task, if there is none.
+    fn renew_from_now_on(self: &Arc<Self>, all: &mut All) {
+        if all.task_due.is_none()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            all.task_due = Some(Instant::now());
+            runtime.spawn(Arc::clone(self).renew());
         }
     }
 
-    /// Gives back the place of a request that has ended; none if it has none.
+    /// Whether the request was admitted is known now. If it was not, or nobody knows, Redis is soon
+    /// told that it is not in flight.
+    pub(super) fn has_begun<L: Limit>(
+        self: &Arc<Self>,
+        key: &Bytes,
+        place: Place,
+        decided: &Decided<L>,
+    ) {
+        if place.process == 0.0 {
+            return;
+        }
+        let mut all = self.in_flight();
+        let Some(bucket) = all.buckets.get_mut(key) else {
+            return;
+        };
+        let is_unknown = match decided {
+            Ok(verdict) if verdict.admitted => {
+                bucket.sure += 1;
+                self.renew_from_now_on(&mut all);
+                return;
+            }
+            Ok(_) => false,
+            Err(error) => error.kind() == StoreErrorKind::Unavailable,
+        };
+        bucket.running = bucket.running.saturating_sub(1);
+        if is_unknown || bucket.renewed > place.number as u64 {
+            bucket.due = Instant::now();
+            self.in_flight.is_sooner.notify_one();
+            self.renew_from_now_on(&mut all);
+        } else if bucket.running == 0 && !bucket.is_being_renewed {
+            all.buckets.remove(key);
+        }
+    }
+
+    /// Says that a request has ended; nothing, if it has no place.
     pub(super) fn end<A: Scripted>(
         self: &Arc<Self>,
         algorithm: &A,
         keys: &[Bytes],
         admission: &A::Snapshot,
     ) -> Option<Later<Written>> {
-        let members = &self.script_cache.scripts::<A>().members;
-        if is_nothing(&numbers_of(algorithm, members, admission, true)) {
+        if !A::IN_FLIGHT || !has_a_place(self.script_cache.scripts::<A>(), algorithm, admission) {
             return None;
         }
-        let mut all = self.in_flight();
-        let bucket = all.buckets.get_mut(&keys[0])?;
-        bucket.running = bucket.running.saturating_sub(1);
-        // Without a runtime nothing can be sent: the task gives it back with the next renewal.
-        let spare = (Handle::try_current().is_ok())
-            .then(|| bucket.take_spare())
-            .flatten();
-        let is_being_renewed = spare.is_none() && bucket.being_renewed > 0;
-        // Then it is given back when the renewal is over.
-        let renewed = is_being_renewed.then(|| bucket.renewals.subscribe());
-        if bucket.is_done() {
-            all.buckets.remove(&keys[0]);
-        }
-        drop(all);
-        match (spare, renewed) {
-            (Some(ended), _) => Some(self.give_back(ended)),
-            (None, Some(mut renewed)) => Some(Box::pin(async move {
-                let _ = renewed.changed().await;
-                Ok(())
-            })),
-            (None, None) => None,
-        }
+        let (scripts, arguments) = {
+            let mut all = self.in_flight();
+            let number = self.in_flight.next();
+            let bucket = all.buckets.get_mut(&keys[0])?;
+            bucket.running = bucket.running.saturating_sub(1);
+            bucket.sure = bucket.sure.saturating_sub(1);
+            if Handle::try_current().is_err() {
+                // It is said by the next renewal.
+                bucket.due = Instant::now();
+                self.in_flight.is_sooner.notify_one();
+                return None;
+            }
+            let scripts = bucket.scripts;
+            let told = std::mem::take(&mut bucket.told);
+            let is_over = bucket.running == 0 && !bucket.is_being_renewed;
+            let script = &scripts(&self.script_cache).script;
+            let mut numbers = Vec::with_capacity(ARGUMENTS_LEN);
+            push_call(&mut numbers, Op::Change, self.now());
+            let place = self.in_flight.place(number, bucket.sure as f64);
+            push_members(&mut numbers, script, &told, (Units::InFlight(-1), place));
+            match is_over {
+                true => drop(all.buckets.remove(&keys[0])),
+                false => bucket.told = told,
+            }
+            (scripts, Arguments::from(numbers))
+        };
+        Some(self.send_late(scripts, keys.to_vec(), arguments))
     }
 
-    /// Sends it at once, once, and whether or not somebody waits for it.
-    fn give_back(self: &Arc<Self>, ended: Ended) -> Later<Written> {
-        let mut numbers = Vec::with_capacity(ARGUMENTS_LEN);
-        let (now, held_and_spent) = (self.now(), (1, 0));
-        push_settlement(
-            &mut numbers,
-            held_and_spent,
-            now,
-            &ended.parameters,
-            &bytes_of(&ended.starts),
-        );
-        self.send_settlement(ended.scripts.find, ended.keys, numbers)
-    }
-
-    /// Renews places until nothing is in flight.
+    /// Renews leases until nothing is in flight.
     async fn renew(self: Arc<Self>) {
         let mut task = RenewingTask(Some(self));
         while let Some(shared) = &task.0 {
@@ -237,112 +259,96 @@ impl Shared {
     /// When something is to be renewed; if nothing is in flight, the task ends.
     fn next_renewal(&self) -> Option<Instant> {
         let (mut all, now) = (self.in_flight(), Instant::now());
-        let due = |bucket: &Bucket| match bucket.unanswered_renewals {
-            0 => bucket.due,
-            // The task is woken when they are over.
-            _ => bucket.due.max(now + bucket.every),
+        let due = |bucket: &Bucket| match bucket.is_being_renewed {
+            false => bucket.due,
+            // The task is woken when it is over.
+            true => bucket.due.max(now + bucket.every),
         };
         all.task_due = all.buckets.values().map(due).min();
         all.task_due
     }
 
-    /// Sends each batch by itself, and waits for none: a node that hangs delays no other's.
+    /// Sends each renewal by itself, and waits for none: a node that hangs delays no other's.
     fn renew_what_is_due(self: &Arc<Self>) {
-        let (mut renewals, now) = (Vec::new(), Instant::now());
-        for bucket in self.in_flight().buckets.values_mut() {
+        let now = Instant::now();
+        let mut all = self.in_flight();
+        for bucket in all.buckets.values_mut() {
             // A little early, so that buckets are renewed together.
-            if bucket.due <= now + bucket.every / 4 && bucket.unanswered_renewals == 0 {
-                bucket.due = now + bucket.every;
-                renewals.extend(bucket.take_renewals(self.now(), self.deadline));
-            }
-        }
-        let mut batches: HashMap<(TypeId, u16), Vec<Renewal>> = HashMap::new();
-        for renewal in renewals {
-            let slot = self.slot_of(&renewal.keys[0]);
-            let batch = (renewal.scripts.algorithm, slot);
-            batches.entry(batch).or_default().push(renewal);
-        }
-        for mut batch in batches.into_values() {
-            while !batch.is_empty() {
-                let next = batch.split_off(batch.len().min(MAX_BATCH));
-                let renewals = std::mem::replace(&mut batch, next);
-                let batch = Batch {
-                    shared: Arc::clone(self),
-                    renewals,
-                };
-                tokio::spawn(batch.renew());
-            }
-        }
-    }
-}
-
-/// Lots that are renewed by one command. Where its task is aborted they are put back as they were.
-struct Batch {
-    shared: Arc<Shared>,
-    renewals: Vec<Renewal>,
-}
-
-impl Batch {
-    async fn renew(mut self) {
-        let (shared, first) = (Arc::clone(&self.shared), &self.renewals[0]);
-        let scripts = (first.scripts.find)(&shared.script_cache);
-        let script = scripts.renew.as_ref().expect("it has places");
-        let renewals = self.renewals.iter();
-        let keys = (renewals.clone()).flat_map(|renewal| renewal.keys.iter().cloned());
-        let arguments = renewals.clone().map(|renewal| renewal.arguments.clone());
-        let timeout = renewals.clone().map(|renewal| renewal.timeout).min();
-        let (keys, arguments) = (keys.collect(), Arguments::of_several(arguments.collect()));
-        let renewed = shared
-            .run_within(timeout.unwrap_or(LATE_TIMEOUT), script, keys, arguments)
-            .await;
-        let states = renewals.map(|renewal| &renewal.keys[0]);
-        shared.health.record(&renewed, states);
-        // Without an answer the lots stay as they were. If Redis has moved their places all the
-        // same, other places of the old generation are moved in their stead, and none is lost.
-        let replies = renewed.ok().map(|reply| replies(&reply, &scripts.members));
-        let (ended, renewals) = self.put_back(replies);
-        for ended in ended {
-            let _ = shared.give_back(ended).await;
-        }
-        for over in renewals {
-            let _ = over.send(());
-        }
-    }
-
-    /// Puts the lots back into their buckets. Returns the places that no request needs any more,
-    /// and the channels that tell that a renewal is over.
-    fn put_back(&mut self, replies: Option<Vec<Lot>>) -> (Vec<Ended>, Vec<watch::Sender<()>>) {
-        let mut replies = replies
-            .filter(|replies| replies.len() == self.renewals.len())
-            .map(Vec::into_iter);
-        let (mut ended, mut renewals, mut is_overdue) = (Vec::new(), Vec::new(), false);
-        let (mut all, now) = (self.shared.in_flight(), Instant::now());
-        for renewal in self.renewals.drain(..) {
-            let replied = replies.as_mut().and_then(Iterator::next);
-            let Some(bucket) = all.buckets.get_mut(&renewal.bucket) else {
+            if bucket.due > now + bucket.every / 4 || bucket.is_being_renewed {
                 continue;
-            };
-            bucket.put_back(renewal.lot, replied);
-            ended.extend(iter::from_fn(|| bucket.take_spare()));
-            renewals.push(bucket.renewals.clone());
-            is_overdue |= bucket.due <= now;
-            if bucket.is_done() {
-                all.buckets.remove(&renewal.bucket);
             }
+            (bucket.due, bucket.is_being_renewed) = (now + bucket.every, true);
+            bucket.renewed = self.in_flight.next();
+            let script = &(bucket.scripts)(&self.script_cache).script;
+            let place = self.in_flight.place(bucket.renewed, bucket.running as f64);
+            let mut numbers = Vec::with_capacity(ARGUMENTS_LEN);
+            push_call(&mut numbers, Op::Change, self.now());
+            push_members(
+                &mut numbers,
+                script,
+                &bucket.told,
+                (Units::InFlight(0), place),
+            );
+            let renewal = Renewal {
+                shared: Arc::clone(self),
+                bucket: bucket.keys[0].clone(),
+            };
+            let timeout = self.deadline.max(bucket.every.min(LATE_TIMEOUT));
+            tokio::spawn(renewal.send(timeout, bucket.scripts, bucket.keys.clone(), numbers));
         }
-        if is_overdue {
-            self.shared.in_flight.is_sooner.notify_one();
-        }
-        (ended, renewals)
     }
 }
 
-impl Drop for Batch {
+/// Whether an admission has taken a place.
+fn has_a_place<A: Scripted>(scripts: &Scripts, algorithm: &A, admission: &A::Snapshot) -> bool {
+    let mut numbers = Vec::new();
+    algorithm.admission(admission, &mut |number| numbers.push(number));
+    let mut numbers = numbers.into_iter();
+    (scripts.script.members().iter()).any(|member| {
+        if member.in_shadow {
+            numbers.next();
+        }
+        let count = match (member.settled || member.in_flight, member.withdraws) {
+            (true, _) => 1,
+            (_, true) => 2,
+            _ => 0,
+        };
+        let own: u64 = numbers.by_ref().take(count).sum();
+        member.in_flight && own > 0
+    })
+}
+
+/// A renewal on its way. When it is over, answered or not, the bucket may be renewed again.
+struct Renewal {
+    shared: Arc<Shared>,
+    bucket: Bytes,
+}
+
+impl Renewal {
+    async fn send(
+        self,
+        timeout: Duration,
+        scripts: fn(&ScriptCache<Scripts>) -> &Scripts,
+        keys: Vec<Bytes>,
+        numbers: Vec<u8>,
+    ) {
+        let script = &scripts(&self.shared.script_cache).loadable;
+        let renewed = (self.shared)
+            .run_within(timeout, script, keys, numbers.into())
+            .await;
+        self.shared.health.record(&renewed, [&self.bucket]);
+    }
+}
+
+impl Drop for Renewal {
     fn drop(&mut self) {
         let mut all = self.shared.in_flight();
-        for renewal in self.renewals.drain(..) {
-            if let Some(bucket) = all.buckets.get_mut(&renewal.bucket) {
-                bucket.put_back(renewal.lot, None);
+        if let Some(bucket) = all.buckets.get_mut(&self.bucket) {
+            bucket.is_being_renewed = false;
+            if bucket.running == 0 {
+                all.buckets.remove(&self.bucket);
+            } else if bucket.due <= Instant::now() {
+                self.shared.in_flight.is_sooner.notify_one();
             }
         }
     }
@@ -356,37 +362,5 @@ impl Drop for RenewingTask {
         if let Some(shared) = &self.0 {
             shared.in_flight().task_due = None;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::algorithm::{FixedWindow, InFlight, Settled};
-
-    use super::*;
-
-    fn told<A: Scripted>(algorithm: &A) -> Duration {
-        let mut told = Vec::new();
-        algorithm.parameters(&mut |number| told.push(number));
-        renewed_every(A::script().members(), &told)
-    }
-
-    #[test]
-    fn places_are_renewed_four_times_in_the_shortest_time_that_they_are_held() {
-        let held = |millis| InFlight::new(2).held_at_most(Duration::from_millis(millis));
-        assert_eq!(told(&held(800)), Duration::from_millis(200));
-        let tuple = (held(4_000), held(100), held(60_000));
-        assert_eq!(told(&tuple), Duration::from_millis(25));
-    }
-
-    #[test]
-    #[should_panic(
-        expected = "layout `window-held` counts requests in flight, so it must hold for"
-    )]
-    fn places_that_are_lost_before_they_are_renewed_are_refused_and_the_layout_is_named() {
-        let script = Settled::<FixedWindow>::script().in_flight();
-        let held = [99_999, 200_000, 0];
-        let parameters = [&[5, 60, 0][..], &held].concat();
-        renewed_every(script.members(), &parameters);
     }
 }

@@ -27,15 +27,14 @@
 //!
 //! **What does Redis run?**
 //!
-//! - `sent`: a folder of scripts as they are sent.
-//! - `scripts`, `compose`: how a script is composed of the `.lua` files beside the algorithms,
-//!   whose parts [`Scripted`] describes, and of time.lua, write.lua and each.lua here.
+//! - `frame.lua`, then the `.lua` files beside the algorithms of the limit, and then the lines of
+//!   `script`, once for each member. The folder `sent` has a script of each kind, as it is sent.
+//! - `scripts`: which script is for which limit.
 
 mod arguments;
 mod backoff;
 mod builder;
 mod cluster;
-mod compose;
 mod cross_slot;
 mod failure;
 mod health;
@@ -46,6 +45,7 @@ mod multi_key;
 mod node;
 mod reply;
 mod run;
+mod script;
 mod scripts;
 mod servers;
 mod settings;
@@ -62,9 +62,11 @@ use crate::{
 };
 
 use self::{
+    arguments::{Place, Units},
     health::Health,
     in_flight::InFlightPlaces,
-    scripts::{Loadable, MultiKeyScripts, ScriptCache, Scripts},
+    script::Op,
+    scripts::{MultiKeyScripts, ScriptCache, Scripts},
     servers::Servers,
     usage::Counters,
 };
@@ -184,7 +186,7 @@ pub use usage::RedisUsage;
 ///   [`digest_key`](RedisStoreBuilder::digest_key).
 /// - **Expiry**: every key has one from its first write on. It expires when its state is as good as
 ///   fresh, or later by at most a sixty-fourth of that time and a second. Refused requests write
-///   nothing, but to repair a state after the clock has stepped back.
+///   nothing, but by how much the clock has stepped back for good.
 /// - **A failover** loses the charges that were not replicated yet: about the replication lag times
 ///   the rate is admitted once more. An eviction loses a whole bucket: let Redis evict nothing
 ///   (`maxmemory-policy noeviction`).
@@ -289,7 +291,8 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
             return Answer::Now(failed);
         }
         let key = key.to_owned();
-        let judged = self.judged(algorithm, &key, cost, true);
+        let op = if cost == 0 { Op::Look } else { Op::Decide };
+        let judged = self.judged(algorithm, &key, cost, (op, true));
         if !A::IN_FLIGHT && !A::SETTLES {
             return Answer::Later(judged);
         }
@@ -305,7 +308,7 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         key: &Q,
         cost: u32,
     ) -> Answer<Decided<A>, Self::Deciding> {
-        Answer::Later(self.judged(algorithm, &key.to_owned(), cost, false))
+        Answer::Later(self.judged(algorithm, &key.to_owned(), cost, (Op::Look, false)))
     }
 
     fn refund<Q: AsKey<K> + ?Sized>(
@@ -314,7 +317,11 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
         key: &Q,
         cost: u32,
     ) -> Answer<Written, Self::Writing> {
-        Answer::Later(self.written(algorithm, &key.to_owned(), cost, |scripts| &scripts.refund))
+        let scripts = self.shared.script_cache.scripts::<A>();
+        match cost > 0 && scripts.has(|member| member.refunds) {
+            true => Answer::Later(self.written(algorithm, &key.to_owned(), Units::Refund(cost))),
+            false => Answer::Now(Ok(())),
+        }
     }
 
     fn debit<Q: AsKey<K> + ?Sized>(
@@ -325,9 +332,7 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
     ) -> Answer<Written, Self::Writing> {
         match units {
             0 => Answer::Now(Ok(())),
-            _ => Answer::Later(
-                self.written(algorithm, &key.to_owned(), units, |scripts| &scripts.debit),
-            ),
+            _ => Answer::Later(self.written(algorithm, &key.to_owned(), Units::Debit(units))),
         }
     }
 
@@ -390,20 +395,20 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
 }
 
 impl RedisStore {
-    /// Runs a script that writes and replies nothing.
+    /// Changes a state, whatever its reply.
     fn written<A: Scripted, K: PortableKey>(
         &self,
         algorithm: &A,
         key: &K,
-        units: u32,
-        script: fn(&Scripts) -> &Loadable,
+        units: Units<'_>,
     ) -> Later<Written> {
         let shared = Arc::clone(&self.shared);
         let scripts = shared.script_cache.scripts::<A>();
-        let (keys, arguments) = shared.call(algorithm, scripts, key, units);
+        let change = (Op::Change, units, Place::LOOK);
+        let (keys, arguments) = shared.call(algorithm, scripts, key, change);
         Box::pin(async move {
             let (scripts, key) = (shared.script_cache.scripts::<A>(), keys[0].clone());
-            let written = shared.run(script(scripts), keys, arguments).await;
+            let written = shared.run(&scripts.loadable, keys, arguments).await;
             shared.health.record(&written, [&key]);
             written.map(drop)
         })
@@ -414,34 +419,32 @@ impl RedisStore {
         algorithm: &A,
         key: &K,
         cost: u32,
-        charges: bool,
+        (op, is_counted): (Op, bool),
     ) -> Later<Decided<A>> {
         let shared = Arc::clone(&self.shared);
         let scripts = shared.script_cache.scripts::<A>();
-        let (keys, arguments) = shared.call(algorithm, scripts, key, cost);
+        let place = match A::IN_FLIGHT && op == Op::Decide {
+            true => {
+                let keys = shared.keys(algorithm.policy_id(), scripts, key);
+                shared.begin(algorithm, &keys, cost)
+            }
+            false => Place::LOOK,
+        };
+        let call = (op, Units::Cost(cost), place);
+        let (keys, arguments) = shared.call(algorithm, scripts, key, call);
         let algorithm = algorithm.clone();
         let judged = Box::write(Box::new_uninit(), async move {
             let scripts = shared.script_cache.scripts::<A>();
-            let script = match charges {
-                true => &scripts.decide,
-                false => &scripts.peek,
-            };
-            let command = shared.command(script, keys, arguments);
+            let command = shared.command(&scripts.loadable, keys, arguments);
             let answer = shared.execute(&command).await;
             let verdict = answer.and_then(|answer| {
-                reply::read(&algorithm, &scripts.members, &answer, cost)
+                reply::read(&algorithm, &scripts.script, &answer, cost)
                     .ok_or_else(failure::unreadable)
             });
-            if charges {
+            if is_counted {
                 shared.count(&verdict);
             }
-            if A::IN_FLIGHT
-                && charges
-                && let Ok(verdict) = &verdict
-                && verdict.admitted
-            {
-                shared.begin(&algorithm, command.keys(), &verdict.snapshot);
-            }
+            shared.has_begun::<A>(command.key(), place, &verdict);
             shared.health.record(&verdict, [command.key()]);
             verdict
         });

@@ -12,7 +12,7 @@ use crate::{
 
 use super::{
     Later, RedisStore, Shared,
-    arguments::push,
+    arguments::{Place, Units, told},
     cross_slot::{Answers, KeyQuery, MultiKeyQuery},
     failure,
     in_flight::delivered,
@@ -34,20 +34,17 @@ fn key_query<A: Scripted, K: PortableKey>(
     let own = limit.policy_id();
     let same = before.iter().filter(|&&policy| policy == own);
     let policy = same.fold(own, |policy, same| policy.and(*same));
-    let mut parameters = Vec::with_capacity(128);
-    limit.parameters(&mut |parameter| push(&mut parameters, parameter as f64));
-    let limit = limit.clone();
+    let (told, limit) = (told(limit), limit.clone());
     KeyQuery {
         script: A::script,
         scripts: ScriptCache::<Scripts>::scripts::<A>,
         keys: shared.keys(policy, scripts, key),
-        parameters,
-        withdrawal_arguments: Box::new(move |members, answer| {
+        told,
+        place: Place::LOOK,
+        admission: Box::new(move |script, answer| {
             let mut numbers = Vec::new();
-            if let Some(verdict) = reply::read(&limit, members, answer, 1) {
-                limit.admission(&verdict.snapshot, &mut |number| {
-                    push(&mut numbers, number as f64);
-                });
+            if let Some(verdict) = reply::read(&limit, script, answer, 1) {
+                limit.admission(&verdict.snapshot, &mut |number| numbers.push(number as f64));
             }
             numbers
         }),
@@ -80,7 +77,6 @@ macro_rules! each_of {
                     shared: Arc::clone(shared),
                     script_key: ScriptKey { limits: TypeId::of::<Limits<$($Algorithm),+>>(), present },
                     queries,
-                    now: shared.now(),
                     cost,
                 }
             }
@@ -94,8 +90,8 @@ macro_rules! each_of {
                 let answers = match answers {
                     Answers::OneForEach(answers) => answers,
                     Answers::OneForAll(answer) => {
-                        let members = &query.scripts().members;
-                        return reply::read_with(members, answer, query.cost, |reply| {
+                        let scripts: Vec<_> = query.scripts().limits.iter().collect();
+                        return reply::read_with(&scripts, answer, query.cost, |reply| {
                             Some(($(
                                 match is_present($place) {
                                     true => Some(limits.$place.read(reply)?),
@@ -110,8 +106,8 @@ macro_rules! each_of {
                     match is_present($place) {
                         true => {
                             let scripts = query.shared.script_cache.scripts::<$Algorithm>();
-                            let (members, answer) = (&scripts.members, answers.next()?);
-                            let verdict = reply::read(&limits.$place, members, answer, query.cost)?;
+                            let (script, answer) = (&scripts.script, answers.next()?);
+                            let verdict = reply::read(&limits.$place, script, answer, query.cost)?;
                             admitted &= verdict.admitted;
                             Some(verdict.snapshot)
                         }
@@ -121,31 +117,31 @@ macro_rules! each_of {
                 Some(Verdict { admitted, snapshot })
             }
 
-            /// Notes the places in flight that an admitted request has taken.
+            /// Counts the requests in flight that are asked for.
             fn begin<$($Algorithm: Scripted),+>(
                 EachOf(limits): &Limits<$($Algorithm),+>,
-                query: &MultiKeyQuery,
-                verdict: &Decided<Limits<$($Algorithm),+>>,
+                query: &mut MultiKeyQuery,
             ) {
-                let Ok(Verdict { admitted: true, snapshot }) = verdict else {
-                    return;
-                };
-                let mut queries = query.queries.iter();
+                let (present, shared, cost) =
+                    (query.script_key.present, Arc::clone(&query.shared), query.cost);
+                let mut queries = query.queries.iter_mut();
                 $(
-                    if let Some(admission) = &snapshot.$place
-                        && let Some(query_of_one) = queries.next()
-                        && $Algorithm::IN_FLIGHT
+                    if present & 1 << $place != 0
+                        && let Some(query) = queries.next()
                     {
-                        query.shared.begin(&limits.$place, &query_of_one.keys, admission);
+                        query.place = shared.begin(&limits.$place, &query.keys, cost);
                     }
                 )+
             }
 
             fn judged<$($Algorithm: Scripted),+>(
-                query: MultiKeyQuery,
+                mut query: MultiKeyQuery,
                 limits: Limits<$($Algorithm),+>,
                 charges: bool,
             ) -> Later<Decided<Limits<$($Algorithm),+>>> {
+                if charges {
+                    begin(&limits, &mut query);
+                }
                 let query = Arc::new(query);
                 Box::pin(async move {
                     let shared = &query.shared;
@@ -158,7 +154,9 @@ macro_rules! each_of {
                     });
                     if charges {
                         shared.count(&verdict);
-                        begin(&limits, &query, &verdict);
+                    }
+                    for one in &query.queries {
+                        shared.has_begun::<Limits<$($Algorithm),+>>(&one.keys[0], one.place, &verdict);
                     }
                     shared.health.record(&verdict, query.states());
                     verdict
@@ -210,7 +208,7 @@ macro_rules! each_of {
                     keys: &Q,
                     cost: u32,
                 ) -> Answer<Written, Self::Writing> {
-                    Answer::Later(query(&self.shared, limits, &keys.to_owned(), cost).refund())
+                    Answer::Later(query(&self.shared, limits, &keys.to_owned(), cost).change(Units::Refund(cost)))
                 }
 
                 fn debit<Q: AsKey<Keys<$($Key),+>> + ?Sized>(
@@ -222,7 +220,8 @@ macro_rules! each_of {
                     if units == 0 {
                         return Answer::Now(Ok(()));
                     }
-                    Answer::Later(query(&self.shared, limits, &keys.to_owned(), units).debit())
+                    let query = query(&self.shared, limits, &keys.to_owned(), units);
+                    Answer::Later(query.change(Units::Debit(units)))
                 }
 
                 fn settle<Q: AsKey<Keys<$($Key),+>> + ?Sized>(

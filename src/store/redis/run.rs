@@ -66,10 +66,6 @@ pub(super) struct Command<'a> {
 }
 
 impl Command<'_> {
-    pub(super) fn keys(&self) -> &[Bytes] {
-        &self.keys
-    }
-
     /// The first of its keys.
     pub(super) fn key(&self) -> &Bytes {
         &self.keys[0]
@@ -193,7 +189,7 @@ impl Shared {
     /// `None` if it is to be sent.
     pub(super) fn known_outage<A: Scripted>(&self) -> Option<Decided<A>> {
         let outage = self.servers.outage()?;
-        let loads = &self.script_cache.scripts::<A>().decide.loads;
+        let loads = &self.script_cache.scripts::<A>().loadable.loads;
         loads.note_first_call();
         let explained = loads.recent_misconfiguration(|| self.servers.server_of(0), &outage);
         let failed = Err(explained.unwrap_or(outage));

@@ -1,4 +1,4 @@
-//! The scripts of each type of algorithm, composed when it is first used.
+//! The script of each type of algorithm, made when it is first used.
 
 use std::{
     any::TypeId,
@@ -15,29 +15,17 @@ use crate::{
 };
 
 use super::{
-    compose::{Task, TimeOf, compose, compose_multi_key, compose_renewal},
     loads::Loads,
+    script::{fits_one_script, text},
 };
 
-/// The scripts of a type of algorithm.
+/// The script of a type of algorithm.
 pub(super) struct Scripts {
-    pub(super) members: Vec<Member>,
+    pub(super) script: Script,
     /// The layouts of the members' states: a part of every key.
     pub(super) layout: String,
-    pub(super) further_keys: usize,
-    pub(super) decide: Loadable,
-    pub(super) peek: Loadable,
-    pub(super) repair: Loadable,
-    pub(super) debit: Loadable,
-    pub(super) refund: Loadable,
-    /// Only for algorithms that can delay a request.
-    pub(super) withdraw: Option<Loadable>,
-    /// Only where units are held.
-    pub(super) settle: Option<Loadable>,
-    /// Only where requests in flight are counted.
-    pub(super) renew: Option<Loadable>,
-    /// Where units are held, this is `settle`.
-    pub(super) take_back: Loadable,
+    pub(super) lists: usize,
+    pub(super) loadable: Loadable,
 }
 
 /// A script, and the SHA-1 sum by which Redis runs it.
@@ -62,48 +50,37 @@ impl Loadable {
 }
 
 impl Scripts {
-    pub(super) fn of<A: Scripted>(time: TimeOf) -> Self {
+    pub(super) fn of<A: Scripted>() -> Self {
         let script = A::script();
-        let members = script.members().to_vec();
-        let layouts: Vec<_> = members.iter().map(|member| &*member.layout).collect();
-        let settle = (members.iter().any(Member::is_settled))
-            .then(|| Loadable::new(compose(&script, Task::Settle, time)));
+        let layouts: Vec<_> = script.members().iter().map(Member::layout).collect();
         Self {
             layout: layouts.join("+"),
-            further_keys: members.iter().map(|member| member.keys.len()).sum(),
-            decide: Loadable::new(compose(&script, Task::Decide, time)),
-            peek: Loadable::new(compose(&script, Task::Peek, time)),
-            repair: Loadable::new(compose(&script, Task::Repair, time)),
-            debit: Loadable::new(compose(&script, Task::Debit, time)),
-            refund: Loadable::new(compose(&script, Task::Refund, time)),
-            withdraw: (members.iter().any(|member| !member.withdraws.is_empty()))
-                .then(|| Loadable::new(compose(&script, Task::Withdraw, time))),
-            take_back: match &settle {
-                Some(settle) => settle.clone(),
-                None => Loadable::new(compose(&script, Task::TakeBack, time)),
-            },
-            renew: (members.iter().any(|member| member.in_flight))
-                .then(|| Loadable::new(compose_renewal(&script, time))),
-            settle,
-            members,
+            lists: (script.members().iter())
+                .filter(|member| member.told.is_some())
+                .count(),
+            loadable: Loadable::new(text(std::slice::from_ref(&script))),
+            script,
         }
+    }
+
+    pub(super) fn has(&self, is_so: impl Fn(&Member) -> bool) -> bool {
+        self.script.members().iter().any(is_so)
     }
 }
 
-/// The scripts about several keys in one slot.
+/// The script about several keys in one slot.
 pub(super) struct MultiKeyScripts {
-    pub(super) members: Vec<Member>,
-    pub(super) decide: Loadable,
-    pub(super) peek: Loadable,
+    pub(super) limits: Vec<Script>,
+    /// None if it would be too long.
+    pub(super) loadable: Option<Loadable>,
 }
 
 impl MultiKeyScripts {
-    /// For these limits, in the order of their indices.
-    pub(super) fn of(limits: Vec<Script>, time: TimeOf) -> Self {
+    /// For these limits, in the order of their keys.
+    pub(super) fn of(limits: Vec<Script>) -> Self {
         Self {
-            decide: Loadable::new(compose_multi_key(&limits, Task::Decide, time)),
-            peek: Loadable::new(compose_multi_key(&limits, Task::Peek, time)),
-            members: limits.iter().flat_map(Script::members).cloned().collect(),
+            loadable: fits_one_script(&limits).then(|| Loadable::new(text(&limits))),
+            limits,
         }
     }
 }
@@ -118,25 +95,19 @@ pub(super) struct ScriptKey {
     pub(super) present: u128,
 }
 
-/// The scripts of limits, composed once.
-pub(super) struct ScriptCache<S> {
-    time: TimeOf,
-    all: AppendOnlyMap<ScriptKey, S>,
-}
+/// The scripts of limits, made once.
+pub(super) struct ScriptCache<S>(AppendOnlyMap<ScriptKey, S>);
 
 impl<S> ScriptCache<S> {
-    pub(super) fn new(time: TimeOf) -> Self {
-        Self {
-            time,
-            all: AppendOnlyMap::new(),
-        }
+    pub(super) fn new() -> Self {
+        Self(AppendOnlyMap::new())
     }
 
-    pub(super) fn find(&self, key: ScriptKey, compose: impl Fn(TimeOf) -> S) -> &S {
+    pub(super) fn find(&self, key: ScriptKey, make: impl Fn() -> S) -> &S {
         let mut hasher = HashOfTypes::default();
         key.hash(&mut hasher);
         let hash = hasher.finish();
-        self.all.get_or_add((key, hash), || compose(self.time))
+        self.0.get_or_add((key, hash), make)
     }
 }
 
@@ -179,6 +150,3 @@ impl ScriptCache<Scripts> {
         self.find(key, Scripts::of::<A>)
     }
 }
-
-#[cfg(test)]
-mod tests;

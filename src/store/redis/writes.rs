@@ -8,10 +8,13 @@ use crate::{algorithm::Scripted, store::Written};
 
 use super::{
     ARGUMENTS_LEN, Later, Shared,
-    arguments::{bytes_of, push, push_numbers, push_settlement},
+    arguments::{
+        Arguments, Place, Settlement, Units, push_call, push_members, settled as settled_numbers,
+        told,
+    },
     failure,
-    in_flight::numbers_of,
-    scripts::{ScriptCache, Scripts},
+    script::Op,
+    scripts::{Loadable, ScriptCache, Scripts},
 };
 
 impl Shared {
@@ -22,47 +25,9 @@ impl Shared {
         algorithm: &A,
         keys: Vec<Bytes>,
         admission: &A::Snapshot,
-        held_and_spent: (u32, u32),
+        (held, spent): (u32, u32),
     ) -> Option<Later<Written>> {
-        let scripts = self.script_cache.scripts::<A>();
-        scripts.settle.as_ref().filter(|_| A::SETTLES)?;
-        let mut parameters = Vec::with_capacity(ARGUMENTS_LEN);
-        algorithm.parameters(&mut |parameter| push(&mut parameters, parameter as f64));
-        // Places are given back when the request has ended.
-        let known = bytes_of(&numbers_of(algorithm, &scripts.members, admission, false));
-        let mut numbers = Vec::with_capacity(ARGUMENTS_LEN);
-        push_settlement(
-            &mut numbers,
-            held_and_spent,
-            self.now(),
-            &parameters,
-            &known,
-        );
-        Some(self.send_settlement(ScriptCache::<Scripts>::scripts::<A>, keys, numbers))
-    }
-
-    pub(super) fn send_settlement(
-        self: &Arc<Self>,
-        scripts: fn(&ScriptCache<Scripts>) -> &Scripts,
-        keys: Vec<Bytes>,
-        numbers: Vec<u8>,
-    ) -> Later<Written> {
-        let no_runtime = || failure::unavailable("there is no runtime to settle on");
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-            return Box::pin(async move { Err(no_runtime()) });
-        };
-        let shared = Arc::clone(self);
-        let settling = runtime.spawn(async move {
-            let script = scripts(&shared.script_cache).settle.as_ref();
-            let (script, key) = (script.expect("something is held"), keys[0].clone());
-            let settled = shared.run_late(script, keys, numbers.into()).await;
-            shared.health.record(&settled, [&key]);
-            settled.map(drop)
-        });
-        Box::pin(async move {
-            let settled = settling.await;
-            settled.unwrap_or_else(|_| Err(failure::unavailable("the runtime shuts down")))
-        })
+        A::SETTLES.then(|| self.send_settlement(algorithm, keys, admission, (held, spent, false)))
     }
 
     /// Frees what is held for a request that was dropped before its turn, and gives back its turn
@@ -75,22 +40,58 @@ impl Shared {
         admission: &A::Snapshot,
         cost: u32,
     ) {
-        drop(self.settle(algorithm, keys.clone(), admission, (cost, 0)));
-        let runtime = tokio::runtime::Handle::try_current();
-        let (Some(_), Ok(runtime)) = (&self.script_cache.scripts::<A>().withdraw, runtime) else {
-            return;
+        let scripts = self.script_cache.scripts::<A>();
+        if A::SETTLES || scripts.has(|member| member.withdraws) {
+            drop(self.send_settlement(algorithm, keys, admission, (cost, 0, true)));
+        }
+    }
+
+    fn send_settlement<A: Scripted>(
+        self: &Arc<Self>,
+        algorithm: &A,
+        keys: Vec<Bytes>,
+        admission: &A::Snapshot,
+        (held, spent, is_withdrawn): (u32, u32, bool),
+    ) -> Later<Written> {
+        let script = &self.script_cache.scripts::<A>().script;
+        let mut known = Vec::new();
+        algorithm.admission(admission, &mut |number| known.push(number as f64));
+        let settlement = Settlement {
+            admission: &known,
+            held,
+            spent,
+            is_withdrawn,
         };
         let mut numbers = Vec::with_capacity(ARGUMENTS_LEN);
-        push_numbers(&mut numbers, cost, self.now(), |numbers| {
-            algorithm.parameters(&mut |parameter| push(numbers, parameter as f64));
-            algorithm.admission(admission, &mut |number| push(numbers, number as f64));
-        });
+        push_call(&mut numbers, Op::Settle, self.now());
+        let units = (Units::Settled(settlement), Place::LOOK);
+        push_members(&mut numbers, script, &told(algorithm), units);
+        let arguments = Arguments::from(numbers).and(settled_numbers(script, settlement));
+        self.send_late(ScriptCache::<Scripts>::scripts::<A>, keys, arguments)
+    }
+
+    /// Sends a change that nobody has to wait for at once, and once.
+    pub(super) fn send_late(
+        self: &Arc<Self>,
+        scripts: fn(&ScriptCache<Scripts>) -> &Scripts,
+        keys: Vec<Bytes>,
+        arguments: Arguments,
+    ) -> Later<Written> {
+        let no_runtime = || failure::unavailable("there is no runtime to settle on");
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return Box::pin(async move { Err(no_runtime()) });
+        };
         let shared = Arc::clone(self);
-        runtime.spawn(async move {
-            let script = shared.script_cache.scripts::<A>().withdraw.as_ref();
-            let script = script.expect("it was there");
-            // If it fails, the turn stays charged, and nobody is released too early.
-            let _ = shared.run(script, keys, numbers.into()).await;
+        let sending = runtime.spawn(async move {
+            let script: &Loadable = &scripts(&shared.script_cache).loadable;
+            let key = keys[0].clone();
+            let written = shared.run_late(script, keys, arguments).await;
+            shared.health.record(&written, [&key]);
+            written.map(drop)
         });
+        Box::pin(async move {
+            let written = sending.await;
+            written.unwrap_or_else(|_| Err(failure::unavailable("the runtime shuts down")))
+        })
     }
 }

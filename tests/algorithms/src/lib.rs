@@ -267,13 +267,8 @@ impl Model for FixedWindow {
         self.period
     }
 
-    /// The window lasts for a whole period from now, and an aligned one until the end of the one
-    /// that begins next. If it ended sooner, another one would open too early.
-    fn mend(&mut self, now: i128) {
-        if self.start > now + self.period {
-            let to_the_next = (self.period - now % self.period) % self.period;
-            self.start = now + if self.from_first { 0 } else { to_the_next };
-        }
+    fn shape(&self) -> Vec<i128> {
+        vec![self.period]
     }
 
     fn admits(&self, cost: i128, now: i128) -> bool {
@@ -368,15 +363,8 @@ impl Model for SlidingWindow {
         2 * self.period
     }
 
-    /// The whole estimate, rounded up, becomes units of the running window: so the step opens
-    /// nothing.
-    fn mend(&mut self, now: i128) {
-        if self.stamp > now + 2 * self.period {
-            let ticks = self.period / self.tick;
-            let units = (self.weighed(self.stamp) + ticks - 1) / ticks;
-            self.admitted = vec![Admitted { at: now, units }];
-            self.stamp = now;
-        }
+    fn shape(&self) -> Vec<i128> {
+        vec![self.period]
     }
 
     fn admits(&self, cost: i128, now: i128) -> bool {
@@ -489,15 +477,8 @@ impl Model for Log {
         self.counts_for
     }
 
-    /// Everything moves back by as much as the stamp does, to now, but not beyond the epoch.
-    fn mend(&mut self, now: i128) {
-        if self.stamp > self.slot(now) + self.counts_for {
-            self.admitted.retain(self.counts(now));
-            for entry in &mut self.admitted {
-                entry.at = (entry.at - (self.stamp - now)).max(0);
-            }
-            self.stamp = now;
-        }
+    fn shape(&self) -> Vec<i128> {
+        vec![self.period, self.slot]
     }
 
     fn admits(&self, cost: i128, now: i128) -> bool {
@@ -643,10 +624,8 @@ impl Model for DebtBucket {
         }
     }
 
-    fn mend(&mut self, now: i128) {
-        if self.stamp > self.tick_of(now) + self.span() {
-            self.stamp = self.tick_of(now);
-        }
+    fn shape(&self) -> Vec<i128> {
+        vec![self.tick, i128::from(self.n == 0)]
     }
 
     fn admits(&self, cost: i128, now: i128) -> bool {
@@ -709,7 +688,6 @@ impl Model for DebtBucket {
 struct MinInterval {
     interval: i128,
     last: Option<i128>,
-    stamp: i128,
 }
 
 /// At least this long between two admitted requests.
@@ -717,7 +695,6 @@ pub fn min_interval(interval: u64) -> Box<dyn Model> {
     Box::new(MinInterval {
         interval: interval.into(),
         last: None,
-        stamp: 0,
     })
 }
 
@@ -726,8 +703,8 @@ impl Model for MinInterval {
         Box::new(self.clone())
     }
 
-    fn forget(&mut self, at: i128) {
-        (self.last, self.stamp) = (None, at);
+    fn forget(&mut self, _at: i128) {
+        self.last = None;
     }
 
     fn limit(&self) -> i128 {
@@ -738,11 +715,8 @@ impl Model for MinInterval {
         self.interval
     }
 
-    fn mend(&mut self, now: i128) {
-        if self.stamp > now + self.interval {
-            self.stamp = now;
-            self.last = self.last.map(|_| now);
-        }
+    fn shape(&self) -> Vec<i128> {
+        Vec::new()
     }
 
     fn admits(&self, cost: i128, now: i128) -> bool {
@@ -750,8 +724,7 @@ impl Model for MinInterval {
     }
 
     fn charge(&mut self, _cost: i128, now: i128) {
-        self.stamp = now.max(self.stamp);
-        self.last = Some(self.stamp);
+        self.last = Some(self.last.map_or(now, |last| last.max(now)));
     }
 
     fn refund(&mut self, cost: i128, _now: i128) {

@@ -39,8 +39,8 @@ pub trait Model: fmt::Debug {
     /// From most charged to fresh, in microseconds.
     fn span(&self) -> i128;
 
-    /// The rule about a clock that stepped back by more than one span.
-    fn mend(&mut self, now: i128);
+    /// What all numbers of one name must share, to share a state.
+    fn shape(&self) -> Vec<i128>;
 
     /// Whether the cost is admitted.
     fn admits(&self, cost: i128, now: i128) -> bool;

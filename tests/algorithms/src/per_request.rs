@@ -27,8 +27,8 @@ impl Model for PerRequest {
         self.0.span()
     }
 
-    fn mend(&mut self, now: i128) {
-        self.0.mend(now);
+    fn shape(&self) -> Vec<i128> {
+        self.0.shape()
     }
 
     fn admits(&self, cost: i128, now: i128) -> bool {

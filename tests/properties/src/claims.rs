@@ -70,9 +70,8 @@ pub fn every_decision_is_the_models(
     Ok(())
 }
 
-/// Moves the clock through a history whose steps back stay within the shortest span, so that no
-/// stamp is mended. `step` gets the time and the cost, and returns the announced wait.
-fn without_mending(
+/// Moves the clock through a history whose steps back stay within the shortest span. `step` gets the time and the cost, and returns the announced wait.
+fn within_a_span(
     subject: &Subject,
     history: &History,
     clock: &ManualClock,
@@ -123,7 +122,7 @@ pub fn the_bound_is_never_passed(
     // The limiter's own clock never goes before an admission, nor before the store dropped an idle
     // key.
     let mut own = 0;
-    without_mending(subject, history, &clock, |now, cost| {
+    within_a_span(subject, history, &clock, |now, cost| {
         let was_known = limiter.is_known();
         let decision = limiter.check(cost);
         if decision.is_admitted() && cost > 0 {
@@ -153,7 +152,7 @@ pub fn a_refused_request_changes_nothing(
     let clock = ManualClock::at(instant(history.start));
     let saw_all = open(&*subject.bucket, clock.clone());
     let saw_the_admitted = open(&*subject.bucket, clock.clone());
-    without_mending(subject, history, &clock, |_, cost| {
+    within_a_span(subject, history, &clock, |_, cost| {
         saw_all.peek();
         let decision = saw_all.check(cost);
         if decision.is_admitted() && cost > 0 {

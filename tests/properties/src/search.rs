@@ -255,7 +255,6 @@ fn refund<A: Algorithm>(
 ) -> Node<A> {
     let at = instant(now.into());
     let mut next = node.clone();
-    rule.mend(&mut next.state, at);
     rule.refund(&mut next.state, cost, at);
     next.refundable = None;
     match was_counted {

@@ -81,10 +81,6 @@ impl<A: Algorithm> Algorithm for KnownAs<A> {
         self.rule.fresh(at)
     }
 
-    fn mend(&self, state: &mut A::State, now: Timestamp) {
-        self.rule.mend(state, now);
-    }
-
     fn judge(&self, state: &A::State, cost: u32, now: Timestamp) -> bool {
         self.rule.judge(state, cost, now)
     }
@@ -127,12 +123,16 @@ impl<A: Scripted> Scripted for KnownAs<A> {
         self.rule.parameters(tell);
     }
 
-    fn state(&self, numbers: &[u64]) -> Option<A::State> {
-        self.rule.state(numbers)
+    fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<A::State> {
+        self.rule.state(at, numbers)
     }
 
-    fn numbers(&self, state: &A::State, tell: &mut dyn FnMut(u64)) {
-        self.rule.numbers(state, tell);
+    fn numbers(&self, state: &A::State, at: Timestamp, tell: &mut dyn FnMut(u64)) {
+        self.rule.numbers(state, at, tell);
+    }
+
+    fn admission(&self, admission: &A::Snapshot, tell: &mut dyn FnMut(u64)) {
+        self.rule.admission(admission, tell);
     }
 
     fn read(&self, reply: &mut ScriptReply<'_>) -> Option<A::Snapshot> {

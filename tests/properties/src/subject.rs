@@ -145,12 +145,10 @@ pub trait Bucket: std::fmt::Debug {
     fn refund(&mut self, cost: u32, now: i128);
     /// Whether it says no more than a fresh one.
     fn is_fresh(&self, now: i128) -> bool;
-    /// How many microseconds after its last charge it may still say more than a fresh one.
-    fn matters_for(&self) -> i128;
-    /// The numbers of its state.
-    fn told(&self) -> Vec<u64>;
-    /// The state that these numbers stand for.
-    fn made_of(&self, numbers: &[u64]) -> Option<Box<dyn Bucket>>;
+    /// The numbers of its state as of this instant, which is not before its last change.
+    fn told(&self, at: i128) -> Vec<u64>;
+    /// The state that these numbers stood for then.
+    fn made_of(&self, at: i128, numbers: &[u64]) -> Option<Box<dyn Bucket>>;
     /// Becomes a fresh one, as if last seen at `at`.
     fn forget(&mut self, at: i128);
     /// A limiter of this algorithm over an empty store.
@@ -237,13 +235,9 @@ impl<A: Scripted> Bucket for Pure<A> {
             Ending::Settled(quarters) => {
                 let spent = u64::from(admission.cost) * u64::from(quarters) / 4;
                 let spent = u32::try_from(spent).unwrap_or(u32::MAX);
-                algorithm.mend(state, now);
                 algorithm.settle(state, snapshot, (admission.cost, spent), now);
             }
-            Ending::Over => {
-                algorithm.mend(state, now);
-                algorithm.end(state, snapshot, now);
-            }
+            Ending::Over => algorithm.end(state, snapshot, now),
         }
     }
 
@@ -253,12 +247,10 @@ impl<A: Scripted> Bucket for Pure<A> {
     }
 
     fn debit(&mut self, units: u32, now: i128) {
-        self.algorithm.mend(&mut self.state, instant(now));
         (self.algorithm).debit(&mut self.state, units.into(), instant(now));
     }
 
     fn refund(&mut self, cost: u32, now: i128) {
-        self.algorithm.mend(&mut self.state, instant(now));
         self.algorithm.refund(&mut self.state, cost, instant(now));
     }
 
@@ -266,20 +258,15 @@ impl<A: Scripted> Bucket for Pure<A> {
         self.algorithm.is_fresh(&self.state, instant(now))
     }
 
-    fn matters_for(&self) -> i128 {
-        let matters_for = self.algorithm.config_id().retention();
-        i128::try_from(matters_for.as_micros()).expect("less than 2^127 µs")
-    }
-
-    fn told(&self) -> Vec<u64> {
+    fn told(&self, at: i128) -> Vec<u64> {
         let mut numbers = Vec::new();
         let mut tell = |number| numbers.push(number);
-        self.algorithm.numbers(&self.state, &mut tell);
+        self.algorithm.numbers(&self.state, instant(at), &mut tell);
         numbers
     }
 
-    fn made_of(&self, numbers: &[u64]) -> Option<Box<dyn Bucket>> {
-        let state = self.algorithm.state(numbers)?;
+    fn made_of(&self, at: i128, numbers: &[u64]) -> Option<Box<dyn Bucket>> {
+        let state = self.algorithm.state(instant(at), numbers)?;
         Some(Box::new(Self {
             state,
             ..self.clone()

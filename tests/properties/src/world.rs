@@ -68,7 +68,6 @@ impl World {
     pub fn debit(&mut self, units: u32, now: i128) {
         if units > 0 {
             for model in &mut self.models {
-                model.mend(now);
                 model.charge(units.into(), now);
             }
             self.is_known = true;
@@ -77,9 +76,8 @@ impl World {
 
     /// Units given back.
     pub fn refund(&mut self, cost: u32, now: i128) {
-        if self.is_known {
+        if self.is_known && cost > 0 {
             for model in &mut self.models {
-                model.mend(now);
                 model.refund(cost.into(), now);
             }
         }
@@ -88,9 +86,6 @@ impl World {
 
 fn decide(models: &mut [Box<dyn Model>], cost: u32, charges: bool, now: i128) -> ToldAll {
     let units = i128::from(cost);
-    for model in &mut *models {
-        model.mend(now);
-    }
     let all = models.iter().all(|model| model.admits(units, now));
     let each = models.iter_mut().map(|model| {
         let admitted = model.admits(units, now);

@@ -126,11 +126,12 @@ where
     fn hold(&mut self, cost: u32) -> (bool, bool) {
         self.end_generations();
         let now = at(self.now);
-        self.alone.mend(&mut self.plain, now);
         let fits = cost == 0
-            || self
-                .alone
-                .fits(&self.plain, self.held() + u64::from(cost), now);
+            || self.alone.fits(
+                &self.plain,
+                self.alone.amount(self.held() + u64::from(cost)),
+                now,
+            );
         let (admitted, admission) = self.settled.step(&mut self.state, cost, now);
         if admitted && cost > 0 {
             let is_open = self
@@ -170,7 +171,6 @@ where
         let receipt = &mut self.receipts[*index];
         let spent = receipt.cost * quarters / 4;
         receipt.spent = Some(spent);
-        self.settled.mend(&mut self.state, now);
         (self.settled).settle(
             &mut self.state,
             &receipt.admission,
@@ -185,7 +185,6 @@ where
                 spent
             }
         };
-        self.alone.mend(&mut self.plain, now);
         if charged > 0 {
             self.alone.debit(&mut self.plain, charged.into(), now);
             self.settlements.push((self.now, charged.into()));
@@ -201,9 +200,7 @@ where
             Step::Debit(units) => {
                 self.end_generations();
                 let now = at(self.now);
-                self.settled.mend(&mut self.state, now);
                 self.settled.debit(&mut self.state, units.into(), now);
-                self.alone.mend(&mut self.plain, now);
                 self.alone.debit(&mut self.plain, units.into(), now);
             }
             Step::Reset => {
@@ -266,7 +263,7 @@ impl<A: Additive<State: Debug>> Played<A> {
         let told = self.settled.decision(&snapshot);
         let held = self.held();
         let remaining = told.remaining();
-        let fits = |units: u64| self.alone.fits(&self.plain, units, now);
+        let fits = |units: u64| self.alone.fits(&self.plain, self.alone.amount(units), now);
         prop_assert!(
             remaining == 0 || fits(held + remaining),
             "{}: {:?}",
@@ -278,7 +275,10 @@ impl<A: Additive<State: Debug>> Played<A> {
         if held > 0 {
             self.alone.debit(&mut spent, held, now);
         }
-        let later = |units: u64, micros: u64| self.alone.fits(&spent, units, at(self.now + micros));
+        let later = |units: u64, micros: u64| {
+            let amount = self.alone.amount(units);
+            self.alone.fits(&spent, amount, at(self.now + micros))
+        };
         let policy = &told.policies()[0];
         for (wait, units) in [
             (policy.replenished_after(), remaining + 1),

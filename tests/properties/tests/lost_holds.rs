@@ -64,7 +64,6 @@ impl<A: Additive> Server<'_, A> {
     fn settle(&mut self, which: usize, spent: impl Fn(u32) -> u32) {
         let Open { admission, cost } = self.open.remove(which);
         let (now, spent) = (at(self.now), spent(cost));
-        self.rule.mend(&mut self.state, now);
         (self.rule).settle(&mut self.state, &admission, (cost, spent), now);
         self.spent += u64::from(spent);
     }

@@ -18,7 +18,6 @@ mod lost_holds;
 mod model;
 mod per_request;
 mod queues;
-mod renumbered;
 mod several_keys;
 mod slow;
 mod worst_holds;

@@ -12,18 +12,18 @@ use tollgate::{
 #[derive(Debug, Clone)]
 pub struct Fickle(Policy);
 
-const FICKLE: &str = "\
---- judge
-m.asked = redis.call('INCR', key .. 'asked')
-redis.call('PEXPIRE', key .. 'asked', '600000')
-m.fits = m.asked % 2 == 1
-if not m.fits then
-  for _ = 1, 60000000 do end
+const FICKLE: &str = "
+local function fickle(last, now, cost, must, used)
+  if cost > 0 and not must then
+    local asked = redis.call('INCR', KEYS[1] .. 'asked')
+    redis.call('PEXPIRE', KEYS[1] .. 'asked', '600000')
+    if asked % 2 == 0 then
+      for _ = 1, 60000000 do end
+      return false
+    end
+  end
+  return true, now, cost > 0 and 1 or used
 end
---- charge
-m.used = 1
---- expire
-m.expires_at = now
 ";
 
 impl Algorithm for Fickle {
@@ -35,7 +35,6 @@ impl Algorithm for Fickle {
     fn fresh(&self, _at: Timestamp) -> u64 {
         0
     }
-    fn mend(&self, _used: &mut u64, _now: Timestamp) {}
     fn judge(&self, _used: &u64, _cost: u32, _now: Timestamp) -> bool {
         true
     }
@@ -71,16 +70,14 @@ impl Additive for Fickle {
 
 impl Scripted for Fickle {
     fn script() -> Script {
-        Script::new("fickle", FICKLE)
-            .state(&["used"])
-            .without_refund()
+        Script::new("fickle", FICKLE).state(&["used"])
     }
     fn parameters(&self, _tell: &mut dyn FnMut(u64)) {}
-    fn state(&self, numbers: &[u64]) -> Option<u64> {
+    fn state(&self, _at: Timestamp, numbers: &[u64]) -> Option<u64> {
         numbers.first().copied()
     }
 
-    fn numbers(&self, state: &u64, tell: &mut dyn FnMut(u64)) {
+    fn numbers(&self, state: &u64, _at: Timestamp, tell: &mut dyn FnMut(u64)) {
         tell(*state);
     }
 }

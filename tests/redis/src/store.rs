@@ -162,7 +162,7 @@ struct Blocking {
 impl Limiter for Blocking {
     fn check(&self, cost: u32) -> Decision {
         let decision = self.runtime.block_on(self.limiter.check(cost));
-        let decision = decision.unwrap_or_else(|error| panic!("a decision: {error:?}"));
+        let decision = decision.unwrap_or_else(|error| panic!("a decision of {cost}: {error:?}"));
         let charged = decision.is_admitted() && cost > 0;
         self.is_known.set(self.is_known.get() || charged);
         decision

@@ -13,6 +13,9 @@ use tollgate_properties::{
 pub struct Twin {
     bucket: Box<dyn Bucket>,
     is_known: bool,
+    /// The latest instant so far, and the earliest one to which the clock may step back now.
+    latest: i128,
+    earliest: i128,
 }
 
 impl Twin {
@@ -23,6 +26,8 @@ impl Twin {
         Self {
             bucket,
             is_known: false,
+            latest: 0,
+            earliest: 0,
         }
     }
 
@@ -62,6 +67,20 @@ impl Twin {
     /// Goes on with the numbers of another algorithm of the same type.
     pub fn renumber(&mut self, other: &dyn Bucket) {
         self.bucket = self.bucket.with_the_numbers_of(other);
+    }
+
+    /// The instant of a step that is to be taken at this one, or later. The clock steps back by a
+    /// second at most: a key lives for as much longer than it matters. What a rule without a time
+    /// of its own was given back is fresh at any time, but not in Redis.
+    pub fn instant_of(&mut self, op: Op, now: i128) -> i128 {
+        let now = now.max(self.earliest);
+        self.latest = self.latest.max(now);
+        self.earliest = match op {
+            Op::Refund(_) => self.latest,
+            Op::Reset => 0,
+            Op::Check(_) | Op::Debit(_) | Op::Peek => self.earliest.max(now - 1_000_000),
+        };
+        now
     }
 
     /// Both take a step, and say the same. Returns the announced wait, if it was a decision.
@@ -117,7 +136,7 @@ pub fn the_decisions_are_the_rules(
     let mut twin = Twin::of(&*subject.bucket);
     let (mut now, mut wait) = (history.start, 0);
     for (index, step) in history.steps.iter().enumerate() {
-        now = step.turn.of(now, wait, subject);
+        now = twin.instant_of(step.op, step.turn.of(now, wait, subject));
         clock.set(instant(now));
         let stepped = twin.steps_as(limiter, step.op, subject.limit(), now);
         let stepped = stepped.map_err(|error| {

@@ -60,12 +60,10 @@ fn a_decision_is_one_command_and_nothing_else() {
                 .find(|call| call.0 == name)
                 .map_or(0, |call| call.1)
         };
-        assert_eq!(
-            [of("evalsha"), of("get")],
-            [24, 24],
-            "{}: {calls:?}",
-            subject.name
-        );
+        // A queue gives nothing back, so a refund to it is not sent.
+        let (calls_of_scripts, reads) = (of("evalsha"), of("get"));
+        assert_eq!(calls_of_scripts, reads, "{}: {calls:?}", subject.name);
+        assert!([16, 24].contains(&reads), "{}: {calls:?}", subject.name);
         let others: Vec<_> = calls
             .iter()
             .filter(|call| !INNER.contains(&&*call.0))

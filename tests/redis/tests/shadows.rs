@@ -8,7 +8,7 @@ use crate::shadow_claims::{
 };
 use fred::clients::Client;
 use tollgate::{
-    Decision, PolicyDecision, Quota, RateLimiter, Timestamp,
+    Decision, PolicyDecision, Quota, RateLimiter,
     algorithm::*,
     clock::ManualClock,
     store::{LocalStore, RedisStore, Store},
@@ -130,35 +130,6 @@ where
     let verdict = store.decide(limits, &(), cost).wait().await.unwrap();
     let decision = limits.decision(&verdict.snapshot);
     (decision, shadow_of(limits, &verdict.snapshot))
-}
-
-#[tokio::test]
-async fn when_its_clock_steps_back_it_stands_as_it_does_in_memory() {
-    let server = Server::start().await;
-    let client = server.client().await;
-    macro_rules! case {
-        (($($of:tt)*) $($name:literal, $made:expr, $model:expr;)+) => {$(
-            let clock = ManualClock::at(START);
-            let there = store(&client, &format!("back {}", $name), &clock);
-            let here = LocalStore::builder().clock(clock.clone()).build();
-            let limits = (gate(), $made.shadow());
-            let mut now = START.as_micros();
-            for (step, (passes, cost)) in (0_u64..).zip(steps(STEPS)) {
-                now += passes;
-                // By less than a window, by more, and by more than two.
-                match step % 25 {
-                    8 => now -= 300_000,
-                    16 => now -= 1_500_000,
-                    24 => now -= 20_000_000,
-                    _ => {}
-                }
-                clock.set(Timestamp::from_micros(now));
-                let expected = decided(&here, &limits, cost).await;
-                assert_eq!(decided(&there, &limits, cost).await, expected, "{} {step}", $name);
-            }
-        )+};
-    }
-    for_every_algorithm!(case);
 }
 
 #[tokio::test]

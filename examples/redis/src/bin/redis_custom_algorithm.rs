@@ -1,8 +1,8 @@
 //! An algorithm of your own in Redis: that of `examples/custom_algorithm.rs`, written in Lua too.
 //!
-//! One script reads the state, judges, charges and writes; the methods of `Algorithm` then describe
-//! the decision. So the rule is written twice, and both versions must give the same decisions: here
-//! they do, in both stores.
+//! The script is one function: what a cost makes of a state, or that it does not fit. The methods
+//! of `Algorithm` then describe the decision. So the rule is written twice, and both versions must
+//! give the same decisions: here they do, in both stores.
 //!
 //! ```text
 //! cargo run -p redis_examples --bin redis_custom_algorithm
@@ -22,39 +22,35 @@ mod custom_algorithm;
 
 use custom_algorithm::{Run, Tries};
 
-/// `now` and `cost` are given; the state of a caller who was never charged is all zeros.
-const TRIES: &str = "\
---- judge
-if m.last > now + m.pause then
-  m.last = now
-  repaired = true
+/// A refund is a negative cost; the state of a caller who was never charged is all zeros. Of a
+/// penalty that `must` be charged what fits is charged, as in Rust.
+const TRIES: &str = "
+local function tries(last, now, cost, must, limit, pause, taken, charged_at)
+  if charged_at + pause <= now then taken = 0 end
+  if cost > 0 and taken + cost > limit then
+    if not must then return false end
+    cost = math.max(limit - taken, 0)
+  end
+  if cost > 0 then charged_at = now end
+  return true, charged_at + pause, math.max(taken + cost, 0), charged_at
 end
-m.before = 0
-if m.last + m.pause > now then m.before = m.taken end
-m.fits = cost == 0 or m.before + cost <= m.limit
---- charge
-m.taken, m.last = m.before + cost, math.max(m.last, now)
---- refund
-m.taken = math.max(m.before - cost, 0)
---- expire
-m.expires_at = m.last + m.pause
 ";
 
 impl Scripted for Tries {
     fn script() -> Script {
         Script::new("tries", TRIES)
             .parameters(&["limit", "pause"])
-            .state(&["taken", "last"])
+            .state(&["taken", "charged_at"])
     }
     fn parameters(&self, tell: &mut dyn FnMut(u64)) {
         tell(self.policy.limit());
         tell(self.pause);
     }
-    fn state(&self, numbers: &[u64]) -> Option<Run> {
+    fn state(&self, _at: Timestamp, numbers: &[u64]) -> Option<Run> {
         let [taken, last] = *numbers else { return None };
         Some(Run { taken, last })
     }
-    fn numbers(&self, run: &Run, tell: &mut dyn FnMut(u64)) {
+    fn numbers(&self, run: &Run, _at: Timestamp, tell: &mut dyn FnMut(u64)) {
         tell(run.taken);
         tell(run.last);
     }

@@ -3,7 +3,7 @@
 use std::{any::TypeId, sync::Arc};
 
 use crate::{
-    algorithm::{Scripted, Shadow, shadow::ShadowSnapshot},
+    algorithm::{ScriptReply, Scripted, Shadow, shadow::ShadowSnapshot},
     config::{AnySnapshot, with_algorithm},
     rules::{Charge, RuleKey, RuleLimit, RuleLimits, RuleSnapshot},
     store::{Answer, AsKey, Decided, Store, Verdict, Written},
@@ -12,6 +12,7 @@ use crate::{
 use super::{
     super::{
         Later, RedisStore, Shared,
+        arguments::Units,
         cross_slot::{Answers, KeyQuery, MultiKeyQuery},
         failure, reply,
         scripts::ScriptKey,
@@ -50,7 +51,6 @@ fn query(shared: &Arc<Shared>, key: &RuleKey, cost: u32) -> MultiKeyQuery {
             present: shape,
         },
         queries,
-        now: shared.now(),
         cost,
     }
 }
@@ -58,7 +58,7 @@ fn query(shared: &Arc<Shared>, key: &RuleKey, cost: u32) -> MultiKeyQuery {
 type Snapshot = ShadowSnapshot<AnySnapshot>;
 
 /// Reads the snapshot of a limit.
-fn read_one(limit: &RuleLimit, reply: &mut crate::algorithm::ScriptReply<'_>) -> Option<Snapshot> {
+fn read_one(limit: &RuleLimit, reply: &mut ScriptReply<'_>) -> Option<Snapshot> {
     with_algorithm!(limit.algorithm(), |rule, wrap| {
         match limit.in_shadow {
             true => Shadow::new(rule.clone())
@@ -80,8 +80,8 @@ fn read(query: &MultiKeyQuery, key: &RuleKey, answers: &Answers) -> Option<Verdi
         || (key.charges().iter()).map(|charge| (charge.limit, key.limits().limit(charge.limit)));
     let verdict = match answers {
         Answers::OneForAll(answer) => {
-            let members = &query.scripts().members;
-            reply::read_with(members, answer, query.cost, |reply| {
+            let scripts: Vec<_> = query.scripts().limits.iter().collect();
+            reply::read_with(&scripts, answer, query.cost, |reply| {
                 let each = limits().map(|(number, limit)| Some((number, read_one(limit, reply)?)));
                 each.collect::<Option<Vec<_>>>()
             })?
@@ -90,9 +90,9 @@ fn read(query: &MultiKeyQuery, key: &RuleKey, answers: &Answers) -> Option<Verdi
             let mut admitted = true;
             let each = limits().zip(&query.queries).zip(answers);
             let each = each.map(|(((number, limit), one), answer)| {
-                let members = &(one.scripts)(&query.shared.script_cache).members;
-                let verdict =
-                    reply::read_with(members, answer, query.cost, |reply| read_one(limit, reply))?;
+                let script = &(one.scripts)(&query.shared.script_cache).script;
+                let read = |reply: &mut ScriptReply<'_>| read_one(limit, reply);
+                let verdict = reply::read_with(&[script], answer, query.cost, read)?;
                 admitted &= verdict.admitted;
                 Some((number, verdict.snapshot))
             });
@@ -156,7 +156,7 @@ impl Store<RuleLimits, RuleKey> for RedisStore {
         key: &Q,
         cost: u32,
     ) -> Answer<Written, Self::Writing> {
-        Answer::Later(query(&self.shared, &key.to_owned(), cost).refund())
+        Answer::Later(query(&self.shared, &key.to_owned(), cost).change(Units::Refund(cost)))
     }
 
     fn debit<Q: AsKey<RuleKey> + ?Sized>(
@@ -168,7 +168,7 @@ impl Store<RuleLimits, RuleKey> for RedisStore {
         if units == 0 {
             return Answer::Now(Ok(()));
         }
-        Answer::Later(query(&self.shared, &key.to_owned(), units).debit())
+        Answer::Later(query(&self.shared, &key.to_owned(), units).change(Units::Debit(units)))
     }
 
     fn reset<Q: AsKey<RuleKey> + ?Sized>(

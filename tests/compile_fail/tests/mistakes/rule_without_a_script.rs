@@ -20,7 +20,6 @@ impl Algorithm for Allowance {
     fn fresh(&self, _at: Timestamp) -> u64 {
         0
     }
-    fn mend(&self, _used: &mut u64, _now: Timestamp) {}
     fn judge(&self, used: &u64, cost: u32, _now: Timestamp) -> bool {
         used + u64::from(cost) <= self.0.limit()
     }

@@ -123,7 +123,6 @@ impl<A: Algorithm<State: Debug, Snapshot: Debug>> Node<A> {
         let receipt = next.receipts.remove(index);
         let (plan, cost) = (receipt.plan, receipt.cost);
         let (rule, counts) = (&plans[plan], counts && plan == COUNTED);
-        rule.mend(&mut next.state, at(now));
         rule.settle(&mut next.state, &receipt.admission, (cost, spent), at(now));
         let covered = if receipt.is_open { spent.min(cost) } else { 0 };
         let beyond = i64::from(spent.saturating_sub(cost));
@@ -143,10 +142,11 @@ impl<A: Algorithm<State: Debug, Snapshot: Debug>> Node<A> {
     /// What nobody has settled is spent when its time is up; one receipt of it is kept.
     fn end_generations(&mut self, plans: &[A], now: u64, counts: bool) {
         let rule = &plans[COUNTED];
-        let mut mended = self.state.clone();
-        rule.mend(&mut mended, at(now));
+        // A refund of nothing spends what has ended.
+        let mut spent = self.state.clone();
+        rule.refund(&mut spent, 0, at(now));
         for receipt in &mut self.receipts {
-            if receipt.is_open && !rule.holds(&mended, &receipt.admission) {
+            if receipt.is_open && !rule.holds(&spent, &receipt.admission) {
                 receipt.is_open = false;
                 if counts && receipt.plan == COUNTED {
                     self.counted += i64::from(receipt.cost);

@@ -66,8 +66,7 @@ impl<A: Scripted> Place<A> {
 
     pub(crate) fn admits(&self, key: Option<u8>, cost: u32, now: Timestamp) -> bool {
         key.is_none_or(|key| {
-            let mut state = self.state(key);
-            self.rule.mend(&mut state, now);
+            let state = self.state(key);
             self.rule.judge(&state, cost, now)
         })
     }
@@ -82,7 +81,6 @@ impl<A: Scripted> Place<A> {
         now: Timestamp,
     ) -> Option<A::Snapshot> {
         let mut state = self.state(key?);
-        self.rule.mend(&mut state, now);
         let admits = self.rule.judge(&state, cost, now);
         if all_admit && charges && cost > 0 {
             self.rule.charge(&mut state, cost, now);
@@ -104,7 +102,6 @@ impl<A: Scripted> Place<A> {
     pub(crate) fn debit(&mut self, key: Option<u8>, units: u32, now: Timestamp) {
         if let Some(key) = key.filter(|_| units > 0) {
             let mut state = self.state(key);
-            self.rule.mend(&mut state, now);
             self.rule.debit(&mut state, units.into(), now);
             self.states.insert(key, state);
         }
@@ -112,7 +109,6 @@ impl<A: Scripted> Place<A> {
 
     pub(crate) fn refund(&mut self, key: Option<u8>, cost: u32, now: Timestamp) {
         if let Some(state) = key.and_then(|key| self.states.get_mut(&key)) {
-            self.rule.mend(state, now);
             self.rule.refund(state, cost, now);
         }
     }

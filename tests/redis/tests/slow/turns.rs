@@ -172,8 +172,11 @@ fn order(told: &[Told]) -> Vec<(usize, usize)> {
     }
     assert_eq!(processes.len(), PROCESSES, "{processes:?}");
     let mut of_each = [0; PROCESSES];
-    let about_the_key =
-        |told: &&Told| Some(&told.words[1]) == sha.as_ref() && told.words[3].contains(KEY);
+    // A decision is the operation 0 of the script.
+    let is_decision = |told: &&Told| told.words[4].starts_with(&r"\x00".repeat(8));
+    let about_the_key = |told: &&Told| {
+        Some(&told.words[1]) == sha.as_ref() && is_decision(told) && told.words[3].contains(KEY)
+    };
     let decisions = told
         .iter()
         .filter(of_script)

@@ -1,0 +1,48 @@
+-- Around the rules: reads each state, asks each member, and writes what all of them admit. The
+-- lines that name members are repeated for each of them (`script.rs`).
+--
+-- KEYS     for each limit the key of its state, then the list of each member that has one
+-- ARGV[1]  doubles: op; the caller's time in microseconds, or -1 if the server's counts; then of
+--          each member its cost and its numbers
+-- ARGV[2]  to SETTLE: of each member that holds, the generation and the units; of each queue, what
+--          the admission left. To TAKE_BACK: the reply to the charge
+-- Value    of a state: a byte 1, then whole numbers of 7 bytes: last, ahead, the state of each
+--          member, key_expires_at
+-- Reply    charged: the values without key_expires_at; now; what members that hold say of a list;
+--          with a shadow, a bit for each member that had room
+--          not charged: a byte 0; numbers: a bit for each member that has room, what members say of
+--          a list, of each limit its time and the bytes of its value; the values
+-- Error    UNREADABLE, if a key has a value that no script wrote
+local DECIDE, LOOK, CHANGE, SETTLE, TAKE_BACK = 0, 1, 2, 3, 4
+local call, pack, unpack = redis.call, struct.pack, struct.unpack
+local op, now = unpack('<dd', ARGV[1])
+local must, is_callers, has_new_list, _ = op > LOOK, now >= 0, false, nil
+local time = not is_callers and call('TIME')
+if time then now = time[1] * 1000000 + time[2] end
+
+-- The time of a state never goes back. If the server's does, no time passes for the state until the
+-- server has caught up; if that would take longer than the key lives, the state goes on where it
+-- was, ahead of the server.
+local function catch_up(key, last, ahead, key_expires_at)
+  local at = now + ahead
+  if at >= last then return at, ahead end
+  if last - at > key_expires_at - last then
+    ahead = ahead + last - at
+    call('SETRANGE', key, 1, pack('<I7I7', last, ahead))
+  end
+  return last, ahead
+end
+
+-- Writes a value, and its expiry if that is too early. The key lives a sixty-fourth and a second
+-- longer than its state matters, so that few charges move the expiry.
+local function write(stored, value, now, ends, key_expires_at, key, ...)
+  if stored and ends < key_expires_at and not is_callers and not has_new_list then
+    call('SETRANGE', key, 0, value)
+  elseif stored or ends > now then
+    key_expires_at = math.min(math.ceil(ends + (ends - now) / 64 + 1000000), 2 ^ 53 - 1)
+    -- Expiry goes by the server's clock: with a caller's it is a minute at least.
+    local lasts = math.max(math.ceil((key_expires_at - now) / 1000), is_callers and 60000 or 1)
+    call('SET', key, value .. pack('<I7', key_expires_at), 'PX', lasts)
+    for _, list in ipairs({ ... }) do call('PEXPIRE', list, lasts) end
+  end
+end

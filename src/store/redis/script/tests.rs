@@ -1,0 +1,123 @@
+//! The folder `sent` has scripts as Redis runs them, byte for byte: nobody changes one by accident,
+//! since processes of two releases share states.
+
+use std::{collections::BTreeMap, fs, path::PathBuf};
+
+use crate::algorithm::{
+    FixedWindow, InFlight, LeakyBucket, LeakyBucketQueue, MinInterval, Settled, Shadow, SlidingLog,
+    SlidingWindow, TokenBucket,
+};
+use crate::algorithm::{Gcra, PerRequest, Scripted};
+
+use super::*;
+
+const REFRESH: &str = "TOLLGATE_PIN_SCRIPTS";
+
+const CHANGED: &str = "a script has changed: if its state is laid out as before, run this test \
+                       with TOLLGATE_PIN_SCRIPTS=1; if not, give the function another name first";
+
+fn text_of<A: Scripted>() -> String {
+    text(&[A::script()])
+}
+
+/// One script of each kind.
+fn sent() -> BTreeMap<String, String> {
+    let several = [TokenBucket::script(), <(FixedWindow, SlidingLog)>::script()];
+    let all = [
+        ("token_bucket", text_of::<TokenBucket>()),
+        ("fixed_window", text_of::<FixedWindow>()),
+        ("sliding_window", text_of::<SlidingWindow>()),
+        ("sliding_log", text_of::<SlidingLog>()),
+        ("min_interval", text_of::<MinInterval>()),
+        ("queue", text_of::<LeakyBucketQueue>()),
+        ("in_flight", text_of::<InFlight>()),
+        ("settled_token_bucket", text_of::<Settled<TokenBucket>>()),
+        ("settled_sliding_log", text_of::<Settled<SlidingLog>>()),
+        (
+            "tuple",
+            text_of::<(TokenBucket, FixedWindow, MinInterval)>(),
+        ),
+        (
+            "tuple_with_shadow",
+            text_of::<(TokenBucket, Shadow<FixedWindow>)>(),
+        ),
+        ("each_of", text(&several)),
+    ];
+    all.into_iter()
+        .map(|(name, text)| (format!("{name}.lua"), text))
+        .collect()
+}
+
+fn folder() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/redis/sent"))
+}
+
+fn in_the_folder() -> BTreeMap<String, String> {
+    let files = fs::read_dir(folder()).expect("the folder").map(|file| {
+        let path = file.expect("a file").path();
+        let name = path
+            .file_name()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned();
+        (name, fs::read_to_string(path).expect("text"))
+    });
+    files.filter(|(name, _)| name.ends_with(".lua")).collect()
+}
+
+/// The lines of a script that are neither blank nor a comment.
+fn lines_of_code(lua: &str) -> usize {
+    let is_code = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with("--");
+    lua.lines().filter(is_code).count()
+}
+
+#[test]
+fn what_is_sent_is_what_stands_in_the_folder_sent() {
+    let sent = sent();
+    if std::env::var_os(REFRESH).is_some() {
+        for (name, text) in &sent {
+            fs::write(folder().join(name), text).expect("a script, written");
+        }
+    }
+    let found = in_the_folder();
+    let names = |files: &BTreeMap<String, String>| files.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&sent), names(&found));
+    for (name, text) in &sent {
+        assert!(*text == found[name], "{name}: {CHANGED}");
+    }
+}
+
+#[test]
+fn scripts_that_do_the_same_are_one() {
+    let bucket = text_of::<TokenBucket>();
+    assert_eq!(text_of::<LeakyBucket>(), bucket);
+    assert_eq!(text_of::<Gcra>(), bucket);
+    assert_eq!(text_of::<PerRequest<TokenBucket>>(), bucket);
+}
+
+#[test]
+fn the_script_of_a_bucket_is_read_in_a_minute() {
+    let lines = lines_of_code(&text_of::<TokenBucket>());
+    assert!(lines <= 60, "{lines} lines");
+}
+
+#[test]
+fn all_lua_is_at_most_700_lines() {
+    let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src/algorithm"));
+    let rules = fs::read_dir(folder)
+        .expect("the folder")
+        .map(|file| file.expect("a file").path());
+    let rules = rules.filter(|path| path.extension().is_some_and(|is| is == "lua"));
+    let rules: usize = rules
+        .map(|path| lines_of_code(&fs::read_to_string(path).expect("text")))
+        .sum();
+    let lines = rules + lines_of_code(FRAME);
+    assert!(lines <= 700, "{lines} lines");
+}
+
+#[test]
+fn what_has_too_many_names_is_no_one_script() {
+    let script = Settled::<SlidingLog>::script();
+    let fit = (1..).take_while(|&count| fits_one_script(&vec![script.clone(); count]));
+    assert_eq!(fit.count(), MAX_NAMES / names(&script.members()[0]));
+}

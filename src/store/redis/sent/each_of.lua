@@ -1,0 +1,286 @@
+-- Around the rules: reads each state, asks each member, and writes what all of them admit. The
+-- lines that name members are repeated for each of them (`script.rs`).
+--
+-- KEYS     for each limit the key of its state, then the list of each member that has one
+-- ARGV[1]  doubles: op; the caller's time in microseconds, or -1 if the server's counts; then of
+--          each member its cost and its numbers
+-- ARGV[2]  to SETTLE: of each member that holds, the generation and the units; of each queue, what
+--          the admission left. To TAKE_BACK: the reply to the charge
+-- Value    of a state: a byte 1, then whole numbers of 7 bytes: last, ahead, the state of each
+--          member, key_expires_at
+-- Reply    charged: the values without key_expires_at; now; what members that hold say of a list;
+--          with a shadow, a bit for each member that had room
+--          not charged: a byte 0; numbers: a bit for each member that has room, what members say of
+--          a list, of each limit its time and the bytes of its value; the values
+-- Error    UNREADABLE, if a key has a value that no script wrote
+local DECIDE, LOOK, CHANGE, SETTLE, TAKE_BACK = 0, 1, 2, 3, 4
+local call, pack, unpack = redis.call, struct.pack, struct.unpack
+local op, now = unpack('<dd', ARGV[1])
+local must, is_callers, has_new_list, _ = op > LOOK, now >= 0, false, nil
+local time = not is_callers and call('TIME')
+if time then now = time[1] * 1000000 + time[2] end
+
+-- The time of a state never goes back. If the server's does, no time passes for the state until the
+-- server has caught up; if that would take longer than the key lives, the state goes on where it
+-- was, ahead of the server.
+local function catch_up(key, last, ahead, key_expires_at)
+  local at = now + ahead
+  if at >= last then return at, ahead end
+  if last - at > key_expires_at - last then
+    ahead = ahead + last - at
+    call('SETRANGE', key, 1, pack('<I7I7', last, ahead))
+  end
+  return last, ahead
+end
+
+-- Writes a value, and its expiry if that is too early. The key lives a sixty-fourth and a second
+-- longer than its state matters, so that few charges move the expiry.
+local function write(stored, value, now, ends, key_expires_at, key, ...)
+  if stored and ends < key_expires_at and not is_callers and not has_new_list then
+    call('SETRANGE', key, 0, value)
+  elseif stored or ends > now then
+    key_expires_at = math.min(math.ceil(ends + (ends - now) / 64 + 1000000), 2 ^ 53 - 1)
+    -- Expiry goes by the server's clock: with a caller's it is a minute at least.
+    local lasts = math.max(math.ceil((key_expires_at - now) / 1000), is_callers and 60000 or 1)
+    call('SET', key, value .. pack('<I7', key_expires_at), 'PX', lasts)
+    for _, list in ipairs({ ... }) do call('PEXPIRE', list, lasts) end
+  end
+end
+
+-- A bucket of debt: the rule of TokenBucket, LeakyBucket and Gcra. `debt_bucket.rs` says the same
+-- in Rust.
+--
+-- Every cost adds to a debt, which time pays off at a steady rate. A cost fits if the debt with it
+-- stays within the capacity. The debt is counted in parts of a unit, so that each tick pays a whole
+-- number of them.
+--
+-- Given    last, now   microseconds: when the state was written, and now, which is never earlier
+--          cost        units; negative to give some back
+--          must        whether the cost is charged even if it does not fit
+--          capacity    the largest debt, in parts
+--          unit        the parts of a cost of 1
+--          rate        the parts that a tick pays off
+--          tick        how long a tick is, in microseconds: the same for all that share a state
+--          debt        in parts, as of `last`
+--          speed       the rate at which it was counted
+-- Returns  whether the cost fits; if so, when the state is as good as none, and the state
+
+-- A debt that was counted at another rate: it takes as long as before to be paid off.
+local function bucket_converted(debt, speed, rate)
+  if debt == 0 or speed == rate then return debt end
+  local ticks = math.floor(debt / speed)
+  return ticks * rate + math.ceil((debt - ticks * speed) * rate / speed)
+end
+
+local function bucket(last, now, cost, must, capacity, unit, rate, tick, debt, speed)
+  -- A cost of 0 leaves the debt as it was counted.
+  if cost == 0 and debt > 0 then rate = speed end
+  local paid = (math.floor(now / tick) - math.floor(last / tick)) * speed
+  debt = bucket_converted(math.max(debt - paid, 0), speed, rate)
+  local owed = math.max(debt + cost * unit, 0)
+  if owed > capacity and cost > 0 and not must then return false end
+  -- A debit may owe more than the capacity. What is never paid off is not owed.
+  owed = rate > 0 and math.min(owed, 2 ^ 53 - 1) or debt
+  return true, owed > 0 and now + math.ceil(owed / rate) * tick or now, owed, rate
+end
+
+-- So many units in each window: the rule of FixedWindow. `fixed_window.rs` says the same in Rust.
+--
+-- A cost fits if the units of the running window stay within the quota with it. Windows follow one
+-- another without a gap from the Unix epoch on, or each opens at the first admission after the last
+-- one.
+--
+-- Given    last, now   microseconds: when the state was written, and now, which is never earlier
+--          cost        units; negative to give some back
+--          must        whether the cost is charged even if it does not fit
+--          units       the quota of a window
+--          period      of a window, in microseconds: the same for all that share a state
+--          opens_at_first   1 if windows open at the first admission, else 0; likewise
+--          start       when the window of the last charge began
+--          used        the units of that window
+-- Returns  whether the cost fits; if so, when the state is as good as none, and the state
+local function fixed_window(last, now, cost, must, units, period, opens_at_first, start, used)
+  if used == 0 or start + period <= now then
+    start, used = opens_at_first == 1 and now or now - now % period, 0
+  end
+  if used + cost > units and cost > 0 and not must then return false end
+  used = math.min(math.max(used + cost, 0), 2 ^ 53 - 2 ^ 32)
+  return true, used > 0 and start + period or now, start, used
+end
+
+-- An exact log: the rule of SlidingLog, and, with slots longer than a microsecond, of
+-- SlidingBuckets. `log.rs` says the same in Rust.
+--
+-- A cost fits if the units that were admitted in a span back from now stay within the quota with
+-- it.
+--
+-- The log is a row of entries, oldest first. An entry is a slot, named by the microsecond at which
+-- it begins, and the total of all units that were admitted up to its end. The first entry that
+-- counts and the last are in the state; those between them are in a list, with 7 bytes for each of
+-- the two numbers.
+--
+-- Given    now         microseconds
+--          cost        units; negative to give some back
+--          units       the quota of a span
+--          slot        how long a slot is: the same for all that share a state
+--          span        how long an entry counts, from the start of its slot: likewise
+--          list        the key of the list
+--          expired     the total up to the last entry that counts no more
+--          total       of all entries
+--          first_slot, first_total, last_slot   of the first entry that counts, and of the last
+-- Returns  log_ask     whether the cost fits beside so many units more; the units that count; and
+--                      the slots after whose end one more has room, none counts, and the cost has
+--                      room (0: at once, or never)
+--          log         true; when the state is as good as none; and the state with the cost, which
+--                      is charged whether it fits or not: the list is written at once
+
+-- The first entry with at least this slot and this total: the total before it, its slot, its total,
+-- and how many entries of the list there are up to it.
+local function log_seek(list, first_total, total, last_slot, least_slot, least_total)
+  local before, low, high, probe, slot, slot_total = first_total, 0, 2 ^ 31, 0, nil, nil
+  while low < high do
+    local entry = call('LINDEX', list, probe)
+    local its_slot, its_total
+    if entry then
+      if #entry ~= 14 then error('UNREADABLE entry') end
+      its_slot, its_total = unpack('<I7I7', entry)
+      -- Totals grow up to the last one. In a list that no script wrote they mostly do not.
+      if its_total < before or its_total > total then error('UNREADABLE entry') end
+    end
+    if not entry then
+      high, slot = probe, nil
+    elseif its_slot >= least_slot and its_total >= least_total then
+      high, slot, slot_total = probe, its_slot, its_total
+    else
+      low, before = probe + 1, its_total
+    end
+    -- Steps grow until one goes too far: the entry is mostly near the start.
+    probe = math.floor((low + high) / 2)
+    if high == 2 ^ 31 then probe = 2 * low end
+  end
+  if slot then return before, slot, slot_total, low + 1 end
+  return before, last_slot, total, low
+end
+
+-- The entries that count: `drop` of the list do not.
+local function log_counted(this_slot, span, list, expired, total, first_slot, first_total, last_slot)
+  if first_slot + span > this_slot or total == expired then
+    return expired, first_slot, first_total, 0
+  elseif last_slot + span <= this_slot then
+    return total, last_slot, total, 2 ^ 31
+  end
+  return log_seek(list, first_total, total, last_slot, this_slot - span + 1, 0)
+end
+
+local function log_ask(now, cost, beside, units, slot, span, list, expired, total, first_slot,
+  first_total, last_slot)
+  if first_slot > last_slot or first_total > total or expired > total
+    or (expired >= first_total and expired < total) then
+    error('UNREADABLE state')
+  end
+  local this_slot, before_list = now - now % slot, first_total
+  expired, first_slot, first_total = log_counted(
+    this_slot, span, list, expired, total, first_slot, first_total, last_slot)
+  local counted = total - expired + beside
+  local fits = counted + cost <= units or cost == 0
+  -- What is held beside it counts as the newest entry.
+  local newest = beside > 0 and this_slot or last_slot
+  local function after(reaches)
+    if reaches > total then return newest end
+    if reaches <= first_total then return first_slot end
+    local _, at = log_seek(list, before_list, total, last_slot, 0, reaches)
+    return at
+  end
+  if counted == 0 then return fits, 0, 0, 0, 0 end
+  local over = total + beside - units
+  local room_after = first_slot
+  if total == expired then
+    room_after = this_slot
+  elseif counted > units then
+    room_after = after(over + 1)
+  end
+  local cost_after = not fits and cost <= units and after(over + cost) or 0
+  return fits, math.min(counted, 2 ^ 53 - 1), room_after, newest, cost_after
+end
+
+local function log(now, cost, units, slot, span, list, expired, total, first_slot, first_total,
+  last_slot)
+  local this_slot = now - now % slot
+  local has_list, drop = first_total < total or total == 0, 0
+  expired, first_slot, first_total, drop = log_counted(
+    this_slot, span, list, expired, total, first_slot, first_total, last_slot)
+  if cost < 0 then
+    -- The oldest units are given back: those that stay count for as long or longer.
+    expired = math.min(expired - cost, total)
+    if first_total <= expired and total > 0 then
+      local _
+      _, first_slot, first_total, drop = log_seek(list, 0, total, last_slot, 0, expired + 1)
+    end
+  elseif cost > 0 then
+    if total == expired or total + cost >= 2 ^ 53 then
+      -- The log begins anew. If it becomes too much to be told apart, all of it is one entry.
+      local counted = math.min(total - expired + cost, 2 ^ 53 - 1)
+      if has_list then call('LTRIM', list, 1, 0) end
+      drop, expired, total, first_slot, first_total, last_slot =
+        0, 0, counted, this_slot, counted, this_slot
+    else
+      if last_slot == this_slot then
+        if first_total == total then first_total = total + cost end
+      elseif first_total < total then
+        -- The last entry, which is not the first, goes to the list.
+        local entry = pack('<I7I7', last_slot, total)
+        if call('RPUSHX', list, entry) == 0 then
+          -- Whether an expiry may be set is tried before there is a list.
+          call('PEXPIRE', list, 60000)
+          call('RPUSH', list, entry)
+          has_new_list = true
+        end
+      end
+      total, last_slot = total + cost, this_slot
+    end
+  end
+  if drop > 0 then call('LTRIM', list, drop, -1) end
+  if total == expired then return true, now, expired, total, first_slot, first_total, last_slot end
+  local ends = last_slot + span
+  return true, ends + (slot - ends % slot) % slot, expired, total, first_slot, first_total, last_slot
+end
+
+local cost_1, capacity_1, unit_1, rate_1, tick_1, cost_2, units_2, period_2, opens_at_first_2, cost_3, units_3, slot_3, span_3 =
+    unpack('<ddddddddddddd', ARGV[1], 17)
+local stored_1 = call('GET', KEYS[1])
+local now_1, last_1, ahead_1, debt_1, speed_1, key_expires_at_1 = now, now, 0, 0, 0, 0
+if stored_1 then
+  if #stored_1 ~= 36 or string.byte(stored_1) ~= 1 then error('UNREADABLE state') end
+  last_1, ahead_1, debt_1, speed_1, key_expires_at_1 = unpack('<I7I7I7I7I7', stored_1, 2)
+  if math.max(last_1, ahead_1, debt_1, speed_1) >= 2 ^ 53 then error('UNREADABLE state') end
+  now_1, ahead_1 = catch_up(KEYS[1], last_1, ahead_1, key_expires_at_1)
+end
+local stored_2 = call('GET', KEYS[2])
+local now_2, last_2, ahead_2, start_2, used_2, expired_3, total_3, first_slot_3, first_total_3, last_slot_3, key_expires_at_2 = now, now, 0, 0, 0, 0, 0, 0, 0, 0, 0
+if stored_2 then
+  if #stored_2 ~= 71 or string.byte(stored_2) ~= 1 then error('UNREADABLE state') end
+  last_2, ahead_2, start_2, used_2, expired_3, total_3, first_slot_3, first_total_3, last_slot_3, key_expires_at_2 =
+    unpack('<I7I7I7I7I7I7I7I7I7I7', stored_2, 2)
+  if math.max(last_2, ahead_2, start_2, used_2, expired_3, total_3, first_slot_3, first_total_3, last_slot_3) >= 2 ^ 53 then error('UNREADABLE state') end
+  now_2, ahead_2 = catch_up(KEYS[2], last_2, ahead_2, key_expires_at_2)
+end
+
+local fits_1, ends_1
+fits_1, ends_1, debt_1, speed_1 =
+  bucket(last_1, now_1, cost_1, must, capacity_1, unit_1, rate_1, tick_1, debt_1, speed_1)
+local fits_2, ends_2
+fits_2, ends_2, start_2, used_2 =
+  fixed_window(last_2, now_2, cost_2, must, units_2, period_2, opens_at_first_2, start_2, used_2)
+local fits_3, counted_3, room_after_3, fresh_after_3, cost_after_3 =
+  log_ask(now_2, cost_3, 0, units_3, slot_3, span_3, KEYS[3], expired_3, total_3, first_slot_3, first_total_3, last_slot_3)
+if not must and (op == LOOK or not (fits_1 and fits_2 and fits_3)) then
+  return pack('<BI7I7I7I7I7I7I7I7I7', 0, (fits_1 and 1 or 0) + (fits_2 and 2 or 0) + (fits_3 and 4 or 0), counted_3, room_after_3, fresh_after_3, cost_after_3, now + ahead_1, #(stored_1 or ''), now + ahead_2, #(stored_2 or '')) .. (stored_1 or '') .. (stored_2 or '')
+end
+local ends_3
+_, ends_3, expired_3, total_3, first_slot_3, first_total_3, last_slot_3 =
+  log(now_2, cost_3, units_3, slot_3, span_3, KEYS[3], expired_3, total_3, first_slot_3, first_total_3, last_slot_3)
+local value_1 = pack('<BI7I7I7I7', 1, now_1, ahead_1, debt_1, speed_1)
+write(stored_1, value_1, now_1, ends_1, key_expires_at_1, KEYS[1])
+local value_2 = pack('<BI7I7I7I7I7I7I7I7I7', 1, now_2, ahead_2, start_2, used_2, expired_3, total_3, first_slot_3, first_total_3, last_slot_3)
+write(stored_2, value_2, now_2, math.max(ends_2, ends_3), key_expires_at_2, KEYS[2], KEYS[3])
+return value_1 .. value_2 .. pack('<I7', now)

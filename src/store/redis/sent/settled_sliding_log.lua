@@ -1,0 +1,312 @@
+-- Around the rules: reads each state, asks each member, and writes what all of them admit. The
+-- lines that name members are repeated for each of them (`script.rs`).
+--
+-- KEYS     for each limit the key of its state, then the list of each member that has one
+-- ARGV[1]  doubles: op; the caller's time in microseconds, or -1 if the server's counts; then of
+--          each member its cost and its numbers
+-- ARGV[2]  to SETTLE: of each member that holds, the generation and the units; of each queue, what
+--          the admission left. To TAKE_BACK: the reply to the charge
+-- Value    of a state: a byte 1, then whole numbers of 7 bytes: last, ahead, the state of each
+--          member, key_expires_at
+-- Reply    charged: the values without key_expires_at; now; what members that hold say of a list;
+--          with a shadow, a bit for each member that had room
+--          not charged: a byte 0; numbers: a bit for each member that has room, what members say of
+--          a list, of each limit its time and the bytes of its value; the values
+-- Error    UNREADABLE, if a key has a value that no script wrote
+local DECIDE, LOOK, CHANGE, SETTLE, TAKE_BACK = 0, 1, 2, 3, 4
+local call, pack, unpack = redis.call, struct.pack, struct.unpack
+local op, now = unpack('<dd', ARGV[1])
+local must, is_callers, has_new_list, _ = op > LOOK, now >= 0, false, nil
+local time = not is_callers and call('TIME')
+if time then now = time[1] * 1000000 + time[2] end
+
+-- The time of a state never goes back. If the server's does, no time passes for the state until the
+-- server has caught up; if that would take longer than the key lives, the state goes on where it
+-- was, ahead of the server.
+local function catch_up(key, last, ahead, key_expires_at)
+  local at = now + ahead
+  if at >= last then return at, ahead end
+  if last - at > key_expires_at - last then
+    ahead = ahead + last - at
+    call('SETRANGE', key, 1, pack('<I7I7', last, ahead))
+  end
+  return last, ahead
+end
+
+-- Writes a value, and its expiry if that is too early. The key lives a sixty-fourth and a second
+-- longer than its state matters, so that few charges move the expiry.
+local function write(stored, value, now, ends, key_expires_at, key, ...)
+  if stored and ends < key_expires_at and not is_callers and not has_new_list then
+    call('SETRANGE', key, 0, value)
+  elseif stored or ends > now then
+    key_expires_at = math.min(math.ceil(ends + (ends - now) / 64 + 1000000), 2 ^ 53 - 1)
+    -- Expiry goes by the server's clock: with a caller's it is a minute at least.
+    local lasts = math.max(math.ceil((key_expires_at - now) / 1000), is_callers and 60000 or 1)
+    call('SET', key, value .. pack('<I7', key_expires_at), 'PX', lasts)
+    for _, list in ipairs({ ... }) do call('PEXPIRE', list, lasts) end
+  end
+end
+
+-- An exact log: the rule of SlidingLog, and, with slots longer than a microsecond, of
+-- SlidingBuckets. `log.rs` says the same in Rust.
+--
+-- A cost fits if the units that were admitted in a span back from now stay within the quota with
+-- it.
+--
+-- The log is a row of entries, oldest first. An entry is a slot, named by the microsecond at which
+-- it begins, and the total of all units that were admitted up to its end. The first entry that
+-- counts and the last are in the state; those between them are in a list, with 7 bytes for each of
+-- the two numbers.
+--
+-- Given    now         microseconds
+--          cost        units; negative to give some back
+--          units       the quota of a span
+--          slot        how long a slot is: the same for all that share a state
+--          span        how long an entry counts, from the start of its slot: likewise
+--          list        the key of the list
+--          expired     the total up to the last entry that counts no more
+--          total       of all entries
+--          first_slot, first_total, last_slot   of the first entry that counts, and of the last
+-- Returns  log_ask     whether the cost fits beside so many units more; the units that count; and
+--                      the slots after whose end one more has room, none counts, and the cost has
+--                      room (0: at once, or never)
+--          log         true; when the state is as good as none; and the state with the cost, which
+--                      is charged whether it fits or not: the list is written at once
+
+-- The first entry with at least this slot and this total: the total before it, its slot, its total,
+-- and how many entries of the list there are up to it.
+local function log_seek(list, first_total, total, last_slot, least_slot, least_total)
+  local before, low, high, probe, slot, slot_total = first_total, 0, 2 ^ 31, 0, nil, nil
+  while low < high do
+    local entry = call('LINDEX', list, probe)
+    local its_slot, its_total
+    if entry then
+      if #entry ~= 14 then error('UNREADABLE entry') end
+      its_slot, its_total = unpack('<I7I7', entry)
+      -- Totals grow up to the last one. In a list that no script wrote they mostly do not.
+      if its_total < before or its_total > total then error('UNREADABLE entry') end
+    end
+    if not entry then
+      high, slot = probe, nil
+    elseif its_slot >= least_slot and its_total >= least_total then
+      high, slot, slot_total = probe, its_slot, its_total
+    else
+      low, before = probe + 1, its_total
+    end
+    -- Steps grow until one goes too far: the entry is mostly near the start.
+    probe = math.floor((low + high) / 2)
+    if high == 2 ^ 31 then probe = 2 * low end
+  end
+  if slot then return before, slot, slot_total, low + 1 end
+  return before, last_slot, total, low
+end
+
+-- The entries that count: `drop` of the list do not.
+local function log_counted(this_slot, span, list, expired, total, first_slot, first_total, last_slot)
+  if first_slot + span > this_slot or total == expired then
+    return expired, first_slot, first_total, 0
+  elseif last_slot + span <= this_slot then
+    return total, last_slot, total, 2 ^ 31
+  end
+  return log_seek(list, first_total, total, last_slot, this_slot - span + 1, 0)
+end
+
+local function log_ask(now, cost, beside, units, slot, span, list, expired, total, first_slot,
+  first_total, last_slot)
+  if first_slot > last_slot or first_total > total or expired > total
+    or (expired >= first_total and expired < total) then
+    error('UNREADABLE state')
+  end
+  local this_slot, before_list = now - now % slot, first_total
+  expired, first_slot, first_total = log_counted(
+    this_slot, span, list, expired, total, first_slot, first_total, last_slot)
+  local counted = total - expired + beside
+  local fits = counted + cost <= units or cost == 0
+  -- What is held beside it counts as the newest entry.
+  local newest = beside > 0 and this_slot or last_slot
+  local function after(reaches)
+    if reaches > total then return newest end
+    if reaches <= first_total then return first_slot end
+    local _, at = log_seek(list, before_list, total, last_slot, 0, reaches)
+    return at
+  end
+  if counted == 0 then return fits, 0, 0, 0, 0 end
+  local over = total + beside - units
+  local room_after = first_slot
+  if total == expired then
+    room_after = this_slot
+  elseif counted > units then
+    room_after = after(over + 1)
+  end
+  local cost_after = not fits and cost <= units and after(over + cost) or 0
+  return fits, math.min(counted, 2 ^ 53 - 1), room_after, newest, cost_after
+end
+
+local function log(now, cost, units, slot, span, list, expired, total, first_slot, first_total,
+  last_slot)
+  local this_slot = now - now % slot
+  local has_list, drop = first_total < total or total == 0, 0
+  expired, first_slot, first_total, drop = log_counted(
+    this_slot, span, list, expired, total, first_slot, first_total, last_slot)
+  if cost < 0 then
+    -- The oldest units are given back: those that stay count for as long or longer.
+    expired = math.min(expired - cost, total)
+    if first_total <= expired and total > 0 then
+      local _
+      _, first_slot, first_total, drop = log_seek(list, 0, total, last_slot, 0, expired + 1)
+    end
+  elseif cost > 0 then
+    if total == expired or total + cost >= 2 ^ 53 then
+      -- The log begins anew. If it becomes too much to be told apart, all of it is one entry.
+      local counted = math.min(total - expired + cost, 2 ^ 53 - 1)
+      if has_list then call('LTRIM', list, 1, 0) end
+      drop, expired, total, first_slot, first_total, last_slot =
+        0, 0, counted, this_slot, counted, this_slot
+    else
+      if last_slot == this_slot then
+        if first_total == total then first_total = total + cost end
+      elseif first_total < total then
+        -- The last entry, which is not the first, goes to the list.
+        local entry = pack('<I7I7', last_slot, total)
+        if call('RPUSHX', list, entry) == 0 then
+          -- Whether an expiry may be set is tried before there is a list.
+          call('PEXPIRE', list, 60000)
+          call('RPUSH', list, entry)
+          has_new_list = true
+        end
+      end
+      total, last_slot = total + cost, this_slot
+    end
+  end
+  if drop > 0 then call('LTRIM', list, drop, -1) end
+  if total == expired then return true, now, expired, total, first_slot, first_total, last_slot end
+  local ends = last_slot + span
+  return true, ends + (slot - ends % slot) % slot, expired, total, first_slot, first_total, last_slot
+end
+
+-- Units that are held until it is known what was spent, beside any rule that is additive.
+-- `settled.rs` says the same in Rust.
+--
+-- A cost fits if the rule has room for it together with all that is held. What is held is kept as
+-- two generations, of which the later one takes holds. When one has ended, what it still holds is
+-- spent, as of its end.
+--
+-- Given    rule        function(last, now, cost, must, <state>) of the rule
+--          last, now   microseconds: when the state was written, and now, which is never earlier
+--          cost        units that are held, or charged
+--          at_most     how long a generation lasts after its last hold, at least
+--          lasts       how long it lasts in all
+--          matters_for how long a full bucket needs to recover
+--          named       in a settlement: the start of the generation that holds
+--          taken       in a settlement: how many units it frees there
+--          earlier_start, earlier_end, earlier_held, later_start, later_end, later_held
+--                      of each generation, when it began, when it ends, and the units that it holds
+--          ...         the state of the rule
+-- Returns  whether the cost fits; if so, when the state is as good as none, the generations, and
+--          the state of the rule
+
+-- Spends what generations hold that have ended, in the order of their ends: the time of the state
+-- then, what is still held, and the state.
+local function held_spent(rule, last, now, e_end, e_held, l_end, l_held, ...)
+  local earlier = e_held > 0 and e_end <= now and e_end or 2 ^ 54
+  local later = l_held > 0 and l_end <= now and l_end or 2 ^ 54
+  if earlier == 2 ^ 54 and later == 2 ^ 54 then return last, e_held, l_held, ... end
+  local units, at = e_held, math.max(last, math.min(earlier, later))
+  if later < earlier then
+    units, l_held = l_held, 0
+  else
+    e_held = 0
+  end
+  return held_spent(rule, at, now, e_end, e_held, l_end, l_held,
+    select(3, rule(last, at, units, true, ...)))
+end
+
+local function held_state(matters_for, e_start, e_end, e_held, l_start, l_end, l_held, _, ends, ...)
+  if e_held > 0 then ends = math.max(ends, e_end) end
+  if l_held > 0 then ends = math.max(ends, l_end) end
+  if e_held + l_held > 0 then ends = ends + matters_for end
+  return true, ends, e_start, e_end, e_held, l_start, l_end, l_held, ...
+end
+
+local function held_after(rule, now, cost, at_most, lasts, matters_for, named, taken,
+  e_start, e_end, l_start, l_end, last, e_held, l_held, ...)
+  if op == SETTLE then
+    if named > 0 and named == e_start and e_held > 0 then
+      e_held = math.max(e_held - taken, 0)
+    elseif named > 0 and named == l_start and l_held > 0 then
+      l_held = math.max(l_held - taken, 0)
+    else
+      -- The hold is gone: only what was spent beyond it is charged.
+      cost = math.max(cost - taken, 0)
+    end
+  elseif op <= LOOK then
+    if cost > 0 then
+      if not rule(last, now, cost + e_held + l_held, false, ...) then return false end
+      local at = math.max(now, l_start)
+      if at + at_most >= l_end then
+        if e_held > 0 and l_held > 0 then
+          -- Another limit of this name holds for longer: both generations still run.
+          l_end = at + at_most
+        else
+          if l_held > 0 then e_start, e_end, e_held = l_start, l_end, l_held end
+          -- No two generations begin at the same instant.
+          l_start, l_end, l_held = math.max(at, l_start + 1), at + lasts, 0
+        end
+      end
+      l_held = l_held + cost
+    end
+    cost = 0
+  end
+  return held_state(matters_for, e_start, e_end, e_held, l_start, l_end, l_held,
+    rule(last, now, cost, true, ...))
+end
+
+local function held(rule, last, now, cost, at_most, lasts, matters_for, named, taken,
+  e_start, e_end, e_held, l_start, l_end, l_held, ...)
+  return held_after(rule, now, cost, at_most, lasts, matters_for, named, taken, e_start, e_end,
+    l_start, l_end, held_spent(rule, last, now, e_end, e_held, l_end, l_held, ...))
+end
+
+local cost_1, units_1, slot_1, span_1, at_most_1, lasts_1, matters_for_1 =
+    unpack('<ddddddd', ARGV[1], 17)
+local named_1, taken_1
+if op == SETTLE then
+  named_1, taken_1 = unpack('<dd', ARGV[2])
+end
+local stored_1 = call('GET', KEYS[1])
+local now_1, last_1, ahead_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1, later_held_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1, key_expires_at_1 = now, now, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+if stored_1 then
+  if #stored_1 ~= 99 or string.byte(stored_1) ~= 1 then error('UNREADABLE state') end
+  last_1, ahead_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1, later_held_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1, key_expires_at_1 =
+    unpack('<I7I7I7I7I7I7I7I7I7I7I7I7I7I7', stored_1, 2)
+  if math.max(last_1, ahead_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1, later_held_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1) >= 2 ^ 53 then error('UNREADABLE state') end
+  now_1, ahead_1 = catch_up(KEYS[1], last_1, ahead_1, key_expires_at_1)
+end
+if op == TAKE_BACK then now_1 = last_1 end
+if op == TAKE_BACK and string.sub(stored_1 or '', 1, #ARGV[2]) ~= ARGV[2] then return '' end
+local function rule_1(last, now, cost, must, ...)
+  if must then return log(now, cost, units_1, slot_1, span_1, KEYS[2], ...) end
+  return (log_ask(now, cost, 0, units_1, slot_1, span_1, KEYS[2], ...))
+end
+if (earlier_held_1 > 0 and earlier_end_1 <= now_1) or (later_held_1 > 0 and later_end_1 <= now_1) then
+  _, earlier_held_1, later_held_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1 = held_spent(rule_1, last_1, now_1, earlier_end_1, earlier_held_1, later_end_1, later_held_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1)
+  call('SETRANGE', KEYS[1], 1, pack('<I7I7I7I7I7I7I7I7I7I7I7I7I7', last_1, ahead_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1, later_held_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1))
+  stored_1 = call('GET', KEYS[1])
+  if has_new_list then
+    call('PEXPIRE', KEYS[2], math.ceil((key_expires_at_1 - now_1) / 1000) + 60000)
+  end
+end
+
+local fits_1, counted_1, room_after_1, fresh_after_1, cost_after_1 =
+  log_ask(now_1, cost_1, earlier_held_1 + later_held_1, units_1, slot_1, span_1, KEYS[2], expired_1, total_1, first_slot_1, first_total_1, last_slot_1)
+if not must and (op == LOOK or not fits_1) then
+  return pack('<BI7I7I7I7I7I7I7', 0, (fits_1 and 1 or 0), counted_1, room_after_1, fresh_after_1, cost_after_1, now + ahead_1, #(stored_1 or '')) .. (stored_1 or '')
+end
+local ends_1
+_, ends_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1, later_held_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1 =
+  held(rule_1, last_1, now_1, cost_1, at_most_1, lasts_1, matters_for_1, named_1, taken_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1, later_held_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1)
+_, counted_1, room_after_1, fresh_after_1, cost_after_1 =
+  log_ask(now_1, 0, earlier_held_1 + later_held_1, units_1, slot_1, span_1, KEYS[2], expired_1, total_1, first_slot_1, first_total_1, last_slot_1)
+local value_1 = pack('<BI7I7I7I7I7I7I7I7I7I7I7I7I7', 1, now_1, ahead_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1, later_held_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1)
+write(stored_1, value_1, now_1, ends_1, key_expires_at_1, KEYS[1], KEYS[2])
+return value_1 .. pack('<I7I7I7I7I7', now, counted_1, room_after_1, fresh_after_1, cost_after_1)

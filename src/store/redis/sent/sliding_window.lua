@@ -1,0 +1,104 @@
+-- Around the rules: reads each state, asks each member, and writes what all of them admit. The
+-- lines that name members are repeated for each of them (`script.rs`).
+--
+-- KEYS     for each limit the key of its state, then the list of each member that has one
+-- ARGV[1]  doubles: op; the caller's time in microseconds, or -1 if the server's counts; then of
+--          each member its cost and its numbers
+-- ARGV[2]  to SETTLE: of each member that holds, the generation and the units; of each queue, what
+--          the admission left. To TAKE_BACK: the reply to the charge
+-- Value    of a state: a byte 1, then whole numbers of 7 bytes: last, ahead, the state of each
+--          member, key_expires_at
+-- Reply    charged: the values without key_expires_at; now; what members that hold say of a list;
+--          with a shadow, a bit for each member that had room
+--          not charged: a byte 0; numbers: a bit for each member that has room, what members say of
+--          a list, of each limit its time and the bytes of its value; the values
+-- Error    UNREADABLE, if a key has a value that no script wrote
+local DECIDE, LOOK, CHANGE, SETTLE, TAKE_BACK = 0, 1, 2, 3, 4
+local call, pack, unpack = redis.call, struct.pack, struct.unpack
+local op, now = unpack('<dd', ARGV[1])
+local must, is_callers, has_new_list, _ = op > LOOK, now >= 0, false, nil
+local time = not is_callers and call('TIME')
+if time then now = time[1] * 1000000 + time[2] end
+
+-- The time of a state never goes back. If the server's does, no time passes for the state until the
+-- server has caught up; if that would take longer than the key lives, the state goes on where it
+-- was, ahead of the server.
+local function catch_up(key, last, ahead, key_expires_at)
+  local at = now + ahead
+  if at >= last then return at, ahead end
+  if last - at > key_expires_at - last then
+    ahead = ahead + last - at
+    call('SETRANGE', key, 1, pack('<I7I7', last, ahead))
+  end
+  return last, ahead
+end
+
+-- Writes a value, and its expiry if that is too early. The key lives a sixty-fourth and a second
+-- longer than its state matters, so that few charges move the expiry.
+local function write(stored, value, now, ends, key_expires_at, key, ...)
+  if stored and ends < key_expires_at and not is_callers and not has_new_list then
+    call('SETRANGE', key, 0, value)
+  elseif stored or ends > now then
+    key_expires_at = math.min(math.ceil(ends + (ends - now) / 64 + 1000000), 2 ^ 53 - 1)
+    -- Expiry goes by the server's clock: with a caller's it is a minute at least.
+    local lasts = math.max(math.ceil((key_expires_at - now) / 1000), is_callers and 60000 or 1)
+    call('SET', key, value .. pack('<I7', key_expires_at), 'PX', lasts)
+    for _, list in ipairs({ ... }) do call('PEXPIRE', list, lasts) end
+  end
+end
+
+-- Two windows, the previous one weighted by how much of it the last period still covers: the rule
+-- of SlidingWindow. `sliding_window.rs` says the same in Rust.
+--
+-- A cost fits if the units of the running window, and of those of the window before it the part
+-- that a period back from now still covers, stay within the quota with it.
+--
+-- Given    last, now   microseconds: when the state was written, and now, which is never earlier
+--          cost        units; negative to give some back
+--          must        whether the cost is charged even if it does not fit
+--          units       the quota of a period
+--          period      in microseconds: the same for all that share a state
+--          tick        how long a tick is: parts of a period are counted in ticks
+--          previous    the units of the window before the one of `last`
+--          current     the units of that one
+-- Returns  whether the cost fits; if so, when the state is as good as none, and the state
+local function sliding_window(last, now, cost, must, units, period, tick, previous, current)
+  local start = now - now % period
+  if last < start then
+    previous, current = last + period >= start and current or 0, 0
+  end
+  local ticks = period / tick
+  local covered = ticks - math.floor((now - start) / tick)
+  if previous * covered > (units - current - cost) * ticks and cost > 0 and not must then
+    return false
+  end
+  -- Units are given back to the running window first, then to the one before it.
+  previous = math.max(previous + math.min(current + cost, 0), 0)
+  current = math.min(math.max(current + cost, 0), 2 ^ 53 - 2 ^ 32)
+  local ends = now
+  if current > 0 then ends = start + 2 * period elseif previous > 0 then ends = start + period end
+  return true, ends, previous, current
+end
+
+local cost_1, units_1, period_1, tick_1 = unpack('<dddd', ARGV[1], 17)
+local stored_1 = call('GET', KEYS[1])
+local now_1, last_1, ahead_1, previous_1, current_1, key_expires_at_1 = now, now, 0, 0, 0, 0
+if stored_1 then
+  if #stored_1 ~= 36 or string.byte(stored_1) ~= 1 then error('UNREADABLE state') end
+  last_1, ahead_1, previous_1, current_1, key_expires_at_1 =
+    unpack('<I7I7I7I7I7', stored_1, 2)
+  if math.max(last_1, ahead_1, previous_1, current_1) >= 2 ^ 53 then error('UNREADABLE state') end
+  now_1, ahead_1 = catch_up(KEYS[1], last_1, ahead_1, key_expires_at_1)
+end
+if op == TAKE_BACK then now_1 = last_1 end
+if op == TAKE_BACK and string.sub(stored_1 or '', 1, #ARGV[2]) ~= ARGV[2] then return '' end
+
+local fits_1, ends_1
+fits_1, ends_1, previous_1, current_1 =
+  sliding_window(last_1, now_1, cost_1, must, units_1, period_1, tick_1, previous_1, current_1)
+if not must and (op == LOOK or not fits_1) then
+  return pack('<BI7I7I7', 0, (fits_1 and 1 or 0), now + ahead_1, #(stored_1 or '')) .. (stored_1 or '')
+end
+local value_1 = pack('<BI7I7I7I7', 1, now_1, ahead_1, previous_1, current_1)
+write(stored_1, value_1, now_1, ends_1, key_expires_at_1, KEYS[1])
+return value_1 .. pack('<I7', now)
