@@ -265,32 +265,6 @@ fn what_is_never_settled_counts_as_spent_after_one_to_two_of_its_longest_times()
 }
 
 #[test]
-fn a_late_settlement_charges_only_what_was_spent_beyond_the_hold() {
-    let (store, clock) = store(10);
-    let bucket = TokenBucket::new(Quota::per_hour(60))
-        .settled()
-        .held_at_most(MINUTE);
-    let limiter = RateLimiter::new(bucket, store);
-    let leaked = held(&limiter, &1, 30).unwrap();
-    clock.advance(MINUTE * 2);
-    drop(leaked.settle(33));
-    assert_eq!(remaining(&limiter, &1), 27);
-}
-
-#[test]
-fn a_hold_that_is_dropped_is_paid_off_from_then_on() {
-    let (store, clock) = store(10);
-    let bucket = TokenBucket::new(Quota::per_minute(60)).settled();
-    let limiter = RateLimiter::new(bucket, store);
-    let hold = held(&limiter, &1, 30).unwrap();
-    clock.advance(MINUTE / 2);
-    assert_eq!(remaining(&limiter, &1), 30);
-    drop(hold);
-    clock.advance(MINUTE / 4);
-    assert_eq!(remaining(&limiter, &1), 45);
-}
-
-#[test]
 fn what_is_checked_by_hand_is_charged_at_once_as_nobody_can_settle_it() {
     let (store, clock) = store(10);
     let bucket = TokenBucket::new(Quota::per_minute(60)).settled();
@@ -421,19 +395,6 @@ fn a_late_settlement_in_the_shared_bucket_charges_it_what_was_spent_beyond_the_h
     drop(late.settle(6));
     assert_eq!(remaining(&limiter, &3), 10 - 6);
     assert_eq!(store.usage().keys, 1);
-}
-
-#[test]
-fn a_debt_of_ones_own_is_paid_to_the_last_unit() {
-    let (store, clock) = store(10);
-    let limiter = RateLimiter::new(TokenBucket::new(Quota::per_second(1)).burst(10), store);
-    ready(limiter.debit(&1, 100)).unwrap();
-    let refused = ready(limiter.check(&1)).unwrap();
-    assert_eq!(refused.retry_after(), Some(Duration::from_secs(91)));
-    clock.advance(Duration::from_micros(90_999_999));
-    assert!(!ready(limiter.check(&1)).unwrap().is_admitted());
-    clock.advance(Duration::from_micros(1));
-    assert!(ready(limiter.check(&1)).unwrap().is_admitted());
 }
 
 #[test]

@@ -3,13 +3,11 @@
 
 use std::time::Duration;
 
-use crate::local::{START, store};
+use crate::local::store;
 use crate::ready::ready;
 use tollgate::{
-    Quota, RateLimiter, Timestamp,
-    algorithm::{
-        Algorithm, FixedWindow, Gcra, LeakyBucket, SlidingLog, SlidingWindow, TokenBucket,
-    },
+    Quota, RateLimiter,
+    algorithm::{Algorithm, FixedWindow, Gcra, LeakyBucket, SlidingWindow, TokenBucket},
     clock::ManualClock,
     key::Key,
     store::{Answer, AsKey, LocalStore, Store as _},
@@ -219,21 +217,6 @@ fn two_policies_on_one_store_are_independent() {
 }
 
 #[test]
-fn a_named_policy_keeps_its_buckets_when_its_numbers_change() {
-    let (store, _clock) = store(10);
-    let before = RateLimiter::new(
-        FixedWindow::new(Quota::per_day(5)).named("daily"),
-        store.clone(),
-    );
-    let after = RateLimiter::new(FixedWindow::new(Quota::per_day(8)).named("daily"), store);
-    for _ in 0..5 {
-        assert!(admits(&before, "bob"));
-    }
-    assert!(!admits(&before, "bob"));
-    assert_eq!((0..9).filter(|_| admits(&after, "bob")).count(), 3);
-}
-
-#[test]
 fn clones_share_their_buckets() {
     let (store, _clock) = store(10);
     let limiter = RateLimiter::new(Gcra::new(Quota::per_day(3)), store.clone());
@@ -260,40 +243,6 @@ fn peeking_and_refusing_leave_no_trace() {
     }
     let usage = store.usage();
     assert_eq!((usage.keys, usage.overflow_decisions), (0, 0));
-}
-
-#[test]
-fn a_peek_writes_nothing_wherever_the_clock_goes() {
-    fn run<A: Algorithm>(algorithm: A) {
-        let (store, clock) = store(10);
-        let limiter = RateLimiter::new(algorithm, store);
-        while admits(&limiter, &1_u64) {}
-        let before = ready(limiter.peek(&1)).unwrap();
-        // By more than any span, where a decision would move the state back.
-        clock.set(Timestamp::from_micros(START.as_micros() - 3_600_000_000));
-        assert_eq!(remaining(&limiter, &1), 0);
-        clock.set(START);
-        assert_eq!(ready(limiter.peek(&1)).unwrap(), before);
-    }
-    let quota = Quota::per_minute(10);
-    run(TokenBucket::new(quota));
-    run(FixedWindow::new(quota));
-    run(SlidingWindow::new(quota));
-    run(SlidingLog::new(quota));
-    run(LeakyBucket::new(quota).queue());
-    run((SlidingLog::new(quota), Gcra::new(quota)));
-}
-
-#[test]
-fn a_refund_gives_back_no_more_than_was_charged() {
-    let (store, _clock) = store(10);
-    let limiter = RateLimiter::new(TokenBucket::new(Quota::per_day(5)), store);
-    assert!(admits_cost(&limiter, &1_u64, 3));
-    ready(limiter.refund(&1, 1)).unwrap();
-    assert_eq!(remaining(&limiter, &1), 3);
-    ready(limiter.refund(&1, u32::MAX)).unwrap();
-    assert_eq!(remaining(&limiter, &1), 5);
-    assert!(admits_cost(&limiter, &1, 5) && !admits(&limiter, &1));
 }
 
 #[test]
@@ -328,22 +277,6 @@ fn keys_of_any_length_and_content_are_told_apart() {
     let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
     assert!(admits(&limiter, &pair("a:b", "c")) && admits(&limiter, &pair("a", "b:c")));
     assert!(admits(&limiter, &pair("ab", "c")) && admits(&limiter, &pair("a", "bc")));
-}
-
-#[test]
-fn idle_keys_of_a_policy_leave_although_its_numbers_have_changed() {
-    let (store, clock) = store::<TokenBucket, u64>(1_000);
-    let named = |units| TokenBucket::new(Quota::per_second(units)).named("api");
-    let before = RateLimiter::new(named(20), store.clone());
-    for key in 0..1_000 {
-        assert!(admits(&before, &key));
-    }
-    let after = RateLimiter::new(named(50), store.clone());
-    clock.advance(60 * MINUTE);
-    for key in 1_000..2_000_u64 {
-        assert!(admits(&after, &key), "{key}");
-    }
-    assert_eq!(store.usage().overflow_decisions, 0);
 }
 
 #[test]

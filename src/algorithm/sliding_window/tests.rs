@@ -9,7 +9,7 @@ fn a_step_is_what_its_parts_are() {
     for units in [0, 1, 7, 20] {
         let rule = SlidingWindow::new(Quota::new(units, Duration::from_micros(100)));
         let mut state = rule.fresh(Timestamp::from_micros(1_000));
-        let mut other = state.clone();
+        let mut other = state;
         let mut random = Rng::with_seed(1);
         for turn in 0..100_000 {
             let width = [1_500, 90][turn / 100 % 2];
