@@ -168,3 +168,18 @@ fn a_deadline_and_a_bound_that_nothing_can_keep_are_refused_with_their_value() {
     let builder = builder().deadline(Duration::from_millis(1));
     assert!(builder.try_max_unanswered(1).is_ok());
 }
+
+/// With the first write and with the next, which changes it in its place.
+#[test]
+fn the_key_of_a_bucket_is_small() {
+    let redis = Redis::start();
+    let bucket = TokenBucket::new(Quota::per_second(1)).burst(100);
+    let limiter = RateLimiter::new(bucket, redis.store_with_prefix("tollgate"));
+    let client = std::net::IpAddr::from([203, 0, 113, 195]);
+    for _ in 0..3 {
+        assert!(redis.wait(limiter.check(&client)).unwrap().is_admitted());
+        let key = redis.keys("tollgate").pop().unwrap();
+        let bytes: i64 = redis.ask("MEMORY", &[b"USAGE", &key]);
+        assert!(bytes <= 190, "{bytes} bytes: {key:?}");
+    }
+}
