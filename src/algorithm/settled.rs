@@ -62,10 +62,8 @@ pub(super) const MAX_HELD_AT_MOST_MICROS: u64 = 1 << 50;
 /// It is made by `settled()` on an algorithm:
 /// [`TokenBucket::settled`](super::TokenBucket::settled), say.
 ///
-/// - **Bound**: that of the algorithm, by the time of settlement and by the time of admission, plus
-///   what was spent beyond a hold in that span, or before it while others held what is settled in
-///   it. A window from the first request lets through 2n, where several plans hold in turn: what
-///   one charges may open the window of another.
+/// - **Bound**: the algorithm's own, whether a request counts when it is admitted or when it is
+///   settled; what is spent beyond an estimate comes on top.
 /// - **Memory**: that of the algorithm, and 48 bytes per key.
 /// - **Waits**: exact while nothing is held. While others hold units it is an estimate, exact if
 ///   all that is held were spent now.
