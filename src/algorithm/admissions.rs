@@ -296,5 +296,22 @@ pub(super) struct Counted {
     pub(super) first_slot: u64,
 }
 
+impl Counted {
+    /// The entries that count once so many units were added in this slot.
+    #[inline]
+    pub(super) fn with(&self, units: u64, slot: u64) -> Self {
+        Self {
+            over: 0,
+            before: self.before,
+            units: self.units.saturating_add(units),
+            first_slot: if self.units == 0 {
+                slot
+            } else {
+                self.first_slot
+            },
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests;

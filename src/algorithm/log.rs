@@ -116,7 +116,7 @@ impl Algorithm for Log {
         let admitted = self.has_room(&counted, cost);
         if admitted && cost > 0 {
             state.append(&counted, cost.into(), slot);
-            counted = state.all();
+            counted = counted.with(cost.into(), slot);
         }
         (
             admitted,

@@ -368,11 +368,15 @@ impl<A: Additive> Settled<A> {
     #[inline]
     fn spend_what_ended(&self, state: &mut SettledState<A::State>, now: Timestamp) {
         if state.has_ended(now) {
+            let converted = |ended: Generation| Generation {
+                amount: self.rule.converted(&state.state, ended.amount),
+                ..ended
+            };
+            (state.earlier, state.later) = (converted(state.earlier), converted(state.later));
             for ended in state.take_ended(now) {
                 let end = Timestamp::from_micros(ended.ends_at_micros);
-                let amount = self.rule.converted(&state.state, ended.amount);
-                self.convert(state, end);
-                self.rule.debit_amount(&mut state.state, amount, end);
+                // By these numbers, as what is left.
+                self.rule.debit_amount(&mut state.state, ended.amount, end);
             }
         }
     }

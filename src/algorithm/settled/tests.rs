@@ -233,3 +233,20 @@ fn what_nobody_settles_is_charged_once_for_all_numbers() {
     }
     assert!(spent <= 20, "{spent} in an hour");
 }
+
+#[test]
+fn two_generations_that_have_ended_are_both_spent_by_the_numbers_that_held_them() {
+    let plan = |units, micros, burst| {
+        let bucket = TokenBucket::new(Quota::new(units, Duration::from_micros(micros)));
+        let bucket = bucket.burst(burst).named("x").settled();
+        bucket.held_at_most(Duration::from_micros(1))
+    };
+    let (fast, slow) = (plan(5, 3, 5), plan(1, 1, 1));
+    let mut state = fast.fresh(at(0));
+    for now in [1_000, 1_001] {
+        assert!(fast.step(&mut state, 1, at(now)).0);
+    }
+    // Each is less than a tick, from the end of its generation on.
+    assert!(!slow.judge(&state, 1, at(1_003)));
+    assert!(slow.judge(&state, 1, at(1_004)));
+}

@@ -3,7 +3,7 @@
 use proptest::{prop_assert_eq, test_runner::TestCaseResult};
 use tollgate::{Decision, clock::ManualClock};
 use tollgate_properties::{
-    history::{History, Op},
+    history::{History, LAST, Op},
     replay::wait_of,
     subject::{Bucket, Limiter, Subject, instant},
 };
@@ -73,7 +73,8 @@ impl Twin {
     /// second at most: a key lives for as much longer than it matters. What a rule without a time
     /// of its own was given back is fresh at any time, but not in Redis.
     pub fn instant_of(&mut self, op: Op, now: i128) -> i128 {
-        let now = now.max(self.earliest);
+        // A state that matters until after 2^53 µs, in the year 2255, is not kept exactly.
+        let now = now.max(self.earliest).min(LAST - (1 << 50));
         self.latest = self.latest.max(now);
         self.earliest = match op {
             Op::Refund(_) => self.latest,
