@@ -53,7 +53,8 @@ local function log_seek(list, first_total, total, last_slot, least_slot, least_t
 end
 
 -- The entries that count: `drop` of the list do not.
-local function log_counted(this_slot, span, list, expired, total, first_slot, first_total, last_slot)
+local function log_counted(this_slot, span, list, expired, total, first_slot, first_total,
+  last_slot)
   if first_slot + span > this_slot or total == expired then
     return expired, first_slot, first_total, 0
   elseif last_slot + span <= this_slot then
@@ -131,6 +132,6 @@ local function log(now, cost, units, slot, span, list, expired, total, first_slo
   end
   if drop > 0 then call('LTRIM', list, drop, -1) end
   if total == expired then return true, now, expired, total, first_slot, first_total, last_slot end
-  local ends = last_slot + span
-  return true, ends + (slot - ends % slot) % slot, expired, total, first_slot, first_total, last_slot
+  local ends = math.ceil((last_slot + span) / slot) * slot
+  return true, ends, expired, total, first_slot, first_total, last_slot
 end

@@ -27,9 +27,8 @@
 //!
 //! **What does Redis run?**
 //!
-//! - `frame.lua`, then the `.lua` files beside the algorithms of the limit, and then the lines of
-//!   `script`, once for each member. The folder `sent` has a script of each kind, as it is sent.
-//! - `scripts`: which script is for which limit.
+//! - `frame.lua`, then the `.lua` files beside the algorithms, then the lines of `script` for each
+//!   member. The folder `sent` has one of each kind. `scripts`: which one is for which limit.
 
 mod arguments;
 mod backoff;
@@ -387,9 +386,7 @@ impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
     fn withdraw(&self, algorithm: &A, key: &K, admission: &A::Snapshot, cost: u32) {
         let scripts = self.shared.script_cache.scripts::<A>();
         let keys = self.shared.keys(algorithm.policy_id(), scripts, key);
-        if A::IN_FLIGHT {
-            drop(self.shared.end(algorithm, &keys, admission));
-        }
+        drop(self.shared.end(algorithm, &keys, admission));
         self.shared.withdraw(algorithm, keys, admission, cost);
     }
 }
@@ -404,8 +401,8 @@ impl RedisStore {
     ) -> Later<Written> {
         let shared = Arc::clone(&self.shared);
         let scripts = shared.script_cache.scripts::<A>();
-        let change = (Op::Change, units, Place::LOOK);
-        let (keys, arguments) = shared.call(algorithm, scripts, key, change);
+        let (keys, arguments) =
+            shared.call(algorithm, scripts, key, (Op::Change, units, Place::LOOK));
         Box::pin(async move {
             let (scripts, key) = (shared.script_cache.scripts::<A>(), keys[0].clone());
             let written = shared.run(&scripts.loadable, keys, arguments).await;
@@ -430,8 +427,8 @@ impl RedisStore {
             }
             false => Place::LOOK,
         };
-        let call = (op, Units::Cost(cost), place);
-        let (keys, arguments) = shared.call(algorithm, scripts, key, call);
+        let (keys, arguments) =
+            shared.call(algorithm, scripts, key, (op, Units::Cost(cost), place));
         let algorithm = algorithm.clone();
         let judged = Box::write(Box::new_uninit(), async move {
             let scripts = shared.script_cache.scripts::<A>();

@@ -13,6 +13,9 @@ pub(super) const UNREADABLE: &str = "UNREADABLE";
 /// of a script needs some too. A tuple with more has them in a table.
 const MAX_NAMES: usize = 160;
 
+/// How wide a line is at most.
+const MAX_WIDTH: usize = 98;
+
 /// What a script does; its first argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Op {
@@ -140,26 +143,54 @@ pub(super) fn text(limits: &[Script]) -> String {
         text += "\n";
         text += source.trim_start_matches('\n');
     }
-    text += "\n";
+    text + "\n" + &wrapped(&lines(names, &all))
+}
+
+/// The lines that name members.
+fn lines(names: Names, all: &[Limit<'_>]) -> String {
+    let members = || all.iter().flat_map(|limit| &limit.members);
+    let mut text = String::new();
     if let Names::InATable = names {
         text += "local m = {}\n";
     }
     text += &arguments(names, &members().collect::<Vec<_>>());
-    for limit in &all {
+    for limit in all {
         text += &limit.read(all.len() == 1);
     }
     text += "\n";
     for named in members() {
         text += &named.ask();
     }
-    text += &refusal(&all);
+    text += &refusal(all);
     for named in members() {
         text += &named.charge();
     }
-    for limit in &all {
+    for limit in all {
         text += &limit.write();
     }
-    text + &answer(&all)
+    text + &answer(all)
+}
+
+/// The same lines, none of which is wider than a reader's window.
+fn wrapped(lines: &str) -> String {
+    let mut text = String::new();
+    for line in lines.lines() {
+        let indent = " ".repeat(line.len() - line.trim_start().len() + 2);
+        let mut rest = line.to_owned();
+        while rest.len() > MAX_WIDTH {
+            let begins = [", ", " .. ", " or "].map(|before| rest[..MAX_WIDTH].rfind(before));
+            let Some(at) = begins.into_iter().flatten().next() else {
+                break;
+            };
+            let next = format!("{indent}{}", rest[at + 1..].trim_start());
+            text += rest[..=at].trim_end();
+            text += "\n";
+            rest = next;
+        }
+        text += &rest;
+        text += "\n";
+    }
+    text
 }
 
 /// Reads the costs and the numbers of the members.
@@ -373,7 +404,8 @@ impl Named<'_> {
             }
             None => {
                 let call = match self.member.holds_parts {
-                    // Nothing, too, is charged by these numbers, as what is held is counted by them.
+                    // A cost of nothing is charged too, so that the debt is counted by these
+                    // numbers from now on, as what is held is.
                     true => self
                         .call("", "last, now, math.max(cost, 1), must", &others)
                         .replace(&self.name("unit"), "math.min(cost, 1)"),

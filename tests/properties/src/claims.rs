@@ -70,7 +70,8 @@ pub fn every_decision_is_the_models(
     Ok(())
 }
 
-/// Moves the clock through a history whose steps back stay within the shortest span. `step` gets the time and the cost, and returns the announced wait.
+/// Moves the clock through a history whose steps back stay within the shortest span. `step` gets
+/// the time and the cost, and returns the announced wait.
 fn within_a_span(
     subject: &Subject,
     history: &History,

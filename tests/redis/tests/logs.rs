@@ -1,4 +1,5 @@
-//! A log in Redis has its entries in a list under a key of its own: long histories through all of it.
+//! A log in Redis has its entries in a list under a key of its own: long histories through all of
+//! it.
 
 use std::time::Duration;
 

@@ -163,7 +163,8 @@ local function log_seek(list, first_total, total, last_slot, least_slot, least_t
 end
 
 -- The entries that count: `drop` of the list do not.
-local function log_counted(this_slot, span, list, expired, total, first_slot, first_total, last_slot)
+local function log_counted(this_slot, span, list, expired, total, first_slot, first_total,
+  last_slot)
   if first_slot + span > this_slot or total == expired then
     return expired, first_slot, first_total, 0
   elseif last_slot + span <= this_slot then
@@ -241,11 +242,12 @@ local function log(now, cost, units, slot, span, list, expired, total, first_slo
   end
   if drop > 0 then call('LTRIM', list, drop, -1) end
   if total == expired then return true, now, expired, total, first_slot, first_total, last_slot end
-  local ends = last_slot + span
-  return true, ends + (slot - ends % slot) % slot, expired, total, first_slot, first_total, last_slot
+  local ends = math.ceil((last_slot + span) / slot) * slot
+  return true, ends, expired, total, first_slot, first_total, last_slot
 end
 
-local cost_1, capacity_1, unit_1, rate_1, tick_1, cost_2, units_2, period_2, opens_at_first_2, cost_3, units_3, slot_3, span_3 =
+local cost_1, capacity_1, unit_1, rate_1, tick_1, cost_2, units_2, period_2, opens_at_first_2,
+  cost_3, units_3, slot_3, span_3 =
     unpack('<ddddddddddddd', ARGV[1], 17)
 local stored_1 = call('GET', KEYS[1])
 local now_1, last_1, ahead_1, debt_1, speed_1, key_expires_at_1 = now, now, 0, 0, 0, 0
@@ -256,12 +258,15 @@ if stored_1 then
   now_1, ahead_1 = catch_up(KEYS[1], last_1, ahead_1, key_expires_at_1)
 end
 local stored_2 = call('GET', KEYS[2])
-local now_2, last_2, ahead_2, start_2, used_2, expired_3, total_3, first_slot_3, first_total_3, last_slot_3, key_expires_at_2 = now, now, 0, 0, 0, 0, 0, 0, 0, 0, 0
+local now_2, last_2, ahead_2, start_2, used_2, expired_3, total_3, first_slot_3, first_total_3,
+  last_slot_3, key_expires_at_2 = now, now, 0, 0, 0, 0, 0, 0, 0, 0, 0
 if stored_2 then
   if #stored_2 ~= 71 or string.byte(stored_2) ~= 1 then error('UNREADABLE state') end
-  last_2, ahead_2, start_2, used_2, expired_3, total_3, first_slot_3, first_total_3, last_slot_3, key_expires_at_2 =
+  last_2, ahead_2, start_2, used_2, expired_3, total_3, first_slot_3, first_total_3, last_slot_3,
+    key_expires_at_2 =
     unpack('<I7I7I7I7I7I7I7I7I7I7', stored_2, 2)
-  if math.max(last_2, ahead_2, start_2, used_2, expired_3, total_3, first_slot_3, first_total_3, last_slot_3) >= 2 ^ 53 then error('UNREADABLE state') end
+  if math.max(last_2, ahead_2, start_2, used_2, expired_3, total_3, first_slot_3, first_total_3,
+    last_slot_3) >= 2 ^ 53 then error('UNREADABLE state') end
   now_2, ahead_2 = catch_up(KEYS[2], last_2, ahead_2, key_expires_at_2)
 end
 
@@ -272,15 +277,21 @@ local fits_2, ends_2
 fits_2, ends_2, start_2, used_2 =
   fixed_window(last_2, now_2, cost_2, must, units_2, period_2, opens_at_first_2, start_2, used_2)
 local fits_3, counted_3, room_after_3, fresh_after_3, cost_after_3 =
-  log_ask(now_2, cost_3, 0, units_3, slot_3, span_3, KEYS[3], expired_3, total_3, first_slot_3, first_total_3, last_slot_3)
+  log_ask(now_2, cost_3, 0, units_3, slot_3, span_3, KEYS[3], expired_3, total_3, first_slot_3,
+    first_total_3, last_slot_3)
 if not must and (op == LOOK or not (fits_1 and fits_2 and fits_3)) then
-  return pack('<BI7I7I7I7I7I7I7I7I7', 0, (fits_1 and 1 or 0) + (fits_2 and 2 or 0) + (fits_3 and 4 or 0), counted_3, room_after_3, fresh_after_3, cost_after_3, now + ahead_1, #(stored_1 or ''), now + ahead_2, #(stored_2 or '')) .. (stored_1 or '') .. (stored_2 or '')
+  return pack('<BI7I7I7I7I7I7I7I7I7', 0,
+    (fits_1 and 1 or 0) + (fits_2 and 2 or 0) + (fits_3 and 4 or 0), counted_3, room_after_3,
+    fresh_after_3, cost_after_3, now + ahead_1, #(stored_1 or ''), now + ahead_2,
+    #(stored_2 or '')) .. (stored_1 or '') .. (stored_2 or '')
 end
 local ends_3
 _, ends_3, expired_3, total_3, first_slot_3, first_total_3, last_slot_3 =
-  log(now_2, cost_3, units_3, slot_3, span_3, KEYS[3], expired_3, total_3, first_slot_3, first_total_3, last_slot_3)
+  log(now_2, cost_3, units_3, slot_3, span_3, KEYS[3], expired_3, total_3, first_slot_3,
+    first_total_3, last_slot_3)
 local value_1 = pack('<BI7I7I7I7', 1, now_1, ahead_1, debt_1, speed_1)
 write(stored_1, value_1, now_1, ends_1, key_expires_at_1, KEYS[1])
-local value_2 = pack('<BI7I7I7I7I7I7I7I7I7', 1, now_2, ahead_2, start_2, used_2, expired_3, total_3, first_slot_3, first_total_3, last_slot_3)
+local value_2 = pack('<BI7I7I7I7I7I7I7I7I7', 1, now_2, ahead_2, start_2, used_2, expired_3,
+  total_3, first_slot_3, first_total_3, last_slot_3)
 write(stored_2, value_2, now_2, math.max(ends_2, ends_3), key_expires_at_2, KEYS[2], KEYS[3])
 return value_1 .. value_2 .. pack('<I7', now)

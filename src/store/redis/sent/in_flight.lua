@@ -140,13 +140,16 @@ if op == TAKE_BACK then now_1 = last_1 end
 if op == TAKE_BACK and string.sub(stored_1 or '', 1, #ARGV[2]) ~= ARGV[2] then return '' end
 
 local fits_1, taken_1 =
-  in_flight_ask(now_1, cost_1, 0, max_1, held_at_most_1, process_1, number_1, running_1, KEYS[2], taken_1)
+  in_flight_ask(now_1, cost_1, 0, max_1, held_at_most_1, process_1, number_1, running_1, KEYS[2],
+    taken_1)
 if not must and (op == LOOK or not fits_1) then
-  return pack('<BI7I7I7I7', 0, (fits_1 and 1 or 0), taken_1, now + ahead_1, #(stored_1 or '')) .. (stored_1 or '')
+  return pack('<BI7I7I7I7', 0, (fits_1 and 1 or 0), taken_1, now + ahead_1,
+    #(stored_1 or '')) .. (stored_1 or '')
 end
 local ends_1
 _, ends_1, taken_1 =
-  in_flight(now_1, cost_1, max_1, held_at_most_1, process_1, number_1, running_1, KEYS[2], taken_1)
+  in_flight(now_1, cost_1, max_1, held_at_most_1, process_1, number_1, running_1, KEYS[2],
+    taken_1)
 local value_1 = pack('<BI7I7I7', 1, now_1, ahead_1, taken_1)
 write(stored_1, value_1, now_1, ends_1, key_expires_at_1, KEYS[1], KEYS[2])
 return value_1 .. pack('<I7', now)

@@ -82,7 +82,8 @@ local fits_1, ends_1
 fits_1, ends_1, free_at_1 =
   min_interval(last_1, now_1, cost_1, must, interval_1, free_at_1)
 if not must and (op == LOOK or not fits_1) then
-  return pack('<BI7I7I7', 0, (fits_1 and 1 or 0), now + ahead_1, #(stored_1 or '')) .. (stored_1 or '')
+  return pack('<BI7I7I7', 0, (fits_1 and 1 or 0), now + ahead_1,
+    #(stored_1 or '')) .. (stored_1 or '')
 end
 local value_1 = pack('<BI7I7I7', 1, now_1, ahead_1, free_at_1)
 write(stored_1, value_1, now_1, ends_1, key_expires_at_1, KEYS[1])

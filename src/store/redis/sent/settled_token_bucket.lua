@@ -174,12 +174,16 @@ if op == SETTLE then
   named_1, taken_1 = unpack('<dd', ARGV[2])
 end
 local stored_1 = call('GET', KEYS[1])
-local now_1, last_1, ahead_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1, later_held_1, debt_1, speed_1, key_expires_at_1 = now, now, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+local now_1, last_1, ahead_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1,
+  later_end_1, later_held_1, debt_1, speed_1, key_expires_at_1 = now, now, 0, 0, 0, 0, 0, 0, 0,
+  0, 0, 0
 if stored_1 then
   if #stored_1 ~= 78 or string.byte(stored_1) ~= 1 then error('UNREADABLE state') end
-  last_1, ahead_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1, later_held_1, debt_1, speed_1, key_expires_at_1 =
+  last_1, ahead_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1,
+    later_held_1, debt_1, speed_1, key_expires_at_1 =
     unpack('<I7I7I7I7I7I7I7I7I7I7I7', stored_1, 2)
-  if math.max(last_1, ahead_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1, later_held_1, debt_1, speed_1) >= 2 ^ 53 then error('UNREADABLE state') end
+  if math.max(last_1, ahead_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1,
+    later_end_1, later_held_1, debt_1, speed_1) >= 2 ^ 53 then error('UNREADABLE state') end
   now_1, ahead_1 = catch_up(KEYS[1], last_1, ahead_1, key_expires_at_1)
 end
 if op == TAKE_BACK then now_1 = last_1 end
@@ -188,15 +192,21 @@ earlier_held_1 = bucket_converted(earlier_held_1, speed_1, rate_1)
 later_held_1 = bucket_converted(later_held_1, speed_1, rate_1)
 cost_1, taken_1, unit_1 = cost_1 * unit_1, (taken_1 or 0) * unit_1, 1
 local function rule_1(last, now, cost, must, ...)
-  return bucket(last, now, math.max(cost, 1), must, capacity_1, math.min(cost, 1), rate_1, tick_1, ...)
+  return bucket(last, now, math.max(cost, 1), must, capacity_1, math.min(cost, 1), rate_1,
+    tick_1, ...)
 end
 
 local fits_1, ends_1
-fits_1, ends_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1, later_held_1, debt_1, speed_1 =
-  held(rule_1, last_1, now_1, cost_1, at_most_1, lasts_1, matters_for_1, named_1, taken_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1, later_held_1, debt_1, speed_1)
+fits_1, ends_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1,
+  later_held_1, debt_1, speed_1 =
+  held(rule_1, last_1, now_1, cost_1, at_most_1, lasts_1, matters_for_1, named_1, taken_1,
+    earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1, later_held_1,
+    debt_1, speed_1)
 if not must and (op == LOOK or not fits_1) then
-  return pack('<BI7I7I7', 0, (fits_1 and 1 or 0), now + ahead_1, #(stored_1 or '')) .. (stored_1 or '')
+  return pack('<BI7I7I7', 0, (fits_1 and 1 or 0), now + ahead_1,
+    #(stored_1 or '')) .. (stored_1 or '')
 end
-local value_1 = pack('<BI7I7I7I7I7I7I7I7I7I7', 1, now_1, ahead_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1, later_held_1, debt_1, speed_1)
+local value_1 = pack('<BI7I7I7I7I7I7I7I7I7I7', 1, now_1, ahead_1, earlier_start_1, earlier_end_1,
+  earlier_held_1, later_start_1, later_end_1, later_held_1, debt_1, speed_1)
 write(stored_1, value_1, now_1, ends_1, key_expires_at_1, KEYS[1])
 return value_1 .. pack('<I7', now)

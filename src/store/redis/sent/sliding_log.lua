@@ -102,7 +102,8 @@ local function log_seek(list, first_total, total, last_slot, least_slot, least_t
 end
 
 -- The entries that count: `drop` of the list do not.
-local function log_counted(this_slot, span, list, expired, total, first_slot, first_total, last_slot)
+local function log_counted(this_slot, span, list, expired, total, first_slot, first_total,
+  last_slot)
   if first_slot + span > this_slot or total == expired then
     return expired, first_slot, first_total, 0
   elseif last_slot + span <= this_slot then
@@ -180,31 +181,38 @@ local function log(now, cost, units, slot, span, list, expired, total, first_slo
   end
   if drop > 0 then call('LTRIM', list, drop, -1) end
   if total == expired then return true, now, expired, total, first_slot, first_total, last_slot end
-  local ends = last_slot + span
-  return true, ends + (slot - ends % slot) % slot, expired, total, first_slot, first_total, last_slot
+  local ends = math.ceil((last_slot + span) / slot) * slot
+  return true, ends, expired, total, first_slot, first_total, last_slot
 end
 
 local cost_1, units_1, slot_1, span_1 = unpack('<dddd', ARGV[1], 17)
 local stored_1 = call('GET', KEYS[1])
-local now_1, last_1, ahead_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1, key_expires_at_1 = now, now, 0, 0, 0, 0, 0, 0, 0
+local now_1, last_1, ahead_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1,
+  key_expires_at_1 = now, now, 0, 0, 0, 0, 0, 0, 0
 if stored_1 then
   if #stored_1 ~= 57 or string.byte(stored_1) ~= 1 then error('UNREADABLE state') end
-  last_1, ahead_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1, key_expires_at_1 =
+  last_1, ahead_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1,
+    key_expires_at_1 =
     unpack('<I7I7I7I7I7I7I7I7', stored_1, 2)
-  if math.max(last_1, ahead_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1) >= 2 ^ 53 then error('UNREADABLE state') end
+  if math.max(last_1, ahead_1, expired_1, total_1, first_slot_1, first_total_1,
+    last_slot_1) >= 2 ^ 53 then error('UNREADABLE state') end
   now_1, ahead_1 = catch_up(KEYS[1], last_1, ahead_1, key_expires_at_1)
 end
 if op == TAKE_BACK then now_1 = last_1 end
 if op == TAKE_BACK and string.sub(stored_1 or '', 1, #ARGV[2]) ~= ARGV[2] then return '' end
 
 local fits_1, counted_1, room_after_1, fresh_after_1, cost_after_1 =
-  log_ask(now_1, cost_1, 0, units_1, slot_1, span_1, KEYS[2], expired_1, total_1, first_slot_1, first_total_1, last_slot_1)
+  log_ask(now_1, cost_1, 0, units_1, slot_1, span_1, KEYS[2], expired_1, total_1, first_slot_1,
+    first_total_1, last_slot_1)
 if not must and (op == LOOK or not fits_1) then
-  return pack('<BI7I7I7I7I7I7I7', 0, (fits_1 and 1 or 0), counted_1, room_after_1, fresh_after_1, cost_after_1, now + ahead_1, #(stored_1 or '')) .. (stored_1 or '')
+  return pack('<BI7I7I7I7I7I7I7', 0, (fits_1 and 1 or 0), counted_1, room_after_1, fresh_after_1,
+    cost_after_1, now + ahead_1, #(stored_1 or '')) .. (stored_1 or '')
 end
 local ends_1
 _, ends_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1 =
-  log(now_1, cost_1, units_1, slot_1, span_1, KEYS[2], expired_1, total_1, first_slot_1, first_total_1, last_slot_1)
-local value_1 = pack('<BI7I7I7I7I7I7I7', 1, now_1, ahead_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1)
+  log(now_1, cost_1, units_1, slot_1, span_1, KEYS[2], expired_1, total_1, first_slot_1,
+    first_total_1, last_slot_1)
+local value_1 = pack('<BI7I7I7I7I7I7I7', 1, now_1, ahead_1, expired_1, total_1, first_slot_1,
+  first_total_1, last_slot_1)
 write(stored_1, value_1, now_1, ends_1, key_expires_at_1, KEYS[1], KEYS[2])
 return value_1 .. pack('<I7', now)

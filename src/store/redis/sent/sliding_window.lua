@@ -97,7 +97,8 @@ local fits_1, ends_1
 fits_1, ends_1, previous_1, current_1 =
   sliding_window(last_1, now_1, cost_1, must, units_1, period_1, tick_1, previous_1, current_1)
 if not must and (op == LOOK or not fits_1) then
-  return pack('<BI7I7I7', 0, (fits_1 and 1 or 0), now + ahead_1, #(stored_1 or '')) .. (stored_1 or '')
+  return pack('<BI7I7I7', 0, (fits_1 and 1 or 0), now + ahead_1,
+    #(stored_1 or '')) .. (stored_1 or '')
 end
 local value_1 = pack('<BI7I7I7I7', 1, now_1, ahead_1, previous_1, current_1)
 write(stored_1, value_1, now_1, ends_1, key_expires_at_1, KEYS[1])

@@ -127,15 +127,18 @@ local function min_interval(last, now, cost, must, interval, free_at)
   return true, free_at, free_at
 end
 
-local cost_1, capacity_1, unit_1, rate_1, tick_1, cost_2, units_2, period_2, opens_at_first_2, cost_3, interval_3 =
+local cost_1, capacity_1, unit_1, rate_1, tick_1, cost_2, units_2, period_2, opens_at_first_2,
+  cost_3, interval_3 =
     unpack('<ddddddddddd', ARGV[1], 17)
 local stored_1 = call('GET', KEYS[1])
-local now_1, last_1, ahead_1, debt_1, speed_1, start_2, used_2, free_at_3, key_expires_at_1 = now, now, 0, 0, 0, 0, 0, 0, 0
+local now_1, last_1, ahead_1, debt_1, speed_1, start_2, used_2, free_at_3,
+  key_expires_at_1 = now, now, 0, 0, 0, 0, 0, 0, 0
 if stored_1 then
   if #stored_1 ~= 57 or string.byte(stored_1) ~= 1 then error('UNREADABLE state') end
   last_1, ahead_1, debt_1, speed_1, start_2, used_2, free_at_3, key_expires_at_1 =
     unpack('<I7I7I7I7I7I7I7I7', stored_1, 2)
-  if math.max(last_1, ahead_1, debt_1, speed_1, start_2, used_2, free_at_3) >= 2 ^ 53 then error('UNREADABLE state') end
+  if math.max(last_1, ahead_1, debt_1, speed_1, start_2, used_2,
+    free_at_3) >= 2 ^ 53 then error('UNREADABLE state') end
   now_1, ahead_1 = catch_up(KEYS[1], last_1, ahead_1, key_expires_at_1)
 end
 if op == TAKE_BACK then now_1 = last_1 end
@@ -151,8 +154,10 @@ local fits_3, ends_3
 fits_3, ends_3, free_at_3 =
   min_interval(last_1, now_1, cost_3, must, interval_3, free_at_3)
 if not must and (op == LOOK or not (fits_1 and fits_2 and fits_3)) then
-  return pack('<BI7I7I7', 0, (fits_1 and 1 or 0) + (fits_2 and 2 or 0) + (fits_3 and 4 or 0), now + ahead_1, #(stored_1 or '')) .. (stored_1 or '')
+  return pack('<BI7I7I7', 0, (fits_1 and 1 or 0) + (fits_2 and 2 or 0) + (fits_3 and 4 or 0),
+    now + ahead_1, #(stored_1 or '')) .. (stored_1 or '')
 end
-local value_1 = pack('<BI7I7I7I7I7I7I7', 1, now_1, ahead_1, debt_1, speed_1, start_2, used_2, free_at_3)
+local value_1 = pack('<BI7I7I7I7I7I7I7', 1, now_1, ahead_1, debt_1, speed_1, start_2, used_2,
+  free_at_3)
 write(stored_1, value_1, now_1, math.max(ends_1, ends_2, ends_3), key_expires_at_1, KEYS[1])
 return value_1 .. pack('<I7', now)

@@ -111,12 +111,14 @@ end
 local cost_1, capacity_1, unit_1, rate_1, tick_1, cost_2, units_2, period_2, opens_at_first_2 =
     unpack('<ddddddddd', ARGV[1], 17)
 local stored_1 = call('GET', KEYS[1])
-local now_1, last_1, ahead_1, debt_1, speed_1, start_2, used_2, key_expires_at_1 = now, now, 0, 0, 0, 0, 0, 0
+local now_1, last_1, ahead_1, debt_1, speed_1, start_2, used_2, key_expires_at_1 = now, now, 0,
+  0, 0, 0, 0, 0
 if stored_1 then
   if #stored_1 ~= 50 or string.byte(stored_1) ~= 1 then error('UNREADABLE state') end
   last_1, ahead_1, debt_1, speed_1, start_2, used_2, key_expires_at_1 =
     unpack('<I7I7I7I7I7I7I7', stored_1, 2)
-  if math.max(last_1, ahead_1, debt_1, speed_1, start_2, used_2) >= 2 ^ 53 then error('UNREADABLE state') end
+  if math.max(last_1, ahead_1, debt_1, speed_1, start_2,
+    used_2) >= 2 ^ 53 then error('UNREADABLE state') end
   now_1, ahead_1 = catch_up(KEYS[1], last_1, ahead_1, key_expires_at_1)
 end
 if op == TAKE_BACK then now_1 = last_1 end
@@ -125,13 +127,15 @@ if op == TAKE_BACK and string.sub(stored_1 or '', 1, #ARGV[2]) ~= ARGV[2] then r
 local fits_1, ends_1
 fits_1, ends_1, debt_1, speed_1 =
   bucket(last_1, now_1, cost_1, must, capacity_1, unit_1, rate_1, tick_1, debt_1, speed_1)
-local fits_2 = fixed_window(last_1, now_1, cost_2, must, units_2, period_2, opens_at_first_2, start_2, used_2)
+local fits_2 = fixed_window(last_1, now_1, cost_2, must, units_2, period_2, opens_at_first_2,
+  start_2, used_2)
 if not fits_2 then cost_2 = 0 end
 local ends_2
 _, ends_2, start_2, used_2 =
   fixed_window(last_1, now_1, cost_2, must, units_2, period_2, opens_at_first_2, start_2, used_2)
 if not must and (op == LOOK or not fits_1) then
-  return pack('<BI7I7I7', 0, (fits_1 and 1 or 0) + (fits_2 and 2 or 0), now + ahead_1, #(stored_1 or '')) .. (stored_1 or '')
+  return pack('<BI7I7I7', 0, (fits_1 and 1 or 0) + (fits_2 and 2 or 0), now + ahead_1,
+    #(stored_1 or '')) .. (stored_1 or '')
 end
 local value_1 = pack('<BI7I7I7I7I7I7', 1, now_1, ahead_1, debt_1, speed_1, start_2, used_2)
 write(stored_1, value_1, now_1, math.max(ends_1, ends_2), key_expires_at_1, KEYS[1])
