@@ -7,8 +7,8 @@
 //!
 //! The debt is counted in parts of a unit, and time in ticks, so that each tick pays a whole number
 //! of parts: with *n* units per *P* microseconds and ticks of *T*, a unit is P/g parts and a tick
-//! pays n·T/g, where g = gcd(n·T, P). Nothing is ever rounded. T is the smallest power of ten with
-//! which every number stays below 2^53: almost always one microsecond.
+//! pays n·T/g, where g = gcd(n·T, P). So nothing is rounded, unless the numbers change. T is the
+//! smallest power of ten with which a full debt stays below 2^53: almost always one microsecond.
 
 use std::{fmt, time::Duration};
 
@@ -54,7 +54,7 @@ pub(super) struct Debt {
 
 /// The state of a bucket: how long it needs to recover, as a debt and the rate that pays it off.
 ///
-/// Under other numbers of the same policy the same time is owed.
+/// Under other numbers of the same policy the same time is owed, up to 2^53 of their parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owing {
     debt: Debt,
