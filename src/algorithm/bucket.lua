@@ -16,7 +16,7 @@
 --          speed       the rate at which it was counted
 -- Returns  whether the cost fits; if so, when the state is as good as none, and the state
 
--- A debt that was counted at another rate: it takes as long as before to be paid off.
+-- A debt that was counted at another rate: it takes as long as before to be paid off, rounded up.
 local function bucket_converted(debt, speed, rate)
   if debt == 0 or speed == rate then return debt end
   local ticks = math.floor(debt / speed)

@@ -265,8 +265,12 @@ impl Limit<'_> {
             text += "if op == TAKE_BACK then now_1 = last_1 end\n\
                 if op == TAKE_BACK and string.sub(stored_1 or '', 1, #ARGV[2]) ~= ARGV[2] then return '' end\n";
         }
-        for named in &self.members {
+        // The whole state is written where a list is: what others hold is not yet converted then.
+        for named in self.members.iter().filter(|named| named.list.is_some()) {
             text += &named.spend(&self.packed(1, &states), key);
+        }
+        for named in self.members.iter().filter(|named| named.list.is_none()) {
+            text += &named.rule();
         }
         text
     }
@@ -297,7 +301,7 @@ impl Limit<'_> {
         let lists: String = lists.map(|list| format!(", KEYS[{list}]")).collect();
         format!(
             "local value_{k} = {}\n\
-             write(stored_{k}, value_{k}, now_{k}, {ends}, key_expires_at_{k}, KEYS[{key}]{lists})\n",
+             write(stored_{k}, value_{k}, now_{k}, ahead_{k}, {ends}, key_expires_at_{k}, KEYS[{key}]{lists})\n",
             self.packed(0, &self.states()),
         )
     }
@@ -425,7 +429,7 @@ impl Named<'_> {
             ["cost", "taken", "unit", "speed", "rate"].map(|name| self.name(name));
         let held = ["earlier_held", "later_held"].map(|held| {
             let held = self.name(held);
-            format!("{held} = bucket_converted({held}, {speed}, {rate})\n")
+            format!("{held} = math.min(bucket_converted({held}, {speed}, {rate}), 2 ^ 53 - 1)\n")
         });
         let scaled = format!("{cost} * {unit}, ({taken} or 0) * {unit}, 1");
         format!("{}{cost}, {taken}, {unit} = {scaled}\n", held.concat())
@@ -450,7 +454,7 @@ impl Named<'_> {
                stored_{k} = call('GET', KEYS[{key}])\n  \
                if has_new_list then\n    \
                  call('PEXPIRE', KEYS[{list}], \
-                   math.ceil((key_expires_at_{k} - now_{k}) / 1000) + 60000)\n  \
+                   math.ceil((key_expires_at_{k} - ahead_{k} - now) / 1000) + 60000)\n  \
                end\n\
              end\n",
             self.name("rule"),

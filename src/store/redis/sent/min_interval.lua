@@ -5,7 +5,7 @@
 -- ARGV[1]  doubles: op; the caller's time in microseconds, or -1 if the server's counts; then of
 --          each member its cost and its numbers
 -- ARGV[2]  to SETTLE: of each member that holds, the generation and the units; of each queue, what
---          the admission left. To TAKE_BACK: the reply to the charge
+--          the admission left. To TAKE_BACK: the values that the charge replied
 -- Value    of a state: a byte 1, then whole numbers of 7 bytes: last, ahead, the state of each
 --          member, key_expires_at
 -- Reply    charged: the values without key_expires_at; now; what members that hold say of a list;
@@ -35,14 +35,14 @@ end
 
 -- Writes a value, and its expiry if that is too early. The key lives a sixty-fourth and a second
 -- longer than its state matters, so that few charges move the expiry.
-local function write(stored, value, now, ends, key_expires_at, key, ...)
-  if stored and ends < key_expires_at and not is_callers and not has_new_list then
+local function write(stored, value, at, ahead, ends, expiry, key, ...)
+  if stored and ends < expiry and not is_callers and not has_new_list then
     call('SETRANGE', key, 0, value)
-  elseif stored or ends > now then
-    key_expires_at = math.min(math.ceil(ends + (ends - now) / 64 + 1000000), 2 ^ 53 - 1)
+  elseif stored or ends > at then
+    expiry = math.max(expiry, math.min(ends + math.ceil((ends - at) / 64) + 1e6, 2 ^ 53 - 1))
     -- Expiry goes by the server's clock: with a caller's it is a minute at least.
-    local lasts = math.max(math.ceil((key_expires_at - now) / 1000), is_callers and 60000 or 1)
-    call('SET', key, value .. pack('<I7', key_expires_at), 'PX', lasts)
+    local lasts = math.max(math.ceil((expiry - ahead - now) / 1000), is_callers and 60000 or 1)
+    call('SET', key, value .. pack('<I7', expiry), 'PX', lasts)
     for _, list in ipairs({ ... }) do call('PEXPIRE', list, lasts) end
   end
 end
@@ -86,5 +86,5 @@ if not must and (op == LOOK or not fits_1) then
     #(stored_1 or '')) .. (stored_1 or '')
 end
 local value_1 = pack('<BI7I7I7', 1, now_1, ahead_1, free_at_1)
-write(stored_1, value_1, now_1, ends_1, key_expires_at_1, KEYS[1])
+write(stored_1, value_1, now_1, ahead_1, ends_1, key_expires_at_1, KEYS[1])
 return value_1 .. pack('<I7', now)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, store::RedisStore};
+use tollgate::{Decision, Quota, RateLimiter, algorithm::TokenBucket, store::RedisStore};
 use tollgate_properties::{
     conformance::every_algorithm,
     model::{Counts, Model},
@@ -138,6 +138,26 @@ async fn a_step_forward_is_time_that_has_passed_and_the_one_back_is_not() {
         }
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_key_that_is_charged_while_the_clock_is_behind_lives_until_it_has_recovered() {
+    let stepped = SteppedServer::start().await;
+    let store = RedisStore::builder(stepped.server().client().await);
+    let store = store.deadline(Duration::from_secs(20)).build();
+    let limiter = RateLimiter::new(TokenBucket::new(Quota::per_hour(60)), store);
+    let begin = stepped.now().await;
+    limiter.debit("bob", 30).await.unwrap();
+    stepped.set(begin - 1_500 * SECOND).await;
+    limiter.debit("bob", 30).await.unwrap();
+    // An hour after the second charge by the clock that is behind, and a sixty-fourth and a second.
+    stepped.set(begin + 2_200 * SECOND).await;
+    let mut admitted = 0;
+    while limiter.check("bob").await.unwrap().is_admitted() {
+        admitted += 1;
+    }
+    // What was paid off in 2 200 s, and what a slow machine takes.
+    assert!((36..=38).contains(&admitted), "{admitted}");
 }
 
 #[tokio::test]
