@@ -179,7 +179,8 @@ fn wrapped(lines: &str) -> String {
         let mut rest = line.to_owned();
         while rest.len() > MAX_WIDTH {
             let begins = [", ", " .. ", " or "].map(|before| rest[..MAX_WIDTH].rfind(before));
-            let Some(at) = begins.into_iter().flatten().next() else {
+            // What is broken at its own indentation is not shorter afterwards.
+            let Some(at) = begins.into_iter().flatten().find(|at| *at > indent.len()) else {
                 break;
             };
             let next = format!("{indent}{}", rest[at + 1..].trim_start());
