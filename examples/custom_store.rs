@@ -30,7 +30,7 @@ use http::Request;
 use tollgate::algorithm::{Algorithm, PolicyId, TokenBucket};
 use tollgate::clock::{Clock, ManualClock, SystemClock};
 use tollgate::key::{Global, Key};
-use tollgate::store::{Answer, AsKey, Decided, Store, Verdict, Written};
+use tollgate::store::{Answer, AsKey, Ask, Change, Decided, Store, Written};
 use tollgate::{Quota, RateLimitLayer, RateLimiter, StoreError, StoreErrorKind, Timestamp};
 use tower::ServiceExt;
 
@@ -84,30 +84,6 @@ impl<A: Algorithm, K: Key, C: Clock> DashMapStore<A, K, C> {
         buckets.len() < *max_keys
     }
 
-    /// Changes the state of a key, which may be new if there is room.
-    fn change(
-        &self,
-        algorithm: &A,
-        key: K,
-        change: impl FnOnce(&mut A::State, Timestamp),
-    ) -> Written {
-        let bucket_of = (algorithm.policy_id(), key);
-        if !self.shared.buckets.contains_key(&bucket_of) && !self.has_room(self.clock.now()) {
-            return Err(self.full());
-        }
-        let mut bucket = self
-            .shared
-            .buckets
-            .entry(bucket_of)
-            .or_insert_with(|| Bucket {
-                algorithm: algorithm.clone(),
-                state: algorithm.fresh(self.clock.now()),
-            });
-        let now = self.clock.now();
-        change(&mut bucket.state, now);
-        Ok(())
-    }
-
     fn full(&self) -> StoreError {
         if !self.shared.has_warned.swap(true, Relaxed) {
             eprintln!("the store is full of live keys: new ones are not decided about");
@@ -125,15 +101,12 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for DashMapStore<A, K, C> {
         &self,
         algorithm: &A,
         key: &Q,
-        cost: u32,
+        ask: Ask,
     ) -> Answer<Decided<A>, Self::Deciding> {
-        let decide = |state: &mut A::State| {
-            // The clock is read under the guard: a thread that waited for it with a time would
-            // bring an earlier one than the state's.
-            let now = self.clock.now();
-            let (admitted, snapshot) = algorithm.step(state, cost, now);
-            Answer::Now(Ok(Verdict { admitted, snapshot }))
-        };
+        // The clock is read under the guard: a thread that waited for it with a time would bring an
+        // earlier one than the state's.
+        let decide =
+            |state: &mut A::State| Answer::Now(Ok(ask.decide(algorithm, state, self.clock.now())));
         let bucket_of = (algorithm.policy_id(), key.to_owned());
         if let Some(mut bucket) = self.shared.buckets.get_mut(&bucket_of) {
             // The guard is held until the charge, so no other call comes between.
@@ -160,85 +133,39 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for DashMapStore<A, K, C> {
         }
     }
 
-    fn peek<Q: AsKey<K> + ?Sized>(
+    fn change<Q: AsKey<K> + ?Sized>(
         &self,
         algorithm: &A,
         key: &Q,
-        cost: u32,
-    ) -> Answer<Decided<A>, Self::Deciding> {
-        let bucket_of = (algorithm.policy_id(), key.to_owned());
-        let bucket = self.shared.buckets.get(&bucket_of);
-        let now = self.clock.now();
-        let (admitted, snapshot) = match bucket {
-            Some(bucket) => algorithm.look(&bucket.state, cost, now),
-            None => algorithm.look(&algorithm.fresh(now), cost, now),
-        };
-        Answer::Now(Ok(Verdict { admitted, snapshot }))
-    }
-
-    fn refund<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-        cost: u32,
+        change: Change<'_, A::Snapshot>,
     ) -> Answer<Written, Self::Writing> {
         let bucket_of = (algorithm.policy_id(), key.to_owned());
-        if let Some(mut bucket) = self.shared.buckets.get_mut(&bucket_of) {
-            let now = self.clock.now();
-            algorithm.refund(&mut bucket.state, cost, now);
-        }
-        Answer::Now(Ok(()))
-    }
-
-    fn debit<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-        units: u32,
-    ) -> Answer<Written, Self::Writing> {
-        if units == 0 {
+        if let Change::Reset = change {
+            self.shared.buckets.remove(&bucket_of);
             return Answer::Now(Ok(()));
         }
-        let debit = |state: &mut A::State, now| algorithm.debit(state, units.into(), now);
-        Answer::Now(self.change(algorithm, key.to_owned(), debit))
-    }
-
-    fn settle<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-        admission: &A::Snapshot,
-        (held, spent): (u32, u32),
-    ) -> Answer<Written, Self::Writing> {
-        let settle =
-            |state: &mut A::State, now| algorithm.settle(state, admission, (held, spent), now);
-        Answer::Now(self.change(algorithm, key.to_owned(), settle))
-    }
-
-    fn end<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-        admission: &A::Snapshot,
-    ) -> Answer<Written, Self::Writing> {
-        let end = |state: &mut A::State, now| algorithm.end(state, admission, now);
-        Answer::Now(self.change(algorithm, key.to_owned(), end))
-    }
-
-    fn reset<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-    ) -> Answer<Written, Self::Writing> {
-        let bucket_of = (algorithm.policy_id(), key.to_owned());
-        self.shared.buckets.remove(&bucket_of);
+        let needs_room = matches!(change, Change::Debit(_) | Change::Settle { .. });
+        if let Some(mut bucket) = self.shared.buckets.get_mut(&bucket_of) {
+            let now = self.clock.now();
+            change.apply(algorithm, &mut bucket.state, now);
+        } else if needs_room {
+            if !self.has_room(self.clock.now()) {
+                return Answer::Now(Err(self.full()));
+            }
+            let mut bucket = (self.shared.buckets.entry(bucket_of)).or_insert_with(|| Bucket {
+                algorithm: algorithm.clone(),
+                state: algorithm.fresh(self.clock.now()),
+            });
+            let now = self.clock.now();
+            change.apply(algorithm, &mut bucket.state, now);
+        }
         Answer::Now(Ok(()))
     }
 }
 
 /// Decides about one unit of the key, without a future.
 fn admits<S: Store<TokenBucket, String>>(store: &S, bucket: &TokenBucket, key: &str) -> bool {
-    match store.decide(bucket, key, 1) {
+    match store.decide(bucket, key, Ask::Charge(1)) {
         Answer::Now(Ok(verdict)) => verdict.admitted,
         _ => false,
     }

@@ -15,7 +15,7 @@ use crate::{
     decision::Decision,
     key::Key,
     limit::Limit,
-    store::{Answer, Store, Written},
+    store::{Answer, Change, Store, Written},
 };
 
 /// Keeps units of a limit while something runs; [`settle`](Self::settle) charges what it has really
@@ -242,16 +242,21 @@ where
         if !L::SETTLES || self.is_settled.swap(true, Ordering::Relaxed) {
             return Settlement::done(Ok(()));
         }
-        let held_and_spent = (self.held, spent);
-        let Self { limit, key, .. } = self;
-        Settlement::of((self.store).settle(limit, key, &self.admission, held_and_spent))
+        let (admission, held) = (&self.admission, self.held);
+        let settled = Change::Settle {
+            admission,
+            held,
+            spent,
+        };
+        Settlement::of(self.store.change(&self.limit, &self.key, settled))
     }
 
     fn end(&self) -> Settlement {
         if !L::IN_FLIGHT || self.has_ended.swap(true, Ordering::Relaxed) {
             return Settlement::done(Ok(()));
         }
-        Settlement::of((self.store).end(&self.limit, &self.key, &self.admission))
+        let ended = Change::End(&self.admission);
+        Settlement::of(self.store.change(&self.limit, &self.key, ended))
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{
     key::Key,
     limit::Limit,
     observe::{Silent, Watch},
-    store::{AsKey, Store},
+    store::{AsKey, Ask, Store},
 };
 
 mod call;
@@ -17,7 +17,9 @@ mod until_ready;
 mod waiting_lines;
 
 pub use call::Call;
-pub use operation::{Check, Debit, Operation, Peek, Refund, Reset, TakeHold};
+pub use operation::{Check, Operation, TakeHold, Write};
+
+use operation::Written;
 
 /// Decides by key, without a request: an [algorithm](crate::algorithm) and a [store](crate::store).
 ///
@@ -125,7 +127,13 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         W: Watch<K>,
     {
         const { gives_back_what_it_takes::<C::Limit>() };
-        Call::new(self, key, Check { cost })
+        Call::new(
+            self,
+            key,
+            Check {
+                ask: Ask::Charge(cost),
+            },
+        )
     }
 
     /// What would be decided about a cost of 1; charges nothing. A queue's decision then has no
@@ -148,14 +156,14 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
     /// # }).unwrap();
     /// ```
     #[inline]
-    pub fn peek<'a, K, Q>(&'a self, key: &'a Q) -> Call<'a, Peek, C, S, K, Q, W>
+    pub fn peek<'a, K, Q>(&'a self, key: &'a Q) -> Call<'a, Check, C, S, K, Q, W>
     where
         K: Key,
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
         W: Watch<K>,
     {
-        Call::new(self, key, Peek(()))
+        Call::new(self, key, Check { ask: Ask::Look(1) })
     }
 
     /// Gives units back that were charged for something that did not happen; never more than are
@@ -190,14 +198,14 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
     /// # Ok::<(), tollgate::StoreError>(())
     /// # }).unwrap();
     /// ```
-    pub fn refund<'a, K, Q>(&'a self, key: &'a Q, cost: u32) -> Call<'a, Refund, C, S, K, Q, W>
+    pub fn refund<'a, K, Q>(&'a self, key: &'a Q, cost: u32) -> Call<'a, Write, C, S, K, Q, W>
     where
         K: Key,
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
         W: Watch<K>,
     {
-        Call::new(self, key, Refund { cost })
+        Call::new(self, key, Write(Written::Refund(cost)))
     }
 
     /// Holds the cost until it is [settled](crate::Hold::settle) with what was really spent, or
@@ -271,14 +279,14 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
     /// # Ok::<(), tollgate::StoreError>(())
     /// # }).unwrap();
     /// ```
-    pub fn debit<'a, K, Q>(&'a self, key: &'a Q, units: u32) -> Call<'a, Debit, C, S, K, Q, W>
+    pub fn debit<'a, K, Q>(&'a self, key: &'a Q, units: u32) -> Call<'a, Write, C, S, K, Q, W>
     where
         K: Key,
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
         W: Watch<K>,
     {
-        Call::new(self, key, Debit { units })
+        Call::new(self, key, Write(Written::Debit(units)))
     }
 
     /// Forgets the key: it is as good as one that was never seen. A [`Hold`](crate::Hold) from
@@ -287,14 +295,14 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
     /// # Errors
     ///
     /// The store could not write; the bucket stands.
-    pub fn reset<'a, K, Q>(&'a self, key: &'a Q) -> Call<'a, Reset, C, S, K, Q, W>
+    pub fn reset<'a, K, Q>(&'a self, key: &'a Q) -> Call<'a, Write, C, S, K, Q, W>
     where
         K: Key,
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
         W: Watch<K>,
     {
-        Call::new(self, key, Reset(()))
+        Call::new(self, key, Write(Written::Reset))
     }
 }
 

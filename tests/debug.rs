@@ -41,7 +41,7 @@ async fn what_is_printed_names_no_caller() {
     let check = limiter.check(SECRET);
     let call = format!("{check:?}");
     assert!(
-        call.starts_with("Call {") && call.contains("Check { cost: 1 }"),
+        call.starts_with("Call {") && call.contains("Check { ask: Charge(1) }"),
         "{call}"
     );
     check.await.unwrap();

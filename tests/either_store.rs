@@ -9,7 +9,7 @@ use tollgate::{
     choice::by_request,
     clock::ManualClock,
     key::{Key, from_fn},
-    store::{EitherStore, LocalStore, Store, local::LocalBuckets},
+    store::{Ask, Change, EitherStore, LocalStore, Store, local::LocalBuckets},
 };
 use tower::{BoxError, Layer, ServiceExt, service_fn};
 
@@ -130,9 +130,20 @@ async fn a_turn_in_the_queue_is_given_back_to_the_store_that_gave_it() {
         let limiter = RateLimiter::new(queue.clone(), store.clone());
         let key = K::from(1);
         limiter.check(&key).await.unwrap();
-        let waiting = store.decide(&queue, &key, 1).wait().await.unwrap();
+        let waiting = store
+            .decide(&queue, &key, Ask::Charge(1))
+            .wait()
+            .await
+            .unwrap();
         let snapshot = waiting.snapshot;
-        store.withdraw(&queue, &key, &snapshot, 1);
+        drop(store.change(
+            &queue,
+            &key,
+            Change::Withdraw {
+                admission: &snapshot,
+                cost: 1,
+            },
+        ));
         limiter.check(&key).await.unwrap().delay()
     }
     type Queue = tollgate::algorithm::LeakyBucketQueue;

@@ -22,7 +22,7 @@ use tollgate::{
     key::{Global, Header, Key},
     observe::{Event, Outcome},
     response::{AsError, RateLimited, StoreFailed},
-    store::{Answer, AsKey, Decided, LocalStore, Store, Written},
+    store::{Answer, AsKey, Ask, Change, Decided, LocalStore, Store, Written},
 };
 use tower::{BoxError, Layer, ServiceExt, service_fn};
 
@@ -86,41 +86,18 @@ impl<L: Limit, K: Key, S: Store<L, K>> Store<L, K> for Flapping<S> {
         &self,
         limit: &L,
         key: &Q,
-        cost: u32,
+        ask: Ask,
     ) -> Answer<Decided<L>, Self::Deciding> {
-        self.answer(|store| at_once(store.decide(limit, key, cost)))
+        self.answer(|store| at_once(store.decide(limit, key, ask)))
     }
 
-    fn peek<Q: AsKey<K> + ?Sized>(
+    fn change<Q: AsKey<K> + ?Sized>(
         &self,
         limit: &L,
         key: &Q,
-        cost: u32,
-    ) -> Answer<Decided<L>, Self::Deciding> {
-        self.answer(|store| at_once(store.peek(limit, key, cost)))
-    }
-
-    fn refund<Q: AsKey<K> + ?Sized>(
-        &self,
-        limit: &L,
-        key: &Q,
-        cost: u32,
+        change: Change<'_, L::Snapshot>,
     ) -> Answer<Written, Self::Writing> {
-        self.answer(|store| at_once(store.refund(limit, key, cost)))
-    }
-
-    fn settle<Q: AsKey<K> + ?Sized>(
-        &self,
-        limit: &L,
-        key: &Q,
-        admission: &L::Snapshot,
-        held_and_spent: (u32, u32),
-    ) -> Answer<Written, Self::Writing> {
-        self.answer(|store| at_once(store.settle(limit, key, admission, held_and_spent)))
-    }
-
-    fn reset<Q: AsKey<K> + ?Sized>(&self, limit: &L, key: &Q) -> Answer<Written, Self::Writing> {
-        self.answer(|store| at_once(store.reset(limit, key)))
+        self.answer(|store| at_once(store.change(limit, key, change)))
     }
 }
 

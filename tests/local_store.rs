@@ -10,7 +10,7 @@ use tollgate::{
     algorithm::{Algorithm, FixedWindow, Gcra, LeakyBucket, SlidingWindow, TokenBucket},
     clock::ManualClock,
     key::Key,
-    store::{Answer, AsKey, LocalStore, Store as _},
+    store::{Answer, AsKey, Ask, Change, LocalStore, Store as _},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -175,7 +175,7 @@ fn a_newcomer_takes_the_place_of_an_idle_key_wherever_it_is() {
 fn a_newcomer_who_hangs_up_gives_back_its_turn_in_the_queue_that_newcomers_share() {
     let (store, _clock) = store(1);
     let queue = LeakyBucket::new(Quota::per_second(10)).queue();
-    let asks = |key: u64| match store.decide(&queue, &key, 1) {
+    let asks = |key: u64| match store.decide(&queue, &key, Ask::Charge(1)) {
         Answer::Now(verdict) => verdict.unwrap().snapshot,
         Answer::Later(_) => panic!("a store in memory decides at once"),
     };
@@ -186,11 +186,25 @@ fn a_newcomer_who_hangs_up_gives_back_its_turn_in_the_queue_that_newcomers_share
     // The last in the queue gives its turn to the next newcomer; one in the middle loses it.
     let last = asks(4);
     assert_eq!(queue.delay(&last), 3 * turn);
-    store.withdraw(&queue, &4, &last, 1);
+    drop(store.change(
+        &queue,
+        &4,
+        Change::Withdraw {
+            admission: &last,
+            cost: 1,
+        },
+    ));
     let next = asks(5);
     assert_eq!(queue.delay(&next), 3 * turn);
     assert_eq!(queue.delay(&asks(6)), 4 * turn);
-    store.withdraw(&queue, &5, &next, 1);
+    drop(store.change(
+        &queue,
+        &5,
+        Change::Withdraw {
+            admission: &next,
+            cost: 1,
+        },
+    ));
     assert_eq!(queue.delay(&asks(7)), 5 * turn);
 }
 

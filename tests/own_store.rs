@@ -4,7 +4,7 @@ use tollgate::{
     Quota, RateLimiter, StoreErrorKind,
     algorithm::{Algorithm, InFlight, TokenBucket},
     key::Key,
-    store::{Answer, AsKey, Decided, LocalStore, Store, Written, local::LocalBuckets},
+    store::{Answer, AsKey, Ask, Change, Decided, LocalStore, Store, Written, local::LocalBuckets},
 };
 
 #[derive(Clone, Debug)]
@@ -24,35 +24,21 @@ where
         &self,
         algorithm: &A,
         key: &Q,
-        cost: u32,
+        ask: Ask,
     ) -> Answer<Decided<A>, Self::Deciding> {
-        self.0.decide(algorithm, key, cost)
+        self.0.decide(algorithm, key, ask)
     }
 
-    fn peek<Q: AsKey<K> + ?Sized>(
+    fn change<Q: AsKey<K> + ?Sized>(
         &self,
         algorithm: &A,
         key: &Q,
-        cost: u32,
-    ) -> Answer<Decided<A>, Self::Deciding> {
-        self.0.peek(algorithm, key, cost)
-    }
-
-    fn refund<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-        cost: u32,
+        change: Change<'_, A::Snapshot>,
     ) -> Answer<Written, Self::Writing> {
-        self.0.refund(algorithm, key, cost)
-    }
-
-    fn reset<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-    ) -> Answer<Written, Self::Writing> {
-        self.0.reset(algorithm, key)
+        match change {
+            Change::Refund(_) | Change::Reset => self.0.change(algorithm, key, change),
+            other => other.not_supported(),
+        }
     }
 }
 

@@ -22,7 +22,7 @@ use tollgate::{
     clock::ManualClock,
     key::Global,
     observe::{Event, Observe, Outcome},
-    store::{LocalStore, Store, local::LocalBuckets},
+    store::{Ask, LocalStore, Store, local::LocalBuckets},
 };
 use tollgate_algorithms::every_algorithm;
 use tower::{Layer, Service};
@@ -167,7 +167,7 @@ fn what_it_would_refuse_holds_nothing_of_it_and_is_charged_nothing_when_it_is_se
     let limiter = RateLimiter::new(limits.clone(), store.clone());
     let hold = |cost| ready(limiter.hold("bob", cost)).unwrap().unwrap();
     let left = || {
-        let verdict = ready(store.peek(&limits, "bob", 0).wait()).unwrap();
+        let verdict = ready(store.decide(&limits, "bob", Ask::Look(0)).wait()).unwrap();
         let (enforced, shadow) = (
             limits.decision(&verdict.snapshot),
             shadow_of(&limits, &verdict.snapshot),
@@ -191,7 +191,7 @@ fn what_it_would_refuse_takes_no_place_in_flight_of_it() {
     let limiter = RateLimiter::new(limits.clone(), store.clone());
     let hold = || ready(limiter.hold("bob", 1)).unwrap().unwrap();
     let left = || {
-        let verdict = ready(store.peek(&limits, "bob", 0).wait()).unwrap();
+        let verdict = ready(store.decide(&limits, "bob", Ask::Look(0)).wait()).unwrap();
         shadow_of(&limits, &verdict.snapshot).0.remaining()
     };
     let (first, second) = (hold(), hold());

@@ -17,7 +17,7 @@ use tollgate::{
     algorithm::*,
     choice::Reloadable,
     key::Key,
-    store::{Answer, AsKey, Decided, Store, Written},
+    store::{Answer, AsKey, Ask, Decided, Store, Written},
 };
 
 use crate::stores::over_every_store;
@@ -285,42 +285,29 @@ impl<A: Algorithm, K: Key, S: Store<A, K>> Store<A, K> for Blind<S> {
         &self,
         algorithm: &A,
         key: &Q,
-        cost: u32,
+        ask: Ask,
     ) -> Answer<Decided<A>, Self::Deciding> {
-        match self.store.decide(algorithm, key, cost) {
+        match (ask, self.fails) {
+            (Ask::Look(_), false) => return Answer::Later(Box::pin(pending())),
+            (Ask::Look(_), true) => {
+                let error = StoreError::new(StoreErrorKind::Unavailable, "on purpose");
+                return Answer::Now(Err(error));
+            }
+            (Ask::Charge(_), _) => {}
+        }
+        match self.store.decide(algorithm, key, ask) {
             Answer::Now(decided) => Answer::Now(decided),
             Answer::Later(_) => unreachable!("a store that answers at once"),
         }
     }
 
-    fn peek<Q: AsKey<K> + ?Sized>(
-        &self,
-        _algorithm: &A,
-        _key: &Q,
-        _cost: u32,
-    ) -> Answer<Decided<A>, Self::Deciding> {
-        if !self.fails {
-            return Answer::Later(Box::pin(pending()));
-        }
-        let error = StoreError::new(StoreErrorKind::Unavailable, "on purpose");
-        Answer::Now(Err(error))
-    }
-
-    fn refund<Q: AsKey<K> + ?Sized>(
+    fn change<Q: AsKey<K> + ?Sized>(
         &self,
         algorithm: &A,
         key: &Q,
-        cost: u32,
+        change: tollgate::store::Change<'_, A::Snapshot>,
     ) -> Answer<Written, Self::Writing> {
-        self.store.refund(algorithm, key, cost)
-    }
-
-    fn reset<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-    ) -> Answer<Written, Self::Writing> {
-        self.store.reset(algorithm, key)
+        self.store.change(algorithm, key, change)
     }
 }
 

@@ -24,7 +24,7 @@ use tollgate::{
     Decision, Quota, RateLimiter,
     algorithm::*,
     key::Key,
-    store::{Answer, AsKey, EitherStore, LocalStore, Store},
+    store::{Answer, AsKey, Ask, EitherStore, LocalStore, Store},
 };
 use tollgate_algorithms::every_algorithm;
 use tollgate_benches::{
@@ -237,7 +237,7 @@ where
     K: Key,
     Q: AsKey<K> + ?Sized,
 {
-    match store.decide(algorithm, key, 1) {
+    match store.decide(algorithm, key, Ask::Charge(1)) {
         Answer::Now(Ok(verdict)) => verdict.admitted,
         _ => unreachable!("a store in memory answers now"),
     }

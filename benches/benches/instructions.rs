@@ -33,7 +33,7 @@ use tollgate::{
     observe::Metrics,
     response::{Fields, Http},
     rules::{RuleKey, RuleLimits, Rules},
-    store::{Answer, AsKey, LocalStore, Store},
+    store::{Answer, AsKey, Ask, LocalStore, Store},
 };
 use tollgate_benches::callgrind::instructions_of_a_call;
 use tower::{Layer, Service};
@@ -187,7 +187,7 @@ fn check<K: Key + AsKey<K>>(
 
 fn bare<K: Key + AsKey<K>>(algorithm: TokenBucket) -> impl FnMut(&K) -> bool {
     let store: LocalStore<TokenBucket, K> = LocalStore::new();
-    move |key| match store.decide(&algorithm, key, 1) {
+    move |key| match store.decide(&algorithm, key, Ask::Charge(1)) {
         Answer::Now(Ok(verdict)) => verdict.admitted,
         _ => unreachable!("a store in memory answers now"),
     }

@@ -16,7 +16,7 @@ use governor::DefaultKeyedRateLimiter;
 use tollgate::{
     Quota,
     algorithm::*,
-    store::{LocalStore, Store},
+    store::{Ask, LocalStore, Store},
 };
 use tollgate_algorithms::every_algorithm;
 use tollgate_benches::Names;
@@ -69,7 +69,7 @@ fn governor(count: u32) -> DefaultKeyedRateLimiter<IpAddr> {
 fn tollgate<A: Algorithm>(algorithm: &A, count: u32) -> LocalStore<A, IpAddr> {
     let store = LocalStore::new();
     for key in keys(count) {
-        let _ = store.decide(algorithm, &key, 1);
+        let _ = store.decide(algorithm, &key, Ask::Charge(1));
     }
     assert_eq!(store.usage().keys, count as usize);
     store

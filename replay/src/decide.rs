@@ -6,7 +6,7 @@ use tollgate::{
     clock::ManualClock,
     key::MissingKey,
     rules::{RuleKey, RuleLimits, Rules},
-    store::{Answer, LocalStore, Store, Verdict},
+    store::{Answer, Ask, LocalStore, Store, Verdict},
 };
 
 type Snapshot = <RuleLimits as Limit>::Snapshot;
@@ -71,7 +71,7 @@ impl Decider {
         };
         let cost = KeysFor::<RuleLimits, Request<()>>::cost(&self.rules, &key, 1);
         let Answer::Now(Ok(Verdict { admitted, snapshot })) =
-            self.store.decide(&RuleLimits, &key, cost)
+            self.store.decide(&RuleLimits, &key, Ask::Charge(cost))
         else {
             unreachable!("a store in memory answers at once, and does not fail");
         };

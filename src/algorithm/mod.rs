@@ -103,7 +103,6 @@ pub use sliding_buckets::SlidingBuckets;
 pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;
 pub use token_bucket::TokenBucket;
-pub(crate) use tuple::member_snapshot;
 pub use wait_at_most::WaitAtMost;
 
 /// A rule that admits or refuses costs, as a pure step over the state of one bucket.

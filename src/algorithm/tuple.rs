@@ -229,7 +229,7 @@ fn tell_counted<A: Scripted>(
 /// The snapshot of a member. If it admits what another member refuses, it is charged nothing, so
 /// its snapshot is that of a cost of 0.
 #[inline]
-pub(crate) fn member_snapshot<A: Algorithm>(
+fn member_snapshot<A: Algorithm>(
     member: &A,
     state: &A::State,
     cost: u32,

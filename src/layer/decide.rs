@@ -17,7 +17,7 @@ use crate::{
     limit::Limit,
     observe::{Event, Outcome, Watch},
     response::Respond,
-    store::{Answer, Store, Verdict},
+    store::{Answer, Ask, Change, Store, Verdict},
 };
 
 use super::{
@@ -103,7 +103,7 @@ where
         }: &StoreQuery<Self::Choice, F::Key, W::Stopwatch>,
     ) -> Answer<Result<Verdict<Self::Stored>, StoreError>, S::Deciding> {
         let limit = self.limiter.algorithm().limit(&choice.limit);
-        self.limiter.store().decide_whole(limit, key, *cost)
+        self.limiter.store().decide(limit, key, Ask::Charge(*cost))
     }
 
     #[inline]
@@ -327,7 +327,9 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
         if let Ok(snapshot) = E::read(snapshot) {
             let limit = self.limiter.algorithm().limit(&query.choice.limit);
             let store = self.limiter.store();
-            store.withdraw(limit, &query.key, snapshot, query.cost);
+            let (admission, cost) = (snapshot, query.cost);
+            let withdrawn = Change::Withdraw { admission, cost };
+            drop(store.change(limit, &query.key, withdrawn));
         }
     }
 

@@ -10,7 +10,7 @@ use crate::{
     key::Key,
     limit::Limit,
     limiter::RateLimiter,
-    store::ImmediateStore,
+    store::{Ask, ImmediateStore},
     store_error::{self, HandleStoreError},
 };
 
@@ -155,11 +155,11 @@ where
     fn mirror_charge(&self, request: &Req, key: &K, cost: u32) {
         let choice = self.algorithm().choose(request);
         let limit = self.algorithm().limit(&choice);
-        let verdict = self.store().decide_now(limit, key, cost);
+        let verdict = self.store().decide_now(limit, key, Ask::Charge(cost));
         if !verdict.admitted && cost > 1 {
             let left = limit.decision_of(&verdict.snapshot).remaining();
             let left = u32::try_from(left).unwrap_or(u32::MAX).min(cost);
-            self.store().decide_now(limit, key, left);
+            self.store().decide_now(limit, key, Ask::Charge(left));
         }
     }
 
@@ -178,7 +178,7 @@ where
         }
         let choice = self.algorithm().choose(request);
         let limit = self.algorithm().limit(&choice);
-        let verdict = self.store().decide_now(limit, key, cost);
+        let verdict = self.store().decide_now(limit, key, Ask::Charge(cost));
         if !verdict.admitted {
             return FallbackOutcome::Refused(limit.decision_of(&verdict.snapshot).degraded());
         }

@@ -112,7 +112,7 @@ where
         let (algorithm, store) = (self.limiter.algorithm(), self.limiter.store());
         let choice = algorithm.choose(&());
         let limit = algorithm.limit(&choice);
-        let stopwatch = Self::start(self.limiter);
+        let stopwatch = Self::start(self.limiter, &self.operation);
         let answered = self.operation.ask_now(store, limit, self.key);
         let caller = Caller {
             limiter: self.limiter,
@@ -126,10 +126,10 @@ where
 
     /// Starts to measure, if an observer is told of the call and wants it.
     #[inline]
-    fn start(limiter: &RateLimiter<C, S, W>) -> W::Stopwatch {
-        match Op::IS_OBSERVED {
-            true => limiter.observer.start(),
-            false => W::Stopwatch::default(),
+    fn start(limiter: &RateLimiter<C, S, W>, operation: &Op) -> W::Stopwatch {
+        match operation.observed_cost() {
+            Some(_) => limiter.observer.start(),
+            None => W::Stopwatch::default(),
         }
     }
 }
@@ -152,15 +152,22 @@ where
     Q: AsKey<K> + ?Sized,
     W: Watch<K>,
 {
-    const IS_OBSERVED: bool = Op::IS_OBSERVED && !W::IS_SILENT;
+    /// What an observer is told that it is about, if there is one that is told.
+    #[inline]
+    fn observed_cost(&self) -> Option<u32> {
+        match W::IS_SILENT {
+            true => None,
+            false => self.operation.observed_cost(),
+        }
+    }
 
     #[inline]
     fn tell(&self, answered: Op::Answered) -> Op::Told {
-        let seen = Self::IS_OBSERVED.then(|| answered.clone());
+        let seen = (self.observed_cost()).map(|cost| (cost, answered.clone()));
         let told = (self.operation).tell(self.limiter.store(), self.limit, self.key, answered);
         // Last, so that what is held ends if the observer panics.
-        if let Some(seen) = seen {
-            self.tell_observer(Ok(&seen));
+        if let Some((cost, seen)) = seen {
+            self.tell_observer(cost, Ok(&seen));
         }
         told
     }
@@ -170,19 +177,19 @@ where
         match answered {
             Ok(answered) => Ok(self.tell(answered)),
             Err(error) => {
-                if Self::IS_OBSERVED {
-                    self.tell_observer(Err(&error));
+                if let Some(cost) = self.observed_cost() {
+                    self.tell_observer(cost, Err(&error));
                 }
                 Err(error)
             }
         }
     }
 
-    fn tell_observer(&self, answered: Result<&Op::Answered, &StoreError>) {
+    fn tell_observer(&self, cost: u32, answered: Result<&Op::Answered, &StoreError>) {
         let observation = Observation {
             limit: self.limit,
             key: self.key,
-            cost: self.operation.cost(),
+            cost,
             answered: answered.map(Op::verdict),
             store_time: W::elapsed(self.stopwatch),
             waited: None,
@@ -217,7 +224,7 @@ where
                     this.state.set(State::Done);
                     let choice = algorithm.choose(&());
                     let limit = algorithm.limit(&choice);
-                    let stopwatch = Self::start(this.limiter);
+                    let stopwatch = Self::start(this.limiter, this.operation);
                     match this.operation.ask(store, limit, *this.key) {
                         Answer::Now(answered) => {
                             let caller = Caller {

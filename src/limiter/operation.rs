@@ -8,7 +8,7 @@ use crate::{
     hold::{EndsWhen, Hold},
     key::Key,
     limit::Limit,
-    store::{Answer, AsKey, ImmediateStore, Store, Verdict},
+    store::{Answer, AsKey, Ask, Change, ImmediateStore, Store, Verdict},
 };
 
 /// What a [`Call`](super::Call) does. The trait is sealed: the operations are those of this module.
@@ -19,10 +19,6 @@ pub trait Operation<L: Limit, K: Key>: sealed::Sealed {
     /// What the store answers.
     #[doc(hidden)]
     type Answered: Clone;
-
-    /// Whether an observer is told of it.
-    #[doc(hidden)]
-    const IS_OBSERVED: bool = false;
 
     /// The future of an answer that the store does not have yet.
     #[doc(hidden)]
@@ -53,18 +49,13 @@ pub trait Operation<L: Limit, K: Key>: sealed::Sealed {
         answered: Self::Answered,
     ) -> Self::Told;
 
-    /// The cost that an observer is told of.
+    /// What an observer is told that it is about; none, if none is told.
     #[doc(hidden)]
-    fn cost(&self) -> u32 {
-        0
-    }
+    fn observed_cost(&self) -> Option<u32>;
 
     /// The verdict that an observer is told, if anything was decided.
     #[doc(hidden)]
-    fn verdict(answered: &Self::Answered) -> Option<&Verdict<L::Snapshot>> {
-        let _ = answered;
-        None
-    }
+    fn verdict(answered: &Self::Answered) -> Option<&Verdict<L::Snapshot>>;
 }
 
 mod sealed {
@@ -72,33 +63,14 @@ mod sealed {
     pub trait Sealed {}
 
     impl Sealed for super::Check {}
-    impl Sealed for super::Peek {}
-    impl Sealed for super::Refund {}
-    impl Sealed for super::Debit {}
     impl Sealed for super::TakeHold {}
-    impl Sealed for super::Reset {}
+    impl Sealed for super::Write {}
 }
 
-/// Admits a cost and charges it, or refuses it and charges nothing; tells the [`Decision`].
+/// Asks the store about a cost; tells the [`Decision`].
 #[derive(Debug, Clone, Copy)]
 pub struct Check {
-    pub(super) cost: u32,
-}
-
-/// Charges nothing; tells the [`Decision`] that a cost of 1 would get.
-#[derive(Debug, Clone, Copy)]
-pub struct Peek(pub(super) ());
-
-/// Gives units back; tells nothing.
-#[derive(Debug, Clone, Copy)]
-pub struct Refund {
-    pub(super) cost: u32,
-}
-
-/// Charges units whether they fit or not; tells nothing.
-#[derive(Debug, Clone, Copy)]
-pub struct Debit {
-    pub(super) units: u32,
+    pub(super) ask: Ask,
 }
 
 /// Holds a cost, or refuses it and changes nothing; tells the [`Hold`], or the [`Decision`] that
@@ -108,11 +80,18 @@ pub struct TakeHold {
     pub(super) cost: u32,
 }
 
-/// Forgets the key; tells nothing.
+/// Gives units back, charges them whether they fit or not, or forgets the key; tells nothing.
 #[derive(Debug, Clone, Copy)]
-pub struct Reset(pub(super) ());
+pub struct Write(pub(super) Written);
 
-/// Charges at once what an admission holds: nobody has a hold to settle.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Written {
+    Refund(u32),
+    Debit(u32),
+    Reset,
+}
+
+/// Charges a held cost at once, where nobody settles it.
 #[inline]
 pub(super) fn charge_what_is_held<L: Limit, K: Key, S: Store<L, K>, Q: AsKey<K> + ?Sized>(
     store: &S,
@@ -122,7 +101,17 @@ pub(super) fn charge_what_is_held<L: Limit, K: Key, S: Store<L, K>, Q: AsKey<K> 
     cost: u32,
 ) {
     if L::SETTLES && verdict.admitted && cost > 0 {
-        drop(store.settle(limit, key, &verdict.snapshot, (cost, cost)));
+        let admission = &verdict.snapshot;
+        let (held, spent) = (cost, cost);
+        drop(store.change(
+            limit,
+            key,
+            Change::Settle {
+                admission,
+                held,
+                spent,
+            },
+        ));
     }
 }
 
@@ -133,8 +122,6 @@ impl<L: Limit, K: Key> Operation<L, K> for Check {
     type Answered = Verdict<L::Snapshot>;
     type Awaited<S: Store<L, K>> = S::Deciding;
 
-    const IS_OBSERVED: bool = true;
-
     #[inline(always)]
     fn ask<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
         &self,
@@ -142,7 +129,7 @@ impl<L: Limit, K: Key> Operation<L, K> for Check {
         limit: &L,
         key: &Q,
     ) -> Answer<Result<Self::Answered, StoreError>, S::Deciding> {
-        store.decide(limit, key, self.cost)
+        store.decide(limit, key, self.ask)
     }
 
     #[inline(always)]
@@ -152,7 +139,7 @@ impl<L: Limit, K: Key> Operation<L, K> for Check {
         limit: &L,
         key: &Q,
     ) -> Self::Answered {
-        store.decide_now(limit, key, self.cost)
+        store.decide_now(limit, key, self.ask)
     }
 
     #[inline(always)]
@@ -163,12 +150,18 @@ impl<L: Limit, K: Key> Operation<L, K> for Check {
         key: &Q,
         verdict: Self::Answered,
     ) -> Decision {
-        charge_what_is_held(store, limit, key, &verdict, self.cost);
+        if let Ask::Charge(cost) = self.ask {
+            charge_what_is_held(store, limit, key, &verdict, cost);
+        }
         limit.decision_of(&verdict.snapshot)
     }
 
-    fn cost(&self) -> u32 {
-        self.cost
+    #[inline]
+    fn observed_cost(&self) -> Option<u32> {
+        match self.ask {
+            Ask::Charge(cost) => Some(cost),
+            Ask::Look(_) => None,
+        }
     }
 
     fn verdict(verdict: &Self::Answered) -> Option<&Verdict<L::Snapshot>> {
@@ -176,118 +169,18 @@ impl<L: Limit, K: Key> Operation<L, K> for Check {
     }
 }
 
-impl<L: Limit, K: Key> Operation<L, K> for Peek {
-    type Told = Decision;
-    type Answered = Verdict<L::Snapshot>;
-    type Awaited<S: Store<L, K>> = S::Deciding;
-
-    #[inline]
-    fn ask<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
-        &self,
-        store: &S,
-        limit: &L,
-        key: &Q,
-    ) -> Answer<Result<Self::Answered, StoreError>, S::Deciding> {
-        store.peek(limit, key, 1)
-    }
-
-    #[inline]
-    fn ask_now<S: ImmediateStore<L, K>, Q: AsKey<K> + ?Sized>(
-        &self,
-        store: &S,
-        limit: &L,
-        key: &Q,
-    ) -> Self::Answered {
-        store.peek_now(limit, key, 1)
-    }
-
-    #[inline]
-    fn tell<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
-        &self,
-        _store: &S,
-        limit: &L,
-        _key: &Q,
-        verdict: Self::Answered,
-    ) -> Decision {
-        limit.decision_of(&verdict.snapshot)
-    }
-}
-
-impl<L: Limit, K: Key> Operation<L, K> for Refund {
-    type Told = ();
-    type Answered = ();
-    type Awaited<S: Store<L, K>> = S::Writing;
-
-    fn ask<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
-        &self,
-        store: &S,
-        limit: &L,
-        key: &Q,
-    ) -> Answer<Result<(), StoreError>, S::Writing> {
-        store.refund(limit, key, self.cost)
-    }
-
-    fn ask_now<S: ImmediateStore<L, K>, Q: AsKey<K> + ?Sized>(
-        &self,
-        store: &S,
-        limit: &L,
-        key: &Q,
-    ) {
-        store.refund_now(limit, key, self.cost);
-    }
-
-    fn tell<S: Store<L, K>, Q: AsKey<K> + ?Sized>(&self, _store: &S, _limit: &L, _key: &Q, (): ()) {
-    }
-}
-
-impl<L: Limit, K: Key> Operation<L, K> for Debit {
-    type Told = ();
-    type Answered = ();
-    type Awaited<S: Store<L, K>> = S::Writing;
-
-    const IS_OBSERVED: bool = true;
-
-    fn ask<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
-        &self,
-        store: &S,
-        limit: &L,
-        key: &Q,
-    ) -> Answer<Result<(), StoreError>, S::Writing> {
-        store.debit(limit, key, self.units)
-    }
-
-    fn ask_now<S: ImmediateStore<L, K>, Q: AsKey<K> + ?Sized>(
-        &self,
-        store: &S,
-        limit: &L,
-        key: &Q,
-    ) {
-        store.debit_now(limit, key, self.units);
-    }
-
-    fn tell<S: Store<L, K>, Q: AsKey<K> + ?Sized>(&self, _store: &S, _limit: &L, _key: &Q, (): ()) {
-    }
-
-    fn cost(&self) -> u32 {
-        self.units
-    }
-}
-
 impl<L: Limit, K: Key> Operation<L, K> for TakeHold {
-    /// Boxed, as a decision is large for an error.
     type Told = Result<Hold, Box<Decision>>;
     type Answered = Verdict<L::Snapshot>;
     type Awaited<S: Store<L, K>> = S::Deciding;
 
-    const IS_OBSERVED: bool = true;
-
     fn ask<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
         &self,
         store: &S,
         limit: &L,
         key: &Q,
     ) -> Answer<Result<Self::Answered, StoreError>, S::Deciding> {
-        store.decide(limit, key, self.cost)
+        store.decide(limit, key, Ask::Charge(self.cost))
     }
 
     fn ask_now<S: ImmediateStore<L, K>, Q: AsKey<K> + ?Sized>(
@@ -296,7 +189,7 @@ impl<L: Limit, K: Key> Operation<L, K> for TakeHold {
         limit: &L,
         key: &Q,
     ) -> Self::Answered {
-        store.decide_now(limit, key, self.cost)
+        store.decide_now(limit, key, Ask::Charge(self.cost))
     }
 
     fn tell<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
@@ -314,8 +207,8 @@ impl<L: Limit, K: Key> Operation<L, K> for TakeHold {
         Ok(Hold::new(limit, store, key, held, EndsWhen::Settled))
     }
 
-    fn cost(&self) -> u32 {
-        self.cost
+    fn observed_cost(&self) -> Option<u32> {
+        Some(self.cost)
     }
 
     fn verdict(verdict: &Self::Answered) -> Option<&Verdict<L::Snapshot>> {
@@ -323,7 +216,17 @@ impl<L: Limit, K: Key> Operation<L, K> for TakeHold {
     }
 }
 
-impl<L: Limit, K: Key> Operation<L, K> for Reset {
+impl Written {
+    fn change<S>(self) -> Change<'static, S> {
+        match self {
+            Self::Refund(cost) => Change::Refund(cost),
+            Self::Debit(units) => Change::Debit(units),
+            Self::Reset => Change::Reset,
+        }
+    }
+}
+
+impl<L: Limit, K: Key> Operation<L, K> for Write {
     type Told = ();
     type Answered = ();
     type Awaited<S: Store<L, K>> = S::Writing;
@@ -334,7 +237,7 @@ impl<L: Limit, K: Key> Operation<L, K> for Reset {
         limit: &L,
         key: &Q,
     ) -> Answer<Result<(), StoreError>, S::Writing> {
-        store.reset(limit, key)
+        store.change(limit, key, self.0.change())
     }
 
     fn ask_now<S: ImmediateStore<L, K>, Q: AsKey<K> + ?Sized>(
@@ -343,9 +246,20 @@ impl<L: Limit, K: Key> Operation<L, K> for Reset {
         limit: &L,
         key: &Q,
     ) {
-        store.reset_now(limit, key);
+        store.change_now(limit, key, self.0.change());
     }
 
     fn tell<S: Store<L, K>, Q: AsKey<K> + ?Sized>(&self, _store: &S, _limit: &L, _key: &Q, (): ()) {
+    }
+
+    fn observed_cost(&self) -> Option<u32> {
+        match self.0 {
+            Written::Debit(units) => Some(units),
+            Written::Refund(_) | Written::Reset => None,
+        }
+    }
+
+    fn verdict((): &()) -> Option<&Verdict<L::Snapshot>> {
+        None
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     key::Key,
     limit::Limit,
     observe::Watch,
-    store::{AsKey, Store, Verdict},
+    store::{AsKey, Ask, Change, Store, Verdict},
 };
 
 use super::{
@@ -181,7 +181,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
             }
             let choice = self.algorithm.choose(&());
             let limit = self.algorithm.limit(&choice);
-            let look = self.store.peek(limit, key, cost).wait();
+            let look = self.store.decide(limit, key, Ask::Look(cost)).wait();
             if let Ok(Ok(seen)) = timeout(wait.saturating_sub(since.elapsed()), look).await {
                 match wait_of(limit, &seen) {
                     Some(announced) => (since, wait) = (Instant::now(), announced),
@@ -219,7 +219,11 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         let choice = self.algorithm.choose(&());
         let limit = self.algorithm.limit(&choice);
         let stopwatch = self.observer.start();
-        let verdict = self.store.decide(limit, key, cost).wait().await;
+        let verdict = self
+            .store
+            .decide(limit, key, Ask::Charge(cost))
+            .wait()
+            .await;
         let store_time = W::elapsed(&stopwatch);
         if let Ok(verdict) = &verdict
             && let Some(refused_for) = wait_of(limit, verdict)
@@ -269,7 +273,9 @@ struct Turn<'a, L: Limit, S: Store<L, K>, K: Key> {
 impl<L: Limit, S: Store<L, K>, K: Key> Drop for Turn<'_, L, S, K> {
     fn drop(&mut self) {
         if !self.is_over {
-            (self.store).withdraw(self.limit, &self.key, self.admission, self.cost);
+            let (admission, cost) = (self.admission, self.cost);
+            let withdrawn = Change::Withdraw { admission, cost };
+            drop(self.store.change(self.limit, &self.key, withdrawn));
         }
     }
 }

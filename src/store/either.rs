@@ -10,7 +10,7 @@ use pin_project_lite::pin_project;
 
 use crate::{key::Key, limit::Limit};
 
-use super::{Answer, AsKey, Decided, Store, Written};
+use super::{Answer, AsKey, Ask, Change, Decided, Store, Written};
 
 /// Asks one of two stores for each request: so that one program counts in memory or in Redis, as it
 /// was configured when it started.
@@ -103,99 +103,25 @@ impl<A: Limit, K: Key, L: Store<A, K>, R: Store<A, K>> Store<A, K> for EitherSto
     #[inline(always)]
     fn decide<Q: AsKey<K> + ?Sized>(
         &self,
-        algorithm: &A,
+        limit: &A,
         key: &Q,
-        cost: u32,
+        ask: Ask,
     ) -> Answer<Decided<A>, Self::Deciding> {
         self.ask(
-            |store| store.decide(algorithm, key, cost),
-            |store| store.decide(algorithm, key, cost),
+            |store| store.decide(limit, key, ask),
+            |store| store.decide(limit, key, ask),
         )
     }
 
-    #[inline]
-    fn decide_whole(
+    fn change<Q: AsKey<K> + ?Sized>(
         &self,
-        algorithm: &A,
-        key: &K,
-        cost: u32,
-    ) -> Answer<Decided<A>, Self::Deciding> {
-        self.ask(
-            |store| store.decide_whole(algorithm, key, cost),
-            |store| store.decide_whole(algorithm, key, cost),
-        )
-    }
-
-    #[inline]
-    fn peek<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
+        limit: &A,
         key: &Q,
-        cost: u32,
-    ) -> Answer<Decided<A>, Self::Deciding> {
-        self.ask(
-            |store| store.peek(algorithm, key, cost),
-            |store| store.peek(algorithm, key, cost),
-        )
-    }
-
-    fn refund<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-        cost: u32,
+        change: Change<'_, A::Snapshot>,
     ) -> Answer<Written, Self::Writing> {
         self.ask(
-            |store| store.refund(algorithm, key, cost),
-            |store| store.refund(algorithm, key, cost),
-        )
-    }
-
-    fn debit<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-        units: u32,
-    ) -> Answer<Written, Self::Writing> {
-        self.ask(
-            |store| store.debit(algorithm, key, units),
-            |store| store.debit(algorithm, key, units),
-        )
-    }
-
-    fn settle<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-        admission: &A::Snapshot,
-        held_and_spent: (u32, u32),
-    ) -> Answer<Written, Self::Writing> {
-        self.ask(
-            |store| store.settle(algorithm, key, admission, held_and_spent),
-            |store| store.settle(algorithm, key, admission, held_and_spent),
-        )
-    }
-
-    fn end<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-        admission: &A::Snapshot,
-    ) -> Answer<Written, Self::Writing> {
-        self.ask(
-            |store| store.end(algorithm, key, admission),
-            |store| store.end(algorithm, key, admission),
-        )
-    }
-
-    fn reset<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-    ) -> Answer<Written, Self::Writing> {
-        self.ask(
-            |store| store.reset(algorithm, key),
-            |store| store.reset(algorithm, key),
+            |store| store.change(limit, key, change),
+            |store| store.change(limit, key, change),
         )
     }
 
@@ -204,13 +130,6 @@ impl<A: Limit, K: Key, L: Store<A, K>, R: Store<A, K>> Store<A, K> for EitherSto
         match self {
             Self::Left(store) => store.buckets_id(),
             Self::Right(store) => store.buckets_id(),
-        }
-    }
-
-    fn withdraw(&self, algorithm: &A, key: &K, admission: &A::Snapshot, cost: u32) {
-        match self {
-            Self::Left(store) => store.withdraw(algorithm, key, admission, cost),
-            Self::Right(store) => store.withdraw(algorithm, key, admission, cost),
         }
     }
 }

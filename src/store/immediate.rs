@@ -2,7 +2,7 @@
 
 use crate::{key::Key, limit::Limit};
 
-use super::{AsKey, Store, Verdict};
+use super::{AsKey, Ask, Change, Store, Verdict};
 
 /// A store that answers every call at once and never fails, as
 /// [`LocalStore`](crate::store::LocalStore) does: so `limiter.check("bob").now()` is a plain
@@ -14,8 +14,10 @@ use super::{AsKey, Store, Verdict};
 /// use std::{future::Pending, sync::{Arc, Mutex}};
 /// use tollgate::algorithm::{Algorithm, FixedWindow};
 /// use tollgate::clock::{Clock, SystemClock};
-/// use tollgate::store::{Answer, AsKey, Decided, ImmediateStore, Store, Verdict, Written};
+/// use tollgate::store::{Answer, Ask, AsKey, Change, Decided, ImmediateStore, Store, Verdict, Written};
 /// use tollgate::{Quota, RateLimiter};
+///
+/// type Snapshot = <FixedWindow as Algorithm>::Snapshot;
 ///
 /// /// Has one bucket, of one policy, and no keys.
 /// #[derive(Clone)]
@@ -29,47 +31,19 @@ use super::{AsKey, Store, Verdict};
 ///         &self,
 ///         limit: &FixedWindow,
 ///         _key: &Q,
-///         cost: u32,
-///     ) -> Verdict<<FixedWindow as Algorithm>::Snapshot> {
+///         ask: Ask,
+///     ) -> Verdict<Snapshot> {
 ///         let mut state = self.state.lock().unwrap();
-///         let now = self.clock.now();
-///         let (admitted, snapshot) = limit.step(&mut state, cost, now);
-///         Verdict { admitted, snapshot }
+///         ask.decide(limit, &mut state, self.clock.now())
 ///     }
-///     fn peek_now<Q: AsKey<()> + ?Sized>(
+///     fn change_now<Q: AsKey<()> + ?Sized>(
 ///         &self,
 ///         limit: &FixedWindow,
 ///         _key: &Q,
-///         cost: u32,
-///     ) -> Verdict<<FixedWindow as Algorithm>::Snapshot> {
-///         let state = self.state.lock().unwrap();
-///         let now = self.clock.now();
-///         let (admitted, snapshot) = limit.look(&state, cost, now);
-///         Verdict { admitted, snapshot }
-///     }
-///     fn refund_now<Q: AsKey<()> + ?Sized>(&self, limit: &FixedWindow, _key: &Q, cost: u32) {
-///         let mut state = self.state.lock().unwrap();
-///         let now = self.clock.now();
-///         limit.refund(&mut state, cost, now);
-///     }
-///     fn debit_now<Q: AsKey<()> + ?Sized>(&self, limit: &FixedWindow, _key: &Q, units: u32) {
-///         let mut state = self.state.lock().unwrap();
-///         let now = self.clock.now();
-///         limit.debit(&mut state, units.into(), now);
-///     }
-///     fn settle_now<Q: AsKey<()> + ?Sized>(
-///         &self,
-///         limit: &FixedWindow,
-///         _key: &Q,
-///         admission: &<FixedWindow as Algorithm>::Snapshot,
-///         held_and_spent: (u32, u32),
+///         change: Change<'_, Snapshot>,
 ///     ) {
 ///         let mut state = self.state.lock().unwrap();
-///         let now = self.clock.now();
-///         limit.settle(&mut state, admission, held_and_spent, now);
-///     }
-///     fn reset_now<Q: AsKey<()> + ?Sized>(&self, limit: &FixedWindow, _key: &Q) {
-///         *self.state.lock().unwrap() = limit.fresh(self.clock.now());
+///         change.apply(limit, &mut state, self.clock.now());
 ///     }
 /// }
 ///
@@ -82,62 +56,19 @@ use super::{AsKey, Store, Verdict};
 ///         &self,
 ///         limit: &FixedWindow,
 ///         key: &Q,
-///         cost: u32,
+///         ask: Ask,
 ///     ) -> Answer<Decided<FixedWindow>, Self::Deciding> {
-///         Answer::Now(Ok(self.decide_now(limit, key, cost)))
+///         Answer::Now(Ok(self.decide_now(limit, key, ask)))
 ///     }
-///     // The others likewise.
-/// #   fn peek<Q: AsKey<()> + ?Sized>(
-/// #       &self,
-/// #       limit: &FixedWindow,
-/// #       key: &Q,
-/// #       cost: u32,
-/// #   ) -> Answer<Decided<FixedWindow>, Self::Deciding> {
-/// #       Answer::Now(Ok(self.peek_now(limit, key, cost)))
-/// #   }
-/// #   fn refund<Q: AsKey<()> + ?Sized>(
-/// #       &self,
-/// #       limit: &FixedWindow,
-/// #       key: &Q,
-/// #       cost: u32,
-/// #   ) -> Answer<Written, Self::Writing> {
-/// #       Answer::Now(Ok(self.refund_now(limit, key, cost)))
-/// #   }
-/// #   fn debit<Q: AsKey<()> + ?Sized>(
-/// #       &self,
-/// #       limit: &FixedWindow,
-/// #       key: &Q,
-/// #       units: u32,
-/// #   ) -> Answer<Written, Self::Writing> {
-/// #       Answer::Now(Ok(self.debit_now(limit, key, units)))
-/// #   }
-/// #   fn settle<Q: AsKey<()> + ?Sized>(
-/// #       &self,
-/// #       limit: &FixedWindow,
-/// #       key: &Q,
-/// #       admission: &<FixedWindow as Algorithm>::Snapshot,
-/// #       held_and_spent: (u32, u32),
-/// #   ) -> Answer<Written, Self::Writing> {
-/// #       Answer::Now(Ok(self.settle_now(limit, key, admission, held_and_spent)))
-/// #   }
-/// #   fn end<Q: AsKey<()> + ?Sized>(
-/// #       &self,
-/// #       limit: &FixedWindow,
-/// #       _key: &Q,
-/// #       admission: &<FixedWindow as Algorithm>::Snapshot,
-/// #   ) -> Answer<Written, Self::Writing> {
-/// #       let mut state = self.state.lock().unwrap();
-/// #       let now = self.clock.now();
-/// #       limit.end(&mut state, admission, now);
-/// #       Answer::Now(Ok(()))
-/// #   }
-/// #   fn reset<Q: AsKey<()> + ?Sized>(
-/// #       &self,
-/// #       limit: &FixedWindow,
-/// #       key: &Q,
-/// #   ) -> Answer<Written, Self::Writing> {
-/// #       Answer::Now(Ok(self.reset_now(limit, key)))
-/// #   }
+///     fn change<Q: AsKey<()> + ?Sized>(
+///         &self,
+///         limit: &FixedWindow,
+///         key: &Q,
+///         change: Change<'_, Snapshot>,
+///     ) -> Answer<Written, Self::Writing> {
+///         self.change_now(limit, key, change);
+///         Answer::Now(Ok(()))
+///     }
 /// }
 ///
 /// let limit = FixedWindow::new(Quota::per_day(2)).from_first_request();
@@ -164,33 +95,14 @@ use super::{AsKey, Store, Verdict};
     note = "a store of your own that never waits and never fails may implement `tollgate::store::ImmediateStore<{A}, {K}>`"
 )]
 pub trait ImmediateStore<A: Limit, K: Key>: Store<A, K> {
-    /// Admits and charges the cost, or refuses it and charges nothing.
+    /// See [`Store::decide`].
     fn decide_now<Q: AsKey<K> + ?Sized>(
         &self,
         limit: &A,
         key: &Q,
-        cost: u32,
+        ask: Ask,
     ) -> Verdict<A::Snapshot>;
 
-    /// What would be decided about the cost; charges nothing.
-    fn peek_now<Q: AsKey<K> + ?Sized>(&self, limit: &A, key: &Q, cost: u32)
-    -> Verdict<A::Snapshot>;
-
-    /// Gives units back, never more than were charged.
-    fn refund_now<Q: AsKey<K> + ?Sized>(&self, limit: &A, key: &Q, cost: u32);
-
-    /// Charges units whether they fit or not; see [`Store::debit`].
-    fn debit_now<Q: AsKey<K> + ?Sized>(&self, limit: &A, key: &Q, units: u32);
-
-    /// Settles what an admission holds; see [`Store::settle`].
-    fn settle_now<Q: AsKey<K> + ?Sized>(
-        &self,
-        limit: &A,
-        key: &Q,
-        admission: &A::Snapshot,
-        held_and_spent: (u32, u32),
-    );
-
-    /// Makes the key as good as one that was never seen.
-    fn reset_now<Q: AsKey<K> + ?Sized>(&self, limit: &A, key: &Q);
+    /// See [`Store::change`].
+    fn change_now<Q: AsKey<K> + ?Sized>(&self, limit: &A, key: &Q, change: Change<'_, A::Snapshot>);
 }

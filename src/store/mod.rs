@@ -11,6 +11,8 @@
 use std::{future::Future, hash::Hash};
 
 use crate::{
+    algorithm::Algorithm,
+    clock::Timestamp,
     error::{StoreError, StoreErrorKind},
     key::Key,
     limit::Limit,
@@ -31,6 +33,159 @@ pub use immediate::ImmediateStore;
 pub use local::{LocalStore, LocalStoreBuilder};
 #[cfg(feature = "redis")]
 pub use redis::{RedisConnection, RedisStore, RedisStoreBuilder, RedisUsage};
+
+/// What a store is asked about a cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ask {
+    /// To admit and charge it, or to refuse it and charge nothing.
+    Charge(u32),
+    /// What would be decided about it. Nothing is charged.
+    Look(u32),
+}
+
+impl Ask {
+    /// The cost that is asked about.
+    #[inline]
+    #[must_use]
+    pub fn cost(self) -> u32 {
+        match self {
+            Self::Charge(cost) | Self::Look(cost) => cost,
+        }
+    }
+
+    /// Decides by a state, as a store does that has it at hand.
+    #[inline]
+    pub fn decide<A: Algorithm>(
+        self,
+        limit: &A,
+        state: &mut A::State,
+        now: Timestamp,
+    ) -> Verdict<A::Snapshot> {
+        let (admitted, snapshot) = match self {
+            Self::Charge(cost) => limit.step(state, cost, now),
+            Self::Look(cost) => limit.look(state, cost, now),
+        };
+        Verdict { admitted, snapshot }
+    }
+
+    /// What an admission is charged.
+    #[inline]
+    #[cfg(any(feature = "local", feature = "redis"))]
+    fn charge(self) -> u32 {
+        match self {
+            Self::Charge(cost) => cost,
+            Self::Look(_) => 0,
+        }
+    }
+}
+
+/// A change of what a key has been charged, other than by a decision.
+///
+/// A store [need not support](Self::not_supported) those about admissions.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Change<'a, S> {
+    /// Units are given back, never more than were charged.
+    Refund(u32),
+    /// Units are charged whether they fit or not; the next requests wait for what does not.
+    Debit(u32),
+    /// An admission is [settled](crate::algorithm::Settled): `spent` of the units that it holds
+    /// are charged and the rest is freed; what was spent beyond them is charged too. What is no
+    /// longer held, as it was too late or the key was reset, frees nothing.
+    Settle {
+        /// The snapshot of the admission.
+        admission: &'a S,
+        /// The units that it holds.
+        held: u32,
+        /// The units that were spent.
+        spent: u32,
+    },
+    /// A request that was [in flight](crate::algorithm::InFlight) has ended, and gives the place of
+    /// its admission back.
+    End(&'a S),
+    /// A request was dropped while it waited in a queue, or before anybody knew of its admission:
+    /// it gives back what it took. A store that cannot do it at once may do it later or not at all.
+    Withdraw {
+        /// The snapshot of the admission.
+        admission: &'a S,
+        /// What it was charged.
+        cost: u32,
+    },
+    /// The key is forgotten: its next call starts from a fresh state.
+    Reset,
+}
+
+// Not derived: that would ask the same of the snapshot.
+impl<S> Clone for Change<'_, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for Change<'_, S> {}
+
+impl<'a, S> Change<'a, S> {
+    /// The answer of a store that does not support this change: an error of the kind
+    /// [`Misconfigured`](StoreErrorKind::Misconfigured).
+    pub fn not_supported<F>(&self) -> Answer<Written, F> {
+        let what = match self {
+            Self::Refund(_) => "refunds",
+            Self::Debit(_) => "debits",
+            Self::Settle { .. } => "settlements",
+            Self::End(_) => "ends of requests",
+            Self::Withdraw { .. } => "withdrawals",
+            Self::Reset => "resets",
+        };
+        let message = format!("this store does not support {what}");
+        Answer::Now(Err(StoreError::new(StoreErrorKind::Misconfigured, message)))
+    }
+
+    /// Changes a state, as a store does that has it at hand.
+    pub fn apply<A: Algorithm<Snapshot = S>>(
+        self,
+        limit: &A,
+        state: &mut A::State,
+        now: Timestamp,
+    ) {
+        match self {
+            Self::Refund(0) | Self::Debit(0) => {}
+            Self::Refund(cost) => limit.refund(state, cost, now),
+            Self::Debit(units) => limit.debit(state, units.into(), now),
+            Self::Settle {
+                admission,
+                held,
+                spent,
+            } => limit.settle(state, admission, (held, spent), now),
+            Self::End(admission) => limit.end(state, admission, now),
+            Self::Withdraw { admission, cost } => limit.withdraw(state, admission, cost, now),
+            Self::Reset => *state = limit.fresh(now),
+        }
+    }
+
+    /// The same change for one of several limits; none, if its admission has no part of that limit.
+    #[cfg(any(feature = "local", feature = "redis"))]
+    fn of_part<T>(self, part: impl FnOnce(&'a S) -> Option<&'a T>) -> Option<Change<'a, T>> {
+        Some(match self {
+            Self::Refund(cost) => Change::Refund(cost),
+            Self::Debit(units) => Change::Debit(units),
+            Self::Settle {
+                admission,
+                held,
+                spent,
+            } => Change::Settle {
+                admission: part(admission)?,
+                held,
+                spent,
+            },
+            Self::End(admission) => Change::End(part(admission)?),
+            Self::Withdraw { admission, cost } => Change::Withdraw {
+                admission: part(admission)?,
+                cost,
+            },
+            Self::Reset => Change::Reset,
+        })
+    }
+}
 
 /// What a store decided about one cost.
 #[derive(Debug, Clone)]
@@ -75,12 +230,6 @@ pub trait AsKey<K>: Hash + Eq + ToOwned<Owned = K> {}
 
 impl<K, Q: Hash + Eq + ToOwned<Owned = K> + ?Sized> AsKey<K> for Q {}
 
-/// The answer of a store that does not support this.
-fn not_supported<F>(what: &str) -> Answer<Written, F> {
-    let message = format!("this store does not support {what}");
-    Answer::Now(Err(StoreError::new(StoreErrorKind::Misconfigured, message)))
-}
-
 /// Keeps the buckets of an algorithm, one for each *(policy, key)*, and decides atomically.
 ///
 /// Its clones share the buckets. The example `custom_store` is a complete one, over `dashmap`;
@@ -110,95 +259,25 @@ pub trait Store<A: Limit, K: Key>: Clone + Send + Sync + 'static {
     /// The future of a write.
     type Writing: Future<Output = Written> + Send + 'static;
 
-    /// Admits and charges the cost, or refuses it and charges nothing.
+    /// Decides about a cost, and charges it if it is admitted and is to be charged.
     fn decide<Q: AsKey<K> + ?Sized>(
         &self,
-        algorithm: &A,
+        limit: &A,
         key: &Q,
-        cost: u32,
+        ask: Ask,
     ) -> Answer<Decided<A>, Self::Deciding>;
 
-    /// The same for an owned key. A store that reads it, as that of rules does, need not copy it,
-    /// which saves 52 instructions of a request by rules (bench `instructions`).
-    // Inlined always: a layer takes 470 instructions so, and 494 otherwise (bench `instructions`).
-    #[doc(hidden)]
-    #[inline(always)]
-    fn decide_whole(
+    /// Changes what a key has been charged.
+    ///
+    /// It is done whether or not the answer is waited for, and never twice, but for a refund, a
+    /// debit and a reset, which are done once they are waited for. It may be called while a future
+    /// is dropped, so it must not block.
+    fn change<Q: AsKey<K> + ?Sized>(
         &self,
-        algorithm: &A,
-        key: &K,
-        cost: u32,
-    ) -> Answer<Decided<A>, Self::Deciding> {
-        self.decide(algorithm, key, cost)
-    }
-
-    /// What would be decided about the cost; charges nothing.
-    fn peek<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
+        limit: &A,
         key: &Q,
-        cost: u32,
-    ) -> Answer<Decided<A>, Self::Deciding>;
-
-    /// Gives units back, never more than were charged.
-    fn refund<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-        cost: u32,
+        change: Change<'_, A::Snapshot>,
     ) -> Answer<Written, Self::Writing>;
-
-    /// Charges units whether they fit or not; the next requests wait for what does not.
-    ///
-    /// By default it is an error, of the kind [`Misconfigured`](StoreErrorKind::Misconfigured).
-    fn debit<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-        units: u32,
-    ) -> Answer<Written, Self::Writing> {
-        let _ = (algorithm, key, units);
-        not_supported("debits")
-    }
-
-    /// Settles what an admission [holds](crate::algorithm::Settled): charges `spent` of `held`
-    /// units and frees the rest, or charges what was spent beyond them too.
-    ///
-    /// It is done whether or not the answer is waited for, and never twice. What is no longer held,
-    /// as it was too late or the key was reset, frees nothing.
-    ///
-    /// By default it is an error, of the kind [`Misconfigured`](StoreErrorKind::Misconfigured).
-    fn settle<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-        admission: &A::Snapshot,
-        held_and_spent: (u32, u32),
-    ) -> Answer<Written, Self::Writing> {
-        let _ = (algorithm, key, admission, held_and_spent);
-        not_supported("settlements")
-    }
-
-    /// Gives back the place of a request that was [in flight](crate::algorithm::InFlight) and has
-    /// ended.
-    ///
-    /// It is called while a future is dropped, so it must not block; it is done whether or not the
-    /// answer is waited for, and never twice.
-    ///
-    /// By default it is an error, of the kind [`Misconfigured`](StoreErrorKind::Misconfigured).
-    fn end<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-        admission: &A::Snapshot,
-    ) -> Answer<Written, Self::Writing> {
-        let _ = (algorithm, key, admission);
-        not_supported("ends of requests")
-    }
-
-    /// Forgets the key: its next call starts from a fresh state.
-    fn reset<Q: AsKey<K> + ?Sized>(&self, algorithm: &A, key: &Q)
-    -> Answer<Written, Self::Writing>;
 
     /// Identifies its buckets among those of all stores, as long as it lives: calls that
     /// [wait](crate::RateLimiter) for a bucket wait in one line, over all clones of a store.
@@ -206,14 +285,5 @@ pub trait Store<A: Limit, K: Key>: Clone + Send + Sync + 'static {
     /// By default all stores of a type share a line for each policy and key.
     fn buckets_id(&self) -> usize {
         0
-    }
-
-    /// Gives back the turn of a request that was dropped while it waited in a queue.
-    ///
-    /// It is called while a future is dropped, so it must not block; a store that cannot do it at
-    /// once may do it later or not at all (then the turn is lost, and nothing is let through too
-    /// early).
-    fn withdraw(&self, algorithm: &A, key: &K, admission: &A::Snapshot, cost: u32) {
-        let _ = (algorithm, key, admission, cost);
     }
 }

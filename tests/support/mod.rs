@@ -18,7 +18,7 @@ use tollgate::{
     StoreError, StoreErrorKind,
     algorithm::Algorithm,
     key::Key,
-    store::{Answer, AsKey, Decided, LocalStore, Store, Written, local::LocalBuckets},
+    store::{Answer, AsKey, Ask, Change, Decided, LocalStore, Store, Written, local::LocalBuckets},
 };
 use tower::Service;
 
@@ -53,72 +53,23 @@ where
         &self,
         algorithm: &A,
         key: &Q,
-        cost: u32,
+        ask: Ask,
     ) -> Answer<Decided<A>, Self::Deciding> {
-        Answer::Later(later(self.0.decide(algorithm, key, cost)))
+        Answer::Later(later(self.0.decide(algorithm, key, ask)))
     }
 
-    fn peek<Q: AsKey<K> + ?Sized>(
+    fn change<Q: AsKey<K> + ?Sized>(
         &self,
         algorithm: &A,
         key: &Q,
-        cost: u32,
-    ) -> Answer<Decided<A>, Self::Deciding> {
-        Answer::Later(later(self.0.peek(algorithm, key, cost)))
-    }
-
-    fn refund<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-        cost: u32,
+        change: Change<'_, A::Snapshot>,
     ) -> Answer<Written, Self::Writing> {
-        Answer::Later(later(self.0.refund(algorithm, key, cost)))
-    }
-
-    fn debit<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-        units: u32,
-    ) -> Answer<Written, Self::Writing> {
-        Answer::Later(later(self.0.debit(algorithm, key, units)))
-    }
-
-    fn settle<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-        admission: &A::Snapshot,
-        held_and_spent: (u32, u32),
-    ) -> Answer<Written, Self::Writing> {
-        Answer::Later(later(self.0.settle(
-            algorithm,
-            key,
-            admission,
-            held_and_spent,
-        )))
-    }
-
-    fn end<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-        admission: &A::Snapshot,
-    ) -> Answer<Written, Self::Writing> {
-        Answer::Later(later(self.0.end(algorithm, key, admission)))
-    }
-
-    fn reset<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-    ) -> Answer<Written, Self::Writing> {
-        Answer::Later(later(self.0.reset(algorithm, key)))
-    }
-
-    fn withdraw(&self, algorithm: &A, key: &K, admission: &A::Snapshot, cost: u32) {
-        self.0.withdraw(algorithm, key, admission, cost);
+        let answer = self.0.change(algorithm, key, change);
+        match change {
+            // Nobody waits for it.
+            Change::Withdraw { .. } => Answer::Now(Ok(())),
+            _ => Answer::Later(later(answer)),
+        }
     }
 }
 
@@ -140,61 +91,19 @@ impl<A: Algorithm, K: Key> Store<A, K> for Broken {
         &self,
         _algorithm: &A,
         _key: &Q,
-        _cost: u32,
+        ask: Ask,
     ) -> Answer<Decided<A>, Self::Deciding> {
-        Answer::Now(self.fail())
+        match ask {
+            Ask::Charge(_) => Answer::Now(self.fail()),
+            Ask::Look(_) => Answer::Later(ready(self.fail())),
+        }
     }
 
-    fn peek<Q: AsKey<K> + ?Sized>(
+    fn change<Q: AsKey<K> + ?Sized>(
         &self,
         _algorithm: &A,
         _key: &Q,
-        _cost: u32,
-    ) -> Answer<Decided<A>, Self::Deciding> {
-        Answer::Later(ready(self.fail()))
-    }
-
-    fn refund<Q: AsKey<K> + ?Sized>(
-        &self,
-        _algorithm: &A,
-        _key: &Q,
-        _cost: u32,
-    ) -> Answer<Written, Self::Writing> {
-        Answer::Now(self.fail())
-    }
-
-    fn debit<Q: AsKey<K> + ?Sized>(
-        &self,
-        _algorithm: &A,
-        _key: &Q,
-        _units: u32,
-    ) -> Answer<Written, Self::Writing> {
-        Answer::Now(self.fail())
-    }
-
-    fn settle<Q: AsKey<K> + ?Sized>(
-        &self,
-        _algorithm: &A,
-        _key: &Q,
-        _admission: &A::Snapshot,
-        _held_and_spent: (u32, u32),
-    ) -> Answer<Written, Self::Writing> {
-        Answer::Now(self.fail())
-    }
-
-    fn end<Q: AsKey<K> + ?Sized>(
-        &self,
-        _algorithm: &A,
-        _key: &Q,
-        _admission: &A::Snapshot,
-    ) -> Answer<Written, Self::Writing> {
-        Answer::Now(self.fail())
-    }
-
-    fn reset<Q: AsKey<K> + ?Sized>(
-        &self,
-        _algorithm: &A,
-        _key: &Q,
+        _change: Change<'_, A::Snapshot>,
     ) -> Answer<Written, Self::Writing> {
         Answer::Now(self.fail())
     }

@@ -6,7 +6,7 @@ use tollgate::{
     EachOf, PolicyDecision, Quota, RateLimiter,
     algorithm::{Algorithm, Shadow, TokenBucket},
     clock::ManualClock,
-    store::Store,
+    store::{Ask, Store},
 };
 
 pub(crate) use crate::steps::{START, steps};
@@ -51,7 +51,11 @@ pub(crate) async fn stands_as_if_alone<A, Both, Alone, Gate>(
     let (mut refused, mut would_refuse) = (0, 0);
     for (passes, cost) in steps(count) {
         clock.advance(Duration::from_micros(passes));
-        let verdict = both.decide(&limits, &(), cost).wait().await.unwrap();
+        let verdict = both
+            .decide(&limits, &(), Ask::Charge(cost))
+            .wait()
+            .await
+            .unwrap();
         let decision = limits.decision(&verdict.snapshot);
         assert_eq!(
             decision,
@@ -72,8 +76,16 @@ pub(crate) async fn stands_as_if_alone<A, Both, Alone, Gate>(
                 refused += 1;
             }
         }
-        let stands = both.peek(&limits, &(), 0).wait().await.unwrap();
-        let expected = alone.peek(&algorithm, &(), 0).wait().await.unwrap();
+        let stands = both
+            .decide(&limits, &(), Ask::Look(0))
+            .wait()
+            .await
+            .unwrap();
+        let expected = alone
+            .decide(&algorithm, &(), Ask::Look(0))
+            .wait()
+            .await
+            .unwrap();
         let expected = algorithm.decision(&expected.snapshot).policies()[0].clone();
         assert_eq!(
             shadow_of(&limits, &stands.snapshot),
@@ -106,12 +118,24 @@ pub(crate) async fn stands_as_if_alone_by_its_key<A, Both, Alone>(
         clock.advance(Duration::from_micros(passes));
         let key = step % 2;
         let keys = EachOf((Some(step % 3), Some(key)));
-        let verdict = both.decide(&limits, &keys, cost).wait().await.unwrap();
+        let verdict = both
+            .decide(&limits, &keys, Ask::Charge(cost))
+            .wait()
+            .await
+            .unwrap();
         if verdict.admitted {
             plain.check_cost(&key, cost).await.unwrap();
         }
-        let stands = both.peek(&limits, &keys, 0).wait().await.unwrap();
-        let expected = alone.peek(&algorithm, &key, 0).wait().await.unwrap();
+        let stands = both
+            .decide(&limits, &keys, Ask::Look(0))
+            .wait()
+            .await
+            .unwrap();
+        let expected = alone
+            .decide(&algorithm, &key, Ask::Look(0))
+            .wait()
+            .await
+            .unwrap();
         let expected = algorithm.decision(&expected.snapshot).policies()[0].clone();
         let stands = stands.snapshot.1.expect("its key is there");
         assert_eq!(shadow_of(&limits.0.1, &stands), (expected, false), "{name}");

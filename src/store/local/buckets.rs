@@ -1,29 +1,85 @@
-//! The tables of a limit.
+//! What a limit needs to be decided in memory: tables, and how it decides by them.
 
-use crate::{algorithm::Algorithm, limit::Limit};
+use crate::{
+    algorithm::Algorithm,
+    clock::Clock,
+    key::Key,
+    limit::Limit,
+    store::{AsKey, Ask, Change, Verdict},
+};
 
-use super::{Usage, policies::Policies};
+use super::{Usage, deferred_drop::DeferredDrops, policies::Policies};
 
-/// A limit whose buckets a [`LocalStore`](super::LocalStore) keeps for keys of this type: one table
-/// per policy, and for [each of several](crate::EachOf) algorithms tables of its own.
+/// A limit whose buckets a [`LocalStore`](super::LocalStore) can keep: an algorithm, or an
+/// [`EachOf`](crate::EachOf) of several.
 ///
-/// It only names the type of the store's tables. Every [`Algorithm`] has it, for every key.
+/// It is there for the bounds of functions that are generic over a limit; its items are not part of
+/// the public interface.
 pub trait LocalBuckets<K>: Limit {
-    /// The tables.
+    #[doc(hidden)]
     type Tables: Tables;
+
+    #[doc(hidden)]
+    fn decide_in<Q: AsKey<K> + ?Sized>(
+        &self,
+        tables: &Self::Tables,
+        key: &Q,
+        ask: Ask,
+        clock: &impl Clock,
+    ) -> Verdict<Self::Snapshot>
+    where
+        K: Key;
+
+    #[doc(hidden)]
+    fn change_in<Q: AsKey<K> + ?Sized>(
+        &self,
+        tables: &Self::Tables,
+        key: &Q,
+        change: Change<'_, Self::Snapshot>,
+        clock: &impl Clock,
+    ) where
+        K: Key;
 }
 
-/// The tables of a limit.
+/// The tables of a store.
+#[doc(hidden)]
 pub trait Tables {
-    /// Tables for this many keys per policy.
     fn new(max_keys: usize) -> Self;
 
-    /// How full they are.
     fn usage(&self) -> Usage;
 }
 
 impl<A: Algorithm, K> LocalBuckets<K> for A {
     type Tables = Policies<K, A::State>;
+
+    // Inlined always, as is what it calls: see `Table::decide_known`.
+    #[inline(always)]
+    fn decide_in<Q: AsKey<K> + ?Sized>(
+        &self,
+        tables: &Self::Tables,
+        key: &Q,
+        ask: Ask,
+        clock: &impl Clock,
+    ) -> Verdict<A::Snapshot>
+    where
+        K: Key,
+    {
+        tables.table(self).decide(self, key, ask, clock)
+    }
+
+    fn change_in<Q: AsKey<K> + ?Sized>(
+        &self,
+        tables: &Self::Tables,
+        key: &Q,
+        change: Change<'_, A::Snapshot>,
+        clock: &impl Clock,
+    ) where
+        K: Key,
+    {
+        let mut drops = DeferredDrops::new();
+        let table = tables.table(self);
+        table.change(self, key, change, &|| clock.now(), &mut drops);
+    }
 }
 
 impl<K, S> Tables for Policies<K, S> {

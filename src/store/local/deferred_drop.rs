@@ -1,6 +1,7 @@
 //! Keys and states that have left a table, dropped when no lock is held any more.
 
 use std::{
+    borrow::Cow,
     cell::Cell,
     mem::needs_drop,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
@@ -37,11 +38,16 @@ impl<K, S> DeferredDrops<K, S> {
         self.keep(Some(key), Some(state));
     }
 
-    /// A key that was asked about, unless it is in the table now.
     #[inline]
-    pub(super) fn key(&mut self, key: Option<K>) {
-        if key.is_some() {
-            self.keep(key, None);
+    pub(super) fn key(&mut self, key: K) {
+        self.keep(Some(key), None);
+    }
+
+    /// A key that was asked about and gets no entry.
+    #[inline]
+    pub(super) fn asked_key<Q: ToOwned<Owned = K> + ?Sized>(&mut self, key: Cow<'_, Q>) {
+        if let Cow::Owned(key) = key {
+            self.key(key);
         }
     }
 

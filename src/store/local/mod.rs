@@ -5,17 +5,14 @@
 //!
 //! | question | file |
 //! |---|---|
-//! | what does it answer | `immediate` |
-//! | how does it decide about a key | `table` |
+//! | how does it decide about a key, and change what it was charged | `table` |
+//! | where is the state of a key, and when does it get an entry | `place` |
 //! | how do the entries of a shard lie in memory, and how does it grow | `entries` |
 //! | which shard is a key in, and how many keys are there | `shards` |
 //! | how do idle keys leave | `sweep` |
 //! | what do new keys share when the table is full | `overflow` |
-//! | how are debits, settlements and ends of requests written | `settle` |
-//! | how does it decide about several keys together | `multi_key` |
+//! | how do several limits decide together | `several` |
 //! | how does it decide by the rules of a file | `rules` |
-//! | what does each of several limits do that decide together | `locked` |
-//! | what does a call have: its algorithm, its cost, its time | `call` |
 //! | which policy has which table | `policies`, `buckets` |
 //! | when is a key's own `Drop` called | `deferred_drop` |
 //!
@@ -24,17 +21,14 @@
 //! in the changelog.
 
 mod buckets;
-mod call;
 mod deferred_drop;
 mod entries;
-mod immediate;
-mod locked;
-mod multi_key;
 mod overflow;
+mod place;
 mod policies;
 #[cfg(feature = "rules")]
 mod rules;
-mod settle;
+mod several;
 mod shards;
 mod sweep;
 mod table;
@@ -44,14 +38,13 @@ mod tests;
 use std::{fmt, future::Pending, sync::Arc};
 
 use crate::{
-    algorithm::Algorithm,
     clock::{Clock, SystemClock},
     error::ConfigError,
     key::Key,
-    store::{Answer, AsKey, Decided, ImmediateStore, Store, Written},
+    store::{Answer, AsKey, Ask, Change, Decided, ImmediateStore, Store, Verdict, Written},
 };
 
-use self::{buckets::Tables, call::Call, table::Table};
+use self::buckets::Tables;
 
 pub use buckets::LocalBuckets;
 
@@ -153,13 +146,6 @@ impl<A: LocalBuckets<K>, K, C> LocalStore<A, K, C> {
     }
 }
 
-impl<A: Algorithm, K, C> LocalStore<A, K, C> {
-    #[inline]
-    fn table(&self, algorithm: &A) -> &Table<K, A::State> {
-        self.tables.table(algorithm)
-    }
-}
-
 impl<A: LocalBuckets<K>, K, C: Clone> Clone for LocalStore<A, K, C> {
     fn clone(&self) -> Self {
         Self {
@@ -238,90 +224,63 @@ impl<A, K, C> fmt::Debug for LocalStoreBuilder<A, K, C> {
     }
 }
 
-impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for LocalStore<A, K, C> {
+impl<A, K, C> ImmediateStore<A, K> for LocalStore<A, K, C>
+where
+    A: LocalBuckets<K, Tables: Send + Sync>,
+    K: Key,
+    C: Clock,
+{
+    // Inlined always, as is what it calls: see `Table::decide_known`.
+    #[inline(always)]
+    fn decide_now<Q: AsKey<K> + ?Sized>(
+        &self,
+        limit: &A,
+        key: &Q,
+        ask: Ask,
+    ) -> Verdict<A::Snapshot> {
+        limit.decide_in(&self.tables, key, ask, &self.clock)
+    }
+
+    fn change_now<Q: AsKey<K> + ?Sized>(
+        &self,
+        limit: &A,
+        key: &Q,
+        change: Change<'_, A::Snapshot>,
+    ) {
+        limit.change_in(&self.tables, key, change, &self.clock);
+    }
+}
+
+impl<A, K, C> Store<A, K> for LocalStore<A, K, C>
+where
+    A: LocalBuckets<K, Tables: Send + Sync>,
+    K: Key,
+    C: Clock,
+{
     type Deciding = Pending<Decided<A>>;
     type Writing = Pending<Written>;
 
-    // See `Table::decide_known`.
     #[inline(always)]
     fn decide<Q: AsKey<K> + ?Sized>(
         &self,
-        algorithm: &A,
+        limit: &A,
         key: &Q,
-        cost: u32,
+        ask: Ask,
     ) -> Answer<Decided<A>, Self::Deciding> {
-        Answer::Now(Ok(self.decide_now(algorithm, key, cost)))
+        Answer::Now(Ok(self.decide_now(limit, key, ask)))
     }
 
-    #[inline]
-    fn peek<Q: AsKey<K> + ?Sized>(
+    fn change<Q: AsKey<K> + ?Sized>(
         &self,
-        algorithm: &A,
+        limit: &A,
         key: &Q,
-        cost: u32,
-    ) -> Answer<Decided<A>, Self::Deciding> {
-        Answer::Now(Ok(self.peek_now(algorithm, key, cost)))
-    }
-
-    fn refund<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-        cost: u32,
+        change: Change<'_, A::Snapshot>,
     ) -> Answer<Written, Self::Writing> {
-        self.refund_now(algorithm, key, cost);
-        Answer::Now(Ok(()))
-    }
-
-    fn debit<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-        units: u32,
-    ) -> Answer<Written, Self::Writing> {
-        self.debit_now(algorithm, key, units);
-        Answer::Now(Ok(()))
-    }
-
-    fn settle<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-        admission: &A::Snapshot,
-        held_and_spent: (u32, u32),
-    ) -> Answer<Written, Self::Writing> {
-        self.settle_now(algorithm, key, admission, held_and_spent);
-        Answer::Now(Ok(()))
-    }
-
-    fn end<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-        admission: &A::Snapshot,
-    ) -> Answer<Written, Self::Writing> {
-        let clock = || self.clock.now();
-        let call = Call::new(algorithm, 1, &clock);
-        self.table(algorithm).end(key, admission, call);
-        Answer::Now(Ok(()))
-    }
-
-    fn reset<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-    ) -> Answer<Written, Self::Writing> {
-        self.reset_now(algorithm, key);
+        self.change_now(limit, key, change);
         Answer::Now(Ok(()))
     }
 
     fn buckets_id(&self) -> usize {
         Arc::as_ptr(&self.tables).addr()
-    }
-
-    fn withdraw(&self, algorithm: &A, key: &K, admission: &A::Snapshot, cost: u32) {
-        let clock = || self.clock.now();
-        let call = Call::new(algorithm, cost, &clock);
-        self.table(algorithm).withdraw(key, admission, call);
     }
 }

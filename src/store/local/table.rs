@@ -1,9 +1,6 @@
 //! The buckets of one policy: what is done with a key's state.
 
-use std::{
-    borrow::{Borrow, Cow},
-    mem::replace,
-};
+use std::{borrow::Cow, mem::replace};
 
 use parking_lot::MutexGuard;
 
@@ -11,14 +8,14 @@ use crate::{
     algorithm::Algorithm,
     clock::{Clock, Timestamp},
     key::Key,
-    store::{AsKey, Verdict},
+    store::{AsKey, Ask, Change, Verdict},
 };
 
 use super::{
-    call::{Call, fresh_state},
     deferred_drop::DeferredDrops,
-    overflow::Overflow,
-    shards::{Reservation, Shard, Shards},
+    overflow::{Now, Overflow},
+    place::{Place, entry, is},
+    shards::{Shard, Shards},
 };
 
 pub(super) struct Table<K, S> {
@@ -34,9 +31,35 @@ pub(super) struct Unknown<'a, K, S> {
     pub(super) now: Timestamp,
 }
 
-/// A key that is asked about: a borrowed one is copied only if it gets an entry. None if it has one
-/// now, or if there is no key.
-pub(super) type AskedKey<'a, Q> = Option<Cow<'a, Q>>;
+/// What is to be done with a state, by which limit, and when.
+pub(super) struct Wanted<'a, A> {
+    limit: &'a A,
+    /// The cost; none, if the state is changed in any case.
+    cost: Option<u32>,
+    now: Now<'a>,
+}
+
+impl<A> Copy for Wanted<'_, A> {}
+
+impl<A> Clone for Wanted<'_, A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<'a, A> Wanted<'a, A> {
+    /// The cost is charged if it is admitted. A key that is charged nothing gets no entry.
+    pub(super) fn room_for(limit: &'a A, cost: u32, now: Now<'a>) -> Self {
+        let cost = Some(cost);
+        Self { limit, cost, now }
+    }
+
+    /// The state is changed, whatever it is.
+    pub(super) fn an_entry(limit: &'a A, now: Now<'a>) -> Self {
+        let cost = None;
+        Self { limit, cost, now }
+    }
+}
 
 impl<K, S> Table<K, S> {
     pub(super) fn new(max_keys: usize) -> Self {
@@ -56,6 +79,23 @@ impl<K, S> Table<K, S> {
 }
 
 impl<K: Key, S> Table<K, S> {
+    #[inline(always)]
+    pub(super) fn decide<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
+        &self,
+        limit: &A,
+        key: &Q,
+        ask: Ask,
+        clock: &impl Clock,
+    ) -> Verdict<A::Snapshot> {
+        let Ask::Charge(cost) = ask else {
+            return self.look(limit, key, ask, &|| clock.now());
+        };
+        match self.decide_known(limit, key, cost, clock) {
+            Ok(verdict) => verdict,
+            Err(unknown) => self.decide_new(unknown, limit, key, (cost, clock)),
+        }
+    }
+
     /// Decides about a key that has an entry; one without is for [`decide_new`](Self::decide_new).
     ///
     /// They are two so that this verdict can stay in registers: as one function that answers for
@@ -67,7 +107,7 @@ impl<K: Key, S> Table<K, S> {
     #[inline(always)]
     pub(super) fn decide_known<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
-        algorithm: &A,
+        limit: &A,
         key: &Q,
         cost: u32,
         clock: &impl Clock,
@@ -77,46 +117,17 @@ impl<K: Key, S> Table<K, S> {
         // Under the lock: a thread that waits for it with a time would bring an earlier one than
         // the state's.
         let now = clock.now();
-        let read = move |state: &S| algorithm.is_fresh(state, now);
+        let read = move |state: &S| limit.is_fresh(state, now);
         let Some(state) = shard.entries.find_mut_to_decide(hash, is(key), read) else {
             return Err(Unknown { shard, hash, now });
         };
-        let (admitted, snapshot) = algorithm.step(state, cost, now);
+        let (admitted, snapshot) = limit.step(state, cost, now);
         let verdict = Verdict { admitted, snapshot };
         if shard.sweep.is_due() {
             drop(shard);
-            self.shards.sweep_next(algorithm, now);
+            self.shards.sweep_next(limit, now);
         }
         Ok(verdict)
-    }
-
-    /// Decides about a key that has an entry, as [`decide_known`](Self::decide_known), by what the
-    /// closure does.
-    ///
-    /// `decide_known` does not call this one: through a closure a check takes 50 instructions more
-    /// (bench `instructions`).
-    #[cfg(feature = "rules")]
-    #[inline(always)]
-    pub(super) fn step_known<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized, T>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-        clock: &impl Clock,
-        step: impl FnOnce(Timestamp, &mut S) -> T,
-    ) -> Result<T, Unknown<'_, K, S>> {
-        let hash = self.shards.hash(key);
-        let mut shard = self.shards.lock(hash);
-        let now = clock.now();
-        let read = move |state: &S| algorithm.is_fresh(state, now);
-        let Some(state) = shard.entries.find_mut_to_decide(hash, is(key), read) else {
-            return Err(Unknown { shard, hash, now });
-        };
-        let done = step(now, state);
-        if shard.sweep.is_due() {
-            drop(shard);
-            self.shards.sweep_next(algorithm, now);
-        }
-        Ok(done)
     }
 
     /// Decides about a key that has no entry; it gets one if it is charged and there is room.
@@ -124,220 +135,255 @@ impl<K: Key, S> Table<K, S> {
     pub(super) fn decide_new<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
         unknown: Unknown<'_, K, S>,
-        algorithm: &A,
+        limit: &A,
         key: &Q,
         (cost, clock): (u32, &impl Clock),
     ) -> Verdict<A::Snapshot> {
-        let read_clock = || clock.now();
-        let call = Call::new(algorithm, cost, &read_clock);
         let mut drops = DeferredDrops::new();
-        let key = &mut Some(Cow::Borrowed(key));
-        let verdict = self.with_new_key(unknown, key, call, &mut drops, |state| {
-            let (admitted, snapshot) = algorithm.step(state, cost, clock.now());
-            (admitted, Verdict { admitted, snapshot })
-        });
+        let now = || clock.now();
+        let wanted = Wanted::room_for(limit, cost, &now);
+        let mut place = self.place_of_unknown(unknown, Cow::Borrowed(key), wanted, &mut drops);
+        let verdict = Ask::Charge(cost).decide(limit, place.state(), now());
+        place.leave(&self.overflow, verdict.admitted && cost > 0, &mut drops);
         self.overflow.warn_once_if_used();
         verdict
     }
 
-    /// Calls the closure with the state of a key, under its lock, or with none if there is no key;
-    /// the closure says whether it charged it. Afterwards, once no lock is held any more,
-    /// [`after_a_decision`](Self::after_a_decision) is to be called with the flag that is
-    /// returned, and `drops` and what is left of the key are to be dropped.
-    pub(super) fn with_state<A: Algorithm<State = S>, T>(
+    /// What would be decided. Nothing is changed.
+    fn look<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
-        key: &mut AskedKey<'_, K>,
-        call: Call<'_, A>,
-        drops: &mut DeferredDrops<K, S>,
-        decide: impl FnOnce(Option<&mut S>) -> (bool, T),
-    ) -> (T, bool) {
-        let Some(known) = key.as_deref() else {
-            return (decide(None).1, false);
-        };
-        let hash = self.shards.hash(known);
-        let mut shard = self.shards.lock(hash);
-        if let Some(state) = shard.entries.find_mut(hash, is(known)) {
-            let (_, done) = decide(Some(state));
-            return (done, shard.sweep.is_due());
-        }
-        let unknown = Unknown {
-            shard,
-            hash,
-            now: call.now(),
-        };
-        let done = self.with_new_key(unknown, key, call, drops, |state| decide(Some(state)));
-        (done, false)
-    }
-
-    /// Calls the closure with the state that a key without an entry begins with. It gets an entry
-    /// if it is charged and there is room; if there is none, the state is the overflow
-    /// bucket's.
-    fn with_new_key<'a, A: Algorithm<State = S>, Q: AsKey<K> + ?Sized, T>(
-        &'a self,
-        mut unknown: Unknown<'a, K, S>,
-        key: &mut AskedKey<'_, Q>,
-        call: Call<'_, A>,
-        drops: &mut DeferredDrops<K, S>,
-        decide: impl FnOnce(&mut S) -> (bool, T),
-    ) -> T {
-        let decide = match self.overflow.with_unchanged(call, drops, decide) {
-            Ok((_, done)) => return done,
-            Err(decide) => decide,
-        };
-        let (mut fresh, now) = (fresh_state(call.algorithm), unknown.now);
-        if call.cost == 0 || !call.algorithm.judge(&fresh, call.cost, now) {
-            let (_, done) = decide(&mut fresh);
-            drops.state(fresh);
-            return done;
-        }
-        let Some(reservation) =
-            self.shards
-                .reserve(&mut unknown.shard, (call.algorithm, now), drops)
-        else {
-            return self.overflow.with_state(fresh, drops, decide);
-        };
-        self.with_new_entry((unknown, reservation), key, (fresh, call), drops, decide)
-    }
-
-    /// Calls the closure with the first state of a key for which a place is reserved. It gets an
-    /// entry if it is charged.
-    ///
-    /// The key's own code, which may panic, runs before the closure, which may charge other keys
-    /// too.
-    pub(super) fn with_new_entry<'a, A: Algorithm<State = S>, Q: AsKey<K> + ?Sized, T>(
-        &'a self,
-        (unknown, reservation): (Unknown<'a, K, S>, Reservation<'_>),
-        key: &mut AskedKey<'_, Q>,
-        (fresh, call): (S, Call<'_, A>),
-        drops: &mut DeferredDrops<K, S>,
-        decide: impl FnOnce(&mut S) -> (bool, T),
-    ) -> T {
-        let Unknown {
-            mut shard, hash, ..
-        } = unknown;
-        if let Some(Cow::Borrowed(borrowed)) = *key {
-            // No lock is held while a key is copied: its own `Clone` may take its time, panic, or
-            // ask this store.
-            drop(shard);
-            *key = Some(Cow::Owned(borrowed.to_owned()));
-            shard = self.shards.lock(hash);
-            if let Some(state) = shard.entries.find_mut(hash, is(borrowed)) {
-                // Another call has inserted the key meanwhile.
-                return decide(state).1;
-            }
-        }
-        shard.entries.make_room(hash, |key| self.shards.hash(key));
-        let mut state = self.overflow.initial_state(fresh, call, drops);
-        let (is_charged, done) = decide(&mut state);
-        match key.take_if(|_| is_charged) {
-            Some(key) => {
-                shard.entries.insert(hash, key.into_owned(), state);
-                reservation.keep();
-            }
-            None => drops.state(state),
-        }
-        done
-    }
-
-    /// Calls the closure with what a key is judged by, under its lock: its state, or what a key
-    /// without an entry would begin with.
-    pub(super) fn with_unchanged_state<A, Q, T>(
-        &self,
+        limit: &A,
         key: &Q,
-        call: Call<'_, A>,
-        drops: &mut DeferredDrops<K, S>,
-        look: impl FnOnce(&S) -> T,
-    ) -> T
-    where
-        A: Algorithm<State = S>,
-        Q: AsKey<K> + ?Sized,
-    {
-        let hash = self.shards.hash(key);
-        match self.shards.lock(hash).entries.find(hash, is(key)) {
-            Some(state) => look(state),
-            None => self.overflow.peek(call, drops, look),
-        }
-    }
-
-    /// What is left to do after a decision, without a lock: a sweep, if one is due at that instant,
-    /// and a warning, if new keys share a bucket.
-    pub(super) fn after_a_decision<A: Algorithm<State = S>>(
-        &self,
-        algorithm: &A,
-        sweep_is_due_at: Option<Timestamp>,
-    ) {
-        if let Some(now) = sweep_is_due_at {
-            self.shards.sweep_next(algorithm, now);
-        }
-        self.overflow.warn_once_if_used();
-    }
-
-    pub(super) fn peek<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
-        &self,
-        key: &Q,
-        call: Call<'_, A>,
+        ask: Ask,
+        now: Now<'_>,
     ) -> Verdict<A::Snapshot> {
         let mut drops = DeferredDrops::new();
-        self.with_unchanged_state(key, call, &mut drops, |state| {
-            let (admitted, snapshot) = call.algorithm.look(state, call.cost, call.now());
-            Verdict { admitted, snapshot }
-        })
+        let wanted = Wanted::room_for(limit, 0, now);
+        let mut place = self.place_of(Cow::Borrowed(key), wanted, &mut drops);
+        let verdict = ask.decide(limit, place.state(), now());
+        place.leave(&self.overflow, false, &mut drops);
+        verdict
     }
 
-    pub(super) fn refund<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
+    /// Changes what a key was charged. Afterwards, once no lock is held, `drops` is to be dropped.
+    pub(super) fn change<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
+        limit: &A,
         key: &Q,
-        call: Call<'_, A>,
+        change: Change<'_, A::Snapshot>,
+        now: Now<'_>,
+        drops: &mut DeferredDrops<K, S>,
     ) {
-        let hash = self.shards.hash(key);
-        if let Some(state) = self.shards.lock(hash).entries.find_mut(hash, is(key)) {
-            call.refund(state);
+        match change {
+            Change::Debit(0) => {}
+            Change::Debit(units) => self.debit(limit, key, (now, drops), |state, is_shared| {
+                // The bucket that is shared is not charged more than fits: others would pay it off.
+                let units = u64::from(units);
+                let units = match is_shared {
+                    true => units.min(room(limit, state, now())),
+                    false => units,
+                };
+                limit.debit(state, units, now());
+            }),
+            Change::Refund(_) => {
+                let hash = self.shards.hash(key);
+                if let Some(state) = self.shards.lock(hash).entries.find_mut(hash, is(key)) {
+                    change.apply(limit, state, now());
+                }
+            }
+            Change::Settle {
+                admission,
+                held,
+                spent,
+            } => {
+                let mut settle = |state: &mut S, is_shared: bool| {
+                    let beyond = spent.saturating_sub(held);
+                    let now = now();
+                    if !is_shared || beyond == 0 {
+                        return limit.settle(state, admission, (held, spent), now);
+                    }
+                    limit.settle(state, admission, (held, spent - beyond), now);
+                    let beyond = u64::from(beyond).min(room(limit, state, now));
+                    let beyond = u32::try_from(beyond).unwrap_or(u32::MAX);
+                    limit.settle(state, admission, (0, beyond), now);
+                };
+                let is_settled = self.where_it_lies(limit, key, admission, &mut settle);
+                if !is_settled && spent > held {
+                    self.debit(limit, key, (now, drops), settle);
+                }
+            }
+            Change::End(admission) | Change::Withdraw { admission, .. } => {
+                self.where_it_lies(limit, key, admission, &mut |state, _| {
+                    change.apply(limit, state, now());
+                });
+            }
+            Change::Reset => self.reset(limit, key, drops),
         }
+    }
+
+    /// Changes the state of a key, which gets an entry if it has none and there is room. If there
+    /// is none, the bucket that new keys share is changed.
+    fn debit<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
+        &self,
+        limit: &A,
+        key: &Q,
+        (now, drops): (Now<'_>, &mut DeferredDrops<K, S>),
+        change: impl FnOnce(&mut S, bool),
+    ) {
+        let wanted = Wanted::an_entry(limit, now);
+        let mut place = self.place_of(Cow::Borrowed(key), wanted, drops);
+        let is_shared = place.is_shared();
+        change(place.state(), is_shared);
+        place.leave(&self.overflow, true, drops);
+    }
+
+    /// Changes the state that has what an admission took: that of the key's entry, or that of the
+    /// bucket that new keys share. Says whether one has it.
+    fn where_it_lies<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
+        &self,
+        limit: &A,
+        key: &Q,
+        admission: &A::Snapshot,
+        change: &mut impl FnMut(&mut S, bool),
+    ) -> bool {
+        let has_it = |state: &S| !(A::SETTLES || A::IN_FLIGHT) || limit.holds(state, admission);
+        let hash = self.shards.hash(key);
+        if let Some(state) = self.shards.lock(hash).entries.find_mut(hash, is(key))
+            && has_it(state)
+        {
+            change(state, false);
+            return true;
+        }
+        if let Some(state) = self.overflow.lock().as_mut()
+            && has_it(state)
+        {
+            change(state, true);
+            return true;
+        }
+        false
     }
 
     /// Makes a key as good as one that was never seen. While the overflow bucket is charged it
     /// keeps its entry: without one it would start from what that bucket owes.
-    pub(super) fn reset<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
+    fn reset<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
+        limit: &A,
         key: &Q,
-        algorithm: &A,
         drops: &mut DeferredDrops<K, S>,
     ) {
         let hash = self.shards.hash(key);
         let mut shard = self.shards.lock(hash);
         if self.overflow.is_charged() {
             if let Some(state) = shard.entries.find_mut(hash, is(key)) {
-                drops.state(replace(state, fresh_state(algorithm)));
+                drops.state(replace(state, fresh_state(limit)));
             }
         } else if let Some(entry) = shard.entries.remove(hash, is(key)) {
             drops.entry(entry);
             self.shards.uncount(1);
         }
     }
+}
 
-    /// Takes an admission back, if the algorithm can.
-    pub(super) fn withdraw<A: Algorithm<State = S>>(
-        &self,
-        key: &K,
-        admission: &A::Snapshot,
-        call: Call<'_, A>,
-    ) {
-        let hash = self.shards.hash(key);
-        if let Some(state) = self.shards.lock(hash).entries.find_mut(hash, is(key)) {
-            let holds = A::SETTLES || A::IN_FLIGHT;
-            if !holds || call.algorithm.holds(state, admission) {
-                let now = call.now();
-                return (call.algorithm).withdraw(state, admission, call.cost, now);
+impl<K: Key, S> Table<K, S> {
+    /// Locks the state that a key is judged by. Afterwards [`leave`](Place::leave) is to be called.
+    pub(super) fn place_of<'a, A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
+        &'a self,
+        key: Cow<'_, Q>,
+        wanted: Wanted<'_, A>,
+        drops: &mut DeferredDrops<K, S>,
+    ) -> Place<'a, K, S> {
+        let hash = self.shards.hash(&*key);
+        match entry(self.shards.lock(hash), hash, &*key) {
+            Ok(entry) => {
+                drops.asked_key(key);
+                entry
+            }
+            Err(shard) => {
+                let now = (wanted.now)();
+                let unknown = Unknown { shard, hash, now };
+                self.place_of_unknown(unknown, key, wanted, drops)
             }
         }
-        self.overflow.withdraw(admission, call);
+    }
+
+    pub(super) fn place_of_unknown<'a, A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
+        &'a self,
+        unknown: Unknown<'a, K, S>,
+        key: Cow<'_, Q>,
+        wanted: Wanted<'_, A>,
+        drops: &mut DeferredDrops<K, S>,
+    ) -> Place<'a, K, S> {
+        let (limit, fresh) = (wanted.limit, fresh_state(wanted.limit));
+        let Unknown {
+            mut shard,
+            hash,
+            now,
+        } = unknown;
+        if let Some(cost) = wanted.cost {
+            // Where the overflow bucket refuses, nobody looks for room: a flood consists of these.
+            if let Some(bucket) = self
+                .overflow
+                .lock_if_unchanged(limit, cost, wanted.now, drops)
+            {
+                drops.asked_key(key);
+                return Place::Shared {
+                    bucket,
+                    shard,
+                    fresh,
+                };
+            }
+            if cost == 0 || !limit.judge(&fresh, cost, now) {
+                drops.asked_key(key);
+                return Place::Fresh(fresh);
+            }
+        }
+        let Some(reservation) = self.shards.reserve(&mut shard, (limit, now), drops) else {
+            drops.asked_key(key);
+            return Place::Shared {
+                bucket: self.overflow.lock_to_decide(),
+                shard,
+                fresh,
+            };
+        };
+        let key = match key {
+            Cow::Owned(key) => key,
+            Cow::Borrowed(borrowed) => {
+                // No lock is held while a key is copied: its own `Clone` may take its time, panic,
+                // or ask this store.
+                drop(shard);
+                let key = borrowed.to_owned();
+                match entry(self.shards.lock(hash), hash, borrowed) {
+                    // Another call has given it one meanwhile.
+                    Ok(entry) => {
+                        drops.key(key);
+                        return entry;
+                    }
+                    Err(unknown) => shard = unknown,
+                }
+                key
+            }
+        };
+        // The key's own code, which may panic, runs before anything is charged.
+        shard.entries.make_room(hash, |key| self.shards.hash(key));
+        let state = self.overflow.initial_state(fresh, limit, wanted.now, drops);
+        Place::New {
+            shard,
+            reservation,
+            hash,
+            key,
+            state,
+        }
     }
 }
 
-#[inline]
-pub(super) fn is<Q: ToOwned + Eq + ?Sized>(key: &Q) -> impl Fn(&Q::Owned) -> bool + '_ {
-    move |known| {
-        let known: &Q = known.borrow();
-        known == key
-    }
+/// How many units still fit.
+fn room<A: Algorithm>(limit: &A, state: &A::State, now: Timestamp) -> u64 {
+    let snapshot = limit.snapshot(state, 0, true, now);
+    limit.decision(&snapshot).remaining()
+}
+
+/// The state of a key that was never charged. Its time is the earliest, so that it is never ahead
+/// of the clock.
+fn fresh_state<A: Algorithm>(limit: &A) -> A::State {
+    limit.fresh(Timestamp::from_micros(0))
 }

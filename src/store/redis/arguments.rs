@@ -1,5 +1,7 @@
 //! The keys and the arguments of a script: numbers are doubles. `frame.lua` lists them.
 
+use std::sync::Arc;
+
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::Bytes;
 
@@ -8,7 +10,49 @@ use crate::{
     key::{KeyParts, PortableKey},
 };
 
-use super::{ARGUMENTS_LEN, Shared, script::Op, scripts::Scripts};
+use super::{Shared, script::Op, scripts::Scripts};
+
+/// Room for the arguments of a script about one limit.
+const ARGUMENTS_LEN: usize = 128;
+
+/// One of the limits, and its key.
+#[derive(Clone)]
+pub(super) struct KeyQuery {
+    pub(super) scripts: Arc<Scripts>,
+    /// The key of the state, then those of its lists.
+    pub(super) keys: Vec<Bytes>,
+    /// The numbers of the algorithm.
+    pub(super) told: Vec<u64>,
+    pub(super) place: Place,
+}
+
+/// The queries about a request, while they are made.
+pub struct Queries<'a> {
+    shared: &'a Shared,
+    pub(super) all: Vec<KeyQuery>,
+}
+
+impl<'a> Queries<'a> {
+    pub(super) fn about(shared: &'a Shared) -> Self {
+        let all = Vec::with_capacity(1);
+        Self { shared, all }
+    }
+
+    pub(super) fn push<A: Scripted, K: PortableKey>(
+        &mut self,
+        limit: &A,
+        key: &K,
+        policy: PolicyId,
+    ) {
+        let scripts = Arc::clone(self.shared.script_cache.scripts::<A>());
+        self.all.push(KeyQuery {
+            keys: self.shared.keys(policy, &scripts, key),
+            told: told(limit),
+            place: Place::LOOK,
+            scripts,
+        });
+    }
+}
 
 impl Shared {
     /// The key of a bucket, and those of its lists, all in one slot.
@@ -18,13 +62,7 @@ impl Shared {
         scripts: &Scripts,
         key: &K,
     ) -> Vec<Bytes> {
-        with_lists(Bytes::from(self.bucket(policy, scripts, key)), scripts)
-    }
-
-    /// The key of a bucket, in a buffer with room for the arguments of a call.
-    fn bucket<K: PortableKey>(&self, policy: PolicyId, scripts: &Scripts, key: &K) -> Vec<u8> {
-        let len = self.key_start.len() + scripts.layout.len() + 96;
-        let mut start = Vec::with_capacity(len + ARGUMENTS_LEN);
+        let mut start = Vec::with_capacity(self.key_start.len() + scripts.layout.len() + 96);
         start.extend_from_slice(&self.key_start);
         start.extend_from_slice(scripts.layout.as_bytes());
         start.push(b':');
@@ -34,28 +72,33 @@ impl Shared {
         key.write_to(&mut parts);
         let mut bucket = parts.into_bytes();
         bucket.push(b'}');
-        bucket
+        let mut keys = Vec::with_capacity(1 + scripts.lists);
+        keys.push(Bytes::from(bucket));
+        for number in 1..=scripts.lists {
+            let mut list = keys[0].to_vec();
+            list.extend_from_slice(number.to_string().as_bytes());
+            keys.push(Bytes::from(list));
+        }
+        keys
     }
 
-    /// The keys and the arguments of a call about a cost, in one allocation.
-    pub(super) fn call<A: Scripted, K: PortableKey>(
+    /// The arguments of a script about these.
+    pub(super) fn arguments<'q>(
         &self,
-        algorithm: &A,
-        scripts: &Scripts,
-        key: &K,
-        (op, units, place): (Op, Units<'_>, Place),
-    ) -> (Vec<Bytes>, Arguments) {
-        let mut call = self.bucket(algorithm.policy_id(), scripts, key);
-        let bucket_len = call.len();
-        push_call(&mut call, op, self.now());
-        push_members(&mut call, &scripts.script, &told(algorithm), (units, place));
-        let mut bucket = Bytes::from(call);
-        let numbers = bucket.split_off(bucket_len);
-        (with_lists(bucket, scripts), numbers.into())
+        queries: impl IntoIterator<Item = &'q KeyQuery>,
+        (op, units): (Op, Units<'_>),
+    ) -> Arguments {
+        let mut numbers = Vec::with_capacity(ARGUMENTS_LEN);
+        push(&mut numbers, op as u8 as f64);
+        push(&mut numbers, self.now().unwrap_or(-1.0));
+        for query in queries {
+            push_members(&mut numbers, query, units);
+        }
+        numbers.into()
     }
 
     /// The time of the store's own clock; `None` if the server's counts.
-    pub(super) fn now(&self) -> Option<f64> {
+    fn now(&self) -> Option<f64> {
         (self.clock.as_ref()).map(|now| now().as_micros() as f64)
     }
 }
@@ -110,6 +153,12 @@ impl Place {
         number: (1_u64 << 53) as f64,
         running: -1.0,
     };
+}
+
+/// Whether an admission has a place in flight.
+pub(super) fn has_a_place(script: &Script, admission: &[f64]) -> bool {
+    (admissions(script, admission))
+        .any(|(member, _, own)| member.in_flight && own.iter().sum::<f64>() > 0.0)
 }
 
 /// The numbers of each member's admission.
@@ -257,19 +306,9 @@ fn encode_id(policy: PolicyId) -> [u8; 11] {
     letters
 }
 
-/// What a script does, and the time if the caller's counts.
-pub(super) fn push_call(numbers: &mut Vec<u8>, op: Op, now: Option<f64>) {
-    push(numbers, op as u8 as f64);
-    push(numbers, now.unwrap_or(-1.0));
-}
-
 /// What each member is charged, and its numbers.
-pub(super) fn push_members(
-    numbers: &mut Vec<u8>,
-    script: &Script,
-    mut told: &[u64],
-    (units, place): (Units<'_>, Place),
-) {
+fn push_members(numbers: &mut Vec<u8>, query: &KeyQuery, units: Units<'_>) {
+    let (script, place, mut told) = (&query.scripts.script, query.place, &*query.told);
     for (member, cost) in script.members().iter().zip(units.of_each(script)) {
         push(numbers, cost);
         let count = member.parameters.len() + if member.settled { 3 } else { 0 };
@@ -282,18 +321,6 @@ pub(super) fn push_members(
             push(numbers, place.running);
         }
     }
-}
-
-/// The key of a bucket, and those of its lists: the same with a number appended.
-fn with_lists(bucket: Bytes, scripts: &Scripts) -> Vec<Bytes> {
-    let mut keys = Vec::with_capacity(1 + scripts.lists);
-    keys.push(bucket);
-    for number in 1..=scripts.lists {
-        let mut list = keys[0].to_vec();
-        list.extend_from_slice(format!("{number}").as_bytes());
-        keys.push(Bytes::from(list));
-    }
-    keys
 }
 
 fn push(arguments: &mut Vec<u8>, number: f64) {

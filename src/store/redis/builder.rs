@@ -206,7 +206,6 @@ impl RedisStoreBuilder {
                 deadline: self.deadline,
                 clock: self.clock,
                 script_cache: ScriptCache::new(),
-                multi_key_script_cache: ScriptCache::new(),
                 counters: Counters::default(),
                 health: Health::new(prefix),
                 in_flight: InFlightPlaces::default(),

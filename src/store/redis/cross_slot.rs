@@ -1,4 +1,4 @@
-//! A decision about several keys: one script if they share a slot, else one for each key.
+//! A decision about keys in several slots of a cluster: one script for each.
 
 use std::{sync::Arc, time::Instant};
 
@@ -6,41 +6,19 @@ use bytes::Bytes;
 use tokio::task::JoinSet;
 
 use crate::{
-    algorithm::Script,
     error::{StoreError, StoreErrorKind},
-    store::Written,
+    key::Key,
 };
 
 use super::{
-    ARGUMENTS_LEN, Later, Shared,
-    arguments::{Arguments, Place, Settlement, Units, push_call, push_members, settled},
-    failure, reply,
+    arguments::{KeyQuery, Settlement, Units},
+    failure,
+    limits::RedisLimit,
+    query::Query,
+    reply::{self, Replies},
     script::Op,
-    scripts::{MultiKeyScripts, ScriptCache, ScriptKey, Scripts},
+    scripts::Scripts,
 };
-
-/// One of the keys, and the arguments of its scripts.
-pub(super) struct KeyQuery {
-    pub(super) script: fn() -> Script,
-    pub(super) scripts: fn(&ScriptCache<Scripts>) -> &Scripts,
-    /// The key of the state, then those of its lists.
-    pub(super) keys: Vec<Bytes>,
-    /// The numbers of the algorithm.
-    pub(super) told: Vec<u64>,
-    pub(super) place: Place,
-    /// Reads the admission from the reply to a charge, to take it back.
-    pub(super) admission: Admission,
-}
-
-type Admission = Box<dyn Fn(&Script, &Bytes) -> Vec<f64> + Send + Sync>;
-
-/// A cost, and the keys that it is charged to.
-pub(super) struct MultiKeyQuery {
-    pub(super) shared: Arc<Shared>,
-    pub(super) script_key: ScriptKey,
-    pub(super) queries: Vec<KeyQuery>,
-    pub(super) cost: u32,
-}
 
 /// The rounds in which keys in different slots are charged. The first charges are the easiest to
 /// take back if a later key refuses.
@@ -69,37 +47,17 @@ impl Round {
     }
 }
 
-/// The replies.
-pub(super) enum Answers {
-    /// The reply of one script about all keys.
-    OneForAll(Bytes),
-    /// The replies of a script for each key, in their order.
-    OneForEach(Vec<Bytes>),
-}
-
-impl MultiKeyQuery {
-    /// The script about all keys together.
-    pub(super) fn scripts(&self) -> &MultiKeyScripts {
-        let scripts = || self.queries.iter().map(|query| (query.script)()).collect();
-        (self.shared.multi_key_script_cache)
-            .find(self.script_key, || MultiKeyScripts::of(scripts()))
-    }
-
-    fn scripts_of(&self, at: usize) -> &Scripts {
-        (self.queries[at].scripts)(&self.shared.script_cache)
-    }
-
-    /// The key of each state.
-    pub(super) fn states(&self) -> impl Iterator<Item = &Bytes> + Clone {
-        self.queries.iter().map(|query| &query.keys[0])
-    }
-
-    pub(super) async fn decide(self: &Arc<Self>) -> Result<Answers, StoreError> {
-        if let Some(answers) = self.ask_all_at_once(Op::Decide).await {
-            return answers;
+impl<L: RedisLimit<K>, K: Key> Query<L, K> {
+    /// The reply about each key, in their order.
+    pub(super) async fn decide_across_slots(
+        self: &Arc<Self>,
+        op: Op,
+        cost: u32,
+    ) -> Result<Vec<Bytes>, StoreError> {
+        if op == Op::Look {
+            return self.ask_each((op, Units::Cost(cost))).await;
         }
-        let shared = &self.shared;
-        let decided = shared.in_time(self.decide_in_rounds()).await;
+        let decided = self.shared.in_time(self.decide_in_rounds(cost)).await;
         decided.map_err(|error| self.recent_misconfiguration(&error).unwrap_or(error))
     }
 
@@ -108,115 +66,25 @@ impl MultiKeyQuery {
         if error.kind() != StoreErrorKind::Unavailable {
             return None;
         }
-        self.queries.iter().find_map(|query| {
-            let (shared, scripts) = (&self.shared, (query.scripts)(&self.shared.script_cache));
+        self.all.iter().find_map(|query| {
+            let shared = &self.shared;
             let node = shared.servers.server_of(shared.slot_of(&query.keys[0]));
-            (scripts.loadable.loads).recent_misconfiguration(|| node, error)
+            (query.scripts.loadable.loads).recent_misconfiguration(|| node, error)
         })
-    }
-
-    pub(super) async fn peek(self: &Arc<Self>) -> Result<Answers, StoreError> {
-        if let Some(answers) = self.ask_all_at_once(Op::Look).await {
-            return answers;
-        }
-        let peeked = self.ask_each((Op::Look, Units::Cost(self.cost))).await;
-        Ok(Answers::OneForEach(
-            peeked.into_iter().collect::<Result<_, _>>()?,
-        ))
-    }
-
-    /// Changes all of them, whether there is room or not.
-    pub(super) fn change(self, units: Units<'static>) -> Later<Written> {
-        let query = Arc::new(self);
-        Box::pin(async move {
-            let mut answers = query.ask_each((Op::Change, units)).await.into_iter();
-            let written = answers.try_for_each(|answer| answer.map(drop));
-            query.shared.health.record(&written, query.states());
-            written
-        })
-    }
-
-    /// Forgets all of them.
-    pub(super) fn reset(self) -> Later<Written> {
-        Box::pin(async move {
-            for query in self.queries {
-                let deleted = self.shared.delete(query.keys).await;
-                self.shared.health.record(&deleted, []);
-                deleted?;
-            }
-            Ok(())
-        })
-    }
-
-    fn share_a_slot(&self) -> bool {
-        let mut slots = self
-            .queries
-            .iter()
-            .map(|query| self.shared.slot_of(&query.keys[0]));
-        let first = slots.next();
-        slots.all(|slot| Some(slot) == first)
-    }
-
-    /// Asks one script about all keys, if they share a slot and it is not too long.
-    async fn ask_all_at_once(&self, op: Op) -> Option<Result<Answers, StoreError>> {
-        if self.queries.is_empty() {
-            return Some(Ok(Answers::OneForEach(Vec::new())));
-        }
-        if !self.share_a_slot() {
-            return None;
-        }
-        let script = self.scripts().loadable.as_ref()?;
-        let mut numbers = Vec::with_capacity(ARGUMENTS_LEN * self.queries.len());
-        let op = if self.cost == 0 { Op::Look } else { op };
-        push_call(&mut numbers, op, self.shared.now());
-        for (at, query) in self.queries.iter().enumerate() {
-            let units = (Units::Cost(self.cost), query.place);
-            push_members(
-                &mut numbers,
-                &self.scripts_of(at).script,
-                &query.told,
-                units,
-            );
-        }
-        let keys = self.queries.iter().flat_map(|query| &query.keys);
-        let answer = (self.shared)
-            .run(script, keys.cloned().collect(), numbers.into())
-            .await;
-        Some(answer.map(Answers::OneForAll))
-    }
-
-    fn arguments(&self, at: usize, call: (Op, Units<'_>)) -> Arguments {
-        self.arguments_of((at, self.queries[at].place), call)
-    }
-
-    fn arguments_of(&self, (at, place): (usize, Place), (op, units): (Op, Units<'_>)) -> Arguments {
-        let query = &self.queries[at];
-        let mut numbers = Vec::with_capacity(ARGUMENTS_LEN);
-        push_call(&mut numbers, op, self.shared.now());
-        let units = (units, place);
-        push_members(
-            &mut numbers,
-            &self.scripts_of(at).script,
-            &query.told,
-            units,
-        );
-        numbers.into()
     }
 
     /// Peeks at all keys, and charges them if all admit: first those that are held, then those that
     /// are charged, and then queues and intervals, each at the same time. If one refuses then, the
     /// later ones are not charged, and the charges of the others are taken back.
-    async fn decide_in_rounds(self: &Arc<Self>) -> Result<Answers, StoreError> {
+    async fn decide_in_rounds(self: &Arc<Self>, cost: u32) -> Result<Vec<Bytes>, StoreError> {
         let deadline = Instant::now() + self.shared.deadline;
-        let peeked = self.ask_each((Op::Look, Units::Cost(self.cost))).await;
-        let peeked: Vec<_> = peeked.into_iter().collect::<Result<_, _>>()?;
-        let admits =
-            |(at, answer): (usize, &Bytes)| reply::is_admitted(&self.scripts_of(at).script, answer);
-        if self.cost == 0 || !peeked.iter().enumerate().all(admits) {
-            return Ok(Answers::OneForEach(peeked));
+        let peeked = self.ask_each((Op::Look, Units::Cost(cost))).await?;
+        let scripts: Vec<_> = self.all.iter().map(|query| &query.scripts.script).collect();
+        if !Replies::read(&scripts, &peeked, cost).is_some_and(|looks| looks.is_admitted()) {
+            return Ok(peeked);
         }
         // In a task, so that charges are taken back even if the request is dropped.
-        let charging = tokio::spawn(Arc::clone(self).charge_each(peeked, deadline));
+        let charging = tokio::spawn(Arc::clone(self).charge_each(peeked, cost, deadline));
         charging
             .await
             .unwrap_or_else(|_| Err(failure::unavailable("the runtime shuts down")))
@@ -225,13 +93,15 @@ impl MultiKeyQuery {
     async fn charge_each(
         self: Arc<Self>,
         peeked: Vec<Bytes>,
+        cost: u32,
         deadline: Instant,
-    ) -> Result<Answers, StoreError> {
+    ) -> Result<Vec<Bytes>, StoreError> {
         let is_charged = |answer: &Result<Bytes, _>| answer.as_ref().is_ok_and(reply::is_charged);
-        let mut charged: Vec<_> = self.queries.iter().map(|_| None).collect();
+        let mut charged: Vec<_> = self.all.iter().map(|_| None).collect();
         let mut failed = None;
         for round in Round::ALL {
-            let in_round = self.queries_of(round);
+            let in_round = |at: &usize| Round::of(&self.all[*at].scripts) == round;
+            let in_round: Vec<_> = (0..self.all.len()).filter(in_round).collect();
             if in_round.is_empty() {
                 continue;
             }
@@ -240,9 +110,7 @@ impl MultiKeyQuery {
                 failed = Some(failure::timed_out(self.shared.deadline));
                 break;
             }
-            let answers = self
-                .ask(in_round, (Op::Decide, Units::Cost(self.cost)))
-                .await;
+            let answers = self.ask(in_round, (Op::Decide, Units::Cost(cost))).await;
             let are_charged = answers.iter().all(|(_, answer)| is_charged(answer));
             for (at, answer) in answers {
                 charged[at] = Some(answer);
@@ -251,88 +119,93 @@ impl MultiKeyQuery {
                 break;
             }
         }
-        let all_are_charged = |charged: &[Option<_>]| {
-            (charged.iter()).all(|answer| answer.as_ref().is_some_and(is_charged))
-        };
-        if all_are_charged(&charged) {
-            let charged = charged.into_iter().flatten().collect::<Result<_, _>>()?;
-            return Ok(Answers::OneForEach(charged));
-        }
-        let mut answers = Vec::with_capacity(charged.len());
-        for ((at, answer), peeked) in charged.into_iter().enumerate().zip(peeked) {
+        let all_are_charged =
+            (charged.iter()).all(|answer| answer.as_ref().is_some_and(is_charged));
+        let mut answers = peeked;
+        for (at, answer) in charged.into_iter().enumerate() {
             match answer {
-                Some(Ok(charge)) if reply::is_charged(&charge) => {
-                    self.take_back(at, charge).await;
-                    answers.push(peeked);
+                Some(Ok(charge)) if !all_are_charged && reply::is_charged(&charge) => {
+                    self.take_back(at, charge, (&answers, cost)).await;
                 }
-                Some(Ok(refusal)) => answers.push(refusal),
+                Some(Ok(reply)) => answers[at] = reply,
                 // Whether it was charged is not known: to take it back could admit too much.
                 Some(Err(error)) => failed = failed.or(Some(error)),
-                None => answers.push(peeked),
+                None => {}
             }
         }
         match failed {
             Some(error) => Err(error),
-            None => Ok(Answers::OneForEach(answers)),
+            None => Ok(answers),
         }
-    }
-
-    /// Which queries are charged in this round.
-    fn queries_of(&self, round: Round) -> Vec<usize> {
-        (0..self.queries.len())
-            .filter(|&at| Round::of(self.scripts_of(at)) == round)
-            .collect()
     }
 
     /// Takes a charge back, if nothing was charged to that key since. Otherwise, or if that fails,
     /// it stays: a refund could free units that others have used.
-    async fn take_back(&self, at: usize, charge: Bytes) {
-        let (query, scripts) = (&self.queries[at], self.scripts_of(at));
-        let admission = (query.admission)(&scripts.script, &charge);
+    async fn take_back(&self, at: usize, charge: Bytes, (others, cost): (&[Bytes], u32)) {
+        let KeyQuery { scripts, keys, .. } = &self.all[at];
+        let (query, mut answers) = (&self.all[at], others.to_vec());
+        answers[at] = charge.clone();
+        let verdict = self.read(&answers, cost);
+        let mut admissions = verdict
+            .map(|it| self.admissions(&it.snapshot))
+            .unwrap_or_default();
+        let admission = admissions
+            .get_mut(at)
+            .map(std::mem::take)
+            .unwrap_or_default();
         let arguments = if scripts.has(|member| member.settled) {
             // Nothing was spent of what is held. Members that are not settled stay charged.
-            let settlement = Settlement {
-                admission: &admission,
-                held: self.cost,
-                spent: 0,
-                is_withdrawn: false,
-            };
-            self.arguments(at, (Op::Settle, Units::Settled(settlement)))
-                .and(settled(&scripts.script, settlement))
+            self.settlement(
+                query,
+                Settlement {
+                    admission: &admission,
+                    held: cost,
+                    spent: 0,
+                    is_withdrawn: false,
+                },
+            )
         } else {
-            let charge = reply::value_of(&scripts.script, &charge);
-            self.arguments(at, (Op::TakeBack, Units::TakenBack(self.cost, &admission)))
-                .and(charge)
+            let units = Units::TakenBack(cost, &admission);
+            self.shared
+                .arguments([query], (Op::TakeBack, units))
+                .and(reply::value_of(&scripts.script, &charge))
         };
-        let keys = query.keys.clone();
-        let _ = (self.shared)
-            .run(&scripts.loadable, keys.clone(), arguments)
-            .await;
+        let run = |arguments| self.shared.run(&scripts.loadable, keys.clone(), arguments);
+        let _ = run(arguments).await;
         if scripts.has(|member| member.in_flight) {
-            let ended = (Op::Change, Units::InFlight(-1));
-            let arguments = self.arguments_of((at, self.shared.next_place()), ended);
-            let _ = self.shared.run(&scripts.loadable, keys, arguments).await;
+            let ended = KeyQuery {
+                place: self.shared.next_place(),
+                ..query.clone()
+            };
+            let _ = run(self
+                .shared
+                .arguments([&ended], (Op::Change, Units::InFlight(-1))))
+            .await;
         }
     }
 
     /// Runs a script for each key, all at the same time.
-    async fn ask_each(self: &Arc<Self>, call: (Op, Units<'_>)) -> Vec<Result<Bytes, StoreError>> {
-        let answers = self.ask((0..self.queries.len()).collect(), call).await;
+    async fn ask_each(self: &Arc<Self>, call: (Op, Units<'_>)) -> Result<Vec<Bytes>, StoreError> {
+        let answers = self.ask((0..self.all.len()).collect(), call).await;
         answers.into_iter().map(|(_, answer)| answer).collect()
     }
 
     /// Runs a script for these queries, by their indices, all at the same time.
-    async fn ask(
+    pub(super) async fn ask(
         self: &Arc<Self>,
         indices: Vec<usize>,
         call: (Op, Units<'_>),
     ) -> Vec<(usize, Result<Bytes, StoreError>)> {
         let mut asked = JoinSet::new();
         for (index, &at) in indices.iter().enumerate() {
-            let (all, arguments) = (Arc::clone(self), self.arguments(at, call));
+            let (all, arguments) = (
+                Arc::clone(self),
+                self.shared.arguments([&self.all[at]], call),
+            );
             asked.spawn(async move {
-                let (script, keys) = (&all.scripts_of(at).loadable, all.queries[at].keys.clone());
-                (index, all.shared.run(script, keys, arguments).await)
+                let KeyQuery { scripts, keys, .. } = &all.all[at];
+                let answer = all.shared.run(&scripts.loadable, keys.clone(), arguments);
+                (index, answer.await)
             });
         }
         let unasked = || Err(failure::unavailable("the runtime shuts down"));

@@ -15,18 +15,17 @@ use bytes::Bytes;
 use tokio::{runtime::Handle, sync::Notify, time::timeout_at};
 
 use crate::{
-    algorithm::{Member, Scripted},
+    algorithm::Member,
     error::StoreErrorKind,
     limit::Limit,
     store::{Decided, Written},
 };
 
 use super::{
-    ARGUMENTS_LEN, Later, Shared,
-    arguments::{Arguments, Place, Units, push_call, push_members, told},
+    Later, Shared,
+    arguments::{KeyQuery, Place, Units, has_a_place},
     run::LATE_TIMEOUT,
     script::Op,
-    scripts::{ScriptCache, Scripts},
 };
 
 mod delivered;
@@ -54,9 +53,7 @@ struct All {
 
 /// A bucket in which this process has requests in flight.
 struct Bucket {
-    scripts: fn(&ScriptCache<Scripts>) -> &Scripts,
-    keys: Vec<Bytes>,
-    told: Vec<u64>,
+    query: KeyQuery,
     every: Duration,
     due: Instant,
     /// How many requests are in flight, with those that are asked for.
@@ -121,24 +118,16 @@ impl Shared {
     }
 
     /// Counts a request that is asked for, and has it renewed; what is said of it.
-    pub(super) fn begin<A: Scripted>(
-        self: &Arc<Self>,
-        algorithm: &A,
-        keys: &[Bytes],
-        cost: u32,
-    ) -> Place {
-        if !A::IN_FLIGHT || cost == 0 {
+    pub(super) fn begin(self: &Arc<Self>, query: &KeyQuery) -> Place {
+        if !query.scripts.has(|member| member.in_flight) {
             return Place::LOOK;
         }
-        let told = told(algorithm);
-        let every = renewed_every(self.script_cache.scripts::<A>().script.members(), &told);
+        let every = renewed_every(query.scripts.script.members(), &query.told);
         let mut all = self.in_flight();
         // Under the lock: a renewal that does not count this request has an earlier number.
         let number = self.in_flight.next();
-        let bucket = (all.buckets.entry(keys[0].clone())).or_insert_with(|| Bucket {
-            scripts: ScriptCache::<Scripts>::scripts::<A>,
-            keys: keys.to_vec(),
-            told: Vec::new(),
+        let bucket = (all.buckets.entry(query.keys[0].clone())).or_insert_with(|| Bucket {
+            query: query.clone(),
             every,
             due: Instant::now() + every,
             running: 0,
@@ -147,7 +136,7 @@ impl Shared {
             is_being_renewed: false,
         });
         // Plans of one name differ in these: the next renewal is by those of the last request.
-        (bucket.told, bucket.every) = (told, every);
+        (bucket.query.told, bucket.every) = (query.told.clone(), every);
         bucket.due = bucket.due.min(Instant::now() + every);
         bucket.running += 1;
         let (due, sure) = (bucket.due, bucket.sure as f64);
@@ -202,19 +191,18 @@ impl Shared {
     }
 
     /// Says that a request has ended; nothing, if it has no place.
-    pub(super) fn end<A: Scripted>(
+    pub(super) fn end(
         self: &Arc<Self>,
-        algorithm: &A,
-        keys: &[Bytes],
-        admission: &A::Snapshot,
+        query: &KeyQuery,
+        admission: &[f64],
     ) -> Option<Later<Written>> {
-        if !A::IN_FLIGHT || !has_a_place(self.script_cache.scripts::<A>(), algorithm, admission) {
+        if !has_a_place(&query.scripts.script, admission) {
             return None;
         }
-        let (scripts, arguments) = {
+        let ended = {
             let mut all = self.in_flight();
             let number = self.in_flight.next();
-            let bucket = all.buckets.get_mut(&keys[0])?;
+            let bucket = all.buckets.get_mut(&query.keys[0])?;
             bucket.running = bucket.running.saturating_sub(1);
             bucket.sure = bucket.sure.saturating_sub(1);
             if Handle::try_current().is_err() {
@@ -223,21 +211,18 @@ impl Shared {
                 self.in_flight.is_sooner.notify_one();
                 return None;
             }
-            let scripts = bucket.scripts;
-            let told = std::mem::take(&mut bucket.told);
-            let is_over = bucket.running == 0 && !bucket.is_being_renewed;
-            let script = &scripts(&self.script_cache).script;
-            let mut numbers = Vec::with_capacity(ARGUMENTS_LEN);
-            push_call(&mut numbers, Op::Change, self.now());
             let place = self.in_flight.place(number, bucket.sure as f64);
-            push_members(&mut numbers, script, &told, (Units::InFlight(-1), place));
-            match is_over {
-                true => drop(all.buckets.remove(&keys[0])),
-                false => bucket.told = told,
+            let ended = KeyQuery {
+                place,
+                ..bucket.query.clone()
+            };
+            if bucket.running == 0 && !bucket.is_being_renewed {
+                all.buckets.remove(&query.keys[0]);
             }
-            (scripts, Arguments::from(numbers))
+            ended
         };
-        Some(self.send_late(scripts, keys.to_vec(), arguments))
+        let arguments = self.arguments([&ended], (Op::Change, Units::InFlight(-1)));
+        Some(self.send_late(&ended, arguments))
     }
 
     /// Renews leases until nothing is in flight.
@@ -279,74 +264,41 @@ impl Shared {
             }
             (bucket.due, bucket.is_being_renewed) = (now + bucket.every, true);
             bucket.renewed = self.in_flight.next();
-            let script = &(bucket.scripts)(&self.script_cache).script;
-            let place = self.in_flight.place(bucket.renewed, bucket.running as f64);
-            let mut numbers = Vec::with_capacity(ARGUMENTS_LEN);
-            push_call(&mut numbers, Op::Change, self.now());
-            push_members(
-                &mut numbers,
-                script,
-                &bucket.told,
-                (Units::InFlight(0), place),
-            );
+            bucket.query.place = self.in_flight.place(bucket.renewed, bucket.running as f64);
             let renewal = Renewal {
                 shared: Arc::clone(self),
-                bucket: bucket.keys[0].clone(),
+                query: bucket.query.clone(),
             };
             let timeout = self.deadline.max(bucket.every.min(LATE_TIMEOUT));
-            tokio::spawn(renewal.send(timeout, bucket.scripts, bucket.keys.clone(), numbers));
+            tokio::spawn(renewal.send(timeout));
         }
     }
-}
-
-/// Whether an admission has taken a place.
-fn has_a_place<A: Scripted>(scripts: &Scripts, algorithm: &A, admission: &A::Snapshot) -> bool {
-    let mut numbers = Vec::new();
-    algorithm.admission(admission, &mut |number| numbers.push(number));
-    let mut numbers = numbers.into_iter();
-    (scripts.script.members().iter()).any(|member| {
-        if member.in_shadow {
-            numbers.next();
-        }
-        let count = match (member.settled || member.in_flight, member.withdraws) {
-            (true, _) => 1,
-            (_, true) => 2,
-            _ => 0,
-        };
-        let own: u64 = numbers.by_ref().take(count).sum();
-        member.in_flight && own > 0
-    })
 }
 
 /// A renewal on its way. When it is over, answered or not, the bucket may be renewed again.
 struct Renewal {
     shared: Arc<Shared>,
-    bucket: Bytes,
+    query: KeyQuery,
 }
 
 impl Renewal {
-    async fn send(
-        self,
-        timeout: Duration,
-        scripts: fn(&ScriptCache<Scripts>) -> &Scripts,
-        keys: Vec<Bytes>,
-        numbers: Vec<u8>,
-    ) {
-        let script = &scripts(&self.shared.script_cache).loadable;
-        let renewed = (self.shared)
-            .run_within(timeout, script, keys, numbers.into())
+    async fn send(self, timeout: Duration) {
+        let (shared, KeyQuery { scripts, keys, .. }) = (&self.shared, &self.query);
+        let arguments = shared.arguments([&self.query], (Op::Change, Units::InFlight(0)));
+        let renewed = shared
+            .run_within(timeout, &scripts.loadable, keys.clone(), arguments)
             .await;
-        self.shared.health.record(&renewed, [&self.bucket]);
+        shared.health.record(&renewed, [&keys[0]]);
     }
 }
 
 impl Drop for Renewal {
     fn drop(&mut self) {
         let mut all = self.shared.in_flight();
-        if let Some(bucket) = all.buckets.get_mut(&self.bucket) {
+        if let Some(bucket) = all.buckets.get_mut(&self.query.keys[0]) {
             bucket.is_being_renewed = false;
             if bucket.running == 0 {
-                all.buckets.remove(&self.bucket);
+                all.buckets.remove(&self.query.keys[0]);
             } else if bucket.due <= Instant::now() {
                 self.shared.in_flight.is_sooner.notify_one();
             }

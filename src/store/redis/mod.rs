@@ -6,9 +6,10 @@
 //! - `run`: its script is sent, and the answer waited for until the deadline. A script that Redis
 //!   does not have is loaded; a redirect by a cluster is followed.
 //! - `arguments`, `reply`: the keys and arguments of its script, and the reply.
-//! - `writes`: settlements, and turns in a queue that are given back.
+//! - `limits`, `rules`: a request's list of limits, each with a key. `query`: what is asked about
+//!   them, and how debits, settlements and resets are sent.
+//! - `cross_slot`: a decision about keys in several slots of a cluster.
 //! - `in_flight`: how the places of requests in flight are renewed and given back.
-//! - `multi_key`, `cross_slot`: a decision about several keys, in one slot or in several.
 //!
 //! **What if Redis is down?**
 //!
@@ -38,36 +39,32 @@ mod cross_slot;
 mod failure;
 mod health;
 mod in_flight;
+mod limits;
 mod link;
 mod loads;
-mod multi_key;
 mod node;
+mod query;
 mod reply;
+#[cfg(feature = "rules")]
+mod rules;
 mod run;
 mod script;
 mod scripts;
 mod servers;
 mod settings;
 mod usage;
-mod writes;
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use crate::{
-    algorithm::Scripted,
     clock::Timestamp,
-    key::{DigestKey, Key, PortableKey},
-    store::{Answer, AsKey, Decided, Store, Written},
+    key::{DigestKey, Key},
+    store::{Answer, AsKey, Ask, Change, Decided, Store, Written},
 };
 
 use self::{
-    arguments::{Place, Units},
-    health::Health,
-    in_flight::InFlightPlaces,
-    script::Op,
-    scripts::{MultiKeyScripts, ScriptCache, Scripts},
-    servers::Servers,
-    usage::Counters,
+    health::Health, in_flight::InFlightPlaces, limits::RedisLimit, query::Query,
+    scripts::ScriptCache, servers::Servers, usage::Counters,
 };
 
 pub use builder::RedisStoreBuilder;
@@ -78,8 +75,9 @@ pub use usage::RedisUsage;
 /// limit: it is charged and passes, or is refused with 429, or, when no answer comes in time, with
 /// 503.
 ///
-/// A decision is one script and one round trip, for a tuple too. Any algorithm that is [`Scripted`]
-/// and any key that is a [`PortableKey`] will do: all of the crate's are, and a store serves any
+/// A decision is one script and one round trip, for a tuple too. Any algorithm that is
+/// [`Scripted`](crate::algorithm::Scripted) and any key that is a
+/// [`PortableKey`](crate::key::PortableKey) will do: all of the crate's are, and a store serves any
 /// number of them at the same time.
 ///
 /// # Example: one limit for a fleet
@@ -201,15 +199,11 @@ struct Shared {
     digest_key: DigestKey,
     deadline: Duration,
     clock: Option<Now>,
-    script_cache: ScriptCache<Scripts>,
-    multi_key_script_cache: ScriptCache<MultiKeyScripts>,
+    script_cache: ScriptCache,
     counters: Counters,
     health: Health,
     in_flight: InFlightPlaces,
 }
-
-/// Enough bytes for the arguments of most calls.
-const ARGUMENTS_LEN: usize = 128;
 
 type Now = Box<dyn Fn() -> Timestamp + Send + Sync>;
 
@@ -276,175 +270,52 @@ impl fmt::Debug for RedisStore {
     }
 }
 
-impl<A: Scripted, K: Key + PortableKey> Store<A, K> for RedisStore {
+impl<A: RedisLimit<K>, K: Key> Store<A, K> for RedisStore {
     type Deciding = Later<Decided<A>>;
     type Writing = Later<Written>;
 
     fn decide<Q: AsKey<K> + ?Sized>(
         &self,
-        algorithm: &A,
+        limit: &A,
         key: &Q,
-        cost: u32,
+        ask: Ask,
     ) -> Answer<Decided<A>, Self::Deciding> {
-        if let Some(failed) = self.shared.known_outage::<A>() {
+        let Ask::Charge(cost) = ask else {
+            let query = Query::new(&self.shared, limit, key.to_owned());
+            return Answer::Later(Box::pin(query.decide(ask)));
+        };
+        if let Some(failed) = self.shared.known_outage::<A, K>() {
             return Answer::Now(failed);
         }
         let key = key.to_owned();
-        let op = if cost == 0 { Op::Look } else { Op::Decide };
-        let judged = self.judged(algorithm, &key, cost, (op, true));
+        let mut query = Query::new(&self.shared, limit, key.clone());
+        if cost > 0 {
+            query.begin();
+        }
+        let decided: Later<_> = Box::pin(query.decide(ask));
         if !A::IN_FLIGHT && !A::SETTLES {
-            return Answer::Later(judged);
+            return Answer::Later(decided);
         }
-        let (store, algorithm) = (self.clone(), algorithm.clone());
-        Answer::Later(in_flight::delivered::<A>(judged, move |admission| {
-            Store::<A, K>::withdraw(&store, &algorithm, &key, admission, cost);
+        let (store, limit) = (self.clone(), limit.clone());
+        Answer::Later(in_flight::delivered::<A>(decided, move |admission| {
+            let withdrawn = Change::Withdraw { admission, cost };
+            drop(store.change(&limit, &key, withdrawn));
         }))
     }
 
-    fn peek<Q: AsKey<K> + ?Sized>(
+    fn change<Q: AsKey<K> + ?Sized>(
         &self,
-        algorithm: &A,
+        limit: &A,
         key: &Q,
-        cost: u32,
-    ) -> Answer<Decided<A>, Self::Deciding> {
-        Answer::Later(self.judged(algorithm, &key.to_owned(), cost, (Op::Look, false)))
-    }
-
-    fn refund<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-        cost: u32,
+        change: Change<'_, A::Snapshot>,
     ) -> Answer<Written, Self::Writing> {
-        let scripts = self.shared.script_cache.scripts::<A>();
-        match cost > 0 && scripts.has(|member| member.refunds) {
-            true => Answer::Later(self.written(algorithm, &key.to_owned(), Units::Refund(cost))),
-            false => Answer::Now(Ok(())),
-        }
-    }
-
-    fn debit<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-        units: u32,
-    ) -> Answer<Written, Self::Writing> {
-        match units {
-            0 => Answer::Now(Ok(())),
-            _ => Answer::Later(self.written(algorithm, &key.to_owned(), Units::Debit(units))),
-        }
-    }
-
-    fn settle<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-        admission: &A::Snapshot,
-        held_and_spent: (u32, u32),
-    ) -> Answer<Written, Self::Writing> {
-        let scripts = self.shared.script_cache.scripts::<A>();
-        let keys = (self.shared).keys(algorithm.policy_id(), scripts, &key.to_owned());
-        match (self.shared).settle(algorithm, keys, admission, held_and_spent) {
-            Some(settled) => Answer::Later(settled),
+        match Query::new(&self.shared, limit, key.to_owned()).change(change) {
+            Some(written) => Answer::Later(written),
             None => Answer::Now(Ok(())),
         }
-    }
-
-    fn end<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-        admission: &A::Snapshot,
-    ) -> Answer<Written, Self::Writing> {
-        let scripts = self.shared.script_cache.scripts::<A>();
-        let keys = (self.shared).keys(algorithm.policy_id(), scripts, &key.to_owned());
-        match self.shared.end(algorithm, &keys, admission) {
-            Some(ended) => Answer::Later(ended),
-            None => Answer::Now(Ok(())),
-        }
-    }
-
-    fn reset<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-    ) -> Answer<Written, Self::Writing> {
-        let shared = Arc::clone(&self.shared);
-        let scripts = shared.script_cache.scripts::<A>();
-        let keys = shared.keys(algorithm.policy_id(), scripts, &key.to_owned());
-        Answer::Later(Box::pin(async move {
-            let deleted = shared.delete(keys).await;
-            shared.health.record(&deleted, []);
-            deleted
-        }))
     }
 
     fn buckets_id(&self) -> usize {
         Arc::as_ptr(&self.shared).addr()
-    }
-
-    fn withdraw(&self, algorithm: &A, key: &K, admission: &A::Snapshot, cost: u32) {
-        let scripts = self.shared.script_cache.scripts::<A>();
-        let keys = self.shared.keys(algorithm.policy_id(), scripts, key);
-        drop(self.shared.end(algorithm, &keys, admission));
-        self.shared.withdraw(algorithm, keys, admission, cost);
-    }
-}
-
-impl RedisStore {
-    /// Changes a state, whatever its reply.
-    fn written<A: Scripted, K: PortableKey>(
-        &self,
-        algorithm: &A,
-        key: &K,
-        units: Units<'_>,
-    ) -> Later<Written> {
-        let shared = Arc::clone(&self.shared);
-        let scripts = shared.script_cache.scripts::<A>();
-        let (keys, arguments) =
-            shared.call(algorithm, scripts, key, (Op::Change, units, Place::LOOK));
-        Box::pin(async move {
-            let (scripts, key) = (shared.script_cache.scripts::<A>(), keys[0].clone());
-            let written = shared.run(&scripts.loadable, keys, arguments).await;
-            shared.health.record(&written, [&key]);
-            written.map(drop)
-        })
-    }
-
-    fn judged<A: Scripted, K: PortableKey>(
-        &self,
-        algorithm: &A,
-        key: &K,
-        cost: u32,
-        (op, is_counted): (Op, bool),
-    ) -> Later<Decided<A>> {
-        let shared = Arc::clone(&self.shared);
-        let scripts = shared.script_cache.scripts::<A>();
-        let place = match A::IN_FLIGHT && op == Op::Decide {
-            true => {
-                let keys = shared.keys(algorithm.policy_id(), scripts, key);
-                shared.begin(algorithm, &keys, cost)
-            }
-            false => Place::LOOK,
-        };
-        let (keys, arguments) =
-            shared.call(algorithm, scripts, key, (op, Units::Cost(cost), place));
-        let algorithm = algorithm.clone();
-        let judged = Box::write(Box::new_uninit(), async move {
-            let scripts = shared.script_cache.scripts::<A>();
-            let command = shared.command(&scripts.loadable, keys, arguments);
-            let answer = shared.execute(&command).await;
-            let verdict = answer.and_then(|answer| {
-                reply::read(&algorithm, &scripts.script, &answer, cost)
-                    .ok_or_else(failure::unreadable)
-            });
-            if is_counted {
-                shared.count(&verdict);
-            }
-            shared.has_begun::<A>(command.key(), place, &verdict);
-            shared.health.record(&verdict, [command.key()]);
-            verdict
-        });
-        Box::into_pin(judged)
     }
 }

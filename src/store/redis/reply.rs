@@ -1,22 +1,13 @@
 //! Reads the reply of a script: `frame.lua` says what it is.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 
 use crate::{
-    algorithm::{Member, MemberReply, Script, ScriptReply, Scripted},
+    algorithm::{Member, MemberReply, Script, ScriptReply},
     clock::Timestamp,
-    store::Verdict,
 };
-
-/// Reads the reply of a decision about one key; `None` if it is not one.
-pub(super) fn read<A: Scripted>(
-    algorithm: &A,
-    script: &Script,
-    answer: &Bytes,
-    cost: u32,
-) -> Option<Verdict<A::Snapshot>> {
-    read_with(&[script], answer, cost, |reply| algorithm.read(reply))
-}
 
 /// Whether a decision has charged its cost.
 pub(super) fn is_charged(answer: &Bytes) -> bool {
@@ -26,12 +17,6 @@ pub(super) fn is_charged(answer: &Bytes) -> bool {
 /// The reply to a charge without what members add to it: it is how the value in Redis begins.
 pub(super) fn value_of(script: &Script, charge: &Bytes) -> Bytes {
     charge.slice(..charge.len().min(1 + BYTES * (2 + numbers_of(script))))
-}
-
-/// Whether a decision has admitted its cost.
-pub(super) fn is_admitted(script: &Script, answer: &Bytes) -> bool {
-    let verdict = read_with(&[script], answer, 0, |_| Some(()));
-    verdict.is_some_and(|verdict| verdict.admitted)
 }
 
 fn numbers_of(script: &Script) -> usize {
@@ -45,117 +30,140 @@ const BYTES: usize = 7;
 /// The first byte of any other reply.
 const NOT_CHARGED: u8 = 0;
 
-/// Where the numbers of a member begin, and those of what it told; and when they were written.
-struct Place {
-    state: usize,
-    told: usize,
-    now: Timestamp,
-    at: Timestamp,
+/// What members replied, by one reply about several limits or by one about each.
+#[derive(Default)]
+pub(super) struct Replies {
+    members: Vec<Reply>,
+    /// The numbers of all members.
+    all: Vec<u64>,
+    refused: bool,
 }
 
-/// Reads the reply of a decision by these limits.
-pub(super) fn read_with<T>(
-    limits: &[&Script],
-    answer: &Bytes,
+/// The reply of a member, and where its numbers are.
+struct Reply {
     cost: u32,
-    read: impl FnOnce(&mut ScriptReply<'_>) -> Option<T>,
-) -> Option<Verdict<T>> {
-    let members = || limits.iter().flat_map(|limit| limit.members());
-    let charged = match *answer.first()? {
-        CHARGED => true,
-        NOT_CHARGED => false,
-        _ => return None,
-    };
-    let mut numbers = Numbers {
-        bytes: answer,
-        all: Vec::with_capacity(answer.len() / BYTES + 8),
-    };
-    let has_shadows = members().any(|member| member.in_shadow);
-    let mut fitting = u64::MAX;
-    let mut places: Vec<Place> = Vec::with_capacity(members().count());
-    if charged {
-        let mut ahead = Vec::with_capacity(limits.len());
-        for limit in limits {
-            ahead.push((limit.members().len(), numbers.value(limit, &mut places)?));
+    admitted: bool,
+    charged: bool,
+    now: Timestamp,
+    at: Timestamp,
+    state: Range<usize>,
+    told: Range<usize>,
+}
+
+impl Replies {
+    /// Reads the replies of decisions by these limits; `None` if they are none.
+    pub(super) fn read(limits: &[&Script], answers: &[Bytes], cost: u32) -> Option<Self> {
+        let mut replies = Self::default();
+        match answers.len() == limits.len() {
+            true => limits
+                .iter()
+                .zip(answers)
+                .try_for_each(|(limit, answer)| replies.read_one(&[limit], answer, cost))?,
+            false => replies.read_one(limits, answers.first()?, cost)?,
         }
-        let (now, mut of_limits) = (numbers.next()?, places.iter_mut());
-        for (members, ahead) in ahead {
-            for place in of_limits.by_ref().take(members) {
-                place.now = Timestamp::from_micros(now + ahead);
+        Some(replies)
+    }
+
+    /// Whether all limits that are not in shadow admit the cost.
+    pub(super) fn is_admitted(&self) -> bool {
+        !self.refused
+    }
+
+    pub(super) fn reply(&self) -> ScriptReply<'_> {
+        let members = self.members.iter().map(|member| MemberReply {
+            cost: member.cost,
+            admitted: member.admitted,
+            charged: member.charged,
+            now: member.now,
+            at: member.at,
+            numbers: &self.all[member.state.clone()],
+            told: &self.all[member.told.clone()],
+        });
+        ScriptReply::new(members.collect())
+    }
+
+    fn read_one(&mut self, limits: &[&Script], answer: &Bytes, cost: u32) -> Option<()> {
+        let members = || limits.iter().flat_map(|limit| limit.members());
+        let charged = match *answer.first()? {
+            CHARGED => true,
+            NOT_CHARGED => false,
+            _ => return None,
+        };
+        let first = self.members.len();
+        let mut numbers = Numbers {
+            bytes: answer,
+            all: &mut self.all,
+        };
+        let mut fitting = u64::MAX;
+        if charged {
+            let mut of_limits = Vec::with_capacity(limits.len());
+            for limit in limits {
+                let begins = self.members.len();
+                let ahead = numbers.value(limit, &mut self.members)?;
+                of_limits.push((begins..self.members.len(), ahead));
             }
-        }
-        for (place, member) in places.iter_mut().zip(members()) {
-            if member.settled {
-                place.told = numbers.read(member.told())?;
-            }
-        }
-        if has_shadows {
-            fitting = numbers.next()?;
-        }
-    } else {
-        numbers.bytes = &numbers.bytes[1..];
-        fitting = numbers.next()?;
-        let told: Option<Vec<usize>> = members()
-            .map(|member| numbers.read(member.told()))
-            .collect();
-        let times: Option<Vec<(u64, u64)>> = (limits.iter())
-            .map(|_| Some((numbers.next()?, numbers.next()?)))
-            .collect();
-        for (limit, (now, bytes)) in limits.iter().zip(times?) {
-            let (now, of_limit) = (Timestamp::from_micros(now), places.len());
-            match bytes {
-                0 => numbers.nothing(limit, now, &mut places),
-                _ => {
-                    numbers.value(limit, &mut places)?;
-                    // When the key expires.
-                    numbers.take()?;
+            let now = numbers.next()?;
+            for (of_limit, ahead) in of_limits {
+                for member in &mut self.members[of_limit] {
+                    member.now = Timestamp::from_micros(now + ahead);
                 }
             }
-            places[of_limit..]
-                .iter_mut()
-                .for_each(|place| place.now = now);
+            for (reply, member) in self.members[first..].iter_mut().zip(members()) {
+                if member.settled {
+                    reply.told = numbers.read(member.told())?;
+                }
+            }
+            if members().any(|member| member.in_shadow) {
+                fitting = numbers.next()?;
+            }
+        } else {
+            numbers.bytes = &numbers.bytes[1..];
+            fitting = numbers.next()?;
+            let told: Option<Vec<_>> = members()
+                .map(|member| numbers.read(member.told()))
+                .collect();
+            let times: Option<Vec<(u64, u64)>> = (limits.iter())
+                .map(|_| Some((numbers.next()?, numbers.next()?)))
+                .collect();
+            for (limit, (now, bytes)) in limits.iter().zip(times?) {
+                let (now, of_limit) = (Timestamp::from_micros(now), self.members.len());
+                match bytes {
+                    0 => numbers.nothing(limit, now, &mut self.members),
+                    _ => {
+                        numbers.value(limit, &mut self.members)?;
+                        // When the key expires.
+                        numbers.take()?;
+                    }
+                }
+                let of_limit = &mut self.members[of_limit..];
+                of_limit.iter_mut().for_each(|reply| reply.now = now);
+            }
+            for (reply, told) in self.members[first..].iter_mut().zip(told?) {
+                reply.told = told;
+            }
         }
-        for (place, told) in places.iter_mut().zip(told?) {
-            place.told = told;
-        }
-    }
-    let fits = |number: usize| fitting >> number & 1 == 1;
-    let admitted = (members().enumerate()).all(|(number, member)| member.in_shadow || fits(number));
-    let replied = members().enumerate().zip(&places);
-    let replied = replied.map(|((number, member), place)| {
-        // A member that admits what another one refuses was not charged, as by a cost of 0. So it
-        // is with what is admitted and only looked at.
-        let is_about_the_cost = charged || !fits(number);
-        let cost = if is_about_the_cost { cost } else { 0 };
-        let told = match !charged || member.settled {
-            true => &numbers.all[place.told..][..member.told()],
-            false => &[],
-        };
-        MemberReply {
-            cost: if member.per_request {
+        let replies = self.members[first..].iter_mut();
+        for (number, (reply, member)) in replies.zip(members()).enumerate() {
+            let fits = fitting >> number & 1 == 1;
+            self.refused |= !fits && !member.in_shadow;
+            // A member that admits what another one refuses was not charged, as by a cost of 0. So
+            // it is with what is admitted and only looked at.
+            let cost = if charged || !fits { cost } else { 0 };
+            reply.cost = if member.per_request {
                 cost.min(1)
             } else {
                 cost
-            },
-            admitted: fits(number),
-            charged,
-            now: place.now,
-            at: place.at,
-            numbers: &numbers.all[place.state..][..member.numbers()],
-            told,
+            };
+            (reply.admitted, reply.charged) = (fits, charged);
         }
-    });
-    let mut reply = ScriptReply::new(replied.collect());
-    Some(Verdict {
-        admitted,
-        snapshot: read(&mut reply)?,
-    })
+        Some(())
+    }
 }
 
 /// The numbers of a reply, as they are read.
 struct Numbers<'a> {
     bytes: &'a [u8],
-    all: Vec<u64>,
+    all: &'a mut Vec<u64>,
 }
 
 impl Numbers<'_> {
@@ -173,45 +181,49 @@ impl Numbers<'_> {
         self.take().filter(|&number| number < TOO_LARGE)
     }
 
-    /// Reads so many numbers; where they begin.
-    fn read(&mut self, count: usize) -> Option<usize> {
+    /// Reads so many numbers; where they are.
+    fn read(&mut self, count: usize) -> Option<Range<usize>> {
         let begins = self.all.len();
         for _ in 0..count {
             let number = self.next()?;
             self.all.push(number);
         }
-        Some(begins)
+        Some(begins..self.all.len())
     }
 
     /// Reads a value, without when its key expires; and says how far it is ahead of the clock.
-    fn value(&mut self, limit: &Script, places: &mut Vec<Place>) -> Option<u64> {
+    fn value(&mut self, limit: &Script, replies: &mut Vec<Reply>) -> Option<u64> {
         let (first, rest) = self.bytes.split_first()?;
         self.bytes = rest;
         let at = Timestamp::from_micros(self.next()?);
         let ahead = self.next()?;
         for member in limit.members() {
-            let state = self.read(member.numbers())?;
-            places.push(Place {
-                state,
-                told: 0,
-                now: at,
-                at,
-            });
+            replies.push(Reply::of(self.read(member.numbers())?, at));
         }
         (*first == CHARGED).then_some(ahead)
     }
 
     /// The numbers of a state that was never charged.
-    fn nothing(&mut self, limit: &Script, at: Timestamp, places: &mut Vec<Place>) {
+    fn nothing(&mut self, limit: &Script, at: Timestamp, replies: &mut Vec<Reply>) {
         for member in limit.members() {
-            let state = self.all.len();
-            self.all.extend(std::iter::repeat_n(0, member.numbers()));
-            places.push(Place {
-                state,
-                told: 0,
-                now: at,
-                at,
-            });
+            let begins = self.all.len();
+            self.all.resize(begins + member.numbers(), 0);
+            replies.push(Reply::of(begins..self.all.len(), at));
+        }
+    }
+}
+
+impl Reply {
+    /// That of a state that was written at this instant. The rest is read later.
+    fn of(state: Range<usize>, at: Timestamp) -> Self {
+        Self {
+            state,
+            at,
+            now: at,
+            told: 0..0,
+            cost: 0,
+            admitted: false,
+            charged: false,
         }
     }
 }
@@ -226,7 +238,7 @@ mod tests {
         for number in [0, 1, 1 << 52, largest, largest + 1, (1 << 56) - 1] {
             let mut numbers = Numbers {
                 bytes: &number.to_le_bytes()[..BYTES],
-                all: Vec::new(),
+                all: &mut Vec::new(),
             };
             let read = numbers.next();
             assert_eq!(read, Some(number).filter(|&number| number <= largest));

@@ -15,7 +15,6 @@ use fred::{
 };
 
 use crate::{
-    algorithm::Scripted,
     error::{StoreError, StoreErrorKind},
     store::Decided,
 };
@@ -24,6 +23,7 @@ use super::{
     Shared,
     arguments::Arguments,
     failure::{self, NOSCRIPT, Redirect},
+    limits::RedisLimit,
     link::{Busy, Link, PendingCommand},
     loads::{LOAD_TIMEOUT, LoadError},
     node::Node,
@@ -187,9 +187,9 @@ impl Shared {
 
     /// The error of a decision that is not sent because the server is known to be unavailable;
     /// `None` if it is to be sent.
-    pub(super) fn known_outage<A: Scripted>(&self) -> Option<Decided<A>> {
+    pub(super) fn known_outage<L: RedisLimit<K>, K>(&self) -> Option<Decided<L>> {
         let outage = self.servers.outage()?;
-        let loads = &self.script_cache.scripts::<A>().loadable.loads;
+        let loads = &L::only_scripts(&self.script_cache)?.loadable.loads;
         loads.note_first_call();
         let explained = loads.recent_misconfiguration(|| self.servers.server_of(0), &outage);
         let failed = Err(explained.unwrap_or(outage));

@@ -2,8 +2,11 @@
 
 use std::{
     any::TypeId,
-    hash::{Hash, Hasher},
-    sync::Arc,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::{
+        Arc,
+        atomic::{AtomicU16, Ordering::Relaxed},
+    },
 };
 
 use fred::prelude::Value;
@@ -20,7 +23,8 @@ use super::{
 };
 
 /// The script of a type of algorithm.
-pub(super) struct Scripts {
+pub struct Scripts {
+    number: u16,
     pub(super) script: Script,
     /// The layouts of the members' states: a part of every key.
     pub(super) layout: String,
@@ -50,10 +54,11 @@ impl Loadable {
 }
 
 impl Scripts {
-    pub(super) fn of<A: Scripted>() -> Self {
+    fn of<A: Scripted>(number: u16) -> Self {
         let script = A::script();
         let layouts: Vec<_> = script.members().iter().map(Member::layout).collect();
         Self {
+            number,
             layout: layouts.join("+"),
             lists: (script.members().iter())
                 .filter(|member| member.told.is_some())
@@ -68,68 +73,66 @@ impl Scripts {
     }
 }
 
-/// The script about several keys in one slot.
-pub(super) struct MultiKeyScripts {
-    pub(super) limits: Vec<Script>,
-    /// None if it would be too long.
-    pub(super) loadable: Option<Loadable>,
+/// How many limits one script can be about.
+const MAX_LIMITS: usize = 16;
+
+/// The numbers of the scripts of several limits, and then zeros.
+type Several = [u16; MAX_LIMITS];
+
+/// The scripts of limits, each made once.
+pub struct ScriptCache {
+    of_limits: AppendOnlyMap<TypeId, Arc<Scripts>>,
+    /// Those about several keys in one slot. None if it would be too long.
+    of_several: AppendOnlyMap<Several, Option<Loadable>>,
+    count: AtomicU16,
 }
 
-impl MultiKeyScripts {
-    /// For these limits, in the order of their keys.
-    pub(super) fn of(limits: Vec<Script>) -> Self {
+impl ScriptCache {
+    pub(super) fn new() -> Self {
         Self {
-            loadable: fits_one_script(&limits).then(|| Loadable::new(text(&limits))),
-            limits,
+            of_limits: AppendOnlyMap::new(),
+            of_several: AppendOnlyMap::new(),
+            count: AtomicU16::new(0),
         }
     }
-}
 
-/// Which scripts a call needs.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct ScriptKey {
-    /// The type of the limits.
-    pub(super) limits: TypeId,
-    /// Which of several limits have a key, a bit for each; for rules, the algorithms of those
-    /// that apply.
-    pub(super) present: u128,
-}
-
-/// The scripts of limits, made once.
-pub(super) struct ScriptCache<S>(AppendOnlyMap<ScriptKey, S>);
-
-impl<S> ScriptCache<S> {
-    pub(super) fn new() -> Self {
-        Self(AppendOnlyMap::new())
+    pub(super) fn scripts<A: Scripted>(&self) -> &Arc<Scripts> {
+        let limit = TypeId::of::<A>();
+        // It is a hash itself. Hashed once more by SipHash it takes a tenth of a decision while
+        // Redis is down (bench `outage`).
+        let mut hasher = OwnHash(0);
+        limit.hash(&mut hasher);
+        self.of_limits.get_or_add((limit, hasher.0), || {
+            Arc::new(Scripts::of::<A>(1 + self.count.fetch_add(1, Relaxed)))
+        })
     }
 
-    pub(super) fn find(&self, key: ScriptKey, make: impl Fn() -> S) -> &S {
-        let mut hasher = HashOfTypes::default();
-        key.hash(&mut hasher);
-        let hash = hasher.finish();
-        self.0.get_or_add((key, hash), make)
+    /// The script about these limits, in the order of their keys.
+    pub(super) fn script_of_several<'s>(
+        &self,
+        all: impl Iterator<Item = &'s Scripts> + Clone,
+    ) -> Option<&Loadable> {
+        let mut several = Several::default();
+        for (at, scripts) in all.clone().enumerate() {
+            *several.get_mut(at)? = scripts.number;
+        }
+        let mut hasher = DefaultHasher::new();
+        several.hash(&mut hasher);
+        let script = self.of_several.get_or_add((several, hasher.finish()), || {
+            let limits: Vec<_> = all.clone().map(|it| it.script.clone()).collect();
+            fits_one_script(&limits).then(|| Loadable::new(text(&limits)))
+        });
+        script.as_ref()
     }
 }
 
-/// The hash of a `TypeId`, which is a hash itself. Hashed once more it takes a tenth of a decision
-/// while Redis is down (bench `outage`).
-#[derive(Default)]
-struct HashOfTypes(u64);
+struct OwnHash(u64);
 
-impl Hasher for HashOfTypes {
+impl Hasher for OwnHash {
     fn write(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.write_u64(u64::from(*byte));
         }
-    }
-
-    fn write_u8(&mut self, number: u8) {
-        self.write_u64(u64::from(number));
-    }
-
-    fn write_u128(&mut self, number: u128) {
-        self.write_u64(number as u64);
-        self.write_u64((number >> 64) as u64);
     }
 
     fn write_u64(&mut self, number: u64) {
@@ -138,15 +141,5 @@ impl Hasher for HashOfTypes {
 
     fn finish(&self) -> u64 {
         self.0
-    }
-}
-
-impl ScriptCache<Scripts> {
-    pub(super) fn scripts<A: Scripted>(&self) -> &Scripts {
-        let key = ScriptKey {
-            limits: TypeId::of::<A>(),
-            present: 1,
-        };
-        self.find(key, Scripts::of::<A>)
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tollgate::{
     EachOf, PolicyDecision, RateLimiter, StoreErrorKind, Timestamp,
     algorithm::{Algorithm, Policy, PolicyId, Script, Scripted, Status},
-    store::{RedisStore, Store},
+    store::{Ask, RedisStore, Store},
 };
 use tollgate_redis_tests::{Cluster, Fickle, Redis};
 
@@ -135,6 +135,10 @@ async fn across_slots_a_charge_that_cannot_be_given_back_waits_until_the_other_k
     let refused = refused.unwrap();
     assert_eq!(refused.policy(), "fickle-1-0us", "{refused:?}");
     assert!(!refused.is_admitted());
-    let looked = store.peek(&rule, &0_u32, 0).wait().await.unwrap();
+    let looked = store
+        .decide(&rule, &0_u32, Ask::Look(0))
+        .wait()
+        .await
+        .unwrap();
     assert_eq!(looked.snapshot.1, 0, "it was never charged");
 }

@@ -6,7 +6,7 @@ use tollgate::{
     Quota, RateLimiter, Timestamp,
     algorithm::{Algorithm, LeakyBucket, Scripted, SlidingLog, TokenBucket},
     clock::ManualClock,
-    store::{LocalStore, RedisStore, Store},
+    store::{Ask, Change, LocalStore, RedisStore, Store},
 };
 use tollgate_redis_tests::{Server, until};
 
@@ -22,7 +22,11 @@ async fn only_the_last_in_line_gives_its_turn_back() {
     let bob = "bob".to_owned();
     let mut admissions = Vec::new();
     for _ in 0..3 {
-        let verdict = store.decide(&queue, "bob", 1).wait().await.unwrap();
+        let verdict = store
+            .decide(&queue, "bob", Ask::Charge(1))
+            .wait()
+            .await
+            .unwrap();
         assert!(verdict.admitted);
         admissions.push(verdict.snapshot);
     }
@@ -30,16 +34,34 @@ async fn only_the_last_in_line_gives_its_turn_back() {
     let left = async || limiter.peek("bob").await.unwrap().remaining();
     assert_eq!(left().await, 7);
     let calls = server.command_calls("evalsha").await;
-    store.withdraw(&queue, &bob, &admissions[0], 1);
+    drop(store.change(
+        &queue,
+        &bob,
+        Change::Withdraw {
+            admission: &admissions[0],
+            cost: 1,
+        },
+    ));
     until("a turn in the middle", async || {
         (server.command_calls("evalsha").await > calls).then_some(())
     })
     .await;
     assert_eq!(left().await, 7);
-    store.withdraw(&queue, &bob, &admissions[2], 1);
+    drop(store.change(
+        &queue,
+        &bob,
+        Change::Withdraw {
+            admission: &admissions[2],
+            cost: 1,
+        },
+    ));
     until("the last turn", async || (left().await > 7).then_some(())).await;
     assert_eq!(left().await, 8);
-    let next = store.decide(&queue, "bob", 1).wait().await.unwrap();
+    let next = store
+        .decide(&queue, "bob", Ask::Charge(1))
+        .wait()
+        .await
+        .unwrap();
     assert_eq!(next.snapshot, admissions[2]);
 }
 
@@ -53,7 +75,11 @@ where
     let bob = "bob".to_owned();
     let mut admissions = Vec::new();
     for _ in 0..3 {
-        let verdict = store.decide(&rule, &bob, 3).wait().await.unwrap();
+        let verdict = store
+            .decide(&rule, &bob, Ask::Charge(3))
+            .wait()
+            .await
+            .unwrap();
         assert!(verdict.admitted, "{both}");
         admissions.push(verdict.snapshot);
     }
@@ -63,7 +89,14 @@ where
     let mut after = [0; 2];
     for (turn, after) in [1, 2].into_iter().zip(&mut after) {
         let before = left().await;
-        store.withdraw(&rule, &bob, &admissions[turn], 3);
+        drop(store.change(
+            &rule,
+            &bob,
+            Change::Withdraw {
+                admission: &admissions[turn],
+                cost: 3,
+            },
+        ));
         let freed = async || Some(left().await).filter(|now| *now != before);
         *after = until("units that are freed", freed).await;
     }

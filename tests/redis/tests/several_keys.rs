@@ -15,7 +15,7 @@ use tollgate::{
         SlidingWindow, TokenBucket,
     },
     clock::ManualClock,
-    store::{RedisStore, RedisStoreBuilder, Store},
+    store::{self, RedisStore, RedisStoreBuilder, Store},
 };
 use tollgate_redis_tests::{Cluster, Redis, StorePool, SwappedClock, slot_of, until};
 
@@ -65,7 +65,12 @@ fn is_the_rule<A, B, C>(
                 // nobody can settle.
                 Ask::Check(cost) => (
                     redis
-                        .wait(pooled.store().decide(&limits, keys, cost).wait())
+                        .wait(
+                            pooled
+                                .store()
+                                .decide(&limits, keys, store::Ask::Charge(cost))
+                                .wait(),
+                        )
                         .map(|verdict| limits.decision_of(&verdict.snapshot)),
                     rules.decide(keys, cost, true, now),
                 ),

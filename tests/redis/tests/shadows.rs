@@ -11,7 +11,7 @@ use tollgate::{
     Decision, PolicyDecision, Quota, RateLimiter,
     algorithm::*,
     clock::ManualClock,
-    store::{LocalStore, RedisStore, Store},
+    store::{Ask, Change, LocalStore, RedisStore, Store},
 };
 use tollgate_algorithms::every_algorithm;
 use tollgate_redis_tests::{Cluster, Server, until};
@@ -72,7 +72,11 @@ async fn a_debit_and_a_refund_reach_it_as_they_do_alone() {
     let limits = (gate(), FixedWindow::new(Quota::per_day(5)).shadow());
     let limiter = RateLimiter::new(limits.clone(), store.clone());
     let left = async || {
-        let verdict = store.peek(&limits, "bob", 0).wait().await.unwrap();
+        let verdict = store
+            .decide(&limits, "bob", Ask::Look(0))
+            .wait()
+            .await
+            .unwrap();
         shadow_of(&limits, &verdict.snapshot).0.remaining()
     };
     assert!(limiter.check_cost("bob", 4).await.unwrap().is_admitted());
@@ -127,7 +131,11 @@ where
     A: Algorithm,
     S: Store<(TokenBucket, Shadow<A>), ()>,
 {
-    let verdict = store.decide(limits, &(), cost).wait().await.unwrap();
+    let verdict = store
+        .decide(limits, &(), Ask::Charge(cost))
+        .wait()
+        .await
+        .unwrap();
     let decision = limits.decision(&verdict.snapshot);
     (decision, shadow_of(limits, &verdict.snapshot))
 }
@@ -165,8 +173,16 @@ async fn what_is_held_and_settled_in_shadow_stands_as_it_does_in_memory() {
             other.settle(spent).await.unwrap();
             settled += 1;
         }
-        let stands_there = there.peek(&limits, &(), 0).wait().await.unwrap();
-        let stands_here = here.peek(&limits, &(), 0).wait().await.unwrap();
+        let stands_there = there
+            .decide(&limits, &(), Ask::Look(0))
+            .wait()
+            .await
+            .unwrap();
+        let stands_here = here
+            .decide(&limits, &(), Ask::Look(0))
+            .wait()
+            .await
+            .unwrap();
         let [stands_there, stands_here] =
             [stands_there, stands_here].map(|stands| shadow_of(&limits, &stands.snapshot));
         assert_eq!(stands_there, stands_here, "{step}");
@@ -187,25 +203,73 @@ async fn the_turn_of_a_queue_in_shadow_is_given_back_as_in_memory() {
         let expected = decided(&here, &limits, cost).await;
         assert_eq!(decided(&there, &limits, cost).await, expected);
     }
-    let last_here = here.decide(&limits, &(), 1).wait().await.unwrap();
-    let last_there = there.decide(&limits, &(), 1).wait().await.unwrap();
+    let last_here = here
+        .decide(&limits, &(), Ask::Charge(1))
+        .wait()
+        .await
+        .unwrap();
+    let last_there = there
+        .decide(&limits, &(), Ask::Charge(1))
+        .wait()
+        .await
+        .unwrap();
     let left = |snapshot: &_| shadow_of(&limits, snapshot).0.remaining();
     let before = left(&last_here.snapshot);
     // Who would have been refused has no turn.
-    let refused_here = here.decide(&limits, &(), 3).wait().await.unwrap();
-    let refused_there = there.decide(&limits, &(), 3).wait().await.unwrap();
+    let refused_here = here
+        .decide(&limits, &(), Ask::Charge(3))
+        .wait()
+        .await
+        .unwrap();
+    let refused_there = there
+        .decide(&limits, &(), Ask::Charge(3))
+        .wait()
+        .await
+        .unwrap();
     for refused in [&refused_here, &refused_there] {
         assert!(shadow_of(&limits, &refused.snapshot).1);
     }
-    here.withdraw(&limits, &(), &refused_here.snapshot, 3);
-    there.withdraw(&limits, &(), &refused_there.snapshot, 3);
-    here.withdraw(&limits, &(), &last_here.snapshot, 1);
-    there.withdraw(&limits, &(), &last_there.snapshot, 1);
-    let stands_here = here.peek(&limits, &(), 0).wait().await.unwrap();
+    drop(here.change(
+        &limits,
+        &(),
+        Change::Withdraw {
+            admission: &refused_here.snapshot,
+            cost: 3,
+        },
+    ));
+    drop(there.change(
+        &limits,
+        &(),
+        Change::Withdraw {
+            admission: &refused_there.snapshot,
+            cost: 3,
+        },
+    ));
+    drop(here.change(
+        &limits,
+        &(),
+        Change::Withdraw {
+            admission: &last_here.snapshot,
+            cost: 1,
+        },
+    ));
+    drop(there.change(
+        &limits,
+        &(),
+        Change::Withdraw {
+            admission: &last_there.snapshot,
+            cost: 1,
+        },
+    ));
+    let stands_here = here
+        .decide(&limits, &(), Ask::Look(0))
+        .wait()
+        .await
+        .unwrap();
     let expected = shadow_of(&limits, &stands_here.snapshot);
     assert_eq!(expected.0.remaining(), before + 1);
     let given_back = until("the turn, given back", async || {
-        let stands = there.peek(&limits, &(), 0).wait().await.ok()?;
+        let stands = there.decide(&limits, &(), Ask::Look(0)).wait().await.ok()?;
         (shadow_of(&limits, &stands.snapshot) == expected).then_some(())
     });
     given_back.await;

@@ -13,7 +13,7 @@ use tollgate::{
     Decision, EachOf, Quota, RateLimiter, Timestamp,
     algorithm::*,
     clock::ManualClock,
-    store::{LocalStore, RedisStore, Store},
+    store::{self, Change, LocalStore, RedisStore, Store},
 };
 use tollgate_algorithms::every_additive;
 use tollgate_properties::numbers::{Held, Numbers, held};
@@ -95,7 +95,8 @@ fn is_the_pure_rules<A: Scripted>(
                     (state, is_known) = (stepped, true);
                 }
                 let theirs =
-                    redis.wait(Store::<A, String>::decide(&store, plan, &key, cost).wait());
+                    Store::<A, String>::decide(&store, plan, &key, store::Ask::Charge(cost));
+                let theirs = redis.wait(theirs.wait());
                 let theirs = theirs.unwrap();
                 prop_assert_eq!(
                     plan.decision(&theirs.snapshot),
@@ -115,7 +116,9 @@ fn is_the_pure_rules<A: Scripted>(
             Ask::Peek if name.contains("buckets") && looks_write => {}
             Ask::Peek => {
                 let (_, ours) = plan.look(&start_of(plan), 1, now);
-                let theirs = redis.wait(Store::<A, String>::peek(&store, plan, &key, 1).wait());
+                let theirs = redis.wait(
+                    Store::<A, String>::decide(&store, plan, &key, store::Ask::Look(1)).wait(),
+                );
                 prop_assert_eq!(
                     plan.decision(&theirs.unwrap().snapshot),
                     plan.decision(&ours),
@@ -141,9 +144,14 @@ fn is_the_pure_rules<A: Scripted>(
                 }
                 // It is sent at once, on the runtime that it is called on.
                 let settled = redis.wait(async {
-                    let (spent, key) = ((held, spent), &key);
-                    let settled = Store::<A, String>::settle(&store, plan, key, theirs, spent);
-                    settled.wait().await
+                    let settled = Change::Settle {
+                        admission: theirs,
+                        held,
+                        spent,
+                    };
+                    Store::<A, String>::change(&store, plan, &key, settled)
+                        .wait()
+                        .await
                 });
                 settled.unwrap();
             }
@@ -153,20 +161,20 @@ fn is_the_pure_rules<A: Scripted>(
                     plan.debit(&mut debited, units.into(), now);
                     (state, is_known) = (debited, true);
                 }
-                let debited = Store::<A, String>::debit(&store, plan, &key, units);
+                let debited = Store::<A, String>::change(&store, plan, &key, Change::Debit(units));
                 redis.wait(debited.wait()).unwrap();
             }
             Ask::Refund(cost) => {
                 if is_known && cost > 0 {
                     plan.refund(&mut state, cost, now);
                 }
-                let refunded = Store::<A, String>::refund(&store, plan, &key, cost);
+                let refunded = Store::<A, String>::change(&store, plan, &key, Change::Refund(cost));
                 redis.wait(refunded.wait()).unwrap();
             }
             Ask::Reset => {
                 is_known = false;
                 redis
-                    .wait(Store::<A, String>::reset(&store, plan, &key).wait())
+                    .wait(Store::<A, String>::change(&store, plan, &key, Change::Reset).wait())
                     .unwrap();
             }
         }
@@ -556,7 +564,11 @@ fn a_state_that_somebody_has_changed_is_an_error_or_decided_within_bounds() {
         // This is not about time: a busy machine may be slow.
         let store = store.deadline(Duration::from_secs(20)).build();
         let (key, mut ended) = ("bob".to_owned(), [0, 0]);
-        let hold = |cost| redis.wait(Store::<A, String>::decide(&store, &rule, &key, cost).wait());
+        let hold = |cost| {
+            redis.wait(
+                Store::<A, String>::decide(&store, &rule, &key, store::Ask::Charge(cost)).wait(),
+            )
+        };
         let mut held = Vec::new();
         for turn in 0..4 {
             clock.set(Timestamp::from_micros(START + 60 * turn));
@@ -589,9 +601,18 @@ fn a_state_that_somebody_has_changed_is_an_error_or_decided_within_bounds() {
             let receipt = &held[next(held.len())];
             let spent = next(4) as u32;
             let settled = redis.wait(async {
-                Store::<A, String>::settle(&store, &rule, &key, receipt, (1, spent))
-                    .wait()
-                    .await
+                Store::<A, String>::change(
+                    &store,
+                    &rule,
+                    &key,
+                    Change::Settle {
+                        admission: receipt,
+                        held: 1,
+                        spent,
+                    },
+                )
+                .wait()
+                .await
             });
             let verdict = settled.and_then(|()| hold(1));
             match verdict {

@@ -17,7 +17,7 @@ use tollgate::{
     EachOf, Hold, Quota, RateLimiter, Timestamp,
     algorithm::{InFlight, SlidingLog, TokenBucket},
     clock::ManualClock,
-    store::{RedisStore, Store},
+    store::{self, Change, RedisStore, Store},
 };
 use tollgate_redis_tests::{Redis, connect};
 
@@ -118,7 +118,8 @@ where
             Ask::Hold(cost) => {
                 let (admitted, ours) = plan.step(&mut state, cost, now);
                 has_held |= admitted && cost > 0;
-                let theirs = Store::<A, String>::decide(&store, plan, &key, cost);
+                let theirs =
+                    Store::<A, String>::decide(&store, plan, &key, store::Ask::Charge(cost));
                 let theirs = redis.wait(theirs.wait()).unwrap().snapshot;
                 prop_assert_eq!(
                     plan.decision(&theirs),
@@ -133,7 +134,7 @@ where
             }
             Ask::Peek => {
                 let (_, ours) = plan.look(&state, 1, now);
-                let theirs = Store::<A, String>::peek(&store, plan, &key, 1);
+                let theirs = Store::<A, String>::decide(&store, plan, &key, store::Ask::Look(1));
                 let theirs = redis.wait(theirs.wait()).unwrap().snapshot;
                 prop_assert_eq!(
                     plan.decision(&theirs),
@@ -149,10 +150,18 @@ where
                 plan.settle(&mut state, &ours, (cost, 0), now);
                 plan.end(&mut state, &ours, now);
                 let ended = redis.wait(async {
-                    let settled =
-                        Store::<A, String>::settle(&store, plan, &key, &theirs, (cost, 0));
+                    let settled = Store::<A, String>::change(
+                        &store,
+                        plan,
+                        &key,
+                        Change::Settle {
+                            admission: &theirs,
+                            held: cost,
+                            spent: 0,
+                        },
+                    );
                     settled.wait().await?;
-                    Store::<A, String>::end(&store, plan, &key, &theirs)
+                    Store::<A, String>::change(&store, plan, &key, Change::End(&theirs))
                         .wait()
                         .await
                 });
@@ -163,14 +172,14 @@ where
                     plan.debit(&mut state, units.into(), now);
                     has_held = true;
                 }
-                let debited = Store::<A, String>::debit(&store, plan, &key, units);
+                let debited = Store::<A, String>::change(&store, plan, &key, Change::Debit(units));
                 redis.wait(debited.wait()).unwrap();
             }
             Ask::Refund(cost) => {
                 if has_held {
                     plan.refund(&mut state, cost, now);
                 }
-                let refunded = Store::<A, String>::refund(&store, plan, &key, cost);
+                let refunded = Store::<A, String>::change(&store, plan, &key, Change::Refund(cost));
                 redis.wait(refunded.wait()).unwrap();
             }
         }
@@ -179,7 +188,7 @@ where
     for (plan, _, theirs, _) in running {
         redis
             .wait(async {
-                Store::<A, String>::end(&store, &plans[plan], &key, &theirs)
+                Store::<A, String>::change(&store, &plans[plan], &key, Change::End(&theirs))
                     .wait()
                     .await
             })

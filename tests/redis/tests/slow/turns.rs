@@ -11,7 +11,7 @@ use tollgate::{
     Quota, Timestamp,
     algorithm::{Algorithm, TokenBucket, WaitAtMost},
     clock::ManualClock,
-    store::{RedisStore, Store},
+    store::{Ask, Change, RedisStore, Store},
 };
 use tollgate_redis_tests::{Monitor, Redis, Told, Worker, connect};
 
@@ -88,7 +88,7 @@ async fn one_who_waits() {
         if instant == 0 {
             // Loads the script, and says who this is.
             let name = format!("process-{number}");
-            let decided = Store::<_, String>::decide(&store, &rule, &name, 1)
+            let decided = Store::<_, String>::decide(&store, &rule, &name, Ask::Charge(1))
                 .wait()
                 .await;
             assert!(decided.unwrap().admitted);
@@ -108,13 +108,12 @@ async fn one_who_waits() {
                     random.usize(..=last)
                 };
                 let one = waiting.remove(which);
-                Store::<_, String>::withdraw(
-                    &store,
-                    &rule,
-                    &KEY.to_owned(),
-                    &one.admission,
-                    one.cost,
-                );
+                let Waiting {
+                    admission, cost, ..
+                } = &one;
+                let cost = *cost;
+                let withdrawn = Change::Withdraw { admission, cost };
+                drop(Store::<_, String>::change(&store, &rule, KEY, withdrawn));
                 Worker::say(format!("gives-up {}", one.turn));
             }
         }
@@ -123,7 +122,7 @@ async fn one_who_waits() {
             .collect();
         let calls = costs
             .iter()
-            .map(|cost| Store::<_, String>::decide(&store, &rule, KEY, *cost).wait());
+            .map(|cost| Store::<_, String>::decide(&store, &rule, KEY, Ask::Charge(*cost)).wait());
         for (decided, cost) in in_order(calls.collect()).await.into_iter().zip(costs) {
             let decided = decided.unwrap();
             let turn = asked;

@@ -1,0 +1,121 @@
+//! Where the state of a key is while it is locked: what it is judged by, and what it is kept in.
+
+use std::borrow::Borrow;
+
+use parking_lot::{MappedMutexGuard, MutexGuard};
+
+use crate::{key::Key, store::AsKey};
+
+use super::{
+    deferred_drop::DeferredDrops,
+    overflow::Overflow,
+    shards::{Reservation, Shard},
+};
+
+/// The state of a key, under its locks. The locks come first, so that they are released before
+/// anything is dropped.
+pub(super) enum Place<'a, K, S> {
+    /// That of the key's entry.
+    Entry {
+        state: MappedMutexGuard<'a, S>,
+        sweep_is_due: bool,
+    },
+    /// The first one of a key for which a place is reserved. It gets an entry if it is charged.
+    New {
+        shard: MutexGuard<'a, Shard<K, S>>,
+        reservation: Reservation<'a>,
+        hash: u64,
+        key: K,
+        state: S,
+    },
+    /// That of the overflow bucket, or a fresh one for it. The shard stays locked, so that nobody
+    /// gives the key an entry meanwhile.
+    Shared {
+        bucket: MutexGuard<'a, Option<S>>,
+        #[expect(dead_code, reason = "it is held, not read")]
+        shard: MutexGuard<'a, Shard<K, S>>,
+        fresh: S,
+    },
+    /// A fresh one, which is charged nothing.
+    Fresh(S),
+}
+
+/// The entry of a key; without one, its shard.
+pub(super) fn entry<'a, K: Key, S, Q: AsKey<K> + ?Sized>(
+    shard: MutexGuard<'a, Shard<K, S>>,
+    hash: u64,
+    key: &Q,
+) -> Result<Place<'a, K, S>, MutexGuard<'a, Shard<K, S>>> {
+    let mut sweep_is_due = false;
+    let state = MutexGuard::try_map(shard, |Shard { entries, sweep }| {
+        let found = entries.find_mut(hash, is(key));
+        sweep_is_due = found.is_some() && sweep.is_due();
+        found
+    })?;
+    Ok(Place::Entry {
+        state,
+        sweep_is_due,
+    })
+}
+
+impl<K: Key, S> Place<'_, K, S> {
+    pub(super) fn state(&mut self) -> &mut S {
+        match self {
+            Self::Entry { state, .. } => state,
+            Self::New { state, .. } | Self::Fresh(state) => state,
+            Self::Shared { bucket, fresh, .. } => bucket.as_mut().unwrap_or(fresh),
+        }
+    }
+
+    pub(super) fn is_shared(&self) -> bool {
+        matches!(self, Self::Shared { .. })
+    }
+
+    /// Keeps the state, if it was charged, and releases the locks. Says whether a sweep is due.
+    pub(super) fn leave(
+        self,
+        overflow: &Overflow<S>,
+        is_charged: bool,
+        drops: &mut DeferredDrops<K, S>,
+    ) -> bool {
+        match self {
+            Self::Entry { sweep_is_due, .. } => return sweep_is_due,
+            Self::New {
+                mut shard,
+                reservation,
+                hash,
+                key,
+                state,
+            } if is_charged => {
+                shard.entries.insert(hash, key, state);
+                reservation.keep();
+            }
+            Self::New { key, state, .. } => {
+                drops.entry((key, state));
+            }
+            Self::Shared {
+                mut bucket, fresh, ..
+            } => match is_charged {
+                true if bucket.is_none() => {
+                    *bucket = Some(fresh);
+                    overflow.is_charged_now();
+                }
+                true => {
+                    overflow.is_charged_now();
+                    drops.state(fresh);
+                }
+                false => drops.state(fresh),
+            },
+            Self::Fresh(state) => drops.state(state),
+        }
+        false
+    }
+}
+
+#[inline]
+pub(super) fn is<Q: ToOwned + Eq + ?Sized>(key: &Q) -> impl Fn(&Q::Owned) -> bool + '_ {
+    move |known| {
+        let known: &Q = known.borrow();
+        known == key
+    }
+}

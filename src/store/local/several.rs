@@ -1,0 +1,230 @@
+//! Several limits that decide together, each about a key of its own: under the locks of all.
+//!
+//! The locks are taken in the order of the list, and for each key the shard's before the overflow
+//! bucket's. So no two threads deadlock.
+
+use std::borrow::Cow;
+
+use arrayvec::ArrayVec;
+
+use crate::{
+    algorithm::Algorithm,
+    clock::{Clock, Timestamp},
+    each_of::EachOf,
+    key::Key,
+    store::{AsKey, Ask, Change, Verdict},
+};
+
+use super::{
+    LocalBuckets, Usage,
+    buckets::Tables,
+    deferred_drop::DeferredDrops,
+    overflow::Now,
+    place::Place,
+    policies::Policies,
+    table::{Table, Wanted},
+};
+
+/// One of several limits that decide together, and its key.
+pub(super) struct Member<'a, A: Algorithm, K: Key> {
+    limit: &'a A,
+    table: &'a Table<K, A::State>,
+    /// None once the state is locked.
+    key: Option<Cow<'a, K>>,
+    place: Option<Place<'a, K, A::State>>,
+    sweep_is_due: bool,
+    drops: DeferredDrops<K, A::State>,
+    snapshot: Option<A::Snapshot>,
+}
+
+/// A [`Member`], whatever its limit and key are.
+pub(super) trait DecidesTogether {
+    fn lock(&mut self, cost: u32, now: Now<'_>);
+
+    /// Whether it admits the cost. It is locked.
+    fn admits(&mut self, cost: u32, now: Timestamp) -> bool;
+
+    /// Charges the cost if all admit it and it is to be charged, and takes the snapshot.
+    fn charge_if(&mut self, is_charged: bool, cost: u32, now: Timestamp);
+
+    fn unlock(&mut self, is_charged: bool);
+
+    /// What is left to do without a lock.
+    fn afterwards(&mut self, now: Timestamp);
+}
+
+/// Decides about the cost by all of them: says whether all admit it.
+pub(super) fn decide(members: &mut [&mut dyn DecidesTogether], ask: Ask, clock: Now<'_>) -> bool {
+    let mut locked = Locked {
+        members,
+        is_charged: false,
+    };
+    for member in &mut *locked.members {
+        member.lock(ask.charge(), clock);
+    }
+    let (cost, now) = (ask.cost(), clock());
+    let admitted = locked.members.iter_mut().all(|it| it.admits(cost, now));
+    let is_charged = admitted && ask.charge() > 0;
+    for member in &mut *locked.members {
+        member.charge_if(is_charged, cost, now);
+    }
+    locked.is_charged = is_charged;
+    drop(locked);
+    for member in members {
+        member.afterwards(now);
+    }
+    admitted
+}
+
+/// Unlocks all of them when it is dropped, before anything that they hold is.
+struct Locked<'a, 'm> {
+    members: &'a mut [&'m mut dyn DecidesTogether],
+    is_charged: bool,
+}
+
+impl Drop for Locked<'_, '_> {
+    fn drop(&mut self) {
+        for member in &mut *self.members {
+            member.unlock(self.is_charged);
+        }
+    }
+}
+
+impl<'a, A: Algorithm, K: Key> Member<'a, A, K> {
+    pub(super) fn new(limit: &'a A, table: &'a Table<K, A::State>, key: Cow<'a, K>) -> Self {
+        Self {
+            limit,
+            table,
+            key: Some(key),
+            place: None,
+            sweep_is_due: false,
+            drops: DeferredDrops::new(),
+            snapshot: None,
+        }
+    }
+
+    pub(super) fn limit(&self) -> &'a A {
+        self.limit
+    }
+
+    /// The snapshot of what was decided.
+    pub(super) fn snapshot(self) -> Option<A::Snapshot> {
+        self.snapshot
+    }
+}
+
+impl<A: Algorithm, K: Key> DecidesTogether for Member<'_, A, K> {
+    fn lock(&mut self, cost: u32, now: Now<'_>) {
+        let wanted = Wanted::room_for(self.limit, cost, now);
+        let (table, drops) = (self.table, &mut self.drops);
+        self.place = (self.key.take()).map(|key| table.place_of(key, wanted, drops));
+    }
+
+    fn admits(&mut self, cost: u32, now: Timestamp) -> bool {
+        let limit = self.limit;
+        (self.place.as_mut()).is_none_or(|place| limit.judge(place.state(), cost, now))
+    }
+
+    fn charge_if(&mut self, is_charged: bool, cost: u32, now: Timestamp) {
+        let limit = self.limit;
+        self.snapshot = self.place.as_mut().map(|place| {
+            let state = place.state();
+            if is_charged {
+                return limit.step(state, cost, now).1;
+            }
+            // If it admits what another one refuses it is charged nothing.
+            limit.look(state, cost, now).1
+        });
+    }
+
+    fn unlock(&mut self, is_charged: bool) {
+        if let Some(place) = self.place.take() {
+            self.sweep_is_due = place.leave(&self.table.overflow, is_charged, &mut self.drops);
+        }
+    }
+
+    fn afterwards(&mut self, now: Timestamp) {
+        if self.sweep_is_due {
+            self.table.shards.sweep_next(self.limit, now);
+        }
+        self.table.overflow.warn_once_if_used();
+    }
+}
+
+/// How many limits an `EachOf` has at most.
+const MAX_PLACES: usize = 6;
+
+/// Implements the traits for tuples: Rust has no other way to say "a tuple of any length".
+macro_rules! each_of {
+    ($($Algorithm:ident $Key:ident $place:tt),+) => {
+        impl<$($Algorithm: Algorithm, $Key: Key),+> LocalBuckets<EachOf<($(Option<$Key>,)+)>>
+            for EachOf<($($Algorithm,)+)>
+        {
+            type Tables = ($(Policies<$Key, $Algorithm::State>,)+);
+
+            fn decide_in<Q: AsKey<EachOf<($(Option<$Key>,)+)>> + ?Sized>(
+                &self,
+                tables: &Self::Tables,
+                keys: &Q,
+                ask: Ask,
+                clock: &impl Clock,
+            ) -> Verdict<Self::Snapshot> {
+                let (EachOf(limits), EachOf(keys)) = (self, keys.to_owned());
+                let mut members = ($(
+                    keys.$place.map(|key| {
+                        let limit = &limits.$place;
+                        Member::new(limit, tables.$place.table(limit), Cow::Owned(key))
+                    }),
+                )+);
+                let admitted = {
+                    let mut all = ArrayVec::<&mut dyn DecidesTogether, MAX_PLACES>::new();
+                    $(all.extend(members.$place.as_mut().map(|member| member as _));)+
+                    decide(&mut all, ask, &|| clock.now())
+                };
+                let snapshot = ($(members.$place.and_then(Member::snapshot),)+);
+                Verdict { admitted, snapshot }
+            }
+
+            fn change_in<Q: AsKey<EachOf<($(Option<$Key>,)+)>> + ?Sized>(
+                &self,
+                tables: &Self::Tables,
+                keys: &Q,
+                change: Change<'_, Self::Snapshot>,
+                clock: &impl Clock,
+            ) {
+                let (EachOf(limits), EachOf(keys)) = (self, keys.to_owned());
+                // Dropped at the end: a key's own `Drop` may panic.
+                let mut drops = ($(DeferredDrops::<$Key, $Algorithm::State>::new(),)+);
+                $(
+                    let of_limit = change.of_part(|admission| admission.$place.as_ref());
+                    if let (Some(key), Some(change)) = (&keys.$place, of_limit) {
+                        let (limit, drops) = (&limits.$place, &mut drops.$place);
+                        let table = tables.$place.table(limit);
+                        table.change(limit, key, change, &|| clock.now(), drops);
+                    }
+                    keys.$place.into_iter().for_each(|key| drops.$place.key(key));
+                )+
+            }
+        }
+
+        impl<$($Algorithm, $Key),+> Tables for ($(Policies<$Key, $Algorithm>,)+) {
+            fn new(max_keys: usize) -> Self {
+                ($(Policies::<$Key, $Algorithm>::new(max_keys),)+)
+            }
+
+            fn usage(&self) -> Usage {
+                let places = [$(self.$place.usage()),+];
+                Usage {
+                    keys: places.iter().map(|usage| usage.keys).sum(),
+                    overflow_decisions: places.iter().map(|usage| usage.overflow_decisions).sum(),
+                }
+            }
+        }
+    };
+}
+
+each_of!(A K 0, B L 1);
+each_of!(A K 0, B L 1, C M 2);
+each_of!(A K 0, B L 1, C M 2, D N 3);
+each_of!(A K 0, B L 1, C M 2, D N 3, E O 4);
+each_of!(A K 0, B L 1, C M 2, D N 3, E O 4, F P 5);

@@ -1,0 +1,121 @@
+//! What a limit asks of Redis: a list of queries, one for each key.
+
+use crate::{
+    algorithm::{PolicyId, ScriptReply, Scripted},
+    each_of::EachOf,
+    key::{Key, PortableKey},
+    limit::Limit,
+};
+
+use super::{
+    arguments::Queries,
+    scripts::{ScriptCache, Scripts},
+};
+
+/// A limit that a [`RedisStore`](super::RedisStore) can decide by for keys of this type: an
+/// algorithm that is [`Scripted`], or an [`EachOf`] of several.
+///
+/// It is there for the bounds of functions that are generic over a limit; its items are not part of
+/// the public interface.
+pub trait RedisLimit<K>: Limit {
+    /// The scripts of the limit, if it is only one.
+    #[doc(hidden)]
+    fn only_scripts(_all: &ScriptCache) -> Option<&Scripts> {
+        None
+    }
+
+    /// Adds a query for each key that there is.
+    #[doc(hidden)]
+    fn queries(&self, key: &K, queries: &mut Queries<'_>);
+
+    /// Reads what was decided about them.
+    #[doc(hidden)]
+    fn read_all(&self, key: &K, reply: &mut ScriptReply<'_>) -> Option<Self::Snapshot>;
+
+    /// Calls `tell` for each of them with the numbers of its admission.
+    #[doc(hidden)]
+    fn admissions(&self, key: &K, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(Vec<f64>));
+}
+
+impl<A: Scripted, K: Key + PortableKey> RedisLimit<K> for A {
+    fn only_scripts(all: &ScriptCache) -> Option<&Scripts> {
+        Some(all.scripts::<A>())
+    }
+
+    fn queries(&self, key: &K, queries: &mut Queries<'_>) {
+        queries.push(self, key, self.policy_id());
+    }
+
+    fn read_all(&self, _key: &K, reply: &mut ScriptReply<'_>) -> Option<A::Snapshot> {
+        Scripted::read(self, reply)
+    }
+
+    fn admissions(&self, _key: &K, snapshot: &A::Snapshot, tell: &mut dyn FnMut(Vec<f64>)) {
+        tell(admission(self, snapshot));
+    }
+}
+
+/// The numbers by which an admission is taken back or settled.
+pub(super) fn admission<A: Scripted>(limit: &A, snapshot: &A::Snapshot) -> Vec<f64> {
+    let mut numbers = Vec::new();
+    limit.admission(snapshot, &mut |number| numbers.push(number as f64));
+    numbers
+}
+
+/// The policy of the limit at a place of several: a bucket belongs to its place, also if another
+/// place has the same policy.
+fn policy_at(policies: &[PolicyId], place: usize) -> PolicyId {
+    let own = policies[place];
+    let same = policies[..place].iter().filter(|&&policy| policy == own);
+    same.fold(own, |policy, same| policy.and(*same))
+}
+
+/// Implements the trait for tuples: Rust has no other way to say "a tuple of any length".
+macro_rules! each_of {
+    ($($Algorithm:ident $Key:ident $place:tt),+) => {
+        impl<$($Algorithm: Scripted, $Key: Key + PortableKey),+>
+            RedisLimit<EachOf<($(Option<$Key>,)+)>> for EachOf<($($Algorithm,)+)>
+        {
+            fn queries(&self, keys: &EachOf<($(Option<$Key>,)+)>, queries: &mut Queries<'_>) {
+                let policies = [$(self.0.$place.policy_id()),+];
+                $(
+                    if let Some(key) = &keys.0.$place {
+                        queries.push(&self.0.$place, key, policy_at(&policies, $place));
+                    }
+                )+
+            }
+
+            fn read_all(
+                &self,
+                keys: &EachOf<($(Option<$Key>,)+)>,
+                reply: &mut ScriptReply<'_>,
+            ) -> Option<Self::Snapshot> {
+                Some(($(
+                    match &keys.0.$place {
+                        Some(_) => Some(Scripted::read(&self.0.$place, reply)?),
+                        None => None,
+                    },
+                )+))
+            }
+
+            fn admissions(
+                &self,
+                _keys: &EachOf<($(Option<$Key>,)+)>,
+                snapshot: &Self::Snapshot,
+                tell: &mut dyn FnMut(Vec<f64>),
+            ) {
+                $(
+                    if let Some(snapshot) = &snapshot.$place {
+                        tell(admission(&self.0.$place, snapshot));
+                    }
+                )+
+            }
+        }
+    };
+}
+
+each_of!(A K 0, B L 1);
+each_of!(A K 0, B L 1, C M 2);
+each_of!(A K 0, B L 1, C M 2, D N 3);
+each_of!(A K 0, B L 1, C M 2, D N 3, E O 4);
+each_of!(A K 0, B L 1, C M 2, D N 3, E O 4, F P 5);

@@ -1,0 +1,255 @@
+//! What is asked of Redis about one request: by each of its limits, about a key.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::{
+    error::StoreError,
+    key::Key,
+    store::{Ask, Change, Decided, Verdict, Written},
+};
+
+use super::{
+    Later, Shared,
+    arguments::{Arguments, KeyQuery, Queries, Settlement, Units, settled},
+    failure,
+    limits::RedisLimit,
+    reply::Replies,
+    script::Op,
+    scripts::Loadable,
+};
+
+/// What is asked about a request.
+pub(super) struct Query<L, K> {
+    pub(super) shared: Arc<Shared>,
+    limit: L,
+    key: K,
+    pub(super) all: Vec<KeyQuery>,
+}
+
+impl<L: RedisLimit<K>, K: Key> Query<L, K> {
+    pub(super) fn new(shared: &Arc<Shared>, limit: &L, key: K) -> Self {
+        let mut queries = Queries::about(shared);
+        limit.queries(&key, &mut queries);
+        Self {
+            all: queries.all,
+            shared: Arc::clone(shared),
+            limit: limit.clone(),
+            key,
+        }
+    }
+
+    /// The key of each state.
+    fn states(&self) -> impl Iterator<Item = &Bytes> + Clone {
+        self.all.iter().map(|query| &query.keys[0])
+    }
+
+    /// Notes that a request begins, if it is one that is in flight.
+    pub(super) fn begin(&mut self) {
+        for query in &mut self.all {
+            query.place = self.shared.begin(query);
+        }
+    }
+
+    pub(super) async fn decide(self, ask: Ask) -> Decided<L> {
+        let query = Arc::new(self);
+        let shared = &query.shared;
+        let answers = query.answers(ask).await;
+        let verdict = answers.and_then(|answers| {
+            let verdict = query.read(&answers, ask.cost());
+            verdict.ok_or_else(failure::unreadable)
+        });
+        if let Ask::Charge(_) = ask {
+            shared.count(&verdict);
+        }
+        for one in &query.all {
+            shared.has_begun::<L>(&one.keys[0], one.place, &verdict);
+        }
+        shared.health.record(&verdict, query.states());
+        verdict
+    }
+
+    async fn answers(self: &Arc<Self>, ask: Ask) -> Result<Vec<Bytes>, StoreError> {
+        let op = match ask.charge() {
+            0 => Op::Look,
+            _ => Op::Decide,
+        };
+        if self.all.is_empty() {
+            return Ok(Vec::new());
+        }
+        if let Some(script) = self.script_of_all() {
+            let arguments = self
+                .shared
+                .arguments(&self.all, (op, Units::Cost(ask.cost())));
+            let keys = self.all.iter().flat_map(|query| &query.keys);
+            let answer = self.shared.run(script, keys.cloned().collect(), arguments);
+            return Ok(vec![answer.await?]);
+        }
+        self.decide_across_slots(op, ask.cost()).await
+    }
+
+    /// The script about all of them together, if they share a slot and are not too many.
+    fn script_of_all(&self) -> Option<&Loadable> {
+        if let [only] = &*self.all {
+            return Some(&only.scripts.loadable);
+        }
+        let mut slots = self.states().map(|key| self.shared.slot_of(key));
+        let first = slots.next();
+        match slots.all(|slot| Some(slot) == first) {
+            true => {
+                let scripts = self.all.iter().map(|query| &*query.scripts);
+                self.shared.script_cache.script_of_several(scripts)
+            }
+            false => None,
+        }
+    }
+
+    /// What was decided: by the reply about all of them, or by one about each.
+    pub(super) fn read(&self, answers: &[Bytes], cost: u32) -> Option<Verdict<L::Snapshot>> {
+        let scripts: Vec<_> = self.all.iter().map(|query| &query.scripts.script).collect();
+        let replies = Replies::read(&scripts, answers, cost)?;
+        Some(Verdict {
+            admitted: replies.is_admitted(),
+            snapshot: self.limit.read_all(&self.key, &mut replies.reply())?,
+        })
+    }
+
+    /// The numbers of each admission, in the order of the queries.
+    pub(super) fn admissions(&self, admission: &L::Snapshot) -> Vec<Vec<f64>> {
+        let mut all = Vec::with_capacity(self.all.len());
+        (self.limit).admissions(&self.key, admission, &mut |numbers| all.push(numbers));
+        all
+    }
+}
+
+/// Changes other than by a decision.
+impl<L: RedisLimit<K>, K: Key> Query<L, K> {
+    /// Changes what the keys have been charged; none, if there is nothing to do.
+    pub(super) fn change(self, change: Change<'_, L::Snapshot>) -> Option<Later<Written>> {
+        match change {
+            Change::Refund(0) | Change::Debit(0) => None,
+            Change::Refund(cost) => {
+                let has_refunds = |query: &KeyQuery| query.scripts.has(|member| member.refunds);
+                self.written(Units::Refund(cost), has_refunds)
+            }
+            Change::Debit(units) => self.written(Units::Debit(units), |_| true),
+            Change::Settle {
+                admission,
+                held,
+                spent,
+            } => all_of(self.settlements(admission, (held, spent, false))),
+            Change::End(admission) => all_of(self.ends(admission)),
+            Change::Withdraw { admission, cost } => {
+                let mut sent = self.ends(admission);
+                sent.extend(self.settlements(admission, (cost, 0, true)));
+                all_of(sent)
+            }
+            Change::Reset => Some(Box::pin(async move {
+                for query in self.all {
+                    let deleted = self.shared.delete(query.keys).await;
+                    self.shared.health.record(&deleted, []);
+                    deleted?;
+                }
+                Ok(())
+            })),
+        }
+    }
+
+    fn written(
+        self,
+        units: Units<'static>,
+        is_changed: impl Fn(&KeyQuery) -> bool,
+    ) -> Option<Later<Written>> {
+        let changed: Vec<_> = (0..self.all.len())
+            .filter(|&at| is_changed(&self.all[at]))
+            .collect();
+        if changed.is_empty() {
+            return None;
+        }
+        let query = Arc::new(self);
+        Some(Box::pin(async move {
+            let answers = query.ask(changed, (Op::Change, units)).await;
+            let written = (answers.into_iter()).try_for_each(|(_, answer)| answer.map(drop));
+            query.shared.health.record(&written, query.states());
+            written
+        }))
+    }
+
+    /// Settles what the admission holds: sends it at once.
+    fn settlements(
+        &self,
+        admission: &L::Snapshot,
+        (held, spent, is_withdrawn): (u32, u32, bool),
+    ) -> Vec<Later<Written>> {
+        let mut sent = Vec::new();
+        for (query, admission) in self.all.iter().zip(self.admissions(admission)) {
+            let is_settled =
+                (query.scripts).has(|member| member.settled || is_withdrawn && member.withdraws);
+            if is_settled {
+                let settlement = Settlement {
+                    admission: &admission,
+                    held,
+                    spent,
+                    is_withdrawn,
+                };
+                let arguments = self.settlement(query, settlement);
+                sent.push(self.shared.send_late(query, arguments));
+            }
+        }
+        sent
+    }
+
+    pub(super) fn settlement(&self, query: &KeyQuery, settlement: Settlement<'_>) -> Arguments {
+        (self.shared)
+            .arguments([query], (Op::Settle, Units::Settled(settlement)))
+            .and(settled(&query.scripts.script, settlement))
+    }
+
+    /// Gives the places of a request in flight back: sends it at once.
+    fn ends(&self, admission: &L::Snapshot) -> Vec<Later<Written>> {
+        let queries = self.all.iter().zip(self.admissions(admission));
+        let ended = queries.filter_map(|(query, admission)| self.shared.end(query, &admission));
+        ended.collect()
+    }
+}
+
+/// What was sent at once, as one future.
+fn all_of(sent: Vec<Later<Written>>) -> Option<Later<Written>> {
+    (!sent.is_empty()).then(|| -> Later<Written> {
+        Box::pin(async move {
+            let mut all = Ok(());
+            for written in sent {
+                all = all.and(written.await);
+            }
+            all
+        })
+    })
+}
+
+impl Shared {
+    /// Runs the script of a query at once, in a task of its own, so that it runs whether or not the
+    /// answer is waited for; it is sent once, and late is better than never.
+    pub(super) fn send_late(
+        self: &Arc<Self>,
+        query: &KeyQuery,
+        arguments: Arguments,
+    ) -> Later<Written> {
+        let (scripts, keys) = (Arc::clone(&query.scripts), query.keys.clone());
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            let no_runtime = || failure::unavailable("there is no runtime to settle on");
+            return Box::pin(async move { Err(no_runtime()) });
+        };
+        let shared = Arc::clone(self);
+        let sending = runtime.spawn(async move {
+            let key = keys[0].clone();
+            let written = shared.run_late(&scripts.loadable, keys, arguments).await;
+            shared.health.record(&written, [&key]);
+            written.map(drop)
+        });
+        Box::pin(async move {
+            let written = sending.await;
+            written.unwrap_or_else(|_| Err(failure::unavailable("the runtime shuts down")))
+        })
+    }
+}

@@ -1,0 +1,70 @@
+//! Decides by the rules of a file: a request has a list of limits, each with a key.
+
+use std::sync::Arc;
+
+use crate::{
+    algorithm::{Algorithm, ScriptReply, Scripted, Shadow, shadow::ShadowSnapshot},
+    config::{AnySnapshot, with_algorithm},
+    rules::{RuleKey, RuleLimit, RuleLimits, RuleSnapshot},
+};
+
+use super::{
+    arguments::Queries,
+    limits::{RedisLimit, admission},
+};
+
+impl RedisLimit<RuleKey> for RuleLimits {
+    fn queries(&self, key: &RuleKey, queries: &mut Queries<'_>) {
+        for charge in key.charges() {
+            let limit = key.limits().limit(charge.limit);
+            // The policy of the algorithm itself: a limit that is written in Rust under this name,
+            // with the key of the same extractor, has the same bucket.
+            with_algorithm!(limit.algorithm(), |rule, _wrap| match limit.in_shadow {
+                true => {
+                    queries.push(&Shadow::new(rule.clone()), &charge.key, rule.policy_id());
+                }
+                false => queries.push(rule, &charge.key, rule.policy_id()),
+            });
+        }
+    }
+
+    fn read_all(&self, key: &RuleKey, reply: &mut ScriptReply<'_>) -> Option<RuleSnapshot> {
+        let each = key.charges().iter().map(|charge| {
+            let limit = key.limits().limit(charge.limit);
+            Some((charge.limit, read(limit, reply)?))
+        });
+        let snapshots = each.collect::<Option<Vec<_>>>()?;
+        Some(RuleSnapshot::several(Arc::clone(key.limits()), snapshots))
+    }
+
+    fn admissions(&self, _key: &RuleKey, snapshot: &RuleSnapshot, tell: &mut dyn FnMut(Vec<f64>)) {
+        for (limit, snapshot) in snapshot.each() {
+            let mut numbers = Vec::new();
+            if limit.in_shadow {
+                numbers.push(f64::from(!snapshot.would_refuse));
+            }
+            with_algorithm!(limit.algorithm(), &snapshot.snapshot, |rule, own| {
+                numbers.extend(admission(rule, own));
+            });
+            tell(numbers);
+        }
+    }
+}
+
+/// Reads the snapshot of a limit.
+fn read(limit: &RuleLimit, reply: &mut ScriptReply<'_>) -> Option<ShadowSnapshot<AnySnapshot>> {
+    with_algorithm!(limit.algorithm(), |rule, wrap| {
+        match limit.in_shadow {
+            true => Shadow::new(rule.clone())
+                .read(reply)
+                .map(|shadow| ShadowSnapshot {
+                    snapshot: wrap(shadow.snapshot),
+                    would_refuse: shadow.would_refuse,
+                }),
+            false => rule.read(reply).map(|snapshot| ShadowSnapshot {
+                snapshot: wrap(snapshot),
+                would_refuse: false,
+            }),
+        }
+    })
+}
