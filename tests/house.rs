@@ -173,15 +173,11 @@ const MAX_LINES: usize = 450;
 const LONG_FILES: &[(&str, &str)] = &[
     (
         "algorithm/debt_bucket.rs",
-        "the rule, how its numbers are chosen, and turns",
+        "the rule, and how its numbers are chosen",
     ),
     (
         "algorithm/settled.rs",
         "the rule, and the proof of its bound",
-    ),
-    (
-        "algorithm/sliding_window.rs",
-        "the rule, and its arithmetic",
     ),
     ("store/redis/script.rs", "all of what is sent"),
 ];

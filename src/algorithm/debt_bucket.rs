@@ -9,6 +9,12 @@
 //! of parts: with *n* units per *P* microseconds and ticks of *T*, a unit is P/g parts and a tick
 //! pays n·T/g, where g = gcd(n·T, P). So nothing is rounded, unless the numbers change. T is the
 //! smallest power of ten with which a full debt stays below 2^53: almost always one microsecond.
+//!
+//! Requests can wait: [`LeakyBucketQueue`](super::LeakyBucketQueue) and
+//! [`WaitAtMost`](super::WaitAtMost). An admitted request leaves when no more than the burst is
+//! owed with it: so the burst goes at once, and the rest one by one at the rate. One that costs
+//! more than the burst leaves when nothing is owed before it. Nobody overtakes: a request that is
+//! charged later leaves later, or at the same instant.
 
 use std::{fmt, time::Duration};
 
@@ -29,9 +35,11 @@ mod status;
 pub struct DebtBucket {
     algorithm: &'static str,
     quota: Quota,
-    policy: Policy,
+    pub(super) policy: Policy,
     capacity_units: u64,
     rate: Rate,
+    /// If admitted requests wait: see [`Owed::burst_and_rest`]. Otherwise 0.
+    burst_and_rest: u64,
 }
 
 /// How much may be owed, and how it is paid off.
@@ -117,6 +125,11 @@ impl Rate {
             .saturating_add(rest.ceil() as u64)
     }
 
+    /// How many parts are paid off, from tick 0 on, until this debt is.
+    fn paid_at(&self, debt: Debt) -> u128 {
+        u128::from(debt.tick) * u128::from(self.parts_per_tick) + u128::from(debt.parts)
+    }
+
     #[inline]
     fn tick_of(&self, now: Timestamp) -> u64 {
         match self.tick_micros {
@@ -152,8 +165,9 @@ impl Algorithm for DebtBucket {
         *state = self.owing(debt);
     }
 
+    /// Changes nothing where requests wait: those behind keep the turns that they were promised.
     fn refund(&self, state: &mut Owing, cost: u32, now: Timestamp) {
-        if cost > 0 {
+        if cost > 0 && !self.waits() {
             *state = self.without(self.parts(cost), state, now);
         }
     }
@@ -217,6 +231,28 @@ impl Algorithm for DebtBucket {
     }
 
     #[inline]
+    fn delay(&self, snapshot: &DebtBucketSnapshot) -> Duration {
+        Duration::from_micros(self.owed(snapshot).delay_micros())
+    }
+
+    /// Takes a turn back if it is the last: if nothing was charged after it. One in the middle
+    /// stays taken: those behind it were promised their instants, and a newcomer in it would
+    /// overtake them.
+    fn withdraw(
+        &self,
+        state: &mut Owing,
+        admission: &DebtBucketSnapshot,
+        cost: u32,
+        now: Timestamp,
+    ) {
+        let paid_at = |debt| self.rate.paid_at(debt);
+        let is_last = self.has_counted(state) && paid_at(state.debt) == paid_at(admission.debt);
+        if self.waits() && is_last {
+            *state = self.without(self.parts(cost), state, now);
+        }
+    }
+
+    #[inline]
     fn policy_id(&self) -> PolicyId {
         self.policy.id()
     }
@@ -229,13 +265,6 @@ pub struct DebtBucketSnapshot {
     now: Timestamp,
     cost: u32,
     admitted: bool,
-}
-
-impl DebtBucketSnapshot {
-    /// The tick, and how many parts were owed then.
-    pub(super) fn tick_and_parts(&self) -> (u64, u64) {
-        (self.debt.tick, self.debt.parts)
-    }
 }
 
 impl DebtBucket {
@@ -284,12 +313,12 @@ impl DebtBucket {
 
     #[inline]
     fn policy_decision(&self, snapshot: &DebtBucketSnapshot) -> PolicyDecision {
-        PolicyDecision::lazy(&self.policy, self.owed(snapshot, 0).lazy())
+        PolicyDecision::lazy(&self.policy, self.owed(snapshot).lazy())
     }
 
-    /// What is owed after a decision; see [`Owed::burst_and_rest`].
+    /// What is owed after a decision.
     #[inline]
-    pub(super) fn owed(&self, snapshot: &DebtBucketSnapshot, burst_and_rest: u64) -> Owed {
+    fn owed(&self, snapshot: &DebtBucketSnapshot) -> Owed {
         Owed {
             debt: snapshot.debt,
             now_micros: snapshot.now.as_micros(),
@@ -298,39 +327,13 @@ impl DebtBucket {
             tick_micros: self.rate.tick_micros as u32,
             cost: snapshot.cost,
             is_admitted: snapshot.admitted,
-            burst_and_rest,
+            burst_and_rest: self.burst_and_rest,
         }
     }
 
-    /// The fraction of a unit that the capacity has, in parts.
-    pub(super) fn rest_parts(&self) -> u64 {
-        self.rate.capacity_parts - self.capacity_units * self.rate.parts_per_unit
-    }
-
-    pub(super) fn burst_parts(&self, units: u64) -> u64 {
-        units * self.rate.parts_per_unit
-    }
-
-    pub(super) fn capacity_units(&self) -> u64 {
-        self.capacity_units
-    }
-
-    pub(super) fn turn_of(&self, admission: &DebtBucketSnapshot) -> Turn {
-        let ends_at = self.rate.paid_at(admission.debt);
-        let charged = u128::from(admission.cost) * u128::from(self.rate.parts_per_unit);
-        Turn {
-            begins_at: ends_at.saturating_sub(charged),
-            ends_at,
-        }
-    }
-
-    /// Takes the turn back if it is the last: if nothing was charged after it.
-    pub(super) fn take_back(&self, state: &mut Owing, turn: Turn, now: Timestamp) -> bool {
-        let is_last = self.has_counted(state) && self.rate.paid_at(state.debt) == turn.ends_at;
-        if is_last {
-            *state = self.without(turn.parts(), state, now);
-        }
-        is_last
+    #[inline]
+    fn waits(&self) -> bool {
+        self.burst_and_rest > 0
     }
 }
 
@@ -364,8 +367,8 @@ impl DebtBucket {
         Self::with_room(algorithm, quota, room).ok_or(too_large)
     }
 
-    /// The same rate and burst, with room also for what is paid off in this time. A burst of 0
-    /// admits nothing, however long anyone would wait.
+    /// Lets the burst through at once, and delays what comes behind it, but no longer than this. A
+    /// burst of 0 admits nothing, however long anyone would wait.
     pub(super) fn with_wait(&self, wait: Duration) -> Result<Self, ConfigError> {
         let too_long = ConfigError::WaitTooLong {
             wait,
@@ -379,10 +382,20 @@ impl DebtBucket {
             wait_micros: Some(wait_micros),
         };
         let bucket = Self::with_room(self.algorithm, self.quota, room).ok_or(too_long)?;
-        Ok(Self {
-            policy: bucket.policy.clone().named_like(&self.policy),
-            ..bucket
-        })
+        let policy = bucket.policy.clone().named_like(&self.policy);
+        Ok(Self { policy, ..bucket }.delayed_beyond(self.capacity_units))
+    }
+
+    /// The same, where requests wait: so many units go at once.
+    pub(super) fn delayed_beyond(self, burst_units: u64) -> Self {
+        let parts = |units| units * self.rate.parts_per_unit;
+        // The fraction of a unit that the capacity has comes on top.
+        let rest = self.rate.capacity_parts - parts(self.capacity_units);
+        let burst_and_rest = parts(burst_units) + rest;
+        Self {
+            burst_and_rest,
+            ..self
+        }
     }
 
     /// The same, in ticks so coarse that the debt can grow to twice the capacity before it
@@ -468,6 +481,7 @@ impl DebtBucket {
             policy,
             capacity_units,
             rate,
+            burst_and_rest: 0,
         })
     }
 
@@ -495,43 +509,6 @@ impl DebtBucket {
                 .named_like(policy),
             ..self.clone()
         }
-    }
-
-    pub(super) fn named(mut self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
-        self.policy = self.policy.named(name)?;
-        Ok(self)
-    }
-
-    pub(super) fn with_policy(mut self, change: impl FnOnce(Policy) -> Policy) -> Self {
-        self.policy = change(self.policy);
-        self
-    }
-
-    #[inline]
-    pub(super) fn policy(&self) -> &Policy {
-        &self.policy
-    }
-
-    /// Whether a turn is still to come, and another one behind it.
-    pub(super) fn is_in_the_middle(&self, state: &Owing, turn: &Turn, now: Timestamp) -> bool {
-        self.rate
-            .parts_behind(turn, self.debt_now(state, now))
-            .is_some()
-    }
-}
-
-/// What was charged to one request, or to several adjacent ones: a stretch of the parts that are
-/// paid off one after the other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Turn {
-    pub(super) begins_at: u128,
-    pub(super) ends_at: u128,
-}
-
-impl Turn {
-    /// How many parts were charged.
-    pub(super) fn parts(&self) -> u64 {
-        u64::try_from(self.ends_at - self.begins_at).unwrap_or(u64::MAX)
     }
 }
 
@@ -593,20 +570,6 @@ impl fmt::Display for PolicySuffix {
     }
 }
 
-impl Rate {
-    /// How many parts are paid off, from tick 0 on, until this debt is.
-    fn paid_at(&self, debt: Debt) -> u128 {
-        u128::from(debt.tick) * u128::from(self.parts_per_tick) + u128::from(debt.parts)
-    }
-
-    /// How many parts are owed behind a turn; `None` if none are, or if the turn is paid off.
-    pub(super) fn parts_behind(&self, turn: &Turn, debt: Debt) -> Option<u64> {
-        let behind = self.paid_at(debt).checked_sub(turn.ends_at)?;
-        let behind = u64::try_from(behind).ok()?;
-        (1..debt.parts).contains(&behind).then_some(behind)
-    }
-}
-
 impl Additive for DebtBucket {
     #[inline]
     fn fits(&self, state: &Owing, parts: u64, now: Timestamp) -> bool {
@@ -656,6 +619,14 @@ impl Additive for DebtBucket {
     }
 }
 
+/// The script of a bucket whose requests wait.
+pub(super) fn script_of_a_queue() -> Script {
+    DebtBucket::script().charged_last().with(|member| {
+        member.refunds = false;
+        member.withdraws = true;
+    })
+}
+
 impl Scripted for DebtBucket {
     fn script() -> Script {
         Script::new("bucket", include_str!("bucket.lua"))
@@ -690,6 +661,14 @@ impl Scripted for DebtBucket {
         let paid = (tick - state.debt.tick).saturating_mul(state.parts_per_tick);
         tell(state.debt.parts.saturating_sub(paid));
         tell(state.parts_per_tick);
+    }
+
+    /// Of a turn, the tick and what was owed then.
+    fn admission(&self, admission: &DebtBucketSnapshot, tell: &mut dyn FnMut(u64)) {
+        if self.waits() {
+            tell(admission.debt.tick);
+            tell(admission.debt.parts);
+        }
     }
 
     fn read(&self, reply: &mut ScriptReply<'_>) -> Option<DebtBucketSnapshot> {

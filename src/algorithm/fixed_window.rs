@@ -9,7 +9,7 @@ use crate::{
     quota::Quota,
 };
 
-use super::{per_request::per_request, shadow::shadow};
+use super::setters::setters;
 
 /// Admits a request if the units taken in the running window leave room for its cost; refuses it
 /// otherwise.
@@ -111,8 +111,7 @@ impl Windows {
     }
 }
 
-per_request!(FixedWindow);
-shadow!(FixedWindow);
+setters!(FixedWindow, policy);
 
 impl Algorithm for FixedWindow {
     type State = Window;
@@ -259,33 +258,6 @@ impl FixedWindow {
         let policy = Self::policy("window-from-first", self.quota);
         let policy = policy.named_like(&self.policy);
         Self::opening(policy, self.quota, Opens::AtTheFirstRequest)
-    }
-
-    /// Names the policy. A named policy keeps its buckets when its numbers change.
-    ///
-    /// # Panics
-    ///
-    /// Where [`try_named`](Self::try_named) fails, with its error as the message.
-    #[must_use]
-    #[track_caller]
-    pub fn named(self, name: impl AsRef<str>) -> Self {
-        self.try_named(name)
-            .unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Names the policy. A named policy keeps its buckets when its numbers change.
-    ///
-    /// # Errors
-    ///
-    /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`.
-    pub fn try_named(mut self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
-        self.policy = self.policy.named(name)?;
-        Ok(self)
-    }
-
-    pub(super) fn with_policy(mut self, change: impl FnOnce(Policy) -> Policy) -> Self {
-        self.policy = change(self.policy);
-        self
     }
 
     /// Holds each request's cost while it runs, and charges what it has spent: see

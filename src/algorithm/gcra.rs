@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{Policy, bucket_queue::BucketQueue, debt_bucket::DebtBucket},
+    algorithm::debt_bucket::{DebtBucket, script_of_a_queue},
     error::ConfigError,
     quota::Quota,
 };
 
 use super::{
-    per_request::per_request,
     same_rule::{same_additive_rule, same_rule},
-    shadow::shadow,
+    setters::setters,
     wait_at_most::WaitAtMost,
 };
 
@@ -58,10 +57,9 @@ use super::{
 #[derive(Debug, Clone)]
 pub struct Gcra(DebtBucket);
 
-per_request!(Gcra);
-shadow!(Gcra);
+setters!(Gcra, 0.policy);
 same_additive_rule!(Gcra, DebtBucket);
-same_rule!(WaitAtMost<Gcra>, BucketQueue, queue);
+same_rule!(WaitAtMost<Gcra>, DebtBucket, queue, script_of_a_queue);
 
 impl Gcra {
     /// A limit of this rate that lets as many units arrive at once as the quota has.
@@ -127,31 +125,6 @@ impl Gcra {
     /// The wait is so long that no tick can count it exactly.
     pub fn try_wait_at_most(self, wait: Duration) -> Result<WaitAtMost<Self>, ConfigError> {
         WaitAtMost::of(&self.0, wait)
-    }
-
-    /// Names the policy. A named policy keeps its buckets when its numbers change.
-    ///
-    /// # Panics
-    ///
-    /// Where [`try_named`](Self::try_named) fails, with its error as the message.
-    #[must_use]
-    #[track_caller]
-    pub fn named(self, name: impl AsRef<str>) -> Self {
-        self.try_named(name)
-            .unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Names the policy. A named policy keeps its buckets when its numbers change.
-    ///
-    /// # Errors
-    ///
-    /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`.
-    pub fn try_named(self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
-        self.0.named(name).map(Self)
-    }
-
-    pub(super) fn with_policy(self, change: impl FnOnce(Policy) -> Policy) -> Self {
-        Self(self.0.with_policy(change))
     }
 
     /// Holds each request's cost while it runs, and charges what it has spent: see

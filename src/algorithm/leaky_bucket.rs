@@ -1,18 +1,17 @@
 //! The leaky bucket. Its rule is in `debt_bucket.rs`: token bucket and GCRA are the same. That of
-//! its queue is in `bucket_queue.rs`.
+//! its queue is there too.
 
 use std::time::Duration;
 
 use crate::{
-    algorithm::{Policy, bucket_queue::BucketQueue, debt_bucket::DebtBucket},
+    algorithm::debt_bucket::{DebtBucket, script_of_a_queue},
     error::ConfigError,
     quota::Quota,
 };
 
 use super::{
-    per_request::per_request,
     same_rule::{same_additive_rule, same_rule},
-    shadow::shadow,
+    setters::setters,
     wait_at_most::WaitAtMost,
 };
 
@@ -126,28 +125,7 @@ impl LeakyBucket {
     /// through at once.
     #[must_use]
     pub fn queue(self) -> LeakyBucketQueue {
-        LeakyBucketQueue(BucketQueue::new(self.0.known_as("leaky-bucket-queue"), 1))
-    }
-
-    /// Names the policy. A named policy keeps its buckets when its numbers change.
-    ///
-    /// # Panics
-    ///
-    /// Where [`try_named`](Self::try_named) fails, with its error as the message.
-    #[must_use]
-    #[track_caller]
-    pub fn named(self, name: impl AsRef<str>) -> Self {
-        self.try_named(name)
-            .unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Names the policy. A named policy keeps its buckets when its numbers change.
-    ///
-    /// # Errors
-    ///
-    /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`.
-    pub fn try_named(self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
-        self.0.named(name).map(Self)
+        LeakyBucketQueue(self.0.known_as("leaky-bucket-queue").delayed_beyond(1))
     }
 
     /// Holds each request's cost while it runs, and charges what it has spent: see
@@ -156,16 +134,16 @@ impl LeakyBucket {
     pub fn settled(self) -> super::Settled<Self> {
         super::Settled::new(Self(self.0.with_headroom()))
     }
-
-    pub(super) fn with_policy(self, change: impl FnOnce(Policy) -> Policy) -> Self {
-        Self(self.0.with_policy(change))
-    }
 }
 
-per_request!(LeakyBucket);
-shadow!(LeakyBucket);
+setters!(LeakyBucket, 0.policy);
 same_additive_rule!(LeakyBucket, DebtBucket);
-same_rule!(WaitAtMost<LeakyBucket>, BucketQueue, queue);
+same_rule!(
+    WaitAtMost<LeakyBucket>,
+    DebtBucket,
+    queue,
+    script_of_a_queue
+);
 
 /// Holds an admitted request back until its turn, one unit every P/n; refuses it if the queue is
 /// full.
@@ -179,15 +157,12 @@ same_rule!(WaitAtMost<LeakyBucket>, BucketQueue, queue);
 /// - **Bound**: in any span of one period at most n + c − 1 units are released, where c is the
 ///   largest cost: the output is smooth, whatever the capacity. (A little more where ticks are
 ///   coarser than a microsecond, see [`TokenBucket`](super::TokenBucket).)
-/// - **Memory**: 32 bytes per key, and up to 1 KB more while dropped requests are remembered.
+/// - **Memory**: 24 bytes per key.
 /// - **Not for** callers who would rather be told to come back: a queue costs them time and you
 ///   memory.
-/// - A request that is dropped while it waits gives its turn back as soon as all behind it are
-///   dropped too: those who still wait keep the turns that were promised. A
-///   [`LocalStore`](crate::store::LocalStore) remembers up to 32 runs of adjacent dropped requests
-///   for each key until then; Redis remembers none, so there a turn is given back only if it is the
-///   last one at that moment. What is not given back is lost: the turn passes with nobody in it. A
-///   [refund](crate::RateLimiter::refund) changes nothing here.
+/// - A request that is dropped while it waits gives its turn back if it is the last one at that
+///   moment. Otherwise the turn passes with nobody in it: those behind keep the turns that were
+///   promised. A [refund](crate::RateLimiter::refund) changes nothing here.
 /// - A request that waits holds the inner service that was made ready for it. Under a concurrency
 ///   limit *inside* this layer it holds a permit all that time; put the concurrency limit outside.
 /// - The layer waits with tokio's timer: a request that has to wait panics outside of a tokio
@@ -223,7 +198,7 @@ same_rule!(WaitAtMost<LeakyBucket>, BucketQueue, queue);
 /// ```
 #[doc = include_str!("../docs/pictures/leaky_bucket_queue.md")]
 #[derive(Debug, Clone)]
-pub struct LeakyBucketQueue(BucketQueue);
+pub struct LeakyBucketQueue(DebtBucket);
 
 impl LeakyBucketQueue {
     /// How many units the queue has room for.
@@ -244,38 +219,13 @@ impl LeakyBucketQueue {
     ///
     /// The capacity is so large that no tick can count it exactly.
     pub fn try_capacity(self, units: u64) -> Result<Self, ConfigError> {
-        self.0.with_capacity(units).map(Self)
-    }
-
-    /// Names the policy. A named policy keeps its buckets when its numbers change.
-    ///
-    /// # Panics
-    ///
-    /// Where [`try_named`](Self::try_named) fails, with its error as the message.
-    #[must_use]
-    #[track_caller]
-    pub fn named(self, name: impl AsRef<str>) -> Self {
-        self.try_named(name)
-            .unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Names the policy. A named policy keeps its buckets when its numbers change.
-    ///
-    /// # Errors
-    ///
-    /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`.
-    pub fn try_named(self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
-        self.0.named(name).map(Self)
-    }
-
-    pub(super) fn with_policy(self, change: impl FnOnce(Policy) -> Policy) -> Self {
-        Self(self.0.with_policy(change))
+        let bucket = self.0.with_capacity(units)?;
+        Ok(Self(bucket.delayed_beyond(1)))
     }
 }
 
-per_request!(LeakyBucketQueue);
-shadow!(LeakyBucketQueue);
-same_rule!(LeakyBucketQueue, BucketQueue);
+setters!(LeakyBucketQueue, 0.policy);
+same_rule!(LeakyBucketQueue, DebtBucket, 0, script_of_a_queue);
 #[cfg(test)]
 mod tests {
     use crate::{
@@ -326,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_gives_its_slot_back_and_then_those_dropped_before_it() {
+    fn the_last_gives_its_turn_back_and_one_before_it_does_not() {
         let queue = queue();
         let mut state = queue.fresh(Timestamp::from_micros(100));
         let now = Timestamp::from_micros(101);
@@ -334,6 +284,6 @@ mod tests {
         queue.withdraw(&mut state, &first, 1, now);
         assert!(queue.judge(&state, 1, now) && !queue.judge(&state, 2, now));
         queue.withdraw(&mut state, &second, 1, now);
-        assert!(queue.judge(&state, 3, now));
+        assert!(queue.judge(&state, 2, now) && !queue.judge(&state, 3, now));
     }
 }

@@ -19,7 +19,7 @@ mod status;
 /// Counts what was admitted in a span that ends now, in slots of a fixed length.
 #[derive(Debug, Clone)]
 pub struct Log {
-    policy: Policy,
+    pub(super) policy: Policy,
     quota: Quota,
     slot_micros: u64,
     /// How long after its slot began an entry still counts.
@@ -238,20 +238,6 @@ impl Log {
             slot_micros,
             span_micros,
         })
-    }
-
-    pub(super) fn named(mut self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
-        self.policy = self.policy.named(name)?;
-        Ok(self)
-    }
-
-    pub(super) fn with_policy(mut self, change: impl FnOnce(Policy) -> Policy) -> Self {
-        self.policy = change(self.policy);
-        self
-    }
-
-    pub(super) fn policy(&self) -> &Policy {
-        &self.policy
     }
 
     pub(super) fn quota(&self) -> Quota {

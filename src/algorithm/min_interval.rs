@@ -8,7 +8,7 @@ use crate::{
     quota::Quota,
 };
 
-use super::{per_request::per_request, shadow::shadow, word::Word};
+use super::{setters::setters, word::Word};
 
 /// Admits a request if the interval has passed since the last one that was admitted; refuses it
 /// otherwise.
@@ -60,8 +60,7 @@ impl MinInterval {
     }
 }
 
-per_request!(MinInterval);
-shadow!(MinInterval);
+setters!(MinInterval, policy);
 
 impl Algorithm for MinInterval {
     type State = FreeAt;
@@ -177,33 +176,6 @@ impl MinInterval {
             policy: Policy::of_quota("min-interval", interval, "", 1, interval_micros),
             interval_micros,
         })
-    }
-
-    /// Names the policy. A named policy keeps its buckets when its numbers change.
-    ///
-    /// # Panics
-    ///
-    /// Where [`try_named`](Self::try_named) fails, with its error as the message.
-    #[must_use]
-    #[track_caller]
-    pub fn named(self, name: impl AsRef<str>) -> Self {
-        self.try_named(name)
-            .unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Names the policy. A named policy keeps its buckets when its numbers change.
-    ///
-    /// # Errors
-    ///
-    /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`.
-    pub fn try_named(mut self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
-        self.policy = self.policy.named(name)?;
-        Ok(self)
-    }
-
-    pub(super) fn with_policy(mut self, change: impl FnOnce(Policy) -> Policy) -> Self {
-        self.policy = change(self.policy);
-        self
     }
 }
 

@@ -8,8 +8,8 @@
 //! | n in *every* span, in bounded memory | [`SlidingBuckets::strict`] | n; units come back up to one sub-counter late | 48 bytes for two, and 16 to 32 per further sub-counter |
 //! | the same, without that delay | [`SlidingBuckets`] | 2n at worst; n in P − precision | the same |
 //! | evenly spread traffic, in little memory | [`SlidingWindow`] | n + ⌊n(P−2)/P⌋: 2n − 1, if the traffic is not evenly spread | 24 bytes |
-//! | a smooth flow towards something slow | [`LeakyBucket::queue`] | n + c − 1, as released | 32 bytes |
-//! | bursts, and callers who rather wait than be refused | [`TokenBucket::wait_at_most`] | max(burst, c) + n − 1, as released | 32 bytes |
+//! | a smooth flow towards something slow | [`LeakyBucket::queue`] | n + c − 1, as released | 24 bytes |
+//! | bursts, and callers who rather wait than be refused | [`TokenBucket::wait_at_most`] | max(burst, c) + n − 1, as released | 24 bytes |
 //! | a pause after each request | [`MinInterval`] | ⌈P/d⌉ | 8 bytes |
 //! | at most n requests at once | [`InFlight`] | n at any instant | 48 bytes |
 //! | requests, whatever they cost | any of these, [per request](TokenBucket::per_request) | as above, in requests | as above |
@@ -63,7 +63,6 @@ use crate::{
 
 mod additive;
 mod admissions;
-mod bucket_queue;
 mod debt_bucket;
 mod fixed_window;
 mod gcra;
@@ -74,6 +73,7 @@ mod min_interval;
 mod per_request;
 mod same_rule;
 mod script;
+mod setters;
 mod settled;
 pub(crate) mod shadow;
 mod sliding_buckets;

@@ -135,11 +135,6 @@ impl<A: Algorithm> Algorithm for PerRequest<A> {
         self.0.snapshot(state, one(cost), admitted, now)
     }
 
-    #[inline]
-    fn look(&self, state: &A::State, cost: u32, now: Timestamp) -> (bool, A::Snapshot) {
-        self.0.look(state, one(cost), now)
-    }
-
     // Inlined always: a check of a token bucket takes 0.70 of governor's time so, and 0.82
     // otherwise (bench `decision`).
     #[inline(always)]
@@ -200,48 +195,6 @@ impl<A: Scripted> Scripted for PerRequest<A> {
         self.0.read(reply)
     }
 }
-
-/// Adds the method to each algorithm, and the setters of a name to its result: one function cannot
-/// be a method of several types.
-macro_rules! per_request {
-    ($rule:ty) => {
-        impl $rule {
-            /// Charges each request 1, whatever it costs; a cost of 0 stays 0. See
-            /// [`PerRequest`](crate::algorithm::PerRequest).
-            #[must_use]
-            pub fn per_request(self) -> $crate::algorithm::PerRequest<Self> {
-                let policy = $crate::algorithm::Policy::per_request;
-                $crate::algorithm::PerRequest(self.with_policy(policy))
-            }
-        }
-
-        impl $crate::algorithm::PerRequest<$rule> {
-            /// Names the policy. A named policy keeps its buckets when its numbers change.
-            ///
-            /// # Panics
-            ///
-            /// Where [`try_named`](Self::try_named) fails, with its error as the message.
-            #[must_use]
-            #[track_caller]
-            pub fn named(self, name: impl AsRef<str>) -> Self {
-                Self(self.0.named(name))
-            }
-
-            /// Names the policy. A named policy keeps its buckets when its numbers change.
-            ///
-            /// # Errors
-            ///
-            /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`.
-            pub fn try_named(
-                self,
-                name: impl AsRef<str>,
-            ) -> Result<Self, $crate::error::ConfigError> {
-                self.0.try_named(name).map(Self)
-            }
-        }
-    };
-}
-pub(super) use per_request;
 
 #[cfg(test)]
 mod tests {

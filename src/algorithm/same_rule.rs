@@ -7,6 +7,14 @@ macro_rules! same_rule {
         $crate::algorithm::same_rule::same_rule!($name, $rule, 0);
     };
     ($name:ty, $rule:ty, $field:tt) => {
+        $crate::algorithm::same_rule::same_rule!(
+            $name,
+            $rule,
+            $field,
+            <$rule as $crate::algorithm::Scripted>::script
+        );
+    };
+    ($name:ty, $rule:ty, $field:tt, $script:expr) => {
         impl $crate::algorithm::Algorithm for $name {
             type State = <$rule as $crate::algorithm::Algorithm>::State;
             type Snapshot = <$rule as $crate::algorithm::Algorithm>::Snapshot;
@@ -62,16 +70,6 @@ macro_rules! same_rule {
                 self.$field.snapshot(state, cost, admitted, now)
             }
 
-            #[inline]
-            fn look(
-                &self,
-                state: &Self::State,
-                cost: u32,
-                now: $crate::clock::Timestamp,
-            ) -> (bool, Self::Snapshot) {
-                self.$field.look(state, cost, now)
-            }
-
             // Inlined always: a sixth of the instructions of a check (bench `instructions`).
             #[inline(always)]
             fn step(
@@ -116,7 +114,7 @@ macro_rules! same_rule {
 
         impl $crate::algorithm::Scripted for $name {
             fn script() -> $crate::algorithm::Script {
-                <$rule as $crate::algorithm::Scripted>::script()
+                $script()
             }
 
             fn parameters(&self, tell: &mut dyn FnMut(u64)) {

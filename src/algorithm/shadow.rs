@@ -40,7 +40,7 @@ use crate::{
 ///
 /// ```
 /// use tollgate::algorithm::{Algorithm, FixedWindow};
-/// use tollgate::store::{LocalStore, Store};
+/// use tollgate::store::{Ask, LocalStore, Store};
 /// use tollgate::{Quota, RateLimiter};
 ///
 /// let daily = FixedWindow::new(Quota::per_day(100)).named("daily");
@@ -56,7 +56,7 @@ use crate::{
 /// # let store = LocalStore::<_, String>::new();
 /// # let mut told = Vec::new();
 /// # for _ in 0..2 {
-/// #     let tollgate::store::Answer::Now(verdict) = store.decide(&limits, "bob", 8) else { panic!() };
+/// #     let tollgate::store::Answer::Now(verdict) = store.decide(&limits, "bob", Ask::Charge(8)) else { panic!() };
 /// #     limits.describe_shadows(&verdict.unwrap().snapshot, &mut |policy, refuses| {
 /// #         told.push((policy.policy().to_owned(), policy.remaining(), refuses));
 /// #     });
@@ -197,16 +197,6 @@ impl<A: Algorithm> Algorithm for Shadow<A> {
         }
     }
 
-    /// Its status: a look at a cost of 0.
-    #[inline]
-    fn look(&self, state: &Self::State, _cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
-        let snapshot = ShadowSnapshot {
-            snapshot: self.0.look(&state.state, 0, now).1,
-            would_refuse: false,
-        };
-        (true, snapshot)
-    }
-
     /// Tells of no policy.
     #[inline]
     fn describe(&self, _snapshot: &Self::Snapshot, _tell: &mut dyn FnMut(PolicyDecision)) {}
@@ -305,21 +295,6 @@ impl<A: Algorithm> Shadow<A> {
         Self(algorithm)
     }
 }
-
-/// Adds the method to each algorithm: one function cannot be a method of several types.
-macro_rules! shadow {
-    ($rule:ty) => {
-        impl $rule {
-            /// Rehearses the limit: it counts, and never refuses. See
-            /// [`Shadow`](crate::algorithm::Shadow).
-            #[must_use]
-            pub const fn shadow(self) -> $crate::algorithm::Shadow<Self> {
-                $crate::algorithm::Shadow::new(self)
-            }
-        }
-    };
-}
-pub(super) use shadow;
 
 impl<A: Algorithm> PerRequest<A> {
     /// Rehearses the limit: it counts, and never refuses. See [`Shadow`].

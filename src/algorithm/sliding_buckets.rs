@@ -9,7 +9,7 @@ use crate::{
     quota::{Quota, micros_rounded_up},
 };
 
-use super::{per_request::per_request, same_rule::same_additive_rule, shadow::shadow};
+use super::{same_rule::same_additive_rule, setters::setters};
 
 /// Admits a request if the units admitted in the last sub-counters leave room for its cost; refuses
 /// it otherwise.
@@ -55,8 +55,7 @@ pub struct SlidingBuckets {
     precision_micros: u64,
 }
 
-per_request!(SlidingBuckets);
-shadow!(SlidingBuckets);
+setters!(SlidingBuckets, rule.policy);
 same_additive_rule!(SlidingBuckets, Log, rule);
 
 const MAX_SUB_COUNTERS: u64 = 1024;
@@ -111,7 +110,7 @@ impl SlidingBuckets {
     pub fn strict(self) -> Self {
         let (quota, precision) = (self.rule.quota(), self.precision_micros);
         let policy = Self::policy("strict-buckets", quota, precision);
-        let policy = policy.named_like(self.rule.policy());
+        let policy = policy.named_like(&self.rule.policy);
         let rule = Log::new(policy, quota, precision, quota.period_micros() + precision)
             .expect("the quota was accepted before");
         Self { rule, ..self }
@@ -130,33 +129,6 @@ impl SlidingBuckets {
             "{algorithm}-{}{precision}",
             Span(quota.period_micros())
         ))
-    }
-
-    /// Names the policy. A named policy keeps its buckets when its numbers change.
-    ///
-    /// # Panics
-    ///
-    /// Where [`try_named`](Self::try_named) fails, with its error as the message.
-    #[must_use]
-    #[track_caller]
-    pub fn named(self, name: impl AsRef<str>) -> Self {
-        self.try_named(name)
-            .unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Names the policy. A named policy keeps its buckets when its numbers change.
-    ///
-    /// # Errors
-    ///
-    /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`.
-    pub fn try_named(mut self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
-        self.rule = self.rule.named(name)?;
-        Ok(self)
-    }
-
-    pub(super) fn with_policy(mut self, change: impl FnOnce(Policy) -> Policy) -> Self {
-        self.rule = self.rule.with_policy(change);
-        self
     }
 
     /// Holds each request's cost while it runs, and charges what it has spent: see

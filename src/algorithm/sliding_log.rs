@@ -7,7 +7,7 @@ use crate::{
     quota::Quota,
 };
 
-use super::{per_request::per_request, same_rule::same_additive_rule, shadow::shadow};
+use super::{same_rule::same_additive_rule, setters::setters};
 
 /// Admits a request if the units admitted in the period up to now leave room for its cost; refuses
 /// it otherwise.
@@ -48,8 +48,7 @@ use super::{per_request::per_request, same_rule::same_additive_rule, shadow::sha
 #[derive(Debug, Clone)]
 pub struct SlidingLog(Log);
 
-per_request!(SlidingLog);
-shadow!(SlidingLog);
+setters!(SlidingLog, 0.policy);
 same_additive_rule!(SlidingLog, Log);
 
 impl SlidingLog {
@@ -73,31 +72,6 @@ impl SlidingLog {
         let policy = Policy::of_quota("sliding-log", quota, "", quota.units(), period)
             .of_shape(format_args!("sliding-log-{}", Span(period)));
         Log::new(policy, quota, 1, period).map(Self)
-    }
-
-    /// Names the policy. A named policy keeps its buckets when its numbers change.
-    ///
-    /// # Panics
-    ///
-    /// Where [`try_named`](Self::try_named) fails, with its error as the message.
-    #[must_use]
-    #[track_caller]
-    pub fn named(self, name: impl AsRef<str>) -> Self {
-        self.try_named(name)
-            .unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Names the policy. A named policy keeps its buckets when its numbers change.
-    ///
-    /// # Errors
-    ///
-    /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`.
-    pub fn try_named(self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
-        self.0.named(name).map(Self)
-    }
-
-    pub(super) fn with_policy(self, change: impl FnOnce(Policy) -> Policy) -> Self {
-        Self(self.0.with_policy(change))
     }
 
     /// Holds each request's cost while it runs, and charges what it has spent: see

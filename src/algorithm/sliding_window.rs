@@ -7,7 +7,7 @@ use crate::{
     quota::Quota,
 };
 
-use super::{fixed_window::MAX_UNITS, per_request::per_request, shadow::shadow};
+use super::{fixed_window::MAX_UNITS, setters::setters};
 
 mod status;
 
@@ -187,8 +187,7 @@ struct Counters {
     now: Timestamp,
 }
 
-per_request!(SlidingWindow);
-shadow!(SlidingWindow);
+setters!(SlidingWindow, policy);
 
 impl Algorithm for SlidingWindow {
     type State = TwoWindows;
@@ -368,37 +367,10 @@ impl SlidingWindow {
             ticks_per_period: period / tick_micros,
         })
     }
-
-    /// Names the policy. A named policy keeps its buckets when its numbers change.
-    ///
-    /// # Panics
-    ///
-    /// Where [`try_named`](Self::try_named) fails, with its error as the message.
-    #[must_use]
-    #[track_caller]
-    pub fn named(self, name: impl AsRef<str>) -> Self {
-        self.try_named(name)
-            .unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Names the policy. A named policy keeps its buckets when its numbers change.
-    ///
-    /// # Errors
-    ///
-    /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`.
-    pub fn try_named(mut self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
-        self.policy = self.policy.named(name)?;
-        Ok(self)
-    }
 }
 
 impl SlidingWindow {
     /// The same, with its policy changed.
-    pub(super) fn with_policy(mut self, change: impl FnOnce(Policy) -> Policy) -> Self {
-        self.policy = change(self.policy);
-        self
-    }
-
     /// Holds each request's cost while it runs, and charges what it has spent: see
     /// [`Settled`](super::Settled).
     #[must_use]

@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{Policy, bucket_queue::BucketQueue, debt_bucket::DebtBucket},
+    algorithm::debt_bucket::{DebtBucket, script_of_a_queue},
     error::ConfigError,
     quota::Quota,
 };
 
 use super::{
-    per_request::per_request,
     same_rule::{same_additive_rule, same_rule},
-    shadow::shadow,
+    setters::setters,
     wait_at_most::WaitAtMost,
 };
 
@@ -62,10 +61,14 @@ use super::{
 #[derive(Debug, Clone)]
 pub struct TokenBucket(DebtBucket);
 
-per_request!(TokenBucket);
-shadow!(TokenBucket);
+setters!(TokenBucket, 0.policy);
 same_additive_rule!(TokenBucket, DebtBucket);
-same_rule!(WaitAtMost<TokenBucket>, BucketQueue, queue);
+same_rule!(
+    WaitAtMost<TokenBucket>,
+    DebtBucket,
+    queue,
+    script_of_a_queue
+);
 
 impl TokenBucket {
     /// A bucket that refills at this rate and holds as many tokens as the quota has units.
@@ -131,31 +134,6 @@ impl TokenBucket {
     /// The wait is so long that no tick can count it exactly.
     pub fn try_wait_at_most(self, wait: Duration) -> Result<WaitAtMost<Self>, ConfigError> {
         WaitAtMost::of(&self.0, wait)
-    }
-
-    /// Names the policy. A named policy keeps its buckets when its numbers change.
-    ///
-    /// # Panics
-    ///
-    /// Where [`try_named`](Self::try_named) fails, with its error as the message.
-    #[must_use]
-    #[track_caller]
-    pub fn named(self, name: impl AsRef<str>) -> Self {
-        self.try_named(name)
-            .unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Names the policy. A named policy keeps its buckets when its numbers change.
-    ///
-    /// # Errors
-    ///
-    /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`.
-    pub fn try_named(self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
-        self.0.named(name).map(Self)
-    }
-
-    pub(super) fn with_policy(self, change: impl FnOnce(Policy) -> Policy) -> Self {
-        Self(self.0.with_policy(change))
     }
 
     /// Holds each request's cost while it runs, and charges what it has spent: see

@@ -114,22 +114,6 @@ macro_rules! tuple {
                 )
             }
 
-            /// Each member's snapshot is as if it were alone: one that admits shows no charge, even
-            /// if another refuses.
-            fn look(
-                &self,
-                state: &Self::State,
-                cost: u32,
-                now: Timestamp,
-            ) -> (bool, Self::Snapshot) {
-                let looks = (
-                    self.$zero.look(&state.$zero, cost, now),
-                    $(self.$index.look(&state.$index, cost, now)),+
-                );
-                let admitted = looks.$zero.0 $(&& looks.$index.0)+;
-                (admitted, (looks.$zero.1, $(looks.$index.1),+))
-            }
-
             fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
                 self.$zero.describe(&snapshot.$zero, tell);
                 $(self.$index.describe(&snapshot.$index, tell);)+

@@ -2,7 +2,7 @@ use std::{marker::PhantomData, time::Duration};
 
 use crate::error::ConfigError;
 
-use super::{bucket_queue::BucketQueue, debt_bucket::DebtBucket};
+use super::debt_bucket::DebtBucket;
 
 /// Lets bursts through at once and delays what comes on top until its turn, at the quota's rate;
 /// refuses a request only if its wait would be too long.
@@ -25,7 +25,7 @@ use super::{bucket_queue::BucketQueue, debt_bucket::DebtBucket};
 ///   [`limit`](crate::Decision::limit) says, and [`remaining`](crate::Decision::remaining) how many
 ///   more are admitted now, whether they go at once or wait. A cost above it never fits. A burst of
 ///   0 admits nothing.
-/// - **Memory**: 32 bytes per key, and up to 1 KB more while dropped requests are remembered.
+/// - **Memory**: 24 bytes per key.
 /// - **Not for** callers who would rather be told to come back: each request that waits takes
 ///   memory. What [`LeakyBucketQueue`](super::LeakyBucketQueue) says of dropped requests, of timers
 ///   and of the inner service holds here too. A [refund](crate::RateLimiter::refund) changes
@@ -58,20 +58,14 @@ use super::{bucket_queue::BucketQueue, debt_bucket::DebtBucket};
 #[doc = include_str!("../docs/pictures/wait_at_most.md")]
 #[derive(Debug, Clone)]
 pub struct WaitAtMost<Algo> {
-    pub(super) queue: BucketQueue,
+    pub(super) queue: DebtBucket,
     of: PhantomData<fn() -> Algo>,
 }
 
 impl<A> WaitAtMost<A> {
     pub(super) fn of(bucket: &DebtBucket, wait: Duration) -> Result<Self, ConfigError> {
-        BucketQueue::with_wait(bucket, wait).map(Self::from_queue)
-    }
-
-    fn from_queue(queue: BucketQueue) -> Self {
-        Self {
-            queue,
-            of: PhantomData,
-        }
+        let (queue, of) = (bucket.with_wait(wait)?, PhantomData);
+        Ok(Self { queue, of })
     }
 
     /// Names the policy. A named policy keeps its buckets when its numbers change.
@@ -91,7 +85,8 @@ impl<A> WaitAtMost<A> {
     /// # Errors
     ///
     /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`.
-    pub fn try_named(self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
-        self.queue.named(name).map(Self::from_queue)
+    pub fn try_named(mut self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
+        self.queue.policy = self.queue.policy.named(name)?;
+        Ok(self)
     }
 }

@@ -171,17 +171,6 @@ macro_rules! any {
             }
 
             #[inline]
-            fn look(&self, state: &AnyState, cost: u32, now: Timestamp) -> (bool, AnySnapshot) {
-                match (self, state) {
-                    $((Self::$Kind(rule), AnyState::$Kind(state)) => {
-                        let (admitted, snapshot) = rule.look(state, cost, now);
-                        (admitted, AnySnapshot::$Kind(snapshot))
-                    })+
-                    _ => self.look(&self.fresh(now), cost, now),
-                }
-            }
-
-            #[inline]
             fn step(&self, state: &mut AnyState, cost: u32, now: Timestamp) -> (bool, AnySnapshot) {
                 self.step_then(state, (cost, now), |admitted, snapshot| (admitted, snapshot))
             }

@@ -158,15 +158,6 @@ impl Algorithm for RuleLimit {
     }
 
     #[inline]
-    fn look(&self, state: &Self::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
-        if self.in_shadow {
-            return self.rule.look(state, cost, now);
-        }
-        let (admitted, snapshot) = self.algorithm().look(&state.state, cost, now);
-        (admitted, charged(snapshot))
-    }
-
-    #[inline]
     fn step(&self, state: &mut Self::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
         self.step_then(state, (cost, now), |admitted, snapshot| {
             (admitted, snapshot)

@@ -118,17 +118,15 @@ fn a_wait_is_as_long_as_can_be_counted_and_no_longer() {
 #[test]
 fn a_bucket_whose_requests_wait_keeps_its_name_and_is_won_back_in_the_wait_too() {
     let bucket = DebtBucket::new("debt-bucket", Quota::per_second(5), 11).unwrap();
-    assert_eq!(bucket.policy().window_micros(), 2_200_000);
+    assert_eq!(bucket.policy.window_micros(), 2_200_000);
     let waits = |bucket: &DebtBucket| {
         let waits = bucket.with_wait(Duration::from_secs(3)).unwrap();
-        (
-            waits.policy().name().to_owned(),
-            waits.policy().window_micros(),
-        )
+        (waits.policy.name().to_owned(), waits.policy.window_micros())
     };
     let name = "debt-bucket-5-1s-b11-w3s";
     assert_eq!(waits(&bucket), (name.to_owned(), 5_200_000));
-    let named = bucket.named("api").unwrap();
+    let policy = bucket.policy.clone().named("api").unwrap();
+    let named = DebtBucket { policy, ..bucket };
     assert_eq!(waits(&named), ("api".to_owned(), 5_200_000));
 }
 
