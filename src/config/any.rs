@@ -61,27 +61,6 @@ macro_rules! any {
                 }
             }
 
-            /// A [step](Algorithm::step), followed by a function of its result.
-            ///
-            /// The function runs while the kind of the snapshot is known. Returning the snapshot as
-            /// an enum would move it several times: 45 instructions of a request by rules (bench
-            /// `instructions`).
-            #[inline]
-            pub(crate) fn step_then<T>(
-                &self,
-                state: &mut AnyState,
-                (cost, now): (u32, Timestamp),
-                then: impl FnOnce(bool, AnySnapshot) -> T,
-            ) -> T {
-                match (self, state) {
-                    $((Self::$Kind(rule), AnyState::$Kind(state)) => {
-                        let (admitted, snapshot) = rule.step(state, cost, now);
-                        then(admitted, AnySnapshot::$Kind(snapshot))
-                    })+
-                    _ => then(false, self.snapshot(&self.fresh(now), cost, false, now)),
-                }
-            }
-
             fn named(self, name: &str) -> Result<Self, ConfigError> {
                 match self {
                     $(Self::$Kind(rule) => rule.try_named(name).map(Self::$Kind)),+
@@ -172,7 +151,13 @@ macro_rules! any {
 
             #[inline]
             fn step(&self, state: &mut AnyState, cost: u32, now: Timestamp) -> (bool, AnySnapshot) {
-                self.step_then(state, (cost, now), |admitted, snapshot| (admitted, snapshot))
+                match (self, state) {
+                    $((Self::$Kind(rule), AnyState::$Kind(state)) => {
+                        let (admitted, snapshot) = rule.step(state, cost, now);
+                        (admitted, AnySnapshot::$Kind(snapshot))
+                    })+
+                    _ => (false, self.snapshot(&self.fresh(now), cost, false, now)),
+                }
             }
 
             fn describe(&self, snapshot: &AnySnapshot, tell: &mut dyn FnMut(PolicyDecision)) {

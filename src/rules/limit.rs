@@ -39,32 +39,6 @@ impl RuleLimit {
         }
     }
 
-    /// A step, followed by a function of its result; see [`AnyAlgorithm::step_then`].
-    #[inline]
-    pub(crate) fn step_then<T>(
-        &self,
-        state: &mut ShadowState<AnyState>,
-        (cost, now): (u32, Timestamp),
-        then: impl FnOnce(bool, ShadowSnapshot<AnySnapshot>) -> T,
-    ) -> T {
-        if self.in_shadow {
-            let (admitted, snapshot) = self.step_in_shadow(state, cost, now);
-            return then(admitted, snapshot);
-        }
-        (self.algorithm()).step_then(&mut state.state, (cost, now), |admitted, snapshot| {
-            then(admitted, charged(snapshot))
-        })
-    }
-
-    fn step_in_shadow(
-        &self,
-        state: &mut ShadowState<AnyState>,
-        cost: u32,
-        now: Timestamp,
-    ) -> (bool, ShadowSnapshot<AnySnapshot>) {
-        self.rule.step(state, cost, now)
-    }
-
     /// The algorithm itself.
     pub(crate) fn algorithm(&self) -> &AnyAlgorithm {
         &self.rule.0
@@ -159,9 +133,11 @@ impl Algorithm for RuleLimit {
 
     #[inline]
     fn step(&self, state: &mut Self::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
-        self.step_then(state, (cost, now), |admitted, snapshot| {
-            (admitted, snapshot)
-        })
+        if self.in_shadow {
+            return self.rule.step(state, cost, now);
+        }
+        let (admitted, snapshot) = self.algorithm().step(&mut state.state, cost, now);
+        (admitted, charged(snapshot))
     }
 
     fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
