@@ -7,7 +7,7 @@ use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visi
 use crate::{
     algorithm::{self, Algorithm, InFlight, PolicyId},
     clock::Timestamp,
-    decision::{Decision, PolicyDecision},
+    decision::PolicyDecision,
     error::ConfigError,
 };
 
@@ -16,8 +16,7 @@ use super::{
     rules::every_rule,
 };
 
-/// Makes an enum each of these algorithms, of their states and of their snapshots. The enum
-/// implements `Algorithm` by the algorithm that it holds.
+/// Makes an enum each of these algorithms, of their states and of their snapshots.
 macro_rules! any {
     ($($Kind:ident: $Rule:ty),+ $(,)?) => {
         /// One of the algorithms of this crate, as a file names it.
@@ -61,164 +60,47 @@ macro_rules! any {
                 }
             }
 
-            fn named(self, name: &str) -> Result<Self, ConfigError> {
-                match self {
-                    $(Self::$Kind(rule) => rule.try_named(name).map(Self::$Kind)),+
-                }
-            }
-        }
-
-        // Each algorithm has its own buckets, so a state or snapshot always fits the algorithm. The
-        // arms for one that does not fit refuse, or do nothing.
-        impl Algorithm for AnyAlgorithm {
-            type State = AnyState;
-            type Snapshot = AnySnapshot;
-
-            fn policy_id(&self) -> PolicyId {
-                match self {
-                    $(Self::$Kind(rule) => rule.policy_id()),+
-                }
-            }
-
-            fn fresh(&self, at: Timestamp) -> AnyState {
-                match self {
-                    $(Self::$Kind(rule) => AnyState::$Kind(rule.fresh(at))),+
-                }
-            }
-
-            #[inline]
-            fn judge(&self, state: &AnyState, cost: u32, now: Timestamp) -> bool {
-                match (self, state) {
-                    $((Self::$Kind(rule), AnyState::$Kind(state)) => rule.judge(state, cost, now),)+
-                    _ => false,
-                }
-            }
-
-            #[inline]
-            fn charge(&self, state: &mut AnyState, cost: u32, now: Timestamp) {
-                match (self, state) {
-                    $((Self::$Kind(rule), AnyState::$Kind(state)) => rule.charge(state, cost, now),)+
-                    _ => {}
-                }
-            }
-
-            fn debit(&self, state: &mut AnyState, units: u64, now: Timestamp) {
-                match (self, state) {
-                    $((Self::$Kind(rule), AnyState::$Kind(state)) => rule.debit(state, units, now),)+
-                    _ => {}
-                }
-            }
-
-            fn refund(&self, state: &mut AnyState, cost: u32, now: Timestamp) {
-                match (self, state) {
-                    $((Self::$Kind(rule), AnyState::$Kind(state)) => rule.refund(state, cost, now),)+
-                    _ => {}
-                }
-            }
-
-            #[inline]
-            fn is_fresh(&self, state: &AnyState, now: Timestamp) -> bool {
-                match (self, state) {
-                    $((Self::$Kind(rule), AnyState::$Kind(state)) => rule.is_fresh(state, now),)+
-                    _ => false,
-                }
-            }
-
-            fn inherit(&self, shared: &AnyState, now: Timestamp) -> AnyState {
-                match (self, shared) {
-                    $((Self::$Kind(rule), AnyState::$Kind(shared)) => {
-                        AnyState::$Kind(rule.inherit(shared, now))
-                    })+
-                    _ => self.fresh(now),
-                }
-            }
-
-            #[inline]
-            fn snapshot(
-                &self,
-                state: &AnyState,
-                cost: u32,
-                admitted: bool,
-                now: Timestamp,
-            ) -> AnySnapshot {
-                match (self, state) {
-                    $((Self::$Kind(rule), AnyState::$Kind(state)) => {
-                        AnySnapshot::$Kind(rule.snapshot(state, cost, admitted, now))
-                    })+
-                    _ => self.snapshot(&self.fresh(now), cost, admitted, now),
-                }
-            }
-
-            #[inline]
-            fn step(&self, state: &mut AnyState, cost: u32, now: Timestamp) -> (bool, AnySnapshot) {
-                match (self, state) {
-                    $((Self::$Kind(rule), AnyState::$Kind(state)) => {
-                        let (admitted, snapshot) = rule.step(state, cost, now);
-                        (admitted, AnySnapshot::$Kind(snapshot))
-                    })+
-                    _ => (false, self.snapshot(&self.fresh(now), cost, false, now)),
-                }
-            }
-
-            fn describe(&self, snapshot: &AnySnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-                match (self, snapshot) {
-                    $((Self::$Kind(rule), AnySnapshot::$Kind(snapshot)) => {
-                        rule.describe(snapshot, tell);
-                    })+
-                    _ => {}
-                }
-            }
-
-            fn decision(&self, snapshot: &AnySnapshot) -> Decision {
-                match (self, snapshot) {
-                    $((Self::$Kind(rule), AnySnapshot::$Kind(snapshot)) => rule.decision(snapshot),)+
-                    _ => Decision::of_no_policy(),
-                }
-            }
-
-            #[inline]
-            fn delay(&self, snapshot: &AnySnapshot) -> Duration {
-                match (self, snapshot) {
-                    $((Self::$Kind(rule), AnySnapshot::$Kind(snapshot)) => rule.delay(snapshot),)+
-                    _ => Duration::ZERO,
-                }
-            }
-
-            fn withdraw(
-                &self,
-                state: &mut AnyState,
-                admission: &AnySnapshot,
-                cost: u32,
-                now: Timestamp,
-            ) {
-                match (self, state, admission) {
-                    $((Self::$Kind(rule), AnyState::$Kind(state), AnySnapshot::$Kind(admission)) => {
-                        rule.withdraw(state, admission, cost, now);
+            fn withdraw_from(&self, state: &mut AnyState, of: &AnySnapshot, cost: u32, now: Timestamp) {
+                match (self, state, of) {
+                    $((Self::$Kind(rule), AnyState::$Kind(state), AnySnapshot::$Kind(of)) => {
+                        rule.withdraw(state, of, cost, now);
                     })+
                     _ => {}
                 }
             }
         }
 
-        /// Runs an expression with the held algorithm, whichever it is; `$wrap` makes an
-        /// [`AnySnapshot`] of its snapshot. Or with an algorithm and a snapshot of it.
-        #[cfg(feature = "redis")]
+        /// Runs an expression with the held algorithm, whichever it is; and with its state or
+        /// snapshot. `wrap` makes one of the enums of its own type. Each algorithm has its own
+        /// buckets, so a state or snapshot always fits it: the last expression, for one that does
+        /// not, only has to refuse or to do nothing.
         macro_rules! with_algorithm {
-            ($any:expr, |$rule:ident, $wrap:ident| $do:expr) => {
+            ($any:expr, |$rule:ident| $do:expr) => {
+                match $any {
+                    $($crate::config::AnyAlgorithm::$Kind($rule) => $do,)+
+                }
+            };
+            ($any:expr, |$rule:ident, $wrap:ident: $Wrap:ident| $do:expr) => {
                 match $any {
                     $($crate::config::AnyAlgorithm::$Kind($rule) => {
-                        let $wrap = $crate::config::AnySnapshot::$Kind;
+                        let $wrap = $Wrap::$Kind;
                         $do
                     })+
                 }
             };
-            ($any:expr, $snapshot:expr, |$rule:ident, $own:ident| $do:expr) => {
-                match ($any, $snapshot) {
-                    $((
-                        $crate::config::AnyAlgorithm::$Kind($rule),
-                        $crate::config::AnySnapshot::$Kind($own),
-                    ) => $do,)+
-                    _ => {}
+            ($any:expr, $Of:ident($of:expr) => |$rule:ident, $own:ident| $do:expr) => {
+                match ($any, $of) {
+                    $(($crate::config::AnyAlgorithm::$Kind($rule), $Of::$Kind($own)) => $do,)+
+                    _ => Default::default(),
+                }
+            };
+            ($any:expr, $Of:ident($of:expr) => |$rule:ident, $own:ident, $wrap:ident: $Wrap:ident| $do:expr, $or:expr) => {
+                match ($any, $of) {
+                    $(($crate::config::AnyAlgorithm::$Kind($rule), $Of::$Kind($own)) => {
+                        let $wrap = $Wrap::$Kind;
+                        $do
+                    })+
+                    _ => $or,
                 }
             };
         }
@@ -228,6 +110,92 @@ macro_rules! any {
 }
 
 every_rule!(any);
+
+impl AnyAlgorithm {
+    fn named(self, name: &str) -> Result<Self, ConfigError> {
+        with_algorithm!(self, |rule, wrap: Self| rule.try_named(name).map(wrap))
+    }
+}
+
+impl Algorithm for AnyAlgorithm {
+    type State = AnyState;
+    type Snapshot = AnySnapshot;
+
+    fn policy_id(&self) -> PolicyId {
+        with_algorithm!(self, |rule| rule.policy_id())
+    }
+
+    fn fresh(&self, at: Timestamp) -> AnyState {
+        with_algorithm!(self, |rule, wrap: AnyState| wrap(rule.fresh(at)))
+    }
+
+    #[inline]
+    fn judge(&self, of: &AnyState, cost: u32, now: Timestamp) -> bool {
+        with_algorithm!(self, AnyState(of) => |rule, state| rule.judge(state, cost, now))
+    }
+
+    #[inline]
+    fn charge(&self, of: &mut AnyState, cost: u32, now: Timestamp) {
+        with_algorithm!(self, AnyState(of) => |rule, state| rule.charge(state, cost, now));
+    }
+
+    fn debit(&self, of: &mut AnyState, units: u64, now: Timestamp) {
+        with_algorithm!(self, AnyState(of) => |rule, state| rule.debit(state, units, now));
+    }
+
+    fn refund(&self, of: &mut AnyState, cost: u32, now: Timestamp) {
+        with_algorithm!(self, AnyState(of) => |rule, state| rule.refund(state, cost, now));
+    }
+
+    #[inline]
+    fn is_fresh(&self, of: &AnyState, now: Timestamp) -> bool {
+        with_algorithm!(self, AnyState(of) => |rule, state| rule.is_fresh(state, now))
+    }
+
+    fn inherit(&self, of: &AnyState, now: Timestamp) -> AnyState {
+        with_algorithm!(
+            self,
+            AnyState(of) => |rule, shared, wrap: AnyState| wrap(rule.inherit(shared, now)),
+            self.fresh(now)
+        )
+    }
+
+    #[inline]
+    fn snapshot(&self, of: &AnyState, cost: u32, admitted: bool, now: Timestamp) -> AnySnapshot {
+        with_algorithm!(
+            self,
+            AnyState(of) => |rule, state, wrap: AnySnapshot| {
+                wrap(rule.snapshot(state, cost, admitted, now))
+            },
+            self.snapshot(&self.fresh(now), cost, admitted, now)
+        )
+    }
+
+    #[inline]
+    fn step(&self, of: &mut AnyState, cost: u32, now: Timestamp) -> (bool, AnySnapshot) {
+        with_algorithm!(
+            self,
+            AnyState(of) => |rule, state, wrap: AnySnapshot| {
+                let (admitted, snapshot) = rule.step(state, cost, now);
+                (admitted, wrap(snapshot))
+            },
+            (false, self.snapshot(&self.fresh(now), cost, false, now))
+        )
+    }
+
+    fn describe(&self, of: &AnySnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+        with_algorithm!(self, AnySnapshot(of) => |rule, snapshot| rule.describe(snapshot, tell));
+    }
+
+    #[inline]
+    fn delay(&self, of: &AnySnapshot) -> Duration {
+        with_algorithm!(self, AnySnapshot(of) => |rule, snapshot| rule.delay(snapshot))
+    }
+
+    fn withdraw(&self, of: &mut AnyState, admission: &AnySnapshot, cost: u32, now: Timestamp) {
+        self.withdraw_from(of, admission, cost, now);
+    }
+}
 
 /// Reads an algorithm and its name from a map. The text says what the map belongs to, for messages.
 pub(crate) struct AnyOf<'a>(pub(crate) &'a str);

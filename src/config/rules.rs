@@ -1,4 +1,4 @@
-use std::marker::PhantomData;
+use std::{marker::PhantomData, time::Duration};
 
 use serde::{Deserialize, Deserializer};
 
@@ -8,6 +8,7 @@ use crate::{
         SlidingLog, SlidingWindow, TokenBucket, WaitAtMost,
     },
     error::ConfigError,
+    quota::Quota,
 };
 
 use super::fields::{FieldError, Fields, FromFields, MapVisitor, Reason, required};
@@ -38,14 +39,13 @@ pub(super) use every_rule;
 /// An algorithm: its name in the field `algorithm`, its fields beside that and `name`, and how it
 /// is built from them.
 macro_rules! rule {
-    ($rule:ty, $name:literal, [$($field:literal),+], $build:expr) => {
+    ($rule:ty, $name:literal, [$($field:literal),+], |$fields:ident| $build:expr) => {
         impl FromFields for $rule {
             const NAME: &'static str = $name;
             const FIELDS: &'static [&'static str] = &[$($field),+];
 
-            fn build(fields: &Fields) -> Result<Self, Reason> {
-                let build: fn(&Fields) -> Result<Self, Reason> = $build;
-                build(fields)
+            fn build($fields: &Fields) -> Result<Self, Reason> {
+                $build
             }
 
             fn named(self, name: &str) -> Result<Self, ConfigError> {
@@ -65,68 +65,48 @@ macro_rules! rule {
 }
 
 rule!(TokenBucket, "token-bucket", ["quota", "burst"], |fields| {
-    let quota = required::<TokenBucket, _>(fields.quota, "quota")?;
-    let rule = TokenBucket::try_new(quota).in_field("quota")?;
-    match fields.burst {
-        Some(units) => rule.try_burst(units).in_field("burst"),
-        None => Ok(rule),
-    }
+    let rule = of_quota::<Self, _>(fields, Self::try_new)?;
+    with("burst", fields.burst, rule, Self::try_burst)
 });
 
 rule!(Gcra, "gcra", ["quota", "burst"], |fields| {
-    let quota = required::<Gcra, _>(fields.quota, "quota")?;
-    let rule = Gcra::try_new(quota).in_field("quota")?;
-    match fields.burst {
-        Some(units) => rule.try_burst(units).in_field("burst"),
-        None => Ok(rule),
-    }
+    let rule = of_quota::<Self, _>(fields, Self::try_new)?;
+    with("burst", fields.burst, rule, Self::try_burst)
 });
 
 rule!(
     LeakyBucket,
     "leaky-bucket",
     ["quota", "capacity"],
-    leaky_bucket::<LeakyBucket>
+    |fields| leaky_bucket::<Self>(fields)
 );
 
 rule!(
     WaitAtMost<TokenBucket>,
     "token-bucket",
     ["quota", "burst", "wait-at-most"],
-    |fields| {
-        let wait = required::<TokenBucket, _>(fields.wait_at_most, "wait-at-most")?;
-        let rule = TokenBucket::build(fields)?;
-        rule.try_wait_at_most(wait).in_field("wait-at-most")
-    }
+    |fields| waiting(fields, TokenBucket::try_wait_at_most)
 );
 
 rule!(
     WaitAtMost<Gcra>,
     "gcra",
     ["quota", "burst", "wait-at-most"],
-    |fields| {
-        let wait = required::<Gcra, _>(fields.wait_at_most, "wait-at-most")?;
-        let rule = Gcra::build(fields)?;
-        rule.try_wait_at_most(wait).in_field("wait-at-most")
-    }
+    |fields| waiting(fields, Gcra::try_wait_at_most)
 );
 
 rule!(
     WaitAtMost<LeakyBucket>,
     "leaky-bucket",
     ["quota", "capacity", "wait-at-most"],
-    |fields| {
-        let wait = required::<LeakyBucket, _>(fields.wait_at_most, "wait-at-most")?;
-        let rule = LeakyBucket::build(fields)?;
-        rule.try_wait_at_most(wait).in_field("wait-at-most")
-    }
+    |fields| waiting(fields, LeakyBucket::try_wait_at_most)
 );
 
 rule!(
     LeakyBucketQueue,
     "leaky-bucket-queue",
     ["quota", "capacity"],
-    |fields| { leaky_bucket::<LeakyBucketQueue>(fields).map(LeakyBucket::queue) }
+    |fields| leaky_bucket::<Self>(fields).map(LeakyBucket::queue)
 );
 
 rule!(
@@ -134,23 +114,20 @@ rule!(
     "fixed-window",
     ["quota", "from-first-request"],
     |fields| {
-        let quota = required::<FixedWindow, _>(fields.quota, "quota")?;
-        let rule = FixedWindow::try_new(quota).in_field("quota")?;
-        match fields.from_first_request {
-            Some(true) => Ok(rule.from_first_request()),
-            _ => Ok(rule),
-        }
+        let rule = of_quota::<Self, _>(fields, Self::try_new)?;
+        Ok(match fields.from_first_request {
+            Some(true) => rule.from_first_request(),
+            _ => rule,
+        })
     }
 );
 
 rule!(SlidingLog, "sliding-log", ["quota"], |fields| {
-    let quota = required::<SlidingLog, _>(fields.quota, "quota")?;
-    SlidingLog::try_new(quota).in_field("quota")
+    of_quota::<Self, _>(fields, Self::try_new)
 });
 
 rule!(SlidingWindow, "sliding-window", ["quota"], |fields| {
-    let quota = required::<SlidingWindow, _>(fields.quota, "quota")?;
-    SlidingWindow::try_new(quota).in_field("quota")
+    of_quota::<Self, _>(fields, Self::try_new)
 });
 
 rule!(
@@ -158,24 +135,24 @@ rule!(
     "sliding-buckets",
     ["quota", "precision", "strict"],
     |fields| {
-        let quota = required::<SlidingBuckets, _>(fields.quota, "quota")?;
-        let precision = required::<SlidingBuckets, _>(fields.precision, "precision")?;
-        let rule = SlidingBuckets::try_new(quota, precision);
+        let quota = required::<Self, _>(fields.quota, "quota")?;
+        let precision = required::<Self, _>(fields.precision, "precision")?;
+        let rule = Self::try_new(quota, precision);
         let field = match rule {
             Err(ConfigError::QuotaTooLarge { .. }) => "quota",
             _ => "precision",
         };
         let rule = rule.in_field(field)?;
-        match fields.strict {
-            Some(true) => Ok(rule.strict()),
-            _ => Ok(rule),
-        }
+        Ok(match fields.strict {
+            Some(true) => rule.strict(),
+            _ => rule,
+        })
     }
 );
 
 rule!(MinInterval, "min-interval", ["interval"], |fields| {
-    let interval = required::<MinInterval, _>(fields.interval, "interval")?;
-    MinInterval::try_new(interval).in_field("interval")
+    let interval = required::<Self, _>(fields.interval, "interval")?;
+    Self::try_new(interval).in_field("interval")
 });
 
 rule!(
@@ -183,23 +160,46 @@ rule!(
     "in-flight",
     ["requests", "held-at-most"],
     |fields| {
-        let requests = required::<InFlight, _>(fields.requests, "requests")?;
-        let rule = InFlight::new(requests);
-        match fields.held_at_most {
-            Some(time) => rule.try_held_at_most(time).in_field("held-at-most"),
-            None => Ok(rule),
-        }
+        let rule = Self::new(required::<Self, _>(fields.requests, "requests")?);
+        let held_at_most = fields.held_at_most;
+        with("held-at-most", held_at_most, rule, Self::try_held_at_most)
     }
 );
 
-/// A leaky bucket from its fields; `R` is the kind that messages name.
-fn leaky_bucket<R: FromFields>(fields: &Fields) -> Result<LeakyBucket, Reason> {
-    let quota = required::<R, _>(fields.quota, "quota")?;
-    let rule = LeakyBucket::try_new(quota).in_field("quota")?;
-    match fields.capacity {
-        Some(units) => rule.try_capacity(units).in_field("capacity"),
+/// An algorithm of the field `quota`; `R` is the kind that messages name.
+fn of_quota<R: FromFields, A>(
+    fields: &Fields,
+    build: impl FnOnce(Quota) -> Result<A, ConfigError>,
+) -> Result<A, Reason> {
+    build(required::<R, _>(fields.quota, "quota")?).in_field("quota")
+}
+
+/// Sets what an optional field says.
+fn with<A, T>(
+    field: &str,
+    value: Option<T>,
+    rule: A,
+    set: impl FnOnce(A, T) -> Result<A, ConfigError>,
+) -> Result<A, Reason> {
+    match value {
+        Some(value) => set(rule, value).in_field(field),
         None => Ok(rule),
     }
+}
+
+/// A leaky bucket from its fields; `R` is the kind that messages name.
+fn leaky_bucket<R: FromFields>(fields: &Fields) -> Result<LeakyBucket, Reason> {
+    let rule = of_quota::<R, _>(fields, LeakyBucket::try_new)?;
+    with("capacity", fields.capacity, rule, LeakyBucket::try_capacity)
+}
+
+/// An algorithm whose callers wait.
+fn waiting<R: FromFields, W>(
+    fields: &Fields,
+    wait_at_most: impl FnOnce(R, Duration) -> Result<W, ConfigError>,
+) -> Result<W, Reason> {
+    let wait = required::<R, _>(fields.wait_at_most, "wait-at-most")?;
+    wait_at_most(R::build(fields)?, wait).in_field("wait-at-most")
 }
 
 #[cfg(all(test, feature = "rules"))]

@@ -206,11 +206,6 @@ impl RuleSnapshot {
         Self { limits, snapshots }
     }
 
-    fn longest_delay(&self) -> Duration {
-        let delays = self.each().map(|(limit, snapshot)| limit.delay(snapshot));
-        delays.max().unwrap_or_default()
-    }
-
     /// Each limit with the snapshot of its bucket, in the order of the rules.
     pub(crate) fn each(&self) -> impl Iterator<Item = (&RuleLimit, &ShadowSnapshot<AnySnapshot>)> {
         let snapshots = match &self.snapshots {
@@ -241,12 +236,8 @@ impl Limit for RuleLimits {
     }
 
     fn decision_of(&self, snapshot: &RuleSnapshot) -> Decision {
-        if let Snapshots::One((number, snapshot_of_one)) = &snapshot.snapshots {
-            let limit = snapshot.limits.limit(*number);
-            return match limit.in_shadow {
-                true => Decision::of_no_policy(),
-                false => limit.algorithm().decision(&snapshot_of_one.snapshot),
-            };
+        if let Snapshots::One((number, of_one)) = &snapshot.snapshots {
+            return snapshot.limits.limit(*number).decision(of_one);
         }
         let mut policies = Vec::new();
         for (limit, snapshot) in snapshot.each() {
@@ -254,9 +245,7 @@ impl Limit for RuleLimits {
         }
         match policies.len() {
             0 => Decision::of_no_policy(),
-            1 => policies
-                .pop()
-                .map_or_else(Decision::of_no_policy, Decision::of_one),
+            1 => Decision::of_one(policies.remove(0)),
             _ => Decision::of_all(policies),
         }
     }
@@ -273,11 +262,9 @@ impl Limit for RuleLimits {
 
     #[inline]
     fn delay_of(&self, snapshot: &RuleSnapshot) -> Duration {
-        match &snapshot.snapshots {
-            Snapshots::One((number, snapshot_of_one)) => {
-                snapshot.limits.limit(*number).delay(snapshot_of_one)
-            }
-            Snapshots::Several(_) => snapshot.longest_delay(),
-        }
+        let delays = snapshot
+            .each()
+            .map(|(limit, snapshot)| limit.delay(snapshot));
+        delays.max().unwrap_or_default()
     }
 }
