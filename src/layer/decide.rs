@@ -9,7 +9,6 @@ use crate::{
     cost::Cost,
     decision::Decision,
     enforce::Enforce,
-    error::StoreError,
     exempt::Exempt,
     hold::{EndsWhen, Hold},
     key::Key,
@@ -23,7 +22,7 @@ use crate::{
 use super::{
     Expose, Fallback, Options, RateLimitLayer, Settle,
     fallback::FallbackOutcome,
-    layer_for::{Admitted, AnswerOf, Chosen, LayerFor, Next, NextOf, QueryOf, StoreQuery},
+    layer_for::{AnswerOf, LayerFor, Next, NextOf, VerdictOf},
 };
 
 impl<Svc, Req, A, S, F, C, R, X, E, D, Z, N, W> LayerFor<Svc, Req>
@@ -42,17 +41,14 @@ where
     N: Enforce<Req, F::Key>,
     W: Watch<F::Key>,
 {
-    type Choice = Chosen<A::Choice, N::Answer>;
     type Key = F::Key;
     type Rejection = F::Rejection;
+    type Query = StoreQuery<Chosen<A::Choice, N::Answer>, F::Key, W::Stopwatch>;
     type Stored = <A::Limit as Limit>::Snapshot;
     type Snapshot = E::Snapshot<<A::Limit as Limit>::Snapshot>;
+    type Admitted = Admitted<Chosen<A::Choice, N::Answer>, Self::Snapshot>;
     type Deciding = S::Deciding;
     type Error = R::Error;
-    type Stopwatch = W::Stopwatch;
-
-    const KEEPS_HOLD: bool =
-        <A::Limit as Limit>::SETTLES && Z::IS_ASKED || <A::Limit as Limit>::IN_FLIGHT;
 
     #[inline]
     fn key_of(&self, request: &Req) -> Result<Option<F::Key>, F::Rejection> {
@@ -79,7 +75,7 @@ where
     }
 
     #[inline]
-    fn query_of(&self, request: &Req, key: F::Key) -> QueryOf<Self, Svc, Req> {
+    fn query_of(&self, request: &Req, key: F::Key) -> Self::Query {
         let (options, algorithm) = (&self.options, self.limiter.algorithm());
         let cost = self.key.cost(&key, options.cost.cost(request));
         let choice = Chosen {
@@ -96,22 +92,14 @@ where
     }
 
     #[inline]
-    fn ask_store(
-        &self,
-        StoreQuery {
-            choice, key, cost, ..
-        }: &StoreQuery<Self::Choice, F::Key, W::Stopwatch>,
-    ) -> Answer<Result<Verdict<Self::Stored>, StoreError>, S::Deciding> {
-        let limit = self.limiter.algorithm().limit(&choice.limit);
-        self.limiter.store().decide(limit, key, Ask::Charge(*cost))
+    fn ask_store(&self, query: &Self::Query) -> Answer<VerdictOf<Self, Svc, Req>, S::Deciding> {
+        let limit = self.limiter.algorithm().limit(&query.choice.limit);
+        let ask = Ask::Charge(query.cost);
+        self.limiter.store().decide(limit, &query.key, ask)
     }
 
     #[inline]
-    fn goes_at_once(
-        &self,
-        query: &StoreQuery<Self::Choice, F::Key, W::Stopwatch>,
-        snapshot: &Self::Stored,
-    ) -> bool {
+    fn goes_at_once(&self, query: &Self::Query, snapshot: &Self::Stored) -> bool {
         if E::MIRRORS_CHARGES {
             return false;
         }
@@ -119,11 +107,27 @@ where
         !query.choice.is_enforced.into() || limit.delay_of(snapshot).is_zero()
     }
 
+    #[inline]
+    fn stored(snapshot: Self::Stored) -> Self::Snapshot {
+        E::stored(snapshot)
+    }
+
+    #[inline]
+    fn observe_and_admit(&self, query: Self::Query, snapshot: Self::Snapshot) -> Self::Admitted {
+        let told = self.tell_admitted(&query, &snapshot);
+        let admitted = LayerFor::<Svc, Req>::admit(self, query, snapshot);
+        if let Err(panic) = told {
+            drop(admitted);
+            resume_unwind(panic);
+        }
+        admitted
+    }
+
     fn after_verdict(
         &self,
         request: &Req,
-        query: StoreQuery<Self::Choice, F::Key, W::Stopwatch>,
-        verdict: Result<Verdict<Self::Stored>, StoreError>,
+        query: Self::Query,
+        verdict: VerdictOf<Self, Svc, Req>,
     ) -> NextOf<Self, Svc, Req> {
         let limit = self.limiter.algorithm().limit(&query.choice.limit);
         let is_enforced: bool = query.choice.is_enforced.into();
@@ -187,46 +191,78 @@ where
                 self, query, snapshot,
             ));
         }
-        match self.options.max_waiting.permit() {
-            Some(permit) => {
-                if let Err(panic) = self.tell_admitted::<Req, _, _>(&query, &snapshot) {
-                    self.give_back(&query, &snapshot);
-                    resume_unwind(panic);
-                }
-                Next::Queued(query, snapshot, delay, permit)
+        if let Some(permit) = self.options.max_waiting.permit() {
+            if let Err(panic) = self.tell_admitted::<Req, _, _>(&query, &snapshot) {
+                LayerFor::<Svc, Req>::withdraw(self, &query, &snapshot);
+                resume_unwind(panic);
             }
-            None => Next::Answered(self.too_many_wait(request, &query, &snapshot)),
+            return Next::Queued(query, snapshot, delay, permit);
+        }
+        // The maximum of requests is waiting.
+        LayerFor::<Svc, Req>::withdraw(self, &query, &snapshot);
+        let fallback = &self.options.on_store_error;
+        let decision = decision_of::<_, E, Req, F::Key>(limit, fallback, &snapshot);
+        let decision = decision.refused_for_its_delay();
+        let outcome = match decision.is_degraded() {
+            true => Outcome::Degraded,
+            false => Outcome::Refused,
+        };
+        self.tell_refused(&query, (outcome, false), &|| decision.clone());
+        Next::Answered(self.options.refuse(request, &query.key, decision))
+    }
+
+    #[inline]
+    fn admit(&self, query: Self::Query, snapshot: Self::Snapshot) -> Self::Admitted {
+        let is_held = <A::Limit as Limit>::SETTLES || <A::Limit as Limit>::IN_FLIGHT;
+        let hold = match E::read(&snapshot) {
+            Ok(stored) if is_held && query.cost > 0 => {
+                let limit = self.limiter.algorithm().limit(&query.choice.limit).clone();
+                let store = self.limiter.store().clone();
+                let held = (stored.clone(), query.cost);
+                Some(Hold::new(limit, store, query.key, held, EndsWhen::Dropped))
+            }
+            _ => None,
+        };
+        Admitted {
+            choice: query.choice,
+            snapshot,
+            hold,
+        }
+    }
+
+    /// If the algorithm can. A turn from the limiter in the store's place is lost.
+    fn withdraw(&self, query: &Self::Query, snapshot: &Self::Snapshot) {
+        if let Ok(admission) = E::read(snapshot) {
+            let limit = self.limiter.algorithm().limit(&query.choice.limit);
+            let cost = query.cost;
+            let withdrawn = Change::Withdraw { admission, cost };
+            drop(self.limiter.store().change(limit, &query.key, withdrawn));
         }
     }
 
     #[inline]
-    fn expose(&self, request: &mut Req, admitted: &mut Admitted<Self::Choice, Self::Snapshot>) {
+    fn expose(&self, request: &mut Req, mut admitted: Self::Admitted) -> Option<Self::Admitted> {
         let limit = self.limiter.algorithm().limit(&admitted.choice.limit);
         let fallback = &self.options.on_store_error;
         let decision = || decision_of::<_, E, Req, F::Key>(limit, fallback, &admitted.snapshot);
         self.options.expose.expose(request, decision);
-        if <A::Limit as Limit>::IN_FLIGHT {
+        let (settles, in_flight) = (<A::Limit as Limit>::SETTLES, <A::Limit as Limit>::IN_FLIGHT);
+        if in_flight {
             if let Some(hold) = &admitted.hold {
                 self.options.respond.hand_over(request, hold.clone());
             }
-        } else if <A::Limit as Limit>::SETTLES
+        } else if settles
             && !Z::IS_ASKED
             && let Some(hold) = admitted.hold.take()
         {
             self.options.respond.hand_over(request, hold);
         }
+        let has_hold = (settles || in_flight) && admitted.hold.is_some();
+        let annotates = self.options.respond.annotates() && admitted.choice.is_enforced.into();
+        (has_hold || annotates).then_some(admitted)
     }
 
-    #[inline]
-    fn annotates(&self, choice: &Self::Choice) -> bool {
-        self.options.respond.annotates() && choice.is_enforced.into()
-    }
-
-    fn annotate(
-        &self,
-        response: &mut Svc::Response,
-        admitted: &mut Admitted<Self::Choice, Self::Snapshot>,
-    ) {
+    fn annotate(&self, response: &mut Svc::Response, mut admitted: Self::Admitted) {
         let limit = self.limiter.algorithm().limit(&admitted.choice.limit);
         if let Some(hold) = admitted.hold.take() {
             if Z::IS_ASKED {
@@ -242,7 +278,7 @@ where
                 self.options.respond.keep_until_end(response, hold);
             }
         }
-        if LayerFor::<Svc, Req>::annotates(self, &admitted.choice) {
+        if self.options.respond.annotates() && admitted.choice.is_enforced.into() {
             let fallback = &self.options.on_store_error;
             let mut decision =
                 decision_of::<_, E, Req, F::Key>(limit, fallback, &admitted.snapshot);
@@ -255,112 +291,31 @@ where
     }
 
     #[inline]
-    fn stored(snapshot: Self::Stored) -> Self::Snapshot {
-        E::stored(snapshot)
-    }
-
-    #[inline]
-    fn with_hold(
-        &self,
-        StoreQuery {
-            choice, key, cost, ..
-        }: StoreQuery<Self::Choice, F::Key, W::Stopwatch>,
-        snapshot: Self::Snapshot,
-    ) -> Admitted<Self::Choice, Self::Snapshot> {
-        let is_held = <A::Limit as Limit>::SETTLES || <A::Limit as Limit>::IN_FLIGHT;
-        let hold = match E::read(&snapshot) {
-            Ok(stored) if is_held && cost > 0 => {
-                let limit = self.limiter.algorithm().limit(&choice.limit).clone();
-                let store = self.limiter.store().clone();
-                let held = (stored.clone(), cost);
-                Some(Hold::new(limit, store, key, held, EndsWhen::Dropped))
-            }
-            _ => None,
-        };
-        Admitted {
-            choice,
-            snapshot,
-            hold,
-        }
-    }
-
-    #[inline]
-    fn observe_and_admit(
-        &self,
-        query: StoreQuery<Self::Choice, F::Key, W::Stopwatch>,
-        snapshot: Self::Snapshot,
-    ) -> Admitted<Self::Choice, Self::Snapshot> {
-        if let Err(panic) = self.tell_admitted(&query, &snapshot) {
-            drop(LayerFor::<Svc, Req>::with_hold(self, query, snapshot));
-            resume_unwind(panic);
-        }
-        LayerFor::<Svc, Req>::with_hold(self, query, snapshot)
-    }
-
-    fn withdraw(
-        &self,
-        query: &StoreQuery<Self::Choice, F::Key, W::Stopwatch>,
-        snapshot: &Self::Snapshot,
-    ) {
-        self.give_back(query, snapshot);
-    }
-
-    #[inline]
     fn inner_error(error: Svc::Error) -> R::Error {
         R::inner_error(error)
     }
 }
 
-impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, N, W>> {
-    /// Gives back the turn of a request that does not wait for it, if the algorithm can. A turn
-    /// from the limiter in the store's place is lost.
-    fn give_back<Req, M, K, T>(
-        &self,
-        query: &StoreQuery<Chosen<A::Choice, M>, K, T>,
-        snapshot: &E::Snapshot<<A::Limit as Limit>::Snapshot>,
-    ) where
-        A: Choose<Req>,
-        S: Store<A::Limit, K>,
-        K: Key,
-        E: Fallback<Req, K>,
-    {
-        if let Ok(snapshot) = E::read(snapshot) {
-            let limit = self.limiter.algorithm().limit(&query.choice.limit);
-            let store = self.limiter.store();
-            let (admission, cost) = (snapshot, query.cost);
-            let withdrawn = Change::Withdraw { admission, cost };
-            drop(store.change(limit, &query.key, withdrawn));
-        }
-    }
+/// The limit that was chosen for a request, and whether it is enforced.
+pub struct Chosen<Limit, Enforced> {
+    pub(super) limit: Limit,
+    is_enforced: Enforced,
+}
 
-    /// Refuses a request that would have to wait, because the maximum of requests is waiting.
-    #[cold]
-    fn too_many_wait<Req, Res, Err, M, K>(
-        &self,
-        request: &Req,
-        query: &StoreQuery<Chosen<A::Choice, M>, K, W::Stopwatch>,
-        snapshot: &E::Snapshot<<A::Limit as Limit>::Snapshot>,
-    ) -> Result<Res, R::Error>
-    where
-        A: Choose<Req>,
-        S: Store<A::Limit, K>,
-        K: Key,
-        R: Respond<Req, Res, Err>,
-        E: Fallback<Req, K>,
-        W: Watch<K>,
-    {
-        self.give_back(query, snapshot);
-        let limit = self.limiter.algorithm().limit(&query.choice.limit);
-        let fallback = &self.options.on_store_error;
-        let decision = decision_of::<_, E, Req, K>(limit, fallback, snapshot);
-        let decision = decision.refused_for_its_delay();
-        let outcome = match decision.is_degraded() {
-            true => Outcome::Degraded,
-            false => Outcome::Refused,
-        };
-        self.tell_refused(query, (outcome, false), &|| decision.clone());
-        self.options.refuse(request, &query.key, decision)
-    }
+/// What the store is asked: whether this cost fits, for this key, under the chosen limit.
+pub struct StoreQuery<Choice, Key, Stopwatch> {
+    pub(super) choice: Choice,
+    pub(super) key: Key,
+    pub(super) cost: u32,
+    pub(super) stopwatch: Stopwatch,
+}
+
+/// A request that was admitted under the chosen limit.
+pub struct Admitted<Choice, Snapshot> {
+    choice: Choice,
+    snapshot: Snapshot,
+    /// Its cost or its place in flight, if it holds one.
+    hold: Option<Hold>,
 }
 
 /// The decision about an admitted request.

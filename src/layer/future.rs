@@ -12,8 +12,9 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use super::{
-    layer_for::{Admitted, LayerFor, StoreQuery},
-    waiting::{Wait, Waited, Waiting},
+    LayerFor,
+    layer_for::Next,
+    waiting::{Wait, Waiting},
 };
 
 pin_project! {
@@ -28,38 +29,24 @@ pin_project! {
         Layer: LayerFor<Svc, Req>,
     {
         #[pin]
-        state: StateOf<Svc, Req, Layer>,
+        state: State<Svc, Req, Layer>,
     }
 }
 
 pin_project! {
     #[project = StateProjection]
-    pub(super) enum State<Fut, Annotation, Response, Waiting> {
-        Plain { #[pin] future: Fut },
-        Annotated { #[pin] future: Fut, annotation: Annotation },
-        Answered { answer: Option<Response> },
-        Waiting { waiting: Pin<Box<Waiting>> },
+    pub(super) enum State<Svc, Req, Layer>
+    where
+        Svc: Service<Req>,
+        Layer: LayerFor<Svc, Req>,
+    {
+        Plain { #[pin] future: Svc::Future },
+        // Something is added to the response. It keeps the small snapshot and not the decision:
+        // every future has room for it.
+        Annotated { #[pin] future: Svc::Future, layer: Arc<Layer>, admitted: Option<Layer::Admitted> },
+        Answered { answer: Option<Result<Svc::Response, Layer::Error>> },
+        Waiting { waiting: Pin<Box<Waiting<Svc, Req, Layer>>> },
     }
-}
-
-/// The state of a response, in the types of its layer.
-pub(super) type StateOf<Svc, Req, Layer> = State<
-    <Svc as Service<Req>>::Future,
-    Annotation<
-        Layer,
-        <Layer as LayerFor<Svc, Req>>::Choice,
-        <Layer as LayerFor<Svc, Req>>::Snapshot,
-    >,
-    Result<<Svc as Service<Req>>::Response, <Layer as LayerFor<Svc, Req>>::Error>,
-    Waiting<Svc, Req, Layer>,
->;
-
-/// What is added to the response of an admitted request.
-///
-/// Every future has room for it, so it keeps the small snapshot and not the decision.
-pub(super) struct Annotation<Layer, Choice, Snapshot> {
-    layer: Arc<Layer>,
-    admitted: Admitted<Choice, Snapshot>,
 }
 
 impl<Svc, Req, Layer> ResponseFuture<Svc, Req, Layer>
@@ -68,85 +55,55 @@ where
     Layer: LayerFor<Svc, Req>,
 {
     #[inline]
-    pub(super) fn new(state: StateOf<Svc, Req, Layer>) -> Self {
+    pub(super) fn new(state: State<Svc, Req, Layer>) -> Self {
         Self { state }
     }
 }
 
-/// Calls the inner service, for a request that was not counted.
-#[inline]
-pub(super) fn call_uncounted<Svc, Req, Layer>(
-    service: &mut Svc,
-    request: Req,
-) -> StateOf<Svc, Req, Layer>
+impl<Svc, Req, Layer> State<Svc, Req, Layer>
 where
     Svc: Service<Req>,
     Layer: LayerFor<Svc, Req>,
 {
-    let future = service.call(request);
-    State::Plain { future }
-}
-
-/// Calls the inner service, for a request that was admitted.
-#[inline]
-pub(super) fn call_admitted<Svc, Req, Layer>(
-    layer: &Arc<Layer>,
-    service: &mut Svc,
-    mut request: Req,
-    mut admitted: Admitted<Layer::Choice, Layer::Snapshot>,
-) -> StateOf<Svc, Req, Layer>
-where
-    Svc: Service<Req>,
-    Layer: LayerFor<Svc, Req>,
-{
-    layer.expose(&mut request, &mut admitted);
-    let Admitted {
-        choice,
-        snapshot,
-        hold,
-    } = admitted;
-    // If no hold is kept, there is none to drop should the call panic.
-    let hold = if Layer::KEEPS_HOLD { hold } else { None };
-    let future = service.call(request);
-    if !layer.annotates(&choice) && hold.is_none() {
-        return State::Plain { future };
+    /// Calls the inner service, for a request that was not counted.
+    #[inline]
+    pub(super) fn uncounted(service: &mut Svc, request: Req) -> Self {
+        let future = service.call(request);
+        Self::Plain { future }
     }
-    // Made last, so that it is not kept across the call.
-    let annotation = Annotation {
-        layer: Arc::clone(layer),
-        admitted: Admitted {
-            choice,
-            snapshot,
-            hold,
-        },
-    };
-    State::Annotated { future, annotation }
-}
 
-/// Answers a request in the inner service's place.
-#[inline]
-pub(super) fn answered<Fut, Annotation, Response, Waiting>(
-    answer: Response,
-) -> State<Fut, Annotation, Response, Waiting> {
-    let answer = Some(answer);
-    State::Answered { answer }
-}
+    /// Calls the inner service, for a request that was admitted.
+    #[inline]
+    pub(super) fn admitted(
+        layer: &Arc<Layer>,
+        service: &mut Svc,
+        mut request: Req,
+        admitted: Layer::Admitted,
+    ) -> Self {
+        let admitted = layer.expose(&mut request, admitted);
+        let future = service.call(request);
+        if admitted.is_none() {
+            return Self::Plain { future };
+        }
+        let layer = Arc::clone(layer);
+        Self::Annotated {
+            future,
+            layer,
+            admitted,
+        }
+    }
 
-/// Makes a request wait, with the inner service that was made ready for it.
-pub(super) fn waiting<Svc, Req, Layer>(
-    layer: &Arc<Layer>,
-    service: Svc,
-    request: Req,
-    query: StoreQuery<Layer::Choice, Layer::Key, Layer::Stopwatch>,
-    wait: Wait<Layer::Deciding, Layer::Snapshot>,
-) -> StateOf<Svc, Req, Layer>
-where
-    Svc: Service<Req>,
-    Layer: LayerFor<Svc, Req>,
-{
-    let waiting = Waiting::new(Arc::clone(layer), service, request, query, wait);
-    State::Waiting {
-        waiting: Box::pin(waiting),
+    /// Makes a request wait, with the inner service that was made ready for it.
+    pub(super) fn waiting(waiting: Waiting<Svc, Req, Layer>) -> Self {
+        let waiting = Box::pin(waiting);
+        Self::Waiting { waiting }
+    }
+
+    /// Answers a request in the inner service's place.
+    #[inline]
+    pub(super) fn answered(answer: Result<Svc::Response, Layer::Error>) -> Self {
+        let answer = Some(answer);
+        Self::Answered { answer }
     }
 }
 
@@ -160,50 +117,28 @@ where
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.as_mut().project().state.project() {
-            StateProjection::Plain { future } => poll_plain::<Svc, Req, Layer>(future, cx),
-            StateProjection::Annotated { future, annotation } => {
-                poll_annotated::<Svc, Req, Layer>(future, annotation, cx)
+            StateProjection::Plain { future } => future.poll(cx).map_err(Layer::inner_error),
+            StateProjection::Annotated {
+                future,
+                layer,
+                admitted,
+            } => {
+                let response = ready!(future.poll(cx));
+                // At once, even if there is no response: the future may be kept for longer.
+                let admitted = admitted.take();
+                Poll::Ready(match response {
+                    Ok(mut response) => {
+                        if let Some(admitted) = admitted {
+                            layer.annotate(&mut response, admitted);
+                        }
+                        Ok(response)
+                    }
+                    Err(error) => Err(Layer::inner_error(error)),
+                })
             }
             _ => self.poll_other(cx),
         }
     }
-}
-
-/// Polls the inner service, for a request to whose response nothing is added.
-#[inline]
-fn poll_plain<Svc, Req, Layer>(
-    future: Pin<&mut Svc::Future>,
-    cx: &mut Context<'_>,
-) -> Poll<Result<Svc::Response, Layer::Error>>
-where
-    Svc: Service<Req>,
-    Layer: LayerFor<Svc, Req>,
-{
-    future.poll(cx).map_err(Layer::inner_error)
-}
-
-/// Polls the inner service, settles the hold, and adds the rate-limit fields to its response.
-#[inline]
-fn poll_annotated<Svc, Req, Layer>(
-    future: Pin<&mut Svc::Future>,
-    annotation: &mut Annotation<Layer, Layer::Choice, Layer::Snapshot>,
-    cx: &mut Context<'_>,
-) -> Poll<Result<Svc::Response, Layer::Error>>
-where
-    Svc: Service<Req>,
-    Layer: LayerFor<Svc, Req>,
-{
-    let mut response = match ready!(future.poll(cx)) {
-        Ok(response) => response,
-        Err(error) => {
-            // At once: the future may be kept for longer.
-            annotation.admitted.hold = None;
-            return Poll::Ready(Err(Layer::inner_error(error)));
-        }
-    };
-    let (layer, admitted) = (&annotation.layer, &mut annotation.admitted);
-    layer.annotate(&mut response, admitted);
-    Poll::Ready(Ok(response))
 }
 
 impl<Svc, Req, Layer> ResponseFuture<Svc, Req, Layer>
@@ -217,32 +152,35 @@ where
     /// of a decision (`cargo bench -p tollgate-benches --bench layer`, headers off).
     #[cold]
     fn poll_other(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Svc::Response, Layer::Error>> {
-        let mut state = self.project().state;
         loop {
+            let mut state = self.as_mut().project().state;
             let next = match state.as_mut().project() {
-                StateProjection::Plain { future } => {
-                    return poll_plain::<Svc, Req, Layer>(future, cx);
-                }
-                StateProjection::Annotated { future, annotation } => {
-                    return poll_annotated::<Svc, Req, Layer>(future, annotation, cx);
-                }
                 StateProjection::Answered { answer } => {
                     return Poll::Ready(answer.take().expect("polled after it was ready"));
                 }
                 StateProjection::Waiting { waiting } => {
-                    let waited = ready!(waiting.as_mut().poll_waited(cx));
-                    let (layer, service) = waiting.as_mut().layer_and_service();
-                    match waited {
-                        Waited::Uncounted(request) => call_uncounted(service, request),
-                        Waited::Admitted(request, admitted) => {
-                            call_admitted(layer, service, request, admitted)
+                    let next = ready!(waiting.as_mut().poll_next(cx));
+                    match next {
+                        Next::Uncounted => {
+                            let (_, service, request) = waiting.as_mut().parts();
+                            State::uncounted(service, request)
                         }
-                        Waited::Answered(answer) => answered(answer),
+                        Next::Admitted(admitted) => {
+                            let (layer, service, request) = waiting.as_mut().parts();
+                            State::admitted(layer, service, request, admitted)
+                        }
+                        Next::Queued(query, snapshot, delay, permit) => {
+                            let turn = Wait::turn(snapshot, delay, permit);
+                            waiting.as_mut().wait_for_turn(query, turn);
+                            continue;
+                        }
+                        Next::Answered(answer) => State::answered(answer),
                     }
                 }
+                _ => return self.poll(cx),
             };
             state.set(next);
         }

@@ -6,8 +6,6 @@ use tower_service::Service;
 
 use crate::{
     error::StoreError,
-    hold::Hold,
-    key::Key,
     store::{Answer, Verdict},
 };
 
@@ -19,25 +17,22 @@ use super::max_waiting::WaitPermit;
 /// request that waits need only this trait.
 #[doc(hidden)]
 pub trait LayerFor<Svc: Service<Req>, Req> {
-    /// Which limit was chosen for a request, and whether it is enforced.
-    type Choice: Send + 'static;
     /// The key that a request is charged to.
-    type Key: Key;
+    type Key;
     /// The answer to a request that must have a key and has none.
     type Rejection;
+    /// What the store is asked: whether a cost fits, for a key, under the chosen limit.
+    type Query: Send + 'static;
     /// The store's snapshot of the bucket right after the decision.
     type Stored;
     /// The store's snapshot, or the decision of the limiter in the store's place.
     type Snapshot: Send + 'static;
+    /// A request that was admitted, and what it holds.
+    type Admitted: Send + 'static;
     /// The future of a decision.
     type Deciding: Future<Output = Result<Verdict<Self::Stored>, StoreError>>;
     /// The error of the limited service.
     type Error;
-    /// The time at which the store was asked, if that is measured.
-    type Stopwatch: Send + 'static;
-
-    /// Whether the layer keeps a request's hold, to settle it or end it with the response.
-    const KEEPS_HOLD: bool;
 
     /// Finds the key of a request. Returns `None` if the request is not counted, and calls the
     /// observer then.
@@ -53,117 +48,59 @@ pub trait LayerFor<Svc: Service<Req>, Req> {
     -> Option<AnswerOf<Self, Svc, Req>>;
 
     /// Chooses the limit of a request with this key, and finds its cost.
-    fn query_of(&self, request: &Req, key: Self::Key) -> QueryOf<Self, Svc, Req>;
+    fn query_of(&self, request: &Req, key: Self::Key) -> Self::Query;
 
     /// Asks the store to decide.
-    fn ask_store(
-        &self,
-        query: &StoreQuery<Self::Choice, Self::Key, Self::Stopwatch>,
-    ) -> Answer<Result<Verdict<Self::Stored>, StoreError>, Self::Deciding>;
+    fn ask_store(&self, query: &Self::Query) -> Answer<VerdictOf<Self, Svc, Req>, Self::Deciding>;
 
     /// Whether a request that was admitted goes on to the inner service now.
-    fn goes_at_once(
-        &self,
-        query: &StoreQuery<Self::Choice, Self::Key, Self::Stopwatch>,
-        snapshot: &Self::Stored,
-    ) -> bool;
+    fn goes_at_once(&self, query: &Self::Query, snapshot: &Self::Stored) -> bool;
+
+    /// Keeps the store's snapshot of an admission.
+    fn stored(snapshot: Self::Stored) -> Self::Snapshot;
+
+    /// Admits a request that goes on now; calls the observer first.
+    fn observe_and_admit(&self, query: Self::Query, snapshot: Self::Snapshot) -> Self::Admitted;
 
     /// Says what comes after the store's verdict, and calls the observer.
     fn after_verdict(
         &self,
         request: &Req,
-        query: StoreQuery<Self::Choice, Self::Key, Self::Stopwatch>,
-        verdict: Result<Verdict<Self::Stored>, StoreError>,
+        query: Self::Query,
+        verdict: VerdictOf<Self, Svc, Req>,
     ) -> NextOf<Self, Svc, Req>;
 
-    /// Puts the decision into the extensions of an admitted request, if that is exposed, and its
-    /// hold, unless the layer settles it. A request in flight shares its hold with the layer.
-    fn expose(&self, request: &mut Req, admitted: &mut Admitted<Self::Choice, Self::Snapshot>);
+    /// Admits a request whose turn has come. It holds its cost if the limit is settled or counts
+    /// requests in flight.
+    fn admit(&self, query: Self::Query, snapshot: Self::Snapshot) -> Self::Admitted;
 
-    /// Whether anything is added to the response of this admitted request.
-    fn annotates(&self, choice: &Self::Choice) -> bool;
+    /// Gives back the turn of a request that was dropped while it waited.
+    fn withdraw(&self, query: &Self::Query, snapshot: &Self::Snapshot);
+
+    /// Puts the decision into the extensions of an admitted request, if that is exposed, and its
+    /// hold, unless the layer settles it. Returns what the response needs, if it needs anything: a
+    /// request in flight shares its hold with the layer.
+    fn expose(&self, request: &mut Req, admitted: Self::Admitted) -> Option<Self::Admitted>;
 
     /// Settles the hold of an admitted request, or lets the body keep it until its end, and adds
     /// the rate-limit fields to the response.
-    fn annotate(
-        &self,
-        response: &mut Svc::Response,
-        admitted: &mut Admitted<Self::Choice, Self::Snapshot>,
-    );
-
-    /// Keeps the store's snapshot of an admission.
-    fn stored(snapshot: Self::Stored) -> Self::Snapshot;
-
-    /// An admitted request, with its hold if the limit is settled or counts requests in flight.
-    fn with_hold(
-        &self,
-        query: StoreQuery<Self::Choice, Self::Key, Self::Stopwatch>,
-        snapshot: Self::Snapshot,
-    ) -> Admitted<Self::Choice, Self::Snapshot>;
-
-    /// The same for a request that goes on now; calls the observer first.
-    fn observe_and_admit(
-        &self,
-        query: StoreQuery<Self::Choice, Self::Key, Self::Stopwatch>,
-        snapshot: Self::Snapshot,
-    ) -> Admitted<Self::Choice, Self::Snapshot>;
-
-    /// Gives back the turn of a request that was dropped while it waited.
-    fn withdraw(
-        &self,
-        query: &StoreQuery<Self::Choice, Self::Key, Self::Stopwatch>,
-        snapshot: &Self::Snapshot,
-    );
+    fn annotate(&self, response: &mut Svc::Response, admitted: Self::Admitted);
 
     /// An error of the inner service, as one of the limited service.
     fn inner_error(error: Svc::Error) -> Self::Error;
 }
 
-/// The limit that was chosen for a request, and whether it is enforced.
-pub struct Chosen<Limit, Enforced> {
-    pub(super) limit: Limit,
-    pub(super) is_enforced: Enforced,
-}
-
-/// What the store is asked: whether this cost fits, for this key, under the chosen limit.
-pub struct StoreQuery<Choice, Key, Stopwatch> {
-    pub(super) choice: Choice,
-    pub(super) key: Key,
-    pub(super) cost: u32,
-    pub(super) stopwatch: Stopwatch,
-}
-
-/// A request that was admitted under the chosen limit.
-pub struct Admitted<Choice, Snapshot> {
-    pub(super) choice: Choice,
-    pub(super) snapshot: Snapshot,
-    /// Its cost or its place in flight, if it holds one.
-    pub(super) hold: Option<Hold>,
-}
-
 /// What comes next for a request.
-pub enum Next<Choice, Key, Stopwatch, Snapshot, Answer> {
+pub enum Next<Query, Snapshot, Admitted, Answer> {
     /// The inner service is called; nothing was counted.
     Uncounted,
     /// The inner service is called.
-    Admitted(Admitted<Choice, Snapshot>),
+    Admitted(Admitted),
     /// The inner service is called after this delay.
-    Queued(
-        StoreQuery<Choice, Key, Stopwatch>,
-        Snapshot,
-        Duration,
-        WaitPermit,
-    ),
+    Queued(Query, Snapshot, Duration, WaitPermit),
     /// The request is answered in the inner service's place.
     Answered(Answer),
 }
-
-/// What the store is asked, in the types of its layer.
-pub(super) type QueryOf<L, Svc, Req> = StoreQuery<
-    <L as LayerFor<Svc, Req>>::Choice,
-    <L as LayerFor<Svc, Req>>::Key,
-    <L as LayerFor<Svc, Req>>::Stopwatch,
->;
 
 /// What the store answers, in the types of its layer.
 pub(super) type VerdictOf<L, Svc, Req> =
@@ -175,9 +112,8 @@ pub(super) type AnswerOf<L, Svc, Req> =
 
 /// What comes next for a request, in the types of its layer.
 pub(super) type NextOf<L, Svc, Req> = Next<
-    <L as LayerFor<Svc, Req>>::Choice,
-    <L as LayerFor<Svc, Req>>::Key,
-    <L as LayerFor<Svc, Req>>::Stopwatch,
+    <L as LayerFor<Svc, Req>>::Query,
     <L as LayerFor<Svc, Req>>::Snapshot,
+    <L as LayerFor<Svc, Req>>::Admitted,
     AnswerOf<L, Svc, Req>,
 >;

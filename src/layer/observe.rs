@@ -16,8 +16,7 @@ use crate::{
 
 use super::{
     Fallback, Options, RateLimitLayer,
-    decide::decision_of,
-    layer_for::{Chosen, StoreQuery},
+    decide::{Chosen, StoreQuery, decision_of},
 };
 
 #[expect(clippy::type_complexity, reason = "each option has a type of its own")]

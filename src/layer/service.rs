@@ -12,9 +12,9 @@ use crate::store::{Answer, LocalStore};
 
 use super::{
     InnerService, LayerFor, Options, RateLimitLayer, ResponseFuture,
-    future::{State, StateOf, answered, call_admitted, call_uncounted, waiting},
-    layer_for::{Next, QueryOf, VerdictOf},
-    waiting::Wait,
+    future::State,
+    layer_for::{Next, VerdictOf},
+    waiting::{Wait, Waiting},
 };
 
 /// Lets a request through to the inner service, or answers it in its place; made by a
@@ -104,7 +104,7 @@ where
         // `layer`, "off").
         let key = match self.layer.key_of(&request) {
             Ok(Some(key)) => key,
-            Ok(None) => return ResponseFuture::new(call_uncounted(&mut self.inner, request)),
+            Ok(None) => return ResponseFuture::new(State::uncounted(&mut self.inner, request)),
             Err(rejection) => return ResponseFuture::new(self.reject(request, rejection)),
         };
         let query = self.layer.query_of(&request, key);
@@ -115,12 +115,13 @@ where
                 let snapshot = RateLimitLayer::<A, S, F, O>::stored(verdict.snapshot);
                 let admitted = self.layer.observe_and_admit(query, snapshot);
                 let (layer, inner) = (&self.layer, &mut self.inner);
-                ResponseFuture::new(call_admitted(layer, inner, request, admitted))
+                ResponseFuture::new(State::admitted(layer, inner, request, admitted))
             }
             Answer::Now(verdict) => ResponseFuture::new(self.proceed(request, query, verdict)),
             Answer::Later(deciding) => {
                 let (service, wait) = (self.take_ready(), Wait::decision(deciding));
-                ResponseFuture::new(waiting(&self.layer, service, request, query, wait))
+                let waiting = Waiting::new(&self.layer, service, request, query, wait);
+                ResponseFuture::new(State::waiting(waiting))
             }
         }
     }
@@ -134,14 +135,14 @@ impl<Svc, A, S, F, O> RateLimit<Svc, A, S, F, O> {
         &mut self,
         request: Req,
         rejection: <RateLimitLayer<A, S, F, O> as LayerFor<Svc, Req>>::Rejection,
-    ) -> StateOf<Svc, Req, RateLimitLayer<A, S, F, O>>
+    ) -> State<Svc, Req, RateLimitLayer<A, S, F, O>>
     where
         Svc: Service<Req> + InnerService,
         RateLimitLayer<A, S, F, O>: LayerFor<Svc, Req>,
     {
         match self.layer.reject(&request, rejection) {
             Some(answer) => self.answer_instead(answer),
-            None => call_uncounted(&mut self.inner, request),
+            None => State::uncounted(&mut self.inner, request),
         }
     }
 
@@ -150,22 +151,22 @@ impl<Svc, A, S, F, O> RateLimit<Svc, A, S, F, O> {
     fn proceed<Req>(
         &mut self,
         request: Req,
-        query: QueryOf<RateLimitLayer<A, S, F, O>, Svc, Req>,
+        query: <RateLimitLayer<A, S, F, O> as LayerFor<Svc, Req>>::Query,
         verdict: VerdictOf<RateLimitLayer<A, S, F, O>, Svc, Req>,
-    ) -> StateOf<Svc, Req, RateLimitLayer<A, S, F, O>>
+    ) -> State<Svc, Req, RateLimitLayer<A, S, F, O>>
     where
         Svc: Service<Req> + InnerService,
         RateLimitLayer<A, S, F, O>: LayerFor<Svc, Req>,
     {
         match self.layer.after_verdict(&request, query, verdict) {
-            Next::Uncounted => call_uncounted(&mut self.inner, request),
+            Next::Uncounted => State::uncounted(&mut self.inner, request),
             Next::Admitted(admitted) => {
                 let (layer, inner) = (&self.layer, &mut self.inner);
-                call_admitted(layer, inner, request, admitted)
+                State::admitted(layer, inner, request, admitted)
             }
             Next::Queued(query, snapshot, delay, permit) => {
                 let (service, wait) = (self.take_ready(), Wait::turn(snapshot, delay, permit));
-                waiting(&self.layer, service, request, query, wait)
+                State::waiting(Waiting::new(&self.layer, service, request, query, wait))
             }
             Next::Answered(answer) => self.answer_instead(answer),
         }
@@ -176,12 +177,16 @@ impl<Svc: Clone, A, S, F, O> RateLimit<Svc, A, S, F, O> {
     /// Answers in the place of the inner service. What the inner service had reserved to be ready
     /// (a permit of a concurrency limit, for example) is released: the next call may never come.
     #[cold]
-    fn answer_instead<Fut, Annotation, Response, Waiting>(
+    fn answer_instead<Req, L>(
         &mut self,
-        answer: Response,
-    ) -> State<Fut, Annotation, Response, Waiting> {
+        answer: Result<Svc::Response, L::Error>,
+    ) -> State<Svc, Req, L>
+    where
+        Svc: Service<Req>,
+        L: LayerFor<Svc, Req>,
+    {
         drop(self.take_ready());
-        answered(answer)
+        State::answered(answer)
     }
 
     /// Takes the service that was made ready, for a request, and leaves a clone in its place.

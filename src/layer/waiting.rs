@@ -13,9 +13,12 @@ use tokio::time::{Sleep, sleep};
 use tower_service::Service;
 
 use super::{
-    layer_for::{Admitted, LayerFor, Next, StoreQuery},
+    LayerFor,
+    layer_for::{Next, NextOf},
     max_waiting::WaitPermit,
 };
+
+const ONCE: &str = "polled after it was ready";
 
 pin_project! {
     /// A request that waits, with the inner service that was made ready for it.
@@ -29,7 +32,7 @@ pin_project! {
         layer: Arc<Layer>,
         service: Svc,
         request: Option<Req>,
-        query: Option<StoreQuery<Layer::Choice, Layer::Key, Layer::Stopwatch>>,
+        query: Option<Layer::Query>,
         #[pin]
         wait: Wait<Layer::Deciding, Layer::Snapshot>,
     }
@@ -57,23 +60,6 @@ pin_project! {
     }
 }
 
-/// A request whose wait is over.
-pub(super) enum Waited<Req, Admitted, Answer> {
-    /// The inner service is called; nothing was counted.
-    Uncounted(Req),
-    /// The inner service is called.
-    Admitted(Req, Admitted),
-    /// The request is answered in the inner service's place.
-    Answered(Answer),
-}
-
-/// A request whose wait is over, in the types of its layer.
-type WaitedOf<Svc, Req, Layer> = Waited<
-    Req,
-    Admitted<<Layer as LayerFor<Svc, Req>>::Choice, <Layer as LayerFor<Svc, Req>>::Snapshot>,
-    Result<<Svc as Service<Req>>::Response, <Layer as LayerFor<Svc, Req>>::Error>,
->;
-
 impl<Deciding, Snapshot> Wait<Deciding, Snapshot> {
     /// For the store.
     pub(super) fn decision(deciding: Deciding) -> Self {
@@ -96,14 +82,14 @@ where
     Layer: LayerFor<Svc, Req>,
 {
     pub(super) fn new(
-        layer: Arc<Layer>,
+        layer: &Arc<Layer>,
         service: Svc,
         request: Req,
-        query: StoreQuery<Layer::Choice, Layer::Key, Layer::Stopwatch>,
+        query: Layer::Query,
         wait: Wait<Layer::Deciding, Layer::Snapshot>,
     ) -> Self {
         Self {
-            layer,
+            layer: Arc::clone(layer),
             service,
             request: Some(request),
             query: Some(query),
@@ -111,50 +97,46 @@ where
         }
     }
 
-    /// The layer, and the inner service that was made ready.
-    pub(super) fn layer_and_service(self: Pin<&mut Self>) -> (&Arc<Layer>, &mut Svc) {
+    /// The layer, the inner service that was made ready, and the request for it.
+    pub(super) fn parts(self: Pin<&mut Self>) -> (&Arc<Layer>, &mut Svc, Req) {
         let this = self.project();
-        (this.layer, this.service)
+        let request = this.request.take().expect(ONCE);
+        (this.layer, this.service, request)
     }
 
-    /// Waits until the request is to go on to the inner service, or to be answered in its place.
-    pub(super) fn poll_waited(
+    /// Makes a request wait for its turn, after the store's decision.
+    pub(super) fn wait_for_turn(
+        self: Pin<&mut Self>,
+        query: Layer::Query,
+        turn: Wait<Layer::Deciding, Layer::Snapshot>,
+    ) {
+        let mut this = self.project();
+        *this.query = Some(query);
+        this.wait.set(turn);
+    }
+
+    /// Polls what the request waits for, and says what comes next.
+    pub(super) fn poll_next(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<WaitedOf<Svc, Req, Layer>> {
-        const ONCE: &str = "polled after it was ready";
-
-        let mut this = self.project();
-        loop {
-            match this.wait.as_mut().project() {
-                WaitProjection::Decision { deciding } => {
-                    let verdict = ready!(deciding.poll(cx));
-                    let request = this.request.take().expect(ONCE);
-                    let query = this.query.take().expect(ONCE);
-                    let waited = match this.layer.after_verdict(&request, query, verdict) {
-                        Next::Uncounted => Waited::Uncounted(request),
-                        Next::Admitted(admitted) => Waited::Admitted(request, admitted),
-                        Next::Answered(answer) => Waited::Answered(answer),
-                        Next::Queued(query, snapshot, delay, permit) => {
-                            (*this.request, *this.query) = (Some(request), Some(query));
-                            this.wait.set(Wait::turn(snapshot, delay, permit));
-                            continue;
-                        }
-                    };
-                    return Poll::Ready(waited);
-                }
-                WaitProjection::Turn {
-                    sleep, snapshot, ..
-                } => {
-                    ready!(sleep.poll(cx));
-                    let request = this.request.take().expect(ONCE);
-                    // Taken, so that dropping this gives no turn back.
-                    let query = this.query.take().expect(ONCE);
-                    let snapshot = snapshot.take().expect(ONCE);
-                    let admitted = this.layer.with_hold(query, snapshot);
-                    return Poll::Ready(Waited::Admitted(request, admitted));
-                }
+    ) -> Poll<NextOf<Layer, Svc, Req>> {
+        let this = self.project();
+        // What is taken is gone when this is dropped: then no turn is given back.
+        Poll::Ready(match this.wait.project() {
+            WaitProjection::Decision { deciding } => {
+                let verdict = ready!(deciding.poll(cx));
+                let request = this.request.as_ref().expect(ONCE);
+                let query = this.query.take().expect(ONCE);
+                this.layer.after_verdict(request, query, verdict)
             }
-        }
+            WaitProjection::Turn {
+                sleep, snapshot, ..
+            } => {
+                ready!(sleep.poll(cx));
+                let query = this.query.take().expect(ONCE);
+                let snapshot = snapshot.take().expect(ONCE);
+                Next::Admitted(this.layer.admit(query, snapshot))
+            }
+        })
     }
 }
