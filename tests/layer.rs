@@ -11,15 +11,13 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
-use http::Response;
 use tollgate::{
     Decision, LocalRateLimit, LocalRateLimitLayer, OnStoreError, Options, Quota, RateLimitLayer,
     RateLimiter, StoreError, StoreErrorKind,
     algorithm::{FixedWindow, Gcra, LeakyBucket, LeakyBucketQueue, TokenBucket},
     clock::ManualClock,
     key::{Global, from_fn},
-    response::{AsError, RateLimited, Respond, StoreFailed},
+    response::{AsError, RateLimited, Refusal, Respond, StoreFailed},
     store::{LocalStore, Store},
 };
 use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
@@ -465,16 +463,8 @@ struct Terse;
 impl Respond<u32, u32, Infallible> for Terse {
     type Error = Infallible;
 
-    fn refuse(&self, _: &u32, _: Decision) -> Result<u32, Infallible> {
+    fn answer(&self, _: &u32, _: Refusal<'_>) -> Result<u32, Infallible> {
         Ok(429)
-    }
-
-    fn reject(&self, _: &u32, _: Response<Bytes>) -> Result<u32, Infallible> {
-        Ok(400)
-    }
-
-    fn unavailable(&self, _: &u32, _: &StoreError) -> Result<u32, Infallible> {
-        Ok(503)
     }
 
     fn inner_error(error: Infallible) -> Infallible {

@@ -6,7 +6,7 @@ use crate::{
     decision::{Decision, PolicyDecision},
     key::Rejection,
     logged_once::LoggedOnce,
-    response::Respond,
+    response::{Reason, Refusal, Respond},
 };
 
 use super::Options;
@@ -25,7 +25,8 @@ impl<C, R, X, E, D, Z, N, W> Options<C, R, X, E, D, Z, N, W> {
     {
         decision.resolve();
         warn_of_bursts_of_zero(&decision);
-        self.respond.refuse_keyed(request, key, decision)
+        let refusal = Refusal::new(Reason::Limited(&decision)).with_key(key);
+        self.respond.answer(request, refusal)
     }
 
     /// Logs that a request would have been refused, if its limit were enforced.
@@ -46,7 +47,9 @@ impl<C, R, X, E, D, Z, N, W> Options<C, R, X, E, D, Z, N, W> {
     where
         R: Respond<Req, Res, Err>,
     {
-        self.respond.reject(request, rejection.into_response())
+        let rejection = rejection.into_response();
+        let refusal = Refusal::new(Reason::Rejected(&rejection));
+        self.respond.answer(request, refusal)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
     keyed::KeysFor,
     limit::Limit,
     observe::{Event, Outcome, Watch},
-    response::Respond,
+    response::{Reason, Refusal, Respond},
     store::{Answer, Ask, Change, Store, Verdict},
 };
 
@@ -165,7 +165,8 @@ where
                     FallbackOutcome::Admitted(snapshot, delay) => (snapshot, delay),
                     FallbackOutcome::Failed if is_enforced => {
                         self.tell_error(&query, &error, false);
-                        return Next::Answered(self.options.respond.unavailable(request, &error));
+                        let refusal = Refusal::new(Reason::StoreFailed(error.kind()));
+                        return Next::Answered(self.options.respond.answer(request, refusal));
                     }
                     FallbackOutcome::Uncounted | FallbackOutcome::Failed => {
                         self.tell_error(&query, &error, true);

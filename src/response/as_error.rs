@@ -5,11 +5,8 @@ use std::{error::Error, fmt};
 use bytes::Bytes;
 use http::{Response, StatusCode};
 
-use super::Respond;
-use crate::{
-    decision::Decision,
-    error::{StoreError, StoreErrorKind},
-};
+use super::{Reason, Refusal, Respond};
+use crate::{decision::Decision, error::StoreErrorKind};
 
 /// The error of a service that is limited with [`AsError`]; tower's `BoxError` is the same type.
 pub type BoxError = Box<dyn Error + Send + Sync>;
@@ -33,7 +30,7 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 /// ```
 /// # use std::{convert::Infallible, time::Duration};
 /// # use tollgate::{Decision, PolicyDecision, algorithm::{Judgement, Policy, Status}};
-/// use tollgate::response::{AsError, RateLimited, Respond};
+/// use tollgate::response::{AsError, RateLimited, Reason, Refusal, Respond};
 ///
 /// # let policy = Policy::new("window", &[5], Duration::from_secs(60)).named("trial").unwrap();
 /// # let decision = Decision::of_one(PolicyDecision::new(&policy, Status {
@@ -60,16 +57,16 @@ impl AsError {
 impl<Req, Res, E: Into<BoxError>> Respond<Req, Res, E> for AsError {
     type Error = BoxError;
 
-    fn refuse(&self, _: &Req, decision: Decision) -> Result<Res, BoxError> {
-        Err(Box::new(RateLimited { decision }))
-    }
-
-    fn reject(&self, _: &Req, rejection: Response<Bytes>) -> Result<Res, BoxError> {
-        Err(Box::new(KeyRejected { rejection }))
-    }
-
-    fn unavailable(&self, _: &Req, error: &StoreError) -> Result<Res, BoxError> {
-        Err(Box::new(StoreFailed { kind: error.kind() }))
+    fn answer(&self, _: &Req, refusal: Refusal<'_>) -> Result<Res, BoxError> {
+        Err(match refusal.reason() {
+            Reason::Limited(decision) => Box::new(RateLimited {
+                decision: decision.clone(),
+            }),
+            Reason::Rejected(rejection) => Box::new(KeyRejected {
+                rejection: rejection.clone(),
+            }),
+            Reason::StoreFailed(kind) => Box::new(StoreFailed { kind }),
+        })
     }
 
     fn inner_error(error: E) -> BoxError {
@@ -174,6 +171,7 @@ mod tests {
     use std::{io, time::Duration};
 
     use super::*;
+    use crate::error::StoreError;
     use crate::response::sample::{hopeless, refused_for};
 
     type Answer = Result<(), BoxError>;
@@ -188,14 +186,18 @@ mod tests {
 
     #[test]
     fn a_refusal_is_an_error_with_the_decision_in_it() {
-        let refused: RateLimited = error(respond().refuse(&7, hopeless()));
+        let refused: RateLimited =
+            error(respond().answer(&7, Refusal::new(Reason::Limited(&hopeless()))));
         assert_eq!(*refused.decision(), hopeless());
         assert!(
             refused
                 .to_string()
                 .contains("costs more than the rate limit \"api\"")
         );
-        let refused = respond().refuse(&7, refused_for(Duration::from_secs(3)));
+        let refused = respond().answer(
+            &7,
+            Refusal::new(Reason::Limited(&refused_for(Duration::from_secs(3)))),
+        );
         assert!(
             refused
                 .unwrap_err()
@@ -209,7 +211,8 @@ mod tests {
         let rejection = Response::builder()
             .status(400)
             .body(Bytes::from_static(b"no key"));
-        let rejected: KeyRejected = error(respond().reject(&7, rejection.unwrap()));
+        let rejected: KeyRejected =
+            error(respond().answer(&7, Refusal::new(Reason::Rejected(&rejection.unwrap()))));
         assert_eq!(rejected.status(), 400);
         assert_eq!(rejected.rejection().body(), "no key");
         assert!(rejected.to_string().ends_with("(400 Bad Request)"));
@@ -219,7 +222,8 @@ mod tests {
     #[test]
     fn a_store_that_cannot_decide_is_an_error_without_its_reasons() {
         let failure = StoreError::new(StoreErrorKind::Misconfigured, "redis://s3cret");
-        let failed: StoreFailed = error(respond().unavailable(&7, &failure));
+        let failed: StoreFailed =
+            error(respond().answer(&7, Refusal::new(Reason::StoreFailed(failure.kind()))));
         assert_eq!(failed.kind(), StoreErrorKind::Misconfigured);
         assert_eq!(failed.to_string(), "the rate limit could not be checked");
         assert!(!format!("{failed:?}").contains("s3cret"));

@@ -1,15 +1,15 @@
 //! The answer in gRPC's own form: a status in the header fields, and no body.
 
-use std::{any::Any, mem};
+use std::mem;
 
 use bytes::Bytes;
 use http::{Request, Response};
 
 use super::{
-    Reason, Refusal, Respond, body::FromBytes, field_writer::FieldWriter, fields::Fields,
+    Refusal, Respond, body::FromBytes, field_writer::FieldWriter, fields::Fields,
     grpc_protocol::GrpcProtocol, grpc_renderer::GrpcRenderer, retry_after,
 };
-use crate::{decision::Decision, error::StoreError, hold::Hold};
+use crate::{decision::Decision, hold::Hold};
 
 /// Answers a refused request with `RESOURCE_EXHAUSTED` (8), whether the request is gRPC or not: for
 /// a service that speaks only gRPC.
@@ -41,7 +41,7 @@ use crate::{decision::Decision, error::StoreError, hold::Hold};
 /// # use bytes::Bytes;
 /// # use http::{Request, Response};
 /// # use tollgate::{Decision, PolicyDecision, algorithm::{Judgement, Policy, Status}};
-/// use tollgate::response::{Grpc, Respond};
+/// use tollgate::response::{Grpc, Reason, Refusal, Respond};
 ///
 /// # let policy = Policy::new("window", &[5], Duration::from_secs(60)).named("trial").unwrap();
 /// # let decision = Decision::of_one(PolicyDecision::new(&policy, Status {
@@ -50,7 +50,8 @@ use crate::{decision::Decision, error::StoreError, hold::Hold};
 /// #     reset_after_micros: 1_500_000, delay_micros: 0,
 /// # }));
 /// # let request = Request::new(());
-/// let refused: Result<Response<Bytes>, Infallible> = Grpc::new().refuse(&request, decision);
+/// let refusal = Refusal::new(Reason::Limited(&decision));
+/// let refused: Result<Response<Bytes>, Infallible> = Grpc::new().answer(&request, refusal);
 /// let response = refused.unwrap();
 /// assert_eq!(response.status(), 200);
 /// assert_eq!(response.headers()["grpc-status"], "8");
@@ -78,52 +79,16 @@ impl Grpc {
         self.fields = FieldWriter::new(fields);
         self
     }
-
-    fn answer<ReqB, ResB: FromBytes>(
-        &self,
-        request: &Request<ReqB>,
-        refusal: &Refusal<'_>,
-    ) -> Response<ResB> {
-        let protocol = GrpcProtocol::of_content_type(request.headers());
-        let protocol = protocol.unwrap_or(GrpcProtocol::Grpc);
-        self.status.answer(protocol, refusal, &self.fields)
-    }
 }
 
 impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Grpc {
     type Error = E;
 
-    fn refuse(&self, request: &Request<ReqB>, decision: Decision) -> Result<Response<ResB>, E> {
-        let refusal = Refusal::of_request(Reason::Limited(&decision), request);
-        Ok(self.answer(request, &refusal))
-    }
-
-    fn refuse_keyed(
-        &self,
-        request: &Request<ReqB>,
-        key: &(dyn Any + Send + Sync),
-        decision: Decision,
-    ) -> Result<Response<ResB>, E> {
-        let refusal = Refusal::of_request(Reason::Limited(&decision), request);
-        Ok(self.answer(request, &refusal.with_key(key)))
-    }
-
-    fn reject(
-        &self,
-        request: &Request<ReqB>,
-        rejection: Response<Bytes>,
-    ) -> Result<Response<ResB>, E> {
-        let refusal = Refusal::of_request(Reason::Rejected(&rejection), request);
-        Ok(self.answer(request, &refusal))
-    }
-
-    fn unavailable(
-        &self,
-        request: &Request<ReqB>,
-        error: &StoreError,
-    ) -> Result<Response<ResB>, E> {
-        let refusal = Refusal::of_request(Reason::StoreFailed(error.kind()), request);
-        Ok(self.answer(request, &refusal))
+    fn answer(&self, request: &Request<ReqB>, refusal: Refusal<'_>) -> Result<Response<ResB>, E> {
+        let refusal = refusal.of_request(request);
+        let protocol = GrpcProtocol::of_content_type(request.headers());
+        let protocol = protocol.unwrap_or(GrpcProtocol::Grpc);
+        Ok(self.status.answer(protocol, &refusal, &self.fields))
     }
 
     fn inner_error(error: E) -> E {
@@ -159,8 +124,11 @@ mod tests {
 
     use super::*;
     use crate::{
-        error::StoreErrorKind,
-        response::sample::{admitted, hopeless, refused_for},
+        error::{StoreError, StoreErrorKind},
+        response::{
+            Reason,
+            sample::{admitted, hopeless, refused_for},
+        },
     };
 
     fn request(content_type: &str) -> Request<()> {
@@ -172,7 +140,10 @@ mod tests {
     }
 
     fn refused(content_type: &str, decision: Decision) -> Response<Bytes> {
-        let Ok::<_, Infallible>(response) = Grpc::new().refuse(&request(content_type), decision);
+        let Ok::<_, Infallible>(response) = Grpc::new().answer(
+            &request(content_type),
+            Refusal::new(Reason::Limited(&decision)),
+        );
         response
     }
 
@@ -245,7 +216,7 @@ mod tests {
             let error = StoreError::new(kind, "redis://s3cret");
             let request = request("application/grpc");
             let Ok::<Response<Bytes>, Infallible>(response) =
-                Grpc::new().unavailable(&request, &error);
+                Grpc::new().answer(&request, Refusal::new(Reason::StoreFailed(error.kind())));
             assert_eq!(response.headers()["grpc-status"], "13");
             assert!(!format!("{response:?}").contains("s3cret"));
         }
@@ -255,7 +226,8 @@ mod tests {
     fn a_store_that_cannot_decide_is_unavailable_without_numbers_or_reasons() {
         let error = StoreError::new(StoreErrorKind::Unavailable, "redis://s3cret");
         let request = request("application/grpc");
-        let Ok::<Response<Bytes>, Infallible>(response) = Grpc::new().unavailable(&request, &error);
+        let Ok::<Response<Bytes>, Infallible>(response) =
+            Grpc::new().answer(&request, Refusal::new(Reason::StoreFailed(error.kind())));
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["grpc-status"], "14");
         assert_eq!(response.headers()["cache-control"], "no-store");
@@ -267,7 +239,8 @@ mod tests {
     fn the_decision_rides_along_and_fields_that_are_off_are_not_sent() {
         let request = request("application/grpc");
         let responder = Grpc::new().fields(Fields::Off);
-        let Ok::<Response<Bytes>, Infallible>(response) = responder.refuse(&request, hopeless());
+        let Ok::<Response<Bytes>, Infallible>(response) =
+            responder.answer(&request, Refusal::new(Reason::Limited(&hopeless())));
         assert_eq!(response.extensions().get(), Some(&hopeless()));
         assert!(!response.headers().contains_key("ratelimit"));
         assert!(!Respond::<Request<()>, Response<Bytes>, Infallible>::annotates(&responder));

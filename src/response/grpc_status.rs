@@ -41,7 +41,7 @@ impl Grpc {
     /// use std::convert::Infallible;
     /// use bytes::Bytes;
     /// use http::{Request, Response, StatusCode};
-    /// use tollgate::response::{Grpc, Respond};
+    /// use tollgate::response::{Grpc, Reason, Refusal, Respond};
     /// use tonic::{Code, Status};
     ///
     /// let respond = Grpc::new().render(|refusal| match refusal.status() {
@@ -51,7 +51,8 @@ impl Grpc {
     ///
     /// let rejection = Response::builder().status(401).body(Bytes::new()).unwrap();
     /// let call = Request::post("/pkg.Service/Call").body(()).unwrap();
-    /// let Ok::<Response<Bytes>, Infallible>(answer) = respond.reject(&call, rejection);
+    /// let refusal = Refusal::new(Reason::Rejected(&rejection));
+    /// let Ok::<Response<Bytes>, Infallible>(answer) = respond.answer(&call, refusal);
     /// let status = Status::from_header_map(answer.headers()).unwrap();
     /// assert_eq!(status.code(), Code::Unauthenticated);
     /// assert_eq!(status.message(), "ask sales for a key");
@@ -110,7 +111,7 @@ impl Grpc {
             self.fields.add(decision, &mut fields);
             return Status::with_metadata(Code::Ok, "", MetadataMap::from_headers(fields));
         }
-        let refusal = Refusal::of(Reason::Limited(decision));
+        let refusal = Refusal::new(Reason::Limited(decision));
         let answer: Response<Bytes> =
             (self.status).answer(GrpcProtocol::Grpc, &refusal, &self.fields);
         let mut fields = answer.into_parts().0.headers;
@@ -155,7 +156,7 @@ mod tests {
             ] {
                 let request = Request::post("/pkg.Service/Call").body(()).unwrap();
                 let Ok::<Response<Bytes>, Infallible>(response) =
-                    grpc.refuse(&request, decision.clone());
+                    grpc.answer(&request, Refusal::new(Reason::Limited(&decision)));
                 let read = Status::from_header_map(response.headers()).unwrap();
                 let status = grpc.status(&decision);
                 assert_eq!(status.code(), Code::ResourceExhausted);
@@ -195,8 +196,12 @@ mod tests {
         let call = Request::post("/").header("content-type", "application/grpc");
         let call = call.body(()).unwrap();
         let answers: [Result<Response<Bytes>, Infallible>; 2] = [
-            Grpc::new().render(own).refuse(&call, decision.clone()),
-            Http::new().render_grpc(own).refuse(&call, decision.clone()),
+            Grpc::new()
+                .render(own)
+                .answer(&call, Refusal::new(Reason::Limited(&decision))),
+            Http::new()
+                .render_grpc(own)
+                .answer(&call, Refusal::new(Reason::Limited(&decision))),
         ];
         for answer in answers {
             let Ok(answer) = answer;
@@ -223,7 +228,8 @@ mod tests {
     fn a_status_of_ones_own_that_says_ok_is_not_sent() {
         let grpc = Grpc::new().render(|_| Status::new(Code::Ok, "done"));
         let call = Request::post("/").body(()).unwrap();
-        let Ok::<Response<Bytes>, Infallible>(answer) = grpc.refuse(&call, hopeless());
+        let Ok::<Response<Bytes>, Infallible>(answer) =
+            grpc.answer(&call, Refusal::new(Reason::Limited(&hopeless())));
         assert_eq!(answer.headers()["grpc-status"], "8");
         assert_eq!(grpc.status(&hopeless()).code(), Code::ResourceExhausted);
     }
@@ -242,8 +248,8 @@ mod tests {
         let rejection = Response::builder().status(401).body(Bytes::new()).unwrap();
         let down = StoreError::new(StoreErrorKind::Unavailable, "redis://s3cret");
         let answers: [Result<Response<Bytes>, Infallible>; 2] = [
-            grpc.reject(&call, rejection),
-            grpc.unavailable(&call, &down),
+            grpc.answer(&call, Refusal::new(Reason::Rejected(&rejection))),
+            grpc.answer(&call, Refusal::new(Reason::StoreFailed(down.kind()))),
         ];
         let messages = ["Unauthorized", "Rate limiting is temporarily unavailable."];
         for (answer, message) in answers.into_iter().zip(messages) {

@@ -1,6 +1,6 @@
 //! The answer in HTTP: 429, the time to wait, and what is left.
 
-use std::{any::Any, borrow::Cow, mem};
+use std::{borrow::Cow, mem};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, Request, Response, header::TRANSFER_ENCODING};
@@ -12,7 +12,6 @@ use super::{
 };
 use crate::{
     decision::{Decision, PolicyDecision},
-    error::StoreError,
     hold::Hold,
 };
 
@@ -58,7 +57,7 @@ use crate::{
 /// # use bytes::Bytes;
 /// # use http::{Request, Response};
 /// # use tollgate::{Decision, PolicyDecision, algorithm::{Judgement, Policy, Status}};
-/// use tollgate::response::{Http, Respond};
+/// use tollgate::response::{Http, Reason, Refusal, Respond};
 ///
 /// # let policy = Policy::new("window", &[5], Duration::from_secs(60)).named("trial").unwrap();
 /// # let decision = Decision::of_one(PolicyDecision::new(&policy, Status {
@@ -67,7 +66,8 @@ use crate::{
 /// #     reset_after_micros: 1_500_000, delay_micros: 0,
 /// # }));
 /// # let request = Request::new(());
-/// let refused: Result<Response<Bytes>, Infallible> = Http::new().refuse(&request, decision);
+/// let refusal = Refusal::new(Reason::Limited(&decision));
+/// let refused: Result<Response<Bytes>, Infallible> = Http::new().answer(&request, refusal);
 /// let response = refused.unwrap();
 /// assert_eq!(response.status(), 429);
 /// assert_eq!(response.headers()["Retry-After"], "2");
@@ -170,7 +170,7 @@ impl<R: Render> Http<R> {
                 self.fields.add(decision, response.headers_mut());
                 response
             }
-            false => self.refusal(&Refusal::of(Reason::Limited(decision))),
+            false => self.refusal(&Refusal::new(Reason::Limited(decision))),
         };
         let rendered = RenderedByHandler(decision.clone(), self.fields.dialect());
         response.extensions_mut().insert(rendered);
@@ -191,17 +191,6 @@ impl<R: Render> Http<R> {
         }
         set_no_store(response.headers_mut());
         response
-    }
-
-    fn answer<ReqB, ResB: FromBytes>(
-        &self,
-        request: &Request<ReqB>,
-        refusal: &Refusal<'_>,
-    ) -> Response<ResB> {
-        match GrpcProtocol::of_request(request) {
-            Some(protocol) => self.status.answer(protocol, refusal, &self.fields),
-            None => for_method(request.method(), self.refusal(refusal)),
-        }
     }
 }
 
@@ -247,37 +236,12 @@ fn add_what_is_missing(response: &mut Response<Bytes>, rejection: &Response<Byte
 impl<ReqB, ResB: FromBytes, E, R: Render> Respond<Request<ReqB>, Response<ResB>, E> for Http<R> {
     type Error = E;
 
-    fn refuse(&self, request: &Request<ReqB>, decision: Decision) -> Result<Response<ResB>, E> {
-        let refusal = Refusal::of_request(Reason::Limited(&decision), request);
-        Ok(self.answer(request, &refusal))
-    }
-
-    fn refuse_keyed(
-        &self,
-        request: &Request<ReqB>,
-        key: &(dyn Any + Send + Sync),
-        decision: Decision,
-    ) -> Result<Response<ResB>, E> {
-        let refusal = Refusal::of_request(Reason::Limited(&decision), request);
-        Ok(self.answer(request, &refusal.with_key(key)))
-    }
-
-    fn reject(
-        &self,
-        request: &Request<ReqB>,
-        rejection: Response<Bytes>,
-    ) -> Result<Response<ResB>, E> {
-        let refusal = Refusal::of_request(Reason::Rejected(&rejection), request);
-        Ok(self.answer(request, &refusal))
-    }
-
-    fn unavailable(
-        &self,
-        request: &Request<ReqB>,
-        error: &StoreError,
-    ) -> Result<Response<ResB>, E> {
-        let refusal = Refusal::of_request(Reason::StoreFailed(error.kind()), request);
-        Ok(self.answer(request, &refusal))
+    fn answer(&self, request: &Request<ReqB>, refusal: Refusal<'_>) -> Result<Response<ResB>, E> {
+        let refusal = refusal.of_request(request);
+        Ok(match GrpcProtocol::of_request(request) {
+            Some(protocol) => self.status.answer(protocol, &refusal, &self.fields),
+            None => for_method(request.method(), self.refusal(&refusal)),
+        })
     }
 
     fn inner_error(error: E) -> E {

@@ -60,12 +60,7 @@ mod retry_after;
 mod sample;
 mod set_field;
 
-use std::any::Any;
-
-use ::http::Response;
-use bytes::Bytes;
-
-use crate::{decision::Decision, error::StoreError, hold::Hold};
+use crate::{decision::Decision, hold::Hold};
 
 pub use self::{
     as_error::{AsError, BoxError, KeyRejected, RateLimited, StoreFailed},
@@ -89,42 +84,13 @@ pub trait Respond<Req, Res, Err> {
     /// The error of the limited service.
     type Error;
 
-    /// The answer to a request that was refused. `Ok` is a response, `Err` an error of the service.
+    /// The answer to a request that does not reach the inner service: it is refused, it has no key
+    /// and must have one, or the store failed. `Ok` is a response, `Err` an error of the service.
     ///
     /// # Errors
     ///
-    /// If this responder answers refusals with errors.
-    fn refuse(&self, request: &Req, decision: Decision) -> Result<Res, Self::Error>;
-
-    /// The answer to a refused request whose key is known: layers call this method. By default the
-    /// key is ignored.
-    ///
-    /// # Errors
-    ///
-    /// If this responder answers refusals with errors.
-    fn refuse_keyed(
-        &self,
-        request: &Req,
-        key: &(dyn Any + Send + Sync),
-        decision: Decision,
-    ) -> Result<Res, Self::Error> {
-        let _ = key;
-        self.refuse(request, decision)
-    }
-
-    /// The answer to a request whose key extractor rejected it.
-    ///
-    /// # Errors
-    ///
-    /// If this responder answers rejections with errors.
-    fn reject(&self, request: &Req, rejection: Response<Bytes>) -> Result<Res, Self::Error>;
-
-    /// The answer to a request that is refused because the store failed.
-    ///
-    /// # Errors
-    ///
-    /// If this responder answers failures of the store with errors.
-    fn unavailable(&self, request: &Req, error: &StoreError) -> Result<Res, Self::Error>;
+    /// If this responder answers with errors.
+    fn answer(&self, request: &Req, refusal: Refusal<'_>) -> Result<Res, Self::Error>;
 
     /// An error of the inner service, as one of the limited service.
     fn inner_error(error: Err) -> Self::Error;

@@ -142,7 +142,7 @@ mod tests {
             failed(StoreErrorKind::Unavailable),
             failed(StoreErrorKind::InvalidInput),
         ];
-        for refusal in reasons.map(Refusal::of) {
+        for refusal in reasons.map(Refusal::new) {
             let response = ProblemJson::default().render(&refusal);
             assert_eq!(response.status(), refusal.status());
             let body = std::str::from_utf8(response.body()).unwrap();
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn a_problem_type_is_sent_only_where_it_was_asked_for() {
         let decision = hopeless();
-        let refusal = Refusal::of(Reason::Limited(&decision));
+        let refusal = Refusal::new(Reason::Limited(&decision));
         let typed = ProblemJson::of_type(ProblemJson::QUOTA_EXCEEDED.into()).render(&refusal);
         let first =
             br#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"#;

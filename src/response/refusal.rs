@@ -37,7 +37,8 @@ struct RequestHead<'a> {
 }
 
 impl<'a> Refusal<'a> {
-    pub(super) fn of(reason: Reason<'a>) -> Self {
+    /// For this reason, without a key and a request.
+    pub fn new(reason: Reason<'a>) -> Self {
         Self {
             reason,
             key: None,
@@ -45,7 +46,8 @@ impl<'a> Refusal<'a> {
         }
     }
 
-    pub(super) fn of_request<B>(reason: Reason<'a>, request: &'a Request<B>) -> Self {
+    /// The same, of this request.
+    pub(super) fn of_request<B>(self, request: &'a Request<B>) -> Self {
         let head = RequestHead {
             method: request.method(),
             uri: request.uri(),
@@ -54,11 +56,11 @@ impl<'a> Refusal<'a> {
         };
         Self {
             request: Some(head),
-            ..Self::of(reason)
+            ..self
         }
     }
 
-    pub(super) fn with_key(self, key: &'a (dyn Any + Send + Sync)) -> Self {
+    pub(crate) fn with_key(self, key: &'a (dyn Any + Send + Sync)) -> Self {
         let key = Some(key);
         Self { key, ..self }
     }
@@ -183,7 +185,7 @@ mod tests {
         let request = Request::get("/?token=s3cret").header("authorization", "s3cret");
         let request = request.body(()).unwrap();
         let decision = hopeless();
-        let refusal = Refusal::of_request(Reason::Limited(&decision), &request);
+        let refusal = Refusal::new(Reason::Limited(&decision)).of_request(&request);
         let key = String::from("s3cret");
         let told = format!("{:?}", refusal.with_key(&key));
         assert!(told.contains("api") && !told.contains("s3cret"), "{told}");
@@ -195,7 +197,9 @@ mod tests {
         let request = request.extension(7_u32).body(()).unwrap();
         let decision = hopeless();
         let key = String::from("bob");
-        let refusal = Refusal::of_request(Reason::Limited(&decision), &request).with_key(&key);
+        let refusal = Refusal::new(Reason::Limited(&decision))
+            .of_request(&request)
+            .with_key(&key);
         assert_eq!(refusal.decision(), Some(&decision));
         assert_eq!(refusal.key::<String>(), Some(&key));
         assert_eq!(refusal.key::<u32>(), None);
@@ -203,7 +207,7 @@ mod tests {
         assert_eq!(refusal.uri().unwrap(), "/files?part=1");
         assert_eq!(refusal.headers().unwrap()["accept"], "text/html");
         assert_eq!(refusal.extensions().unwrap().get(), Some(&7_u32));
-        let refusal = Refusal::of(Reason::StoreFailed(StoreErrorKind::Unavailable));
+        let refusal = Refusal::new(Reason::StoreFailed(StoreErrorKind::Unavailable));
         assert_eq!((refusal.method(), refusal.uri()), (None, None));
         assert!(refusal.headers().is_none() && refusal.extensions().is_none());
         assert_eq!((refusal.decision(), refusal.key::<String>()), (None, None));
@@ -212,7 +216,7 @@ mod tests {
     #[test]
     fn a_message_says_the_wait_or_that_there_is_none() {
         let said = |decision: Decision| {
-            let message = Refusal::of(Reason::Limited(&decision)).message();
+            let message = Refusal::new(Reason::Limited(&decision)).message();
             message.into_owned()
         };
         assert!(said(refused_for(Duration::from_micros(1))).ends_with("in 1 second."));
@@ -226,7 +230,7 @@ mod tests {
             let rejection = Response::builder().status(status);
             let rejection = rejection.header("content-type", content_type);
             let rejection = rejection.body(Bytes::from_static(body)).unwrap();
-            let refusal = Refusal::of(Reason::Rejected(&rejection));
+            let refusal = Refusal::new(Reason::Rejected(&rejection));
             assert_eq!(refusal.status(), status);
             refusal.message().into_owned()
         };
@@ -250,7 +254,7 @@ mod tests {
             (StoreErrorKind::Misconfigured, 500),
             (StoreErrorKind::InvalidInput, 500),
         ] {
-            let refusal = Refusal::of(Reason::StoreFailed(kind));
+            let refusal = Refusal::new(Reason::StoreFailed(kind));
             assert_eq!(refusal.status(), status);
             assert!(refusal.message().ends_with('.'));
         }

@@ -131,13 +131,13 @@ mod tests {
     #[test]
     fn plain_text_is_one_line_with_the_status_it_stands_for() {
         let decision = refused_for(Duration::from_secs(2));
-        let refused = PlainText.render(&Refusal::of(Reason::Limited(&decision)));
+        let refused = PlainText.render(&Refusal::new(Reason::Limited(&decision)));
         assert_eq!(refused.status(), 429);
         assert_eq!(
             refused.body(),
             "The rate limit is exceeded. Try again in 2 seconds.\n"
         );
-        let failed = |kind| PlainText.render(&Refusal::of(Reason::StoreFailed(kind)));
+        let failed = |kind| PlainText.render(&Refusal::new(Reason::StoreFailed(kind)));
         let unavailable = failed(StoreErrorKind::Unavailable);
         assert_eq!(unavailable.status(), 503);
         assert!(unavailable.body().ends_with(b"unavailable.\n"));

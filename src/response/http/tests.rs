@@ -7,7 +7,7 @@ use http::{HeaderValue, Method};
 use super::*;
 use crate::{
     algorithm::Judgement,
-    error::StoreErrorKind,
+    error::{StoreError, StoreErrorKind},
     response::{
         Grpc,
         sample::{admitted, both, refused_for},
@@ -24,7 +24,8 @@ fn request(method: Method) -> Request<()> {
 }
 
 fn refused<R: Render>(http: Http<R>, method: Method, decision: Decision) -> Response<Bytes> {
-    let Ok::<_, Infallible>(response) = http.refuse(&request(method), decision);
+    let Ok::<_, Infallible>(response) =
+        http.answer(&request(method), Refusal::new(Reason::Limited(&decision)));
     response
 }
 
@@ -125,8 +126,10 @@ fn nothing_is_annotated_if_fields_are_off_but_a_refusal_still_has_its_wait() {
 fn a_failure_that_no_retry_fixes_is_a_500_and_not_a_503() {
     for kind in [StoreErrorKind::Misconfigured, StoreErrorKind::InvalidInput] {
         let error = StoreError::new(kind, "redis://s3cret");
-        let Ok::<Response<Bytes>, Infallible>(response) =
-            Http::new().unavailable(&request(Method::GET), &error);
+        let Ok::<Response<Bytes>, Infallible>(response) = Http::new().answer(
+            &request(Method::GET),
+            Refusal::new(Reason::StoreFailed(error.kind())),
+        );
         assert_eq!(response.status(), 500);
         assert_eq!(response.headers()["cache-control"], "no-store");
         assert!(!format!("{response:?}").contains("s3cret"));
@@ -137,8 +140,10 @@ fn a_failure_that_no_retry_fixes_is_a_500_and_not_a_503() {
 fn the_store_that_cannot_decide_is_a_503_without_numbers_or_reasons() {
     let error = StoreError::new(StoreErrorKind::Unavailable, "redis://s3cret");
     let answer = |method| {
-        let Ok::<Response<Bytes>, Infallible>(response) =
-            Http::new().unavailable(&request(method), &error);
+        let Ok::<Response<Bytes>, Infallible>(response) = Http::new().answer(
+            &request(method),
+            Refusal::new(Reason::StoreFailed(error.kind())),
+        );
         response
     };
     let response = answer(Method::GET);
@@ -157,8 +162,10 @@ fn the_store_that_cannot_decide_is_a_503_without_numbers_or_reasons() {
 fn a_rejection_is_sent_as_it_is_and_no_cache_keeps_it_unless_it_says_so() {
     let rejected = |rejection: http::response::Builder| {
         let rejection = rejection.status(400).body("no key".into()).unwrap();
-        let Ok::<Response<Bytes>, Infallible>(response) =
-            Http::new().reject(&request(Method::GET), rejection);
+        let Ok::<Response<Bytes>, Infallible>(response) = Http::new().answer(
+            &request(Method::GET),
+            Refusal::new(Reason::Rejected(&rejection)),
+        );
         assert_eq!(response.status(), 400);
         assert_eq!(response.body(), "no key");
         assert_eq!(response.headers().len(), 1);
@@ -174,9 +181,11 @@ fn a_grpc_request_is_answered_as_the_grpc_responder_does() {
     let mut request = request(Method::POST);
     let content_type = HeaderValue::from_static("application/grpc-web");
     request.headers_mut().insert("content-type", content_type);
-    let Ok::<Response<Bytes>, Infallible>(ours) =
-        Http::new().plain_text().refuse(&request, refused_for(WAIT));
-    let Ok::<Response<Bytes>, Infallible>(grpc) = Grpc::new().refuse(&request, refused_for(WAIT));
+    let Ok::<Response<Bytes>, Infallible>(ours) = Http::new()
+        .plain_text()
+        .answer(&request, Refusal::new(Reason::Limited(&refused_for(WAIT))));
+    let Ok::<Response<Bytes>, Infallible>(grpc) =
+        Grpc::new().answer(&request, Refusal::new(Reason::Limited(&refused_for(WAIT))));
     assert_eq!(
         (ours.status(), ours.headers()),
         (grpc.status(), grpc.headers())
@@ -192,9 +201,9 @@ fn a_request_that_is_no_post_is_answered_in_http_although_its_content_type_is_gr
         let down = StoreError::new(StoreErrorKind::Unavailable, "down");
         let rejection = Response::builder().status(400).body(Bytes::new()).unwrap();
         let answers: [Result<Response<Bytes>, Infallible>; 3] = [
-            Http::new().refuse(&request, refused_for(WAIT)),
-            Http::new().reject(&request, rejection),
-            Http::new().unavailable(&request, &down),
+            Http::new().answer(&request, Refusal::new(Reason::Limited(&refused_for(WAIT)))),
+            Http::new().answer(&request, Refusal::new(Reason::Rejected(&rejection))),
+            Http::new().answer(&request, Refusal::new(Reason::StoreFailed(down.kind()))),
         ];
         for (answer, status) in answers.into_iter().zip([429, 400, 503]) {
             let Ok(answer) = answer;

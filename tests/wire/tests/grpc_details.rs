@@ -8,7 +8,7 @@ use http::{Request, Response};
 use tollgate::{
     Decision, PolicyDecision,
     algorithm::{self, Judgement, Policy},
-    response::{Grpc, Respond},
+    response::{Grpc, Reason, Refusal, Respond},
 };
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, QuotaViolation, StatusExt};
@@ -16,7 +16,8 @@ use tonic_types::{ErrorDetails, QuotaViolation, StatusExt};
 /// The status that tonic reads from what is sent about a decision.
 fn read(decision: Decision) -> Status {
     let request = Request::new(());
-    let answer: Result<Response<Bytes>, Infallible> = Grpc::new().refuse(&request, decision);
+    let answer: Result<Response<Bytes>, Infallible> =
+        Grpc::new().answer(&request, Refusal::new(Reason::Limited(&decision)));
     Status::from_header_map(answer.unwrap().headers()).unwrap()
 }
 
