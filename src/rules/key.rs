@@ -61,28 +61,16 @@ impl RuleKey {
         key: KeyValue,
         limits: Range<u32>,
     ) -> Option<Self> {
+        let charge = |limit, key| Charge { limit, key };
         if limits.len() != 1 {
-            return Self::of_limits(table, cost, key, limits);
+            let charges = limits.map(|limit| charge(limit, key.clone()));
+            return Self::new(table, cost, charges.collect());
         }
-        let limit = limits.start;
         Some(Self {
             limits: Arc::clone(table),
             cost,
-            charges: Charges::One(Charge { limit, key }),
+            charges: Charges::One(charge(limits.start, key)),
         })
-    }
-
-    fn of_limits(
-        table: &Arc<LimitTable>,
-        cost: u32,
-        key: KeyValue,
-        limits: Range<u32>,
-    ) -> Option<Self> {
-        let charges = limits.map(|limit| Charge {
-            limit,
-            key: key.clone(),
-        });
-        Self::new(table, cost, charges.collect())
     }
 
     /// The cost of a request with this key.

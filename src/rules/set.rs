@@ -55,32 +55,16 @@ impl RuleSet {
     pub(super) fn find<B>(&self, request: &Request<B>) -> Result<Option<RuleKey>, MissingKey> {
         // In a router this is the route, so another spelling of the path escapes no rule.
         let path = matched_route(request).unwrap_or_else(|| request.uri().path());
-        let known = self.routes.known(path);
+        let mut room = Vec::new();
+        let candidates = match self.routes.known(path) {
+            Some(known) => known,
+            None => self.routes.by_pattern(path, &mut room),
+        };
         if self.matched.counts() {
-            self.count(known, path);
+            // Whatever their methods.
+            let matched = candidates.iter().map(|candidate| candidate.route);
+            self.matched.count(matched);
         }
-        match (self.applies, known) {
-            (Applies::First, Some(candidates)) => self.first_of(candidates, request),
-            (_, known) => self.find_others(known, path, request),
-        }
-    }
-
-    /// Counts a request for the routes that its path matches, whatever their methods.
-    fn count(&self, known: Option<&[Candidate]>, path: &str) {
-        let mut room = Vec::new();
-        let candidates = known.unwrap_or_else(|| self.routes.by_pattern(path, &mut room));
-        let matched = candidates.iter().map(|candidate| candidate.route);
-        self.matched.count(matched);
-    }
-
-    fn find_others<B>(
-        &self,
-        known: Option<&[Candidate]>,
-        path: &str,
-        request: &Request<B>,
-    ) -> Result<Option<RuleKey>, MissingKey> {
-        let mut room = Vec::new();
-        let candidates = known.unwrap_or_else(|| self.routes.by_pattern(path, &mut room));
         match self.applies {
             Applies::First => self.first_of(candidates, request),
             Applies::All => self.all_of(candidates, request),
