@@ -94,14 +94,6 @@ macro_rules! any {
                 }
             }
 
-            #[inline]
-            fn charge(&self, state: &mut AnyState, cost: u32, now: Timestamp) {
-                match (self, state) {
-                    $((Self::$Kind(rule), AnyState::$Kind(state)) => rule.charge(state, cost, now),)+
-                    _ => {}
-                }
-            }
-
             fn debit(&self, state: &mut AnyState, units: u64, now: Timestamp) {
                 match (self, state) {
                     $((Self::$Kind(rule), AnyState::$Kind(state)) => rule.debit(state, units, now),)+

@@ -49,8 +49,6 @@ impl Algorithm for Places {
         cost == 0 || self.fits(&(), cost.into(), now)
     }
 
-    fn charge(&self, (): &mut (), _cost: u32, _now: Timestamp) {}
-
     fn debit(&self, (): &mut (), _units: u64, _now: Timestamp) {}
 
     fn refund(&self, (): &mut (), _cost: u32, _now: Timestamp) {}
