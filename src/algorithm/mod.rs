@@ -11,7 +11,7 @@
 //! | a smooth flow towards something slow | [`LeakyBucket::queue`] | n + c − 1, as released | 24 bytes |
 //! | bursts, and callers who rather wait than be refused | [`TokenBucket::wait_at_most`] | max(burst, c) + n − 1, as released | 24 bytes |
 //! | a pause after each request | [`MinInterval`] | ⌈P/d⌉ | 8 bytes |
-//! | at most n requests at once | [`InFlight`] | n at any instant | 48 bytes |
+//! | at most n requests at once | [`InFlight`] | n at any instant | 32 bytes |
 //! | requests, whatever they cost | any of these, [per request](TokenBucket::per_request) | as above, in requests | as above |
 //! | a limit that is tried out, and refuses nobody | any of these, [in shadow](TokenBucket::shadow) | none | as above, and up to 8 bytes |
 //! | all of several at once | a tuple: `(TokenBucket, FixedWindow)` | the tightest | the sum |
