@@ -283,29 +283,31 @@ fn a_late_settlement_in_the_shared_bucket_charges_it_what_was_spent_beyond_the_h
 }
 
 #[test]
-fn as_much_as_fits_is_owed_beyond_it_to_the_last_unit_however_much_that_is() {
-    let day = 86_400_000_000_u64;
-    // In parts of a unit these are more than half of what is counted exactly.
-    for units in [60_007, 80_021, 100_003, 104_243_u32] {
-        let (store, clock) = store(10);
-        let rule = TokenBucket::new(Quota::per_day(units.into())).named("large");
-        let limiter = RateLimiter::new(rule.settled(), store);
-        let hold = held(&limiter, &1, units).unwrap();
-        ready(hold.settle(2 * units)).unwrap();
-        let owed = u64::from(units) + 1;
-        let exact = Duration::from_micros((owed * day).div_ceil(units.into()));
-        let told = ready(limiter.peek(&1)).unwrap();
-        let wait = told.retry_after().unwrap();
-        assert!(told.policies()[0].policy() == "large");
-        assert!(
-            wait >= exact && wait < exact + Duration::from_micros(20),
-            "{wait:?} {exact:?}"
-        );
-        clock.advance(wait - Duration::from_micros(20));
-        assert!(held(&limiter, &1, 1).is_none());
-        clock.advance(Duration::from_micros(20));
-        assert!(held(&limiter, &1, 1).is_some());
+fn a_bucket_owes_up_to_2_53_parts_of_a_unit_and_one_that_is_settled_as_much_again_as_fits() {
+    fn wait_after<A: Algorithm>(rule: A, units: u32) -> Duration {
+        let limiter = RateLimiter::new(rule, store(10).0);
+        ready(limiter.debit(&1, units)).unwrap();
+        let refused = ready(limiter.check(&1)).unwrap();
+        refused.retry_after().unwrap()
     }
+    let day = 86_400_000_000_u64;
+    let exact = |parts: u64, paid: u64| Duration::from_micros(parts.div_ceil(paid));
+    let prime = TokenBucket::new(Quota::per_day(100_003));
+    // A day and the quota have no common divisor: a unit has a part for each microsecond.
+    let below = wait_after(prime.clone(), 104_249);
+    assert_eq!(below, exact((104_249 + 1 - 100_003) * day, 100_003));
+    let owed = (1 << 53) - 1;
+    for beyond in [104_250, 200_006, u32::MAX] {
+        let wait = wait_after(prime.clone(), beyond);
+        assert_eq!(wait, exact(owed - 100_002 * day, 100_003), "{beyond}");
+    }
+    // In ticks of 10 µs.
+    let settled = wait_after(prime.settled(), 200_006);
+    let ticks = ((200_006 + 1 - 100_003) * day).div_ceil(10 * 100_003);
+    assert_eq!(settled, Duration::from_micros(10 * ticks));
+    let even = wait_after(TokenBucket::new(Quota::per_day(100_000)), u32::MAX);
+    let units = u64::from(u32::MAX) + 1 - 100_000;
+    assert_eq!(even, exact(units * (day / 100_000), 1));
 }
 
 #[test]
