@@ -96,25 +96,6 @@ fn a_slice_visits_a_few_buckets_and_no_more() {
 }
 
 #[test]
-fn a_known_key_brings_a_slice_once_in_so_many_calls() {
-    const SLICES: usize = 100;
-    let algorithm = FixedWindow::new(Quota::per_minute(5));
-    let table = Table::new(1_000_000);
-    for key in 0..100_000_u64 {
-        admits(&table, &algorithm, key, START);
-    }
-    let idle = START.saturating_add(Duration::from_secs(120));
-    for _ in 0..SLICES * CALLS_PER_SWEEP as usize {
-        admits(&table, &algorithm, 0, idle);
-    }
-    let gone = 100_000 - table.keys();
-    assert!(
-        (1..=SLICES * SLOTS_FOR_KNOWN_KEYS).contains(&gone),
-        "{gone} went"
-    );
-}
-
-#[test]
 fn keys_are_spread_over_all_shards() {
     let algorithm = FixedWindow::new(Quota::per_minute(5));
     let table = Table::new(4_000_000);
