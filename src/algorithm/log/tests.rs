@@ -1,7 +1,5 @@
 use std::time::Duration;
 
-use fastrand::Rng;
-
 use super::*;
 
 fn log(units: u64, micros: u64) -> Log {

@@ -1,6 +1,6 @@
 use crate::{
     Quota,
-    algorithm::{FixedWindow, SlidingLog, TokenBucket},
+    algorithm::{SlidingLog, TokenBucket},
 };
 
 use super::*;

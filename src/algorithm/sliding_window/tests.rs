@@ -1,7 +1,3 @@
-use std::time::Duration;
-
-use fastrand::Rng;
-
 use super::*;
 
 /// As under a larger quota of the same name.

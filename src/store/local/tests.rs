@@ -9,7 +9,6 @@ use crate::{
 };
 
 use super::{
-    shards::CALLS_PER_SWEEP,
     sweep::{SLOTS_FOR_A_NEW_KEY, SLOTS_FOR_KNOWN_KEYS, SLOTS_IN_A_FULL_TABLE},
     table::Table,
 };
