@@ -1,8 +1,12 @@
 //! Checks the layout of the source: which module may import which, where each external crate is
 //! used, and what the docs of an algorithm must have. `CONTRIBUTING.md` has the same in prose.
 
+#[path = "house/cycles.rs"]
+mod cycles;
 #[path = "house/source.rs"]
 mod source;
+#[path = "house/width.rs"]
+mod width;
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -198,6 +202,15 @@ fn every_module_stands_below_what_it_names() {
 }
 
 #[test]
+fn nothing_in_a_folder_names_itself_in_a_circle() {
+    let found: Vec<_> = cycles::cycles(&sources())
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
 fn every_outside_crate_has_its_place() {
     let wrong: Vec<_> = sources().iter().flat_map(crates_out_of_place).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -243,6 +256,12 @@ fn no_file_is_long_without_a_reason() {
         found, listed,
         "files of more than {MAX_LINES} lines, and those that are listed"
     );
+}
+
+#[test]
+fn comments_texts_and_lua_wrap_at_100_columns() {
+    let wide = width::wide_prose();
+    assert!(wide.is_empty(), "{}", wide.join("\n"));
 }
 
 #[test]
@@ -404,6 +423,51 @@ mod broken {
             assert_eq!(wrong.len(), 1, "{text}: {wrong:?}");
         }
         assert_eq!(paths_that_point_up(&Source::new("attic.rs", "")).len(), 1);
+    }
+
+    #[test]
+    fn a_circle_is_found_through_what_a_folder_passes_on_and_through_folders() {
+        let circles = |files: &[(&str, &str)]| -> Vec<String> {
+            let sources: Vec<_> = files
+                .iter()
+                .map(|(path, text)| Source::new(path, text))
+                .collect();
+            let found = cycles::cycles(&sources);
+            found.iter().map(|circle| circle.files.join(" ")).collect()
+        };
+        let passes_on = (
+            "key/mod.rs",
+            "mod a;\nmod b;\npub use self::{a::A, b::B as Other};",
+        );
+        for (a, b) in [
+            ("use super::b::B;", "use crate::key::a::A;"),
+            ("use super::Other;", "fn f() { super::a::f() }"),
+            ("use super::{b};", "use crate::key::{A, C};"),
+            (
+                "mod inner { use super::super::b::B; }",
+                "use super::{a::{self, A}};",
+            ),
+        ] {
+            let found = circles(&[passes_on, ("key/a.rs", a), ("key/b.rs", b)]);
+            assert_eq!(found, ["a b"], "{a} {b}");
+        }
+        let folders = [
+            ("store/local/a.rs", "use crate::store::redis::b::B;"),
+            ("store/local/c.rs", ""),
+            ("store/redis/b.rs", "use crate::store::local::c::C;"),
+        ];
+        assert_eq!(circles(&folders), ["local redis"]);
+        for (a, b) in [
+            ("use super::b::B;", "use super::C;"),
+            ("use super::b::B;", "mod inner { use super::A; }"),
+            (
+                "use super::b::B;",
+                "#[cfg(test)]\nmod tests { use crate::key::a::A; }",
+            ),
+        ] {
+            let found = circles(&[passes_on, ("key/a.rs", a), ("key/b.rs", b)]);
+            assert_eq!(found, [""; 0], "{a} {b}");
+        }
     }
 
     #[test]

@@ -130,6 +130,78 @@ impl Source {
         named
     }
 
+    /// Every path in the file, with groups written out: `use super::{a, b::{C, D as E}}` is
+    /// `super::a`, `super::b::C` and `super::b::D::as::E`. A `super` of a module in the file counts
+    /// from the file.
+    pub(crate) fn paths(&self) -> Vec<(Vec<String>, usize)> {
+        let (mut paths, mut is_module) = (Vec::new(), Vec::new());
+        let mut index = 0;
+        while let Some(Token(text, line)) = self.tokens.get(index) {
+            match &**text {
+                "{" => is_module.push(index >= 2 && self.at(index - 2) == "mod"),
+                "}" => drop(is_module.pop()),
+                _ if self.at(index + 1) == "::" && is_word(text) => {
+                    let mut written = Vec::new();
+                    index = self.write_out(index, &[], &mut written);
+                    let inside = is_module.iter().filter(|is_module| **is_module).count();
+                    for mut path in written {
+                        let supers = path.iter().take_while(|name| *name == "super").count();
+                        let stays = supers.min(inside);
+                        if stays > 0 {
+                            path.drain(..stays);
+                            // What is left is a path from the file, or from a module in it.
+                            path.insert(0, "self".to_owned());
+                            if path.get(1).is_some_and(|name| name == "super") {
+                                path.remove(0);
+                            }
+                        }
+                        paths.push((path, *line));
+                    }
+                    continue;
+                }
+                _ => {}
+            }
+            index += 1;
+        }
+        paths
+    }
+
+    /// Writes out the path that begins here, each of a group by itself, and tells where it ends.
+    fn write_out(
+        &self,
+        mut index: usize,
+        before: &[String],
+        written: &mut Vec<Vec<String>>,
+    ) -> usize {
+        let mut path = before.to_vec();
+        while is_word(self.at(index)) {
+            path.push(self.at(index).to_owned());
+            index += 1;
+            if self.at(index) == "as" {
+                path.extend(["as".to_owned(), self.at(index + 1).to_owned()]);
+                index += 2;
+                break;
+            }
+            if self.at(index) != "::" {
+                break;
+            }
+            index += 1;
+            if self.at(index) == "{" {
+                index += 1;
+                while !["}", ""].contains(&self.at(index)) {
+                    let end = self.write_out(index, &path, written);
+                    index = end + usize::from(end == index || self.at(end) == ",");
+                }
+                return index + 1;
+            }
+        }
+        if before.len() < path.len() && path.last().is_some_and(|last| last == "self") {
+            path.pop();
+        }
+        written.push(path);
+        index
+    }
+
     /// The lines on which so many `super` follow each other that they lead to the crate's root.
     pub(crate) fn supers_that_leave_the_module(&self) -> Vec<usize> {
         let of_file = self.path.split('/').count() - usize::from(self.path.ends_with("/mod.rs"));
