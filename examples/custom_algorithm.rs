@@ -50,10 +50,10 @@ impl Algorithm for Tries {
         Run { taken, last }
     }
     fn judge(&self, run: &Run, cost: u32, now: Timestamp) -> bool {
-        cost == 0 || self.look(run, now).0 + u64::from(cost) <= self.policy.limit()
+        cost == 0 || self.look(run, now).0.saturating_add(cost.into()) <= self.policy.limit()
     }
-    fn charge(&self, run: &mut Run, cost: u32, now: Timestamp) {
-        run.taken = self.look(run, now).0 + u64::from(cost);
+    fn debit(&self, run: &mut Run, units: u64, now: Timestamp) {
+        run.taken = self.look(run, now).0.saturating_add(units);
         // If the clock stepped back a little, no time has passed.
         run.last = run.last.max(now.as_micros());
     }

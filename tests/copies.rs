@@ -44,8 +44,8 @@ impl Algorithm for Ever {
     fn judge(&self, state: &Copied, cost: u32, _now: Timestamp) -> bool {
         state.0 + u64::from(cost) <= self.0
     }
-    fn charge(&self, state: &mut Copied, cost: u32, _now: Timestamp) {
-        state.0 += u64::from(cost);
+    fn debit(&self, state: &mut Copied, units: u64, _now: Timestamp) {
+        state.0 += units;
     }
     fn refund(&self, state: &mut Copied, cost: u32, _now: Timestamp) {
         state.0 = state.0.saturating_sub(u64::from(cost));

@@ -130,24 +130,6 @@ fn the_same_callers_are_chosen_whatever_their_keys_are_made_of() {
 }
 
 #[test]
-fn a_request_whose_key_is_rejected_passes_and_the_closure_is_told_that_it_has_none() {
-    let keyed = || RateLimitLayer::new(two(), LocalStore::new(), Header::new("x-account"));
-    let answer = ready(keyed().layer(tower::service_fn(inner)).call(costing(1))).unwrap();
-    assert_eq!(answer.status(), 400);
-    for (enforced, status) in [(true, 400), (false, 200)] {
-        let limit = keyed().enforce(enforced);
-        let answer = ready(limit.layer(tower::service_fn(inner)).call(costing(1))).unwrap();
-        assert_eq!(answer.status(), status);
-        let limit = keyed().enforce(move |_: &Request<u32>, key: Option<&HeaderKey>| {
-            assert!(key.is_none());
-            enforced
-        });
-        let answer = ready(limit.layer(tower::service_fn(inner)).call(costing(1))).unwrap();
-        assert_eq!(answer.status(), status);
-    }
-}
-
-#[test]
 fn a_request_passes_whatever_the_store_fails_with() {
     for kind in [
         StoreErrorKind::Unavailable,
@@ -202,28 +184,4 @@ fn a_request_that_would_be_refused_has_no_hold_and_its_end_frees_nothing_of_othe
     assert_eq!(ready(limiter.peek(&())).unwrap().remaining(), 0);
     drop(first);
     assert_eq!(ready(limiter.peek(&())).unwrap().remaining(), 1);
-}
-
-#[test]
-fn where_one_of_several_keys_would_refuse_the_others_are_not_charged() {
-    let limits = EachOf((two().named("address"), FixedWindow::new(Quota::per_day(1))));
-    let keys = EachOf((Global, Header::new("x-account")));
-    let limit = RateLimitLayer::new(limits, LocalStore::new(), keys).enforce(
-        |_: &Request<u32>, key: Option<&EachOf<(Option<()>, Option<HeaderKey>)>>| key.is_none(),
-    );
-    let limiter = limit.limiter().clone();
-    let mut service = limit.layer(tower::service_fn(inner));
-    let mut call = |account: &str| {
-        let request = Request::builder().header("x-account", account);
-        ready(service.call(request.body(1).unwrap()))
-            .unwrap()
-            .status()
-    };
-    for account in ["bob", "bob", "bob", "ann", "eve"] {
-        assert_eq!(call(account), 200);
-    }
-    let left = ready(limiter.peek(&EachOf((Some(()), None))))
-        .unwrap()
-        .remaining();
-    assert_eq!(left, 0);
 }

@@ -12,11 +12,9 @@ use std::{
 };
 
 use http::{Request, Response};
-#[cfg(feature = "reload")]
-use tollgate::choice::Reloadable;
 use tollgate::{
-    Decision, EachOf, Hold, Limit, NoExemption, Options, Quota, RateLimitLayer, RateLimiter,
-    StoreError, StoreErrorKind,
+    Decision, Hold, Limit, NoExemption, Options, Quota, RateLimitLayer, RateLimiter, StoreError,
+    StoreErrorKind,
     algorithm::{FixedWindow, Gcra, SlidingLog, TokenBucket},
     choice::by_request,
     key::{Global, Header, Key},
@@ -261,23 +259,6 @@ async fn a_cost_that_does_not_fit_the_smaller_limit_empties_it() {
     }
 }
 
-/// However often the store fails: at most the full limit, and the smaller one.
-#[tokio::test]
-async fn flapping_grants_no_more_than_both_limits() {
-    let store = Flapping::over(by_hand().1);
-    let fallback = RateLimiter::new(small(10), by_hand().1);
-    let service = numbers(100, &store, fallback).layer(Echo::default());
-    let mut admitted = [0, 0];
-    for turn in 0..400 {
-        let is_down = turn / 5 % 2 == 0;
-        store.fails(is_down.then_some(DOWN));
-        let answer = service.clone().oneshot(1).await;
-        admitted[usize::from(is_down)] += u64::from(answer.is_ok());
-    }
-    // Five are admitted in the first outage; then both limits are used up.
-    assert_eq!(admitted, [100, 5]);
-}
-
 #[tokio::test]
 async fn a_wrong_set_up_and_a_strangers_value_never_fall_back() {
     let store = Flapping::over(by_hand().1);
@@ -358,75 +339,6 @@ async fn the_smaller_limit_has_plans_tuples_and_keys_of_its_own() {
         (paid("ann"), 429),
     ] {
         assert_eq!(status(request).await, expected);
-    }
-}
-
-/// Both limits have one policy, with the same name.
-#[cfg(feature = "reload")]
-#[tokio::test]
-async fn limits_that_are_replaced_meanwhile_keep_their_counts_and_tell_the_numbers_that_judged() {
-    let daily = |units| FixedWindow::new(Quota::per_day(units)).named("api");
-    let [full, small] = [10, 5].map(|units| Reloadable::new(daily(units)));
-    let store = Flapping::over(LocalStore::new());
-    let limit = RateLimitLayer::new(full.clone(), store.clone(), Header::new("x-user"))
-        .on_store_error(RateLimiter::new(small.clone(), LocalStore::new()));
-    let (replaced, next) = (small.clone(), Arc::new(AtomicUsize::new(0)));
-    let in_the_handler = Arc::clone(&next);
-    let service = limit.layer(service_fn(move |_: Request<()>| {
-        match in_the_handler.swap(0, Ordering::SeqCst) {
-            0 => {}
-            units => replaced.replace(daily(units as u64)).unwrap(),
-        }
-        ready(Ok::<_, Infallible>(Response::new(String::new())))
-    }));
-    // The status, the most at once, and what is left.
-    let ask = async || {
-        let response = service.clone().oneshot(a_request()).await.unwrap();
-        let number = |name: &str, start: &str| {
-            let field = response.headers()[name].to_str().unwrap();
-            let after = field.strip_prefix(start).unwrap();
-            after.split(';').next().unwrap().parse::<u64>().unwrap()
-        };
-        let most = number("ratelimit-policy", "\"api\";q=");
-        let left = number("ratelimit", "\"api\";r=");
-        (response.status().as_u16(), most, left)
-    };
-    for left in [9, 8, 7] {
-        assert_eq!(ask().await, (200, 10, left));
-    }
-    store.fails(DOWN);
-    assert_eq!(ask().await, (200, 5, 1));
-    small.replace(daily(4)).unwrap();
-    assert_eq!(ask().await, (429, 4, 0));
-    small.replace(daily(6)).unwrap();
-    // It is replaced once more while it runs.
-    next.store(5, Ordering::SeqCst);
-    assert_eq!(ask().await, (200, 6, 1));
-    assert_eq!(ask().await, (429, 5, 0));
-    full.replace(daily(4)).unwrap();
-    assert_eq!(ask().await, (429, 5, 0));
-    store.fails(None);
-    assert_eq!(ask().await, (200, 4, 0));
-    assert_eq!(ask().await, (429, 4, 0));
-}
-
-#[tokio::test]
-async fn each_of_several_keys_has_a_smaller_limit() {
-    let store = Flapping::over(LocalStore::new());
-    let keys = || EachOf((Header::new("x-user"), Header::new("x-tenant")));
-    let limits = |user: u64, tenant: u64| EachOf((full(user), full(tenant)));
-    let limit = RateLimitLayer::new(limits(9, 9), store.clone(), keys())
-        .on_store_error(RateLimiter::new(limits(9, 1), LocalStore::new()));
-    let service = limit.layer(service_fn(async |_: Request<()>| {
-        Ok::<_, Infallible>(Response::new(String::new()))
-    }));
-    store.fails(DOWN);
-    for (user, expected) in [("ann", 200), ("bob", 429)] {
-        let request = Request::get("/")
-            .header("x-user", user)
-            .header("x-tenant", "t");
-        let response = service.clone().oneshot(request.body(()).unwrap()).await;
-        assert_eq!(response.unwrap().status(), expected);
     }
 }
 
@@ -534,30 +446,4 @@ async fn an_observer_is_told_that_the_smaller_limit_has_decided_and_whether_the_
         ];
         assert_eq!(seen, expected, "enforced: {is_enforced}");
     }
-}
-
-#[tokio::test]
-async fn a_request_that_the_smaller_limit_lets_through_is_seen_as_degraded() {
-    let (_, local) = by_hand();
-    let store = Flapping::over(local);
-    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
-    let told = Arc::clone(&seen);
-    let service = RateLimitLayer::new(full(9), store.clone(), Global)
-        .respond_with(AsError)
-        .on_store_error(RateLimiter::new(small(2), LocalStore::new()))
-        .observe(move |event: &Event<'_, ()>| {
-            let left = event.decision().unwrap().remaining();
-            let line = format!("{} {left} {}", event.outcome(), event.passes());
-            told.lock().unwrap().push(line);
-        })
-        .layer(Echo::default());
-    store.fails(StoreErrorKind::Unavailable);
-    for number in 0..3 {
-        let _ = service.clone().oneshot(number).await;
-    }
-    let seen = seen.lock().unwrap();
-    assert_eq!(
-        *seen,
-        ["degraded 1 true", "degraded 0 true", "degraded 0 false"]
-    );
 }

@@ -54,8 +54,8 @@ impl Algorithm for Own {
         self.0.judge(&state.0, cost, now)
     }
 
-    fn charge(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
-        self.0.charge(&mut state.0, cost, now);
+    fn debit(&self, state: &mut Self::State, units: u64, now: Timestamp) {
+        self.0.debit(&mut state.0, units, now);
     }
 
     fn refund(&self, state: &mut Self::State, cost: u32, now: Timestamp) {

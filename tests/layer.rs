@@ -14,7 +14,7 @@ use std::{
 use tollgate::{
     Decision, LocalRateLimit, LocalRateLimitLayer, OnStoreError, Options, Quota, RateLimitLayer,
     RateLimiter, StoreError, StoreErrorKind,
-    algorithm::{FixedWindow, Gcra, LeakyBucket, LeakyBucketQueue, TokenBucket},
+    algorithm::{FixedWindow, Gcra, TokenBucket},
     clock::ManualClock,
     key::{Global, from_fn},
     response::{AsError, RateLimited, Refusal, Respond, StoreFailed},
@@ -232,24 +232,6 @@ async fn a_future_that_is_dropped_while_the_store_decides_leaves_nothing_behind(
     assert_eq!(response.unwrap(), 2);
 }
 
-#[tokio::test]
-async fn a_thousand_tasks_on_one_key_get_exactly_the_limit() {
-    let layer = numbers(TokenBucket::new(Quota::per_day(100)), by_hand().1);
-    let service = layer.layer(Echo::default());
-    let admitted = Arc::new(AtomicUsize::new(0));
-    let mut tasks = tokio::task::JoinSet::new();
-    for number in 0..1_000 {
-        let (service, admitted) = (service.clone(), Arc::clone(&admitted));
-        tasks.spawn(async move {
-            if service.oneshot(number).await.is_ok() {
-                admitted.fetch_add(1, Ordering::SeqCst);
-            }
-        });
-    }
-    tasks.join_all().await;
-    assert_eq!(admitted.load(Ordering::SeqCst), 100);
-}
-
 async fn broken(kind: StoreErrorKind, choice: OnStoreError) -> Result<u32, BoxError> {
     let layer = numbers(two_a_day(), Broken(kind)).on_store_error(choice);
     layer.layer(Echo::default()).oneshot(1).await
@@ -284,128 +266,6 @@ async fn nobody_is_let_through_because_of_what_he_sent_or_of_a_wrong_set_up() {
         let answer = broken(kind, OnStoreError::Admit).await;
         assert!(answer.unwrap_err().is::<StoreFailed>(), "{kind:?}");
     }
-}
-
-fn queue_of(capacity: u64) -> LeakyBucketQueue {
-    LeakyBucket::new(Quota::per_second(10))
-        .capacity(capacity)
-        .queue()
-}
-
-/// The time of a queue's store must be the time that its sleeps are in.
-#[derive(Clone, Debug)]
-struct TokioClock(tokio::time::Instant);
-
-impl tollgate::clock::Clock for TokioClock {
-    fn now(&self) -> tollgate::Timestamp {
-        tollgate::Timestamp::from_micros(0).saturating_add(self.0.elapsed())
-    }
-}
-
-fn queue_store<K>() -> LocalStore<LeakyBucketQueue, K, TokioClock> {
-    LocalStore::builder()
-        .clock(TokioClock(tokio::time::Instant::now()))
-        .build()
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_queue_releases_one_request_at_a_time_and_blocks_nobody_else() {
-    let key = from_fn(|number: &u32| Ok::<_, Infallible>(Some(number / 100)));
-    let mut service = RateLimitLayer::new(queue_of(3), queue_store(), key)
-        .respond_with(AsError)
-        .layer(Echo::default());
-    let start = tokio::time::Instant::now();
-    let mut waiting = Vec::new();
-    for number in [1, 2, 3, 4, 101] {
-        waiting.push(service.ready().await.unwrap().call(number));
-    }
-    let released = waiting.into_iter().map(|response| async move {
-        response
-            .await
-            .map(|number| (number, start.elapsed().as_millis()))
-    });
-    let mut released: Vec<_> = join_all(released).await;
-    let refused = released.remove(3);
-    assert!(was_refused(refused));
-    let released: Vec<_> = released.into_iter().map(Result::unwrap).collect();
-    let tolerated = |milliseconds: u128| milliseconds..=milliseconds + 2;
-    for ((number, at), (expected, due)) in
-        released
-            .into_iter()
-            .zip([(1, 0), (2, 100), (3, 200), (101, 0)])
-    {
-        assert_eq!(number, expected);
-        assert!(tolerated(due).contains(&at), "{number} left after {at} ms");
-    }
-}
-
-async fn join_all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
-    let mut futures: Vec<_> = futures.map(Box::pin).collect();
-    let mut outputs: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();
-    std::future::poll_fn(|cx| {
-        for (future, output) in futures.iter_mut().zip(&mut outputs) {
-            if output.is_none()
-                && let std::task::Poll::Ready(value) = future.as_mut().poll(cx)
-            {
-                *output = Some(value);
-            }
-        }
-        match outputs.iter().all(Option::is_some) {
-            true => std::task::Poll::Ready(()),
-            false => std::task::Poll::Pending,
-        }
-    })
-    .await;
-    outputs.into_iter().flatten().collect()
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_last_in_line_gives_its_place_back_when_it_is_dropped() {
-    let mut service = numbers(queue_of(3), queue_store()).layer(Echo::default());
-    let first = service.ready().await.unwrap().call(1);
-    let second = service.ready().await.unwrap().call(2);
-    let last = service.ready().await.unwrap().call(3);
-    assert!(was_refused(service.ready().await.unwrap().call(4).await));
-    drop(last);
-    let in_its_place = service.ready().await.unwrap().call(5);
-    assert!(was_refused(service.ready().await.unwrap().call(6).await));
-    for (response, number) in [(first, 1), (second, 2), (in_its_place, 5)] {
-        assert_eq!(response.await.unwrap(), number);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_place_in_the_middle_is_lost_when_its_request_is_dropped() {
-    let mut service = numbers(queue_of(3), queue_store()).layer(Echo::default());
-    let first = service.ready().await.unwrap().call(1);
-    let middle = service.ready().await.unwrap().call(2);
-    let last = service.ready().await.unwrap().call(3);
-    drop(middle);
-    assert!(was_refused(service.ready().await.unwrap().call(4).await));
-    assert_eq!(first.await.unwrap(), 1);
-    assert_eq!(last.await.unwrap(), 3);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_released_request_keeps_its_place_although_its_future_is_dropped_later() {
-    let store = queue_store();
-    let mut service = numbers(queue_of(2), store.clone()).layer(Echo::default());
-    service.ready().await.unwrap().call(1).await.unwrap();
-    service.ready().await.unwrap().call(2).await.unwrap();
-    let limiter = RateLimiter::new(queue_of(2), store);
-    assert_eq!(limiter.peek(&()).await.unwrap().remaining(), 1);
-}
-
-/// A queue behind a store that decides later waits for the store first, then for its turn.
-#[tokio::test(start_paused = true)]
-async fn a_remote_queue_releases_in_turn_too() {
-    let mut service = numbers(queue_of(2), Remote(queue_store())).layer(Echo::default());
-    let start = tokio::time::Instant::now();
-    let first = service.ready().await.unwrap().call(1);
-    let second = service.ready().await.unwrap().call(2);
-    first.await.unwrap();
-    second.await.unwrap();
-    assert!((100..=102).contains(&start.elapsed().as_millis()));
 }
 
 /// The types can be written down.

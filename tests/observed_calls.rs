@@ -3,7 +3,6 @@
 
 use std::{
     future::Future,
-    hash::{Hash, Hasher},
     panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
     sync::{
@@ -152,51 +151,6 @@ fn a_call_that_is_dropped_before_its_answer_is_not_told() {
     let mut cx = Context::from_waker(Waker::noop());
     assert!(asked.as_mut().poll(&mut cx).is_pending());
     seen.is(&[]);
-}
-
-/// A key that counts its copies.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Copied(Arc<Count>);
-
-#[derive(Debug, Default)]
-struct Count(AtomicUsize);
-
-impl PartialEq for Count {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Eq for Count {}
-
-impl Hash for Count {
-    fn hash<H: Hasher>(&self, _: &mut H) {}
-}
-
-impl Clone for Copied {
-    fn clone(&self) -> Self {
-        self.0.0.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(&self.0))
-    }
-}
-
-#[test]
-fn a_key_is_copied_for_an_observer_that_asks_for_it_and_once() {
-    let key = Copied(Arc::default());
-    let copies = || key.0.0.swap(0, Ordering::Relaxed);
-    let limiter = RateLimiter::new(daily(9), by_hand().1);
-    limiter.check(&key).now();
-    let known = limiter.clone();
-    copies();
-    let asks_not = known.observe(|event: &Event<'_, Copied>| assert!(event.passes()));
-    asks_not.check(&key).now();
-    assert_eq!(copies(), 0);
-    let asks_twice = limiter.observe(|event: &Event<'_, Copied>| {
-        let [first, second] = [event.key(), event.key()].map(Option::unwrap);
-        assert!(std::ptr::eq(first, second));
-    });
-    asks_twice.check(&key).now();
-    assert_eq!(copies(), 1);
 }
 
 #[tokio::test]
@@ -476,19 +430,4 @@ async fn a_layer_and_its_limiter_have_an_observer_each() {
     service.oneshot(1).await.unwrap();
     of_layer.is(&["admitted () cost 1, daily left 0"]);
     of_limiter.is(&[]);
-}
-
-#[test]
-fn clones_share_the_observer_and_a_new_one_replaces_it() {
-    let [first, second] = [(); 2].map(|()| Seen::default());
-    let limiter = RateLimiter::new(daily(9), by_hand().1).observe(first.clone());
-    limiter.clone().check(&7).now();
-    limiter.check(&7).now();
-    first.is(&[
-        "admitted 7 cost 1, daily left 8",
-        "admitted 7 cost 1, daily left 7",
-    ]);
-    limiter.observe(second.clone()).check(&7).now();
-    first.is(&[]);
-    second.is(&["admitted 7 cost 1, daily left 6"]);
 }

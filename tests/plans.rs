@@ -70,26 +70,6 @@ fn a_bucket_keeps_the_time_that_it_needs_to_recover() {
 }
 
 #[test]
-fn who_has_spent_a_day_waits_it_out_under_a_faster_plan_unless_the_key_is_reset() {
-    let plans = [Quota::per_day(100), Quota::per_second(100)];
-    let clock = ManualClock::at(START);
-    let store = store(&clock);
-    let [slow, fast] =
-        plans.map(|quota| RateLimiter::new(TokenBucket::new(quota).named("x"), store.clone()));
-    for key in [1, 2] {
-        assert!(check(&slow, key, 100).is_admitted());
-    }
-    let a_day = Duration::from_secs(86_400);
-    let a_unit = Duration::from_millis(10);
-    assert_eq!(check(&fast, 1, 1).retry_after(), Some(a_day - a_unit * 99));
-    ready(fast.reset(&2)).unwrap();
-    assert_eq!(check(&fast, 2, 100).remaining(), 0);
-    clock.advance(a_day - a_unit);
-    assert_eq!(check(&fast, 1, 99).remaining(), 0);
-    assert_eq!(check(&slow, 1, 0).remaining(), 99);
-}
-
-#[test]
 fn a_window_or_a_log_keeps_what_it_has_counted() {
     fn holds<A: Algorithm>(rule: impl Fn(Quota) -> A) {
         let ask = caller([10, 20].map(|units| rule(Quota::per_minute(units))));
@@ -108,19 +88,6 @@ fn a_window_or_a_log_keeps_what_it_has_counted() {
     holds(|quota| SlidingLog::new(quota).named("x"));
     holds(|quota| SlidingBuckets::new(quota, step).named("x"));
     holds(|quota| SlidingBuckets::new(quota, step).strict().named("x"));
-}
-
-#[test]
-fn an_interval_keeps_the_instant_from_which_on_it_is_free() {
-    let ask =
-        caller([10, 60].map(|seconds| MinInterval::new(Duration::from_secs(seconds)).named("x")));
-    for (asked_at, plan, free_at) in [(0, 0, 10_000), (10_000, 1, 70_000), (70_000, 0, 80_000)] {
-        assert!(ask(asked_at, plan, 1).is_admitted());
-        for plan in [0, 1] {
-            let wait = ask(free_at - 1, plan, 1).retry_after();
-            assert_eq!(wait, Some(Duration::from_millis(1)));
-        }
-    }
 }
 
 /// Whoever has spent everything under one plan has everything under the other, and the other way

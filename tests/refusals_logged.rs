@@ -130,7 +130,7 @@ async fn a_refusal_is_logged_once_for_each_key_and_period() {
 }
 
 #[tokio::test]
-async fn a_refusal_that_is_not_enforced_is_logged_as_such() {
+async fn a_refusal_that_is_not_enforced_and_one_in_shadow_are_logged_as_such() {
     let log = Log::default();
     let _listening = log.listen(Level::INFO);
     let own = from_fn(|number: &u32| Ok::<_, Infallible>(Some(format!("key {number}"))));
@@ -149,19 +149,13 @@ async fn a_refusal_that_is_not_enforced_is_logged_as_such() {
         lines,
         [&line("refused", 7, 0), &line("shadow_refused", 8, 0)]
     );
-}
 
-#[tokio::test]
-async fn what_a_limit_in_shadow_would_refuse_is_logged_as_such() {
-    let log = Log::default();
-    let _listening = log.listen(Level::INFO);
-    let own = from_fn(|number: &u32| Ok::<_, Infallible>(Some(format!("key {number}"))));
     let limits = (daily(9).named("enforced"), daily(1).shadow());
-    let service = RateLimitLayer::new(limits, by_hand().1, own)
+    let in_shadow = RateLimitLayer::new(limits, by_hand().1, own)
         .respond_with(AsError)
         .observe(Trace::new())
         .layer(Echo::default());
-    assert_eq!(send(&service, [7, 7, 7]).await, 3);
+    assert_eq!(send(&in_shadow, [7, 7, 7]).await, 3);
     let line = line("shadow_refused", 7, 0).replace(" wait_seconds=86400.0", "");
     assert_eq!(log.lines(), [line]);
 }
@@ -260,26 +254,5 @@ async fn the_span_of_a_request_is_told_what_became_of_it_if_it_has_the_fields() 
             r#"outcome="store_error" passes=false cost=1 key=()"#,
             r#"outcome="admitted""#,
         ]
-    );
-}
-
-#[tokio::test]
-async fn nothing_is_remembered_of_a_key_that_nobody_logs() {
-    let log = Log::default();
-    let trace = Trace::new();
-    let service = RateLimitLayer::new(daily(0), LocalStore::new(), Global)
-        .respond_with(AsError)
-        .observe(trace)
-        .layer(Echo::default());
-    let listening = log.listen(Level::WARN);
-    assert_eq!(send(&service, [1, 2]).await, 0);
-    assert!(log.lines().is_empty());
-    drop(listening);
-    let _listening = log.listen(Level::INFO);
-    assert_eq!(send(&service, [3]).await, 0);
-    let lines = log.lines();
-    assert!(
-        lines.len() == 1 && lines[0].ends_with("not_logged=0"),
-        "{lines:?}"
     );
 }

@@ -4,20 +4,19 @@
 
 use std::{
     sync::{
-        Arc, Barrier,
+        Barrier,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
-    time::Duration,
 };
 
 use crate::ready::ready;
 use http::{Request, Response};
 use tollgate::{
     ConfigError, EachOf, Quota, RateLimitLayer, RateLimiter, Timestamp,
-    algorithm::{Algorithm, FixedWindow, LeakyBucket, TokenBucket},
+    algorithm::{Algorithm, FixedWindow, TokenBucket},
     choice::{Reloadable, by_request},
-    clock::{Clock, ManualClock},
+    clock::ManualClock,
     key::{Global, Header},
     store::LocalStore,
 };
@@ -121,21 +120,6 @@ fn another_policy_is_refused_by_both_names_and_the_old_limit_stays() {
     }
 }
 
-#[test]
-fn a_window_of_another_period_is_a_replacement_and_begins_anew() {
-    let store = LocalStore::builder().clock(ManualClock::at(START)).build();
-    let limit = Reloadable::new(daily(2));
-    let limiter = RateLimiter::new(limit.clone(), store);
-    let left = || ready(limiter.peek("bob")).unwrap().remaining();
-    assert!(limiter.check_cost("bob", 2).now().is_admitted());
-    limit
-        .replace(FixedWindow::new(Quota::per_hour(3)).named("daily"))
-        .unwrap();
-    assert_eq!(left(), 3);
-    limit.replace(daily(5)).unwrap();
-    assert_eq!(left(), 3);
-}
-
 /// Requests of `bob`, which the service answers after it has replaced the limit.
 fn replacing<A: Algorithm>(
     limit: &Reloadable<A>,
@@ -173,42 +157,6 @@ async fn a_request_is_told_the_numbers_that_judged_it_although_they_were_replace
     assert_eq!(policy_line(&refused), "\"daily\";q=1;w=86400");
 }
 
-/// The time of a queue's store must be the time that its sleeps are in.
-#[derive(Clone, Debug)]
-struct TokioClock(tokio::time::Instant);
-
-impl Clock for TokioClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_micros(0).saturating_add(self.0.elapsed())
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_request_that_is_held_in_a_queue_is_told_the_numbers_that_admitted_it() {
-    let queue = |units| {
-        let bucket = LeakyBucket::new(Quota::per_second(units)).capacity(units);
-        bucket.queue().named("queue")
-    };
-    let limit = Reloadable::new(queue(10));
-    let clock = TokioClock(tokio::time::Instant::now());
-    let store = LocalStore::builder().clock(clock).build();
-    let layer = RateLimitLayer::new(limit.clone(), store, Global);
-    let service = layer.layer(service_fn(|_: Request<String>| async {
-        Ok::<_, std::convert::Infallible>(Response::new(String::new()))
-    }));
-    let mut ready = service.clone();
-    let mut ask = || ready.call(Request::new(String::new()));
-    let (first, second) = (ask(), ask());
-    limit.replace(queue(1)).unwrap();
-    let refused = ask();
-    assert_eq!(policy_line(&first.await.unwrap()), "\"queue\";q=10;w=1");
-    let held = tokio::time::timeout(Duration::from_millis(110), second).await;
-    assert_eq!(policy_line(&held.unwrap().unwrap()), "\"queue\";q=10;w=1");
-    let refused = refused.await.unwrap();
-    assert_eq!(refused.status(), 429);
-    assert_eq!(policy_line(&refused), "\"queue\";q=1;w=1");
-}
-
 #[tokio::test]
 async fn each_plan_of_a_layer_is_replaced_on_its_own() {
     let [free, paid] = [1, 3].map(|units| Reloadable::new(daily(units)));
@@ -234,23 +182,4 @@ async fn each_plan_of_a_layer_is_replaced_on_its_own() {
     assert_eq!(ask(false).await, "\"daily\";q=1;w=86400");
     assert_eq!(ask(true).await, "\"daily\";q=4;w=86400");
     assert_eq!(ask(false).await, "\"daily\";q=1;w=86400");
-}
-
-#[test]
-fn clones_share_the_limit_that_is_in_force() {
-    let limit = Reloadable::new(daily(2));
-    let clone = limit.clone();
-    limit.replace(daily(7)).unwrap();
-    assert!(Arc::ptr_eq(&limit.in_force(), &clone.in_force()));
-}
-
-#[test]
-fn what_is_printed_is_the_limit_in_force() {
-    let bucket = |units| TokenBucket::new(Quota::per_second(units)).named("api");
-    let limit = Reloadable::new(bucket(7));
-    for units in [7, 8] {
-        limit.replace(bucket(units)).unwrap();
-        let in_force = format!("Reloadable {{ in_force: {:?} }}", bucket(units));
-        assert_eq!(format!("{limit:?}"), in_force);
-    }
 }

@@ -42,6 +42,7 @@ trait Rule: Send + Sync {
     fn fresh(&self, at: Timestamp) -> Kept;
     fn judge(&self, state: &Kept, cost: u32, now: Timestamp) -> bool;
     fn charge(&self, state: &mut Kept, cost: u32, now: Timestamp);
+    fn debit(&self, state: &mut Kept, units: u64, now: Timestamp);
     fn settle(&self, state: &mut Kept, admission: &Kept, held_spent: (u32, u32), now: Timestamp);
     fn end(&self, state: &mut Kept, admission: &Kept, now: Timestamp);
     fn refund(&self, state: &mut Kept, cost: u32, now: Timestamp);
@@ -88,6 +89,10 @@ impl<A: Algorithm> Rule for Of<A> {
 
     fn charge(&self, state: &mut Kept, cost: u32, now: Timestamp) {
         self.0.charge(own_mut::<A::State>(state), cost, now);
+    }
+
+    fn debit(&self, state: &mut Kept, units: u64, now: Timestamp) {
+        self.0.debit(own_mut::<A::State>(state), units, now);
     }
 
     fn settle(&self, state: &mut Kept, admission: &Kept, held_spent: (u32, u32), now: Timestamp) {
@@ -149,6 +154,10 @@ impl Algorithm for AnyRule {
 
     fn charge(&self, state: &mut Kept, cost: u32, now: Timestamp) {
         self.0.charge(state, cost, now);
+    }
+
+    fn debit(&self, state: &mut Kept, units: u64, now: Timestamp) {
+        self.0.debit(state, units, now);
     }
 
     fn settle(&self, state: &mut Kept, admission: &Kept, held_spent: (u32, u32), now: Timestamp) {

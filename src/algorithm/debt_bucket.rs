@@ -16,7 +16,7 @@
 //! more than the burst leaves when nothing is owed before it. Nobody overtakes: a request that is
 //! charged later leaves later, or at the same instant.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use crate::{
     algorithm::{Additive, Algorithm, Policy, PolicyId, Script, ScriptReply, Scripted},
@@ -33,12 +33,11 @@ mod status;
 
 #[derive(Debug, Clone)]
 pub struct DebtBucket {
-    algorithm: &'static str,
-    quota: Quota,
+    numbers: Numbers,
     pub(super) policy: Policy,
     capacity_units: u64,
     rate: Rate,
-    /// If admitted requests wait: see [`Owed::burst_and_rest`]. Otherwise 0.
+    /// See [`Owed::burst_and_rest`].
     burst_and_rest: u64,
 }
 
@@ -49,8 +48,6 @@ struct Rate {
     parts_per_unit: u64,
     parts_per_tick: u64,
     tick_micros: u64,
-    /// From full debt to none.
-    span_ticks: u64,
 }
 
 /// What is owed, in parts of a unit, and the tick at which it was counted.
@@ -146,11 +143,6 @@ impl Algorithm for DebtBucket {
     #[inline]
     fn judge(&self, state: &Owing, cost: u32, now: Timestamp) -> bool {
         self.has_room(self.debt_now(state, now), cost)
-    }
-
-    #[inline]
-    fn charge(&self, state: &mut Owing, cost: u32, now: Timestamp) {
-        self.debit(state, cost.into(), now);
     }
 
     #[inline]
@@ -333,7 +325,7 @@ impl DebtBucket {
 
     #[inline]
     fn waits(&self) -> bool {
-        self.burst_and_rest > 0
+        self.numbers.at_once_units.is_some()
     }
 }
 
@@ -344,171 +336,171 @@ const MAX_PARTS: u64 = (1 << 53) - 1;
 const MAX_SPAN_MICROS: u128 = 1 << 52;
 const COARSEST_TICK: u32 = 6;
 
+/// What a bucket is made from.
+#[derive(Debug, Clone, Copy)]
+struct Numbers {
+    algorithm: &'static str,
+    quota: Quota,
+    burst_units: u64,
+    /// Room for what is paid off while a request waits for so long.
+    wait: Option<Duration>,
+    /// Where requests wait, how many units go at once.
+    at_once_units: Option<u64>,
+    /// Whether ticks are so coarse that the debt can grow to twice the capacity before it
+    /// saturates.
+    has_headroom: bool,
+}
+
 impl DebtBucket {
     pub(super) fn new(
         algorithm: &'static str,
         quota: Quota,
-        capacity_units: u64,
+        burst_units: u64,
     ) -> Result<Self, ConfigError> {
-        // Without any units nothing is ever paid back, so nothing may be owed.
-        let burst_units = if quota.units() == 0 {
-            0
-        } else {
-            capacity_units
-        };
-        let too_large = ConfigError::QuotaTooLarge {
-            units: burst_units.max(quota.units()),
-            period: quota.period(),
-        };
-        let room = Room {
+        Self::of(Numbers {
+            algorithm,
+            quota,
             burst_units,
-            wait_micros: None,
-        };
-        Self::with_room(algorithm, quota, room).ok_or(too_large)
+            wait: None,
+            at_once_units: None,
+            has_headroom: false,
+        })
+    }
+
+    pub(super) fn with_capacity(&self, units: u64) -> Result<Self, ConfigError> {
+        self.with(Numbers {
+            burst_units: units,
+            ..self.numbers
+        })
     }
 
     /// Lets the burst through at once, and delays what comes behind it, but no longer than this. A
     /// burst of 0 admits nothing, however long anyone would wait.
     pub(super) fn with_wait(&self, wait: Duration) -> Result<Self, ConfigError> {
-        let too_long = ConfigError::WaitTooLong {
-            wait,
-            period: self.quota.period(),
-        };
-        let Ok(wait_micros) = u64::try_from(wait.as_micros()) else {
-            return Err(too_long);
-        };
-        let room = Room {
-            burst_units: self.capacity_units,
-            wait_micros: Some(wait_micros),
-        };
-        let bucket = Self::with_room(self.algorithm, self.quota, room).ok_or(too_long)?;
+        self.with(Numbers {
+            wait: Some(wait),
+            at_once_units: Some(self.capacity_units),
+            ..self.numbers
+        })
+    }
+
+    /// Lets one unit through at once, and delays what comes behind it.
+    pub(super) fn queue(&self, algorithm: &'static str) -> Self {
+        self.with_the_same_room(Numbers {
+            algorithm,
+            at_once_units: Some(1),
+            ..self.numbers
+        })
+    }
+
+    /// In coarser ticks, if that is needed and there are some.
+    pub(super) fn with_headroom(&self) -> Self {
+        self.with_the_same_room(Numbers {
+            has_headroom: true,
+            ..self.numbers
+        })
+    }
+
+    fn with_the_same_room(&self, numbers: Numbers) -> Self {
+        self.with(numbers)
+            .expect("a bucket with this room was made before")
+    }
+
+    fn with(&self, numbers: Numbers) -> Result<Self, ConfigError> {
+        let bucket = Self::of(numbers)?;
         let policy = bucket.policy.clone().named_like(&self.policy);
-        Ok(Self { policy, ..bucket }.delayed_beyond(self.capacity_units))
+        Ok(Self { policy, ..bucket })
     }
 
-    /// The same, where requests wait: so many units go at once.
-    pub(super) fn delayed_beyond(self, burst_units: u64) -> Self {
-        let parts = |units| units * self.rate.parts_per_unit;
-        // The fraction of a unit that the capacity has comes on top.
-        let rest = self.rate.capacity_parts - parts(self.capacity_units);
-        let burst_and_rest = parts(burst_units) + rest;
-        Self {
-            burst_and_rest,
-            ..self
-        }
-    }
-
-    /// The same, in ticks so coarse that the debt can grow to twice the capacity before it
-    /// saturates. Unchanged if no tick is coarse enough.
-    pub(super) fn with_headroom(self) -> Self {
+    fn of(numbers: Numbers) -> Result<Self, ConfigError> {
+        let mut buckets = (0..=COARSEST_TICK)
+            .filter_map(|exponent| Self::with_tick(numbers, 10_u64.pow(exponent)));
         let has_headroom = |bucket: &Self| bucket.rate.capacity_parts <= MAX_PARTS / 2;
-        if has_headroom(&self) {
-            return self;
-        }
-        let room = Room {
-            burst_units: self.capacity_units,
-            wait_micros: None,
-        };
-        let with_tick = |tick| Self::with_tick(self.algorithm, self.quota, room, tick);
-        match (0..=COARSEST_TICK).filter_map(with_tick).find(has_headroom) {
-            Some(bucket) => Self {
-                policy: bucket.policy.clone().named_like(&self.policy),
-                ..bucket
-            },
-            None => self,
+        match buckets.next() {
+            Some(finest) if !numbers.has_headroom || has_headroom(&finest) => Ok(finest),
+            Some(finest) => Ok(buckets.find(has_headroom).unwrap_or(finest)),
+            None => {
+                let (units, period) = (numbers.quota.units(), numbers.quota.period());
+                Err(match numbers.wait {
+                    Some(wait) => ConfigError::WaitTooLong { wait, period },
+                    None => ConfigError::QuotaTooLarge {
+                        units: units.max(numbers.burst_units),
+                        period,
+                    },
+                })
+            }
         }
     }
 
-    fn with_room(algorithm: &'static str, quota: Quota, room: Room) -> Option<Self> {
-        (0..=COARSEST_TICK).find_map(|tick| Self::with_tick(algorithm, quota, room, tick))
-    }
-
-    fn with_tick(
-        algorithm: &'static str,
-        quota: Quota,
-        room: Room,
-        tick_exponent: u32,
-    ) -> Option<Self> {
-        let tick_micros = 10_u64.pow(tick_exponent);
-        let period = u128::from(quota.period_micros());
+    /// None if these numbers cannot be counted exactly in such ticks.
+    fn with_tick(numbers: Numbers, tick_micros: u64) -> Option<Self> {
+        let exact = |number: u128| u64::try_from(number).ok();
+        let (quota, period) = (numbers.quota, u128::from(numbers.quota.period_micros()));
         let paid = u128::from(quota.units()) * u128::from(tick_micros);
         let divisor = greatest_common_divisor(paid, period);
         let (parts_per_tick, parts_per_unit) = (paid / divisor, period / divisor);
-        let burst_units = u128::from(room.burst_units);
-        let wait_micros = match room.burst_units {
+        // Without any units nothing is ever paid back, so nothing may be owed.
+        let burst_units = match quota.units() {
             0 => 0,
-            _ => u128::from(room.wait_micros.unwrap_or(0)),
+            _ => numbers.burst_units,
         };
-        let wait_ticks = wait_micros / u128::from(tick_micros);
+        let burst_parts = u128::from(burst_units) * parts_per_unit;
+        let wait_micros = match burst_units {
+            0 => 0,
+            _ => numbers.wait.map_or(0, |wait| wait.as_micros()),
+        };
         // What the wait has room for is not rounded down to whole units.
-        let capacity_parts = burst_units * parts_per_unit + wait_ticks * parts_per_tick;
-        let span_ticks = capacity_parts
-            .checked_div(parts_per_tick)
-            .map_or(0, |floor| {
-                floor + u128::from(!capacity_parts.is_multiple_of(parts_per_tick))
-            });
+        let wait_ticks = wait_micros / u128::from(tick_micros);
+        let capacity_parts = burst_parts + wait_ticks.checked_mul(parts_per_tick)?;
+        let span_ticks = match parts_per_tick {
+            0 => 0,
+            _ => capacity_parts.div_ceil(parts_per_tick),
+        };
         let span_micros = span_ticks * u128::from(tick_micros);
         if capacity_parts + parts_per_tick > LARGEST || span_micros > MAX_SPAN_MICROS {
             return None;
         }
-        let exact = |number: u128| u64::try_from(number).ok();
+        let capacity_units = exact(capacity_parts / parts_per_unit)?;
+        let burst_and_rest = numbers.at_once_units.map_or(0, |units| {
+            u128::from(units) * parts_per_unit + capacity_parts % parts_per_unit
+        });
+        let to_win_back = |units: u64| (u128::from(burst_units) * period).div_ceil(units.into());
         let window_micros = match quota.units() {
             0 => quota.period_micros(),
-            units => exact((burst_units * period).div_ceil(u128::from(units)) + wait_micros)?,
+            units => exact(to_win_back(units) + wait_micros)?,
         };
-        let capacity_units = exact(capacity_parts / parts_per_unit)?;
+        let mut more = String::new();
+        if burst_units != quota.units() {
+            more += &format!("-b{burst_units}");
+        }
+        if let Some(wait) = numbers.wait {
+            more += &format!("-w{}", Span(exact(wait.as_micros())?));
+        }
+        let never = if quota.units() == 0 {
+            "-never-paid"
+        } else {
+            ""
+        };
         let policy = Policy::of_quota(
-            algorithm,
+            numbers.algorithm,
             quota,
-            room.policy_suffix(quota),
+            more,
             capacity_units,
             window_micros,
         )
-        .of_shape(Shape {
-            tick_micros,
-            is_never_paid: quota.units() == 0,
-        });
-        let rate = Rate {
-            capacity_parts: exact(capacity_parts)?,
-            parts_per_unit: exact(parts_per_unit)?,
-            parts_per_tick: exact(parts_per_tick)?,
-            tick_micros,
-            span_ticks: exact(span_ticks)?,
-        };
+        .of_shape(format_args!("bucket-{}{never}", Span(tick_micros)));
         Some(Self {
-            algorithm,
-            quota,
+            numbers,
             policy,
             capacity_units,
-            rate,
-            burst_and_rest: 0,
+            rate: Rate {
+                capacity_parts: exact(capacity_parts)?,
+                parts_per_unit: exact(parts_per_unit)?,
+                parts_per_tick: exact(parts_per_tick)?,
+                tick_micros,
+            },
+            burst_and_rest: exact(burst_and_rest)?,
         })
-    }
-
-    pub(super) fn with_capacity(&self, units: u64) -> Result<Self, ConfigError> {
-        let mut bucket = Self::new(self.algorithm, self.quota, units)?;
-        bucket.policy = bucket.policy.named_like(&self.policy);
-        Ok(bucket)
-    }
-
-    /// The same rule and numbers, under the name of another algorithm.
-    pub(super) fn known_as(&self, algorithm: &'static str) -> Self {
-        let room = Room {
-            burst_units: self.capacity_units,
-            wait_micros: None,
-        };
-        let (policy, more) = (&self.policy, room.policy_suffix(self.quota));
-        let (limit, window_micros) = (policy.limit(), policy.window_micros());
-        Self {
-            algorithm,
-            policy: Policy::of_quota(algorithm, self.quota, more, limit, window_micros)
-                .of_shape(Shape {
-                    tick_micros: self.rate.tick_micros,
-                    is_never_paid: self.quota.units() == 0,
-                })
-                .named_like(policy),
-            ..self.clone()
-        }
     }
 }
 
@@ -517,57 +509,6 @@ fn greatest_common_divisor(mut a: u128, mut b: u128) -> u128 {
         (a, b) = (b, a % b);
     }
     a
-}
-
-/// How much may be owed: a burst, and what is paid off while a request waits.
-#[derive(Debug, Clone, Copy)]
-struct Room {
-    burst_units: u64,
-    wait_micros: Option<u64>,
-}
-
-impl Room {
-    /// What follows the quota in the name of a policy without a name of its own.
-    fn policy_suffix(self, quota: Quota) -> PolicySuffix {
-        PolicySuffix {
-            other_burst: (self.burst_units != quota.units()).then_some(self.burst_units),
-            wait_micros: self.wait_micros,
-        }
-    }
-}
-
-/// What all numbers of one name must share, to share buckets.
-struct Shape {
-    tick_micros: u64,
-    is_never_paid: bool,
-}
-
-impl fmt::Display for Shape {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let never = if self.is_never_paid {
-            "-never-paid"
-        } else {
-            ""
-        };
-        write!(f, "bucket-{}{never}", Span(self.tick_micros))
-    }
-}
-
-struct PolicySuffix {
-    other_burst: Option<u64>,
-    wait_micros: Option<u64>,
-}
-
-impl fmt::Display for PolicySuffix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(units) = self.other_burst {
-            write!(f, "-b{units}")?;
-        }
-        match self.wait_micros {
-            Some(micros) => write!(f, "-w{}", Span(micros)),
-            None => Ok(()),
-        }
-    }
 }
 
 impl Additive for DebtBucket {

@@ -123,11 +123,6 @@ impl Algorithm for FixedWindow {
     }
 
     #[inline]
-    fn charge(&self, state: &mut Window, cost: u32, now: Timestamp) {
-        self.debit(state, cost.into(), now);
-    }
-
-    #[inline]
     fn debit(&self, state: &mut Window, units: u64, now: Timestamp) {
         let mut window = self.windows.running(state, now);
         window.used = window.used.saturating_add(units).min(MAX_UNITS);

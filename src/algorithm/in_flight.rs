@@ -4,17 +4,13 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{Algorithm, PerRequest, Policy, PolicyId, Script, ScriptReply, Scripted, Settled},
+    algorithm::{Algorithm, Policy, PolicyId, Script, ScriptReply, Scripted},
     clock::Timestamp,
-    decision::PolicyDecision,
+    decision::{Judgement, PolicyDecision, Status},
     error::ConfigError,
 };
 
-use super::settled::{MAX_HELD_AT_MOST_MICROS, SettledSnapshot, SettledState};
-
-mod places;
-
-use self::places::{Places, PlacesSnapshot};
+use super::settled::MAX_HELD_AT_MOST_MICROS;
 
 const DEFAULT_HELD_AT_MOST_MICROS: u64 = 60_000_000;
 /// If it were shorter, a renewal that is a little late would lose places.
@@ -35,7 +31,7 @@ const MIN_HELD_AT_MOST_MICROS: u64 = 100_000;
 /// - **Waits**: nobody knows when a request ends, so a refusal has no `Retry-After`, and yet
 ///   [`never_fits`](crate::Decision::never_fits) is `false`. The fields say
 ///   `qu="concurrent-requests"`.
-/// - **Memory**: 48 bytes per key.
+/// - **Memory**: 32 bytes per key.
 /// - **Not for** a rate: a caller whose requests end at once may send any number of them. Put both
 ///   into a tuple: `(InFlight::new(5), TokenBucket::new(quota))`.
 ///
@@ -112,94 +108,143 @@ const MIN_HELD_AT_MOST_MICROS: u64 = 100_000;
 #[doc = include_str!("../docs/pictures/in_flight.md")]
 #[derive(Debug, Clone)]
 pub struct InFlight {
-    /// In memory a hold never ends by itself, so nothing has to be renewed. Only the script is told
-    /// for how long places are held.
-    rule: PerRequest<Settled<Places>>,
+    policy: Policy,
+    max: u64,
     held_at_most_micros: u64,
 }
 
+/// The places of a key that are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Places {
+    /// When the first of them was taken: an admission is known by it, so that one of before a reset
+    /// gives no place of others back.
+    since_micros: u64,
+    taken: u64,
+    /// What was taken in the bucket that new keys share: no admission gives it back here.
+    inherited: u64,
+    inherited_until_micros: u64,
+}
+
+/// The places right after a decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlacesSnapshot {
+    taken: u64,
+    admitted: bool,
+    /// By what the admission is known; 0 if it took no place.
+    since_micros: u64,
+}
+
+impl Places {
+    /// How many are taken in all.
+    fn taken(&self, now: Timestamp) -> u64 {
+        match now.as_micros() < self.inherited_until_micros {
+            true => self.taken + self.inherited,
+            false => self.taken,
+        }
+    }
+}
+
 impl Algorithm for InFlight {
-    type State = SettledState<()>;
-    type Snapshot = SettledSnapshot<PlacesSnapshot>;
+    type State = Places;
+    type Snapshot = PlacesSnapshot;
 
     const IN_FLIGHT: bool = true;
 
-    fn judge(&self, state: &Self::State, cost: u32, now: Timestamp) -> bool {
-        self.rule.judge(state, cost, now)
+    fn judge(&self, places: &Places, cost: u32, now: Timestamp) -> bool {
+        cost == 0 || places.taken(now) < self.max
     }
 
-    fn charge(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
-        self.rule.charge(state, cost, now);
+    /// Takes a place.
+    fn charge(&self, places: &mut Places, _cost: u32, now: Timestamp) {
+        if places.taken == 0 {
+            places.since_micros = now.as_micros().max(1);
+        }
+        places.taken += 1;
     }
 
-    /// Takes no place: there is none that could be given back.
-    fn debit(&self, state: &mut Self::State, units: u64, now: Timestamp) {
-        self.rule.debit(state, units, now);
+    /// Changes nothing: a place is taken by a request.
+    fn debit(&self, _places: &mut Places, _units: u64, _now: Timestamp) {}
+
+    fn holds(&self, places: &Places, admission: &PlacesSnapshot) -> bool {
+        places.taken > 0
+            && admission.since_micros > 0
+            && admission.since_micros == places.since_micros
     }
 
-    fn holds(&self, state: &Self::State, admission: &Self::Snapshot) -> bool {
-        self.rule.holds(state, admission)
+    fn end(&self, places: &mut Places, admission: &PlacesSnapshot, _now: Timestamp) {
+        if self.holds(places, admission) {
+            places.taken -= 1;
+        }
     }
 
-    fn end(&self, state: &mut Self::State, admission: &Self::Snapshot, now: Timestamp) {
-        self.rule.settle(state, admission, (1, 0), now);
-    }
-
-    /// Gives no place back: the requests are still in flight.
-    fn refund(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
-        self.rule.refund(state, cost, now);
-    }
+    /// Changes nothing: a place is given back by its request.
+    fn refund(&self, _places: &mut Places, _cost: u32, _now: Timestamp) {}
 
     fn withdraw(
         &self,
-        state: &mut Self::State,
-        admission: &Self::Snapshot,
+        places: &mut Places,
+        admission: &PlacesSnapshot,
         _cost: u32,
         now: Timestamp,
     ) {
-        self.end(state, admission, now);
+        self.end(places, admission, now);
     }
 
-    fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool {
-        self.rule.is_fresh(state, now)
+    fn is_fresh(&self, places: &Places, now: Timestamp) -> bool {
+        places.taken(now) == 0
     }
 
-    fn fresh(&self, at: Timestamp) -> Self::State {
-        self.rule.fresh(at)
+    fn fresh(&self, _at: Timestamp) -> Places {
+        Places {
+            since_micros: 0,
+            taken: 0,
+            inherited: 0,
+            inherited_until_micros: 0,
+        }
     }
 
-    /// The key also counts what is in flight in the shared bucket, but not for ever: no receipt
-    /// frees it here.
-    fn inherit(&self, shared: &Self::State, now: Timestamp) -> Self::State {
-        let mut state = self.rule.inherit(shared, now);
-        self.end_what_is_inherited(&mut state, now);
-        state
+    /// The key owes the places of the shared bucket too, but for no longer than requests run.
+    fn inherit(&self, shared: &Places, now: Timestamp) -> Places {
+        Places {
+            inherited: shared.taken(now),
+            inherited_until_micros: now.as_micros().saturating_add(self.held_at_most_micros),
+            ..self.fresh(now)
+        }
     }
 
     fn snapshot(
         &self,
-        state: &Self::State,
+        places: &Places,
         cost: u32,
         admitted: bool,
         now: Timestamp,
-    ) -> Self::Snapshot {
-        self.rule.snapshot(state, cost, admitted, now)
+    ) -> PlacesSnapshot {
+        let has_a_place = admitted && cost > 0;
+        PlacesSnapshot {
+            taken: places.taken(now),
+            admitted,
+            since_micros: if has_a_place { places.since_micros } else { 0 },
+        }
     }
 
-    fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        self.rule.describe(snapshot, tell);
+    fn describe(&self, snapshot: &PlacesSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+        let judgement = match (snapshot.admitted, self.max) {
+            (true, _) => Judgement::Admitted,
+            (false, 0) => Judgement::NeverFits,
+            (false, _) => Judgement::RefusedUntilOneEnds,
+        };
+        let status = Status {
+            remaining: self.max.saturating_sub(snapshot.taken),
+            judgement,
+            replenished_after_micros: 0,
+            reset_after_micros: 0,
+            delay_micros: 0,
+        };
+        tell(PolicyDecision::in_flight(&self.policy, status));
     }
 
     fn policy_id(&self) -> PolicyId {
-        self.rule.policy_id()
-    }
-}
-
-impl InFlight {
-    /// Ends what the key has inherited from the shared bucket of a full store: no receipt frees it.
-    fn end_what_is_inherited(&self, state: &mut SettledState<()>, now: Timestamp) {
-        let end = now.as_micros().saturating_add(self.held_at_most_micros);
-        state.end_unowned_by(end);
+        self.policy.id()
     }
 }
 
@@ -218,23 +263,27 @@ impl Scripted for InFlight {
     }
 
     fn parameters(&self, tell: &mut dyn FnMut(u64)) {
-        tell(self.rule.0.rule.max);
+        tell(self.max);
         tell(self.held_at_most_micros);
     }
 
     fn admission(&self, admission: &Self::Snapshot, tell: &mut dyn FnMut(u64)) {
-        tell(admission.has_a_hold().into());
+        tell(u64::from(admission.since_micros > 0));
     }
 
     fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<Self::State> {
         let &[taken] = numbers else {
             return None;
         };
-        Some(SettledState::holding(taken, at, MAX_HELD_AT_MOST_MICROS))
+        Some(Places {
+            since_micros: at.as_micros().max(1),
+            taken,
+            ..self.fresh(at)
+        })
     }
 
-    fn numbers(&self, state: &Self::State, _at: Timestamp, tell: &mut dyn FnMut(u64)) {
-        tell(state.held());
+    fn numbers(&self, places: &Places, at: Timestamp, tell: &mut dyn FnMut(u64)) {
+        tell(places.taken(at));
     }
 
     fn read(&self, reply: &mut ScriptReply<'_>) -> Option<Self::Snapshot> {
@@ -253,17 +302,9 @@ impl InFlight {
     /// At most this many requests of a key at once.
     #[must_use]
     pub fn new(requests: u64) -> Self {
-        let policy = Policy::of_number("in-flight", requests);
-        Self::of(Places {
-            policy,
-            max: requests,
-        })
-    }
-
-    fn of(rule: Places) -> Self {
-        let never = (MAX_HELD_AT_MOST_MICROS, 2 * MAX_HELD_AT_MOST_MICROS);
         Self {
-            rule: PerRequest::new(Settled::with_generations(rule, never)),
+            policy: Policy::of_number("in-flight", requests),
+            max: requests,
             held_at_most_micros: DEFAULT_HELD_AT_MOST_MICROS,
         }
     }
@@ -285,13 +326,9 @@ impl InFlight {
     /// # Errors
     ///
     /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`.
-    pub fn try_named(self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
-        let Places { policy, max } = self.rule.0.rule.clone();
-        let policy = policy.named(name)?;
-        Ok(Self {
-            held_at_most_micros: self.held_at_most_micros,
-            ..Self::of(Places { policy, max })
-        })
+    pub fn try_named(mut self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
+        self.policy = self.policy.named(name)?;
+        Ok(self)
     }
 
     /// How long a process that no longer renews its places keeps them, over Redis; 60 seconds

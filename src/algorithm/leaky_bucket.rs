@@ -125,7 +125,7 @@ impl LeakyBucket {
     /// through at once.
     #[must_use]
     pub fn queue(self) -> LeakyBucketQueue {
-        LeakyBucketQueue(self.0.known_as("leaky-bucket-queue").delayed_beyond(1))
+        LeakyBucketQueue(self.0.queue("leaky-bucket-queue"))
     }
 
     /// Holds each request's cost while it runs, and charges what it has spent: see
@@ -219,8 +219,7 @@ impl LeakyBucketQueue {
     ///
     /// The capacity is so large that no tick can count it exactly.
     pub fn try_capacity(self, units: u64) -> Result<Self, ConfigError> {
-        let bucket = self.0.with_capacity(units)?;
-        Ok(Self(bucket.delayed_beyond(1)))
+        self.0.with_capacity(units).map(Self)
     }
 }
 

@@ -68,13 +68,6 @@ impl Algorithm for Log {
         self.has_room(&self.counted(state, self.slot(state, now)), cost)
     }
 
-    #[inline]
-    fn charge(&self, state: &mut Admissions, cost: u32, now: Timestamp) {
-        let slot = self.slot(state, now);
-        let counted = self.counted(state, slot);
-        state.append(&counted, cost.into(), slot);
-    }
-
     /// If there are more units than a Lua number tells apart, all become one entry, as of now.
     fn debit(&self, state: &mut Admissions, units: u64, now: Timestamp) {
         let slot = self.slot(state, now);

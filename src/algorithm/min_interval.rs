@@ -73,19 +73,15 @@ impl Algorithm for MinInterval {
     }
 
     #[inline]
-    fn charge(&self, state: &mut FreeAt, _cost: u32, now: Timestamp) {
+    fn debit(&self, state: &mut FreeAt, units: u64, now: Timestamp) {
+        if units == 0 {
+            return;
+        }
         let free_at = now.as_micros() + self.interval_micros;
         *state = FreeAt(Word::new(free_at.max(state.0.get())));
     }
 
     /// One request more, whatever its units.
-    #[inline]
-    fn debit(&self, state: &mut FreeAt, units: u64, now: Timestamp) {
-        if units > 0 {
-            self.charge(state, 1, now);
-        }
-    }
-
     fn refund(&self, state: &mut FreeAt, cost: u32, _now: Timestamp) {
         if cost > 0 {
             *state = FreeAt(Word::new(0));

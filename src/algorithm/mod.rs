@@ -11,7 +11,7 @@
 //! | a smooth flow towards something slow | [`LeakyBucket::queue`] | n + c − 1, as released | 24 bytes |
 //! | bursts, and callers who rather wait than be refused | [`TokenBucket::wait_at_most`] | max(burst, c) + n − 1, as released | 24 bytes |
 //! | a pause after each request | [`MinInterval`] | ⌈P/d⌉ | 8 bytes |
-//! | at most n requests at once | [`InFlight`] | n at any instant | 48 bytes |
+//! | at most n requests at once | [`InFlight`] | n at any instant | 32 bytes |
 //! | requests, whatever they cost | any of these, [per request](TokenBucket::per_request) | as above, in requests | as above |
 //! | a limit that is tried out, and refuses nobody | any of these, [in shadow](TokenBucket::shadow) | none | as above, and up to 8 bytes |
 //! | all of several at once | a tuple: `(TokenBucket, FixedWindow)` | the tightest | the sum |
@@ -132,10 +132,10 @@ pub use wait_at_most::WaitAtMost;
 ///         0
 ///     }
 ///     fn judge(&self, used: &u64, cost: u32, _now: Timestamp) -> bool {
-///         used + u64::from(cost) <= self.0.limit()
+///         used.saturating_add(cost.into()) <= self.0.limit()
 ///     }
-///     fn charge(&self, used: &mut u64, cost: u32, _now: Timestamp) {
-///         *used += u64::from(cost);
+///     fn debit(&self, used: &mut u64, units: u64, _now: Timestamp) {
+///         *used = used.saturating_add(units);
 ///     }
 ///     fn refund(&self, used: &mut u64, cost: u32, _now: Timestamp) {
 ///         *used = used.saturating_sub(u64::from(cost));
@@ -144,7 +144,7 @@ pub use wait_at_most::WaitAtMost;
 ///         *used == 0
 ///     }
 ///     fn snapshot(&self, used: &u64, cost: u32, admitted: bool, _now: Timestamp) -> Status {
-///         let (limit, left) = (self.0.limit(), self.0.limit() - used);
+///         let (limit, left) = (self.0.limit(), self.0.limit().saturating_sub(*used));
 ///         Status::of(limit, left, u64::from(cost), admitted, |units| (units <= left).then_some(0))
 ///     }
 ///     fn describe(&self, status: &Status, tell: &mut dyn FnMut(PolicyDecision)) {
@@ -207,28 +207,15 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     /// Whether the cost is admitted. A cost of 0 always is.
     fn judge(&self, state: &Self::State, cost: u32, now: Timestamp) -> bool;
 
-    /// Charges a cost of 1 or more that [`judge`](Self::judge) has admitted at this same instant.
-    fn charge(&self, state: &mut Self::State, cost: u32, now: Timestamp);
+    /// Charges units, at least one, whether they fit or not: an admitted cost, a penalty, or a bill
+    /// that comes later. What does not fit is owed, so that the next requests wait for it.
+    fn debit(&self, state: &mut Self::State, units: u64, now: Timestamp);
 
-    /// Charges units, at least one, whether they fit or not: a penalty, or a bill that comes later.
-    ///
-    /// By default what fits is charged and the rest is lost. Override it to let the bucket owe what
-    /// does not fit, so that the next requests wait for it.
-    fn debit(&self, state: &mut Self::State, units: u64, now: Timestamp) {
-        let (mut fits, mut beyond) = (0, u32::try_from(units).unwrap_or(u32::MAX));
-        if self.judge(state, beyond, now) {
-            fits = beyond;
-        }
-        while beyond - fits > 1 {
-            let middle = fits + (beyond - fits) / 2;
-            match self.judge(state, middle, now) {
-                true => fits = middle,
-                false => beyond = middle,
-            }
-        }
-        if fits > 0 {
-            self.charge(state, fits, now);
-        }
+    /// Takes a cost of 1 or more that [`judge`](Self::judge) has admitted at this same instant: by
+    /// default it is [charged](Self::debit). A rule that holds what it admits takes it otherwise.
+    #[inline]
+    fn charge(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
+        self.debit(state, cost.into(), now);
     }
 
     /// Whether the state still has what this admission holds, units or a place.

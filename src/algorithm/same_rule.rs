@@ -35,11 +35,6 @@ macro_rules! same_rule {
             }
 
             #[inline]
-            fn charge(&self, state: &mut Self::State, cost: u32, now: $crate::clock::Timestamp) {
-                self.$field.charge(state, cost, now);
-            }
-
-            #[inline]
             fn debit(&self, state: &mut Self::State, units: u64, now: $crate::clock::Timestamp) {
                 self.$field.debit(state, units, now);
             }

@@ -45,12 +45,12 @@ use super::Algorithm;
 /// #     type Snapshot = Status;
 /// #     fn policy_id(&self) -> PolicyId { self.0.id() }
 /// #     fn fresh(&self, _at: Timestamp) -> u64 { 0 }
-/// #     fn judge(&self, used: &u64, cost: u32, _now: Timestamp) -> bool { used + u64::from(cost) <= self.0.limit() }
-/// #     fn charge(&self, used: &mut u64, cost: u32, _now: Timestamp) { *used += u64::from(cost); }
+/// #     fn judge(&self, used: &u64, cost: u32, _now: Timestamp) -> bool { used.saturating_add(cost.into()) <= self.0.limit() }
+/// #     fn debit(&self, used: &mut u64, units: u64, _now: Timestamp) { *used = used.saturating_add(units); }
 /// #     fn refund(&self, used: &mut u64, cost: u32, _now: Timestamp) { *used = used.saturating_sub(u64::from(cost)); }
 /// #     fn is_fresh(&self, used: &u64, _now: Timestamp) -> bool { *used == 0 }
 /// #     fn snapshot(&self, used: &u64, cost: u32, admitted: bool, _now: Timestamp) -> Status {
-/// #         let (limit, left) = (self.0.limit(), self.0.limit() - used);
+/// #         let (limit, left) = (self.0.limit(), self.0.limit().saturating_sub(*used));
 /// #         Status::of(limit, left, u64::from(cost), admitted, |units| (units <= left).then_some(0))
 /// #     }
 /// #     fn describe(&self, status: &Status, tell: &mut dyn FnMut(PolicyDecision)) {

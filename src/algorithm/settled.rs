@@ -44,8 +44,7 @@ use crate::{
 
 mod generations;
 
-use self::generations::Generation;
-pub(super) use self::generations::SettledState;
+use self::generations::{Generation, SettledState};
 
 const DEFAULT_HELD_AT_MOST_MICROS: u64 = 60_000_000;
 const A_YEAR_MICROS: u64 = 31_622_400_000_000;
@@ -92,11 +91,9 @@ pub(super) const MAX_HELD_AT_MOST_MICROS: u64 = 1 << 50;
 #[doc = include_str!("../docs/pictures/hold_and_settle.md")]
 #[derive(Debug, Clone)]
 pub struct Settled<A> {
-    pub(super) rule: A,
+    rule: A,
     /// How long a generation lasts after it has taken its last hold.
     held_at_most_micros: u64,
-    /// How long it lasts in all.
-    generation_micros: u64,
 }
 
 /// The status of the bucket right after a decision, and the generation in which the cost is held.
@@ -107,13 +104,6 @@ pub struct SettledSnapshot<S> {
     generation_start_micros: u64,
     /// The units that its settlement freed.
     freed_units: u32,
-}
-
-impl<S> SettledSnapshot<S> {
-    /// Whether the admission holds anything.
-    pub(super) fn has_a_hold(&self) -> bool {
-        self.generation_start_micros > 0
-    }
 }
 
 impl<A: Additive> Algorithm for Settled<A> {
@@ -355,7 +345,7 @@ impl<A: Additive> Settled<A> {
         let begun = Generation {
             // No two generations of a state begin at the same instant.
             start_micros: max(micros, later.start_micros + 1),
-            ends_at_micros: micros + self.generation_micros,
+            ends_at_micros: micros + 2 * self.held_at_most_micros,
             amount,
         };
         match later.amount {
@@ -390,7 +380,7 @@ impl<A: Additive + Scripted> Scripted for Settled<A> {
     fn parameters(&self, tell: &mut dyn FnMut(u64)) {
         self.rule.parameters(tell);
         tell(self.held_at_most_micros);
-        tell(self.generation_micros);
+        tell(2 * self.held_at_most_micros);
         tell(self.matters_for_micros());
     }
 
@@ -440,21 +430,6 @@ impl<A: Additive + Scripted> Scripted for Settled<A> {
     }
 }
 
-impl<A> Settled<A> {
-    /// Its generations last for `held_at_most_micros` after their last hold, and for
-    /// `generation_micros` in all.
-    pub(super) const fn with_generations(
-        rule: A,
-        (held_at_most_micros, generation_micros): (u64, u64),
-    ) -> Self {
-        Self {
-            rule,
-            held_at_most_micros,
-            generation_micros,
-        }
-    }
-}
-
 impl<A: Additive> Settled<A> {
     /// An algorithm that holds units by this rule; for an algorithm of your own. Those of this
     /// crate have a method `settled`.
@@ -462,7 +437,6 @@ impl<A: Additive> Settled<A> {
         Self {
             rule,
             held_at_most_micros: DEFAULT_HELD_AT_MOST_MICROS,
-            generation_micros: 2 * DEFAULT_HELD_AT_MOST_MICROS,
         }
     }
 
@@ -491,7 +465,6 @@ impl<A: Additive> Settled<A> {
             0 => Err(ConfigError::PeriodTooShort { period: duration }),
             1..=MAX_HELD_AT_MOST_MICROS => Ok(Self {
                 held_at_most_micros: micros,
-                generation_micros: 2 * micros,
                 ..self
             }),
             _ => Err(ConfigError::PeriodTooLong {

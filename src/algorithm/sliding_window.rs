@@ -199,11 +199,6 @@ impl Algorithm for SlidingWindow {
     }
 
     #[inline]
-    fn charge(&self, state: &mut TwoWindows, cost: u32, now: Timestamp) {
-        self.debit(state, cost.into(), now);
-    }
-
-    #[inline]
     fn debit(&self, state: &mut TwoWindows, units: u64, now: Timestamp) {
         let counters = self.counters(state, now).with(units);
         counters.write_to(state);

@@ -134,11 +134,6 @@ impl Algorithm for AnyAlgorithm {
         with_algorithm!(self, AnyState(of) => |rule, state| rule.judge(state, cost, now))
     }
 
-    #[inline]
-    fn charge(&self, of: &mut AnyState, cost: u32, now: Timestamp) {
-        with_algorithm!(self, AnyState(of) => |rule, state| rule.charge(state, cost, now));
-    }
-
     fn debit(&self, of: &mut AnyState, units: u64, now: Timestamp) {
         with_algorithm!(self, AnyState(of) => |rule, state| rule.debit(state, units, now));
     }

@@ -122,56 +122,6 @@ fn who_may_not_wait_is_refused_by_the_queue_for_as_long_as_it_would_take() {
 }
 
 #[test]
-fn a_delay_is_told_of_an_admission_and_of_no_refusal() {
-    let refused = decided("refused", 0, Judgement::RefusedForMicros(1));
-    let admitted = decided("admitted", 0, Judgement::Admitted);
-    let delay = |other| Decision::of_all(vec![queued("queue", 7), other]).delay();
-    assert_eq!(delay(admitted), Duration::from_micros(7));
-    assert_eq!(delay(refused), Duration::ZERO);
-}
-
-#[test]
-fn a_printed_decision_says_all_that_can_be_asked_of_it() {
-    let refused = decided("daily", 3, Judgement::RefusedForMicros(7_000_000));
-    let printed = format!("{:?}", Decision::of_one(refused));
-    for told in [
-        "Decision {",
-        "is_admitted: false",
-        "remaining: 3",
-        "retry_after: Some(7s)",
-        "reset_after: 3s",
-        "delay: 0ns",
-        "policies: [PolicyDecision {",
-        "policy: \"daily\"",
-        "limit: 10",
-        "window: 60s",
-        "never_fits: false",
-        "replenished_after: 2s",
-    ] {
-        assert!(printed.contains(told), "{told} is not in {printed}");
-    }
-}
-
-#[test]
-fn where_all_is_there_there_is_nothing_to_wait_for() {
-    let full = Status::of(10, 10, 1, true, |_| unreachable!("it is asked for a wait"));
-    assert_eq!(full.replenished_after_micros, 0);
-    assert_eq!(full.reset_after_micros, 0);
-}
-
-#[test]
-fn there_is_more_before_a_larger_cost_fits() {
-    let wait = |units: u64| (units <= 10).then_some(units * 100);
-    let refused = Status::of(10, 3, 6, false, wait);
-    assert_eq!(refused.judgement, Judgement::RefusedForMicros(600));
-    assert_eq!(refused.replenished_after_micros, 400);
-    assert_eq!(refused.reset_after_micros, 1_000);
-    let hopeless = Status::of(10, 3, 11, false, wait);
-    assert_eq!(hopeless.judgement, Judgement::NeverFits);
-    assert_eq!(hopeless.replenished_after_micros, 400);
-}
-
-#[test]
 fn a_lazy_status_knows_which_cost_was_refused() {
     let resolve = |status: &LazyStatus, limit| {
         let wait = |units: u64| Some(units * 100);

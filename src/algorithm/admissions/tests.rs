@@ -19,31 +19,6 @@ impl Plain {
 }
 
 #[test]
-fn a_list_of_which_little_is_left_has_room_for_little() {
-    let mut log = Admissions::since(0);
-    let mut admit = |slot: u64, span: u64| {
-        let counted = log.counted(|entry| entry.slot + span <= slot);
-        log.append(&counted, 1, slot);
-        log.room()
-    };
-    let mut most = 0;
-    for slot in 1..=100_000 {
-        most = admit(slot, 1_000_000).max(most);
-    }
-    assert!(most >= 99_998, "{most}");
-    // One of the next comes while each of the first leaves, and then all of them at once.
-    let mut room = most;
-    for slot in 100_001..=300_000 {
-        room = admit(slot, 300_000 - slot.min(299_000));
-    }
-    assert!(room <= 8_000, "{room} for 1000");
-    for slot in (301_000..).step_by(1_000).take(20) {
-        room = admit(slot, 1_000);
-    }
-    assert!(room <= MIN_ROOM, "{room} for one");
-}
-
-#[test]
 fn room_is_halved_where_less_than_a_quarter_of_it_is_used_and_a_little_is_kept() {
     let mut log = Admissions::since(0);
     // The first entry and the last are not in the list.
@@ -56,44 +31,6 @@ fn room_is_halved_where_less_than_a_quarter_of_it_is_used_and_a_little_is_kept()
     for (left, room) in [(quarter, room), (quarter - 1, MIN_ROOM), (0, MIN_ROOM)] {
         log.forget(&log.counted(|entry| entry.slot < 65 - left));
         assert_eq!(log.room(), room, "for {left}");
-    }
-}
-
-#[test]
-fn numbers_are_read_only_if_a_log_could_have_told_them() {
-    let is_read = |numbers: &[u64]| Admissions::read(numbers).is_some();
-    // What is forgotten, the total, the first entry, the slot of the last, and each between those.
-    for numbers in [
-        &[0, 5, 10, 2, 20, 15, 3][..],
-        &[1, 5, 10, 2, 20, 15, 3, 16, 4],
-        // All in one slot.
-        &[0, 5, 10, 2, 10, 10, 3],
-        // One entry, and none.
-        &[1, 2, 10, 2, 10],
-        &[2, 2, 10, 2, 10],
-    ] {
-        assert!(is_read(numbers), "{numbers:?}");
-        for count in (0..numbers.len()).filter(|count| count % 2 == 0 || *count < 5) {
-            assert!(!is_read(&numbers[..count]), "{count} of {numbers:?}");
-        }
-    }
-    for (why, numbers) in [
-        ("more is forgotten than was counted", &[3, 3, 10, 2, 20][..]),
-        ("the first is forgotten", &[3, 5, 10, 2, 20]),
-        ("the first has no units", &[2, 5, 10, 2, 20]),
-        ("the first has more units than all", &[0, 5, 10, 6, 20]),
-        ("the first comes after the last", &[0, 5, 21, 2, 20]),
-        ("one comes before the first", &[0, 5, 10, 2, 20, 9, 3]),
-        ("one comes after the last", &[0, 5, 10, 2, 20, 21, 3]),
-        ("one has no units", &[0, 5, 10, 2, 20, 15, 2]),
-        ("the last has no units", &[0, 5, 10, 2, 20, 15, 5]),
-        ("two are out of order", &[0, 6, 10, 2, 20, 16, 3, 15, 4]),
-        (
-            "two have totals out of order",
-            &[0, 6, 10, 2, 20, 15, 4, 16, 3],
-        ),
-    ] {
-        assert!(!is_read(numbers), "{why}: {numbers:?}");
     }
 }
 

@@ -4,47 +4,6 @@ use fastrand::Rng;
 
 use super::*;
 
-#[test]
-fn a_step_is_what_its_parts_are() {
-    let quota = Quota::new(7, Duration::from_micros(100));
-    let faster = Quota::new(9, Duration::from_micros(100));
-    for capacity in [0, 1, 7, 20] {
-        let buckets =
-            [quota, faster].map(|quota| DebtBucket::new("debt-bucket", quota, capacity).unwrap());
-        let mut state = buckets[0].fresh(Timestamp::from_micros(1_000));
-        let mut other = state;
-        let mut random = Rng::with_seed(1);
-        for turn in 0..100_000 {
-            let bucket = &buckets[turn / 100 % 2];
-            let now = Timestamp::from_micros(1_000 + random.u64(..1_500));
-            let cost = random.u32(..23);
-            let step = bucket.step(&mut state, cost, now);
-            let admitted = bucket.judge(&other, cost, now);
-            if admitted && cost > 0 {
-                bucket.charge(&mut other, cost, now);
-            }
-            let snapshot = bucket.snapshot(&other, cost, admitted, now);
-            assert_eq!(step, (admitted, snapshot));
-            assert_eq!(state, other);
-        }
-    }
-}
-
-#[test]
-fn numbers_are_read_only_if_a_bucket_could_have_told_them() {
-    let bucket = DebtBucket::new("debt-bucket", Quota::per_second(5), 5).unwrap();
-    let is_read = |numbers: &[u64]| bucket.state(Timestamp::from_micros(9), numbers).is_some();
-    for numbers in [[3, 1], [3, 7], [MAX_PARTS, MAX_PARTS], [0, 0]] {
-        assert!(is_read(&numbers), "{numbers:?}");
-    }
-    // Too much, what nobody pays, one number, and one too many.
-    for numbers in [&[MAX_PARTS + 1, 1][..], &[3, 0], &[3], &[3, 1, 0]] {
-        assert!(!is_read(numbers), "{numbers:?}");
-    }
-    let is_exact = |number: u64| number as f64 as u64 == number;
-    assert!(is_exact(MAX_PARTS) && is_exact(MAX_PARTS + 1) && !is_exact(MAX_PARTS + 2));
-}
-
 /// The one number is rounded up, so that nothing is paid off early, and less than a tick is lost.
 #[test]
 fn under_another_rate_the_same_time_is_owed() {
@@ -68,25 +27,6 @@ fn under_another_rate_the_same_time_is_owed() {
             assert_eq!(is_fresh, [false, true], "{one:?} {other:?}");
         }
     }
-}
-
-#[test]
-fn an_earlier_time_counts_as_that_of_the_state() {
-    let at = |micros: u64| Timestamp::from_micros(1_000_000 + micros);
-    // A unit comes back in ten microseconds.
-    let quota = Quota::new(1, Duration::from_micros(10));
-    let bucket = DebtBucket::new("debt-bucket", quota, 2).unwrap();
-    let mut state = bucket.fresh(at(100));
-    for (now, admits) in [
-        (100, true),
-        (50, true),
-        (109, false),
-        (0, false),
-        (110, true),
-    ] {
-        assert_eq!(bucket.step(&mut state, 1, at(now)).0, admits, "at {now}");
-    }
-    assert!(!bucket.is_fresh(&state, at(0)));
 }
 
 #[test]
@@ -128,14 +68,4 @@ fn a_bucket_whose_requests_wait_keeps_its_name_and_is_won_back_in_the_wait_too()
     let policy = bucket.policy.clone().named("api").unwrap();
     let named = DebtBucket { policy, ..bucket };
     assert_eq!(waits(&named), ("api".to_owned(), 5_200_000));
-}
-
-#[test]
-fn what_is_never_paid_back_is_not_owed() {
-    let bucket = DebtBucket::new("debt-bucket", Quota::per_day(0), 5).unwrap();
-    let now = Timestamp::from_micros(1_000);
-    let mut state = bucket.fresh(now);
-    bucket.debit(&mut state, 7, now);
-    assert!(bucket.is_fresh(&state, now));
-    assert!(!bucket.judge(&state, 1, now));
 }

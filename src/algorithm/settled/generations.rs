@@ -1,6 +1,6 @@
 //! What is held, in two generations.
 
-use std::cmp::{max, min};
+use std::cmp::max;
 
 use crate::clock::Timestamp;
 
@@ -67,25 +67,9 @@ impl Generation {
     }
 }
 
-impl SettledState<()> {
-    /// Nothing but so many units that are held from this instant on.
-    pub(in crate::algorithm) fn holding(units: u64, at: Timestamp, lasts_micros: u64) -> Self {
-        let start_micros = at.as_micros().max(1);
-        Self {
-            state: (),
-            earlier: Generation::NONE,
-            later: Generation {
-                start_micros,
-                ends_at_micros: start_micros.saturating_add(lasts_micros),
-                amount: units,
-            },
-        }
-    }
-}
-
 impl<S> SettledState<S> {
     #[inline]
-    pub(in crate::algorithm) fn held(&self) -> u64 {
+    pub(super) fn held(&self) -> u64 {
         self.earlier.amount + self.later.amount
     }
 
@@ -118,12 +102,5 @@ impl<S> SettledState<S> {
         [&mut self.earlier, &mut self.later]
             .into_iter()
             .find(|generation| generation.is_named_by(receipt))
-    }
-
-    /// Units that no receipt names end at this instant, or before.
-    pub(in crate::algorithm) fn end_unowned_by(&mut self, micros: u64) {
-        if self.earlier.start_micros == 0 {
-            self.earlier.ends_at_micros = min(self.earlier.ends_at_micros, micros);
-        }
     }
 }

@@ -1,6 +1,6 @@
 use crate::{
     Quota,
-    algorithm::{FixedWindow, SlidingLog, TokenBucket},
+    algorithm::{SlidingLog, TokenBucket},
 };
 
 use super::*;
@@ -48,51 +48,6 @@ fn units_are_held_for_a_microsecond_to_35_years() {
 }
 
 #[test]
-fn a_generation_takes_holds_for_one_time_and_ends_after_two() {
-    let log = log(100);
-    let mut state = log.fresh(at(10_000));
-    let starts = [10_000, 10_099, 10_100, 10_199].map(|now| {
-        let receipt = hold(&log, &mut state, 1, now);
-        receipt.generation_start_micros
-    });
-    assert_eq!(starts, [10_000, 10_000, 10_100, 10_100]);
-    for (now, held) in [(10_199, 4), (10_200, 2), (10_299, 2), (10_300, 0)] {
-        assert_eq!(held_and_left(&log, &state, now), (held, 6), "at {now} µs");
-    }
-}
-
-#[test]
-fn generations_that_two_plans_begin_at_one_instant_are_two() {
-    let (short, long) = (log(1), log(1_000));
-    let mut state = short.fresh(at(10_000));
-    let first = hold(&short, &mut state, 2, 10_000);
-    let second = hold(&long, &mut state, 3, 10_000);
-    assert_eq!(held_and_left(&long, &state, 10_001), (5, 5));
-    assert_eq!(held_and_left(&long, &state, 10_002), (3, 5));
-    assert_eq!(held_and_left(&long, &state, 11_999), (3, 5));
-    assert_eq!(held_and_left(&long, &state, 12_000), (0, 5));
-    short.settle(&mut state, &first, (2, 0), at(10_000));
-    assert!(!short.holds(&state, &first) && long.holds(&state, &second));
-    assert_eq!(held_and_left(&long, &state, 10_000), (3, 7));
-}
-
-#[test]
-fn a_plan_that_holds_for_longer_joins_the_later_of_two_generations() {
-    let (short, long) = (log(10), log(1_000));
-    let mut state = short.fresh(at(10_000));
-    hold(&short, &mut state, 1, 10_000);
-    let later = hold(&short, &mut state, 2, 10_010);
-    let joins = hold(&long, &mut state, 3, 10_015);
-    assert_eq!(joins.generation_start_micros, later.generation_start_micros);
-    for (now, held) in [(10_019, 6), (10_020, 5), (11_014, 5), (11_015, 0)] {
-        assert_eq!(held_and_left(&long, &state, now), (held, 4), "at {now} µs");
-    }
-    // A hold of the short plan does not end it earlier.
-    hold(&short, &mut state, 1, 10_016);
-    assert_eq!(held_and_left(&long, &state, 11_014), (6, 3));
-}
-
-#[test]
 fn what_the_earlier_generation_holds_stays_where_the_later_one_is_settled() {
     let (short, long) = (log(10), log(1_000));
     let mut state = long.fresh(at(10_000));
@@ -106,16 +61,6 @@ fn what_the_earlier_generation_holds_stays_where_the_later_one_is_settled() {
     for (now, held) in [(11_999, 4), (12_000, 3), (13_994, 3), (13_995, 0)] {
         assert_eq!(held_and_left(&long, &state, now), (held, 6), "at {now} µs");
     }
-}
-
-#[test]
-fn a_receipt_frees_no_more_than_its_generation_holds() {
-    let rule = FixedWindow::new(Quota::per_day(10)).settled();
-    let mut state = rule.fresh(at(10_000));
-    let (_, receipt) = rule.step(&mut state, 4, at(10_000));
-    rule.settle(&mut state, &receipt, (7, 1), at(10_000));
-    assert_eq!(state.held(), 0);
-    assert!(!rule.holds(&state, &receipt));
 }
 
 #[test]
@@ -143,27 +88,6 @@ fn a_request_that_is_dropped_before_its_turn_has_spent_nothing() {
     let receipt = hold(&log, &mut state, 4, 10_000);
     log.settle(&mut state, &receipt, (4, 0), at(10_000));
     assert!(log.is_fresh(&state, at(9_500)));
-}
-
-#[test]
-fn what_was_freed_is_left_again() {
-    let log = log(100);
-    let mut state = log.fresh(at(10_000));
-    let receipt = hold(&log, &mut state, 6, 10_000);
-    let left = [0, 4].map(|freed| log.decision(&log.freed(&receipt, freed)).remaining());
-    assert_eq!(left, [4, 8]);
-}
-
-#[test]
-fn only_an_admission_that_costs_something_names_a_generation() {
-    let log = log(100);
-    let mut state = log.fresh(at(10_000));
-    let receipt = hold(&log, &mut state, 6, 10_000);
-    let (admitted, refused) = log.step(&mut state, 5, at(10_000));
-    let (_, of_nothing) = log.step(&mut state, 0, at(10_000));
-    assert!(!admitted);
-    let named = [&receipt, &refused, &of_nothing].map(|one| log.holds(&state, one));
-    assert_eq!(named, [true, false, false]);
 }
 
 #[test]
@@ -211,27 +135,6 @@ fn a_key_that_leaves_a_shared_bucket_owes_what_is_held_there_and_frees_none_of_i
     for (now, held) in [(10_150, 5), (10_299, 5), (10_300, 0)] {
         assert_eq!(held_and_left(&log, &own, now), (held, 5), "at {now} µs");
     }
-}
-
-#[test]
-fn what_nobody_settles_is_charged_once_for_all_numbers() {
-    let plan = |units| {
-        let bucket = TokenBucket::new(Quota::per_hour(units)).burst(10);
-        let bucket = bucket.named("x").settled();
-        bucket.held_at_most(Duration::from_secs(1))
-    };
-    let (slow, fast) = (plan(10), plan(1_000));
-    let (mut state, mut spent) = (slow.fresh(at(1_000_000)), 0);
-    for tenth in 10..36_000 {
-        let now = at(tenth * 100_000);
-        if tenth % 7 == 0 && slow.step(&mut state, 10, now).0 {
-            spent += 10;
-        } else if tenth % 7 != 0 {
-            // It is the other plan that notices the end of the hold.
-            fast.debit(&mut state, 0, now);
-        }
-    }
-    assert!(spent <= 20, "{spent} in an hour");
 }
 
 #[test]

@@ -79,14 +79,6 @@ fn the_rightmost_untrusted_address_is_the_client() {
 }
 
 #[test]
-fn a_thousand_made_up_addresses_on_the_left_are_one_client() {
-    let keys: HashSet<_> = (0..1000)
-        .map(|made_up| xff(&format!("6.6.{}.{}, 1.2.3.4", made_up / 256, made_up % 256)))
-        .collect();
-    assert_eq!(keys, HashSet::from([ip("1.2.3.4")]));
-}
-
-#[test]
 fn where_all_are_trusted_the_leftmost_is_the_client() {
     assert_eq!(xff("10.0.0.9, 10.0.0.8"), ip("10.0.0.9"));
     assert_eq!(forwarded("for=10.0.0.9, for=10.0.0.8"), ip("10.0.0.9"));
@@ -299,13 +291,6 @@ fn proxies_are_recognised_in_every_spelling() {
 }
 
 #[test]
-fn two_untrusted_peers_on_a_dual_stack_socket_have_two_buckets() {
-    let a = key(&by_xff(), "::ffff:192.0.2.1", &[]);
-    let b = key(&by_xff(), "::ffff:192.0.2.2", &[]);
-    assert_eq!((a, b), (ip("192.0.2.1"), ip("192.0.2.2")));
-}
-
-#[test]
 fn no_header_but_the_chosen_one_is_read() {
     let trusted = ["10.0.0.0/8"];
     let headers = [
@@ -358,10 +343,4 @@ fn whatever_makes_no_sense_is_refused_when_it_is_built() {
     assert_eq!(nobody, ConfigError::NoTrustedProxies);
     let name = ClientIp::try_header("x real ip", ["10.0.0.1"]).unwrap_err();
     assert!(matches!(name, ConfigError::InvalidHeaderName { .. }));
-}
-
-#[test]
-#[should_panic(expected = "\"0.0.0.0/0\" holds every address")]
-fn trusting_everyone_panics_with_the_block_named() {
-    let _ = ClientIp::x_forwarded_for(["0.0.0.0/0"]);
 }

@@ -36,8 +36,13 @@ pub(super) enum Place<'a, K, S> {
         shard: MutexGuard<'a, Shard<K, S>>,
         fresh: S,
     },
-    /// A fresh one, which is charged nothing.
-    Fresh(S),
+    /// A fresh one, which is charged nothing. The shard stays locked, so that several keys are seen
+    /// at one instant.
+    Fresh {
+        #[expect(dead_code, reason = "it is held, not read")]
+        shard: MutexGuard<'a, Shard<K, S>>,
+        state: S,
+    },
 }
 
 /// The entry of a key; without one, its shard.
@@ -62,7 +67,7 @@ impl<K: Key, S> Place<'_, K, S> {
     pub(super) fn state(&mut self) -> &mut S {
         match self {
             Self::Entry { state, .. } => state,
-            Self::New { state, .. } | Self::Fresh(state) => state,
+            Self::New { state, .. } | Self::Fresh { state, .. } => state,
             Self::Shared { bucket, fresh, .. } => bucket.as_mut().unwrap_or(fresh),
         }
     }
@@ -106,7 +111,7 @@ impl<K: Key, S> Place<'_, K, S> {
                 }
                 false => drops.state(fresh),
             },
-            Self::Fresh(state) => drops.state(state),
+            Self::Fresh { state, .. } => drops.state(state),
         }
         false
     }

@@ -334,7 +334,8 @@ impl<K: Key, S> Table<K, S> {
             }
             if cost == 0 || !limit.judge(&fresh, cost, now) {
                 drops.asked_key(key);
-                return Place::Fresh(fresh);
+                let state = fresh;
+                return Place::Fresh { shard, state };
             }
         }
         let Some(reservation) = self.shards.reserve(&mut shard, (limit, now), drops) else {

@@ -5,8 +5,7 @@ use std::time::Duration;
 use tollgate::{
     Quota,
     algorithm::{
-        FixedWindow, Gcra, LeakyBucket, MinInterval, SlidingBuckets, SlidingLog, SlidingWindow,
-        TokenBucket,
+        FixedWindow, Gcra, LeakyBucket, SlidingBuckets, SlidingLog, SlidingWindow, TokenBucket,
     },
     clock::ManualClock,
 };
@@ -90,12 +89,6 @@ fn three_per_second_is_259_200_in_a_day_and_30_000_in_ten_thousand_seconds() {
             assert_eq!(taken, units + more, "{}", subject.name);
         }
     }
-}
-
-#[test]
-fn a_min_interval_keeps_its_rate_all_day() {
-    let gap = Subject::new("interval", MinInterval::new(Duration::from_millis(250)), []);
-    assert_eq!(taken_in(&gap, MIDNIGHT, DAY), 345_600);
 }
 
 /// The estimate rounds against a caller who always comes as early as it may: it gets the quota

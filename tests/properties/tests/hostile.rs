@@ -14,12 +14,10 @@ use tollgate_properties::{
     conformance::every_algorithm,
     history::LAST,
     numbers::Numbers,
-    replay::wait_of,
     subject::{Limiter, Subject, instant},
 };
 
 const SECOND: u64 = 1_000_000;
-const HOUR: i128 = 3_600 * SECOND as i128;
 const START: i128 = 1_700_000_000_000_000;
 
 /// Ten a minute, 12 at once, in steps of a second, one every 10 ms; beside it a hundred an hour.
@@ -44,54 +42,6 @@ fn drain(limiter: &dyn Limiter) -> u64 {
     (0..)
         .find(|_| !limiter.check(1).is_admitted())
         .expect("an end")
-}
-
-/// The algorithms that count units: all without a member that counts requests.
-fn counting(numbers: &Numbers) -> impl Iterator<Item = Subject> {
-    every_algorithm(numbers)
-        .into_iter()
-        .filter(Subject::counts_units)
-}
-
-#[test]
-fn a_quota_of_0_refuses_everything_without_a_wait() {
-    let none = Numbers {
-        units: 0,
-        other_units: 0,
-        ..USUAL
-    };
-    for subject in counting(&none) {
-        let (_, limiter) = at(&subject, START);
-        for cost in [1, 2, u32::MAX] {
-            let decision = limiter.check(cost);
-            assert!(
-                !decision.is_admitted() && decision.never_fits(),
-                "{}",
-                subject.name
-            );
-            assert_eq!((decision.remaining(), decision.retry_after()), (0, None));
-            assert!(decision.reset_after().is_zero());
-        }
-        assert!(limiter.check(0).is_admitted(), "{}", subject.name);
-    }
-}
-
-#[test]
-fn a_cost_beyond_the_limit_never_fits_and_takes_nothing() {
-    for subject in counting(&USUAL) {
-        let (_, limiter) = at(&subject, START);
-        let before = limiter.peek();
-        for cost in [u32::try_from(subject.limit()).unwrap() + 1, u32::MAX] {
-            let decision = limiter.check(cost);
-            assert!(
-                decision.never_fits() && decision.retry_after().is_none(),
-                "{}",
-                subject.name
-            );
-            assert_eq!(limiter.peek(), before, "{}", subject.name);
-        }
-        assert_eq!(drain(&*limiter), subject.limit(), "{}", subject.name);
-    }
 }
 
 #[test]
@@ -123,103 +73,6 @@ fn the_first_and_the_last_instant_are_instants_like_others() {
                 subject.name
             );
         }
-    }
-}
-
-#[test]
-fn whatever_is_given_back_there_is_never_more_than_the_limit() {
-    for subject in every_algorithm(&USUAL) {
-        let (clock, limiter) = at(&subject, START);
-        let keeps = ["queue", "waits"];
-        let gives_back = !keeps.iter().any(|word| subject.name.contains(word));
-        limiter.refund(3);
-        limiter.check(1);
-        limiter.reset();
-        limiter.refund(5);
-        assert_eq!(
-            limiter.peek().remaining(),
-            subject.limit(),
-            "{}",
-            subject.name
-        );
-        limiter.check(2);
-        limiter.refund(u32::MAX);
-        clock.advance(Duration::from_secs(1));
-        limiter.refund(1);
-        if gives_back {
-            assert_eq!(
-                limiter.peek().remaining(),
-                subject.limit(),
-                "{}",
-                subject.name
-            );
-            assert_eq!(drain(&*limiter), subject.limit(), "{}", subject.name);
-        }
-    }
-}
-
-#[test]
-fn after_a_step_back_of_an_hour_nobody_waits_longer_than_until_it_is_caught_up() {
-    for subject in every_algorithm(&USUAL) {
-        let (clock, limiter) = at(&subject, START);
-        drain(&*limiter);
-        clock.set(instant(START - HOUR));
-        let decision = limiter.check(1);
-        assert!(!decision.is_admitted(), "{}", subject.name);
-        let wait = wait_of(&decision);
-        assert!(
-            wait <= HOUR + subject.longest_span(),
-            "{}: {wait}",
-            subject.name
-        );
-        clock.set(instant(START - HOUR + wait));
-        assert!(limiter.check(1).is_admitted(), "{}", subject.name);
-    }
-}
-
-#[test]
-fn a_leap_second_counts_as_no_time_passed() {
-    for subject in every_algorithm(&USUAL) {
-        let (clock, limiter) = at(&subject, START + 999_999);
-        drain(&*limiter);
-        let before = limiter.peek();
-        clock.set(instant(START));
-        let repeated = limiter.peek();
-        assert!(
-            repeated.remaining() <= before.remaining(),
-            "{}",
-            subject.name
-        );
-        clock.set(instant(START + 999_999));
-        assert_eq!(limiter.peek(), before, "{}", subject.name);
-    }
-}
-
-#[test]
-fn an_hour_of_sleep_brings_no_more_than_the_limit() {
-    for subject in every_algorithm(&USUAL) {
-        let (clock, limiter) = at(&subject, START);
-        drain(&*limiter);
-        clock.advance(Duration::from_secs(100 * 3_600));
-        assert_eq!(drain(&*limiter), subject.limit(), "{}", subject.name);
-    }
-}
-
-#[test]
-fn the_instant_at_which_a_window_ends_is_the_next_ones() {
-    let window = FixedWindow::new(Quota::per_minute(10));
-    let rules = [window.clone(), window.from_first_request()];
-    for rule in rules {
-        let subject = Subject::new("window", rule, []);
-        let edge = START - START % (60 * i128::from(SECOND));
-        let (clock, limiter) = at(&subject, edge);
-        assert_eq!(drain(&*limiter), 10);
-        clock.set(instant(edge + 60 * i128::from(SECOND) - 1));
-        assert_eq!(drain(&*limiter), 0);
-        clock.set(instant(edge + 60 * i128::from(SECOND)));
-        assert_eq!(drain(&*limiter), 10);
-        clock.set(instant(edge + 60 * i128::from(SECOND) + 1));
-        assert_eq!(drain(&*limiter), 0);
     }
 }
 

@@ -5,10 +5,9 @@ use tollgate_properties::{
     claims::{self, in_memory},
     conformance::every_algorithm,
     for_all,
-    history::{History, LAST, any_history, checks, forward_history},
-    model::Counts,
+    history::{History, any_history, checks, forward_history},
     numbers::numbers,
-    replay::{Seen, replay, wait_of},
+    replay::{Seen, replay},
     subject::{Bucket, Subject},
 };
 
@@ -40,37 +39,6 @@ fn a_refused_request_a_cost_of_0_and_a_look_change_nothing() {
 }
 
 #[test]
-fn the_announced_wait_is_exact() {
-    for_every_algorithm(any_history(), |subject, history| {
-        replay(subject, history, |seen| {
-            let (Some(cost), Some(decision)) = (seen.cost, &seen.decision) else {
-                return Ok(());
-            };
-            let wait = wait_of(decision);
-            if decision.retry_after().is_none() || seen.now + wait > LAST {
-                return Ok(());
-            }
-            prop_assert!(wait > 0, "refused and told to come at once");
-            let all = 0..wait;
-            let some = [0, 1, wait / 3, wait / 2, wait - 2, wait - 1];
-            let ticks: Vec<i128> = if wait <= 64 {
-                all.collect()
-            } else {
-                some.into()
-            };
-            for tick in ticks {
-                let early = seen.bucket.fork().check(cost, seen.now + tick);
-                prop_assert!(!early.is_admitted(), "after {tick} of {wait}");
-                prop_assert_eq!(wait_of(&early), wait - tick);
-            }
-            let in_time = seen.bucket.fork().check(cost, seen.now + wait);
-            prop_assert!(in_time.is_admitted(), "not admitted after {wait}");
-            Ok(())
-        })
-    });
-}
-
-#[test]
 fn a_caller_who_waits_exactly_as_long_as_announced_is_admitted_by_the_limiter() {
     for_every_algorithm(any_history(), |subject, history| {
         claims::the_announced_wait_is_exact(subject, history, &in_memory)
@@ -81,89 +49,6 @@ fn a_caller_who_waits_exactly_as_long_as_announced_is_admitted_by_the_limiter() 
 fn the_limiter_admits_exactly_what_it_says_remains() {
     for_every_algorithm(any_history(), |subject, history| {
         claims::what_remains_is_true(subject, history, &in_memory)
-    });
-}
-
-/// So many units are taken one by one.
-const FEW: u64 = 300;
-
-/// Takes so many units at once, or with several costs if one cannot carry them.
-fn take(bucket: &mut dyn Bucket, mut units: u64, now: i128) -> TestCaseResult {
-    let one_by_one = units <= FEW;
-    while units > 0 {
-        let most = if one_by_one { 1 } else { u32::MAX };
-        let cost = most.min(u32::try_from(units).unwrap_or(u32::MAX));
-        let decision = bucket.check(cost, now);
-        prop_assert!(decision.is_admitted(), "{cost} of {units}: {decision:?}");
-        units -= u64::from(cost);
-    }
-    Ok(())
-}
-
-#[test]
-fn exactly_the_remaining_units_are_admitted_at_the_same_instant() {
-    for_every_algorithm(any_history(), |subject, history| {
-        replay(subject, history, |seen| {
-            let Some(decision) = &seen.decision else {
-                return Ok(());
-            };
-            if decision.remaining() > FEW && !subject.counts_units() {
-                // So many requests would take too long.
-                return Ok(());
-            }
-            let mut bucket = seen.bucket.fork();
-            take(&mut *bucket, decision.remaining(), seen.now)?;
-            prop_assert!(!bucket.check(1, seen.now).is_admitted(), "one too many");
-            // Of each member too: what it says is left does not depend on the others.
-            let least = decision.policies().iter().map(|policy| policy.remaining());
-            prop_assert_eq!(least.min(), Some(decision.remaining()));
-            Ok(())
-        })
-    });
-}
-
-#[test]
-fn a_cost_never_fits_if_and_only_if_a_fresh_bucket_refuses_it() {
-    for_every_algorithm(any_history(), |subject, history| {
-        replay(subject, history, |seen| {
-            let (Some(cost), Some(decision)) = (seen.cost, &seen.decision) else {
-                return Ok(());
-            };
-            let fits = subject.bucket.fork().check(cost, seen.now).is_admitted();
-            let refused = !decision.is_admitted();
-            prop_assert_eq!(decision.never_fits(), !fits);
-            prop_assert_eq!(decision.retry_after().is_some(), refused && fits);
-            Ok(())
-        })
-    });
-}
-
-#[test]
-fn a_cost_of_0_is_admitted_and_reports_and_no_cost_wraps() {
-    for_every_algorithm(any_history(), |subject, history| {
-        replay(subject, history, |Seen { bucket, now, .. }| {
-            let look = bucket.peek(1, now);
-            let mut charged_nothing = bucket.fork();
-            let nothing = charged_nothing.check(0, now);
-            prop_assert!(nothing.is_admitted() && nothing.delay().is_zero());
-            prop_assert_eq!(nothing.remaining(), look.remaining());
-            prop_assert_eq!(nothing.reset_after(), look.reset_after());
-            prop_assert_eq!(charged_nothing.peek(1, now), look);
-            for huge in [u32::MAX, u32::MAX - 1, 1 << 31] {
-                let mut bucket = bucket.fork();
-                let decision = bucket.check(huge, now);
-                let counts_units = subject
-                    .models
-                    .iter()
-                    .any(|model| model.bound(1).counts != Counts::Requests);
-                if counts_units {
-                    let fits = u64::from(huge) <= nothing.remaining();
-                    prop_assert_eq!(decision.is_admitted(), fits, "{}", huge);
-                }
-                prop_assert!(decision.remaining() <= nothing.remaining());
-            }
-            Ok(())
-        })
     });
 }
 

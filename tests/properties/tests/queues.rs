@@ -48,20 +48,6 @@ fn two_queues_release_no_more_than_the_slower_one() {
     assert!(reached >= 10, "{reached} of 20");
 }
 
-#[test]
-fn a_queue_and_a_bucket_release_no_more_than_the_queue() {
-    let period = 4;
-    for n in 1..=4 {
-        let bucket = TokenBucket::new(Quota::new(n, Duration::from_micros(period)));
-        for (capacity, largest_cost) in [(2, 1), (3, 2)] {
-            let rule = (bucket.clone().burst(3), queue(n, period, capacity));
-            let bound = formulas::queue(n.into(), period.into(), 1, largest_cost.into());
-            let worst = worst(&rule, releases(period, largest_cost));
-            assert!(i128::from(worst.most) <= bound, "{n}: {bound} {worst:?}");
-        }
-    }
-}
-
 /// The others in a tuple know when a request was admitted, not when it is released.
 #[test]
 fn beside_a_queue_an_interval_holds_between_admissions_and_not_between_releases() {

@@ -38,7 +38,7 @@ impl Algorithm for Fickle {
     fn judge(&self, _used: &u64, _cost: u32, _now: Timestamp) -> bool {
         true
     }
-    fn charge(&self, used: &mut u64, _cost: u32, _now: Timestamp) {
+    fn debit(&self, used: &mut u64, _units: u64, _now: Timestamp) {
         *used = 1;
     }
     fn refund(&self, _used: &mut u64, _cost: u32, _now: Timestamp) {}

@@ -35,8 +35,8 @@ impl Algorithm for Ledger {
     fn judge(&self, [used, _]: &[u64; 2], cost: u32, _now: Timestamp) -> bool {
         cost == 0 || used + u64::from(cost) <= self.0.limit()
     }
-    fn charge(&self, [used, admissions]: &mut [u64; 2], cost: u32, _now: Timestamp) {
-        *used += u64::from(cost);
+    fn debit(&self, [used, admissions]: &mut [u64; 2], units: u64, _now: Timestamp) {
+        *used += units;
         *admissions += 1;
     }
     fn refund(&self, [used, _]: &mut [u64; 2], cost: u32, _now: Timestamp) {

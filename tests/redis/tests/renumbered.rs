@@ -32,6 +32,8 @@ fn of_one_shape(mut plans: Vec<Numbers>) -> Vec<Numbers> {
     } = plans[0];
     for plan in &mut plans {
         *plan = Numbers {
+            // At a larger rate what is paid off in a wait of a minute cannot be counted.
+            units: plan.units.min(100_000_000),
             period,
             precision,
             other_period,

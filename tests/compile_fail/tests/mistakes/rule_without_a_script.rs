@@ -23,8 +23,8 @@ impl Algorithm for Allowance {
     fn judge(&self, used: &u64, cost: u32, _now: Timestamp) -> bool {
         used + u64::from(cost) <= self.0.limit()
     }
-    fn charge(&self, used: &mut u64, cost: u32, _now: Timestamp) {
-        *used += u64::from(cost);
+    fn debit(&self, used: &mut u64, units: u64, _now: Timestamp) {
+        *used += units;
     }
     fn refund(&self, used: &mut u64, cost: u32, _now: Timestamp) {
         *used = used.saturating_sub(u64::from(cost));
