@@ -82,44 +82,6 @@ fn no_span_of_any_traffic_passes_the_bound_of_any_algorithm() {
 }
 
 #[test]
-fn nor_does_what_is_held_and_settled_nor_what_counts_requests() {
-    let settled = [
-        json!({ "algorithm": "token-bucket", "quota": "10/s", "burst": 7 }),
-        json!({ "algorithm": "fixed-window", "quota": "10/s" }),
-        json!({ "algorithm": "fixed-window", "quota": "10/s", "from-first-request": true }),
-        json!({ "algorithm": "sliding-log", "quota": "10/s" }),
-        json!({ "algorithm": "sliding-window", "quota": "10/s" }),
-        json!({ "algorithm": "sliding-buckets", "quota": "10/s", "precision": "100ms" }),
-    ];
-    let queue = json!({ "algorithm": "leaky-bucket-queue", "quota": "10/s", "capacity": 30 });
-    let mut reached = 0;
-    for (option, mut limits) in [
-        ("settled", settled.to_vec()),
-        ("per-request", [&settled[..], &[queue]].concat()),
-    ] {
-        limits
-            .iter_mut()
-            .for_each(|limit| limit[option] = true.into());
-        for shape in ["even", "bursts", "edge", "zipf", "flood"] {
-            for (requests, cost, spends) in [(10, 1, 1), (13, 3, 2), (40, 2, 0), (20, 5, 5)] {
-                let traffic = json!({
-                    "shape": shape, "requests": requests, "every": "1s", "lasts": "8s", "cost": cost,
-                    "spends": spends, "callers": 3, "shared": true, "runs": "350ms",
-                });
-                let question = json!({ "ask": "run", "limits": limits, "traffic": traffic });
-                for run in asked(question)["limits"].as_array().unwrap() {
-                    let bound = run["bound"]["most"].as_u64().unwrap();
-                    let worst = run["worst"]["most"].as_u64().unwrap();
-                    assert!(worst <= bound, "{shape}: {run}");
-                    reached += usize::from(worst == bound);
-                }
-            }
-        }
-    }
-    assert!(reached > 20, "{reached}");
-}
-
-#[test]
 fn no_member_of_a_tuple_passes_its_bound_and_the_tuple_admits_no_more_than_each() {
     let members = [
         json!({ "algorithm": "token-bucket", "quota": "10/s", "burst": 7 }),
