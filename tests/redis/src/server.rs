@@ -173,11 +173,6 @@ impl Server {
         inspect::stat(&self.info("commandstats").await, name, "calls")
     }
 
-    /// The microseconds that the server has spent in this command.
-    pub async fn command_usec(&self, name: &str) -> u64 {
-        inspect::stat(&self.info("commandstats").await, name, "usec")
-    }
-
     /// All keys with this prefix, in order.
     pub async fn keys(&self, prefix: &str) -> Vec<Bytes> {
         let client = self.own_client().await;

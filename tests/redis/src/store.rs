@@ -11,7 +11,7 @@ use fred::clients::Client;
 use proptest::{strategy::Strategy, test_runner::TestCaseResult};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tollgate::{
-    Decision, Hold,
+    Decision,
     clock::{Clock, ManualClock},
     store::RedisStore,
 };
@@ -90,17 +90,6 @@ impl Redis {
     pub fn store_with_prefix(&self, prefix: &str) -> RedisStore {
         let builder = RedisStore::builder(self.client.clone()).prefix(prefix);
         builder.deadline(Duration::from_secs(20)).build()
-    }
-
-    /// Lets the server forget all that it has, and returns what is held first after that.
-    ///
-    /// A renewal may be sooner and take every place again; then it forgets once more.
-    pub fn first_hold_after_flush(&self, hold: impl Fn() -> Option<Hold>) -> Hold {
-        let held = (0..100).find_map(|_| {
-            self.ask::<()>("FLUSHALL", &[]);
-            hold()
-        });
-        held.expect("a renewal was sooner a hundred times")
     }
 
     /// A key that was never used.

@@ -10,13 +10,11 @@ use fred::{
     },
 };
 use tollgate::{
-    Quota, RateLimiter, StoreError, StoreErrorKind,
-    algorithm::{Gcra, SlidingLog},
-    store::RedisStore,
+    Quota, RateLimiter, StoreError, StoreErrorKind, algorithm::Gcra, store::RedisStore,
 };
 use tollgate_redis_tests::{Cluster, Server, until};
 
-use crate::traffic::{PREFIX, plenty, store};
+use crate::traffic::{plenty, store};
 
 async fn error_of(store: &RedisStore) -> StoreError {
     RateLimiter::new(plenty(), store.clone())
@@ -76,46 +74,6 @@ async fn a_wrong_password_says_so() {
         StoreErrorKind::Misconfigured,
         "NOAUTH",
     );
-}
-
-#[tokio::test]
-async fn a_key_that_holds_something_else_refuses_its_own_requests_only() {
-    let server = Server::start().await;
-    let store = store(server.client().await);
-    let (state, log) = (
-        Gcra::new(Quota::per_day(9)),
-        SlidingLog::new(Quota::per_day(5)),
-    );
-    let states = RateLimiter::new(state, store.clone());
-    let logs = RateLimiter::new(log, store);
-    for key in [1_u32, 2, 7] {
-        states.check(&key).await.unwrap();
-        logs.check(&key).await.unwrap();
-    }
-    for key in server.keys(PREFIX).await {
-        let key = std::str::from_utf8(&key).unwrap();
-        // The messages of version 7 are used as they are.
-        if key.ends_with(":1;}") {
-            let _: i64 = server.command("DEL", &[key]).await;
-            let _: i64 = server.command("SADD", &[key, "strange"]).await;
-        } else if key.ends_with(":2;}") {
-            let _: String = server.command("SET", &[key, "strange", "EX", "99"]).await;
-        }
-    }
-    for (key, words) in [(1_u32, "WRONGTYPE"), (2, "UNREADABLE")] {
-        let error = states.check(&key).await.unwrap_err();
-        assert_says(&error, StoreErrorKind::InvalidInput, words);
-        let error = logs.check(&key).await.unwrap_err();
-        assert_says(&error, StoreErrorKind::InvalidInput, words);
-    }
-    states.check(&7_u32).await.unwrap();
-    logs.check(&7_u32).await.unwrap();
-    for key in [1_u32, 2] {
-        states.reset(&key).await.unwrap();
-        logs.reset(&key).await.unwrap();
-        states.check(&key).await.unwrap();
-        logs.check(&key).await.unwrap();
-    }
 }
 
 #[tokio::test]

@@ -1,8 +1,6 @@
 //! What holds over real Redis servers. Those in `slow` wait for servers that hang, die or fail
 //! over, start many servers or processes, or compare for minutes.
 
-#[path = "../../support/enforced.rs"]
-mod enforced;
 #[path = "events/mod.rs"]
 mod events;
 #[path = "../../support/shadow_claims.rs"]
@@ -12,8 +10,6 @@ mod steps;
 mod traffic;
 
 mod charges;
-mod either_store;
-mod enforce;
 mod errors;
 mod expiry;
 mod keys;

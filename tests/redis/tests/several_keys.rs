@@ -1,9 +1,6 @@
 //! Each of several keys over Redis: all admit or none is charged, in one script, and in a cluster
 //! across its slots.
 
-#[path = "several_keys/rules.rs"]
-mod rules;
-
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use proptest::prelude::*;
@@ -15,11 +12,9 @@ use tollgate::{
         SlidingWindow, TokenBucket,
     },
     clock::ManualClock,
-    store::{self, RedisStore, RedisStoreBuilder, Store},
+    store::{self, LocalStore, RedisStore, RedisStoreBuilder, Store},
 };
 use tollgate_redis_tests::{Cluster, Redis, StorePool, SwappedClock, slot_of, until};
-
-use rules::{Ask, Rules, history};
 
 const START: i64 = 1_700_000_000_000_000;
 
@@ -32,69 +27,104 @@ fn buckets() -> SlidingBuckets {
     SlidingBuckets::new(quota, Duration::from_micros(5))
 }
 
-/// The same history over a store and stepped by hand gives the same decisions, in every field.
-fn is_the_rule<A, B, C>(
+/// The keys of a request: few, so that they meet; some are absent.
+type Keys = EachOf<(Option<u8>, Option<u8>, Option<u8>)>;
+
+/// What is asked at one instant.
+#[derive(Debug, Clone, Copy)]
+enum Ask {
+    Check(u32),
+    Peek,
+    Debit(u32),
+    Refund(u32),
+    Reset,
+}
+
+#[derive(Debug, Clone)]
+struct Step {
+    /// In microseconds. Back goes the clock of a single key in `slow/equal.rs`: here each member of
+    /// a tuple has a time of its own, but in Redis.
+    after: i64,
+    keys: Keys,
+    ask: Ask,
+}
+
+fn history() -> impl Strategy<Value = Vec<Step>> {
+    let key = || prop_oneof![1 => Just(None), 4 => (0..2_u8).prop_map(Some)];
+    let keys = (key(), key(), key()).prop_map(EachOf);
+    let after = prop_oneof![4 => Just(0), 8 => 0..20_i64, 2 => 0..150_i64];
+    let ask = prop_oneof![
+        12 => (0..5_u32).prop_map(Ask::Check),
+        1 => Just(Ask::Check(u32::MAX)),
+        3 => Just(Ask::Peek),
+        1 => (0..9_u32).prop_map(Ask::Debit),
+        1 => (0..4_u32).prop_map(Ask::Refund),
+        1 => Just(Ask::Reset),
+    ];
+    let step = (after, keys, ask).prop_map(|(after, keys, ask)| Step { after, keys, ask });
+    prop::collection::vec(step, 1..60)
+}
+
+/// The same history over Redis and in memory gives the same decisions, in every field.
+fn is_as_in_memory<A, B, C>(
     redis: &Redis,
     cases: u32,
     store: impl Fn(SwappedClock) -> RedisStore + Sync,
     limits: EachOf<(A, B, C)>,
 ) where
-    A: Scripted + Debug,
-    B: Scripted + Debug,
-    C: Scripted + Debug,
+    A: Scripted<State: Send, Snapshot: Send> + Debug,
+    B: Scripted<State: Send, Snapshot: Send> + Debug,
+    C: Scripted<State: Send, Snapshot: Send> + Debug,
 {
     let stores = StorePool::default();
     redis.for_all(cases, history, |history| {
         let at = |micros: i64| Timestamp::from_micros(micros.unsigned_abs());
         let (mut micros, clock) = (START, ManualClock::at(at(START)));
         let pooled = stores.take(clock.clone(), &store);
-        let limiter = RateLimiter::new(limits.clone(), pooled.store());
+        let theirs = RateLimiter::new(limits.clone(), pooled.store());
+        let in_memory = LocalStore::builder().clock(clock.clone()).build();
+        let ours = RateLimiter::new(limits.clone(), in_memory.clone());
         // Another history may have charged the keys.
         for step in &history {
-            redis.wait(limiter.reset(&step.keys)).unwrap();
+            redis.wait(theirs.reset(&step.keys)).unwrap();
         }
-        let mut rules = Rules::of(&limits);
         for (turn, step) in history.iter().enumerate() {
-            // Back goes the clock of a single key in `slow/equal.rs`: here each member of a tuple
-            // has a time of its own, but in Redis.
-            micros += step.after.max(0);
-            let (now, keys) = (at(micros), &step.keys);
-            clock.set(now);
+            micros += step.after;
+            clock.set(at(micros));
+            let keys = &step.keys;
             let (told, should) = match step.ask {
-                // The store is asked, and not a limiter, which charges at once what is held and
+                // The stores are asked, and not limiters, which charge at once what is held and
                 // nobody can settle.
-                Ask::Check(cost) => (
-                    redis
-                        .wait(
-                            pooled
-                                .store()
-                                .decide(&limits, keys, store::Ask::Charge(cost))
-                                .wait(),
-                        )
-                        .map(|verdict| limits.decision_of(&verdict.snapshot)),
-                    rules.decide(keys, cost, true, now),
-                ),
-                Ask::Peek => (
-                    redis.wait(limiter.peek(keys)),
-                    rules.decide(keys, 1, false, now),
-                ),
+                Ask::Check(cost) => {
+                    let ask = || store::Ask::Charge(cost);
+                    let told = pooled.store().decide(&limits, keys, ask()).wait();
+                    let should = in_memory.decide(&limits, keys, ask()).wait();
+                    let (told, should) = redis.wait(async { (told.await, should.await) });
+                    let told = limits.decision_of(&told.unwrap().snapshot);
+                    (told, limits.decision_of(&should.unwrap().snapshot))
+                }
+                Ask::Peek => {
+                    let both =
+                        redis.wait(async { (theirs.peek(keys).await, ours.peek(keys).await) });
+                    (both.0.unwrap(), both.1.unwrap())
+                }
                 Ask::Debit(units) => {
-                    redis.wait(limiter.debit(keys, units)).unwrap();
-                    rules.debit(keys, units, now);
+                    redis.wait(theirs.debit(keys, units)).unwrap();
+                    redis.wait(ours.debit(keys, units)).unwrap();
                     continue;
                 }
                 Ask::Refund(cost) => {
-                    redis.wait(limiter.refund(keys, cost)).unwrap();
-                    rules.refund(keys, cost, now);
+                    redis.wait(theirs.refund(keys, cost)).unwrap();
+                    redis.wait(ours.refund(keys, cost)).unwrap();
                     continue;
                 }
                 Ask::Reset => {
-                    redis.wait(limiter.reset(keys)).unwrap();
-                    rules.reset(keys);
+                    redis.wait(theirs.reset(keys)).unwrap();
+                    redis.wait(ours.reset(keys)).unwrap();
                     continue;
                 }
             };
-            prop_assert_eq!(told.unwrap(), should, "turn {}: {:?}", turn, step);
+            prop_assert_eq!(told, should, "turn {}: {:?}", turn, step);
         }
         Ok(())
     });
@@ -114,14 +144,14 @@ fn every_place_holds_every_rule(
     let queue = LeakyBucket::new(quota(6)).queue();
     let gap = MinInterval::new(Duration::from_micros(3));
     let tokens = || TokenBucket::new(quota(8)).burst(5);
-    is_the_rule(
+    is_as_in_memory(
         redis,
         cases,
         store,
         EachOf((tokens(), FixedWindow::new(quota(6)), log())),
     );
-    is_the_rule(redis, cases, store, EachOf((log(), buckets(), log())));
-    is_the_rule(
+    is_as_in_memory(redis, cases, store, EachOf((log(), buckets(), log())));
+    is_as_in_memory(
         redis,
         cases,
         store,
@@ -129,7 +159,7 @@ fn every_place_holds_every_rule(
     );
     // Units that are held, and spent when their time is over.
     let at_most = |micros| Duration::from_micros(micros);
-    is_the_rule(
+    is_as_in_memory(
         redis,
         cases,
         store,
@@ -143,14 +173,14 @@ fn every_place_holds_every_rule(
     );
     // Tuples for a key, and the same policy twice.
     let both = (tokens(), log());
-    is_the_rule(
+    is_as_in_memory(
         redis,
         cases,
         store,
         EachOf((both.clone(), (gap, buckets()), both)),
     );
     let requests = log().per_request();
-    is_the_rule(
+    is_as_in_memory(
         redis,
         cases,
         store,
@@ -160,7 +190,7 @@ fn every_place_holds_every_rule(
             requests,
         )),
     );
-    is_the_rule(
+    is_as_in_memory(
         redis,
         cases,
         store,
@@ -169,7 +199,7 @@ fn every_place_holds_every_rule(
 }
 
 #[test]
-fn random_histories_are_decided_as_by_the_rules() {
+fn random_histories_are_decided_as_in_memory() {
     let redis = Redis::start();
     let builder = || RedisStore::builder(redis.client().clone());
     every_place_holds_every_rule(&redis, 240, builder);

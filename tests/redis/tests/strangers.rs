@@ -394,24 +394,6 @@ fn hourly_log(redis: &Redis) -> Box<dyn SharedLimiter> {
 }
 
 #[test]
-fn by_the_servers_clock_too_an_evicted_state_leaves_nothing_of_its_list() {
-    let redis = Redis::start();
-    let limiter = hourly_log(&redis);
-    let admit = |left| {
-        assert_eq!(redis.wait(limiter.check(1)).unwrap().remaining(), left);
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    };
-    (40..50).rev().for_each(admit);
-    let keys = redis.keys("t");
-    redis.ask::<()>("DEL", &[&keys[0]]);
-    // The first entries of a log are in its state: the list comes back with those of the new one
-    // alone.
-    (45..50).rev().for_each(admit);
-    assert_eq!(redis.ask::<i64>("LLEN", &[&keys[1]]), 3);
-    assert_eq!(redis.wait(redis.server().keys_without_ttl("")), [""; 0]);
-}
-
-#[test]
 fn by_the_servers_clock_too_an_evicted_list_comes_back_with_an_expiry() {
     let redis = Redis::start();
     let limiter = hourly_log(&redis);

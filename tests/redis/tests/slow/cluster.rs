@@ -5,7 +5,6 @@ use std::time::Duration;
 use fred::{clients::Client, interfaces::KeysInterface, types::Builder};
 use tokio::time::{Instant, sleep};
 use tollgate::{OnStoreError, Quota, RateLimiter, algorithm::*, store::RedisStore};
-use tollgate_algorithms::every_algorithm;
 use tollgate_redis_tests::{Cluster, slot_of, until};
 
 use crate::traffic::{Answer, PREFIX, Traffic, UNITS, plenty, recovery, store};
@@ -13,51 +12,6 @@ use crate::traffic::{Answer, PREFIX, Traffic, UNITS, plenty, recovery, store};
 /// A client as its builder makes it, with all defaults; the store connects one of its own.
 fn client(cluster: &Cluster) -> Client {
     Builder::from_config(cluster.config()).build().unwrap()
-}
-
-async fn admits_and_refuses<A>(name: &str, store: &RedisStore, rule: A)
-where
-    A: Scripted<Snapshot: Send + Sync> + Clone + Send + Sync + 'static,
-{
-    let limiter = RateLimiter::new(rule, store.clone());
-    for key in 0..30_u32 {
-        // Of its own: some algorithms of one type have one policy.
-        let key = format!("{name} {key}");
-        let first = limiter.check(&key).await.unwrap();
-        assert!(first.is_admitted(), "{name}: {first:?}");
-        let second = limiter.check(&key).await.unwrap();
-        assert!(!second.is_admitted(), "{name}: {second:?}");
-        let peeked = limiter.peek(&key).await.unwrap();
-        assert!(!peeked.is_admitted(), "{name}: {peeked:?}");
-        limiter.refund(&key, 1).await.unwrap();
-        limiter.reset(&key).await.unwrap();
-        let again = limiter.check(&key).await.unwrap();
-        assert!(again.is_admitted(), "{name}: {again:?}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_rule_and_tuple_decides_on_every_node() {
-    let cluster = Cluster::start().await;
-    let store = RedisStore::builder(client(&cluster))
-        .deadline(Duration::from_secs(5))
-        .build();
-    // One request, and no other within a minute, whichever the algorithm.
-    let (one, burst, minute) = (Quota::per_hour(1), 1, Duration::from_secs(60));
-    macro_rules! each {
-        ($given:tt $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {
-            $(admits_and_refuses($name, &store, $algorithm).await;)+
-        };
-    }
-    every_algorithm!(each, one, burst, minute, minute);
-    let tuple = (SlidingLog::new(one), Gcra::new(Quota::per_day(9)));
-    admits_and_refuses("a pair", &store, tuple.clone()).await;
-    let tuple = (SlidingLog::new(Quota::per_day(8)), tuple.0);
-    admits_and_refuses("another pair", &store, tuple).await;
-    for node in 0..3 {
-        assert!(!cluster.nodes()[node].keys(PREFIX).await.is_empty());
-    }
-    assert_eq!(cluster.keys_without_ttl(PREFIX).await, [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

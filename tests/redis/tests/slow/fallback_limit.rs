@@ -105,16 +105,6 @@ async fn while_the_server_hangs_the_smaller_limit_decides() {
     the_smaller_limit_takes_over(Server::stop_process, goes_on).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_a_wrong_password_nobody_is_let_through_by_the_smaller_limit() {
-    let server = Server::start_with(&["--requirepass", "secret"]).await;
-    let client = Builder::from_config(server.config_of("default", "other"));
-    let service = service(store(client.build().unwrap()), 10, 10);
-    for _ in 0..50 {
-        assert_eq!(ask(&service).await, (500, String::new()));
-    }
-}
-
 const PROCESSES: usize = 8;
 
 /// A small machine runs eight processes at a time.

@@ -10,10 +10,10 @@ use std::{
 use fastrand::Rng;
 use proptest::{prelude::*, test_runner::TestCaseResult};
 use tollgate::{
-    Decision, EachOf, Quota, RateLimiter, Timestamp,
+    EachOf, Quota, RateLimiter, Timestamp,
     algorithm::*,
     clock::ManualClock,
-    store::{self, Change, LocalStore, RedisStore, Store},
+    store::{self, Change, RedisStore, Store},
 };
 use tollgate_algorithms::every_additive;
 use tollgate_properties::numbers::{Held, Numbers, held};
@@ -23,22 +23,24 @@ const HISTORIES: u32 = 600;
 const START: u64 = 1_000_000;
 
 #[derive(Debug, Clone, Copy)]
-enum Ask {
+pub(crate) enum Ask {
     Hold(u32),
     Peek,
     /// One of the holds, and what was spent of it, in quarters.
     Settle(usize, u32),
+    /// One of the holds, of which nothing was spent, with its places in flight.
+    End(usize),
     Debit(u32),
     Refund(u32),
     Reset,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Step {
-    after: i64,
-    ask: Ask,
+pub(crate) struct Step {
+    pub(crate) after: i64,
+    pub(crate) ask: Ask,
     /// Which of the plans asks.
-    plan: usize,
+    pub(crate) plan: usize,
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -59,7 +61,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// Plays the steps on both: the rule with one state, and the store. Each step is of one of these
 /// plans of a policy.
-fn is_the_pure_rules<A: Scripted>(
+pub(crate) fn is_the_pure_rules<A: Scripted>(
     redis: &Redis,
     plans: [A; 2],
     steps: &[Step],
@@ -72,7 +74,6 @@ fn is_the_pure_rules<A: Scripted>(
     let clock = ManualClock::at(Timestamp::from_micros(START));
     let pooled = redis.pooled_store(clock.clone());
     let (store, key) = (pooled.store(), redis.new_key());
-    let as_store = |store: &RedisStore| store.clone();
     let (mut state, mut is_known) = (plans[0].fresh(Timestamp::default()), false);
     let mut receipts: Vec<(usize, A::Snapshot, A::Snapshot, u32)> = Vec::new();
     let mut micros = START as i64;
@@ -81,7 +82,7 @@ fn is_the_pure_rules<A: Scripted>(
         micros += step.after;
         let now = Timestamp::from_micros(micros.unsigned_abs());
         clock.set(now);
-        let (plan, store) = (&plans[step.plan], as_store(&store));
+        let plan = &plans[step.plan];
         let start_of = |plan: &A| match is_known {
             true => state.clone(),
             false => plan.fresh(Timestamp::default()),
@@ -155,6 +156,25 @@ fn is_the_pure_rules<A: Scripted>(
                 });
                 settled.unwrap();
             }
+            Ask::End(_) if receipts.is_empty() => {}
+            Ask::End(which) => {
+                let (plan, ours, theirs, held) = receipts.remove(which % receipts.len());
+                let plan = &plans[plan];
+                plan.settle(&mut state, &ours, (held, 0), now);
+                plan.end(&mut state, &ours, now);
+                let admission = &theirs;
+                let settled = Change::Settle {
+                    admission,
+                    held,
+                    spent: 0,
+                };
+                let ended = redis.wait(async {
+                    let change = |change| Store::<A, String>::change(&store, plan, &key, change);
+                    change(settled).wait().await?;
+                    change(Change::End(admission)).wait().await
+                });
+                ended.unwrap();
+            }
             Ask::Debit(units) => {
                 if units > 0 {
                     let mut debited = start_of(plan);
@@ -178,6 +198,15 @@ fn is_the_pure_rules<A: Scripted>(
                     .unwrap();
             }
         }
+    }
+    // With this nothing is renewed any more.
+    for (plan, _, theirs, _) in &receipts {
+        let ended = async {
+            let ended = Change::End(theirs);
+            let ended = Store::<A, String>::change(&store, &plans[*plan], &key, ended);
+            ended.wait().await
+        };
+        redis.wait(ended).unwrap();
     }
     Ok(())
 }
@@ -209,6 +238,12 @@ fn every_rule(redis: &Redis, plans: [Held; 2], steps: &[Step]) -> TestCaseResult
         (window, log.held_at_most(micros(at_most)))
     };
     is_the_pure_rules(redis, plans.map(pair), steps, "(window, log)")?;
+    let in_shadow = |Held { numbers, at_most }: Held| {
+        let bucket = TokenBucket::new(numbers.quota()).named("n").settled();
+        let window = FixedWindow::new(numbers.quota()).named("m");
+        (window, bucket.held_at_most(micros(at_most)).shadow())
+    };
+    is_the_pure_rules(redis, plans.map(in_shadow), steps, "(window, shadow)")?;
     let triple = |Held { numbers, at_most }: Held| {
         let log = SlidingLog::new(numbers.quota()).named("n").settled();
         let bucket = TokenBucket::new(numbers.quota()).named("m").settled();
@@ -250,69 +285,6 @@ fn plans_that_hold_in_turn_are_the_pure_rules() {
         every_rule(&redis, [first, second], &steps)
     });
     assert_eq!(redis.wait(redis.server().keys_without_ttl("")), [""; 0]);
-}
-
-#[test]
-fn what_is_settled_after_a_reset_is_counted_under_the_plan_that_held() {
-    let redis = Redis::start();
-    let plan = |units, period| Held {
-        numbers: Numbers {
-            units,
-            period,
-            burst: 1,
-            precision: 1,
-            interval: 1,
-            other_units: units,
-            other_period: period,
-        },
-        at_most: 1,
-    };
-    let step = |after, ask, plan| Step { after, ask, plan };
-    let steps = [
-        step(3, Ask::Hold(1), 0),
-        step(0, Ask::Reset, 0),
-        // What was held under the first plan, on a turn of the second one.
-        step(0, Ask::Settle(0, 5), 1),
-        step(16, Ask::Refund(0), 0),
-        step(0, Ask::Debit(1), 1),
-        step(0, Ask::Hold(0), 0),
-    ];
-    every_rule(&redis, [plan(1, 5), plan(2, 5)], &steps).unwrap();
-
-    let clock = ManualClock::at(Timestamp::from_micros(START));
-    let in_memory = LocalStore::builder().clock(clock.clone()).build();
-    assert_eq!(
-        settled_after_a_reset(&redis, in_memory, &clock),
-        settled_after_a_reset(&redis, redis.store(clock.clone()), &clock)
-    );
-}
-
-/// The same history on a store, and what the plan that held is told at its end.
-fn settled_after_a_reset<S>(redis: &Redis, store: S, clock: &ManualClock) -> Decision
-where
-    S: Store<(FixedWindow, Settled<SlidingLog>), String>,
-{
-    let [first, second] = [(1, 5), (0, 5)].map(|(units, period)| {
-        let quota = Quota::new(units, micros(period));
-        let log = SlidingLog::new(quota).named("m").settled();
-        let rule = (
-            FixedWindow::new(quota).named("n"),
-            log.held_at_most(micros(1)),
-        );
-        RateLimiter::new(rule, store.clone())
-    });
-    let now = |micros| clock.set(Timestamp::from_micros(START + micros));
-    redis.wait(async {
-        now(0);
-        let held = first.hold("bob", 1).await.unwrap().unwrap();
-        first.reset("bob").await.unwrap();
-        held.settle(2).await.unwrap();
-        now(16);
-        first.refund("bob", 0).await.unwrap();
-        now(16);
-        second.debit("bob", 1).await.unwrap();
-        first.peek("bob").await.unwrap()
-    })
 }
 
 #[test]
@@ -398,11 +370,14 @@ fn a_hold_that_nobody_waits_for_any_more_holds_nothing() {
     let limits = EachOf((tokens(), FixedWindow::new(Quota::per_day(10)), tokens()));
     let of_several = RateLimiter::new(limits, redis.store_with_prefix("u"));
     let keys = EachOf((Some("bob"), None::<&str>, Some("bob")));
+    let in_flight = RateLimiter::new(InFlight::new(10), redis.store_with_prefix("v"));
     // The scripts are loaded.
     redis.wait(async {
         let hold = limiter.hold("bob", 1).await.unwrap().unwrap();
         hold.settle(0).await.unwrap();
         let hold = of_several.hold(&keys, 1).await.unwrap().unwrap();
+        hold.settle(0).await.unwrap();
+        let hold = in_flight.hold("bob", 1).await.unwrap().unwrap();
         hold.settle(0).await.unwrap();
     });
     let is_dropped = |ask: &dyn Fn() -> bool| {
@@ -428,30 +403,25 @@ fn a_hold_that_nobody_waits_for_any_more_holds_nothing() {
             std::thread::sleep(Duration::from_millis(5));
         }
     };
-    is_dropped(&|| {
-        redis.wait(async {
-            let mut asked = Box::pin(limiter.hold("bob", 7));
-            let Poll::Ready(held) = polled_once(asked.as_mut()).await else {
-                return true;
-            };
-            held.unwrap().unwrap().settle(0).await.unwrap();
-            false
-        })
-    });
-    until_so_many_are_left(10, || redis.wait(limiter.peek("bob")).unwrap().remaining());
-    is_dropped(&|| {
-        redis.wait(async {
-            let mut asked = Box::pin(of_several.hold(&keys, 7));
-            let Poll::Ready(held) = polled_once(asked.as_mut()).await else {
-                return true;
-            };
-            held.unwrap().unwrap().settle(0).await.unwrap();
-            false
-        })
-    });
-    until_so_many_are_left(10, || {
-        redis.wait(of_several.peek(&keys)).unwrap().remaining()
-    });
+    macro_rules! is_dropped {
+        ($limiter:expr, $key:expr, $cost:expr) => {
+            is_dropped(&|| {
+                redis.wait(async {
+                    let mut asked = Box::pin($limiter.hold($key, $cost));
+                    let Poll::Ready(held) = polled_once(asked.as_mut()).await else {
+                        return true;
+                    };
+                    held.unwrap().unwrap().settle(0).await.unwrap();
+                    false
+                })
+            });
+            let look = || redis.wait($limiter.peek($key)).unwrap().remaining();
+            until_so_many_are_left(10, look);
+        };
+    }
+    is_dropped!(limiter, "bob", 7);
+    is_dropped!(of_several, &keys, 7);
+    is_dropped!(in_flight, "bob", 1);
 }
 
 /// What is charged can be refunded, and what is held cannot.
@@ -468,17 +438,6 @@ fn what_is_checked_by_hand_is_charged_at_once_as_nobody_can_settle_it() {
             left()
         });
     }
-}
-
-#[test]
-fn a_hold_that_is_dropped_keeps_what_was_held() {
-    let redis = Redis::start();
-    let limiter = RateLimiter::new(tokens(), redis.store_with_prefix("t"));
-    redis.wait(async { drop(limiter.hold("bob", 4).await.unwrap().unwrap()) });
-    let held = redis.wait(limiter.hold("bob", 6)).unwrap().unwrap();
-    assert!(redis.wait(limiter.hold("bob", 1)).unwrap().is_err());
-    redis.wait(async { held.settle(0).await }).unwrap();
-    assert_eq!(redis.wait(limiter.peek("bob")).unwrap().remaining(), 6);
 }
 
 #[test]

@@ -12,9 +12,7 @@ use fred::{
 };
 use tokio::time::{Instant, sleep};
 use tollgate::{
-    OnStoreError, Quota, RateLimiter, StoreErrorKind,
-    algorithm::SlidingLog,
-    store::{RedisConnection, RedisStore},
+    OnStoreError, Quota, RateLimiter, StoreErrorKind, algorithm::SlidingLog, store::RedisStore,
 };
 use tollgate_redis_tests::{Cluster, Proxy, Sentinels, Server, slot_of, until};
 
@@ -371,12 +369,4 @@ async fn keys_on_and_off(cluster: &Cluster, store: &RedisStore) -> (Ill, Vec<u32
     let well: Vec<_> = well.map(|(key, _, _)| *key).collect();
     assert!(!well.is_empty());
     (Ill { node, slot, key }, well)
-}
-
-/// A store accepts what any of these makes.
-#[test]
-fn a_client_and_a_pool_are_connections() {
-    fn takes(_: impl Into<RedisConnection>) {}
-    takes(with_defaults(Config::default()));
-    takes(Pool::new(Config::default(), None, None, None, 2).unwrap());
 }

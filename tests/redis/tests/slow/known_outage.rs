@@ -2,8 +2,6 @@
 //! probed, and gets no decisions until a probe is answered in time.
 
 use std::{
-    convert::Infallible,
-    future::ready,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -20,15 +18,11 @@ use tokio::{
     time::{Instant, sleep},
 };
 use tollgate::{
-    Quota, RateLimitLayer, RateLimiter, StoreErrorKind,
+    Quota, RateLimiter, StoreErrorKind,
     algorithm::{FixedWindow, Gcra, TokenBucket},
-    key::from_fn,
-    response::AsError,
-    store::{LocalStore, RedisConnection, RedisStore},
+    store::{RedisConnection, RedisStore},
 };
 use tollgate_redis_tests::{Cluster, Monitor, Proxy, Server, Told, slot_of, until};
-
-use tower::{BoxError, Layer, Service, ServiceExt, service_fn};
 
 use crate::events::{beginning, listen, told_of};
 
@@ -227,59 +221,4 @@ async fn a_script_whose_first_call_is_not_sent_is_not_known_to_run() {
     let third = RateLimiter::new(FixedWindow::new(Quota::per_day(1)), store);
     assert!(third.debit(&7_u32, 1).await.is_err());
     server.continue_process();
-}
-
-/// A decision of the fallback limit, while the store knows that Redis is down, beside one over a
-/// store in memory: alternating in one run, the fastest of many rounds. The bench `outage` measures
-/// both when they are optimized, and holds their instructions.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_decision_in_a_known_outage_takes_no_more_than_two_in_memory() {
-    const ROUNDS: usize = 60;
-    const CHECKS: u32 = 2_000;
-    let limit = || Gcra::new(Quota::per_second(1_000_000)).burst(1_000_000);
-    for hangs in [false, true] {
-        let server = Server::start().await;
-        let store = store(server.client().await);
-        let limiter = RateLimiter::new(limit(), store.clone());
-        limiter.check(&7_u32).await.unwrap();
-        match hangs {
-            true => server.stop_process(),
-            false => server.kill(),
-        }
-        let known = until("a known outage", async || {
-            let start = Instant::now();
-            limiter.check(&7_u32).await.err()?;
-            (start.elapsed() < DEADLINE / 4).then_some(())
-        });
-        known.await;
-        let key = || from_fn(|request: &u32| Ok::<_, Infallible>(Some(*request)));
-        let here = RateLimiter::new(limit(), LocalStore::new());
-        let in_memory = RateLimitLayer::new(limit(), LocalStore::new(), key());
-        let down = RateLimitLayer::new(limit(), store.clone(), key()).on_store_error(here);
-        let inner = service_fn(|_: u32| ready(Ok::<_, BoxError>(())));
-        let mut in_memory = in_memory.respond_with(AsError).layer(inner);
-        let mut down = down.respond_with(AsError).layer(inner);
-        let mut fastest = [Duration::MAX; 2];
-        for _ in 0..ROUNDS {
-            let start = Instant::now();
-            for key in 0..CHECKS {
-                in_memory
-                    .ready()
-                    .await
-                    .unwrap()
-                    .call(key % 64)
-                    .await
-                    .unwrap();
-            }
-            fastest[0] = fastest[0].min(start.elapsed());
-            let start = Instant::now();
-            for key in 0..CHECKS {
-                down.ready().await.unwrap().call(key % 64).await.unwrap();
-            }
-            fastest[1] = fastest[1].min(start.elapsed());
-        }
-        let [in_memory, down] = fastest.map(|fastest| fastest / CHECKS);
-        println!("in memory {in_memory:?}, in the place of Redis {down:?}");
-        assert!(down < 2 * in_memory, "{down:?} beside {in_memory:?}");
-    }
 }

@@ -2,24 +2,21 @@
 //! free soon after it has died.
 
 use std::{
-    env,
-    io::{BufRead, BufReader},
-    pin::Pin,
-    process::{Child, Command, Stdio},
-    task::Poll,
     thread,
     time::{Duration, Instant},
 };
 
 use fred::prelude::Config;
-use proptest::{prelude::*, test_runner::TestCaseResult};
+use proptest::prelude::*;
+use tokio::task::spawn_blocking;
 use tollgate::{
-    EachOf, Hold, Quota, RateLimiter, Timestamp,
+    EachOf, Hold, Quota, RateLimiter,
     algorithm::{InFlight, SlidingLog, TokenBucket},
-    clock::ManualClock,
-    store::{self, Change, RedisStore, Store},
+    store::RedisStore,
 };
-use tollgate_redis_tests::{Redis, connect};
+use tollgate_redis_tests::{Redis, Worker, connect};
+
+use super::holds_over_redis::{Ask, Step, is_the_pure_rules};
 
 const HISTORIES: u32 = 1_500;
 
@@ -56,27 +53,19 @@ fn until_free(redis: &Redis, limiter: &Limiter, key: &str, places: u64) -> Durat
     since.elapsed()
 }
 
+/// For so long so many places are free.
+fn stay_free(redis: &Redis, limiter: &Limiter, key: &str, (places, lasting): (u64, Duration)) {
+    let since = Instant::now();
+    while since.elapsed() < lasting {
+        assert_eq!(free(redis, limiter, key), places);
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
 fn scripts_run(redis: &Redis) -> u64 {
     let calls = redis.calls();
     let run = calls.iter().find(|call| call.0 == "evalsha");
     run.map_or(0, |run| run.1)
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Ask {
-    Hold(u32),
-    Peek,
-    /// Ends one of those that are in flight.
-    End(usize),
-    Debit(u32),
-    Refund(u32),
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Step {
-    after: i64,
-    ask: Ask,
-    plan: usize,
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -93,114 +82,6 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..50)
 }
 
-/// Plays the steps on both: the rule with one state, as a store in memory does, and Redis.
-fn is_as_in_memory<A>(redis: &Redis, plans: [A; 2], steps: &[Step]) -> TestCaseResult
-where
-    A: tollgate::algorithm::Scripted,
-{
-    let mut micros = 1_000_000_000_i64;
-    let clock = ManualClock::at(Timestamp::from_micros(1_000_000_000));
-    let pooled = redis.pooled_store(clock.clone());
-    let (store, key) = (pooled.store(), redis.new_key());
-    let mut state = plans[0].fresh(Timestamp::default());
-    let mut running: Vec<(usize, A::Snapshot, A::Snapshot, u32)> = Vec::new();
-    let mut has_held = false;
-    for (turn, step) in steps.iter().enumerate() {
-        micros += step.after;
-        let now = clock_now(micros);
-        clock.set(now);
-        let plan = &plans[step.plan];
-        if !has_held {
-            // The first plan that is charged begins the state.
-            state = plan.fresh(Timestamp::default());
-        }
-        match step.ask {
-            Ask::Hold(cost) => {
-                let (admitted, ours) = plan.step(&mut state, cost, now);
-                has_held |= admitted && cost > 0;
-                let theirs =
-                    Store::<A, String>::decide(&store, plan, &key, store::Ask::Charge(cost));
-                let theirs = redis.wait(theirs.wait()).unwrap().snapshot;
-                prop_assert_eq!(
-                    plan.decision(&theirs),
-                    plan.decision(&ours),
-                    "turn {}: {:?}",
-                    turn,
-                    step
-                );
-                if admitted && cost > 0 {
-                    running.push((step.plan, ours, theirs, cost));
-                }
-            }
-            Ask::Peek => {
-                let (_, ours) = plan.look(&state, 1, now);
-                let theirs = Store::<A, String>::decide(&store, plan, &key, store::Ask::Look(1));
-                let theirs = redis.wait(theirs.wait()).unwrap().snapshot;
-                prop_assert_eq!(
-                    plan.decision(&theirs),
-                    plan.decision(&ours),
-                    "turn {}",
-                    turn
-                );
-            }
-            Ask::End(_) if running.is_empty() => {}
-            Ask::End(which) => {
-                let (plan, ours, theirs, cost) = running.remove(which % running.len());
-                let plan = &plans[plan];
-                plan.settle(&mut state, &ours, (cost, 0), now);
-                plan.end(&mut state, &ours, now);
-                let ended = redis.wait(async {
-                    let settled = Store::<A, String>::change(
-                        &store,
-                        plan,
-                        &key,
-                        Change::Settle {
-                            admission: &theirs,
-                            held: cost,
-                            spent: 0,
-                        },
-                    );
-                    settled.wait().await?;
-                    Store::<A, String>::change(&store, plan, &key, Change::End(&theirs))
-                        .wait()
-                        .await
-                });
-                ended.unwrap();
-            }
-            Ask::Debit(units) => {
-                if units > 0 {
-                    plan.debit(&mut state, units.into(), now);
-                    has_held = true;
-                }
-                let debited = Store::<A, String>::change(&store, plan, &key, Change::Debit(units));
-                redis.wait(debited.wait()).unwrap();
-            }
-            Ask::Refund(cost) => {
-                if has_held {
-                    plan.refund(&mut state, cost, now);
-                }
-                let refunded = Store::<A, String>::change(&store, plan, &key, Change::Refund(cost));
-                redis.wait(refunded.wait()).unwrap();
-            }
-        }
-    }
-    // With this nothing is renewed any more.
-    for (plan, _, theirs, _) in running {
-        redis
-            .wait(async {
-                Store::<A, String>::change(&store, &plans[plan], &key, Change::End(&theirs))
-                    .wait()
-                    .await
-            })
-            .unwrap();
-    }
-    Ok(())
-}
-
-fn clock_now(micros: i64) -> Timestamp {
-    Timestamp::from_micros(micros.unsigned_abs())
-}
-
 /// A generation lasts for longer than any of these histories.
 const LONG: Duration = Duration::from_secs(3_600);
 
@@ -210,7 +91,7 @@ fn redis_counts_what_is_in_flight_as_memory_does_in_every_field() {
     let values = || ((0..=4_u64, 0..=4_u64), steps());
     redis.for_all(HISTORIES, values, |((n, m), steps)| {
         let places = |n| InFlight::new(n).named("places").held_at_most(LONG);
-        is_as_in_memory(&redis, [places(n), places(m)], &steps)
+        is_the_pure_rules(&redis, [places(n), places(m)], &steps, "places")
     });
     let values = || (1..=4_u64, steps());
     redis.for_all(HISTORIES / 3, values, |(n, steps)| {
@@ -219,14 +100,14 @@ fn redis_counts_what_is_in_flight_as_memory_does_in_every_field() {
             InFlight::new(n).held_at_most(LONG),
             TokenBucket::new(quota).settled().held_at_most(LONG),
         );
-        is_as_in_memory(&redis, [rule.clone(), rule], &steps)
+        is_the_pure_rules(&redis, [rule.clone(), rule], &steps, "a pair")
     });
     let values = || (1..=4_u64, steps());
     redis.for_all(HISTORIES / 3, values, |(n, steps)| {
         let quota = Quota::new(4, Duration::from_secs(2));
         let log = SlidingLog::new(quota).settled().held_at_most(LONG);
         let rule = (log, InFlight::new(n).held_at_most(LONG));
-        is_as_in_memory(&redis, [rule.clone(), rule], &steps)
+        is_the_pure_rules(&redis, [rule.clone(), rule], &steps, "a pair")
     });
     assert_eq!(redis.wait(redis.server().keys_without_ttl("")), [""; 0]);
 }
@@ -282,38 +163,6 @@ fn a_place_that_is_dropped_without_a_runtime_is_given_back_with_the_next_renewal
     drop(held);
     let after = until_free(&redis, &limiter, "bob", 1);
     assert!(after < TIME, "after {after:?}: it was not given back");
-}
-
-#[test]
-fn a_decision_that_nobody_waits_for_any_more_takes_no_place() {
-    let redis = Redis::start();
-    let limiter = limiter(&redis, 1);
-    // The scripts are loaded.
-    let first = hold(&redis, &limiter, "bob").unwrap();
-    redis.wait(async { first.settle(0).await }).unwrap();
-    // On a busy machine Redis may have answered before the poll is over: then it is asked again.
-    let was_dropped = (0..100).any(|_| {
-        redis.ask::<()>("CONFIG", &[b"RESETSTAT"]);
-        redis.wait(async {
-            let mut asked = Box::pin(limiter.hold("bob", 1));
-            let Poll::Ready(held) = polled_once(asked.as_mut()).await else {
-                return true;
-            };
-            held.unwrap().unwrap().settle(0).await.unwrap();
-            false
-        })
-    });
-    assert!(was_dropped, "it waits for Redis");
-    let since = Instant::now();
-    while scripts_run(&redis) < 2 {
-        assert!(since.elapsed() < LATE, "it was held and given back");
-        thread::sleep(Duration::from_millis(5));
-    }
-    until_free(&redis, &limiter, "bob", 1);
-}
-
-async fn polled_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
-    std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await
 }
 
 #[test]
@@ -423,83 +272,48 @@ fn each_of_several_keys_is_renewed_and_given_back() {
     assert_eq!((left("ann"), left("bob")), ([2, 3], [2, 3]));
 }
 
-const URL: &str = "TOLLGATE_TEST_IN_FLIGHT_URL";
-
 /// A process that has two places of `bob`, as long as it lives.
-struct Other(Child);
-
-impl Other {
-    fn start(redis: &Redis) -> Self {
-        let mut child = Command::new(env::current_exe().unwrap())
-            .args([
-                "slow::places_in_flight::a_process_with_two_places",
-                "--exact",
-                "--nocapture",
-            ])
-            .env(URL, redis.server().url())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let printed = BufReader::new(child.stdout.take().unwrap());
-        let mut lines = printed.lines().map_while(Result::ok);
-        assert!(lines.any(|line| line.contains("two places")));
-        Self(child)
-    }
-
-    fn signal(&self, signal: &str) {
-        let id = self.0.id().to_string();
-        let sent = Command::new("kill").args(["-s", signal, &id]).status();
-        assert!(sent.unwrap().success());
-    }
+fn other(redis: &Redis) -> Worker {
+    let name = "slow::places_in_flight::a_process_with_two_places";
+    let mut worker = Worker::start(name, &redis.server().url());
+    worker.ask("hold");
+    worker
 }
 
-impl Drop for Other {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-#[test]
-fn a_process_with_two_places() {
-    let Ok(url) = env::var(URL) else {
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_process_with_two_places() {
+    let Some(url) = Worker::role() else {
         return;
     };
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let client = runtime.block_on(connect(Config::from_url(&url).unwrap()));
+    let client = connect(Config::from_url(&url).unwrap()).await;
     let store = RedisStore::builder(client)
         .prefix("t")
         .deadline(Duration::from_secs(20))
         .build();
     let limiter = RateLimiter::new(InFlight::new(3).held_at_most(TIME), store);
-    let holds = [(); 2].map(|()| runtime.block_on(limiter.hold("bob", 1)).unwrap().unwrap());
-    println!("two places");
-    // Until the test has ended, at the latest.
-    let _ = std::io::stdin().lines().next();
-    drop(holds);
+    let mut holds = Vec::new();
+    let mut orders = spawn_blocking(|| Worker::orders().next()).await;
+    while let Ok(Some(_)) = orders {
+        for _ in 0..2 {
+            holds.push(limiter.hold("bob", 1).await.unwrap().unwrap());
+        }
+        Worker::done();
+        orders = spawn_blocking(|| Worker::orders().next()).await;
+    }
 }
 
 #[test]
 fn the_places_of_a_killed_process_come_free_in_time_and_none_before() {
     let redis = Redis::start();
     let limiter = limiter(&redis, 3);
-    let other = Other::start(&redis);
-    let since = Instant::now();
-    while since.elapsed() < TIME * 3 {
-        assert_eq!(free(&redis, &limiter, "bob"), 1);
-        thread::sleep(Duration::from_millis(10));
-    }
+    let mut other = other(&redis);
+    stay_free(&redis, &limiter, "bob", (1, TIME * 3));
     // Stopped for less than the time, it loses none.
-    other.signal("STOP");
+    other.suspend();
     thread::sleep(TIME / 2);
-    other.signal("CONT");
-    let since = Instant::now();
-    while since.elapsed() < TIME * 3 {
-        assert_eq!(free(&redis, &limiter, "bob"), 1);
-        thread::sleep(Duration::from_millis(10));
-    }
-    other.signal("KILL");
+    other.go_on();
+    stay_free(&redis, &limiter, "bob", (1, TIME * 3));
+    other.kill();
     let free_after = until_free(&redis, &limiter, "bob", 3);
     assert!(free_after >= TIME / 2, "after {free_after:?}");
     assert!(free_after <= TIME + LATE, "after {free_after:?}");
@@ -509,19 +323,15 @@ fn the_places_of_a_killed_process_come_free_in_time_and_none_before() {
 fn a_process_that_was_stopped_for_too_long_is_counted_again_beside_those_who_came() {
     let redis = Redis::start();
     let limiter = limiter(&redis, 3);
-    let other = Other::start(&redis);
-    other.signal("STOP");
+    let other = other(&redis);
+    other.suspend();
     until_free(&redis, &limiter, "bob", 3);
     let [first, second] = [(); 2].map(|()| hold(&redis, &limiter, "bob").unwrap());
-    other.signal("CONT");
+    other.go_on();
     // All four are in flight: nobody is let in until fewer than three are.
     until_free(&redis, &limiter, "bob", 0);
     redis.wait(async { first.settle(0).await }).unwrap();
-    let since = Instant::now();
-    while since.elapsed() < TIME * 2 {
-        assert_eq!(free(&redis, &limiter, "bob"), 0);
-        thread::sleep(Duration::from_millis(10));
-    }
+    stay_free(&redis, &limiter, "bob", (0, TIME * 2));
     redis.wait(async { second.settle(0).await }).unwrap();
     assert_eq!(free(&redis, &limiter, "bob"), 1);
 }
