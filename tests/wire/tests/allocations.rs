@@ -226,16 +226,6 @@ fn a_route_and_a_tuple_of_keys_are_found_without_an_allocation() {
     assert_eq!(most_by(by, routed), 0);
 }
 
-#[test]
-fn exempt_requests_and_requests_of_cost_0_allocate_nothing() {
-    let (clock, layer) = limit(Gcra::new(ten()), PeerIp::new(), off());
-    let exempt = layer.clone().exempt(|_: &Request<()>| true);
-    let mut exempt = exempt.layer(tower::service_fn(hello));
-    assert_eq!(most(&clock, &mut exempt, from_peer), 0);
-    let mut free = layer.cost(0).layer(tower::service_fn(hello));
-    assert_eq!(most(&clock, &mut free, from_peer), 0);
-}
-
 /// The same for a limit that is chosen, or that has several keys.
 fn most_of_choice<C, L, K, F>(choice: C, key: F) -> usize
 where
@@ -287,26 +277,6 @@ fn several_keys_are_decided_about_without_an_allocation() {
     assert_eq!(most_of_choice(chosen, keys()), 0);
 }
 
-#[test]
-fn each_text_among_several_keys_is_copied_once_for_a_check() {
-    let limits = EachOf((Gcra::new(ten()), FixedWindow::new(ten())));
-    let limiter = RateLimiter::new(limits, LocalStore::new());
-    let counted = |first: Option<&str>, second: Option<u64>| {
-        let keys = EachOf((first.map(str::to_owned), second));
-        let mut allocated = 0;
-        for _ in 0..2 {
-            let before = CALLS.get();
-            assert!(ready(limiter.check(&keys)).unwrap().is_admitted());
-            allocated = CALLS.get() - before;
-        }
-        allocated
-    };
-    // A decision about several policies is told in a list.
-    let told = counted(None, Some(7));
-    let with_text = counted(Some("bob"), None);
-    assert_eq!(with_text, told + 1);
-}
-
 /// One for the values, and two for the first entries of a map of header fields.
 const TOLD: usize = 3;
 
@@ -338,53 +308,4 @@ fn the_fields_of_draft_11_take_one_allocation_besides_the_map() {
         from_peer,
     );
     assert_eq!(grpc, TOLD);
-}
-
-#[test]
-fn a_refusal_takes_a_bounded_number_of_allocations() {
-    let nothing = || FixedWindow::new(Quota::per_day(0));
-    let one_a_year = FixedWindow::new(Quota::new(1, Duration::from_secs(365 * 86_400)));
-    let (_clock, layer) = limit(one_a_year, PeerIp::new(), Http::new());
-    let mut service = layer.layer(tower::service_fn(hello));
-    let Ok(admitted) = ready(service.call(from_peer()));
-    assert_eq!(admitted.status(), 200);
-    let refused = |service: &mut dyn FnMut(Request<()>) -> Response<Body>| {
-        let request = from_peer();
-        let before = CALLS.get();
-        let response = service(request);
-        let allocated = CALLS.get() - before;
-        assert_eq!(response.status(), 429);
-        allocated
-    };
-    let waiting = refused(&mut |request| ready(service.call(request)).unwrap());
-    let (_clock, layer) = limit(nothing(), PeerIp::new(), off());
-    let mut service = layer.layer(tower::service_fn(hello));
-    let terse = refused(&mut |request| ready(service.call(request)).unwrap());
-    println!("refused: {waiting} allocations with fields, {terse} without");
-    assert!(waiting <= 14 && terse <= 12);
-}
-
-#[test]
-fn the_future_of_a_response_is_small() {
-    /// What it adds to the larger of the inner future and an answer.
-    fn added<A: Algorithm>(algorithm: A, respond: Http) -> usize {
-        let (_clock, layer) = limit(algorithm, PeerIp::new(), respond);
-        let mut service = layer.layer(tower::service_fn(hello));
-        let future = service.call(from_peer());
-        size_of_val(&future) - size_of::<Answer>()
-    }
-    let gcra = added(Gcra::new(ten()), Http::new());
-    let window = added(FixedWindow::new(ten()), Http::new());
-    let sliding = added(SlidingWindow::new(ten()), Http::new());
-    let three = added(
-        (
-            Gcra::new(ten()),
-            FixedWindow::new(ten()),
-            SlidingLog::new(ten()),
-        ),
-        Http::new(),
-    );
-    println!("the inner future is {} bytes", size_of::<Answer>());
-    println!("added: Gcra {gcra}, FixedWindow {window}, SlidingWindow {sliding}, three {three}");
-    assert!(gcra <= 64 && window <= 64 && sliding <= 80 && three <= 160);
 }

@@ -258,34 +258,6 @@ async fn a_handler_that_panics_is_charged_what_was_held_and_the_others_go_on() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_tasks_that_settle_a_request_at_once_one_does() {
-    let (limiter, layer) = limited!();
-    let handler = async |Extension(hold): Extension<Hold>| {
-        let both = Arc::new(Barrier::new(2));
-        let settle = |spent| {
-            let (hold, both) = (hold.clone(), Arc::clone(&both));
-            tokio::spawn(async move {
-                both.wait().await;
-                hold.settle(spent).await.unwrap();
-            })
-        };
-        let (one, other) = (settle(3), settle(5));
-        one.await.unwrap();
-        other.await.unwrap();
-    };
-    let server = serve(Router::new().route("/", get(handler)).layer(layer)).await;
-    // Settled twice, a request would free some of these.
-    let _others = limiter.hold(&(), 400).await.unwrap().unwrap();
-    let mut before = charged(&limiter);
-    for _ in 0..100 {
-        assert!(asked(server, "/", false).await.status().is_success());
-        let now = charged(&limiter);
-        assert!([3, 5].contains(&(now - before)), "{}", now - before);
-        before = now;
-    }
-}
-
 /// A gRPC status is in the trailers, which a stream that was dropped never had.
 fn by_status(end: &End<'_>) -> u32 {
     let status = end.trailers().and_then(|it| it.get("grpc-status"));
@@ -296,24 +268,8 @@ fn by_status(end: &End<'_>) -> u32 {
     }
 }
 
-/// Streams three messages, and then ends, or fails, or does neither. At the end it settles what it
-/// holds.
-struct Streams {
-    dropped: mpsc::UnboundedSender<()>,
-}
-
-/// Tells when it is dropped, after the hold that is in it.
-struct InTheStream {
-    hold: Option<Hold>,
-    dropped: mpsc::UnboundedSender<()>,
-}
-
-impl Drop for InTheStream {
-    fn drop(&mut self) {
-        self.hold = None;
-        let _ = self.dropped.send(());
-    }
-}
+/// Streams three messages, and then ends, or fails, or does neither.
+struct Streams;
 
 type Messages = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
 
@@ -332,35 +288,25 @@ impl Health for Streams {
         &self,
         request: Request<HealthCheckRequest>,
     ) -> Result<tonic::Response<Messages>, Status> {
-        let mut ours = InTheStream {
-            hold: request.extensions().get::<Hold>().cloned(),
-            dropped: self.dropped.clone(),
-        };
         let asked = request.into_inner().service;
         let message = || Ok(HealthCheckResponse::default());
         let messages = iter([message(), message(), message()]);
-        let end = iter([()]).filter_map(move |()| {
-            if let Some(hold) = ours.hold.take() {
-                drop(hold.settle(3));
-            }
-            None
-        });
         Ok(tonic::Response::new(match &*asked {
-            "ends" => Box::pin(messages.chain(end)),
+            "ends" => Box::pin(messages),
             "fails" => Box::pin(messages.chain(iter([Err(Status::aborted("no more"))]))),
-            _ => Box::pin(messages.chain(pending()).chain(end)),
+            _ => Box::pin(messages.chain(pending())),
         }))
     }
 }
 
 /// Serves it behind a layer; says where.
 macro_rules! streams {
-    ($layer:expr, $dropped:expr) => {{
+    ($layer:expr) => {{
         let incoming = TcpIncoming::bind(([127, 0, 0, 1], 0).into()).unwrap();
         let address = incoming.local_addr().unwrap();
         let server = Server::builder()
             .layer($layer)
-            .add_service(HealthServer::new(Streams { dropped: $dropped }));
+            .add_service(HealthServer::new(Streams));
         tokio::spawn(server.serve_with_incoming(incoming));
         let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
         HealthClient::new(endpoint.timeout(LONGEST).connect().await.unwrap())
@@ -384,7 +330,7 @@ async fn watch(
 #[tokio::test]
 async fn a_stream_of_grpc_is_charged_by_its_status_and_otherwise_if_its_caller_hangs_up() {
     let (limiter, layer) = limited!();
-    let mut client = streams!(layer.settle_at_end(by_status), mpsc::unbounded_channel().0);
+    let mut client = streams!(layer.settle_at_end(by_status));
     client.check(HealthCheckRequest::default()).await.unwrap();
     is_charged(&limiter, 1).await;
     let mut messages = watch(&mut client, "ends").await;
@@ -401,19 +347,4 @@ async fn a_stream_of_grpc_is_charged_by_its_status_and_otherwise_if_its_caller_h
     );
     drop(messages);
     is_charged(&limiter, 4 + 7).await;
-}
-
-#[tokio::test]
-async fn a_stream_of_grpc_that_takes_its_hold_along_keeps_the_estimate_if_its_caller_hangs_up() {
-    let (limiter, layer) = limited!();
-    let (dropped, mut ends) = mpsc::unbounded_channel();
-    let mut client = streams!(layer, dropped);
-    let mut messages = watch(&mut client, "ends").await;
-    assert!(messages.message().await.unwrap().is_none());
-    ends.recv().await.unwrap();
-    assert_eq!(charged(&limiter), 3);
-    let messages = watch(&mut client, "never ends").await;
-    drop(messages);
-    timeout(LONGEST, ends.recv()).await.unwrap().unwrap();
-    assert_eq!(charged(&limiter), 3 + u64::from(ESTIMATE));
 }

@@ -272,25 +272,6 @@ async fn a_key_that_is_missing_or_there_twice_is_a_bad_request() {
 }
 
 #[tokio::test]
-async fn the_anonymous_share_a_bucket_or_have_no_limit_as_was_chosen() {
-    let shared = two_by(Header::new("x-api-key").or_shared());
-    let mut client = Http1::connect(serve(hello().layer(shared)).await).await;
-    let mut told = Vec::new();
-    for _ in 0..3 {
-        told.push(client.status("/").await);
-    }
-    assert_eq!(told, [200, 200, 429]);
-    let told = statuses(&mut client, "x-api-key", &[b""]).await;
-    assert_eq!(told, [200], "an empty key is not a missing one");
-
-    let skipped = two_by(Header::new("x-api-key").or_skip());
-    let mut client = Http1::connect(serve(hello().layer(skipped)).await).await;
-    for _ in 0..5 {
-        assert_eq!(client.status("/").await, 200);
-    }
-}
-
-#[tokio::test]
 async fn members_of_a_compound_key_keep_apart() {
     let by = (Header::new("x-tenant"), Header::new("x-user"));
     let server = serve(hello().layer(two_by(by))).await;

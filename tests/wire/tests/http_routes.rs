@@ -205,17 +205,3 @@ async fn a_nested_route_costs_what_its_whole_pattern_does_and_no_route_the_defau
     let unmatched = [(Method::GET, "/nothing"), (Method::GET, "//users/1")];
     assert_eq!(costs(routes().layer(priced()), &unmatched).await, [1, 1]);
 }
-
-#[tokio::test]
-async fn two_routes_share_one_quota_with_different_weights() {
-    let limit = RateLimitLayer::new(
-        FixedWindow::new(Quota::per_day(10)),
-        crate::support::by_hand().1,
-        Global,
-    );
-    let app = Router::new()
-        .route("/cheap", get(user).layer(limit.clone()))
-        .route("/dear", get(user).layer(limit.cost(5)));
-    let paths = ["/dear", "/cheap", "/dear", "/cheap"];
-    assert_eq!(statuses(app, &paths).await, [200, 200, 429, 200]);
-}

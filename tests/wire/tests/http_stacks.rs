@@ -96,30 +96,6 @@ async fn in_a_stack_of_layers_as_the_outermost_the_innermost_and_between() {
 }
 
 #[tokio::test]
-async fn two_different_limits_in_one_stack() {
-    let burst = TokenBucket::new(Quota::per_day(2));
-    let burst = RateLimitLayer::new(burst, LocalStore::new(), PeerIp::new());
-    let day = FixedWindow::new(Quota::per_day(1_000));
-    let day = RateLimitLayer::new(day, LocalStore::new(), Global);
-    assert_two_pass(app().layer(ServiceBuilder::new().layer(day).layer(burst))).await;
-}
-
-#[tokio::test]
-async fn around_a_service_that_is_boxed_and_speaks_no_http() {
-    let echo = tower::service_fn(|number: u64| async move { Ok::<_, BoxError>(number) });
-    let service = ServiceBuilder::new()
-        .layer(two().respond_with(AsError::new()))
-        .service(echo);
-    let mut service = tower::util::BoxCloneSyncService::new(service);
-    for number in [7, 8] {
-        let answer = service.ready().await.unwrap().call(number).await;
-        assert_eq!(answer.unwrap(), number);
-    }
-    let error = service.ready().await.unwrap().call(9).await.unwrap_err();
-    assert!(error.is::<RateLimited>());
-}
-
-#[tokio::test]
 async fn a_layer_that_is_cloned_for_each_connection_still_has_one_budget() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let server = listener.local_addr().unwrap();
@@ -133,13 +109,4 @@ async fn a_layer_that_is_cloned_for_each_connection_still_has_one_budget() {
         let mut client = Http1::connect(server).await;
         assert_eq!(client.status("/").await, expected);
     }
-}
-
-#[tokio::test]
-async fn a_refused_request_keeps_no_permit_of_an_inner_limit() {
-    let stack = ServiceBuilder::new()
-        .layer(two())
-        .layer(ConcurrencyLimitLayer::new(1));
-    // The client waits for no answer longer than ten seconds.
-    assert_two_pass(app().layer(stack)).await;
 }

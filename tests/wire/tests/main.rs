@@ -7,8 +7,6 @@ mod support;
 
 mod caches;
 mod dropped_half_way;
-mod enforce;
-mod field_names;
 mod fields;
 mod grpc;
 mod grpc_details;
@@ -20,5 +18,4 @@ mod http_routes;
 mod http_stacks;
 mod many_fields;
 mod own_answers;
-mod several_keys;
 mod websocket;

@@ -124,36 +124,6 @@ async fn a_rejection_that_has_no_room_for_one_more_field_is_sent_as_it_is() {
     }
 }
 
-#[tokio::test]
-async fn a_request_with_as_many_fields_as_there_can_be_is_counted_by_the_one_that_is_asked_for() {
-    let request = |client: &'static str| {
-        let mut request = Request::new(());
-        *request.headers_mut() = fields(MOST - 2);
-        let client = HeaderValue::from_static(client);
-        request.headers_mut().insert("x-api-key", client.clone());
-        request.headers_mut().insert("x-forwarded-for", client);
-        assert_eq!(request.headers().len(), MOST);
-        let peer = SocketAddr::from(([127, 0, 0, 1], 443));
-        request.extensions_mut().insert(peer);
-        request
-    };
-    let by_key = RateLimitLayer::new(daily(1), LocalStore::new(), Header::new("x-api-key"));
-    let by_ip = ClientIp::x_forwarded_for(["127.0.0.1"]);
-    let by_ip = RateLimitLayer::new(daily(1), LocalStore::new(), by_ip);
-    for (client, status) in [("192.0.2.1", 200), ("192.0.2.1", 429), ("192.0.2.2", 200)] {
-        let request = || request(client);
-        let answers = [
-            by_key
-                .layer(full_answer())
-                .oneshot(request())
-                .await
-                .unwrap(),
-            by_ip.layer(full_answer()).oneshot(request()).await.unwrap(),
-        ];
-        assert_eq!(answers.map(|answer| answer.status().as_u16()), [status; 2]);
-    }
-}
-
 /// Serves an app on a connection that takes as many fields as there can be.
 async fn serve(app: Router) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

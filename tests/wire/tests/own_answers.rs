@@ -119,50 +119,6 @@ async fn the_fields_of_a_rejection_stay_and_its_body_is_the_renderers() {
 }
 
 #[tokio::test]
-async fn a_renderer_sees_the_key_as_the_extractor_found_it() {
-    #[derive(Clone)]
-    struct Names;
-
-    impl Render for Names {
-        fn render(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
-            let both = refusal.key::<EachOf<(Option<&'static str>, Option<HeaderKey>)>>();
-            let one = refusal.key::<&'static str>();
-            let named = match (one, both) {
-                (Some(one), None) => one.to_string(),
-                (None, Some(EachOf((Some(first), Some(_))))) => format!("{first} and a header"),
-                _ => panic!("no key of a known type"),
-            };
-            assert!(matches!(refusal.reason(), Reason::Limited(_)));
-            let mut response = Response::new(Bytes::from(named));
-            *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
-            response
-        }
-    }
-
-    let bob = || from_fn(|_: &Request<axum::body::Body>| Ok::<_, Infallible>(Some("bob")));
-    let one = RateLimitLayer::new(one_a_day(), LocalStore::new(), bob());
-    let both = RateLimitLayer::new(
-        EachOf((one_a_day().named("a"), one_a_day().named("b"))),
-        LocalStore::new(),
-        EachOf((bob(), Header::new("host"))),
-    );
-    for (app, told) in [
-        (
-            hello().layer(one.respond_with(Http::new().renderer(Names))),
-            "bob",
-        ),
-        (
-            hello().layer(both.respond_with(Http::new().renderer(Names))),
-            "bob and a header",
-        ),
-    ] {
-        let mut client = Http1::connect(serve(app).await).await;
-        assert_eq!(client.status("/hello").await, 200);
-        assert_eq!(client.get("/hello").await.body(), told);
-    }
-}
-
-#[tokio::test]
 async fn a_cors_layer_that_is_told_the_names_lets_scripts_read_what_is_sent() {
     for fields in Fields::ALL {
         let limit = RateLimitLayer::new(one_a_day(), LocalStore::new(), PeerIp::new());
