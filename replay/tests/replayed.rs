@@ -61,24 +61,6 @@ fn the_text_tells_who_is_refused_when_and_for_how_long() {
 }
 
 #[test]
-fn the_text_tells_what_half_and_double_would_do() {
-    let text = text(&[]);
-    has_lines(
-        &text,
-        &[
-            "half 3 1 3",
-            "same 2 1 1",
-            "double 0 0 0",
-            "`login` 3 1",
-            "`login` 2 1",
-            "`search` 3 1",
-            "`search` 1 1",
-        ],
-    );
-    assert!(!self::text(&["--no-what-if"]).contains("what if"));
-}
-
-#[test]
 fn refusals_are_shown_over_time() {
     let text = text(&["--no-what-if"]);
     let row = |name: &str| {

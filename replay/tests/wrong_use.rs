@@ -107,21 +107,6 @@ fn files_that_are_not_there_or_no_logs_are_told_by_name() {
 }
 
 #[test]
-fn a_log_that_ends_in_the_middle_of_a_line_is_read_up_to_there() {
-    let log = line("192.0.2.1", 1, LOGIN) + "192.0.2.1 - - [22/Nov/2026:13:00:02 +0000] \"POST /lo";
-    let ended = run_with_input(&[&sample("rules.toml"), "-"], &log);
-    let text = ended.well();
-    assert!(
-        text.contains("-: 1 line could not be read:\n  line 2: "),
-        "{text}"
-    );
-    assert!(
-        text.contains("\n1 request from 2026-11-22T13:00:01Z"),
-        "{text}"
-    );
-}
-
-#[test]
 fn a_log_that_is_compressed_is_told_by_name_whatever_form_it_is_said_to_have() {
     let rules = sample("rules.toml");
     let name = format!("tollgate-replay-{}-log.gz", process::id());
@@ -156,27 +141,6 @@ fn lines_that_are_no_text_are_counted_and_shown_and_the_rest_is_read() {
     ] {
         assert!(text.contains(part), "no {part} in {text}");
     }
-}
-
-#[test]
-fn a_request_that_is_dated_far_ahead_is_told_and_moves_no_other() {
-    let far = line("192.0.2.9", 3, LOGIN).replace("2026", "2099");
-    let log = line("192.0.2.1", 2, LOGIN) + &far + &line("192.0.2.1", 4, LOGIN);
-    let log = log + &line("192.0.2.1", 3, LOGIN);
-    let rules = sample("rules.toml");
-    let ended = run_with_input(&[&rules, "-"], &log);
-    let text = ended.well();
-    let told = "-: 1 request dated more than a minute ahead of the lines around: replayed at the time of those\n";
-    assert!(text.contains(told), "{text}");
-    assert!(
-        text.contains("\n4 requests from 2026-11-22T13:00:02Z until 2026-11-22T13:00:04Z"),
-        "{text}"
-    );
-    // Two of the three are let through, and the third waits from 4 s on.
-    assert!(
-        text.contains("longest 56 s") && !text.contains("put into order"),
-        "{text}"
-    );
 }
 
 #[test]

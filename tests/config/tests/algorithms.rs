@@ -170,32 +170,6 @@ fn each_field_of_every_algorithm_may_be_there_or_not() {
 }
 
 #[test]
-fn every_algorithm_takes_a_name() {
-    let quota = |name: &str| format!(r#"{{"name":"{name}","quota":"20/s"}}"#);
-    reads(&quota("api"), TokenBucket::new(SECOND).named("api"));
-    reads(&quota("api"), Gcra::new(SECOND).named("api"));
-    reads(&quota("api"), LeakyBucket::new(SECOND).named("api"));
-    reads(&quota("api"), LeakyBucket::new(SECOND).queue().named("api"));
-    reads(&quota("api"), FixedWindow::new(SECOND).named("api"));
-    reads(&quota("api"), SlidingLog::new(SECOND).named("api"));
-    reads(&quota("api"), SlidingWindow::new(SECOND).named("api"));
-    let first = r#"{"name":"api","quota":"20/s","from-first-request":true}"#;
-    reads(
-        first,
-        FixedWindow::new(SECOND).from_first_request().named("api"),
-    );
-    let strict = r#"{"name":"api","quota":"20/s","precision":"100ms","strict":true}"#;
-    reads(
-        strict,
-        SlidingBuckets::new(SECOND, TENTH).strict().named("api"),
-    );
-    reads(
-        r#"{"name":"api","interval":"100ms"}"#,
-        MinInterval::new(TENTH).named("api"),
-    );
-}
-
-#[test]
 fn a_tuple_is_a_list() {
     let json = r#"[{"algorithm":"min-interval","interval":"100ms"},{"algorithm":"token-bucket","quota":"20/s"}]"#;
     let read: (MinInterval, TokenBucket) = serde_json::from_str(json).unwrap();
@@ -231,65 +205,4 @@ fn a_quota_is_written_as_the_text_that_it_is_read_from() {
         assert_eq!(serde_json::to_value(quota).unwrap(), text);
         assert_eq!(serde_json::from_value::<Quota>(text.into()).unwrap(), quota);
     }
-}
-
-#[derive(serde::Deserialize)]
-struct Config {
-    listen: String,
-    limits: Limits,
-}
-
-#[derive(serde::Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct Limits {
-    api: TokenBucket,
-    login: (MinInterval, FixedWindow),
-    upstream: LeakyBucketQueue,
-    search: Option<SlidingBuckets>,
-    export: Option<SlidingLog>,
-    new_accounts: Quota,
-}
-
-#[test]
-fn a_whole_file_with_several_limits_is_read() {
-    let Config { listen, limits } = toml::from_str(include_str!("limits.toml")).unwrap();
-    assert_eq!(listen, "127.0.0.1:3000");
-    let api = TokenBucket::new(SECOND).burst(40).named("api");
-    assert_eq!(format!("{:?}", limits.api), format!("{api:?}"));
-    let (spacing, daily) = limits.login;
-    assert_eq!(
-        format!("{spacing:?}"),
-        format!("{:?}", MinInterval::new(TENTH * 5))
-    );
-    let of_day = FixedWindow::new(Quota::per_day(100))
-        .from_first_request()
-        .named("login");
-    assert_eq!(format!("{daily:?}"), format!("{of_day:?}"));
-    let queue = LeakyBucket::new(Quota::per_minute(600))
-        .capacity(30)
-        .queue();
-    assert_eq!(format!("{:?}", limits.upstream), format!("{queue:?}"));
-    let search = SlidingBuckets::new(Quota::per_minute(30), Duration::from_secs(1)).strict();
-    assert_eq!(
-        format!("{:?}", limits.search.unwrap()),
-        format!("{search:?}")
-    );
-    assert!(limits.export.is_none());
-    assert_eq!(limits.new_accounts, Quota::new(3, Duration::from_secs(600)));
-}
-
-#[test]
-fn a_mistake_in_a_whole_file_is_told_with_its_line() {
-    let file = include_str!("limits.toml").replace("30/min", "30/month");
-    let told = toml::from_str::<Config>(&file).err().unwrap().to_string();
-    let line = file
-        .lines()
-        .position(|line| line.contains("30/month"))
-        .unwrap()
-        + 1;
-    assert!(told.contains(&format!("line {line},")), "{told}");
-    assert!(
-        told.contains(r#"`quota`: "30/month" is not a quota"#),
-        "{told}"
-    );
 }

@@ -184,12 +184,6 @@ async fn a_file_may_refuse_what_no_rule_is_for() {
 }
 
 #[tokio::test]
-async fn before_a_file_was_read_every_request_passes() {
-    let limited = Limited::over(empty_rules());
-    assert_eq!(limited.of_ten("GET", "/").await, 10);
-}
-
-#[tokio::test]
 async fn all_rules_that_match_apply_and_none_is_charged_if_one_refuses() {
     let limited = Limited::by(
         &[
@@ -327,32 +321,6 @@ async fn a_rule_charges_its_cost_or_that_of_the_route() {
 }
 
 #[tokio::test]
-async fn all_limits_of_a_rule_admit_or_none_is_charged() {
-    let limited = Limited::by(
-        r#"
-        [[rules]]
-        name = "login"
-        key = "address"
-        limit = [
-            { name = "spacing", algorithm = "min-interval", interval = "1s" },
-            { name = "daily", algorithm = "fixed-window", quota = "2/day" },
-        ]
-        "#,
-    );
-    assert_eq!(limited.of_ten("GET", "/").await, 1);
-    limited.clock.advance(Duration::from_secs(1));
-    assert_eq!(limited.of_ten("GET", "/").await, 1);
-    limited.clock.advance(Duration::from_secs(1));
-    let refused = limited.ask(request("GET", "/")).await;
-    assert!(
-        refused.headers()["ratelimit"]
-            .to_str()
-            .unwrap()
-            .starts_with("\"daily\"")
-    );
-}
-
-#[tokio::test]
 async fn a_rule_in_shadow_refuses_nobody_and_is_told_to_the_observer() {
     let file = |shadow: bool| {
         [
@@ -429,45 +397,6 @@ async fn a_plan_is_chosen_by_a_value_of_the_request_and_the_count_goes_with_the_
     }
 }
 
-/// Ten requests are answered as the algorithm itself would, by a rule of a file with these fields.
-async fn stands_in_a_file<A: Algorithm>(fields: Option<Vec<(String, String)>>, algorithm: A) {
-    let Some(fields) = fields else { return };
-    let now = Timestamp::from_micros(1_700_000_000_000_000);
-    let mut state = algorithm.fresh(now);
-    let steps = [(); 10].map(|()| algorithm.step(&mut state, 1, now).0);
-    let admitted = steps.into_iter().filter(|admitted| *admitted).count() as u32;
-    assert!((1..10).contains(&admitted), "{fields:?}");
-    for (shadow, expected) in [(false, admitted), (true, 10)] {
-        let limit = inline_table(&fields);
-        let file = format!("name = 'r'\nkey = 'address'\nshadow = {shadow}\nlimit = {limit}");
-        let limited = Limited::by(&format!("[[rules]]\n{file}"));
-        assert_eq!(limited.of_ten("GET", "/").await, expected, "{file}");
-    }
-}
-
-#[tokio::test]
-async fn every_algorithm_can_stand_in_a_file() {
-    // Those who wait do so for a few milliseconds.
-    let millis = Duration::from_millis;
-    let (quota, burst, precision, interval) = (Quota::new(3, millis(3)), 2, millis(1), millis(1));
-    let value = |variable: &str| match variable {
-        "quota" => "\"3/3ms\"".to_owned(),
-        "burst" => "2".to_owned(),
-        _ => "\"1ms\"".to_owned(),
-    };
-    macro_rules! stand {
-        ($given:tt $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {$(
-            stands_in_a_file(in_a_file(stringify!($algorithm), value), $algorithm).await;
-        )+};
-    }
-    every_algorithm!(stand, quota, burst, precision, interval);
-    let waits = in_a_file(
-        "Gcra::new(quota).burst(burst).wait_at_most(interval)",
-        value,
-    );
-    stands_in_a_file(waits, Gcra::new(quota).burst(burst).wait_at_most(interval)).await;
-}
-
 #[tokio::test]
 async fn no_count_is_lost_when_the_file_changes_or_is_wrong() {
     let [a, b] = [("a", "/a"), ("b", "/b")]
@@ -498,29 +427,6 @@ async fn no_count_is_lost_when_the_file_changes_or_is_wrong() {
     assert_eq!(limited.of_ten("GET", "/a").await, 7);
     limited.replace(&a(9)).unwrap();
     assert_eq!(limited.of_ten("GET", "/a").await, 2);
-}
-
-#[tokio::test]
-async fn over_one_of_two_stores_rules_are_the_same() {
-    let rules = empty_rules();
-    rules
-        .replace(toml::Deserializer::parse(&rule("r", EVERYONE, 2)).unwrap())
-        .unwrap();
-    let store: EitherStore<LocalStore<_, _>, LocalStore<_, _>> =
-        EitherStore::Right(LocalStore::new());
-    let layer = RateLimitLayer::new(rules.clone(), store, rules);
-    let smaller = FixedWindow::new("1/day".parse().unwrap()).named("smaller");
-    let layer = layer
-        .on_store_error(RateLimiter::new(smaller, LocalStore::new()))
-        .enforce(|_: &Request, key: Option<&RuleKey>| {
-            let keys = key.unwrap().keys_by_limit();
-            keys.map(|(limit, _)| limit).eq(["r"])
-        });
-    let service = layer.layer(service_fn(answer));
-    for status in [200, 200, 429] {
-        let response = service.clone().oneshot(request("GET", "/")).await.unwrap();
-        assert_eq!(response.status(), status);
-    }
 }
 
 #[tokio::test]
@@ -577,40 +483,4 @@ fn threads_get_no_more_than_one_would_whatever_the_order_of_their_rules() {
         admitted.expect("no thread waits for another")
     });
     assert_eq!(of_each.iter().sum::<u32>(), 20_000);
-}
-
-/// Three threads look at two limits while another one charges both.
-#[tokio::test]
-async fn nobody_sees_one_of_two_limits_charged_and_the_other_not() {
-    let [a, b] = ["a", "b"].map(|name| rule(name, EVERYONE, 100_000));
-    let rules = empty_rules();
-    let file = format!("match = \"all\"\n{a}{b}");
-    rules
-        .replace(toml::Deserializer::parse(&file).unwrap())
-        .unwrap();
-    let (told, keys) = std::sync::mpsc::channel();
-    let layer = RateLimitLayer::new(rules.clone(), LocalStore::new(), rules)
-        .observe(move |event: &Event<'_, RuleKey>| told.send(event.key().cloned()).unwrap());
-    let limiter = layer.limiter();
-    let answered = layer.layer(service_fn(answer)).oneshot(request("GET", "/"));
-    assert_eq!(answered.await.unwrap().status(), 200);
-    let key = keys.recv().unwrap().unwrap();
-    let is_over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        for _ in 0..3 {
-            scope.spawn(|| {
-                while !is_over.load(Ordering::Relaxed) {
-                    let seen = ready(limiter.peek(&key)).unwrap();
-                    let [one, other] = seen.policies() else {
-                        panic!("two limits: {seen:?}");
-                    };
-                    assert_eq!(one.remaining(), other.remaining());
-                }
-            });
-        }
-        for _ in 0..50_000 {
-            ready(limiter.check(&key)).unwrap();
-        }
-        is_over.store(true, Ordering::Relaxed);
-    });
 }
