@@ -47,11 +47,3 @@ pub fn json(fields: &[(String, String)]) -> String {
         .map(|(name, value)| format!("{name:?}:{value}"));
     format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
 }
-
-/// These fields as a table of TOML in one line.
-pub fn inline_table(fields: &[(String, String)]) -> String {
-    let fields = fields
-        .iter()
-        .map(|(name, value)| format!("{name} = {value}"));
-    format!("{{ {} }}", fields.collect::<Vec<_>>().join(", "))
-}

@@ -1,8 +1,5 @@
 //! Limits that are read from files.
 
-#[path = "../../support/ready.rs"]
-mod ready;
-
 mod algorithms;
 mod chapter_rules;
 mod mistakes;

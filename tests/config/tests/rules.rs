@@ -1,13 +1,7 @@
 //! Rules in a file: which apply to a request, and what they charge.
 
-use std::{
-    convert::Infallible,
-    net::SocketAddr,
-    sync::atomic::{AtomicBool, Ordering},
-    time::Duration,
-};
+use std::{convert::Infallible, net::SocketAddr, time::Duration};
 
-use crate::ready::ready;
 use axum::{
     Router,
     body::Body,
@@ -16,15 +10,12 @@ use axum::{
     routing::any,
 };
 use tollgate::{
-    Quota, RateLimitLayer, RateLimiter, Timestamp,
-    algorithm::*,
+    RateLimitLayer, Timestamp,
     clock::ManualClock,
     observe::Event,
     rules::{RuleKey, Rules},
-    store::{EitherStore, LocalStore},
+    store::LocalStore,
 };
-use tollgate_algorithms::every_algorithm;
-use tollgate_config_tests::in_a_file::{in_a_file, inline_table};
 use tower::{Layer, ServiceExt, service_fn, util::BoxCloneSyncService};
 
 #[derive(Clone)]

@@ -25,7 +25,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use http_body_util::Full;
 use ready::ready;
 use tollgate::{
-    EachOf, KeysFor, Options, Quota, RateLimitLayer, RateLimiter, Timestamp,
+    EachOf, KeysFor, Options, Quota, RateLimitLayer, Timestamp,
     algorithm::*,
     choice::{Choose, Reloadable, by_request},
     clock::ManualClock,

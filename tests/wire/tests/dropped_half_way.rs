@@ -18,7 +18,7 @@ use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use tokio::{
-    sync::{Barrier, mpsc},
+    sync::mpsc,
     time::{sleep, timeout},
 };
 use tollgate::{

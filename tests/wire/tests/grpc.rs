@@ -9,9 +9,9 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use tokio::{net::TcpListener, time::timeout};
 use tollgate::{
-    EachOf, LocalRateLimitLayer, Quota, RateLimitLayer, StoreErrorKind,
-    algorithm::{Algorithm, FixedWindow, Gcra, TokenBucket},
-    key::{Global, Header, PeerIp},
+    LocalRateLimitLayer, Quota, RateLimitLayer, StoreErrorKind,
+    algorithm::{Algorithm, FixedWindow, TokenBucket},
+    key::{Global, PeerIp},
     store::LocalStore,
 };
 use tonic::{

@@ -8,25 +8,20 @@ use http::Response;
 use hyper_util::rt::TokioIo;
 use tokio::time::timeout;
 use tollgate::{
-    LocalRateLimitLayer, LocalRateLimiter, Quota, RateLimitLayer, RateLimiter,
+    LocalRateLimitLayer, Quota, RateLimitLayer,
     algorithm::FixedWindow,
     key::{Global, PeerIp, Rejection, from_fn},
-    response::Grpc,
     store::LocalStore,
 };
 use tonic::{
-    Code, Request, Status,
+    Code, Request,
     codegen::tokio_stream,
     metadata::MetadataValue,
     transport::{Channel, Endpoint, Server, server::TcpIncoming},
 };
 use tonic_health::{
     ServingStatus,
-    pb::{
-        HealthCheckRequest, HealthCheckResponse,
-        health_client::HealthClient,
-        health_server::{Health, HealthServer},
-    },
+    pb::{HealthCheckRequest, HealthCheckResponse, health_client::HealthClient},
 };
 use tonic_prost::ProstCodec;
 use tonic_types::StatusExt;

@@ -6,7 +6,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use crate::loopback::{Http1, Http2, lines, serve};
@@ -20,10 +20,10 @@ use axum::{
 use http::{Method, Response};
 use tokio::task::JoinSet;
 use tollgate::{
-    Decision, OnStoreError, Quota, RateLimitLayer, RateLimiter, StoreErrorKind,
+    Decision, Quota, RateLimitLayer, RateLimiter,
     algorithm::*,
     clock::ManualClock,
-    key::{Global, PeerIp},
+    key::PeerIp,
     response::{Fields, Http},
     store::LocalStore,
 };

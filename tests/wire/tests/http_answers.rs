@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use crate::loopback::{Http1, Http2, lines, serve};
-use axum::{Router, extract::Request, middleware, routing::get};
+use axum::{Router, routing::get};
 use http::StatusCode;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -14,7 +14,7 @@ use tollgate::{
     Quota, RateLimitLayer,
     algorithm::{Algorithm, FixedWindow, TokenBucket},
     clock::ManualClock,
-    key::{ClientIp, FromExtension, Global, Header, Key},
+    key::{Global, Header, Key},
     response::{Fields, Http},
     store::LocalStore,
 };

@@ -13,13 +13,10 @@ use axum::{
 };
 use tokio::net::TcpListener;
 use tollgate::{
-    LocalRateLimitLayer, Quota, RateLimitLayer,
-    algorithm::{FixedWindow, TokenBucket},
-    key::{Global, PeerIp},
-    response::{AsError, RateLimited},
+    LocalRateLimitLayer, Quota, RateLimitLayer, algorithm::FixedWindow, key::Global,
     store::LocalStore,
 };
-use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt, limit::ConcurrencyLimitLayer};
+use tower::{Layer, ServiceBuilder, limit::ConcurrencyLimitLayer};
 
 /// A layer that admits two requests, and none after them.
 fn two() -> LocalRateLimitLayer<FixedWindow, (), Global> {

@@ -17,7 +17,7 @@ use tokio::{
 use tollgate::{
     Quota, RateLimitLayer,
     algorithm::FixedWindow,
-    key::{ClientIp, Global, Header, from_fn},
+    key::{Global, Header, from_fn},
     response::{Fields, Grpc, Http, Refusal},
     store::LocalStore,
 };

@@ -1,17 +1,15 @@
 //! An API whose refusals all have one form of its own, whatever the reason.
 
-use std::convert::Infallible;
-
 use crate::loopback::{Answer, Http1, lines, serve};
 use axum::{Extension, Router, routing::get};
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response};
 use serde_json::{Value, json};
 use tollgate::{
-    EachOf, Quota, RateLimitLayer, StoreErrorKind,
+    Quota, RateLimitLayer, StoreErrorKind,
     algorithm::FixedWindow,
-    key::{Global, Header, HeaderKey, PeerIp, from_fn},
-    response::{Fields, Http, Reason, Refusal, Render},
+    key::{Global, Header, PeerIp, from_fn},
+    response::{Fields, Http, Refusal},
     store::LocalStore,
 };
 use tower_http::cors::CorsLayer;
