@@ -5,7 +5,8 @@ use std::time::Duration;
 use tollgate::{
     Quota,
     algorithm::{
-        FixedWindow, Gcra, LeakyBucket, SlidingBuckets, SlidingLog, SlidingWindow, TokenBucket,
+        FixedWindow, Gcra, LeakyBucket, Scripted, SlidingBuckets, SlidingLog, SlidingWindow,
+        TokenBucket,
     },
     clock::ManualClock,
 };
@@ -43,45 +44,24 @@ const MIDNIGHT: i128 = 19_675 * DAY;
 fn three_per_second_is_259_200_in_a_day_and_30_000_in_ten_thousand_seconds() {
     let quota = Quota::per_second(3);
     let tenth = Duration::from_millis(100);
+    fn of<A: Scripted>(name: &'static str, rule: A, more: u64) -> (Subject, u64) {
+        (Subject::new(name, rule, []), more)
+    }
+    let (bucket, log) = (TokenBucket::new(quota), SlidingLog::new(quota));
+    let (window, leaky) = (FixedWindow::new(quota), LeakyBucket::new(quota));
     let subjects = [
-        (Subject::new("fixed window", FixedWindow::new(quota), []), 0),
-        (
-            Subject::new(
-                "from first",
-                FixedWindow::new(quota).from_first_request(),
-                [],
-            ),
-            0,
-        ),
-        (Subject::new("log", SlidingLog::new(quota), []), 0),
-        (
-            Subject::new("buckets", SlidingBuckets::new(quota, tenth), []),
-            0,
-        ),
+        of("fixed window", window.clone(), 0),
+        of("from first", window.from_first_request(), 0),
+        of("log", log.clone(), 0),
+        of("buckets", SlidingBuckets::new(quota, tenth), 0),
         // The first burst is extra; what refills by the end of the last second comes right after
         // it.
-        (Subject::new("token bucket", TokenBucket::new(quota), []), 2),
-        (
-            Subject::new("burst of 7", TokenBucket::new(quota).burst(7), []),
-            6,
-        ),
-        (
-            Subject::new("leaky bucket", LeakyBucket::new(quota).capacity(1), []),
-            0,
-        ),
-        (Subject::new("gcra", Gcra::new(quota).burst(2), []), 1),
-        (
-            Subject::new("queue", LeakyBucket::new(quota).queue(), []),
-            2,
-        ),
-        (
-            Subject::new(
-                "tuple",
-                (TokenBucket::new(quota), SlidingLog::new(quota)),
-                [],
-            ),
-            0,
-        ),
+        of("token bucket", bucket.clone(), 2),
+        of("burst of 7", bucket.clone().burst(7), 6),
+        of("leaky bucket", leaky.clone().capacity(1), 0),
+        of("gcra", Gcra::new(quota).burst(2), 1),
+        of("queue", leaky.queue(), 2),
+        of("tuple", (bucket, log), 0),
     ];
     for (subject, more) in subjects {
         for (span, units) in [(10_000 * SECOND, 30_000), (DAY, 259_200)] {

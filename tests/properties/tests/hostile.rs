@@ -5,8 +5,8 @@ use std::time::Duration;
 use tollgate::{
     ConfigError, Quota,
     algorithm::{
-        FixedWindow, Gcra, LeakyBucket, MinInterval, SlidingBuckets, SlidingLog, SlidingWindow,
-        TokenBucket,
+        FixedWindow, Gcra, LeakyBucket, MinInterval, Scripted, SlidingBuckets, SlidingLog,
+        SlidingWindow, TokenBucket,
     },
     clock::ManualClock,
 };
@@ -151,30 +151,25 @@ fn the_largest_quotas_that_are_accepted_do_not_wrap() {
     }
 }
 
+/// `None` if it was refused.
+fn accepted<A>(name: &'static str, rule: Result<A, ConfigError>) -> Option<Subject>
+where
+    A: Scripted,
+{
+    rule.ok().map(|rule| Subject::new(name, rule, []))
+}
+
 fn counts_if_accepted(quota: Quota) {
+    let burst_of_1 = TokenBucket::try_new(quota).and_then(|rule| rule.try_burst(1));
+    let buckets = SlidingBuckets::try_new(quota, quota.period());
     let accepted = [
-        FixedWindow::try_new(quota)
-            .ok()
-            .map(|rule| Subject::new("fixed window", rule, [])),
-        SlidingLog::try_new(quota)
-            .ok()
-            .map(|rule| Subject::new("sliding log", rule, [])),
-        SlidingWindow::try_new(quota)
-            .ok()
-            .map(|rule| Subject::new("sliding window", rule, [])),
-        SlidingBuckets::try_new(quota, quota.period())
-            .ok()
-            .map(|rule| Subject::new("buckets", rule.strict(), [])),
-        TokenBucket::try_new(quota)
-            .ok()
-            .map(|rule| Subject::new("token bucket", rule, [])),
-        LeakyBucket::try_new(quota)
-            .ok()
-            .map(|rule| Subject::new("queue", rule.queue(), [])),
-        TokenBucket::try_new(quota)
-            .and_then(|rule| rule.try_burst(1))
-            .ok()
-            .map(|rule| Subject::new("burst of 1", rule, [])),
+        accepted("fixed window", FixedWindow::try_new(quota)),
+        accepted("sliding log", SlidingLog::try_new(quota)),
+        accepted("sliding window", SlidingWindow::try_new(quota)),
+        accepted("buckets", buckets.map(SlidingBuckets::strict)),
+        accepted("token bucket", TokenBucket::try_new(quota)),
+        accepted("queue", LeakyBucket::try_new(quota).map(LeakyBucket::queue)),
+        accepted("burst of 1", burst_of_1),
     ];
     for subject in accepted.into_iter().flatten() {
         for now in [0, START, LAST] {

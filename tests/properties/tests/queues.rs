@@ -5,13 +5,12 @@ use std::time::Duration;
 use proptest::{prelude::*, test_runner::TestCaseResult};
 use tollgate::{
     Quota, Timestamp,
-    algorithm::{Algorithm, LeakyBucket, LeakyBucketQueue, MinInterval, TokenBucket},
+    algorithm::{Algorithm, LeakyBucket, LeakyBucketQueue, TokenBucket},
 };
 use tollgate_properties::{
     for_all, formulas,
     model::Counts,
     search::{Search, worst},
-    subject::Subject,
 };
 
 fn queue(n: u64, period: u64, capacity: u64) -> LeakyBucketQueue {
@@ -46,25 +45,6 @@ fn two_queues_release_no_more_than_the_slower_one() {
         }
     }
     assert!(reached >= 10, "{reached} of 20");
-}
-
-/// The others in a tuple know when a request was admitted, not when it is released.
-#[test]
-fn beside_a_queue_an_interval_holds_between_admissions_and_not_between_releases() {
-    let rule = (
-        queue(5, 10, 20),
-        MinInterval::new(Duration::from_micros(10)),
-    );
-    let mut bucket = Subject::new("tuple", rule, []).bucket;
-    let mut release = |now, cost| {
-        let decision = bucket.check(cost, now);
-        assert!(decision.is_admitted());
-        now + i128::try_from(decision.delay().as_micros()).unwrap()
-    };
-    assert_eq!(
-        [release(0, 10), release(10, 1), release(20, 1)],
-        [0, 20, 22]
-    );
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -11,7 +11,7 @@ use tollgate_properties::{model::*, numbers::Numbers};
 /// A multiple of all periods here.
 const START: u64 = 5_040_000;
 
-pub(crate) fn at(micros: u64) -> Timestamp {
+fn at(micros: u64) -> Timestamp {
     Timestamp::from_micros(START + micros)
 }
 
