@@ -152,38 +152,6 @@ fn the_parsers_panic_on_no_bytes_even_those_that_http_does_not_allow() {
 }
 
 #[test]
-fn what_the_proxy_appends_decides_whatever_the_client_wrote_before_it() {
-    let mut random = Rng::with_seed(0x2545_F491_4F6C_DD1D);
-    let client: IpAddr = "192.0.2.77".parse().unwrap();
-    for (name, by, appended) in [
-        (
-            "x-forwarded-for",
-            ClientIp::x_forwarded_for([PROXY]),
-            "192.0.2.77",
-        ),
-        (
-            "forwarded",
-            ClientIp::forwarded([PROXY]),
-            "for=192.0.2.77;proto=http",
-        ),
-        (
-            "forwarded",
-            ClientIp::forwarded([PROXY]),
-            r#"for="192.0.2.77:80";host="a,\"b""#,
-        ),
-    ] {
-        for _ in 0..3000 {
-            let mut line = line(&mut random);
-            line.extend_from_slice(b", ");
-            line.extend_from_slice(appended.as_bytes());
-            if let Some(request) = request(name, &[line]) {
-                assert_eq!(by.extract(&request), Ok(Some(client)), "{request:?}");
-            }
-        }
-    }
-}
-
-#[test]
 fn the_items_of_a_cut_line_are_the_last_items_of_the_whole_line() {
     fn check<'a, I>(line: &'a [u8], items: fn(Line<'a>) -> I) -> usize
     where
@@ -246,7 +214,9 @@ fn whoever_pads_the_header_stays_in_their_bucket_and_leaves_the_proxy_s_alone() 
         ),
     ] {
         for piece in pieces {
-            for length in [8_000, 8_150, 8_190, 8_191, 8_192, 8_193, 9_000, 100_000] {
+            for length in [
+                0, 1, 50, 8_000, 8_150, 8_190, 8_191, 8_192, 8_193, 9_000, 100_000,
+            ] {
                 let mut padding = piece.repeat(length / piece.len());
                 padding.extend((padding.len()..length).map(|_| 'y'));
                 padding.push_str(&String::from_utf8_lossy(&line(&mut random)));
