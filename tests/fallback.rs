@@ -175,24 +175,6 @@ async fn what_the_store_admits_is_charged_to_the_smaller_limit_too() {
     }
 }
 
-#[tokio::test]
-async fn an_outage_grants_a_busy_caller_no_burst_and_locks_nobody_out() {
-    let (clock, small_store) = by_hand();
-    let slow = TokenBucket::new(Quota::per_second(1)).burst(2);
-    let store = Flapping::over(by_hand().1);
-    let fallback = RateLimiter::new(slow, small_store);
-    let service = numbers(1_000, &store, fallback).layer(Echo::default());
-    for number in 0..500 {
-        service.clone().oneshot(number).await.unwrap();
-    }
-    store.fails(DOWN);
-    let decision = refused(service.clone().oneshot(1).await);
-    assert_eq!(decision.retry_after(), Some(Duration::from_secs(1)));
-    clock.advance(Duration::from_secs(1));
-    service.clone().oneshot(1).await.unwrap();
-    refused(service.clone().oneshot(1).await);
-}
-
 /// Each limit uses the clock of its own store.
 #[tokio::test]
 async fn clocks_that_differ_by_minutes_grant_nothing_and_lock_nobody_out() {
