@@ -2,8 +2,6 @@
 
 #[path = "worst_holds/cases.rs"]
 mod cases;
-#[path = "../../support/ready.rs"]
-mod ready;
 
 mod at_once;
 mod bounds;
