@@ -284,15 +284,6 @@ fn each_mistake_of_the_compile_fail_tests_stands_in_their_index() {
     assert_eq!(rows, mistakes, "the index and the mistakes");
 }
 
-#[test]
-fn the_readme_is_read_in_one_go() {
-    let lines = read("README.md").lines().count();
-    assert!(
-        lines <= 250,
-        "{lines} lines: a long chapter belongs in `src/docs`"
-    );
-}
-
 /// The links of a text, except for URLs, items and anchors in itself.
 fn linked(text: &str) -> Vec<&str> {
     let mut linked = Vec::new();
