@@ -7,11 +7,10 @@ use std::{
     hash::{Hash, Hasher},
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     rc::Rc,
-    sync::mpsc,
-    thread,
     time::Duration,
 };
 
+use crate::in_time::in_time;
 use crate::local::store;
 use crate::ready::ready;
 use tollgate::{
@@ -137,23 +136,6 @@ impl Asked {
     fn usage(&self) -> (usize, u64) {
         let usage = self.1.usage();
         (usage.keys, usage.overflow_decisions)
-    }
-}
-
-/// Fails if it takes so long that it must be a deadlock.
-fn in_time(body: impl FnOnce() + Send + 'static) {
-    let (done, is_done) = mpsc::channel();
-    let running = thread::spawn(move || {
-        body();
-        let _ = done.send(());
-    });
-    match is_done.recv_timeout(Duration::from_secs(120)) {
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("a thread has deadlocked"),
-        Ok(()) | Err(mpsc::RecvTimeoutError::Disconnected) => {
-            if let Err(panic) = running.join() {
-                resume_unwind(panic);
-            }
-        }
     }
 }
 

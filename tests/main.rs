@@ -6,6 +6,8 @@ mod at_one_instant;
 mod curious;
 #[path = "support/enforced.rs"]
 mod enforced;
+#[path = "support/in_time.rs"]
+mod in_time;
 #[path = "support/local.rs"]
 mod local;
 #[path = "support/polled.rs"]
@@ -25,7 +27,6 @@ mod support;
 mod tokio_time;
 
 mod chapters;
-mod copies;
 mod debug;
 mod either_store;
 mod enforce;

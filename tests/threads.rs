@@ -4,13 +4,13 @@ use std::{
     sync::{
         Barrier,
         atomic::{AtomicBool, AtomicU64, Ordering},
-        mpsc,
     },
     thread,
     time::Duration,
 };
 
 use crate::at_one_instant::let_through_at_one_instant;
+use crate::in_time::in_time;
 use crate::ready::ready;
 use tollgate::{
     Decision, EachOf, Quota, RateLimiter, Timestamp, algorithm::*, clock::ManualClock,
@@ -210,34 +210,6 @@ fn a_key_never_gets_more_than_its_due_in_a_store_that_is_full() {
     for_every_algorithm(&Full);
 }
 
-#[test]
-fn a_clock_that_runs_meanwhile_lets_no_thread_through_twice() {
-    const STEPS: u64 = 1_000;
-    let clock = ManualClock::at(START);
-    let limiter = limiter(TokenBucket::new(Quota::new(LIMIT, PERIOD)), &clock, 64);
-    let admitted = AtomicU64::new(0);
-    at_once(|thread| match thread {
-        0 => {
-            for _ in 0..STEPS {
-                clock.advance(PERIOD / 1_000);
-                thread::yield_now();
-            }
-        }
-        1 => {
-            for key in 1..=50_000 {
-                admits(&limiter, key);
-            }
-        }
-        _ => {
-            for _ in 0..20_000 {
-                admitted.fetch_add(admits(&limiter, 0).into(), Ordering::Relaxed);
-            }
-        }
-    });
-    // A burst, and what one period refills.
-    assert!(admitted.into_inner() <= 2 * LIMIT);
-}
-
 type Pair = EachOf<(Option<u64>, Option<u64>)>;
 type PairStore<A> = LocalStore<EachOf<(A, A)>, Pair, ManualClock>;
 
@@ -296,23 +268,6 @@ fn everybody_to_everybody<A: Algorithm>(transfers: &Transfers<A>, rounds: u64) -
         }
     });
     counts
-}
-
-/// Fails if it takes as long as only threads do that wait for each other.
-fn in_time(body: impl FnOnce() + Send + 'static) {
-    let (done, is_done) = mpsc::channel();
-    let running = thread::spawn(move || {
-        body();
-        let _ = done.send(());
-    });
-    match is_done.recv_timeout(Duration::from_secs(300)) {
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("threads wait for each other"),
-        Ok(()) | Err(mpsc::RecvTimeoutError::Disconnected) => {
-            if let Err(panic) = running.join() {
-                std::panic::resume_unwind(panic);
-            }
-        }
-    }
 }
 
 #[test]

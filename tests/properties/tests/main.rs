@@ -14,7 +14,6 @@ mod kept_elsewhere;
 mod late_times;
 mod lost_holds;
 mod model;
-mod per_request;
 mod queues;
 mod several_keys;
 mod slow;
