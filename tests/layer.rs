@@ -169,6 +169,29 @@ async fn a_request_to_which_no_limit_applies_passes() {
 }
 
 #[tokio::test]
+async fn an_outer_layer_stays_charged_when_an_inner_one_refuses() {
+    let (_clock, store) = by_hand();
+    let outer = numbers(
+        FixedWindow::new(Quota::per_day(10)).named("outer"),
+        store.clone(),
+    );
+    let inner = numbers(two_a_day(), store.clone());
+    let service = outer.layer(inner.layer(Echo::default()));
+    for _ in 0..5 {
+        let _ = service.clone().oneshot(1).await;
+    }
+    let left = |algorithm| {
+        let limiter = RateLimiter::new(algorithm, store.clone());
+        async move { limiter.peek(&()).await.unwrap().remaining() }
+    };
+    assert_eq!(
+        left(FixedWindow::new(Quota::per_day(10)).named("outer")).await,
+        5
+    );
+    assert_eq!(left(two_a_day()).await, 0);
+}
+
+#[tokio::test]
 async fn a_key_extractor_that_panics_leaves_the_limiter_as_it_was() {
     let (_clock, store) = by_hand();
     let key = from_fn(|number: &u32| {
