@@ -38,7 +38,8 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 /// #     replenished_after_micros: 1_500_000,
 /// #     reset_after_micros: 1_500_000, delay_micros: 0,
 /// # }));
-/// # let answer: Result<(), _> = Respond::<u32, (), Infallible>::refuse(&AsError::new(), &7, decision);
+/// # let refusal = Refusal::new(Reason::Limited(&decision));
+/// # let answer: Result<(), _> = Respond::<u32, (), Infallible>::answer(&AsError::new(), &7, refusal);
 /// let error = answer.unwrap_err();
 /// let refused: &RateLimited = error.downcast_ref().unwrap();
 /// assert_eq!(refused.decision().retry_after(), Some(Duration::from_millis(1_500)));
