@@ -14,7 +14,7 @@ use crate::in_time::in_time;
 use crate::local::store;
 use crate::ready::ready;
 use tollgate::{
-    Quota, RateLimiter,
+    EachOf, Quota, RateLimiter,
     algorithm::{Algorithm, FixedWindow, SlidingLog, TokenBucket},
     clock::ManualClock,
     key::Key,
@@ -112,12 +112,21 @@ fn admits<A: Algorithm, K: Key>(limiter: &Limiter<A, K>, key: &K) -> bool {
     ready(limiter.check(key)).unwrap().is_admitted()
 }
 
-/// A limiter whose store can be asked how full it is.
-#[derive(Clone)]
-struct Asked(Limiter<SlidingLog, Rigged>, Store<SlidingLog, Rigged>);
-
-impl Asked {
+/// A limiter of one key, or of two at once that are equal.
+trait Asked: Clone + 'static {
     /// Limits this many keys to this many units a minute.
+    fn of(max_keys: usize, units: u64) -> (Self, ManualClock);
+    fn admits(&self, key: &Rigged) -> bool;
+    fn reset(&self, key: &Rigged);
+    /// The number of keys with an entry.
+    fn keys(&self) -> usize;
+    fn overflow_decisions(&self) -> u64;
+}
+
+#[derive(Clone)]
+struct OfOne(Limiter<SlidingLog, Rigged>, Store<SlidingLog, Rigged>);
+
+impl Asked for OfOne {
     fn of(max_keys: usize, units: u64) -> (Self, ManualClock) {
         let (store, clock) = store(max_keys);
         let log = SlidingLog::new(Quota::per_minute(units));
@@ -132,34 +141,89 @@ impl Asked {
         ready(self.0.reset(key)).unwrap();
     }
 
-    /// How many keys have an entry, and how many decisions newcomers have shared.
-    fn usage(&self) -> (usize, u64) {
-        let usage = self.1.usage();
-        (usage.keys, usage.overflow_decisions)
+    fn keys(&self) -> usize {
+        self.1.usage().keys
+    }
+
+    fn overflow_decisions(&self) -> u64 {
+        self.1.usage().overflow_decisions
+    }
+}
+
+type Two = EachOf<(SlidingLog, TokenBucket)>;
+type TwoKeys = EachOf<(Option<Rigged>, Option<Rigged>)>;
+
+#[derive(Clone)]
+struct OfTwo(RateLimiter<Two, Store<Two, TwoKeys>>, Store<Two, TwoKeys>);
+
+/// Makes the two keys without running their own code, neither now nor when they are dropped.
+fn asks_with_two<T>(key: &Rigged, ask: impl FnOnce(&TwoKeys) -> T) -> T {
+    let Rigged { group, number } = *key;
+    let two = EachOf((
+        Some(Rigged { group, number }),
+        Some(Rigged { group, number }),
+    ));
+    let asked = catch_unwind(AssertUnwindSafe(|| ask(&two)));
+    let rigged = RIGGED.take();
+    drop(two);
+    RIGGED.set(rigged);
+    asked.unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+impl Asked for OfTwo {
+    fn of(max_keys: usize, units: u64) -> (Self, ManualClock) {
+        let (store, clock) = store(max_keys);
+        let quota = Quota::per_minute(units);
+        let limits = EachOf((SlidingLog::new(quota), TokenBucket::new(quota)));
+        (Self(RateLimiter::new(limits, store.clone()), store), clock)
+    }
+
+    fn admits(&self, key: &Rigged) -> bool {
+        asks_with_two(key, |two| ready(self.0.check(two)).unwrap().is_admitted())
+    }
+
+    fn reset(&self, key: &Rigged) {
+        asks_with_two(key, |two| ready(self.0.reset(two)).unwrap());
+    }
+
+    fn keys(&self) -> usize {
+        let keys = self.1.usage().keys;
+        assert!(keys.is_multiple_of(2), "{keys} in two places");
+        keys / 2
+    }
+
+    fn overflow_decisions(&self) -> u64 {
+        let decisions = self.1.usage().overflow_decisions;
+        assert!(decisions.is_multiple_of(2), "{decisions} in two places");
+        decisions / 2
     }
 }
 
 #[test]
 fn a_key_that_panics_leaves_every_bucket_as_it_was() {
-    let (limiter, _clock) = Asked::of(2, 3);
-    let (known, newcomer) = (rigged(1), rigged(2));
-    assert!(limiter.admits(&known));
-    for place in [In::Eq, In::Hash] {
-        assert!(while_keys_panic(place, || {
-            limiter.admits(&known);
-        }));
-        assert!(while_keys_panic(place, || limiter.reset(&known)));
+    fn run<L: Asked>() {
+        let (limiter, _clock) = L::of(2, 3);
+        let (known, newcomer) = (rigged(1), rigged(2));
+        assert!(limiter.admits(&known));
+        for place in [In::Eq, In::Hash] {
+            assert!(while_keys_panic(place, || {
+                limiter.admits(&known);
+            }));
+            assert!(while_keys_panic(place, || limiter.reset(&known)));
+        }
+        for _ in 0..5 {
+            // A newcomer whose key cannot be cloned takes no slot.
+            assert!(while_keys_panic(In::Clone, || {
+                limiter.admits(&newcomer);
+            }));
+        }
+        assert_eq!(limiter.keys(), 1);
+        assert_eq!((0..5).filter(|_| limiter.admits(&known)).count(), 2);
+        assert_eq!((0..5).filter(|_| limiter.admits(&newcomer)).count(), 3);
+        assert_eq!((limiter.keys(), limiter.overflow_decisions()), (2, 0));
     }
-    for _ in 0..5 {
-        // A newcomer whose key cannot be cloned takes no slot.
-        assert!(while_keys_panic(In::Clone, || {
-            limiter.admits(&newcomer);
-        }));
-    }
-    assert_eq!(limiter.usage().0, 1);
-    assert_eq!((0..5).filter(|_| limiter.admits(&known)).count(), 2);
-    assert_eq!((0..5).filter(|_| limiter.admits(&newcomer)).count(), 3);
-    assert_eq!(limiter.usage(), (2, 0));
+    run::<OfOne>();
+    run::<OfTwo>();
 }
 
 #[test]
@@ -228,8 +292,8 @@ fn a_sweep_in_which_a_hash_panics_has_counted_who_left() {
 type Calls<'a> = dyn Fn(&dyn Fn()) + 'a;
 
 /// Idle keys, one that is known and alive, and some new ones, all with the same hash.
-struct Leaving {
-    limiter: Asked,
+struct Leaving<L> {
+    limiter: L,
     known: Rc<Rigged>,
     idle: Rigged,
     newcomers: Vec<Rigged>,
@@ -239,9 +303,9 @@ const KEYS: usize = 20;
 /// So many calls about a known key sweep everything.
 const UNTIL_SWEPT: usize = 10_000;
 
-impl Leaving {
+impl<L: Asked> Leaving<L> {
     fn new() -> Self {
-        let (limiter, clock) = Asked::of(KEYS, 1_000_000);
+        let (limiter, clock) = L::of(KEYS, 1_000_000);
         let known: Vec<Rigged> = (0..KEYS as u64).map(rigged).collect();
         for key in &known {
             assert!(limiter.admits(key));
@@ -249,7 +313,7 @@ impl Leaving {
         clock.advance(MINUTE);
         let known = Rc::new(rigged(0));
         assert!(limiter.admits(&known));
-        assert_eq!(limiter.usage(), (KEYS, 0));
+        assert_eq!(limiter.keys(), KEYS);
         let newcomers = (0..KEYS as u64 - 1)
             .map(|number| rigged(100 + number))
             .collect();
@@ -266,7 +330,7 @@ impl Leaving {
         for _ in 0..UNTIL_SWEPT {
             call(&|| assert!(self.limiter.admits(&self.known)));
         }
-        assert_eq!(self.limiter.usage().0, 1);
+        assert_eq!(self.limiter.keys(), 1);
     }
 
     /// Newcomers to a full store replace idle keys.
@@ -274,25 +338,27 @@ impl Leaving {
         for newcomer in &self.newcomers {
             call(&|| assert!(self.limiter.admits(newcomer)));
         }
-        assert_eq!(self.limiter.usage(), (KEYS, 0));
+        let places = (self.limiter.keys(), self.limiter.overflow_decisions());
+        assert_eq!(places, (KEYS, 0));
     }
 
     /// A reset removes a key.
     fn reset(&self, call: &Calls<'_>) {
         call(&|| self.limiter.reset(&self.idle));
-        assert_eq!(self.limiter.usage().0, KEYS - 1);
+        assert_eq!(self.limiter.keys(), KEYS - 1);
     }
 }
 
 #[test]
 fn a_key_that_leaves_may_ask_the_limiter_that_it_leaves() {
-    fn run(leave: impl Fn(&Leaving, &Calls<'_>)) {
-        let leaving = Leaving::new();
+    fn run<L: Asked>(leave: impl Fn(&Leaving<L>, &Calls<'_>)) {
+        let leaving = Leaving::<L>::new();
         let asked = Rc::new(Cell::new(0));
         let does: Does = {
             let (limiter, known) = (leaving.limiter.clone(), Rc::clone(&leaving.known));
             let (asks, asked) = (Cell::new(false), Rc::clone(&asked));
             Rc::new(move |_| {
+                // A check of two keys clones them, and those clones are dropped too.
                 if !asks.replace(true) {
                     limiter.admits(&known);
                     asked.set(asked.get() + 1);
@@ -306,23 +372,25 @@ fn a_key_that_leaves_may_ask_the_limiter_that_it_leaves() {
         });
         assert!(asked.get() > 0, "no key left");
     }
-    in_time(|| {
-        run(Leaving::swept);
-        run(Leaving::replaced);
-        let asks_of_the_reset_key_itself = |leaving: &Leaving, call: &Calls<'_>| {
+    fn of<L: Asked>() {
+        run::<L>(|leaving, call| leaving.swept(call));
+        run::<L>(|leaving, call| leaving.replaced(call));
+        let asks_of_the_reset_key_itself = |leaving: &Leaving<L>, call: &Calls<'_>| {
             let known = &leaving.known;
             call(&|| leaving.limiter.reset(known));
             // It came back at once.
-            assert_eq!(leaving.limiter.usage().0, KEYS);
+            assert_eq!(leaving.limiter.keys(), KEYS);
         };
-        run(asks_of_the_reset_key_itself);
-    });
+        run::<L>(asks_of_the_reset_key_itself);
+    }
+    in_time(of::<OfOne>);
+    in_time(of::<OfTwo>);
 }
 
 #[test]
 fn a_key_whose_drop_panics_leaves_its_place_to_others() {
-    fn run(leave: impl Fn(&Leaving, &Calls<'_>)) {
-        let leaving = Leaving::new();
+    fn run<L: Asked>(at_least: usize, leave: impl Fn(&Leaving<L>, &Calls<'_>)) {
+        let leaving = Leaving::<L>::new();
         let panics = Cell::new(0);
         leave(&leaving, &|call| {
             let old = |number| {
@@ -333,26 +401,30 @@ fn a_key_whose_drop_panics_leaves_its_place_to_others() {
             let panicked = while_keys_do(In::Drop, old, call);
             panics.set(panics.get() + usize::from(panicked));
         });
-        assert!(panics.get() > 0);
+        assert!(panics.get() >= at_least, "{} panicked", panics.get());
         // Exactly as many keys have an entry as there are slots.
         for newcomer in &leaving.newcomers {
             assert!(leaving.limiter.admits(newcomer));
         }
         assert!(leaving.limiter.admits(&leaving.known));
         let limiter = &leaving.limiter;
-        assert_eq!(limiter.usage(), (KEYS, 0));
+        assert_eq!((limiter.keys(), limiter.overflow_decisions()), (KEYS, 0));
         assert!(limiter.admits(&rigged(1_000)));
-        assert_eq!(limiter.usage(), (KEYS, 1));
+        assert_eq!((limiter.keys(), limiter.overflow_decisions()), (KEYS, 1));
     }
-    run(Leaving::swept);
-    run(Leaving::replaced);
-    run(Leaving::reset);
+    fn of<L: Asked>() {
+        run::<L>(1, Leaving::swept);
+        run::<L>(1, Leaving::replaced);
+        run::<L>(1, Leaving::reset);
+    }
+    of::<OfOne>();
+    of::<OfTwo>();
 }
 
 #[test]
 fn a_key_that_is_copied_may_ask_the_limiter_about_itself() {
-    in_time(|| {
-        let (limiter, _clock) = Asked::of(10, 3);
+    fn run<L: Asked>() {
+        let (limiter, _clock) = L::of(10, 3);
         let asks = Cell::new(false);
         let key = Rc::new(rigged(1));
         let does = {
@@ -367,15 +439,17 @@ fn a_key_that_is_copied_may_ask_the_limiter_about_itself() {
             limiter.admits(&key)
         )));
         // Two are charged, to one bucket.
-        assert_eq!(limiter.usage().0, 1);
+        assert_eq!(limiter.keys(), 1);
         assert_eq!((0..5).filter(|_| limiter.admits(&key)).count(), 1);
-    });
+    }
+    in_time(run::<OfOne>);
+    in_time(run::<OfTwo>);
 }
 
 #[test]
 fn a_key_that_came_while_it_was_copied_for_a_debit_may_ask_when_the_copy_is_dropped() {
     in_time(|| {
-        let (Asked(limiter, store), _clock) = Asked::of(10, 5);
+        let (OfOne(limiter, store), _clock) = OfOne::of(10, 5);
         let (came, asked) = (Cell::new(false), Rc::new(Cell::new(0)));
         let key = Rc::new(rigged(1));
         let does = {

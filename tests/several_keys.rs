@@ -62,6 +62,32 @@ fn left<K: Key>(limiter: &Limiter<K>, first: Option<K>, second: Option<K>) -> Ve
 }
 
 #[test]
+fn several_keys_are_decided_about_without_async_as_they_are_with_it() {
+    let limiters = [(); 2].map(|()| limited::<u32>(per_minute(3, 2), 10).0);
+    let [at_once, awaited] = &limiters;
+    for (first, second, cost) in [
+        (Some(1), Some(1), 1),
+        (Some(1), None, 2),
+        (Some(1), Some(2), 1),
+        (None, Some(1), 1),
+        (Some(2), Some(1), 1),
+    ] {
+        let keys = EachOf((first, second));
+        let decision = at_once.check_cost(&keys, cost).now();
+        assert_eq!(decision, ready(awaited.check_cost(&keys, cost)).unwrap());
+        let decision = at_once.peek(&keys).now();
+        assert_eq!(decision, ready(awaited.peek(&keys)).unwrap());
+    }
+    let bob = EachOf((Some(1), Some(1)));
+    assert!(!at_once.check(&bob).now().is_admitted());
+    at_once.refund(&bob, 1).now();
+    assert!(at_once.check(&bob).now().is_admitted());
+    assert!(!at_once.check(&bob).now().is_admitted());
+    at_once.reset(&bob).now();
+    assert_eq!(left(at_once, Some(1), Some(1)), [3, 2]);
+}
+
+#[test]
 fn a_newcomer_who_is_refused_by_one_key_takes_no_place_for_the_other() {
     let (limiter, store, _clock) = limited::<u32>(per_minute(5, 1), 3);
     assert!(check(&limiter, Some(0), Some(0)).is_admitted());
@@ -223,6 +249,19 @@ fn wherever_a_key_panics_all_are_charged_or_none_is() {
         }
     }
     assert!(panics > 5_000, "{panics}");
+}
+
+#[test]
+fn a_check_copies_each_key_once() {
+    let (limiter, _store, _clock) = limited::<Rigged>(per_minute(2, 2), 100);
+    for (number, copies) in [(1, 2), (1, 2), (1, 2), (2, 2)] {
+        CLONES.set(0);
+        check(&limiter, Some(Rigged(number)), Some(Rigged(number)));
+        assert_eq!(CLONES.get(), copies);
+    }
+    CLONES.set(0);
+    check(&limiter, Some(Rigged(1)), None);
+    assert_eq!(CLONES.get(), 1);
 }
 
 #[test]
