@@ -1,5 +1,5 @@
-//! Requests in flight. In memory the rule is in `in_flight/places.rs`, and how places are held in
-//! `settled.rs`; over Redis both are in `in_flight.lua`.
+//! Requests in flight. In memory the places that are taken are counted; over Redis each process has
+//! a lease, see `in_flight.lua`.
 
 use std::time::Duration;
 
