@@ -7,7 +7,7 @@ use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visi
 use crate::{
     algorithm::{self, Algorithm, InFlight, PolicyId},
     clock::Timestamp,
-    decision::PolicyDecision,
+    decision::{Decision, PolicyDecision},
     error::ConfigError,
 };
 
@@ -180,6 +180,14 @@ impl Algorithm for AnyAlgorithm {
 
     fn describe(&self, of: &AnySnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
         with_algorithm!(self, AnySnapshot(of) => |rule, snapshot| rule.describe(snapshot, tell));
+    }
+
+    /// Overridden, so that what nobody asks for is not worked out: a request by rules with fields
+    /// takes a twelfth more instructions otherwise (bench `instructions`).
+    fn decision(&self, of: &AnySnapshot) -> Decision {
+        let decided =
+            with_algorithm!(self, AnySnapshot(of) => |rule, own| Some(rule.decision(own)));
+        decided.unwrap_or_else(Decision::of_no_policy)
     }
 
     #[inline]

@@ -237,7 +237,11 @@ impl Limit for RuleLimits {
 
     fn decision_of(&self, snapshot: &RuleSnapshot) -> Decision {
         if let Snapshots::One((number, of_one)) = &snapshot.snapshots {
-            return snapshot.limits.limit(*number).decision(of_one);
+            let limit = snapshot.limits.limit(*number);
+            return match limit.in_shadow {
+                true => Decision::of_no_policy(),
+                false => limit.algorithm().decision(&of_one.snapshot),
+            };
         }
         let mut policies = Vec::new();
         for (limit, snapshot) in snapshot.each() {
@@ -262,9 +266,11 @@ impl Limit for RuleLimits {
 
     #[inline]
     fn delay_of(&self, snapshot: &RuleSnapshot) -> Duration {
-        let delays = snapshot
-            .each()
-            .map(|(limit, snapshot)| limit.delay(snapshot));
+        if let Snapshots::One((number, of_one)) = &snapshot.snapshots {
+            return snapshot.limits.limit(*number).delay(of_one);
+        }
+        let each = snapshot.each();
+        let delays = each.map(|(limit, snapshot)| limit.delay(snapshot));
         delays.max().unwrap_or_default()
     }
 }
