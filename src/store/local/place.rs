@@ -15,7 +15,7 @@ use super::{
 /// The state of a key, under its locks. The locks come first, so that they are released before
 /// anything is dropped.
 pub(super) enum Place<'a, K, S> {
-    /// That of the key's entry.
+    /// That of the key's entry. A sweep may be due afterwards, if a cost is decided about.
     Entry {
         state: MappedMutexGuard<'a, S>,
         sweep_is_due: bool,
@@ -48,13 +48,13 @@ pub(super) enum Place<'a, K, S> {
 /// The entry of a key; without one, its shard.
 pub(super) fn entry<'a, K: Key, S, Q: AsKey<K> + ?Sized>(
     shard: MutexGuard<'a, Shard<K, S>>,
-    hash: u64,
-    key: &Q,
+    (hash, key): (u64, &Q),
+    brings_a_sweep: bool,
 ) -> Result<Place<'a, K, S>, MutexGuard<'a, Shard<K, S>>> {
     let mut sweep_is_due = false;
     let state = MutexGuard::try_map(shard, |Shard { entries, sweep }| {
         let found = entries.find_mut(hash, is(key));
-        sweep_is_due = found.is_some() && sweep.is_due();
+        sweep_is_due = brings_a_sweep && found.is_some() && sweep.is_due();
         found
     })?;
     Ok(Place::Entry {

@@ -54,6 +54,11 @@ impl<'a, A> Wanted<'a, A> {
         Self { limit, cost, now }
     }
 
+    /// Whether it is a decision about a cost: looks and other changes bring no sweep.
+    fn brings_a_sweep(&self) -> bool {
+        self.cost.is_some_and(|cost| cost > 0)
+    }
+
     /// The state is changed, whatever it is.
     pub(super) fn an_entry(limit: &'a A, now: Now<'a>) -> Self {
         let cost = None;
@@ -144,7 +149,11 @@ impl<K: Key, S> Table<K, S> {
         let wanted = Wanted::room_for(limit, cost, &now);
         let mut place = self.place_of_unknown(unknown, Cow::Borrowed(key), wanted, &mut drops);
         let verdict = Ask::Charge(cost).decide(limit, place.state(), now());
-        place.leave(&self.overflow, verdict.admitted && cost > 0, &mut drops);
+        let is_charged = verdict.admitted && cost > 0;
+        // Another call may have given the key an entry meanwhile.
+        if place.leave(&self.overflow, is_charged, &mut drops) {
+            self.shards.sweep_next(limit, now());
+        }
         self.overflow.warn_once_if_used();
         verdict
     }
@@ -293,7 +302,11 @@ impl<K: Key, S> Table<K, S> {
         drops: &mut DeferredDrops<K, S>,
     ) -> Place<'a, K, S> {
         let hash = self.shards.hash(&*key);
-        match entry(self.shards.lock(hash), hash, &*key) {
+        match entry(
+            self.shards.lock(hash),
+            (hash, &*key),
+            wanted.brings_a_sweep(),
+        ) {
             Ok(entry) => {
                 drops.asked_key(key);
                 entry
@@ -353,7 +366,11 @@ impl<K: Key, S> Table<K, S> {
                 // or ask this store.
                 drop(shard);
                 let key = borrowed.to_owned();
-                match entry(self.shards.lock(hash), hash, borrowed) {
+                match entry(
+                    self.shards.lock(hash),
+                    (hash, borrowed),
+                    wanted.brings_a_sweep(),
+                ) {
                     // Another call has given it one meanwhile.
                     Ok(entry) => {
                         drops.key(key);

@@ -6,6 +6,7 @@ use crate::{
     Quota,
     algorithm::{Algorithm, FixedWindow, MinInterval},
     clock::{ManualClock, Timestamp},
+    store::Ask,
 };
 
 use super::{
@@ -92,6 +93,23 @@ fn a_slice_visits_a_few_buckets_and_no_more() {
         assert!(gone <= SLOTS_FOR_KNOWN_KEYS, "{gone} in one call");
         keys = table.keys();
     }
+}
+
+/// As by a caller who peeks before each check: every second call.
+#[test]
+fn looks_take_no_slice_from_the_decisions_between_them() {
+    let algorithm = FixedWindow::new(Quota::per_minute(5));
+    let table = Table::new(1_000_000);
+    for key in 0..100_000_u64 {
+        admits(&table, &algorithm, key, START);
+    }
+    let idle = START.saturating_add(Duration::from_secs(120));
+    let clock = ManualClock::at(idle);
+    for _ in 0..1_000_000 {
+        admits(&table, &algorithm, 0, idle);
+        table.decide(&algorithm, &0, Ask::Look(1), &clock);
+    }
+    assert_eq!(table.keys(), 1);
 }
 
 #[test]
