@@ -57,15 +57,15 @@ const COMPARISONS: &[(&str, &str, Option<&str>, f64)] = &[
         Some("service"),
         0.64,
     ),
-    ("layer, counted", "tower_governor", Some("service"), 1.36),
+    ("layer, counted", "tower_governor", Some("service"), 1.32),
     // Eight rules of a file; the same limits in one layer that is written in Rust, and chooses by
     // method and path.
-    ("rules", "tower_governor", Some("service"), 2.25),
+    ("rules", "tower_governor", Some("service"), 2.09),
     (
         "rules, fields",
         "tower_governor, headers",
         Some("service"),
-        0.92,
+        0.86,
     ),
     ("chosen", "tower_governor", Some("service"), 1.37),
     (

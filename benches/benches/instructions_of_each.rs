@@ -42,7 +42,7 @@ const EITHER: &str = "token bucket, either store";
 fn at_most(algorithm: &str) -> f64 {
     match algorithm {
         // Each key is as good as fresh at its next visit, so that it leaves and comes back.
-        "min interval" => 1.94,
+        "min interval" => 1.82,
         "sliding log" | "sliding log per request" => 1.06,
         "fixed window" | "window from first request" => 0.79,
         "sliding buckets" | "strict buckets" => 0.76,

@@ -224,7 +224,10 @@ impl Algorithm for DebtBucket {
 
     #[inline]
     fn delay(&self, snapshot: &DebtBucketSnapshot) -> Duration {
-        Duration::from_micros(self.owed(snapshot).delay_micros())
+        match self.burst_and_rest {
+            0 => Duration::ZERO,
+            _ => Duration::from_micros(self.owed(snapshot).delay_micros()),
+        }
     }
 
     /// Takes a turn back if it is the last: if nothing was charged after it. One in the middle

@@ -242,7 +242,7 @@ where
     }
 
     #[inline]
-    fn expose(&self, request: &mut Req, mut admitted: Self::Admitted) -> Option<Self::Admitted> {
+    fn expose(&self, request: &mut Req, admitted: &mut Self::Admitted) -> bool {
         let limit = self.limiter.algorithm().limit(&admitted.choice.limit);
         let fallback = &self.options.on_store_error;
         let decision = || decision_of::<_, E, Req, F::Key>(limit, fallback, &admitted.snapshot);
@@ -260,7 +260,7 @@ where
         }
         let has_hold = (settles || in_flight) && admitted.hold.is_some();
         let annotates = self.options.respond.annotates() && admitted.choice.is_enforced.into();
-        (has_hold || annotates).then_some(admitted)
+        has_hold || annotates
     }
 
     fn annotate(&self, response: &mut Svc::Response, mut admitted: Self::Admitted) {

@@ -78,14 +78,14 @@ where
         layer: &Arc<Layer>,
         service: &mut Svc,
         mut request: Req,
-        admitted: Layer::Admitted,
+        mut admitted: Layer::Admitted,
     ) -> Self {
-        let admitted = layer.expose(&mut request, admitted);
+        let is_needed = layer.expose(&mut request, &mut admitted);
         let future = service.call(request);
-        if admitted.is_none() {
+        if !is_needed {
             return Self::Plain { future };
         }
-        let layer = Arc::clone(layer);
+        let (layer, admitted) = (Arc::clone(layer), Some(admitted));
         Self::Annotated {
             future,
             layer,

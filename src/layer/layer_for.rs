@@ -78,9 +78,9 @@ pub trait LayerFor<Svc: Service<Req>, Req> {
     fn withdraw(&self, query: &Self::Query, snapshot: &Self::Snapshot);
 
     /// Puts the decision into the extensions of an admitted request, if that is exposed, and its
-    /// hold, unless the layer settles it. Returns what the response needs, if it needs anything: a
-    /// request in flight shares its hold with the layer.
-    fn expose(&self, request: &mut Req, admitted: Self::Admitted) -> Option<Self::Admitted>;
+    /// hold, unless the layer settles it. Says whether the response needs it too: a request in
+    /// flight shares its hold with the layer.
+    fn expose(&self, request: &mut Req, admitted: &mut Self::Admitted) -> bool;
 
     /// Settles the hold of an admitted request, or lets the body keep it until its end, and adds
     /// the rate-limit fields to the response.

@@ -131,6 +131,19 @@ impl RuleKey {
         }
     }
 
+    /// The limits, and the only charge.
+    ///
+    /// # Errors
+    ///
+    /// The key itself, if it has several charges.
+    #[inline]
+    pub(crate) fn of_one_limit(self) -> Result<(Arc<LimitTable>, Charge), Self> {
+        match self.charges {
+            Charges::One(charge) => Ok((self.limits, charge)),
+            Charges::Several(_) => Err(self),
+        }
+    }
+
     #[inline]
     pub(crate) fn limits(&self) -> &Arc<LimitTable> {
         &self.limits

@@ -33,6 +33,7 @@ impl<S> Overflow<S> {
 
     /// Locks the bucket if this cost would not change it: it is charged, and refuses the cost or
     /// has nothing to charge.
+    #[inline]
     pub(super) fn lock_if_unchanged<A: Algorithm<State = S>, K>(
         &self,
         limit: &A,
@@ -68,6 +69,7 @@ impl<S> Overflow<S> {
 
     /// The first state of a key that gets an entry: what this bucket owes while it is charged,
     /// since the key may have been charged here; otherwise the fresh one.
+    #[inline]
     pub(super) fn initial_state<A: Algorithm<State = S>, K>(
         &self,
         fresh: S,
@@ -95,6 +97,7 @@ impl<S> Overflow<S> {
 
     /// Tells the operator, once, that new keys share a bucket. To be called without a lock: a
     /// subscriber may be slow, or ask the same store.
+    #[inline]
     pub(super) fn warn_once_if_used(&self) {
         if self.decisions() > 0 && !self.has_warned.load(Ordering::Relaxed) {
             self.warn();

@@ -64,6 +64,7 @@ pub(super) fn entry<'a, K: Key, S, Q: AsKey<K> + ?Sized>(
 }
 
 impl<K: Key, S> Place<'_, K, S> {
+    #[inline]
     pub(super) fn state(&mut self) -> &mut S {
         match self {
             Self::Entry { state, .. } => state,
@@ -77,6 +78,7 @@ impl<K: Key, S> Place<'_, K, S> {
     }
 
     /// Keeps the state, if it was charged, and releases the locks. Says whether a sweep is due.
+    #[inline]
     pub(super) fn leave(
         self,
         overflow: &Overflow<S>,

@@ -103,10 +103,6 @@ impl<'a, A: Algorithm, K: Key> Member<'a, A, K> {
         }
     }
 
-    pub(super) fn limit(&self) -> &'a A {
-        self.limit
-    }
-
     /// The snapshot of what was decided.
     pub(super) fn snapshot(self) -> Option<A::Snapshot> {
         self.snapshot

@@ -319,6 +319,7 @@ impl<K: Key, S> Table<K, S> {
         }
     }
 
+    #[inline]
     pub(super) fn place_of_unknown<'a, A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
         &'a self,
         unknown: Unknown<'a, K, S>,

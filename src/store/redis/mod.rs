@@ -284,11 +284,10 @@ impl<A: RedisLimit<K>, K: Key> Store<A, K> for RedisStore {
             let query = Query::new(&self.shared, limit, key.to_owned());
             return Answer::Later(Box::pin(query.decide(ask)));
         };
-        if let Some(failed) = self.shared.known_outage::<A, K>() {
-            return Answer::Now(failed);
+        if let Some(outage) = self.shared.known_outage::<A, K>() {
+            return Answer::Now(Err(outage));
         }
-        let key = key.to_owned();
-        let mut query = Query::new(&self.shared, limit, key.clone());
+        let mut query = Query::new(&self.shared, limit, key.to_owned());
         if cost > 0 {
             query.begin();
         }
@@ -296,7 +295,7 @@ impl<A: RedisLimit<K>, K: Key> Store<A, K> for RedisStore {
         if !A::IN_FLIGHT && !A::SETTLES {
             return Answer::Later(decided);
         }
-        let (store, limit) = (self.clone(), limit.clone());
+        let (store, limit, key) = (self.clone(), limit.clone(), key.to_owned());
         Answer::Later(in_flight::delivered::<A>(decided, move |admission| {
             let withdrawn = Change::Withdraw { admission, cost };
             drop(store.change(&limit, &key, withdrawn));

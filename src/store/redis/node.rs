@@ -104,12 +104,11 @@ impl Node {
     /// them, or has not been tried.
     #[inline]
     pub(super) fn outage(&self) -> Option<StoreError> {
-        let mut connections = self.connections.iter();
-        let first = connections.next()?.outage()?;
-        for connection in connections {
+        let (first, others) = self.connections.split_first()?;
+        for connection in others {
             connection.outage()?;
         }
-        Some(first)
+        first.outage()
     }
 
     /// Whether a connection is up and not suspected to hang.

@@ -2,6 +2,7 @@
 //! have the script, it is loaded; if a slot has moved, the script is sent to its new node.
 
 use std::{
+    convert::Infallible,
     future::Future,
     sync::Arc,
     time::{Duration, Instant},
@@ -16,7 +17,7 @@ use fred::{
 
 use crate::{
     error::{StoreError, StoreErrorKind},
-    store::Decided,
+    store::Verdict,
 };
 
 use super::{
@@ -187,15 +188,15 @@ impl Shared {
 
     /// The error of a decision that is not sent because the server is known to be unavailable;
     /// `None` if it is to be sent.
-    pub(super) fn known_outage<L: RedisLimit<K>, K>(&self) -> Option<Decided<L>> {
+    pub(super) fn known_outage<L: RedisLimit<K>, K>(&self) -> Option<StoreError> {
         let outage = self.servers.outage()?;
         let loads = &L::only_scripts(&self.script_cache)?.loadable.loads;
         loads.note_first_call();
         let explained = loads.recent_misconfiguration(|| self.servers.server_of(0), &outage);
-        let failed = Err(explained.unwrap_or(outage));
+        let failed: Result<Verdict<Infallible>, _> = Err(explained.unwrap_or(outage));
         self.count(&failed);
         self.health.record(&failed, []);
-        Some(failed)
+        failed.err()
     }
 
     /// Waits for the work until the store's deadline from now.
