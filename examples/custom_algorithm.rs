@@ -10,8 +10,8 @@
 
 use std::{error::Error, time::Duration};
 
-use tollgate::algorithm::{Algorithm, LazyStatus, Policy, PolicyId, Status};
-use tollgate::{PolicyDecision, RateLimiter, Timestamp, clock::ManualClock, store::LocalStore};
+use tollgate::algorithm::{Algorithm, Policy, Status};
+use tollgate::{RateLimiter, Timestamp, clock::ManualClock, store::LocalStore};
 
 /// Admits the policy's limit of units, then none until a pause (in microseconds) after the last
 /// admitted one.
@@ -40,10 +40,9 @@ impl Tries {
 
 impl Algorithm for Tries {
     type State = Run;
-    type Snapshot = LazyStatus;
 
-    fn policy_id(&self) -> PolicyId {
-        self.policy.id()
+    fn policy(&self) -> &Policy {
+        &self.policy
     }
     fn fresh(&self, at: Timestamp) -> Run {
         let (taken, last) = (0, at.as_micros());
@@ -63,26 +62,17 @@ impl Algorithm for Tries {
     fn is_fresh(&self, run: &Run, now: Timestamp) -> bool {
         run.last <= now.as_micros() && self.look(run, now).0 == 0
     }
-    fn snapshot(&self, run: &Run, cost: u32, admitted: bool, now: Timestamp) -> LazyStatus {
+    fn status(&self, run: &Run, cost: u32, admitted: bool, now: Timestamp) -> Status {
         let (taken, until_over) = self.look(run, now);
-        let refused_cost = if admitted { 0 } else { cost };
-        LazyStatus::new(refused_cost, [taken, until_over, 0, 0, 0, 0, 0], resolve)
+        let limit = self.policy.limit();
+        let left = limit.saturating_sub(taken);
+        Status::of(limit, left, cost.into(), admitted, |units| {
+            match units <= left {
+                true => Some(0),
+                false => (units <= limit).then_some(until_over),
+            }
+        })
     }
-    fn describe(&self, status: &LazyStatus, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(PolicyDecision::lazy(&self.policy, *status));
-    }
-}
-
-/// The limit, the rest and the wait of a decision, computed only if somebody reads them.
-fn resolve(status: &LazyStatus, limit: u64) -> Status {
-    let [taken, until_over, ..] = *status.numbers();
-    let left = limit.saturating_sub(taken);
-    let fits_after = |units| match units <= left {
-        true => Some(0),
-        false => (units <= limit).then_some(until_over),
-    };
-    let cost = status.refused_cost().into();
-    Status::of(limit, left, cost, status.is_admitted(), fits_after)
 }
 
 #[tokio::main]

@@ -27,7 +27,7 @@ use std::{
 use axum::{Router, body::Body, routing::get};
 use dashmap::{DashMap, Entry};
 use http::Request;
-use tollgate::algorithm::{Algorithm, PolicyId, TokenBucket};
+use tollgate::algorithm::{KeyLimit, PolicyId, TokenBucket};
 use tollgate::clock::{Clock, ManualClock, SystemClock};
 use tollgate::key::{Global, Key};
 use tollgate::store::{Answer, AsKey, Ask, Change, Decided, Store, Written};
@@ -37,31 +37,31 @@ use tower::ServiceExt;
 type Buckets<A, K> = DashMap<(PolicyId, K), Bucket<A>>;
 
 /// A state, and its algorithm, which says when the state may be evicted.
-struct Bucket<A: Algorithm> {
+struct Bucket<A: KeyLimit> {
     algorithm: A,
     state: A::State,
 }
 
 /// Its clones share the buckets.
-struct DashMapStore<A: Algorithm, K, C = SystemClock> {
+struct DashMapStore<A: KeyLimit, K, C = SystemClock> {
     shared: Arc<Shared<A, K>>,
     clock: C,
 }
 
-struct Shared<A: Algorithm, K> {
+struct Shared<A: KeyLimit, K> {
     buckets: Buckets<A, K>,
     max_keys: usize,
     has_warned: AtomicBool,
 }
 
-impl<A: Algorithm, K, C: Clone> Clone for DashMapStore<A, K, C> {
+impl<A: KeyLimit, K, C: Clone> Clone for DashMapStore<A, K, C> {
     fn clone(&self) -> Self {
         let (shared, clock) = (Arc::clone(&self.shared), self.clock.clone());
         Self { shared, clock }
     }
 }
 
-impl<A: Algorithm, K: Key, C: Clock> DashMapStore<A, K, C> {
+impl<A: KeyLimit, K: Key, C: Clock> DashMapStore<A, K, C> {
     fn new(max_keys: usize, clock: C) -> Self {
         let (buckets, has_warned) = (DashMap::new(), AtomicBool::new(false));
         let shared = Arc::new(Shared {
@@ -92,7 +92,7 @@ impl<A: Algorithm, K: Key, C: Clock> DashMapStore<A, K, C> {
     }
 }
 
-impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for DashMapStore<A, K, C> {
+impl<A: KeyLimit, K: Key, C: Clock> Store<A, K> for DashMapStore<A, K, C> {
     // It answers at once, so there is never a future.
     type Deciding = Pending<Decided<A>>;
     type Writing = Pending<Written>;
@@ -107,7 +107,7 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for DashMapStore<A, K, C> {
         // earlier one than the state's.
         let decide =
             |state: &mut A::State| Answer::Now(Ok(ask.decide(algorithm, state, self.clock.now())));
-        let bucket_of = (algorithm.policy_id(), key.to_owned());
+        let bucket_of = (algorithm.policies(), key.to_owned());
         if let Some(mut bucket) = self.shared.buckets.get_mut(&bucket_of) {
             // The guard is held until the charge, so no other call comes between.
             return decide(&mut bucket.state);
@@ -139,7 +139,7 @@ impl<A: Algorithm, K: Key, C: Clock> Store<A, K> for DashMapStore<A, K, C> {
         key: &Q,
         change: Change<'_, A::Snapshot>,
     ) -> Answer<Written, Self::Writing> {
-        let bucket_of = (algorithm.policy_id(), key.to_owned());
+        let bucket_of = (algorithm.policies(), key.to_owned());
         if let Change::Reset = change {
             self.shared.buckets.remove(&bucket_of);
             return Answer::Now(Ok(()));

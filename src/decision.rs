@@ -9,7 +9,7 @@ mod lazy_status;
 mod no_policy;
 mod status;
 
-pub use lazy_status::LazyStatus;
+pub(crate) use lazy_status::LazyStatus;
 pub use status::{Judgement, Status};
 
 /// What one policy decided; a tuple of algorithms has one for each member.
@@ -18,47 +18,27 @@ pub struct PolicyDecision {
     policy: PolicyName,
     limit: u64,
     window_micros: u64,
-    status: Known,
-}
-
-/// The status of a policy, or the numbers from which it is resolved.
-#[derive(Clone, Copy)]
-enum Known {
-    Resolved(Status),
-    Lazy(LazyStatus),
-    /// The status of a policy whose units are requests in flight.
-    InFlight(Status),
-    /// The status of a limiter that decides while the store is unavailable.
-    Degraded(Status),
-    /// The same, resolved when somebody asks for it.
-    LazyDegraded(LazyStatus),
+    status: LazyStatus,
+    counts_in_flight: bool,
+    is_degraded: bool,
 }
 
 impl PolicyDecision {
     /// What this policy decided, by its status.
     #[inline]
     pub fn new(policy: &Policy, status: Status) -> Self {
-        Self::of(policy, Known::Resolved(status))
-    }
-
-    /// What a policy decided whose units are [requests in flight](crate::algorithm::InFlight).
-    pub(crate) fn in_flight(policy: &Policy, status: Status) -> Self {
-        Self::of(policy, Known::InFlight(status))
-    }
-
-    /// What this policy decided, by a status that is resolved when somebody asks.
-    #[inline]
-    pub fn lazy(policy: &Policy, status: LazyStatus) -> Self {
-        Self::of(policy, Known::Lazy(status))
+        Self::lazy(policy, LazyStatus::Known(status))
     }
 
     #[inline]
-    fn of(policy: &Policy, status: Known) -> Self {
+    pub(crate) fn lazy(policy: &Policy, status: LazyStatus) -> Self {
         Self {
             policy: policy.kept_name().clone(),
             limit: policy.limit(),
             window_micros: policy.window_micros(),
             status,
+            counts_in_flight: false,
+            is_degraded: false,
         }
     }
 
@@ -66,10 +46,34 @@ impl PolicyDecision {
     #[inline]
     fn read<T>(&self, read: impl FnOnce(&Status) -> T) -> T {
         match &self.status {
-            Known::Resolved(status) | Known::InFlight(status) | Known::Degraded(status) => {
-                read(status)
-            }
-            Known::Lazy(status) | Known::LazyDegraded(status) => read(&status.resolve(self.limit)),
+            LazyStatus::Known(status) => read(status),
+            lazy @ LazyStatus::Lazy { .. } => read(&lazy.resolve(self.limit)),
+        }
+    }
+
+    fn status(&self) -> Status {
+        self.read(|status| *status)
+    }
+
+    /// Resolves its status once, instead of at each read.
+    #[inline]
+    fn resolve(&mut self) {
+        self.status = LazyStatus::Known(self.status());
+    }
+
+    /// The same with its status resolved once.
+    #[inline]
+    #[must_use]
+    pub(crate) fn resolved(mut self) -> Self {
+        self.resolve();
+        self
+    }
+
+    /// What a policy decided whose units are [requests in flight](crate::algorithm::InFlight).
+    pub(crate) fn in_flight(policy: &Policy, status: Status) -> Self {
+        Self {
+            counts_in_flight: true,
+            ..Self::new(policy, status)
         }
     }
 
@@ -78,57 +82,36 @@ impl PolicyDecision {
         &self.policy
     }
 
-    /// The same with its status resolved once, instead of at each read.
-    #[inline]
-    #[must_use]
-    pub fn resolved(mut self) -> Self {
-        self.resolve();
-        self
-    }
-
     /// The same with so many units more left.
     #[must_use]
-    pub(crate) fn with_freed(self, units: u64) -> Self {
-        let mut status = self.read(|status| *status);
-        status.remaining = status.remaining.saturating_add(units).min(self.limit);
-        if status.remaining == self.limit {
+    pub(crate) fn with_freed(mut self, units: u64) -> Self {
+        let (mut status, limit) = (self.status(), self.limit);
+        status.remaining = status.remaining.saturating_add(units).min(limit);
+        if status.remaining == limit {
             (status.replenished_after_micros, status.reset_after_micros) = (0, 0);
         }
-        Self {
-            status: Known::Resolved(status),
-            ..self
-        }
-    }
-
-    #[inline]
-    fn resolve(&mut self) {
-        if let Known::Lazy(status) = &self.status {
-            self.status = Known::Resolved(status.resolve(self.limit));
-        }
+        self.status = LazyStatus::Known(status);
+        self
     }
 
     /// The same where nobody may wait any more: what would be delayed is refused for as long. What
     /// is not delayed stays as it is.
     #[cfg(feature = "layer")]
     fn refused_for_its_delay(&self) -> Self {
-        let status = self.read(|status| *status);
+        let status = self.status();
         let delay_micros = status.delay_micros;
         if delay_micros == 0 {
             return self.clone();
         }
-        let refused = Status {
+        let status = Status {
             remaining: 0,
             judgement: Judgement::RefusedForMicros(delay_micros),
             replenished_after_micros: delay_micros,
             delay_micros: 0,
             ..status
         };
-        let status = match self.is_degraded() {
-            true => Known::Degraded(refused),
-            false => Known::Resolved(refused),
-        };
         Self {
-            status,
+            status: LazyStatus::Known(status),
             ..self.clone()
         }
     }
@@ -142,12 +125,7 @@ impl PolicyDecision {
     /// Whether this policy alone lets the request through.
     #[inline]
     pub fn is_admitted(&self) -> bool {
-        match &self.status {
-            Known::Resolved(status) | Known::InFlight(status) | Known::Degraded(status) => {
-                status.judgement == Judgement::Admitted
-            }
-            Known::Lazy(status) | Known::LazyDegraded(status) => status.is_admitted(),
-        }
+        self.status.is_admitted()
     }
 
     /// The most this policy lets through at once: the quota's units, or the burst.
@@ -168,7 +146,7 @@ impl PolicyDecision {
 
     /// Whether its units are requests in flight.
     pub(crate) fn counts_in_flight(&self) -> bool {
-        matches!(self.status, Known::InFlight(_))
+        self.counts_in_flight
     }
 
     /// How many further units this policy lets through at this instant.
@@ -219,8 +197,7 @@ impl PolicyDecision {
 
 impl PartialEq for PolicyDecision {
     fn eq(&self, other: &Self) -> bool {
-        self.is_of_the_same_policy(other)
-            && self.read(|status| *status) == other.read(|status| *status)
+        self.is_of_the_same_policy(other) && self.status() == other.status()
     }
 }
 
@@ -300,6 +277,15 @@ impl Decision {
         Self(OneOrSeveral::One(policy))
     }
 
+    /// The decision of these policies together; `None` if there are none.
+    pub(crate) fn of(mut policies: Vec<PolicyDecision>) -> Option<Self> {
+        match policies.len() {
+            0 => None,
+            1 => policies.pop().map(Self::of_one),
+            _ => Some(Self::of_all(policies)),
+        }
+    }
+
     /// The decision of several policies together: admitted if all of them admit.
     ///
     /// # Panics
@@ -307,18 +293,17 @@ impl Decision {
     /// If there is none.
     pub fn of_all(policies: Vec<PolicyDecision>) -> Self {
         let first = policies.first().expect("at least one policy");
-        let (mut binding, mut severest) = (0, first.read(severity));
+        let (mut binding, mut severest) = (0, severity(&first.status()));
         let (mut remaining, mut reset_after_micros, mut delay_micros) = (u64::MAX, 0, 0);
         for (index, policy) in policies.iter().enumerate() {
-            policy.read(|status| {
-                remaining = remaining.min(status.remaining);
-                reset_after_micros = reset_after_micros.max(status.reset_after_micros);
-                delay_micros = delay_micros.max(status.delay_micros);
-                let severity = severity(status);
-                if severity > severest {
-                    (binding, severest) = (index, severity);
-                }
-            });
+            let status = policy.status();
+            remaining = remaining.min(status.remaining);
+            reset_after_micros = reset_after_micros.max(status.reset_after_micros);
+            delay_micros = delay_micros.max(status.delay_micros);
+            let severity = severity(&status);
+            if severity > severest {
+                (binding, severest) = (index, severity);
+            }
         }
         let is_admitted = policies[binding].is_admitted();
         Self(OneOrSeveral::Several(Arc::new(Several {

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{Algorithm, PolicyId},
+    algorithm::{KeyLimit, Limit, Policy, PolicyId, limit::OneKeyForEach},
     clock::Timestamp,
     decision::{Decision, PolicyDecision},
-    limit::{Limit, OneKeyForEach, sealed},
 };
 
 /// Counts a request against each of several keys, the address *and* the account: it is admitted if
@@ -88,9 +87,7 @@ pub struct EachOf<T>(pub T);
 /// Implements the traits for tuples: Rust has no other way to say "a tuple of any length".
 macro_rules! each_of {
     ($count:literal: $($Algorithm:ident $place:tt),+) => {
-        impl<$($Algorithm: Algorithm),+> sealed::Sealed for EachOf<($($Algorithm,)+)> {}
-
-        impl<$($Algorithm: Algorithm),+> Limit for EachOf<($($Algorithm,)+)> {
+        impl<$($Algorithm: KeyLimit),+> Limit for EachOf<($($Algorithm,)+)> {
             type Snapshot = ($(Option<$Algorithm::Snapshot>,)+);
             type Keys = OneKeyForEach<$count>;
 
@@ -98,24 +95,27 @@ macro_rules! each_of {
             const IN_FLIGHT: bool = false $(|| $Algorithm::IN_FLIGHT)+;
             const HAS_SHADOWS: bool = false $(|| $Algorithm::HAS_SHADOWS)+;
 
+            fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
+                $(self.0.$place.each_policy(tell);)+
+            }
+
             fn policies(&self) -> PolicyId {
-                let ids = [$(self.0.$place.policy_id()),+];
+                let ids = [$(self.0.$place.policies()),+];
                 ids.into_iter().reduce(PolicyId::and).expect("at least one")
             }
 
-            fn policy_names(&self) -> String {
-                let names = [$(self.0.$place.policy_names()),+];
-                names.join(", ")
+            fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+                $(
+                    if let Some(snapshot) = &snapshot.$place {
+                        self.0.$place.describe(snapshot, tell);
+                    }
+                )+
             }
 
             fn decision_of(&self, snapshot: &Self::Snapshot) -> Decision {
                 let mut policies = Vec::new();
-                $(
-                    if let Some(snapshot) = &snapshot.$place {
-                        self.0.$place.describe(snapshot, &mut |policy| policies.push(policy));
-                    }
-                )+
-                combined(policies).unwrap_or_else(|| as_if_fresh(&self.0.0))
+                self.describe(snapshot, &mut |policy| policies.push(policy));
+                Decision::of(policies).unwrap_or_else(|| as_if_fresh(&self.0.0))
             }
 
             fn shadows_of(
@@ -125,7 +125,7 @@ macro_rules! each_of {
             ) {
                 $(
                     if let Some(snapshot) = &snapshot.$place {
-                        self.0.$place.describe_shadows(snapshot, tell);
+                        self.0.$place.shadows_of(snapshot, tell);
                     }
                 )+
             }
@@ -133,7 +133,7 @@ macro_rules! each_of {
             fn freed(&self, snapshot: &Self::Snapshot, units: u32) -> Self::Snapshot {
                 ($(
                     (snapshot.$place.as_ref())
-                        .map(|snapshot| Algorithm::freed(&self.0.$place, snapshot, units)),
+                        .map(|snapshot| self.0.$place.freed(snapshot, units)),
                 )+)
             }
 
@@ -152,23 +152,14 @@ each_of!(4: A 0, B 1, C 2, D 3);
 each_of!(5: A 0, B 1, C 2, D 3, E 4);
 each_of!(6: A 0, B 1, C 2, D 3, E 4, F 5);
 
-/// The decision made of these policies; `None` if there are none.
-fn combined(mut policies: Vec<PolicyDecision>) -> Option<Decision> {
-    match policies.len() {
-        0 => None,
-        1 => policies.pop().map(Decision::of_one),
-        _ => Some(Decision::of_all(policies)),
-    }
-}
-
 /// The decision about a request without any key, as of a fresh bucket.
-fn as_if_fresh<A: Algorithm>(algorithm: &A) -> Decision {
+fn as_if_fresh<A: KeyLimit>(algorithm: &A) -> Decision {
     let at = Timestamp::from_micros(0);
     let fresh = algorithm.snapshot(&algorithm.fresh(at), 0, true, at);
-    algorithm.decision(&fresh)
+    algorithm.decision_of(&fresh)
 }
 
 #[inline]
-fn delay<A: Algorithm>(algorithm: &A, snapshot: Option<&A::Snapshot>) -> Duration {
-    snapshot.map_or(Duration::ZERO, |snapshot| algorithm.delay(snapshot))
+fn delay<A: KeyLimit>(algorithm: &A, snapshot: Option<&A::Snapshot>) -> Duration {
+    snapshot.map_or(Duration::ZERO, |snapshot| algorithm.delay_of(snapshot))
 }

@@ -12,9 +12,9 @@ use std::{
 };
 
 use crate::{
+    algorithm::Limit,
     decision::Decision,
     key::Key,
-    limit::Limit,
     store::{Answer, Change, Store, Written},
 };
 

@@ -1,9 +1,9 @@
 //! Finds the key, or keys, of a request.
 
 use crate::{
+    algorithm::limit::{OneKey, OneKeyForEach},
     each_of::EachOf,
     key::{Key, KeyExtractor, Rejection, TupleRejection},
-    limit::{OneKey, OneKeyForEach},
 };
 
 /// Finds the keys that a limit needs: a [`KeyExtractor`] finds one, for an algorithm; an

@@ -98,7 +98,6 @@ mod each_of;
 mod error;
 mod hold;
 pub mod key;
-mod limit;
 pub mod limiter;
 pub mod observe;
 mod policy;
@@ -124,14 +123,14 @@ pub mod rules;
 #[cfg(feature = "layer")]
 mod store_error;
 
+pub use algorithm::Limit;
+#[doc(hidden)]
+pub use algorithm::limit::{OneKey, OneKeyForEach};
 pub use clock::Timestamp;
 pub use decision::{Decision, PolicyDecision};
 pub use each_of::EachOf;
 pub use error::{ConfigError, StoreError, StoreErrorKind};
 pub use hold::{Hold, Settlement};
-pub use limit::Limit;
-#[doc(hidden)]
-pub use limit::{OneKey, OneKeyForEach};
 #[cfg(feature = "local")]
 pub use limiter::LocalRateLimiter;
 pub use limiter::RateLimiter;

@@ -1,9 +1,9 @@
 //! Checks by hand, for what is not a request; the layer is built on it too.
 
 use crate::{
+    algorithm::Limit,
     choice::Choose,
     key::Key,
-    limit::Limit,
     observe::{Silent, Watch},
     store::{AsKey, Ask, Store},
 };

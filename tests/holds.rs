@@ -24,9 +24,7 @@ use http_body::Body as _;
 use http_body_util::{BodyExt, Full};
 use tollgate::{
     EachOf, End, Hold, Quota, RateLimitLayer, RateLimiter, Timestamp,
-    algorithm::{
-        Algorithm, FixedWindow, InFlight, Settled, SlidingLog, SlidingWindow, TokenBucket,
-    },
+    algorithm::{FixedWindow, InFlight, KeyLimit, Settled, SlidingLog, SlidingWindow, TokenBucket},
     choice::Reloadable,
     clock::ManualClock,
     key::{Global, Key},
@@ -43,7 +41,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 type Store<A, K> = LocalStore<A, K, ManualClock>;
 type Limiter<A, K> = RateLimiter<A, Store<A, K>>;
 
-fn store<A: Algorithm, K>(max_keys: usize) -> (Store<A, K>, ManualClock) {
+fn store<A: KeyLimit, K>(max_keys: usize) -> (Store<A, K>, ManualClock) {
     let clock = ManualClock::at(START);
     let builder = LocalStore::builder().clock(clock.clone());
     (builder.max_keys(max_keys).build(), clock)
@@ -54,11 +52,11 @@ fn ten() -> Settled<SlidingLog> {
     SlidingLog::new(Quota::per_hour(10)).settled()
 }
 
-fn held<A: Algorithm, K: Key>(limiter: &Limiter<A, K>, key: &K, cost: u32) -> Option<Hold> {
+fn held<A: KeyLimit, K: Key>(limiter: &Limiter<A, K>, key: &K, cost: u32) -> Option<Hold> {
     ready(limiter.hold(key, cost)).unwrap().ok()
 }
 
-fn remaining<A: Algorithm, K: Key>(limiter: &Limiter<A, K>, key: &K) -> u64 {
+fn remaining<A: KeyLimit, K: Key>(limiter: &Limiter<A, K>, key: &K) -> u64 {
     ready(limiter.peek(key)).unwrap().remaining()
 }
 
@@ -274,7 +272,7 @@ fn a_late_settlement_in_the_shared_bucket_charges_it_what_was_spent_beyond_the_h
 
 #[test]
 fn a_bucket_owes_up_to_2_53_parts_of_a_unit_and_one_that_is_settled_as_much_again_as_fits() {
-    fn wait_after<A: Algorithm>(rule: A, units: u32) -> Duration {
+    fn wait_after<A: KeyLimit>(rule: A, units: u32) -> Duration {
         let limiter = RateLimiter::new(rule, store(10).0);
         ready(limiter.debit(&1, units)).unwrap();
         let refused = ready(limiter.check(&1)).unwrap();
@@ -303,7 +301,7 @@ fn a_bucket_owes_up_to_2_53_parts_of_a_unit_and_one_that_is_settled_as_much_agai
 #[test]
 fn a_crowd_at_one_key_is_charged_what_it_spends_while_its_plan_changes_and_all_hold() {
     // How much of the plan of 40 a unit of a plan of so many is.
-    fn is_charged<A: Algorithm>(of: impl Fn(u64) -> A + Sync, part_of_40: fn(u64) -> u64) {
+    fn is_charged<A: KeyLimit>(of: impl Fn(u64) -> A + Sync, part_of_40: fn(u64) -> u64) {
         let (store, _) = store(10);
         let plan = Reloadable::new(of(40));
         let limiter = RateLimiter::new(plan.clone(), store);

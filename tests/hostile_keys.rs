@@ -15,7 +15,7 @@ use crate::local::store;
 use crate::ready::ready;
 use tollgate::{
     EachOf, Quota, RateLimiter,
-    algorithm::{Algorithm, FixedWindow, SlidingLog, TokenBucket},
+    algorithm::{FixedWindow, KeyLimit, SlidingLog, TokenBucket},
     clock::ManualClock,
     key::Key,
     store::LocalStore,
@@ -108,7 +108,7 @@ impl Drop for Rigged {
 type Store<A, K> = LocalStore<A, K, ManualClock>;
 type Limiter<A, K> = RateLimiter<A, Store<A, K>>;
 
-fn admits<A: Algorithm, K: Key>(limiter: &Limiter<A, K>, key: &K) -> bool {
+fn admits<A: KeyLimit, K: Key>(limiter: &Limiter<A, K>, key: &K) -> bool {
     ready(limiter.check(key)).unwrap().is_admitted()
 }
 

@@ -12,8 +12,8 @@ use std::{
 use crate::local::store;
 use crate::ready::ready;
 use tollgate::{
-    EachOf, PolicyDecision, Quota, RateLimiter, Timestamp,
-    algorithm::{Algorithm, FixedWindow, PolicyId},
+    EachOf, Quota, RateLimiter, Timestamp,
+    algorithm::{Algorithm, FixedWindow, Policy, Status},
     clock::ManualClock,
     store::LocalStore,
 };
@@ -40,10 +40,9 @@ struct Own(FixedWindow);
 
 impl Algorithm for Own {
     type State = (<FixedWindow as Algorithm>::State, Rigged);
-    type Snapshot = <FixedWindow as Algorithm>::Snapshot;
 
-    fn policy_id(&self) -> PolicyId {
-        self.0.policy_id()
+    fn policy(&self) -> &Policy {
+        self.0.policy()
     }
 
     fn fresh(&self, at: Timestamp) -> Self::State {
@@ -66,23 +65,8 @@ impl Algorithm for Own {
         self.0.is_fresh(&state.0, now)
     }
 
-    fn snapshot(
-        &self,
-        state: &Self::State,
-        cost: u32,
-        admitted: bool,
-        now: Timestamp,
-    ) -> Self::Snapshot {
-        self.0.snapshot(&state.0, cost, admitted, now)
-    }
-
-    /// Makes no copy: that would be dropped under the lock.
-    fn look(&self, state: &Self::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
-        self.0.look(&state.0, cost, now)
-    }
-
-    fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        self.0.describe(snapshot, tell);
+    fn status(&self, state: &Self::State, cost: u32, admitted: bool, now: Timestamp) -> Status {
+        self.0.status(&state.0, cost, admitted, now)
     }
 }
 

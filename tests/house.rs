@@ -33,9 +33,8 @@ const MODULES: &[(&str, &[&str])] = &[
         "algorithm",
         &["clock", "decision", "error", "policy", "quota"],
     ),
-    ("limit", &["algorithm", "clock", "decision"]),
-    ("each_of", &["algorithm", "clock", "decision", "limit"]),
-    ("keyed", &["each_of", "key", "limit"]),
+    ("each_of", &["algorithm", "clock", "decision"]),
+    ("keyed", &["algorithm", "each_of", "key"]),
     (
         "config",
         &[
@@ -47,7 +46,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "quota",
         ],
     ),
-    ("choice", &["error", "limit"]),
+    ("choice", &["algorithm", "error"]),
     (
         "rules",
         &[
@@ -58,7 +57,6 @@ const MODULES: &[(&str, &[&str])] = &[
             "decision",
             "key",
             "keyed",
-            "limit",
             "logged_once",
         ],
     ),
@@ -71,17 +69,23 @@ const MODULES: &[(&str, &[&str])] = &[
             "each_of",
             "error",
             "key",
-            "limit",
             "rules",
         ],
     ),
-    ("hold", &["decision", "key", "limit", "store"]),
+    ("hold", &["algorithm", "decision", "key", "store"]),
     ("observe", &["decision", "error", "store"]),
     ("response", &["decision", "error", "hold", "logged_once"]),
     (
         "limiter",
         &[
-            "choice", "decision", "error", "hold", "key", "limit", "observe", "store",
+            "algorithm",
+            "choice",
+            "decision",
+            "error",
+            "hold",
+            "key",
+            "observe",
+            "store",
         ],
     ),
 ];

@@ -7,7 +7,7 @@ use crate::local::store;
 use crate::ready::ready;
 use tollgate::{
     Quota, RateLimiter,
-    algorithm::{Algorithm, FixedWindow, LeakyBucket, TokenBucket},
+    algorithm::{FixedWindow, KeyLimit, LeakyBucket, Limit, TokenBucket},
     clock::ManualClock,
     key::Key,
     store::{Answer, AsKey, Ask, Change, LocalStore, Store as _},
@@ -21,14 +21,14 @@ type Limiter<A, K> = RateLimiter<A, Store<A, K>>;
 
 fn admits<A, K, Q>(limiter: &Limiter<A, K>, key: &Q) -> bool
 where
-    A: Algorithm,
+    A: KeyLimit,
     K: Key,
     Q: AsKey<K> + ?Sized,
 {
     ready(limiter.check(key)).unwrap().is_admitted()
 }
 
-fn remaining<A: Algorithm, K: Key>(limiter: &Limiter<A, K>, key: &K) -> u64 {
+fn remaining<A: KeyLimit, K: Key>(limiter: &Limiter<A, K>, key: &K) -> u64 {
     ready(limiter.peek(key)).unwrap().remaining()
 }
 
@@ -160,12 +160,12 @@ fn a_newcomer_who_hangs_up_gives_back_its_turn_in_the_queue_that_newcomers_share
         Answer::Later(_) => panic!("a store in memory decides at once"),
     };
     asks(0);
-    let delays = [1, 2, 3].map(|key| queue.delay(&asks(key)));
+    let delays = [1, 2, 3].map(|key| queue.delay_of(&asks(key)));
     let turn = Duration::from_millis(100);
     assert_eq!(delays, [Duration::ZERO, turn, 2 * turn]);
     // The last in the queue gives its turn to the next newcomer.
     let last = asks(4);
-    assert_eq!(queue.delay(&last), 3 * turn);
+    assert_eq!(queue.delay_of(&last), 3 * turn);
     drop(store.change(
         &queue,
         &4,
@@ -174,7 +174,7 @@ fn a_newcomer_who_hangs_up_gives_back_its_turn_in_the_queue_that_newcomers_share
             cost: 1,
         },
     ));
-    assert_eq!(queue.delay(&asks(5)), 3 * turn);
+    assert_eq!(queue.delay_of(&asks(5)), 3 * turn);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::{
 use axum::{Router, body::Body, extract::Request, routing::get};
 use tollgate::{
     Quota, RateLimitLayer, RouteCosts,
-    algorithm::{Algorithm, FixedWindow, Gcra, LeakyBucket, MinInterval, TokenBucket},
+    algorithm::{FixedWindow, Gcra, KeyLimit, LeakyBucket, MinInterval, TokenBucket},
     key::{Global, Header},
     rules::Rules,
     store::LocalStore,
@@ -75,7 +75,7 @@ fn hello() -> Router {
     Router::new().route("/", get(async || "hello"))
 }
 
-fn limited<A: Algorithm>(router: Router, algorithm: A) -> Router {
+fn limited<A: KeyLimit>(router: Router, algorithm: A) -> Router {
     router.layer(RateLimitLayer::new(algorithm, LocalStore::new(), Global))
 }
 

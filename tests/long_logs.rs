@@ -19,7 +19,7 @@ use local::{START, store};
 use ready::ready;
 use tollgate::{
     EachOf, Quota, RateLimiter, Timestamp,
-    algorithm::{Algorithm, SlidingBuckets, SlidingLog, TokenBucket},
+    algorithm::{KeyLimit, Limit, SlidingBuckets, SlidingLog, TokenBucket},
     clock::ManualClock,
     key::Key,
     store::{LocalStore, Store, local::LocalBuckets},
@@ -227,7 +227,7 @@ fn a_look_beside_what_is_held_copies_nothing_of_a_log() {
     let bytes = bytes_of(|| {
         let (admitted, seen) = log.look(&state, 1, now);
         assert!(admitted);
-        assert_eq!(log.decision(&seen).remaining(), 1_000_000 - 100_000 - 5);
+        assert_eq!(log.decision_of(&seen).remaining(), 1_000_000 - 100_000 - 5);
     });
     assert!(bytes <= A_FEW_BYTES, "{bytes} bytes");
 }
@@ -236,7 +236,7 @@ fn a_look_beside_what_is_held_copies_nothing_of_a_log() {
 /// through too; and at first they have the same room.
 #[test]
 fn what_a_newcomer_starts_from_is_never_looser_than_a_copy() {
-    fn run<A: Algorithm>(algorithm: A) {
+    fn run<A: KeyLimit>(algorithm: A) {
         let mut random = Rng::with_seed(1);
         let mut next = |limit| random.u64(..limit);
         let (mut admitted, mut later) = (0, 0);

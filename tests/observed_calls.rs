@@ -61,7 +61,7 @@ impl Observe<u64> for Decisions {
 
 async fn is_told_once_as_it_is_answered<A, S>(name: &str, algorithm: A, store: S)
 where
-    A: Algorithm,
+    A: KeyLimit,
     S: Store<A, u64>,
 {
     let seen = Decisions::default();
@@ -234,7 +234,7 @@ impl<K> Observe<K> for Waits {
 
 async fn who_waits_is_told_at_its_turn_with_how_long<A, S>(algorithm: A, store: S)
 where
-    A: Algorithm,
+    A: KeyLimit,
     S: Store<A, String>,
 {
     let waits = Waits::new();

@@ -2,7 +2,7 @@
 
 use tollgate::{
     Quota, RateLimiter, StoreErrorKind,
-    algorithm::{Algorithm, InFlight, TokenBucket},
+    algorithm::{InFlight, KeyLimit, TokenBucket},
     key::Key,
     store::{Answer, AsKey, Ask, Change, Decided, LocalStore, Store, Written, local::LocalBuckets},
 };
@@ -12,7 +12,7 @@ struct Plain<S>(S);
 
 impl<A, K, L> Store<A, K> for Plain<LocalStore<L, K>>
 where
-    A: Algorithm,
+    A: KeyLimit,
     K: Key,
     L: LocalBuckets<K>,
     LocalStore<L, K>: Store<A, K>,

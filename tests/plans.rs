@@ -15,20 +15,20 @@ const START: Timestamp = Timestamp::from_micros(1_700_006_400_000_000);
 type Store<A> = LocalStore<A, u64, ManualClock>;
 type Limiter<A> = RateLimiter<A, Store<A>>;
 
-fn store<A: Algorithm>(clock: &ManualClock) -> Store<A> {
+fn store<A: KeyLimit>(clock: &ManualClock) -> Store<A> {
     LocalStore::builder()
         .clock(clock.clone())
         .max_keys(5_000)
         .build()
 }
 
-fn check<A: Algorithm>(limiter: &Limiter<A>, key: u64, cost: u32) -> Decision {
+fn check<A: KeyLimit>(limiter: &Limiter<A>, key: u64, cost: u32) -> Decision {
     ready(limiter.check_cost(&key, cost)).unwrap()
 }
 
 /// A caller with two plans: asks at so many milliseconds after the start, under the first or the
 /// second of them, for so much. Of a cost of 0 it is told what is left.
-fn caller<A: Algorithm>(plans: [A; 2]) -> impl Fn(u64, usize, u32) -> Decision {
+fn caller<A: KeyLimit>(plans: [A; 2]) -> impl Fn(u64, usize, u32) -> Decision {
     let clock = ManualClock::at(START);
     let store = store(&clock);
     let limiters = plans.map(|plan| RateLimiter::new(plan, store.clone()));
@@ -40,7 +40,7 @@ fn caller<A: Algorithm>(plans: [A; 2]) -> impl Fn(u64, usize, u32) -> Decision {
 
 #[test]
 fn a_bucket_keeps_the_time_that_it_needs_to_recover() {
-    fn holds<A: Algorithm>(bucket: impl Fn(u64) -> A) {
+    fn holds<A: KeyLimit>(bucket: impl Fn(u64) -> A) {
         // Five units are owed for half a minute, by both.
         let ask = caller([bucket(10), bucket(60)]);
         assert!(ask(0, 0, 5).is_admitted());
@@ -71,7 +71,7 @@ fn a_bucket_keeps_the_time_that_it_needs_to_recover() {
 
 #[test]
 fn a_window_or_a_log_keeps_what_it_has_counted() {
-    fn holds<A: Algorithm>(rule: impl Fn(Quota) -> A) {
+    fn holds<A: KeyLimit>(rule: impl Fn(Quota) -> A) {
         let ask = caller([10, 20].map(|units| rule(Quota::per_minute(units))));
         assert!(ask(0, 0, 7).is_admitted());
         assert_eq!(ask(10_000, 1, 0).remaining(), 13);
@@ -92,7 +92,7 @@ fn a_window_or_a_log_keeps_what_it_has_counted() {
 
 /// Whoever has spent everything under one plan has everything under the other, and the other way
 /// round.
-fn begins_anew<A: Algorithm>(why: &str, plans: [A; 2]) {
+fn begins_anew<A: KeyLimit>(why: &str, plans: [A; 2]) {
     let ask = caller(plans);
     for plan in [0, 1] {
         let all = ask(0, plan, 0);
@@ -165,7 +165,7 @@ fn another_shape_begins_anew_and_so_do_numbers_without_a_name() {
 /// under one name.
 trait Body {
     /// Both are over after two hundred seconds.
-    fn run<A: Algorithm>(&self, name: &str, fast: A, slow: A);
+    fn run<A: KeyLimit>(&self, name: &str, fast: A, slow: A);
 }
 
 fn for_every_algorithm(body: &impl Body) {
@@ -195,7 +195,7 @@ fn for_every_algorithm(body: &impl Body) {
 }
 
 /// Known keys and new ones, so that everything is swept several times.
-fn sweep<A: Algorithm>(limiter: &Limiter<A>, newcomers: std::ops::Range<u64>) {
+fn sweep<A: KeyLimit>(limiter: &Limiter<A>, newcomers: std::ops::Range<u64>) {
     for _ in 0..20_000 {
         check(limiter, 1_000_000, 1);
     }
@@ -209,7 +209,7 @@ fn nobodys_numbers_forget_the_state_of_another() {
     const CALLERS: u64 = 10;
     struct Remembered;
     impl Body for Remembered {
-        fn run<A: Algorithm>(&self, name: &str, fast: A, slow: A) {
+        fn run<A: KeyLimit>(&self, name: &str, fast: A, slow: A) {
             for (numbers, sweeping) in [(&slow, &fast), (&fast, &slow)] {
                 let clock = ManualClock::at(START);
                 let (shared, lone) = (store(&clock), store(&clock));
@@ -243,7 +243,7 @@ fn nobodys_numbers_forget_the_state_of_another() {
 fn idle_keys_leave_as_soon_as_they_are_fresh_by_whichever_numbers() {
     struct Leaving;
     impl Body for Leaving {
-        fn run<A: Algorithm>(&self, name: &str, fast: A, slow: A) {
+        fn run<A: KeyLimit>(&self, name: &str, fast: A, slow: A) {
             for (numbers, sweeping) in [(&slow, &fast), (&fast, &slow)] {
                 let clock = ManualClock::at(START);
                 let shared = store(&clock);

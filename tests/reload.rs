@@ -14,7 +14,7 @@ use crate::ready::ready;
 use http::{Request, Response};
 use tollgate::{
     ConfigError, EachOf, Quota, RateLimitLayer, RateLimiter, Timestamp,
-    algorithm::{Algorithm, FixedWindow, TokenBucket},
+    algorithm::{FixedWindow, KeyLimit, TokenBucket},
     choice::{Reloadable, by_request},
     clock::ManualClock,
     key::{Global, Header},
@@ -121,7 +121,7 @@ fn another_policy_is_refused_by_both_names_and_the_old_limit_stays() {
 }
 
 /// Requests of `bob`, which the service answers after it has replaced the limit.
-fn replacing<A: Algorithm>(
+fn replacing<A: KeyLimit>(
     limit: &Reloadable<A>,
     new: A,
 ) -> impl Service<

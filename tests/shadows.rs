@@ -48,7 +48,7 @@ fn beside_an_enforced_limit_it_stands_as_it_does_alone() {
         (($($of:tt)*) $($name:literal, $made:expr, $model:expr;)+) => {$(
             let clock = ManualClock::at(START);
             let stores = (store(&clock), store(&clock), store(&clock));
-            ready(stands_as_if_alone($name, $made, stores, &clock, STEPS));
+            ready(stands_as_if_alone($name, ($made, $made.shadow()), stores, &clock, STEPS));
         )+};
     }
     for_every_algorithm!(case);
@@ -60,7 +60,7 @@ fn with_a_key_of_its_own_it_stands_as_it_does_alone() {
         (($($of:tt)*) $($name:literal, $made:expr, $model:expr;)+) => {$(
             let clock = ManualClock::at(START);
             let stores = (store(&clock), store(&clock));
-            ready(stands_as_if_alone_by_its_key($name, $made, stores, &clock, STEPS));
+            ready(stands_as_if_alone_by_its_key($name, ($made, $made.shadow()), stores, &clock, STEPS));
         )+};
     }
     for_every_algorithm!(case);
@@ -74,12 +74,8 @@ fn every_number_of_its_state_is_that_of_the_limit_alone() {
         rule.numbers(state, now, &mut |number| numbers.push(number));
         numbers
     }
-    fn holds<A: Scripted>(name: &str, alone: &A) {
-        let limits = (
-            Shadow::new(alone.clone()),
-            gate(),
-            Shadow::new(alone.clone()),
-        );
+    fn holds<A: Scripted>(name: &str, alone: &A, shadow: Shadow<A>) {
+        let limits = (shadow.clone(), gate(), shadow);
         let mut now = START;
         let (mut states, mut state) = (limits.fresh(now), alone.fresh(now));
         for (step, (passes, cost)) in steps(STEPS).enumerate() {
@@ -109,7 +105,7 @@ fn every_number_of_its_state_is_that_of_the_limit_alone() {
     }
     macro_rules! case {
         (($($of:tt)*) $($name:literal, $made:expr, $model:expr;)+) => {$(
-            holds($name, &$made);
+            holds($name, &$made, $made.shadow());
         )+};
     }
     for_every_algorithm!(case);
@@ -169,7 +165,7 @@ fn what_it_would_refuse_holds_nothing_of_it_and_is_charged_nothing_when_it_is_se
     let left = || {
         let verdict = ready(store.decide(&limits, "bob", Ask::Look(0)).wait()).unwrap();
         let (enforced, shadow) = (
-            limits.decision(&verdict.snapshot),
+            limits.decision_of(&verdict.snapshot),
             shadow_of(&limits, &verdict.snapshot),
         );
         (enforced.remaining(), shadow.0.remaining())

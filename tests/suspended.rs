@@ -33,7 +33,7 @@ struct Limit {
 
 type Ask = Box<dyn Fn() -> Decision>;
 
-fn limit(name: &'static str, algorithm: impl Algorithm) -> Limit {
+fn limit(name: &'static str, algorithm: impl KeyLimit) -> Limit {
     let burst = let_through_at_one_instant(&algorithm);
     let limiter = RateLimiter::new(algorithm, LocalStore::new());
     let runtime = tokio::runtime::Builder::new_current_thread().build();

@@ -26,7 +26,7 @@ const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 /// One body for every algorithm.
 trait Body {
     /// `limit` is what the algorithm lets through at one instant.
-    fn run<A: Algorithm>(&self, name: &str, limit: u64, algorithm: A);
+    fn run<A: KeyLimit>(&self, name: &str, limit: u64, algorithm: A);
 }
 
 fn for_every_algorithm(body: &impl Body) {
@@ -52,13 +52,13 @@ fn for_every_algorithm(body: &impl Body) {
     );
 }
 
-fn admits<A: Algorithm>(limiter: &Limiter<A>, key: u64) -> bool {
+fn admits<A: KeyLimit>(limiter: &Limiter<A>, key: u64) -> bool {
     ready(limiter.check(&key)).unwrap().is_admitted()
 }
 
 type Limiter<A> = RateLimiter<A, LocalStore<A, u64, ManualClock>>;
 
-fn limiter<A: Algorithm>(algorithm: A, clock: &ManualClock, max_keys: usize) -> Limiter<A> {
+fn limiter<A: KeyLimit>(algorithm: A, clock: &ManualClock, max_keys: usize) -> Limiter<A> {
     let store = LocalStore::builder()
         .clock(clock.clone())
         .max_keys(max_keys);
@@ -83,7 +83,7 @@ fn at_once(body: impl Fn(u64) + Sync) {
 fn eight_threads_on_one_key_get_exactly_the_limit() {
     struct OneKey;
     impl Body for OneKey {
-        fn run<A: Algorithm>(&self, name: &str, limit: u64, algorithm: A) {
+        fn run<A: KeyLimit>(&self, name: &str, limit: u64, algorithm: A) {
             let limiter = limiter(algorithm, &ManualClock::at(START), 1_000_000);
             let admitted = AtomicU64::new(0);
             at_once(|_| {
@@ -103,7 +103,7 @@ fn eight_threads_on_one_key_get_exactly_the_limit() {
 fn eight_threads_on_a_hundred_thousand_keys_get_the_limit_of_each() {
     struct ManyKeys;
     impl Body for ManyKeys {
-        fn run<A: Algorithm>(&self, name: &str, limit: u64, algorithm: A) {
+        fn run<A: KeyLimit>(&self, name: &str, limit: u64, algorithm: A) {
             const KEYS: u64 = 100_000;
             // Some of the eight fit, and not all.
             let cost = u32::try_from(limit.div_ceil(3)).unwrap();
@@ -130,7 +130,7 @@ fn eight_threads_on_a_hundred_thousand_keys_get_the_limit_of_each() {
 }
 
 /// What one key was granted at each of the instants, while every second thread brought new keys.
-fn granted_amid_newcomers<A: Algorithm>(limiter: &Limiter<A>, clock: &ManualClock) -> Vec<u64> {
+fn granted_amid_newcomers<A: KeyLimit>(limiter: &Limiter<A>, clock: &ManualClock) -> Vec<u64> {
     const ROUNDS: u64 = 48;
     const NEWCOMERS: u64 = 200;
     (0..ROUNDS)
@@ -155,7 +155,7 @@ fn granted_amid_newcomers<A: Algorithm>(limiter: &Limiter<A>, clock: &ManualCloc
 }
 
 /// What a key is granted at the same instants when it is alone and comes with one thread.
-fn granted_alone<A: Algorithm>(algorithm: A) -> Vec<u64> {
+fn granted_alone<A: KeyLimit>(algorithm: A) -> Vec<u64> {
     let clock = ManualClock::at(START);
     let limiter = limiter(algorithm, &clock, 10);
     let mut granted = Vec::new();
@@ -170,7 +170,7 @@ fn granted_alone<A: Algorithm>(algorithm: A) -> Vec<u64> {
 fn a_key_gets_exactly_its_due_while_idle_keys_leave_around_it() {
     struct Leaving;
     impl Body for Leaving {
-        fn run<A: Algorithm>(&self, name: &str, _limit: u64, algorithm: A) {
+        fn run<A: KeyLimit>(&self, name: &str, _limit: u64, algorithm: A) {
             let clock = ManualClock::at(START);
             let limiter = limiter(algorithm.clone(), &clock, 100_000);
             let granted = granted_amid_newcomers(&limiter, &clock);
@@ -184,7 +184,7 @@ fn a_key_gets_exactly_its_due_while_idle_keys_leave_around_it() {
 fn a_key_never_gets_more_than_its_due_in_a_store_that_is_full() {
     struct Full;
     impl Body for Full {
-        fn run<A: Algorithm>(&self, name: &str, _limit: u64, algorithm: A) {
+        fn run<A: KeyLimit>(&self, name: &str, _limit: u64, algorithm: A) {
             let clock = ManualClock::at(START);
             let store = LocalStore::builder()
                 .clock(clock.clone())
@@ -214,12 +214,12 @@ type Pair = EachOf<(Option<u64>, Option<u64>)>;
 type PairStore<A> = LocalStore<EachOf<(A, A)>, Pair, ManualClock>;
 
 /// Limits who sends and who receives: a bucket for each, although the numbers are the same.
-struct Transfers<A: Algorithm> {
+struct Transfers<A: KeyLimit> {
     limiter: RateLimiter<EachOf<(A, A)>, PairStore<A>>,
     store: PairStore<A>,
 }
 
-impl<A: Algorithm> Transfers<A> {
+impl<A: KeyLimit> Transfers<A> {
     fn new(algorithm: A, max_keys: usize) -> Self {
         let clock = ManualClock::at(START);
         let store = LocalStore::builder().clock(clock).max_keys(max_keys);
@@ -251,7 +251,7 @@ struct Counts {
 }
 
 /// All threads send from everybody to everybody, half of them the other way round.
-fn everybody_to_everybody<A: Algorithm>(transfers: &Transfers<A>, rounds: u64) -> Counts {
+fn everybody_to_everybody<A: KeyLimit>(transfers: &Transfers<A>, rounds: u64) -> Counts {
     let counts = Counts::default();
     at_once(|thread| {
         for n in 0..rounds * PEOPLE * PEOPLE {
@@ -274,7 +274,7 @@ fn everybody_to_everybody<A: Algorithm>(transfers: &Transfers<A>, rounds: u64) -
 fn eight_threads_on_overlapping_pairs_of_keys_charge_each_exactly_what_was_admitted() {
     struct Pairs;
     impl Body for Pairs {
-        fn run<A: Algorithm>(&self, name: &str, limit: u64, algorithm: A) {
+        fn run<A: KeyLimit>(&self, name: &str, limit: u64, algorithm: A) {
             let transfers = Transfers::new(algorithm, 1_000_000);
             let counts = everybody_to_everybody(&transfers, 2 * limit.max(20));
             let count = |counts: &[AtomicU64], key: u64| {
@@ -300,7 +300,7 @@ fn eight_threads_on_overlapping_pairs_of_keys_charge_each_exactly_what_was_admit
 fn eight_threads_on_overlapping_pairs_in_full_tables_never_get_more_than_their_due() {
     struct FullPairs(usize);
     impl Body for FullPairs {
-        fn run<A: Algorithm>(&self, name: &str, limit: u64, algorithm: A) {
+        fn run<A: KeyLimit>(&self, name: &str, limit: u64, algorithm: A) {
             let transfers = Transfers::new(algorithm, self.0);
             let Counts { sent, received } = everybody_to_everybody(&transfers, 2 * limit.max(20));
             let usage = transfers.store.usage();

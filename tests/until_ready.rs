@@ -29,7 +29,7 @@ use tollgate_algorithms::every_algorithm;
 /// them.
 async fn longest_wait<A, S>(rule: A, store: S, turns: usize) -> (Duration, Duration)
 where
-    A: Algorithm,
+    A: KeyLimit,
     S: Store<A, String, Deciding: Send> + Send + Sync + 'static,
     A::Snapshot: Sync,
 {
@@ -53,12 +53,12 @@ where
 }
 
 /// How long 64 turns take at the longest where one caller takes each as soon as there is one.
-fn fair_wait<A: Algorithm>(rule: &A) -> Duration {
+fn fair_wait<A: KeyLimit>(rule: &A) -> Duration {
     let (mut now, mut turns) = (START, Vec::new());
     let mut state = rule.fresh(now);
     while turns.len() < 5 * 64 {
         let (admitted, snapshot) = rule.step(&mut state, 1, now);
-        let decision = rule.decision(&snapshot);
+        let decision = rule.decision_of(&snapshot);
         match decision.retry_after() {
             Some(wait) => now = now.saturating_add(wait),
             None => turns.push(now.saturating_add(decision.delay()).as_micros()),
@@ -277,7 +277,7 @@ struct Blind<S> {
     fails: bool,
 }
 
-impl<A: Algorithm, K: Key, S: Store<A, K>> Store<A, K> for Blind<S> {
+impl<A: KeyLimit, K: Key, S: Store<A, K>> Store<A, K> for Blind<S> {
     type Deciding = Pin<Box<dyn Future<Output = Decided<A>>>>;
     type Writing = S::Writing;
 

@@ -57,7 +57,7 @@ fn main() {
 
 /// What is done with each algorithm.
 trait ForEachAlgorithm {
-    fn run<A: Algorithm>(&mut self, name: &'static str, algorithm: &A);
+    fn run<A: KeyLimit>(&mut self, name: &'static str, algorithm: &A);
 }
 
 /// Runs it with every algorithm of the list, in the given case.
@@ -196,7 +196,7 @@ fn ready<F: Future>(future: F) -> F::Output {
 #[inline(always)]
 fn check<A, S, K, Q>(limiter: &RateLimiter<A, S>, key: &Q) -> Decision
 where
-    A: Algorithm,
+    A: KeyLimit,
     S: Store<A, K>,
     K: Key,
     Q: AsKey<K> + ?Sized,
@@ -208,7 +208,7 @@ where
 #[inline(always)]
 fn asked<A, S, K, Q>(limiter: &RateLimiter<A, S>, key: &Q) -> bool
 where
-    A: Algorithm,
+    A: KeyLimit,
     S: Store<A, K>,
     K: Key,
     Q: AsKey<K> + ?Sized,
@@ -220,7 +220,7 @@ where
 #[inline(always)]
 fn kept<A, S, K, Q>(limiter: &RateLimiter<A, S>, key: &Q) -> bool
 where
-    A: Algorithm,
+    A: KeyLimit,
     S: Store<A, K>,
     K: Key,
     Q: AsKey<K> + ?Sized,
@@ -232,7 +232,7 @@ where
 #[inline]
 fn bare<A, S, K, Q>(store: &S, algorithm: &A, key: &Q) -> bool
 where
-    A: Algorithm,
+    A: KeyLimit,
     S: Store<A, K>,
     K: Key,
     Q: AsKey<K> + ?Sized,
@@ -319,7 +319,7 @@ struct AddRow<'a> {
 }
 
 impl ForEachAlgorithm for AddRow<'_> {
-    fn run<A: Algorithm>(&mut self, name: &'static str, algorithm: &A) {
+    fn run<A: KeyLimit>(&mut self, name: &'static str, algorithm: &A) {
         let name = match name {
             "MinInterval" if self.case.answer == Answered::Admitted => {
                 "MinInterval, keys that leave"
@@ -342,7 +342,7 @@ fn is_asked_for(case: Case, name: &str) -> bool {
 }
 
 /// A store that is one in memory, in a program where it could be another.
-fn either_store<A: Algorithm, K: Key>() -> EitherStore<LocalStore<A, K>, Remote<LocalStore<A, K>>> {
+fn either_store<A: KeyLimit, K: Key>() -> EitherStore<LocalStore<A, K>, Remote<LocalStore<A, K>>> {
     black_box(EitherStore::Left(LocalStore::new()))
 }
 
@@ -355,7 +355,7 @@ fn row<A, S, K, Q>(
     algorithm: &A,
     new_store: impl Fn() -> S,
 ) where
-    A: Algorithm,
+    A: KeyLimit,
     S: Store<A, K>,
     K: Key + Borrow<Q>,
     Q: AsKey<K> + ?Sized,
@@ -415,7 +415,7 @@ struct AddToGroup<'a, 'b> {
 }
 
 impl ForEachAlgorithm for AddToGroup<'_, '_> {
-    fn run<A: Algorithm>(&mut self, name: &'static str, algorithm: &A) {
+    fn run<A: KeyLimit>(&mut self, name: &'static str, algorithm: &A) {
         let mut keys_in_turn = self.keys.iter().cycle();
         let limiter = RateLimiter::new(algorithm.clone(), LocalStore::new());
         (self.group).bench_function(format!("{name}, check"), |bencher| {

@@ -50,24 +50,24 @@ const COMPARISONS: &[(&str, &str, Option<&str>, f64)] = &[
     ("check, string", "governor, string", None, 0.70),
     ("bare, string", "governor, string", None, 0.68),
     ("bare, refused", "governor, refused", None, 0.59),
-    ("layer", "tower_governor", Some("service"), 0.81),
+    ("layer", "tower_governor", Some("service"), 0.88),
     (
         "layer, fields",
         "tower_governor, headers",
         Some("service"),
-        0.64,
+        0.65,
     ),
-    ("layer, counted", "tower_governor", Some("service"), 1.32),
+    ("layer, counted", "tower_governor", Some("service"), 1.39),
     // Eight rules of a file; the same limits in one layer that is written in Rust, and chooses by
     // method and path.
-    ("rules", "tower_governor", Some("service"), 2.09),
+    ("rules", "tower_governor", Some("service"), 2.02),
     (
         "rules, fields",
         "tower_governor, headers",
         Some("service"),
         0.86,
     ),
-    ("chosen", "tower_governor", Some("service"), 1.37),
+    ("chosen", "tower_governor", Some("service"), 1.20),
     (
         "chosen, fields",
         "tower_governor, headers",

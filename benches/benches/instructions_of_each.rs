@@ -127,7 +127,7 @@ fn subject(wanted: &str) {
     every_algorithm!(check_it, quota, burst, precision, interval);
 }
 
-fn check<A: Algorithm, S: Store<A, IpAddr>>(limiter: RateLimiter<A, S>) {
+fn check<A: KeyLimit, S: Store<A, IpAddr>>(limiter: RateLimiter<A, S>) {
     // As in a task, it is there before the check is.
     let mut cx = Context::from_waker(Waker::noop());
     run(|key| {

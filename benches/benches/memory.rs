@@ -66,7 +66,7 @@ fn governor(count: u32) -> DefaultKeyedRateLimiter<IpAddr> {
     limiter
 }
 
-fn tollgate<A: Algorithm>(algorithm: &A, count: u32) -> LocalStore<A, IpAddr> {
+fn tollgate<A: KeyLimit>(algorithm: &A, count: u32) -> LocalStore<A, IpAddr> {
     let store = LocalStore::new();
     for key in keys(count) {
         let _ = store.decide(algorithm, &key, Ask::Charge(1));

@@ -4,8 +4,8 @@
 use std::{any::Any, fmt, sync::Arc, time::Duration};
 
 use tollgate::{
-    PolicyDecision, Timestamp,
-    algorithm::{Algorithm, PolicyId},
+    OneKey, PolicyDecision, Timestamp,
+    algorithm::{KeyLimit, Limit, Policy},
 };
 
 use crate::simulate::{Looks, Request, Run, simulate};
@@ -19,7 +19,7 @@ pub type Kept = Arc<dyn Any + Send + Sync>;
 
 impl AnyRule {
     /// This algorithm.
-    pub(crate) fn of<A: Algorithm>(rule: &A) -> Self {
+    pub(crate) fn of<A: KeyLimit>(rule: &A) -> Self {
         Self(Arc::new(Of(rule.clone())))
     }
 
@@ -31,14 +31,18 @@ impl AnyRule {
 
 impl fmt::Debug for AnyRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("AnyRule").field(&self.0.policy_id()).finish()
+        f.debug_tuple("AnyRule")
+            .field(&self.0.policy_names())
+            .finish()
     }
 }
 
 /// What an algorithm does, whatever its state and its snapshot are.
 trait Rule: Send + Sync {
     fn run(&self, requests: &[Request], looks: &Looks) -> Run;
-    fn policy_id(&self) -> PolicyId;
+    fn each_policy(&self, tell: &mut dyn FnMut(&Policy));
+    fn policy_names(&self) -> String;
+    fn inherit(&self, shared: &Kept, now: Timestamp) -> Kept;
     fn fresh(&self, at: Timestamp) -> Kept;
     fn judge(&self, state: &Kept, cost: u32, now: Timestamp) -> bool;
     fn charge(&self, state: &mut Kept, cost: u32, now: Timestamp);
@@ -70,17 +74,25 @@ fn own_mut<T: Clone + Send + Sync + 'static>(kept: &mut Kept) -> &mut T {
 /// An algorithm as a rule whose type is not known.
 struct Of<A>(A);
 
-impl<A: Algorithm> Rule for Of<A> {
+impl<A: KeyLimit> Rule for Of<A> {
     fn run(&self, requests: &[Request], looks: &Looks) -> Run {
         simulate(&self.0, requests, looks)
     }
 
-    fn policy_id(&self) -> PolicyId {
-        self.0.policy_id()
+    fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
+        self.0.each_policy(tell);
+    }
+
+    fn policy_names(&self) -> String {
+        self.0.policy_names()
     }
 
     fn fresh(&self, at: Timestamp) -> Kept {
         Arc::new(self.0.fresh(at))
+    }
+
+    fn inherit(&self, shared: &Kept, now: Timestamp) -> Kept {
+        Arc::new(self.0.inherit(own::<A::State>(shared), now))
     }
 
     fn judge(&self, state: &Kept, cost: u32, now: Timestamp) -> bool {
@@ -128,21 +140,34 @@ impl<A: Algorithm> Rule for Of<A> {
     }
 
     fn delay(&self, snapshot: &Kept) -> Duration {
-        self.0.delay(own::<A::Snapshot>(snapshot))
+        self.0.delay_of(own::<A::Snapshot>(snapshot))
     }
 }
 
-impl Algorithm for AnyRule {
-    type State = Kept;
+impl Limit for AnyRule {
     type Snapshot = Kept;
+    type Keys = OneKey;
 
     // Some algorithms do. One that does not is asked in vain, and does nothing.
     const SETTLES: bool = true;
     const IN_FLIGHT: bool = true;
+    const HAS_SHADOWS: bool = false;
 
-    fn policy_id(&self) -> PolicyId {
-        self.0.policy_id()
+    fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
+        self.0.each_policy(tell);
     }
+
+    fn describe(&self, snapshot: &Kept, tell: &mut dyn FnMut(PolicyDecision)) {
+        self.0.describe(snapshot, tell);
+    }
+
+    fn delay_of(&self, snapshot: &Kept) -> Duration {
+        self.0.delay(snapshot)
+    }
+}
+
+impl KeyLimit for AnyRule {
+    type State = Kept;
 
     fn fresh(&self, at: Timestamp) -> Kept {
         self.0.fresh(at)
@@ -184,11 +209,7 @@ impl Algorithm for AnyRule {
         self.0.look(state, cost, now)
     }
 
-    fn describe(&self, snapshot: &Kept, tell: &mut dyn FnMut(PolicyDecision)) {
-        self.0.describe(snapshot, tell);
-    }
-
-    fn delay(&self, snapshot: &Kept) -> Duration {
-        self.0.delay(snapshot)
+    fn inherit(&self, shared: &Kept, now: Timestamp) -> Kept {
+        self.0.inherit(shared, now)
     }
 }

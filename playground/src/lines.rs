@@ -147,7 +147,7 @@ mod tests {
     use std::time::Duration;
 
     use tollgate::algorithm::{
-        Algorithm, FixedWindow, Gcra, InFlight, LeakyBucket, MinInterval, SlidingBuckets,
+        FixedWindow, Gcra, InFlight, KeyLimit, LeakyBucket, MinInterval, SlidingBuckets,
         SlidingLog, SlidingWindow, TokenBucket,
     };
 
@@ -155,8 +155,8 @@ mod tests {
     use crate::limit::Fields;
 
     /// An algorithm's policy without a name is its algorithm and its numbers.
-    fn shown(rule: &impl Algorithm) -> String {
-        format!("{:?}", rule.policy_id())
+    fn shown(rule: &impl KeyLimit) -> String {
+        format!("{:?}", rule.policies())
     }
 
     fn shown_of(fields: Fields) -> String {

@@ -2,7 +2,7 @@
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tollgate::algorithm::Algorithm;
+use tollgate::algorithm::KeyLimit;
 
 use crate::{
     any_rule::AnyRule,
@@ -54,7 +54,7 @@ impl Reading {
     }
 
     /// An algorithm that charges each request its cost.
-    pub(crate) fn plain<R: Algorithm + DeserializeOwned>(&self) -> Result<AnyRule, String> {
+    pub(crate) fn plain<R: KeyLimit + DeserializeOwned>(&self) -> Result<AnyRule, String> {
         match self.charged {
             Charged::Cost => Ok(AnyRule::of(&self.read::<R>()?)),
             Charged::One => Err(not_for_this(PER_REQUEST.name)),
@@ -65,8 +65,8 @@ impl Reading {
     /// One that may count requests, too.
     pub(crate) fn countable<R, P>(&self, per_request: fn(R) -> P) -> Result<AnyRule, String>
     where
-        R: Algorithm + DeserializeOwned,
-        P: Algorithm,
+        R: KeyLimit + DeserializeOwned,
+        P: KeyLimit,
     {
         match self.charged {
             Charged::One => Ok(AnyRule::of(&per_request(self.read()?))),
@@ -81,9 +81,9 @@ impl Reading {
         settled: fn(R) -> S,
     ) -> Result<AnyRule, String>
     where
-        R: Algorithm + DeserializeOwned,
-        P: Algorithm,
-        S: Algorithm,
+        R: KeyLimit + DeserializeOwned,
+        P: KeyLimit,
+        S: KeyLimit,
     {
         match self.charged {
             Charged::Spent => Ok(AnyRule::of(&settled(self.read()?))),

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use tollgate::{Decision, PolicyDecision, Timestamp, algorithm::Algorithm};
+use tollgate::{Decision, PolicyDecision, Timestamp, algorithm::KeyLimit};
 
 /// A request; times are in microseconds since the Unix epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,7 +78,7 @@ pub struct Run {
 }
 
 /// Decides about all requests, which are in ascending order of time.
-pub fn simulate<A: Algorithm>(rule: &A, requests: &[Request], looks: &Looks) -> Run {
+pub fn simulate<A: KeyLimit>(rule: &A, requests: &[Request], looks: &Looks) -> Run {
     let mut buckets = Buckets {
         rule,
         states: HashMap::new(),
@@ -105,23 +105,23 @@ struct End<S> {
     held_and_spent: (u32, u32),
 }
 
-struct Buckets<'a, A: Algorithm> {
+struct Buckets<'a, A: KeyLimit> {
     rule: &'a A,
     states: HashMap<u32, A::State>,
     /// By the instant of the end; then as they came.
     ends: BTreeMap<(u64, usize), End<A::Snapshot>>,
 }
 
-impl<A: Algorithm> Buckets<'_, A> {
+impl<A: KeyLimit> Buckets<'_, A> {
     fn decide(&mut self, index: usize, request: &Request) -> Decided {
         self.end_all_until(request.at);
         let (rule, now) = (self.rule, Timestamp::from_micros(request.at));
         let state = self.states.entry(request.bucket);
         let state = state.or_insert_with(|| rule.fresh(now));
         let (is_admitted, snapshot) = rule.step(state, request.cost, now);
-        let decision = rule.decision(&snapshot);
+        let decision = rule.decision_of(&snapshot);
         let delay_micros = match is_admitted {
-            true => in_micros(rule.delay(&snapshot)),
+            true => in_micros(rule.delay_of(&snapshot)),
             false => 0,
         };
         if is_admitted && (A::SETTLES || A::IN_FLIGHT) {
@@ -143,7 +143,7 @@ impl<A: Algorithm> Buckets<'_, A> {
             Some(state) => self.rule.look(state, 1, now),
             None => self.rule.look(&self.rule.fresh(now), 1, now),
         };
-        self.rule.decision(&snapshot).remaining()
+        self.rule.decision_of(&snapshot).remaining()
     }
 
     fn end_all_until(&mut self, now: u64) {
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
     use crate::span::SECOND;
 
-    fn run<A: Algorithm>(rule: &A, requests: &[Request], looks: &[u64]) -> Run {
+    fn run<A: KeyLimit>(rule: &A, requests: &[Request], looks: &[u64]) -> Run {
         let at = looks.to_vec();
         simulate(rule, requests, &Looks { bucket: 0, at })
     }

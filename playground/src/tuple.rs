@@ -79,7 +79,7 @@ mod tests {
     use tollgate::{
         Quota,
         algorithm::{
-            Algorithm, FixedWindow, Gcra, InFlight, LeakyBucket, MinInterval, SlidingLog,
+            FixedWindow, Gcra, InFlight, KeyLimit, LeakyBucket, MinInterval, SlidingLog,
             TokenBucket,
         },
     };
@@ -100,7 +100,7 @@ mod tests {
 
     /// What is chosen in the page decides as the same tuple in a program.
     #[track_caller]
-    fn are_the_same<A: Algorithm>(json: &str, rule: &A) {
+    fn are_the_same<A: KeyLimit>(json: &str, rule: &A) {
         let requests = requests();
         let looks = Looks {
             bucket: 1,

@@ -59,8 +59,8 @@ fn without_spaces(text: &str) -> String {
 }
 
 /// A policy without a name is its algorithm and its numbers.
-fn identity_of(rule: &impl Algorithm) -> String {
-    format!("{:?}", rule.policy_id())
+fn identity_of(rule: &impl KeyLimit) -> String {
+    format!("{:?}", rule.policies())
 }
 
 /// A limit that somebody can choose in the form.

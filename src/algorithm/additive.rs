@@ -2,7 +2,7 @@
 
 use crate::clock::Timestamp;
 
-use super::Algorithm;
+use super::{Algorithm, Status};
 
 /// An algorithm whose units can be held and [settled](super::Settled) later.
 ///
@@ -53,13 +53,13 @@ pub trait Additive: Algorithm {
         self.debit(state, amount, now);
     }
 
-    /// The [snapshot](Algorithm::snapshot) of a decision about a cost, with whether it was
-    /// admitted, as if the amount `held` had been charged too, now.
-    fn snapshot_beside(
+    /// The [status](Algorithm::status) after a decision about a cost, with whether it was admitted,
+    /// as if the amount `held` had been charged too, now.
+    fn status_beside(
         &self,
         state: &Self::State,
         held: u64,
         cost: (u32, bool),
         now: Timestamp,
-    ) -> Self::Snapshot;
+    ) -> Status;
 }

@@ -19,17 +19,13 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{Additive, Algorithm, Policy, PolicyId, Script, ScriptReply, Scripted},
+    algorithm::{Additive, Algorithm, Policy, Script, ScriptReply, Scripted, Status},
     clock::Timestamp,
-    decision::{Decision, PolicyDecision},
+    decision::LazyStatus,
     error::ConfigError,
     policy::Span,
     quota::Quota,
 };
-
-use self::status::Owed;
-
-mod status;
 
 #[derive(Debug, Clone)]
 pub struct DebtBucket {
@@ -37,7 +33,8 @@ pub struct DebtBucket {
     pub(super) policy: Policy,
     capacity_units: u64,
     rate: Rate,
-    /// See [`Owed::burst_and_rest`].
+    /// If requests wait, how much may be owed with one that goes at once, and the fraction of a
+    /// unit that the capacity has, in parts. Otherwise 0.
     burst_and_rest: u64,
 }
 
@@ -138,7 +135,11 @@ impl Rate {
 
 impl Algorithm for DebtBucket {
     type State = Owing;
-    type Snapshot = DebtBucketSnapshot;
+
+    #[inline]
+    fn policy(&self) -> &Policy {
+        &self.policy
+    }
 
     #[inline]
     fn judge(&self, state: &Owing, cost: u32, now: Timestamp) -> bool {
@@ -180,86 +181,50 @@ impl Algorithm for DebtBucket {
     // Inlined always: a check of a token bucket takes 223 instructions so, and 263 otherwise (bench
     // `instructions_of_each`).
     #[inline(always)]
-    fn step(&self, state: &mut Owing, cost: u32, now: Timestamp) -> (bool, DebtBucketSnapshot) {
+    fn step(&self, state: &mut Owing, cost: u32, now: Timestamp) -> (bool, LazyStatus) {
         let mut debt = self.debt_now(state, now);
         let admitted = self.has_room(debt, cost);
         if admitted && cost > 0 {
             debt.parts += self.parts(cost);
             *state = self.owing(debt);
         }
-        let snapshot = DebtBucketSnapshot {
-            debt: self.shown(debt, state),
-            now,
-            cost,
-            admitted,
-        };
-        (admitted, snapshot)
+        let debt = self.shown(debt, state);
+        (admitted, self.lazily(debt, (cost, admitted), now))
+    }
+
+    fn status(&self, state: &Owing, cost: u32, admitted: bool, now: Timestamp) -> Status {
+        let status = self.lazy_status(state, cost, admitted, now);
+        status.resolve(self.capacity_units)
     }
 
     #[inline]
-    fn snapshot(
-        &self,
-        state: &Owing,
-        cost: u32,
-        admitted: bool,
-        now: Timestamp,
-    ) -> DebtBucketSnapshot {
-        DebtBucketSnapshot {
-            debt: self.shown(self.debt_now(state, now), state),
-            now,
-            cost,
-            admitted,
-        }
+    fn lazy_status(&self, state: &Owing, cost: u32, admitted: bool, now: Timestamp) -> LazyStatus {
+        let debt = self.shown(self.debt_now(state, now), state);
+        self.lazily(debt, (cost, admitted), now)
     }
 
     #[inline]
-    fn describe(&self, snapshot: &DebtBucketSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(self.policy_decision(snapshot).resolved());
-    }
-
-    #[inline]
-    fn decision(&self, snapshot: &DebtBucketSnapshot) -> Decision {
-        Decision::of_one(self.policy_decision(snapshot))
-    }
-
-    #[inline]
-    fn delay(&self, snapshot: &DebtBucketSnapshot) -> Duration {
+    fn delay(&self, status: &LazyStatus) -> Duration {
         match self.burst_and_rest {
             0 => Duration::ZERO,
-            _ => Duration::from_micros(self.owed(snapshot).delay_micros()),
+            _ => Duration::from_micros(status.resolve(self.capacity_units).delay_micros),
         }
     }
 
     /// Takes a turn back if it is the last: if nothing was charged after it. One in the middle
     /// stays taken: those behind it were promised their instants, and a newcomer in it would
     /// overtake them.
-    fn withdraw(
-        &self,
-        state: &mut Owing,
-        admission: &DebtBucketSnapshot,
-        cost: u32,
-        now: Timestamp,
-    ) {
+    fn withdraw(&self, state: &mut Owing, admission: &LazyStatus, cost: u32, now: Timestamp) {
+        let Some([parts, tick, ..]) = admission.numbers().filter(|_| self.waits()) else {
+            return;
+        };
         let paid_at = |debt| self.rate.paid_at(debt);
-        let is_last = self.has_counted(state) && paid_at(state.debt) == paid_at(admission.debt);
-        if self.waits() && is_last {
+        let turn = Debt { parts, tick };
+        let is_last = self.has_counted(state) && paid_at(state.debt) == paid_at(turn);
+        if is_last {
             *state = self.without(self.parts(cost), state, now);
         }
     }
-
-    #[inline]
-    fn policy_id(&self) -> PolicyId {
-        self.policy.id()
-    }
-}
-
-/// What a bucket owed right after a decision, in parts and ticks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DebtBucketSnapshot {
-    debt: Debt,
-    now: Timestamp,
-    cost: u32,
-    admitted: bool,
 }
 
 impl DebtBucket {
@@ -306,23 +271,63 @@ impl DebtBucket {
         })
     }
 
+    /// The status after a decision about a cost that left this debt.
     #[inline]
-    fn policy_decision(&self, snapshot: &DebtBucketSnapshot) -> PolicyDecision {
-        PolicyDecision::lazy(&self.policy, self.owed(snapshot).lazy())
+    fn lazily(&self, debt: Debt, cost: (u32, bool), now: Timestamp) -> LazyStatus {
+        let numbers = [
+            debt.parts,
+            debt.tick,
+            now.as_micros(),
+            self.rate.parts_per_unit,
+            self.rate.parts_per_tick,
+            self.rate.tick_micros << 32 | u64::from(cost.0),
+            self.burst_and_rest,
+        ];
+        LazyStatus::new(cost, numbers, Self::resolve)
     }
 
-    /// What is owed after a decision.
-    #[inline]
-    fn owed(&self, snapshot: &DebtBucketSnapshot) -> Owed {
-        Owed {
-            debt: snapshot.debt,
-            now_micros: snapshot.now.as_micros(),
-            parts_per_unit: self.rate.parts_per_unit,
-            parts_per_tick: self.rate.parts_per_tick,
-            tick_micros: self.rate.tick_micros as u32,
-            cost: snapshot.cost,
-            is_admitted: snapshot.admitted,
-            burst_and_rest: self.burst_and_rest,
+    /// Each number costs a division, and mostly nobody asks for it.
+    fn resolve(numbers: &[u64; 7], limit: u64, refused_cost: u64) -> Status {
+        let [
+            owed,
+            tick,
+            now,
+            unit,
+            per_tick,
+            tick_and_cost,
+            burst_and_rest,
+        ] = *numbers;
+        let (tick_micros, cost) = (tick_and_cost >> 32, tick_and_cost & u64::from(u32::MAX));
+        let micros_to_pay = |parts: u64| {
+            let ticks = match per_tick {
+                _ if parts == 0 => return Some(0),
+                0 => return None,
+                1 => parts,
+                per_tick => parts.div_ceil(per_tick),
+            };
+            // A debt that others left may be more than can ever be paid at this rate.
+            let paid_at = (tick.saturating_add(ticks)).saturating_mul(tick_micros);
+            Some(paid_at.saturating_sub(now))
+        };
+        let rest = burst_and_rest % unit;
+        let capacity = limit * unit + rest;
+        let remaining = capacity.saturating_sub(owed) / unit;
+        let is_admitted = refused_cost == 0;
+        let status = Status::of(limit, remaining, cost, is_admitted, |units| {
+            let parts = (units <= limit).then(|| units * unit)?;
+            micros_to_pay(owed.saturating_add(parts).saturating_sub(capacity))
+        });
+        // It leaves when no more than the burst is owed with it, or nothing before it.
+        let at_once = (cost.saturating_mul(unit)).max(burst_and_rest - rest);
+        let waits = burst_and_rest > 0 && is_admitted && cost > 0;
+        Status {
+            delay_micros: match waits {
+                true => micros_to_pay(owed.saturating_sub(at_once)).unwrap_or(0),
+                false => 0,
+            },
+            // Not the wait for all units, which may be there while less than a unit is owed.
+            reset_after_micros: micros_to_pay(owed).unwrap_or(0),
+            ..status
         }
     }
 
@@ -550,25 +555,11 @@ impl Additive for DebtBucket {
         *state = self.owing(debt);
     }
 
-    fn snapshot_beside(
-        &self,
-        state: &Owing,
-        held: u64,
-        (cost, admitted): (u32, bool),
-        now: Timestamp,
-    ) -> DebtBucketSnapshot {
-        let mut snapshot = self.snapshot(state, cost, admitted, now);
-        snapshot.debt.parts = snapshot.debt.parts.saturating_add(held);
-        snapshot
+    fn status_beside(&self, state: &Owing, held: u64, cost: (u32, bool), now: Timestamp) -> Status {
+        let mut debt = self.shown(self.debt_now(state, now), state);
+        debt.parts = debt.parts.saturating_add(held);
+        self.lazily(debt, cost, now).resolve(self.capacity_units)
     }
-}
-
-/// The script of a bucket whose requests wait.
-pub(super) fn script_of_a_queue() -> Script {
-    DebtBucket::script().charged_last().with(|member| {
-        member.refunds = false;
-        member.withdraws = true;
-    })
 }
 
 impl Scripted for DebtBucket {
@@ -608,14 +599,14 @@ impl Scripted for DebtBucket {
     }
 
     /// Of a turn, the tick and what was owed then.
-    fn admission(&self, admission: &DebtBucketSnapshot, tell: &mut dyn FnMut(u64)) {
-        if self.waits() {
-            tell(admission.debt.tick);
-            tell(admission.debt.parts);
+    fn admission(&self, admission: &LazyStatus, tell: &mut dyn FnMut(u64)) {
+        if let Some([parts, tick, ..]) = admission.numbers().filter(|_| self.waits()) {
+            tell(tick);
+            tell(parts);
         }
     }
 
-    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<DebtBucketSnapshot> {
+    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<LazyStatus> {
         let member = reply.next_member()?;
         let state = self.state(member.at, member.numbers)?;
         let charged = u64::from(member.cost).saturating_mul(self.rate.parts_per_unit);
@@ -623,7 +614,7 @@ impl Scripted for DebtBucket {
         let makes_sense = !member.charged
             || member.cost == 0
             || (charged..=self.rate.capacity_parts).contains(&state.debt.parts);
-        makes_sense.then(|| self.snapshot(&state, member.cost, member.admitted, member.now))
+        makes_sense.then(|| self.lazy_status(&state, member.cost, member.admitted, member.now))
     }
 }
 

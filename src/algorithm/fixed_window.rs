@@ -1,9 +1,8 @@
 use std::cmp::max;
 
 use crate::{
-    algorithm::{Additive, Algorithm, Policy, PolicyId, Script, Scripted},
+    algorithm::{Additive, Algorithm, Policy, Script, Scripted, Status},
     clock::Timestamp,
-    decision::{Decision, PolicyDecision, Status},
     error::ConfigError,
     policy::Span,
     quota::Quota,
@@ -115,7 +114,11 @@ setters!(FixedWindow, policy);
 
 impl Algorithm for FixedWindow {
     type State = Window;
-    type Snapshot = WindowSnapshot;
+
+    #[inline]
+    fn policy(&self) -> &Policy {
+        &self.policy
+    }
 
     #[inline]
     fn judge(&self, state: &Window, cost: u32, now: Timestamp) -> bool {
@@ -147,61 +150,23 @@ impl Algorithm for FixedWindow {
     }
 
     #[inline]
-    fn snapshot(
-        &self,
-        state: &Window,
-        cost: u32,
-        admitted: bool,
-        now: Timestamp,
-    ) -> WindowSnapshot {
-        WindowSnapshot {
-            window: self.windows.running(state, now),
-            now,
-            cost,
-            admitted,
-        }
+    fn status(&self, state: &Window, cost: u32, admitted: bool, now: Timestamp) -> Status {
+        self.status_of(self.windows.running(state, now), (cost, admitted), now)
     }
-
-    #[inline]
-    fn describe(&self, snapshot: &WindowSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(self.policy_decision(snapshot));
-    }
-
-    #[inline]
-    fn decision(&self, snapshot: &WindowSnapshot) -> Decision {
-        Decision::of_one(self.policy_decision(snapshot))
-    }
-
-    #[inline]
-    fn policy_id(&self) -> PolicyId {
-        self.policy.id()
-    }
-}
-
-/// A window as it was right after a decision.
-#[derive(Debug, Clone, Copy)]
-pub struct WindowSnapshot {
-    window: Window,
-    now: Timestamp,
-    cost: u32,
-    admitted: bool,
 }
 
 impl FixedWindow {
     #[inline]
-    fn policy_decision(&self, snapshot: &WindowSnapshot) -> PolicyDecision {
-        let Window { start, used } = snapshot.window;
+    fn status_of(&self, window: Window, (cost, admitted): (u32, bool), now: Timestamp) -> Status {
         let units = self.quota.units();
-        let remaining = units.saturating_sub(used);
-        let until_next = start + self.windows.period_micros - snapshot.now.as_micros();
-        let (cost, admitted) = (u64::from(snapshot.cost), snapshot.admitted);
-        let status = Status::of(units, remaining, cost, admitted, |wanted| {
+        let remaining = units.saturating_sub(window.used);
+        let until_next = window.start + self.windows.period_micros - now.as_micros();
+        Status::of(units, remaining, cost.into(), admitted, |wanted| {
             match wanted <= remaining {
                 true => Some(0),
                 false => (wanted <= units).then_some(until_next),
             }
-        });
-        PolicyDecision::new(&self.policy, status)
+        })
     }
 }
 
@@ -276,16 +241,16 @@ impl Additive for FixedWindow {
         used.saturating_add(units) <= self.quota.units()
     }
 
-    fn snapshot_beside(
+    fn status_beside(
         &self,
         state: &Window,
         held: u64,
-        (cost, admitted): (u32, bool),
+        cost: (u32, bool),
         now: Timestamp,
-    ) -> WindowSnapshot {
-        let mut snapshot = self.snapshot(state, cost, admitted, now);
-        snapshot.window.used = snapshot.window.used.saturating_add(held).min(MAX_UNITS);
-        snapshot
+    ) -> Status {
+        let mut window = self.windows.running(state, now);
+        window.used = window.used.saturating_add(held).min(MAX_UNITS);
+        self.status_of(window, cost, now)
     }
 }
 

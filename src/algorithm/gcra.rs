@@ -2,14 +2,10 @@
 
 use std::time::Duration;
 
-use crate::{
-    algorithm::debt_bucket::{DebtBucket, script_of_a_queue},
-    error::ConfigError,
-    quota::Quota,
-};
+use crate::{algorithm::debt_bucket::DebtBucket, error::ConfigError, quota::Quota};
 
 use super::{
-    same_rule::{same_additive_rule, same_rule},
+    same_rule::{SameAdditiveRule, SameRule},
     setters::setters,
     wait_at_most::WaitAtMost,
 };
@@ -58,8 +54,17 @@ use super::{
 pub struct Gcra(DebtBucket);
 
 setters!(Gcra, 0.policy);
-same_additive_rule!(Gcra, DebtBucket);
-same_rule!(WaitAtMost<Gcra>, DebtBucket, queue, script_of_a_queue);
+
+impl SameRule for Gcra {
+    type Rule = DebtBucket;
+
+    #[inline]
+    fn rule(&self) -> &DebtBucket {
+        &self.0
+    }
+}
+
+impl SameAdditiveRule for Gcra {}
 
 impl Gcra {
     /// A limit of this rate that lets as many units arrive at once as the quota has.

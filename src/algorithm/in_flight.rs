@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{Algorithm, Policy, PolicyId, Script, ScriptReply, Scripted},
+    algorithm::{KeyLimit, Limit, Policy, Script, ScriptReply, Scripted, limit::OneKey},
     clock::Timestamp,
     decision::{Judgement, PolicyDecision, Status},
     error::ConfigError,
@@ -144,11 +144,37 @@ impl Places {
     }
 }
 
-impl Algorithm for InFlight {
-    type State = Places;
+impl Limit for InFlight {
     type Snapshot = PlacesSnapshot;
+    type Keys = OneKey;
 
+    const SETTLES: bool = false;
     const IN_FLIGHT: bool = true;
+    const HAS_SHADOWS: bool = false;
+
+    fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
+        tell(&self.policy);
+    }
+
+    fn describe(&self, snapshot: &PlacesSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+        let judgement = match (snapshot.admitted, self.max) {
+            (true, _) => Judgement::Admitted,
+            (false, 0) => Judgement::NeverFits,
+            (false, _) => Judgement::RefusedUntilOneEnds,
+        };
+        let status = Status {
+            remaining: self.max.saturating_sub(snapshot.taken),
+            judgement,
+            replenished_after_micros: 0,
+            reset_after_micros: 0,
+            delay_micros: 0,
+        };
+        tell(PolicyDecision::in_flight(&self.policy, status));
+    }
+}
+
+impl KeyLimit for InFlight {
+    type State = Places;
 
     fn judge(&self, places: &Places, cost: u32, now: Timestamp) -> bool {
         cost == 0 || places.taken(now) < self.max
@@ -225,26 +251,6 @@ impl Algorithm for InFlight {
             admitted,
             since_micros: if has_a_place { places.since_micros } else { 0 },
         }
-    }
-
-    fn describe(&self, snapshot: &PlacesSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        let judgement = match (snapshot.admitted, self.max) {
-            (true, _) => Judgement::Admitted,
-            (false, 0) => Judgement::NeverFits,
-            (false, _) => Judgement::RefusedUntilOneEnds,
-        };
-        let status = Status {
-            remaining: self.max.saturating_sub(snapshot.taken),
-            judgement,
-            replenished_after_micros: 0,
-            reset_after_micros: 0,
-            delay_micros: 0,
-        };
-        tell(PolicyDecision::in_flight(&self.policy, status));
-    }
-
-    fn policy_id(&self) -> PolicyId {
-        self.policy.id()
     }
 }
 

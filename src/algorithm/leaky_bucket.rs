@@ -3,14 +3,10 @@
 
 use std::time::Duration;
 
-use crate::{
-    algorithm::debt_bucket::{DebtBucket, script_of_a_queue},
-    error::ConfigError,
-    quota::Quota,
-};
+use crate::{algorithm::debt_bucket::DebtBucket, error::ConfigError, quota::Quota};
 
 use super::{
-    same_rule::{same_additive_rule, same_rule},
+    same_rule::{SameAdditiveRule, SameRule},
     setters::setters,
     wait_at_most::WaitAtMost,
 };
@@ -137,13 +133,17 @@ impl LeakyBucket {
 }
 
 setters!(LeakyBucket, 0.policy);
-same_additive_rule!(LeakyBucket, DebtBucket);
-same_rule!(
-    WaitAtMost<LeakyBucket>,
-    DebtBucket,
-    queue,
-    script_of_a_queue
-);
+
+impl SameRule for LeakyBucket {
+    type Rule = DebtBucket;
+
+    #[inline]
+    fn rule(&self) -> &DebtBucket {
+        &self.0
+    }
+}
+
+impl SameAdditiveRule for LeakyBucket {}
 
 /// Holds an admitted request back until its turn, one unit every P/n; refuses it if the queue is
 /// full.
@@ -224,18 +224,29 @@ impl LeakyBucketQueue {
 }
 
 setters!(LeakyBucketQueue, 0.policy);
-same_rule!(LeakyBucketQueue, DebtBucket, 0, script_of_a_queue);
+
+impl SameRule for LeakyBucketQueue {
+    type Rule = DebtBucket;
+
+    const IS_A_QUEUE: bool = true;
+
+    #[inline]
+    fn rule(&self) -> &DebtBucket {
+        &self.0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::{
-        algorithm::{Algorithm, Scripted},
+        algorithm::{KeyLimit, Limit, Scripted},
         clock::Timestamp,
     };
 
     use super::*;
 
-    type State = <LeakyBucketQueue as Algorithm>::State;
-    type Snapshot = <LeakyBucketQueue as Algorithm>::Snapshot;
+    type State = <LeakyBucketQueue as KeyLimit>::State;
+    type Snapshot = <LeakyBucketQueue as Limit>::Snapshot;
 
     /// A unit is 7 parts, and each microsecond pays 3.
     fn queue() -> LeakyBucketQueue {
@@ -254,7 +265,7 @@ mod tests {
         let name = |queue: LeakyBucketQueue| {
             let mut state = queue.fresh(Timestamp::from_micros(100));
             let snapshot = admit(&queue, &mut state, 100);
-            queue.decision(&snapshot).policy().to_owned()
+            queue.decision_of(&snapshot).policy().to_owned()
         };
         assert_eq!(name(queue()), "leaky-bucket-queue-3-7us");
         assert_eq!(name(queue().capacity(9)), "leaky-bucket-queue-3-7us-b9");
@@ -266,7 +277,7 @@ mod tests {
         let mut state = queue.fresh(Timestamp::from_micros(100));
         for (delay, owed) in [(0, 7), (3, 14), (5, 21)] {
             let snapshot = admit(&queue, &mut state, 100);
-            assert_eq!(queue.delay(&snapshot), Duration::from_micros(delay));
+            assert_eq!(queue.delay_of(&snapshot), Duration::from_micros(delay));
             let mut told = Vec::new();
             queue.admission(&snapshot, &mut |number| told.push(number));
             assert_eq!(told, [100, owed]);

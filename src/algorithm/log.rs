@@ -1,20 +1,17 @@
 //! The rule that the sliding log and the sliding buckets share: what was admitted, and when.
 
 use crate::{
-    algorithm::{Additive, Algorithm, Policy, PolicyId, Script, ScriptReply, Scripted},
+    algorithm::{Additive, Algorithm, Policy, Script, ScriptReply, Scripted, Status},
     clock::Timestamp,
-    decision::{Decision, PolicyDecision},
+    decision::{Judgement, LazyStatus},
     error::ConfigError,
     quota::Quota,
 };
 
-use self::status::Logged;
 use super::{
     admissions::{Admissions, Counted},
     fixed_window::MAX_UNITS,
 };
-
-mod status;
 
 /// Counts what was admitted in a span that ends now, in slots of a fixed length.
 #[derive(Debug, Clone)]
@@ -61,7 +58,11 @@ impl Log {
 
 impl Algorithm for Log {
     type State = Admissions;
-    type Snapshot = LogSnapshot;
+
+    #[inline]
+    fn policy(&self) -> &Policy {
+        &self.policy
+    }
 
     #[inline]
     fn judge(&self, state: &Admissions, cost: u32, now: Timestamp) -> bool {
@@ -103,7 +104,7 @@ impl Algorithm for Log {
     // Inlined always: a check of a sliding log takes 376 instructions so, and 427 otherwise (bench
     // `instructions_of_each`).
     #[inline(always)]
-    fn step(&self, state: &mut Admissions, cost: u32, now: Timestamp) -> (bool, LogSnapshot) {
+    fn step(&self, state: &mut Admissions, cost: u32, now: Timestamp) -> (bool, LazyStatus) {
         let slot = self.slot(state, now);
         let mut counted = self.counted(state, slot);
         let admitted = self.has_room(&counted, cost);
@@ -113,7 +114,7 @@ impl Algorithm for Log {
         }
         (
             admitted,
-            self.snapshot_of(state, &counted, (cost, admitted), now),
+            self.status_of(state, &counted, (cost, admitted), now),
         )
     }
 
@@ -123,64 +124,49 @@ impl Algorithm for Log {
         shared.in_one_entry(&counted)
     }
 
+    fn status(&self, state: &Admissions, cost: u32, admitted: bool, now: Timestamp) -> Status {
+        (self.lazy_status(state, cost, admitted, now)).resolve(self.quota.units())
+    }
+
     #[inline]
-    fn snapshot(
+    fn lazy_status(
         &self,
         state: &Admissions,
         cost: u32,
         admitted: bool,
         now: Timestamp,
-    ) -> LogSnapshot {
+    ) -> LazyStatus {
         let counted = self.counted(state, self.slot(state, now));
-        self.snapshot_of(state, &counted, (cost, admitted), now)
-    }
-
-    #[inline]
-    fn describe(&self, snapshot: &LogSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(self.policy_decision(snapshot).resolved());
-    }
-
-    #[inline]
-    fn decision(&self, snapshot: &LogSnapshot) -> Decision {
-        Decision::of_one(self.policy_decision(snapshot))
-    }
-
-    #[inline]
-    fn policy_id(&self) -> PolicyId {
-        self.policy.id()
+        self.status_of(state, &counted, (cost, admitted), now)
     }
 }
 
-/// The status of a log right after a decision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LogSnapshot {
+/// What a log still counts.
+struct Logged {
     units: u64,
     /// Once the entries up to these slots are over, there is room for one unit more, for all of
     /// them, and for the cost, if it was refused.
     more_after: u64,
     all_after: u64,
     cost_after: u64,
-    now: Timestamp,
-    cost: u32,
-    admitted: bool,
 }
 
 impl Log {
     #[inline]
-    fn snapshot_of(
+    fn status_of(
         &self,
         state: &Admissions,
         counted: &Counted,
         (cost, admitted): (u32, bool),
         now: Timestamp,
-    ) -> LogSnapshot {
+    ) -> LazyStatus {
         let limit = self.quota.units();
         // The slot that has to be over before there is room for these units.
         let after = |units: u64| {
             let units = (counted.units + units).saturating_sub(limit);
             state.slot_of_unit(counted, units)
         };
-        LogSnapshot {
+        let logged = Logged {
             units: counted.units,
             // If the quota was made smaller, more than the first entry may have to go.
             more_after: if counted.units <= limit {
@@ -190,25 +176,53 @@ impl Log {
             },
             all_after: state.stamp,
             cost_after: if admitted { 0 } else { after(u64::from(cost)) },
-            now,
-            cost,
-            admitted,
-        }
+        };
+        self.lazily(&logged, (cost, admitted), now)
     }
 
     #[inline]
-    fn policy_decision(&self, snapshot: &LogSnapshot) -> PolicyDecision {
-        let logged = Logged {
-            units: snapshot.units,
-            more_after: snapshot.more_after,
-            all_after: snapshot.all_after,
-            cost_after: snapshot.cost_after,
-            now_micros: snapshot.now.as_micros(),
-            slot_micros: self.slot_micros,
-            span_micros: self.span_micros,
+    fn lazily(&self, logged: &Logged, cost: (u32, bool), now: Timestamp) -> LazyStatus {
+        let numbers = [
+            logged.units,
+            logged.more_after,
+            logged.all_after,
+            logged.cost_after,
+            now.as_micros(),
+            self.slot_micros,
+            self.span_micros,
+        ];
+        LazyStatus::new(cost, numbers, Self::resolve)
+    }
+
+    fn resolve(numbers: &[u64; 7], limit: u64, refused_cost: u64) -> Status {
+        let [units, more_after, all_after, cost_after, now, slot, span] = *numbers;
+        let until_over = |began: u64| {
+            // An entry of an older precision may have begun in the middle of a slot.
+            let over_at = match slot {
+                1 => began + span,
+                slot => (began + span).next_multiple_of(slot),
+            };
+            over_at.saturating_sub(now)
         };
-        let refused_cost = if snapshot.admitted { 0 } else { snapshot.cost };
-        PolicyDecision::lazy(&self.policy, logged.lazy(refused_cost))
+        let remaining = limit.saturating_sub(units);
+        let when = |slot| {
+            if remaining < limit {
+                until_over(slot)
+            } else {
+                0
+            }
+        };
+        Status {
+            remaining,
+            judgement: match refused_cost {
+                0 => Judgement::Admitted,
+                cost if cost > limit => Judgement::NeverFits,
+                _ => Judgement::RefusedForMicros(until_over(cost_after)),
+            },
+            replenished_after_micros: when(more_after),
+            reset_after_micros: when(all_after),
+            delay_micros: 0,
+        }
     }
 }
 
@@ -245,15 +259,15 @@ impl Additive for Log {
         counted.units.saturating_add(units) <= self.quota.units()
     }
 
-    fn snapshot_beside(
+    fn status_beside(
         &self,
         state: &Admissions,
         held: u64,
         (cost, admitted): (u32, bool),
         now: Timestamp,
-    ) -> LogSnapshot {
+    ) -> Status {
         if held == 0 {
-            return self.snapshot(state, cost, admitted, now);
+            return self.status(state, cost, admitted, now);
         }
         let (slot, limit) = (self.slot(state, now), self.quota.units());
         let counted = self.counted(state, slot);
@@ -263,7 +277,7 @@ impl Additive for Log {
             over if over > counted.units => slot,
             over => state.slot_of_unit(&counted, over),
         };
-        LogSnapshot {
+        let logged = Logged {
             units: all,
             more_after: match counted.units {
                 0 => slot,
@@ -272,10 +286,8 @@ impl Additive for Log {
             },
             all_after: slot,
             cost_after: if admitted { 0 } else { after(cost.into()) },
-            now,
-            cost,
-            admitted,
-        }
+        };
+        self.lazily(&logged, (cost, admitted), now).resolve(limit)
     }
 }
 
@@ -302,7 +314,7 @@ impl Scripted for Log {
         state.write(tell);
     }
 
-    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<LogSnapshot> {
+    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<LazyStatus> {
         let member = reply.next_member()?;
         let now = member.now;
         let [units, more_after, all_after, cost_after] = match (member.told, member.numbers) {
@@ -323,15 +335,13 @@ impl Scripted for Log {
                 && all_after <= own.as_micros() + self.span_micros
                 && waits_for(more_after)
                 && (cost_after == 0 || waits_for(cost_after)));
-        makes_sense.then_some(LogSnapshot {
+        let logged = Logged {
             units,
             more_after,
             all_after,
             cost_after,
-            now,
-            cost: member.cost,
-            admitted: member.admitted,
-        })
+        };
+        makes_sense.then(|| self.lazily(&logged, (member.cost, member.admitted), now))
     }
 }
 

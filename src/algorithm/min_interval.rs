@@ -1,9 +1,8 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{Algorithm, Policy, PolicyId, Script, Scripted},
+    algorithm::{Algorithm, Policy, Script, Scripted, Status},
     clock::Timestamp,
-    decision::{Decision, PolicyDecision, Status},
     error::ConfigError,
     quota::Quota,
 };
@@ -64,7 +63,11 @@ setters!(MinInterval, policy);
 
 impl Algorithm for MinInterval {
     type State = FreeAt;
-    type Snapshot = IntervalSnapshot;
+
+    #[inline]
+    fn policy(&self) -> &Policy {
+        &self.policy
+    }
 
     /// Whether the interval has passed since the last request that was admitted.
     #[inline]
@@ -99,53 +102,10 @@ impl Algorithm for MinInterval {
     }
 
     #[inline]
-    fn snapshot(
-        &self,
-        state: &FreeAt,
-        cost: u32,
-        admitted: bool,
-        now: Timestamp,
-    ) -> IntervalSnapshot {
-        IntervalSnapshot {
-            wait_micros: Self::wait_micros(*state, now),
-            cost,
-            admitted,
-        }
-    }
-
-    #[inline]
-    fn describe(&self, snapshot: &IntervalSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(self.policy_decision(snapshot));
-    }
-
-    #[inline]
-    fn decision(&self, snapshot: &IntervalSnapshot) -> Decision {
-        Decision::of_one(self.policy_decision(snapshot))
-    }
-
-    #[inline]
-    fn policy_id(&self) -> PolicyId {
-        self.policy.id()
-    }
-}
-
-/// How long the wait was right after a decision.
-#[derive(Debug, Clone, Copy)]
-pub struct IntervalSnapshot {
-    wait_micros: u64,
-    cost: u32,
-    admitted: bool,
-}
-
-impl MinInterval {
-    #[inline]
-    fn policy_decision(&self, snapshot: &IntervalSnapshot) -> PolicyDecision {
-        let remaining = u64::from(snapshot.wait_micros == 0);
-        let cost = u64::from(snapshot.cost);
-        let status = Status::of(1, remaining, cost, snapshot.admitted, |_| {
-            Some(snapshot.wait_micros)
-        });
-        PolicyDecision::new(&self.policy, status)
+    fn status(&self, state: &FreeAt, cost: u32, admitted: bool, now: Timestamp) -> Status {
+        let wait_micros = Self::wait_micros(*state, now);
+        let remaining = u64::from(wait_micros == 0);
+        Status::of(1, remaining, cost.into(), admitted, |_| Some(wait_micros))
     }
 }
 

@@ -49,17 +49,15 @@
 //! | choose one for each request | nothing: [`by_request`](crate::choice::by_request); for a table of plans [`Choose`](crate::choice::Choose) |
 //! | let its units be held, and settled later | [`Additive`], which [`Settled::new`] asks for |
 //!
-//! The example `custom_algorithm` is a whole one. [`Limit`](crate::Limit) is sealed: every
-//! algorithm is one.
+//! The example `custom_algorithm` is a whole one. Every algorithm is a [`KeyLimit`], as are a tuple
+//! of them and one that is settled or in shadow, and so a [`Limit`]: these are what stores and
+//! layers ask for.
 //!
 #![doc = include_str!("../docs/pictures/algorithms.md")]
 
 use std::time::Duration;
 
-use crate::{
-    clock::Timestamp,
-    decision::{Decision, PolicyDecision},
-};
+use crate::clock::Timestamp;
 
 mod additive;
 mod admissions;
@@ -68,6 +66,7 @@ mod fixed_window;
 mod gcra;
 mod in_flight;
 mod leaky_bucket;
+pub(crate) mod limit;
 mod log;
 mod min_interval;
 mod per_request;
@@ -84,13 +83,15 @@ mod tuple;
 mod wait_at_most;
 mod word;
 
-pub use crate::decision::{Judgement, LazyStatus, Status};
+pub(crate) use crate::decision::LazyStatus;
+pub use crate::decision::{Judgement, Status};
 pub use crate::policy::{Policy, PolicyId};
 pub use additive::Additive;
 pub use fixed_window::FixedWindow;
 pub use gcra::Gcra;
 pub use in_flight::InFlight;
 pub use leaky_bucket::{LeakyBucket, LeakyBucketQueue};
+pub use limit::{KeyLimit, Limit};
 pub use min_interval::MinInterval;
 pub use per_request::PerRequest;
 pub(crate) use script::Member;
@@ -109,13 +110,13 @@ pub use wait_at_most::WaitAtMost;
 ///
 /// It reads no clock, takes no lock and does no I/O; a [store](crate::store) keeps one state per
 /// *(policy, key)* and calls these methods in this order, with nothing in between:
-/// [`judge`](Self::judge), [`charge`](Self::charge) if admitted, [`snapshot`](Self::snapshot).
+/// [`judge`](Self::judge), [`debit`](Self::debit) if admitted, [`status`](Self::status).
 ///
 /// # Example: an allowance that never comes back
 ///
 /// ```
-/// use tollgate::algorithm::{Algorithm, Policy, PolicyId, Status};
-/// use tollgate::{PolicyDecision, Quota, RateLimiter, Timestamp, store::LocalStore};
+/// use tollgate::algorithm::{Algorithm, Policy, Status};
+/// use tollgate::{Quota, RateLimiter, Timestamp, store::LocalStore};
 /// use std::time::Duration;
 ///
 /// #[derive(Debug, Clone)]
@@ -123,10 +124,9 @@ pub use wait_at_most::WaitAtMost;
 ///
 /// impl Algorithm for Allowance {
 ///     type State = u64;
-///     type Snapshot = Status;
 ///
-///     fn policy_id(&self) -> PolicyId {
-///         self.0.id()
+///     fn policy(&self) -> &Policy {
+///         &self.0
 ///     }
 ///     fn fresh(&self, _at: Timestamp) -> u64 {
 ///         0
@@ -143,12 +143,9 @@ pub use wait_at_most::WaitAtMost;
 ///     fn is_fresh(&self, used: &u64, _now: Timestamp) -> bool {
 ///         *used == 0
 ///     }
-///     fn snapshot(&self, used: &u64, cost: u32, admitted: bool, _now: Timestamp) -> Status {
+///     fn status(&self, used: &u64, cost: u32, admitted: bool, _now: Timestamp) -> Status {
 ///         let (limit, left) = (self.0.limit(), self.0.limit().saturating_sub(*used));
 ///         Status::of(limit, left, u64::from(cost), admitted, |units| (units <= left).then_some(0))
-///     }
-///     fn describe(&self, status: &Status, tell: &mut dyn FnMut(PolicyDecision)) {
-///         tell(PolicyDecision::new(&self.0, *status));
 ///     }
 /// }
 ///
@@ -178,28 +175,8 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     /// What is kept for each key.
     type State: Clone + Send + Sync + 'static;
 
-    /// What a store returns: enough to work out the decision later, without the state.
-    type Snapshot: Clone + Send + Sync + 'static;
-
-    /// Whether an admission holds units that are to be [settled](Self::settle).
-    const SETTLES: bool = false;
-
-    /// Whether an admission takes a place that is given back when the request has
-    /// [ended](Self::end).
-    #[doc(hidden)]
-    const IN_FLIGHT: bool = false;
-
-    /// Whether any of its limits is in [shadow](Shadow). Only then may it
-    /// [describe](Self::describe) no policy.
-    #[doc(hidden)]
-    const HAS_SHADOWS: bool = false;
-
-    /// Whether it is a tuple of algorithms.
-    #[doc(hidden)]
-    const IS_TUPLE: bool = false;
-
     /// The policy whose buckets these are.
-    fn policy_id(&self) -> PolicyId;
+    fn policy(&self) -> &Policy;
 
     /// The state of a key that was never charged, as if last seen at `at`.
     fn fresh(&self, at: Timestamp) -> Self::State;
@@ -211,44 +188,15 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     /// that comes later. What does not fit is owed, so that the next requests wait for it.
     fn debit(&self, state: &mut Self::State, units: u64, now: Timestamp);
 
-    /// Takes a cost of 1 or more that [`judge`](Self::judge) has admitted at this same instant: by
-    /// default it is [charged](Self::debit). A rule that holds what it admits takes it otherwise.
-    #[inline]
-    fn charge(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
-        self.debit(state, cost.into(), now);
-    }
-
-    /// Whether the state still has what this admission holds, units or a place.
-    fn holds(&self, _state: &Self::State, _admission: &Self::Snapshot) -> bool {
-        false
-    }
-
-    /// Settles an admission that [holds](Self::SETTLES) so many units: charges what was spent and
-    /// frees the rest. If the state no longer [has](Self::holds) them, nothing is freed, and only
-    /// what was spent beyond them is charged.
-    fn settle(
-        &self,
-        _state: &mut Self::State,
-        _admission: &Self::Snapshot,
-        _held_and_spent: (u32, u32),
-        _now: Timestamp,
-    ) {
-    }
-
-    /// Gives back the place of a request that was [in flight](Self::IN_FLIGHT) and has ended. If
-    /// the state no longer [has](Self::holds) it, nothing changes.
-    fn end(&self, _state: &mut Self::State, _admission: &Self::Snapshot, _now: Timestamp) {}
-
-    /// The snapshot of an admission that was [settled](Self::settle), which freed so many units.
-    fn freed(&self, admission: &Self::Snapshot, _units: u32) -> Self::Snapshot {
-        admission.clone()
-    }
-
     /// Gives units back, never more than were charged.
     fn refund(&self, state: &mut Self::State, cost: u32, now: Timestamp);
 
     /// Whether the state says no more than a fresh one, so that it may be forgotten.
     fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool;
+
+    /// The status of the bucket after the decision about this cost; if it was admitted, after its
+    /// charge. A cost that would be admitted but is not charged is passed as 0.
+    fn status(&self, state: &Self::State, cost: u32, admitted: bool, now: Timestamp) -> Status;
 
     /// The first state of a key that leaves `shared`, the bucket that new keys share while a store
     /// is full. The key may have been charged there, so it owes what `shared` owes.
@@ -261,86 +209,49 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
         shared.clone()
     }
 
-    /// The status of the bucket after the decision about this cost; if it was admitted, after its
-    /// charge. A cost that would be admitted but is not charged is passed as 0.
-    fn snapshot(
+    /// The same as [`status`](Self::status), in fewer steps where nobody asks for all of it.
+    #[doc(hidden)]
+    #[inline]
+    fn lazy_status(
         &self,
         state: &Self::State,
         cost: u32,
         admitted: bool,
         now: Timestamp,
-    ) -> Self::Snapshot;
-
-    /// What would be decided about the cost, and the status of the bucket without its charge: a
-    /// [`step`](Self::step) that neither charges nor writes.
-    #[inline]
-    fn look(&self, state: &Self::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
-        let admitted = self.judge(state, cost, now);
-        let refused_cost = if admitted { 0 } else { cost };
-        (admitted, self.snapshot(state, refused_cost, admitted, now))
+    ) -> LazyStatus {
+        LazyStatus::Known(self.status(state, cost, admitted, now))
     }
 
-    /// A whole decision, as a store makes it: judges, charges if admitted, and takes the snapshot.
-    ///
-    /// Override it only to do the same in fewer steps.
+    /// A whole decision, as a store makes it: judges, charges if admitted, and tells the status.
     // Inlined always: a check of a fixed window takes 0.73 of governor's time so, and 0.84
     // otherwise (bench `decision`).
+    #[doc(hidden)]
     #[inline(always)]
-    fn step(&self, state: &mut Self::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
+    fn step(&self, state: &mut Self::State, cost: u32, now: Timestamp) -> (bool, LazyStatus) {
         let admitted = self.judge(state, cost, now);
         if admitted && cost > 0 {
-            self.charge(state, cost, now);
+            self.debit(state, cost.into(), now);
         }
-        (admitted, self.snapshot(state, cost, admitted, now))
-    }
-
-    /// Calls `tell` with what each policy decided, once for each.
-    fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision));
-
-    /// Calls `tell` once for each policy in [shadow](Shadow): with its status, and with whether it
-    /// would have refused the cost that the others admitted. It was not charged such a cost: its
-    /// status is then that of a cost of 0.
-    ///
-    /// By default there is none.
-    fn describe_shadows(
-        &self,
-        _snapshot: &Self::Snapshot,
-        _tell: &mut dyn FnMut(PolicyDecision, bool),
-    ) {
-    }
-
-    /// The decision about the request: what all policies [decided](Self::describe), together.
-    fn decision(&self, snapshot: &Self::Snapshot) -> Decision {
-        let mut first = None;
-        let mut others = Vec::new();
-        self.describe(snapshot, &mut |policy| match first {
-            None => first = Some(policy),
-            Some(_) => others.push(policy),
-        });
-        let Some(first) = first else {
-            assert!(Self::HAS_SHADOWS, "`describe` told of no policy");
-            return Decision::of_no_policy();
-        };
-        if others.is_empty() {
-            return Decision::of_one(first);
-        }
-        others.insert(0, first);
-        Decision::of_all(others)
+        (admitted, self.lazy_status(state, cost, admitted, now))
     }
 
     /// How long the admitted request must be delayed.
+    #[doc(hidden)]
     #[inline]
-    fn delay(&self, _snapshot: &Self::Snapshot) -> Duration {
-        Duration::ZERO
+    fn delay(&self, status: &LazyStatus) -> Duration {
+        match status {
+            LazyStatus::Known(status) => Duration::from_micros(status.delay_micros),
+            LazyStatus::Lazy { .. } => Duration::ZERO,
+        }
     }
 
     /// Gives back the turn of a request that was dropped while it was delayed, if that does not
-    /// release too many; `admission` is the snapshot of its admission.
-    #[inline]
+    /// release too many.
+    #[doc(hidden)]
     fn withdraw(
         &self,
         _state: &mut Self::State,
-        _admission: &Self::Snapshot,
+        _admission: &LazyStatus,
         _cost: u32,
         _now: Timestamp,
     ) {

@@ -1,204 +1,183 @@
 //! One rule under several names.
 
-/// Makes a newtype the algorithm that it holds: users look for a rule under more than one name, and
-/// a function cannot implement a trait for each of them.
-macro_rules! same_rule {
-    ($name:ty, $rule:ty) => {
-        $crate::algorithm::same_rule::same_rule!($name, $rule, 0);
-    };
-    ($name:ty, $rule:ty, $field:tt) => {
-        $crate::algorithm::same_rule::same_rule!(
-            $name,
-            $rule,
-            $field,
-            <$rule as $crate::algorithm::Scripted>::script
-        );
-    };
-    ($name:ty, $rule:ty, $field:tt, $script:expr) => {
-        impl $crate::algorithm::Algorithm for $name {
-            type State = <$rule as $crate::algorithm::Algorithm>::State;
-            type Snapshot = <$rule as $crate::algorithm::Algorithm>::Snapshot;
+use std::time::Duration;
 
-            #[inline]
-            fn policy_id(&self) -> $crate::algorithm::PolicyId {
-                self.$field.policy_id()
-            }
+use crate::{clock::Timestamp, decision::LazyStatus};
 
-            #[inline]
-            fn fresh(&self, at: $crate::clock::Timestamp) -> Self::State {
-                self.$field.fresh(at)
-            }
+use super::{Additive, Algorithm, Policy, Script, ScriptReply, Scripted, Status};
 
-            #[inline]
-            fn judge(&self, state: &Self::State, cost: u32, now: $crate::clock::Timestamp) -> bool {
-                self.$field.judge(state, cost, now)
-            }
+/// A type that decides by the rule that it has inside: users look for a rule under more than one
+/// name.
+pub trait SameRule: Clone + Send + Sync + 'static {
+    type Rule: Algorithm;
 
-            #[inline]
-            fn debit(&self, state: &mut Self::State, units: u64, now: $crate::clock::Timestamp) {
-                self.$field.debit(state, units, now);
-            }
+    /// Whether each request counts as 1, whatever it costs.
+    const COUNTS_REQUESTS: bool = false;
 
-            #[inline]
-            fn refund(&self, state: &mut Self::State, cost: u32, now: $crate::clock::Timestamp) {
-                self.$field.refund(state, cost, now);
-            }
+    /// Whether requests wait for their turns.
+    const IS_A_QUEUE: bool = false;
 
-            #[inline]
-            fn is_fresh(&self, state: &Self::State, now: $crate::clock::Timestamp) -> bool {
-                self.$field.is_fresh(state, now)
-            }
-
-            #[inline]
-            fn inherit(&self, shared: &Self::State, now: $crate::clock::Timestamp) -> Self::State {
-                self.$field.inherit(shared, now)
-            }
-
-            #[inline]
-            fn snapshot(
-                &self,
-                state: &Self::State,
-                cost: u32,
-                admitted: bool,
-                now: $crate::clock::Timestamp,
-            ) -> Self::Snapshot {
-                self.$field.snapshot(state, cost, admitted, now)
-            }
-
-            // Inlined always: a sixth of the instructions of a check (bench `instructions`).
-            #[inline(always)]
-            fn step(
-                &self,
-                state: &mut Self::State,
-                cost: u32,
-                now: $crate::clock::Timestamp,
-            ) -> (bool, Self::Snapshot) {
-                self.$field.step(state, cost, now)
-            }
-
-            #[inline]
-            fn describe(
-                &self,
-                snapshot: &Self::Snapshot,
-                tell: &mut dyn FnMut($crate::decision::PolicyDecision),
-            ) {
-                self.$field.describe(snapshot, tell);
-            }
-
-            #[inline]
-            fn decision(&self, snapshot: &Self::Snapshot) -> $crate::decision::Decision {
-                self.$field.decision(snapshot)
-            }
-
-            #[inline]
-            fn delay(&self, snapshot: &Self::Snapshot) -> std::time::Duration {
-                self.$field.delay(snapshot)
-            }
-
-            #[inline]
-            fn withdraw(
-                &self,
-                state: &mut Self::State,
-                admission: &Self::Snapshot,
-                cost: u32,
-                now: $crate::clock::Timestamp,
-            ) {
-                self.$field.withdraw(state, admission, cost, now);
-            }
-        }
-
-        impl $crate::algorithm::Scripted for $name {
-            fn script() -> $crate::algorithm::Script {
-                $script()
-            }
-
-            fn parameters(&self, tell: &mut dyn FnMut(u64)) {
-                self.$field.parameters(tell);
-            }
-
-            fn state(&self, at: $crate::clock::Timestamp, numbers: &[u64]) -> Option<Self::State> {
-                self.$field.state(at, numbers)
-            }
-
-            fn numbers(
-                &self,
-                state: &Self::State,
-                at: $crate::clock::Timestamp,
-                tell: &mut dyn FnMut(u64),
-            ) {
-                self.$field.numbers(state, at, tell);
-            }
-
-            fn admission(&self, admission: &Self::Snapshot, tell: &mut dyn FnMut(u64)) {
-                self.$field.admission(admission, tell);
-            }
-
-            fn read(
-                &self,
-                reply: &mut $crate::algorithm::ScriptReply<'_>,
-            ) -> Option<Self::Snapshot> {
-                self.$field.read(reply)
-            }
-        }
-    };
+    fn rule(&self) -> &Self::Rule;
 }
 
-/// The same for a rule that is [additive](super::Additive): so is the newtype.
-macro_rules! same_additive_rule {
-    ($name:ty, $rule:ty) => {
-        $crate::algorithm::same_rule::same_additive_rule!($name, $rule, 0);
-    };
-    ($name:ty, $rule:ty, $field:tt) => {
-        $crate::algorithm::same_rule::same_rule!($name, $rule, $field);
-
-        impl $crate::algorithm::Additive for $name {
-            #[inline]
-            fn fits(
-                &self,
-                state: &Self::State,
-                amount: u64,
-                now: $crate::clock::Timestamp,
-            ) -> bool {
-                self.$field.fits(state, amount, now)
-            }
-
-            #[inline]
-            fn amount(&self, units: u64) -> u64 {
-                self.$field.amount(units)
-            }
-
-            #[inline]
-            fn has_counted(&self, state: &Self::State) -> bool {
-                self.$field.has_counted(state)
-            }
-
-            #[inline]
-            fn converted(&self, state: &Self::State, amount: u64) -> u64 {
-                self.$field.converted(state, amount)
-            }
-
-            #[inline]
-            fn debit_amount(
-                &self,
-                state: &mut Self::State,
-                amount: u64,
-                now: $crate::clock::Timestamp,
-            ) {
-                self.$field.debit_amount(state, amount, now);
-            }
-
-            #[inline]
-            fn snapshot_beside(
-                &self,
-                state: &Self::State,
-                held: u64,
-                cost: (u32, bool),
-                now: $crate::clock::Timestamp,
-            ) -> Self::Snapshot {
-                self.$field.snapshot_beside(state, held, cost, now)
-            }
-        }
-    };
+/// What a request of this cost is charged.
+#[inline]
+fn charged<T: SameRule, N: Ord + From<u8>>(cost: N) -> N {
+    match T::COUNTS_REQUESTS {
+        true => cost.min(N::from(1)),
+        false => cost,
+    }
 }
 
-pub(super) use {same_additive_rule, same_rule};
+#[diagnostic::do_not_recommend]
+impl<T: SameRule> Algorithm for T {
+    type State = <T::Rule as Algorithm>::State;
+
+    #[inline]
+    fn policy(&self) -> &Policy {
+        self.rule().policy()
+    }
+
+    #[inline]
+    fn fresh(&self, at: Timestamp) -> Self::State {
+        self.rule().fresh(at)
+    }
+
+    #[inline]
+    fn judge(&self, state: &Self::State, cost: u32, now: Timestamp) -> bool {
+        self.rule().judge(state, charged::<T, _>(cost), now)
+    }
+
+    #[inline]
+    fn debit(&self, state: &mut Self::State, units: u64, now: Timestamp) {
+        self.rule().debit(state, charged::<T, _>(units), now);
+    }
+
+    #[inline]
+    fn refund(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
+        self.rule().refund(state, charged::<T, _>(cost), now);
+    }
+
+    #[inline]
+    fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool {
+        self.rule().is_fresh(state, now)
+    }
+
+    #[inline]
+    fn status(&self, state: &Self::State, cost: u32, admitted: bool, now: Timestamp) -> Status {
+        let cost = charged::<T, _>(cost);
+        self.rule().status(state, cost, admitted, now)
+    }
+
+    // Inlined always: a sixth of the instructions of a check (bench `instructions`).
+    #[inline(always)]
+    fn step(&self, state: &mut Self::State, cost: u32, now: Timestamp) -> (bool, LazyStatus) {
+        self.rule().step(state, charged::<T, _>(cost), now)
+    }
+
+    #[inline]
+    fn lazy_status(
+        &self,
+        state: &Self::State,
+        cost: u32,
+        admitted: bool,
+        now: Timestamp,
+    ) -> LazyStatus {
+        let cost = charged::<T, _>(cost);
+        self.rule().lazy_status(state, cost, admitted, now)
+    }
+
+    #[inline]
+    fn delay(&self, status: &LazyStatus) -> Duration {
+        self.rule().delay(status)
+    }
+
+    #[inline]
+    fn inherit(&self, shared: &Self::State, now: Timestamp) -> Self::State {
+        self.rule().inherit(shared, now)
+    }
+
+    fn withdraw(&self, state: &mut Self::State, admission: &LazyStatus, cost: u32, now: Timestamp) {
+        let cost = charged::<T, _>(cost);
+        self.rule().withdraw(state, admission, cost, now);
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T> Scripted for T
+where
+    T: SameRule<Rule: Scripted<State = <T as Algorithm>::State, Snapshot = LazyStatus>>,
+{
+    fn script() -> Script {
+        let mut script = T::Rule::script();
+        if T::IS_A_QUEUE {
+            script = script.charged_last().with(|member| {
+                member.refunds = false;
+                member.withdraws = true;
+            });
+        }
+        script.with(|member| member.per_request |= T::COUNTS_REQUESTS)
+    }
+
+    fn parameters(&self, tell: &mut dyn FnMut(u64)) {
+        self.rule().parameters(tell);
+    }
+
+    fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<<T as Algorithm>::State> {
+        self.rule().state(at, numbers)
+    }
+
+    fn numbers(&self, state: &<T as Algorithm>::State, at: Timestamp, tell: &mut dyn FnMut(u64)) {
+        self.rule().numbers(state, at, tell);
+    }
+
+    fn admission(&self, admission: &LazyStatus, tell: &mut dyn FnMut(u64)) {
+        self.rule().admission(admission, tell);
+    }
+
+    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<LazyStatus> {
+        self.rule().read(reply)
+    }
+}
+
+/// One whose units can be held.
+pub trait SameAdditiveRule: SameRule<Rule: Additive> {}
+
+#[diagnostic::do_not_recommend]
+impl<T: SameAdditiveRule> Additive for T {
+    #[inline]
+    fn fits(&self, state: &Self::State, amount: u64, now: Timestamp) -> bool {
+        self.rule().fits(state, amount, now)
+    }
+
+    #[inline]
+    fn amount(&self, units: u64) -> u64 {
+        self.rule().amount(units)
+    }
+
+    #[inline]
+    fn has_counted(&self, state: &Self::State) -> bool {
+        self.rule().has_counted(state)
+    }
+
+    #[inline]
+    fn converted(&self, state: &Self::State, amount: u64) -> u64 {
+        self.rule().converted(state, amount)
+    }
+
+    #[inline]
+    fn debit_amount(&self, state: &mut Self::State, amount: u64, now: Timestamp) {
+        self.rule().debit_amount(state, amount, now);
+    }
+
+    #[inline]
+    fn status_beside(
+        &self,
+        state: &Self::State,
+        held: u64,
+        cost: (u32, bool),
+        now: Timestamp,
+    ) -> Status {
+        self.rule().status_beside(state, held, cost, now)
+    }
+}

@@ -4,14 +4,14 @@ use std::borrow::Cow;
 
 use crate::clock::Timestamp;
 
-use super::Algorithm;
+use super::KeyLimit;
 
 /// An algorithm that [`RedisStore`](crate::store) can decide: the same rule, written in Lua too.
 ///
 /// The script is one Lua function, and must give the same decisions as the methods of
-/// [`Algorithm`]. The store reads the state, calls the function of each member, and writes what all
-/// of them admit, with its expiry. What charges nothing is answered with the stored numbers:
-/// [`Algorithm::snapshot`] says what they mean.
+/// [`Algorithm`](super::Algorithm). The store reads the state, calls the function of each member,
+/// and writes what all of them admit, with its expiry. What charges nothing is answered with the
+/// stored numbers: [`Algorithm::status`](super::Algorithm::status) says what they mean.
 ///
 /// # The function
 ///
@@ -21,7 +21,7 @@ use super::Algorithm;
 ///   earlier one. Without a state they are the same.
 /// - `cost`: in units. It is negative where units are given back.
 /// - `must`: whether the cost is charged even if it does not fit, as by a
-///   [debit](Algorithm::debit).
+///   [debit](super::Algorithm::debit).
 /// - the [parameters](Script::parameters), then the numbers of the [state](Script::state), which
 ///   are all 0 where nothing is stored.
 ///
@@ -35,26 +35,21 @@ use super::Algorithm;
 ///
 /// ```
 /// use tollgate::algorithm::{Algorithm, Script, Scripted};
-/// # use tollgate::algorithm::{Policy, PolicyId, Status};
-/// # use tollgate::{PolicyDecision, Timestamp};
+/// # use tollgate::{Timestamp, algorithm::{Policy, Status}};
 /// # use std::time::Duration;
 /// # #[derive(Debug, Clone)]
 /// # struct Allowance(Policy);
 /// # impl Algorithm for Allowance {
 /// #     type State = u64;
-/// #     type Snapshot = Status;
-/// #     fn policy_id(&self) -> PolicyId { self.0.id() }
+/// #     fn policy(&self) -> &Policy { &self.0 }
 /// #     fn fresh(&self, _at: Timestamp) -> u64 { 0 }
 /// #     fn judge(&self, used: &u64, cost: u32, _now: Timestamp) -> bool { used.saturating_add(cost.into()) <= self.0.limit() }
 /// #     fn debit(&self, used: &mut u64, units: u64, _now: Timestamp) { *used = used.saturating_add(units); }
 /// #     fn refund(&self, used: &mut u64, cost: u32, _now: Timestamp) { *used = used.saturating_sub(u64::from(cost)); }
 /// #     fn is_fresh(&self, used: &u64, _now: Timestamp) -> bool { *used == 0 }
-/// #     fn snapshot(&self, used: &u64, cost: u32, admitted: bool, _now: Timestamp) -> Status {
+/// #     fn status(&self, used: &u64, cost: u32, admitted: bool, _now: Timestamp) -> Status {
 /// #         let (limit, left) = (self.0.limit(), self.0.limit().saturating_sub(*used));
 /// #         Status::of(limit, left, u64::from(cost), admitted, |units| (units <= left).then_some(0))
-/// #     }
-/// #     fn describe(&self, status: &Status, tell: &mut dyn FnMut(PolicyDecision)) {
-/// #         tell(PolicyDecision::new(&self.0, *status));
 /// #     }
 /// # }
 ///
@@ -89,7 +84,7 @@ use super::Algorithm;
     label = "not an algorithm that Redis can run",
     note = "implement `tollgate::algorithm::Scripted` for `{Self}`: its rule once more, in a few lines of Lua; every algorithm of `tollgate::algorithm` has it, and so has a tuple of those that have it"
 )]
-pub trait Scripted: Algorithm {
+pub trait Scripted: KeyLimit {
     /// The script; the same for all values of the type.
     fn script() -> Script;
 

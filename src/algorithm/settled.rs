@@ -35,10 +35,11 @@ use std::{
 
 use crate::{
     algorithm::{
-        Additive, Algorithm, PolicyId, Script, ScriptReply, Scripted, script::MemberReply,
+        Additive, Algorithm, KeyLimit, Limit, Policy, Script, ScriptReply, Scripted, limit::OneKey,
+        script::MemberReply,
     },
     clock::Timestamp,
-    decision::PolicyDecision,
+    decision::{LazyStatus, PolicyDecision},
     error::ConfigError,
 };
 
@@ -97,20 +98,45 @@ pub struct Settled<A> {
 }
 
 /// The status of the bucket right after a decision, and the generation in which the cost is held.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SettledSnapshot<S> {
-    snapshot: S,
+#[derive(Debug, Clone, Copy)]
+pub struct SettledSnapshot {
+    status: LazyStatus,
     /// 0 if nothing is held.
     generation_start_micros: u64,
     /// The units that its settlement freed.
     freed_units: u32,
 }
 
-impl<A: Additive> Algorithm for Settled<A> {
-    type State = SettledState<A::State>;
-    type Snapshot = SettledSnapshot<A::Snapshot>;
+impl<A: Additive> Limit for Settled<A> {
+    type Snapshot = SettledSnapshot;
+    type Keys = OneKey;
 
     const SETTLES: bool = true;
+    const IN_FLIGHT: bool = false;
+    const HAS_SHADOWS: bool = false;
+
+    fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
+        tell(self.rule.policy());
+    }
+
+    fn describe(&self, snapshot: &SettledSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+        let policy = PolicyDecision::lazy(self.rule.policy(), snapshot.status);
+        tell(match snapshot.freed_units {
+            0 => policy,
+            freed => policy.with_freed(freed.into()),
+        });
+    }
+
+    fn freed(&self, admission: &SettledSnapshot, units: u32) -> SettledSnapshot {
+        SettledSnapshot {
+            freed_units: units,
+            ..*admission
+        }
+    }
+}
+
+impl<A: Additive> KeyLimit for Settled<A> {
+    type State = SettledState<A::State>;
 
     #[inline]
     fn judge(&self, state: &Self::State, cost: u32, now: Timestamp) -> bool {
@@ -173,13 +199,6 @@ impl<A: Additive> Algorithm for Settled<A> {
         }
     }
 
-    fn freed(&self, admission: &Self::Snapshot, units: u32) -> Self::Snapshot {
-        SettledSnapshot {
-            freed_units: units,
-            ..admission.clone()
-        }
-    }
-
     /// Gives back what was settled; what is held is freed by settling it with less.
     fn refund(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
         self.spend_what_ended(state, now);
@@ -239,31 +258,15 @@ impl<A: Additive> Algorithm for Settled<A> {
     ) -> Self::Snapshot {
         let is_held = admitted && cost > 0;
         self.with_ended_spent(state, now, |state| SettledSnapshot {
-            snapshot: (self.rule).snapshot_beside(
+            status: LazyStatus::Known((self.rule).status_beside(
                 &state.state,
                 self.held(state),
                 (cost, admitted),
                 now,
-            ),
+            )),
             generation_start_micros: if is_held { state.later.start_micros } else { 0 },
             freed_units: 0,
         })
-    }
-
-    fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        let freed = snapshot.freed_units.into();
-        (self.rule).describe(&snapshot.snapshot, &mut |policy| {
-            tell(if freed == 0 {
-                policy
-            } else {
-                policy.with_freed(freed)
-            });
-        });
-    }
-
-    #[inline]
-    fn policy_id(&self) -> PolicyId {
-        self.rule.policy_id()
     }
 }
 
@@ -272,14 +275,10 @@ impl<A: Additive> Settled<A> {
     fn matters_for_micros(&self) -> u64 {
         let at = Timestamp::from_micros(0);
         let mut full = self.rule.fresh(at);
-        let decision =
-            |state: &A::State| self.rule.decision(&self.rule.snapshot(state, 0, true, at));
-        let units = decision(&full).limit();
-        self.rule.debit(&mut full, units, at);
-        match u64::try_from(decision(&full).reset_after().as_micros()) {
-            Ok(micros @ 1..MAX_HELD_AT_MOST_MICROS) => micros,
-            Ok(0) => A_YEAR_MICROS,
-            _ => MAX_HELD_AT_MOST_MICROS,
+        (self.rule).debit(&mut full, self.rule.policy().limit(), at);
+        match (self.rule).status(&full, 0, true, at).reset_after_micros {
+            0 => A_YEAR_MICROS,
+            micros => micros.min(MAX_HELD_AT_MOST_MICROS),
         }
     }
 
@@ -372,7 +371,10 @@ impl<A: Additive> Settled<A> {
     }
 }
 
-impl<A: Additive + Scripted> Scripted for Settled<A> {
+impl<A> Scripted for Settled<A>
+where
+    A: Additive + Scripted<State = <A as Algorithm>::State, Snapshot = LazyStatus>,
+{
     fn script() -> Script {
         A::script().with(|member| member.settled = true)
     }
@@ -422,8 +424,9 @@ impl<A: Additive + Scripted> Scripted for Settled<A> {
         let [_, later] = Generation::read_both(generations);
         let is_held = member.charged && member.cost > 0;
         let of_the_rule = MemberReply { numbers, ..member };
+        let status = self.rule.read(&mut ScriptReply::new(vec![of_the_rule]))?;
         Some(SettledSnapshot {
-            snapshot: self.rule.read(&mut ScriptReply::new(vec![of_the_rule]))?,
+            status,
             generation_start_micros: if is_held { later.start_micros } else { 0 },
             freed_units: 0,
         })

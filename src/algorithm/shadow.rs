@@ -1,11 +1,9 @@
 //! A limit that is rehearsed: it decides and counts, and never refuses.
 
-use std::time::Duration;
-
 use crate::{
     algorithm::{
-        Algorithm, InFlight, PerRequest, PolicyId, Script, ScriptReply, Scripted, Settled,
-        WaitAtMost, script::MemberReply,
+        Additive, Algorithm, InFlight, KeyLimit, Limit, PerRequest, Policy, PolicyId, Script,
+        ScriptReply, Scripted, Settled, WaitAtMost, limit::OneKey, script::MemberReply,
     },
     clock::Timestamp,
     decision::PolicyDecision,
@@ -27,7 +25,7 @@ use crate::{
 ///   for it. Where all limits are in shadow, a decision is of no policy: admitted, with the largest
 ///   `u64` as its limit.
 /// - **What it would do**: an [observer](crate::observe) sees it
-///   ([`describe_shadows`](Algorithm::describe_shadows)); it is logged and counted as
+///   ([`shadows_of`](Limit::shadows_of)); it is logged and counted as
 ///   `shadow_refused`.
 /// - **Memory**: that of the algorithm inside, and up to 8 bytes per key.
 /// - **Over Redis** its state lies where that of the enforced limit would, so that it keeps its
@@ -39,7 +37,7 @@ use crate::{
 /// # Example: would a tenth of the daily quota be enough for an hour?
 ///
 /// ```
-/// use tollgate::algorithm::{Algorithm, FixedWindow};
+/// use tollgate::{algorithm::FixedWindow, Limit};
 /// use tollgate::store::{Ask, LocalStore, Store};
 /// use tollgate::{Quota, RateLimiter};
 ///
@@ -57,7 +55,7 @@ use crate::{
 /// # let mut told = Vec::new();
 /// # for _ in 0..2 {
 /// #     let tollgate::store::Answer::Now(verdict) = store.decide(&limits, "bob", Ask::Charge(8)) else { panic!() };
-/// #     limits.describe_shadows(&verdict.unwrap().snapshot, &mut |policy, refuses| {
+/// #     limits.shadows_of(&verdict.unwrap().snapshot, &mut |policy, refuses| {
 /// #         told.push((policy.policy().to_owned(), policy.remaining(), refuses));
 /// #     });
 /// # }
@@ -81,13 +79,53 @@ pub struct ShadowSnapshot<S> {
     pub(crate) would_refuse: bool,
 }
 
-impl<A: Algorithm> Algorithm for Shadow<A> {
-    type State = ShadowState<A::State>;
+impl<S> ShadowSnapshot<S> {
+    /// The snapshot where it would not have refused.
+    #[inline]
+    pub(crate) fn of_charged(snapshot: S) -> Self {
+        Self {
+            snapshot,
+            would_refuse: false,
+        }
+    }
+}
+
+/// Nobody waits for it.
+impl<A: KeyLimit> Limit for Shadow<A> {
     type Snapshot = ShadowSnapshot<A::Snapshot>;
+    type Keys = OneKey;
 
     const SETTLES: bool = A::SETTLES;
     const IN_FLIGHT: bool = A::IN_FLIGHT;
     const HAS_SHADOWS: bool = true;
+
+    fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
+        self.0.each_policy(tell);
+    }
+
+    #[inline]
+    fn policies(&self) -> PolicyId {
+        self.0.policies()
+    }
+
+    fn describe(&self, _snapshot: &Self::Snapshot, _tell: &mut dyn FnMut(PolicyDecision)) {}
+
+    fn shadows_of(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision, bool)) {
+        self.0.describe(&snapshot.snapshot, &mut |policy| {
+            tell(policy, snapshot.would_refuse);
+        });
+    }
+
+    fn freed(&self, admission: &Self::Snapshot, units: u32) -> Self::Snapshot {
+        match admission.would_refuse {
+            true => admission.clone(),
+            false => ShadowSnapshot::of_charged(self.0.freed(&admission.snapshot, units)),
+        }
+    }
+}
+
+impl<A: KeyLimit> KeyLimit for Shadow<A> {
+    type State = ShadowState<A::State>;
 
     /// Every cost.
     #[inline]
@@ -129,16 +167,6 @@ impl<A: Algorithm> Algorithm for Shadow<A> {
     fn end(&self, state: &mut Self::State, admission: &Self::Snapshot, now: Timestamp) {
         if !admission.would_refuse {
             self.0.end(&mut state.state, &admission.snapshot, now);
-        }
-    }
-
-    fn freed(&self, admission: &Self::Snapshot, units: u32) -> Self::Snapshot {
-        match admission.would_refuse {
-            true => admission.clone(),
-            false => ShadowSnapshot {
-                snapshot: self.0.freed(&admission.snapshot, units),
-                would_refuse: false,
-            },
         }
     }
 
@@ -195,31 +223,6 @@ impl<A: Algorithm> Algorithm for Shadow<A> {
             snapshot: self.0.snapshot(&state.state, charged, true, now),
             would_refuse,
         }
-    }
-
-    /// Tells of no policy.
-    #[inline]
-    fn describe(&self, _snapshot: &Self::Snapshot, _tell: &mut dyn FnMut(PolicyDecision)) {}
-
-    fn describe_shadows(
-        &self,
-        snapshot: &Self::Snapshot,
-        tell: &mut dyn FnMut(PolicyDecision, bool),
-    ) {
-        self.0.describe(&snapshot.snapshot, &mut |policy| {
-            tell(policy, snapshot.would_refuse);
-        });
-    }
-
-    /// Nobody waits for it.
-    #[inline]
-    fn delay(&self, _snapshot: &Self::Snapshot) -> Duration {
-        Duration::ZERO
-    }
-
-    #[inline]
-    fn policy_id(&self) -> PolicyId {
-        self.0.policy_id()
     }
 }
 
@@ -279,19 +282,13 @@ impl<A: Algorithm> Shadow<A> {
     ///
     /// # Example: not a tuple
     ///
-    /// ```compile_fail,E0080
+    /// ```compile_fail,E0277
     /// use tollgate::{Quota, algorithm::{FixedWindow, Shadow}};
     ///
     /// let daily = FixedWindow::new(Quota::per_day(1));
     /// let _ = Shadow::new((daily.clone(), daily));
     /// ```
     pub const fn new(algorithm: A) -> Self {
-        const {
-            assert!(
-                !A::IS_TUPLE,
-                "rehearse the members of a tuple one by one: `(a, b.shadow())`"
-            );
-        }
         Self(algorithm)
     }
 }
@@ -304,11 +301,11 @@ impl<A: Algorithm> PerRequest<A> {
     }
 }
 
-impl<A: crate::algorithm::Additive> Settled<A> {
+impl<A: Additive> Settled<A> {
     /// Rehearses the limit: it counts, and never refuses. See [`Shadow`].
     #[must_use]
     pub const fn shadow(self) -> Shadow<Self> {
-        Shadow::new(self)
+        Shadow(self)
     }
 }
 
@@ -316,7 +313,7 @@ impl InFlight {
     /// Rehearses the limit: it counts, and never refuses. See [`Shadow`].
     #[must_use]
     pub const fn shadow(self) -> Shadow<Self> {
-        Shadow::new(self)
+        Shadow(self)
     }
 }
 

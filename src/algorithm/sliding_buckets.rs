@@ -9,7 +9,10 @@ use crate::{
     quota::{Quota, micros_rounded_up},
 };
 
-use super::{same_rule::same_additive_rule, setters::setters};
+use super::{
+    same_rule::{SameAdditiveRule, SameRule},
+    setters::setters,
+};
 
 /// Admits a request if the units admitted in the last sub-counters leave room for its cost; refuses
 /// it otherwise.
@@ -56,7 +59,17 @@ pub struct SlidingBuckets {
 }
 
 setters!(SlidingBuckets, rule.policy);
-same_additive_rule!(SlidingBuckets, Log, rule);
+
+impl SameRule for SlidingBuckets {
+    type Rule = Log;
+
+    #[inline]
+    fn rule(&self) -> &Log {
+        &self.rule
+    }
+}
+
+impl SameAdditiveRule for SlidingBuckets {}
 
 const MAX_SUB_COUNTERS: u64 = 1024;
 

@@ -7,7 +7,10 @@ use crate::{
     quota::Quota,
 };
 
-use super::{same_rule::same_additive_rule, setters::setters};
+use super::{
+    same_rule::{SameAdditiveRule, SameRule},
+    setters::setters,
+};
 
 /// Admits a request if the units admitted in the period up to now leave room for its cost; refuses
 /// it otherwise.
@@ -49,7 +52,17 @@ use super::{same_rule::same_additive_rule, setters::setters};
 pub struct SlidingLog(Log);
 
 setters!(SlidingLog, 0.policy);
-same_additive_rule!(SlidingLog, Log);
+
+impl SameRule for SlidingLog {
+    type Rule = Log;
+
+    #[inline]
+    fn rule(&self) -> &Log {
+        &self.0
+    }
+}
+
+impl SameAdditiveRule for SlidingLog {}
 
 impl SlidingLog {
     /// A log of what was admitted in the last period.

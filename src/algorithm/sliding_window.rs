@@ -1,15 +1,13 @@
 use crate::{
-    algorithm::{Additive, Algorithm, Policy, PolicyId, Script, Scripted},
+    algorithm::{Additive, Algorithm, Policy, Script, Scripted, Status},
     clock::Timestamp,
-    decision::{Decision, PolicyDecision},
+    decision::LazyStatus,
     error::ConfigError,
     policy::Span,
     quota::Quota,
 };
 
 use super::{fixed_window::MAX_UNITS, setters::setters};
-
-mod status;
 
 /// Admits a request if an estimate of the units taken in the period up to now leaves room for its
 /// cost; refuses it otherwise.
@@ -67,81 +65,19 @@ pub struct TwoWindows {
     current: u64,
 }
 
-/// The counts of the running window and of the one before, and what they are weighted by.
-#[derive(Debug, Clone, Copy)]
-struct Estimate {
+/// The counts of the running window and of the one before, and how much of that still counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Counters {
     /// When the running window began.
-    start_micros: u64,
+    start: u64,
     /// How much of the previous window the period still covers.
     ticks_covered: u64,
     previous: u64,
     current: u64,
-    now_micros: u64,
-    ticks_per_period: u64,
-    tick_micros: u64,
-}
-
-impl Estimate {
-    /// Whether there is room for so many units more: previous·(P−elapsed)/P + current + units ≤ n,
-    /// all times P.
-    #[inline]
-    fn has_room(&self, limit: u64, units: u64) -> bool {
-        let room = limit.checked_sub(self.current);
-        let room = room.and_then(|room| room.checked_sub(units));
-        room.is_some_and(|room| {
-            self.previous.saturating_mul(self.ticks_covered) <= room * self.ticks_per_period
-        })
-    }
-
-    /// What counts now: the running window, and what the previous one still weighs, rounded up to
-    /// whole units.
-    #[inline]
-    fn units(&self) -> u64 {
-        let weighted = match self.previous.saturating_mul(self.ticks_covered) {
-            0 => 0,
-            weighted if weighted <= LARGEST => weighted.div_ceil(self.ticks_per_period),
-            // Counted under a larger quota of the same name. In doubles, as Lua counts, so that
-            // every store says the same.
-            _ => {
-                let weighted = self.previous as f64 * self.ticks_covered as f64;
-                (weighted / self.ticks_per_period as f64).ceil() as u64
-            }
-        };
-        self.current.saturating_add(weighted)
-    }
+    now: Timestamp,
 }
 
 impl SlidingWindow {
-    /// Whether the estimate of the units taken in the period up to now stays within the quota with
-    /// this cost.
-    #[inline]
-    fn has_room(&self, counters: &Counters, cost: u32) -> bool {
-        let estimate = self.estimate(counters);
-        cost == 0 || estimate.has_room(self.quota.units(), cost.into())
-    }
-
-    /// The counters, to be weighted by this limit's ticks.
-    #[inline]
-    fn estimate(&self, counters: &Counters) -> Estimate {
-        let Counters {
-            start,
-            ticks_covered,
-            previous,
-            current,
-            now,
-        } = *counters;
-        Estimate {
-            start_micros: start,
-            ticks_covered,
-            previous,
-            current,
-            now_micros: now.as_micros(),
-            ticks_per_period: self.ticks_per_period,
-            tick_micros: self.tick_micros,
-        }
-    }
-
-    /// Both counters as they are now, or at the state's own instant if that is later.
     #[inline]
     fn counters(&self, state: &TwoWindows, now: Timestamp) -> Counters {
         let (micros, start, previous, current) = self.at(state, now);
@@ -158,8 +94,8 @@ impl SlidingWindow {
         }
     }
 
-    /// Returns the instant (now, or the stamp if that is later), the start of its window, and the
-    /// counts of the window before that and of that window.
+    /// The time, which is the state's own if that is later; the start of its window, and the
+    /// counts.
     #[inline]
     fn at(&self, windows: &TwoWindows, now: Timestamp) -> (u64, u64, u64, u64) {
         let period = self.quota.period_micros();
@@ -172,30 +108,155 @@ impl SlidingWindow {
         };
         (micros, start, previous, current)
     }
+
+    #[inline]
+    fn estimate(&self, counters: Counters) -> Estimate {
+        Estimate {
+            counters,
+            ticks_per_period: self.ticks_per_period,
+            tick_micros: self.tick_micros,
+        }
+    }
+
+    #[inline]
+    fn lazily(&self, counters: Counters, cost: (u32, bool)) -> LazyStatus {
+        let numbers = [
+            counters.start,
+            counters.ticks_covered,
+            counters.previous,
+            counters.current,
+            counters.now.as_micros(),
+            self.ticks_per_period,
+            self.tick_micros,
+        ];
+        LazyStatus::new(cost, numbers, |numbers, limit, refused_cost| {
+            let [
+                start,
+                ticks_covered,
+                previous,
+                current,
+                now,
+                ticks_per_period,
+                tick_micros,
+            ] = *numbers;
+            let counters = Counters {
+                start,
+                ticks_covered,
+                previous,
+                current,
+                now: Timestamp::from_micros(now),
+            };
+            let estimate = Estimate {
+                counters,
+                ticks_per_period,
+                tick_micros,
+            };
+            let remaining = limit.saturating_sub(estimate.units());
+            Status::of(limit, remaining, refused_cost, refused_cost == 0, |units| {
+                estimate.wait_micros(limit, units)
+            })
+        })
+    }
 }
 
-/// The counts of the running window and of the one before. A snapshot keeps these; an [`Estimate`]
-/// is made of them and of the limit's ticks, only when somebody asks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Counters {
-    /// When the running window began.
-    start: u64,
-    /// How much of the previous window the period still covers.
-    ticks_covered: u64,
-    previous: u64,
-    current: u64,
-    now: Timestamp,
+/// The counters, weighted by a limit's ticks.
+struct Estimate {
+    counters: Counters,
+    ticks_per_period: u64,
+    tick_micros: u64,
+}
+
+impl Estimate {
+    /// Whether there is room for so many units more: previous·(P−elapsed)/P + current + units ≤ n,
+    /// all times P.
+    #[inline]
+    fn has_room(&self, limit: u64, units: u64) -> bool {
+        let counters = &self.counters;
+        let room = limit.checked_sub(counters.current);
+        let room = room.and_then(|room| room.checked_sub(units));
+        room.is_some_and(|room| {
+            counters.previous.saturating_mul(counters.ticks_covered) <= room * self.ticks_per_period
+        })
+    }
+
+    /// What counts now: the running window, and what the previous one still weighs, rounded up to
+    /// whole units.
+    fn units(&self) -> u64 {
+        let counters = &self.counters;
+        let weighted = match counters.previous.saturating_mul(counters.ticks_covered) {
+            0 => 0,
+            weighted if weighted <= LARGEST => weighted.div_ceil(self.ticks_per_period),
+            // Counted under a larger quota of the same name. In doubles, as Lua counts, so that
+            // every store says the same.
+            _ => {
+                let weighted = counters.previous as f64 * counters.ticks_covered as f64;
+                (weighted / self.ticks_per_period as f64).ceil() as u64
+            }
+        };
+        counters.current.saturating_add(weighted)
+    }
+
+    /// Microseconds until this many units are admitted.
+    fn wait_micros(&self, limit: u64, units: u64) -> Option<u64> {
+        let (counters, ticks) = (&self.counters, self.ticks_per_period);
+        if units > limit {
+            return None;
+        }
+        if self.has_room(limit, units) {
+            return Some(0);
+        }
+        // How many ticks of a window may the period cover, so that the window fits into the room?
+        let may_cover = |room: u64, window: u64| match (room, window) {
+            (_, 0) => ticks,
+            (0, _) => 0,
+            (_, window) => (room * ticks / window).min(ticks),
+        };
+        let room = limit.checked_sub(counters.current.saturating_add(units));
+        let (window_start, covered) = match room {
+            Some(room) => (
+                counters.start,
+                may_cover(room, counters.previous).min(counters.ticks_covered),
+            ),
+            None => (
+                counters.start + ticks * self.tick_micros,
+                may_cover(limit - units, counters.current),
+            ),
+        };
+        let elapsed = (ticks - covered) * self.tick_micros;
+        Some((window_start + elapsed).saturating_sub(counters.now.as_micros()))
+    }
+}
+
+impl Counters {
+    #[inline]
+    fn with(self, units: u64) -> Self {
+        let current = self.current.saturating_add(units).min(MAX_UNITS);
+        Self { current, ..self }
+    }
+
+    #[inline]
+    fn write_to(self, state: &mut TwoWindows) {
+        *state = TwoWindows {
+            stamp: self.now.as_micros().max(state.stamp),
+            previous: self.previous,
+            current: self.current,
+        };
+    }
 }
 
 setters!(SlidingWindow, policy);
 
 impl Algorithm for SlidingWindow {
     type State = TwoWindows;
-    type Snapshot = TwoWindowsSnapshot;
+
+    #[inline]
+    fn policy(&self) -> &Policy {
+        &self.policy
+    }
 
     #[inline]
     fn judge(&self, state: &TwoWindows, cost: u32, now: Timestamp) -> bool {
-        self.has_room(&self.counters(state, now), cost)
+        cost == 0 || self.fits(state, cost.into(), now)
     }
 
     #[inline]
@@ -236,88 +297,30 @@ impl Algorithm for SlidingWindow {
     /// Inlined always: a check takes 0.88 of governor's time so, and 1.03 otherwise (bench
     /// `decision`).
     #[inline(always)]
-    fn step(
-        &self,
-        state: &mut TwoWindows,
-        cost: u32,
-        now: Timestamp,
-    ) -> (bool, TwoWindowsSnapshot) {
+    fn step(&self, state: &mut TwoWindows, cost: u32, now: Timestamp) -> (bool, LazyStatus) {
         let mut counters = self.counters(state, now);
-        let admitted = self.has_room(&counters, cost);
+        let has_room = || (self.estimate(counters)).has_room(self.quota.units(), cost.into());
+        let admitted = cost == 0 || has_room();
         if admitted && cost > 0 {
             counters = counters.with(cost.into());
             counters.write_to(state);
         }
-        let snapshot = TwoWindowsSnapshot {
-            counters,
-            cost,
-            admitted,
-        };
-        (admitted, snapshot)
+        (admitted, self.lazily(counters, (cost, admitted)))
+    }
+
+    fn status(&self, state: &TwoWindows, cost: u32, admitted: bool, now: Timestamp) -> Status {
+        (self.lazy_status(state, cost, admitted, now)).resolve(self.quota.units())
     }
 
     #[inline]
-    fn snapshot(
+    fn lazy_status(
         &self,
         state: &TwoWindows,
         cost: u32,
         admitted: bool,
         now: Timestamp,
-    ) -> TwoWindowsSnapshot {
-        TwoWindowsSnapshot {
-            counters: self.counters(state, now),
-            cost,
-            admitted,
-        }
-    }
-
-    #[inline]
-    fn describe(&self, snapshot: &TwoWindowsSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(self.policy_decision(snapshot).resolved());
-    }
-
-    #[inline]
-    fn decision(&self, snapshot: &TwoWindowsSnapshot) -> Decision {
-        Decision::of_one(self.policy_decision(snapshot))
-    }
-
-    #[inline]
-    fn policy_id(&self) -> PolicyId {
-        self.policy.id()
-    }
-}
-
-/// The counters as they were right after a decision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TwoWindowsSnapshot {
-    counters: Counters,
-    cost: u32,
-    admitted: bool,
-}
-
-impl Counters {
-    #[inline]
-    fn with(self, units: u64) -> Self {
-        let current = self.current.saturating_add(units).min(MAX_UNITS);
-        Self { current, ..self }
-    }
-
-    #[inline]
-    fn write_to(self, state: &mut TwoWindows) {
-        *state = TwoWindows {
-            stamp: self.now.as_micros().max(state.stamp),
-            previous: self.previous,
-            current: self.current,
-        };
-    }
-}
-
-impl SlidingWindow {
-    #[inline]
-    fn policy_decision(&self, snapshot: &TwoWindowsSnapshot) -> PolicyDecision {
-        let refused_cost = if snapshot.admitted { 0 } else { snapshot.cost };
-        let status = self.estimate(&snapshot.counters).lazy(refused_cost);
-        PolicyDecision::lazy(&self.policy, status)
+    ) -> LazyStatus {
+        self.lazily(self.counters(state, now), (cost, admitted))
     }
 }
 
@@ -377,20 +380,19 @@ impl SlidingWindow {
 impl Additive for SlidingWindow {
     #[inline]
     fn fits(&self, state: &TwoWindows, units: u64, now: Timestamp) -> bool {
-        let estimate = self.estimate(&self.counters(state, now));
+        let estimate = self.estimate(self.counters(state, now));
         estimate.has_room(self.quota.units(), units)
     }
 
-    fn snapshot_beside(
+    fn status_beside(
         &self,
         state: &TwoWindows,
         held: u64,
-        (cost, admitted): (u32, bool),
+        cost: (u32, bool),
         now: Timestamp,
-    ) -> TwoWindowsSnapshot {
-        let mut snapshot = self.snapshot(state, cost, admitted, now);
-        snapshot.counters = snapshot.counters.with(held);
-        snapshot
+    ) -> Status {
+        let counters = self.counters(state, now).with(held);
+        self.lazily(counters, cost).resolve(self.quota.units())
     }
 }
 

@@ -5,7 +5,7 @@ use super::*;
 /// By hand, and not by the list of all algorithms: the bytes of each state are the claim.
 #[test]
 fn memory_per_key_is_what_the_table_says() {
-    fn bytes<A: Algorithm>() -> usize {
+    fn bytes<A: KeyLimit>() -> usize {
         size_of::<A::State>()
     }
     assert_eq!(

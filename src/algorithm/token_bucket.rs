@@ -2,14 +2,10 @@
 
 use std::time::Duration;
 
-use crate::{
-    algorithm::debt_bucket::{DebtBucket, script_of_a_queue},
-    error::ConfigError,
-    quota::Quota,
-};
+use crate::{algorithm::debt_bucket::DebtBucket, error::ConfigError, quota::Quota};
 
 use super::{
-    same_rule::{same_additive_rule, same_rule},
+    same_rule::{SameAdditiveRule, SameRule},
     setters::setters,
     wait_at_most::WaitAtMost,
 };
@@ -62,13 +58,17 @@ use super::{
 pub struct TokenBucket(DebtBucket);
 
 setters!(TokenBucket, 0.policy);
-same_additive_rule!(TokenBucket, DebtBucket);
-same_rule!(
-    WaitAtMost<TokenBucket>,
-    DebtBucket,
-    queue,
-    script_of_a_queue
-);
+
+impl SameRule for TokenBucket {
+    type Rule = DebtBucket;
+
+    #[inline]
+    fn rule(&self) -> &DebtBucket {
+        &self.0
+    }
+}
+
+impl SameAdditiveRule for TokenBucket {}
 
 impl TokenBucket {
     /// A bucket that refills at this rate and holds as many tokens as the quota has units.

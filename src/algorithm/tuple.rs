@@ -3,27 +3,67 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{Algorithm, PolicyId, Script, ScriptReply, Scripted},
+    algorithm::{KeyLimit, Limit, Policy, PolicyId, Script, ScriptReply, Scripted, limit::OneKey},
     clock::Timestamp,
     decision::PolicyDecision,
 };
 
-/// Implements [`Algorithm`] for tuples: Rust has no other way to say "a tuple of any length".
+/// Implements the traits for tuples: Rust has no other way to say "a tuple of any length".
 macro_rules! tuple {
     ($first:ident . $zero:tt, $($member:ident . $index:tt),+) => {
+        impl<$first: KeyLimit, $($member: KeyLimit),+> Limit for ($first, $($member),+) {
+            type Snapshot = ($first::Snapshot, $($member::Snapshot),+);
+            type Keys = OneKey;
+
+            const SETTLES: bool = $first::SETTLES $(|| $member::SETTLES)+;
+            const IN_FLIGHT: bool = $first::IN_FLIGHT $(|| $member::IN_FLIGHT)+;
+            const HAS_SHADOWS: bool = $first::HAS_SHADOWS $(|| $member::HAS_SHADOWS)+;
+
+            fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
+                self.$zero.each_policy(tell);
+                $(self.$index.each_policy(tell);)+
+            }
+
+            #[inline]
+            fn policies(&self) -> PolicyId {
+                self.$zero.policies()$(.and(self.$index.policies()))+
+            }
+
+            fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+                self.$zero.describe(&snapshot.$zero, tell);
+                $(self.$index.describe(&snapshot.$index, tell);)+
+            }
+
+            fn shadows_of(
+                &self,
+                snapshot: &Self::Snapshot,
+                tell: &mut dyn FnMut(PolicyDecision, bool),
+            ) {
+                self.$zero.shadows_of(&snapshot.$zero, tell);
+                $(self.$index.shadows_of(&snapshot.$index, tell);)+
+            }
+
+            fn freed(&self, admission: &Self::Snapshot, units: u32) -> Self::Snapshot {
+                (
+                    self.$zero.freed(&admission.$zero, units),
+                    $(self.$index.freed(&admission.$index, units)),+
+                )
+            }
+
+            #[inline]
+            fn delay_of(&self, snapshot: &Self::Snapshot) -> Duration {
+                self.$zero.delay_of(&snapshot.$zero)
+                    $(.max(self.$index.delay_of(&snapshot.$index)))+
+            }
+        }
+
         /// Admits a request if every member does; otherwise charges none of them.
         ///
         /// The wait and the delay are the longest member's, and what remains is the least. Beside a
         /// queue the bounds of the other members hold for what is admitted, not for what is
         /// released.
-        impl<$first: Algorithm, $($member: Algorithm),+> Algorithm for ($first, $($member),+) {
+        impl<$first: KeyLimit, $($member: KeyLimit),+> KeyLimit for ($first, $($member),+) {
             type State = ($first::State, $($member::State),+);
-            type Snapshot = ($first::Snapshot, $($member::Snapshot),+);
-
-            const SETTLES: bool = $first::SETTLES $(|| $member::SETTLES)+;
-            const IN_FLIGHT: bool = $first::IN_FLIGHT $(|| $member::IN_FLIGHT)+;
-            const HAS_SHADOWS: bool = $first::HAS_SHADOWS $(|| $member::HAS_SHADOWS)+;
-            const IS_TUPLE: bool = true;
 
             #[inline]
             fn judge(&self, state: &Self::State, cost: u32, now: Timestamp) -> bool {
@@ -64,13 +104,6 @@ macro_rules! tuple {
                 $(self.$index.end(&mut state.$index, &admission.$index, now);)+
             }
 
-            fn freed(&self, admission: &Self::Snapshot, units: u32) -> Self::Snapshot {
-                (
-                    self.$zero.freed(&admission.$zero, units),
-                    $(self.$index.freed(&admission.$index, units)),+
-                )
-            }
-
             fn refund(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
                 self.$zero.refund(&mut state.$zero, cost, now);
                 $(self.$index.refund(&mut state.$index, cost, now);)+
@@ -85,11 +118,6 @@ macro_rules! tuple {
             #[inline]
             fn fresh(&self, at: Timestamp) -> Self::State {
                 (self.$zero.fresh(at), $(self.$index.fresh(at)),+)
-            }
-
-            #[inline]
-            fn policy_id(&self) -> PolicyId {
-                self.$zero.policy_id()$(.and(self.$index.policy_id()))+
             }
 
             #[inline]
@@ -112,26 +140,6 @@ macro_rules! tuple {
                     member_snapshot(&self.$zero, &state.$zero, cost, admitted, now),
                     $(member_snapshot(&self.$index, &state.$index, cost, admitted, now)),+
                 )
-            }
-
-            fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-                self.$zero.describe(&snapshot.$zero, tell);
-                $(self.$index.describe(&snapshot.$index, tell);)+
-            }
-
-            fn describe_shadows(
-                &self,
-                snapshot: &Self::Snapshot,
-                tell: &mut dyn FnMut(PolicyDecision, bool),
-            ) {
-                self.$zero.describe_shadows(&snapshot.$zero, tell);
-                $(self.$index.describe_shadows(&snapshot.$index, tell);)+
-            }
-
-            #[inline]
-            fn delay(&self, snapshot: &Self::Snapshot) -> Duration {
-                self.$zero.delay(&snapshot.$zero)
-                    $(.max(self.$index.delay(&snapshot.$index)))+
             }
 
             fn withdraw(
@@ -213,7 +221,7 @@ fn tell_counted<A: Scripted>(
 /// The snapshot of a member. If it admits what another member refuses, it is charged nothing, so
 /// its snapshot is that of a cost of 0.
 #[inline]
-fn member_snapshot<A: Algorithm>(
+fn member_snapshot<A: KeyLimit>(
     member: &A,
     state: &A::State,
     cost: u32,

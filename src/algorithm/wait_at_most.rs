@@ -2,7 +2,7 @@ use std::{marker::PhantomData, time::Duration};
 
 use crate::error::ConfigError;
 
-use super::debt_bucket::DebtBucket;
+use super::{debt_bucket::DebtBucket, same_rule::SameRule};
 
 /// Lets bursts through at once and delays what comes on top until its turn, at the quota's rate;
 /// refuses a request only if its wait would be too long.
@@ -88,5 +88,16 @@ impl<A> WaitAtMost<A> {
     pub fn try_named(mut self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
         self.queue.policy = self.queue.policy.named(name)?;
         Ok(self)
+    }
+}
+
+impl<A: Clone + 'static> SameRule for WaitAtMost<A> {
+    type Rule = DebtBucket;
+
+    const IS_A_QUEUE: bool = true;
+
+    #[inline]
+    fn rule(&self) -> &DebtBucket {
+        &self.queue
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{fmt, marker::PhantomData};
 
-use crate::limit::Limit;
+use crate::algorithm::Limit;
 
 use super::Choose;
 

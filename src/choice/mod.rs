@@ -46,7 +46,7 @@
 //! [`MinInterval`]: crate::algorithm::MinInterval
 //! [`InFlight`]: crate::algorithm::InFlight
 
-use crate::limit::Limit;
+use crate::algorithm::Limit;
 
 mod by_request;
 #[cfg(feature = "reload")]

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use arc_swap::ArcSwap;
 
-use crate::{error::ConfigError, limit::Limit};
+use crate::{algorithm::Limit, error::ConfigError};
 
 use super::Choose;
 

@@ -5,9 +5,9 @@ use std::{fmt, time::Duration};
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use crate::{
-    algorithm::{self, Algorithm, InFlight, PolicyId},
+    algorithm::{self, Algorithm, InFlight, Policy, Status},
     clock::Timestamp,
-    decision::{Decision, PolicyDecision},
+    decision::LazyStatus,
     error::ConfigError,
 };
 
@@ -16,7 +16,7 @@ use super::{
     rules::every_rule,
 };
 
-/// Makes an enum each of these algorithms, of their states and of their snapshots.
+/// Makes an enum each of these algorithms and of their states.
 macro_rules! any {
     ($($Kind:ident: $Rule:ty),+ $(,)?) => {
         /// One of the algorithms of this crate, as a file names it.
@@ -32,12 +32,6 @@ macro_rules! any {
                 /// The state of this algorithm.
                 $Kind(<$Rule as Algorithm>::State)
             ),+
-        }
-
-        /// A snapshot of one of them.
-        #[derive(Clone)]
-        pub(crate) enum AnySnapshot {
-            $($Kind(<$Rule as Algorithm>::Snapshot)),+
         }
 
         const KINDS: &[Kind] = &[$(
@@ -59,21 +53,11 @@ macro_rules! any {
                     $(Self::$Kind(_) => Number::$Kind as u64),+
                 }
             }
-
-            fn withdraw_from(&self, state: &mut AnyState, of: &AnySnapshot, cost: u32, now: Timestamp) {
-                match (self, state, of) {
-                    $((Self::$Kind(rule), AnyState::$Kind(state), AnySnapshot::$Kind(of)) => {
-                        rule.withdraw(state, of, cost, now);
-                    })+
-                    _ => {}
-                }
-            }
         }
 
-        /// Runs an expression with the held algorithm, whichever it is; and with its state or
-        /// snapshot. `wrap` makes one of the enums of its own type. Each algorithm has its own
-        /// buckets, so a state or snapshot always fits it: the last expression, for one that does
-        /// not, only has to refuse or to do nothing.
+        /// Runs an expression with the held algorithm, whichever it is; and with its state. `wrap`
+        /// makes one of the enums of its own type. Each algorithm has its own buckets, so a state
+        /// always fits it: the last expression is for one that does not.
         macro_rules! with_algorithm {
             ($any:expr, |$rule:ident| $do:expr) => {
                 match $any {
@@ -88,10 +72,10 @@ macro_rules! any {
                     })+
                 }
             };
-            ($any:expr, $Of:ident($of:expr) => |$rule:ident, $own:ident| $do:expr) => {
+            ($any:expr, $Of:ident($of:expr) => |$rule:ident, $own:ident| $do:expr, $or:expr) => {
                 match ($any, $of) {
                     $(($crate::config::AnyAlgorithm::$Kind($rule), $Of::$Kind($own)) => $do,)+
-                    _ => Default::default(),
+                    _ => $or,
                 }
             };
             ($any:expr, $Of:ident($of:expr) => |$rule:ident, $own:ident, $wrap:ident: $Wrap:ident| $do:expr, $or:expr) => {
@@ -119,10 +103,9 @@ impl AnyAlgorithm {
 
 impl Algorithm for AnyAlgorithm {
     type State = AnyState;
-    type Snapshot = AnySnapshot;
 
-    fn policy_id(&self) -> PolicyId {
-        with_algorithm!(self, |rule| rule.policy_id())
+    fn policy(&self) -> &Policy {
+        with_algorithm!(self, |rule| rule.policy())
     }
 
     fn fresh(&self, at: Timestamp) -> AnyState {
@@ -131,20 +114,52 @@ impl Algorithm for AnyAlgorithm {
 
     #[inline]
     fn judge(&self, of: &AnyState, cost: u32, now: Timestamp) -> bool {
-        with_algorithm!(self, AnyState(of) => |rule, state| rule.judge(state, cost, now))
+        with_algorithm!(self, AnyState(of) => |rule, state| rule.judge(state, cost, now), false)
     }
 
     fn debit(&self, of: &mut AnyState, units: u64, now: Timestamp) {
-        with_algorithm!(self, AnyState(of) => |rule, state| rule.debit(state, units, now));
+        with_algorithm!(self, AnyState(of) => |rule, state| rule.debit(state, units, now), ());
     }
 
     fn refund(&self, of: &mut AnyState, cost: u32, now: Timestamp) {
-        with_algorithm!(self, AnyState(of) => |rule, state| rule.refund(state, cost, now));
+        with_algorithm!(self, AnyState(of) => |rule, state| rule.refund(state, cost, now), ());
     }
 
     #[inline]
     fn is_fresh(&self, of: &AnyState, now: Timestamp) -> bool {
-        with_algorithm!(self, AnyState(of) => |rule, state| rule.is_fresh(state, now))
+        with_algorithm!(self, AnyState(of) => |rule, state| rule.is_fresh(state, now), false)
+    }
+
+    #[inline]
+    fn status(&self, of: &AnyState, cost: u32, admitted: bool, now: Timestamp) -> Status {
+        with_algorithm!(
+            self,
+            AnyState(of) => |rule, state| rule.status(state, cost, admitted, now),
+            self.status(&self.fresh(now), cost, admitted, now)
+        )
+    }
+
+    #[inline]
+    fn lazy_status(&self, of: &AnyState, cost: u32, admitted: bool, now: Timestamp) -> LazyStatus {
+        with_algorithm!(
+            self,
+            AnyState(of) => |rule, state| rule.lazy_status(state, cost, admitted, now),
+            LazyStatus::Known(self.status(of, cost, admitted, now))
+        )
+    }
+
+    #[inline]
+    fn step(&self, of: &mut AnyState, cost: u32, now: Timestamp) -> (bool, LazyStatus) {
+        with_algorithm!(
+            self,
+            AnyState(of) => |rule, state| rule.step(state, cost, now),
+            (false, self.lazy_status(&self.fresh(now), cost, false, now))
+        )
+    }
+
+    #[inline]
+    fn delay(&self, status: &LazyStatus) -> Duration {
+        with_algorithm!(self, |rule| rule.delay(status))
     }
 
     fn inherit(&self, of: &AnyState, now: Timestamp) -> AnyState {
@@ -155,48 +170,12 @@ impl Algorithm for AnyAlgorithm {
         )
     }
 
-    #[inline]
-    fn snapshot(&self, of: &AnyState, cost: u32, admitted: bool, now: Timestamp) -> AnySnapshot {
+    fn withdraw(&self, of: &mut AnyState, admission: &LazyStatus, cost: u32, now: Timestamp) {
         with_algorithm!(
             self,
-            AnyState(of) => |rule, state, wrap: AnySnapshot| {
-                wrap(rule.snapshot(state, cost, admitted, now))
-            },
-            self.snapshot(&self.fresh(now), cost, admitted, now)
-        )
-    }
-
-    #[inline]
-    fn step(&self, of: &mut AnyState, cost: u32, now: Timestamp) -> (bool, AnySnapshot) {
-        with_algorithm!(
-            self,
-            AnyState(of) => |rule, state, wrap: AnySnapshot| {
-                let (admitted, snapshot) = rule.step(state, cost, now);
-                (admitted, wrap(snapshot))
-            },
-            (false, self.snapshot(&self.fresh(now), cost, false, now))
-        )
-    }
-
-    fn describe(&self, of: &AnySnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        with_algorithm!(self, AnySnapshot(of) => |rule, snapshot| rule.describe(snapshot, tell));
-    }
-
-    /// Overridden, so that what nobody asks for is not worked out: a request by rules with fields
-    /// takes a twelfth more instructions otherwise (bench `instructions`).
-    fn decision(&self, of: &AnySnapshot) -> Decision {
-        let decided =
-            with_algorithm!(self, AnySnapshot(of) => |rule, own| Some(rule.decision(own)));
-        decided.unwrap_or_else(Decision::of_no_policy)
-    }
-
-    #[inline]
-    fn delay(&self, of: &AnySnapshot) -> Duration {
-        with_algorithm!(self, AnySnapshot(of) => |rule, snapshot| rule.delay(snapshot))
-    }
-
-    fn withdraw(&self, of: &mut AnyState, admission: &AnySnapshot, cost: u32, now: Timestamp) {
-        self.withdraw_from(of, admission, cost, now);
+            AnyState(of) => |rule, state| rule.withdraw(state, admission, cost, now),
+            ()
+        );
     }
 }
 

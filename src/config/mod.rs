@@ -11,7 +11,7 @@
 //!     TokenBucket::deserialize(MapDeserializer::<_, Error>::new(fields.into_iter()))
 //! };
 //! let limit = read([("quota", "20/s"), ("name", "api")]).unwrap();
-//! assert_eq!(limit.policy_id(), TokenBucket::new("1/h".parse().unwrap()).named("api").policy_id());
+//! assert_eq!(limit.policy().id(), TokenBucket::new("1/h".parse().unwrap()).named("api").policy().id());
 //!
 //! let error = read([("quota", "20/s"), ("interval", "1s")]).unwrap_err();
 //! assert_eq!(
@@ -30,7 +30,7 @@ mod value;
 
 #[cfg(feature = "rules")]
 pub(crate) use self::{
-    any::{AnyAlgorithm, AnyOf, AnySnapshot, AnyState, Read},
+    any::{AnyAlgorithm, AnyOf, AnyState, Read},
     fields::{once, wrong},
     value::InField,
 };

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use super::{Decision, Judgement, Known, OneOrSeveral, PolicyDecision, Several, Status};
+use super::{Decision, Judgement, LazyStatus, OneOrSeveral, PolicyDecision, Several, Status};
 
 impl Decision {
     /// Admitted, without a limit.
@@ -19,7 +19,9 @@ impl Decision {
                 policy: "none".into(),
                 limit: u64::MAX,
                 window_micros: 0,
-                status: Known::Resolved(unlimited),
+                status: LazyStatus::Known(unlimited),
+                counts_in_flight: false,
+                is_degraded: false,
             };
             Arc::new(Several {
                 binding: 0,

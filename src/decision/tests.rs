@@ -62,26 +62,6 @@ fn what_never_fits_binds_before_a_wait_and_that_before_what_is_left() {
 }
 
 #[test]
-fn decisions_are_equal_that_tell_the_same() {
-    let worked_out = |status: &LazyStatus, limit: u64| Status {
-        remaining: limit - status.numbers()[0],
-        ..super::tests::status(0, Judgement::Admitted)
-    };
-    let lazy = |name, limit, missing| {
-        let status = LazyStatus::new(0, [missing, 0, 0, 0, 0, 0, 0], worked_out);
-        PolicyDecision::lazy(&policy(name, limit, MINUTE), status)
-    };
-    assert_eq!(lazy("a", 10, 6), decided("a", 4, Judgement::Admitted));
-    assert_eq!(lazy("a", 10, 6), lazy("a", 10, 6).resolved());
-    assert_ne!(lazy("a", 10, 6), lazy("a", 10, 5));
-    assert_ne!(lazy("a", 10, 6), lazy("b", 10, 6));
-    assert_ne!(lazy("a", 10, 6), lazy("a", 11, 7));
-    let other_window = policy("a", 10, MINUTE * 2);
-    let other_window = PolicyDecision::new(&other_window, status(4, Judgement::Admitted));
-    assert_ne!(lazy("a", 10, 6), other_window);
-}
-
-#[test]
 fn what_is_freed_is_left_up_to_the_limit_and_no_wait_is_told_where_all_is_there() {
     let freed = |units| decided("a", 4, Judgement::Admitted).with_freed(units);
     assert_eq!(freed(0), decided("a", 4, Judgement::Admitted));
@@ -119,19 +99,4 @@ fn who_may_not_wait_is_refused_by_the_queue_for_as_long_as_it_would_take() {
     assert_eq!(*other, free);
     assert!(!queue.is_admitted());
     assert_eq!(queue.delay(), Duration::ZERO);
-}
-
-#[test]
-fn a_lazy_status_knows_which_cost_was_refused() {
-    let resolve = |status: &LazyStatus, limit| {
-        let wait = |units: u64| Some(units * 100);
-        let cost = status.refused_cost().into();
-        Status::of(limit, 0, cost, status.is_admitted(), wait)
-    };
-    let lazy = |refused_cost| {
-        let status = LazyStatus::new(refused_cost, [0; LazyStatus::NUMBERS], resolve);
-        PolicyDecision::lazy(&policy("a", 10, MINUTE), status)
-    };
-    assert!(lazy(0).is_admitted());
-    assert_eq!(lazy(3).retry_after(), Some(Duration::from_micros(300)));
 }

@@ -5,6 +5,7 @@ use std::panic::resume_unwind;
 use tower_service::Service;
 
 use crate::{
+    algorithm::Limit,
     choice::Choose,
     cost::Cost,
     decision::Decision,
@@ -13,7 +14,6 @@ use crate::{
     hold::{EndsWhen, Hold},
     key::Key,
     keyed::KeysFor,
-    limit::Limit,
     observe::{Event, Outcome, Watch},
     response::{Reason, Refusal, Respond},
     store::{Answer, Ask, Change, Store, Verdict},

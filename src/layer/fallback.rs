@@ -4,11 +4,11 @@
 use std::{convert::Infallible, time::Duration};
 
 use crate::{
+    algorithm::Limit,
     choice::Choose,
     decision::Decision,
     error::{StoreError, StoreErrorKind},
     key::Key,
-    limit::Limit,
     limiter::RateLimiter,
     store::{Ask, ImmediateStore},
     store_error::{self, HandleStoreError},

@@ -6,11 +6,11 @@ use std::{
 };
 
 use crate::{
+    algorithm::Limit,
     choice::Choose,
     decision::{Decision, PolicyDecision},
     error::StoreError,
     key::Key,
-    limit::Limit,
     observe::{Event, Observed, Outcome, Watch},
 };
 

@@ -10,10 +10,10 @@ use std::{
 use pin_project_lite::pin_project;
 
 use crate::{
+    algorithm::Limit,
     choice::Choose,
     error::StoreError,
     key::Key,
-    limit::Limit,
     observe::{Silent, Watch},
     store::{Answer, AsKey, ImmediateStore, Store},
 };

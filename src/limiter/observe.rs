@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::{
+    algorithm::Limit,
     decision::{Decision, PolicyDecision},
     error::StoreError,
     key::Key,
-    limit::Limit,
     observe::{Event, Observed, OfCall, Outcome, Watch},
     store::{AsKey, Verdict},
 };

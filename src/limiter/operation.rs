@@ -3,11 +3,11 @@
 use std::future::Future;
 
 use crate::{
+    algorithm::Limit,
     decision::Decision,
     error::StoreError,
     hold::{EndsWhen, Hold},
     key::Key,
-    limit::Limit,
     store::{Answer, AsKey, Ask, Change, ImmediateStore, Store, Verdict},
 };
 

@@ -5,11 +5,11 @@ use std::{any::type_name, time::Duration};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
+    algorithm::Limit,
     choice::Choose,
     decision::Decision,
     error::{StoreError, StoreErrorKind},
     key::Key,
-    limit::Limit,
     observe::Watch,
     store::{AsKey, Ask, Change, Store, Verdict},
 };

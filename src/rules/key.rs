@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::{algorithm::Algorithm, key::HeaderKey};
+use crate::{algorithm::Limit, key::HeaderKey};
 
 use super::limit::LimitTable;
 
@@ -154,7 +154,7 @@ pub(super) type ChargeList = Vec<Charge>;
 
 impl PartialEq for RuleKey {
     fn eq(&self, other: &Self) -> bool {
-        let policy = |key: &Self, charge: &Charge| key.limits.limit(charge.limit).policy_id();
+        let policy = |key: &Self, charge: &Charge| key.limits.limit(charge.limit).policies();
         let (own, others) = (self.charges(), other.charges());
         own.len() == others.len()
             && own.iter().zip(others).all(|(own, others)| {
@@ -168,7 +168,7 @@ impl Eq for RuleKey {}
 impl Hash for RuleKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         for charge in self.charges() {
-            self.limits.limit(charge.limit).policy_id().hash(state);
+            self.limits.limit(charge.limit).policies().hash(state);
             charge.key.hash(state);
         }
     }

@@ -4,13 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     algorithm::{
-        Algorithm, Policy, PolicyId, Shadow,
+        KeyLimit, Limit, Policy, PolicyId, Shadow,
+        limit::OneKey,
         shadow::{ShadowSnapshot, ShadowState},
     },
     clock::Timestamp,
-    config::{AnyAlgorithm, AnySnapshot, AnyState},
-    decision::{Decision, PolicyDecision},
-    limit::{Limit, sealed},
+    config::{AnyAlgorithm, AnyState},
+    decision::{Decision, LazyStatus, PolicyDecision},
 };
 
 /// The most limits that may apply to one request.
@@ -33,7 +33,7 @@ impl RuleLimit {
         // Part of the id: another algorithm has another type of state, so it needs other buckets.
         let kind = Policy::new("rule", &[algorithm.number()], Duration::ZERO).id();
         Self {
-            policy: algorithm.policy_id().and(kind),
+            policy: algorithm.policies().and(kind),
             rule: Shadow::new(algorithm),
             in_shadow,
         }
@@ -65,23 +65,46 @@ impl LimitTable {
     }
 }
 
-fn charged<S>(snapshot: S) -> ShadowSnapshot<S> {
-    ShadowSnapshot {
-        snapshot,
-        would_refuse: false,
+impl Limit for RuleLimit {
+    type Snapshot = ShadowSnapshot<LazyStatus>;
+    type Keys = OneKey;
+
+    const SETTLES: bool = false;
+    const IN_FLIGHT: bool = false;
+    const HAS_SHADOWS: bool = true;
+
+    fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
+        self.rule.each_policy(tell);
+    }
+
+    #[inline]
+    fn policies(&self) -> PolicyId {
+        self.policy
+    }
+
+    fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+        if !self.in_shadow {
+            self.algorithm().describe(&snapshot.snapshot, tell);
+        }
+    }
+
+    fn shadows_of(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision, bool)) {
+        if self.in_shadow {
+            self.rule.shadows_of(snapshot, tell);
+        }
+    }
+
+    #[inline]
+    fn delay_of(&self, snapshot: &Self::Snapshot) -> Duration {
+        match self.in_shadow {
+            true => Duration::ZERO,
+            false => self.algorithm().delay_of(&snapshot.snapshot),
+        }
     }
 }
 
-impl Algorithm for RuleLimit {
+impl KeyLimit for RuleLimit {
     type State = ShadowState<AnyState>;
-    type Snapshot = ShadowSnapshot<AnySnapshot>;
-
-    const HAS_SHADOWS: bool = true;
-
-    #[inline]
-    fn policy_id(&self) -> PolicyId {
-        self.policy
-    }
 
     fn fresh(&self, at: Timestamp) -> Self::State {
         self.rule.fresh(at)
@@ -127,7 +150,12 @@ impl Algorithm for RuleLimit {
     ) -> Self::Snapshot {
         match self.in_shadow {
             true => self.rule.snapshot(state, cost, admitted, now),
-            false => charged((self.algorithm()).snapshot(&state.state, cost, admitted, now)),
+            false => ShadowSnapshot::of_charged((self.algorithm()).snapshot(
+                &state.state,
+                cost,
+                admitted,
+                now,
+            )),
         }
     }
 
@@ -137,31 +165,7 @@ impl Algorithm for RuleLimit {
             return self.rule.step(state, cost, now);
         }
         let (admitted, snapshot) = self.algorithm().step(&mut state.state, cost, now);
-        (admitted, charged(snapshot))
-    }
-
-    fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        if !self.in_shadow {
-            self.algorithm().describe(&snapshot.snapshot, tell);
-        }
-    }
-
-    fn describe_shadows(
-        &self,
-        snapshot: &Self::Snapshot,
-        tell: &mut dyn FnMut(PolicyDecision, bool),
-    ) {
-        if self.in_shadow {
-            self.rule.describe_shadows(snapshot, tell);
-        }
-    }
-
-    #[inline]
-    fn delay(&self, snapshot: &Self::Snapshot) -> Duration {
-        match self.in_shadow {
-            true => Duration::ZERO,
-            false => self.algorithm().delay(&snapshot.snapshot),
-        }
+        (admitted, ShadowSnapshot::of_charged(snapshot))
     }
 
     fn withdraw(
@@ -189,7 +193,7 @@ enum Snapshots {
 }
 
 /// The number of a limit, and the snapshot of its bucket.
-pub(crate) type NumberedSnapshot = (u32, ShadowSnapshot<AnySnapshot>);
+pub(crate) type NumberedSnapshot = (u32, ShadowSnapshot<LazyStatus>);
 
 impl RuleSnapshot {
     #[inline]
@@ -207,7 +211,7 @@ impl RuleSnapshot {
     }
 
     /// Each limit with the snapshot of its bucket, in the order of the rules.
-    pub(crate) fn each(&self) -> impl Iterator<Item = (&RuleLimit, &ShadowSnapshot<AnySnapshot>)> {
+    pub(crate) fn each(&self) -> impl Iterator<Item = (&RuleLimit, &ShadowSnapshot<LazyStatus>)> {
         let snapshots = match &self.snapshots {
             Snapshots::One(snapshot) => std::slice::from_ref(snapshot),
             Snapshots::Several(snapshots) => snapshots,
@@ -215,8 +219,6 @@ impl RuleSnapshot {
         (snapshots.iter()).map(|(limit, snapshot)| (self.limits.limit(*limit), snapshot))
     }
 }
-
-impl sealed::Sealed for RuleLimits {}
 
 impl Limit for RuleLimits {
     type Snapshot = RuleSnapshot;
@@ -226,51 +228,41 @@ impl Limit for RuleLimits {
     const IN_FLIGHT: bool = false;
     const HAS_SHADOWS: bool = true;
 
-    /// One id for all rules of all files: a bucket is found by the name of its limit.
-    fn policies(&self) -> PolicyId {
-        Policy::new("rules", &[], Duration::ZERO).id()
+    fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
+        tell(&Policy::new("rules", &[], Duration::ZERO));
     }
 
-    fn policy_names(&self) -> String {
-        "rules".to_owned()
+    fn describe(&self, snapshot: &RuleSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+        for (limit, snapshot) in snapshot.each() {
+            limit.describe(snapshot, tell);
+        }
     }
 
     fn decision_of(&self, snapshot: &RuleSnapshot) -> Decision {
+        let mut policies = Vec::new();
         if let Snapshots::One((number, of_one)) = &snapshot.snapshots {
             let limit = snapshot.limits.limit(*number);
-            return match limit.in_shadow {
-                true => Decision::of_no_policy(),
-                false => limit.algorithm().decision(&of_one.snapshot),
-            };
+            if !limit.in_shadow {
+                return limit.algorithm().decision_of(&of_one.snapshot);
+            }
         }
-        let mut policies = Vec::new();
-        for (limit, snapshot) in snapshot.each() {
-            limit.describe(snapshot, &mut |policy| policies.push(policy));
-        }
-        match policies.len() {
-            0 => Decision::of_no_policy(),
-            1 => Decision::of_one(policies.remove(0)),
-            _ => Decision::of_all(policies),
-        }
+        self.describe(snapshot, &mut |policy| policies.push(policy));
+        Decision::of(policies).unwrap_or_else(Decision::of_no_policy)
     }
 
     fn shadows_of(&self, snapshot: &RuleSnapshot, tell: &mut dyn FnMut(PolicyDecision, bool)) {
         for (limit, snapshot) in snapshot.each() {
-            limit.describe_shadows(snapshot, tell);
+            limit.shadows_of(snapshot, tell);
         }
-    }
-
-    fn freed(&self, snapshot: &RuleSnapshot, _units: u32) -> RuleSnapshot {
-        snapshot.clone()
     }
 
     #[inline]
     fn delay_of(&self, snapshot: &RuleSnapshot) -> Duration {
         if let Snapshots::One((number, of_one)) = &snapshot.snapshots {
-            return snapshot.limits.limit(*number).delay(of_one);
+            return snapshot.limits.limit(*number).delay_of(of_one);
         }
         let each = snapshot.each();
-        let delays = each.map(|(limit, snapshot)| limit.delay(snapshot));
+        let delays = each.map(|(limit, snapshot)| limit.delay_of(snapshot));
         delays.max().unwrap_or_default()
     }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use pin_project_lite::pin_project;
 
-use crate::{key::Key, limit::Limit};
+use crate::{algorithm::Limit, key::Key};
 
 use super::{Answer, AsKey, Ask, Change, Decided, Store, Written};
 

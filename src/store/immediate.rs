@@ -1,6 +1,6 @@
 //! The stores that answer at once.
 
-use crate::{key::Key, limit::Limit};
+use crate::{algorithm::Limit, key::Key};
 
 use super::{AsKey, Ask, Change, Store, Verdict};
 
@@ -12,17 +12,17 @@ use super::{AsKey, Ask, Change, Store, Verdict};
 ///
 /// ```
 /// use std::{future::Pending, sync::{Arc, Mutex}};
-/// use tollgate::algorithm::{Algorithm, FixedWindow};
+/// use tollgate::algorithm::{FixedWindow, KeyLimit, Limit};
 /// use tollgate::clock::{Clock, SystemClock};
 /// use tollgate::store::{Answer, Ask, AsKey, Change, Decided, ImmediateStore, Store, Verdict, Written};
 /// use tollgate::{Quota, RateLimiter};
 ///
-/// type Snapshot = <FixedWindow as Algorithm>::Snapshot;
+/// type Snapshot = <FixedWindow as Limit>::Snapshot;
 ///
 /// /// Has one bucket, of one policy, and no keys.
 /// #[derive(Clone)]
 /// struct OneBucket {
-///     state: Arc<Mutex<<FixedWindow as Algorithm>::State>>,
+///     state: Arc<Mutex<<FixedWindow as KeyLimit>::State>>,
 ///     clock: SystemClock,
 /// }
 ///

@@ -11,11 +11,11 @@
 use std::{future::Future, hash::Hash};
 
 use crate::{
-    algorithm::Algorithm,
+    algorithm::KeyLimit,
+    algorithm::Limit,
     clock::Timestamp,
     error::{StoreError, StoreErrorKind},
     key::Key,
-    limit::Limit,
 };
 
 #[cfg(any(feature = "local", feature = "redis"))]
@@ -55,7 +55,7 @@ impl Ask {
 
     /// Decides by a state, as a store does that has it at hand.
     #[inline]
-    pub fn decide<A: Algorithm>(
+    pub fn decide<A: KeyLimit>(
         self,
         limit: &A,
         state: &mut A::State,
@@ -141,12 +141,7 @@ impl<'a, S> Change<'a, S> {
     }
 
     /// Changes a state, as a store does that has it at hand.
-    pub fn apply<A: Algorithm<Snapshot = S>>(
-        self,
-        limit: &A,
-        state: &mut A::State,
-        now: Timestamp,
-    ) {
+    pub fn apply<A: KeyLimit<Snapshot = S>>(self, limit: &A, state: &mut A::State, now: Timestamp) {
         match self {
             Self::Refund(0) | Self::Debit(0) => {}
             Self::Refund(cost) => limit.refund(state, cost, now),
@@ -239,12 +234,12 @@ impl<K, Q: Hash + Eq + ToOwned<Owned = K> + ?Sized> AsKey<K> for Q {}
 ///
 /// - Decide, charge and read the snapshot as one step that no other call can come between.
 /// - Write nothing when a request is refused.
-/// - Keep the buckets of different [policies](crate::algorithm::Algorithm::policy_id) apart, and
+/// - Keep the buckets of different [policies](crate::Limit::policies) apart, and
 ///   forget a state only when the algorithm of its own policy says that it [is
-///   fresh](crate::algorithm::Algorithm::is_fresh).
+///   fresh](crate::algorithm::KeyLimit::is_fresh).
 /// - Read the clock once it has the state: under the lock that guards it, if there is one. A thread
 ///   that waits for a lock with a time brings one that is earlier than the state's.
-/// - Start a key that has no state from a [fresh](crate::algorithm::Algorithm::fresh) one.
+/// - Start a key that has no state from a [fresh](crate::algorithm::KeyLimit::fresh) one.
 /// - Keep its memory bounded for any keys that callers send.
 /// - Log when it cannot decide, but not for each request: nobody else logs it.
 #[diagnostic::on_unimplemented(

@@ -8,7 +8,7 @@ use std::{
 
 use http::{Request, Response};
 use tollgate::{
-    Decision, Hold, RateLimitLayer, RateLimiter, algorithm::Algorithm, clock::ManualClock,
+    Decision, Hold, RateLimitLayer, RateLimiter, algorithm::KeyLimit, clock::ManualClock,
     key::Global, store::Store,
 };
 use tower::{Layer, Service, ServiceExt};
@@ -42,7 +42,7 @@ pub(crate) async fn decides_as_if_it_were_enforced<A, Plain, S>(
     clock: &ManualClock,
     count: usize,
 ) where
-    A: Algorithm,
+    A: KeyLimit,
     Plain: Store<A, ()>,
     S: Store<A, (), Deciding: Send>,
 {

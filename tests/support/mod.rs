@@ -16,7 +16,7 @@ use std::{
 
 use tollgate::{
     StoreError, StoreErrorKind,
-    algorithm::Algorithm,
+    algorithm::KeyLimit,
     key::Key,
     store::{Answer, AsKey, Ask, Change, Decided, LocalStore, Store, Written, local::LocalBuckets},
 };
@@ -42,7 +42,7 @@ where
 
 impl<A, K, S> Store<A, K> for Remote<S>
 where
-    A: Algorithm,
+    A: KeyLimit,
     K: Key,
     S: Store<A, K, Deciding: Send + 'static>,
 {
@@ -83,7 +83,7 @@ impl Broken {
     }
 }
 
-impl<A: Algorithm, K: Key> Store<A, K> for Broken {
+impl<A: KeyLimit, K: Key> Store<A, K> for Broken {
     type Deciding = Ready<Decided<A>>;
     type Writing = Ready<Written>;
 

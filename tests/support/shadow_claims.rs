@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate::{
     EachOf, PolicyDecision, Quota, RateLimiter,
-    algorithm::{Algorithm, Shadow, TokenBucket},
+    algorithm::{KeyLimit, Limit, Shadow, TokenBucket},
     clock::ManualClock,
     store::{Ask, Store},
 };
@@ -19,12 +19,9 @@ pub(crate) fn gate() -> TokenBucket {
 }
 
 /// The status of the only limit in shadow, and whether it would have refused.
-pub(crate) fn shadow_of<A: Algorithm>(
-    limits: &A,
-    snapshot: &A::Snapshot,
-) -> (PolicyDecision, bool) {
+pub(crate) fn shadow_of<A: KeyLimit>(limits: &A, snapshot: &A::Snapshot) -> (PolicyDecision, bool) {
     let mut all = Vec::new();
-    limits.describe_shadows(snapshot, &mut |policy, would_refuse| {
+    limits.shadows_of(snapshot, &mut |policy, would_refuse| {
         all.push((policy, would_refuse));
     });
     assert_eq!(all.len(), 1);
@@ -35,17 +32,17 @@ pub(crate) fn shadow_of<A: Algorithm>(
 /// limit admits; and that limit decides as if it were alone.
 pub(crate) async fn stands_as_if_alone<A, Both, Alone, Gate>(
     name: &str,
-    algorithm: A,
+    (algorithm, shadow): (A, Shadow<A>),
     (both, alone, gate_alone): (Both, Alone, Gate),
     clock: &ManualClock,
     count: usize,
 ) where
-    A: Algorithm,
+    A: KeyLimit,
     Both: Store<(TokenBucket, Shadow<A>), ()>,
     Alone: Store<A, ()>,
     Gate: Store<TokenBucket, ()>,
 {
-    let limits = (gate(), Shadow::new(algorithm.clone()));
+    let limits = (gate(), shadow);
     let plain = RateLimiter::new(algorithm.clone(), alone.clone());
     let gate = RateLimiter::new(gate(), gate_alone);
     let (mut refused, mut would_refuse) = (0, 0);
@@ -56,7 +53,7 @@ pub(crate) async fn stands_as_if_alone<A, Both, Alone, Gate>(
             .wait()
             .await
             .unwrap();
-        let decision = limits.decision(&verdict.snapshot);
+        let decision = limits.decision_of(&verdict.snapshot);
         assert_eq!(
             decision,
             gate.check_cost(&(), cost).await.unwrap(),
@@ -86,7 +83,7 @@ pub(crate) async fn stands_as_if_alone<A, Both, Alone, Gate>(
             .wait()
             .await
             .unwrap();
-        let expected = algorithm.decision(&expected.snapshot).policies()[0].clone();
+        let expected = algorithm.decision_of(&expected.snapshot).policies()[0].clone();
         assert_eq!(
             shadow_of(&limits, &stands.snapshot),
             (expected.clone(), false),
@@ -103,16 +100,16 @@ pub(crate) async fn stands_as_if_alone<A, Both, Alone, Gate>(
 /// The same where each limit has a key of its own.
 pub(crate) async fn stands_as_if_alone_by_its_key<A, Both, Alone>(
     name: &str,
-    algorithm: A,
+    (algorithm, shadow): (A, Shadow<A>),
     (both, alone): (Both, Alone),
     clock: &ManualClock,
     count: usize,
 ) where
-    A: Algorithm,
+    A: KeyLimit,
     Both: Store<EachOf<(TokenBucket, Shadow<A>)>, EachOf<(Option<u32>, Option<u32>)>>,
     Alone: Store<A, u32>,
 {
-    let limits = EachOf((gate(), Shadow::new(algorithm.clone())));
+    let limits = EachOf((gate(), shadow));
     let plain = RateLimiter::new(algorithm.clone(), alone.clone());
     for (step, (passes, cost)) in (0_u32..).zip(steps(count)) {
         clock.advance(Duration::from_micros(passes));
@@ -136,7 +133,7 @@ pub(crate) async fn stands_as_if_alone_by_its_key<A, Both, Alone>(
             .wait()
             .await
             .unwrap();
-        let expected = algorithm.decision(&expected.snapshot).policies()[0].clone();
+        let expected = algorithm.decision_of(&expected.snapshot).policies()[0].clone();
         let stands = stands.snapshot.1.expect("its key is there");
         assert_eq!(shadow_of(&limits.0.1, &stands), (expected, false), "{name}");
     }

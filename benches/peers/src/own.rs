@@ -2,7 +2,7 @@
 
 use tollgate::{
     Quota, RateLimiter,
-    algorithm::{Algorithm, TokenBucket},
+    algorithm::{KeyLimit, TokenBucket},
     key::Key,
     store::{Answer, AsKey, LocalStore, Store},
 };
@@ -15,16 +15,16 @@ pub fn token_bucket(limit: Limit) -> TokenBucket {
 }
 
 /// `RateLimiter::check`, asked whether it admits, as every peer is.
-pub struct Check<A: Algorithm, K: Key>(RateLimiter<A, LocalStore<A, K>>);
+pub struct Check<A: KeyLimit, K: Key>(RateLimiter<A, LocalStore<A, K>>);
 
-impl<A: Algorithm, K: Key> Check<A, K> {
+impl<A: KeyLimit, K: Key> Check<A, K> {
     /// In a store of its own.
     pub fn new(algorithm: A) -> Self {
         Self(RateLimiter::new(algorithm, LocalStore::new()))
     }
 }
 
-impl<A: Algorithm, K: Key + AsKey<K>> Limiter<K> for Check<A, K> {
+impl<A: KeyLimit, K: Key + AsKey<K>> Limiter<K> for Check<A, K> {
     #[inline]
     fn admits(&self, key: &K) -> bool {
         let decision = ready(self.0.check(key)).expect("a store in memory does not fail");
@@ -33,12 +33,12 @@ impl<A: Algorithm, K: Key + AsKey<K>> Limiter<K> for Check<A, K> {
 }
 
 /// What the layer does for an admitted request without header fields.
-pub struct Bare<A: Algorithm, K: Key> {
+pub struct Bare<A: KeyLimit, K: Key> {
     algorithm: A,
     store: LocalStore<A, K>,
 }
 
-impl<A: Algorithm, K: Key> Bare<A, K> {
+impl<A: KeyLimit, K: Key> Bare<A, K> {
     /// In a store of its own.
     pub fn new(algorithm: A) -> Self {
         let store = LocalStore::new();
@@ -46,7 +46,7 @@ impl<A: Algorithm, K: Key> Bare<A, K> {
     }
 }
 
-impl<A: Algorithm, K: Key + AsKey<K>> Limiter<K> for Bare<A, K> {
+impl<A: KeyLimit, K: Key + AsKey<K>> Limiter<K> for Bare<A, K> {
     #[inline]
     fn admits(&self, key: &K) -> bool {
         match self.store.decide(&self.algorithm, key, 1) {

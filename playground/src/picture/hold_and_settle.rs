@@ -2,7 +2,7 @@
 
 use tollgate::{
     Quota,
-    algorithm::{Algorithm, TokenBucket},
+    algorithm::{KeyLimit, TokenBucket},
 };
 
 use crate::{
@@ -73,7 +73,7 @@ fn requests() -> Vec<Request> {
     requests.collect()
 }
 
-fn run<A: Algorithm>(rule: &A) -> Run {
+fn run<A: KeyLimit>(rule: &A) -> Run {
     let at = (0..LASTS / SLOT).map(|slot| slot * SLOT).collect();
     simulate(rule, &requests(), &Looks { bucket: 0, at })
 }

@@ -14,8 +14,7 @@ fn at(micros: u64) -> Timestamp {
 
 /// How many units this log has left after so many microseconds.
 fn left(log: &Log, state: &Admissions, micros: u64) -> u64 {
-    let snapshot = log.look(state, 0, at(micros)).1;
-    log.decision(&snapshot).remaining()
+    log.status(state, 0, true, at(micros)).remaining
 }
 
 #[test]

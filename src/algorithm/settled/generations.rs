@@ -51,7 +51,7 @@ impl Generation {
     }
 
     #[inline]
-    pub(super) fn is_named_by<B>(&self, receipt: &SettledSnapshot<B>) -> bool {
+    pub(super) fn is_named_by(&self, receipt: &SettledSnapshot) -> bool {
         self.amount > 0
             && self.start_micros > 0
             && self.start_micros == receipt.generation_start_micros
@@ -95,10 +95,7 @@ impl<S> SettledState<S> {
     }
 
     /// The generation that a receipt names, if it still holds units.
-    pub(super) fn generation<B>(
-        &mut self,
-        receipt: &SettledSnapshot<B>,
-    ) -> Option<&mut Generation> {
+    pub(super) fn generation(&mut self, receipt: &SettledSnapshot) -> Option<&mut Generation> {
         [&mut self.earlier, &mut self.later]
             .into_iter()
             .find(|generation| generation.is_named_by(receipt))

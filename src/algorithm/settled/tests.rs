@@ -6,8 +6,8 @@ use crate::{
 use super::*;
 
 type Log = Settled<SlidingLog>;
-type Snapshot = <Log as Algorithm>::Snapshot;
-type State = <Log as Algorithm>::State;
+type Snapshot = <Log as Limit>::Snapshot;
+type State = <Log as KeyLimit>::State;
 
 /// Ten units a day, held for so many microseconds at most.
 fn log(held_at_most: u64) -> Log {
@@ -28,7 +28,7 @@ fn hold(log: &Log, state: &mut State, units: u32, micros: u64) -> Snapshot {
 /// How many units are held, and how many are left.
 fn held_and_left(log: &Log, state: &State, micros: u64) -> (u64, u64) {
     log.with_ended_spent(state, at(micros), |state| {
-        let told = log.decision(&log.look(state, 0, at(micros)).1);
+        let told = log.decision_of(&log.look(state, 0, at(micros)).1);
         (state.held(), told.remaining())
     })
 }

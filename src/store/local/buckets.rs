@@ -1,10 +1,10 @@
 //! What a limit needs to be decided in memory: tables, and how it decides by them.
 
 use crate::{
-    algorithm::Algorithm,
+    algorithm::KeyLimit,
+    algorithm::Limit,
     clock::Clock,
     key::Key,
-    limit::Limit,
     store::{AsKey, Ask, Change, Verdict},
 };
 
@@ -49,7 +49,7 @@ pub trait Tables {
     fn usage(&self) -> Usage;
 }
 
-impl<A: Algorithm, K> LocalBuckets<K> for A {
+impl<A: KeyLimit, K> LocalBuckets<K> for A {
     type Tables = Policies<K, A::State>;
 
     // Inlined always, as is what it calls: see `Table::decide_known`.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::{algorithm::Algorithm, clock::Timestamp};
+use crate::{algorithm::KeyLimit, clock::Timestamp};
 
 use super::deferred_drop::DeferredDrops;
 
@@ -34,7 +34,7 @@ impl<S> Overflow<S> {
     /// Locks the bucket if this cost would not change it: it is charged, and refuses the cost or
     /// has nothing to charge.
     #[inline]
-    pub(super) fn lock_if_unchanged<A: Algorithm<State = S>, K>(
+    pub(super) fn lock_if_unchanged<A: KeyLimit<State = S>, K>(
         &self,
         limit: &A,
         cost: u32,
@@ -70,7 +70,7 @@ impl<S> Overflow<S> {
     /// The first state of a key that gets an entry: what this bucket owes while it is charged,
     /// since the key may have been charged here; otherwise the fresh one.
     #[inline]
-    pub(super) fn initial_state<A: Algorithm<State = S>, K>(
+    pub(super) fn initial_state<A: KeyLimit<State = S>, K>(
         &self,
         fresh: S,
         limit: &A,
@@ -117,7 +117,7 @@ impl<S> Overflow<S> {
 
     /// Locks the bucket, which is emptied if it owes nothing any more.
     #[cold]
-    fn lock_without_idle<A: Algorithm<State = S>, K>(
+    fn lock_without_idle<A: KeyLimit<State = S>, K>(
         &self,
         limit: &A,
         now: Now<'_>,

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    algorithm::{Algorithm, PolicyId},
+    algorithm::{KeyLimit, PolicyId},
     store::append_only::AppendOnlyMap,
 };
 
@@ -48,15 +48,15 @@ impl<K, S> Policies<K, S> {
     }
 
     #[inline]
-    pub(super) fn table<A: Algorithm<State = S>>(&self, algorithm: &A) -> &Table<K, S> {
+    pub(super) fn table<A: KeyLimit<State = S>>(&self, algorithm: &A) -> &Table<K, S> {
         match self.all.first() {
-            Some(policy) if policy.id == algorithm.policy_id() => &policy.table,
+            Some(policy) if policy.id == algorithm.policies() => &policy.table,
             _ => self.find(algorithm),
         }
     }
 
-    fn find<A: Algorithm<State = S>>(&self, algorithm: &A) -> &Table<K, S> {
-        let id = algorithm.policy_id();
+    fn find<A: KeyLimit<State = S>>(&self, algorithm: &A) -> &Table<K, S> {
+        let id = algorithm.policies();
         let number = Cell::new(0);
         let policy = self.all.get_or_add((id, id.as_u64()), || {
             number.set(1 + self.count.fetch_add(1, Ordering::Relaxed));

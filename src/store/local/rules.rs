@@ -8,7 +8,7 @@ use std::{borrow::Cow, sync::Arc};
 use arrayvec::ArrayVec;
 
 use crate::{
-    algorithm::{Algorithm, shadow::ShadowState},
+    algorithm::{Limit, shadow::ShadowState},
     clock::Clock,
     config::AnyState,
     rules::{Charge, KeyValue, MAX_LIMITS, RuleKey, RuleLimits, RuleSnapshot},
@@ -99,7 +99,7 @@ fn decide_several(
         .collect();
     let admitted = {
         let mut all: ArrayVec<_, MAX_LIMITS> = members.iter_mut().collect();
-        all.sort_unstable_by_key(|(limit, _)| limits.limit(*limit).policy_id().as_u64());
+        all.sort_unstable_by_key(|(limit, _)| limits.limit(*limit).policies().as_u64());
         let all = (all.into_iter()).map(|(_, member)| member as &mut dyn DecidesTogether);
         decide(&mut all.collect::<ArrayVec<_, MAX_LIMITS>>(), ask, now)
     };

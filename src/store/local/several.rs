@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use arrayvec::ArrayVec;
 
 use crate::{
-    algorithm::Algorithm,
+    algorithm::KeyLimit,
     clock::{Clock, Timestamp},
     each_of::EachOf,
     key::Key,
@@ -26,7 +26,7 @@ use super::{
 };
 
 /// One of several limits that decide together, and its key.
-pub(super) struct Member<'a, A: Algorithm, K: Key> {
+pub(super) struct Member<'a, A: KeyLimit, K: Key> {
     limit: &'a A,
     table: &'a Table<K, A::State>,
     /// None once the state is locked.
@@ -90,7 +90,7 @@ impl Drop for Locked<'_, '_> {
     }
 }
 
-impl<'a, A: Algorithm, K: Key> Member<'a, A, K> {
+impl<'a, A: KeyLimit, K: Key> Member<'a, A, K> {
     pub(super) fn new(limit: &'a A, table: &'a Table<K, A::State>, key: Cow<'a, K>) -> Self {
         Self {
             limit,
@@ -109,7 +109,7 @@ impl<'a, A: Algorithm, K: Key> Member<'a, A, K> {
     }
 }
 
-impl<A: Algorithm, K: Key> DecidesTogether for Member<'_, A, K> {
+impl<A: KeyLimit, K: Key> DecidesTogether for Member<'_, A, K> {
     fn lock(&mut self, cost: u32, now: Now<'_>) {
         let wanted = Wanted::room_for(self.limit, cost, now);
         let (table, drops) = (self.table, &mut self.drops);
@@ -153,7 +153,7 @@ const MAX_PLACES: usize = 6;
 /// Implements the traits for tuples: Rust has no other way to say "a tuple of any length".
 macro_rules! each_of {
     ($($Algorithm:ident $Key:ident $place:tt),+) => {
-        impl<$($Algorithm: Algorithm, $Key: Key),+> LocalBuckets<EachOf<($(Option<$Key>,)+)>>
+        impl<$($Algorithm: KeyLimit, $Key: Key),+> LocalBuckets<EachOf<($(Option<$Key>,)+)>>
             for EachOf<($($Algorithm,)+)>
         {
             type Tables = ($(Policies<$Key, $Algorithm::State>,)+);

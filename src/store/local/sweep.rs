@@ -1,6 +1,6 @@
 //! How idle keys leave: a few slots are visited inside ordinary calls.
 
-use crate::{algorithm::Algorithm, clock::Timestamp, key::Key};
+use crate::{algorithm::KeyLimit, clock::Timestamp, key::Key};
 
 use super::{
     deferred_drop::{DeferredDrops, is_dropping},
@@ -19,7 +19,7 @@ impl Sweep {
     /// Visits this many slots, and takes out the entries whose states are fresh; says how
     /// many.
     #[cold]
-    fn take_out_idle<A: Algorithm, K>(
+    fn take_out_idle<A: KeyLimit, K>(
         &mut self,
         entries: &mut Entries<K, A::State>,
         (algorithm, now): (&A, Timestamp),
@@ -53,7 +53,7 @@ impl<K: Key, S> Shards<K, S> {
     /// Visits a few slots of the next shard in turn, so that idle keys leave wherever the calls
     /// go.
     #[cold]
-    pub(super) fn sweep_next<A: Algorithm<State = S>>(&self, algorithm: &A, now: Timestamp) {
+    pub(super) fn sweep_next<A: KeyLimit<State = S>>(&self, algorithm: &A, now: Timestamp) {
         let mut drops = DeferredDrops::new();
         if let Some(mut shard) = self.lock_next() {
             self.sweep(
@@ -66,7 +66,7 @@ impl<K: Key, S> Shards<K, S> {
     }
 
     /// Counts one more key, if there is room or some can be made.
-    pub(super) fn reserve<A: Algorithm<State = S>>(
+    pub(super) fn reserve<A: KeyLimit<State = S>>(
         &self,
         shard: &mut Shard<K, S>,
         by: (&A, Timestamp),
@@ -88,7 +88,7 @@ impl<K: Key, S> Shards<K, S> {
     /// Looks for idle keys in this shard, and then in others that nobody has locked; says whether
     /// any left.
     #[cold]
-    fn any_left<A: Algorithm<State = S>>(
+    fn any_left<A: KeyLimit<State = S>>(
         &self,
         shard: &mut Shard<K, S>,
         by: (&A, Timestamp),
@@ -104,7 +104,7 @@ impl<K: Key, S> Shards<K, S> {
     }
 
     /// Visits this many slots of a shard; says how many keys left.
-    fn sweep<A: Algorithm<State = S>>(
+    fn sweep<A: KeyLimit<State = S>>(
         &self,
         shard: &mut Shard<K, S>,
         by: (&A, Timestamp),
@@ -121,7 +121,7 @@ impl<K: Key, S> Shards<K, S> {
 
     /// Takes the idle keys out of this many slots of a shard; says how many, which are still
     /// counted.
-    fn evict_idle<A: Algorithm<State = S>>(
+    fn evict_idle<A: KeyLimit<State = S>>(
         &self,
         Shard { entries, sweep }: &mut Shard<K, S>,
         (algorithm, now): (&A, Timestamp),

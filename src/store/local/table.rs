@@ -5,7 +5,7 @@ use std::{borrow::Cow, mem::replace};
 use parking_lot::MutexGuard;
 
 use crate::{
-    algorithm::Algorithm,
+    algorithm::KeyLimit,
     clock::{Clock, Timestamp},
     key::Key,
     store::{AsKey, Ask, Change, Verdict},
@@ -85,7 +85,7 @@ impl<K, S> Table<K, S> {
 
 impl<K: Key, S> Table<K, S> {
     #[inline(always)]
-    pub(super) fn decide<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
+    pub(super) fn decide<A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
         limit: &A,
         key: &Q,
@@ -110,7 +110,7 @@ impl<K: Key, S> Table<K, S> {
     /// and read in whole, for which the processor waits. It gives a twelfth of the instructions of
     /// a check (bench `instructions`).
     #[inline(always)]
-    pub(super) fn decide_known<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
+    pub(super) fn decide_known<A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
         limit: &A,
         key: &Q,
@@ -137,7 +137,7 @@ impl<K: Key, S> Table<K, S> {
 
     /// Decides about a key that has no entry; it gets one if it is charged and there is room.
     #[cold]
-    pub(super) fn decide_new<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
+    pub(super) fn decide_new<A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
         unknown: Unknown<'_, K, S>,
         limit: &A,
@@ -159,7 +159,7 @@ impl<K: Key, S> Table<K, S> {
     }
 
     /// What would be decided. Nothing is changed.
-    fn look<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
+    fn look<A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
         limit: &A,
         key: &Q,
@@ -175,7 +175,7 @@ impl<K: Key, S> Table<K, S> {
     }
 
     /// Changes what a key was charged. Afterwards, once no lock is held, `drops` is to be dropped.
-    pub(super) fn change<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
+    pub(super) fn change<A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
         limit: &A,
         key: &Q,
@@ -232,7 +232,7 @@ impl<K: Key, S> Table<K, S> {
 
     /// Changes the state of a key, which gets an entry if it has none and there is room. If there
     /// is none, the bucket that new keys share is changed.
-    fn debit<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
+    fn debit<A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
         limit: &A,
         key: &Q,
@@ -248,7 +248,7 @@ impl<K: Key, S> Table<K, S> {
 
     /// Changes the state that has what an admission took: that of the key's entry, or that of the
     /// bucket that new keys share. Says whether one has it.
-    fn where_it_lies<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
+    fn where_it_lies<A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
         limit: &A,
         key: &Q,
@@ -274,7 +274,7 @@ impl<K: Key, S> Table<K, S> {
 
     /// Makes a key as good as one that was never seen. While the overflow bucket is charged it
     /// keeps its entry: without one it would start from what that bucket owes.
-    fn reset<A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
+    fn reset<A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
         limit: &A,
         key: &Q,
@@ -295,7 +295,7 @@ impl<K: Key, S> Table<K, S> {
 
 impl<K: Key, S> Table<K, S> {
     /// Locks the state that a key is judged by. Afterwards [`leave`](Place::leave) is to be called.
-    pub(super) fn place_of<'a, A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
+    pub(super) fn place_of<'a, A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
         &'a self,
         key: Cow<'_, Q>,
         wanted: Wanted<'_, A>,
@@ -320,7 +320,7 @@ impl<K: Key, S> Table<K, S> {
     }
 
     #[inline]
-    pub(super) fn place_of_unknown<'a, A: Algorithm<State = S>, Q: AsKey<K> + ?Sized>(
+    pub(super) fn place_of_unknown<'a, A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
         &'a self,
         unknown: Unknown<'a, K, S>,
         key: Cow<'_, Q>,
@@ -396,13 +396,13 @@ impl<K: Key, S> Table<K, S> {
 }
 
 /// How many units still fit.
-fn room<A: Algorithm>(limit: &A, state: &A::State, now: Timestamp) -> u64 {
+fn room<A: KeyLimit>(limit: &A, state: &A::State, now: Timestamp) -> u64 {
     let snapshot = limit.snapshot(state, 0, true, now);
-    limit.decision(&snapshot).remaining()
+    limit.decision_of(&snapshot).remaining()
 }
 
 /// The state of a key that was never charged. Its time is the earliest, so that it is never ahead
 /// of the clock.
-fn fresh_state<A: Algorithm>(limit: &A) -> A::State {
+fn fresh_state<A: KeyLimit>(limit: &A) -> A::State {
     limit.fresh(Timestamp::from_micros(0))
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     Quota,
-    algorithm::{Algorithm, FixedWindow, MinInterval},
+    algorithm::{FixedWindow, KeyLimit, MinInterval},
     clock::{ManualClock, Timestamp},
     store::Ask,
 };
@@ -21,7 +21,7 @@ fn slots<K, S>(table: &Table<K, S>) -> usize {
     shards.map(|shard| shard.entries.slots()).sum()
 }
 
-fn admits<A: Algorithm>(
+fn admits<A: KeyLimit>(
     table: &Table<u64, A::State>,
     algorithm: &A,
     key: u64,

@@ -15,9 +15,9 @@ use bytes::Bytes;
 use tokio::{runtime::Handle, sync::Notify, time::timeout_at};
 
 use crate::{
+    algorithm::Limit,
     algorithm::Member,
     error::StoreErrorKind,
-    limit::Limit,
     store::{Decided, Written},
 };
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    algorithm::{Algorithm, ScriptReply, Scripted, Shadow, shadow::ShadowSnapshot},
-    config::{AnySnapshot, with_algorithm},
+    algorithm::{LazyStatus, Limit, ScriptReply, Scripted, Shadow, shadow::ShadowSnapshot},
+    config::with_algorithm,
     rules::{RuleKey, RuleLimit, RuleLimits, RuleSnapshot},
 };
 
@@ -21,9 +21,9 @@ impl RedisLimit<RuleKey> for RuleLimits {
             // with the key of the same extractor, has the same bucket.
             with_algorithm!(limit.algorithm(), |rule| match limit.in_shadow {
                 true => {
-                    queries.push(&Shadow::new(rule.clone()), &charge.key, rule.policy_id());
+                    queries.push(&Shadow::new(rule.clone()), &charge.key, rule.policies());
                 }
-                false => queries.push(rule, &charge.key, rule.policy_id()),
+                false => queries.push(rule, &charge.key, rule.policies()),
             });
         }
     }
@@ -43,8 +43,8 @@ impl RedisLimit<RuleKey> for RuleLimits {
             if limit.in_shadow {
                 numbers.push(f64::from(!snapshot.would_refuse));
             }
-            with_algorithm!(limit.algorithm(), AnySnapshot(&snapshot.snapshot) => |rule, own| {
-                numbers.extend(admission(rule, own));
+            with_algorithm!(limit.algorithm(), |rule| {
+                numbers.extend(admission(rule, &snapshot.snapshot));
             });
             tell(numbers);
         }
@@ -52,19 +52,9 @@ impl RedisLimit<RuleKey> for RuleLimits {
 }
 
 /// Reads the snapshot of a limit.
-fn read(limit: &RuleLimit, reply: &mut ScriptReply<'_>) -> Option<ShadowSnapshot<AnySnapshot>> {
-    with_algorithm!(limit.algorithm(), |rule, wrap: AnySnapshot| {
-        match limit.in_shadow {
-            true => Shadow::new(rule.clone())
-                .read(reply)
-                .map(|shadow| ShadowSnapshot {
-                    snapshot: wrap(shadow.snapshot),
-                    would_refuse: shadow.would_refuse,
-                }),
-            false => rule.read(reply).map(|snapshot| ShadowSnapshot {
-                snapshot: wrap(snapshot),
-                would_refuse: false,
-            }),
-        }
+fn read(limit: &RuleLimit, reply: &mut ScriptReply<'_>) -> Option<ShadowSnapshot<LazyStatus>> {
+    with_algorithm!(limit.algorithm(), |rule| match limit.in_shadow {
+        true => Shadow::new(rule.clone()).read(reply),
+        false => rule.read(reply).map(ShadowSnapshot::of_charged),
     })
 }

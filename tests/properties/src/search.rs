@@ -6,7 +6,7 @@ use std::{
     fmt::{self, Debug},
 };
 
-use tollgate::algorithm::Algorithm;
+use tollgate::algorithm::KeyLimit;
 
 use crate::{model::Counts, subject::instant};
 
@@ -77,7 +77,7 @@ impl Debug for Event {
 }
 
 #[derive(Clone)]
-struct Waiting<A: Algorithm> {
+struct Waiting<A: KeyLimit> {
     release: u64,
     cost: u32,
     admission: A::Snapshot,
@@ -93,7 +93,7 @@ struct Refundable {
 }
 
 #[derive(Clone)]
-struct Node<A: Algorithm> {
+struct Node<A: KeyLimit> {
     state: A::State,
     waiting: Vec<Waiting<A>>,
     refundable: Option<Refundable>,
@@ -103,7 +103,7 @@ struct Node<A: Algorithm> {
     history: Vec<Event>,
 }
 
-impl<A: Algorithm> Node<A> {
+impl<A: KeyLimit> Node<A> {
     /// What was counted without what a refund allows; of equals, more with more refunds.
     fn rank(&self) -> (i128, u64) {
         (
@@ -118,7 +118,7 @@ type Layer<A> = HashMap<String, Node<A>>;
 /// The worst case over all spans that begin within `before` of a fresh state.
 pub fn worst<A>(rule: &A, search: Search) -> Worst
 where
-    A: Algorithm<State: Debug, Snapshot: Debug>,
+    A: KeyLimit<State: Debug, Snapshot: Debug>,
 {
     let mut worst = Worst::default();
     let mut highest = (0, 0);
@@ -153,7 +153,7 @@ where
 /// All states at the end of this microsecond, each with the most that was counted on any way to it.
 fn tick<A>(rule: &A, search: Search, before: Layer<A>, from: u64, now: u64) -> Layer<A>
 where
-    A: Algorithm<State: Debug, Snapshot: Debug>,
+    A: KeyLimit<State: Debug, Snapshot: Debug>,
 {
     let counts = now >= from;
     let weight = |cost: u32| match search.counts {
@@ -217,7 +217,7 @@ where
     layer
 }
 
-fn admit<A: Algorithm>(
+fn admit<A: KeyLimit>(
     rule: &A,
     node: &Node<A>,
     cost: u32,
@@ -230,7 +230,7 @@ fn admit<A: Algorithm>(
     if !admitted {
         return None;
     }
-    let delay = u64::try_from(rule.delay(&admission).as_micros()).expect("a short delay");
+    let delay = u64::try_from(rule.delay_of(&admission).as_micros()).expect("a short delay");
     match delay {
         0 => next.counted += weight,
         _ => next.waiting.push(Waiting {
@@ -244,7 +244,7 @@ fn admit<A: Algorithm>(
     Some(next)
 }
 
-fn refund<A: Algorithm>(
+fn refund<A: KeyLimit>(
     rule: &A,
     node: &Node<A>,
     Refundable {
@@ -265,7 +265,7 @@ fn refund<A: Algorithm>(
     next
 }
 
-fn withdraw<A: Algorithm>(rule: &A, node: &Node<A>, index: usize, now: u64) -> Node<A> {
+fn withdraw<A: KeyLimit>(rule: &A, node: &Node<A>, index: usize, now: u64) -> Node<A> {
     let mut next = node.clone();
     let dropped = next.waiting.remove(index);
     rule.withdraw(

@@ -3,8 +3,8 @@
 use std::{future::Future, pin::Pin};
 
 use tollgate::{
-    Decision, PolicyDecision, RateLimiter, StoreError, Timestamp,
-    algorithm::{Algorithm, PolicyId, Script, ScriptReply, Scripted},
+    Decision, OneKey, PolicyDecision, RateLimiter, StoreError, Timestamp,
+    algorithm::{KeyLimit, Limit, Policy, PolicyId, Script, ScriptReply, Scripted},
     store::RedisStore,
 };
 
@@ -69,13 +69,29 @@ struct KnownAs<A> {
     id: PolicyId,
 }
 
-impl<A: Algorithm> Algorithm for KnownAs<A> {
-    type State = A::State;
+impl<A: KeyLimit> Limit for KnownAs<A> {
     type Snapshot = A::Snapshot;
+    type Keys = OneKey;
 
-    fn policy_id(&self) -> PolicyId {
+    const SETTLES: bool = false;
+    const IN_FLIGHT: bool = false;
+    const HAS_SHADOWS: bool = false;
+
+    fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
+        self.rule.each_policy(tell);
+    }
+
+    fn policies(&self) -> PolicyId {
         self.id
     }
+
+    fn describe(&self, snapshot: &A::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+        self.rule.describe(snapshot, tell);
+    }
+}
+
+impl<A: KeyLimit> KeyLimit for KnownAs<A> {
+    type State = A::State;
 
     fn fresh(&self, at: Timestamp) -> A::State {
         self.rule.fresh(at)
@@ -105,12 +121,8 @@ impl<A: Algorithm> Algorithm for KnownAs<A> {
         self.rule.snapshot(state, cost, admitted, now)
     }
 
-    fn describe(&self, snapshot: &A::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        self.rule.describe(snapshot, tell);
-    }
-
-    fn decision(&self, snapshot: &A::Snapshot) -> Decision {
-        self.rule.decision(snapshot)
+    fn inherit(&self, shared: &A::State, now: Timestamp) -> A::State {
+        self.rule.inherit(shared, now)
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 
 use tollgate::{
     Decision, PolicyDecision, RateLimiter, Timestamp,
-    algorithm::{Algorithm, PolicyId, Scripted},
+    algorithm::{KeyLimit, PolicyId, Scripted},
     clock::ManualClock,
     store::{LocalStore, RedisStore},
 };
@@ -168,7 +168,7 @@ pub trait Bucket: std::fmt::Debug {
 }
 
 #[derive(Clone)]
-struct Pure<A: Algorithm> {
+struct Pure<A: KeyLimit> {
     algorithm: A,
     state: A::State,
     limiters: Option<Limiters<A>>,
@@ -196,7 +196,7 @@ fn local_limiter<A: Scripted>(algorithm: A, clock: ManualClock) -> Box<dyn Limit
     })
 }
 
-impl<A: Algorithm> std::fmt::Debug for Pure<A> {
+impl<A: KeyLimit> std::fmt::Debug for Pure<A> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Pure").finish_non_exhaustive()
     }
@@ -209,17 +209,17 @@ impl<A: Scripted> Bucket for Pure<A> {
 
     fn check(&mut self, cost: u32, now: i128) -> Decision {
         let (_, snapshot) = self.algorithm.step(&mut self.state, cost, instant(now));
-        self.algorithm.decision(&snapshot)
+        self.algorithm.decision_of(&snapshot)
     }
 
     fn admit(&mut self, cost: u32, now: i128) -> Admission {
         let (_, snapshot) = self.algorithm.step(&mut self.state, cost, instant(now));
         let mut in_shadow = Vec::new();
-        (self.algorithm).describe_shadows(&snapshot, &mut |policy, would_refuse| {
+        (self.algorithm).shadows_of(&snapshot, &mut |policy, would_refuse| {
             in_shadow.push((policy, would_refuse));
         });
         Admission {
-            decision: self.algorithm.decision(&snapshot),
+            decision: self.algorithm.decision_of(&snapshot),
             in_shadow,
             cost,
             snapshot: Box::new(snapshot),
@@ -243,7 +243,7 @@ impl<A: Scripted> Bucket for Pure<A> {
 
     fn peek(&self, cost: u32, now: i128) -> Decision {
         let (_, snapshot) = self.algorithm.look(&self.state, cost, instant(now));
-        self.algorithm.decision(&snapshot)
+        self.algorithm.decision_of(&snapshot)
     }
 
     fn debit(&mut self, units: u32, now: i128) {
@@ -287,7 +287,7 @@ impl<A: Scripted> Bucket for Pure<A> {
         key: String,
         owner: &dyn Bucket,
     ) -> Box<dyn SharedLimiter> {
-        let owner = Self::of_the_same_type(owner).algorithm.policy_id();
+        let owner = Self::of_the_same_type(owner).algorithm.policies();
         (self.limiters().shared)(self.algorithm.clone(), owner, store, key)
     }
 
@@ -330,14 +330,14 @@ pub trait Limiter {
     fn is_known(&self) -> bool;
 }
 
-struct Keyed<A: Algorithm> {
+struct Keyed<A: KeyLimit> {
     limiter: RateLimiter<A, LocalStore<A, String, ManualClock>>,
     store: LocalStore<A, String, ManualClock>,
 }
 
 const KEY: &str = "bob";
 
-impl<A: Algorithm> Limiter for Keyed<A> {
+impl<A: KeyLimit> Limiter for Keyed<A> {
     fn check(&self, cost: u32) -> Decision {
         at_once(self.limiter.check_cost(KEY, cost)).expect("a store that never fails")
     }

@@ -24,7 +24,7 @@ fn quota(n: u64, period: u64) -> Quota {
 #[track_caller]
 fn reaches<A>(what: &str, rule: &A, search: Search, bound: i128)
 where
-    A: Algorithm<State: Debug, Snapshot: Debug>,
+    A: KeyLimit<State: Debug, Snapshot: Debug>,
 {
     let worst = worst(rule, search);
     let most = i128::from(worst.most);
@@ -35,7 +35,7 @@ where
 #[track_caller]
 fn stays_within<A>(what: &str, rule: &A, search: Search, bound: i128) -> bool
 where
-    A: Algorithm<State: Debug, Snapshot: Debug>,
+    A: KeyLimit<State: Debug, Snapshot: Debug>,
 {
     let worst = worst(rule, search);
     let most = i128::from(worst.most);

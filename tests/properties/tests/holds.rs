@@ -60,9 +60,9 @@ struct Played<A: Additive> {
     alone: A,
     held_at_most: u64,
     now: u64,
-    state: <Settled<A> as Algorithm>::State,
+    state: <Settled<A> as KeyLimit>::State,
     plain: A::State,
-    receipts: Vec<Receipt<<Settled<A> as Algorithm>::Snapshot>>,
+    receipts: Vec<Receipt<<Settled<A> as Limit>::Snapshot>>,
     generations: Vec<Generation>,
 }
 
@@ -233,7 +233,7 @@ impl<A: Additive<State: Debug>> Played<A> {
     fn what_is_told_is_true(&self, name: &str, cost: u32) -> TestCaseResult {
         let now = at(self.now);
         let (admitted, snapshot) = self.settled.look(&self.state, cost, now);
-        let told = self.settled.decision(&snapshot);
+        let told = self.settled.decision_of(&snapshot);
         let held = self.held();
         let remaining = told.remaining();
         let fits = |units: u64| self.alone.fits(&self.plain, self.alone.amount(units), now);
@@ -296,7 +296,7 @@ impl Claim for LooksAsItDecides<'_> {
                 let (admitted, told) = settled.step(&mut state, cost, now);
                 prop_assert_eq!(looked, admitted, "{}: {} in {:?}", name, cost, steps);
                 if !admitted || cost == 0 {
-                    let [seen, told] = [seen, told].map(|one| settled.decision(&one));
+                    let [seen, told] = [seen, told].map(|one| settled.decision_of(&one));
                     prop_assert_eq!(seen, told, "{}: {} in {:?}", name, cost, steps);
                 }
             }

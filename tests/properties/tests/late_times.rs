@@ -89,7 +89,7 @@ macro_rules! limiter {
 
 #[test]
 fn a_thread_that_comes_late_opens_no_limit() {
-    fn check<A: Algorithm>(name: &str, algorithm: A) {
+    fn check<A: KeyLimit>(name: &str, algorithm: A) {
         // Known, so that it has an entry.
         let clock = LateClock::new();
         let limiter = limiter!(algorithm.clone(), clock, 10);
@@ -155,7 +155,7 @@ fn a_thread_that_comes_late_frees_nothing_that_is_held() {
 /// Eight threads, which are more than the cores, so that most of them wait.
 #[test]
 fn threads_on_the_clock_of_the_machine_get_no_more_than_one_would() {
-    fn check<A: Algorithm>(name: &str, algorithm: A, most: impl Fn(u128) -> u128) {
+    fn check<A: KeyLimit>(name: &str, algorithm: A, most: impl Fn(u128) -> u128) {
         let limiter = RateLimiter::new(algorithm, LocalStore::<_, u64, SystemClock>::new());
         let (admitted, begun) = (AtomicU64::new(0), Instant::now());
         thread::scope(|scope| {

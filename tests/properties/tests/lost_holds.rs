@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use tollgate::{
     Quota, Timestamp,
     algorithm::{
-        Additive, Algorithm, FixedWindow, Settled, SlidingBuckets, SlidingLog, SlidingWindow,
+        Additive, FixedWindow, KeyLimit, Limit, Settled, SlidingBuckets, SlidingLog, SlidingWindow,
         TokenBucket,
     },
 };
@@ -39,9 +39,9 @@ struct Open<S> {
 /// A key on one server; nothing that is spent comes back while this lasts.
 struct Server<'a, A: Additive> {
     rule: &'a Settled<A>,
-    state: <Settled<A> as Algorithm>::State,
+    state: <Settled<A> as KeyLimit>::State,
     now: u64,
-    open: Vec<Open<<Settled<A> as Algorithm>::Snapshot>>,
+    open: Vec<Open<<Settled<A> as Limit>::Snapshot>>,
     spent: u64,
     /// What was admitted here.
     held: u64,
@@ -82,7 +82,7 @@ impl<A: Additive> Server<'_, A> {
     }
 
     /// The server dies, and one takes over that knows this state alone. Requests that run go on.
-    fn fails_over_to(self, replica: <Settled<A> as Algorithm>::State) -> Self {
+    fn fails_over_to(self, replica: <Settled<A> as KeyLimit>::State) -> Self {
         Self {
             state: replica,
             held: 0,

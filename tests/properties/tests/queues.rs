@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::{prelude::*, test_runner::TestCaseResult};
 use tollgate::{
     Quota, Timestamp,
-    algorithm::{Algorithm, LeakyBucket, LeakyBucketQueue, TokenBucket},
+    algorithm::{KeyLimit, LeakyBucket, LeakyBucketQueue, TokenBucket},
 };
 use tollgate_properties::{
     for_all, formulas,
@@ -66,7 +66,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// A request that asks later is let go later, unless the earlier one has given up; and all together
 /// stay within the bound.
-fn nobody_overtakes<A: Algorithm>(
+fn nobody_overtakes<A: KeyLimit>(
     rule: &A,
     steps: &[Step],
     (period, bound): (u64, i128),
@@ -82,7 +82,7 @@ fn nobody_overtakes<A: Algorithm>(
                 if !admitted {
                     continue;
                 }
-                let delay = u64::try_from(rule.delay(&admission).as_micros()).unwrap();
+                let delay = u64::try_from(rule.delay_of(&admission).as_micros()).unwrap();
                 let release = now + delay;
                 let last = turns.last().map_or(0, |(release, ..)| *release);
                 prop_assert!(

@@ -7,7 +7,7 @@ use proptest::{prelude::*, test_runner::TestCaseResult};
 use tollgate::{
     Decision, EachOf, PolicyDecision, RateLimiter,
     algorithm::{
-        Algorithm, FixedWindow, Gcra, LeakyBucket, MinInterval, SlidingBuckets, SlidingLog,
+        FixedWindow, Gcra, KeyLimit, LeakyBucket, MinInterval, SlidingBuckets, SlidingLog,
         SlidingWindow, TokenBucket,
     },
     clock::ManualClock,
@@ -37,19 +37,19 @@ trait Place {
     fn reset(&mut self, key: u8);
 }
 
-struct Plain<A: Algorithm> {
+struct Plain<A: KeyLimit> {
     algorithm: A,
     states: BTreeMap<u8, A::State>,
 }
 
-impl<A: Algorithm> Plain<A> {
+impl<A: KeyLimit> Plain<A> {
     fn state(&self, key: u8) -> A::State {
         let fresh = || self.algorithm.fresh(instant(0));
         self.states.get(&key).cloned().unwrap_or_else(fresh)
     }
 }
 
-impl<A: Algorithm> Place for Plain<A> {
+impl<A: KeyLimit> Place for Plain<A> {
     fn admits(&self, key: u8, cost: u32, now: i128) -> bool {
         let state = self.state(key);
         self.algorithm.judge(&state, cost, instant(now))
@@ -83,7 +83,7 @@ impl<A: Algorithm> Place for Plain<A> {
     }
 }
 
-fn plain<A: Algorithm>(algorithm: A) -> Box<dyn Place> {
+fn plain<A: KeyLimit>(algorithm: A) -> Box<dyn Place> {
     Box::new(Plain {
         algorithm,
         states: BTreeMap::new(),
@@ -156,14 +156,14 @@ struct Subject {
 macro_rules! places {
     ($open:ident, $($A:ident $algorithm:ident $key:ty, $place:tt);+) => {
         /// A limiter over these algorithms, and what it should do.
-        fn $open<$($A: Algorithm),+>(name: &'static str, ($($algorithm,)+): ($($A,)+)) -> Subject {
+        fn $open<$($A: KeyLimit),+>(name: &'static str, ($($algorithm,)+): ($($A,)+)) -> Subject {
             type AllKeys = EachOf<($(Option<$key>,)+)>;
             type Limits<$($A),+> = EachOf<($($A,)+)>;
             type Store<$($A),+> = LocalStore<Limits<$($A),+>, AllKeys, ManualClock>;
             fn keys(keys: &Keys) -> AllKeys {
                 EachOf(($(keys[$place],)+))
             }
-            impl<$($A: Algorithm),+> Real
+            impl<$($A: KeyLimit),+> Real
                 for InMemory<RateLimiter<Limits<$($A),+>, Store<$($A),+>>, Store<$($A),+>>
             {
                 fn check(&self, of: &Keys, cost: u32) -> Decision {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tollgate::{
-    PolicyDecision, Timestamp,
-    algorithm::{Additive, Algorithm, Policy, PolicyId, Script, Scripted, Status},
+    Timestamp,
+    algorithm::{Additive, Algorithm, Policy, Script, Scripted, Status},
 };
 
 /// Admits a peek, then takes its time and refuses: like a key whose last room goes to someone else
@@ -28,9 +28,8 @@ end
 
 impl Algorithm for Fickle {
     type State = u64;
-    type Snapshot = Status;
-    fn policy_id(&self) -> PolicyId {
-        self.0.id()
+    fn policy(&self) -> &Policy {
+        &self.0
     }
     fn fresh(&self, _at: Timestamp) -> u64 {
         0
@@ -45,11 +44,8 @@ impl Algorithm for Fickle {
     fn is_fresh(&self, used: &u64, _now: Timestamp) -> bool {
         *used == 0
     }
-    fn snapshot(&self, used: &u64, cost: u32, admitted: bool, _now: Timestamp) -> Status {
+    fn status(&self, used: &u64, cost: u32, admitted: bool, _now: Timestamp) -> Status {
         Status::of(1, 1 - used, u64::from(cost), admitted, |_| None)
-    }
-    fn describe(&self, standing: &Status, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(PolicyDecision::new(&self.0, *standing));
     }
 }
 
@@ -57,14 +53,14 @@ impl Additive for Fickle {
     fn fits(&self, _used: &u64, _units: u64, _now: Timestamp) -> bool {
         true
     }
-    fn snapshot_beside(
+    fn status_beside(
         &self,
         used: &u64,
         _held: u64,
         (cost, admitted): (u32, bool),
         now: Timestamp,
     ) -> Status {
-        self.snapshot(used, cost, admitted, now)
+        self.status(used, cost, admitted, now)
     }
 }
 

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use tollgate::{
-    EachOf, PolicyDecision, RateLimiter, StoreErrorKind, Timestamp,
-    algorithm::{Algorithm, Policy, PolicyId, Script, Scripted, Status},
-    store::{Ask, RedisStore, Store},
+    EachOf, RateLimiter, StoreErrorKind, Timestamp,
+    algorithm::{Algorithm, Policy, Script, Scripted, Status},
+    store::RedisStore,
 };
 use tollgate_redis_tests::{Cluster, Fickle, Redis};
 
@@ -25,9 +25,8 @@ end
 
 impl Algorithm for Ledger {
     type State = [u64; 2];
-    type Snapshot = (Status, u64);
-    fn policy_id(&self) -> PolicyId {
-        self.0.id()
+    fn policy(&self) -> &Policy {
+        &self.0
     }
     fn fresh(&self, _at: Timestamp) -> [u64; 2] {
         [0, 0]
@@ -45,19 +44,19 @@ impl Algorithm for Ledger {
     fn is_fresh(&self, _state: &[u64; 2], _now: Timestamp) -> bool {
         false
     }
-    fn snapshot(
-        &self,
-        [used, admissions]: &[u64; 2],
-        cost: u32,
-        admitted: bool,
-        _now: Timestamp,
-    ) -> (Status, u64) {
-        let left = self.0.limit().saturating_sub(*used);
-        let status = Status::of(self.0.limit(), left, u64::from(cost), admitted, |_| None);
-        (status, *admissions)
-    }
-    fn describe(&self, snapshot: &(Status, u64), tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(PolicyDecision::new(&self.0, snapshot.0));
+    /// Tells its admissions as if they were a time.
+    fn status(&self, state: &[u64; 2], cost: u32, admitted: bool, _now: Timestamp) -> Status {
+        let (limit, [used, admissions]) = (self.0.limit(), *state);
+        Status {
+            reset_after_micros: admissions,
+            ..Status::of(
+                limit,
+                limit.saturating_sub(used),
+                cost.into(),
+                admitted,
+                |_| None,
+            )
+        }
     }
 }
 
@@ -135,10 +134,6 @@ async fn across_slots_a_charge_that_cannot_be_given_back_waits_until_the_other_k
     let refused = refused.unwrap();
     assert_eq!(refused.policy(), "fickle-1-0us", "{refused:?}");
     assert!(!refused.is_admitted());
-    let looked = store
-        .decide(&rule, &0_u32, Ask::Look(0))
-        .wait()
-        .await
-        .unwrap();
-    assert_eq!(looked.snapshot.1, 0, "it was never charged");
+    let looked = RateLimiter::new(rule, store).peek(&0_u32).await.unwrap();
+    assert_eq!(looked.reset_after(), Duration::ZERO, "it was never charged");
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate::{
     Quota, RateLimiter, Timestamp,
-    algorithm::{Algorithm, FixedWindow, LeakyBucket, Scripted, SlidingLog, TokenBucket},
+    algorithm::{FixedWindow, KeyLimit, LeakyBucket, Scripted, SlidingLog, TokenBucket},
     clock::ManualClock,
     store::{Ask, Change, LocalStore, RedisStore, Store},
 };
@@ -14,7 +14,7 @@ use tollgate_redis_tests::{Server, until};
 /// they were admitted, after the second one was dropped, and after the last one was.
 async fn left_of_each<A, S>(store: S, rule: A, name: &str) -> [Vec<u64>; 3]
 where
-    A: Algorithm,
+    A: KeyLimit,
     S: Store<A, String>,
 {
     let bob = "bob".to_owned();

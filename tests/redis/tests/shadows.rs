@@ -40,7 +40,7 @@ async fn beside_an_enforced_limit_it_stands_as_it_does_alone() {
             let clock = ManualClock::at(START);
             let of = |who: &str| store(&client, &format!("{who} {}", $name), &clock);
             let stores = (of("both"), of("alone"), of("gate"));
-            stands_as_if_alone($name, $made, stores, &clock, STEPS).await;
+            stands_as_if_alone($name, ($made, $made.shadow()), stores, &clock, STEPS).await;
         )+};
     }
     for_every_algorithm!(case);
@@ -55,7 +55,7 @@ async fn with_a_key_of_its_own_it_stands_as_it_does_alone() {
             let clock = ManualClock::at(START);
             let of = |who: &str| store(&client, &format!("{who} {}", $name), &clock);
             let stores = (of("both"), of("alone"));
-            stands_as_if_alone_by_its_key($name, $made, stores, &clock, STEPS).await;
+            stands_as_if_alone_by_its_key($name, ($made, $made.shadow()), stores, &clock, STEPS).await;
         )+};
     }
     for_every_algorithm!(case);
@@ -71,7 +71,7 @@ async fn across_slots_it_stands_as_it_does_alone_in_memory() {
             let clock = ManualClock::at(START);
             let both = store(&client, &format!("slots {}", $name), &clock);
             let alone = LocalStore::builder().clock(clock.clone()).build();
-            stands_as_if_alone_by_its_key($name, $made, (both, alone), &clock, STEPS / 3).await;
+            stands_as_if_alone_by_its_key($name, ($made, $made.shadow()), (both, alone), &clock, STEPS / 3).await;
         )+};
     }
     for_every_algorithm!(case);

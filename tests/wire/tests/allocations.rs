@@ -78,7 +78,7 @@ fn off() -> Http {
 
 type Limit<A, K, F, R> = RateLimitLayer<A, LocalStore<A, K, ManualClock>, F, Options<u32, R>>;
 
-fn limit<A: Algorithm, F, R>(
+fn limit<A: KeyLimit, F, R>(
     algorithm: A,
     key: F,
     respond: R,
@@ -112,7 +112,7 @@ where
     most
 }
 
-fn most_of<A: Algorithm>(algorithm: A) -> usize {
+fn most_of<A: KeyLimit>(algorithm: A) -> usize {
     let (clock, layer) = limit(algorithm, PeerIp::new(), off());
     most(
         &clock,

@@ -10,7 +10,7 @@ use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use tokio::{net::TcpListener, time::timeout};
 use tollgate::{
     LocalRateLimitLayer, Quota, RateLimitLayer, StoreErrorKind,
-    algorithm::{Algorithm, FixedWindow, TokenBucket},
+    algorithm::{FixedWindow, KeyLimit, TokenBucket},
     key::{Global, PeerIp},
     store::LocalStore,
 };
@@ -47,7 +47,7 @@ fn three() -> TokenBucket {
     TokenBucket::new(Quota::per_hour(3)).named("three")
 }
 
-fn by_peer<A: Algorithm>(algorithm: A) -> LocalRateLimitLayer<A, std::net::IpAddr, PeerIp> {
+fn by_peer<A: KeyLimit>(algorithm: A) -> LocalRateLimitLayer<A, std::net::IpAddr, PeerIp> {
     RateLimitLayer::new(algorithm, LocalStore::new(), PeerIp::new())
 }
 

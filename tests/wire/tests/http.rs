@@ -36,7 +36,7 @@ fn hourly(units: u64) -> TokenBucket {
 type ByPeer<A> = RateLimitLayer<A, LocalStore<A, IpAddr, ManualClock>, PeerIp>;
 
 /// Time stands still for it, so that a busy machine changes nothing.
-fn by_peer<A: Algorithm>(algorithm: A) -> ByPeer<A> {
+fn by_peer<A: KeyLimit>(algorithm: A) -> ByPeer<A> {
     RateLimitLayer::new(algorithm, crate::support::by_hand().1, PeerIp::new())
 }
 
@@ -96,7 +96,7 @@ async fn a_hundred_streams_at_once_on_one_connection_get_exactly_the_limit() {
 
 /// The same for an algorithm whose time is turned by hand, to the second that is told and no
 /// further.
-async fn retry_after_is_kept_by<A: Algorithm>(name: &str, algorithm: A) {
+async fn retry_after_is_kept_by<A: KeyLimit>(name: &str, algorithm: A) {
     let (clock, store) = crate::support::by_hand();
     clock.advance(Duration::from_micros(86_400_123_456));
     let app = hello().layer(RateLimitLayer::new(algorithm, store, PeerIp::new()));

@@ -12,14 +12,14 @@ use tokio::{
 };
 use tollgate::{
     Quota, RateLimitLayer,
-    algorithm::{Algorithm, FixedWindow, TokenBucket},
+    algorithm::{FixedWindow, KeyLimit, TokenBucket},
     clock::ManualClock,
     key::{Global, Header, Key},
     response::{Fields, Http},
     store::LocalStore,
 };
 
-fn by<A: Algorithm, K: Key, F>(
+fn by<A: KeyLimit, K: Key, F>(
     algorithm: A,
     key: F,
 ) -> RateLimitLayer<A, LocalStore<A, K, ManualClock>, F> {

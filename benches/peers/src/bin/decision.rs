@@ -10,7 +10,7 @@ use std::{
 };
 
 use skp_ratelimit::{FixedWindow as SkpWindow, SlidingLog as SkpLog, SlidingWindow as SkpSliding};
-use tollgate::algorithm::{Algorithm, FixedWindow, SlidingBuckets, SlidingLog, SlidingWindow};
+use tollgate::algorithm::{KeyLimit, FixedWindow, SlidingBuckets, SlidingLog, SlidingWindow};
 use tollgate_peers::{
     keys::{NumberedKey, Order, keys, sequence},
     limit::{Answer, Limit, WINDOW},
@@ -245,7 +245,7 @@ fn token_bucket_row<K: RowKey, P: Limiter<K>>(
     row::<K, _, _>(rows, name, case, &token_bucket(limit), || peer(limit));
 }
 
-fn row<K: RowKey, P: Limiter<K>, A: Algorithm>(
+fn row<K: RowKey, P: Limiter<K>, A: KeyLimit>(
     rows: &mut Rows,
     name: &'static str,
     case: Case,
@@ -259,7 +259,7 @@ fn row<K: RowKey, P: Limiter<K>, A: Algorithm>(
     }
 }
 
-fn measure<K: RowKey, A: Algorithm>(
+fn measure<K: RowKey, A: KeyLimit>(
     case: Case,
     algorithm: &A,
     peer: impl Limiter<K>,

@@ -2,7 +2,7 @@
 
 use tokio::sync::oneshot;
 
-use crate::{limit::Limit, store::Decided};
+use crate::{algorithm::Limit, store::Decided};
 
 use super::super::{Later, failure};
 

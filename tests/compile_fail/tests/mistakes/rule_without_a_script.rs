@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use axum::{Router, routing::get};
-use tollgate::algorithm::{Algorithm, Policy, PolicyId, Status};
-use tollgate::{PolicyDecision, RateLimitLayer, Timestamp};
+use tollgate::algorithm::{Algorithm, Policy, Status};
+use tollgate::{RateLimitLayer, Timestamp};
 use tollgate::{key::PeerIp, store::RedisStore};
 
 #[derive(Debug, Clone)]
@@ -12,10 +12,9 @@ struct Allowance(Policy);
 
 impl Algorithm for Allowance {
     type State = u64;
-    type Snapshot = Status;
 
-    fn policy_id(&self) -> PolicyId {
-        self.0.id()
+    fn policy(&self) -> &Policy {
+        &self.0
     }
     fn fresh(&self, _at: Timestamp) -> u64 {
         0
@@ -32,12 +31,9 @@ impl Algorithm for Allowance {
     fn is_fresh(&self, used: &u64, _now: Timestamp) -> bool {
         *used == 0
     }
-    fn snapshot(&self, used: &u64, cost: u32, admitted: bool, _now: Timestamp) -> Status {
+    fn status(&self, used: &u64, cost: u32, admitted: bool, _now: Timestamp) -> Status {
         let left = self.0.limit() - used;
         Status::of(self.0.limit(), left, cost.into(), admitted, |_| None)
-    }
-    fn describe(&self, status: &Status, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(PolicyDecision::new(&self.0, *status));
     }
 }
 

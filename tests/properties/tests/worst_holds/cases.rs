@@ -67,7 +67,7 @@ impl<S: Debug> Receipt<S> {
 }
 
 #[derive(Clone)]
-struct Node<A: Algorithm> {
+struct Node<A: KeyLimit> {
     state: A::State,
     receipts: Vec<Receipt<A::Snapshot>>,
     counted: i64,
@@ -77,7 +77,7 @@ struct Node<A: Algorithm> {
     history: Vec<String>,
 }
 
-impl<A: Algorithm<State: Debug, Snapshot: Debug>> Node<A> {
+impl<A: KeyLimit<State: Debug, Snapshot: Debug>> Node<A> {
     /// All that matters for what may come. Equal receipts are next to each other.
     fn key(&mut self) -> String {
         self.receipts.sort_by_cached_key(Receipt::key);
@@ -197,7 +197,7 @@ type Layer<A> = HashMap<String, Node<A>>;
 /// The most that the bound of the first of these plans counts in any span, and how it comes about.
 fn worst<A>(plans: &[A], search: Search) -> (i64, Vec<String>)
 where
-    A: Algorithm<State: Debug, Snapshot: Debug>,
+    A: KeyLimit<State: Debug, Snapshot: Debug>,
 {
     let mut worst = (0, Vec::new());
     let begin = Node {
@@ -226,7 +226,7 @@ where
 /// All states at the end of this microsecond, each with the most that was counted on any way to it.
 fn tick<A>(plans: &[A], search: Search, before: Layer<A>, now: u64, counts: bool) -> Layer<A>
 where
-    A: Algorithm<State: Debug, Snapshot: Debug>,
+    A: KeyLimit<State: Debug, Snapshot: Debug>,
 {
     let counts_of = |by| counts && search.by == by;
     let mut layer: Layer<A> = HashMap::new();
@@ -299,7 +299,7 @@ impl Cases {
     #[track_caller]
     pub(crate) fn stays_within<A>(&mut self, what: &str, rule: &A, times: (u64, u64), bound: i128)
     where
-        A: Algorithm<State: Debug, Snapshot: Debug>,
+        A: KeyLimit<State: Debug, Snapshot: Debug>,
     {
         self.stays_within_in_turn(what, std::slice::from_ref(rule), false, times, bound);
     }
@@ -314,7 +314,7 @@ impl Cases {
         (period, at_most): (u64, u64),
         bound: i128,
     ) where
-        A: Algorithm<State: Debug, Snapshot: Debug>,
+        A: KeyLimit<State: Debug, Snapshot: Debug>,
     {
         let both = [By::Settlement, By::Admission];
         // Of several plans there are five times as many states with what is spent beyond a hold.

@@ -67,7 +67,7 @@ pub(crate) fn is_the_pure_rules<A: Scripted>(
     steps: &[Step],
     name: &str,
 ) -> TestCaseResult {
-    if plans[0].policy_id() != plans[1].policy_id() {
+    if plans[0].policies() != plans[1].policies() {
         // Of another shape it would be another state.
         return Ok(());
     }
@@ -100,8 +100,8 @@ pub(crate) fn is_the_pure_rules<A: Scripted>(
                 let theirs = redis.wait(theirs.wait());
                 let theirs = theirs.unwrap();
                 prop_assert_eq!(
-                    plan.decision(&theirs.snapshot),
-                    plan.decision(&ours),
+                    plan.decision_of(&theirs.snapshot),
+                    plan.decision_of(&ours),
                     "{} turn {}: {:?}",
                     name,
                     turn,
@@ -121,8 +121,8 @@ pub(crate) fn is_the_pure_rules<A: Scripted>(
                     Store::<A, String>::decide(&store, plan, &key, store::Ask::Look(1)).wait(),
                 );
                 prop_assert_eq!(
-                    plan.decision(&theirs.unwrap().snapshot),
-                    plan.decision(&ours),
+                    plan.decision_of(&theirs.unwrap().snapshot),
+                    plan.decision_of(&ours),
                     "{} turn {}: {:?}",
                     name,
                     turn,
@@ -576,7 +576,7 @@ fn a_state_that_somebody_has_changed_is_an_error_or_decided_within_bounds() {
             let verdict = settled.and_then(|()| hold(1));
             match verdict {
                 Ok(verdict) => {
-                    let decision = rule.decision(&verdict.snapshot);
+                    let decision = rule.decision_of(&verdict.snapshot);
                     assert!(decision.remaining() <= decision.limit(), "{decision:?}");
                     ended[0] += 1;
                 }

@@ -9,7 +9,7 @@ use fastrand::Rng;
 use fred::prelude::Config;
 use tollgate::{
     Quota, Timestamp,
-    algorithm::{Algorithm, TokenBucket, WaitAtMost},
+    algorithm::{Limit, TokenBucket, WaitAtMost},
     clock::ManualClock,
     store::{Ask, Change, RedisStore, Store},
 };
@@ -65,7 +65,7 @@ struct Waiting {
     turn: usize,
     cost: u32,
     release: u64,
-    admission: <WaitAtMost<TokenBucket> as Algorithm>::Snapshot,
+    admission: <WaitAtMost<TokenBucket> as Limit>::Snapshot,
 }
 
 /// Asks for turns in each instant, and gives some of them up.
@@ -131,7 +131,7 @@ async fn one_who_waits() {
                 Worker::say(format!("refused {turn}"));
                 continue;
             }
-            let delay = Algorithm::delay(&rule, &decided.snapshot);
+            let delay = Limit::delay_of(&rule, &decided.snapshot);
             let release = now + u64::try_from(delay.as_micros()).unwrap();
             Worker::say(format!("turn {turn} {cost} {release}"));
             if release > now {
