@@ -58,7 +58,7 @@ const DEFAULT_MAX_KEYS: usize = 1_000_000;
 ///   never evicted; while the table is full of such keys, *new* keys share one overflow bucket
 ///   ([`usage`](Self::usage) counts its decisions), and a key that gets an entry later starts from
 ///   what that bucket owes.
-/// - **Memory** per key: the key and the algorithm's state, plus one byte, in tables that are 7/12
+/// - **Memory** per key: the key and the algorithm's state, plus one byte, in tables that are 7/16
 ///   to 7/8 full; with all of `max_keys`, if those are four hundred thousand to fifty million,
 ///   about 7/9 full.
 /// - **Hashing** is seeded at random for each store and policy.

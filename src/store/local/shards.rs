@@ -14,8 +14,8 @@ use super::entries::Entries;
 /// lines, and a decision about one of 1 000 keys takes a tenth longer (bench `decision`).
 ///
 /// So the number of shards follows `max_keys`, and stays. What follows the keys that are there is
-/// the room in each shard, which grows by a half, then by a third (see `Entries`): more shards for
-/// more keys would mean to move keys between locks.
+/// the room in each shard, which is doubled: more shards for more keys would mean to move keys
+/// between locks.
 const KEYS_PER_SHARD: usize = 12_800;
 const MIN_SHARDS: usize = 32;
 const MAX_SHARDS: usize = 4_096;
@@ -46,7 +46,7 @@ pub(super) const CALLS_PER_SWEEP: u32 = 128;
 
 /// The progress of a shard's sweep.
 pub(super) struct Sweep {
-    /// Of those of both tables; a shard has fewer than 2^32.
+    /// A shard has fewer than 2^32.
     pub(super) next_slot: u32,
     calls_left: u32,
 }
@@ -113,8 +113,8 @@ impl<K, S> Shards<K, S> {
     /// The shard of a key with this hash.
     #[inline]
     pub(super) fn lock(&self, hash: u64) -> MutexGuard<'_, Shard<K, S>> {
-        // The tables inside a shard take the low bits for their slots and the highest seven for
-        // their tags.
+        // The table inside a shard takes the low bits for its slots and the highest seven for its
+        // tags.
         let middle_bits = u64::from((hash >> 25) as u32);
         let shard = (middle_bits * self.shards.len() as u64) >> 32;
         self.shards[shard as usize].0.lock()

@@ -383,7 +383,7 @@ impl<K: Key, S> Table<K, S> {
             }
         };
         // The key's own code, which may panic, runs before anything is charged.
-        shard.entries.make_room(hash, |key| self.shards.hash(key));
+        shard.entries.make_room(|key| self.shards.hash(key));
         let state = self.overflow.initial_state(fresh, limit, wanted.now, drops);
         Place::New {
             shard,
