@@ -173,7 +173,7 @@ mod tests {
 
     use super::*;
     use crate::error::StoreError;
-    use crate::response::sample::{hopeless, refused_for};
+    use crate::response::tests::{hopeless, refused_for};
 
     type Answer = Result<(), BoxError>;
 

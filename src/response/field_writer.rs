@@ -129,7 +129,7 @@ mod tests {
     use super::*;
     use crate::{
         algorithm::Judgement,
-        response::sample::{SECOND, admitted, admitted_with, both, full},
+        response::tests::{SECOND, admitted, admitted_with, both, full},
     };
 
     #[test]

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
     use crate::response::{
         field_writer::FieldWriter,
-        sample::{SECOND, admitted_with},
+        tests::{SECOND, admitted_with},
     };
 
     #[test]

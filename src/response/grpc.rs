@@ -69,7 +69,7 @@ impl Grpc {
     pub const fn new() -> Self {
         Self {
             fields: FieldWriter::new(Fields::Draft11),
-            status: GrpcRenderer::new(),
+            status: GrpcRenderer { closure: None },
         }
     }
 
@@ -127,7 +127,7 @@ mod tests {
         error::{StoreError, StoreErrorKind},
         response::{
             Reason,
-            sample::{admitted, hopeless, refused_for},
+            tests::{admitted, hopeless, refused_for},
         },
     };
 

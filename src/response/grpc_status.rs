@@ -1,6 +1,8 @@
 //! A refusal as tonic's status: written by the user's closure, and for handlers and streams that
 //! check limits themselves.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::{HeaderMap, Response, header::CONTENT_TYPE};
 use tonic::{Code, Status, metadata::MetadataMap};
@@ -8,9 +10,7 @@ use tonic::{Code, Status, metadata::MetadataMap};
 use crate::decision::Decision;
 
 use super::{
-    Grpc, Http, Reason, Refusal,
-    grpc_protocol::{GrpcProtocol, refusal_text},
-    grpc_renderer::GrpcRenderer,
+    Grpc, Http, Reason, Refusal, grpc_protocol::GrpcProtocol, grpc_renderer::GrpcRenderer,
 };
 
 impl<R> Http<R> {
@@ -21,7 +21,7 @@ impl<R> Http<R> {
         mut self,
         status_of: impl Fn(&Refusal<'_>) -> Status + Send + Sync + 'static,
     ) -> Self {
-        self.status = GrpcRenderer::by(status_of);
+        self.status = renderer(status_of);
         self
     }
 }
@@ -62,7 +62,7 @@ impl Grpc {
         mut self,
         status_of: impl Fn(&Refusal<'_>) -> Status + Send + Sync + 'static,
     ) -> Self {
-        self.status = GrpcRenderer::by(status_of);
+        self.status = renderer(status_of);
         self
     }
 
@@ -118,7 +118,20 @@ impl Grpc {
         // The server sets it.
         fields.remove(CONTENT_TYPE);
         Status::from_header_map(&fields)
-            .unwrap_or_else(|| Status::resource_exhausted(refusal_text(decision)))
+            .unwrap_or_else(|| Status::resource_exhausted("rate limit exceeded"))
+    }
+}
+
+/// Sends the closure's status. `OK` counts as none: it would end the call as if it had succeeded.
+fn renderer(status_of: impl Fn(&Refusal<'_>) -> Status + Send + Sync + 'static) -> GrpcRenderer {
+    let closure = move |refusal: &Refusal<'_>| {
+        let status = status_of(refusal);
+        let mut headers = HeaderMap::new();
+        status.add_header(&mut headers).ok()?;
+        (status.code() != Code::Ok).then_some(headers)
+    };
+    GrpcRenderer {
+        closure: Some(Arc::new(closure)),
     }
 }
 
@@ -134,7 +147,7 @@ mod tests {
         error::{StoreError, StoreErrorKind},
         response::{
             Fields, Respond,
-            sample::{admitted, both, hopeless, refused_for},
+            tests::{admitted, both, hopeless, refused_for},
         },
     };
 

@@ -98,7 +98,7 @@ impl Http {
         Self {
             fields: FieldWriter::new(Fields::Draft11),
             renderer: ProblemJson::new(),
-            status: GrpcRenderer::new(),
+            status: GrpcRenderer { closure: None },
         }
     }
 

@@ -50,14 +50,11 @@ mod grpc_status;
 mod head;
 mod held_body;
 mod http;
-mod problem;
 mod problem_json;
 mod protobuf;
 mod refusal;
 mod render;
 mod retry_after;
-#[cfg(test)]
-mod sample;
 mod set_field;
 
 use crate::{decision::Decision, hold::Hold};
@@ -120,21 +117,4 @@ pub trait Respond<Req, Res, Err> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_public_can_be_shared_between_threads() {
-        fn shared<T: Send + Sync + 'static>() {}
-        fn cloned<T: Clone + Send + Sync + 'static>() {}
-        cloned::<Http>();
-        cloned::<Http<PlainText>>();
-        cloned::<Grpc>();
-        cloned::<AsError>();
-        cloned::<Fields>();
-        cloned::<Refusal<'static>>();
-        cloned::<RateLimited>();
-        cloned::<StoreFailed>();
-        shared::<KeyRejected>();
-    }
-}
+mod tests;

@@ -6,11 +6,9 @@ use bytes::Bytes;
 use http::Response;
 
 use super::{
-    problem::{not_counted, problem, unavailable},
     refusal::{Reason, Refusal},
-    render::Render,
+    render::{Render, with_body},
 };
-use crate::{decision::Decision, error::StoreErrorKind};
 
 /// Answers a refused request with an `application/problem+json` body (RFC 9457), and a rejection as
 /// it is: the default.
@@ -71,39 +69,37 @@ impl ProblemJson {
 
 impl Render for ProblemJson {
     fn render(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
-        match refusal.reason() {
-            Reason::Limited(decision) => self.limited(refusal, decision),
-            Reason::Rejected(rejection) => rejection.clone(),
-            Reason::StoreFailed(StoreErrorKind::Unavailable) => unavailable(),
-            Reason::StoreFailed(_) => not_counted(),
+        if let Reason::Rejected(rejection) = refusal.reason() {
+            return rejection.clone();
         }
-    }
-}
-
-impl ProblemJson {
-    fn limited(&self, refusal: &Refusal<'_>, decision: &Decision) -> Response<Bytes> {
+        let (status, decision) = (refusal.status(), refusal.decision());
         let mut json = String::with_capacity(256);
         json.push('{');
-        if let Some(problem_type) = &self.problem_type {
+        if let (Some(problem_type), Some(_)) = (&self.problem_type, decision) {
             json.push_str(r#""type":"#);
             push_quoted(&mut json, problem_type);
             json.push(',');
         }
-        json.push_str(r#""title":"Too Many Requests","status":"#);
-        json.push_str(refusal.status().as_str());
-        json.push_str(r#","detail":""#);
-        json.push_str(&refusal.message());
-        json.push_str(r#"","violated-policies":["#);
-        let policies = decision.policies().iter();
-        let violated = policies.filter(|policy| !policy.is_admitted());
-        for (index, policy) in violated.enumerate() {
-            if index > 0 {
-                json.push(',');
+        let (title, number) = (status.canonical_reason(), status.as_u16());
+        json.push_str(&format!(
+            r#""title":"{}","status":{number},"detail":"{}""#,
+            title.unwrap_or_default(),
+            refusal.message()
+        ));
+        if let Some(decision) = decision {
+            json.push_str(r#","violated-policies":["#);
+            let policies = decision.policies().iter();
+            let violated = policies.filter(|policy| !policy.is_admitted());
+            for (index, policy) in violated.enumerate() {
+                if index > 0 {
+                    json.push(',');
+                }
+                push_quoted(&mut json, policy.policy());
             }
-            push_quoted(&mut json, policy.policy());
+            json.push(']');
         }
-        json.push_str("]}");
-        problem(refusal.status(), Bytes::from(json))
+        json.push('}');
+        with_body(status, "application/problem+json", json)
     }
 }
 
@@ -124,7 +120,7 @@ fn push_quoted(json: &mut String, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::response::sample::hopeless;
+    use crate::{error::StoreErrorKind, response::tests::hopeless};
 
     #[test]
     fn whatever_the_problem_type_is_the_body_stays_json() {

@@ -1,8 +1,7 @@
 //! `google.rpc.Status` with its details, in the protobuf wire format: the three messages that a
 //! refusal needs.
 //!
-//! The field numbers are from `google/rpc/status.proto` and `google/rpc/error_details.proto`. A
-//! field with the default value of its type is left out, as in proto3.
+//! The field numbers are from `google/rpc/status.proto` and `google/rpc/error_details.proto`.
 
 use std::time::Duration;
 
@@ -10,9 +9,9 @@ use std::time::Duration;
 const MAX_DURATION: Duration = Duration::new(315_576_000_000, 999_999_999);
 
 /// `google.rpc.Status { code = 1, message = 2, details = 3 }`
-pub(super) fn status(code: u8, text: &str, details: &[Vec<u8>]) -> Vec<u8> {
+pub(super) fn status(code: u16, text: &str, details: &[Vec<u8>]) -> Vec<u8> {
     let mut status = Vec::new();
-    integer(&mut status, 1, u64::from(code));
+    integer(&mut status, 1, code.into());
     bytes(&mut status, 2, text.as_bytes());
     for detail in details {
         bytes(&mut status, 3, detail);
@@ -27,27 +26,23 @@ pub(super) fn retry_info(delay: Duration) -> Vec<u8> {
     integer(&mut duration, 1, delay.as_secs());
     integer(&mut duration, 2, u64::from(delay.subsec_nanos()));
     let mut retry_info = Vec::new();
-    bytes_even_if_empty(&mut retry_info, 1, &duration);
+    bytes(&mut retry_info, 1, &duration);
     any("type.googleapis.com/google.rpc.RetryInfo", &retry_info)
 }
 
-/// What one policy refused: a `google.rpc.QuotaFailure.Violation`.
-pub(super) struct Violation<'a> {
-    pub(super) policy: &'a str,
-    pub(super) description: &'a str,
-    pub(super) limit: u64,
-}
-
-/// `google.rpc.QuotaFailure { violations = 1 }` in a `google.protobuf.Any`.
-pub(super) fn quota_failure<'a>(violations: impl Iterator<Item = Violation<'a>>) -> Vec<u8> {
+/// `google.rpc.QuotaFailure { violations = 1 }` in a `google.protobuf.Any`; of each violation the
+/// policy, a description and the limit.
+pub(super) fn quota_failure<'a>(
+    violations: impl Iterator<Item = (&'a str, &'a str, u64)>,
+) -> Vec<u8> {
     let mut quota_failure = Vec::new();
-    for of in violations {
+    for (policy, description, limit) in violations {
         let mut violation = Vec::new();
-        bytes(&mut violation, 1, of.policy.as_bytes()); // subject
-        bytes(&mut violation, 2, of.description.as_bytes());
-        bytes(&mut violation, 5, of.policy.as_bytes()); // quota_id
-        integer(&mut violation, 7, of.limit.min(i64::MAX.unsigned_abs())); // quota_value, an int64
-        bytes_even_if_empty(&mut quota_failure, 1, &violation);
+        bytes(&mut violation, 1, policy.as_bytes()); // subject
+        bytes(&mut violation, 2, description.as_bytes());
+        bytes(&mut violation, 5, policy.as_bytes()); // quota_id
+        integer(&mut violation, 7, limit.min(i64::MAX.unsigned_abs())); // quota_value, an int64
+        bytes(&mut quota_failure, 1, &violation);
     }
     any(
         "type.googleapis.com/google.rpc.QuotaFailure",
@@ -63,7 +58,7 @@ fn any(type_url: &str, value: &[u8]) -> Vec<u8> {
     any
 }
 
-/// A field of wire type 0.
+/// A field of wire type 0; 0 is left out, as in proto3.
 fn integer(message: &mut Vec<u8>, field: u8, value: u64) {
     if value != 0 {
         message.push(field << 3);
@@ -73,13 +68,6 @@ fn integer(message: &mut Vec<u8>, field: u8, value: u64) {
 
 /// A field of wire type 2: a string, bytes or a message.
 fn bytes(message: &mut Vec<u8>, field: u8, value: &[u8]) {
-    if !value.is_empty() {
-        bytes_even_if_empty(message, field, value);
-    }
-}
-
-/// A field of wire type 2 that is written even if it is empty: a message without fields.
-fn bytes_even_if_empty(message: &mut Vec<u8>, field: u8, value: &[u8]) {
     message.push(field << 3 | 2);
     varint(message, value.len() as u64);
     message.extend_from_slice(value);
@@ -135,11 +123,7 @@ mod tests {
 
     #[test]
     fn a_quota_failure_is_these_bytes() {
-        let violation = Violation {
-            policy: "api",
-            description: "no",
-            limit: 300,
-        };
+        let violation = ("api", "no", 300);
         let mut expected = b"\x0A\x2Btype.googleapis.com/google.rpc.QuotaFailure".to_vec();
         // QuotaFailure of 19 bytes; one violation of 17.
         expected.extend([0x12, 0x13, 0x0A, 0x11]);

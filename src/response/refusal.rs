@@ -178,7 +178,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::response::sample::{hopeless, refused_for};
+    use crate::response::tests::{hopeless, refused_for};
 
     #[test]
     fn the_debug_form_of_a_refusal_keeps_the_request_and_the_key_to_itself() {

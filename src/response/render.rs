@@ -1,7 +1,7 @@
 //! The body of a refusal.
 
 use bytes::Bytes;
-use http::{HeaderValue, Response, header};
+use http::{HeaderValue, Response, StatusCode, header};
 
 use super::refusal::{Reason, Refusal};
 
@@ -96,14 +96,24 @@ impl Render for PlainText {
         if let Reason::Rejected(rejection) = refusal.reason() {
             return rejection.clone();
         }
-        let mut response = Response::new(Bytes::from(format!("{}\n", refusal.message())));
-        *response.status_mut() = refusal.status();
-        let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
-        response
-            .headers_mut()
-            .insert(header::CONTENT_TYPE, content_type);
-        response
+        let text = format!("{}\n", refusal.message());
+        with_body(refusal.status(), "text/plain; charset=utf-8", text)
     }
+}
+
+/// A response with this body.
+pub(super) fn with_body(
+    status: StatusCode,
+    content_type: &'static str,
+    body: String,
+) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::from(body));
+    *response.status_mut() = status;
+    let content_type = HeaderValue::from_static(content_type);
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, content_type);
+    response
 }
 
 #[cfg(test)]
@@ -113,7 +123,7 @@ mod tests {
     use super::*;
     use crate::{
         error::StoreErrorKind,
-        response::{Http, sample::refused_for},
+        response::{Http, tests::refused_for},
     };
 
     fn own() -> Http<impl Render> {

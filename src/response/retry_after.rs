@@ -54,7 +54,7 @@ mod tests {
     use super::*;
     use crate::{
         algorithm::Judgement,
-        response::sample::{admitted, both, hopeless, refused_for},
+        response::tests::{admitted, both, hopeless, refused_for},
     };
 
     fn announced(decision: &Decision) -> Option<HeaderValue> {

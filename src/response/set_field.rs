@@ -28,7 +28,7 @@ pub(super) fn set_no_store(headers: &mut HeaderMap) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::response::sample::full;
+    use crate::response::tests::full;
 
     #[test]
     fn a_response_with_as_many_fields_as_there_can_be_is_left_as_it_is() {

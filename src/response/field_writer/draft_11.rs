@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use crate::{
         algorithm::Judgement,
-        response::sample::{SECOND, admitted, admitted_with, both},
+        response::tests::{SECOND, admitted, admitted_with, both},
     };
 
     /// Reads a list of strings with integer parameters as strictly as RFC 9651 allows, and writes

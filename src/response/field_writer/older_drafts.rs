@@ -82,7 +82,7 @@ mod tests {
         response::{
             Fields,
             field_writer::FieldWriter,
-            sample::{API, SECOND, admitted, admitted_with, both, hopeless, policy, refused_for},
+            tests::{API, SECOND, admitted, admitted_with, both, hopeless, policy, refused_for},
         },
     };
 

@@ -10,7 +10,7 @@ use crate::{
     error::{StoreError, StoreErrorKind},
     response::{
         Grpc,
-        sample::{admitted, both, refused_for},
+        tests::{admitted, both, refused_for},
     },
 };
 

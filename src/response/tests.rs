@@ -1,9 +1,12 @@
-//! Decisions for the tests of the answers.
+//! Decisions for the tests of the answers, and what must hold of all of them.
 
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use super::{
+    AsError, Fields, Grpc, Http, KeyRejected, PlainText, RateLimited, Refusal, StoreFailed,
+};
 use crate::{
     algorithm::{Judgement, Policy, Status},
     decision::{Decision, PolicyDecision},
@@ -92,4 +95,19 @@ pub(super) fn full() -> HeaderMap {
     }
     assert_eq!(headers.len(), 24_576);
     headers
+}
+
+#[test]
+fn what_is_public_can_be_shared_between_threads() {
+    fn shared<T: Send + Sync + 'static>() {}
+    fn cloned<T: Clone + Send + Sync + 'static>() {}
+    cloned::<Http>();
+    cloned::<Http<PlainText>>();
+    cloned::<Grpc>();
+    cloned::<AsError>();
+    cloned::<Fields>();
+    cloned::<Refusal<'static>>();
+    cloned::<RateLimited>();
+    cloned::<StoreFailed>();
+    shared::<KeyRejected>();
 }
