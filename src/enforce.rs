@@ -9,37 +9,23 @@
     note = "use `true`, `false` or a closure: `|request: &{Req}, key: Option<&{Key}>| true`"
 )]
 pub trait Enforce<Req, Key> {
-    /// The answer, kept until the response is ready; a type of its own if it is always `true`.
-    type Answer: Copy + Into<bool> + Send + 'static;
-
     /// Whether the limit is enforced; `key` is `None` if the extractor rejects the request.
-    fn is_enforced(&self, request: &Req, key: Option<&Key>) -> Self::Answer;
+    fn is_enforced(&self, request: &Req, key: Option<&Key>) -> bool;
 }
 
 /// Every request is enforced: the default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Enforced;
 
-impl From<Enforced> for bool {
+impl<Req, Key> Enforce<Req, Key> for Enforced {
     #[inline]
-    fn from(_: Enforced) -> Self {
+    fn is_enforced(&self, _request: &Req, _key: Option<&Key>) -> bool {
         true
     }
 }
 
-impl<Req, Key> Enforce<Req, Key> for Enforced {
-    type Answer = Self;
-
-    #[inline]
-    fn is_enforced(&self, _request: &Req, _key: Option<&Key>) -> Self {
-        Self
-    }
-}
-
 impl<Req, Key> Enforce<Req, Key> for bool {
-    type Answer = Self;
-
-    fn is_enforced(&self, _request: &Req, _key: Option<&Key>) -> Self {
+    fn is_enforced(&self, _request: &Req, _key: Option<&Key>) -> bool {
         *self
     }
 }
@@ -47,8 +33,6 @@ impl<Req, Key> Enforce<Req, Key> for bool {
 // Without this the compiler says "expected a closure" for each type that is neither.
 #[diagnostic::do_not_recommend]
 impl<Req, Key, F: Fn(&Req, Option<&Key>) -> bool> Enforce<Req, Key> for F {
-    type Answer = bool;
-
     fn is_enforced(&self, request: &Req, key: Option<&Key>) -> bool {
         self(request, key)
     }

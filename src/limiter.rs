@@ -4,7 +4,7 @@ use crate::{
     algorithm::Limit,
     choice::Choose,
     key::Key,
-    observe::{Silent, Watch},
+    observe::{Observe, Silent},
     store::{AsKey, Ask, Store},
 };
 
@@ -103,7 +103,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         K: Key,
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
-        W: Watch<K>,
+        W: Observe<K>,
     {
         self.check_cost(key, 1)
     }
@@ -124,7 +124,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         K: Key,
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
-        W: Watch<K>,
+        W: Observe<K>,
     {
         const { gives_back_what_it_takes::<C::Limit>() };
         Call::new(
@@ -161,7 +161,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         K: Key,
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
-        W: Watch<K>,
+        W: Observe<K>,
     {
         Call::new(self, key, Check { ask: Ask::Look(1) })
     }
@@ -203,7 +203,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         K: Key,
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
-        W: Watch<K>,
+        W: Observe<K>,
     {
         Call::new(self, key, Write(Written::Refund(cost)))
     }
@@ -240,7 +240,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         K: Key,
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
-        W: Watch<K>,
+        W: Observe<K>,
     {
         Call::new(self, key, TakeHold { cost })
     }
@@ -284,7 +284,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         K: Key,
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
-        W: Watch<K>,
+        W: Observe<K>,
     {
         Call::new(self, key, Write(Written::Debit(units)))
     }
@@ -300,7 +300,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         K: Key,
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
-        W: Watch<K>,
+        W: Observe<K>,
     {
         Call::new(self, key, Write(Written::Reset))
     }

@@ -1,6 +1,6 @@
 //! What a layer does with a request: it goes on to the inner service, is answered, or waits.
 
-use std::panic::resume_unwind;
+use std::{panic::resume_unwind, time::Instant};
 
 use tower_service::Service;
 
@@ -12,17 +12,18 @@ use crate::{
     enforce::Enforce,
     exempt::Exempt,
     hold::{EndsWhen, Hold},
-    key::Key,
+    key::{Key, Rejection},
     keyed::KeysFor,
-    observe::{Event, Outcome, Watch},
+    observe::{Event, Observe, Outcome},
     response::{Reason, Refusal, Respond},
     store::{Answer, Ask, Change, Store, Verdict},
 };
 
 use super::{
     Expose, Fallback, Options, RateLimitLayer, Settle,
-    fallback::FallbackOutcome,
-    layer_for::{AnswerOf, LayerFor, Next, NextOf, VerdictOf},
+    fallback::Instead,
+    layer_for::{LayerFor, Next, Snapshot, VerdictOf},
+    warnings::{warn_of_bursts_of_zero, warn_of_rehearsal},
 };
 
 impl<Svc, Req, A, S, F, C, R, X, E, D, Z, N, W> LayerFor<Svc, Req>
@@ -39,14 +40,13 @@ where
     D: Expose<Req>,
     Z: Settle<Svc::Response>,
     N: Enforce<Req, F::Key>,
-    W: Watch<F::Key>,
+    W: Observe<F::Key>,
 {
     type Key = F::Key;
     type Rejection = F::Rejection;
-    type Query = StoreQuery<Chosen<A::Choice, N::Answer>, F::Key, W::Stopwatch>;
+    type Query = StoreQuery<A::Choice, F::Key>;
     type Stored = <A::Limit as Limit>::Snapshot;
-    type Snapshot = E::Snapshot<<A::Limit as Limit>::Snapshot>;
-    type Admitted = Admitted<Chosen<A::Choice, N::Answer>, Self::Snapshot>;
+    type Admitted = Admitted<A::Choice, <A::Limit as Limit>::Snapshot>;
     type Deciding = S::Deciding;
     type Error = R::Error;
 
@@ -54,12 +54,12 @@ where
     fn key_of(&self, request: &Req) -> Result<Option<F::Key>, F::Rejection> {
         let options = &self.options;
         if options.exempt.is_exempt(request) {
-            options.observe.tell(&Event::uncounted(Outcome::Exempt));
+            options.observe.observe(&Event::uncounted(Outcome::Exempt));
             return Ok(None);
         }
         match self.key.find(request) {
             Ok(None) => {
-                options.observe.tell(&Event::uncounted(Outcome::NoKey));
+                options.observe.observe(&Event::uncounted(Outcome::NoKey));
                 Ok(None)
             }
             found => found,
@@ -67,33 +67,37 @@ where
     }
 
     #[cold]
-    fn reject(&self, request: &Req, rejection: F::Rejection) -> Option<AnswerOf<Self, Svc, Req>> {
+    fn reject(&self, request: &Req, rejection: F::Rejection) -> Next<Self, Svc, Req> {
         let options = &self.options;
-        let is_enforced = options.enforce.is_enforced(request, None).into();
-        options.observe.tell(&Event::rejected(is_enforced));
-        is_enforced.then(|| options.reject(request, rejection))
+        let is_enforced = options.enforce.is_enforced(request, None);
+        options.observe.observe(&Event {
+            passes: !is_enforced,
+            ..Event::uncounted(Outcome::Rejected)
+        });
+        if !is_enforced {
+            return Next::Uncounted;
+        }
+        let rejection = rejection.into_response();
+        let refusal = Refusal::new(Reason::Rejected(&rejection));
+        Next::Answered(options.respond.answer(request, refusal))
     }
 
     #[inline]
     fn query_of(&self, request: &Req, key: F::Key) -> Self::Query {
-        let (options, algorithm) = (&self.options, self.limiter.algorithm());
+        let options = &self.options;
         let cost = self.key.cost(&key, options.cost.cost(request));
-        let choice = Chosen {
-            limit: algorithm.choose(request),
-            is_enforced: options.enforce.is_enforced(request, Some(&key)),
-        };
-        let stopwatch = options.observe.start();
         StoreQuery {
-            choice,
+            choice: self.limiter.algorithm().choose(request),
+            is_enforced: options.enforce.is_enforced(request, Some(&key)),
             key,
             cost,
-            stopwatch,
+            started: options.observe.start(),
         }
     }
 
     #[inline]
-    fn ask_store(&self, query: &Self::Query) -> Answer<VerdictOf<Self, Svc, Req>, S::Deciding> {
-        let limit = self.limiter.algorithm().limit(&query.choice.limit);
+    fn ask_store(&self, query: &Self::Query) -> Answer<VerdictOf<Self::Stored>, S::Deciding> {
+        let limit = self.limiter.algorithm().limit(&query.choice);
         let ask = Ask::Charge(query.cost);
         self.limiter.store().decide(limit, &query.key, ask)
     }
@@ -103,17 +107,16 @@ where
         if E::MIRRORS_CHARGES {
             return false;
         }
-        let limit = self.limiter.algorithm().limit(&query.choice.limit);
-        !query.choice.is_enforced.into() || limit.delay_of(snapshot).is_zero()
+        let limit = self.limiter.algorithm().limit(&query.choice);
+        !query.is_enforced || limit.delay_of(snapshot).is_zero()
     }
 
     #[inline]
-    fn stored(snapshot: Self::Stored) -> Self::Snapshot {
-        E::stored(snapshot)
-    }
-
-    #[inline]
-    fn observe_and_admit(&self, query: Self::Query, snapshot: Self::Snapshot) -> Self::Admitted {
+    fn observe_and_admit(
+        &self,
+        query: Self::Query,
+        snapshot: Snapshot<Self::Stored>,
+    ) -> Self::Admitted {
         let told = self.tell_admitted(&query, &snapshot);
         let admitted = LayerFor::<Svc, Req>::admit(self, query, snapshot);
         if let Err(panic) = told {
@@ -127,73 +130,63 @@ where
         &self,
         request: &Req,
         query: Self::Query,
-        verdict: VerdictOf<Self, Svc, Req>,
-    ) -> NextOf<Self, Svc, Req> {
-        let limit = self.limiter.algorithm().limit(&query.choice.limit);
-        let is_enforced: bool = query.choice.is_enforced.into();
+        verdict: VerdictOf<Self::Stored>,
+    ) -> Next<Self, Svc, Req> {
+        let limit = self.limiter.algorithm().limit(&query.choice);
+        let fallback = &self.options.on_store_error;
         let (snapshot, delay) = match verdict {
             Ok(Verdict {
                 admitted: true,
                 snapshot,
             }) => {
-                let fallback = &self.options.on_store_error;
                 fallback.mirror_charge(request, &query.key, query.cost);
                 let delay = limit.delay_of(&snapshot);
-                (E::stored(snapshot), delay)
+                (Ok(snapshot), delay)
             }
             Ok(refused) => {
                 let decision = limit.decision_of(&refused.snapshot);
-                let told = match is_enforced {
-                    true => (Outcome::Refused, false),
-                    false => (Outcome::ShadowRefused, true),
+                return match self.refuse(request, &query, decision) {
+                    Some(answer) => Next::Answered(answer),
+                    None => Next::Admitted(Admitted {
+                        choice: query.choice,
+                        is_enforced: false,
+                        snapshot: Ok(refused.snapshot),
+                        // Nothing was charged, so there is nothing to settle.
+                        hold: None,
+                    }),
                 };
-                self.tell_refused(&query, told, &|| decision.clone());
-                if is_enforced {
-                    return Next::Answered(self.options.refuse(request, &query.key, decision));
-                }
-                self.options.would_refuse(decision);
-                return Next::Admitted(Admitted {
-                    choice: query.choice,
-                    snapshot: E::stored(refused.snapshot),
-                    // Nothing was charged, so there is nothing to settle.
-                    hold: None,
-                });
             }
-            Err(error) => {
-                let fallback = &self.options.on_store_error;
-                match fallback.decide_instead(&error, request, (&query.key, query.cost)) {
-                    FallbackOutcome::Admitted(snapshot, delay) => (snapshot, delay),
-                    FallbackOutcome::Failed if is_enforced => {
-                        self.tell_error(&query, &error, false);
-                        let refusal = Refusal::new(Reason::StoreFailed(error.kind()));
-                        return Next::Answered(self.options.respond.answer(request, refusal));
-                    }
-                    FallbackOutcome::Uncounted | FallbackOutcome::Failed => {
-                        self.tell_error(&query, &error, true);
+            Err(error) => match fallback.decide_instead(&error, request, &query.key, query.cost) {
+                Instead::Decided(decision) if decision.is_admitted() => {
+                    let delay = decision.delay();
+                    (Err(Box::new(decision)), delay)
+                }
+                Instead::Decided(decision) => {
+                    let answer = self.refuse(request, &query, decision);
+                    return answer.map_or(Next::Uncounted, Next::Answered);
+                }
+                instead => {
+                    let passes = matches!(instead, Instead::Pass) || !query.is_enforced;
+                    self.options.observe.observe(&Event {
+                        error: Some(&error),
+                        passes,
+                        ..query.event(Outcome::StoreError)
+                    });
+                    if passes {
                         return Next::Uncounted;
                     }
-                    FallbackOutcome::Refused(decision) => {
-                        self.tell_refused(&query, (Outcome::Degraded, !is_enforced), &|| {
-                            decision.clone()
-                        });
-                        if is_enforced {
-                            return Next::Answered(
-                                self.options.refuse(request, &query.key, decision),
-                            );
-                        }
-                        self.options.would_refuse(decision);
-                        return Next::Uncounted;
-                    }
+                    let refusal = Refusal::new(Reason::StoreFailed(error.kind()));
+                    return Next::Answered(self.options.respond.answer(request, refusal));
                 }
-            }
+            },
         };
-        if delay.is_zero() || !is_enforced {
+        if delay.is_zero() || !query.is_enforced {
             return Next::Admitted(LayerFor::<Svc, Req>::observe_and_admit(
                 self, query, snapshot,
             ));
         }
         if let Some(permit) = self.options.max_waiting.permit() {
-            if let Err(panic) = self.tell_admitted::<Req, _, _>(&query, &snapshot) {
+            if let Err(panic) = self.tell_admitted(&query, &snapshot) {
                 LayerFor::<Svc, Req>::withdraw(self, &query, &snapshot);
                 resume_unwind(panic);
             }
@@ -201,23 +194,17 @@ where
         }
         // The maximum of requests is waiting.
         LayerFor::<Svc, Req>::withdraw(self, &query, &snapshot);
-        let fallback = &self.options.on_store_error;
-        let decision = decision_of::<_, E, Req, F::Key>(limit, fallback, &snapshot);
-        let decision = decision.refused_for_its_delay();
-        let outcome = match decision.is_degraded() {
-            true => Outcome::Degraded,
-            false => Outcome::Refused,
-        };
-        self.tell_refused(&query, (outcome, false), &|| decision.clone());
-        Next::Answered(self.options.refuse(request, &query.key, decision))
+        let decision = decision_of(limit, &snapshot).refused_for_its_delay();
+        let answer = self.refuse(request, &query, decision);
+        answer.map_or(Next::Uncounted, Next::Answered)
     }
 
     #[inline]
-    fn admit(&self, query: Self::Query, snapshot: Self::Snapshot) -> Self::Admitted {
+    fn admit(&self, query: Self::Query, snapshot: Snapshot<Self::Stored>) -> Self::Admitted {
         let is_held = <A::Limit as Limit>::SETTLES || <A::Limit as Limit>::IN_FLIGHT;
-        let hold = match E::read(&snapshot) {
+        let hold = match &snapshot {
             Ok(stored) if is_held && query.cost > 0 => {
-                let limit = self.limiter.algorithm().limit(&query.choice.limit).clone();
+                let limit = self.limiter.algorithm().limit(&query.choice).clone();
                 let store = self.limiter.store().clone();
                 let held = (stored.clone(), query.cost);
                 Some(Hold::new(limit, store, query.key, held, EndsWhen::Dropped))
@@ -226,15 +213,16 @@ where
         };
         Admitted {
             choice: query.choice,
+            is_enforced: query.is_enforced,
             snapshot,
             hold,
         }
     }
 
     /// If the algorithm can. A turn from the limiter in the store's place is lost.
-    fn withdraw(&self, query: &Self::Query, snapshot: &Self::Snapshot) {
-        if let Ok(admission) = E::read(snapshot) {
-            let limit = self.limiter.algorithm().limit(&query.choice.limit);
+    fn withdraw(&self, query: &Self::Query, snapshot: &Snapshot<Self::Stored>) {
+        if let Ok(admission) = snapshot {
+            let limit = self.limiter.algorithm().limit(&query.choice);
             let cost = query.cost;
             let withdrawn = Change::Withdraw { admission, cost };
             drop(self.limiter.store().change(limit, &query.key, withdrawn));
@@ -243,9 +231,8 @@ where
 
     #[inline]
     fn expose(&self, request: &mut Req, admitted: &mut Self::Admitted) -> bool {
-        let limit = self.limiter.algorithm().limit(&admitted.choice.limit);
-        let fallback = &self.options.on_store_error;
-        let decision = || decision_of::<_, E, Req, F::Key>(limit, fallback, &admitted.snapshot);
+        let limit = self.limiter.algorithm().limit(&admitted.choice);
+        let decision = || decision_of(limit, &admitted.snapshot);
         self.options.expose.expose(request, decision);
         let (settles, in_flight) = (<A::Limit as Limit>::SETTLES, <A::Limit as Limit>::IN_FLIGHT);
         if in_flight {
@@ -259,19 +246,16 @@ where
             self.options.respond.hand_over(request, hold);
         }
         let has_hold = (settles || in_flight) && admitted.hold.is_some();
-        let annotates = self.options.respond.annotates() && admitted.choice.is_enforced.into();
-        has_hold || annotates
+        has_hold || self.options.respond.annotates() && admitted.is_enforced
     }
 
     fn annotate(&self, response: &mut Svc::Response, mut admitted: Self::Admitted) {
-        let limit = self.limiter.algorithm().limit(&admitted.choice.limit);
+        let limit = self.limiter.algorithm().limit(&admitted.choice);
         if let Some(hold) = admitted.hold.take() {
             if Z::IS_ASKED {
                 let spent = self.options.settle.spent(response);
                 let freed = hold.held().saturating_sub(spent);
-                if let Ok(stored) = E::read(&admitted.snapshot) {
-                    admitted.snapshot = E::stored(limit.freed(stored, freed));
-                }
+                admitted.snapshot = admitted.snapshot.map(|stored| limit.freed(&stored, freed));
                 // Off the response's path: a store that hangs delays nothing.
                 drop(hold.settle(spent));
             }
@@ -279,10 +263,8 @@ where
                 self.options.respond.keep_until_end(response, hold);
             }
         }
-        if self.options.respond.annotates() && admitted.choice.is_enforced.into() {
-            let fallback = &self.options.on_store_error;
-            let mut decision =
-                decision_of::<_, E, Req, F::Key>(limit, fallback, &admitted.snapshot);
+        if self.options.respond.annotates() && admitted.is_enforced {
+            let mut decision = decision_of(limit, &admitted.snapshot);
             decision.resolve();
             // Callers do not see limits in shadow.
             if !<A::Limit as Limit>::HAS_SHADOWS || !decision.policies().is_empty() {
@@ -297,37 +279,80 @@ where
     }
 }
 
-/// The limit that was chosen for a request, and whether it is enforced.
-pub struct Chosen<Limit, Enforced> {
-    pub(super) limit: Limit,
-    is_enforced: Enforced,
+impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, N, W>> {
+    /// Answers a request that was refused, and calls the observer; `None` if the limit is not
+    /// enforced.
+    #[cold]
+    fn refuse<Req, Res, Err, Choice, K>(
+        &self,
+        request: &Req,
+        query: &StoreQuery<Choice, K>,
+        mut decision: Decision,
+    ) -> Option<Result<Res, R::Error>>
+    where
+        K: Key,
+        R: Respond<Req, Res, Err>,
+        W: Observe<K>,
+    {
+        decision.resolve();
+        let outcome = match query.is_enforced {
+            _ if decision.is_degraded() => Outcome::Degraded,
+            true => Outcome::Refused,
+            false => Outcome::ShadowRefused,
+        };
+        self.options.observe.observe(&Event {
+            decision: Some(&|| decision.clone()),
+            passes: !query.is_enforced,
+            ..query.event(outcome)
+        });
+        warn_of_bursts_of_zero(&decision);
+        if !query.is_enforced {
+            warn_of_rehearsal(&decision);
+            return None;
+        }
+        let refusal = Refusal::new(Reason::Limited(&decision)).with_key(&query.key);
+        Some(self.options.respond.answer(request, refusal))
+    }
 }
 
 /// What the store is asked: whether this cost fits, for this key, under the chosen limit.
-pub struct StoreQuery<Choice, Key, Stopwatch> {
+pub struct StoreQuery<Choice, Key> {
     pub(super) choice: Choice,
-    pub(super) key: Key,
-    pub(super) cost: u32,
-    pub(super) stopwatch: Stopwatch,
+    key: Key,
+    cost: u32,
+    is_enforced: bool,
+    /// When the store was asked, if that is measured.
+    started: Option<Instant>,
+}
+
+impl<Choice, K> StoreQuery<Choice, K> {
+    /// The event of a request that the store was asked about.
+    #[inline]
+    pub(super) fn event(&self, outcome: Outcome) -> Event<'_, K> {
+        Event {
+            cost: self.cost,
+            key: Some(&self.key),
+            passes: false,
+            store_time: self.started.map(|started| started.elapsed()),
+            ..Event::uncounted(outcome)
+        }
+    }
 }
 
 /// A request that was admitted under the chosen limit.
-pub struct Admitted<Choice, Snapshot> {
+pub struct Admitted<Choice, Stored> {
     choice: Choice,
-    snapshot: Snapshot,
+    is_enforced: bool,
+    snapshot: Snapshot<Stored>,
     /// Its cost or its place in flight, if it holds one.
     hold: Option<Hold>,
 }
 
 /// The decision about an admitted request.
 #[inline]
-pub(super) fn decision_of<L: Limit, E: Fallback<Req, K>, Req, K: Key>(
-    limit: &L,
-    fallback: &E,
-    snapshot: &E::Snapshot<L::Snapshot>,
-) -> Decision {
-    match E::read(snapshot) {
+pub(super) fn decision_of<L: Limit>(limit: &L, snapshot: &Snapshot<L::Snapshot>) -> Decision {
+    match snapshot {
         Ok(stored) => limit.decision_of(stored),
-        Err(decided) => fallback.decision(decided),
+        Err(decision) => Decision::clone(decision),
     }
 }

@@ -3,6 +3,7 @@
 use std::{
     fmt,
     future::Future,
+    mem,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -65,13 +66,6 @@ where
     Svc: Service<Req>,
     Layer: LayerFor<Svc, Req>,
 {
-    /// Calls the inner service, for a request that was not counted.
-    #[inline]
-    pub(super) fn uncounted(service: &mut Svc, request: Req) -> Self {
-        let future = service.call(request);
-        Self::Plain { future }
-    }
-
     /// Calls the inner service, for a request that was admitted.
     #[inline]
     pub(super) fn admitted(
@@ -93,23 +87,46 @@ where
         }
     }
 
-    /// Makes a request wait, with the inner service that was made ready for it.
-    pub(super) fn waiting(waiting: Waiting<Svc, Req, Layer>) -> Self {
-        let waiting = Box::pin(waiting);
-        Self::Waiting { waiting }
+    /// Does what comes next for a request.
+    pub(super) fn next(
+        layer: &Arc<Layer>,
+        service: &mut Svc,
+        request: Req,
+        next: Next<Layer, Svc, Req>,
+    ) -> Self
+    where
+        Svc: Clone,
+    {
+        match next {
+            Next::Uncounted => Self::Plain {
+                future: service.call(request),
+            },
+            Next::Admitted(admitted) => Self::admitted(layer, service, request, admitted),
+            Next::Queued(query, snapshot, delay, permit) => {
+                let (service, wait) = (take_ready(service), Wait::turn(snapshot, delay, permit));
+                let waiting = Waiting::boxed(layer, service, request, query, wait);
+                Self::Waiting { waiting }
+            }
+            Next::Answered(answer) => {
+                // What the inner service had reserved to be ready (a permit of a concurrency limit,
+                // for example) is released: the next call may never come.
+                drop(take_ready(service));
+                let answer = Some(answer);
+                Self::Answered { answer }
+            }
+        }
     }
+}
 
-    /// Answers a request in the inner service's place.
-    #[inline]
-    pub(super) fn answered(answer: Result<Svc::Response, Layer::Error>) -> Self {
-        let answer = Some(answer);
-        Self::Answered { answer }
-    }
+/// Takes the service that was made ready, for a request, and leaves a clone in its place.
+pub(super) fn take_ready<Svc: Clone>(service: &mut Svc) -> Svc {
+    let clone = service.clone();
+    mem::replace(service, clone)
 }
 
 impl<Svc, Req, Layer> Future for ResponseFuture<Svc, Req, Layer>
 where
-    Svc: Service<Req>,
+    Svc: Service<Req> + Clone,
     Layer: LayerFor<Svc, Req>,
 {
     type Output = Result<Svc::Response, Layer::Error>;
@@ -143,7 +160,7 @@ where
 
 impl<Svc, Req, Layer> ResponseFuture<Svc, Req, Layer>
 where
-    Svc: Service<Req>,
+    Svc: Service<Req> + Clone,
     Layer: LayerFor<Svc, Req>,
 {
     /// Polls the other states: an answer, or a request that waits.
@@ -163,22 +180,8 @@ where
                 }
                 StateProjection::Waiting { waiting } => {
                     let next = ready!(waiting.as_mut().poll_next(cx));
-                    match next {
-                        Next::Uncounted => {
-                            let (_, service, request) = waiting.as_mut().parts();
-                            State::uncounted(service, request)
-                        }
-                        Next::Admitted(admitted) => {
-                            let (layer, service, request) = waiting.as_mut().parts();
-                            State::admitted(layer, service, request, admitted)
-                        }
-                        Next::Queued(query, snapshot, delay, permit) => {
-                            let turn = Wait::turn(snapshot, delay, permit);
-                            waiting.as_mut().wait_for_turn(query, turn);
-                            continue;
-                        }
-                        Next::Answered(answer) => State::answered(answer),
-                    }
+                    let (layer, service, request) = waiting.as_mut().parts();
+                    State::next(layer, service, request, next)
                 }
                 _ => return self.poll(cx),
             };

@@ -5,6 +5,7 @@ use std::{future::Future, time::Duration};
 use tower_service::Service;
 
 use crate::{
+    decision::Decision,
     error::StoreError,
     store::{Answer, Verdict},
 };
@@ -16,7 +17,7 @@ use super::max_waiting::WaitPermit;
 /// Its one implementation, in `decide.rs`, has all the bounds. The service, its future and a
 /// request that waits need only this trait.
 #[doc(hidden)]
-pub trait LayerFor<Svc: Service<Req>, Req> {
+pub trait LayerFor<Svc: Service<Req>, Req>: Sized {
     /// The key that a request is charged to.
     type Key;
     /// The answer to a request that must have a key and has none.
@@ -24,9 +25,7 @@ pub trait LayerFor<Svc: Service<Req>, Req> {
     /// What the store is asked: whether a cost fits, for a key, under the chosen limit.
     type Query: Send + 'static;
     /// The store's snapshot of the bucket right after the decision.
-    type Stored;
-    /// The store's snapshot, or the decision of the limiter in the store's place.
-    type Snapshot: Send + 'static;
+    type Stored: Send + 'static;
     /// A request that was admitted, and what it holds.
     type Admitted: Send + 'static;
     /// The future of a decision.
@@ -42,40 +41,39 @@ pub trait LayerFor<Svc: Service<Req>, Req> {
     /// The request must have a key and has none: it is [rejected](Self::reject).
     fn key_of(&self, request: &Req) -> Result<Option<Self::Key>, Self::Rejection>;
 
-    /// Answers a request that must have a key and has none, and calls the observer. Returns `None`
-    /// if the request goes on to the inner service, as no limit is enforced for it.
-    fn reject(&self, request: &Req, rejection: Self::Rejection)
-    -> Option<AnswerOf<Self, Svc, Req>>;
+    /// Answers a request that must have a key and has none, and calls the observer.
+    fn reject(&self, request: &Req, rejection: Self::Rejection) -> Next<Self, Svc, Req>;
 
     /// Chooses the limit of a request with this key, and finds its cost.
     fn query_of(&self, request: &Req, key: Self::Key) -> Self::Query;
 
     /// Asks the store to decide.
-    fn ask_store(&self, query: &Self::Query) -> Answer<VerdictOf<Self, Svc, Req>, Self::Deciding>;
+    fn ask_store(&self, query: &Self::Query) -> Answer<VerdictOf<Self::Stored>, Self::Deciding>;
 
     /// Whether a request that was admitted goes on to the inner service now.
     fn goes_at_once(&self, query: &Self::Query, snapshot: &Self::Stored) -> bool;
 
-    /// Keeps the store's snapshot of an admission.
-    fn stored(snapshot: Self::Stored) -> Self::Snapshot;
-
     /// Admits a request that goes on now; calls the observer first.
-    fn observe_and_admit(&self, query: Self::Query, snapshot: Self::Snapshot) -> Self::Admitted;
+    fn observe_and_admit(
+        &self,
+        query: Self::Query,
+        snapshot: Snapshot<Self::Stored>,
+    ) -> Self::Admitted;
 
     /// Says what comes after the store's verdict, and calls the observer.
     fn after_verdict(
         &self,
         request: &Req,
         query: Self::Query,
-        verdict: VerdictOf<Self, Svc, Req>,
-    ) -> NextOf<Self, Svc, Req>;
+        verdict: VerdictOf<Self::Stored>,
+    ) -> Next<Self, Svc, Req>;
 
     /// Admits a request whose turn has come. It holds its cost if the limit is settled or counts
     /// requests in flight.
-    fn admit(&self, query: Self::Query, snapshot: Self::Snapshot) -> Self::Admitted;
+    fn admit(&self, query: Self::Query, snapshot: Snapshot<Self::Stored>) -> Self::Admitted;
 
     /// Gives back the turn of a request that was dropped while it waited.
-    fn withdraw(&self, query: &Self::Query, snapshot: &Self::Snapshot);
+    fn withdraw(&self, query: &Self::Query, snapshot: &Snapshot<Self::Stored>);
 
     /// Puts the decision into the extensions of an admitted request, if that is exposed, and its
     /// hold, unless the layer settles it. Says whether the response needs it too: a request in
@@ -91,29 +89,19 @@ pub trait LayerFor<Svc: Service<Req>, Req> {
 }
 
 /// What comes next for a request.
-pub enum Next<Query, Snapshot, Admitted, Answer> {
+pub enum Next<Layer: LayerFor<Svc, Req>, Svc: Service<Req>, Req> {
     /// The inner service is called; nothing was counted.
     Uncounted,
     /// The inner service is called.
-    Admitted(Admitted),
+    Admitted(Layer::Admitted),
     /// The inner service is called after this delay.
-    Queued(Query, Snapshot, Duration, WaitPermit),
+    Queued(Layer::Query, Snapshot<Layer::Stored>, Duration, WaitPermit),
     /// The request is answered in the inner service's place.
-    Answered(Answer),
+    Answered(Result<Svc::Response, Layer::Error>),
 }
 
-/// What the store answers, in the types of its layer.
-pub(super) type VerdictOf<L, Svc, Req> =
-    Result<Verdict<<L as LayerFor<Svc, Req>>::Stored>, StoreError>;
+/// The store's snapshot of an admission, or the decision of the limiter in the store's place.
+pub(super) type Snapshot<Stored> = Result<Stored, Box<Decision>>;
 
-/// An answer in the inner service's place, in the types of its layer.
-pub(super) type AnswerOf<L, Svc, Req> =
-    Result<<Svc as Service<Req>>::Response, <L as LayerFor<Svc, Req>>::Error>;
-
-/// What comes next for a request, in the types of its layer.
-pub(super) type NextOf<L, Svc, Req> = Next<
-    <L as LayerFor<Svc, Req>>::Query,
-    <L as LayerFor<Svc, Req>>::Snapshot,
-    <L as LayerFor<Svc, Req>>::Admitted,
-    AnswerOf<L, Svc, Req>,
->;
+/// What the store answers.
+pub(super) type VerdictOf<Stored> = Result<Verdict<Stored>, StoreError>;

@@ -7,7 +7,7 @@
 //! | the service is called; it answers, goes on or waits | `service` |
 //! | its key, cost and limit are found, the store is asked | `decide`, by the trait in `layer_for` |
 //! | the store is unavailable: a limiter here decides, or nobody | `fallback` |
-//! | a request that is refused or rejected is answered | `answer` |
+//! | a request that is refused or rejected is answered | `decide`, which logs in `warnings` |
 //! | a request that has to wait does so | `waiting`, `max_waiting` |
 //! | the response comes: its hold is settled, fields are added | `future` |
 //! | the body ends: what it has spent is settled | `end` |
@@ -21,7 +21,6 @@ use crate::{limiter::RateLimiter, store::LocalStore};
 
 use self::max_waiting::MaxWaiting;
 
-mod answer;
 mod decide;
 mod end;
 mod enforce;
@@ -33,6 +32,7 @@ mod observe;
 mod options;
 mod service;
 mod waiting;
+mod warnings;
 
 pub use end::{End, SettledAtEnd, SettledBody};
 pub use fallback::Fallback;

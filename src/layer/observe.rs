@@ -8,15 +8,14 @@ use std::{
 use crate::{
     algorithm::Limit,
     choice::Choose,
-    decision::{Decision, PolicyDecision},
-    error::StoreError,
-    key::Key,
-    observe::{Event, Observed, Outcome, Watch},
+    decision::PolicyDecision,
+    observe::{Event, Observe, Outcome},
 };
 
 use super::{
-    Fallback, Options, RateLimitLayer,
-    decide::{Chosen, StoreQuery, decision_of},
+    Options, RateLimitLayer,
+    decide::{StoreQuery, decision_of},
+    layer_for::Snapshot,
 };
 
 #[expect(clippy::type_complexity, reason = "each option has a type of its own")]
@@ -59,60 +58,35 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     pub fn observe<O>(
         self,
         observer: O,
-    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, N, Observed<O>>> {
-        self.with(|options| options.observe(Observed(observer)))
+    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, N, O>> {
+        self.with(|options| options.observe(observer))
     }
 }
 
 impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, N, W>> {
-    /// Reports a request that was not admitted, with its outcome and whether it passes.
-    pub(super) fn tell_refused<Choice, K>(
-        &self,
-        query: &StoreQuery<Choice, K, W::Stopwatch>,
-        (outcome, passes): (Outcome, bool),
-        decision: &dyn Fn() -> Decision,
-    ) where
-        W: Watch<K>,
-    {
-        if !W::IS_SILENT {
-            let refused = of_key::<_, _, W>(query, outcome);
-            self.options.observe.tell(&Event {
-                decision: Some(decision),
-                passes,
-                ..refused
-            });
-        }
-    }
-
     /// Reports an admitted request. The error is the observer's panic: the caller of this function
     /// ends what the request holds, and resumes the panic.
     #[inline]
-    pub(super) fn tell_admitted<Req, M, K>(
+    pub(super) fn tell_admitted<Req, K>(
         &self,
-        query: &StoreQuery<Chosen<A::Choice, M>, K, W::Stopwatch>,
-        snapshot: &E::Snapshot<<A::Limit as Limit>::Snapshot>,
+        query: &StoreQuery<A::Choice, K>,
+        snapshot: &Snapshot<<A::Limit as Limit>::Snapshot>,
     ) -> thread::Result<()>
     where
         A: Choose<Req>,
-        K: Key,
-        E: Fallback<Req, K>,
-        W: Watch<K>,
+        W: Observe<K>,
     {
-        if W::IS_SILENT {
+        if self.options.observe.is_silent() {
             return Ok(());
         }
-        let limit = self.limiter.algorithm().limit(&query.choice.limit);
-        let fallback = &self.options.on_store_error;
-        let decision = || decision_of::<_, E, Req, K>(limit, fallback, snapshot);
-        let (outcome, is_delayed) = match E::read(snapshot) {
-            Ok(stored) => (Outcome::Admitted, !limit.delay_of(stored).is_zero()),
-            Err(decided) => {
-                let delay = fallback.decision(decided).delay();
-                (Outcome::Degraded, !delay.is_zero())
-            }
+        let limit = self.limiter.algorithm().limit(&query.choice);
+        let decision = || decision_of(limit, snapshot);
+        let (outcome, delay) = match snapshot {
+            Ok(stored) => (Outcome::Admitted, limit.delay_of(stored)),
+            Err(decision) => (Outcome::Degraded, decision.delay()),
         };
         let shadows = |tell: &mut dyn FnMut(PolicyDecision, bool)| {
-            if let Ok(stored) = E::read(snapshot) {
+            if let Ok(stored) = snapshot {
                 limit.shadows_of(stored, tell);
             }
         };
@@ -123,44 +97,10 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
                 false => None,
             },
             passes: true,
-            is_delayed,
-            ..of_key::<_, _, W>(query, outcome)
+            is_delayed: !delay.is_zero(),
+            ..query.event(outcome)
         };
-        let tell = || self.options.observe.tell(&event);
+        let tell = || self.options.observe.observe(&event);
         catch_unwind(AssertUnwindSafe(tell))
-    }
-
-    /// Reports a request that the store could not decide about.
-    pub(super) fn tell_error<Choice, K>(
-        &self,
-        query: &StoreQuery<Choice, K, W::Stopwatch>,
-        error: &StoreError,
-        passes: bool,
-    ) where
-        W: Watch<K>,
-    {
-        if !W::IS_SILENT {
-            let undecided = of_key::<_, _, W>(query, Outcome::StoreError);
-            self.options.observe.tell(&Event {
-                error: Some(error),
-                passes,
-                ..undecided
-            });
-        }
-    }
-}
-
-/// The event of a request that was sent to a store.
-#[inline]
-fn of_key<'a, Choice, K, W: Watch<K>>(
-    query: &'a StoreQuery<Choice, K, W::Stopwatch>,
-    outcome: Outcome,
-) -> Event<'a, K> {
-    Event {
-        cost: query.cost,
-        key: Some(&query.key),
-        passes: false,
-        store_time: W::elapsed(&query.stopwatch),
-        ..Event::uncounted(outcome)
     }
 }

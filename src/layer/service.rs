@@ -1,7 +1,7 @@
 //! The service: decides, then calls the inner service or answers in its place.
 
 use std::{
-    fmt, mem,
+    fmt,
     sync::Arc,
     task::{Context, Poll},
 };
@@ -12,8 +12,8 @@ use crate::store::{Answer, LocalStore};
 
 use super::{
     InnerService, LayerFor, Options, RateLimitLayer, ResponseFuture,
-    future::State,
-    layer_for::{Next, VerdictOf},
+    future::{State, take_ready},
+    layer_for::Next,
     waiting::{Wait, Waiting},
 };
 
@@ -104,94 +104,51 @@ where
         // `layer`, "off").
         let key = match self.layer.key_of(&request) {
             Ok(Some(key)) => key,
-            Ok(None) => return ResponseFuture::new(State::uncounted(&mut self.inner, request)),
-            Err(rejection) => return ResponseFuture::new(self.reject(request, rejection)),
+            Ok(None) => {
+                let future = self.inner.call(request);
+                return ResponseFuture::new(State::Plain { future });
+            }
+            Err(rejection) => {
+                return self.proceed(request, |layer, request| layer.reject(request, rejection));
+            }
         };
         let query = self.layer.query_of(&request, key);
         match self.layer.ask_store(&query) {
             Answer::Now(Ok(verdict))
                 if verdict.admitted && self.layer.goes_at_once(&query, &verdict.snapshot) =>
             {
-                let snapshot = RateLimitLayer::<A, S, F, O>::stored(verdict.snapshot);
-                let admitted = self.layer.observe_and_admit(query, snapshot);
+                let admitted = self.layer.observe_and_admit(query, Ok(verdict.snapshot));
                 let (layer, inner) = (&self.layer, &mut self.inner);
                 ResponseFuture::new(State::admitted(layer, inner, request, admitted))
             }
-            Answer::Now(verdict) => ResponseFuture::new(self.proceed(request, query, verdict)),
+            Answer::Now(verdict) => self.proceed(request, |layer, request| {
+                layer.after_verdict(request, query, verdict)
+            }),
             Answer::Later(deciding) => {
-                let (service, wait) = (self.take_ready(), Wait::decision(deciding));
-                let waiting = Waiting::new(&self.layer, service, request, query, wait);
-                ResponseFuture::new(State::waiting(waiting))
+                let (service, wait) = (take_ready(&mut self.inner), Wait::Decision { deciding });
+                let waiting = Waiting::boxed(&self.layer, service, request, query, wait);
+                ResponseFuture::new(State::Waiting { waiting })
             }
         }
     }
 }
 
 impl<Svc, A, S, F, O> RateLimit<Svc, A, S, F, O> {
-    /// Answers a request that must have a key and has none, or calls the inner service if no limit
-    /// is enforced.
-    #[cold]
-    fn reject<Req>(
-        &mut self,
-        request: Req,
-        rejection: <RateLimitLayer<A, S, F, O> as LayerFor<Svc, Req>>::Rejection,
-    ) -> State<Svc, Req, RateLimitLayer<A, S, F, O>>
-    where
-        Svc: Service<Req> + InnerService,
-        RateLimitLayer<A, S, F, O>: LayerFor<Svc, Req>,
-    {
-        match self.layer.reject(&request, rejection) {
-            Some(answer) => self.answer_instead(answer),
-            None => State::uncounted(&mut self.inner, request),
-        }
-    }
-
-    /// Does what comes after the store's verdict.
+    /// Does what comes next for a request that is not admitted at once.
     #[inline(never)]
     fn proceed<Req>(
         &mut self,
         request: Req,
-        query: <RateLimitLayer<A, S, F, O> as LayerFor<Svc, Req>>::Query,
-        verdict: VerdictOf<RateLimitLayer<A, S, F, O>, Svc, Req>,
-    ) -> State<Svc, Req, RateLimitLayer<A, S, F, O>>
+        next: impl FnOnce(
+            &RateLimitLayer<A, S, F, O>,
+            &Req,
+        ) -> Next<RateLimitLayer<A, S, F, O>, Svc, Req>,
+    ) -> ResponseFuture<Svc, Req, RateLimitLayer<A, S, F, O>>
     where
-        Svc: Service<Req> + InnerService,
+        Svc: Service<Req> + Clone,
         RateLimitLayer<A, S, F, O>: LayerFor<Svc, Req>,
     {
-        match self.layer.after_verdict(&request, query, verdict) {
-            Next::Uncounted => State::uncounted(&mut self.inner, request),
-            Next::Admitted(admitted) => {
-                let (layer, inner) = (&self.layer, &mut self.inner);
-                State::admitted(layer, inner, request, admitted)
-            }
-            Next::Queued(query, snapshot, delay, permit) => {
-                let (service, wait) = (self.take_ready(), Wait::turn(snapshot, delay, permit));
-                State::waiting(Waiting::new(&self.layer, service, request, query, wait))
-            }
-            Next::Answered(answer) => self.answer_instead(answer),
-        }
-    }
-}
-
-impl<Svc: Clone, A, S, F, O> RateLimit<Svc, A, S, F, O> {
-    /// Answers in the place of the inner service. What the inner service had reserved to be ready
-    /// (a permit of a concurrency limit, for example) is released: the next call may never come.
-    #[cold]
-    fn answer_instead<Req, L>(
-        &mut self,
-        answer: Result<Svc::Response, L::Error>,
-    ) -> State<Svc, Req, L>
-    where
-        Svc: Service<Req>,
-        L: LayerFor<Svc, Req>,
-    {
-        drop(self.take_ready());
-        State::answered(answer)
-    }
-
-    /// Takes the service that was made ready, for a request, and leaves a clone in its place.
-    fn take_ready(&mut self) -> Svc {
-        let clone = self.inner.clone();
-        mem::replace(&mut self.inner, clone)
+        let next = next(&self.layer, &request);
+        ResponseFuture::new(State::next(&self.layer, &mut self.inner, request, next))
     }
 }

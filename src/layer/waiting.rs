@@ -14,7 +14,7 @@ use tower_service::Service;
 
 use super::{
     LayerFor,
-    layer_for::{Next, NextOf},
+    layer_for::{Next, Snapshot},
     max_waiting::WaitPermit,
 };
 
@@ -34,7 +34,7 @@ pin_project! {
         request: Option<Req>,
         query: Option<Layer::Query>,
         #[pin]
-        wait: Wait<Layer::Deciding, Layer::Snapshot>,
+        wait: Wait<Layer::Deciding, Layer::Stored>,
     }
 
     impl<Svc, Req, Layer> PinnedDrop for Waiting<Svc, Req, Layer>
@@ -54,20 +54,15 @@ pin_project! {
 pin_project! {
     #[project = WaitProjection]
     /// What a request waits for.
-    pub(super) enum Wait<Deciding, Snapshot> {
+    pub(super) enum Wait<Deciding, Stored> {
         Decision { #[pin] deciding: Deciding },
-        Turn { #[pin] sleep: Sleep, snapshot: Option<Snapshot>, permit: WaitPermit },
+        Turn { #[pin] sleep: Sleep, snapshot: Option<Snapshot<Stored>>, permit: WaitPermit },
     }
 }
 
-impl<Deciding, Snapshot> Wait<Deciding, Snapshot> {
-    /// For the store.
-    pub(super) fn decision(deciding: Deciding) -> Self {
-        Self::Decision { deciding }
-    }
-
+impl<Deciding, Stored> Wait<Deciding, Stored> {
     /// For its turn in the queue, although it is admitted.
-    pub(super) fn turn(snapshot: Snapshot, delay: Duration, permit: WaitPermit) -> Self {
+    pub(super) fn turn(snapshot: Snapshot<Stored>, delay: Duration, permit: WaitPermit) -> Self {
         Self::Turn {
             sleep: sleep(delay),
             snapshot: Some(snapshot),
@@ -81,20 +76,20 @@ where
     Svc: Service<Req>,
     Layer: LayerFor<Svc, Req>,
 {
-    pub(super) fn new(
+    pub(super) fn boxed(
         layer: &Arc<Layer>,
         service: Svc,
         request: Req,
         query: Layer::Query,
-        wait: Wait<Layer::Deciding, Layer::Snapshot>,
-    ) -> Self {
-        Self {
+        wait: Wait<Layer::Deciding, Layer::Stored>,
+    ) -> Pin<Box<Self>> {
+        Box::pin(Self {
             layer: Arc::clone(layer),
             service,
             request: Some(request),
             query: Some(query),
             wait,
-        }
+        })
     }
 
     /// The layer, the inner service that was made ready, and the request for it.
@@ -104,22 +99,11 @@ where
         (this.layer, this.service, request)
     }
 
-    /// Makes a request wait for its turn, after the store's decision.
-    pub(super) fn wait_for_turn(
-        self: Pin<&mut Self>,
-        query: Layer::Query,
-        turn: Wait<Layer::Deciding, Layer::Snapshot>,
-    ) {
-        let mut this = self.project();
-        *this.query = Some(query);
-        this.wait.set(turn);
-    }
-
     /// Polls what the request waits for, and says what comes next.
     pub(super) fn poll_next(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<NextOf<Layer, Svc, Req>> {
+    ) -> Poll<Next<Layer, Svc, Req>> {
         let this = self.project();
         // What is taken is gone when this is dropped: then no turn is given back.
         Poll::Ready(match this.wait.project() {

@@ -3,8 +3,10 @@
 use std::{
     fmt,
     future::Future,
+    marker::PhantomData,
     pin::Pin,
     task::{Context, Poll, ready},
+    time::Instant,
 };
 
 use pin_project_lite::pin_project;
@@ -14,7 +16,7 @@ use crate::{
     choice::Choose,
     error::StoreError,
     key::Key,
-    observe::{Silent, Watch},
+    observe::{Observe, Silent},
     store::{Answer, AsKey, ImmediateStore, Store},
 };
 
@@ -38,21 +40,21 @@ pin_project! {
         S: Store<C::Limit, K>,
         K: Key,
         Q: ?Sized,
-        W: Watch<K>,
+        W: Observe<K>,
     {
         limiter: &'a RateLimiter<C, S, W>,
         key: &'a Q,
         operation: Op,
         #[pin]
-        state: State<Op::Awaited<S>, C::Choice, W::Stopwatch>,
+        state: State<Op::Awaited<S>, C::Choice>,
     }
 }
 
 pin_project! {
     #[project = StateProjection]
-    enum State<Awaited, Choice, Stopwatch> {
+    enum State<Awaited, Choice> {
         NotAsked,
-        Asked { #[pin] answer: Awaited, choice: Choice, stopwatch: Stopwatch },
+        Asked { #[pin] answer: Awaited, choice: Choice, started: Option<Instant> },
         Done,
     }
 }
@@ -66,7 +68,7 @@ where
     S: Store<C::Limit, K>,
     K: Key,
     Q: ?Sized,
-    W: Watch<K>,
+    W: Observe<K>,
 {
     #[inline]
     pub(super) fn new(limiter: &'a RateLimiter<C, S, W>, key: &'a Q, operation: Op) -> Self {
@@ -112,35 +114,36 @@ where
         let (algorithm, store) = (self.limiter.algorithm(), self.limiter.store());
         let choice = algorithm.choose(&());
         let limit = algorithm.limit(&choice);
-        let stopwatch = Self::start(self.limiter, &self.operation);
+        let started = Self::start(self.limiter, &self.operation);
         let answered = self.operation.ask_now(store, limit, self.key);
         let caller = Caller {
             limiter: self.limiter,
             operation: &self.operation,
             limit,
             key: self.key,
-            stopwatch: &stopwatch,
+            owned: PhantomData,
+            started,
         };
         caller.tell(answered)
     }
 
     /// Starts to measure, if an observer is told of the call and wants it.
     #[inline]
-    fn start(limiter: &RateLimiter<C, S, W>, operation: &Op) -> W::Stopwatch {
-        match operation.observed_cost() {
-            Some(_) => limiter.observer.start(),
-            None => W::Stopwatch::default(),
-        }
+    fn start(limiter: &RateLimiter<C, S, W>, operation: &Op) -> Option<Instant> {
+        operation
+            .observed_cost()
+            .and_then(|_| limiter.observer.start())
     }
 }
 
 /// Passes the answer of a call on: to the caller, and to the observer.
-struct Caller<'a, Op, C, L, S, K: Key, Q: ?Sized, W: Watch<K>> {
+struct Caller<'a, Op, C, L, S, K, Q: ?Sized, W> {
     limiter: &'a RateLimiter<C, S, W>,
     operation: &'a Op,
     limit: &'a L,
     key: &'a Q,
-    stopwatch: &'a W::Stopwatch,
+    owned: PhantomData<K>,
+    started: Option<Instant>,
 }
 
 impl<Op, C, L, S, K, Q, W> Caller<'_, Op, C, L, S, K, Q, W>
@@ -150,12 +153,12 @@ where
     S: Store<L, K>,
     K: Key,
     Q: AsKey<K> + ?Sized,
-    W: Watch<K>,
+    W: Observe<K>,
 {
     /// What an observer is told that it is about, if there is one that is told.
     #[inline]
     fn observed_cost(&self) -> Option<u32> {
-        match W::IS_SILENT {
+        match self.limiter.observer.is_silent() {
             true => None,
             false => self.operation.observed_cost(),
         }
@@ -191,7 +194,7 @@ where
             key: self.key,
             cost,
             answered: answered.map(Op::verdict),
-            store_time: W::elapsed(self.stopwatch),
+            store_time: self.started.map(|started| started.elapsed()),
             waited: None,
         };
         observation.tell(&self.limiter.observer);
@@ -205,7 +208,7 @@ where
     S: Store<C::Limit, K>,
     K: Key,
     Q: AsKey<K> + ?Sized,
-    W: Watch<K>,
+    W: Observe<K>,
 {
     type Output = Result<Op::Told, StoreError>;
 
@@ -224,7 +227,7 @@ where
                     this.state.set(State::Done);
                     let choice = algorithm.choose(&());
                     let limit = algorithm.limit(&choice);
-                    let stopwatch = Self::start(this.limiter, this.operation);
+                    let started = Self::start(this.limiter, this.operation);
                     match this.operation.ask(store, limit, *this.key) {
                         Answer::Now(answered) => {
                             let caller = Caller {
@@ -232,7 +235,8 @@ where
                                 operation: &*this.operation,
                                 limit,
                                 key: *this.key,
-                                stopwatch: &stopwatch,
+                                owned: PhantomData,
+                                started,
                             };
                             return Poll::Ready(caller.answer(answered));
                         }
@@ -240,7 +244,7 @@ where
                             this.state.set(State::Asked {
                                 answer,
                                 choice,
-                                stopwatch,
+                                started,
                             });
                         }
                     }
@@ -248,7 +252,7 @@ where
                 StateProjection::Asked {
                     answer,
                     choice,
-                    stopwatch,
+                    started,
                 } => {
                     let answered = ready!(answer.poll(cx));
                     let caller = Caller {
@@ -256,7 +260,8 @@ where
                         operation: &*this.operation,
                         limit: algorithm.limit(choice),
                         key: *this.key,
-                        stopwatch,
+                        owned: PhantomData,
+                        started: *started,
                     };
                     let told = caller.answer(answered);
                     this.state.set(State::Done);
@@ -275,7 +280,7 @@ where
     S: Store<C::Limit, K>,
     K: Key,
     Q: ?Sized,
-    W: Watch<K>,
+    W: Observe<K>,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call")

@@ -7,7 +7,7 @@ use crate::{
     decision::{Decision, PolicyDecision},
     error::StoreError,
     key::Key,
-    observe::{Event, Observed, OfCall, Outcome, Watch},
+    observe::{Event, Observe, OfCall, Outcome},
     store::{AsKey, Verdict},
 };
 
@@ -56,11 +56,11 @@ impl<A, S, W> RateLimiter<A, S, W> {
     /// limiter.debit("bob", 8).now();
     /// assert_eq!(*log.lock().unwrap(), ["8 of bob: admitted", "8 of bob: refused", "8 of bob: debited"]);
     /// ```
-    pub fn observe<O>(self, observer: O) -> RateLimiter<A, S, Observed<O>> {
+    pub fn observe<O>(self, observer: O) -> RateLimiter<A, S, O> {
         RateLimiter {
             algorithm: self.algorithm,
             store: self.store,
-            observer: Observed(observer),
+            observer,
         }
     }
 }
@@ -77,7 +77,7 @@ pub(super) struct Observation<'a, L: Limit, Q: ?Sized> {
 }
 
 impl<L: Limit, Q: ?Sized> Observation<'_, L, Q> {
-    pub(super) fn tell<K: Key, W: Watch<K>>(&self, observer: &W)
+    pub(super) fn tell<K: Key, W: Observe<K>>(&self, observer: &W)
     where
         Q: AsKey<K>,
     {
@@ -98,7 +98,7 @@ impl<L: Limit, Q: ?Sized> Observation<'_, L, Q> {
         });
         let is_delayed = self.waited.is_some()
             || admitted.is_some_and(|admitted| !limit.delay_of(&admitted.snapshot).is_zero());
-        observer.tell(&Event {
+        observer.observe(&Event {
             cost: self.cost,
             key: Some(&OfCall::new(self.key, self.waited)),
             decision: decision

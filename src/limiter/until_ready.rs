@@ -10,7 +10,7 @@ use crate::{
     decision::Decision,
     error::{StoreError, StoreErrorKind},
     key::Key,
-    observe::Watch,
+    observe::Observe,
     store::{AsKey, Ask, Change, Store, Verdict},
 };
 
@@ -88,10 +88,10 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         K: Key,
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
-        W: Watch<K>,
+        W: Observe<K>,
     {
         const { gives_back_what_it_takes::<C::Limit>() };
-        let since = (!W::IS_SILENT).then(Instant::now);
+        let since = (!self.observer.is_silent()).then(Instant::now);
         let (answer, mut has_waited) = self.last_answer(key, cost).await;
         let limit = self.algorithm.limit(&answer.choice);
         let decided = answer.verdict.map(|verdict| {
@@ -117,7 +117,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         if let Ok((admission, _)) = &decided {
             charge_what_is_held(&self.store, limit, key, admission, cost);
         }
-        if !W::IS_SILENT {
+        if !self.observer.is_silent() {
             let answered = decided.as_ref().map(|(verdict, _)| Some(verdict));
             let waited = since.filter(|_| has_waited).map(|since| since.elapsed());
             let observation = Observation {
@@ -147,7 +147,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         K: Key,
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
-        W: Watch<K>,
+        W: Observe<K>,
     {
         // Whoever comes while another asks stands behind: so each asks in turn, and alone.
         let waiter = self.line(key).join();
@@ -170,7 +170,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         K: Key,
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
-        W: Watch<K>,
+        W: Observe<K>,
     {
         let (mut since, mut wait) = (Instant::now(), refused_for);
         loop {
@@ -214,17 +214,17 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         K: Key,
         Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
-        W: Watch<K>,
+        W: Observe<K>,
     {
         let choice = self.algorithm.choose(&());
         let limit = self.algorithm.limit(&choice);
-        let stopwatch = self.observer.start();
+        let started = self.observer.start();
         let verdict = self
             .store
             .decide(limit, key, Ask::Charge(cost))
             .wait()
             .await;
-        let store_time = W::elapsed(&stopwatch);
+        let store_time = started.map(|started| started.elapsed());
         if let Ok(verdict) = &verdict
             && let Some(refused_for) = wait_of(limit, verdict)
         {

@@ -157,14 +157,6 @@ impl<'a, K> Event<'a, K> {
         }
     }
 
-    /// A request whose key was rejected.
-    pub(crate) fn rejected(is_enforced: bool) -> Self {
-        Self {
-            passes: !is_enforced,
-            ..Self::uncounted(Outcome::Rejected)
-        }
-    }
-
     /// The outcome.
     pub fn outcome(&self) -> Outcome {
         self.outcome

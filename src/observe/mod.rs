@@ -101,17 +101,13 @@ mod observer;
 mod trace;
 #[cfg(feature = "metrics")]
 mod usage;
-mod watch;
 
 #[cfg(any(feature = "local", feature = "redis"))]
 pub use self::trace::Trace;
 pub use self::{
     event::{Event, Outcome},
-    observer::Observe,
-    watch::{Observed, Silent},
+    observer::{Observe, Silent},
 };
 #[cfg(feature = "metrics")]
 pub use self::{metrics::Metrics, usage::StoreUsage};
 pub(crate) use event::OfCall;
-#[doc(hidden)]
-pub use watch::Watch;

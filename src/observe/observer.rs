@@ -1,5 +1,7 @@
 //! The trait of observers, which see the outcome of each request and each call of a limiter.
 
+use std::time::Instant;
+
 use super::Event;
 
 /// Sees the outcome of each request of a [layer](crate::RateLimitLayer::observe), or of each call
@@ -60,6 +62,39 @@ pub trait Observe<K> {
     /// `wasm32-unknown-unknown`, reading it panics.
     fn times_store(&self) -> bool {
         false
+    }
+
+    /// Whether no event is made, as there is no observer.
+    #[doc(hidden)]
+    #[inline]
+    fn is_silent(&self) -> bool {
+        false
+    }
+
+    /// The time at which the store is asked, if it is measured.
+    #[doc(hidden)]
+    #[inline]
+    fn start(&self) -> Option<Instant> {
+        self.times_store().then(Instant::now)
+    }
+}
+
+/// No observer: the default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Silent;
+
+impl<K> Observe<K> for Silent {
+    #[inline]
+    fn observe(&self, _event: &Event<'_, K>) {}
+
+    #[inline]
+    fn is_silent(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn start(&self) -> Option<Instant> {
+        None
     }
 }
 

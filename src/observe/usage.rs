@@ -1,21 +1,11 @@
 //! How full and how healthy a store is, as metrics.
 
 /// What the `usage()` of a [`LocalStore`](crate::store::LocalStore) or a `RedisStore` returns, for
-/// [`Metrics::record_usage`](super::Metrics::record_usage). It is sealed.
-pub trait StoreUsage: sealed::Sealed {
+/// [`Metrics::record_usage`](super::Metrics::record_usage).
+pub trait StoreUsage {
     /// Records it with this value of the label `limit`.
     #[doc(hidden)]
     fn record(&self, limit: &str);
-}
-
-mod sealed {
-    /// Seals `StoreUsage`.
-    pub trait Sealed {}
-
-    #[cfg(feature = "local")]
-    impl Sealed for crate::store::local::Usage {}
-    #[cfg(feature = "redis")]
-    impl Sealed for crate::store::RedisUsage {}
 }
 
 #[cfg(feature = "local")]
