@@ -77,14 +77,6 @@ fn a_line_may_have_as_many_bytes_as_allowed_and_no_more() {
 }
 
 #[test]
-fn what_is_shown_of_a_line_can_do_nothing_to_a_terminal() {
-    let log = b"\x1B[2Jclear \x07\xFF \xC3\xA9 \xC2\x9B\n";
-    let (_, reader) = read_all(&log[..], Some(Format::Combined));
-    let text = &reader.unreadable().first()[0].text;
-    assert_eq!(text, "\\u{1b}[2Jclear \\u{7}\u{FFFD} é \\u{9b}");
-}
-
-#[test]
 fn unreadable_lines_are_counted_by_reason_and_the_first_are_kept() {
     let log = "what?\n".repeat(9) + LINE + "\n{\n" + &LINE.replace(" 200 ", " 1000 ");
     let (requests, reader) = read_all(log.as_bytes(), Some(Format::Combined));
@@ -115,19 +107,6 @@ fn an_error_of_the_input_is_given_out_and_no_request_before_it_is_lost() {
         reader.map(|logged| logged.is_ok()).collect::<Vec<_>>(),
         [true, true]
     );
-}
-
-#[test]
-fn a_log_in_no_known_form_is_an_error_that_says_so() {
-    for (log, words) in [
-        (&b"hello\nworld\n"[..], "neither the combined format"),
-        (b"\xFF\xFEh\0e\0l\0", "--format says which"),
-        (b"\0\x01\x02\xFF", "neither the combined format"),
-    ] {
-        let error = Reader::new(log, None, Options::default()).err().unwrap();
-        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
-        assert!(error.to_string().contains(words), "{error}");
-    }
 }
 
 #[test]
