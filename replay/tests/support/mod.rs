@@ -1,9 +1,10 @@
 //! Runs the program as a person does.
 
 use std::{
+    env, fs,
     io::Write,
     path::PathBuf,
-    process::{Command, Stdio},
+    process::{self, Command, Stdio},
 };
 
 /// How a run has ended.
@@ -53,5 +54,26 @@ impl Ended {
     pub(crate) fn well(self) -> String {
         assert_eq!(self.code, Some(0), "{}", self.said);
         self.out
+    }
+}
+
+/// A file that is gone with the value.
+pub(crate) struct Temporary(pub(crate) PathBuf);
+
+impl Temporary {
+    pub(crate) fn new(name: &str, text: &str) -> Self {
+        let file = env::temp_dir().join(format!("tollgate-replay-{}-{name}", process::id()));
+        fs::write(&file, text).unwrap();
+        Self(file)
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
     }
 }
